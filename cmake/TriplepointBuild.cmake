@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# How everything is compiled: standard, build type, warnings, compiler cache.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # the C surface is a shared library
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(TPT_CCACHE ccache)
+mark_as_advanced(TPT_CCACHE)
+if(TPT_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TPT_CCACHE})
+endif()
+
+# Equal input gives equal bits: no contraction into fused multiply-adds that one compiler makes and another does not.
+add_compile_options(-ffp-contract=off)
+
+add_library(triplepoint_warnings INTERFACE)
+target_compile_options(triplepoint_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align
+  -Wno-missing-field-initializers  # designated initializers leave the other fields at their defaults, on purpose
+  $<$<BOOL:${TPT_WERROR}>:-Werror>
+  # GCC 12 sees uninitialized optionals where there are none.
+  $<$<AND:$<BOOL:${TPT_WERROR}>,$<CXX_COMPILER_ID:GNU>>:-Wno-error=maybe-uninitialized>)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+# One module is one folder, the modules it may use, and a test program made of its *_test.cpp.
+
+# Adds the folders (relative to the caller) which have a CMakeLists.txt.
+function(triplepoint_add_folders)
+  foreach(folder IN LISTS ARGN)
+    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt)
+      add_subdirectory(${folder})
+    endif()
+  endforeach()
+endfunction()
+
+# What a target that belongs to us is made with.
+function(triplepoint_link target)
+  cmake_parse_arguments(ARG "" "" "USES;LIBS" ${ARGN})
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
+  foreach(module IN LISTS ARG_USES)
+    # A module without a source file yet is its headers only.
+    target_link_libraries(${target} PUBLIC $<TARGET_NAME_IF_EXISTS:triplepoint_${module}>)
+  endforeach()
+  target_link_libraries(${target} PUBLIC ${ARG_LIBS} PRIVATE triplepoint_warnings)
+endfunction()
+
+# triplepoint_module(<name> SOURCES a.cpp ... TESTS a_test.cpp ... USES <modules> [LIBS <targets>] [TEST_USES <modules>] [TEST_LIBS <targets>])
+#
+# Called in the module's own folder; sources are relative to it. LIBS are targets of system packages.
+# Makes triplepoint_<name> and, with tests, <name>_test.
+function(triplepoint_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;USES;LIBS;TEST_USES;TEST_LIBS" ${ARGN})
+  add_library(triplepoint_${name} STATIC ${ARG_SOURCES})
+  triplepoint_link(triplepoint_${name} USES ${ARG_USES} LIBS ${ARG_LIBS})
+  if(ARG_TESTS)
+    triplepoint_test(${name} SOURCES ${ARG_TESTS} USES ${name} ${ARG_TEST_USES} LIBS ${ARG_TEST_LIBS})
+  endif()
+endfunction()
+
+# triplepoint_program(<name> SOURCES main.cpp ... USES <modules> [LIBS <targets>]): an installed program, built into bin/.
+function(triplepoint_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  triplepoint_link(${name} USES ${ARG_USES} LIBS ${ARG_LIBS})
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+# triplepoint_test(<name> SOURCES ... USES <modules> [LIBS <targets>] [LABELS ...]): a doctest program <name>_test; each TEST_CASE is one ctest.
+function(triplepoint_test name)
+  if(NOT TPT_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBS;LABELS" ${ARGN})
+  add_executable(${name}_test ${ARG_SOURCES})
+  set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
+  triplepoint_link(${name}_test USES ${ARG_USES} LIBS ${ARG_LIBS} triplepoint_test_main)
+  set(properties TIMEOUT 300)
+  if(ARG_LABELS)
+    list(APPEND properties LABELS "${ARG_LABELS}")
+  endif()
+  doctest_discover_tests(${name}_test TEST_PREFIX "${name}:" PROPERTIES ${properties})
+endfunction()
+
+# triplepoint_bench(<name> SOURCES ... USES <modules> [LIBS <targets>]): a Google Benchmark program <name>_bench.
+function(triplepoint_bench name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBS" ${ARGN})
+  add_executable(${name}_bench ${ARG_SOURCES})
+  set_target_properties(${name}_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench/bin)
+  triplepoint_link(${name}_bench USES ${ARG_USES} LIBS ${ARG_LIBS} benchmark::benchmark_main)
+  set_property(GLOBAL APPEND PROPERTY TPT_BENCHES ${name}_bench)
+endfunction()

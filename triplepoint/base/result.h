@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <tl/expected.hpp>
+
+namespace triplepoint {
+
+/// Something the outside world got wrong: a file, a config, a device.
+/// `what` reads "<problem> (<why it is one>); <what to try>".
+struct Error {
+  std::string what;
+};
+
+/// A value, or the Error that prevented it.
+template <class T>
+using Result = tl::expected<T, Error>;
+
+inline tl::unexpected<Error> error(std::string what) {
+  return tl::unexpected<Error>(Error{std::move(what)});
+}
+
+/// The value of a Result that has one; nothing for a Result<void>.
+template <class T>
+T take_value(Result<T>&& result) {
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+}  // namespace triplepoint
+
+/// Unwraps a Result, or returns its Error from the enclosing function. For a Result<void>, see
+/// TPT_CHECK.
+#define TPT_TRY(expr)                                                                      \
+  __extension__({                                                                          \
+    auto triplepoint_result = (expr);                                                      \
+    if (!triplepoint_result) return tl::unexpected(std::move(triplepoint_result).error()); \
+    ::triplepoint::take_value(std::move(triplepoint_result));                              \
+  })
