@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "triplepoint/base/files.h"
+
+namespace triplepoint {
+
+/// Where models/, gpus/, clusters/ ... lie. The first that exists of: the environment's
+/// TRIPLEPOINT_DATA;
+/// ../share/triplepoint/data beside the running program; the source tree it was built from; the
+/// install prefix.
+///
+/// A TRIPLEPOINT_DATA which is not a folder is an error: whoever sets it means it.
+Result<Path> data_folder();
+
+}  // namespace triplepoint
