@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/run/run.h"
+
+namespace triplepoint::metrics {
+
+/// Kernel seconds by class, as the paper's figures 3 and 10 stack them; waiting inside collectives included.
+struct KernelSeconds {
+  Seconds compute;  // GEMM + attention
+  Seconds send_recv, all_gather, reduce_scatter, all_reduce, all_to_all;
+  Seconds memory;  // norms, elementwise, copies, optimizer
+  Seconds other;
+  Seconds waiting;  // part of the communication above
+  Seconds total() const;
+  KernelSeconds& operator+=(const KernelSeconds&);
+};
+/// Which names count as what: ours, or the upstream artifact's classifier (all-to-all booked as SendRecv,
+/// userbuffers as memory, flash attention by its rules; paper.md section 4).
+enum class KernelRules { ours, upstream };
+KernelSeconds kernel_seconds(const run::Timeline&, int32_t rank, KernelRules = KernelRules::ours);
+
+struct MessageBucket {
+  Bytes upper;  // messages up to this size
+  int64_t count = 0;
+  Bytes bytes;
+};
+struct LinkUse {
+  Bytes scale_up, scale_out;  // sent, mean per device
+  std::optional<double> scale_up_utilization, scale_out_utilization;  // of the datasheet bandwidth, over the step
+  std::vector<MessageBucket> messages;
+};
+
+/// Who holds the others up: mean lateness at collectives, and why.
+struct Straggler {
+  int32_t rank = 0, stage = 0;
+  double share_of_waits = 0;  // of all waiting caused
+  std::string cause;          // "stage has more work", "lower clock (software_power_cap)", "slower host", ...
+};
+
+struct Stage {
+  int32_t stage = 0;
+  KernelSeconds kernels;  // mean over the stage's ranks
+  double bubble_fraction = 0;
+  std::optional<double> power_mean_w, die_mean_c, sm_clock_mean_mhz;
+};
+
+/// Everything the tables, JSON and reports show. Absent: the run does not know it.
+struct Metrics {
+  std::optional<Seconds> step_time;
+  std::optional<double> tokens_per_second, tokens_per_second_per_gpu, samples_per_second;
+  std::optional<double> model_tflops_per_gpu, mfu, hfu;
+  std::optional<double> bubble_fraction;  // idle over total, waiting in collectives excluded
+  KernelSeconds kernels;                  // mean over ranks
+  std::vector<Stage> stages;
+  std::optional<Seconds> exposed_communication, overlapped_communication, idle;
+  LinkUse links;
+  std::optional<double> power_mean_w, power_peak_w, power_sensor_peak_w;
+  std::vector<double> power_per_gpu_w;
+  std::optional<double> energy_j, joules_per_token, samples_per_s_mj, node_energy_j;
+  std::optional<double> temperature_mean_c, temperature_peak_c;
+  std::vector<double> temperature_per_gpu_c;
+  std::optional<double> hot_mean_c, cool_mean_c, hot_over_cool, hottest_over_coolest;
+  std::optional<double> sm_clock_mean_mhz;
+  std::vector<double> sm_clock_per_gpu_mhz;
+  std::map<std::string, double> throttle;  // reason -> share of time, mean over devices
+  std::map<std::string, double> energy_ledger_j;
+  std::vector<Straggler> stragglers;
+};
+
+Metrics measure(const run::Run&);
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/run/series.h"
+#include "triplepoint/run/timeline.h"
+#include "triplepoint/spec/job.h"
+
+namespace triplepoint::run {
+
+enum class Origin { simulated, measured, imported };
+enum class Fidelity { bound, step, transient, real };
+
+struct Device {
+  int32_t index = 0;  // global
+  int32_t node = 0, local = 0;
+  int32_t seat = 0;
+  std::string name;
+  std::optional<int32_t> rank;
+};
+
+/// Bytes on the worst GPU of each pipeline stage; what a memory report needs.
+struct MemoryUse {
+  Bytes weights, gradients, optimizer, activations, logits, buffers, reserve;
+  Bytes total() const;
+};
+
+/// One training step as a whole.
+struct StepRecord {
+  Instant begin, end;
+  int64_t samples = 0, tokens = 0;
+};
+
+/// Means over one step and one device: what is known of every device, however many there are.
+/// Absent where nothing measured it.
+struct DeviceSummary {
+  std::optional<double> power_mean_w, power_peak_w, power_sensor_peak_w, energy_j;
+  std::optional<double> die_mean_c, die_peak_c;
+  std::optional<double> sm_clock_mean_mhz, sm_clock_min_mhz;
+  std::map<std::string, double> throttle;  // reason name -> share of time
+  std::optional<double> scale_up_bytes, scale_out_bytes;
+  std::map<std::string, double> energy_ledger_j;  // idle, leakage, compute, memory, communication, waiting
+};
+
+struct Manifest {
+  Origin origin = Origin::simulated;
+  Fidelity fidelity = Fidelity::transient;
+  std::string name;
+  std::optional<spec::Job> job;  // absent for recordings of unknown commands
+  std::string producer;          // "triplepoint 0.1.0"
+  std::optional<int64_t> epoch_unix_ns;  // realtime of Instant 0; simulated runs have none
+  bool fits_memory = true;
+  std::vector<std::string> notes;
+  std::map<std::string, std::string> facts;  // anything else worth keeping ("limit_cycle" = "no")
+};
+
+/// What happened: the one type that simulating, measuring and importing all yield.
+struct Run {
+  Manifest manifest;
+  std::vector<Device> devices;
+  std::vector<StepRecord> steps;
+  Timeline timeline;           // of the detailed step(s); times since the run's epoch
+  std::vector<Series> series;
+  std::vector<DeviceSummary> summaries;  // per device; of the last step
+  std::vector<MemoryUse> memory;         // per pipeline stage
+  std::optional<Bytes> memory_limit;
+  // Of the job, when it is known: numerators of MFU and HFU for one step, all devices.
+  std::optional<Flops> model_flops, hardware_flops;
+  std::optional<FlopsPerSecond> peak_flops;  // of one device, dense, of the precision used
+};
+
+}  // namespace triplepoint::run

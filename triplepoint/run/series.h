@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/base/instant.h"
+
+namespace triplepoint::run {
+
+/// One signal of one device over time; each value has its own stamp. A reading that was not there has no
+/// entry: absent is not zero. Unit is written in the signal's name, as in power_w, die_c, sm_clock_mhz.
+///
+/// Known signals: power_w (true mean since the previous stamp), power_instant_w, power_average_w (sensor
+/// views), die_c, memory_c, sm_clock_mhz, throttle_reasons (bit set), energy_j (counter), utilization,
+/// scale_up_tx_bytes, scale_out_tx_bytes (counters), fan_share, inlet_c, node_power_w.
+struct Series {
+  std::string signal;
+  int32_t device = 0;             // global device index; nodes: node index
+  bool of_node = false;
+  std::vector<Instant> times;     // ascending
+  std::vector<double> values;     // same length
+  friend bool operator==(const Series&, const Series&) = default;
+};
+
+struct SeriesStatistics {
+  double time_weighted_mean = 0;  // left-hold, as the artifact computes it
+  double minimum = 0, maximum = 0;
+  int64_t count = 0;
+};
+SeriesStatistics statistics(const Series&);
+
+}  // namespace triplepoint::run

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/units.h"
+#include "triplepoint/spec/gpu.h"
+
+namespace triplepoint::spec {
+
+enum class ScaleUpKind { nvswitch, mesh, pcie };
+enum class FabricKind { fat_tree, rail_optimized, torus, dragonfly };
+enum class Cooling { air, liquid, immersion };
+
+/// Links inside a node (or an NVLink domain of several nodes). Parameters of perf/collective_time.h.
+struct ScaleUp {
+  ScaleUpKind kind = ScaleUpKind::nvswitch;
+  BytesPerSecond bandwidth;   // per device, one direction, datasheet
+  double efficiency = 0.75;   // bus bandwidth of a large collective over `bandwidth`
+  double point_to_point_efficiency = 0.8;
+  Seconds latency;            // per protocol step
+  Seconds launch;             // fixed cost of one collective
+  Bytes half_size;            // message per rank at which half of the bandwidth is reached
+  bool nvls = false;          // in-switch reduction
+  int64_t domain_size = 8;    // devices that reach each other over it
+  friend bool operator==(const ScaleUp&, const ScaleUp&) = default;
+};
+
+/// NICs and the fabric between nodes.
+struct ScaleOut {
+  FabricKind kind = FabricKind::fat_tree;
+  int64_t nics_per_node = 8;
+  BytesPerSecond nic_bandwidth;  // one NIC, one direction
+  double efficiency = 0.8;       // large collectives, over the sum of NICs
+  double point_to_point_efficiency = 0.8;
+  double all_to_all_efficiency = 0.5;  // many small uncoordinated messages
+  Seconds latency;
+  Seconds launch;
+  Bytes half_size;
+  double oversubscription = 1;   // of the layer above the leaf switches
+  int64_t nodes_per_leaf = 32;
+  friend bool operator==(const ScaleOut&, const ScaleOut&) = default;
+};
+
+/// One place for a device in the chassis.
+struct Seat {
+  Kelvins inlet_offset;            // above the node's inlet, at no power of the others
+  double resistance_factor = 1;    // of the ladder's last resistance (heat sink to air)
+  std::vector<double> breathes;    // share of each seat's heat that this seat's air has picked up
+  friend bool operator==(const Seat&, const Seat&) = default;
+};
+
+/// Air (or coolant) path of one node. Parameters of thermal/chassis.h.
+struct Chassis {
+  Cooling cooling = Cooling::air;
+  Celsius inlet{25};
+  double volume_flow_m3_s = 0;      // of air through the device bay, at full fan
+  double coolant_heat_capacity_w_per_k = 0;  // m cp of the loop (liquid), per node
+  Watts fixed_heat;                 // NICs, switches, drives that warm the devices' air
+  Watts fan_power;                  // at full flow; cubic below
+  double fan_floor = 0.3;           // lowest share of the full flow
+  Celsius fan_target{70};           // controller holds the hottest device here
+  double fan_slew_per_s = 0.02;
+  Kelvins inlet_spread;             // standard deviation between nodes
+  std::vector<Seat> seats;          // one per device of the node
+  friend bool operator==(const Chassis&, const Chassis&) = default;
+};
+
+/// Everything of a node which is not a device.
+struct Host {
+  Watts cpu_idle, cpu_busy;     // all sockets
+  Watts nic_power;              // each
+  Watts switch_power;           // in-node switches
+  double conversion_efficiency = 0.94;
+  double speed_spread = 0;      // relative standard deviation of host speed between nodes
+  friend bool operator==(const Host&, const Host&) = default;
+};
+
+struct Cluster {
+  std::string name;   // "hgx-h200"
+  std::string title;
+  Gpu gpu;
+  int64_t num_nodes = 1;
+  int64_t gpus_per_node = 8;  // devices
+  ScaleUp scale_up;
+  ScaleOut scale_out;
+  Chassis chassis;
+  Host host;
+  int64_t num_gpus() const { return num_nodes * gpus_per_node; }
+};
+
+}  // namespace triplepoint::spec

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/units.h"
+#include "triplepoint/spec/op.h"
+
+namespace triplepoint::spec {
+
+/// How well kernels use the chip; parameters of perf/kernel_time.h. All are per GPU type.
+struct KernelCoefficients {
+  double gemm_peak_share = 0.75;     // of the dense peak at max clock, large shapes
+  double gemm_half_k = 0;            // k at which a tile reaches half of its rate (prologue cost)
+  int64_t tile_m = 128, tile_n = 128;
+  double attention_forward_share = 0.45;   // of the dense peak, causal flops
+  double attention_backward_share = 0.35;
+  double attention_half_length = 0;  // key length at which half of that is reached
+  double grouped_gemm_share = 0.7;   // relative to a dense GEMM of the same tile count
+  double hbm_share = 0.85;           // achieved over datasheet bandwidth, streaming kernels
+  double roofline_norm = 4;          // p of the p-norm that joins compute and memory time
+  double clock_insensitive_share = 0;  // of compute time that does not scale with the SM clock
+  Seconds kernel_floor;              // shortest kernel
+  friend bool operator==(const KernelCoefficients&, const KernelCoefficients&) = default;
+};
+
+/// Parameters of power/gpu_power.h.
+///   P = idle + leakage(T, V) + sum_class e_class F/t (f/f_max)^exponent + e_hbm B/t + e_link L/t
+///       + communication_power while a collective kernel is resident
+struct PowerCoefficients {
+  Watts idle;                     // clocks down, no context, at reference_temperature
+  Watts active_idle;              // full clock, context alive, no kernel
+  Watts waiting;                  // spinning in a collective at max clock, all included
+  Watts communicating;            // extra while data moves over scale-up links
+  Watts communicating_scale_out;  // extra while data moves over the NIC
+  std::array<double, op_class_count> joules_per_tflop{};  // at max clock, dynamic part
+  double joules_per_hbm_gb = 0;
+  double joules_per_scale_up_gb = 0;
+  double joules_per_scale_out_gb = 0;
+  double clock_exponent = 1;      // energy per flop ~ (f/f_max)^exponent, i.e. V^2 along the V/f curve
+  Watts leakage;                  // at reference_temperature and max voltage
+  Kelvins leakage_e_fold;         // leakage grows by e over this rise
+  Celsius reference_temperature{30};
+  friend bool operator==(const PowerCoefficients&, const PowerCoefficients&) = default;
+};
+
+/// One package from die to coolant: a ladder of poles. Index 0 is the die.
+///   die -- r[0] -- node 1 -- r[1] -- ... -- coolant
+struct ThermalLadder {
+  std::vector<KelvinsPerWatt> resistances;  // r[i] between node i and node i+1 (last: to coolant)
+  std::vector<JoulesPerKelvin> capacities;  // of node i
+  KelvinsPerWatt memory_resistance;         // HBM above the first node, per watt of HBM power
+  friend bool operator==(const ThermalLadder&, const ThermalLadder&) = default;
+};
+
+/// Parameters of clock/governor.h.
+struct GovernorCoefficients {
+  Hertz clock_step;
+  Hertz min_clock;
+  Seconds power_window;                    // the cap holds for means over this
+  std::optional<Celsius> target_temperature;  // software thermal slowdown starts
+  std::optional<Celsius> slowdown_temperature;
+  std::optional<Celsius> shutdown_temperature;
+  double regulation_share = 1;             // regulated mean over the limit
+  friend bool operator==(const GovernorCoefficients&, const GovernorCoefficients&) = default;
+};
+
+/// How the driver's readings come about; parameters of power/sensor.h.
+struct SensorCoefficients {
+  Seconds power_window;  // averaging window of the instant field
+  Seconds power_period;  // update period
+  friend bool operator==(const SensorCoefficients&, const SensorCoefficients&) = default;
+};
+
+/// Board-to-board spread: relative standard deviations, drawn with the job's seed.
+struct Variability {
+  double dynamic_energy = 0;
+  double leakage = 0;
+  double thermal_resistance = 0;
+  friend bool operator==(const Variability&, const Variability&) = default;
+};
+
+/// One device as the framework sees it (on MI250: one die of a two-die package).
+/// What no source states is absent; a job that needs it is refused.
+struct Gpu {
+  std::string name;    // "h200"
+  std::string title;   // "H200 SXM 141GB"
+  std::string vendor;  // "nvidia", "amd"
+  std::optional<FlopsPerSecond> peak_bf16, peak_fp16, peak_fp8, peak_fp32;  // dense
+  std::optional<BytesPerSecond> hbm_bandwidth;
+  std::optional<Bytes> memory;    // what the driver reports
+  std::optional<Watts> tdp;       // of the device; a two-die package has dies_per_package times this
+  std::optional<Watts> min_power_limit;
+  std::optional<Hertz> max_clock;  // of the SMs
+  std::optional<Hertz> base_clock, boost_clock;
+  std::optional<int64_t> compute_units;
+  std::optional<Bytes> l2_cache;
+  std::optional<BytesPerSecond> scale_up_bandwidth;  // NVLink / xGMI, one direction
+  int dies_per_package = 1;
+  KernelCoefficients kernels;
+  std::optional<PowerCoefficients> power;
+  std::optional<ThermalLadder> thermal;
+  std::optional<GovernorCoefficients> governor;
+  SensorCoefficients sensor;
+  Variability variability;
+
+  std::optional<FlopsPerSecond> peak(Precision) const;
+};
+
+}  // namespace triplepoint::spec

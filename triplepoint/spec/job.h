@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/result.h"
+#include "triplepoint/spec/cluster.h"
+#include "triplepoint/spec/model.h"
+#include "triplepoint/spec/plan.h"
+#include "triplepoint/spec/stack.h"
+
+namespace triplepoint::spec {
+
+enum class Task { pretrain, lora, prefill, decode };
+
+/// The room the machines stand in, and what its operator set.
+struct Environment {
+  std::optional<Celsius> ambient;       // absent: the chassis' own inlet
+  std::optional<Cooling> cooling;       // absent: the chassis' own
+  std::optional<Watts> power_limit;     // per device; absent: its TDP
+  uint64_t seed = 1;                    // of board and node spread
+  friend bool operator==(const Environment&, const Environment&) = default;
+};
+
+/// Everything that decides what happens: the input of `build_work_graph` and `simulate`.
+struct Job {
+  std::string name;
+  Task task = Task::pretrain;
+  Model model;
+  Cluster cluster;
+  Stack stack;
+  Plan plan;
+  Environment environment;
+  std::string origin;              // file it was read from, or "command line"
+  std::vector<std::string> notes;  // what the reader had to assume
+
+  int64_t world_size() const { return cluster.num_gpus(); }
+  int64_t data_parallel_size() const { return world_size() / plan.model_parallel_size(); }
+  int64_t num_microbatches() const {
+    return plan.global_batch_size / (plan.micro_batch_size * data_parallel_size());
+  }
+  Watts power_limit() const { return environment.power_limit.value_or(cluster.gpu.tdp.value_or(Watts())); }
+};
+
+/// Why a job cannot run as written. Codes are stable words for tables and tests.
+enum class DiagnosisCode {
+  layers_not_divisible,      // num_layers % (PP x VPP)
+  world_not_divisible,       // world % (TP x PP x CP)
+  batch_not_divisible,       // global % (micro x DP), or fewer than one microbatch
+  experts_not_divisible,     // num_experts % EP, DP % EP
+  heads_not_divisible,       // heads % TP
+  head_dimension,            // hidden / heads is no usual head dimension
+  tensor_overlap_without_sequence_parallel,
+  node_count_mismatch,       // the job script and the configuration disagree
+  inert_option,              // an option that changes nothing here
+  unsupported,               // not modelled, or a number no source states
+  inconsistent               // other contradictions
+};
+
+struct Diagnosis {
+  enum class Severity { error, warning };
+  DiagnosisCode code = DiagnosisCode::inconsistent;
+  Severity severity = Severity::error;
+  std::string what;  // "<problem> (<why>); <what to try>"
+  friend bool operator==(const Diagnosis&, const Diagnosis&) = default;
+};
+std::string_view name_of(DiagnosisCode);
+std::string_view name_of(Task);
+
+/// All that is wrong or odd with a job. A job without errors can be simulated.
+std::vector<Diagnosis> diagnose(const Job&);
+bool has_errors(const std::vector<Diagnosis>&);
+
+}  // namespace triplepoint::spec

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/base/result.h"
+#include "triplepoint/spec/job.h"
+
+namespace triplepoint::spec {
+
+/// Where models/, gpus/, clusters/, stacks/, studies/ lie. `name` is the file name without .toml
+/// (studies have folders: "paper/h200").
+struct Library {
+  std::string root;
+};
+Library default_library();  // $TRIPLEPOINT_DATA, the source tree, or the installed share folder
+
+Result<Model> load_model(const Library&, std::string_view name);
+Result<Gpu> load_gpu(const Library&, std::string_view name);
+Result<Cluster> load_cluster(const Library&, std::string_view name);  // with its gpu, calibrations merged
+Result<Stack> load_stack(const Library&, std::string_view name);
+
+/// A job.toml: names (or inline tables) of model, cluster, stack; [plan]; [environment].
+Result<Job> load_job(const Library&, const std::string& path);
+std::string write_job(const Job&);  // TOML; load_job(write_job(job)) == job
+
+/// One study: a title, jobs (explicit, or a grid of values), and jobs that are known to be invalid.
+struct StudyJob {
+  Job job;
+  std::vector<Diagnosis> diagnoses;
+};
+struct StudyPlan {
+  std::string name, title, about;
+  std::vector<StudyJob> jobs;
+};
+Result<StudyPlan> load_study(const Library&, std::string_view name_or_path);
+
+std::vector<std::string> list_models(const Library&);
+std::vector<std::string> list_gpus(const Library&);
+std::vector<std::string> list_clusters(const Library&);
+std::vector<std::string> list_stacks(const Library&);
+std::vector<std::string> list_studies(const Library&);
+
+}  // namespace triplepoint::spec

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "triplepoint/base/units.h"
+#include "triplepoint/spec/job.h"
+
+namespace triplepoint::workload {
+
+/// Bytes on one GPU of one pipeline stage, at the moment of the peak.
+struct StageMemory {
+  Bytes weights, gradients, optimizer;
+  Bytes activations;  // of all microbatches in flight, plus the layer being recomputed
+  Bytes logits;       // last stage
+  Bytes buffers;      // FSDP gathers, all-to-all, gradient buckets
+  Bytes reserve;      // CUDA context, NCCL, framework; and fragmentation of the rest
+  Bytes total() const;
+};
+
+struct MemoryVerdict {
+  std::vector<StageMemory> stages;
+  Bytes limit;          // what the driver reports
+  int64_t worst_stage = 0;
+  bool fits() const { return stages[static_cast<size_t>(worst_stage)].total() <= limit; }
+};
+
+/// Peak memory per stage; formulas in docs/models/memory.md.
+MemoryVerdict estimate_memory(const spec::Job&);
+
+}  // namespace triplepoint::workload

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "triplepoint/spec/job.h"
+
+namespace triplepoint::workload {
+
+/// Where a rank stands in the layout. `expert` is its index inside the expert-parallel group,
+/// `data` counts the whole data-parallel dimension (expert-parallel ranks are data ranks in dense layers).
+struct RankCoordinates {
+  int64_t tensor = 0, context = 0, expert = 0, data = 0, pipeline = 0;
+  friend bool operator==(const RankCoordinates&, const RankCoordinates&) = default;
+};
+
+/// A communication group as the network sees it. All groups of one kind have the same shape in a
+/// regular layout; where they differ, this is the widest one.
+struct GroupShape {
+  int64_t ranks = 1;            // members
+  int64_t nodes = 1;            // nodes the members live on
+  int64_t ranks_per_node = 1;   // members on one of them
+  int64_t groups_per_node = 1;  // groups of this kind that share one node's NICs at the same time
+  friend bool operator==(const GroupShape&, const GroupShape&) = default;
+};
+
+/// Megatron's rank order: which ranks form which group, and on which device each rank sits.
+///
+/// rank_order tp_cp_ep_dp_pp: tensor varies fastest, pipeline slowest. tp_pp_dp: data slowest.
+/// Device of rank r: node r / gpus_per_node, local device plan.device_order[r % gpus_per_node].
+/// Source: Megatron-LM, megatron/core/parallel_state.py (RankGenerator).
+class RankGrid {
+ public:
+  explicit RankGrid(const spec::Job& job);
+
+  int64_t world_size() const { return world_; }
+  RankCoordinates coordinates(int64_t rank) const;
+  int64_t rank_at(const RankCoordinates&) const;
+  std::vector<int64_t> members(spec::GroupKind kind, int64_t rank) const;  // in group order
+  GroupShape shape(spec::GroupKind kind) const;
+  int64_t device_of(int64_t rank) const;  // global device index: node * gpus_per_node + local
+  int64_t node_of(int64_t rank) const { return device_of(rank) / gpus_per_node_; }
+
+ private:
+  int64_t world_ = 1, gpus_per_node_ = 8;
+  int64_t tensor_ = 1, context_ = 1, expert_ = 1, data_ = 1, pipeline_ = 1, expert_tensor_ = 1;
+  spec::RankOrder order_ = spec::RankOrder::tp_cp_ep_dp_pp;
+  std::vector<int64_t> device_order_;
+};
+
+}  // namespace triplepoint::workload
