@@ -13,6 +13,7 @@ namespace triplepoint {
 /// `what` reads "<problem> (<why it is one>); <what to try>".
 struct Error {
   std::string what;
+  friend bool operator==(const Error&, const Error&) = default;
 };
 
 /// A value, or the Error that prevented it.

@@ -27,6 +27,8 @@ constexpr Dim operator-(Dim a, Dim b) {
 template <Dim D>
 class Quantity {
  public:
+  static constexpr Dim dim = D;
+
   constexpr Quantity() = default;
   explicit constexpr Quantity(double in_base_units) : base_(in_base_units) {}
   constexpr double in_base_units() const { return base_; }

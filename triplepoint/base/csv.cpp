@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/base/csv.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/expect.h"
+#include "triplepoint/base/suggest.h"
+
+namespace triplepoint {
+
+/// One pass over the text. Quoted cells lose their quotes in place: what is left is never longer.
+class CsvParser {
+ public:
+  explicit CsvParser(CsvTable& table) : table_(table), text_(table.text_) {}
+
+  Result<void> parse() {
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
+    skip_comments_and_empty_lines();
+    TPT_TRY(read_header());
+    while (skip_empty_lines(), at_ < text_.size())
+      TPT_TRY(read_row());
+    return {};
+  }
+
+ private:
+  using Cell = CsvTable::Cell;
+
+  void skip_line() {
+    at_ = std::min(text_.find('\n', at_), text_.size() - 1) + 1;
+    ++line_;
+  }
+  void skip_empty_lines() {
+    while (at_ < text_.size() && (text_[at_] == '\n' || text_[at_] == '\r'))
+      if (text_[at_++] == '\n') ++line_;
+  }
+  void skip_comments_and_empty_lines() {
+    skip_empty_lines();
+    while (at_ < text_.size() && text_[at_] == '#') {
+      skip_line();
+      skip_empty_lines();
+    }
+  }
+
+  Result<void> read_header() {
+    if (at_ >= text_.size())
+      return error(
+          fmt::format("{} is empty (a table needs a header); check the file", table_.name_));
+    for (bool more = true; more;) {
+      Cell cell;
+      more = TPT_TRY(read_cell(cell));
+      table_.header_.emplace_back(text_, cell.begin, cell.size);
+    }
+    return {};
+  }
+
+  Result<void> read_row() {
+    table_.lines_.push_back(line_);
+    std::size_t count = 0;
+    for (bool more = true; more; ++count)
+      more = TPT_TRY(read_cell(table_.cells_.emplace_back()));
+    if (count == table_.header_.size()) return {};
+    return error(
+        fmt::format("{}:{}: the row has {} cells, the header {} (every row needs all columns); "
+                    "quote cells that contain commas",
+                    table_.name_, table_.lines_.back(), count, table_.header_.size()));
+  }
+
+  /// Leaves the parser behind the cell and its separator; true if another cell follows in the row.
+  Result<bool> read_cell(Cell& cell) {
+    if (at_ < text_.size() && text_[at_] == '"')
+      TPT_TRY(read_quoted(cell));
+    else
+      read_plain(cell);
+    return pass_separator();
+  }
+
+  void read_plain(Cell& cell) {
+    const std::size_t end = std::min(text_.find_first_of(",\r\n", at_), text_.size());
+    cell = {at_, end - at_};
+    at_ = end;
+  }
+
+  Result<void> read_quoted(Cell& cell) {
+    const std::size_t opened = line_;
+    std::size_t write = ++at_;
+    cell.begin = write;
+    for (; at_ < text_.size(); text_[write++] = text_[at_++]) {
+      if (text_[at_] == '\n') ++line_;
+      if (text_[at_] != '"') continue;
+      if (++at_ < text_.size() && text_[at_] == '"') continue;  // two quotes stand for one
+      cell.size = write - cell.begin;
+      return {};
+    }
+    return error(
+        fmt::format("{}:{}: a quote is opened and never closed (the rest of the file would be one "
+                    "cell); close it or double it",
+                    table_.name_, opened));
+  }
+
+  Result<bool> pass_separator() {
+    if (at_ >= text_.size()) return false;
+    if (text_[at_] == ',') return ++at_, true;
+    if (text_[at_] == '\r') ++at_;
+    if (at_ >= text_.size()) return false;
+    if (text_[at_] == '\n') return ++at_, ++line_, false;
+    if (text_[at_ - 1] == '\r') return false;  // line breaks of old Macs
+    return error(
+        fmt::format("{}:{}: text follows a closing quote (a quoted cell ends there); "
+                    "double the quotes inside it",
+                    table_.name_, line_));
+  }
+
+  CsvTable& table_;
+  std::string& text_;
+  std::size_t at_ = 0;
+  std::size_t line_ = 1;
+};
+
+Result<CsvTable> CsvTable::parse(std::string text, std::string name) {
+  CsvTable table;
+  table.name_ = std::move(name);
+  table.text_ = std::move(text);
+  TPT_TRY(CsvParser(table).parse());
+  return table;
+}
+
+std::optional<std::size_t> CsvTable::column(std::string_view title) const {
+  const auto found = std::find(header_.begin(), header_.end(), title);
+  if (found == header_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - header_.begin());
+}
+
+Result<std::size_t> CsvTable::require_column(std::string_view title) const {
+  if (const auto found = column(title)) return *found;
+  return error(fmt::format("{} has no column \"{}\" (it is needed); {}", name_, title,
+                           did_you_mean(title, header_)));
+}
+
+std::string_view CsvTable::at(std::size_t row, std::size_t column) const {
+  TPT_EXPECT(row < rows() && column < header_.size());
+  const Cell& cell = cells_[row * header_.size() + column];
+  return std::string_view(text_).substr(cell.begin, cell.size);
+}
+
+Result<std::optional<double>> CsvTable::number(std::size_t row, std::size_t column) const {
+  const std::string_view cell = at(row, column);
+  if (cell.empty()) return std::nullopt;
+  double number = 0;
+  const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
+  if (problem == std::errc() && end == cell.data() + cell.size() && std::isfinite(number))
+    return number;
+  return error(
+      fmt::format("{}:{}: \"{}\" in column {} is not a number (one is needed there); "
+                  "write it as in 12.5, or leave the cell empty",
+                  name_, line(row), cell, header_[column]));
+}
+
+std::size_t CsvTable::line(std::size_t row) const {
+  TPT_EXPECT(row < rows());
+  return lines_[row];
+}
+
+CsvWriter::CsvWriter(std::span<const std::string> header) : columns_(header.size()) {
+  for (const std::string& title : header)
+    cell(title);
+  end_row();
+}
+
+CsvWriter& CsvWriter::empty_cell() {
+  if (filled_ > 0) text_ += ',';
+  ++filled_;
+  return *this;
+}
+
+CsvWriter& CsvWriter::cell(std::string_view text) {
+  empty_cell();
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos && !text.starts_with('#')) {
+    text_ += text;
+    return *this;
+  }
+  text_ += '"';
+  for (const char c : text) {
+    if (c == '"') text_ += '"';
+    text_ += c;
+  }
+  text_ += '"';
+  return *this;
+}
+
+CsvWriter& CsvWriter::cell(double number) {
+  TPT_EXPECT(std::isfinite(number));  // absence is an empty cell
+  empty_cell();
+  fmt::format_to(std::back_inserter(text_), "{}", number);
+  return *this;
+}
+
+CsvWriter& CsvWriter::cell(std::int64_t number) {
+  empty_cell();
+  fmt::format_to(std::back_inserter(text_), "{}", number);
+  return *this;
+}
+
+void CsvWriter::end_row() {
+  TPT_EXPECT(filled_ == columns_);
+  // A row of one empty cell would be an empty line, which readers skip.
+  if (columns_ == 1 && (text_.empty() || text_.back() == '\n')) text_ += "\"\"";
+  text_ += '\n';
+  filled_ = 0;
+}
+
+}  // namespace triplepoint

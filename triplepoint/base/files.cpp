@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/base/files.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace triplepoint {
+namespace {
+
+/// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&&) = delete;
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int number() const { return number_; }
+  bool is_open() const { return number_ >= 0; }
+  /// Closing is when some file systems report a full disk.
+  bool close() { return ::close(std::exchange(number_, -1)) == 0; }
+
+ private:
+  int number_;
+};
+
+std::string reason(int code) {
+  return std::generic_category().message(code);
+}
+
+std::string way_out(int code) {
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free some space or write to another folder";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "change its permissions or write to another folder";
+    case ENOENT:
+    case ENOTDIR:
+      return "check the path";
+    default:
+      return "check the path and the disk";
+  }
+}
+
+tl::unexpected<Error> cannot(const char* verb, const Path& path, int code) {
+  return error(
+      fmt::format("cannot {} {} ({}); {}", verb, path.string(), reason(code), way_out(code)));
+}
+
+Result<std::string> read_all(const Descriptor& file, const Path& path) {
+  std::string content;
+  std::array<char, 65536> block;
+  while (true) {
+    const ssize_t count = ::read(file.number(), block.data(), block.size());
+    if (count == 0) return content;
+    if (count > 0)
+      content.append(block.data(), static_cast<std::size_t>(count));
+    else if (errno != EINTR)
+      return cannot("read", path, errno);
+  }
+}
+
+/// Writes and makes sure that it has reached the disk; the error code if not.
+std::optional<int> write_all(Descriptor& file, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t count = ::write(file.number(), content.data(), content.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno;
+    content.remove_prefix(static_cast<std::size_t>(count));
+  }
+  if (::fsync(file.number()) != 0 && errno != EINVAL) return errno;
+  if (!file.close()) return errno;
+  return std::nullopt;
+}
+
+/// Renaming gives the target a new owner of its content; its permissions are kept.
+mode_t permissions_for(const Path& path) {
+  struct stat status {};
+  constexpr mode_t usual = 0644;
+  return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777U : usual;
+}
+
+}  // namespace
+
+Result<std::string> read_file(const Path& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) return cannot("read", path, errno);
+  return read_all(file, path);
+}
+
+Result<void> write_file_atomically(const Path& path, std::string_view content) {
+  const Path target =
+      std::filesystem::is_symlink(path) ? std::filesystem::weakly_canonical(path) : path;
+  const Path temporary = fmt::format("{}.{}.tmp", target.string(), ::getpid());
+  const mode_t permissions = permissions_for(target);
+  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, permissions));
+  if (!file.is_open()) return cannot("write", path, errno);
+  std::optional<int> problem = write_all(file, content);
+  if (!problem && ::rename(temporary.c_str(), target.c_str()) != 0) problem = errno;
+  if (!problem) return {};
+  ::unlink(temporary.c_str());
+  return cannot("write", path, *problem);
+}
+
+Result<void> make_folder(const Path& folder) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (!problem && !std::filesystem::is_directory(folder, problem))
+    problem = std::make_error_code(std::errc::not_a_directory);
+  if (problem) return cannot("make the folder", folder, problem.value());
+  return {};
+}
+
+Result<std::vector<Path>> list_files(const Path& folder, std::string_view extension) {
+  std::error_code problem;
+  std::vector<Path> files;
+  std::filesystem::recursive_directory_iterator entry(folder, problem);
+  for (; !problem && entry != std::filesystem::recursive_directory_iterator();
+       entry.increment(problem))
+    if (entry->is_regular_file(problem) &&
+        (extension.empty() || entry->path().extension() == extension))
+      files.push_back(entry->path());
+  if (problem) return cannot("list", folder, problem.value());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace triplepoint

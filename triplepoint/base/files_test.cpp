@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/base/files.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace triplepoint {
+namespace {
+
+/// A folder of its own for one test, removed at the end.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(const char* name)
+      : path_(std::filesystem::temp_directory_path() /
+              fmt::format("triplepoint-{}-{}", name, ::getpid())) {
+    std::filesystem::create_directories(path_);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  TemporaryFolder(TemporaryFolder&&) = delete;
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  Path operator/(const char* name) const { return path_ / name; }
+  const Path& path() const { return path_; }
+
+ private:
+  Path path_;
+};
+
+TEST_CASE("what was written is read back, byte for byte, also nothing and more than one block") {
+  const TemporaryFolder folder("round");
+  for (const std::string& content :
+       {std::string(), std::string("a\0b\r\n", 5), std::string(200000, 'x')}) {
+    REQUIRE(write_file_atomically(folder / "file", content));
+    CHECK(read_file(folder / "file") == content);
+  }
+}
+
+TEST_CASE("writing leaves nothing but the file") {
+  const TemporaryFolder folder("clean");
+  REQUIRE(write_file_atomically(folder / "file", "text"));
+  CHECK(list_files(folder.path(), "").value() == std::vector<Path>{folder / "file"});
+}
+
+TEST_CASE("a file is replaced under its old permissions, through a link") {
+  const TemporaryFolder folder("link");
+  REQUIRE(write_file_atomically(folder / "file", "old"));
+  std::filesystem::permissions(folder / "file", std::filesystem::perms::owner_all);
+  std::filesystem::create_symlink("file", folder / "link");
+  REQUIRE(write_file_atomically(folder / "link", "new"));
+  CHECK(std::filesystem::is_symlink(folder / "link"));
+  CHECK(read_file(folder / "file") == "new");
+  CHECK(std::filesystem::status(folder / "file").permissions() ==
+        std::filesystem::perms::owner_all);
+}
+
+TEST_CASE("a missing file, a folder and a missing folder are errors that name path and reason") {
+  const TemporaryFolder folder("missing");
+  CHECK(read_file(folder / "none").error().what ==
+        fmt::format("cannot read {} (No such file or directory); check the path",
+                    (folder / "none").string()));
+  CHECK(read_file(folder.path()).error().what.find("Is a directory") != std::string::npos);
+  CHECK_FALSE(write_file_atomically(folder / "none/file", "text"));
+  CHECK_FALSE(list_files(folder / "none", ""));
+}
+
+TEST_CASE("a full disk is an error with a way out") {
+  if (!std::filesystem::exists("/dev/full")) {
+    MESSAGE("skipped: no /dev/full on this system");
+    return;
+  }
+  const TemporaryFolder folder("full");
+  // The temporary file goes through a link onto the device that is always full.
+  const std::string temporary = fmt::format("file.{}.tmp", ::getpid());
+  std::filesystem::create_symlink("/dev/full", folder / temporary.c_str());
+  CHECK(write_file_atomically(folder / "file", "text").error().what ==
+        fmt::format(
+            "cannot write {} (No space left on device); free some space or write to another folder",
+            (folder / "file").string()));
+  CHECK_FALSE(std::filesystem::exists(folder / "file"));
+}
+
+TEST_CASE("files are listed by extension, below too, sorted") {
+  const TemporaryFolder folder("list");
+  REQUIRE(make_folder(folder / "b/c"));
+  REQUIRE(make_folder(folder / "b/c"));
+  for (const char* name : {"b/c/x.toml", "z.toml", "a.toml", "a.csv"})
+    REQUIRE(write_file_atomically(folder / name, ""));
+  CHECK(list_files(folder.path(), ".toml").value() ==
+        std::vector<Path>{folder / "a.toml", folder / "b/c/x.toml", folder / "z.toml"});
+}
+
+TEST_CASE("a folder cannot be made where a file stands") {
+  const TemporaryFolder folder("blocked");
+  REQUIRE(write_file_atomically(folder / "file", ""));
+  CHECK_FALSE(make_folder(folder / "file"));
+  CHECK_FALSE(make_folder(folder / "file/below"));
+}
+
+}  // namespace
+}  // namespace triplepoint

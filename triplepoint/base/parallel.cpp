@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/base/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace triplepoint {
+
+void parallel_for(std::size_t items, int threads, const std::function<void(std::size_t)>& task,
+                  const std::stop_token& stop) {
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < items && !stop.stop_requested(); i = next++)
+      task(i);
+  };
+  // The caller is one of the threads.
+  const std::size_t helpers =
+      std::min<std::size_t>(items, static_cast<std::size_t>(std::max(threads, 1))) -
+      (items > 0 ? 1 : 0);
+  std::vector<std::jthread> running;
+  running.reserve(helpers);
+  for (std::size_t i = 0; i < helpers; ++i)
+    running.emplace_back(work);
+  work();
+}
+
+int available_threads() {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace triplepoint

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/base/parallel.h"
+
+#include <numeric>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace triplepoint {
+namespace {
+
+TEST_CASE("every item is done once, whatever the number of threads") {
+  for (const std::size_t items : {0U, 1U, 2U, 1000U})
+    for (const int threads : {0, 1, 2, 7}) {
+      std::vector<int> done(items, 0);
+      parallel_for(items, threads, [&](std::size_t i) { ++done[i]; });
+      CHECK(done == std::vector<int>(items, 1));
+    }
+}
+
+TEST_CASE("after a stop request no further item begins") {
+  std::stop_source source;
+  std::vector<int> done(100, 0);
+  parallel_for(
+      done.size(), 1,
+      [&](std::size_t i) {
+        ++done[i];
+        if (i == 9) source.request_stop();
+      },
+      source.get_token());
+  CHECK(std::accumulate(done.begin(), done.end(), 0) == 10);
+}
+
+TEST_CASE("there is at least one thread") {
+  CHECK(available_threads() >= 1);
+}
+
+}  // namespace
+}  // namespace triplepoint
