@@ -30,8 +30,23 @@ inline constexpr int op_class_count = 10;
 enum class Collective { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_recv };
 inline constexpr int collective_count = 6;
 
-/// Which ranks take part. `model` is TP x PP (x CP): the group of the gradient-norm all-reduce.
-enum class GroupKind { tensor, context, expert, expert_tensor, data, expert_data, pipeline, model };
+/// Which ranks take part. `model` is TP x PP: the group of the gradient-norm all-reduce. `data` is
+/// DP x CP: ranks with equal dense parameters. `embedding`: first and last stage (tied weights).
+/// `shard`, `replica`: the two levels of hybrid sharding inside `data`.
+enum class GroupKind {
+  tensor,
+  context,
+  expert,
+  expert_tensor,
+  data,
+  expert_data,
+  pipeline,
+  model,
+  embedding,
+  shard,
+  replica
+};
+inline constexpr int group_kind_count = 11;
 
 /// How a communication may hide behind computation.
 enum class Overlap {

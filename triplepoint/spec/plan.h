@@ -15,6 +15,7 @@ enum class Sharding { none, optimizer, gradients, parameters };  // ZeRO-0/1/2/3
 enum class Recompute { none, selective, full };
 enum class Schedule { gpipe, one_f_one_b, interleaved, zero_bubble };
 enum class RankOrder { tp_cp_ep_dp_pp, tp_pp_dp };
+enum class ContextExchange { ring, all_gather };  // how keys and values reach the other CP ranks
 
 /// Bytes per parameter of the optimizer's implementation, before sharding.
 struct OptimizerState {
@@ -38,6 +39,7 @@ struct Plan {
   int64_t tensor_parallel_size = 1;
   int64_t pipeline_parallel_size = 1;
   int64_t context_parallel_size = 1;
+  ContextExchange context_exchange = ContextExchange::ring;
   int64_t expert_parallel_size = 1;
   std::optional<int64_t> expert_tensor_parallel_size;  // absent: = tensor_parallel_size
   int64_t virtual_pipeline_size = 1;

@@ -25,6 +25,7 @@ struct Stack {
   double memory_fragmentation = 1.03;   // allocated over needed
   Bytes framework_reserve;              // CUDA context, NCCL buffers, workspace
   bool fused_norms = true, fused_activations = true;
+  bool flash_attention = true;  // false: scores are written out and the causal half is not skipped
   bool fsdp_regathers_on_recompute = true;  // full recompute gathers parameters a third time
   bool gradient_sync_accumulates = false;   // ZeRO-2 reduces each microbatch
   friend bool operator==(const Stack&, const Stack&) = default;

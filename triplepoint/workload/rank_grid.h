@@ -28,6 +28,15 @@ struct GroupShape {
 /// Megatron's rank order: which ranks form which group, and on which device each rank sits.
 ///
 /// rank_order tp_cp_ep_dp_pp: tensor varies fastest, pipeline slowest. tp_pp_dp: data slowest.
+/// Members of each group, all at one place in the other dimensions:
+///   tensor, context, pipeline   their own dimension
+///   data                        DP x CP: ranks with equal dense parameters (Megatron's "dp-cp")
+///   expert_tensor, expert,      the ranks of a stage, counted tensor, context, data, and dealt out
+///     expert_data               anew as ETP (fastest), EP, expert DP
+///   model                       TP x PP;   embedding: first and last stage
+///   shard, replica              `data` cut into blocks of plan.sharding_group_size, and across them
+/// With tp_pp_dp and EP > 1 Megatron allows only layouts in which its two grids agree; this one
+/// always keeps an expert group inside one stage.
 /// Device of rank r: node r / gpus_per_node, local device plan.device_order[r % gpus_per_node].
 /// Source: Megatron-LM, megatron/core/parallel_state.py (RankGenerator).
 class RankGrid {
@@ -43,10 +52,24 @@ class RankGrid {
   int64_t node_of(int64_t rank) const { return device_of(rank) / gpus_per_node_; }
 
  private:
+  struct Place {
+    int64_t seat;  // among the ranks of a stage: tensor fastest, then context, then data
+    int64_t stage;
+  };
+  Place place_of(int64_t rank) const;
+  int64_t rank_of(Place place) const;
+  int64_t inner_stride() const;
+  std::vector<int64_t> stage_group(spec::GroupKind kind, int64_t seat) const;  // seats
+  GroupShape shape_around(spec::GroupKind kind, int64_t rank) const;
+
   int64_t world_ = 1, gpus_per_node_ = 8;
-  int64_t tensor_ = 1, context_ = 1, expert_ = 1, data_ = 1, pipeline_ = 1, expert_tensor_ = 1;
+  int64_t tensor_ = 1, context_ = 1, expert_ = 1, data_ = 1, pipeline_ = 1, expert_tensor_ = 1,
+          shard_ = 1;
   spec::RankOrder order_ = spec::RankOrder::tp_cp_ep_dp_pp;
   std::vector<int64_t> device_order_;
 };
+
+/// Ranks that share one copy of sharded states: the hybrid sharding group, or DP x CP.
+int64_t shard_group_size(const spec::Job& job);
 
 }  // namespace triplepoint::workload
