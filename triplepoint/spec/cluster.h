@@ -19,12 +19,17 @@ enum class Cooling { air, liquid, immersion };
 struct ScaleUp {
   ScaleUpKind kind = ScaleUpKind::nvswitch;
   BytesPerSecond bandwidth;   // per device, one direction, datasheet
-  double efficiency = 0.75;   // bus bandwidth of a large collective over `bandwidth`
+  double efficiency = 0.75;   // bus bandwidth of a large ring collective over `bandwidth`
+  double all_to_all_efficiency = 0.75;
   double point_to_point_efficiency = 0.8;
-  Seconds latency;            // per protocol step
+  double low_latency_efficiency = 0.2;  // of the protocol that is chosen for small messages
   Seconds launch;             // fixed cost of one collective
+  Seconds latency;            // per protocol step, small messages
+  Seconds bulk_latency;       // per protocol step of the bandwidth protocol, in addition
   Bytes half_size;            // message per rank at which half of the bandwidth is reached
+  double local_copy_factor = 0;  // speed of copying a rank's own part over `bandwidth`; 0: no copy
   bool nvls = false;          // in-switch reduction
+  double nvls_efficiency = 0.58;  // bytes a rank pushes through the reducing switch, over `bandwidth`
   int64_t domain_size = 8;    // devices that reach each other over it
   friend bool operator==(const ScaleUp&, const ScaleUp&) = default;
 };
@@ -49,7 +54,7 @@ struct ScaleOut {
 struct Seat {
   Kelvins inlet_offset;            // above the node's inlet, at no power of the others
   double resistance_factor = 1;    // of the ladder's last resistance (heat sink to air)
-  std::vector<double> breathes;    // share of each seat's heat that this seat's air has picked up
+  std::vector<double> breathes;    // rise by each seat's heat, 1: mixed into the whole flow; 4: a quarter of it
   friend bool operator==(const Seat&, const Seat&) = default;
 };
 
@@ -59,6 +64,7 @@ struct Chassis {
   Celsius inlet{25};
   double volume_flow_m3_s = 0;      // of air through the device bay, at full fan
   double coolant_heat_capacity_w_per_k = 0;  // m cp of the loop (liquid), per node
+  double sink_flow_exponent = 0;    // the sink's resistance goes with flow_share^-exponent
   Watts fixed_heat;                 // NICs, switches, drives that warm the devices' air
   Watts fan_power;                  // at full flow; cubic below
   double fan_floor = 0.3;           // lowest share of the full flow
@@ -90,6 +96,7 @@ struct Cluster {
   Chassis chassis;
   Host host;
   int64_t num_gpus() const { return num_nodes * gpus_per_node; }
+  friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 
 }  // namespace triplepoint::spec

@@ -12,16 +12,23 @@ namespace triplepoint::spec {
 
 /// How well kernels use the chip; parameters of perf/kernel_time.h. All are per GPU type.
 struct KernelCoefficients {
-  double gemm_peak_share = 0.75;     // of the dense peak at max clock, large shapes
-  double gemm_half_k = 0;            // k at which a tile reaches half of its rate (prologue cost)
-  int64_t tile_m = 128, tile_n = 128;
-  double attention_forward_share = 0.45;   // of the dense peak, causal flops
+  double gemm_peak_share = 0.75;   // of the dense peak at max clock, large shapes
+  double gemm_fp8_share = 0.6;     // the same with fp8 operands, of peak_fp8
+  double gemm_half_k = 0;          // k at which a tile reaches half of its rate (prologue), 2-byte operands
+  double gemm_half_tile = 0;       // tile side at which fetching operands takes as long as multiplying
+  double wave_quantization = 1;    // of an unfilled last wave of tiles: 1 costs a whole one, 0 its share
+  int64_t tile_m = 128, tile_n = 128;      // largest tile of the library; smaller ones are tried
+  double attention_forward_share = 0.45;   // of the dense peak at max clock, causal flops, long keys
   double attention_backward_share = 0.35;
-  double attention_half_length = 0;  // key length at which half of that is reached
+  double attention_half_length = 0;    // key length at which half of that is reached
+  double attention_half_head_dim = 0;  // head dimension at which softmax takes as long as the products
+  int64_t attention_tile = 128;        // query rows of one block
   double grouped_gemm_share = 0.7;   // relative to a dense GEMM of the same tile count
   double hbm_share = 0.85;           // achieved over datasheet bandwidth, streaming kernels
   double roofline_norm = 4;          // p of the p-norm that joins compute and memory time
   double clock_insensitive_share = 0;  // of compute time that does not scale with the SM clock
+  double memory_clock_knee = 0;      // clock ratio below which the SMs cannot keep the HBM busy
+  Seconds kernel_start;              // fill and drain of one kernel, comes on top of its work
   Seconds kernel_floor;              // shortest kernel
   friend bool operator==(const KernelCoefficients&, const KernelCoefficients&) = default;
 };
@@ -32,10 +39,11 @@ struct KernelCoefficients {
 struct PowerCoefficients {
   Watts idle;                     // clocks down, no context, at reference_temperature
   Watts active_idle;              // full clock, context alive, no kernel
-  Watts waiting;                  // spinning in a collective at max clock, all included
+  Watts waiting;                  // a kernel is resident and spins, at max clock, all included
   Watts communicating;            // extra while data moves over scale-up links
   Watts communicating_scale_out;  // extra while data moves over the NIC
   std::array<double, op_class_count> joules_per_tflop{};  // at max clock, dynamic part
+  double fp8_energy_share = 0.5;  // energy of an fp8 flop over that of a 16-bit one
   double joules_per_hbm_gb = 0;
   double joules_per_scale_up_gb = 0;
   double joules_per_scale_out_gb = 0;
@@ -52,6 +60,7 @@ struct ThermalLadder {
   std::vector<KelvinsPerWatt> resistances;  // r[i] between node i and node i+1 (last: to coolant)
   std::vector<JoulesPerKelvin> capacities;  // of node i
   KelvinsPerWatt memory_resistance;         // HBM above the first node, per watt of HBM power
+  std::optional<KelvinsPerWatt> lateral_resistance;  // between neighbour dies' node 1 (shared lid)
   friend bool operator==(const ThermalLadder&, const ThermalLadder&) = default;
 };
 
@@ -107,6 +116,7 @@ struct Gpu {
   Variability variability;
 
   std::optional<FlopsPerSecond> peak(Precision) const;
+  friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
 }  // namespace triplepoint::spec
