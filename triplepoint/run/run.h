@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "triplepoint/run/series.h"
@@ -23,18 +24,21 @@ struct Device {
   int32_t seat = 0;
   std::string name;
   std::optional<int32_t> rank;
+  friend bool operator==(const Device&, const Device&) = default;
 };
 
 /// Bytes on the worst GPU of each pipeline stage; what a memory report needs.
 struct MemoryUse {
   Bytes weights, gradients, optimizer, activations, logits, buffers, reserve;
   Bytes total() const;
+  friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
 };
 
 /// One training step as a whole.
 struct StepRecord {
   Instant begin, end;
   int64_t samples = 0, tokens = 0;
+  friend bool operator==(const StepRecord&, const StepRecord&) = default;
 };
 
 /// Means over one step and one device: what is known of every device, however many there are.
@@ -45,15 +49,17 @@ struct DeviceSummary {
   std::optional<double> sm_clock_mean_mhz, sm_clock_min_mhz;
   std::map<std::string, double> throttle;  // reason name -> share of time
   std::optional<double> scale_up_bytes, scale_out_bytes;
-  std::map<std::string, double> energy_ledger_j;  // idle, leakage, compute, memory, communication, waiting
+  std::map<std::string, double>
+      energy_ledger_j;  // idle, leakage, compute, memory, communication, waiting
+  friend bool operator==(const DeviceSummary&, const DeviceSummary&) = default;
 };
 
 struct Manifest {
   Origin origin = Origin::simulated;
   Fidelity fidelity = Fidelity::transient;
   std::string name;
-  std::optional<spec::Job> job;  // absent for recordings of unknown commands
-  std::string producer;          // "triplepoint 0.1.0"
+  std::optional<spec::Job> job;          // absent for recordings of unknown commands
+  std::string producer;                  // "triplepoint 0.1.0"
   std::optional<int64_t> epoch_unix_ns;  // realtime of Instant 0; simulated runs have none
   bool fits_memory = true;
   std::vector<std::string> notes;
@@ -65,7 +71,7 @@ struct Run {
   Manifest manifest;
   std::vector<Device> devices;
   std::vector<StepRecord> steps;
-  Timeline timeline;           // of the detailed step(s); times since the run's epoch
+  Timeline timeline;  // of the detailed step(s); times since the run's epoch
   std::vector<Series> series;
   std::vector<DeviceSummary> summaries;  // per device; of the last step
   std::vector<MemoryUse> memory;         // per pipeline stage
@@ -74,5 +80,16 @@ struct Run {
   std::optional<Flops> model_flops, hardware_flops;
   std::optional<FlopsPerSecond> peak_flops;  // of one device, dense, of the precision used
 };
+
+std::string_view name_of(Origin);
+std::string_view name_of(Fidelity);
+
+/// The series of this signal and device (a node's, if `of_node`); null if the run has none.
+const Series* find_series(const Run&, std::string_view signal, int32_t device,
+                          bool of_node = false);
+
+/// The steps the timeline shows: those it covers by at least half. All steps if the run has no
+/// timeline.
+std::vector<StepRecord> detailed_steps(const Run&);
 
 }  // namespace triplepoint::run

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,18 +11,19 @@
 
 namespace triplepoint::run {
 
-/// One signal of one device over time; each value has its own stamp. A reading that was not there has no
-/// entry: absent is not zero. Unit is written in the signal's name, as in power_w, die_c, sm_clock_mhz.
+/// One signal of one device over time; each value has its own stamp. A reading that was not there
+/// has no entry: absent is not zero. Unit is written in the signal's name, as in power_w, die_c,
+/// sm_clock_mhz.
 ///
-/// Known signals: power_w (true mean since the previous stamp), power_instant_w, power_average_w (sensor
-/// views), die_c, memory_c, sm_clock_mhz, throttle_reasons (bit set), energy_j (counter), utilization,
-/// scale_up_tx_bytes, scale_out_tx_bytes (counters), fan_share, inlet_c, node_power_w.
+/// Known signals: power_w (true mean since the previous stamp), power_instant_w, power_average_w
+/// (sensor views), die_c, memory_c, sm_clock_mhz, throttle_reasons (bit set), energy_j (counter),
+/// utilization, scale_up_tx_bytes, scale_out_tx_bytes (counters), fan_share, inlet_c, node_power_w.
 struct Series {
   std::string signal;
-  int32_t device = 0;             // global device index; nodes: node index
+  int32_t device = 0;  // global device index; nodes: node index
   bool of_node = false;
-  std::vector<Instant> times;     // ascending
-  std::vector<double> values;     // same length
+  std::vector<Instant> times;  // ascending
+  std::vector<double> values;  // same length
   friend bool operator==(const Series&, const Series&) = default;
 };
 
@@ -30,6 +32,18 @@ struct SeriesStatistics {
   double minimum = 0, maximum = 0;
   int64_t count = 0;
 };
+/// Zeros and a count of 0 for an empty series; of one value, its mean is that value.
 SeriesStatistics statistics(const Series&);
+/// The same over [begin, end] only: a value holds from its stamp to the next one, the last one to
+/// `end`. What was before the first stamp is unknown and not counted.
+SeriesStatistics statistics(const Series&, Instant begin, Instant end);
+
+/// Last value minus first value of a counter inside [begin, end], both taken by interpolation
+/// between the neighbouring stamps; nothing where the series does not reach over the interval.
+std::optional<double> counter_difference(const Series&, Instant begin, Instant end);
+
+/// Share of [begin, end] during which `bits` has any bit of `mask` set (left-hold); nothing without
+/// a value.
+std::optional<double> share_of_time(const Series& bits, uint32_t mask, Instant begin, Instant end);
 
 }  // namespace triplepoint::run

@@ -9,6 +9,7 @@
 
 #include "triplepoint/base/instant.h"
 #include "triplepoint/base/units.h"
+
 #include "triplepoint/spec/op.h"
 
 namespace triplepoint::run {
@@ -48,26 +49,35 @@ struct Span {
   Seconds wait;  // communication: part of the span before the last peer arrived
   Bytes bytes;   // communication: payload; memory kernels: HBM traffic
   Flops flops;
+  friend bool operator==(const Span&, const Span&) = default;
 };
 
-/// Spans that repeat: a pass is a list of pieces, each a run of spans played `repeat` times in a row.
-/// Times inside are relative to the start of one repetition.
+/// Spans that repeat: a pass is a list of pieces, each a run of spans played `repeat` times in a
+/// row. Times inside are relative to the start of one repetition.
 struct PatternPiece {
   std::vector<Span> spans;  // rank, stage, microbatch of the instance apply
   int32_t repeat = 1;
-  Seconds length;           // of one repetition
-  int32_t first_layer = -1; // repetition i works on layer first_layer + i
+  Seconds length;            // of one repetition
+  int32_t first_layer = -1;  // repetition i works on layer first_layer + i
+  friend bool operator==(const PatternPiece&, const PatternPiece&) = default;
 };
 struct Pattern {
   std::string name;  // "forward", "backward"
   std::vector<PatternPiece> pieces;
-  Seconds length() const;
+  Seconds length() const;  // sum of repeat * length, each length to the whole nanosecond
+  friend bool operator==(const Pattern&, const Pattern&) = default;
 };
 struct PatternInstance {
   Instant begin;
   int32_t pattern = 0;
   int32_t rank = 0, stage = -1, microbatch = -1;
+  friend bool operator==(const PatternInstance&, const PatternInstance&) = default;
 };
+
+/// Whose words the names of the types are: our ops ("qkv"), or device kernels as a profiler spells
+/// them ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL"). The upstream artifact's classifier looks at
+/// the latter.
+enum class NameKind : uint8_t { ops, kernels };
 
 /// What ran when, on every rank: single spans, and instances of patterns that expand to spans.
 /// A measured timeline has no patterns; a simulated one keeps a step of 1,024 GPUs small with them.
@@ -77,18 +87,45 @@ struct Timeline {
   std::vector<Pattern> patterns;
   std::vector<PatternInstance> instances;  // sorted by (rank, begin)
   int32_t num_ranks = 0;
+  NameKind names = NameKind::ops;
 
   int32_t intern(const SpanType&);
   bool empty() const { return spans.empty() && instances.empty(); }
+  friend bool operator==(const Timeline&, const Timeline&) = default;
 };
 
-/// Calls visit(const Span&) for every span of `rank` (all ranks: -1), instances expanded, in order of begin
-/// inside each instance. Order over ranks is ascending.
+/// Calls visit(const Span&) for every span of `rank` (all ranks: -1), instances expanded, in order
+/// of begin inside each instance. Order over ranks is ascending. Inside a rank, single spans and
+/// instances take turns by their begin, a single span before an instance that begins at the same
+/// time. Allocates nothing.
+///
+/// Repetition i of a piece begins at begin of the piece + i * length; lengths count in whole
+/// nanoseconds, so that what is computed once per pattern equals what is computed span by span.
+/// Spans of a pattern take rank, stage and microbatch of the instance; those that lie outside [0,
+/// length] of their piece are allowed.
 template <class Visit>
 void for_each_span(const Timeline&, int32_t rank, Visit&& visit);
 
 /// The same timeline with every instance expanded.
 Timeline expand(const Timeline&);
+
+/// Sorts spans and instances by (rank, begin); equal ones keep their order. Producers call it once
+/// at the end.
+void sort(Timeline&);
+
+/// What is wrong with a timeline, as a sentence: unsorted, an index out of range, a span that ends
+/// before it begins. Nothing if it is sound. Every function over timelines demands a sound one.
+std::optional<std::string> find_fault(const Timeline&);
+
+/// Only what begins in [begin, end): warm-up and the steps around are left out.
+Timeline clip(const Timeline&, Instant begin, Instant end);
+
+/// First begin to last end, instances included; nothing if the timeline is empty.
+struct Extent {
+  Instant begin, end;
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+std::optional<Extent> extent(const Timeline&);
 
 }  // namespace triplepoint::run
 

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/run/timeline.h"
+
+#include <iterator>
+
+#include <fmt/format.h>
+
+namespace triplepoint::run {
+
+namespace {
+
+const auto by_rank_and_begin = [](const auto& a, const auto& b) {
+  return std::pair(a.rank, a.begin) < std::pair(b.rank, b.begin);
+};
+
+std::optional<std::string> find_fault(const std::vector<Span>& spans, size_t num_types) {
+  for (size_t i = 0; i < spans.size(); ++i) {
+    const Span& span = spans[i];
+    if (span.end < span.begin) return fmt::format("span {} ends before it begins", i);
+    if (span.type < 0 || static_cast<size_t>(span.type) >= num_types)
+      return fmt::format("span {} has type {}, but there are {}", i, span.type, num_types);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> find_fault(const Pattern& pattern, size_t num_types) {
+  for (const PatternPiece& piece : pattern.pieces) {
+    if (piece.repeat < 0 || piece.length < Seconds())
+      return fmt::format("pattern \"{}\" has a piece of negative length", pattern.name);
+    if (auto fault = find_fault(piece.spans, num_types))
+      return fmt::format("pattern \"{}\": {}", pattern.name, *fault);
+  }
+  return std::nullopt;
+}
+
+/// The items of each rank one after the other, by begin, of ranks that exist.
+template <class Item>
+std::optional<std::string> find_disorder(const std::vector<Item>& items, int32_t num_ranks,
+                                         const char* what) {
+  if (!std::is_sorted(items.begin(), items.end(), by_rank_and_begin))
+    return fmt::format("{}s are not sorted by rank and begin", what);
+  if (items.empty()) return std::nullopt;
+  if (items.front().rank < 0 || items.back().rank >= num_ranks)
+    return fmt::format("a {} has a rank outside of 0..{}", what, num_ranks - 1);
+  return std::nullopt;
+}
+
+void widen(std::optional<Extent>& extent, Instant begin, Instant end) {
+  if (!extent) extent = Extent{begin, end};
+  extent->begin = std::min(extent->begin, begin);
+  extent->end = std::max(extent->end, end);
+}
+
+/// Of a pattern's spans and its length, relative to its begin.
+Extent extent_of(const Pattern& pattern) {
+  std::optional<Extent> all;
+  int64_t begin = 0;
+  for (const PatternPiece& piece : pattern.pieces) {
+    const int64_t length = whole_nanoseconds(piece.length);
+    const int64_t last = begin + std::max(0, piece.repeat - 1) * length;
+    for (const Span& span : piece.spans) {
+      widen(all, Instant(begin + span.begin.nanoseconds()), Instant(last + span.end.nanoseconds()));
+    }
+    begin += piece.repeat * length;
+  }
+  widen(all, Instant(0), Instant(begin));
+  return *all;
+}
+
+}  // namespace
+
+Seconds Pattern::length() const {
+  int64_t nanoseconds = 0;
+  for (const PatternPiece& piece : pieces)
+    nanoseconds += piece.repeat * whole_nanoseconds(piece.length);
+  return Instant(nanoseconds) - Instant();
+}
+
+int32_t Timeline::intern(const SpanType& type) {
+  // A timeline has a few dozen types; a measured one some hundreds. Readers keep their own index.
+  const auto found = std::find(types.begin(), types.end(), type);
+  if (found != types.end()) return static_cast<int32_t>(found - types.begin());
+  types.push_back(type);
+  return static_cast<int32_t>(types.size()) - 1;
+}
+
+Timeline expand(const Timeline& timeline) {
+  Timeline all;
+  all.types = timeline.types;
+  all.num_ranks = timeline.num_ranks;
+  all.names = timeline.names;
+  for_each_span(timeline, -1, [&](const Span& span) { all.spans.push_back(span); });
+  sort(all);
+  return all;
+}
+
+void sort(Timeline& timeline) {
+  const auto put_in_order = [](auto& items) {
+    if (!std::is_sorted(items.begin(), items.end(), by_rank_and_begin))
+      std::stable_sort(items.begin(), items.end(), by_rank_and_begin);
+  };
+  put_in_order(timeline.spans);
+  put_in_order(timeline.instances);
+}
+
+std::optional<std::string> find_fault(const Timeline& timeline) {
+  if (auto fault = find_disorder(timeline.spans, timeline.num_ranks, "span")) return fault;
+  if (auto fault = find_disorder(timeline.instances, timeline.num_ranks, "instance")) return fault;
+  if (auto fault = find_fault(timeline.spans, timeline.types.size())) return fault;
+  for (const Pattern& pattern : timeline.patterns)
+    if (auto fault = find_fault(pattern, timeline.types.size())) return fault;
+  for (const PatternInstance& instance : timeline.instances)
+    if (instance.pattern < 0 || static_cast<size_t>(instance.pattern) >= timeline.patterns.size())
+      return fmt::format("an instance has pattern {}, but there are {}", instance.pattern,
+                         timeline.patterns.size());
+  return std::nullopt;
+}
+
+Timeline clip(const Timeline& timeline, Instant begin, Instant end) {
+  Timeline inside;
+  inside.types = timeline.types;
+  inside.patterns = timeline.patterns;
+  inside.num_ranks = timeline.num_ranks;
+  inside.names = timeline.names;
+  const auto keep = [&](const auto& item) { return item.begin >= begin && item.begin < end; };
+  std::copy_if(timeline.spans.begin(), timeline.spans.end(), std::back_inserter(inside.spans),
+               keep);
+  std::copy_if(timeline.instances.begin(), timeline.instances.end(),
+               std::back_inserter(inside.instances), keep);
+  return inside;
+}
+
+std::optional<Extent> extent(const Timeline& timeline) {
+  std::optional<Extent> all;
+  for (const Span& span : timeline.spans)
+    widen(all, span.begin, span.end);
+  std::vector<Extent> of_pattern;
+  for (const Pattern& pattern : timeline.patterns)
+    of_pattern.push_back(extent_of(pattern));
+  for (const PatternInstance& instance : timeline.instances) {
+    const Extent& pattern = of_pattern[static_cast<size_t>(instance.pattern)];
+    const int64_t begin = instance.begin.nanoseconds();
+    widen(all, Instant(begin + pattern.begin.nanoseconds()),
+          Instant(begin + pattern.end.nanoseconds()));
+  }
+  return all;
+}
+
+}  // namespace triplepoint::run
