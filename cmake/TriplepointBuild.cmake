@@ -21,6 +21,18 @@ endif()
 # Equal input gives equal bits: no contraction into fused multiply-adds that one compiler makes and another does not.
 add_compile_options(-ffp-contract=off)
 
+# Fuzz targets watch the whole library: errors by the sanitizers, coverage by clang's fuzzer if its runtime is there.
+if(TPT_FUZZ)
+  include(CheckCXXSourceCompiles)
+  set(CMAKE_REQUIRED_FLAGS -fsanitize=fuzzer,address,undefined)
+  check_cxx_source_compiles("#include <cstddef>
+    extern \"C\" int LLVMFuzzerTestOneInput(const unsigned char*, std::size_t) { return 0; }" TPT_LIBFUZZER)
+  unset(CMAKE_REQUIRED_FLAGS)
+  set(sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all)
+  add_compile_options(${sanitizers} $<$<BOOL:${TPT_LIBFUZZER}>:-fsanitize=fuzzer-no-link>)
+  add_link_options(${sanitizers})
+endif()
+
 add_library(triplepoint_warnings INTERFACE)
 target_compile_options(triplepoint_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align

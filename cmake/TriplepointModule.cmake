@@ -10,6 +10,21 @@ function(triplepoint_add_folders)
   endforeach()
 endfunction()
 
+# Leaves out of the list the files that do not exist, and says so; where warnings are errors, so is this.
+function(triplepoint_drop_missing list)
+  set(existing "")
+  foreach(file IN LISTS ${list})
+    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${file} OR IS_ABSOLUTE ${file})
+      list(APPEND existing ${file})
+    elseif(TPT_WERROR)
+      message(FATAL_ERROR "${CMAKE_CURRENT_SOURCE_DIR}/${file} does not exist (CMakeLists.txt there names it)")
+    else()
+      message(WARNING "${CMAKE_CURRENT_SOURCE_DIR}/${file} does not exist; left out")
+    endif()
+  endforeach()
+  set(${list} "${existing}" PARENT_SCOPE)
+endfunction()
+
 # What a target that belongs to us is made with.
 function(triplepoint_link target)
   cmake_parse_arguments(ARG "" "" "USES;LIBS" ${ARGN})
@@ -21,28 +36,40 @@ function(triplepoint_link target)
   target_link_libraries(${target} PUBLIC ${ARG_LIBS} PRIVATE triplepoint_warnings)
 endfunction()
 
-# triplepoint_module(<name> SOURCES a.cpp ... TESTS a_test.cpp ... USES <modules> [LIBS <targets>] [TEST_USES <modules>] [TEST_LIBS <targets>])
+# triplepoint_module(<name> SOURCES a.cpp ... TESTS a_test.cpp ... USES <modules> [LIBS <targets>] [TEST_USES <modules>] [TEST_LIBS <targets>] [TEST_LABELS ...])
 #
 # Called in the module's own folder; sources are relative to it. LIBS are targets of system packages.
 # Makes triplepoint_<name> and, with tests, <name>_test.
 function(triplepoint_module name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;USES;LIBS;TEST_USES;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;USES;LIBS;TEST_USES;TEST_LIBS;TEST_LABELS" ${ARGN})
+  triplepoint_drop_missing(ARG_SOURCES)
+  triplepoint_drop_missing(ARG_TESTS)
+  if(NOT ARG_SOURCES)
+    return()  # headers only, so far
+  endif()
   add_library(triplepoint_${name} STATIC ${ARG_SOURCES})
   triplepoint_link(triplepoint_${name} USES ${ARG_USES} LIBS ${ARG_LIBS})
   if(ARG_TESTS)
-    triplepoint_test(${name} SOURCES ${ARG_TESTS} USES ${name} ${ARG_TEST_USES} LIBS ${ARG_TEST_LIBS})
+    triplepoint_test(${name} SOURCES ${ARG_TESTS} USES ${name} ${ARG_TEST_USES} LIBS ${ARG_TEST_LIBS} LABELS ${ARG_TEST_LABELS})
   endif()
 endfunction()
+
+# What `make build` builds and `make install` installs.
+add_custom_target(programs)
 
 # triplepoint_program(<name> SOURCES main.cpp ... USES <modules> [LIBS <targets>]): an installed program, built into bin/.
 function(triplepoint_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   triplepoint_link(${name} USES ${ARG_USES} LIBS ${ARG_LIBS})
+  add_dependencies(programs ${name})
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
 # triplepoint_test(<name> SOURCES ... USES <modules> [LIBS <targets>] [LABELS ...]): a doctest program <name>_test; each TEST_CASE is one ctest.
+#
+# Labels with a meaning: slow (more than some seconds; only `make check` runs it), pages (needs a browser), threads (also run under
+# the thread sanitizer), gpu.
 function(triplepoint_test name)
   if(NOT TPT_TESTS)
     return()
@@ -55,6 +82,9 @@ function(triplepoint_test name)
   if(ARG_LABELS)
     list(APPEND properties LABELS "${ARG_LABELS}")
   endif()
+  if("threads" IN_LIST ARG_LABELS)
+    set_property(GLOBAL APPEND PROPERTY TPT_THREADED_TESTS ${name}_test)
+  endif()
   doctest_discover_tests(${name}_test TEST_PREFIX "${name}:" PROPERTIES ${properties})
 endfunction()
 
@@ -64,5 +94,5 @@ function(triplepoint_bench name)
   add_executable(${name}_bench ${ARG_SOURCES})
   set_target_properties(${name}_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench/bin)
   triplepoint_link(${name}_bench USES ${ARG_USES} LIBS ${ARG_LIBS} benchmark::benchmark_main)
-  set_property(GLOBAL APPEND PROPERTY TPT_BENCHES ${name}_bench)
+  add_dependencies(benches ${name}_bench)
 endfunction()

@@ -12,13 +12,19 @@
 
 namespace triplepoint {
 
+namespace {
+
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
+}  // namespace
+
 /// One pass over the text. Quoted cells lose their quotes in place: what is left is never longer.
 class CsvParser {
  public:
   explicit CsvParser(CsvTable& table) : table_(table), text_(table.text_) {}
 
   Result<void> parse() {
-    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
+    if (text_.starts_with(byte_order_mark)) at_ = 3;
     skip_comments_and_empty_lines();
     TPT_TRY(read_header());
     while (skip_empty_lines(), at_ < text_.size())
@@ -178,7 +184,11 @@ CsvWriter& CsvWriter::empty_cell() {
 
 CsvWriter& CsvWriter::cell(std::string_view text) {
   empty_cell();
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos && !text.starts_with('#')) {
+  // A comment sign or byte order mark means something at the head of a file only; quoted it never
+  // does.
+  const bool is_plain = text.find_first_of(",\"\r\n") == std::string_view::npos &&
+                        !text.starts_with('#') && !text.starts_with(byte_order_mark);
+  if (is_plain) {
     text_ += text;
     return *this;
   }

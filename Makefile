@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin face over CMake: `make help` lists what it does. Everything is written below build/.
+
+JOBS         ?= $(shell nproc)
+PREFIX       ?= /usr/local
+FUZZ_SECONDS ?= 30
+STUDY        ?= paper/all
+
+# Names as in Debian 12 and Ubuntu 24.04; package=program: any version of that program will do.
+PACKAGES       := g++ make cmake=cmake ninja-build=ninja ccache pkg-config=pkg-config \
+                  libfmt-dev libexpected-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libyaml-cpp-dev \
+                  libeigen3-dev libsqlite3-dev libzstd-dev zlib1g-dev libdeflate-dev libsimdjson-dev \
+                  nodejs=node npm=npm python3=python3
+PACKAGES_TEST  := $(PACKAGES) doctest-dev
+PACKAGES_BENCH := $(PACKAGES) libbenchmark-dev
+PACKAGES_CHECK := $(PACKAGES_TEST) clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14
+# Ubuntu's package of this name needs snap; there the page checks use a browser that is already installed, or skip.
+ifneq ($(shell grep -s '^ID=debian' /etc/os-release),)
+PACKAGES_CHECK += chromium=chromium
+endif
+
+.DELETE_ON_ERROR:
+.PHONY: help build report test check bench install clean format tidy lint packages fuzz sanitize threads pages
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+build: packages web  ## the programs, as users get them: build/release/bin
+	cmake --preset release -DTPT_TESTS=OFF
+	cmake --build build/release --target programs -j $(JOBS)
+
+report: build  ## characterize STUDY (paper/all) by simulation: build/report/report.html
+	build/release/bin/triplepoint characterize $(STUDY) -o build/report
+	@echo "the report is build/report/report.html"
+
+test: packages-test web  ## the quick suite
+	cmake --preset ci
+	cmake --build --preset ci -j $(JOBS)
+	ctest --preset ci -j $(JOBS) -LE 'slow|pages'
+
+check: lint sanitize threads fuzz tidy pages  ## everything else: format, tidy, sanitizers, fuzz targets, slow tests, pages
+
+lint: packages-check  ## what needs no build: format, layers, data, docs
+	python3 tools/check_format.py
+	python3 tools/check_layers.py
+	python3 tools/check_sources.py
+	python3 tools/lint_data.py
+	python3 tools/check_docs.py
+
+sanitize: packages-check web  ## the suite under the address and undefined-behaviour sanitizers
+	cmake --preset asan
+	cmake --build --preset asan -j $(JOBS)
+	ctest --preset asan -j $(JOBS) -LE 'slow|pages|lint'
+
+threads: packages-check web  ## what has threads, under the thread sanitizer
+	cmake --preset tsan
+	cmake --build --preset tsan -j $(JOBS) --target threaded_tests
+	ctest --preset tsan -j $(JOBS) -L threads
+
+fuzz: packages-check  ## every reader on mutated input, FUZZ_SECONDS (30) each
+	cmake --preset fuzz $(if $(shell command -v clang++-14),-DCMAKE_CXX_COMPILER=clang++-14)
+	cmake --build --preset fuzz -j $(JOBS) --target fuzz_targets
+	TPT_FUZZ_SECONDS=$(FUZZ_SECONDS) ctest --test-dir build/fuzz -L fuzz -j $(JOBS) --output-on-failure
+
+tidy: packages-check web  ## clang-tidy over the tree; what has not changed since it was clean is not read again
+	cmake --preset ci
+	python3 tools/tidy.py build/ci
+
+pages: packages-check web  ## slow tests, and the report's pages in a browser
+	cmake --preset ci
+	cmake --build --preset ci -j $(JOBS)
+	ctest --preset ci -j $(JOBS) -L 'slow|pages' --no-tests=ignore
+
+bench: packages-bench web  ## speed, release build; run it on a machine that does nothing else
+	cmake --preset bench
+	cmake --build build/bench --target programs benches -j $(JOBS)
+	python3 tools/bench.py build/bench
+
+format: packages-check  ## clang-format in place
+	python3 tools/check_format.py --fix
+
+install: build  ## programs, data and shell completion below PREFIX (/usr/local)
+	cmake --install build/release --prefix $(PREFIX)
+
+clean:  ## removes build/
+	rm -rf build
+
+packages:
+	@tools/packages.sh $(PACKAGES)
+packages-test:
+	@tools/packages.sh $(PACKAGES_TEST)
+packages-check:
+	@tools/packages.sh $(PACKAGES_CHECK)
+packages-bench:
+	@tools/packages.sh $(PACKAGES_BENCH)
+.PHONY: packages-test packages-check packages-bench web
+
+# The only step that needs the npm registry; afterwards everything works offline.
+web: $(if $(wildcard web/package-lock.json),web/node_modules/.package-lock.json)
+web/node_modules/.package-lock.json: web/package-lock.json | packages
+	cd web && npm ci --no-audit --no-fund
+	@touch $@

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fails if a number in data/ has no source.
+
+Every value of a data/**/*.toml must be covered by a [[source]] entry: `keys` names dotted keys ("gpu.tdp", or "gpu.*" for all below),
+`kind` is one of four, `cite` says where it comes from. Text that is no quantity (names, notes, references to other files) needs none.
+A key in `keys` that names nothing is an error too. Studies and jobs are choices, not facts, and are left out.
+"""
+import re
+import sys
+
+from repository import ROOT, files, name, report
+
+try:
+    import tomllib
+except ImportError:
+    print("skipped: python 3.11 or newer is needed to read TOML")
+    sys.exit(77)
+
+KINDS = ("datasheet", "measured", "fitted", "assumed")
+CHOICES = {"studies", "jobs"}
+QUANTITY = re.compile(r"^[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?\s*[A-Za-zµ°%/]+[A-Za-z0-9/*]*$")
+
+
+def numbers(value, key=""):
+    """The dotted key of every number and quantity; those in a list share the list's key."""
+    if isinstance(value, dict):
+        for part, below in value.items():
+            yield from numbers(below, f"{key}.{part}" if key else part)
+    elif isinstance(value, list):
+        for below in value:
+            yield from numbers(below, key)
+    elif isinstance(value, bool):
+        return
+    elif isinstance(value, (int, float)) or (isinstance(value, str) and QUANTITY.match(value)):
+        yield key
+
+
+def covers(pattern, key):
+    if pattern.endswith("*"):
+        return key.startswith(pattern[:-1])
+    return key == pattern or key.startswith(pattern + ".")
+
+
+def problems_of(file):
+    data = tomllib.loads(file.read_text())
+    sources = data.pop("source", [])
+    keys = sorted(set(numbers(data)))
+    patterns = []
+    for number, source in enumerate(sources, 1):
+        where = f"{name(file)}: source {number}"
+        if source.get("kind") not in KINDS:
+            yield f"{where}: kind is {source.get('kind')!r}; it must be one of {', '.join(KINDS)}"
+        if not str(source.get("cite", "")).strip():
+            yield f"{where}: no cite; say where the numbers come from"
+        if not source.get("keys"):
+            yield f"{where}: no keys; name the numbers it is the source of"
+        for pattern in source.get("keys", []):
+            patterns.append(pattern)
+            if not any(covers(pattern, key) for key in all_keys(data)):
+                yield f"{where}: the key {pattern} names nothing in this file"
+    for key in keys:
+        if not any(covers(pattern, key) for pattern in patterns):
+            yield f"{name(file)}: {key} has no source; add it to the keys of a [[source]]"
+
+
+def all_keys(value, key=""):
+    if isinstance(value, dict):
+        for part, below in value.items():
+            yield from all_keys(below, f"{key}.{part}" if key else part)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for below in value:
+            yield from all_keys(below, key)
+    else:
+        yield key
+
+
+problems = []
+for file in files(".toml"):
+    parts = file.relative_to(ROOT).parts
+    if parts[0] != "data" or parts[1] in CHOICES:
+        continue
+    try:
+        problems += problems_of(file)
+    except tomllib.TOMLDecodeError as problem:
+        problems.append(f"{name(file)}: {problem}")
+sys.exit(report(problems))
