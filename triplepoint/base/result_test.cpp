@@ -23,13 +23,23 @@ Result<int> quarter_of(int number) {
   return half_of(TPT_TRY(half_of(number)));
 }
 
-Result<std::unique_ptr<int>> boxed(int number) {
-  return std::make_unique<int>(number);
+struct Box {  // may be moved, not copied
+  explicit Box(int number) : content(number) {}
+  Box(Box&&) = default;
+  Box& operator=(Box&&) = default;
+  Box(const Box&) = delete;
+  Box& operator=(const Box&) = delete;
+  ~Box() = default;
+  int content;
+};
+
+Result<Box> boxed(int number) {
+  return Box(number);
 }
 
 Result<int> unboxed(int number) {
-  const std::unique_ptr<int> box = TPT_TRY(boxed(number));
-  return *box;
+  const Box box = TPT_TRY(boxed(number));
+  return box.content;
 }
 
 TEST_CASE("TPT_TRY unwraps a value, also a move-only one and none at all") {
