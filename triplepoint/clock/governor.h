@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "triplepoint/base/units.h"
+
 #include "triplepoint/spec/gpu.h"
 
 namespace triplepoint::clock {
@@ -26,19 +26,44 @@ enum class ClockEventReason : uint32_t {
 struct ClockChoice {
   Hertz clock;
   ClockEventReason reason = ClockEventReason::none;
+  friend bool operator==(const ClockChoice&, const ClockChoice&) = default;
 };
 
-/// Highest clock step at which the phase's mean power meets the cap and the die stays under its target.
+/// Clocks a device may have: f_k = f_max - k clock_step, down to min_clock. AMD's fine-grained DPM
+/// is the same with a small step.
+int64_t steps_to_lowest_clock(const spec::GovernorCoefficients&, Hertz max_clock);
+Hertz clock_at(const spec::GovernorCoefficients&, Hertz max_clock, int64_t steps_down);
+
+/// What heat alone allows.
 ///
-///   f = max { f_k <= f_max : P(f_k) <= regulation_share * limit },  f_k = f_max - k * clock_step >= min_clock
+///   T <= target:           k = 0
+///   target < T < slowdown: k = ceil(thermal_steps_per_kelvin (T - target))     software_thermal
+///   slowdown <= T:         f <= f_max / 2                     hardware_thermal
 ///
-/// power_at(f/f_max) must not fall with f. Above target_temperature the clock goes down by
-/// (T - target) * steps_per_kelvin (1 step / K); at slowdown_temperature to half of max (hardware_thermal).
-/// Holds for phases longer than the power window; shorter ones are averaged by the caller.
+/// A proportional controller: with a step worth s kelvins of steady die temperature, a die that
+/// would settle E above its target settles E / (1 + s thermal_steps_per_kelvin) above it. A limit
+/// that is absent does not act; no limit asks for less than min_clock. Source: assumed slope;
+/// vendors say "clocks are lowered above", not how fast. Halving: NVML's description of HW slowdown
+/// ("reducing the core clocks by a factor of 2 or more").
+struct ThermalLimit {
+  int64_t steps_down = 0;
+  ClockEventReason reason = ClockEventReason::none;
+};
+ThermalLimit thermal_limit(const spec::GovernorCoefficients&, Hertz max_clock, Celsius die);
+
+/// Highest clock at which a phase's mean power meets the cap and the die its temperature limits.
+///
+///   f = max { f_k <= f_thermal : P(f_k / f_max) <= regulation_share * limit },  else the lowest
+///   clock
+///
+/// power_at(clock ratio): mean Watts of the phase at that clock; must not fall with it. About
+/// log2(clock steps) evaluations, one where the cap does not bind.
+/// The reason is the one that binds: power where a higher clock would have been allowed by heat.
+/// Holds for phases longer than power_window; shorter ones are averaged by the caller first.
 /// Source: docs/models/clock.md.
 template <class PowerAt>
-ClockChoice choose_clock(const spec::GovernorCoefficients&, Hertz max_clock, Watts limit, Celsius die,
-                         const PowerAt& power_at);
+ClockChoice choose_clock(const spec::GovernorCoefficients&, Hertz max_clock, Watts limit,
+                         Celsius die, const PowerAt& power_at);
 
 bool is_throttled(ClockEventReason);  // leaves out none, idle, application and display clocks
 const char* name_of(ClockEventReason);

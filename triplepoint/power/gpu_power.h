@@ -2,6 +2,7 @@
 #pragma once
 
 #include "triplepoint/base/units.h"
+
 #include "triplepoint/spec/gpu.h"
 #include "triplepoint/spec/op.h"
 
@@ -13,27 +14,46 @@ struct BoardFactors {
   double leakage = 1;
 };
 
-/// Mean power of one GPU over a load.
+/// Mean power of one GPU over a load: an energy sum over its duration t.
 ///
-///   P t = P_idle_active t + [L(T, V) - L(T0, Vmax)] t + (P_wait - P_idle_active) (f/f_max)^w t_wait
-///       + sum_class e_class F_class (f/f_max)^x + e_hbm B_hbm + e_up B_up + e_out B_out
-///       + P_comm t_comm
-///   L(T, V) = leakage * (V/Vmax) * exp((T - T0) / e_fold)
+///   P t = idle t                                              regulators, HBM refresh, i/o
+///       + d (active_idle - idle) r^(1+x) t                    clock tree
+///       + d (waiting - active_idle) r^(1+x) t_resident        a kernel sits on the SMs and issues
+///       + d r^x (sum_class e_class F_class - (1 - s) e_gemm F_fp8)      arithmetic
+///       + e_hbm B_hbm                                         memory: own clock and voltage
+///       + e_up B_up + e_out B_out                             links
+///       + communicating (t_comm - t_comm_out) + communicating_scale_out t_comm_out
+///       + [l L(T, r) - L(T0, 1)] t                            leakage, less what is in the above
+///   t_resident = min(t, t_computing + t_comm + t_waiting)
+///   L(T, r) = leakage r^(x/2) exp((T - T0) / e_fold)
 ///
-/// x: clock_exponent (energy per flop goes with V^2 along the V/f curve); V/Vmax = (f/f_max)^(x/2).
-/// Holds at constant memory clock. Sources: docs/models/power.md.
-Watts gpu_power(const spec::PowerCoefficients&, const spec::GpuLoad&, double clock_ratio, Celsius die,
-                const BoardFactors&);
+/// r: clock over maximum clock. x: clock_exponent; along the V/f curve V^2 ~ r^x, so energy per
+/// event goes with r^x, power of what ticks all the time (f V^2) with r^(1+x), leakage with V.
+/// d, l: the board's dynamic and leakage factors. s: fp8_energy_share.
+/// `idle`, `active_idle` and `waiting` are what a typical board draws at T0 and full voltage, each
+/// with its leakage and all of the one before, so the bracket is negative on a colder, slower or
+/// tighter die. With clocks down the voltage is down as well: such a reading is lower than `idle`.
+/// Holds at constant memory clock, between the clocks a governor chooses. Never falls with r, with
+/// a load or with T. Sources: docs/models/power.md.
+Watts gpu_power(const spec::PowerCoefficients&, const spec::GpuLoad&, double clock_ratio,
+                Celsius die, const BoardFactors&);
 
 /// The parts of that sum, for the energy ledger. They add up to gpu_power * duration.
 struct EnergyLedger {
-  Joules idle, leakage, compute, memory, communication, waiting;
+  Joules idle;           // idle and clock tree
+  Joules leakage;        // beyond a typical die's at T0 and full voltage; may be negative
+  Joules compute;        // arithmetic
+  Joules memory;         // HBM
+  Joules communication;  // links, and what feeds them
+  Joules waiting;        // kernels that sit on the SMs: all of what spinning costs
   Joules total() const { return idle + leakage + compute + memory + communication + waiting; }
+  EnergyLedger& operator+=(const EnergyLedger&);
 };
 EnergyLedger energy_of(const spec::PowerCoefficients&, const spec::GpuLoad&, double clock_ratio,
                        Celsius die, const BoardFactors&);
 
-/// Leakage power at a die temperature and a clock.
-Watts leakage_power(const spec::PowerCoefficients&, double clock_ratio, Celsius die, const BoardFactors&);
+/// Leakage power L(T, r) at a die temperature and a clock.
+Watts leakage_power(const spec::PowerCoefficients&, double clock_ratio, Celsius die,
+                    const BoardFactors&);
 
 }  // namespace triplepoint::power

@@ -71,6 +71,7 @@ struct GovernorCoefficients {
   Seconds power_window;                    // the cap holds for means over this
   std::optional<Celsius> target_temperature;  // software thermal slowdown starts
   std::optional<Celsius> slowdown_temperature;
+  double thermal_steps_per_kelvin = 4;     // clock steps down per kelvin above the target
   std::optional<Celsius> shutdown_temperature;
   double regulation_share = 1;             // regulated mean over the limit
   friend bool operator==(const GovernorCoefficients&, const GovernorCoefficients&) = default;

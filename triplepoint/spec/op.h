@@ -96,11 +96,13 @@ struct Op {
 struct GpuLoad {
   Seconds duration;
   std::array<Flops, op_class_count> flops{};
+  Flops fp8_flops;        // the part of (grouped) gemm flops done with fp8 operands
   Bytes hbm_bytes;
   Bytes scale_up_bytes;   // sent over NVLink / xGMI
   Bytes scale_out_bytes;  // sent over the NIC
   Seconds computing;      // some compute kernel runs
   Seconds communicating;  // a collective kernel moves data
+  Seconds communicating_scale_out;  // the part of that which goes over the NIC
   Seconds waiting;        // a collective kernel spins for a peer
 
   GpuLoad& operator+=(const GpuLoad& other);

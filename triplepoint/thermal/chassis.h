@@ -6,50 +6,107 @@
 #include <vector>
 
 #include "triplepoint/base/units.h"
+
 #include "triplepoint/spec/cluster.h"
+
+#include "triplepoint/thermal/dense.h"
+#include "triplepoint/thermal/ladder.h"
 
 namespace triplepoint::thermal {
 
-/// The thermal network of one node: each device's ladder, seats coupled through the air (or coolant).
+/// Heat that air takes up per volume and kelvin, at 30 C and 1013 hPa: 1.164 kg/m3 times 1006 J/(kg
+/// K). Source: VDI Heat Atlas, properties of dry air.
+inline constexpr double air_heat_capacity_j_per_m3_k = 1171;
+
+/// What one duration does to a chassis: x(t) = x_steady + E (x(0) - x_steady). A value; threads may
+/// share it.
+class Propagator {
+ public:
+  Seconds duration() const { return duration_; }
+
+ private:
+  friend class ChassisModel;
+  Seconds duration_;
+  Matrix decay_;  // E = exp(A t)
+};
+
+/// The thermal network of one node: each device's ladder, seats coupled through the air (or
+/// coolant).
 ///
-/// For seat i with ladder r[0..n), c[0..n):  C dT/dt = A T + B P + b(inlet).
-/// Air at seat i:  T_air,i = inlet + offset_i + sum_j breathes[i][j] P_j' / (rho cp V') + fixed_heat / (rho cp V'),
-/// P_j' = heat leaving seat j's sink. The last resistance scales with the seat's factor and the board's.
-/// MI250: two dies share a package: their ladders join at node 1.
-/// Linear at constant flow, so steps of piecewise-constant power are exact (matrix exponential).
+///   C_0 dT_0/dt = P - (T_0 - T_1) / r_0,   ...,   C_last dT_last/dt = ... - q,   q_i = (T_last,i -
+///   T_air,i) / R_i T_air,i = inlet + offset_i + (fixed_heat + sum_j breathes_ij q_j) / W R_i =
+///   r_last * seat factor_i * board factor_i / flow_share^sink_flow_exponent W = rho cp V'
+///   flow_share (air), or coolant_heat_capacity flow_share (liquid, immersion)
+///
+/// q_j: heat that leaves seat j's sink now, not its power, so upstream sinks delay what they pass
+/// on. breathes_ij: rise of seat i's air in units of "q_j mixed into the whole flow"; a quarter of
+/// the flow that takes up all of q_j has 4. A cold plate in a series loop has 1 for every seat
+/// upstream (and 1/2 for itself), in a parallel one 0 for the others. Packages of several dies:
+/// seats in groups of dies_per_package are joined at node 1 by the ladder's lateral_resistance (the
+/// shared lid); each die keeps its own way to the air, so one may sit downstream. Linear at
+/// constant flow, so steps of piecewise-constant power are exact (matrix exponential). Holds while
+/// the flow is constant within a step and heat leaves through the coolant only (no board, no
+/// radiation). Source: docs/models/thermal.md.
 class ChassisModel {
  public:
-  /// flow_share: fan flow over full flow. board_resistance: one factor per seat (variability), or empty.
-  ChassisModel(const spec::Chassis&, const spec::ThermalLadder&, int dies_per_package, double flow_share,
-               std::span<const double> board_resistance = {});
+  /// flow_share: fan (or pump) flow over full flow. board_resistance: one factor per seat
+  /// (variability), or empty.
+  ChassisModel(const spec::Chassis&, const spec::ThermalLadder&, int dies_per_package,
+               double flow_share, std::span<const double> board_resistance = {});
   ~ChassisModel();
   ChassisModel(ChassisModel&&) noexcept;
   ChassisModel& operator=(ChassisModel&&) noexcept;
 
   int64_t seats() const;
   int64_t nodes_per_seat() const;
+  int64_t state_size() const { return seats() * nodes_per_seat(); }
 
   /// Temperatures of all nodes, seat-major: [seat * nodes_per_seat + node]; node 0 is the die.
   using State = std::vector<double>;  // degrees C
   State uniform(Celsius) const;
+  /// Where constant power leads; needs no propagator.
   State steady(std::span<const Watts> power, Celsius inlet) const;
-  /// Exact advance under constant power; propagators are cached per duration (few distinct ones).
+
+  /// Prepares a duration. Costs about 25 products of two state_size() matrices.
+  Propagator prepare(Seconds duration) const;
+  /// Exact advance under constant power. A propagator of the same chassis type with other board
+  /// factors may be shared: the steady state stays this board's own, only the pace is the other's.
+  void advance(State&, std::span<const Watts> power, Celsius inlet, const Propagator&) const;
+  /// The same; prepares every new duration once and keeps it (safe from several threads). For few
+  /// distinct ones.
   void advance(State&, std::span<const Watts> power, Celsius inlet, Seconds duration) const;
+  /// Many chassis of this kind at once: chassis c has states[c * state_size() ..], power[c *
+  /// seats() ..] and inlet[c].
+  void advance_many(const Propagator&, std::span<double> states, std::span<const Watts> power,
+                    std::span<const Celsius> inlet) const;
 
   Celsius die(const State&, int64_t seat) const;
+  /// The hottest HBM stack: sits on node 1 (the lid) by the ladder's memory_resistance.
+  Celsius memory(const State&, int64_t seat, Watts memory_power) const;
+  /// Air (or coolant) that reaches the seat's sink.
+  Celsius coolant(const State&, int64_t seat, Celsius inlet) const;
 
-  /// Peak die rise over its mean inside one period of a periodic power (pieces of one step, mean removed
-  /// upstream): periodic steady state of the fast poles. Pieces: (duration, power) of one seat.
-  struct Piece { Seconds duration; Watts power; };
-  Kelvins periodic_peak_rise(int64_t seat, std::span<const Piece>) const;
+  /// The ledger: what the network holds over `reference`, and what leaves it for the coolant now.
+  Joules stored(const State&, Celsius reference) const;
+  Watts carried_off(const State&, Celsius inlet) const;
+
+  /// Peak die rise over its mean in the periodic steady state of a repeating power (one step's
+  /// stretches).
+  Kelvins periodic_peak_rise(int64_t seat, std::span<const PowerStretch>) const;
+  using Piece = PowerStretch;
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-/// Fan controller: flow share that holds the hottest device at the target, within floor and 1, moving at most
-/// slew * duration from `present`.
+/// Fan controller: flow share that holds the hottest device at the target, within floor and 1,
+/// moving at most slew * duration from `present`.
+///
+///   wanted = present (hottest - inlet) / (fan_target - inlet)
+///
+/// Holds where rises fall with flow (any exponent up to 1); a fixed point of it is at the target,
+/// the floor or 1. Source: ours; vendors' fan tables are not public.
 double next_flow_share(const spec::Chassis&, double present, Celsius hottest, Seconds duration);
 
 }  // namespace triplepoint::thermal

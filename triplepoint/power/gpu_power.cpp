@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/power/gpu_power.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "triplepoint/base/expect.h"
+
+namespace triplepoint::power {
+namespace {
+
+Joules joules_per(double joules, double amount) {
+  return joules * amount * unit::J;
+}
+
+/// Energy of all arithmetic at the maximum clock on a typical board.
+Joules arithmetic(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load) {
+  Joules energy;
+  for (size_t i = 0; i < load.flops.size(); ++i)
+    energy += joules_per(gpu.joules_per_tflop[i], load.flops[i] / unit::TFLOP);
+  const double gemm = gpu.joules_per_tflop[static_cast<size_t>(spec::OpClass::gemm)];
+  return energy - joules_per((1 - gpu.fp8_energy_share) * gemm, load.fp8_flops / unit::TFLOP);
+}
+
+Joules links(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load) {
+  const Seconds scale_up = load.communicating - load.communicating_scale_out;
+  return joules_per(gpu.joules_per_scale_up_gb, load.scale_up_bytes / unit::GB) +
+         joules_per(gpu.joules_per_scale_out_gb, load.scale_out_bytes / unit::GB) +
+         gpu.communicating * scale_up + gpu.communicating_scale_out * load.communicating_scale_out;
+}
+
+/// Voltage over its value at the maximum clock.
+double voltage_ratio(const spec::PowerCoefficients& gpu, double clock_ratio) {
+  return std::pow(clock_ratio, gpu.clock_exponent / 2);
+}
+
+Watts typical_leakage(const spec::PowerCoefficients& gpu, double clock_ratio, Celsius die) {
+  // A chip type whose leakage nobody has measured has none, and no e-fold to divide by.
+  if (gpu.leakage == Watts()) return Watts();
+  const double warmer = (die - gpu.reference_temperature) / gpu.leakage_e_fold;
+  return gpu.leakage * voltage_ratio(gpu, clock_ratio) * std::exp(warmer);
+}
+
+}  // namespace
+
+Watts leakage_power(const spec::PowerCoefficients& gpu, double clock_ratio, Celsius die,
+                    const BoardFactors& board) {
+  return board.leakage * typical_leakage(gpu, clock_ratio, die);
+}
+
+EnergyLedger energy_of(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load,
+                       double clock_ratio, Celsius die, const BoardFactors& board) {
+  TPT_EXPECT(clock_ratio > 0);
+  const double per_event = board.dynamic_energy * std::pow(clock_ratio, gpu.clock_exponent);
+  const double ticking = per_event * clock_ratio;
+  const Seconds resident =
+      std::min(load.duration, load.computing + load.communicating + load.waiting);
+  const Watts leakage = leakage_power(gpu, clock_ratio, die, board) -
+                        typical_leakage(gpu, 1, gpu.reference_temperature);
+  return {.idle = (gpu.idle + ticking * (gpu.active_idle - gpu.idle)) * load.duration,
+          .leakage = leakage * load.duration,
+          .compute = per_event * arithmetic(gpu, load),
+          .memory = joules_per(gpu.joules_per_hbm_gb, load.hbm_bytes / unit::GB),
+          .communication = links(gpu, load),
+          .waiting = ticking * (gpu.waiting - gpu.active_idle) * resident};
+}
+
+Watts gpu_power(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load, double clock_ratio,
+                Celsius die, const BoardFactors& board) {
+  TPT_EXPECT(load.duration > Seconds());
+  return energy_of(gpu, load, clock_ratio, die, board).total() / load.duration;
+}
+
+EnergyLedger& EnergyLedger::operator+=(const EnergyLedger& other) {
+  idle += other.idle;
+  leakage += other.leakage;
+  compute += other.compute;
+  memory += other.memory;
+  communication += other.communication;
+  waiting += other.waiting;
+  return *this;
+}
+
+}  // namespace triplepoint::power

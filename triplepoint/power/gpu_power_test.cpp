@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/power/gpu_power.h"
+
+#include <cmath>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace triplepoint::power {
+namespace {
+
+using doctest::Approx;
+
+constexpr Celsius reference{55};
+
+spec::PowerCoefficients coefficients() {
+  spec::PowerCoefficients gpu;
+  gpu.idle = 72 * unit::W;
+  gpu.active_idle = 115 * unit::W;
+  gpu.waiting = 150 * unit::W;
+  gpu.communicating = 120 * unit::W;
+  gpu.communicating_scale_out = 20 * unit::W;
+  gpu.joules_per_tflop.fill(2.0);
+  gpu.joules_per_tflop[static_cast<size_t>(spec::OpClass::gemm)] = 0.8;
+  gpu.joules_per_hbm_gb = 0.1;
+  gpu.joules_per_scale_up_gb = 0.05;
+  gpu.joules_per_scale_out_gb = 0.2;
+  gpu.clock_exponent = 1.5;
+  gpu.leakage = 25 * unit::W;
+  gpu.leakage_e_fold = 50 * unit::K;
+  gpu.reference_temperature = reference;
+  return gpu;
+}
+
+spec::GpuLoad busy() {
+  spec::GpuLoad load;
+  load.duration = 2 * unit::s;
+  load.flops[static_cast<size_t>(spec::OpClass::gemm)] = 900 * unit::TFLOP;
+  load.flops[static_cast<size_t>(spec::OpClass::elementwise)] = 3 * unit::TFLOP;
+  load.hbm_bytes = 1500 * unit::GB;
+  load.scale_up_bytes = 200 * unit::GB;
+  load.scale_out_bytes = 4 * unit::GB;
+  load.computing = 1.4 * unit::s;
+  load.communicating = 0.3 * unit::s;
+  load.communicating_scale_out = 0.1 * unit::s;
+  load.waiting = 0.2 * unit::s;
+  return load;
+}
+
+spec::GpuLoad nothing(double seconds) {
+  spec::GpuLoad load;
+  load.duration = seconds * unit::s;
+  return load;
+}
+
+Watts power_of(const spec::GpuLoad& load, double ratio = 1, Celsius die = reference,
+               const BoardFactors& board = {}) {
+  return gpu_power(coefficients(), load, ratio, die, board);
+}
+
+TEST_CASE("at its reference temperature and full clock an idle device draws active idle") {
+  CHECK(power_of(nothing(3)) / unit::W == Approx(115));
+}
+
+TEST_CASE("a device that only spins draws the waiting power, all included") {
+  spec::GpuLoad load = nothing(3);
+  load.waiting = load.duration;
+  CHECK(power_of(load) / unit::W == Approx(150));
+}
+
+TEST_CASE("moving data costs the communicating power on top of spinning") {
+  spec::GpuLoad load = nothing(3);
+  load.communicating = load.duration;
+  CHECK(power_of(load) / unit::W == Approx(150 + 120));
+  load.communicating_scale_out = load.duration;
+  CHECK(power_of(load) / unit::W == Approx(150 + 20));
+}
+
+TEST_CASE("the ledger adds up to power times duration") {
+  for (double ratio : {0.3, 0.8, 1.0})
+    for (double degrees : {20.0, 55.0, 90.0}) {
+      const BoardFactors board{.dynamic_energy = 1.04, .leakage = 0.8};
+      const EnergyLedger ledger = energy_of(coefficients(), busy(), ratio, Celsius(degrees), board);
+      const Joules power_times_duration =
+          gpu_power(coefficients(), busy(), ratio, Celsius(degrees), board) * busy().duration;
+      CHECK(ledger.total() / unit::J == Approx(power_times_duration / unit::J).epsilon(1e-12));
+    }
+}
+
+TEST_CASE("energy of two loads is the energy of both one after the other") {
+  spec::GpuLoad first = busy(), second = nothing(1), both = busy();
+  second.waiting = second.duration;
+  both += second;
+  EnergyLedger sum = energy_of(coefficients(), first, 0.9, Celsius(70), {});
+  sum += energy_of(coefficients(), second, 0.9, Celsius(70), {});
+  CHECK(energy_of(coefficients(), both, 0.9, Celsius(70), {}).total() / unit::J ==
+        Approx(sum.total() / unit::J).epsilon(1e-12));
+}
+
+TEST_CASE("energy per flop goes with the clock to its exponent") {
+  spec::GpuLoad with = busy(), without = busy();
+  without.flops.fill(Flops());
+  const auto arithmetic = [&](double ratio) {
+    return energy_of(coefficients(), with, ratio, reference, {}).compute / unit::J;
+  };
+  CHECK(arithmetic(0.7) / arithmetic(1) == Approx(std::pow(0.7, 1.5)));
+  CHECK(energy_of(coefficients(), without, 1, reference, {}).compute == Joules());
+}
+
+TEST_CASE("memory and link energy do not depend on the SM clock") {
+  const EnergyLedger fast = energy_of(coefficients(), busy(), 1, reference, {});
+  const EnergyLedger slow = energy_of(coefficients(), busy(), 0.5, reference, {});
+  CHECK(fast.memory == slow.memory);
+  CHECK(fast.communication == slow.communication);
+}
+
+TEST_CASE("power never falls with the clock, not even on a cold or a leaky die") {
+  for (const spec::GpuLoad& load : {busy(), nothing(1)})
+    for (double degrees : {5.0, 55.0, 95.0})
+      for (double leakage : {0.5, 2.0}) {
+        Watts before;
+        for (double ratio = 0.2; ratio < 1.001; ratio += 0.01) {
+          const Watts now = power_of(load, ratio, Celsius(degrees), {.leakage = leakage});
+          CHECK(now >= before);
+          before = now;
+        }
+      }
+}
+
+TEST_CASE("power grows with temperature, faster the hotter") {
+  Watts step;
+  for (double degrees = 20; degrees < 95; degrees += 5) {
+    const Watts grown =
+        power_of(busy(), 1, Celsius(degrees + 5)) - power_of(busy(), 1, Celsius(degrees));
+    CHECK(grown > step);
+    step = grown;
+  }
+}
+
+TEST_CASE("leakage grows by e over its e-fold") {
+  const Watts cold = leakage_power(coefficients(), 0.9, Celsius(40), {});
+  CHECK(leakage_power(coefficients(), 0.9, Celsius(90), {}) / cold == Approx(std::exp(1.0)));
+}
+
+TEST_CASE("leakage goes with the voltage, the square root of energy per event") {
+  const Watts full = leakage_power(coefficients(), 1, Celsius(70), {});
+  CHECK(leakage_power(coefficients(), 0.81, Celsius(70), {}) / full ==
+        Approx(std::pow(0.81, 0.75)));
+}
+
+TEST_CASE("a type without a leakage figure draws the same at every temperature") {
+  spec::PowerCoefficients gpu = coefficients();
+  gpu.leakage = Watts();
+  gpu.leakage_e_fold = Kelvins();
+  CHECK(gpu_power(gpu, busy(), 1, Celsius(20), {}) == gpu_power(gpu, busy(), 1, Celsius(90), {}));
+}
+
+TEST_CASE("a leaky board differs by its leakage, a hungry one by what the clock drives") {
+  const Watts typical = power_of(busy());
+  CHECK((power_of(busy(), 1, reference, {.leakage = 1.3}) - typical) / unit::W == Approx(0.3 * 25));
+  const EnergyLedger parts = energy_of(coefficients(), busy(), 1, reference, {});
+  const Joules clocked = parts.compute + parts.waiting + 43 * unit::W * busy().duration;
+  CHECK((power_of(busy(), 1, reference, {.dynamic_energy = 1.1}) - typical) / unit::W ==
+        Approx(0.1 * (clocked / busy().duration / unit::W)));
+}
+
+TEST_CASE("fp8 products cost their share of a 16-bit one") {
+  spec::GpuLoad half = nothing(1), eighth = nothing(1);
+  half.flops[0] = eighth.flops[0] = 500 * unit::TFLOP;
+  eighth.fp8_flops = 500 * unit::TFLOP;
+  const auto arithmetic = [](const spec::GpuLoad& load) {
+    return energy_of(coefficients(), load, 1, reference, {}).compute;
+  };
+  CHECK(arithmetic(eighth) / arithmetic(half) == Approx(coefficients().fp8_energy_share));
+}
+
+TEST_CASE("kernels that overlap sit on the SMs once") {
+  spec::GpuLoad load = nothing(1);
+  load.computing = load.waiting = load.duration;
+  CHECK(power_of(load) / unit::W == Approx(150));
+}
+
+}  // namespace
+}  // namespace triplepoint::power
