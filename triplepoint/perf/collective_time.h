@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "triplepoint/base/units.h"
+
 #include "triplepoint/spec/cluster.h"
 #include "triplepoint/spec/op.h"
 
@@ -19,21 +21,43 @@ struct GroupPlacement {
 
 /// What one collective costs when all ranks are there.
 struct CollectiveTime {
-  Seconds latency;   // launch and protocol steps
-  Seconds transfer;  // data on the wire
+  Seconds latency;                        // launch and protocol steps
+  Seconds transfer;                       // data on the wire
   Bytes scale_up_bytes, scale_out_bytes;  // sent by one rank over each kind of link
   Algorithm algorithm = Algorithm::ring;
   Seconds total() const { return latency + transfer; }
 };
 
-/// Time of one collective over `payload` bytes (S of nccl-tests: the whole array; per-rank buffer for
-/// all_to_all), best of the algorithms NCCL would choose from. n = 1 costs nothing.
-/// Formulas, saturation with message size and sources: docs/models/collectives.md.
+/// Time of one collective over `payload` bytes (S of nccl-tests: the whole array; per-rank buffer
+/// for all_to_all), best of the algorithms and protocols NCCL would choose from. n = 1 costs
+/// nothing.
+///
+///   ring      steps = k (n - 1), W = k (n - 1)/n S   (k: 2 for all_reduce, else 1; broadcast W =
+///   S) one node  t = launch + steps (latency + bulk) + (W + S/(n c)) / (b e) * (1 + sqrt(half/W))
+///             or, where shorter, launch + steps latency + W / (b e_ll)       (small messages)
+///   nvls      2 steps, W = S, e = nvls_efficiency; all_reduce of more than 4 ranks in one domain
+///   nodes     ring with inter-node steps at the fabric's latency; b e = the group's share of its
+///             nodes' NICs, or the scale-up links where those are slower
+///   tree      all_reduce over nodes: 2 (log2 N + r - 1) steps, W = 2 S
+///   hierarchical (NVLS trees): reduce in the node's switch, all-reduce S over N nodes, broadcast
+///   pairwise  all_to_all: the part for the own node and the part over the NICs side by side
+///
+/// b: bandwidth out of one rank; c: local_copy_factor (a ring kernel also copies the rank's own
+/// part); half: message at which half of the bandwidth is reached (a pipeline of chunks costs
+/// extra in proportion to the square root of the message); n ranks on N nodes, r each.
+/// Holds while the links carry nothing else; sharing in time is fair_share.h's part.
+/// Sources: nccl-tests doc/PERFORMANCE.md; Thakur et al. 2005 (ring, pairwise); the fits and the
+/// residuals: docs/models/collectives.md.
 CollectiveTime collective_time(const spec::Cluster&, spec::Collective, Bytes payload,
                                const GroupPlacement&);
 
-/// One message between two devices. `sharers`: messages that use the sender's NICs (or link) at the same time.
-CollectiveTime point_to_point_time(const spec::Cluster&, Bytes payload, bool same_domain, double sharers);
+/// One message between two devices. `sharers`: messages that use the sender's NICs (or link) at the
+/// same time.
+///
+///   in a domain  t = launch + latency + bulk + S sharers / (b e) * (1 + sqrt(half/S))
+///   over a NIC   the same with the NIC's numbers; a message uses one NIC, and its share of all
+CollectiveTime point_to_point_time(const spec::Cluster&, Bytes payload, bool same_domain,
+                                   double sharers);
 
 /// nccl-tests' conversion from algbw to busbw.
 double bus_bandwidth_factor(spec::Collective, int64_t ranks);

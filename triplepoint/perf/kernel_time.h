@@ -2,6 +2,7 @@
 #pragma once
 
 #include "triplepoint/base/units.h"
+
 #include "triplepoint/spec/gpu.h"
 #include "triplepoint/spec/op.h"
 
@@ -9,23 +10,52 @@ namespace triplepoint::perf {
 
 /// Time of one kernel, split by what sets its pace, so that any clock can be asked for cheaply.
 ///
-///   t(f) = max( norm_p( compute * ((1 - q) f_max/f + q), memory ), floor )
+///   t(f) = max( norm_p( compute * ((1 - q) f_max/f + q), memory ) + start, floor )
 ///
 /// compute: at max clock; memory: bytes over achieved bandwidth, does not depend on the SM clock;
-/// q: clock-insensitive share; p: roofline norm; floor: kernels * shortest kernel.
-/// Holds for SM-clock changes at constant memory clock. Source: docs/models/kernels.md.
+/// q: clock-insensitive share; p: roofline norm; start: kernels * fill and drain; floor: kernels *
+/// shortest kernel. Holds for SM-clock changes at constant memory clock. Source:
+/// docs/models/kernels.md.
 struct KernelTime {
   Seconds compute, memory, floor;
   double norm = 4, insensitive = 0;
+  Seconds start;
   Seconds at(double clock_ratio) const;  // f / f_max
 };
 
 /// Kernel time of a compute op (op_class != communication) on this GPU, before launch costs.
-/// Requires: gpu.peak(precision), hbm_bandwidth present (spec::diagnose refuses others).
+///
+///   gemm, grouped_gemm:  compute = flops / (peak * gemm_efficiency)
+///   attention:           compute = flops / (peak * attention_efficiency)
+///   all others:          norm_p(compute, memory) = hbm_bytes / (hbm_bandwidth * hbm_share);
+///                        compute = knee * memory: below that clock ratio the SMs set the pace
+///
+/// Launches of one op (`kernels`) that share `gemm.count` products run one after the other.
+/// Requires: gpu.peak(precision), hbm_bandwidth, compute_units present (spec::diagnose refuses
+/// others).
 KernelTime kernel_time(const spec::Gpu& gpu, const spec::Op& op);
 
-/// Share of the dense peak a GEMM reaches at max clock, unthrottled: tile and wave quantization,
-/// prologue over k, large-shape limit. In (0, 1].
-double gemm_efficiency(const spec::Gpu& gpu, const spec::GemmShape& shape, spec::Precision precision);
+/// Share of the dense peak a GEMM reaches at max clock, unthrottled, without memory limits and
+/// start-up: the best of the library's tiles and k splits.
+///
+///   t(tile, s) = waves * 2 tm tn (k/s + k0) / (peak * e_max / units * 1 / (1 + h (1/tm + 1/tn)/2))
+///                + [s > 1] 2 s m n 4 B / (hbm_bandwidth * hbm_share)
+///   waves = ceil(w) - (1 - Q) (ceil(w) - w),  w = ceil(m/tm) ceil(n/tn) count s / units
+///
+/// k0: gemm_half_k, in 2-byte elements (a prologue is bytes, so fp8 counts it double); h:
+/// gemm_half_tile; Q: wave_quantization; tiles: sides in steps of 64, area up to tile_m x tile_n;
+/// s: 1, 2, 4, 8 where tiles alone do not fill the chip. Holds for m, n >= 64 or so; below, a tile
+/// is padded. Source: docs/models/kernels.md.
+double gemm_efficiency(const spec::Gpu& gpu, const spec::GemmShape& shape,
+                       spec::Precision precision);
+
+/// Share of the dense peak fused (flash) attention reaches at max clock, unthrottled.
+///
+///   e = e_max * L / (L + L0) / sqrt(1 + (d0/d)^2) * w / waves
+///
+/// L: key length; d: head dimension (softmax work does not grow with it); w: blocks of
+/// attention_tile query rows over compute units, waves as for a GEMM. Causal flops are the half
+/// square. Holds for self-attention of 512 and more keys. Source: docs/models/kernels.md.
+double attention_efficiency(const spec::Gpu& gpu, const spec::AttentionShape& shape, bool backward);
 
 }  // namespace triplepoint::perf

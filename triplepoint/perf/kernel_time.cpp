@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/perf/kernel_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace triplepoint::perf {
+namespace {
+
+using spec::OpClass;
+
+double ceil_div(double a, double b) {
+  return std::ceil(a / b);
+}
+
+double norm_of(double a, double b, double p) {
+  const double large = std::max(a, b), small = std::min(a, b);
+  // Below this the smaller part changes nothing; most ops are clearly one-sided.
+  if (small <= 1e-3 * large) return large;
+  return large * std::pow(1 + std::pow(small / large, p), 1 / p);
+}
+
+/// Waves that `filled` chip-loads of equal blocks take.
+double waves_of(double filled, double quantization) {
+  const double whole = std::ceil(filled);
+  return std::max(1.0, whole - (1 - quantization) * (whole - filled));
+}
+
+double element_bytes(spec::Precision precision) {
+  if (precision == spec::Precision::fp8) return 1;
+  return precision == spec::Precision::fp32 ? 4 : 2;
+}
+
+/// What the search over tiles needs, in seconds and counts.
+struct TileSearch {
+  double m, n, k, count;
+  double units, quantization;
+  double half_tile, half_k;
+  double seconds_per_cell;       // one multiply-add on one unit at the large-tile rate
+  double seconds_per_split_out;  // one fp32 partial result written and read again
+};
+
+double tile_time(const TileSearch& s, double tile_m, double tile_n, double split) {
+  constexpr double k_step = 64;  // the main loop works on slices of this many elements
+  const double tiles = ceil_div(s.m, tile_m) * ceil_div(s.n, tile_n) * s.count * split;
+  const double depth = ceil_div(s.k, split * k_step) * k_step + s.half_k;
+  const double delivery = 1 + 0.5 * s.half_tile * (1 / tile_m + 1 / tile_n);
+  const double products =
+      waves_of(tiles / s.units, s.quantization) * tile_m * tile_n * depth * delivery;
+  const double partials = split > 1 ? split * s.m * s.n * s.count : 0;
+  return products * s.seconds_per_cell + partials * s.seconds_per_split_out;
+}
+
+double best_split_time(const TileSearch& s, double tile_m, double tile_n) {
+  double best = tile_time(s, tile_m, tile_n, 1);
+  const double tiles = ceil_div(s.m, tile_m) * ceil_div(s.n, tile_n) * s.count;
+  // Splitting k pays where the tiles alone leave units idle, or nearly so.
+  for (double split = 2; split <= 8 && tiles * split <= 4 * s.units; split *= 2) {
+    best = std::min(best, tile_time(s, tile_m, tile_n, split));
+  }
+  return best;
+}
+
+double best_tile_time(const TileSearch& s, int64_t largest_m, int64_t largest_n) {
+  constexpr int64_t side_step = 64;
+  const int64_t longest = std::max(largest_m, largest_n);
+  double best = std::numeric_limits<double>::infinity();
+  for (int64_t tile_m = side_step; tile_m <= longest; tile_m += side_step) {
+    for (int64_t tile_n = side_step; tile_n <= longest; tile_n += side_step) {
+      if (tile_m * tile_n > largest_m * largest_n) break;
+      best = std::min(best,
+                      best_split_time(s, static_cast<double>(tile_m), static_cast<double>(tile_n)));
+    }
+  }
+  return best;
+}
+
+double units_of(const spec::Gpu& gpu) {
+  return static_cast<double>(gpu.compute_units.value_or(1));
+}
+
+Seconds streaming_time(const spec::Gpu& gpu, Bytes bytes) {
+  return bytes / (*gpu.hbm_bandwidth * gpu.kernels.hbm_share);
+}
+
+TileSearch tile_search(const spec::Gpu& gpu, const spec::GemmShape& shape,
+                       spec::Precision precision) {
+  const spec::KernelCoefficients& kernels = gpu.kernels;
+  const double share =
+      precision == spec::Precision::fp8 ? kernels.gemm_fp8_share : kernels.gemm_peak_share;
+  const FlopsPerSecond unit_rate = *gpu.peak(precision) * share / units_of(gpu);
+  constexpr Bytes partial = 2 * 4 * unit::B;
+  return {.m = static_cast<double>(shape.m),
+          .n = static_cast<double>(shape.n),
+          .k = static_cast<double>(shape.k),
+          .count = static_cast<double>(shape.count),
+          .units = units_of(gpu),
+          .quantization = kernels.wave_quantization,
+          .half_tile = kernels.gemm_half_tile,
+          .half_k = kernels.gemm_half_k * 2 / element_bytes(precision),
+          .seconds_per_cell = (2 * unit::FLOP / unit_rate) / unit::s,
+          .seconds_per_split_out = streaming_time(gpu, partial) / unit::s};
+}
+
+/// Products that one launch of this op works on together.
+spec::GemmShape shape_of_one_launch(const spec::Op& op) {
+  spec::GemmShape shape = op.gemm;
+  shape.count = std::max<int64_t>(1, shape.count / std::max(1, op.kernels));
+  return shape;
+}
+
+double gemm_share(const spec::Gpu& gpu, const spec::Op& op) {
+  const double share = gemm_efficiency(gpu, shape_of_one_launch(op), op.precision);
+  return op.op_class == OpClass::grouped_gemm ? share * gpu.kernels.grouped_gemm_share : share;
+}
+
+double compute_share(const spec::Gpu& gpu, const spec::Op& op) {
+  return op.op_class == OpClass::attention ? attention_efficiency(gpu, op.attention, op.backward)
+                                           : gemm_share(gpu, op);
+}
+
+bool multiplies_matrices(OpClass op_class) {
+  return op_class == OpClass::gemm || op_class == OpClass::grouped_gemm ||
+         op_class == OpClass::attention;
+}
+
+}  // namespace
+
+Seconds KernelTime::at(double clock_ratio) const {
+  const Seconds computing = compute * ((1 - insensitive) / clock_ratio + insensitive);
+  const Seconds working = norm_of(computing / unit::s, memory / unit::s, norm) * unit::s;
+  return std::max(working + start, floor);
+}
+
+double gemm_efficiency(const spec::Gpu& gpu, const spec::GemmShape& shape,
+                       spec::Precision precision) {
+  if (shape.m <= 0 || shape.n <= 0 || shape.k <= 0) {
+    return precision == spec::Precision::fp8 ? gpu.kernels.gemm_fp8_share
+                                             : gpu.kernels.gemm_peak_share;
+  }
+  const TileSearch search = tile_search(gpu, shape, precision);
+  const double best = best_tile_time(search, gpu.kernels.tile_m, gpu.kernels.tile_n);
+  const Flops flops = 2 * search.m * search.n * search.k * search.count * unit::FLOP;
+  return (flops / *gpu.peak(precision)) / unit::s / best;
+}
+
+double attention_efficiency(const spec::Gpu& gpu, const spec::AttentionShape& shape,
+                            bool backward) {
+  const spec::KernelCoefficients& kernels = gpu.kernels;
+  const double keys = static_cast<double>(std::max<int64_t>(1, shape.key_length));
+  const double softmax =
+      kernels.attention_half_head_dim / static_cast<double>(std::max<int64_t>(1, shape.head_dim));
+  const double blocks = static_cast<double>(shape.batch * shape.heads) *
+                        ceil_div(static_cast<double>(shape.query_length),
+                                 static_cast<double>(kernels.attention_tile));
+  const double filled = std::max(blocks, 1.0) / units_of(gpu);
+  const double share =
+      backward ? kernels.attention_backward_share : kernels.attention_forward_share;
+  return share * keys / (keys + kernels.attention_half_length) / std::sqrt(1 + softmax * softmax) *
+         filled / waves_of(filled, kernels.wave_quantization);
+}
+
+KernelTime kernel_time(const spec::Gpu& gpu, const spec::Op& op) {
+  const spec::KernelCoefficients& kernels = gpu.kernels;
+  const double launches = std::max(1, op.kernels);
+  KernelTime time{.memory = streaming_time(gpu, op.hbm_bytes),
+                  .floor = launches * kernels.kernel_floor,
+                  .norm = kernels.roofline_norm,
+                  .insensitive = kernels.clock_insensitive_share,
+                  .start = launches * kernels.kernel_start};
+  if (multiplies_matrices(op.op_class)) {
+    time.compute = op.flops / (*gpu.peak(op.precision) * compute_share(gpu, op));
+    return time;
+  }
+  // Split so that the norm gives the streaming time at max clock.
+  const double knee = kernels.memory_clock_knee;
+  time.memory /= norm_of(1, knee, time.norm);
+  time.compute = knee * time.memory;
+  return time;
+}
+
+}  // namespace triplepoint::perf
