@@ -11,7 +11,8 @@
 
 namespace triplepoint::metrics {
 
-/// Kernel seconds by class, as the paper's figures 3 and 10 stack them; waiting inside collectives included.
+/// Kernel seconds by class, as the paper's figures 3 and 10 stack them; waiting inside collectives
+/// included.
 struct KernelSeconds {
   Seconds compute;  // GEMM + attention
   Seconds send_recv, all_gather, reduce_scatter, all_reduce, all_to_all;
@@ -20,11 +21,27 @@ struct KernelSeconds {
   Seconds waiting;  // part of the communication above
   Seconds total() const;
   KernelSeconds& operator+=(const KernelSeconds&);
+  KernelSeconds& operator*=(double);
+  Seconds communication() const;
 };
-/// Which names count as what: ours, or the upstream artifact's classifier (all-to-all booked as SendRecv,
-/// userbuffers as memory, flash attention by its rules; paper.md section 4).
+/// Which kernels count as what.
+///
+/// ours: by the span's kind and collective; a broadcast counts as send_recv.
+/// upstream: as the scripts of the paper's artifact do. Names of device kernels (Timeline::names)
+/// go through its list of substrings, first match wins: "nccl" or "communication" with allreduce,
+/// reducescatter, allgather, sendrecv or broadcast; pushsend, pushrecv, buffer: memory; triton with
+/// sum, add, mul or div: memory, with gemm: compute; gemm, sdpa, matmul: compute; elementwise,
+/// kernel, norm: memory; else other. Our own op names have no such substrings; they count by kind
+/// as their kernels would: all-to-all as send_recv (NCCL plays it so), communication named
+/// "userbuffers" as memory, attention as compute (cuDNN calls it sdpa). Source: CharLLM-PPT,
+/// scripts/visualization/figure_10_1.py and figure_10_2.py.
 enum class KernelRules { ours, upstream };
+
+/// Of one rank over the whole timeline, or summed over all ranks for -1.
 KernelSeconds kernel_seconds(const run::Timeline&, int32_t rank, KernelRules = KernelRules::ours);
+/// The same of every rank at once, from rank 0 on.
+std::vector<KernelSeconds> kernel_seconds_of_ranks(const run::Timeline&,
+                                                   KernelRules = KernelRules::ours);
 
 struct MessageBucket {
   Bytes upper;  // messages up to this size
@@ -33,7 +50,8 @@ struct MessageBucket {
 };
 struct LinkUse {
   Bytes scale_up, scale_out;  // sent, mean per device
-  std::optional<double> scale_up_utilization, scale_out_utilization;  // of the datasheet bandwidth, over the step
+  std::optional<double> scale_up_utilization,
+      scale_out_utilization;  // of the datasheet bandwidth, over the step
   std::vector<MessageBucket> messages;
 };
 
@@ -41,7 +59,8 @@ struct LinkUse {
 struct Straggler {
   int32_t rank = 0, stage = 0;
   double share_of_waits = 0;  // of all waiting caused
-  std::string cause;          // "stage has more work", "lower clock (software_power_cap)", "slower host", ...
+  std::string
+      cause;  // "stage has more work", "lower clock (software_power_cap)", "slower host", ...
 };
 
 struct Stage {
@@ -51,15 +70,20 @@ struct Stage {
   std::optional<double> power_mean_w, die_mean_c, sm_clock_mean_mhz;
 };
 
-/// Everything the tables, JSON and reports show. Absent: the run does not know it.
+/// Everything the tables, JSON and reports show. Absent: the run does not know it. Vectors over
+/// GPUs are in the order of the run's devices and empty if no device knows; one that does not is
+/// not-a-number.
 struct Metrics {
   std::optional<Seconds> step_time;
   std::optional<double> tokens_per_second, tokens_per_second_per_gpu, samples_per_second;
   std::optional<double> model_tflops_per_gpu, mfu, hfu;
-  std::optional<double> bubble_fraction;  // idle over total, waiting in collectives excluded
-  KernelSeconds kernels;                  // mean over ranks
+  // Share of the step in which a rank has nothing to do because of the schedule; see bubble.cpp.
+  std::optional<double> bubble_fraction;
+  KernelSeconds kernels;  // mean over ranks
   std::vector<Stage> stages;
-  std::optional<Seconds> exposed_communication, overlapped_communication, idle;
+  // Mean over ranks, one step. idle: no kernel runs; launch_gaps: its part inside passes (the host
+  // is late).
+  std::optional<Seconds> exposed_communication, overlapped_communication, idle, launch_gaps;
   LinkUse links;
   std::optional<double> power_mean_w, power_peak_w, power_sensor_peak_w;
   std::vector<double> power_per_gpu_w;
@@ -74,6 +98,8 @@ struct Metrics {
   std::vector<Straggler> stragglers;
 };
 
+/// Of one step: the mean over the steps which the timeline shows in detail (all steps without a
+/// timeline).
 Metrics measure(const run::Run&);
 
 }  // namespace triplepoint::metrics

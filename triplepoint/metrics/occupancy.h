@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "triplepoint/run/timeline.h"
+
+namespace triplepoint::metrics {
+
+/// What a rank's device does at one instant: a set of these bits.
+struct Doing {
+  static constexpr unsigned computing = 1;      ///< a kernel other than a collective runs
+  static constexpr unsigned communicating = 2;  ///< a collective or point-to-point kernel runs
+  static constexpr unsigned exchanging = 4;  ///< one of them does more than wait for the schedule
+  static constexpr unsigned in_pass = 8;  ///< between begin and end of a forward or backward pass
+  static constexpr unsigned sets = 16;
+};
+
+/// How long one rank was in which set of Doing, in whole nanoseconds. The empty set is not counted:
+/// it lies outside of what the timeline shows.
+///
+/// A communication span waits for the schedule while its `wait` lasts, if its group is the
+/// pipeline, the model or the tied embedding: the groups that tie stages together.
+struct Occupancy {
+  std::array<int64_t, Doing::sets> nanoseconds{};
+
+  /// Time during which every bit of `with` is set and none of `without`.
+  Seconds time(unsigned with, unsigned without = 0) const;
+  /// Time during which at least one of the bits is set.
+  Seconds time_with_any(unsigned bits) const;
+};
+
+/// Of every rank, from rank 0 on. Exact, as if every instance was expanded, but a pattern is looked
+/// at once: cost grows with patterns, single spans and instances, not with the spans they stand
+/// for. Only where two instances of a rank overlap is that rank expanded.
+std::vector<Occupancy> occupancy_of_ranks(const run::Timeline&);
+
+}  // namespace triplepoint::metrics
