@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predicts GPT3-175B on 32 H200 as the MICRO'25 paper ran it, prints the table beside the published numbers, and
+// fails where a scored row leaves its tolerance.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/files.h"
+#include "triplepoint/metrics/metrics.h"
+#include "triplepoint/sim/simulate.h"
+#include "triplepoint/spec/load.h"
+
+namespace triplepoint {
+namespace {
+
+struct Row {
+  std::string config, recompute, overlap, quantity, scored;
+  int64_t micro_batch = 1;
+  double published = 0, tolerance = 0;
+  bool relative = false;
+};
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) FAIL(result.error().what);
+  return *std::move(result);
+}
+
+std::vector<Row> read_rows() {
+  const std::string path = TPT_SOURCE_DIR "/validation/micro25/gpt3-175b-h200.csv";
+  const CsvTable table = must(CsvTable::parse(must(read_file(path)), path));
+  std::vector<Row> rows;
+  for (size_t r = 0; r < table.rows(); ++r) {
+    const auto text = [&](const char* name) { return std::string(table.at(r, must(table.require_column(name)))); };
+    rows.push_back({.config = text("config"),
+                    .recompute = text("recompute"),
+                    .overlap = text("overlap"),
+                    .quantity = text("quantity"),
+                    .scored = text("scored"),
+                    .micro_batch = std::atoll(text("mbs").c_str()),
+                    .published = std::atof(text("published").c_str()),
+                    .tolerance = std::atof(text("tolerance").c_str()),
+                    .relative = text("tolerance_kind") == "relative"});
+  }
+  return rows;
+}
+
+int64_t number_after(const std::string& text, const std::string& letters) {
+  const size_t at = text.find(letters);
+  return at == std::string::npos ? 1 : std::atoll(text.c_str() + at + letters.size());
+}
+
+spec::Job job_of(const Row& row) {
+  const spec::Library library = spec::default_library();
+  spec::Job job;
+  job.name = row.config;
+  job.model = must(spec::load_model(library, "gpt3-175b"));
+  job.cluster = must(spec::load_cluster(library, "hgx-h200"));
+  job.cluster.num_nodes = 4;
+  job.stack = must(spec::load_stack(library, "nemo-profiled"));
+  const bool fsdp = row.config == "TP8-FSDP";
+  job.plan.tensor_parallel_size = number_after(row.config, "TP");
+  job.plan.pipeline_parallel_size = fsdp ? 1 : number_after(row.config, "-PP");
+  job.plan.sequence_parallel = !fsdp && job.plan.tensor_parallel_size > 1;
+  job.plan.global_batch_size = 128;
+  job.plan.micro_batch_size = row.micro_batch;
+  job.plan.sharding = fsdp ? spec::Sharding::parameters : spec::Sharding::none;
+  job.plan.recompute = row.recompute == "full" ? spec::Recompute::full : spec::Recompute::none;
+  job.plan.overlap_tensor = row.overlap == "yes" && job.plan.tensor_parallel_size > 1;
+  job.plan.optimizer = must(spec::load_optimizer(library, fsdp ? "fused_adam_fsdp" : "distributed_fused_adam"));
+  return job;
+}
+
+struct Prediction {
+  run::Run run;
+  metrics::Metrics metrics;
+  metrics::KernelSeconds kernels;                // artifact's rules, mean over the traced ranks
+  std::vector<metrics::KernelSeconds> by_stage;
+};
+
+Prediction predict(const Row& row) {
+  Prediction p{.run = sim::simulate(job_of(row), {}), .metrics = {}, .kernels = {}, .by_stage = {}};
+  if (!p.run.manifest.fits_memory) return p;
+  p.metrics = metrics::measure(p.run);
+  const spec::Job& job = *p.run.manifest.job;
+  const int64_t stages = job.plan.pipeline_parallel_size;
+  for (int64_t s = 0; s < stages; ++s) {
+    const int32_t traced = static_cast<int32_t>(s * job.world_size() / stages);
+    p.by_stage.push_back(metrics::kernel_seconds(p.run.timeline, traced, metrics::KernelRules::upstream));
+    p.kernels += p.by_stage.back();
+  }
+  p.kernels *= 1.0 / static_cast<double>(stages);
+  return p;
+}
+
+class Predictor {
+ public:
+  const Prediction& of(Row row) {
+    const std::string key = fmt::format("{}/{}/{}/{}", row.config, row.recompute, row.overlap, row.micro_batch);
+    const auto found = known_.find(key);
+    return found != known_.end() ? found->second : known_.emplace(key, predict(row)).first->second;
+  }
+
+  std::optional<double> value(const Row& row) {
+    const Prediction& p = of(row);
+    const std::string& q = row.quantity;
+    if (q == "oom") return p.run.manifest.fits_memory ? 0 : 1;
+    if (!p.run.manifest.fits_memory) return {};
+    if (q == "kernel_total_s") return p.kernels.total() / unit::s;
+    if (q == "kernel_compute_s") return p.kernels.compute / unit::s;
+    if (q == "kernel_all_gather_s") return p.kernels.all_gather / unit::s;
+    if (q == "kernel_reduce_scatter_s") return p.kernels.reduce_scatter / unit::s;
+    if (q == "kernel_send_recv_s") return p.kernels.send_recv / unit::s;
+    if (q == "power_mean_w") return p.metrics.power_mean_w;
+    if (q == "power_peak_w") return p.metrics.power_sensor_peak_w;
+    if (q == "temperature_mean_c") return p.metrics.temperature_mean_c;
+    if (q == "temperature_peak_c") return p.metrics.temperature_peak_c;
+    if (q == "sm_clock_ghz") return *p.metrics.sm_clock_mean_mhz / 1000;
+    if (q == "hottest_over_coolest") return p.metrics.hottest_over_coolest;
+    if (q == "hot_over_cool") return p.metrics.hot_over_cool;
+    if (q == "step_over_mbs1") {
+      Row one = row;
+      one.micro_batch = 1;
+      return *p.metrics.step_time / *of(one).metrics.step_time;
+    }
+    if (q.starts_with("seat_")) return seat_mean(p, number_after(q, "seat_"));
+    const auto& stage = p.by_stage.at(static_cast<size_t>(number_after(q, "stage_")));
+    if (q.ends_with("send_recv_s")) return stage.send_recv / unit::s;
+    if (q.ends_with("all_reduce_s")) return stage.all_reduce / unit::s;
+    return stage.compute / unit::s;
+  }
+
+ private:
+  static double seat_mean(const Prediction& p, int64_t seat) {
+    double sum = 0;
+    for (size_t node = 0; node < 4; ++node) sum += *p.run.summaries[node * 8 + static_cast<size_t>(seat)].die_mean_c;
+    return sum / 4;
+  }
+  std::map<std::string, Prediction> known_;
+};
+
+bool within(const Row& row, double value) {
+  if (row.scored.starts_with("band:")) {
+    const size_t colon = row.scored.find(':', 5);
+    return value >= std::atof(row.scored.c_str() + 5) && value <= std::atof(row.scored.c_str() + colon + 1);
+  }
+  const double miss = std::abs(value - row.published);
+  return miss <= (row.relative ? row.tolerance * std::abs(row.published) : row.tolerance);
+}
+
+TEST_CASE("the paper's GPT3-175B rows come out within their tolerances") {
+  Predictor predictor;
+  fmt::print("{:9} {:5} {:3} {:>3}  {:24} {:>9} {:>9} {:>7}\n", "config", "recom", "ovl", "mbs", "quantity", "published",
+             "ours", "error");
+  for (const Row& row : read_rows()) {
+    const std::optional<double> value = predictor.value(row);
+    const bool scored = row.scored != "no";
+    const bool good = value && within(row, *value);
+    const double error = value ? (row.relative ? 100 * (*value / row.published - 1) : *value - row.published) : NAN;
+    fmt::print("{:9} {:5} {:3} {:>3}  {:24} {:>9.3f} {:>9.3f} {:>+7.2f}{} {}\n", row.config, row.recompute, row.overlap,
+               row.micro_batch, row.quantity, row.published, value.value_or(NAN), error, row.relative ? "%" : " ",
+               good ? "" : scored ? "MISS" : "(miss)");
+    if (!scored) continue;
+    CAPTURE(row.config);
+    CAPTURE(row.quantity);
+    CAPTURE(row.micro_batch);
+    CHECK(good);
+  }
+}
+
+}  // namespace
+}  // namespace triplepoint

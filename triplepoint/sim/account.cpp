@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Energy, clocks and peaks of one device over a played step.
+#include <algorithm>
+
+#include "triplepoint/sim/step_model.h"
+
+namespace triplepoint::sim {
+namespace {
+
+using clock::ClockEventReason;
+
+power::EnergyLedger operator*(double times, power::EnergyLedger ledger) {
+  ledger.idle *= times;
+  ledger.leakage *= times;
+  ledger.compute *= times;
+  ledger.memory *= times;
+  ledger.communication *= times;
+  ledger.waiting *= times;
+  return ledger;
+}
+
+void add_ops(spec::GpuLoad& load, const std::vector<PricedOp>& ops) {
+  for (const PricedOp& priced : ops) {
+    add_work(load, priced);
+    add_time(load, priced, priced.at(1));
+  }
+}
+
+/// Everything outside the phases: waiting for data and peers, boundary tensors, the step's end, host gaps.
+spec::GpuLoad load_outside_phases(const StepModel& model, const PlayedStep& step, size_t pipeline, size_t stage,
+                                  Seconds team_wait) {
+  const PlayedStage& played = step.pipelines[pipeline][stage];
+  const StepEnd& at = step.ends[pipeline][stage];
+  const PricedEnd& end = model.ends[static_cast<size_t>(model.graph.step_work[stage])];
+  spec::GpuLoad load;
+  add_ops(load, end.gradient_sync);
+  add_ops(load, end.gradient_norm);
+  add_ops(load, end.optimizer);
+  add_ops(load, end.parameter_sync);
+  load.communicating = std::min(load.communicating, step.step_time - at.sync_begin) + played.sent;
+  load.communicating_scale_out = std::min(load.communicating_scale_out, load.communicating);
+  load.waiting = team_wait + played.waited + (at.sync_begin - at.finish) + (at.norm_begin - at.sync_end) +
+                 (step.step_time - at.end);
+  for (const PlayedAction& action : played.actions)
+    if (action.sent > Seconds()) {
+      const bool forward = action.action.kind == workload::ActionKind::forward;
+      const perf::CollectiveTime& send = forward ? model.send_next[stage] : model.send_previous[stage];
+      load.scale_up_bytes += send.scale_up_bytes;
+      load.scale_out_bytes += send.scale_out_bytes;
+      if (send.scale_out_bytes > Bytes()) load.communicating_scale_out += action.sent;
+    }
+  return load;
+}
+
+struct PhasePeaks {
+  Watts sensor, instant;
+};
+
+/// Power before the governor has reacted: a phase begins at full clock after any wait. What lasts shorter
+/// than the sensor's window is averaged over the phase.
+PhasePeaks phase_peaks(const StepModel& model, PhaseTable& table, double host_factor, Celsius die,
+                       const power::BoardFactors& board) {
+  PhasePeaks peaks;
+  const auto power_of = [&](const spec::GpuLoad& load) {
+    return power::gpu_power(model.power(), load, 1, die, board);
+  };
+  peaks.sensor = power_of(table.at(0, host_factor).load);
+  const std::vector<GroupPoint>& points = table.groups_at(0);
+  for (size_t g = 0; g < points.size(); ++g) {
+    spec::GpuLoad load = points[g].load;
+    load.duration = std::max(points[g].busy, host_factor * table.groups()[g].host);
+    const Seconds played = static_cast<double>(table.groups()[g].repeat) * load.duration;
+    if (played >= model.job.cluster.gpu.sensor.power_window) peaks.sensor = std::max(peaks.sensor, power_of(load));
+    peaks.instant = std::max(peaks.instant, power_of(points[g].load));
+    for (const PricedOp& priced : table.groups()[g].ops) {
+      spec::GpuLoad kernel;
+      add_ops(kernel, {priced});
+      kernel.duration = priced.at(1);
+      if (kernel.duration > Seconds()) peaks.instant = std::max(peaks.instant, power_of(kernel));
+    }
+  }
+  return peaks;
+}
+
+}  // namespace
+
+DeviceStep StepModel::account_device(const ClockState& clocks, const PlayedStep& step, size_t pipeline,
+                                     const Team& team, size_t device, Celsius die) {
+  const size_t stage = static_cast<size_t>(team.stage);
+  const power::BoardFactors& board = machine.boards[device];
+  DeviceStep sum;
+  Seconds team_wait, in_phases;
+  double clock_seconds = 0;
+  for (size_t u = 0; u < uses[stage].size(); ++u) {
+    const PhaseUse& use = uses[stage][u];
+    const DevicePhase& phase = clocks.devices[device][u];
+    const double count = static_cast<double>(use.count);
+    const double ratio = clock_ratio(phase.clock_index);
+    const PhasePoint point = tables[use.table].at(phase.clock_index, team.host_factor);
+    sum.ledger += count * power::energy_of(power(), point.load, ratio, die, board);
+    sum.scale_up_bytes += count * point.load.scale_up_bytes;
+    sum.scale_out_bytes += count * point.load.scale_out_bytes;
+    in_phases += count * phase.duration;
+    team_wait += count * (step.phase_durations[pipeline][stage][u] - phase.duration);
+    clock_seconds += count * ratio * (phase.duration / unit::s);
+    if (phase.reason == ClockEventReason::software_power_cap) sum.throttled_power += count * phase.duration;
+    else if (clock::is_throttled(phase.reason)) sum.throttled_thermal += count * phase.duration;
+  }
+  spec::GpuLoad rest = load_outside_phases(*this, step, pipeline, stage, team_wait);
+  rest.duration = step.step_time - in_phases;
+  sum.ledger += power::energy_of(power(), rest, 1, die, board);
+  sum.scale_up_bytes += rest.scale_up_bytes;
+  sum.scale_out_bytes += rest.scale_out_bytes;
+  sum.mean_power = sum.ledger.total() / step.step_time;
+  sum.mean_clock_ratio = (clock_seconds + rest.duration / unit::s) / (step.step_time / unit::s);
+  return sum;
+}
+
+std::vector<DeviceStep> StepModel::account(const ClockState& clocks, const PlayedStep& step,
+                                           std::span<const Celsius> die) {
+  std::vector<DeviceStep> devices(die.size());
+  for (size_t p = 0; p < pipelines.size(); ++p)
+    for (const Team& team : pipelines[p].teams)
+      for (const int64_t device : team.devices) {
+        const size_t d = static_cast<size_t>(device);
+        devices[d] = account_device(clocks, step, p, team, d, die[d]);
+      }
+  return devices;
+}
+
+void StepModel::add_peaks(std::vector<DeviceStep>& devices, std::span<const Celsius> die) {
+  for (const Pipeline& pipeline : pipelines)
+    for (const Team& team : pipeline.teams)
+      for (const int64_t device : team.devices) {
+        const size_t d = static_cast<size_t>(device);
+        for (const PhaseUse& use : uses[static_cast<size_t>(team.stage)]) {
+          const PhasePeaks peaks =
+              phase_peaks(*this, tables[use.table], team.host_factor, die[d], machine.boards[d]);
+          devices[d].sensor_peak = std::max(devices[d].sensor_peak, peaks.sensor);
+          devices[d].instant_peak = std::max(devices[d].instant_peak, peaks.instant);
+        }
+      }
+}
+
+}  // namespace triplepoint::sim

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/phase_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+namespace triplepoint::sim {
+namespace {
+
+using spec::OpClass;
+using workload::ActionKind;
+
+spec::GpuLoad times(double repeat, spec::GpuLoad load) {
+  for (Flops& flops : load.flops) flops *= repeat;
+  load.fp8_flops *= repeat;
+  load.hbm_bytes *= repeat;
+  load.scale_up_bytes *= repeat;
+  load.scale_out_bytes *= repeat;
+  for (Seconds* time : {&load.duration, &load.computing, &load.communicating, &load.communicating_scale_out,
+                        &load.waiting})
+    *time *= repeat;
+  return load;
+}
+
+bool is_matrix_work(const spec::Op& op) {
+  return op.op_class == OpClass::gemm || op.op_class == OpClass::grouped_gemm ||
+         op.op_class == OpClass::attention;
+}
+
+/// Backward tensor-parallel collectives run beside the other gradient's GEMM in every Megatron-like
+/// stack; the forward ones only with userbuffers.
+bool hides(const spec::Op& op, const spec::Plan& plan) {
+  switch (op.overlap) {
+    case spec::Overlap::none: return false;
+    case spec::Overlap::tensor: return op.backward || plan.overlap_tensor;
+    case spec::Overlap::prefetch: return plan.prefetch_depth > 0;
+    case spec::Overlap::gradient: return plan.overlap_gradient;
+    case spec::Overlap::parameter: return plan.overlap_parameter;
+  }
+  return false;
+}
+
+perf::GroupPlacement placement_of(const workload::GroupShape& shape) {
+  return {shape.ranks, shape.nodes, shape.ranks_per_node, shape.groups_per_node};
+}
+
+Seconds launch_time(const spec::Stack& stack, const workload::OpGroup& group) {
+  int64_t kernels = 0;
+  for (const spec::Op& op : group.ops) kernels += op.kernels;
+  return stack.cuda_graphs ? Seconds() : static_cast<double>(kernels) * stack.kernel_launch;
+}
+
+Seconds host_time(const spec::Stack& stack, const workload::OpGroup& group, bool forward) {
+  const Seconds per_layer = forward ? stack.layer_forward_host : stack.layer_backward_host;
+  return (group.is_layer ? per_layer : Seconds()) + launch_time(stack, group);
+}
+
+PricedGroup price_group(const spec::Job& job, const workload::WorkGraph& graph,
+                        const workload::OpGroup& group, Seconds host) {
+  PricedGroup priced{.name = group.name, .repeat = group.repeat, .host = host, .ops = {}, .has_hidden = false};
+  priced.ops.reserve(group.ops.size());
+  for (const spec::Op& op : group.ops) priced.ops.push_back(price_op(job, graph, op));
+  return priced;
+}
+
+void append_pass(std::vector<PricedGroup>& out, const spec::Job& job, const workload::WorkGraph& graph,
+                 const std::vector<workload::OpGroup>& pass, bool forward) {
+  for (const workload::OpGroup& group : pass)
+    out.push_back(price_group(job, graph, group, host_time(job.stack, group, forward)));
+}
+
+/// Weight gradients run layer by layer beside the input gradients: one repetition holds both.
+void merge_weight_gradients(std::vector<PricedGroup>& input, const spec::Job& job,
+                            const workload::WorkGraph& graph,
+                            const std::vector<workload::OpGroup>& weight_pass) {
+  for (const workload::OpGroup& group : weight_pass) {
+    const auto partner = std::find_if(input.begin(), input.end(), [&](const PricedGroup& candidate) {
+      return candidate.name == group.name && candidate.repeat == group.repeat;
+    });
+    PricedGroup priced = price_group(job, graph, group, launch_time(job.stack, group));
+    if (partner == input.end()) {
+      input.push_back(std::move(priced));
+      continue;
+    }
+    partner->host += priced.host;
+    std::move(priced.ops.begin(), priced.ops.end(), std::back_inserter(partner->ops));
+  }
+}
+
+}  // namespace
+
+void add_work(spec::GpuLoad& load, const PricedOp& priced) {
+  const spec::Op& op = *priced.op;
+  load.flops[static_cast<size_t>(op.op_class)] += op.flops;
+  if (op.precision == spec::Precision::fp8 && is_matrix_work(op)) load.fp8_flops += op.flops;
+  load.hbm_bytes += op.hbm_bytes;
+  load.scale_up_bytes += priced.collective.scale_up_bytes;
+  load.scale_out_bytes += priced.collective.scale_out_bytes;
+}
+
+void add_time(spec::GpuLoad& load, const PricedOp& priced, Seconds time) {
+  if (!priced.op->is_communication()) load.computing += time;
+  else load.communicating += time;
+  if (priced.collective.scale_out_bytes > Bytes()) load.communicating_scale_out += time;
+}
+
+Seconds PricedOp::at(double clock_ratio) const {
+  return op->is_communication() ? collective.total() : kernel.at(clock_ratio);
+}
+
+PricedOp price_op(const spec::Job& job, const workload::WorkGraph& graph, const spec::Op& op) {
+  PricedOp priced{.op = &op, .kernel = {}, .collective = {}, .hidden = false};
+  if (op.is_communication()) {
+    priced.collective = perf::collective_time(job.cluster, op.collective, op.payload,
+                                              placement_of(graph.grid.shape(op.group)));
+    priced.hidden = hides(op, job.plan);
+  } else {
+    priced.kernel = perf::kernel_time(job.cluster.gpu, op);
+  }
+  return priced;
+}
+
+std::vector<PricedGroup> price_action(const spec::Job& job, const workload::WorkGraph& graph,
+                                      const workload::ChunkWork& work, ActionKind kind) {
+  std::vector<PricedGroup> groups;
+  if (kind == ActionKind::forward) append_pass(groups, job, graph, work.forward, true);
+  if (kind == ActionKind::backward_weight) append_pass(groups, job, graph, work.backward_weight, false);
+  if (kind == ActionKind::backward || kind == ActionKind::backward_input) {
+    std::vector<PricedGroup> input;
+    append_pass(input, job, graph, work.backward_input, false);
+    if (kind == ActionKind::backward) merge_weight_gradients(input, job, graph, work.backward_weight);
+    append_pass(groups, job, graph, work.recompute, true);
+    std::move(input.begin(), input.end(), std::back_inserter(groups));
+  }
+  for (PricedGroup& group : groups)
+    group.has_hidden = std::any_of(group.ops.begin(), group.ops.end(), [](const PricedOp& op) { return op.hidden; });
+  return groups;
+}
+
+PhaseTable::PhaseTable(std::vector<PricedGroup> groups, const spec::Stack& stack, double clock_steps,
+                       double step_ratio)
+    : groups_(std::move(groups)),
+      tensor_stretch_(stack.tensor_overlap_compute_stretch),
+      compute_loss_(stack.overlap_compute_loss),
+      transfer_stretch_(stack.overlap_transfer_stretch),
+      step_ratio_(step_ratio),
+      points_(static_cast<size_t>(clock_steps) + 1) {}
+
+namespace {
+
+/// Sums of one repetition before streams are laid over each other.
+struct StreamSums {
+  Seconds matrix, other, exposed, hidden, hidden_by_userbuffers;
+};
+
+StreamSums sum_streams(const PricedGroup& group, double ratio) {
+  StreamSums sums;
+  for (const PricedOp& priced : group.ops) {
+    const Seconds time = priced.at(ratio);
+    if (!priced.op->is_communication()) {
+      (is_matrix_work(*priced.op) ? sums.matrix : sums.other) += time;
+    } else if (!priced.hidden) {
+      sums.exposed += time;
+    } else {
+      const bool userbuffers = priced.op->overlap == spec::Overlap::tensor && !priced.op->backward;
+      (userbuffers ? sums.hidden_by_userbuffers : sums.hidden) += time;
+    }
+  }
+  return sums;
+}
+
+}  // namespace
+
+const std::vector<GroupPoint>& PhaseTable::groups_at(int64_t clock_index) {
+  std::vector<GroupPoint>& points = points_[static_cast<size_t>(clock_index)];
+  if (!points.empty() || groups_.empty()) return points;
+  points.reserve(groups_.size());
+  const double r = ratio(clock_index);
+  for (const PricedGroup& group : groups_) {
+    const StreamSums sums = sum_streams(group, r);
+    const Seconds hidden = sums.hidden + sums.hidden_by_userbuffers;
+    GroupPoint point;
+    if (hidden > Seconds() && sums.matrix > Seconds()) {
+      const double covered = std::min(1.0, (sums.matrix + sums.other) / hidden);
+      const Seconds lost = covered * (compute_loss_ * sums.hidden + tensor_stretch_ * sums.hidden_by_userbuffers);
+      point.compute_stretch = 1 + lost / sums.matrix;
+      point.hidden_stretch = 1 + transfer_stretch_ * covered;
+    }
+    point.compute = point.compute_stretch * sums.matrix + sums.other;
+    point.hidden = point.hidden_stretch * hidden;
+    point.busy = std::max(point.compute + sums.exposed, point.hidden);
+    for (const PricedOp& priced : group.ops) {
+      add_work(point.load, priced);
+      add_time(point.load, priced, (priced.hidden ? point.hidden_stretch : 1) * priced.at(r));
+    }
+    point.load.duration = point.busy;
+    point.load.computing = point.compute;
+    point.load.communicating = std::min(point.busy, point.load.communicating);
+    point.load.communicating_scale_out = std::min(point.load.communicating, point.load.communicating_scale_out);
+    points.push_back(point);
+  }
+  return points;
+}
+
+PhasePoint PhaseTable::at(int64_t clock_index, double host_factor) {
+  PhasePoint phase;
+  const std::vector<GroupPoint>& points = groups_at(clock_index);
+  for (size_t i = 0; i < points.size(); ++i) {
+    const double repeat = static_cast<double>(groups_[i].repeat);
+    phase.duration += repeat * std::max(points[i].busy, host_factor * groups_[i].host);
+    phase.load += times(repeat, points[i].load);
+  }
+  phase.load.duration = phase.duration;
+  return phase;
+}
+
+}  // namespace triplepoint::sim

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/perf/collective_time.h"
+#include "triplepoint/perf/kernel_time.h"
+#include "triplepoint/spec/job.h"
+#include "triplepoint/workload/work_graph.h"
+
+namespace triplepoint::sim {
+
+/// One op with its price: a kernel that follows the clock, or a collective that does not.
+struct PricedOp {
+  const spec::Op* op = nullptr;
+  perf::KernelTime kernel;
+  perf::CollectiveTime collective;
+  bool hidden = false;  // runs on the communication stream, behind the compute of its group
+  Seconds at(double clock_ratio) const;
+};
+
+/// Ops that repeat together, and the host's time to launch one repetition.
+struct PricedGroup {
+  std::string_view name;
+  int64_t repeat = 1;
+  Seconds host;  // on a host of mean speed
+  std::vector<PricedOp> ops;
+  bool has_hidden = false;
+};
+
+/// One repetition of a group at one clock.
+struct GroupPoint {
+  Seconds busy;      // until both streams are done
+  Seconds compute;   // kernels on the compute stream, stretched by what overlaps with them
+  Seconds hidden;    // collectives behind them, stretched likewise
+  double compute_stretch = 1, hidden_stretch = 1;
+  spec::GpuLoad load;  // duration = busy
+};
+
+/// Wall time and load of a whole phase on one GPU; what the governor and the schedule ask for.
+struct PhasePoint {
+  Seconds duration;
+  spec::GpuLoad load;
+};
+
+/// One kind of action on one kind of chunk: "forward of a middle stage". The governor holds its mean
+/// power at the cap, the schedule plays it as one block. Points are computed once per clock and kept.
+class PhaseTable {
+ public:
+  PhaseTable(std::vector<PricedGroup> groups, const spec::Stack& stack, double clock_steps, double step_ratio);
+
+  /// clock_index k means f_max - k * clock_step.
+  const std::vector<GroupPoint>& groups_at(int64_t clock_index);
+  PhasePoint at(int64_t clock_index, double host_factor);
+
+  const std::vector<PricedGroup>& groups() const { return groups_; }
+  double ratio(int64_t clock_index) const { return 1 - static_cast<double>(clock_index) * step_ratio_; }
+
+ private:
+  std::vector<PricedGroup> groups_;
+  double tensor_stretch_, compute_loss_, transfer_stretch_, step_ratio_;
+  std::vector<std::vector<GroupPoint>> points_;  // [clock index], empty: not asked for yet
+};
+
+/// Prices the groups of an action: passes in order, input and weight gradient of one layer side by side.
+std::vector<PricedGroup> price_action(const spec::Job&, const workload::WorkGraph&,
+                                      const workload::ChunkWork&, workload::ActionKind);
+
+/// Adds what an op does, and the time it takes, to a load.
+void add_work(spec::GpuLoad&, const PricedOp&);
+void add_time(spec::GpuLoad&, const PricedOp&, Seconds);
+
+/// Price of one op of the step's end.
+PricedOp price_op(const spec::Job&, const workload::WorkGraph&, const spec::Op&);
+
+}  // namespace triplepoint::sim

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/power_profile.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace triplepoint::sim {
+namespace {
+
+/// Adds value * overlap to every bin that [begin, end) touches.
+class Bins {
+ public:
+  Bins(Seconds bin, size_t count) : bin_(bin), sums_(count, 0.0), covered_(count, 0.0) {}
+
+  void add(Seconds begin, Seconds end, double value) {
+    const auto index = [&](Seconds t) {
+      return std::min(sums_.size() - 1, static_cast<size_t>(std::max(0.0, std::floor(t / bin_))));
+    };
+    for (size_t i = index(begin); i <= index(end); ++i) {
+      const double from = std::max(begin / bin_, static_cast<double>(i));
+      const double to = std::min(end / bin_, static_cast<double>(i) + 1);
+      if (to <= from) continue;
+      sums_[i] += (to - from) * value;
+      covered_[i] += to - from;
+    }
+  }
+
+  /// Bin means, with what was not covered at `rest`.
+  std::vector<double> means(double rest) const {
+    std::vector<double> means(sums_.size());
+    for (size_t i = 0; i < means.size(); ++i) means[i] = sums_[i] + std::max(0.0, 1 - covered_[i]) * rest;
+    return means;
+  }
+
+ private:
+  Seconds bin_;
+  std::vector<double> sums_, covered_;
+};
+
+struct DeviceBins {
+  std::vector<Watts> power;
+  std::vector<double> ratio;
+};
+
+DeviceBins profile_device(const StepModel& model, const CoupledStep& step, size_t pipeline, const Team& team,
+                          size_t device, Seconds bin, size_t count) {
+  const size_t stage = static_cast<size_t>(team.stage);
+  Bins power(bin, count), ratio(bin, count);
+  Joules in_phases;
+  Seconds covered;
+  for (const PlayedAction& action : step.played.pipelines[pipeline][stage].actions) {
+    const DevicePhase& phase = step.clocks.devices[device][model.use_of(stage, action.action)];
+    const Seconds begin = action.end - phase.duration;
+    power.add(begin, action.end, phase.power / unit::W);
+    ratio.add(begin, action.end, model.clock_ratio(phase.clock_index));
+    in_phases += phase.power * phase.duration;
+    covered += phase.duration;
+  }
+  const Joules total = step.devices[device].ledger.total();
+  const Seconds open = step.played.step_time - covered;
+  const Watts rest = open > Seconds() ? (total - in_phases) / open : Watts();
+  DeviceBins bins{.power = {}, .ratio = ratio.means(1)};
+  for (const double watts : power.means(rest / unit::W)) bins.power.push_back(watts * unit::W);
+  return bins;
+}
+
+}  // namespace
+
+StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins) {
+  const size_t devices = step.devices.size();
+  StepProfile profile{.bin = step.played.step_time / static_cast<double>(bins),
+                      .power = std::vector<std::vector<Watts>>(devices),
+                      .clock_ratio = std::vector<std::vector<double>>(devices)};
+  for (size_t p = 0; p < model.pipelines.size(); ++p)
+    for (const Team& team : model.pipelines[p].teams)
+      for (const int64_t device : team.devices) {
+        const size_t d = static_cast<size_t>(device);
+        DeviceBins filled =
+            profile_device(model, step, p, team, d, profile.bin, static_cast<size_t>(bins));
+        profile.power[d] = std::move(filled.power);
+        profile.clock_ratio[d] = std::move(filled.ratio);
+      }
+  return profile;
+}
+
+std::vector<std::vector<Celsius>> ripple(ClusterHeat heat, const StepProfile& profile) {
+  const size_t bins = profile.power.front().size();
+  std::vector<std::vector<Celsius>> dies(profile.power.size());
+  std::vector<Watts> power(profile.power.size());
+  for (int pass = 0; pass < 2; ++pass)
+    for (size_t b = 0; b < bins; ++b) {
+      for (size_t d = 0; d < power.size(); ++d) power[d] = profile.power[d][b];
+      heat.advance(power, profile.bin);
+      if (pass == 0) continue;
+      const std::vector<Celsius> now = heat.dies();
+      for (size_t d = 0; d < now.size(); ++d) dies[d].push_back(now[d]);
+    }
+  return dies;
+}
+
+}  // namespace triplepoint::sim

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/record.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "triplepoint/power/node_power.h"
+#include "triplepoint/power/sensor.h"
+#include "triplepoint/sim/power_profile.h"
+
+namespace triplepoint::sim {
+namespace {
+
+// Enough to see the warm-up and drain of a step on a page; a finer look is in the timeline.
+constexpr int64_t profile_bins = 200;
+// Above this the die ripple of single boards is left out: nobody looks at 100,000 curves.
+constexpr size_t most_profiled_devices = 2048;
+
+run::MemoryUse memory_use(const workload::StageMemory& stage) {
+  return {.weights = stage.weights,
+          .gradients = stage.gradients,
+          .optimizer = stage.optimizer,
+          .activations = stage.activations,
+          .logits = stage.logits,
+          .buffers = stage.buffers,
+          .reserve = stage.reserve};
+}
+
+std::vector<run::Device> list_devices(const spec::Job& job, const workload::WorkGraph& graph) {
+  const int64_t per_node = job.cluster.gpus_per_node;
+  std::vector<run::Device> devices(static_cast<size_t>(job.cluster.num_gpus()));
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const int64_t index = static_cast<int64_t>(i);
+    devices[i].index = static_cast<int32_t>(index);
+    devices[i].node = static_cast<int32_t>(index / per_node);
+    devices[i].local = devices[i].seat = static_cast<int32_t>(index % per_node);
+    devices[i].name = job.cluster.gpu.title;
+  }
+  for (int64_t rank = 0; rank < job.world_size(); ++rank)
+    devices[static_cast<size_t>(graph.grid.device_of(rank))].rank = static_cast<int32_t>(rank);
+  return devices;
+}
+
+run::DeviceSummary summarize(const StepModel& model, const PlayedStep& played, const DeviceStep& device,
+                             Celsius die) {
+  run::DeviceSummary summary;
+  const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
+  summary.power_mean_w = device.mean_power / unit::W;
+  summary.power_peak_w = device.instant_peak / unit::W;
+  summary.power_sensor_peak_w = device.sensor_peak / unit::W;
+  summary.energy_j = device.ledger.total() / unit::J;
+  summary.die_mean_c = die.degrees();
+  summary.die_peak_c = die.degrees();
+  summary.sm_clock_mean_mhz = device.mean_clock_ratio * max_mhz;
+  summary.throttle = {{"software_power_cap", device.throttled_power / played.step_time},
+                      {"software_thermal", device.throttled_thermal / played.step_time}};
+  summary.scale_up_bytes = device.scale_up_bytes / unit::B;
+  summary.scale_out_bytes = device.scale_out_bytes / unit::B;
+  summary.energy_ledger_j = {{"idle", device.ledger.idle / unit::J},
+                             {"leakage", device.ledger.leakage / unit::J},
+                             {"compute", device.ledger.compute / unit::J},
+                             {"memory", device.ledger.memory / unit::J},
+                             {"communication", device.ledger.communication / unit::J},
+                             {"waiting", device.ledger.waiting / unit::J}};
+  return summary;
+}
+
+void lowest_clocks(run::Run& run, const StepModel& model, const ClockState& clocks) {
+  for (size_t d = 0; d < clocks.devices.size(); ++d) {
+    double lowest = 1;
+    for (const DevicePhase& phase : clocks.devices[d]) lowest = std::min(lowest, model.clock_ratio(phase.clock_index));
+    run.summaries[d].sm_clock_min_mhz = lowest * (*model.job.cluster.gpu.max_clock / unit::MHz);
+  }
+}
+
+run::Series make_series(const char* signal, size_t device, Instant begin, Seconds bin, size_t count) {
+  run::Series series{.signal = signal, .device = static_cast<int32_t>(device), .of_node = false, .times = {},
+                     .values = {}};
+  for (size_t b = 0; b < count; ++b)
+    series.times.push_back(begin + static_cast<double>(b) * bin);
+  series.values.reserve(count);
+  return series;
+}
+
+/// Power, clock and die temperature of every device along the step, and the peaks they show.
+void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat, Instant begin,
+                    bool keep_series) {
+  const StepProfile profile = profile_step(model, step, profile_bins);
+  const std::vector<std::vector<Celsius>> dies = ripple(std::move(heat), profile);
+  const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
+  for (size_t d = 0; d < dies.size(); ++d) {
+    run.summaries[d].die_peak_c = std::max_element(dies[d].begin(), dies[d].end())->degrees();
+    if (!keep_series) continue;
+    run::Series power = make_series("power_w", d, begin, profile.bin, dies[d].size());
+    run::Series die = make_series("die_c", d, begin, profile.bin, dies[d].size());
+    run::Series clock = make_series("sm_clock_mhz", d, begin, profile.bin, dies[d].size());
+    for (size_t b = 0; b < dies[d].size(); ++b) {
+      power.values.push_back(profile.power[d][b] / unit::W);
+      die.values.push_back(dies[d][b].degrees());
+      clock.values.push_back(profile.clock_ratio[d][b] * max_mhz);
+    }
+    for (run::Series* series : {&power, &die, &clock}) run.series.push_back(std::move(*series));
+  }
+}
+
+}  // namespace
+
+run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph) {
+  run::Run run;
+  run.manifest.origin = run::Origin::simulated;
+  run.manifest.fidelity = run::Fidelity::transient;
+  run.manifest.name = job.name;
+  run.manifest.job = job;
+  run.manifest.producer = "triplepoint";
+  run.manifest.fits_memory = graph.memory.fits();
+  run.manifest.notes = job.notes;
+  for (const workload::StageMemory& stage : graph.memory.stages) run.memory.push_back(memory_use(stage));
+  run.memory_limit = graph.memory.limit;
+  run.model_flops = graph.model_flops;
+  run.hardware_flops = graph.hardware_flops;
+  run.peak_flops = job.cluster.gpu.peak(job.plan.precision);
+  run.devices = list_devices(job, graph);
+  return run;
+}
+
+void record_step(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat, Instant begin,
+                 const Horizon& horizon) {
+  std::vector<DeviceStep> devices = step.devices;
+  model.add_peaks(devices, step.dies);
+  run.summaries.clear();
+  for (size_t d = 0; d < devices.size(); ++d)
+    run.summaries.push_back(summarize(model, step.played, devices[d], step.dies[d]));
+  lowest_clocks(run, model, step.clocks);
+  if (devices.size() <= most_profiled_devices)
+    record_profile(run, model, step, std::move(heat), begin, horizon.timeline);
+  if (horizon.timeline) record_timeline(run.timeline, model, step, begin);
+  run.steps.push_back({.begin = begin,
+                       .end = begin + step.played.step_time,
+                       .samples = model.job.plan.global_batch_size,
+                       .tokens = model.graph.tokens_per_step});
+}
+
+}  // namespace triplepoint::sim

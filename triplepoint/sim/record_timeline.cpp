@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "triplepoint/sim/record.h"
+
+namespace triplepoint::sim {
+namespace {
+
+using spec::OpClass;
+
+run::SpanKind kind_of(const spec::Op& op) {
+  switch (op.op_class) {
+    case OpClass::gemm:
+    case OpClass::grouped_gemm:
+    case OpClass::attention: return run::SpanKind::compute;
+    case OpClass::communication: return run::SpanKind::communication;
+    default: return run::SpanKind::memory;
+  }
+}
+
+/// Forward collectives hidden by userbuffers are copies in registered memory, not NCCL kernels.
+bool by_userbuffers(const PricedOp& priced) {
+  return priced.hidden && priced.op->overlap == spec::Overlap::tensor && !priced.op->backward;
+}
+
+run::SpanType type_of(const PricedOp& priced) {
+  const spec::Op& op = *priced.op;
+  run::SpanType type{.name = std::string(op.name),
+                     .kind = kind_of(op),
+                     .stream = priced.hidden ? run::Stream::communication : run::Stream::compute,
+                     .op_class = op.op_class,
+                     .collective = {},
+                     .group = {}};
+  if (by_userbuffers(priced)) type.name = "userbuffers_" + type.name;
+  if (op.is_communication()) {
+    type.collective = op.collective;
+    type.group = op.group;
+  }
+  return type;
+}
+
+run::SpanType pipeline_type(std::string_view name) {
+  return {.name = std::string(name),
+          .kind = run::SpanKind::communication,
+          .stream = run::Stream::compute,
+          .op_class = OpClass::communication,
+          .collective = spec::Collective::send_recv,
+          .group = spec::GroupKind::pipeline};
+}
+
+/// Writes the timeline of one rank.
+class RankWriter {
+ public:
+  RankWriter(run::Timeline& timeline, StepModel& model, const CoupledStep& step, size_t pipeline,
+             const Team& team, size_t member, Instant begin)
+      : out_(timeline),
+        model_(model),
+        step_(step),
+        stage_(static_cast<size_t>(team.stage)),
+        team_(team),
+        device_(static_cast<size_t>(team.devices[member])),
+        rank_(static_cast<int32_t>(team.ranks[member])),
+        begin_(begin),
+        played_(step.played.pipelines[pipeline][stage_]),
+        end_(step.played.ends[pipeline][stage_]),
+        team_durations_(step.played.phase_durations[pipeline][stage_]) {}
+
+  void write() {
+    write_patterns();
+    write_actions();
+    write_end();
+  }
+
+ private:
+  run::Span span(Seconds from, Seconds to, const run::SpanType& type) {
+    run::Span span;
+    span.begin = begin_ + from;
+    span.end = begin_ + to;
+    span.type = out_.intern(type);
+    span.rank = rank_;
+    span.stage = static_cast<int32_t>(stage_);
+    return span;
+  }
+
+  void write_patterns() {
+    for (size_t u = 0; u < model_.uses[stage_].size(); ++u) {
+      pattern_of_use_.push_back(static_cast<int32_t>(out_.patterns.size()));
+      out_.patterns.push_back(pattern_of(u));
+    }
+  }
+
+  /// What this rank waits inside a phase for slower peers lies in its exposed collectives, in equal parts.
+  run::Pattern pattern_of(size_t u) {
+    const PhaseUse& use = model_.uses[stage_][u];
+    PhaseTable& table = model_.tables[use.table];
+    const DevicePhase& phase = step_.clocks.devices[device_][u];
+    double collectives = 0;
+    for (const PricedGroup& group : table.groups())
+      for (const PricedOp& op : group.ops)
+        if (op.op->is_communication() && !op.hidden) collectives += static_cast<double>(group.repeat);
+    const Seconds late = collectives > 0 ? (team_durations_[u] - phase.duration) / collectives : Seconds();
+    static constexpr std::string_view names[] = {"forward", "backward", "backward_input", "backward_weight"};
+    run::Pattern pattern{.name = std::string(names[static_cast<size_t>(use.kind)]), .pieces = {}};
+    for (size_t g = 0; g < table.groups().size(); ++g)
+      pattern.pieces.push_back(piece_of(table, g, phase.clock_index, late, model_.graph.works[use.work]));
+    return pattern;
+  }
+
+  run::PatternPiece piece_of(PhaseTable& table, size_t g, int64_t clock_index, Seconds late,
+                             const workload::ChunkWork& work) {
+    const PricedGroup& group = table.groups()[g];
+    const GroupPoint& point = table.groups_at(clock_index)[g];
+    run::PatternPiece piece{.spans = {}, .repeat = static_cast<int32_t>(group.repeat), .length = {},
+                            .first_layer = static_cast<int32_t>(work.first_layer)};
+    Seconds compute, hidden, waited;
+    for (const PricedOp& priced : group.ops) {
+      const bool matrix = kind_of(*priced.op) == run::SpanKind::compute;
+      Seconds time = priced.at(table.ratio(clock_index));
+      if (matrix) time *= point.compute_stretch;
+      if (priced.hidden) time *= point.hidden_stretch;
+      const Seconds wait = priced.op->is_communication() && !priced.hidden ? late : Seconds();
+      Seconds& stream = priced.hidden ? hidden : compute;
+      add_span(piece, priced, stream, time + wait, wait);
+      stream += time + wait;
+      waited += wait;
+    }
+    piece.length = std::max(point.busy, team_.host_factor * group.host) + waited;
+    return piece;
+  }
+
+  void add_span(run::PatternPiece& piece, const PricedOp& priced, Seconds from, Seconds length, Seconds wait) {
+    if (length <= Seconds()) return;
+    run::Span span;
+    span.begin = instant_at(from);
+    span.end = instant_at(from + length);
+    span.type = out_.intern(type_of(priced));
+    span.wait = wait;
+    span.bytes = priced.op->is_communication() ? priced.op->payload : priced.op->hbm_bytes;
+    span.flops = priced.op->flops;
+    piece.spans.push_back(span);
+  }
+
+  void write_actions() {
+    static const run::SpanType receive = pipeline_type("pipeline_receive"), send = pipeline_type("pipeline_send");
+    for (const PlayedAction& action : played_.actions) {
+      if (action.begin > action.ready) {
+        run::Span waiting = span(action.ready, action.begin, receive);
+        waiting.wait = action.begin - action.ready;
+        waiting.microbatch = action.action.microbatch;
+        out_.spans.push_back(waiting);
+      }
+      const size_t use = model_.use_of(stage_, action.action);
+      out_.instances.push_back({.begin = begin_ + (action.end - team_durations_[use]),
+                                .pattern = pattern_of_use_[use],
+                                .rank = rank_,
+                                .stage = static_cast<int32_t>(stage_),
+                                .microbatch = action.action.microbatch});
+      if (action.sent > Seconds()) {
+        run::Span sending = span(action.end, action.end + action.sent, send);
+        sending.bytes = model_.graph.boundary_bytes;
+        sending.microbatch = action.action.microbatch;
+        out_.spans.push_back(sending);
+      }
+    }
+  }
+
+  /// The first collective of a group of ops holds the wait for the last peer.
+  void write_ops(const std::vector<PricedOp>& ops, Seconds ready, Seconds begin, Seconds end) {
+    Seconds at = ready, wait = begin - ready;
+    for (const PricedOp& priced : ops) {
+      const Seconds length = std::min(priced.at(1), std::max(Seconds(), end - std::max(at, begin)));
+      const Seconds in_wait = priced.op->is_communication() ? wait : Seconds();
+      if (priced.op->is_communication()) wait = Seconds();
+      if (length + in_wait <= Seconds()) continue;
+      run::SpanType type = type_of(priced);
+      type.stream = run::Stream::compute;
+      run::Span written = span(at, at + length + in_wait, type);
+      written.wait = in_wait;
+      written.bytes = priced.op->is_communication() ? priced.op->payload : priced.op->hbm_bytes;
+      out_.spans.push_back(written);
+      at += length + in_wait;
+    }
+  }
+
+  void write_end() {
+    const PricedEnd& end = model_.ends[static_cast<size_t>(model_.graph.step_work[stage_])];
+    write_ops(end.gradient_sync, end_.finish, end_.sync_begin, end_.sync_end);
+    write_ops(end.gradient_norm, end_.sync_end, end_.norm_begin, end_.norm_end);
+    write_ops(end.optimizer, end_.norm_end, end_.norm_end, end_.optimizer_end);
+    write_ops(end.parameter_sync, end_.optimizer_end, end_.optimizer_end, end_.end);
+  }
+
+  run::Timeline& out_;
+  StepModel& model_;
+  const CoupledStep& step_;
+  size_t stage_;
+  const Team& team_;
+  size_t device_;
+  int32_t rank_;
+  Instant begin_;
+  const PlayedStage& played_;
+  const StepEnd& end_;
+  const std::vector<Seconds>& team_durations_;
+  std::vector<int32_t> pattern_of_use_;
+};
+
+}  // namespace
+
+void record_timeline(run::Timeline& timeline, StepModel& model, const CoupledStep& step, Instant begin) {
+  timeline.num_ranks = static_cast<int32_t>(model.job.world_size());
+  for (const Team& team : model.pipelines.front().teams)
+    RankWriter(timeline, model, step, 0, team, 0, begin).write();
+  run::sort(timeline);
+}
+
+}  // namespace triplepoint::sim

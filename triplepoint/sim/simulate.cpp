@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/simulate.h"
+
+#include <utility>
+
+#include "triplepoint/sim/heat.h"
+#include "triplepoint/sim/record.h"
+#include "triplepoint/sim/settle.h"
+#include "triplepoint/sim/step_model.h"
+#include "triplepoint/sim/transient.h"
+#include "triplepoint/workload/work_graph.h"
+
+namespace triplepoint::sim {
+namespace {
+
+void simulate_steady(run::Run& run, StepModel& model, ClusterHeat heat, const Horizon& horizon) {
+  const CoupledStep step = settle(model, heat);
+  run.manifest.facts["limit_cycle"] = step.limit_cycle ? "yes" : "no";
+  record_step(run, model, step, std::move(heat), Instant(), horizon);
+}
+
+}  // namespace
+
+run::Run simulate(const spec::Job& job, const Horizon& horizon) {
+  const workload::WorkGraph graph = workload::build_work_graph(job);
+  run::Run run = start_run(job, graph);
+  if (!graph.memory.fits()) return run;
+  StepModel model(job, graph);
+  ClusterHeat heat(job, model.machine);
+  if (horizon.duration || horizon.steps) play_transient(run, model, std::move(heat), horizon);
+  else simulate_steady(run, model, std::move(heat), horizon);
+  return run;
+}
+
+}  // namespace triplepoint::sim

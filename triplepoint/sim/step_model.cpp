@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/step_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "triplepoint/base/expect.h"
+
+namespace triplepoint::sim {
+namespace {
+
+using clock::ClockEventReason;
+using workload::ActionKind;
+
+int64_t work_of(const workload::WorkGraph& graph, size_t stage, int32_t chunk) {
+  return graph.chunk_work[stage][static_cast<size_t>(chunk)];
+}
+
+PricedEnd price_end(const spec::Job& job, const workload::WorkGraph& graph, const workload::StepWork& work) {
+  const auto price_all = [&](const std::vector<spec::Op>& ops) {
+    std::vector<PricedOp> priced;
+    for (const spec::Op& op : ops) priced.push_back(price_op(job, graph, op));
+    return priced;
+  };
+  PricedEnd end{.gradient_sync = price_all(work.gradient_sync),
+                .gradient_norm = price_all(work.gradient_norm),
+                .optimizer = price_all(work.optimizer),
+                .parameter_sync = price_all(work.parameter_sync)};
+  for (const PricedOp& priced : end.gradient_sync)
+    end.waits_for_replicas |= priced.op->is_communication() && graph.grid.shape(priced.op->group).ranks > 1;
+  return end;
+}
+
+Seconds exposed_time(const std::vector<PricedOp>& ops, Seconds cover) {
+  Seconds exposed, hidden;
+  for (const PricedOp& priced : ops) (priced.hidden ? hidden : exposed) += priced.at(1);
+  return exposed + std::max(Seconds(), hidden - cover);
+}
+
+Seconds total_time(const std::vector<PricedOp>& ops) {
+  Seconds total;
+  for (const PricedOp& priced : ops) total += priced.at(1);
+  return total;
+}
+
+}  // namespace
+
+bool ClockState::same_clocks(const ClockState& other) const {
+  if (devices.size() != other.devices.size()) return false;
+  for (size_t d = 0; d < devices.size(); ++d)
+    for (size_t u = 0; u < devices[d].size(); ++u)
+      if (devices[d][u].clock_index != other.devices[d][u].clock_index) return false;
+  return true;
+}
+
+StepModel::StepModel(const spec::Job& the_job, const workload::WorkGraph& the_graph)
+    : job(the_job), graph(the_graph), machine(draw_machine(the_job)) {
+  const spec::GovernorCoefficients& governor = *job.cluster.gpu.governor;
+  const Hertz max_clock = *job.cluster.gpu.max_clock;
+  step_ratio_ = governor.clock_step / max_clock;
+  clock_steps_ = static_cast<int64_t>(std::floor((max_clock - governor.min_clock) / governor.clock_step));
+  pipelines = form_pipelines(job, graph, machine);
+  build_tables();
+  price_boundaries();
+  for (const workload::StepWork& work : graph.step_works) ends.push_back(price_end(job, graph, work));
+}
+
+/// A table per distinct (chunk work, action kind); per stage, which of them it plays and how often.
+void StepModel::build_tables() {
+  constexpr size_t none = ~size_t{0};
+  std::vector<size_t> table_of(graph.works.size() * action_kind_count, none);
+  uses.resize(static_cast<size_t>(graph.stages));
+  for (size_t stage = 0; stage < uses.size(); ++stage) {
+    for (const workload::Action& action : graph.programs[stage]) {
+      const size_t work = static_cast<size_t>(work_of(graph, stage, action.chunk));
+      size_t& table = table_of[work * action_kind_count + static_cast<size_t>(action.kind)];
+      if (table == none) {
+        table = tables.size();
+        tables.emplace_back(price_action(job, graph, graph.works[work], action.kind), job.stack,
+                            clock_steps_, step_ratio_);
+      }
+      const auto use = std::find_if(uses[stage].begin(), uses[stage].end(),
+                                    [&](const PhaseUse& candidate) { return candidate.table == table; });
+      if (use != uses[stage].end()) ++use->count;
+      else uses[stage].push_back({.table = table, .work = work, .kind = action.kind, .count = 1});
+    }
+  }
+}
+
+/// Boundary tensors: where they leave the node, pipelines that cross from the same node share its NICs.
+void StepModel::price_boundaries() {
+  const size_t stages = static_cast<size_t>(graph.stages);
+  const int64_t per_node = job.cluster.gpus_per_node;
+  send_next.resize(stages);
+  send_previous.resize(stages);
+  for (size_t s = 0; s < stages && stages > 1; ++s) {
+    const bool leaves = pipelines[0].teams[s].crosses_nodes_to_next;
+    const int64_t ranks_per_node = std::min<int64_t>(per_node, static_cast<int64_t>(pipelines[0].teams[s].ranks.size()));
+    const double sharers = leaves ? static_cast<double>(ranks_per_node) : 1;
+    send_next[s] = perf::point_to_point_time(job.cluster, graph.boundary_bytes, !leaves, sharers);
+    send_previous[(s + 1) % stages] = send_next[s];
+  }
+}
+
+size_t StepModel::use_of(size_t stage, const workload::Action& action) const {
+  const size_t work = static_cast<size_t>(work_of(graph, stage, action.chunk));
+  for (size_t u = 0; u < uses[stage].size(); ++u)
+    if (uses[stage][u].work == work && uses[stage][u].kind == action.kind) return u;
+  TPT_EXPECT(false);
+  return 0;
+}
+
+DevicePhase StepModel::choose_phase(const PhaseUse& use, size_t device, double host_factor, Celsius die,
+                                    Watts limit) {
+  PhaseTable& table = tables[use.table];
+  const spec::Gpu& gpu = job.cluster.gpu;
+  const auto index_of = [&](double ratio) { return std::llround((1 - ratio) / step_ratio_); };
+  const auto power_at = [&](double ratio) {
+    const PhasePoint point = table.at(index_of(ratio), host_factor);
+    return power::gpu_power(power(), point.load, ratio, die, machine.boards[device]);
+  };
+  const clock::ClockChoice choice = clock::choose_clock(*gpu.governor, *gpu.max_clock, limit, die, power_at);
+  DevicePhase phase;
+  const double ratio = choice.clock / *gpu.max_clock;
+  phase.clock_index = index_of(ratio);
+  phase.reason = choice.reason;
+  phase.duration = table.at(phase.clock_index, host_factor).duration;
+  phase.power = power_at(clock_ratio(phase.clock_index));
+  return phase;
+}
+
+ClockState StepModel::choose_clocks(std::span<const Celsius> die) {
+  ClockState state;
+  state.devices.resize(static_cast<size_t>(job.cluster.num_gpus()));
+  const Watts limit = job.power_limit();
+  for (const Pipeline& pipeline : pipelines)
+    for (const Team& team : pipeline.teams)
+      for (const int64_t device : team.devices) {
+        const size_t d = static_cast<size_t>(device);
+        for (const PhaseUse& use : uses[static_cast<size_t>(team.stage)])
+          state.devices[d].push_back(choose_phase(use, d, team.host_factor, die[d], limit));
+      }
+  return state;
+}
+
+namespace {
+
+/// The slowest member's time for each phase.
+std::vector<Seconds> team_durations(const Team& team, const ClockState& clocks, size_t num_uses) {
+  std::vector<Seconds> durations(num_uses);
+  for (const int64_t device : team.devices)
+    for (size_t u = 0; u < num_uses; ++u)
+      durations[u] = std::max(durations[u], clocks.devices[static_cast<size_t>(device)][u].duration);
+  return durations;
+}
+
+}  // namespace
+
+PlayedStep StepModel::play_step(const ClockState& clocks) {
+  PlayedStep step;
+  const size_t stages = static_cast<size_t>(graph.stages);
+  std::vector<StageTimes> times(stages);
+  const PlayRules rules{.gap = job.stack.microbatch_gap,
+                        .sends_block = !job.plan.overlap_pipeline,
+                        .start = job.stack.step_overhead};
+  for (const Pipeline& pipeline : pipelines) {
+    std::vector<std::vector<Seconds>> durations(stages);
+    for (size_t s = 0; s < stages; ++s) {
+      durations[s] = team_durations(pipeline.teams[s], clocks, uses[s].size());
+      times[s].program = &graph.programs[s];
+      times[s].durations.assign(static_cast<size_t>(graph.virtual_stages), {});
+      for (size_t chunk = 0; chunk < times[s].durations.size(); ++chunk)
+        for (size_t u = 0; u < uses[s].size(); ++u)
+          if (static_cast<size_t>(work_of(graph, s, static_cast<int32_t>(chunk))) == uses[s][u].work)
+            times[s].durations[chunk][static_cast<size_t>(uses[s][u].kind)] = durations[s][u];
+      times[s].send_next = send_next[s].total();
+      times[s].send_previous = send_previous[s].total();
+    }
+    step.pipelines.push_back(play(times, rules));
+    step.phase_durations.push_back(std::move(durations));
+  }
+  finish_step(step);
+  return step;
+}
+
+/// Gradient reduction over the replicas, the norm over the whole model, optimizer, parameter gather.
+void StepModel::finish_step(PlayedStep& step) const {
+  const size_t stages = static_cast<size_t>(graph.stages);
+  step.ends.assign(step.pipelines.size(), std::vector<StepEnd>(stages));
+  Seconds norm_ready;
+  for (size_t s = 0; s < stages; ++s) {
+    const PricedEnd& end = ends[static_cast<size_t>(graph.step_work[s])];
+    Seconds replicas_ready;
+    for (const auto& played : step.pipelines) replicas_ready = std::max(replicas_ready, played[s].finish);
+    for (size_t p = 0; p < step.pipelines.size(); ++p) {
+      StepEnd& at = step.ends[p][s];
+      at.finish = step.pipelines[p][s].finish;
+      at.sync_begin = end.waits_for_replicas ? replicas_ready : at.finish;
+      const workload::Action& last = step.pipelines[p][s].actions.back().action;
+      at.sync_end = at.sync_begin + exposed_time(end.gradient_sync, step.phase_durations[p][s][use_of(s, last)]);
+      norm_ready = std::max(norm_ready, at.sync_end);
+    }
+  }
+  for (size_t p = 0; p < step.pipelines.size(); ++p)
+    for (size_t s = 0; s < stages; ++s) {
+      const PricedEnd& end = ends[static_cast<size_t>(graph.step_work[s])];
+      StepEnd& at = step.ends[p][s];
+      at.norm_begin = norm_ready;
+      at.norm_end = norm_ready + total_time(end.gradient_norm);
+      at.optimizer_end = at.norm_end + total_time(end.optimizer);
+      const Seconds forward = step.phase_durations[p][s].front();
+      at.end = at.optimizer_end + exposed_time(end.parameter_sync, forward);
+      step.step_time = std::max(step.step_time, at.end);
+    }
+}
+
+}  // namespace triplepoint::sim

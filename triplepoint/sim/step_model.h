@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "triplepoint/clock/governor.h"
+#include "triplepoint/power/gpu_power.h"
+#include "triplepoint/sim/machine.h"
+#include "triplepoint/sim/phase_table.h"
+#include "triplepoint/sim/play.h"
+#include "triplepoint/spec/job.h"
+#include "triplepoint/workload/work_graph.h"
+
+namespace triplepoint::sim {
+
+/// One kind of phase in a stage's program, and how often it is played per step.
+struct PhaseUse {
+  size_t table = 0;    // index into StepModel::tables
+  size_t work = 0;     // index into WorkGraph::works
+  workload::ActionKind kind = workload::ActionKind::forward;
+  int64_t count = 0;
+};
+
+/// What the governor chose for one device in one phase.
+struct DevicePhase {
+  int64_t clock_index = 0;
+  clock::ClockEventReason reason = clock::ClockEventReason::none;
+  Seconds duration;  // alone, without waiting for the team
+  Watts power;
+};
+
+/// Clocks of all devices; equal choices give an equal step.
+struct ClockState {
+  std::vector<std::vector<DevicePhase>> devices;  // [device][phase use of its stage]
+  bool same_clocks(const ClockState& other) const;
+};
+
+/// The end of a step on one stage, as spans of time.
+struct StepEnd {
+  Seconds finish;         // last action, sends included
+  Seconds sync_begin;     // the data-parallel group is complete
+  Seconds sync_end;
+  Seconds norm_begin;     // the model group is complete
+  Seconds norm_end, optimizer_end, end;
+};
+
+/// One step played at given clocks.
+struct PlayedStep {
+  std::vector<std::vector<PlayedStage>> pipelines;  // [pipeline][stage]
+  std::vector<std::vector<StepEnd>> ends;
+  std::vector<std::vector<std::vector<Seconds>>> phase_durations;  // [pipeline][stage][phase use]: of the team
+  Seconds step_time;
+};
+
+/// Energy and clock of one device over one step.
+struct DeviceStep {
+  power::EnergyLedger ledger;
+  Seconds throttled_power, throttled_thermal;  // time below the requested clock, by reason
+  double mean_clock_ratio = 1;
+  Watts mean_power, sensor_peak, instant_peak;
+  Bytes scale_up_bytes, scale_out_bytes;
+};
+
+/// Ops of a step's end, priced.
+struct PricedEnd {
+  std::vector<PricedOp> gradient_sync, gradient_norm, optimizer, parameter_sync;
+  bool waits_for_replicas = false;  // some gradient op spans the pipelines
+};
+
+/// Everything about a job that does not change while it runs, and the step as a function of temperatures.
+class StepModel {
+ public:
+  StepModel(const spec::Job& job, const workload::WorkGraph& graph);
+
+  ClockState choose_clocks(std::span<const Celsius> die);
+  PlayedStep play_step(const ClockState&);
+  std::vector<DeviceStep> account(const ClockState&, const PlayedStep&, std::span<const Celsius> die);
+  void add_peaks(std::vector<DeviceStep>&, std::span<const Celsius> die);
+
+  const spec::Job& job;
+  const workload::WorkGraph& graph;
+  Machine machine;
+  std::vector<Pipeline> pipelines;
+  std::vector<PhaseTable> tables;
+  std::vector<std::vector<PhaseUse>> uses;  // [stage]
+  std::vector<PricedEnd> ends;              // [distinct step work]
+  std::vector<perf::CollectiveTime> send_next, send_previous;  // [stage]
+
+  double clock_ratio(int64_t index) const { return 1 - static_cast<double>(index) * step_ratio_; }
+  size_t use_of(size_t stage, const workload::Action&) const;
+  const spec::PowerCoefficients& power() const { return *job.cluster.gpu.power; }
+
+ private:
+  void build_tables();
+  void price_boundaries();
+  void finish_step(PlayedStep&) const;
+  DevicePhase choose_phase(const PhaseUse&, size_t device, double host_factor, Celsius die, Watts limit);
+  DeviceStep account_device(const ClockState&, const PlayedStep&, size_t pipeline, const Team&, size_t device,
+                            Celsius die);
+
+  double step_ratio_ = 0;
+  int64_t clock_steps_ = 0;
+};
+
+}  // namespace triplepoint::sim
