@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "triplepoint/base/units.h"
+
 #include "triplepoint/spec/gpu.h"
 
 namespace triplepoint::spec {
@@ -15,22 +16,24 @@ enum class ScaleUpKind { nvswitch, mesh, pcie };
 enum class FabricKind { fat_tree, rail_optimized, torus, dragonfly };
 enum class Cooling { air, liquid, immersion };
 
-/// Links inside a node (or an NVLink domain of several nodes). Parameters of perf/collective_time.h.
+/// Links inside a node (or an NVLink domain of several nodes). Parameters of
+/// perf/collective_time.h.
 struct ScaleUp {
   ScaleUpKind kind = ScaleUpKind::nvswitch;
-  BytesPerSecond bandwidth;   // per device, one direction, datasheet
-  double efficiency = 0.75;   // bus bandwidth of a large ring collective over `bandwidth`
+  BytesPerSecond bandwidth;  // per device, one direction, datasheet
+  double efficiency = 0.75;  // bus bandwidth of a large ring collective over `bandwidth`
   double all_to_all_efficiency = 0.75;
   double point_to_point_efficiency = 0.8;
   double low_latency_efficiency = 0.2;  // of the protocol that is chosen for small messages
-  Seconds launch;             // fixed cost of one collective
-  Seconds latency;            // per protocol step, small messages
-  Seconds bulk_latency;       // per protocol step of the bandwidth protocol, in addition
-  Bytes half_size;            // message per rank at which half of the bandwidth is reached
+  Seconds launch;                       // fixed cost of one collective
+  Seconds latency;                      // per protocol step, small messages
+  Seconds bulk_latency;                 // per protocol step of the bandwidth protocol, in addition
+  Bytes half_size;               // message per rank at which half of the bandwidth is reached
   double local_copy_factor = 0;  // speed of copying a rank's own part over `bandwidth`; 0: no copy
-  bool nvls = false;          // in-switch reduction
-  double nvls_efficiency = 0.58;  // bytes a rank pushes through the reducing switch, over `bandwidth`
-  int64_t domain_size = 8;    // devices that reach each other over it
+  bool nvls = false;             // in-switch reduction
+  double nvls_efficiency =
+      0.58;                 // bytes a rank pushes through the reducing switch, over `bandwidth`
+  int64_t domain_size = 8;  // devices that reach each other over it
   friend bool operator==(const ScaleUp&, const ScaleUp&) = default;
 };
 
@@ -45,16 +48,17 @@ struct ScaleOut {
   Seconds latency;
   Seconds launch;
   Bytes half_size;
-  double oversubscription = 1;   // of the layer above the leaf switches
+  double oversubscription = 1;  // of the layer above the leaf switches
   int64_t nodes_per_leaf = 32;
   friend bool operator==(const ScaleOut&, const ScaleOut&) = default;
 };
 
 /// One place for a device in the chassis.
 struct Seat {
-  Kelvins inlet_offset;            // above the node's inlet, at no power of the others
-  double resistance_factor = 1;    // of the ladder's last resistance (heat sink to air)
-  std::vector<double> breathes;    // rise by each seat's heat, 1: mixed into the whole flow; 4: a quarter of it
+  Kelvins inlet_offset;          // above the node's inlet, at no power of the others
+  double resistance_factor = 1;  // of the ladder's last resistance (heat sink to air)
+  std::vector<double>
+      breathes;  // rise by each seat's heat, 1: mixed into the whole flow; 4: a quarter of it
   friend bool operator==(const Seat&, const Seat&) = default;
 };
 
@@ -62,31 +66,31 @@ struct Seat {
 struct Chassis {
   Cooling cooling = Cooling::air;
   Celsius inlet{25};
-  double volume_flow_m3_s = 0;      // of air through the device bay, at full fan
+  double volume_flow_m3_s = 0;               // of air through the device bay, at full fan
   double coolant_heat_capacity_w_per_k = 0;  // m cp of the loop (liquid), per node
-  double sink_flow_exponent = 0;    // the sink's resistance goes with flow_share^-exponent
-  Watts fixed_heat;                 // NICs, switches, drives that warm the devices' air
-  Watts fan_power;                  // at full flow; cubic below
-  double fan_floor = 0.3;           // lowest share of the full flow
-  Celsius fan_target{70};           // controller holds the hottest device here
+  double sink_flow_exponent = 0;             // the sink's resistance goes with flow_share^-exponent
+  Watts fixed_heat;                          // NICs, switches, drives that warm the devices' air
+  Watts fan_power;                           // at full flow; cubic below
+  double fan_floor = 0.3;                    // lowest share of the full flow
+  Celsius fan_target{70};                    // controller holds the hottest device here
   double fan_slew_per_s = 0.02;
-  Kelvins inlet_spread;             // standard deviation between nodes
-  std::vector<Seat> seats;          // one per device of the node
+  Kelvins inlet_spread;     // standard deviation between nodes
+  std::vector<Seat> seats;  // one per device of the node
   friend bool operator==(const Chassis&, const Chassis&) = default;
 };
 
 /// Everything of a node which is not a device.
 struct Host {
-  Watts cpu_idle, cpu_busy;     // all sockets
-  Watts nic_power;              // each
-  Watts switch_power;           // in-node switches
+  Watts cpu_idle, cpu_busy;  // all sockets
+  Watts nic_power;           // each
+  Watts switch_power;        // in-node switches
   double conversion_efficiency = 0.94;
-  double speed_spread = 0;      // relative standard deviation of host speed between nodes
+  double speed_spread = 0;  // relative standard deviation of host speed between nodes
   friend bool operator==(const Host&, const Host&) = default;
 };
 
 struct Cluster {
-  std::string name;   // "hgx-h200"
+  std::string name;  // "hgx-h200"
   std::string title;
   Gpu gpu;
   int64_t num_nodes = 1;

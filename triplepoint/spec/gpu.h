@@ -6,30 +6,33 @@
 #include <vector>
 
 #include "triplepoint/base/units.h"
+
 #include "triplepoint/spec/op.h"
 
 namespace triplepoint::spec {
 
 /// How well kernels use the chip; parameters of perf/kernel_time.h. All are per GPU type.
 struct KernelCoefficients {
-  double gemm_peak_share = 0.75;   // of the dense peak at max clock, large shapes
-  double gemm_fp8_share = 0.6;     // the same with fp8 operands, of peak_fp8
-  double gemm_half_k = 0;          // k at which a tile reaches half of its rate (prologue), 2-byte operands
-  double gemm_half_tile = 0;       // tile side at which fetching operands takes as long as multiplying
-  double wave_quantization = 1;    // of an unfilled last wave of tiles: 1 costs a whole one, 0 its share
-  int64_t tile_m = 128, tile_n = 128;      // largest tile of the library; smaller ones are tried
-  double attention_forward_share = 0.45;   // of the dense peak at max clock, causal flops, long keys
+  double gemm_peak_share = 0.75;  // of the dense peak at max clock, large shapes
+  double gemm_fp8_share = 0.6;    // the same with fp8 operands, of peak_fp8
+  double gemm_half_k = 0;  // k at which a tile reaches half of its rate (prologue), 2-byte operands
+  double gemm_half_tile = 0;  // tile side at which fetching operands takes as long as multiplying
+  double wave_quantization =
+      1;  // of an unfilled last wave of tiles: 1 costs a whole one, 0 its share
+  int64_t tile_m = 128, tile_n = 128;     // largest tile of the library; smaller ones are tried
+  double attention_forward_share = 0.45;  // of the dense peak at max clock, causal flops, long keys
   double attention_backward_share = 0.35;
-  double attention_half_length = 0;    // key length at which half of that is reached
-  double attention_half_head_dim = 0;  // head dimension at which softmax takes as long as the products
-  int64_t attention_tile = 128;        // query rows of one block
-  double grouped_gemm_share = 0.7;   // relative to a dense GEMM of the same tile count
-  double hbm_share = 0.85;           // achieved over datasheet bandwidth, streaming kernels
-  double roofline_norm = 4;          // p of the p-norm that joins compute and memory time
+  double attention_half_length = 0;  // key length at which half of that is reached
+  double attention_half_head_dim =
+      0;                            // head dimension at which softmax takes as long as the products
+  int64_t attention_tile = 128;     // query rows of one block
+  double grouped_gemm_share = 0.7;  // relative to a dense GEMM of the same tile count
+  double hbm_share = 0.85;          // achieved over datasheet bandwidth, streaming kernels
+  double roofline_norm = 4;         // p of the p-norm that joins compute and memory time
   double clock_insensitive_share = 0;  // of compute time that does not scale with the SM clock
-  double memory_clock_knee = 0;      // clock ratio below which the SMs cannot keep the HBM busy
-  Seconds kernel_start;              // fill and drain of one kernel, comes on top of its work
-  Seconds kernel_floor;              // shortest kernel
+  double memory_clock_knee = 0;        // clock ratio below which the SMs cannot keep the HBM busy
+  Seconds kernel_start;                // fill and drain of one kernel, comes on top of its work
+  Seconds kernel_floor;                // shortest kernel
   friend bool operator==(const KernelCoefficients&, const KernelCoefficients&) = default;
 };
 
@@ -47,9 +50,9 @@ struct PowerCoefficients {
   double joules_per_hbm_gb = 0;
   double joules_per_scale_up_gb = 0;
   double joules_per_scale_out_gb = 0;
-  double clock_exponent = 1;      // energy per flop ~ (f/f_max)^exponent, i.e. V^2 along the V/f curve
-  Watts leakage;                  // at reference_temperature and max voltage
-  Kelvins leakage_e_fold;         // leakage grows by e over this rise
+  double clock_exponent = 1;  // energy per flop ~ (f/f_max)^exponent, i.e. V^2 along the V/f curve
+  Watts leakage;              // at reference_temperature and max voltage
+  Kelvins leakage_e_fold;     // leakage grows by e over this rise
   Celsius reference_temperature{30};
   friend bool operator==(const PowerCoefficients&, const PowerCoefficients&) = default;
 };
@@ -68,12 +71,12 @@ struct ThermalLadder {
 struct GovernorCoefficients {
   Hertz clock_step;
   Hertz min_clock;
-  Seconds power_window;                    // the cap holds for means over this
+  Seconds power_window;                       // the cap holds for means over this
   std::optional<Celsius> target_temperature;  // software thermal slowdown starts
   std::optional<Celsius> slowdown_temperature;
-  double thermal_steps_per_kelvin = 4;     // clock steps down per kelvin above the target
+  double thermal_steps_per_kelvin = 4;  // clock steps down per kelvin above the target
   std::optional<Celsius> shutdown_temperature;
-  double regulation_share = 1;             // regulated mean over the limit
+  double regulation_share = 1;  // regulated mean over the limit
   friend bool operator==(const GovernorCoefficients&, const GovernorCoefficients&) = default;
 };
 
@@ -95,13 +98,13 @@ struct Variability {
 /// One device as the framework sees it (on MI250: one die of a two-die package).
 /// What no source states is absent; a job that needs it is refused.
 struct Gpu {
-  std::string name;    // "h200"
-  std::string title;   // "H200 SXM 141GB"
-  std::string vendor;  // "nvidia", "amd"
+  std::string name;                                                         // "h200"
+  std::string title;                                                        // "H200 SXM 141GB"
+  std::string vendor;                                                       // "nvidia", "amd"
   std::optional<FlopsPerSecond> peak_bf16, peak_fp16, peak_fp8, peak_fp32;  // dense
   std::optional<BytesPerSecond> hbm_bandwidth;
-  std::optional<Bytes> memory;    // what the driver reports
-  std::optional<Watts> tdp;       // of the device; a two-die package has dies_per_package times this
+  std::optional<Bytes> memory;  // what the driver reports
+  std::optional<Watts> tdp;     // of the device; a two-die package has dies_per_package times this
   std::optional<Watts> min_power_limit;
   std::optional<Hertz> max_clock;  // of the SMs
   std::optional<Hertz> base_clock, boost_clock;

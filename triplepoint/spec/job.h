@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "triplepoint/base/result.h"
+
 #include "triplepoint/spec/cluster.h"
 #include "triplepoint/spec/model.h"
 #include "triplepoint/spec/plan.h"
@@ -17,10 +18,10 @@ enum class Task { pretrain, lora, prefill, decode };
 
 /// The room the machines stand in, and what its operator set.
 struct Environment {
-  std::optional<Celsius> ambient;       // absent: the chassis' own inlet
-  std::optional<Cooling> cooling;       // absent: the chassis' own
-  std::optional<Watts> power_limit;     // per device; absent: its TDP
-  uint64_t seed = 1;                    // of board and node spread
+  std::optional<Celsius> ambient;    // absent: the chassis' own inlet
+  std::optional<Cooling> cooling;    // absent: the chassis' own
+  std::optional<Watts> power_limit;  // per device; absent: its TDP
+  uint64_t seed = 1;                 // of board and node spread
   friend bool operator==(const Environment&, const Environment&) = default;
 };
 
@@ -36,27 +37,30 @@ struct Job {
   std::string origin;              // file it was read from, or "command line"
   std::vector<std::string> notes;  // what the reader had to assume
 
+  friend bool operator==(const Job&, const Job&) = default;
   int64_t world_size() const { return cluster.num_gpus(); }
   int64_t data_parallel_size() const { return world_size() / plan.model_parallel_size(); }
   int64_t num_microbatches() const {
     return plan.global_batch_size / (plan.micro_batch_size * data_parallel_size());
   }
-  Watts power_limit() const { return environment.power_limit.value_or(cluster.gpu.tdp.value_or(Watts())); }
+  Watts power_limit() const {
+    return environment.power_limit.value_or(cluster.gpu.tdp.value_or(Watts()));
+  }
 };
 
 /// Why a job cannot run as written. Codes are stable words for tables and tests.
 enum class DiagnosisCode {
-  layers_not_divisible,      // num_layers % (PP x VPP)
-  world_not_divisible,       // world % (TP x PP x CP)
-  batch_not_divisible,       // global % (micro x DP), or fewer than one microbatch
-  experts_not_divisible,     // num_experts % EP, DP % EP
-  heads_not_divisible,       // heads % TP
-  head_dimension,            // hidden / heads is no usual head dimension
+  layers_not_divisible,   // num_layers % (PP x VPP)
+  world_not_divisible,    // world % (TP x PP x CP)
+  batch_not_divisible,    // global % (micro x DP), or fewer than one microbatch
+  experts_not_divisible,  // num_experts % EP, DP % EP
+  heads_not_divisible,    // heads % TP
+  head_dimension,         // hidden / heads is no usual head dimension
   tensor_overlap_without_sequence_parallel,
-  node_count_mismatch,       // the job script and the configuration disagree
-  inert_option,              // an option that changes nothing here
-  unsupported,               // not modelled, or a number no source states
-  inconsistent               // other contradictions
+  node_count_mismatch,  // the job script and the configuration disagree
+  inert_option,         // an option that changes nothing here
+  unsupported,          // not modelled, or a number no source states
+  inconsistent          // other contradictions
 };
 
 struct Diagnosis {

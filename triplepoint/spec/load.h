@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "triplepoint/base/result.h"
+
 #include "triplepoint/spec/job.h"
+#include "triplepoint/spec/sources.h"
 
 namespace triplepoint::spec {
 
@@ -19,14 +21,25 @@ Library default_library();  // $TRIPLEPOINT_DATA, the source tree, or the instal
 
 Result<Model> load_model(const Library&, std::string_view name);
 Result<Gpu> load_gpu(const Library&, std::string_view name);
-Result<Cluster> load_cluster(const Library&, std::string_view name);  // with its gpu, calibrations merged
+Result<Cluster> load_cluster(const Library&,
+                             std::string_view name);  // with its gpu, calibrations merged
 Result<Stack> load_stack(const Library&, std::string_view name);
+Result<OptimizerState> load_optimizer(const Library&, std::string_view name);
 
 /// A job.toml: names (or inline tables) of model, cluster, stack; [plan]; [environment].
 Result<Job> load_job(const Library&, const std::string& path);
-std::string write_job(const Job&);  // TOML; load_job(write_job(job)) == job
+
+/// The same from text; `file` is named in messages and becomes the job's origin.
+Result<Job> parse_job(const Library&, std::string_view text, const std::string& file);
+
+/// TOML that says everything, so that it needs no library: parse_job(write_job(job)) == job.
+std::string write_job(const Job&);
+
+/// The same, shorter: what the library holds under its name is named instead of repeated.
+std::string write_job(const Job&, const Library&);
 
 /// One study: a title, jobs (explicit, or a grid of values), and jobs that are known to be invalid.
+/// A job that cannot run stays in, with its diagnoses.
 struct StudyJob {
   Job job;
   std::vector<Diagnosis> diagnoses;
@@ -36,11 +49,17 @@ struct StudyPlan {
   std::vector<StudyJob> jobs;
 };
 Result<StudyPlan> load_study(const Library&, std::string_view name_or_path);
+Result<StudyPlan> parse_study(const Library&, std::string_view text, const std::string& file);
 
 std::vector<std::string> list_models(const Library&);
 std::vector<std::string> list_gpus(const Library&);
 std::vector<std::string> list_clusters(const Library&);
 std::vector<std::string> list_stacks(const Library&);
 std::vector<std::string> list_studies(const Library&);
+std::vector<std::string> list_optimizers(const Library&);
+
+/// The numbers of one library file ("gpus/h200", "calibrations/h200/power") with value, kind and
+/// source.
+Result<std::vector<Provenance>> provenance(const Library&, std::string_view file);
 
 }  // namespace triplepoint::spec

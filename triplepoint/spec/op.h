@@ -76,10 +76,10 @@ struct Op {
   std::string_view name;  // static text: "qkv", "mlp_up", "tp_all_gather", ...
   OpClass op_class = OpClass::elementwise;
   Precision precision = Precision::bf16;
-  Flops flops;      // really executed (causal attention counts the half)
-  Bytes hbm_bytes;  // read plus written
-  int kernels = 1;  // launches
-  bool backward = false;  // attention backward and wgrad have efficiencies of their own
+  Flops flops;               // really executed (causal attention counts the half)
+  Bytes hbm_bytes;           // read plus written
+  int kernels = 1;           // launches
+  bool backward = false;     // attention backward and wgrad have efficiencies of their own
   GemmShape gemm;            // op_class gemm, grouped_gemm
   AttentionShape attention;  // op_class attention
 
@@ -96,14 +96,14 @@ struct Op {
 struct GpuLoad {
   Seconds duration;
   std::array<Flops, op_class_count> flops{};
-  Flops fp8_flops;        // the part of (grouped) gemm flops done with fp8 operands
+  Flops fp8_flops;  // the part of (grouped) gemm flops done with fp8 operands
   Bytes hbm_bytes;
-  Bytes scale_up_bytes;   // sent over NVLink / xGMI
-  Bytes scale_out_bytes;  // sent over the NIC
-  Seconds computing;      // some compute kernel runs
-  Seconds communicating;  // a collective kernel moves data
+  Bytes scale_up_bytes;             // sent over NVLink / xGMI
+  Bytes scale_out_bytes;            // sent over the NIC
+  Seconds computing;                // some compute kernel runs
+  Seconds communicating;            // a collective kernel moves data
   Seconds communicating_scale_out;  // the part of that which goes over the NIC
-  Seconds waiting;        // a collective kernel spins for a peer
+  Seconds waiting;                  // a collective kernel spins for a peer
 
   GpuLoad& operator+=(const GpuLoad& other);
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "triplepoint/base/units.h"
+
 #include "triplepoint/spec/op.h"
 
 namespace triplepoint::spec {
@@ -21,20 +22,22 @@ enum class ContextExchange { ring, all_gather };  // how keys and values reach t
 struct OptimizerState {
   std::string name = "distributed_fused_adam";
   double weight_bytes = 2;
-  double gradient_bytes = 4;   // accumulation buffer
-  double moment_bytes = 8;     // exp_avg + exp_avg_sq
-  double master_bytes = 4;     // 2 where 16-bit remainders are kept
+  double gradient_bytes = 4;       // accumulation buffer
+  double moment_bytes = 8;         // exp_avg + exp_avg_sq
+  double master_bytes = 2;         // 4 where a whole fp32 copy is kept instead of 16-bit remainders
   double gradient_sync_bytes = 4;  // per element on the wire of the data-parallel reduction
   friend bool operator==(const OptimizerState&, const OptimizerState&) = default;
 };
 
 struct Lora {
   int64_t rank = 32;
-  std::vector<std::string> targets = {"attention_qkv"};  // attention_qkv, attention_dense, mlp_fc1, mlp_fc2
+  std::vector<std::string> targets = {
+      "attention_qkv"};  // attention_qkv, attention_dense, mlp_fc1, mlp_fc2
   friend bool operator==(const Lora&, const Lora&) = default;
 };
 
-/// How a model is laid out over ranks and played. Sizes are ranks per group; data_parallel_size is derived.
+/// How a model is laid out over ranks and played. Sizes are ranks per group; data_parallel_size is
+/// derived.
 struct Plan {
   int64_t tensor_parallel_size = 1;
   int64_t pipeline_parallel_size = 1;
@@ -45,29 +48,34 @@ struct Plan {
   int64_t virtual_pipeline_size = 1;
   bool sequence_parallel = false;
 
-  int64_t micro_batch_size = 1;   // sequences
+  int64_t micro_batch_size = 1;  // sequences
   int64_t global_batch_size = 1;
 
   Sharding sharding = Sharding::none;
   int64_t sharding_group_size = 0;  // hybrid sharding: ranks per shard group; 0: the whole DP group
   bool reshard_after_forward = true;
-  int64_t prefetch_depth = 1;       // layers gathered ahead (FSDP)
+  int64_t prefetch_depth = 1;  // layers gathered ahead (FSDP)
 
   Recompute recompute = Recompute::none;
   std::optional<int64_t> recompute_layers;  // per stage chunk, block method; absent: all
 
-  bool overlap_tensor = false;    // userbuffers
-  bool overlap_gradient = false;  // DP gradient reduction behind backward
-  bool overlap_parameter = false; // DP parameter gather behind forward
-  bool overlap_pipeline = false;  // send/recv behind compute
+  bool overlap_tensor = false;     // userbuffers
+  bool overlap_gradient = false;   // DP gradient reduction behind backward
+  bool overlap_parameter = false;  // DP parameter gather behind forward
+  bool overlap_pipeline = false;   // send/recv behind compute
   std::optional<Bytes> gradient_bucket;
 
   Schedule schedule = Schedule::one_f_one_b;
   RankOrder rank_order = RankOrder::tp_cp_ep_dp_pp;
-  std::vector<int64_t> layers_per_stage;  // empty: even; else PP (x VPP) counts that sum to num_layers
-  std::vector<int64_t> device_order;      // inside each node; empty: 0, 1, 2, ...
+  std::vector<int64_t>
+      layers_per_stage;               // empty: even; else PP (x VPP) counts that sum to num_layers
+  std::vector<int64_t> device_order;  // inside each node; empty: 0, 1, 2, ...
 
   Precision precision = Precision::bf16;
+  // Trunk of the layers kept in fp32: Megatron's fp32_residual_connection; also NeMo's FSDP with
+  // megatron_amp_O2 false, where unsharded fp32 biases or positions promote it
+  // (docs/models/memory.md).
+  bool fp32_residual = false;
   OptimizerState optimizer;
   std::optional<Lora> lora;
   friend bool operator==(const Plan&, const Plan&) = default;
@@ -75,7 +83,9 @@ struct Plan {
   int64_t model_parallel_size() const {
     return tensor_parallel_size * pipeline_parallel_size * context_parallel_size;
   }
-  int64_t expert_tensor_size() const { return expert_tensor_parallel_size.value_or(tensor_parallel_size); }
+  int64_t expert_tensor_size() const {
+    return expert_tensor_parallel_size.value_or(tensor_parallel_size);
+  }
 };
 
 }  // namespace triplepoint::spec

@@ -13,14 +13,14 @@ struct Stack {
   std::string framework;  // "NeMo"
   std::string version;
   bool cuda_graphs = false;
-  bool profiled = false;  // profiler and execution-trace observer run in the measured step
-  Seconds kernel_launch;            // host time per kernel
-  Seconds layer_forward_host;       // further host time per layer and forward (or recompute) pass
+  bool profiled = false;       // profiler and execution-trace observer run in the measured step
+  Seconds kernel_launch;       // host time per kernel
+  Seconds layer_forward_host;  // further host time per layer and forward (or recompute) pass
   Seconds layer_backward_host;
-  Seconds microbatch_gap;           // host gap per pipeline exchange
-  Seconds step_overhead;            // data, logging, start and stop of the measured window
-  double tensor_overlap_compute_stretch = 0;  // GEMM lengthening at full overlap with userbuffers
-  double overlap_compute_loss = 0;  // seconds of GEMM lost per second of overlapped collective
+  Seconds microbatch_gap;  // host gap per pipeline exchange
+  Seconds step_overhead;   // data, logging, start and stop of the measured window
+  double tensor_overlap_compute_loss = 0;  // GEMM lengthening at full overlap with userbuffers
+  double overlap_compute_loss = 0;      // seconds of GEMM lost per second of overlapped collective
   double overlap_transfer_stretch = 0;  // collective lengthening per second of overlapped GEMM
   double memory_fragmentation = 1.03;   // allocated over needed
   Bytes framework_reserve;              // CUDA context, NCCL buffers, workspace

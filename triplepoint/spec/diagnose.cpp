@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/unit_text.h"
+
+#include "triplepoint/spec/job.h"
+#include "triplepoint/spec/names.h"
+
+namespace triplepoint::spec {
+namespace {
+
+using Code = DiagnosisCode;
+
+/// Head dimensions which published models use and fused attention kernels are built for.
+constexpr std::array<int64_t, 12> usual_head_dimensions = {32, 40,  48,  64,  72,  80,
+                                                           96, 112, 120, 128, 160, 256};
+
+// Beyond these a job is a typing error, and would only exhaust memory.
+constexpr int64_t most_layers = 10'000;
+constexpr int64_t most_gpus = 10'000'000;
+constexpr int64_t most_microbatches = 1'000'000;
+
+double real(int64_t count) {
+  return static_cast<double>(count);
+}
+
+/// "try 8 or 16": the nearest divisors of `whole` around `size`.
+std::string nearest_divisors(int64_t whole, int64_t size) {
+  int64_t below = 1, above = whole;
+  for (int64_t d = 1; d <= whole / d; ++d) {
+    if (whole % d != 0) continue;
+    for (const int64_t divisor : {d, whole / d}) {
+      if (divisor <= size) below = std::max(below, divisor);
+      if (divisor >= size) above = std::min(above, divisor);
+    }
+  }
+  if (above <= size || below == above) return fmt::format("try {}", below);
+  return fmt::format("try {} or {}", below, above);
+}
+
+class Examination {
+ public:
+  explicit Examination(const Job& job) : job_(job), plan_(job.plan), model_(job.model) {}
+
+  std::vector<Diagnosis> run() {
+    sizes_are_positive();
+    if (!found_.empty()) return found_;  // nothing can be divided by zero
+    sizes_are_plausible();
+    if (!found_.empty()) return found_;
+    const bool fits = world_is_divisible();
+    layers_fit_stages();
+    heads_fit_tensor_group();
+    if (fits) batch_is_divisible(), experts_fit(), sharding_fits(), inert_overlaps();
+    sequence_fits();
+    schedule_fits();
+    task_is_modelled();
+    gpu_numbers_are_known();
+    cluster_is_whole();
+    limits_are_possible();
+    options_have_effect();
+    return found_;
+  }
+
+ private:
+  template <class... Args>
+  void error(Code code, fmt::format_string<Args...> text, Args&&... args) {
+    found_.push_back(
+        {code, Diagnosis::Severity::error, fmt::format(text, std::forward<Args>(args)...)});
+  }
+  template <class... Args>
+  void warn(Code code, fmt::format_string<Args...> text, Args&&... args) {
+    found_.push_back(
+        {code, Diagnosis::Severity::warning, fmt::format(text, std::forward<Args>(args)...)});
+  }
+
+  void positive(std::string_view key, int64_t value) {
+    if (value >= 1) return;
+    error(Code::inconsistent, "{} is {} (it counts what has to be there); set it to 1 or more", key,
+          value);
+  }
+
+  void sizes_are_positive() {
+    positive("tensor_parallel_size", plan_.tensor_parallel_size);
+    positive("pipeline_parallel_size", plan_.pipeline_parallel_size);
+    positive("context_parallel_size", plan_.context_parallel_size);
+    positive("expert_parallel_size", plan_.expert_parallel_size);
+    positive("expert_tensor_parallel_size", plan_.expert_tensor_size());
+    positive("virtual_pipeline_size", plan_.virtual_pipeline_size);
+    positive("micro_batch_size", plan_.micro_batch_size);
+    positive("global_batch_size", plan_.global_batch_size);
+    positive("num_nodes", job_.cluster.num_nodes);
+    positive("gpus_per_node", job_.cluster.gpus_per_node);
+    positive("dies_per_package", job_.cluster.gpu.dies_per_package);
+    positive("scale_up.domain_size", job_.cluster.scale_up.domain_size);
+    positive("scale_out.nics_per_node", job_.cluster.scale_out.nics_per_node);
+    positive("scale_out.nodes_per_leaf", job_.cluster.scale_out.nodes_per_leaf);
+    if (plan_.lora) positive("lora.rank", plan_.lora->rank);
+    model_sizes_are_positive();
+  }
+
+  void model_sizes_are_positive() {
+    positive("num_layers", model_.num_layers);
+    positive("hidden_size", model_.hidden_size);
+    positive("ffn_hidden_size", model_.ffn_hidden_size);
+    positive("num_attention_heads", model_.num_attention_heads);
+    positive("num_query_groups", model_.num_query_groups);
+    positive("kv_channels", model_.kv_channels);
+    positive("sequence_length", model_.sequence_length);
+    positive("vocabulary_size", model_.vocabulary_size);
+    positive("vocabulary_divisible_by", model_.vocabulary_divisible_by);
+    if (!model_.moe) return;
+    positive("moe.num_experts", model_.moe->num_experts);
+    positive("moe.router_topk", model_.moe->router_topk);
+    positive("moe.ffn_hidden_size", model_.moe->ffn_hidden_size);
+  }
+
+  void plausible(std::string_view key, double value, int64_t most) {
+    if (value <= real(most)) return;
+    error(Code::inconsistent,
+          "{} is {:.4g} (beyond {} it is surely a typing error); make it smaller", key, value,
+          most);
+  }
+
+  void sizes_are_plausible() {
+    plausible("num_layers", real(model_.num_layers), most_layers);
+    plausible("num_nodes x gpus_per_node",
+              real(job_.cluster.num_nodes) * real(job_.cluster.gpus_per_node), most_gpus);
+    plausible("global_batch_size", real(plan_.global_batch_size), most_microbatches);
+    plausible("virtual_pipeline_size", real(plan_.virtual_pipeline_size), most_layers);
+  }
+
+  bool world_is_divisible() {
+    const double ranks = real(plan_.tensor_parallel_size) * real(plan_.pipeline_parallel_size) *
+                         real(plan_.context_parallel_size);
+    const int64_t world = job_.world_size();
+    if (ranks <= real(world) && world % plan_.model_parallel_size() == 0) return true;
+    error(Code::world_not_divisible,
+          "tensor_parallel_size {} x pipeline_parallel_size {} x context_parallel_size {} = {} "
+          "does not "
+          "divide {} GPUs (every GPU holds a part of one replica); {}",
+          plan_.tensor_parallel_size, plan_.pipeline_parallel_size, plan_.context_parallel_size,
+          ranks, world, way_out_of_world(ranks, world));
+    return false;
+  }
+
+  static std::string way_out_of_world(double ranks, int64_t world) {
+    if (ranks > real(world)) return fmt::format("take at least {} GPUs or smaller groups", ranks);
+    return "make it " + nearest_divisors(world, static_cast<int64_t>(ranks)).substr(4);
+  }
+
+  void layers_fit_stages() {
+    const int64_t stages = plan_.pipeline_parallel_size,
+                  chunks = stages * plan_.virtual_pipeline_size;
+    if (!plan_.layers_per_stage.empty()) return uneven_layers_fit(chunks);
+    if (model_.num_layers % chunks == 0) return;
+    if (plan_.virtual_pipeline_size == 1)
+      return error(Code::layers_not_divisible,
+                   "num_layers {} is not divisible by pipeline_parallel_size {} (every stage holds "
+                   "equally many layers); {}, or write layers_per_stage",
+                   model_.num_layers, stages, nearest_divisors(model_.num_layers, stages));
+    error(Code::layers_not_divisible,
+          "num_layers {} is not divisible by pipeline_parallel_size {} x virtual_pipeline_size {} "
+          "(every "
+          "chunk holds equally many layers); choose sizes whose product divides it, or write "
+          "layers_per_stage",
+          model_.num_layers, stages, plan_.virtual_pipeline_size);
+  }
+
+  void uneven_layers_fit(int64_t chunks) {
+    const auto& layers = plan_.layers_per_stage;
+    const double sum =
+        std::accumulate(layers.begin(), layers.end(), 0.0,
+                        [](double total, int64_t each) { return total + real(each); });
+    if (static_cast<int64_t>(layers.size()) != chunks)
+      return error(
+          Code::inconsistent,
+          "layers_per_stage has {} entries (pipeline_parallel_size {} x virtual_pipeline_size {} "
+          "needs {}); write one count per stage and chunk",
+          layers.size(), plan_.pipeline_parallel_size, plan_.virtual_pipeline_size, chunks);
+    if (std::any_of(layers.begin(), layers.end(), [](int64_t each) { return each < 1; }))
+      return error(Code::inconsistent,
+                   "layers_per_stage has a stage without a layer (its GPUs would do nothing); give "
+                   "every stage one or more");
+    if (sum != real(model_.num_layers))
+      error(Code::layers_not_divisible,
+            "layers_per_stage adds up to {} (num_layers is {}); make the counts add up to it", sum,
+            model_.num_layers);
+  }
+
+  void heads_fit_tensor_group() {
+    const int64_t tp = plan_.tensor_parallel_size;
+    if (model_.num_attention_heads % tp != 0)
+      error(Code::heads_not_divisible,
+            "tensor_parallel_size {} does not divide num_attention_heads {} (heads are split "
+            "evenly); {}",
+            tp, model_.num_attention_heads, nearest_divisors(model_.num_attention_heads, tp));
+    else if (model_.num_query_groups % tp != 0 && !model_.latent_attention)
+      error(Code::heads_not_divisible,
+            "tensor_parallel_size {} does not divide num_query_groups {} (key and value heads are "
+            "split "
+            "evenly); {}",
+            tp, model_.num_query_groups, nearest_divisors(model_.num_query_groups, tp));
+    if (model_.ffn_hidden_size % tp != 0)
+      error(Code::inconsistent,
+            "tensor_parallel_size {} does not divide ffn_hidden_size {} (its columns are split "
+            "evenly); {}",
+            tp, model_.ffn_hidden_size, nearest_divisors(model_.ffn_hidden_size, tp));
+    if (model_.num_attention_heads % model_.num_query_groups != 0)
+      error(Code::inconsistent,
+            "num_query_groups {} does not divide num_attention_heads {} (every group serves "
+            "equally many "
+            "heads); {}",
+            model_.num_query_groups, model_.num_attention_heads,
+            nearest_divisors(model_.num_attention_heads, model_.num_query_groups));
+    head_dimension_is_usual();
+  }
+
+  void head_dimension_is_usual() {
+    const auto& usual = usual_head_dimensions;
+    if (std::find(usual.begin(), usual.end(), model_.kv_channels) != usual.end()) return;
+    warn(Code::head_dimension,
+         "head dimension {} = hidden_size {} / num_attention_heads {} is unusual (fused attention "
+         "is made "
+         "for 64, 96, 128; a size was probably copied from another model); check hidden_size and "
+         "num_attention_heads",
+         model_.kv_channels, model_.hidden_size, model_.num_attention_heads);
+  }
+
+  void batch_is_divisible() {
+    const double sequences = real(plan_.micro_batch_size) * real(job_.data_parallel_size());
+    const double microbatches = real(plan_.global_batch_size) / sequences;
+    if (microbatches < 1)
+      return error(
+          Code::batch_not_divisible,
+          "global_batch_size {} is less than micro_batch_size {} x data_parallel_size {} (the "
+          "step would have {:.3g} microbatches); use a global batch of at least {}",
+          plan_.global_batch_size, plan_.micro_batch_size, job_.data_parallel_size(), microbatches,
+          sequences);
+    if (plan_.global_batch_size % static_cast<int64_t>(sequences) != 0)
+      return error(
+          Code::batch_not_divisible,
+          "global_batch_size {} is not divisible by micro_batch_size {} x data_parallel_size {} "
+          "(every replica plays equally many microbatches); try {}",
+          plan_.global_batch_size, plan_.micro_batch_size, job_.data_parallel_size(),
+          sequences * std::max(1.0, real(static_cast<int64_t>(microbatches))));
+    if (plan_.virtual_pipeline_size > 1 &&
+        job_.num_microbatches() % plan_.pipeline_parallel_size != 0)
+      error(Code::batch_not_divisible,
+            "{} microbatches are not divisible by pipeline_parallel_size {} (the interleaved "
+            "schedule "
+            "plays them in rounds of one per stage); try a global_batch_size of {}",
+            job_.num_microbatches(), plan_.pipeline_parallel_size,
+            sequences * real(plan_.pipeline_parallel_size));
+  }
+
+  void experts_fit() {
+    const int64_t ep = plan_.expert_parallel_size;
+    if (!model_.moe) {
+      if (ep > 1)
+        error(Code::experts_not_divisible,
+              "expert_parallel_size {} on a model without experts (there is nothing to spread); "
+              "set it "
+              "to 1",
+              ep);
+      return;
+    }
+    if (model_.moe->num_experts % ep != 0)
+      error(Code::experts_not_divisible,
+            "num_experts {} is not divisible by expert_parallel_size {} (every rank holds equally "
+            "many "
+            "experts); {}",
+            model_.moe->num_experts, ep, nearest_divisors(model_.moe->num_experts, ep));
+    if (model_.moe->router_topk > model_.moe->num_experts)
+      error(Code::inconsistent,
+            "router_topk {} of {} experts (a token goes to different ones); lower it",
+            model_.moe->router_topk, model_.moe->num_experts);
+    expert_groups_fit();
+  }
+
+  void expert_groups_fit() {
+    const int64_t ranks = job_.world_size() / plan_.pipeline_parallel_size;  // of one stage
+    const double group = real(plan_.expert_parallel_size) * real(plan_.expert_tensor_size());
+    if (group <= real(ranks) && ranks % static_cast<int64_t>(group) == 0) return;
+    if (plan_.expert_tensor_size() == plan_.tensor_parallel_size)
+      return error(
+          Code::experts_not_divisible,
+          "data_parallel_size {} is not divisible by expert_parallel_size {} (experts are spread "
+          "over data-parallel ranks); {}",
+          job_.data_parallel_size(), plan_.expert_parallel_size,
+          nearest_divisors(job_.data_parallel_size(), plan_.expert_parallel_size));
+    error(Code::experts_not_divisible,
+          "expert_parallel_size {} x expert_tensor_parallel_size {} does not divide the {} GPUs of "
+          "a stage "
+          "(experts are spread over them); choose smaller groups",
+          plan_.expert_parallel_size, plan_.expert_tensor_size(), ranks);
+  }
+
+  void sharding_fits() {
+    const int64_t group = plan_.sharding_group_size;
+    if (group > 0 && job_.data_parallel_size() % group != 0)
+      error(Code::inconsistent,
+            "sharding_group_size {} does not divide data_parallel_size {} (every group holds one "
+            "copy of "
+            "the state); {}",
+            group, job_.data_parallel_size(), nearest_divisors(job_.data_parallel_size(), group));
+  }
+
+  void sequence_fits() {
+    const int64_t cp = plan_.context_parallel_size, tp = plan_.tensor_parallel_size;
+    if (cp > 1 && (cp > model_.sequence_length || model_.sequence_length % (2 * cp) != 0))
+      error(Code::inconsistent,
+            "sequence_length {} is not divisible by 2 x context_parallel_size {} (each rank takes "
+            "one chunk "
+            "of the front and one of the back, so that causal work is even); change one of them",
+            model_.sequence_length, cp);
+    if (plan_.sequence_parallel && model_.sequence_length % tp != 0)
+      error(Code::inconsistent,
+            "sequence_length {} is not divisible by tensor_parallel_size {} (sequence_parallel "
+            "splits it "
+            "evenly); {}",
+            model_.sequence_length, tp, nearest_divisors(model_.sequence_length, tp));
+  }
+
+  void schedule_fits() {
+    const bool interleaved = plan_.schedule == Schedule::interleaved;
+    if (interleaved && plan_.virtual_pipeline_size == 1)
+      error(Code::inconsistent,
+            "schedule interleaved with virtual_pipeline_size 1 (one chunk per stage leaves nothing "
+            "to "
+            "interleave); set virtual_pipeline_size to 2 or more");
+    if (!interleaved && plan_.virtual_pipeline_size > 1)
+      error(Code::inconsistent,
+            "virtual_pipeline_size {} with schedule {} (only the interleaved schedule plays "
+            "chunks); set "
+            "schedule = \"interleaved\"",
+            plan_.virtual_pipeline_size, enum_name(plan_.schedule));
+    if (plan_.virtual_pipeline_size > 1 && plan_.pipeline_parallel_size == 1)
+      error(Code::inconsistent,
+            "virtual_pipeline_size {} without a pipeline (its chunks belong to different stages); "
+            "set it "
+            "to 1",
+            plan_.virtual_pipeline_size);
+  }
+
+  void task_is_modelled() {
+    if (job_.task == Task::prefill || job_.task == Task::decode)
+      error(Code::unsupported,
+            "task {} is not modelled (only training is, so far); choose pretrain or lora",
+            enum_name(job_.task));
+    if (job_.task == Task::lora && !plan_.lora)
+      error(Code::inconsistent,
+            "task lora without a [plan.lora] (the rank decides what is trained); add rank and "
+            "targets");
+    if (job_.task == Task::pretrain && plan_.lora)
+      error(Code::inconsistent,
+            "task pretrain with a [plan.lora] (pretraining has no adapters); set task = \"lora\" "
+            "or leave "
+            "it out");
+    if (plan_.lora) lora_targets_are_known();
+  }
+
+  void lora_targets_are_known() {
+    static constexpr std::array<std::string_view, 4> known = {"attention_qkv", "attention_dense",
+                                                              "mlp_fc1", "mlp_fc2"};
+    for (const std::string& target : plan_.lora->targets)
+      if (std::find(known.begin(), known.end(), target) == known.end())
+        error(Code::inconsistent,
+              "lora target \"{}\" is no module of a layer (it would train nothing); "
+              "known are {}",
+              target, fmt::join(known, ", "));
+  }
+
+  void needs(bool known, std::string_view what, std::string_view key) {
+    if (known) return;
+    const std::string& gpu = job_.cluster.gpu.name;
+    error(Code::unsupported,
+          "the {} of {} is not known (no source states it, and we do not guess); add {} to {} with "
+          "its "
+          "source, or choose another GPU",
+          what, gpu, key, file_of(key, gpu));
+  }
+
+  static std::string file_of(std::string_view key, const std::string& gpu) {
+    if (key == "[power]" || key == "[thermal]" || key == "[governor]")
+      return fmt::format("calibrations/{}/{}.toml", gpu, key.substr(1, key.size() - 2));
+    return fmt::format("gpus/{}.toml", gpu);
+  }
+
+  void gpu_numbers_are_known() {
+    const Gpu& gpu = job_.cluster.gpu;
+    const std::string_view precision = enum_name(plan_.precision);
+    needs(gpu.peak(plan_.precision).has_value(), fmt::format("dense {} peak", precision),
+          fmt::format("peak_{}", precision));
+    needs(gpu.hbm_bandwidth.has_value(), "memory bandwidth", "hbm_bandwidth");
+    needs(gpu.memory.has_value(), "memory size", "memory");
+    needs(gpu.tdp.has_value(), "design power", "tdp");
+    needs(gpu.max_clock.has_value(), "highest clock", "max_clock");
+    needs(gpu.power.has_value(), "power model", "[power]");
+    needs(gpu.thermal.has_value(), "thermal path", "[thermal]");
+    needs(gpu.governor.has_value(), "clock governor", "[governor]");
+  }
+
+  void cluster_is_whole() {
+    const Cluster& cluster = job_.cluster;
+    const int64_t devices = cluster.gpus_per_node;
+    if (static_cast<int64_t>(cluster.chassis.seats.size()) != devices)
+      error(Code::inconsistent,
+            "{} has {} seats for {} GPUs a node (every GPU sits somewhere in the air stream); list "
+            "one "
+            "seat per GPU",
+            cluster.name, cluster.chassis.seats.size(), devices);
+    for (const Seat& seat : cluster.chassis.seats)
+      if (!seat.breathes.empty() && static_cast<int64_t>(seat.breathes.size()) != devices) {
+        error(Code::inconsistent,
+              "a seat of {} breathes {} shares (there are {} GPUs a node); write one share per GPU "
+              "or none",
+              cluster.name, seat.breathes.size(), devices);
+        break;
+      }
+    if (devices % cluster.gpu.dies_per_package != 0)
+      error(Code::inconsistent,
+            "{} dies a node cannot make packages of {} dies (every die has its neighbours); change "
+            "gpus_per_node",
+            devices, cluster.gpu.dies_per_package);
+    device_order_is_a_permutation();
+  }
+
+  void device_order_is_a_permutation() {
+    if (plan_.device_order.empty()) return;
+    std::vector<int64_t> sorted = plan_.device_order;
+    std::sort(sorted.begin(), sorted.end());
+    std::vector<int64_t> all(static_cast<std::size_t>(job_.cluster.gpus_per_node));
+    std::iota(all.begin(), all.end(), 0);
+    if (sorted != all)
+      error(Code::inconsistent,
+            "device_order {} is no permutation of 0 to {} (every GPU of a node is used once); name "
+            "each "
+            "of them once",
+            fmt::join(plan_.device_order, ","), job_.cluster.gpus_per_node - 1);
+  }
+
+  void limits_are_possible() {
+    const auto& limit = job_.environment.power_limit;
+    const Gpu& gpu = job_.cluster.gpu;
+    if (limit && gpu.tdp && *limit > *gpu.tdp)
+      error(Code::inconsistent,
+            "power_limit {} is above the {} that {} is built for (the driver refuses it); set at "
+            "most that",
+            to_text(*limit), to_text(*gpu.tdp), gpu.name);
+    if (limit && gpu.min_power_limit && *limit < *gpu.min_power_limit)
+      error(Code::inconsistent,
+            "power_limit {} is below the {} that {} can be set to (the driver refuses it); set at "
+            "least "
+            "that",
+            to_text(*limit), to_text(*gpu.min_power_limit), gpu.name);
+  }
+
+  void options_have_effect() {
+    const int64_t tp = plan_.tensor_parallel_size;
+    if (plan_.overlap_tensor && tp > 1 && !plan_.sequence_parallel)
+      warn(Code::tensor_overlap_without_sequence_parallel,
+           "overlap_tensor without sequence_parallel (userbuffers overlap the all-gather and "
+           "reduce-scatter which only sequence parallelism has); set sequence_parallel or leave it "
+           "out");
+    if (plan_.overlap_tensor && tp == 1)
+      warn(Code::inert_option,
+           "overlap_tensor with tensor_parallel_size 1 (there is no tensor communication to hide); "
+           "leave "
+           "it out");
+    if (plan_.sequence_parallel && tp == 1)
+      warn(Code::inert_option,
+           "sequence_parallel with tensor_parallel_size 1 (there is no group to split the sequence "
+           "in); "
+           "leave it out");
+    if (plan_.overlap_pipeline && plan_.pipeline_parallel_size == 1)
+      warn(Code::inert_option,
+           "overlap_pipeline with pipeline_parallel_size 1 (nothing is sent between stages); leave "
+           "it out");
+    if (plan_.recompute_layers && plan_.recompute != Recompute::full)
+      warn(Code::inert_option,
+           "recompute_layers with recompute {} (it counts layers of full recompute); set recompute "
+           "= "
+           "\"full\" or leave it out",
+           enum_name(plan_.recompute));
+  }
+
+  void inert_overlaps() {
+    if (job_.data_parallel_size() > 1) return;
+    if (plan_.overlap_gradient || plan_.overlap_parameter)
+      warn(Code::inert_option,
+           "overlap_gradient or overlap_parameter with data_parallel_size 1 (there is no gradient "
+           "or "
+           "parameter traffic to hide); leave them out");
+  }
+
+  const Job& job_;
+  const Plan& plan_;
+  const Model& model_;
+  std::vector<Diagnosis> found_;
+};
+
+}  // namespace
+
+std::vector<Diagnosis> diagnose(const Job& job) {
+  return Examination(job).run();
+}
+
+bool has_errors(const std::vector<Diagnosis>& diagnoses) {
+  return std::any_of(diagnoses.begin(), diagnoses.end(), [](const Diagnosis& diagnosis) {
+    return diagnosis.severity == Diagnosis::Severity::error;
+  });
+}
+
+}  // namespace triplepoint::spec

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "triplepoint/spec/table_reader.h"
+
+namespace triplepoint::spec {
+
+// What a job that names neither runs with: the plainest Megatron, and the optimizer that NeMo and
+// Megatron share.
+inline constexpr std::string_view default_stack = "megatron-core";
+inline constexpr std::string_view default_optimizer = "distributed_fused_adam";
+
+/// A job from the root of its tree.
+Result<Job> read_job(const ReadScope& scope, const TomlValue& root);
+
+}  // namespace triplepoint::spec

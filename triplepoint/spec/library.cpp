@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "triplepoint/base/data_folder.h"
+#include "triplepoint/base/files.h"
+
+#include "triplepoint/spec/sources.h"
+#include "triplepoint/spec/table_reader.h"
+
+namespace triplepoint::spec {
+namespace {
+
+/// What a file of the library may hold besides the thing itself.
+Result<const TomlValue*> only_table(const TomlValue& root, const ReadScope& scope,
+                                    const std::string& name) {
+  const std::vector<std::string> known = {name, "source", "fit"};
+  for (const TomlEntry& entry : root.entries)
+    if (std::find(known.begin(), known.end(), entry.key) == known.end())
+      return error(fmt::format("{}:{}: unknown key '{}' (this file describes a [{}]); {}",
+                               scope.file, entry.value.line, entry.key, name,
+                               did_you_mean(entry.key, known)));
+  if (const TomlValue* table = root.find(name)) return table;
+  return error(fmt::format("{}:1: no [{}] in the file (it is all this file is for); write one",
+                           scope.file, name));
+}
+
+/// Reads `path`, checks that every number has a source, and reads its [name] into `out`.
+template <class T>
+Result<void> read_library_file(const ReadScope& outer, const Path& path, const std::string& name,
+                               T& out) {
+  ReadScope scope = outer;
+  scope.file = path.string();
+  scope.key.clear();
+  scope.from_scratch = true;
+  const std::string text = TPT_TRY(read_file(path));
+  const TomlValue root = TPT_TRY(parse_toml(text, scope.file));
+  const TomlValue* table = TPT_TRY(only_table(root, scope, name));
+  if (auto sources = collect_provenance(root, scope.file); !sources)
+    return tl::unexpected(sources.error());
+  return read_value(scope.at(name), *table, out);
+}
+
+struct Shelf {
+  const char* folder;  // "models"
+  const char* thing;   // "model": the word of messages and the table of the file
+};
+
+std::string stem_below(const Path& folder, const Path& file) {
+  return file.lexically_relative(folder).replace_extension().generic_string();
+}
+
+std::vector<std::string> list_shelf(const Library& library, const char* folder) {
+  const Path path = Path(library.root) / folder;
+  std::vector<std::string> names;
+  if (const auto files = list_files(path, ".toml"))
+    for (const Path& file : *files)
+      names.push_back(stem_below(path, file));
+  return names;
+}
+
+Result<Path> find_on_shelf(const Library& library, const Shelf& shelf, std::string_view name) {
+  if (name.ends_with(".toml")) return Path(name);
+  const std::vector<std::string> known = list_shelf(library, shelf.folder);
+  if (std::find(known.begin(), known.end(), name) != known.end())
+    return Path(library.root) / shelf.folder / (std::string(name) + ".toml");
+  return error(fmt::format("no {0} \"{1}\" (there is no {2}/{1}.toml in {3}); {4}", shelf.thing,
+                           name, shelf.folder, library.root, did_you_mean(name, known)));
+}
+
+template <class T>
+Result<T> load_from_shelf(const ReadScope& scope, const Shelf& shelf, std::string_view name) {
+  const Path path = TPT_TRY(find_on_shelf(*scope.library, shelf, name));
+  T thing;
+  if (auto read = read_library_file(scope, path, shelf.thing, thing); !read)
+    return tl::unexpected(read.error());
+  thing.name = path.stem().string();
+  return thing;
+}
+
+/// A block of coefficients has a file of its own, so that a fit replaces one file and nothing else.
+template <class T>
+Result<void> merge_calibration(const ReadScope& scope, const Path& folder, const std::string& block,
+                               T& out) {
+  const Path path = folder / (block + ".toml");
+  if (!std::filesystem::exists(path)) return {};
+  return read_library_file(scope, path, block, out);
+}
+
+Result<void> merge_calibrations(const ReadScope& scope, Gpu& gpu) {
+  const Path folder = Path(scope.library->root) / "calibrations" / gpu.name;
+  Result<void> merged = merge_calibration(scope, folder, "kernels", gpu.kernels);
+  if (merged) merged = merge_calibration(scope, folder, "power", gpu.power);
+  if (merged) merged = merge_calibration(scope, folder, "thermal", gpu.thermal);
+  if (merged) merged = merge_calibration(scope, folder, "governor", gpu.governor);
+  if (merged) merged = merge_calibration(scope, folder, "sensor", gpu.sensor);
+  if (merged) merged = merge_calibration(scope, folder, "variability", gpu.variability);
+  return merged;
+}
+
+ReadScope outermost(const Library& library) {
+  ReadScope scope;
+  scope.library = &library;
+  return scope;
+}
+
+}  // namespace
+
+Result<Model> NamedThing<Model>::load(const ReadScope& scope, std::string_view name) {
+  return load_from_shelf<Model>(scope, {"models", "model"}, name);
+}
+
+Result<Gpu> NamedThing<Gpu>::load(const ReadScope& scope, std::string_view name) {
+  Gpu gpu = TPT_TRY(load_from_shelf<Gpu>(scope, {"gpus", "gpu"}, name));
+  if (auto merged = merge_calibrations(scope, gpu); !merged) return tl::unexpected(merged.error());
+  return gpu;
+}
+
+Result<Cluster> NamedThing<Cluster>::load(const ReadScope& scope, std::string_view name) {
+  return load_from_shelf<Cluster>(scope, {"clusters", "cluster"}, name);
+}
+
+Result<Stack> NamedThing<Stack>::load(const ReadScope& scope, std::string_view name) {
+  return load_from_shelf<Stack>(scope, {"stacks", "stack"}, name);
+}
+
+Result<OptimizerState> NamedThing<OptimizerState>::load(const ReadScope& scope,
+                                                        std::string_view name) {
+  return load_from_shelf<OptimizerState>(scope, {"optimizers", "optimizer"}, name);
+}
+
+Library default_library() {
+  const Result<Path> folder = data_folder();
+  return {folder ? folder->string() : "data"};
+}
+
+Result<Model> load_model(const Library& library, std::string_view name) {
+  return NamedThing<Model>::load(outermost(library), name);
+}
+Result<Gpu> load_gpu(const Library& library, std::string_view name) {
+  return NamedThing<Gpu>::load(outermost(library), name);
+}
+Result<Cluster> load_cluster(const Library& library, std::string_view name) {
+  return NamedThing<Cluster>::load(outermost(library), name);
+}
+Result<Stack> load_stack(const Library& library, std::string_view name) {
+  return NamedThing<Stack>::load(outermost(library), name);
+}
+Result<OptimizerState> load_optimizer(const Library& library, std::string_view name) {
+  return NamedThing<OptimizerState>::load(outermost(library), name);
+}
+
+std::vector<std::string> list_models(const Library& library) {
+  return list_shelf(library, "models");
+}
+std::vector<std::string> list_gpus(const Library& library) {
+  return list_shelf(library, "gpus");
+}
+std::vector<std::string> list_clusters(const Library& library) {
+  return list_shelf(library, "clusters");
+}
+std::vector<std::string> list_stacks(const Library& library) {
+  return list_shelf(library, "stacks");
+}
+std::vector<std::string> list_studies(const Library& library) {
+  return list_shelf(library, "studies");
+}
+std::vector<std::string> list_optimizers(const Library& library) {
+  return list_shelf(library, "optimizers");
+}
+
+Result<std::vector<Provenance>> provenance(const Library& library, std::string_view file) {
+  Path path = Path(library.root) / file;
+  if (path.extension() != ".toml") path += ".toml";
+  const std::string text = TPT_TRY(read_file(path));
+  const TomlValue root = TPT_TRY(parse_toml(text, path.string()));
+  return collect_provenance(root, path.string());
+}
+
+}  // namespace triplepoint::spec

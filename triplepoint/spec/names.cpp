@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/spec/names.h"
+
+namespace triplepoint::spec {
+
+static_assert(EnumNames<OpClass>::names.size() == op_class_count);
+static_assert(EnumNames<Collective>::names.size() == collective_count);
+
+std::string_view name_of(OpClass value) {
+  return enum_name(value);
+}
+std::string_view name_of(Collective value) {
+  return enum_name(value);
+}
+std::string_view name_of(GroupKind value) {
+  return enum_name(value);
+}
+std::string_view name_of(Precision value) {
+  return enum_name(value);
+}
+std::string_view name_of(Task value) {
+  return enum_name(value);
+}
+std::string_view name_of(DiagnosisCode value) {
+  return enum_name(value);
+}
+
+GpuLoad& GpuLoad::operator+=(const GpuLoad& other) {
+  duration += other.duration;
+  for (std::size_t i = 0; i < flops.size(); ++i)
+    flops[i] += other.flops[i];
+  fp8_flops += other.fp8_flops;
+  fp8_flops += other.fp8_flops;
+  hbm_bytes += other.hbm_bytes;
+  scale_up_bytes += other.scale_up_bytes;
+  scale_out_bytes += other.scale_out_bytes;
+  computing += other.computing;
+  communicating += other.communicating;
+  communicating_scale_out += other.communicating_scale_out;
+  communicating_scale_out += other.communicating_scale_out;
+  waiting += other.waiting;
+  return *this;
+}
+
+std::optional<FlopsPerSecond> Gpu::peak(Precision precision) const {
+  switch (precision) {
+    case Precision::bf16:
+      return peak_bf16;
+    case Precision::fp16:
+      return peak_fp16;
+    case Precision::fp8:
+      return peak_fp8;
+    case Precision::fp32:
+      return peak_fp32;
+  }
+  return std::nullopt;
+}
+
+}  // namespace triplepoint::spec

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/spec/table_writer.h"
+
+namespace triplepoint::spec {
+
+std::string toml_text(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      result += fmt::format("\\{}", c);
+    else if (c == '\n')
+      result += "\\n";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      result += fmt::format("\\u{:04X}", static_cast<unsigned char>(c));
+    else
+      result += c;
+  }
+  return result + "\"";
+}
+
+std::string TableWriter::text() const {
+  if (path_.empty()) return lines_ + tables_;
+  return fmt::format("\n[{}]\n{}{}", path_, lines_, tables_);
+}
+
+void TableWriter::write(std::string_view key, const std::array<double, op_class_count>& values) {
+  std::string list;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    list += fmt::format("{} = {}, ", EnumNames<OpClass>::names[i], values[i]);
+  list.resize(list.size() - 2);
+  lines_ += fmt::format("{} = {{ {} }}\n", key, list);
+}
+
+std::string TableWriter::on_one_line() const {
+  std::string result = lines_.substr(0, lines_.size() - 1);
+  for (std::size_t at = result.find('\n'); at != std::string::npos; at = result.find('\n'))
+    result.replace(at, 1, ", ");
+  return result;
+}
+
+}  // namespace triplepoint::spec

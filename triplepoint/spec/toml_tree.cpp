@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/spec/toml_tree.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+namespace triplepoint::spec {
+namespace {
+
+using Kind = TomlValue::Kind;
+
+struct Converter {
+  const std::string& file;
+  std::optional<Error> problem;
+
+  TomlValue table(const toml::table& source) {
+    TomlValue result = empty(Kind::table, source);
+    for (const auto& [key, node] : source) {
+      result.entries.push_back({std::string(key.str()), value(node)});
+      result.entries.back().value.line = static_cast<int>(key.source().begin.line);
+    }
+    // The parser sorts by name; a file is written (and shown again) in the order of its author.
+    std::stable_sort(
+        result.entries.begin(), result.entries.end(),
+        [](const TomlEntry& a, const TomlEntry& b) { return a.value.line < b.value.line; });
+    return result;
+  }
+
+  TomlValue array(const toml::array& source) {
+    TomlValue result = empty(Kind::array, source);
+    for (const toml::node& node : source)
+      result.items.push_back(value(node));
+    return result;
+  }
+
+  TomlValue value(const toml::node& node) {
+    if (const auto* as_table = node.as_table()) return table(*as_table);
+    if (const auto* as_array = node.as_array()) return array(*as_array);
+    TomlValue result = empty(Kind::text, node);
+    if (const auto* text = node.as_string())
+      result.text = text->get();
+    else if (const auto* integer = node.as_integer())
+      result.kind = Kind::integer, result.integer = integer->get();
+    else if (const auto* number = node.as_floating_point())
+      result.kind = Kind::number, result.number = number->get();
+    else if (const auto* truth = node.as_boolean())
+      result.kind = Kind::truth, result.truth = truth->get();
+    else
+      refuse_date(result.line);
+    return result;
+  }
+
+ private:
+  static TomlValue empty(Kind kind, const toml::node& node) {
+    TomlValue result;
+    result.kind = kind;
+    result.line = static_cast<int>(node.source().begin.line);
+    return result;
+  }
+
+  void refuse_date(int line) {
+    if (problem) return;
+    problem =
+        Error{fmt::format("{}:{}: a date or a time stands here (no key takes one); write a text in "
+                          "quotes or a quantity "
+                          "as in \"10 min\"",
+                          file, line)};
+  }
+};
+
+}  // namespace
+
+const TomlValue* TomlValue::find(std::string_view key) const {
+  for (const TomlEntry& entry : entries)
+    if (entry.key == key) return &entry.value;
+  return nullptr;
+}
+
+Result<TomlValue> parse_toml(std::string_view text, const std::string& file) {
+  Converter converter{file, std::nullopt};
+  TomlValue tree;
+  try {  // Debian's library throws; nothing passes this rim
+    tree = converter.table(toml::parse(text));
+  } catch (const toml::parse_error& problem) {
+    return error(
+        fmt::format("{}:{}: {} (this is not TOML); check the quotes and brackets before it", file,
+                    problem.source().begin.line, problem.description()));
+  }
+  if (converter.problem) return tl::unexpected(*converter.problem);
+  return tree;
+}
+
+std::string_view describe(Kind kind) {
+  switch (kind) {
+    case Kind::table:
+      return "a table";
+    case Kind::array:
+      return "a list";
+    case Kind::text:
+      return "a text";
+    case Kind::integer:
+      return "a whole number";
+    case Kind::number:
+      return "a number";
+    case Kind::truth:
+      return "true or false";
+  }
+  return "a value";
+}
+
+}  // namespace triplepoint::spec
