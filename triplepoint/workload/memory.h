@@ -4,14 +4,18 @@
 #include <vector>
 
 #include "triplepoint/base/units.h"
+
 #include "triplepoint/spec/job.h"
+
+#include "triplepoint/workload/schedule.h"
 
 namespace triplepoint::workload {
 
 /// Bytes on one GPU of one pipeline stage, at the moment of the peak.
 struct StageMemory {
   Bytes weights, gradients, optimizer;
-  Bytes activations;  // of all microbatches in flight, plus the layer being recomputed
+  Bytes activations;  // of all microbatches in flight, plus the layer being recomputed; inference:
+                      // the cache of keys and values, plus the layer at work
   Bytes logits;       // last stage
   Bytes buffers;      // FSDP gathers, all-to-all, gradient buckets
   Bytes reserve;      // CUDA context, NCCL, framework; and fragmentation of the rest
@@ -20,12 +24,13 @@ struct StageMemory {
 
 struct MemoryVerdict {
   std::vector<StageMemory> stages;
-  Bytes limit;          // what the driver reports
+  Bytes limit;  // what the driver reports
   int64_t worst_stage = 0;
   bool fits() const { return stages[static_cast<size_t>(worst_stage)].total() <= limit; }
 };
 
 /// Peak memory per stage; formulas in docs/models/memory.md.
 MemoryVerdict estimate_memory(const spec::Job&);
+MemoryVerdict estimate_memory(const spec::Job&, const std::vector<StageProgram>& programs);
 
 }  // namespace triplepoint::workload

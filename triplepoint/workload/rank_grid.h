@@ -9,7 +9,8 @@
 namespace triplepoint::workload {
 
 /// Where a rank stands in the layout. `expert` is its index inside the expert-parallel group,
-/// `data` counts the whole data-parallel dimension (expert-parallel ranks are data ranks in dense layers).
+/// `data` counts the whole data-parallel dimension (expert-parallel ranks are data ranks in dense
+/// layers).
 struct RankCoordinates {
   int64_t tensor = 0, context = 0, expert = 0, data = 0, pipeline = 0;
   friend bool operator==(const RankCoordinates&, const RankCoordinates&) = default;
@@ -34,7 +35,8 @@ struct GroupShape {
 ///   expert_tensor, expert,      the ranks of a stage, counted tensor, context, data, and dealt out
 ///     expert_data               anew as ETP (fastest), EP, expert DP
 ///   model                       TP x PP;   embedding: first and last stage
-///   shard, replica              `data` cut into blocks of plan.sharding_group_size, and across them
+///   shard, replica              `data` cut into blocks of plan.sharding_group_size, and across
+///   them
 /// With tp_pp_dp and EP > 1 Megatron allows only layouts in which its two grids agree; this one
 /// always keeps an expert group inside one stage.
 /// Device of rank r: node r / gpus_per_node, local device plan.device_order[r % gpus_per_node].
@@ -59,7 +61,12 @@ class RankGrid {
   Place place_of(int64_t rank) const;
   int64_t rank_of(Place place) const;
   int64_t inner_stride() const;
-  std::vector<int64_t> stage_group(spec::GroupKind kind, int64_t seat) const;  // seats
+  struct Line {
+    int64_t first, step, count;
+  };
+  Line line_of(spec::GroupKind kind, int64_t seat) const;     // seats of a group in one stage
+  Line stages_of(spec::GroupKind kind, int64_t stage) const;  // stages a group runs through
+  int64_t leader_of(spec::GroupKind kind, int64_t rank) const;
   GroupShape shape_around(spec::GroupKind kind, int64_t rank) const;
 
   int64_t world_ = 1, gpus_per_node_ = 8;

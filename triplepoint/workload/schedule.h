@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "triplepoint/spec/plan.h"
+#include "triplepoint/spec/job.h"
 
 namespace triplepoint::workload {
 
@@ -13,7 +13,8 @@ enum class Phase { warmup, steady, cooldown };
 /// backward = input and weight gradient together; zero-bubble schedules split them.
 enum class ActionKind { forward, backward, backward_input, backward_weight };
 
-/// One entry of a stage's program: play `kind` of `microbatch` on model chunk `chunk` (0 without VPP).
+/// One entry of a stage's program: play `kind` of `microbatch` on model chunk `chunk` (0 without
+/// VPP).
 struct Action {
   ActionKind kind = ActionKind::forward;
   int32_t microbatch = 0;
@@ -23,23 +24,37 @@ struct Action {
 };
 
 /// The order in which one pipeline stage works. Dependencies are implied: forward of (microbatch,
-/// chunk) needs the previous chunk's forward; backward needs the next chunk's backward (and its own forward).
+/// chunk) needs the previous chunk's forward; backward needs the next chunk's backward (and its own
+/// forward).
 using StageProgram = std::vector<Action>;
 
 /// One program per stage.
 ///
-/// GPipe: all forwards, then all backwards. 1F1B (PipeDream-flush): warm-up of min(p - stage - 1, m)
-/// forwards, then alternating. Interleaved: Megatron's order with v chunks (m must be a multiple of p). ZB-H1:
-/// 1F1B with the weight gradient delayed into the cool-down bubble.
-/// Sources: Narayanan et al. SC'21; Qi et al. 2024 (Zero Bubble).
+/// GPipe: all forwards, then all backwards. 1F1B (PipeDream-flush): warm-up of min(p - stage - 1,
+/// m) forwards, then alternating. Interleaved: Megatron's order with v chunks (m must be a multiple
+/// of p). ZB-H1: 1F1B with the weight gradient delayed into the cool-down bubble. Sources:
+/// Narayanan et al. SC'21; Qi et al. 2024 (Zero Bubble).
 std::vector<StageProgram> build_schedule(spec::Schedule, int64_t stages, int64_t microbatches,
                                          int64_t virtual_stages);
 
+/// Inference: every stage plays the forwards, microbatch by microbatch (with chunks: in Megatron's
+/// order).
+std::vector<StageProgram> build_forward_schedule(int64_t stages, int64_t microbatches,
+                                                 int64_t virtual_stages);
+
+/// What the stages of a job play: plan.schedule in training, forwards alone in inference.
+std::vector<StageProgram> build_programs(const spec::Job& job);
+
 /// Microbatches whose activations a stage holds at most (in units of one chunk's activations).
+/// Activations are let go by the weight gradient, the last to need them.
 int64_t peak_in_flight(const StageProgram&);
 
-/// Closed forms, the oracles of the event simulation. Equal stages, forward f, backward b, no communication.
-///   bubble_fraction = idle / total;   1F1B and GPipe: (p-1)/(m+p-1);   interleaved: (p-1)/(v m + p-1)
-double bubble_fraction(spec::Schedule, int64_t stages, int64_t microbatches, int64_t virtual_stages);
+/// Closed forms, the oracles of the event simulation. Equal stages, forward f, backward b, no
+/// communication.
+///   bubble_fraction = idle / total;   1F1B and GPipe: (p-1)/(m+p-1);   interleaved: (p-1)/(v m +
+///   p-1) ZB-H1, where forward, input and weight gradient take equally long and m >= p: (p-1)/(3 m
+///   + p-1)
+double bubble_fraction(spec::Schedule, int64_t stages, int64_t microbatches,
+                       int64_t virtual_stages);
 
 }  // namespace triplepoint::workload

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "triplepoint/spec/job.h"
+
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/rank_grid.h"
 #include "triplepoint/workload/schedule.h"
@@ -31,8 +32,9 @@ struct ChunkWork {
 
 /// Once per step and stage, after (or, where `overlap` says so, behind) the microbatches.
 struct StepWork {
-  std::vector<spec::Op> gradient_sync;   // DP reductions (dense and expert groups), embedding all-reduce
-  std::vector<spec::Op> gradient_norm;   // local norm and the all-reduce over the model group
+  std::vector<spec::Op>
+      gradient_sync;  // DP reductions (dense and expert groups), embedding all-reduce
+  std::vector<spec::Op> gradient_norm;  // local norm and the all-reduce over the model group
   std::vector<spec::Op> optimizer;
   std::vector<spec::Op> parameter_sync;  // ZeRO-1/2 all-gather
 };
@@ -41,17 +43,20 @@ struct StepWork {
 struct WorkGraph {
   RankGrid grid;
   int64_t stages = 1, virtual_stages = 1, microbatches = 1;
-  std::vector<ChunkWork> works;                   // the distinct ones
-  std::vector<std::vector<int64_t>> chunk_work;   // [stage][chunk] -> index into works
-  std::vector<StepWork> step_works;               // the distinct ones
-  std::vector<int64_t> step_work;                 // [stage] -> index into step_works
-  std::vector<StageProgram> programs;             // [stage]
-  Bytes boundary_bytes;                           // activation sent to the next stage, per rank and microbatch
-  MemoryVerdict memory;
+  std::vector<ChunkWork> works = {};                  // the distinct ones
+  std::vector<std::vector<int64_t>> chunk_work = {};  // [stage][chunk] -> index into works
+  std::vector<std::vector<int64_t>> first_layer =
+      {};                                   // [stage][chunk], in the model (works are shared)
+  std::vector<StepWork> step_works = {};    // the distinct ones
+  std::vector<int64_t> step_work = {};      // [stage] -> index into step_works
+  std::vector<StageProgram> programs = {};  // [stage]
+  Bytes boundary_bytes = {};  // activation sent to the next stage, per rank and microbatch
+  MemoryVerdict memory = {};
 
-  Flops model_flops;     // one step, all ranks, without recomputation (MFU's numerator; causal attention in full)
-  Flops hardware_flops;  // the same with recomputation (HFU's numerator)
-  double parameters = 0; // of the whole model
+  Flops model_flops =
+      {};  // one step, all ranks, without recomputation (MFU's numerator; causal attention in full)
+  Flops hardware_flops = {};  // the same with recomputation (HFU's numerator)
+  double parameters = 0;      // of the whole model
   int64_t tokens_per_step = 0;
 };
 

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/workload/activation_memory.h"
+
+#include <algorithm>
+
+#include "triplepoint/workload/attention.h"
+#include "triplepoint/workload/feed_forward.h"
+
+namespace triplepoint::workload {
+namespace {
+
+/// Inputs of GEMMs are kept as the GEMM reads them.
+double kept_input_element(const LayerContext& context) {
+  return context.plan().precision == spec::Precision::fp8 ? 1 : context.share.element;
+}
+
+double dropout_mask(const LayerContext& context) {
+  return context.model().dropout > 0 ? real(context.share.sharded_tokens * context.share.hidden)
+                                     : 0;
+}
+
+/// Trunk, norm output and dropout mask at the edge of attention or MLP.
+double branch_edge_bytes(const LayerContext& context) {
+  const RankShare& share = context.share;
+  const double width = real(share.hidden);
+  const double trunk = share.residual * real(share.sharded_tokens) * width;
+  const double input = kept_input_element(context) * real(share.sharded_tokens) * width;
+  return trunk + input + dropout_mask(context);
+}
+
+double score_bytes(const LayerContext& context) {
+  const RankShare& share = context.share;
+  const bool kept =
+      !context.stack().flash_attention && context.plan().recompute != spec::Recompute::selective;
+  if (!kept) return 0;
+  const double scores =
+      real(share.sequences * share.heads) * real(share.query_length) * real(share.key_length);
+  return scores * (context.model().dropout > 0 ? 2 * share.element + 1 : share.element);
+}
+
+double latent_bytes(const LayerContext& context) {
+  if (!context.model().latent_attention) return 0;
+  const spec::LatentAttention& latent = *context.model().latent_attention;
+  // Before and after the norms of the low ranks.
+  return 2 * context.share.element *
+         real(context.share.tokens * (latent.query_rank + latent.key_value_rank));
+}
+
+double attention_bytes(const LayerContext& context) {
+  const RankShare& share = context.share;
+  const double query = real(share.heads * core_head_dim(context.model()));
+  const double qkv = share.element * real(share.tokens) * (query + key_value_width(context));
+  const double output = kept_input_element(context) * real(share.tokens) * query;
+  // An fp8 projection keeps a copy of its own; the core keeps the output as it wrote it.
+  const double core_output = context.plan().precision == spec::Precision::fp8
+                                 ? share.element * real(share.tokens) * query
+                                 : 0;
+  const double sums = context.stack().flash_attention ? 4 * real(share.tokens * share.heads) : 0;
+  return qkv + output + core_output + sums + score_bytes(context) + latent_bytes(context);
+}
+
+/// Product before the activation, and after it.
+double hidden_units_bytes(const LayerContext& context, double rows, int64_t ffn) {
+  return rows * real(ffn) *
+         (real(context.share.gates) * context.share.element + kept_input_element(context));
+}
+
+/// Four copies of each row: as sent, as the experts read it, as they wrote it, as it came back.
+double experts_bytes(const LayerContext& context) {
+  const RankShare& share = context.share;
+  const spec::MixtureOfExperts& moe = *context.model().moe;
+  const ExpertRows rows = count_expert_rows(context);
+  const double copies = 2 * real(rows.sent) + 2 * real(rows.computed);
+  const int64_t ffn = divide_up(moe.ffn_hidden_size, share.expert_tensor);
+  const double shared = hidden_units_bytes(
+      context, real(share.tokens), divide_up(moe.shared_expert_ffn_hidden_size, share.tensor));
+  return share.element * copies * real(share.hidden) +
+         hidden_units_bytes(context, real(rows.computed), ffn) + shared;
+}
+
+}  // namespace
+
+double layer_activation_bytes(const LayerContext& context, bool moe_layer) {
+  const double mlp =
+      moe_layer ? experts_bytes(context)
+                : hidden_units_bytes(context, real(context.share.tokens), context.share.ffn);
+  return 2 * branch_edge_bytes(context) + attention_bytes(context) + mlp;
+}
+
+double checkpoint_bytes(const LayerContext& context) {
+  return context.share.residual * real(context.share.sharded_tokens * context.share.hidden);
+}
+
+double chunk_activation_bytes(const LayerContext& context, const ChunkLayers& chunk) {
+  const RecomputedLayers again = recomputed_layers(context.plan(), chunk);
+  double bytes = checkpoint_bytes(context) * real(again.dense + again.moe);
+  if (chunk.dense > again.dense)
+    bytes += real(chunk.dense - again.dense) * layer_activation_bytes(context, false);
+  if (chunk.moe > again.moe)
+    bytes += real(chunk.moe - again.moe) * layer_activation_bytes(context, true);
+  if (chunk.has_embedding) bytes += dropout_mask(context);
+  if (chunk.has_head) bytes += branch_edge_bytes(context) - dropout_mask(context);
+  return bytes;
+}
+
+double replayed_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
+  const RecomputedLayers again = recomputed_layers(context.plan(), chunk);
+  double bytes = 0;
+  if (again.dense > 0) bytes = layer_activation_bytes(context, false);
+  if (again.moe > 0) bytes = std::max(bytes, layer_activation_bytes(context, true));
+  return bytes;
+}
+
+double layer_cache_bytes(const LayerContext& context, int64_t sequences) {
+  const RankShare& share = context.share;
+  const double tokens = real(sequences * divide_up(share.key_length, share.context));
+  if (!context.model().latent_attention) return share.element * tokens * key_value_width(context);
+  const spec::LatentAttention& latent = *context.model().latent_attention;
+  return share.element * tokens * real(latent.key_value_rank + latent.rope_head_dim);
+}
+
+}  // namespace triplepoint::workload

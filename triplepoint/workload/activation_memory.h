@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "triplepoint/workload/layer_layout.h"
+#include "triplepoint/workload/op_makers.h"
+
+namespace triplepoint::workload {
+
+/// Bytes that the backward pass of one layer needs of one microbatch, on one rank.
+///
+/// The tensors a backward kernel reads, each once (e: bytes of an element; a trunk element has
+/// `residual` bytes; widths per rank; T tokens, T' those of the rank's sequence shard):
+///   trunk before each norm                       2 residual T' h
+///   inputs of QKV and MLP                        2 e T' h under sequence parallelism, else 2 e T h
+///   q, k, v, output of the core                  e T (2 q + 2 kv)   (+ 4 T heads: log-sum-exp)
+///   up product and activation                    e T (gates + 1) f
+///   dropout masks                                2 T' h
+///   scores, where attention is not fused         (2 e + 1) b a s_q s_k;  none if recomputed
+///   experts: 4 rows of h and (gates + 1) f' per row instead of the MLP's
+/// For GPT without tensor parallelism: s b h (34 + 5 a s / h), which is Korthikanti et al. 2022,
+/// equation 1; with it their equations 2 and 4. GEMM inputs kept in fp8 count one byte.
+double layer_activation_bytes(const LayerContext&, bool moe_layer);
+
+/// What full recompute keeps of a layer: its input.
+double checkpoint_bytes(const LayerContext&);
+
+/// One microbatch in one chunk, as plan.recompute has it; without the logits.
+double chunk_activation_bytes(const LayerContext&, const ChunkLayers&);
+
+/// The layer that full recompute is just replaying (the largest of the chunk); 0 without.
+double replayed_layer_bytes(const LayerContext&, const ChunkLayers&);
+
+/// Keys and values of all sequences that are being served, of one layer.
+double layer_cache_bytes(const LayerContext&, int64_t sequences);
+
+}  // namespace triplepoint::workload

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/workload/attention.h"
+
+#include "triplepoint/workload/tensor_parallel.h"
+#include "triplepoint/workload/vector_ops.h"
+
+namespace triplepoint::workload {
+namespace {
+
+using spec::Collective;
+using spec::GroupKind;
+using spec::Op;
+using spec::OpClass;
+using spec::Overlap;
+
+double query_width(const LayerContext& context) {
+  return real(context.share.heads * core_head_dim(context.model()));
+}
+
+/// Elements of one score matrix over all heads of the rank.
+double scores(const LayerContext& context) {
+  const RankShare& share = context.share;
+  return real(share.sequences * share.heads) * real(share.query_length) * real(share.key_length);
+}
+
+bool is_causal(const LayerContext& context) {
+  return context.share.query_length > 1;
+}
+
+Op core_op(const LayerContext& context, std::string_view name, double flops_per_score,
+           double bytes) {
+  const RankShare& share = context.share;
+  Op op = streaming(context, name, OpClass::attention, bytes);
+  const double causal_share = is_causal(context) ? 0.5 : 1.0;
+  op.flops = flops_per_score * real(core_head_dim(context.model())) * scores(context) *
+             causal_share * unit::FLOP;
+  op.attention = {.batch = share.sequences,
+                  .heads = share.heads,
+                  .query_groups = share.query_groups,
+                  .query_length = share.query_length,
+                  .key_length = share.key_length,
+                  .head_dim = core_head_dim(context.model()),
+                  .causal = is_causal(context)};
+  return op;
+}
+
+/// Query, key, value in, output and log-sum-exp out; decoding reads the whole cache.
+void add_flash_core(const LayerContext& context, Passes& passes) {
+  const RankShare& share = context.share;
+  const double keys = real(share.sequences * share.key_length) * key_value_width(context);
+  const double queries = real(share.tokens) * query_width(context);
+  const double sums = 4 * real(share.tokens * share.heads);
+  Op forward = core_op(context, "attention", 4, share.element * (2 * queries + keys) + sums);
+  forward.kernels = static_cast<int>(share.context);
+  passes.forward.push_back(forward);
+  if (!share.training) return;
+  // In: query, output, its gradient, keys, values. Out: their gradients; the query's in fp32 first.
+  const double bytes = share.element * (4 * queries + 2 * keys) + 8 * queries + 2 * sums;
+  Op backward = core_op(context, "attention_backward", 10, bytes);
+  backward.backward = true;
+  backward.kernels = static_cast<int>(3 * share.context);
+  passes.backward_input.push_back(backward);
+}
+
+Op batched_product(const LayerContext& context, std::string_view name,
+                   const spec::GemmShape& shape) {
+  const double m = real(shape.m), n = real(shape.n), k = real(shape.k), count = real(shape.count);
+  Op op = streaming(context, name, OpClass::gemm,
+                    context.share.element * count * (m * k + k * n + m * n));
+  op.flops = 2 * m * n * k * count * unit::FLOP;
+  op.gemm = shape;
+  return op;
+}
+
+/// Scores written out: product, masked softmax, dropout, product. The masked half is computed too.
+void add_unfused_core(const LayerContext& context, Passes& passes) {
+  const RankShare& share = context.share;
+  const int64_t batches = share.sequences * share.heads, d = core_head_dim(context.model());
+  const spec::GemmShape outer{share.query_length, share.key_length, d, batches};
+  const spec::GemmShape inner{share.query_length, d, share.key_length, batches};
+  const bool dropout = share.training && context.model().dropout > 0;
+  const double element = share.element;
+  passes.forward.push_back(batched_product(context, "attention_scores", outer));
+  passes.forward.push_back(
+      streaming(context, "softmax", OpClass::elementwise, 2 * element * scores(context)));
+  if (dropout)
+    passes.forward.push_back(streaming(context, "attention_dropout", OpClass::elementwise,
+                                       (2 * element + 1) * scores(context)));
+  passes.forward.push_back(batched_product(context, "attention_values", inner));
+  if (!share.training) return;
+  passes.backward_input.push_back(batched_product(context, "attention_query_dgrad", inner));
+  passes.backward_input.push_back(batched_product(context, "attention_key_dgrad", inner));
+  passes.backward_input.push_back(
+      streaming(context, "softmax_backward", OpClass::elementwise, 3 * element * scores(context)));
+  if (dropout)
+    passes.backward_input.push_back(streaming(context, "attention_dropout_backward",
+                                              OpClass::elementwise,
+                                              (2 * element + 1) * scores(context)));
+  passes.backward_input.push_back(batched_product(context, "attention_scores_dgrad", outer));
+  passes.backward_input.push_back(batched_product(context, "attention_value_dgrad", inner));
+}
+
+/// Keys and values travel round the ring, CP - 1 times; backward they travel again with their
+/// gradients. The next block comes while one is computed (Overlap::tensor).
+void exchange_on_ring(const LayerContext& context, double block, Passes& passes) {
+  const Op send =
+      collective("cp_send_recv", Collective::send_recv, GroupKind::context, block, Overlap::tensor);
+  const Op send_back = collective("cp_send_recv", Collective::send_recv, GroupKind::context,
+                                  2 * block, Overlap::tensor);
+  for (int64_t i = 1; i < context.share.context; ++i) {
+    passes.forward.push_back(send);
+    if (context.share.training) passes.backward_input.push_back(send_back);
+  }
+}
+
+void exchange_by_gather(const LayerContext& context, double whole, Passes& passes) {
+  const auto gather = [&](Collective kind, std::string_view name) {
+    return collective(name, kind, GroupKind::context, whole);
+  };
+  passes.forward.push_back(gather(Collective::all_gather, "cp_all_gather"));
+  if (!context.share.training) return;
+  passes.backward_input.push_back(gather(Collective::reduce_scatter, "cp_reduce_scatter"));
+}
+
+void exchange_keys_and_values(const LayerContext& context, Passes& passes) {
+  const RankShare& share = context.share;
+  if (share.context == 1 || share.query_length == 1) return;
+  const double block = share.element * real(share.tokens) * key_value_width(context);
+  if (context.plan().context_exchange == spec::ContextExchange::ring)
+    exchange_on_ring(context, block, passes);
+  else
+    exchange_by_gather(context, block * real(share.context), passes);
+}
+
+void add_grouped_query_projection(const LayerContext& context, Passes& passes) {
+  const RankShare& share = context.share;
+  add_linear(context,
+             {.name = "qkv",
+              .input_gradient = "qkv_dgrad",
+              .weight_gradient = "qkv_wgrad",
+              .tokens = share.tokens,
+              .in = share.hidden,
+              .out = (share.heads + 2 * share.query_groups) * share.head_dim,
+              .cast_fused = context.stack().fused_norms,
+              .lora_target = "attention_qkv"},
+             passes);
+}
+
+void add_latent_projection(const LayerContext& context, Passes& passes) {
+  const RankShare& share = context.share;
+  const spec::LatentAttention& latent = *context.model().latent_attention;
+  const int64_t query = share.head_dim + latent.rope_head_dim;
+  const int64_t key_value = share.head_dim + latent.value_head_dim;
+  const int64_t down = latent.query_rank + latent.key_value_rank + latent.rope_head_dim;
+  const auto linear = [&](std::string_view name, std::string_view dgrad, std::string_view wgrad,
+                          int64_t in, int64_t out) {
+    add_linear(context,
+               {.name = name,
+                .input_gradient = dgrad,
+                .weight_gradient = wgrad,
+                .tokens = share.tokens,
+                .in = in,
+                .out = out},
+               passes);
+  };
+  linear("qkv_down", "qkv_down_dgrad", "qkv_down_wgrad", share.hidden, down);
+  add_norm(context, "latent_norm", real(share.tokens * (latent.query_rank + latent.key_value_rank)),
+           passes);
+  linear("q_up", "q_up_dgrad", "q_up_wgrad", latent.query_rank, share.heads * query);
+  linear("kv_up", "kv_up_dgrad", "kv_up_wgrad", latent.key_value_rank, share.heads * key_value);
+}
+
+void add_rotary(const LayerContext& context, Passes& passes) {
+  const spec::Model& model = context.model();
+  if (model.position_embedding != spec::PositionEmbedding::rope) return;
+  const RankShare& share = context.share;
+  const int64_t turned = model.latent_attention
+                             ? share.heads * model.latent_attention->rope_head_dim
+                             : (share.heads + share.query_groups) * share.head_dim;
+  add_rotary_embedding(context, real(share.tokens * turned), passes);
+}
+
+}  // namespace
+
+int64_t core_head_dim(const spec::Model& model) {
+  if (!model.latent_attention) return model.kv_channels;
+  const spec::LatentAttention& latent = *model.latent_attention;
+  return (model.kv_channels + latent.rope_head_dim + latent.value_head_dim) / 2;
+}
+
+double key_value_width(const LayerContext& context) {
+  const int64_t groups =
+      context.model().latent_attention ? context.share.heads : context.share.query_groups;
+  return 2 * real(groups * core_head_dim(context.model()));
+}
+
+void add_attention_core(const LayerContext& context, Passes& passes) {
+  exchange_keys_and_values(context, passes);
+  if (context.stack().flash_attention)
+    add_flash_core(context, passes);
+  else
+    add_unfused_core(context, passes);
+}
+
+void add_attention(const LayerContext& context, Passes& passes) {
+  const RankShare& share = context.share;
+  const int64_t value_width = context.model().latent_attention
+                                  ? context.model().latent_attention->value_head_dim
+                                  : share.head_dim;
+  add_residual_norm(context, "input_norm", passes);
+  enter_tensor_region(context, passes);
+  if (context.model().latent_attention)
+    add_latent_projection(context, passes);
+  else
+    add_grouped_query_projection(context, passes);
+  gather_for_weight_gradient(context, passes);
+  add_rotary(context, passes);
+  add_attention_core(context, passes);
+  add_linear(context,
+             {.name = "projection",
+              .input_gradient = "projection_dgrad",
+              .weight_gradient = "projection_wgrad",
+              .tokens = share.tokens,
+              .in = share.heads * value_width,
+              .out = share.hidden,
+              .lora_target = "attention_dense"},
+             passes);
+  leave_tensor_region(context, passes);
+  add_residual(context, "attention_residual", passes);
+}
+
+}  // namespace triplepoint::workload

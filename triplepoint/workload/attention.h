@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "triplepoint/workload/op_makers.h"
+
+namespace triplepoint::workload {
+
+/// QKV, rotary embedding, attention core, projection, with what surrounds them: norm before,
+/// bias, dropout and residual after; tensor- and context-parallel communication.
+///
+/// Grouped queries: QKV has (heads + 2 groups) d outputs. Latent attention (DeepSeek-V2, section
+/// 2.1): down to the ranks, norms, up again; its core is played with one head size, the mean of
+/// the query's (d + rope) and the value's, which keeps flops and bytes.
+void add_attention(const LayerContext&, Passes&);
+
+/// The core and the exchange of keys and values under context parallelism. Its forward is what
+/// selective recompute plays again.
+///
+///   forward flops 4 b a d s_q s_k, half of it where causal and fused; backward 5/2 of that (flash
+///   computes the scores again), 2 where the scores were kept.
+///
+/// Under context parallelism each rank has s/CP queries, dealt out so that causal work is equal.
+/// Source: Dao et al. 2022 and 2023 (FlashAttention); Korthikanti et al. 2022 for the unfused core.
+void add_attention_core(const LayerContext&, Passes&);
+
+/// Head size that gives the core's flops: d, or for latent attention (query + value) / 2.
+int64_t core_head_dim(const spec::Model&);
+
+/// Keys and values of one token on one rank, in elements (of all its query groups).
+double key_value_width(const LayerContext&);
+
+}  // namespace triplepoint::workload

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/workload/data_parallel.h"
+
+#include <cmath>
+
+namespace triplepoint::workload {
+namespace {
+
+using spec::Collective;
+using spec::GroupKind;
+using spec::Op;
+using spec::OpClass;
+using spec::Overlap;
+using spec::Sharding;
+
+bool is_hybrid(const LayerContext& context) {
+  return context.share.shard < context.share.data;
+}
+
+GroupKind shard_group(const LayerContext& context) {
+  return is_hybrid(context) ? GroupKind::shard : GroupKind::data;
+}
+
+/// Copies of one kind of parameters, and the group over which they are sharded.
+struct Copies {
+  int64_t ranks;
+  GroupKind group;
+};
+
+Copies dense_copies(const LayerContext& context) {
+  return {context.share.shard, shard_group(context)};
+}
+
+Copies expert_copies(const LayerContext& context) {
+  return {context.share.expert_data, GroupKind::expert_data};
+}
+
+void push_collective(std::vector<Op>& ops, const Op& op, const Copies& copies) {
+  if (copies.ranks > 1 && op.payload > Bytes()) ops.push_back(op);
+}
+
+void gather_parameters(const LayerContext& context, const RankParameters& parameters,
+                       std::string_view name, Overlap overlap, std::vector<Op>& ops) {
+  const auto gather = [&](const Copies& copies, double count) {
+    push_collective(ops,
+                    collective(name, Collective::all_gather, copies.group,
+                               context.share.element * count, overlap),
+                    copies);
+  };
+  gather(dense_copies(context), parameters.dense);
+  gather(expert_copies(context), parameters.experts);
+}
+
+/// Messages a bucketed collective is cut into.
+int buckets(const LayerContext& context, double payload) {
+  if (!context.plan().gradient_bucket) return 1;
+  return static_cast<int>(std::ceil(payload / (*context.plan().gradient_bucket / unit::B)));
+}
+
+/// Reduction of all trained gradients to one copy per shard group, and on over the replicas.
+void reduce_to_shards(const LayerContext& context, const RankParameters& parameters,
+                      std::string_view name, Overlap overlap, std::vector<Op>& ops) {
+  const double bytes = context.plan().optimizer.gradient_sync_bytes;
+  const auto reduce = [&](const Copies& copies, double count) {
+    Op op = collective(name, Collective::reduce_scatter, copies.group, bytes * count, overlap);
+    op.kernels = buckets(context, bytes * count);
+    push_collective(ops, op, copies);
+  };
+  reduce(dense_copies(context), parameters.trained_dense);
+  if (is_hybrid(context))
+    ops.push_back(collective("replica_all_reduce", Collective::all_reduce, GroupKind::replica,
+                             bytes * parameters.trained_dense / real(context.share.shard),
+                             overlap));
+  reduce(expert_copies(context), parameters.trained_experts);
+}
+
+void reduce_to_copies(const LayerContext& context, const RankParameters& parameters,
+                      Overlap overlap, std::vector<Op>& ops) {
+  const double bytes = context.plan().optimizer.gradient_sync_bytes;
+  const auto reduce = [&](const Copies& copies, double count) {
+    Op op = collective("gradient_all_reduce", Collective::all_reduce, copies.group, bytes * count,
+                       overlap);
+    op.kernels = buckets(context, bytes * count);
+    push_collective(ops, op, copies);
+  };
+  reduce({context.share.data, GroupKind::data}, parameters.trained_dense);
+  reduce(expert_copies(context), parameters.trained_experts);
+}
+
+bool shards_each_microbatch(const LayerContext& context) {
+  return context.plan().sharding == Sharding::gradients &&
+         context.stack().gradient_sync_accumulates && context.share.training;
+}
+
+std::vector<Op> sync_gradients(const LayerContext& context, const RankParameters& parameters) {
+  const Overlap overlap = context.plan().overlap_gradient ? Overlap::gradient : Overlap::none;
+  std::vector<Op> ops;
+  switch (context.plan().sharding) {
+    case Sharding::none:
+      reduce_to_copies(context, parameters, overlap, ops);
+      break;
+    case Sharding::optimizer:
+    case Sharding::gradients:
+      if (!shards_each_microbatch(context))
+        reduce_to_shards(context, parameters, "gradient_reduce_scatter", overlap, ops);
+      break;
+    case Sharding::parameters:
+      break;  // reduced layer by layer
+  }
+  return ops;
+}
+
+/// Gradients of what TP ranks hold alike are partial under sequence parallelism; tied embeddings
+/// add up over the first and the last stage.
+void sync_copies_within_model(const LayerContext& context, const RankParameters& parameters,
+                              bool holds_tied_embedding, std::vector<Op>& ops) {
+  if (context.share.frozen) return;
+  const double bytes = context.plan().optimizer.gradient_bytes;
+  if (context.share.sequence_parallel)
+    ops.push_back(collective("norm_gradient_all_reduce", Collective::all_reduce, GroupKind::tensor,
+                             bytes * parameters.unsplit));
+  if (holds_tied_embedding)
+    ops.push_back(collective("embedding_all_reduce", Collective::all_reduce, GroupKind::embedding,
+                             bytes * real(context.share.vocabulary * context.share.hidden)));
+}
+
+/// Trained parameters whose states this rank keeps.
+double updated_parameters(const LayerContext& context, const RankParameters& parameters) {
+  if (context.plan().sharding == Sharding::none)
+    return parameters.trained_dense + parameters.trained_experts;
+  return parameters.trained_dense / real(context.share.shard) +
+         parameters.trained_experts / real(context.share.expert_data);
+}
+
+std::vector<Op> find_gradient_norm(const LayerContext& context, double updated) {
+  const bool sharded = context.plan().sharding != Sharding::none && context.share.data > 1;
+  std::vector<Op> ops;
+  ops.push_back(streaming(context, "gradient_norm", OpClass::optimizer,
+                          context.plan().optimizer.gradient_bytes * updated, 2));
+  if (sharded)
+    ops.push_back(collective("norm_all_reduce_shards", Collective::all_reduce, GroupKind::data, 4));
+  if (context.share.tensor * context.plan().pipeline_parallel_size > 1)
+    ops.push_back(collective("norm_all_reduce", Collective::all_reduce, GroupKind::model, 4));
+  return ops;
+}
+
+Op update_parameters(const LayerContext& context, const RankParameters& parameters,
+                     double updated) {
+  const spec::OptimizerState& state = context.plan().optimizer;
+  const bool reads_weight = state.master_bytes < 4;
+  const double update = state.gradient_bytes + 2 * (state.master_bytes + state.moment_bytes) +
+                        state.weight_bytes * (reads_weight ? 2 : 1);
+  const bool whole_buffer = context.plan().sharding != Sharding::parameters;
+  const double zeroed =
+      whole_buffer ? parameters.trained_dense + parameters.trained_experts : updated;
+  return streaming(context, "optimizer", OpClass::optimizer,
+                   update * updated + state.gradient_bytes * zeroed, 4);
+}
+
+}  // namespace
+
+void open_sharded_part(const LayerContext& context, const RankParameters& parameters,
+                       Passes& passes) {
+  if (context.plan().sharding != Sharding::parameters) return;
+  gather_parameters(context, parameters, "fsdp_all_gather", Overlap::prefetch, passes.forward);
+  if (!context.share.training) return;
+  // Written front to back: turned round, the reduction ends the part's backward pass.
+  std::vector<Op> reduction;
+  reduce_to_shards(context, parameters, "fsdp_reduce_scatter", Overlap::gradient, reduction);
+  passes.backward_weight.insert(passes.backward_weight.end(), reduction.rbegin(), reduction.rend());
+}
+
+void close_sharded_part(const LayerContext& context, const RankParameters& parameters,
+                        Passes& passes) {
+  const bool gathers_again = context.plan().sharding == Sharding::parameters &&
+                             context.plan().reshard_after_forward && context.share.training;
+  if (gathers_again)
+    gather_parameters(context, parameters, "fsdp_all_gather", Overlap::prefetch,
+                      passes.backward_input);
+}
+
+std::vector<Op> reduce_each_microbatch(const LayerContext& context,
+                                       const RankParameters& of_chunk) {
+  std::vector<Op> ops;
+  if (!shards_each_microbatch(context)) return ops;
+  reduce_to_shards(context, of_chunk, "gradient_reduce_scatter",
+                   context.plan().overlap_gradient ? Overlap::gradient : Overlap::none, ops);
+  return ops;
+}
+
+StepWork build_step_work(const LayerContext& context, const RankParameters& of_stage,
+                         bool holds_tied_embedding) {
+  StepWork work;
+  if (!context.share.training) return work;
+  const double updated = updated_parameters(context, of_stage);
+  work.gradient_sync = sync_gradients(context, of_stage);
+  sync_copies_within_model(context, of_stage, holds_tied_embedding, work.gradient_sync);
+  work.gradient_norm = find_gradient_norm(context, updated);
+  work.optimizer.push_back(update_parameters(context, of_stage, updated));
+  const Sharding sharding = context.plan().sharding;
+  if (sharding == Sharding::optimizer || sharding == Sharding::gradients) {
+    RankParameters trained;
+    trained.dense = of_stage.trained_dense;
+    trained.experts = of_stage.trained_experts;
+    gather_parameters(context, trained, "parameter_all_gather",
+                      context.plan().overlap_parameter ? Overlap::parameter : Overlap::none,
+                      work.parameter_sync);
+  }
+  return work;
+}
+
+}  // namespace triplepoint::workload

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/spec/job.h"
+
+namespace triplepoint::workload {
+
+/// Flops of one step over all ranks, as utilization is reported.
+///
+/// model_flops, the numerator of MFU:
+///   per token and layer, forward:  2 (matrix parameters used by one token) + 4 s a d
+///   and 2 h V for the logits; training counts three times that (two where the base is frozen)
+/// For GPT this is 72 B s l h^2 (1 + s/6h + V/12lh). Attention counts in full, although causal
+/// kernels do half; experts count top-k of them, whatever capacity or padding adds; the embedding
+/// lookup, norms and optimizer count nothing. V is the padded vocabulary without tensor
+/// parallelism.
+///
+/// hardware_flops, of HFU: model_flops and what recompute repeats: forward of the layers that are
+/// replayed, or their attention cores.
+/// Holds for any layout; a decoding step counts one token per sequence.
+/// Sources: Narayanan et al. SC'21, appendix; Korthikanti et al. 2022, section 6 and appendix A;
+/// Chowdhery et al. 2022 (PaLM), appendix B.
+struct StepFlops {
+  Flops model, hardware;
+};
+StepFlops count_step_flops(const spec::Job& job);
+
+/// Tokens of the global batch: gbs * s; gbs where one token is decoded for each sequence.
+int64_t tokens_per_step(const spec::Job& job);
+
+}  // namespace triplepoint::workload

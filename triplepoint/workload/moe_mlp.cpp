@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "triplepoint/workload/feed_forward.h"
+#include "triplepoint/workload/tensor_parallel.h"
+#include "triplepoint/workload/vector_ops.h"
+
+namespace triplepoint::workload {
+namespace {
+
+using spec::Collective;
+using spec::GroupKind;
+using spec::OpClass;
+
+/// Rows of the busiest rank over tokens x top-k.
+double busiest_share(const spec::MixtureOfExperts& moe) {
+  if (!moe.capacity_factor) return moe.load_imbalance;
+  if (moe.pad_to_capacity) return *moe.capacity_factor;
+  return std::min(moe.load_imbalance, *moe.capacity_factor);
+}
+
+double row_bytes(const LayerContext& context) {
+  return context.share.element * real(context.share.hidden);
+}
+
+/// Gate product, top-k, counts, auxiliary loss: small kernels, few bytes.
+void add_router(const LayerContext& context, const ExpertRows& rows, Passes& passes) {
+  const int64_t experts = context.model().moe->num_experts;
+  add_linear(context,
+             {.name = "router",
+              .input_gradient = "router_dgrad",
+              .weight_gradient = "router_wgrad",
+              .tokens = rows.routed_tokens,
+              .in = context.share.hidden,
+              .out = experts,
+              .quantized = false},
+             passes);
+  const double scores = 4 * real(rows.routed_tokens * experts);
+  const int kernels = context.stack().fused_activations ? 6 : 14;
+  passes.forward.push_back(streaming(context, "top_k", OpClass::router, 4 * scores, kernels));
+  if (context.share.training)
+    passes.backward_input.push_back(
+        streaming(context, "top_k_backward", OpClass::router, 3 * scores, kernels / 2));
+}
+
+/// Moves rows in memory: so many read and so many written, both ways.
+void add_row_copy(const LayerContext& context, std::string_view name, double rows, Passes& passes) {
+  const auto copy = streaming(context, name, OpClass::router, rows * row_bytes(context));
+  passes.forward.push_back(copy);
+  if (context.share.training) passes.backward_input.push_back(copy);
+}
+
+void add_all_to_all(const LayerContext& context, std::string_view name, const ExpertRows& rows,
+                    Passes& passes) {
+  if (context.share.expert == 1) return;
+  const auto op = collective(name, Collective::all_to_all, GroupKind::expert,
+                             real(rows.sent) * row_bytes(context));
+  passes.forward.push_back(op);
+  if (context.share.training) passes.backward_input.push_back(op);
+}
+
+void enter_expert_region(const LayerContext& context, const ExpertRows& rows, Passes& passes) {
+  if (context.share.expert_tensor == 1) return;
+  const double payload = real(rows.computed) * row_bytes(context);
+  const bool sharded = context.share.sequence_parallel;
+  if (sharded)
+    passes.forward.push_back(
+        collective("etp_all_gather", Collective::all_gather, GroupKind::expert_tensor, payload));
+  if (context.share.training)
+    passes.backward_input.push_back(sharded ? collective("etp_reduce_scatter",
+                                                         Collective::reduce_scatter,
+                                                         GroupKind::expert_tensor, payload)
+                                            : collective("etp_all_reduce", Collective::all_reduce,
+                                                         GroupKind::expert_tensor, payload));
+}
+
+void leave_expert_region(const LayerContext& context, const ExpertRows& rows, Passes& passes) {
+  if (context.share.expert_tensor == 1) return;
+  const double payload = real(rows.computed) * row_bytes(context);
+  const bool sharded = context.share.sequence_parallel;
+  passes.forward.push_back(sharded ? collective("etp_reduce_scatter", Collective::reduce_scatter,
+                                                GroupKind::expert_tensor, payload)
+                                   : collective("etp_all_reduce", Collective::all_reduce,
+                                                GroupKind::expert_tensor, payload));
+  if (sharded && context.share.training)
+    passes.backward_input.push_back(
+        collective("etp_all_gather", Collective::all_gather, GroupKind::expert_tensor, payload));
+}
+
+void add_experts(const LayerContext& context, const ExpertRows& rows, Passes& passes) {
+  const spec::MixtureOfExperts& moe = *context.model().moe;
+  const int64_t ffn = divide_up(moe.ffn_hidden_size, context.share.expert_tensor);
+  const int64_t each = divide_up(rows.computed, rows.local_experts);
+  add_linear(context,
+             {.name = "expert_up",
+              .input_gradient = "expert_up_dgrad",
+              .weight_gradient = "expert_up_wgrad",
+              .tokens = each,
+              .in = context.share.hidden,
+              .out = context.share.gates * ffn,
+              .count = rows.local_experts,
+              .one_kernel_each = !moe.grouped_gemm},
+             passes);
+  add_activation(context, real(each * rows.local_experts * ffn), passes);
+  add_linear(context,
+             {.name = "expert_down",
+              .input_gradient = "expert_down_dgrad",
+              .weight_gradient = "expert_down_wgrad",
+              .tokens = each,
+              .in = ffn,
+              .out = context.share.hidden,
+              .count = rows.local_experts,
+              .one_kernel_each = !moe.grouped_gemm,
+              .cast_fused = context.stack().fused_activations},
+             passes);
+}
+
+void add_shared_expert(const LayerContext& context, Passes& passes) {
+  const int64_t ffn = context.model().moe->shared_expert_ffn_hidden_size;
+  if (ffn == 0) return;
+  enter_tensor_region(context, passes);
+  add_mlp_core(context, divide_up(ffn, context.share.tensor), passes);
+  leave_tensor_region(context, passes);
+}
+
+}  // namespace
+
+ExpertRows count_expert_rows(const LayerContext& context) {
+  const RankShare& share = context.share;
+  const spec::MixtureOfExperts& moe = *context.model().moe;
+  ExpertRows rows;
+  // Every TP rank routes its own slice, or all tokens where the slices are not there (no sequence
+  // parallelism and experts split over the same ranks).
+  rows.routed_tokens = share.sequence_parallel
+                           ? share.sharded_tokens
+                           : divide_up(share.tokens * share.expert_tensor, share.tensor);
+  rows.sent =
+      std::llround(std::ceil(real(rows.routed_tokens * moe.router_topk) * busiest_share(moe)));
+  rows.computed = share.sequence_parallel ? rows.sent * share.expert_tensor : rows.sent;
+  rows.local_experts = divide_up(moe.num_experts, share.expert);
+  return rows;
+}
+
+void add_moe_mlp(const LayerContext& context, Passes& passes) {
+  const ExpertRows rows = count_expert_rows(context);
+  const double moved = 2 * real(rows.sent);
+  add_residual_norm(context, "mlp_norm", passes);
+  add_router(context, rows, passes);
+  add_row_copy(context, "permute", moved, passes);
+  add_all_to_all(context, "ep_dispatch", rows, passes);
+  enter_expert_region(context, rows, passes);
+  const bool sorts = rows.local_experts > 1 && context.share.expert > 1;
+  if (sorts) add_row_copy(context, "sort_rows", 2 * real(rows.computed), passes);
+  add_experts(context, rows, passes);
+  if (sorts) add_row_copy(context, "sort_rows", 2 * real(rows.computed), passes);
+  leave_expert_region(context, rows, passes);
+  add_all_to_all(context, "ep_combine", rows, passes);
+  add_row_copy(context, "unpermute", moved + real(rows.routed_tokens), passes);
+  add_shared_expert(context, passes);
+  add_residual(context, "mlp_residual", passes);
+}
+
+}  // namespace triplepoint::workload

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/workload/op_makers.h"
+
+namespace triplepoint::workload {
+namespace {
+
+using spec::GemmShape;
+using spec::Op;
+using spec::OpClass;
+using spec::Precision;
+
+/// Bytes per element of a GEMM's operands.
+double operand_bytes(Precision precision) {
+  switch (precision) {
+    case Precision::fp8:
+      return 1;
+    case Precision::fp32:
+      return 4;
+    default:
+      return 2;
+  }
+}
+
+struct GemmBytes {
+  double operand, result;  // per element; a result that is added to counts twice
+};
+
+Op gemm(std::string_view name, const GemmShape& shape, Precision precision, GemmBytes bytes) {
+  const double m = real(shape.m), n = real(shape.n), k = real(shape.k), count = real(shape.count);
+  Op op;
+  op.name = name;
+  op.op_class = OpClass::gemm;
+  op.precision = precision;
+  op.flops = 2 * m * n * k * count * unit::FLOP;
+  op.hbm_bytes = count * (bytes.operand * (m + n) * k + bytes.result * m * n) * unit::B;
+  op.gemm = shape;
+  return op;
+}
+
+void set_expert_form(Op& op, const Linear& linear) {
+  if (linear.count == 1 && !linear.one_kernel_each) return;
+  op.op_class = linear.one_kernel_each ? OpClass::gemm : OpClass::grouped_gemm;
+  op.kernels = linear.one_kernel_each ? static_cast<int>(linear.count) : 1;
+}
+
+/// Input (or output gradient) in fp8, and its transpose for the weight gradient.
+Op cast_to_fp8(const LayerContext& context, std::string_view name, double elements) {
+  const double transposed = context.share.training ? 1 : 0;
+  return streaming(context, name, OpClass::elementwise,
+                   elements * (context.share.element + 1 + transposed));
+}
+
+double weight_gradient_bytes(const LayerContext& context) {
+  if (context.plan().sharding == spec::Sharding::parameters) return context.share.element;
+  return 2 * context.plan().optimizer.gradient_bytes;
+}
+
+/// B A x beside W x: two thin GEMMs and a scaled addition, and their gradients.
+void add_adapter(const LayerContext& context, const Linear& base, Passes& passes) {
+  const int64_t rank = context.plan().lora->rank;
+  const Precision precision = context.vector_precision();
+  const double element = context.share.element;
+  const GemmBytes plain{element, element};
+  const GemmBytes accumulated{element, 2 * context.plan().optimizer.gradient_bytes};
+  const double added = 3 * element * real(base.tokens) * real(base.out);
+  const int64_t t = base.tokens;
+  passes.forward.push_back(gemm("lora_down", {t, rank, base.in}, precision, plain));
+  passes.forward.push_back(gemm("lora_up", {t, base.out, rank}, precision, plain));
+  passes.forward.push_back(streaming(context, "lora_add", OpClass::elementwise, added));
+  const double joined = 3 * element * real(t) * real(base.in);
+  passes.backward_input.push_back(streaming(context, "lora_add", OpClass::elementwise, joined));
+  passes.backward_input.push_back(gemm("lora_down_dgrad", {t, base.in, rank}, precision, plain));
+  passes.backward_input.push_back(gemm("lora_up_dgrad", {t, rank, base.out}, precision, plain));
+  passes.backward_weight.push_back(
+      gemm("lora_down_wgrad", {rank, base.in, t}, precision, accumulated));
+  passes.backward_weight.push_back(
+      gemm("lora_up_wgrad", {base.out, rank, t}, precision, accumulated));
+}
+
+}  // namespace
+
+Precision LayerContext::vector_precision() const {
+  return plan().precision == Precision::fp8 ? Precision::bf16 : plan().precision;
+}
+
+Op streaming(const LayerContext& context, std::string_view name, OpClass op_class, double bytes,
+             int kernels) {
+  Op op;
+  op.name = name;
+  op.op_class = op_class;
+  op.precision = context.vector_precision();
+  op.hbm_bytes = bytes * unit::B;
+  op.kernels = kernels;
+  return op;
+}
+
+Op collective(std::string_view name, spec::Collective kind, spec::GroupKind group, double payload,
+              spec::Overlap overlap) {
+  Op op;
+  op.name = name;
+  op.op_class = OpClass::communication;
+  op.collective = kind;
+  op.group = group;
+  op.payload = payload * unit::B;
+  op.overlap = overlap;
+  return op;
+}
+
+bool is_adapted(const LayerContext& context, std::string_view lora_target) {
+  if (!context.plan().lora || lora_target.empty()) return false;
+  const auto& targets = context.plan().lora->targets;
+  return std::find(targets.begin(), targets.end(), lora_target) != targets.end();
+}
+
+void add_linear(const LayerContext& context, const Linear& linear, Passes& passes) {
+  const Precision precision =
+      linear.quantized ? context.plan().precision : context.vector_precision();
+  const bool fp8 = precision == Precision::fp8;
+  const GemmBytes bytes{operand_bytes(precision), context.share.element};
+  const int64_t t = linear.tokens, count = linear.count;
+  const double rows = real(t * count);
+  const auto push = [&](std::vector<Op>& pass, Op op) {
+    set_expert_form(op, linear);
+    pass.push_back(op);
+  };
+
+  if (fp8 && !linear.cast_fused)
+    passes.forward.push_back(cast_to_fp8(context, "fp8_cast", rows * real(linear.in)));
+  push(passes.forward, gemm(linear.name, {t, linear.out, linear.in, count}, precision, bytes));
+  if (is_adapted(context, linear.lora_target)) add_adapter(context, linear, passes);
+  if (!context.share.training) return;
+
+  push(passes.backward_input,
+       gemm(linear.input_gradient, {t, linear.in, linear.out, count}, precision, bytes));
+  if (fp8)
+    passes.backward_input.push_back(cast_to_fp8(context, "fp8_cast", rows * real(linear.out)));
+  if (context.share.frozen) return;
+
+  Op weight_gradient = gemm(linear.weight_gradient, {linear.out, linear.in, t, count}, precision,
+                            {bytes.operand, weight_gradient_bytes(context)});
+  weight_gradient.backward = true;
+  push(passes.backward_weight, weight_gradient);
+}
+
+}  // namespace triplepoint::workload

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/spec/job.h"
+#include "triplepoint/spec/op.h"
+
+#include "triplepoint/workload/rank_share.h"
+
+namespace triplepoint::workload {
+
+/// The passes of a part of the model.
+///
+/// Parts are written front to back, the backward passes too; `turn_backward` turns those round once
+/// at the end. So a collective and its mirror image stand beside each other in the code.
+struct Passes {
+  std::vector<spec::Op> forward, backward_input, backward_weight;
+
+  void turn_backward() {
+    std::reverse(backward_input.begin(), backward_input.end());
+    std::reverse(backward_weight.begin(), backward_weight.end());
+  }
+};
+
+/// What the makers of ops share: the job and one rank's share of it.
+struct LayerContext {
+  const spec::Job& job;
+  RankShare share;
+
+  const spec::Model& model() const { return job.model; }
+  const spec::Plan& plan() const { return job.plan; }
+  const spec::Stack& stack() const { return job.stack; }
+  spec::Precision vector_precision() const;  // of everything but GEMMs: bf16 where those are fp8
+};
+
+/// A kernel that streams tensors: `bytes` read plus written.
+spec::Op streaming(const LayerContext&, std::string_view name, spec::OpClass, double bytes,
+                   int kernels = 1);
+
+/// A collective; `payload` as nccl-tests count S.
+spec::Op collective(std::string_view name, spec::Collective, spec::GroupKind, double payload,
+                    spec::Overlap overlap = spec::Overlap::none);
+
+/// A linear layer of one rank: [tokens, in] x [in, out], `count` of them side by side (experts).
+struct Linear {
+  std::string_view name, input_gradient, weight_gradient;
+  int64_t tokens = 0, in = 0, out = 0, count = 1;
+  bool quantized = true;  // fp8 where the plan says fp8; LM head and router stay in bf16
+  bool one_kernel_each = false;
+  bool cast_fused = false;            // the kernel before writes fp8 itself
+  std::string_view lora_target = {};  // empty: never adapted
+};
+
+/// The GEMMs of a linear layer, and of its LoRA adapter where the plan has one.
+///
+/// Forward [t, out, in], input gradient [t, in, out], weight gradient [out, in, t].
+/// Bytes: each operand once. The weight gradient adds into a buffer of optimizer.gradient_bytes
+/// (read and written), except under FSDP, where it is written once and reduced each microbatch.
+void add_linear(const LayerContext&, const Linear&, Passes&);
+
+/// Has the linear layer of this name a LoRA adapter?
+bool is_adapted(const LayerContext&, std::string_view lora_target);
+
+}  // namespace triplepoint::workload

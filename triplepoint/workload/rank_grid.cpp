@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/workload/rank_grid.h"
+
+#include <algorithm>
+
+#include "triplepoint/base/expect.h"
+
+namespace triplepoint::workload {
+namespace {
+
+using spec::GroupKind;
+
+}  // namespace
+
+RankGrid::RankGrid(const spec::Job& job)
+    : world_(job.world_size()),
+      gpus_per_node_(job.cluster.gpus_per_node),
+      tensor_(job.plan.tensor_parallel_size),
+      context_(job.plan.context_parallel_size),
+      expert_(job.plan.expert_parallel_size),
+      data_(job.data_parallel_size()),
+      pipeline_(job.plan.pipeline_parallel_size),
+      expert_tensor_(job.plan.expert_tensor_size()),
+      shard_(shard_group_size(job)),
+      order_(job.plan.rank_order),
+      device_order_(job.plan.device_order) {
+  TPT_EXPECT(tensor_ * context_ * data_ * pipeline_ == world_);
+  TPT_EXPECT(tensor_ * context_ * data_ % (expert_tensor_ * expert_) == 0);
+}
+
+int64_t shard_group_size(const spec::Job& job) {
+  const int64_t whole = job.data_parallel_size() * job.plan.context_parallel_size;
+  const int64_t asked = job.plan.sharding_group_size;
+  return asked > 0 && asked < whole && whole % asked == 0 ? asked : whole;
+}
+
+int64_t RankGrid::inner_stride() const {
+  return tensor_ * context_;
+}
+
+RankGrid::Place RankGrid::place_of(int64_t rank) const {
+  const int64_t inner = rank % inner_stride();
+  const int64_t outer = rank / inner_stride();
+  const bool data_first = order_ == spec::RankOrder::tp_cp_ep_dp_pp;
+  const int64_t data = data_first ? outer % data_ : outer / pipeline_;
+  const int64_t stage = data_first ? outer / data_ : outer % pipeline_;
+  return {inner + inner_stride() * data, stage};
+}
+
+int64_t RankGrid::rank_of(Place place) const {
+  const int64_t inner = place.seat % inner_stride();
+  const int64_t data = place.seat / inner_stride();
+  const int64_t outer = order_ == spec::RankOrder::tp_cp_ep_dp_pp ? data + data_ * place.stage
+                                                                  : place.stage + pipeline_ * data;
+  return inner + inner_stride() * outer;
+}
+
+RankCoordinates RankGrid::coordinates(int64_t rank) const {
+  TPT_EXPECT(rank >= 0 && rank < world_);
+  const Place place = place_of(rank);
+  return {.tensor = place.seat % tensor_,
+          .context = place.seat / tensor_ % context_,
+          .expert = place.seat / expert_tensor_ % expert_,
+          .data = place.seat / inner_stride(),
+          .pipeline = place.stage};
+}
+
+int64_t RankGrid::rank_at(const RankCoordinates& at) const {
+  return rank_of({at.tensor + tensor_ * (at.context + context_ * at.data), at.pipeline});
+}
+
+RankGrid::Line RankGrid::line_of(GroupKind kind, int64_t seat) const {
+  const int64_t expert_block = expert_tensor_ * expert_;
+  const int64_t replicas = context_ * data_;
+  switch (kind) {
+    case GroupKind::tensor:
+      return {seat - seat % tensor_, 1, tensor_};
+    case GroupKind::context:
+      return {seat - seat / tensor_ % context_ * tensor_, tensor_, context_};
+    case GroupKind::expert:
+      return {seat - seat / expert_tensor_ % expert_ * expert_tensor_, expert_tensor_, expert_};
+    case GroupKind::expert_tensor:
+      return {seat - seat % expert_tensor_, 1, expert_tensor_};
+    case GroupKind::data:
+      return {seat % tensor_, tensor_, replicas};
+    case GroupKind::expert_data:
+      return {seat % expert_block, expert_block, tensor_ * replicas / expert_block};
+    case GroupKind::shard:
+      return {seat - seat / tensor_ % shard_ * tensor_, tensor_, shard_};
+    case GroupKind::replica:
+      return {seat % (tensor_ * shard_), tensor_ * shard_, replicas / shard_};
+    case GroupKind::model:
+      return {seat - seat % tensor_, 1, tensor_};
+    case GroupKind::pipeline:
+    case GroupKind::embedding:
+      break;
+  }
+  return {seat, 1, 1};
+}
+
+RankGrid::Line RankGrid::stages_of(GroupKind kind, int64_t stage) const {
+  switch (kind) {
+    case GroupKind::model:
+    case GroupKind::pipeline:
+      return {0, 1, pipeline_};
+    case GroupKind::embedding:
+      return {0, std::max<int64_t>(1, pipeline_ - 1), std::min<int64_t>(2, pipeline_)};
+    default:
+      return {stage, 1, 1};
+  }
+}
+
+std::vector<int64_t> RankGrid::members(GroupKind kind, int64_t rank) const {
+  const Place place = place_of(rank);
+  const Line seats = line_of(kind, place.seat);
+  const Line stages = stages_of(kind, place.stage);
+  std::vector<int64_t> ranks;
+  ranks.reserve(static_cast<size_t>(seats.count * stages.count));
+  for (int64_t i = 0; i < stages.count; ++i)
+    for (int64_t j = 0; j < seats.count; ++j)
+      ranks.push_back(rank_of({seats.first + j * seats.step, stages.first + i * stages.step}));
+  return ranks;
+}
+
+int64_t RankGrid::leader_of(GroupKind kind, int64_t rank) const {
+  const Place place = place_of(rank);
+  return rank_of({line_of(kind, place.seat).first, stages_of(kind, place.stage).first});
+}
+
+GroupShape RankGrid::shape_around(GroupKind kind, int64_t rank) const {
+  const std::vector<int64_t> ranks = members(kind, rank);  // ascending, so nodes come in runs
+  GroupShape shape{.ranks = static_cast<int64_t>(ranks.size()), .nodes = 0, .ranks_per_node = 0};
+  int64_t run = 0;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const bool new_node = i == 0 || node_of(ranks[i]) != node_of(ranks[i - 1]);
+    shape.nodes += new_node ? 1 : 0;
+    run = new_node ? 1 : run + 1;
+    shape.ranks_per_node = std::max(shape.ranks_per_node, run);
+  }
+  return shape;
+}
+
+GroupShape RankGrid::shape(GroupKind kind) const {
+  // A node holds whole blocks of a regular layout or a whole part of one block, so the first node
+  // shows every form a group takes.
+  GroupShape widest{.ranks = 0, .nodes = 0};
+  std::vector<int64_t> leaders;
+  for (int64_t rank = 0; rank < std::min(gpus_per_node_, world_); ++rank) {
+    const int64_t leader = leader_of(kind, rank);
+    if (std::find(leaders.begin(), leaders.end(), leader) != leaders.end()) continue;
+    leaders.push_back(leader);
+    const GroupShape shape = shape_around(kind, rank);
+    if (shape.nodes > widest.nodes) widest = shape;
+  }
+  widest.groups_per_node = static_cast<int64_t>(leaders.size());
+  return widest;
+}
+
+int64_t RankGrid::device_of(int64_t rank) const {
+  const int64_t local = rank % gpus_per_node_;
+  const int64_t seat = device_order_.empty() ? local : device_order_[static_cast<size_t>(local)];
+  return rank - local + seat;
+}
+
+}  // namespace triplepoint::workload
