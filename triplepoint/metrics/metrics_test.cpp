@@ -1,11 +1,231 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/metrics/metrics.h"
 
+#include <cmath>
+
 #include <doctest/doctest.h>
 
-TEST_CASE("a run that knows nothing yields metrics that know nothing") {
-  const auto m = triplepoint::metrics::measure({});
-  CHECK(!m.step_time);
-  CHECK(!m.energy_j);
-  CHECK(m.stages.empty());
+namespace triplepoint::metrics {
+namespace {
+
+using doctest::Approx;
+
+Instant at(double seconds) {
+  return instant_at(seconds * unit::s);
 }
+
+/// Two nodes of four seats; seats 0 and 3 are hot. A step of two seconds.
+run::Run eight_gpus() {
+  run::Run run;
+  for (int32_t i = 0; i < 8; ++i) {
+    run.devices.push_back(
+        {.index = i, .node = i / 4, .local = i % 4, .seat = i % 4, .name = "h200", .rank = i});
+    const bool hot = i % 4 == 0 || i % 4 == 3;
+    run::DeviceSummary summary{.power_mean_w = 600.0 + i,
+                               .power_peak_w = 800.0 + i,
+                               .energy_j = 2 * (600.0 + i),
+                               .die_mean_c = hot ? 66.0 : 55.0,
+                               .die_peak_c = hot ? 70.0 : 58.0,
+                               .sm_clock_mean_mhz = 1700.0};
+    summary.scale_up_bytes = 3e9;
+    summary.energy_ledger_j = {{"compute", 800.0}, {"idle", 400.0 + 2 * i}};
+    run.summaries.push_back(summary);
+  }
+  run.steps = {{.begin = at(0), .end = at(2), .samples = 128, .tokens = 128 * 2048}};
+  run.model_flops = 8000 * unit::TFLOP;
+  run.hardware_flops = 10000 * unit::TFLOP;
+  run.peak_flops = 1000 * unit::TFLOP / unit::s;
+  return run;
+}
+
+TEST_CASE("a run that knows nothing yields metrics that know nothing") {
+  const Metrics m = measure({});
+  CHECK(!m.step_time);
+  CHECK(!m.bubble_fraction);
+  CHECK(!m.exposed_communication);
+  CHECK(!m.energy_j);
+  CHECK(!m.power_mean_w);
+  CHECK(!m.temperature_mean_c);
+  CHECK(m.temperature_per_gpu_c.empty());
+  CHECK(m.stages.empty());
+  CHECK(m.throttle.empty());
+}
+
+TEST_CASE("speed and utilization are amounts over the step") {
+  const Metrics m = measure(eight_gpus());
+  CHECK(m.step_time.value() == 2 * unit::s);
+  CHECK(m.samples_per_second.value() == Approx(64));
+  CHECK(m.tokens_per_second_per_gpu.value() == Approx(128 * 2048 / 2.0 / 8));
+  CHECK(m.model_tflops_per_gpu.value() == Approx(8000 / 2.0 / 8));
+  CHECK(m.mfu.value() == Approx(0.5));
+  CHECK(m.hfu.value() / m.mfu.value() == Approx(10000.0 / 8000));
+}
+
+TEST_CASE("energy is the sum over devices, and its ledger adds up to it") {
+  const Metrics m = measure(eight_gpus());
+  CHECK(m.energy_j.value() == Approx(*m.power_mean_w * 8 * 2));
+  double ledger = 0;
+  for (const auto& [purpose, joules] : m.energy_ledger_j)
+    ledger += joules;
+  CHECK(ledger == Approx(*m.energy_j));
+  CHECK(m.joules_per_token.value() * 128 * 2048 == Approx(*m.energy_j));
+  CHECK(m.samples_per_s_mj.value() == Approx(64 / (*m.energy_j / 1e6)));
+  CHECK(m.power_peak_w.value() == 807);
+}
+
+TEST_CASE("energy is unknown as long as one device is") {
+  run::Run run = eight_gpus();
+  run.summaries[5].energy_j.reset();
+  CHECK(!measure(run).energy_j);
+  CHECK(measure(run).power_mean_w);
+}
+
+TEST_CASE("seats fall into a hot and a cool group by their temperature") {
+  const Metrics m = measure(eight_gpus());
+  CHECK(m.hot_mean_c.value() == Approx(66));
+  CHECK(m.cool_mean_c.value() == Approx(55));
+  CHECK(m.hot_over_cool.value() == Approx(1.2));
+  CHECK(m.hottest_over_coolest.value() == Approx(1.2));
+  CHECK(m.temperature_mean_c.value() == Approx(60.5));
+  CHECK(m.temperature_peak_c.value() == 70);
+}
+
+TEST_CASE("a seat belongs to its group whatever a single device in it does") {
+  run::Run run = eight_gpus();
+  run.summaries[4].die_mean_c = 56;  // one cool board in a hot seat
+  const Metrics m = measure(run);
+  CHECK(m.hot_mean_c.value() == Approx((66 * 3 + 56) / 4.0));
+  CHECK(m.hottest_over_coolest.value() == Approx(66.0 / 55));
+}
+
+TEST_CASE("a device that does not know its temperature is no device of zero degrees") {
+  run::Run run = eight_gpus();
+  run.summaries[0].die_mean_c.reset();
+  const Metrics m = measure(run);
+  CHECK(std::isnan(m.temperature_per_gpu_c.at(0)));
+  CHECK(m.temperature_mean_c.value() == Approx((66 * 3 + 55 * 4) / 7.0));
+}
+
+TEST_CASE("throttle is the mean over devices of their share of time") {
+  run::Run run = eight_gpus();
+  run.summaries[2].throttle = {{"software_power_cap", 0.8}};
+  CHECK(measure(run).throttle.at("software_power_cap") == Approx(0.1));
+}
+
+TEST_CASE("series answer where no summary was written") {
+  run::Run run;
+  run.devices = {{.index = 3, .rank = 0}};
+  run.steps = {{.begin = at(1), .end = at(3), .samples = 4}};
+  const std::vector<Instant> times = {at(0), at(1), at(2), at(3), at(4)};
+  run.series = {
+      {.signal = "power_w", .device = 3, .times = times, .values = {9, 9, 100, 300, 900}},
+      {.signal = "die_c", .device = 3, .times = times, .values = {9, 50, 60, 90, 90}},
+      {.signal = "throttle_reasons", .device = 3, .times = times, .values = {0, 0, 4, 0, 0}}};
+  const Metrics m = measure(run);
+  CHECK(m.power_mean_w.value() == Approx(200));  // a value stands for the second before it
+  CHECK(m.energy_j.value() == Approx(400));
+  CHECK(m.temperature_mean_c.value() == Approx(55));
+  CHECK(m.throttle.at("software_power_cap") == Approx(0.5));
+  CHECK(!m.sm_clock_mean_mhz);
+}
+
+TEST_CASE("an energy counter outranks power samples") {
+  run::Run run;
+  run.devices = {{.index = 0}};
+  run.steps = {{.begin = at(0), .end = at(10)}};
+  run.series = {{.signal = "energy_j", .times = {at(0), at(10)}, .values = {1e6, 1e6 + 5000}},
+                {.signal = "power_w", .times = {at(0), at(10)}, .values = {1, 2}}};
+  CHECK(measure(run).energy_j.value() == Approx(5000));
+  CHECK(measure(run).power_mean_w.value() == Approx(500));
+}
+
+TEST_CASE("two steps are measured as their mean") {
+  run::Run run;
+  run.timeline.num_ranks = 1;
+  run.timeline.types = {{.name = "gemm", .kind = run::SpanKind::compute}};
+  for (int i : {0, 1, 2})  // the third begins after the last step
+    run.timeline.spans.push_back({.begin = at(i), .end = at(i + 0.25 * (i + 1))});
+  run.steps = {{.begin = at(0), .end = at(1), .tokens = 10},
+               {.begin = at(1), .end = at(2), .tokens = 10}};
+  const Metrics m = measure(run);
+  CHECK(m.step_time.value() == 1 * unit::s);
+  CHECK(m.kernels.compute / unit::s == Approx((0.25 + 0.5) / 2));
+  CHECK(m.idle.value() / unit::s == Approx(1 - 0.375));
+  CHECK(m.tokens_per_second.value() == Approx(10));
+}
+
+TEST_CASE("messages are counted by size, every repetition") {
+  run::Run run;
+  run.timeline.num_ranks = 1;
+  run.timeline.types = {{.name = "ar",
+                         .kind = run::SpanKind::communication,
+                         .collective = spec::Collective::all_reduce}};
+  run::PatternPiece piece{.repeat = 5, .length = 10 * unit::ns};
+  piece.spans = {{.begin = Instant(0), .end = Instant(5), .bytes = 1024 * unit::B}};
+  run.timeline.patterns = {{.name = "forward", .pieces = {piece}}};
+  run.timeline.instances = {{.begin = Instant(0)}, {.begin = Instant(100)}};
+  run.timeline.spans = {{.begin = Instant(200), .end = Instant(201), .bytes = 1025 * unit::B}};
+  const auto messages = measure(run).links.messages;
+  REQUIRE(messages.size() == 2);
+  CHECK(messages[0].upper == 1 * unit::KiB);
+  CHECK(messages[0].count == 10);
+  CHECK(messages[0].bytes == 10 * unit::KiB);
+  CHECK(messages[1].upper == 2 * unit::KiB);
+  CHECK(messages[1].count == 1);
+}
+
+/// Four ranks that compute and then meet in an all-reduce; rank 2 takes twice as long.
+run::Run late_rank() {
+  run::Run run;
+  run.timeline.num_ranks = 4;
+  run.timeline.types = {{.name = "gemm", .kind = run::SpanKind::compute},
+                        {.name = "all_reduce",
+                         .kind = run::SpanKind::communication,
+                         .collective = spec::Collective::all_reduce,
+                         .group = spec::GroupKind::tensor}};
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    const double computing = rank == 2 ? 2 : 1;
+    run.timeline.spans.push_back(
+        {.begin = at(0), .end = at(computing), .type = 0, .rank = rank, .stage = 0});
+    run.timeline.spans.push_back({.begin = at(computing),
+                                  .end = at(2.5),
+                                  .type = 1,
+                                  .rank = rank,
+                                  .stage = 0,
+                                  .wait = (2 - computing) * unit::s});
+    run.devices.push_back({.index = rank, .rank = rank});
+    run.summaries.push_back({.sm_clock_mean_mhz = rank == 2 ? 990.0 : 1980.0});
+  }
+  run.summaries[2].throttle = {{"software_power_cap", 0.1}, {"hardware_thermal", 0.9}};
+  run.steps = {{.begin = at(0), .end = at(2.5)}};
+  return run;
+}
+
+TEST_CASE("whoever waits least holds the others up, and its clock says why") {
+  const Metrics m = measure(late_rank());
+  REQUIRE(m.stragglers.size() == 1);
+  CHECK(m.stragglers[0].rank == 2);
+  CHECK(m.stragglers[0].share_of_waits == Approx(1));
+  CHECK(m.stragglers[0].cause == "lower clock (hardware_thermal)");
+}
+
+TEST_CASE("stragglers are found without waits as well, from the length of the collectives") {
+  run::Run run = late_rank();
+  for (run::Span& span : run.timeline.spans)
+    span.wait = Seconds();
+  run.summaries.clear();
+  const Metrics m = measure(run);
+  REQUIRE(m.stragglers.size() == 1);
+  CHECK(m.stragglers[0].rank == 2);
+  CHECK(m.stragglers[0].cause == "slower kernels");
+}
+
+TEST_CASE("a stage with more work holds the others up because of its work") {
+  run::Run run = late_rank();
+  for (run::Span& span : run.timeline.spans)
+    span.stage = span.rank;
+  CHECK(measure(run).stragglers.at(0).cause == "stage has more work");
+}
+
+}  // namespace
+}  // namespace triplepoint::metrics

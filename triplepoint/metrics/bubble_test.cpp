@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/metrics/metrics.h"
+
+namespace triplepoint::metrics {
+namespace {
+
+/// Plays 1F1B as slots of forward and backward passes; whoever has to wait does so inside a
+/// send/recv, and at the end of the step inside an all-reduce of everybody, as NCCL kernels do.
+class OneForwardOneBackward {
+ public:
+  OneForwardOneBackward(int stages, int microbatches) : p_(stages), m_(microbatches) {
+    run_.timeline.num_ranks = stages;
+    run_.timeline.types = {{.name = "gemm", .kind = run::SpanKind::compute},
+                           {.name = "send_recv",
+                            .kind = run::SpanKind::communication,
+                            .collective = spec::Collective::send_recv,
+                            .group = spec::GroupKind::pipeline},
+                           {.name = "gradient_norm",
+                            .kind = run::SpanKind::communication,
+                            .collective = spec::Collective::all_reduce,
+                            .group = spec::GroupKind::model}};
+    // Gaps between the kernels of a pass belong to the host, not to the schedule.
+    const auto pass = [](int64_t length) {
+      run::PatternPiece half{.repeat = 2, .length = static_cast<double>(length) / 2 * unit::ns};
+      half.spans = {{.begin = Instant(10), .end = Instant(length / 2), .type = 0}};
+      return run::Pattern{.name = "pass", .pieces = {half}};
+    };
+    run_.timeline.patterns = {pass(forward), pass(backward)};
+  }
+
+  run::Run play() {
+    std::vector<std::vector<int64_t>> done_forward(rows(), std::vector<int64_t>(columns(), -1));
+    auto done_backward = done_forward;
+    std::vector<int64_t> now(rows(), 0), next_f(rows(), 0), next_b(rows(), 0);
+    for (int left = 2 * p_ * m_; left > 0;) {
+      for (int s = 0; s < p_; ++s) {
+        const auto i = static_cast<size_t>(s);
+        if (next_b[i] == m_) continue;
+        const bool play_forward = next_f[i] < m_ && next_f[i] - next_b[i] < p_ - s;
+        const auto mb = static_cast<size_t>(play_forward ? next_f[i] : next_b[i]);
+        int64_t ready = 0;
+        if (play_forward && s > 0) ready = done_forward[i - 1][mb];
+        if (!play_forward && s < p_ - 1) ready = done_backward[i + 1][mb];
+        if (ready < 0) continue;
+        wait(s, now[i], ready, 1);
+        now[i] = std::max(now[i], ready);
+        run_.timeline.instances.push_back(
+            {.begin = Instant(now[i]), .pattern = play_forward ? 0 : 1, .rank = s, .stage = s});
+        now[i] += play_forward ? forward : backward;
+        (play_forward ? done_forward : done_backward)[i][mb] = now[i];
+        ++(play_forward ? next_f : next_b)[i];
+        --left;
+      }
+    }
+    const int64_t end = *std::max_element(now.begin(), now.end());
+    for (int s = 0; s < p_; ++s)
+      wait(s, now[static_cast<size_t>(s)], end, 2);
+    run_.steps = {{.begin = Instant(0), .end = Instant(end), .samples = m_}};
+    run::sort(run_.timeline);
+    return run_;
+  }
+
+  static constexpr int64_t forward = 1000, backward = 2000;
+
+ private:
+  size_t rows() const { return static_cast<size_t>(p_); }
+  size_t columns() const { return static_cast<size_t>(m_); }
+  void wait(int stage, int64_t from, int64_t until, int32_t type) {
+    if (until <= from) return;
+    run_.timeline.spans.push_back({.begin = Instant(from),
+                                   .end = Instant(until),
+                                   .type = type,
+                                   .rank = stage,
+                                   .stage = stage,
+                                   .wait = Instant(until) - Instant(from)});
+  }
+
+  int p_, m_;
+  run::Run run_;
+};
+
+TEST_CASE("the 1F1B bubble takes (p-1) of (m+p-1) slots") {
+  for (int stages : {1, 2, 4, 8})
+    for (int microbatches : {8, 32}) {
+      const Metrics m = measure(OneForwardOneBackward(stages, microbatches).play());
+      const double closed_form = (stages - 1.0) / (microbatches + stages - 1.0);
+      CAPTURE(stages);
+      CHECK(m.bubble_fraction.value() == doctest::Approx(closed_form));
+      for (const Stage& stage : m.stages)
+        CHECK(stage.bubble_fraction == doctest::Approx(closed_form));
+      CHECK(m.stragglers.empty());  // balanced stages hold nobody up
+    }
+}
+
+TEST_CASE("waiting for data-parallel peers is no bubble") {
+  run::Run run = OneForwardOneBackward(4, 8).play();
+  run.timeline.types[1].group = spec::GroupKind::data;
+  run.timeline.types[2].group = spec::GroupKind::data;
+  CHECK(measure(run).bubble_fraction.value() == doctest::Approx(0));
+}
+
+TEST_CASE("gaps between the kernels of a pass are launch gaps, not bubble") {
+  const Metrics m = measure(OneForwardOneBackward(1, 8).play());
+  CHECK(m.bubble_fraction.value() == doctest::Approx(0));
+  CHECK(m.launch_gaps.value() / unit::ns == doctest::Approx(8 * 4 * 10));
+  CHECK(m.idle.value() / unit::ns == doctest::Approx(m.launch_gaps.value() / unit::ns));
+}
+
+TEST_CASE("where nobody waits inside kernels, idle time between passes is the bubble") {
+  run::Run run = OneForwardOneBackward(4, 8).play();
+  run.timeline.spans.clear();
+  CHECK(measure(run).bubble_fraction.value() == doctest::Approx(3.0 / 11));
+}
+
+}  // namespace
+}  // namespace triplepoint::metrics
