@@ -29,19 +29,18 @@ Joules links(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load) {
          gpu.communicating * scale_up + gpu.communicating_scale_out * load.communicating_scale_out;
 }
 
-/// Voltage over its value at the maximum clock.
-double voltage_ratio(const spec::PowerCoefficients& gpu, double clock_ratio) {
-  return std::pow(clock_ratio, gpu.clock_exponent / 2);
-}
-
 Watts typical_leakage(const spec::PowerCoefficients& gpu, double clock_ratio, Celsius die) {
   // A chip type whose leakage nobody has measured has none, and no e-fold to divide by.
   if (gpu.leakage == Watts()) return Watts();
   const double warmer = (die - gpu.reference_temperature) / gpu.leakage_e_fold;
-  return gpu.leakage * voltage_ratio(gpu, clock_ratio) * std::exp(warmer);
+  return gpu.leakage * std::sqrt(voltage_squared_ratio(gpu, clock_ratio)) * std::exp(warmer);
 }
 
 }  // namespace
+
+double voltage_squared_ratio(const spec::PowerCoefficients& gpu, double clock_ratio) {
+  return gpu.energy_floor + (1 - gpu.energy_floor) * std::pow(clock_ratio, gpu.clock_exponent);
+}
 
 Watts leakage_power(const spec::PowerCoefficients& gpu, double clock_ratio, Celsius die,
                     const BoardFactors& board) {
@@ -51,8 +50,10 @@ Watts leakage_power(const spec::PowerCoefficients& gpu, double clock_ratio, Cels
 EnergyLedger energy_of(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load,
                        double clock_ratio, Celsius die, const BoardFactors& board) {
   TPT_EXPECT(clock_ratio > 0);
-  const double per_event = board.dynamic_energy * std::pow(clock_ratio, gpu.clock_exponent);
+  const double voltage_squared = voltage_squared_ratio(gpu, clock_ratio);
+  const double per_event = board.dynamic_energy * voltage_squared;
   const double ticking = per_event * clock_ratio;
+  const double on_chip = gpu.hbm_clocked_share * (clock_ratio * voltage_squared - 1);
   const Seconds resident =
       std::min(load.duration, load.computing + load.communicating + load.waiting);
   const Watts leakage = leakage_power(gpu, clock_ratio, die, board) -
@@ -60,7 +61,7 @@ EnergyLedger energy_of(const spec::PowerCoefficients& gpu, const spec::GpuLoad& 
   return {.idle = (gpu.idle + ticking * (gpu.active_idle - gpu.idle)) * load.duration,
           .leakage = leakage * load.duration,
           .compute = per_event * arithmetic(gpu, load),
-          .memory = joules_per(gpu.joules_per_hbm_gb, load.hbm_bytes / unit::GB),
+          .memory = joules_per(gpu.joules_per_hbm_gb * (1 + on_chip), load.hbm_bytes / unit::GB),
           .communication = links(gpu, load),
           .waiting = ticking * (gpu.waiting - gpu.active_idle) * resident};
 }

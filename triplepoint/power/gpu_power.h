@@ -17,19 +17,21 @@ struct BoardFactors {
 /// Mean power of one GPU over a load: an energy sum over its duration t.
 ///
 ///   P t = idle t                                              regulators, HBM refresh, i/o
-///       + d (active_idle - idle) r^(1+x) t                    clock tree
-///       + d (waiting - active_idle) r^(1+x) t_resident        a kernel sits on the SMs and issues
-///       + d r^x (sum_class e_class F_class - (1 - s) e_gemm F_fp8)      arithmetic
-///       + e_hbm B_hbm                                         memory: own clock and voltage
+///       + d (active_idle - idle) r v t                        clock tree
+///       + d (waiting - active_idle) r v t_resident            a kernel sits on the SMs and issues
+///       + d v (sum_class e_class F_class - (1 - s) e_gemm F_fp8)      arithmetic
+///       + e_hbm B_hbm (1 - h + h r v)                         memory, and its way across the chip
 ///       + e_up B_up + e_out B_out                             links
 ///       + communicating (t_comm - t_comm_out) + communicating_scale_out t_comm_out
 ///       + [l L(T, r) - L(T0, 1)] t                            leakage, less what is in the above
+///   v = V^2 / V_max^2 = energy_floor + (1 - energy_floor) r^x
 ///   t_resident = min(t, t_computing + t_comm + t_waiting)
-///   L(T, r) = leakage r^(x/2) exp((T - T0) / e_fold)
+///   L(T, r) = leakage sqrt(v) exp((T - T0) / e_fold)
 ///
-/// r: clock over maximum clock. x: clock_exponent; along the V/f curve V^2 ~ r^x, so energy per
-/// event goes with r^x, power of what ticks all the time (f V^2) with r^(1+x), leakage with V.
-/// d, l: the board's dynamic and leakage factors. s: fp8_energy_share.
+/// r: clock over maximum clock. x: clock_exponent. Energy per event goes with V^2, power of what
+/// ticks all the time with f V^2, leakage with V. Along a vendor's V/f curve v is a power of the
+/// clock at the top and flat where the voltage has reached its floor.
+/// d, l: the board's dynamic and leakage factors. s: fp8_energy_share. h: hbm_clocked_share.
 /// `idle`, `active_idle` and `waiting` are what a typical board draws at T0 and full voltage, each
 /// with its leakage and all of the one before, so the bracket is negative on a colder, slower or
 /// tighter die. With clocks down the voltage is down as well: such a reading is lower than `idle`.

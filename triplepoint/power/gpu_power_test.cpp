@@ -107,6 +107,25 @@ TEST_CASE("energy per flop goes with the clock to its exponent") {
   CHECK(energy_of(coefficients(), without, 1, reference, {}).compute == Joules());
 }
 
+TEST_CASE("at the voltage's floor energy per flop stops falling") {
+  spec::PowerCoefficients gpu = coefficients();
+  gpu.energy_floor = 0.35;
+  gpu.clock_exponent = 6;
+  CHECK(voltage_squared_ratio(gpu, 1) == Approx(1));
+  CHECK(voltage_squared_ratio(gpu, 0.2) == Approx(0.35).epsilon(1e-3));
+  CHECK(leakage_power(gpu, 0.2, reference, {}) / leakage_power(gpu, 1, reference, {}) ==
+        Approx(std::sqrt(voltage_squared_ratio(gpu, 0.2))));
+}
+
+TEST_CASE("the on-chip share of memory energy follows clock and voltage, the rest stays") {
+  spec::PowerCoefficients gpu = coefficients();
+  gpu.hbm_clocked_share = 0.7;
+  const auto memory = [&](double ratio) {
+    return energy_of(gpu, busy(), ratio, reference, {}).memory / unit::J;
+  };
+  CHECK(memory(0.6) / memory(1) == Approx(0.3 + 0.7 * std::pow(0.6, 2.5)));
+}
+
 TEST_CASE("memory and link energy do not depend on the SM clock") {
   const EnergyLedger fast = energy_of(coefficients(), busy(), 1, reference, {});
   const EnergyLedger slow = energy_of(coefficients(), busy(), 0.5, reference, {});

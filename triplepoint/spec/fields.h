@@ -97,6 +97,8 @@ void visit_fields(Visitor& visit, PowerCoefficients& power) {
   visit("joules_per_scale_up_gb", power.joules_per_scale_up_gb, Need::required);
   visit("joules_per_scale_out_gb", power.joules_per_scale_out_gb, Need::required);
   visit("clock_exponent", power.clock_exponent, Need::required);
+  visit("energy_floor", power.energy_floor);
+  visit("hbm_clocked_share", power.hbm_clocked_share);
   visit("leakage", power.leakage, Need::required);
   visit("leakage_e_fold", power.leakage_e_fold, Need::required);
   visit("reference_temperature", power.reference_temperature, Need::required);

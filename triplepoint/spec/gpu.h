@@ -51,6 +51,8 @@ struct PowerCoefficients {
   double joules_per_scale_up_gb = 0;
   double joules_per_scale_out_gb = 0;
   double clock_exponent = 1;  // energy per flop ~ (f/f_max)^exponent, i.e. V^2 along the V/f curve
+  double energy_floor = 0;        // what the lowest voltage leaves of that: floor + (1 - floor) r^x
+  double hbm_clocked_share = 0;   // of joules_per_hbm_gb: on-chip, follows SM clock and voltage
   Watts leakage;              // at reference_temperature and max voltage
   Kelvins leakage_e_fold;     // leakage grows by e over this rise
   Celsius reference_temperature{30};
