@@ -54,6 +54,9 @@ struct EnergyLedger {
 EnergyLedger energy_of(const spec::PowerCoefficients&, const spec::GpuLoad&, double clock_ratio,
                        Celsius die, const BoardFactors&);
 
+/// V^2 / V_max^2 at a clock ratio: the energy per event over that at the maximum clock.
+double voltage_squared_ratio(const spec::PowerCoefficients&, double clock_ratio);
+
 /// Leakage power L(T, r) at a die temperature and a clock.
 Watts leakage_power(const spec::PowerCoefficients&, double clock_ratio, Celsius die,
                     const BoardFactors&);
