@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace triplepoint::report {
+
+/// A scale from 0 (or a lowest value) to a round number, with round ticks.
+struct Axis {
+  double low = 0, high = 1;
+  std::vector<double> ticks;
+
+  /// Where a value lies between the ends, 0 to 1, clamped.
+  double share(double value) const;
+  /// The text of a tick: no more digits than its step needs.
+  std::string tick_text(double tick) const;
+};
+
+/// Ticks at 1, 2 or 5 times a power of ten, at most `most` steps.
+Axis axis_from_zero(double highest, int most = 5);
+Axis axis_between(double lowest, double highest, int most = 5);
+
+}  // namespace triplepoint::report

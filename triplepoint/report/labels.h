@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "triplepoint/spec/job.h"
+
+namespace triplepoint::report {
+
+/// The layout as the literature writes it: "TP8-PP4", "TP8-FSDP", "EP8-TP1-PP4", "TP4-PP4-CP2".
+std::string configuration_label(const spec::Job& job);
+
+/// What was switched on beyond the layout: "base", "overlap", "recompute", "recompute+overlap",
+/// "lora".
+std::string variant_label(const spec::Job& job);
+
+/// "gpt3-175b on 32 x H200"
+std::string group_label(const spec::Job& job);
+
+}  // namespace triplepoint::report

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/study.h"
+
+#include <algorithm>
+
+namespace triplepoint::report {
+
+std::string_view name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::ok:
+      return "ok";
+    case Verdict::oom:
+      return "oom";
+    case Verdict::invalid:
+      return "invalid";
+  }
+  return "";
+}
+
+StudyRow invalid_row(const spec::StudyJob& job) {
+  StudyRow row;
+  row.name = job.job.name;
+  row.job = job.job;
+  row.diagnoses = job.diagnoses;
+  row.gpus_per_node = job.job.cluster.gpus_per_node;
+  return row;
+}
+
+StudyRow result_row(const spec::StudyJob& job, const run::Run& run, metrics::Metrics metrics) {
+  StudyRow row = invalid_row(job);
+  row.verdict = run.manifest.fits_memory ? Verdict::ok : Verdict::oom;
+  if (row.verdict == Verdict::ok) row.metrics = std::move(metrics);
+  row.memory = run.memory;
+  row.memory_limit = run.memory_limit;
+  for (const run::Device& device : run.devices)
+    row.seats.push_back(device.seat);
+  return row;
+}
+
+std::optional<std::size_t> worst_stage(const StudyRow& row) {
+  if (row.memory.empty()) return std::nullopt;
+  const auto worst = std::max_element(
+      row.memory.begin(), row.memory.end(),
+      [](const run::MemoryUse& a, const run::MemoryUse& b) { return a.total() < b.total(); });
+  return static_cast<std::size_t>(worst - row.memory.begin());
+}
+
+}  // namespace triplepoint::report

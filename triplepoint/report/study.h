@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/metrics/metrics.h"
+
+namespace triplepoint::report {
+
+enum class Verdict { ok, oom, invalid };
+std::string_view name_of(Verdict verdict);
+
+/// One job of a study and what came of it.
+struct StudyRow {
+  std::string name;  // unique in its study
+  spec::Job job;
+  std::vector<spec::Diagnosis> diagnoses;
+  Verdict verdict = Verdict::invalid;
+  std::optional<metrics::Metrics> metrics;  // if it ran
+  std::vector<run::MemoryUse> memory;       // per stage; of an invalid job, nothing
+  std::optional<Bytes> memory_limit;
+  int64_t gpus_per_node = 8;
+  std::vector<int32_t> seats;  // of each device, in the order of the metrics' per-GPU lists
+};
+
+/// A study with its results: what tables and the page show.
+struct Study {
+  std::string name, title, about;
+  std::string producer;  // "triplepoint 0.1.0"
+  std::vector<StudyRow> rows;
+};
+
+/// A row of a job that was not simulated because it is invalid.
+StudyRow invalid_row(const spec::StudyJob& job);
+/// A row of a job and its run.
+StudyRow result_row(const spec::StudyJob& job, const run::Run& run, metrics::Metrics metrics);
+
+/// The stage that needs most memory; nothing for an invalid job.
+std::optional<std::size_t> worst_stage(const StudyRow& row);
+
+}  // namespace triplepoint::report

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bundles the front end into one HTML template and writes it as C++: node build.mjs OUT.cpp
+import { readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const output = process.argv[2];
+if (!output) throw new Error("usage: node build.mjs OUT.cpp");
+
+/** The script, with uPlot in it; or none, when the packages were never installed. */
+async function bundledScript() {
+  let esbuild;
+  try {
+    esbuild = await import("esbuild");
+  } catch {
+    console.error("web: esbuild is not installed (run npm ci in web/); pages get no plots over time");
+    return "document.documentElement.dataset.ready = 'without script';";
+  }
+  const result = await esbuild.build({
+    entryPoints: [join(here, "src/main.ts")],
+    bundle: true, minify: true, write: false, target: "es2020", format: "iife", legalComments: "none", charset: "utf8",
+  });
+  return result.outputFiles[0].text;
+}
+
+function uplotStyle() {
+  try {
+    return readFileSync(join(here, "node_modules/uplot/dist/uPlot.min.css"), "utf8");
+  } catch {
+    return "";
+  }
+}
+
+/** Licence of what is bundled, as its terms ask. */
+function uplotLicence() {
+  try {
+    const text = readFileSync(join(here, "node_modules/uplot/LICENSE"), "utf8").trim();
+    return `/* This page contains uPlot.\n${text.replaceAll("*/", "* /")}\n*/\n`;
+  } catch {
+    return "";
+  }
+}
+
+/** Raw string literals of at most 12,000 bytes: compilers need not take longer ones. */
+function cppLiteral(text) {
+  const pieces = [];
+  const bytes = Buffer.from(text, "utf8");
+  for (let at = 0; at < bytes.length;) {
+    let end = Math.min(at + 12000, bytes.length);
+    while (end < bytes.length && (bytes[end] & 0xc0) === 0x80) --end; // not inside a character
+    pieces.push(`R"~~tpt~~(${bytes.subarray(at, end).toString("utf8")})~~tpt~~"`);
+    at = end;
+  }
+  return pieces.join("\n");
+}
+
+const read = (name) => readFileSync(join(here, name), "utf8");
+const script = (uplotLicence() + (await bundledScript())).replaceAll("</script", "<\\/script");
+// Functions, because "$&" in the text would mean something to replace().
+const template = read("template.html")
+  .replace("/*STYLE*/", () => uplotStyle() + read("src/style.css"))
+  .replace("/*SCRIPT*/", () => script);
+writeFileSync(output, `// Made by web/build.mjs; do not edit.
+#include "triplepoint/report/page_template.h"
+
+namespace triplepoint::report {
+
+std::string_view page_template() {
+  static constexpr char text[] =
+${cppLiteral(template)};
+  return std::string_view(text, sizeof(text) - 1);
+}
+
+}  // namespace triplepoint::report
+`);

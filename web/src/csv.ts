@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+function quoted(cell: string): string {
+  return /[",\n]/.test(cell) ? `"${cell.replace(/"/g, '""')}"` : cell;
+}
+
+/** Numbers without the commas that make them readable, an empty cell for a dash. */
+function machineText(cell: HTMLTableCellElement): string {
+  const text = (cell.textContent ?? "").trim();
+  if (text === "–") return "";
+  return /^-?\d{1,3}(,\d{3})+(\.\d+)?$/.test(text) ? text.replace(/,/g, "") : text;
+}
+
+export function csvOf(table: HTMLTableElement): string {
+  return [...table.rows].map((row) => [...row.cells].map((cell) => quoted(machineText(cell))).join(",")).join("\n") + "\n";
+}
+
+/** A button above every chart's table that saves it. */
+export function addCsvButtons(): void {
+  for (const details of document.querySelectorAll<HTMLElement>("figure details.data")) {
+    const table = details.querySelector("table");
+    const figure = details.closest("figure");
+    if (!table || !figure) continue;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "csv";
+    button.textContent = "Save as CSV";
+    button.addEventListener("click", () => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([csvOf(table)], { type: "text/csv" }));
+      link.download = `${figure.id}.csv`;
+      link.click();
+      URL.revokeObjectURL(link.href);
+    });
+    details.querySelector("summary")?.after(button);
+  }
+}
