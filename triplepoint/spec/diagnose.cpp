@@ -400,6 +400,7 @@ class Examination {
     needs(gpu.memory.has_value(), "memory size", "memory");
     needs(gpu.tdp.has_value(), "design power", "tdp");
     needs(gpu.max_clock.has_value(), "highest clock", "max_clock");
+    needs(gpu.compute_units.has_value(), "number of compute units", "compute_units");
     needs(gpu.power.has_value(), "power model", "[power]");
     needs(gpu.thermal.has_value(), "thermal path", "[thermal]");
     needs(gpu.governor.has_value(), "clock governor", "[governor]");

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/files.h"
+
+#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/names.h"
+
+namespace triplepoint::spec {
+namespace {
+
+const Library& library() {
+  static const Library held = default_library();
+  return held;
+}
+
+StudyPlan study_of(const std::string& name) {
+  Result<StudyPlan> study = load_study(library(), name);
+  REQUIRE_MESSAGE(study, study.error().what);
+  return *std::move(study);
+}
+
+/// A study in memory: defaults that make a job, and what the test adds.
+Result<StudyPlan> study_from(const std::string& rest) {
+  const std::string head =
+      "[study]\n"
+      "title = \"t\"\n"
+      "[defaults]\n"
+      "model = \"gpt3-175b\"\n"
+      "cluster = \"hgx-h200\"\n"
+      "plan.global_batch_size = 128\n"
+      "plan.tensor_parallel_size = 8\n";
+  return parse_study(library(), head + rest, "s.toml");
+}
+
+std::vector<std::string> names_in(const Result<StudyPlan>& study) {
+  REQUIRE_MESSAGE(study, study.error().what);
+  std::vector<std::string> names;
+  for (const StudyJob& entry : study->jobs)
+    names.push_back(entry.job.name);
+  return names;
+}
+
+TEST_CASE("every study of the library reads") {
+  const auto names = list_studies(library());
+  CHECK(names.size() >= 5);
+  for (const std::string& name : names) {
+    const StudyPlan study = study_of(name);
+    CHECK(study.name == name);
+    CHECK_FALSE(study.jobs.empty());
+    CHECK_FALSE(study.title.empty());
+  }
+}
+
+TEST_CASE("a grid makes every combination, the last axis fastest") {
+  const auto names = names_in(
+      study_from("[[grid]]\n"
+                 "name = \"{layout}_mbs{micro_batch_size}\"\n"
+                 "micro_batch_size = [1, 2]\n"
+                 "[[grid.axis]]\n"
+                 "name = \"layout\"\n"
+                 "values = [{ label = \"a\", pipeline_parallel_size = 2 }, { label = \"b\" }]\n"));
+  CHECK(names == std::vector<std::string>{"a_mbs1", "a_mbs2", "b_mbs1", "b_mbs2"});
+}
+
+TEST_CASE("a grid varies models and machines as well as plans") {
+  const auto study = study_from(
+      "[[grid]]\nname = \"{model}_{nodes}\"\nmodel = [\"gpt3-175b\", \"llama3-70b\"]\n"
+      "nodes = [2, 4]\n");
+  CHECK(names_in(study) ==
+        std::vector<std::string>{"gpt3-175b_2", "gpt3-175b_4", "llama3-70b_2", "llama3-70b_4"});
+  CHECK(study->jobs[1].job.world_size() == 32);
+  CHECK(study->jobs[2].job.model.num_layers == 80);
+}
+
+TEST_CASE("a key that is a list is varied by a list of lists only") {
+  const std::string one = "[[grid]]\nname = \"g\"\ndevice_order = [1, 2, 5, 7, 0, 3, 4, 6]\n";
+  const std::string two =
+      "[[grid]]\n[[grid.axis]]\nname = \"order\"\n"
+      "values = [{ label = \"a\", device_order = [1, 0, 2, 3, 4, 5, 6, 7] }, "
+      "{ label = \"b\" }]\n";
+  CHECK(names_in(study_from(one)).size() == 1);
+  CHECK(names_in(study_from(two)) == std::vector<std::string>{"a", "b"});
+  CHECK(study_from(two)->jobs[0].job.plan.device_order.front() == 1);
+  CHECK(study_from(two)->jobs[1].job.plan.device_order.empty());
+}
+
+TEST_CASE("an invalid job stays in its study with its diagnosis") {
+  const auto study = study_from("[[job]]\nname = \"odd\"\npipeline_parallel_size = 5\n");
+  REQUIRE_MESSAGE(study, study.error().what);
+  REQUIRE(study->jobs.size() == 1);
+  CHECK(has_errors(study->jobs[0].diagnoses));
+}
+
+TEST_CASE("a declared diagnosis goes with every job of its grid") {
+  const auto study = study_from(
+      "[[job]]\nname = \"a\"\n"
+      "diagnosis = [{ code = \"node_count_mismatch\", severity = \"error\", what = \"w\" }]\n");
+  REQUIRE_MESSAGE(study, study.error().what);
+  CHECK(study->jobs[0].diagnoses.front() ==
+        Diagnosis{DiagnosisCode::node_count_mismatch, Diagnosis::Severity::error, "w"});
+}
+
+TEST_CASE("a wrong study is refused with the place and a way out") {
+  const std::map<std::string, std::string> sentences = {
+      {"[[grids]]\n",
+       "s.toml:8: unknown key 'grids' (it would be ignored); did you mean \"grid\"?"},
+      {"[[job]]\nname = \"a\"\n[[job]]\nname = \"a\"\n",
+       "s.toml: two jobs are named \"a\" (their runs would overwrite each other); put what differs "
+       "into the name, as in name = \"{model}_{layout}\""},
+      {"[[job]]\nname = \"a/b\"\n",
+       "s.toml: job name \"a/b\" is no file name (its run is stored under it); use letters, digits "
+       "and - _ . +"},
+      {"[[job]]\nmicro_batch_size = 1\n",
+       "s.toml:8: a job has no name (its run is stored under it); add name = \"...\""},
+      {"[[job]]\nname = \"a\"\ntensor_size = 1\n",
+       "s.toml:10: unknown key 'tensor_size' in [plan] (it would be ignored); known are "},
+      {"[[grid]]\n[[grid.axis]]\nname = \"x\"\n",
+       "s.toml:9: an [[axis]] has no values (it would make no job); add values = [ ... ]"},
+      {"[[grid]]\n[[grid.axis]]\nname = \"x\"\nvalues = [{ micro_batch_size = 1 }]\n",
+       "s.toml:11: a value of an axis has no label (jobs are named by it); write { label = "
+       "\"TP8-PP4\", ... }"},
+      {"[job]\nname = \"a\"\n", "s.toml:8: job is a table (there may be several); write [[job]]"},
+  };
+  for (const auto& [text, sentence] : sentences) {
+    const auto study = study_from(text);
+    REQUIRE_FALSE(study);
+    CHECK(study.error().what.substr(0, sentence.size()) == sentence);
+  }
+}
+
+TEST_CASE("a grid too large to be meant is refused") {
+  std::string values;
+  for (int i = 0; i < 400; ++i)
+    values += fmt::format("{}, ", i + 1);
+  const auto study = study_from(
+      fmt::format("[[grid]]\nmicro_batch_size = [{0}]\nglobal_batch_size = [{0}]\n", values));
+  REQUIRE_FALSE(study);
+  CHECK(study.error().what ==
+        "s.toml:8: the grid makes more than 100000 jobs (that was hardly meant); take values out");
+}
+
+TEST_CASE("a study includes others, each job once") {
+  const auto all = study_of("paper/all"), h200 = study_of("paper/h200"),
+             h100 = study_of("paper/h100"), sweep = study_of("paper/microbatch-h200"),
+             mi250 = study_of("paper/mi250");
+  // 13 layouts and 2 FSDP runs at microbatch 1 with recomputation are in both sweeps.
+  const std::size_t shared = 13 + 2;
+  CHECK(all.jobs.size() ==
+        h200.jobs.size() + h100.jobs.size() + sweep.jobs.size() + mi250.jobs.size() - shared);
+}
+
+/// What makes a job of the upstream matrix: machine, model, layout, batch, recompute, overlap.
+using Key = std::string;
+
+Key key_of(const Job& job) {
+  const Plan& plan = job.plan;
+  const bool fsdp = plan.sharding == Sharding::parameters;
+  return fmt::format(
+      "{} x{} {} TP{} PP{} EP{} DP{} mbs{} gbs{} {} {} tp-overlap {} dp-overlap {}{}{}",
+      job.cluster.gpu.name, job.cluster.num_nodes, job.model.name, plan.tensor_parallel_size,
+      plan.pipeline_parallel_size, plan.expert_parallel_size, job.data_parallel_size(),
+      plan.micro_batch_size, plan.global_batch_size, enum_name(plan.recompute),
+      plan.sequence_parallel ? "SP" : "-", plan.overlap_tensor, plan.overlap_gradient,
+      plan.overlap_parameter, fsdp ? " FSDP" : "");
+}
+
+/// One row of the upstream table. Its FSDP files on H100 say 4 nodes where the job script says 8.
+class UpstreamTable {
+ public:
+  explicit UpstreamTable(const CsvTable& table) : table_(table) {}
+
+  bool is_pretraining(std::size_t row) const { return text(row, "task") == "pretrain"; }
+
+  Key key(std::size_t row) const {
+    const std::string gpu = text(row, "gpu_type") == "H200" ? "h200" : "h100";
+    const int64_t nodes = number(row, "sbatch_nodes");
+    const int64_t data = nodes * 8 / (number(row, "TP") * number(row, "PP"));
+    return fmt::format(
+        "{} x{} {} TP{} PP{} EP{} DP{} mbs{} gbs{} {} {} tp-overlap {} dp-overlap {}{}{}", gpu,
+        nodes, text(row, "model"), text(row, "TP"), text(row, "PP"), text(row, "EP"), data,
+        text(row, "MBS"), text(row, "GBS"),
+        text(row, "recompute_granularity") == "full" ? "full" : "none",
+        is_true(row, "SP") ? "SP" : "-", is_true(row, "tp_comm_overlap_ub"),
+        is_true(row, "overlap_grad_sync"), is_true(row, "overlap_param_sync"),
+        is_true(row, "FSDP") ? " FSDP" : "");
+  }
+
+ private:
+  std::string text(std::size_t row, const char* column) const {
+    return std::string(table_.at(row, *table_.column(column)));
+  }
+  int64_t number(std::size_t row, const char* column) const {
+    return std::stoll(text(row, column));
+  }
+  bool is_true(std::size_t row, const char* column) const { return text(row, column) == "True"; }
+
+  const CsvTable& table_;
+};
+
+TEST_CASE("the studies hold exactly the distinct pretraining jobs of the paper's artifact") {
+  const Result<std::string> text = read_file(TPT_SHARED_DIR "/data/charllm_experiments.csv");
+  if (!text) {
+    MESSAGE("skipped: ../shared is not there (" << text.error().what << ")");
+    return;
+  }
+  const auto table = CsvTable::parse(*text, "charllm_experiments.csv");
+  REQUIRE_MESSAGE(table, table.error().what);
+  const UpstreamTable upstream(*table);
+  std::set<Key> asked, held;
+  std::size_t files = 0;
+  for (std::size_t row = 0; row < table->rows(); ++row)
+    if (upstream.is_pretraining(row)) asked.insert(upstream.key(row)), ++files;
+  for (const StudyJob& entry : study_of("paper/all").jobs)
+    if (entry.job.cluster.name != "mi250") held.insert(key_of(entry.job));
+  CHECK(files == 188);
+  CHECK(asked.size() == 163);
+  CHECK(held.size() == 163);
+  for (const Key& key : asked)
+    CHECK_MESSAGE(held.count(key) == 1, "missing: " << key);
+  for (const Key& key : held)
+    CHECK_MESSAGE(asked.count(key) == 1, "not upstream: " << key);
+}
+
+TEST_CASE("the paper's invalid jobs are diagnosed rows, and no other job is refused") {
+  std::map<DiagnosisCode, int> errors, warnings;
+  for (const StudyJob& entry : study_of("paper/all").jobs)
+    for (const Diagnosis& diagnosis : entry.diagnoses)
+      ++(diagnosis.severity == Diagnosis::Severity::error ? errors : warnings)[diagnosis.code];
+  CHECK(errors == std::map<DiagnosisCode, int>{{DiagnosisCode::layers_not_divisible, 4},
+                                               {DiagnosisCode::batch_not_divisible, 1}});
+  CHECK(warnings[DiagnosisCode::tensor_overlap_without_sequence_parallel] == 8);
+  CHECK(warnings[DiagnosisCode::node_count_mismatch] == 8);
+}
+
+}  // namespace
+}  // namespace triplepoint::spec
