@@ -73,7 +73,7 @@ spec::Job job_of(const Row& row) {
   job.plan.sharding = fsdp ? spec::Sharding::parameters : spec::Sharding::none;
   job.plan.recompute = row.recompute == "full" ? spec::Recompute::full : spec::Recompute::none;
   job.plan.overlap_tensor = row.overlap == "yes" && job.plan.tensor_parallel_size > 1;
-  job.plan.optimizer = must(spec::load_optimizer(library, fsdp ? "fused_adam_fsdp" : "distributed_fused_adam"));
+  job.plan.optimizer = must(spec::load_optimizer(library, fsdp ? "fsdp_fused_adam" : "distributed_fused_adam"));
   return job;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 
 #include "triplepoint/base/random.h"
@@ -13,14 +14,18 @@ namespace {
 // One stream of random numbers per question.
 enum class Draw : uint64_t { dynamic_energy = 1, leakage, thermal_resistance, host_speed, inlet };
 
-/// Phi^-1(p) by bisection of erfc: exact enough (1e-12) and called a few thousand times at most.
+/// Phi^-1(p), 0 < p < 1: the rational start of Abramowitz & Stegun 26.2.23 (error below 5e-4), then three Newton
+/// steps on erfc.
 double normal_quantile(double p) {
-  double low = -9, high = 9;
-  for (int i = 0; i < 60; ++i) {
-    const double middle = (low + high) / 2;
-    (0.5 * std::erfc(-middle / std::sqrt(2.0)) < p ? low : high) = middle;
+  const double tail = std::min(p, 1 - p);
+  const double t = std::sqrt(-2 * std::log(tail));
+  double z = t - (2.515517 + t * (0.802853 + t * 0.010328)) /
+                     (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+  for (int i = 0; i < 3; ++i) {
+    const double density = std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
+    z += (0.5 * std::erfc(z / std::numbers::sqrt2) - tail) / density;
   }
-  return (low + high) / 2;
+  return p < 0.5 ? -z : z;
 }
 
 /// n normal quantiles in seeded order.

@@ -142,7 +142,7 @@ std::vector<PricedGroup> price_action(const spec::Job& job, const workload::Work
 PhaseTable::PhaseTable(std::vector<PricedGroup> groups, const spec::Stack& stack, double clock_steps,
                        double step_ratio)
     : groups_(std::move(groups)),
-      tensor_stretch_(stack.tensor_overlap_compute_stretch),
+      tensor_stretch_(stack.tensor_overlap_compute_loss),
       compute_loss_(stack.overlap_compute_loss),
       transfer_stretch_(stack.overlap_transfer_stretch),
       step_ratio_(step_ratio),

@@ -3,10 +3,13 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "triplepoint/base/units.h"
+
+#include "triplepoint/sim/wiring.h"
 #include "triplepoint/workload/schedule.h"
 
 namespace triplepoint::sim {
@@ -17,19 +20,21 @@ inline constexpr size_t action_kind_count = 4;
 struct StageTimes {
   const workload::StageProgram* program = nullptr;
   std::vector<std::array<Seconds, action_kind_count>> durations;  // [chunk][ActionKind]
-  Seconds send_next, send_previous;  // one boundary tensor on the way to the neighbour
+  Seconds send_next, send_previous;  // of the form of play() without a wiring only
 };
 
 struct PlayRules {
-  Seconds gap;                   // host time before each action
-  bool sends_block = true;       // the stream waits until its send is out (no PP overlap)
-  Seconds start;                 // of the step's first action
+  Seconds gap;              // host time before each action
+  bool sends_block = true;  // of the form of play() without a wiring only
+  Seconds start;            // of the step's first action
 };
 
-/// One action as played. [ready, begin) waits for data; [end, end + sent) sends.
+/// One action as played. [ready, begin) waits for data; [end + queued, end + queued + sent) sends.
 struct PlayedAction {
   workload::Action action;
-  Seconds ready, begin, end, sent;
+  Seconds ready, begin, end;
+  Seconds queued;  // behind earlier sends over the same boundary; zero where sends block
+  Seconds sent;    // latency, and data at the rates the links allowed
 };
 struct PlayedStage {
   std::vector<PlayedAction> actions;
@@ -37,9 +42,27 @@ struct PlayedStage {
   Seconds finish;
 };
 
-/// Plays the programs of one pipeline as they depend on each other: an action begins when its stage is free and
-/// its input has arrived. Every stage is a resource of its own, so the order of play does not matter.
-/// Oracle: workload::bubble_fraction for equal stages without communication.
+/// Told after each change of the flows of a cluster: what every link of the wiring then carries.
+using LinkObserver = std::function<void(Seconds now, std::span<const BytesPerSecond> carried)>;
+
+/// Plays the programs of all pipelines, [pipeline][stage].
+///
+/// An action begins when its stage is free and its input has arrived, `gap` later it works, then it
+/// sends. A send takes its latency, then its data flow over the boundary's links, all ranks of the
+/// team at one rate; flows in flight share links max-min fairly (perf/fair_share.h), and rates
+/// change at once whenever a flow begins or ends.
+///   arrival: integral of rate from (begin of send + latency) to arrival = bytes_per_rank
+/// What happens at one moment happens together, so no order of events enters the result. Where no
+/// link can bind (see Wiring) nothing needs events: actions follow each other's dependencies, with
+/// the same bits as result.
+///
+/// Deterministic. Oracles: workload::bubble_fraction for equal stages without communication; a
+/// solution of all rates at every event for flows. Model and costs: docs/models/schedule_play.md.
+std::vector<std::vector<PlayedStage>> play(std::span<const std::vector<StageTimes>> pipelines,
+                                           const Wiring& wiring, const PlayRules& rules,
+                                           const LinkObserver& observer = {});
+
+/// One pipeline whose sends take a fixed time.
 std::vector<PlayedStage> play(std::span<const StageTimes> stages, const PlayRules& rules);
 
 }  // namespace triplepoint::sim

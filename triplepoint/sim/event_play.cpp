@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/event_play.h"
+
+#include <algorithm>
+
+#include "triplepoint/base/expect.h"
+
+#include "triplepoint/sim/event_queue.h"
+#include "triplepoint/sim/flow_rates.h"
+
+namespace triplepoint::sim {
+namespace {
+
+/// A boundary's tensor on its way; a boundary has one at a time.
+struct FlyingTensor {
+  size_t player = 0, wire = 0;
+  bool flows = false;  // the latency is over
+  size_t place = 0;    // in its class' list
+  Seconds begin, end;  // of the send; `end` as things stand
+  double rate = 0;     // bytes/s of one rank
+};
+
+class EventPlay {
+ public:
+  EventPlay(std::span<PipelinePlayer> players, const Wiring& wiring, const Wiring::Cluster& cluster,
+            const LinkObserver& observer)
+      : players_(players),
+        wiring_(wiring),
+        cluster_(cluster),
+        observer_(observer),
+        rates_(wiring.classes(), wiring.capacities()),
+        tensors_(name_tensors()),
+        queue_(tensors_.size()),
+        in_flight_(wiring.classes().size()) {}
+
+  void run() {
+    for (size_t p = 0; p < players_.size(); ++p) {
+      players_[p].begin();
+      collect_starts(p);
+    }
+    while (!queue_.empty()) {
+      now_ = queue_.next_time();
+      take_what_happens_now();
+      change_rates();
+      for (const int32_t t : arrived_) {
+        const FlyingTensor& tensor = tensors_[static_cast<size_t>(t)];
+        players_[tensor.player].arrive(tensor.wire, now_);
+        collect_starts(tensor.player);
+      }
+    }
+  }
+
+ private:
+  std::vector<FlyingTensor> name_tensors() {
+    std::vector<FlyingTensor> tensors;
+    for (size_t p = 0; p < players_.size(); ++p) {
+      first_.push_back(tensors.size());
+      for (size_t w = 0; w < wiring_.wires(cluster_.pipelines[p]).size(); ++w)
+        tensors.push_back({.player = p, .wire = w});
+    }
+    return tensors;
+  }
+
+  const Wire& wire_of(const FlyingTensor& tensor) const {
+    return wiring_.wires(cluster_.pipelines[tensor.player])[tensor.wire];
+  }
+
+  void collect_starts(size_t player) {
+    for (const FlowStart& start : players_[player].started()) {
+      const size_t t = first_[player] + start.wire;
+      FlyingTensor& tensor = tensors_[t];
+      TPT_EXPECT(start.begin >= now_);
+      tensor.begin = start.begin;
+      tensor.flows = false;
+      queue_.set(static_cast<int32_t>(t), start.begin + wire_of(tensor).latency);
+    }
+    players_[player].started().clear();
+  }
+
+  /// All of one moment at once: an order among equal times would show in the last bits.
+  void take_what_happens_now() {
+    arrived_.clear();
+    set_out_.clear();
+    while (!queue_.empty() && queue_.next_time() == now_) {
+      const int32_t t = queue_.pop();
+      if (tensors_[static_cast<size_t>(t)].flows)
+        land(t);
+      else
+        set_out(t);
+    }
+  }
+
+  void set_out(int32_t t) {
+    FlyingTensor& tensor = tensors_[static_cast<size_t>(t)];
+    const int32_t flow_class = wire_of(tensor).flow_class;
+    std::vector<int32_t>& same = in_flight_[static_cast<size_t>(flow_class)];
+    tensor.flows = true;
+    tensor.place = same.size();
+    same.push_back(t);
+    // As if alone; change_rates() corrects it. Where nobody comes near, these are the fast path's
+    // bits.
+    tensor.rate = rates_.limit(flow_class);
+    tensor.end = tensor.begin + wire_of(tensor).alone;
+    rates_.add(flow_class);
+    set_out_.push_back(t);
+  }
+
+  void land(int32_t t) {
+    const FlyingTensor& tensor = tensors_[static_cast<size_t>(t)];
+    const int32_t flow_class = wire_of(tensor).flow_class;
+    std::vector<int32_t>& same = in_flight_[static_cast<size_t>(flow_class)];
+    tensors_[static_cast<size_t>(same.back())].place = tensor.place;
+    same[tensor.place] = same.back();
+    same.pop_back();
+    rates_.remove(flow_class);
+    arrived_.push_back(t);
+  }
+
+  void change_rates() {
+    for (const int32_t flow_class : rates_.resolve())
+      for (const int32_t t : in_flight_[static_cast<size_t>(flow_class)])
+        change_rate(t, rates_.rate(flow_class));
+    for (const int32_t t : set_out_) {
+      const FlyingTensor& tensor = tensors_[static_cast<size_t>(t)];
+      change_rate(t, rates_.rate(wire_of(tensor).flow_class));
+      queue_.set(t, tensor.end);
+    }
+    if (observer_) report_links();
+  }
+
+  /// What is still to come, at the new rate.
+  void change_rate(int32_t t, double rate) {
+    FlyingTensor& tensor = tensors_[static_cast<size_t>(t)];
+    if (tensor.rate == rate) return;
+    const double to_come = (tensor.end - now_) / unit::s * tensor.rate;
+    tensor.end = now_ + to_come / rate * unit::s;
+    tensor.rate = rate;
+    queue_.set(t, tensor.end);
+  }
+
+  void report_links() {
+    std::vector<BytesPerSecond> carried(wiring_.capacities().size());
+    for (const FlyingTensor& tensor : tensors_) {
+      const int32_t flow_class = wire_of(tensor).flow_class;
+      if (flow_class == Wire::no_flow) continue;
+      const std::vector<int32_t>& same = in_flight_[static_cast<size_t>(flow_class)];
+      const size_t t = static_cast<size_t>(&tensor - tensors_.data());
+      if (std::find(same.begin(), same.end(), static_cast<int32_t>(t)) == same.end()) continue;
+      for (const LinkUse& use : wiring_.classes()[static_cast<size_t>(flow_class)].links)
+        carried[static_cast<size_t>(use.link)] += BytesPerSecond(use.ranks * tensor.rate);
+    }
+    observer_(now_, carried);
+  }
+
+  std::span<PipelinePlayer> players_;
+  const Wiring& wiring_;
+  const Wiring::Cluster& cluster_;
+  const LinkObserver& observer_;
+  FlowRates rates_;
+  std::vector<size_t> first_;  // [player], of tensors_
+  std::vector<FlyingTensor> tensors_;
+  EventQueue queue_;
+  std::vector<std::vector<int32_t>> in_flight_;  // [class]
+  std::vector<int32_t> arrived_, set_out_;
+  Seconds now_;
+};
+
+}  // namespace
+
+void play_events(std::span<PipelinePlayer> players, const Wiring& wiring,
+                 const Wiring::Cluster& cluster, const LinkObserver& observer) {
+  EventPlay(players, wiring, cluster, observer).run();
+}
+
+}  // namespace triplepoint::sim
