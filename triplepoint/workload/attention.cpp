@@ -105,8 +105,9 @@ void add_unfused_core(const LayerContext& context, Passes& passes) {
 void exchange_on_ring(const LayerContext& context, double block, Passes& passes) {
   const Op send =
       collective("cp_send_recv", Collective::send_recv, GroupKind::context, block, Overlap::tensor);
-  const Op send_back = collective("cp_send_recv", Collective::send_recv, GroupKind::context,
-                                  2 * block, Overlap::tensor);
+  Op send_back = collective("cp_send_recv", Collective::send_recv, GroupKind::context, 2 * block,
+                            Overlap::tensor);
+  send_back.backward = true;
   for (int64_t i = 1; i < context.share.context; ++i) {
     passes.forward.push_back(send);
     if (context.share.training) passes.backward_input.push_back(send_back);

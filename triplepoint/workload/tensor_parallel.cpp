@@ -19,6 +19,12 @@ Overlap userbuffers(const LayerContext& context) {
                                                                           : Overlap::none;
 }
 
+/// The mirror image, in a backward pass.
+Op backward(Op op) {
+  op.backward = true;
+  return op;
+}
+
 /// Behind the weight gradient, if there is one.
 Overlap behind_weight_gradient(const LayerContext& context) {
   return context.share.frozen ? userbuffers(context) : Overlap::tensor;
@@ -36,20 +42,20 @@ void enter_tensor_region(const LayerContext& context, Passes& passes) {
   if (!context.share.sequence_parallel) {
     if (context.share.training)
       passes.backward_input.push_back(
-          over_tensor(context, "tp_all_reduce", Collective::all_reduce, async));
+          backward(over_tensor(context, "tp_all_reduce", Collective::all_reduce, async)));
     return;
   }
   passes.forward.push_back(
       over_tensor(context, "tp_all_gather", Collective::all_gather, userbuffers(context)));
   if (!context.share.training) return;
   passes.backward_input.push_back(
-      over_tensor(context, "tp_reduce_scatter", Collective::reduce_scatter, async));
+      backward(over_tensor(context, "tp_reduce_scatter", Collective::reduce_scatter, async)));
 }
 
 void gather_for_weight_gradient(const LayerContext& context, Passes& passes) {
   if (!context.share.sequence_parallel || !context.share.training || context.share.frozen) return;
   passes.backward_weight.push_back(
-      over_tensor(context, "tp_all_gather", Collective::all_gather, Overlap::tensor));
+      backward(over_tensor(context, "tp_all_gather", Collective::all_gather, Overlap::tensor)));
 }
 
 void leave_tensor_region(const LayerContext& context, Passes& passes) {
@@ -62,8 +68,8 @@ void leave_tensor_region(const LayerContext& context, Passes& passes) {
   passes.forward.push_back(
       over_tensor(context, "tp_reduce_scatter", Collective::reduce_scatter, userbuffers(context)));
   if (!context.share.training) return;
-  passes.backward_input.push_back(
-      over_tensor(context, "tp_all_gather", Collective::all_gather, userbuffers(context)));
+  passes.backward_input.push_back(backward(
+      over_tensor(context, "tp_all_gather", Collective::all_gather, userbuffers(context))));
 }
 
 }  // namespace triplepoint::workload

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "triplepoint/workload/test_jobs.h"
+#include "triplepoint/workload/test_sums.h"
+
+namespace triplepoint::workload {
+namespace {
+
+using doctest::Approx;
+using spec::Collective;
+using spec::GroupKind;
+
+/// Layers alone: a middle stage, which has neither embedding nor head.
+ChunkWork middle_stage(const spec::Job& job) {
+  const WorkGraph graph = build_work_graph(job);
+  return graph.works.at(static_cast<size_t>(graph.chunk_work.at(1).at(0)));
+}
+
+struct Size {
+  double batch, sequence, hidden, layers;
+};
+
+Size size_of(const spec::Job& job, const ChunkWork& work) {
+  return {static_cast<double>(job.plan.micro_batch_size),
+          static_cast<double>(job.model.sequence_length),
+          static_cast<double>(job.model.hidden_size), static_cast<double>(work.num_layers)};
+}
+
+TEST_CASE(
+    "GEMMs of a GPT layer do 24 b s h^2 flops forward and twice that backward, shared by TP") {
+  for (const int64_t tensor : {1, 2, 4, 8}) {
+    const spec::Job job = test::gpt3_on_32({.tensor = tensor, .pipeline = 4});
+    const ChunkWork work = middle_stage(job);
+    const auto [b, s, h, l] = size_of(job, work);
+    const double whole = 3 * 24 * b * s * h * h * l;
+    CHECK(test::flops(test::ops_of(work), test::is_gemm) ==
+          Approx(whole / static_cast<double>(tensor)));
+  }
+}
+
+TEST_CASE("the causal core does 2 b s^2 h flops forward, and 5/2 of that backward") {
+  const spec::Job job = test::gpt3_on_32({.tensor = 4, .pipeline = 8});
+  const ChunkWork work = middle_stage(job);
+  const auto [b, s, h, l] = size_of(job, work);
+  CHECK(test::flops(test::ops_of(work), test::is_attention) ==
+        Approx(3.5 * 2 * b * s * s * h * l / 4));
+}
+
+TEST_CASE("attention that writes its scores out computes the masked half as well") {
+  spec::Job job = test::gpt3_on_32({.tensor = 4, .pipeline = 8});
+  const double fused = test::flops(test::ops_of(middle_stage(job)), test::is_gemm);
+  job.stack.flash_attention = false;
+  const ChunkWork work = middle_stage(job);
+  const auto [b, s, h, l] = size_of(job, work);
+  CHECK(test::flops(test::ops_of(work), test::is_attention) == 0);
+  CHECK(test::flops(test::ops_of(work), test::is_gemm) - fused ==
+        Approx(3 * 4 * b * s * s * h * l / 4));
+}
+
+TEST_CASE("without sequence parallelism a layer has four all-reduces of b s h elements") {
+  spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
+  job.plan.sequence_parallel = false;
+  const ChunkWork work = middle_stage(job);
+  const auto [b, s, h, l] = size_of(job, work);
+  const auto all = test::traffic(test::ops_of(work), Collective::all_reduce, GroupKind::tensor);
+  CHECK(all.calls == 4 * l);
+  CHECK(all.payload == Approx(4 * l * 2 * b * s * h));
+}
+
+TEST_CASE(
+    "sequence parallelism turns each all-reduce into a gather and a scatter, plus two gathers for "
+    "weight gradients") {
+  const spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
+  const ChunkWork work = middle_stage(job);
+  const auto [b, s, h, l] = size_of(job, work);
+  const auto ops = test::ops_of(work);
+  CHECK(test::traffic(ops, Collective::all_reduce, GroupKind::tensor).calls == 0);
+  CHECK(test::traffic(ops, Collective::all_gather, GroupKind::tensor).calls == (4 + 2) * l);
+  CHECK(test::traffic(ops, Collective::reduce_scatter, GroupKind::tensor).calls == 4 * l);
+  CHECK(test::traffic(ops, Collective::reduce_scatter, GroupKind::tensor).payload ==
+        Approx(4 * l * 2 * b * s * h));
+}
+
+TEST_CASE("sequence parallelism divides the bytes of norms and residuals by TP") {
+  const auto vector_bytes = [](bool sequence_parallel) {
+    spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
+    job.plan.sequence_parallel = sequence_parallel;
+    double bytes = 0;
+    for (const auto& [op, times] : test::ops_of(middle_stage(job)))
+      if (op.op_class == spec::OpClass::norm || op.name == "attention_residual" ||
+          op.name == "mlp_residual" || op.name == "residual_gradient")
+        bytes += times * (op.hbm_bytes / unit::B);
+    return bytes;
+  };
+  CHECK(vector_bytes(false) == Approx(8 * vector_bytes(true)));
+}
+
+TEST_CASE(
+    "full recompute repeats the forward pass of the layers it is asked to, and nothing else") {
+  spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
+  const ChunkWork base = middle_stage(job);
+  double forward = 0;
+  for (const OpGroup& group : base.forward)
+    for (const spec::Op& op : group.ops)
+      forward += static_cast<double>(group.repeat) * (op.flops / unit::FLOP);
+  const auto any = [](const spec::Op&) { return true; };
+  job.plan.recompute = spec::Recompute::full;
+  for (const int64_t layers : {0, 6, 24}) {
+    job.plan.recompute_layers = layers;
+    const double extra =
+        test::flops(test::ops_of(middle_stage(job)), any) - test::flops(test::ops_of(base), any);
+    CHECK(extra == Approx(forward * static_cast<double>(layers) / 24));
+  }
+}
+
+TEST_CASE("selective recompute repeats the attention core alone") {
+  spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
+  const auto base = test::ops_of(middle_stage(job));
+  job.plan.recompute = spec::Recompute::selective;
+  const auto again = test::ops_of(middle_stage(job));
+  CHECK(test::flops(again, test::is_gemm) == Approx(test::flops(base, test::is_gemm)));
+  CHECK(test::flops(again, test::is_attention) ==
+        Approx(test::flops(base, test::is_attention) * 4.5 / 3.5));
+}
+
+TEST_CASE("grouped queries and SwiGLU: GEMM flops are six times the parameters and tokens") {
+  const spec::Job job = test::with(test::on_nodes(test::llama3_70b(), 4), {4, 4});
+  const ChunkWork work = middle_stage(job);
+  const spec::LayerParameters layer = spec::count_layer_parameters(job.model, 0);
+  const double tokens = static_cast<double>(job.model.sequence_length);
+  CHECK(test::flops(test::ops_of(work), test::is_gemm) ==
+        Approx(6 * tokens * (layer.attention + layer.mlp) * static_cast<double>(work.num_layers) /
+               4));
+}
+
+TEST_CASE("the weight gradient adds into the buffer of the optimizer's gradient type") {
+  spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
+  const auto weight_bytes = [&] {
+    double bytes = 0;
+    for (const OpGroup& group : middle_stage(job).backward_weight)
+      for (const spec::Op& op : group.ops)
+        bytes += static_cast<double>(group.repeat) * (op.hbm_bytes / unit::B);
+    return bytes;
+  };
+  const double in_fp32 = weight_bytes();
+  job.plan.optimizer.gradient_bytes = 2;
+  const double h = 12288;
+  // Four bytes fewer per weight, of which a rank has 24 layers x 12 h^2 / 8.
+  CHECK(in_fp32 - weight_bytes() == Approx(4 * 24 * 12 * h * h / 8));
+}
+
+TEST_CASE("context parallelism divides all work and sends keys and values CP - 1 times") {
+  spec::Job job = test::with(test::on_nodes(test::llama3_70b(), 4), {.tensor = 2, .pipeline = 4});
+  const auto any = [](const spec::Op&) { return true; };
+  const ChunkWork whole = middle_stage(job);
+  job = test::with(job, {.tensor = 2, .pipeline = 4, .context = 4});
+  const ChunkWork part = middle_stage(job);
+  CHECK(test::flops(test::ops_of(part), any) == Approx(test::flops(test::ops_of(whole), any) / 4));
+  const auto ring = test::traffic(test::ops_of(part), Collective::send_recv, GroupKind::context);
+  const double block = 2.0 * 2 * 8 * 128 / 2 * 8192 / 4;  // k and v, 8 groups over TP 2, in bf16
+  const auto l = static_cast<double>(part.num_layers);
+  CHECK(ring.calls == 2 * 3 * l);
+  CHECK(ring.payload == Approx((1 + 2) * 3 * block * l));
+  job.plan.context_exchange = spec::ContextExchange::all_gather;
+  const auto ops = test::ops_of(middle_stage(job));
+  CHECK(test::traffic(ops, Collective::send_recv, GroupKind::context).calls == 0);
+  CHECK(test::traffic(ops, Collective::all_gather, GroupKind::context).payload ==
+        Approx(4 * block * l));
+  CHECK(test::traffic(ops, Collective::reduce_scatter, GroupKind::context).payload ==
+        Approx(4 * block * l));
+}
+
+TEST_CASE("fp8 is for the layers' GEMMs; attention, norms and the LM head stay in bf16") {
+  spec::Job job = test::gpt3_on_32({.tensor = 8});
+  job.plan.precision = spec::Precision::fp8;
+  for (const auto& [op, times] : test::ops_of_layers(job)) {
+    const bool in_layer = test::is_gemm(op) && op.name.substr(0, 7) != "lm_head";
+    if (!op.is_communication())
+      CHECK(op.precision == (in_layer ? spec::Precision::fp8 : spec::Precision::bf16));
+  }
+}
+
+TEST_CASE("LoRA computes input gradients everywhere and weight gradients of its adapters only") {
+  spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
+  const double pretrain = test::flops(test::ops_of(middle_stage(job)), test::is_gemm);
+  job.task = spec::Task::lora;
+  job.plan.lora = spec::Lora{.rank = 32, .targets = {"attention_qkv"}};
+  const ChunkWork work = middle_stage(job);
+  const auto [b, s, h, l] = size_of(job, work);
+  const double adapters = 6 * b * s * 32 * (h + 3 * h / 8) * l;
+  CHECK(test::flops(test::ops_of(work), test::is_gemm) == Approx(pretrain * 2 / 3 + adapters));
+  for (const OpGroup& group : work.backward_weight)
+    for (const spec::Op& op : group.ops)
+      CHECK(op.name.substr(0, 5) == "lora_");
+}
+
+TEST_CASE("unfused norms and activations move more bytes in more kernels") {
+  const auto cost = [](bool fused) {
+    spec::Job job = test::with(test::on_nodes(test::llama3_70b(), 4), {8, 4});
+    job.stack.fused_norms = job.stack.fused_activations = fused;
+    std::pair<double, int> sum{0, 0};
+    for (const auto& [op, times] : test::ops_of(middle_stage(job)))
+      if (!op.is_communication() && !test::is_gemm(op)) {
+        sum.first += op.hbm_bytes / unit::B;
+        sum.second += op.kernels;
+      }
+    return sum;
+  };
+  CHECK(cost(false).first > cost(true).first);
+  CHECK(cost(false).second > cost(true).second);
+}
+
+TEST_CASE("prefill computes the forward pass alone, decoding one token against the whole cache") {
+  spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
+  const ChunkWork training = middle_stage(job);
+  job.task = spec::Task::prefill;
+  const ChunkWork prefill = middle_stage(job);
+  CHECK(prefill.backward_input.empty());
+  CHECK(prefill.backward_weight.empty());
+  CHECK(test::flops(test::ops_of(prefill), test::is_gemm) ==
+        Approx(test::flops(test::ops_of(training), test::is_gemm) / 3));
+  job.task = spec::Task::decode;
+  const ChunkWork decode = middle_stage(job);
+  CHECK(test::flops(test::ops_of(decode), test::is_gemm) ==
+        Approx(test::flops(test::ops_of(prefill), test::is_gemm) / 2048));
+  for (const spec::Op& op : decode.forward.front().ops)
+    if (test::is_attention(op)) {
+      const double cache = 2 * 2 * 12288.0 / 8 * 2048;
+      CHECK(op.hbm_bytes / unit::B == Approx(cache).epsilon(0.01));
+      CHECK_FALSE(op.attention.causal);
+    }
+}
+
+}  // namespace
+}  // namespace triplepoint::workload
