@@ -42,18 +42,21 @@ struct Plan {
   int64_t tensor_parallel_size = 1;
   int64_t pipeline_parallel_size = 1;
   int64_t context_parallel_size = 1;
-  ContextExchange context_exchange = ContextExchange::ring;
   int64_t expert_parallel_size = 1;
   std::optional<int64_t> expert_tensor_parallel_size;  // absent: = tensor_parallel_size
   int64_t virtual_pipeline_size = 1;
   bool sequence_parallel = false;
+  // Trunk of the layers kept in fp32: Megatron's fp32_residual_connection; also NeMo's FSDP with
+  // megatron_amp_O2 false, where unsharded fp32 biases or positions promote it
+  // (docs/models/memory.md).
+  bool fp32_residual = false;
 
   int64_t micro_batch_size = 1;  // sequences
   int64_t global_batch_size = 1;
 
   Sharding sharding = Sharding::none;
-  int64_t sharding_group_size = 0;  // hybrid sharding: ranks per shard group; 0: the whole DP group
   bool reshard_after_forward = true;
+  int64_t sharding_group_size = 0;  // hybrid sharding: ranks per shard group; 0: the whole DP group
   int64_t prefetch_depth = 1;  // layers gathered ahead (FSDP)
 
   Recompute recompute = Recompute::none;
@@ -67,15 +70,12 @@ struct Plan {
 
   Schedule schedule = Schedule::one_f_one_b;
   RankOrder rank_order = RankOrder::tp_cp_ep_dp_pp;
+  ContextExchange context_exchange = ContextExchange::ring;
   std::vector<int64_t>
       layers_per_stage;               // empty: even; else PP (x VPP) counts that sum to num_layers
   std::vector<int64_t> device_order;  // inside each node; empty: 0, 1, 2, ...
 
   Precision precision = Precision::bf16;
-  // Trunk of the layers kept in fp32: Megatron's fp32_residual_connection; also NeMo's FSDP with
-  // megatron_amp_O2 false, where unsharded fp32 biases or positions promote it
-  // (docs/models/memory.md).
-  bool fp32_residual = false;
   OptimizerState optimizer;
   std::optional<Lora> lora;
   friend bool operator==(const Plan&, const Plan&) = default;
