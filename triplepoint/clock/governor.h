@@ -42,9 +42,9 @@ Hertz clock_at(const spec::GovernorCoefficients&, Hertz max_clock, int64_t steps
 ///
 /// A proportional controller: with a step worth s kelvins of steady die temperature, a die that
 /// would settle E above its target settles E / (1 + s thermal_steps_per_kelvin) above it. A limit
-/// that is absent does not act; no limit asks for less than min_clock. Source: assumed slope;
-/// vendors say "clocks are lowered above", not how fast. Halving: NVML's description of HW slowdown
-/// ("reducing the core clocks by a factor of 2 or more").
+/// that is absent does not act; no limit asks for less than min_clock.
+/// Source: slope assumed, vendors say "clocks are lowered above", not how fast. Halving: NVML on HW
+/// slowdown ("reducing the core clocks by a factor of 2 or more").
 struct ThermalLimit {
   int64_t steps_down = 0;
   ClockEventReason reason = ClockEventReason::none;
@@ -53,8 +53,7 @@ ThermalLimit thermal_limit(const spec::GovernorCoefficients&, Hertz max_clock, C
 
 /// Highest clock at which a phase's mean power meets the cap and the die its temperature limits.
 ///
-///   f = max { f_k <= f_thermal : P(f_k / f_max) <= regulation_share * limit },  else the lowest
-///   clock
+///   f = max { f_k <= f_thermal : P(f_k / f_max) <= regulation_share limit },  or else the lowest
 ///
 /// power_at(clock ratio): mean Watts of the phase at that clock; must not fall with it. About
 /// log2(clock steps) evaluations, one where the cap does not bind.

@@ -20,9 +20,9 @@ struct NodePower {
 ///   conversion_loss = (1 / conversion_efficiency - 1) (devices + host + network + fans)
 ///
 /// devices: all devices of the node. fan_share: flow over full flow (also of a pump). cpu_share:
-/// busy share. Holds for in-node switches (their heat hardly depends on traffic); switches of the
-/// fabric are not in it. Source: affinity law of fans (power with flow^3 at constant geometry);
-/// docs/models/power.md.
+/// busy share.
+/// Holds for in-node switches (their heat hardly depends on traffic); the fabric is not in it.
+/// Source: affinity law of fans (power with flow^3 at constant geometry); docs/models/power.md.
 NodePower node_power(const spec::Cluster&, Watts devices, double fan_share, double cpu_share);
 
 }  // namespace triplepoint::power

@@ -63,6 +63,7 @@ Air solve_air(const spec::Chassis& chassis, const std::vector<double>& conductan
 struct ChassisModel::Impl {
   int64_t seats = 0, nodes = 0;  // nodes per seat
   spec::ThermalLadder ladder;
+  std::vector<double> board;        // factor of all resistances, per seat
   std::vector<double> conductance;  // of each sink, W/K
   Air air;
   Matrix rates;              // A of dT/dt = A T + ..., per second
@@ -97,7 +98,7 @@ void ChassisModel::Impl::add_ladders() {
   for (int64_t seat = 0; seat < seats; ++seat)
     for (int64_t node = 0; node + 1 < nodes; ++node)
       join(seat * nodes + node, seat * nodes + node + 1,
-           1 / ladder.resistances[at(node)].in_base_units());
+           1 / (board[at(seat)] * ladder.resistances[at(node)].in_base_units()));
 }
 
 void ChassisModel::Impl::add_lids(int dies_per_package) {
@@ -164,8 +165,9 @@ ChassisModel::ChassisModel(const spec::Chassis& chassis, const spec::ThermalLadd
   const double sink =
       ladder.resistances.back().in_base_units() / std::pow(flow_share, chassis.sink_flow_exponent);
   for (size_t seat = 0; seat < chassis.seats.size(); ++seat) {
-    const double board = board_resistance.empty() ? 1 : board_resistance[seat];
-    impl_->conductance.push_back(1 / (sink * chassis.seats[seat].resistance_factor * board));
+    impl_->board.push_back(board_resistance.empty() ? 1 : board_resistance[seat]);
+    impl_->conductance.push_back(
+        1 / (sink * chassis.seats[seat].resistance_factor * impl_->board.back()));
   }
   impl_->air = solve_air(chassis, impl_->conductance, coolant_capacity_rate(chassis, flow_share));
   impl_->rates = Matrix(impl_->size(), impl_->size());
@@ -271,6 +273,8 @@ Watts ChassisModel::carried_off(const State& state, Celsius inlet) const {
 Kelvins ChassisModel::periodic_peak_rise(int64_t seat,
                                          std::span<const PowerStretch> pattern) const {
   spec::ThermalLadder own = impl_->ladder;
+  for (KelvinsPerWatt& resistance : own.resistances)
+    resistance *= impl_->board[at(seat)];
   own.resistances.back() = KelvinsPerWatt(1 / impl_->conductance[at(seat)]);
   return thermal::periodic_peak_rise(modes_of(own), pattern);
 }

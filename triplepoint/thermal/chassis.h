@@ -30,23 +30,25 @@ class Propagator {
   Matrix decay_;  // E = exp(A t)
 };
 
-/// The thermal network of one node: each device's ladder, seats coupled through the air (or
-/// coolant).
+/// The thermal network of one node: each device's ladder, seats coupled through air or coolant.
 ///
-///   C_0 dT_0/dt = P - (T_0 - T_1) / r_0,   ...,   C_last dT_last/dt = ... - q,   q_i = (T_last,i -
-///   T_air,i) / R_i T_air,i = inlet + offset_i + (fixed_heat + sum_j breathes_ij q_j) / W R_i =
-///   r_last * seat factor_i * board factor_i / flow_share^sink_flow_exponent W = rho cp V'
-///   flow_share (air), or coolant_heat_capacity flow_share (liquid, immersion)
+///   C_0 dT_0/dt = P - (T_0 - T_1) / r_0
+///   C_k dT_k/dt = (T_k-1 - T_k) / r_k-1 - (T_k - T_k+1) / r_k,     last node: ... - q
+///   q_i = (T_last,i - T_air,i) / R_i
+///   T_air,i = inlet + offset_i + (fixed_heat + sum_j breathes_ij q_j) / W
+///   R_i = r_last * seat factor_i / flow_share^sink_flow_exponent
+///   W = rho cp V' flow_share (air), coolant_heat_capacity flow_share (liquid, immersion)
 ///
-/// q_j: heat that leaves seat j's sink now, not its power, so upstream sinks delay what they pass
-/// on. breathes_ij: rise of seat i's air in units of "q_j mixed into the whole flow"; a quarter of
-/// the flow that takes up all of q_j has 4. A cold plate in a series loop has 1 for every seat
-/// upstream (and 1/2 for itself), in a parallel one 0 for the others. Packages of several dies:
-/// seats in groups of dies_per_package are joined at node 1 by the ladder's lateral_resistance (the
-/// shared lid); each die keeps its own way to the air, so one may sit downstream. Linear at
-/// constant flow, so steps of piecewise-constant power are exact (matrix exponential). Holds while
-/// the flow is constant within a step and heat leaves through the coolant only (no board, no
-/// radiation). Source: docs/models/thermal.md.
+/// A board's factor (mounting, thermal paste) scales all resistances of its seat.
+/// q_j: heat that leaves seat j's sink now, not its power, so sinks upstream delay what they pass.
+/// breathes_ij: rise of seat i's air in units of "q_j mixed into the whole flow"; a quarter of the
+/// flow that takes up all of q_j has 4. A cold plate in a series loop has 1 for every seat upstream
+/// (and 1/2 for itself), in a parallel one 0 for the others.
+/// Packages of several dies: seats in groups of dies_per_package are joined at node 1 (the lid) by
+/// the ladder's lateral_resistance; each die keeps its own way out, so one may sit downstream.
+/// Linear at constant flow, so steps of piecewise-constant power are exact (matrix exponential).
+/// Holds while the flow is constant within a step and heat leaves through the coolant only.
+/// Source: docs/models/thermal.md.
 class ChassisModel {
  public:
   /// flow_share: fan (or pump) flow over full flow. board_resistance: one factor per seat

@@ -249,14 +249,13 @@ TEST_CASE("many chassis at once are each advanced as if alone") {
   }
 }
 
-TEST_CASE(
-    "a board with a worse sink is hotter by its own resistance, also with the type's propagator") {
+TEST_CASE("a badly mounted board is hotter by its factor, also with the type's propagator") {
   const std::vector<double> boards{1.1, 1, 1, 1, 1, 1, 1, 1};
   const ChassisModel odd(two_rows(), ladder(), 1, 1, boards);
   const Propagator of_the_type = model().prepare(3600 * unit::s);
   State state = odd.uniform(Celsius(25));
   odd.advance(state, all(600), Celsius(25), of_the_type);
-  CHECK(odd.die(state, 0).degrees() == Approx(25 + 600 * (0.012 + 0.010 + 1.1 * 0.016)));
+  CHECK(odd.die(state, 0).degrees() == Approx(25 + 600 * 1.1 * (0.012 + 0.010 + 0.016)));
   CHECK(odd.die(state, 1).degrees() == Approx(25 + 600 * (0.012 + 0.010 + 0.016)));
 }
 

@@ -60,7 +60,7 @@ Matrix shifted(const Matrix& a, double q, double h) {
 
 /// sum b^k / k! for a small b, by Horner's rule: 1 + b (1 + b/2 (1 + b/3 (...))).
 Matrix taylor_exponential(const Matrix& b) {
-  constexpr int terms = 16;  // |b| <= 1/2 leaves 2^-16 / 16!, below rounding
+  constexpr int terms = 9;  // |b| <= 2^-4 leaves 2^-40 / 10!, below rounding
   Matrix sum = identity(b.rows());
   for (int k = terms; k > 0; --k) {
     sum = multiply(b, sum);
@@ -156,7 +156,8 @@ Matrix exponential(const Matrix& a, double t) {
   for (int64_t i = 0; i < a.rows(); ++i)
     q = std::max(q, -a(i, i));
   const double size = (largest_rate(a) + q) * t;
-  const int squarings = size > 0.5 ? static_cast<int>(std::ceil(std::log2(size / 0.5))) : 0;
+  constexpr double small = 0.0625;  // three squarings more and seven products fewer than 1/2
+  const int squarings = size > small ? static_cast<int>(std::ceil(std::log2(size / small))) : 0;
   const double h = std::ldexp(t, -squarings);
   Matrix power = taylor_exponential(shifted(a, q, h));
   const double decay = std::exp(-q * h);

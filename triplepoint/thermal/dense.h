@@ -45,14 +45,13 @@ void multiply_add(const Matrix& a, const double* x, double* out);
 
 /// exp(a t) of a heat network.
 ///
-///   a + q I >= 0 with q = -min a_ii,   exp(a t) = (e^(-q h) sum_k ((a + q I) h)^k / k!)^(2^s),   h
-///   = t / 2^s
+///   exp(a t) = (e^(-q h) sum_k ((a + q I) h)^k / k!)^(2^s),   h = t / 2^s,   q = -min a_ii
 ///
-/// t: seconds; a: per second. Every term is positive when a's off-diagonal is, as in a heat
-/// network, so nothing cancels and even entries far below 1 are right to about 2^s rounding errors.
-/// Any other matrix works too, only without that promise. No eigenvectors: air that moves one way
-/// makes `a` nearly defective. Source: uniformization (A. Jensen 1953) with scaling and squaring
-/// (Moler and Van Loan 2003).
+/// t: seconds; a: per second; s: chosen so that the sum is short. Every term is positive when a's
+/// off-diagonal is, as in a heat network, so nothing cancels and even entries far below 1 are right
+/// to about 2^s rounding errors. Any other matrix works too, only without that promise.
+/// No eigenvectors: air that moves one way makes `a` nearly defective.
+/// Source: uniformization (A. Jensen 1953), scaling and squaring (Moler and Van Loan 2003).
 Matrix exponential(const Matrix& a, double t);
 
 /// Eigenvalues and orthonormal eigenvectors (columns) of a symmetric matrix, by Jacobi rotations.

@@ -16,15 +16,13 @@ struct Mode {
   Seconds time_constant;
 };
 
-/// The step response of a ladder's die over its coolant, as a sum of exponentials (Foster's form of
-/// the ladder).
+/// The step response of a ladder's die over its coolant, as a sum of exponentials (Foster's form).
 ///
-///   T_die(t) - T_coolant = P sum_k R_k (1 - exp(-t / tau_k)),   sum R_k = sum of the ladder's
-///   resistances
+///   T_die(t) - T_coolant = P sum_k R_k (1 - exp(-t / tau_k)),   sum_k R_k = sum of resistances
 ///
-/// Slowest first. Holds at constant coolant temperature, hence not across minutes in which
-/// neighbours warm up. Source: eigenvalues of C^-1/2 G C^-1/2, which is symmetric (e.g. Szekely
-/// 1988, structure functions).
+/// Slowest first.
+/// Holds at constant coolant temperature, so not across minutes in which neighbours warm up.
+/// Source: eigenvalues of C^-1/2 G C^-1/2, which is symmetric (V. Szekely, structure functions).
 std::vector<Mode> modes_of(const spec::ThermalLadder&);
 
 /// Constant power over some time.
