@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "triplepoint/base/result.h"
 
@@ -10,11 +15,38 @@
 namespace triplepoint::run {
 
 /// One SQLite file: plain tables for manifest, devices, steps, summaries, memory; zstd-compressed
-/// columnar chunks for spans and series (delta coding; n, min, max, sum in the chunk row). Format:
-/// docs/formats.md. Errors: unreadable, not a run, newer format version, disk full, read-only;
-/// never a crash on any bytes.
+/// columnar chunks for spans and series (delta coding; n, min, max, sum in the chunk row). What
+/// comes back equals what went in, bit for bit. Format: docs/run-format.md. Errors: unreadable, not
+/// a run, truncated, newer format version, disk full, read-only; never a crash on any bytes.
 Result<Run> load(const std::string& path);
-Result<bool> save(const Run&,
-                  const std::string& path);  // atomically: temp file beside it, then rename
+
+/// Numbers worth reading without the rest, such as "step_time_s".
+using HeadlineMetrics = std::map<std::string, double>;
+
+/// Atomically: a temporary file beside it, then renamed.
+Result<bool> save(const Run&, const std::string& path, const HeadlineMetrics& = {});
+
+/// One series without its values.
+struct SeriesHeader {
+  std::string signal;
+  int32_t device = 0;
+  bool of_node = false;
+  int64_t count = 0;
+  std::optional<double> minimum, maximum, mean;  // mean over samples; absent if one is not a number
+  friend bool operator==(const SeriesHeader&, const SeriesHeader&) = default;
+};
+
+/// What a run file says before any chunk is decoded.
+struct RunHeader {
+  Run run;  // everything but timeline and series
+  HeadlineMetrics metrics;
+  std::vector<SeriesHeader> series;
+  int64_t num_spans = 0, num_instances = 0;
+};
+Result<RunHeader> peek(const std::string& path);
+
+/// A run file in memory; `name` is used in messages.
+Result<std::string> to_bytes(const Run&, const HeadlineMetrics& = {});
+Result<Run> from_bytes(std::string_view bytes, const std::string& name);
 
 }  // namespace triplepoint::run

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "triplepoint/run/store_tables.h"
+
+namespace triplepoint::run {
+
+namespace {
+
+/// The columns of the table `summary`, behind its position.
+constexpr std::array summary_fields = {
+    &DeviceSummary::power_mean_w,        &DeviceSummary::power_peak_w,
+    &DeviceSummary::power_sensor_peak_w, &DeviceSummary::energy_j,
+    &DeviceSummary::die_mean_c,          &DeviceSummary::die_peak_c,
+    &DeviceSummary::sm_clock_mean_mhz,   &DeviceSummary::sm_clock_min_mhz,
+    &DeviceSummary::scale_up_bytes,      &DeviceSummary::scale_out_bytes};
+
+constexpr const char* throttle_share = "throttle";
+constexpr const char* energy_share = "energy_j";
+
+/// The columns of the table `memory`, behind its stage.
+constexpr std::array memory_fields = {
+    &MemoryUse::weights, &MemoryUse::gradients, &MemoryUse::optimizer, &MemoryUse::activations,
+    &MemoryUse::logits,  &MemoryUse::buffers,   &MemoryUse::reserve};
+
+int64_t wide(size_t position) {
+  return static_cast<int64_t>(position);
+}
+
+/// An INTEGER cell where ours has 32 bits. What does not fit was not written by us.
+Result<int32_t> narrow(const Statement& row, int column, const Database& database) {
+  const int64_t value = row.integer(column);
+  if (value < std::numeric_limits<int32_t>::min() || value > std::numeric_limits<int32_t>::max())
+    return error(
+        fmt::format("{} is damaged (a number of {} is out of range); try the copy it was "
+                    "made from",
+                    database.name(), value));
+  return static_cast<int32_t>(value);
+}
+
+Result<bool> write_shares(Statement& insert, size_t position, std::string_view what,
+                          const std::map<std::string, double>& shares) {
+  for (const auto& [name, value] : shares)
+    TPT_TRY(insert.bind(wide(position)).bind(what).bind(std::string_view(name)).bind(value).run());
+  return true;
+}
+
+Result<bool> write_summaries(const Database& database, const std::vector<DeviceSummary>& all) {
+  Statement insert = TPT_TRY(database.prepare("INSERT INTO summary VALUES(?,?,?,?,?,?,?,?,?,?,?)"));
+  Statement share = TPT_TRY(database.prepare("INSERT INTO summary_share VALUES(?,?,?,?)"));
+  for (size_t i = 0; i < all.size(); ++i) {
+    insert.bind(wide(i));
+    for (auto field : summary_fields)
+      insert.bind(all[i].*field);
+    TPT_TRY(insert.run());
+    TPT_TRY(write_shares(share, i, throttle_share, all[i].throttle));
+    TPT_TRY(write_shares(share, i, energy_share, all[i].energy_ledger_j));
+  }
+  return true;
+}
+
+Result<bool> read_summaries(const Database& database, std::vector<DeviceSummary>& all) {
+  Statement row = TPT_TRY(database.prepare("SELECT * FROM summary ORDER BY position"));
+  while (TPT_TRY(row.next())) {
+    DeviceSummary summary;
+    for (size_t i = 0; i < summary_fields.size(); ++i)
+      summary.*summary_fields[i] = row.real_or_nothing(static_cast<int>(i) + 1);
+    all.push_back(std::move(summary));
+  }
+  Statement share =
+      TPT_TRY(database.prepare("SELECT position, what, name, value FROM summary_share"));
+  while (TPT_TRY(share.next())) {
+    const int64_t position = share.integer(0);
+    if (position < 0 || position >= wide(all.size())) continue;
+    DeviceSummary& summary = all[static_cast<size_t>(position)];
+    const std::string what = share.text(1);
+    if (what == throttle_share) summary.throttle[share.text(2)] = share.real(3);
+    if (what == energy_share) summary.energy_ledger_j[share.text(2)] = share.real(3);
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<bool> write_devices(const Database& database, const Run& run) {
+  Statement insert = TPT_TRY(database.prepare("INSERT INTO device VALUES(?,?,?,?,?,?,?)"));
+  for (size_t i = 0; i < run.devices.size(); ++i) {
+    const Device& device = run.devices[i];
+    const std::optional<int64_t> rank = device.rank;
+    TPT_TRY(insert.bind(wide(i))
+                .bind(int64_t{device.index})
+                .bind(int64_t{device.node})
+                .bind(int64_t{device.local})
+                .bind(int64_t{device.seat})
+                .bind(std::string_view(device.name))
+                .bind(rank)
+                .run());
+  }
+  return write_summaries(database, run.summaries);
+}
+
+Result<bool> read_devices(const Database& database, Run& run) {
+  Statement row = TPT_TRY(database.prepare(
+      "SELECT number, node, local, seat, name, rank FROM device ORDER BY position"));
+  while (TPT_TRY(row.next())) {
+    Device device{.index = TPT_TRY(narrow(row, 0, database)),
+                  .node = TPT_TRY(narrow(row, 1, database)),
+                  .local = TPT_TRY(narrow(row, 2, database)),
+                  .seat = TPT_TRY(narrow(row, 3, database)),
+                  .name = row.text(4)};
+    if (!row.is_null(5)) device.rank = TPT_TRY(narrow(row, 5, database));
+    run.devices.push_back(std::move(device));
+  }
+  return read_summaries(database, run.summaries);
+}
+
+Result<bool> write_steps(const Database& database, const Run& run) {
+  Statement insert = TPT_TRY(database.prepare("INSERT INTO step VALUES(?,?,?,?,?)"));
+  for (size_t i = 0; i < run.steps.size(); ++i)
+    TPT_TRY(insert.bind(wide(i))
+                .bind(run.steps[i].begin.nanoseconds())
+                .bind(run.steps[i].end.nanoseconds())
+                .bind(run.steps[i].samples)
+                .bind(run.steps[i].tokens)
+                .run());
+  Statement memory = TPT_TRY(database.prepare("INSERT INTO memory VALUES(?,?,?,?,?,?,?,?)"));
+  for (size_t i = 0; i < run.memory.size(); ++i) {
+    memory.bind(wide(i));
+    for (auto field : memory_fields)
+      memory.bind((run.memory[i].*field).in_base_units());
+    TPT_TRY(memory.run());
+  }
+  return true;
+}
+
+Result<bool> read_steps(const Database& database, Run& run) {
+  Statement row = TPT_TRY(
+      database.prepare("SELECT begin_ns, end_ns, samples, tokens FROM step ORDER BY position"));
+  while (TPT_TRY(row.next()))
+    run.steps.push_back({.begin = Instant(row.integer(0)),
+                         .end = Instant(row.integer(1)),
+                         .samples = row.integer(2),
+                         .tokens = row.integer(3)});
+  Statement memory = TPT_TRY(database.prepare("SELECT * FROM memory ORDER BY stage"));
+  while (TPT_TRY(memory.next())) {
+    MemoryUse use;
+    for (size_t i = 0; i < memory_fields.size(); ++i)
+      use.*memory_fields[i] = Bytes(memory.real(static_cast<int>(i) + 1));
+    run.memory.push_back(use);
+  }
+  return true;
+}
+
+}  // namespace triplepoint::run

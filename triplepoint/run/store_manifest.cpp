@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "triplepoint/run/store_tables.h"
+#include "triplepoint/spec/load.h"
+
+namespace triplepoint::run {
+
+namespace {
+
+/// The key under which a job is kept that this program cannot read.
+constexpr const char* unread_job = "unread_job";
+
+/// Rows of the manifest table; absent values get no row.
+class ManifestWriter {
+ public:
+  static Result<ManifestWriter> create(const Database& database) {
+    return ManifestWriter(TPT_TRY(database.prepare("INSERT INTO manifest VALUES(?,?)")));
+  }
+  template <class Value>
+  Result<bool> write(std::string_view key, const Value& value) {
+    return insert_.bind(key).bind(value).run();
+  }
+  template <class Value>
+  Result<bool> write_if(std::string_view key, const std::optional<Value>& value) {
+    return value ? write(key, *value) : Result<bool>(true);
+  }
+
+ private:
+  explicit ManifestWriter(Statement insert) : insert_(std::move(insert)) {}
+  Statement insert_;
+};
+
+template <class Quantity>
+std::optional<double> base_units(const std::optional<Quantity>& quantity) {
+  if (!quantity) return std::nullopt;
+  return quantity->in_base_units();
+}
+
+/// The enumerator of this name, of those that `candidates` lists.
+template <class Enum, size_t N>
+Result<Enum> named(const std::array<Enum, N>& candidates, const std::string& name,
+                   const std::string& file) {
+  for (Enum candidate : candidates)
+    if (name_of(candidate) == name) return candidate;
+  return error(
+      fmt::format("{}: \"{}\" is no origin or fidelity of a run (known ones are those of this "
+                  "version); use a newer triplepoint",
+                  file, name));
+}
+
+/// A job of another version may not be readable; the rest of the run still is.
+void take_job(Manifest& manifest, const std::string& toml) {
+  auto job = spec::parse_job(spec::Library{}, toml, manifest.name + ".run");
+  if (job) {
+    manifest.job = std::move(*job);
+    return;
+  }
+  manifest.facts[unread_job] = toml;
+  manifest.notes.push_back(
+      fmt::format("the job kept in this run could not be read ({})", job.error().what));
+}
+
+Result<bool> take(Run& run, const std::string& key, const Statement& row, const std::string& file) {
+  Manifest& manifest = run.manifest;
+  const auto quantity = [&](auto& target) {
+    target = std::decay_t<decltype(*target)>(row.real(1));
+  };
+  if (key == "origin")
+    manifest.origin = TPT_TRY(named(
+        std::array{Origin::simulated, Origin::measured, Origin::imported}, row.text(1), file));
+  if (key == "fidelity")
+    manifest.fidelity = TPT_TRY(
+        named(std::array{Fidelity::bound, Fidelity::step, Fidelity::transient, Fidelity::real},
+              row.text(1), file));
+  if (key == "name") manifest.name = row.text(1);
+  if (key == "producer") manifest.producer = row.text(1);
+  if (key == "epoch_unix_ns") manifest.epoch_unix_ns = row.integer(1);
+  if (key == "fits_memory") manifest.fits_memory = row.integer(1) != 0;
+  if (key == "memory_limit_b") quantity(run.memory_limit);
+  if (key == "model_flops") quantity(run.model_flops);
+  if (key == "hardware_flops") quantity(run.hardware_flops);
+  if (key == "peak_flops_per_s") quantity(run.peak_flops);
+  return true;
+}
+
+Result<bool> write_notes_and_facts(const Database& database, const Manifest& manifest) {
+  Statement note = TPT_TRY(database.prepare("INSERT INTO note VALUES(?,?)"));
+  for (size_t i = 0; i < manifest.notes.size(); ++i)
+    TPT_TRY(note.bind(static_cast<int64_t>(i)).bind(manifest.notes[i]).run());
+  Statement fact = TPT_TRY(database.prepare("INSERT INTO fact VALUES(?,?)"));
+  for (const auto& [key, value] : manifest.facts)
+    TPT_TRY(fact.bind(key).bind(value).run());
+  return true;
+}
+
+}  // namespace
+
+Result<bool> write_manifest(const Database& database, const Run& run) {
+  const Manifest& manifest = run.manifest;
+  ManifestWriter writer = TPT_TRY(ManifestWriter::create(database));
+  TPT_TRY(writer.write("origin", name_of(manifest.origin)));
+  TPT_TRY(writer.write("fidelity", name_of(manifest.fidelity)));
+  TPT_TRY(writer.write("name", std::string_view(manifest.name)));
+  TPT_TRY(writer.write("producer", std::string_view(manifest.producer)));
+  TPT_TRY(writer.write_if("epoch_unix_ns", manifest.epoch_unix_ns));
+  TPT_TRY(writer.write("fits_memory", int64_t{manifest.fits_memory ? 1 : 0}));
+  TPT_TRY(writer.write_if("memory_limit_b", base_units(run.memory_limit)));
+  TPT_TRY(writer.write_if("model_flops", base_units(run.model_flops)));
+  TPT_TRY(writer.write_if("hardware_flops", base_units(run.hardware_flops)));
+  TPT_TRY(writer.write_if("peak_flops_per_s", base_units(run.peak_flops)));
+  if (manifest.job) {
+    const std::string toml = spec::write_job(*manifest.job);
+    TPT_TRY(writer.write("job", std::string_view(toml)));
+  }
+  return write_notes_and_facts(database, manifest);
+}
+
+Result<bool> read_manifest(const Database& database, Run& run) {
+  Statement row = TPT_TRY(database.prepare("SELECT key, value FROM manifest"));
+  std::optional<std::string> job;
+  while (TPT_TRY(row.next())) {
+    const std::string key = row.text(0);
+    if (key == "job") job = row.text(1);
+    TPT_TRY(take(run, key, row, database.name()));
+  }
+  Statement note = TPT_TRY(database.prepare("SELECT text FROM note ORDER BY position"));
+  while (TPT_TRY(note.next()))
+    run.manifest.notes.push_back(note.text(0));
+  Statement fact = TPT_TRY(database.prepare("SELECT key, value FROM fact"));
+  while (TPT_TRY(fact.next()))
+    run.manifest.facts[fact.text(0)] = fact.text(1);
+  if (job) take_job(run.manifest, *job);
+  return true;
+}
+
+Result<bool> write_metrics(const Database& database, const std::map<std::string, double>& metrics) {
+  Statement insert = TPT_TRY(database.prepare("INSERT INTO metric VALUES(?,?)"));
+  for (const auto& [name, value] : metrics)
+    TPT_TRY(insert.bind(name).bind(value).run());
+  return true;
+}
+
+Result<std::map<std::string, double>> read_metrics(const Database& database) {
+  Statement row = TPT_TRY(database.prepare("SELECT name, value FROM metric"));
+  std::map<std::string, double> metrics;
+  while (TPT_TRY(row.next()))
+    if (!row.is_null(1)) metrics[row.text(0)] = row.real(1);
+  return metrics;
+}
+
+}  // namespace triplepoint::run

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/run/store.h"
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/random.h"
+
+#include "triplepoint/run/chunk_codec.h"
+#include "triplepoint/run/store_database.h"
+#include "triplepoint/run/store_schema.h"
+
+namespace triplepoint::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder that is gone when the test is.
+class Folder {
+ public:
+  Folder() {
+    static int count = 0;
+    path_ = fs::temp_directory_path() /
+            ("triplepoint_store_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
+    fs::create_directories(path_);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { fs::remove_all(path_); }
+  std::string file(const char* name) const { return (path_ / name).string(); }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+spec::Job small_job() {
+  spec::Job job;
+  job.name = "small";
+  job.origin = "command line";
+  job.model = {.name = "tiny",
+               .num_layers = 4,
+               .hidden_size = 256,
+               .ffn_hidden_size = 1024,
+               .num_attention_heads = 8,
+               .num_query_groups = 8,
+               .kv_channels = 32,
+               .sequence_length = 128,
+               .vocabulary_size = 1000};
+  job.cluster.name = "bench";
+  job.cluster.gpu.name = "toy";
+  job.plan.global_batch_size = 8;
+  return job;
+}
+
+Series noisy_series(const char* signal, int32_t device, size_t count) {
+  Series series{.signal = signal, .device = device};
+  for (size_t i = 0; i < count; ++i) {
+    series.times.emplace_back(static_cast<int64_t>(i) * 100'000'000);
+    series.values.push_back(500 + 100 * random_normal({.seed = 1}, i));
+  }
+  return series;
+}
+
+Timeline patterned() {
+  Timeline t;
+  t.num_ranks = 3;
+  t.names = NameKind::kernels;
+  t.intern({.name = "qkv", .kind = SpanKind::compute, .op_class = spec::OpClass::gemm});
+  t.intern({.name = "grad \"norm\" \n \xc3\xa9",
+            .kind = SpanKind::communication,
+            .stream = Stream::communication,
+            .op_class = spec::OpClass::communication,
+            .collective = spec::Collective::all_reduce,
+            .group = spec::GroupKind::model});
+  PatternPiece layer{.repeat = 24, .length = Seconds(1.00000000049e-3), .first_layer = 7};
+  layer.spans = {{.begin = Instant(0), .end = Instant(500), .flops = Flops(1.23456789e12)}};
+  PatternPiece head{.repeat = 1, .length = 1 * unit::ms};
+  t.patterns = {{.name = "forward", .pieces = {layer, head}}, {.name = "empty"}};
+  for (int32_t rank : {0, 2})
+    t.instances.push_back(
+        {.begin = Instant(1000 + rank), .pattern = 0, .rank = rank, .stage = 1, .microbatch = 5});
+  for (int32_t rank : {0, 1, 2})
+    t.spans.push_back({.begin = Instant(-5),
+                       .end = Instant(90),
+                       .type = 1,
+                       .rank = rank,
+                       .wait = Seconds(1.0 / 3),
+                       .bytes = Bytes(0.5),
+                       .flops = Flops(0)});
+  return t;
+}
+
+Run full_run() {
+  Run run;
+  run.manifest = {.origin = Origin::imported,
+                  .fidelity = Fidelity::step,
+                  .name =
+                      "r\xc3\xa9"
+                      "sum\xc3\xa9",
+                  .job = small_job(),
+                  .producer = "triplepoint 0.1.0",
+                  .epoch_unix_ns = 1234567890123,
+                  .fits_memory = true,
+                  .notes = {"one", "", "three"},
+                  .facts = {{"limit_cycle", "no"}}};
+  run.devices = {{.index = 4, .node = 1, .local = 0, .seat = 2, .name = "toy", .rank = 0},
+                 {.index = 5, .node = 1, .local = 1, .seat = 3, .name = "toy"}};
+  run.steps = {{.begin = Instant(-5), .end = Instant(2000), .samples = 8, .tokens = 1024}};
+  run.timeline = patterned();
+  run.series = {noisy_series("power_w", 4, 1000),
+                noisy_series("die_c", 4, 1000),
+                {.signal = "fan_share",
+                 .device = 1,
+                 .of_node = true,
+                 .times = {Instant(3)},
+                 .values = {0.25}},
+                {.signal = "empty", .device = 5}};
+  run.summaries = {{.power_mean_w = 612.5, .throttle = {{"software_power_cap", 0.25}}},
+                   {.die_peak_c = 71.25, .energy_ledger_j = {{"idle", 0.1}, {"compute", 1e300}}}};
+  run.memory = {{.weights = Bytes(1),
+                 .gradients = Bytes(2),
+                 .optimizer = Bytes(3),
+                 .activations = Bytes(4),
+                 .logits = Bytes(5),
+                 .buffers = Bytes(6),
+                 .reserve = Bytes(7)}};
+  run.memory_limit = 80 * unit::GiB;
+  run.model_flops = Flops(1.0 / 3);
+  run.hardware_flops = Flops(2.0 / 3);
+  run.peak_flops = FlopsPerSecond(989.4e12);
+  return run;
+}
+
+void check_equal(const Run& a, const Run& b) {
+  CHECK(a.manifest.origin == b.manifest.origin);
+  CHECK(a.manifest.fidelity == b.manifest.fidelity);
+  CHECK(a.manifest.name == b.manifest.name);
+  CHECK(a.manifest.job == b.manifest.job);
+  CHECK(a.manifest.producer == b.manifest.producer);
+  CHECK(a.manifest.epoch_unix_ns == b.manifest.epoch_unix_ns);
+  CHECK(a.manifest.fits_memory == b.manifest.fits_memory);
+  CHECK(a.manifest.notes == b.manifest.notes);
+  CHECK(a.manifest.facts == b.manifest.facts);
+  CHECK(a.devices == b.devices);
+  CHECK(a.steps == b.steps);
+  CHECK(a.timeline == b.timeline);
+  CHECK(a.series == b.series);
+  CHECK(a.summaries == b.summaries);
+  CHECK(a.memory == b.memory);
+  CHECK(a.memory_limit == b.memory_limit);
+  CHECK(a.model_flops == b.model_flops);
+  CHECK(a.hardware_flops == b.hardware_flops);
+  CHECK(a.peak_flops == b.peak_flops);
+}
+
+TEST_CASE("what is loaded equals what was saved, bit for bit") {
+  const Folder folder;
+  for (const Run& run : {Run{}, full_run()}) {
+    REQUIRE(save(run, folder.file("a.run")));
+    const Result<Run> loaded = load(folder.file("a.run"));
+    REQUIRE_MESSAGE(loaded, loaded.error().what);
+    check_equal(*loaded, run);
+  }
+}
+
+TEST_CASE("equal runs are equal files") {
+  CHECK(to_bytes(full_run()).value() == to_bytes(full_run()).value());
+}
+
+TEST_CASE("saving replaces the old file and leaves nothing beside it") {
+  const Folder folder;
+  REQUIRE(save(full_run(), folder.file("a.run")));
+  REQUIRE(save(Run{}, folder.file("a.run")));
+  CHECK(load(folder.file("a.run")).value().devices.empty());
+  CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("a peek shows everything but the values") {
+  const Folder folder;
+  const Run run = full_run();
+  REQUIRE(save(run, folder.file("a.run"), {{"step_time_s", 2.5}}));
+  const RunHeader header = peek(folder.file("a.run")).value();
+  CHECK(header.run.manifest.job == run.manifest.job);
+  CHECK(header.run.summaries == run.summaries);
+  CHECK(header.run.series.empty());
+  CHECK(header.metrics.at("step_time_s") == 2.5);
+  CHECK(header.num_spans == 3);
+  CHECK(header.num_instances == 2);
+  REQUIRE(header.series.size() == run.series.size());
+  for (size_t i = 0; i < run.series.size(); ++i) {
+    const SeriesStatistics all = statistics(run.series[i]);
+    CHECK(header.series[i].count == all.count);
+    if (all.count == 0) continue;
+    CHECK(header.series[i].minimum == all.minimum);
+    CHECK(header.series[i].maximum == all.maximum);
+  }
+}
+
+std::string why(const Result<Run>& result) {
+  REQUIRE(!result);
+  return result.error().what;
+}
+
+TEST_CASE("what is no run file is named so") {
+  const Folder folder;
+  CHECK(why(load(folder.file("missing.run"))).find("missing.run") != std::string::npos);
+  CHECK(why(load(folder.path().string())).find("folder") != std::string::npos);
+  std::ofstream(folder.file("text.run")) << "step,power\n1,2\n";
+  CHECK(why(load(folder.file("text.run"))).find("is no run file") != std::string::npos);
+  std::ofstream(folder.file("empty.run")).close();
+  CHECK(why(load(folder.file("empty.run"))).find("is no run file") != std::string::npos);
+}
+
+TEST_CASE("a database of another program is no run file") {
+  Database other = Database::create().value();
+  REQUIRE(other.execute("CREATE TABLE t(a)"));
+  const std::string bytes = other.bytes().value();
+  CHECK(why(from_bytes(bytes, "other.db")).find("another program") != std::string::npos);
+}
+
+TEST_CASE("a newer format is refused by its number") {
+  Database newer = Database::create().value();
+  REQUIRE(create_tables(newer));
+  REQUIRE(newer.execute("PRAGMA user_version = 99"));
+  const std::string message = why(from_bytes(newer.bytes().value(), "new.run"));
+  CHECK(message.find("format version 99") != std::string::npos);
+  CHECK(message.find("newer triplepoint") != std::string::npos);
+}
+
+TEST_CASE("a truncated file is named so, wherever it ends") {
+  const std::string bytes = to_bytes(full_run()).value();
+  for (size_t size : {size_t{20}, size_t{5000}, bytes.size() / 2, bytes.size() - 1})
+    CHECK(why(from_bytes(bytes.substr(0, size), "half.run")).find("truncated") !=
+          std::string::npos);
+}
+
+TEST_CASE("damaged bytes yield a run or a sentence, never a crash") {
+  const std::string good = to_bytes(full_run()).value();
+  int refused = 0;
+  for (uint64_t round = 0; round < 400; ++round) {
+    std::string bad = good;
+    for (uint64_t i = 0; i < 1 + round % 20; ++i) {
+      const RandomKey key{.seed = round};
+      const auto where =
+          static_cast<size_t>(random_uniform(key, 2 * i) * static_cast<double>(bad.size()));
+      bad[where] = static_cast<char>(random_bits(key, 2 * i + 1));
+    }
+    const Result<Run> run = from_bytes(bad, "bad.run");
+    if (!run) CHECK(run.error().what.find("; ") != std::string::npos);
+    if (!run) ++refused;
+  }
+  CHECK(refused > 10);
+}
+
+TEST_CASE("a view or an endless recursion in the file is not followed") {
+  Database evil = Database::create().value();
+  REQUIRE(create_tables(evil));
+  REQUIRE(evil.execute(
+      "DROP TABLE step; CREATE VIEW step AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + "
+      "1 FROM r) "
+      "SELECT n AS position, n AS begin_ns, n AS end_ns, n AS samples, n AS tokens FROM r"));
+  CHECK(!from_bytes(evil.bytes().value(), "evil.run"));
+}
+
+TEST_CASE("a full disk and a read-only folder are sentences, and the old file stays") {
+  CHECK(save(full_run(), "/dev/full/a.run").error().what.find("cannot write") != std::string::npos);
+  if (::geteuid() == 0) {
+    MESSAGE("skipped: root may write into read-only folders");
+    return;
+  }
+  const Folder folder;
+  REQUIRE(save(full_run(), folder.file("a.run")));
+  fs::permissions(folder.path(), fs::perms::owner_read | fs::perms::owner_exec);
+  CHECK(save(Run{}, folder.file("a.run")).error().what.find("cannot write") != std::string::npos);
+  CHECK(load(folder.file("a.run")).value().devices.size() == 2);
+  fs::permissions(folder.path(), fs::perms::owner_all);
+}
+
+TEST_CASE("a job that this version cannot read does not lose the run") {
+  Run run = full_run();
+  Database file = Database::from_bytes(to_bytes(run).value(), "a.run").value();
+  const std::string bytes = [&] {
+    std::string copy = file.bytes().value();
+    const size_t at = copy.find("num_attention_heads");
+    REQUIRE(at != std::string::npos);
+    copy.replace(at, 3, "xxx");
+    return copy;
+  }();
+  const Run loaded = from_bytes(bytes, "a.run").value();
+  CHECK(!loaded.manifest.job);
+  CHECK(loaded.manifest.facts.count("unread_job") == 1);
+  CHECK(loaded.series == run.series);
+}
+
+TEST_CASE("sensor readings take less than two bytes a value") {
+  Run run;
+  size_t values = 0;
+  for (int32_t device = 0; device < 8; ++device) {
+    Series power = noisy_series("power_instant_w", device, 6000);
+    Series heat = power, clock = power, reasons = power;
+    heat.signal = "die_c";
+    clock.signal = "sm_clock_mhz";
+    reasons.signal = "throttle_reasons";
+    double celsius = 60;
+    for (size_t i = 0; i < power.values.size(); ++i) {
+      const RandomKey key{.seed = static_cast<uint64_t>(device)};
+      power.values[i] = std::round(power.values[i] * 10) / 10;
+      celsius += 0.05 * random_normal(key, i);
+      heat.values[i] = std::round(celsius);
+      clock.values[i] = 1980 - 15 * std::round(5 * random_uniform(key, i));
+      reasons.values[i] = clock.values[i] < 1950 ? 4 : 0;
+      values += 4;
+    }
+    for (Series* series : {&power, &heat, &clock, &reasons})
+      run.series.push_back(*series);
+  }
+  const double bytes = static_cast<double>(to_bytes(run).value().size());
+  CHECK(bytes / static_cast<double>(values) < 2);
+}
+
+template <class Number>
+void check_codec(const std::vector<Number>& values) {
+  ChunkEncoder encoder;
+  const Chunk chunk = encoder.encode(std::span<const Number>(values));
+  std::vector<Number> back;
+  REQUIRE(decode(chunk, chunk.data, back));
+  REQUIRE(back.size() == values.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    CHECK(std::memcmp(&back[i], &values[i], sizeof(Number)) == 0);
+  for (size_t size = 0; size < chunk.data.size(); ++size) {
+    std::vector<Number> nothing;
+    CHECK(!decode(chunk, std::string_view(chunk.data).substr(0, size), nothing));
+  }
+}
+
+TEST_CASE("every number comes back as the same bits") {
+  constexpr auto most = std::numeric_limits<int64_t>::max();
+  constexpr auto least = std::numeric_limits<int64_t>::min();
+  check_codec<int64_t>({0, most, least, -1, 1, most, most, least});
+  check_codec<int64_t>({7});
+  check_codec<double>({0.0, -0.0, 1e300, -1e-300, std::numeric_limits<double>::infinity(),
+                       std::numeric_limits<double>::quiet_NaN(), 5e-324});
+  check_codec<double>({0.1, 0.25, 612.345, -3.0, 1e9});
+  check_codec<double>({0.1, 9007199254740993.0});
+  check_codec<double>({1.0 / 3, 2.0 / 3, 1});
+}
+
+TEST_CASE("a chunk's header answers without decoding") {
+  ChunkEncoder encoder;
+  const std::vector<double> values = {3.5, -1, 10};
+  const Chunk chunk = encoder.encode(std::span<const double>(values));
+  CHECK(chunk.count == 3);
+  CHECK(chunk.minimum == -1.0);
+  CHECK(chunk.maximum == 10.0);
+  CHECK(chunk.sum == 12.5);
+  CHECK(chunk.codec != ChunkCodec::shuffled_bits);
+  CHECK(chunk.decimals == 1);
+}
+
+}  // namespace
+}  // namespace triplepoint::run

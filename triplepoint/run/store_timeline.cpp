@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/run/store_timeline.h"
+
+#include <array>
+#include <cmath>
+
+#include "triplepoint/run/store_items.h"
+
+namespace triplepoint::run {
+
+namespace {
+
+// clang-format off
+const std::array<IntegerField<Span>, 7> span_integers = {{
+    {"begin_ns", [](const Span& s) { return s.begin.nanoseconds(); }, [](Span& s, int64_t v) { return set_instant(s.begin, v); }},
+    {"length_ns", [](const Span& s) { return s.end.nanoseconds() - s.begin.nanoseconds(); },
+     [](Span& s, int64_t v) { return v >= 0 && v < farthest_nanoseconds && set_instant(s.end, s.begin.nanoseconds() + v); }},
+    {"type", [](const Span& s) { return int64_t{s.type}; }, [](Span& s, int64_t v) { return set_narrow(s.type, v); }},
+    {"rank", [](const Span& s) { return int64_t{s.rank}; }, [](Span& s, int64_t v) { return set_narrow(s.rank, v); }},
+    {"stage", [](const Span& s) { return int64_t{s.stage}; }, [](Span& s, int64_t v) { return set_narrow(s.stage, v); }},
+    {"microbatch", [](const Span& s) { return int64_t{s.microbatch}; }, [](Span& s, int64_t v) { return set_narrow(s.microbatch, v); }},
+    {"layer", [](const Span& s) { return int64_t{s.layer}; }, [](Span& s, int64_t v) { return set_narrow(s.layer, v); }}}};
+const std::array<DoubleField<Span>, 3> span_doubles = {{
+    {"wait_s", [](const Span& s) { return s.wait.in_base_units(); }, [](Span& s, double v) { s.wait = Seconds(v); }},
+    {"bytes", [](const Span& s) { return s.bytes.in_base_units(); }, [](Span& s, double v) { s.bytes = Bytes(v); }},
+    {"flops", [](const Span& s) { return s.flops.in_base_units(); }, [](Span& s, double v) { s.flops = Flops(v); }}}};
+const std::array<IntegerField<PatternInstance>, 5> instance_integers = {{
+    {"begin_ns", [](const PatternInstance& i) { return i.begin.nanoseconds(); },
+     [](PatternInstance& i, int64_t v) { return set_instant(i.begin, v); }},
+    {"pattern", [](const PatternInstance& i) { return int64_t{i.pattern}; },
+     [](PatternInstance& i, int64_t v) { return set_narrow(i.pattern, v); }},
+    {"rank", [](const PatternInstance& i) { return int64_t{i.rank}; },
+     [](PatternInstance& i, int64_t v) { return set_narrow(i.rank, v); }},
+    {"stage", [](const PatternInstance& i) { return int64_t{i.stage}; },
+     [](PatternInstance& i, int64_t v) { return set_narrow(i.stage, v); }},
+    {"microbatch", [](const PatternInstance& i) { return int64_t{i.microbatch}; },
+     [](PatternInstance& i, int64_t v) { return set_narrow(i.microbatch, v); }}}};
+// clang-format on
+const std::array<DoubleField<PatternInstance>, 0> no_doubles = {};
+
+template <class Enum>
+std::optional<int64_t> number_of(const std::optional<Enum>& value) {
+  if (!value) return std::nullopt;
+  return static_cast<int64_t>(*value);
+}
+
+Result<bool> write_types(const Database& database, const std::vector<SpanType>& types) {
+  Statement insert = TPT_TRY(database.prepare("INSERT INTO span_type VALUES(?,?,?,?,?,?,?)"));
+  for (size_t i = 0; i < types.size(); ++i)
+    TPT_TRY(insert.bind(static_cast<int64_t>(i))
+                .bind(std::string_view(types[i].name))
+                .bind(static_cast<int64_t>(types[i].kind))
+                .bind(static_cast<int64_t>(types[i].stream))
+                .bind(static_cast<int64_t>(types[i].op_class))
+                .bind(number_of(types[i].collective))
+                .bind(number_of(types[i].group))
+                .run());
+  return true;
+}
+
+Result<bool> write_patterns(const Database& database, ColumnWriter& writer,
+                            const std::vector<Pattern>& patterns) {
+  Statement insert = TPT_TRY(database.prepare("INSERT INTO pattern VALUES(?,?)"));
+  Statement insert_piece = TPT_TRY(database.prepare("INSERT INTO piece VALUES(NULL,?,?,?,?,?)"));
+  std::vector<Span> spans;
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    TPT_TRY(insert.bind(static_cast<int64_t>(i)).bind(std::string_view(patterns[i].name)).run());
+    for (const PatternPiece& piece : patterns[i].pieces) {
+      TPT_TRY(insert_piece.bind(static_cast<int64_t>(i))
+                  .bind(int64_t{piece.repeat})
+                  .bind(piece.length.in_base_units())
+                  .bind(int64_t{piece.first_layer})
+                  .bind(static_cast<int64_t>(piece.spans.size()))
+                  .run());
+      spans.insert(spans.end(), piece.spans.begin(), piece.spans.end());
+    }
+  }
+  return write_items(writer, "piece_span", spans, span_integers, span_doubles);
+}
+
+tl::unexpected<Error> damaged(const Database& database, std::string_view why) {
+  return error(
+      fmt::format("{} is damaged ({}); try the copy it was made from", database.name(), why));
+}
+
+/// An enumerator of an enum that counts from 0 to `count` - 1.
+template <class Enum>
+bool set_enum(Enum& target, int64_t number, int64_t count) {
+  target = static_cast<Enum>(number);
+  return number >= 0 && number < count;
+}
+
+Result<bool> read_types(const Database& database, std::vector<SpanType>& types) {
+  Statement row = TPT_TRY(database.prepare(
+      "SELECT name, kind, stream, op_class, collective, group_kind FROM span_type ORDER BY id"));
+  while (TPT_TRY(row.next())) {
+    SpanType type{.name = row.text(0)};
+    bool known = set_enum(type.kind, row.integer(1), span_kind_count) &&
+                 set_enum(type.stream, row.integer(2), 3) &&
+                 set_enum(type.op_class, row.integer(3), spec::op_class_count);
+    if (const auto number = row.integer_or_nothing(4))
+      known = set_enum(type.collective.emplace(), *number, spec::collective_count) && known;
+    if (const auto number = row.integer_or_nothing(5))
+      known = set_enum(type.group.emplace(), *number, spec::group_kind_count) && known;
+    if (!known) return damaged(database, "a span type is of no known kind");
+    types.push_back(std::move(type));
+  }
+  return true;
+}
+
+/// A piece whose length and repetitions are possible.
+Result<PatternPiece> read_piece(const Database& database, const Statement& row) {
+  constexpr double longest_s = 1e9;
+  PatternPiece piece;
+  piece.length = Seconds(row.real(2));
+  const bool whole = set_narrow(piece.repeat, row.integer(1)) &&
+                     set_narrow(piece.first_layer, row.integer(3)) && piece.repeat >= 0;
+  const double total = piece.repeat * (piece.length / unit::s);
+  if (!whole || !(total >= 0 && total < longest_s) || !(piece.length / unit::s < longest_s))
+    return damaged(database, "a pattern has an impossible length");
+  return piece;
+}
+
+Result<bool> read_patterns(const Database& database, ColumnReader& reader,
+                           std::vector<Pattern>& patterns) {
+  Statement pattern = TPT_TRY(database.prepare("SELECT name FROM pattern ORDER BY id"));
+  while (TPT_TRY(pattern.next()))
+    patterns.push_back({.name = pattern.text(0)});
+  const std::vector<Span> spans =
+      TPT_TRY(read_items<Span>(reader, "piece_span", span_integers, span_doubles));
+  size_t used = 0;
+  Statement row = TPT_TRY(database.prepare(
+      "SELECT pattern, repeat, length_s, first_layer, spans FROM piece ORDER BY id"));
+  while (TPT_TRY(row.next())) {
+    const int64_t owner = row.integer(0), count = row.integer(4);
+    if (owner < 0 || owner >= static_cast<int64_t>(patterns.size()) || count < 0 ||
+        count > static_cast<int64_t>(spans.size() - used))
+      return damaged(database, "a pattern's spans are missing");
+    PatternPiece piece = TPT_TRY(read_piece(database, row));
+    const auto first = spans.begin() + static_cast<std::ptrdiff_t>(used);
+    piece.spans.assign(first, first + count);
+    used += static_cast<size_t>(count);
+    patterns[static_cast<size_t>(owner)].pieces.push_back(std::move(piece));
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<bool> write_timeline(const Database& database, ColumnWriter& writer,
+                            const Timeline& timeline) {
+  Statement insert = TPT_TRY(database.prepare("INSERT INTO manifest VALUES(?,?)"));
+  TPT_TRY(insert.bind(std::string_view("num_ranks")).bind(int64_t{timeline.num_ranks}).run());
+  TPT_TRY(insert.bind(std::string_view("kernel_names"))
+              .bind(static_cast<int64_t>(timeline.names))
+              .run());
+  TPT_TRY(write_types(database, timeline.types));
+  TPT_TRY(write_items(writer, "span", timeline.spans, span_integers, span_doubles));
+  TPT_TRY(write_patterns(database, writer, timeline.patterns));
+  return write_items(writer, "instance", timeline.instances, instance_integers, no_doubles);
+}
+
+Result<bool> read_timeline(const Database& database, ColumnReader& reader, Timeline& timeline) {
+  const int64_t ranks = TPT_TRY(database.ask("SELECT value FROM manifest WHERE key = 'num_ranks'"));
+  constexpr int64_t most_ranks = 1 << 24;
+  if (ranks < 0 || ranks > most_ranks)
+    return damaged(database, "the number of ranks is impossible");
+  timeline.num_ranks = static_cast<int32_t>(ranks);
+  const int64_t names =
+      TPT_TRY(database.ask("SELECT value FROM manifest WHERE key = 'kernel_names'"));
+  timeline.names = names == 1 ? NameKind::kernels : NameKind::ops;
+  TPT_TRY(read_types(database, timeline.types));
+  timeline.spans = TPT_TRY(read_items<Span>(reader, "span", span_integers, span_doubles));
+  TPT_TRY(read_patterns(database, reader, timeline.patterns));
+  timeline.instances =
+      TPT_TRY(read_items<PatternInstance>(reader, "instance", instance_integers, no_doubles));
+  if (const auto fault = find_fault(timeline)) return damaged(database, *fault);
+  return true;
+}
+
+}  // namespace triplepoint::run

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "triplepoint/run/run.h"
+#include "triplepoint/run/store_columns.h"
+
+namespace triplepoint::run {
+
+// Spans, patterns, instances and series as columns of chunks, with the plain tables that describe
+// them.
+
+Result<bool> write_timeline(const Database&, ColumnWriter&, const Timeline&);
+Result<bool> read_timeline(const Database&, ColumnReader&, Timeline&);
+
+Result<bool> write_series(const Database&, ColumnWriter&, const std::vector<Series>&);
+Result<bool> read_series(const Database&, ColumnReader&, std::vector<Series>&);
+
+}  // namespace triplepoint::run
