@@ -158,7 +158,7 @@ double attention_efficiency(const spec::Gpu& gpu, const spec::AttentionShape& sh
   const double share =
       backward ? kernels.attention_backward_share : kernels.attention_forward_share;
   return share * keys / (keys + kernels.attention_half_length) / std::sqrt(1 + softmax * softmax) *
-         filled / waves_of(filled, kernels.wave_quantization);
+         filled / waves_of(filled, kernels.attention_wave_quantization);
 }
 
 KernelTime kernel_time(const spec::Gpu& gpu, const spec::Op& op) {
@@ -169,6 +169,7 @@ KernelTime kernel_time(const spec::Gpu& gpu, const spec::Op& op) {
                   .norm = kernels.roofline_norm,
                   .insensitive = kernels.clock_insensitive_share,
                   .start = launches * kernels.kernel_start};
+  if (op.op_class == OpClass::attention) time.start = launches * kernels.attention_start;
   if (multiplies_matrices(op.op_class)) {
     time.compute = op.flops / (*gpu.peak(op.precision) * compute_share(gpu, op));
     return time;

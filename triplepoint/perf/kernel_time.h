@@ -54,7 +54,9 @@ double gemm_efficiency(const spec::Gpu& gpu, const spec::GemmShape& shape,
 ///   e = e_max * L / (L + L0) / sqrt(1 + (d0/d)^2) * w / waves
 ///
 /// L: key length; d: head dimension (softmax work does not grow with it); w: blocks of
-/// attention_tile query rows over compute units, waves as for a GEMM. Causal flops are the half
+/// attention_tile query rows over compute units, waves as for a GEMM with
+/// attention_wave_quantization. d0 follows from the chip: matrix flops per clock over 4 x special
+/// functions per clock. Causal flops are the half
 /// square. Holds for self-attention of 512 and more keys. Source: docs/models/kernels.md.
 double attention_efficiency(const spec::Gpu& gpu, const spec::AttentionShape& shape, bool backward);
 

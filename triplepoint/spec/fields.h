@@ -74,12 +74,14 @@ void visit_fields(Visitor& visit, KernelCoefficients& kernels) {
   visit("attention_half_length", kernels.attention_half_length, Need::required);
   visit("attention_half_head_dim", kernels.attention_half_head_dim);
   visit("attention_tile", kernels.attention_tile);
+  visit("attention_wave_quantization", kernels.attention_wave_quantization);
   visit("grouped_gemm_share", kernels.grouped_gemm_share, Need::required);
   visit("hbm_share", kernels.hbm_share, Need::required);
   visit("roofline_norm", kernels.roofline_norm, Need::required);
   visit("clock_insensitive_share", kernels.clock_insensitive_share, Need::required);
   visit("memory_clock_knee", kernels.memory_clock_knee);
   visit("kernel_start", kernels.kernel_start);
+  visit("attention_start", kernels.attention_start);
   visit("kernel_floor", kernels.kernel_floor, Need::required);
 }
 
@@ -91,7 +93,6 @@ void visit_fields(Visitor& visit, PowerCoefficients& power) {
   visit("communicating", power.communicating, Need::required);
   visit("communicating_scale_out", power.communicating_scale_out, Need::required);
   visit("joules_per_tflop", power.joules_per_tflop, Need::required);
-  visit("fp8_energy_share", power.fp8_energy_share);
   visit("fp8_energy_share", power.fp8_energy_share);
   visit("joules_per_hbm_gb", power.joules_per_hbm_gb, Need::required);
   visit("joules_per_scale_up_gb", power.joules_per_scale_up_gb, Need::required);
@@ -110,7 +111,6 @@ void visit_fields(Visitor& visit, ThermalLadder& thermal) {
   visit("capacities", thermal.capacities, Need::required);
   visit("memory_resistance", thermal.memory_resistance, Need::required);
   visit("lateral_resistance", thermal.lateral_resistance);
-  visit("lateral_resistance", thermal.lateral_resistance);
 }
 
 template <class Visitor>
@@ -122,7 +122,6 @@ void visit_fields(Visitor& visit, GovernorCoefficients& governor) {
   visit("slowdown_temperature", governor.slowdown_temperature);
   visit("thermal_steps_per_kelvin", governor.thermal_steps_per_kelvin);
   visit("shutdown_temperature", governor.shutdown_temperature);
-  visit("thermal_steps_per_kelvin", governor.thermal_steps_per_kelvin);
   visit("regulation_share", governor.regulation_share, Need::required);
 }
 
@@ -213,7 +212,6 @@ void visit_fields(Visitor& visit, Chassis& chassis) {
   visit("inlet", chassis.inlet, Need::required);
   visit("volume_flow_m3_s", chassis.volume_flow_m3_s);
   visit("coolant_heat_capacity_w_per_k", chassis.coolant_heat_capacity_w_per_k);
-  visit("sink_flow_exponent", chassis.sink_flow_exponent);
   visit("sink_flow_exponent", chassis.sink_flow_exponent);
   visit("fixed_heat", chassis.fixed_heat, Need::required);
   visit("fan_power", chassis.fan_power, Need::required);

@@ -17,22 +17,22 @@ struct KernelCoefficients {
   double gemm_fp8_share = 0.6;    // the same with fp8 operands, of peak_fp8
   double gemm_half_k = 0;  // k at which a tile reaches half of its rate (prologue), 2-byte operands
   double gemm_half_tile = 0;  // tile side at which fetching operands takes as long as multiplying
-  double wave_quantization =
-      1;  // of an unfilled last wave of tiles: 1 costs a whole one, 0 its share
+  double wave_quantization = 1;  // an unfilled last wave of tiles costs: 1 a whole one, 0 its share
   int64_t tile_m = 128, tile_n = 128;     // largest tile of the library; smaller ones are tried
   double attention_forward_share = 0.45;  // of the dense peak at max clock, causal flops, long keys
   double attention_backward_share = 0.35;
-  double attention_half_length = 0;  // key length at which half of that is reached
-  double attention_half_head_dim =
-      0;                            // head dimension at which softmax takes as long as the products
-  int64_t attention_tile = 128;     // query rows of one block
-  double grouped_gemm_share = 0.7;  // relative to a dense GEMM of the same tile count
-  double hbm_share = 0.85;          // achieved over datasheet bandwidth, streaming kernels
-  double roofline_norm = 4;         // p of the p-norm that joins compute and memory time
+  double attention_half_length = 0;    // key length at which half of that is reached
+  double attention_half_head_dim = 0;  // head dimension where softmax takes as long as the products
+  int64_t attention_tile = 128;        // query rows of one block
+  double attention_wave_quantization = 1;
+  double grouped_gemm_share = 0.7;     // relative to a dense GEMM of the same tile count
+  double hbm_share = 0.85;             // achieved over datasheet bandwidth, streaming kernels
+  double roofline_norm = 4;            // p of the p-norm that joins compute and memory time
   double clock_insensitive_share = 0;  // of compute time that does not scale with the SM clock
   double memory_clock_knee = 0;        // clock ratio below which the SMs cannot keep the HBM busy
   Seconds kernel_start;                // fill and drain of one kernel, comes on top of its work
-  Seconds kernel_floor;                // shortest kernel
+  Seconds attention_start;  // the same of an attention kernel: its longest block drains alone
+  Seconds kernel_floor;     // shortest kernel
   friend bool operator==(const KernelCoefficients&, const KernelCoefficients&) = default;
 };
 
@@ -51,10 +51,10 @@ struct PowerCoefficients {
   double joules_per_scale_up_gb = 0;
   double joules_per_scale_out_gb = 0;
   double clock_exponent = 1;  // energy per flop ~ (f/f_max)^exponent, i.e. V^2 along the V/f curve
-  double energy_floor = 0;        // what the lowest voltage leaves of that: floor + (1 - floor) r^x
-  double hbm_clocked_share = 0;   // of joules_per_hbm_gb: on-chip, follows SM clock and voltage
-  Watts leakage;              // at reference_temperature and max voltage
-  Kelvins leakage_e_fold;     // leakage grows by e over this rise
+  double energy_floor = 0;    // what the lowest voltage leaves of that: floor + (1 - floor) r^x
+  double hbm_clocked_share = 0;  // of joules_per_hbm_gb: on-chip, follows SM clock and voltage
+  Watts leakage;                 // at reference_temperature and max voltage
+  Kelvins leakage_e_fold;        // leakage grows by e over this rise
   Celsius reference_temperature{30};
   friend bool operator==(const PowerCoefficients&, const PowerCoefficients&) = default;
 };
