@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/formats/assemble.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/suggest.h"
+
+#include "triplepoint/formats/text.h"
+
+namespace triplepoint::formats {
+namespace {
+
+using spec::Diagnosis;
+using spec::DiagnosisCode;
+
+std::string_view key_of(DiagnosisCode code, std::span<const KeyOfCode> keys) {
+  const auto found =
+      std::find_if(keys.begin(), keys.end(), [&](const KeyOfCode& k) { return k.code == code; });
+  return found == keys.end() ? std::string_view() : found->key;
+}
+
+std::string_view parent_of(std::string_view key) {
+  const std::size_t dot = key.rfind('.');
+  return dot == key.npos ? std::string_view() : key.substr(0, dot + 1);
+}
+
+/// The closest of the keys that stand in the same section: "model." is no likeness.
+std::optional<std::string> closest_sibling(std::string_view key,
+                                           const std::vector<std::string>& known) {
+  const std::string_view parent = parent_of(key);
+  std::vector<std::string> leaves;
+  for (const std::string& each : known)
+    if (parent_of(each) == parent) leaves.push_back(each.substr(parent.size()));
+  const auto leaf = closest_word(key.substr(parent.size()), leaves);
+  return leaf ? std::optional(std::string(parent) + *leaf) : std::nullopt;
+}
+
+/// Evaluates lists of 0 and 1 joined by + and repeated by *, with brackets: Megatron's patterns.
+class PatternReader {
+ public:
+  PatternReader(std::string_view text, std::size_t most) : rest_(text), most_(most) {}
+
+  std::optional<std::string> read() {
+    auto all = sum(0);
+    return all && rest_.empty() ? all : std::nullopt;
+  }
+
+ private:
+  static constexpr int deepest = 8;
+
+  bool take(char c) {
+    if (!rest_.starts_with(c)) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+
+  std::optional<std::string> sum(int depth) {
+    auto all = product(depth);
+    while (all && take('+')) {
+      const auto more = product(depth);
+      if (!more || all->size() + more->size() > most_) return std::nullopt;
+      *all += *more;
+    }
+    return all;
+  }
+
+  std::optional<std::string> product(int depth) {
+    auto piece = atom(depth);
+    while (piece && take('*')) {
+      const std::size_t end = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
+      const auto times = whole_number(rest_.substr(0, end));
+      rest_.remove_prefix(end);
+      if (!times || static_cast<std::size_t>(*times) > most_) return std::nullopt;
+      piece = repeated(*piece, static_cast<std::size_t>(*times));
+    }
+    return piece;
+  }
+
+  std::optional<std::string> repeated(const std::string& piece, std::size_t times) const {
+    if (piece.size() * times > most_) return std::nullopt;
+    std::string all;
+    for (std::size_t i = 0; i < times; ++i)
+      all += piece;
+    return all;
+  }
+
+  std::optional<std::string> atom(int depth) {
+    if (depth > deepest) return std::nullopt;
+    if (take('(')) {
+      auto inner = sum(depth + 1);
+      return inner && take(')') ? inner : std::nullopt;
+    }
+    if (!take('[')) return std::nullopt;
+    std::string digits;
+    while (!rest_.empty() && !take(']')) {
+      const char c = rest_.front();
+      rest_.remove_prefix(1);
+      if (c == '0' || c == '1') digits.push_back(c);
+      if (c != '0' && c != '1' && c != ',' && c != ' ') return std::nullopt;
+    }
+    return digits;
+  }
+
+  std::string_view rest_;
+  std::size_t most_;
+};
+
+}  // namespace
+
+Imported assemble(Settings& settings, spec::Job job, std::span<const KeyOfCode> keys) {
+  Imported result;
+  result.diagnoses = std::move(settings.diagnoses());
+  for (Diagnosis& diagnosis : spec::diagnose(job)) {
+    diagnosis.what = settings.place(key_of(diagnosis.code, keys)) + diagnosis.what;
+    result.diagnoses.push_back(std::move(diagnosis));
+  }
+  result.assumed = settings.assumed();
+  std::move(settings.assumed().begin(), settings.assumed().end(), std::back_inserter(job.notes));
+  result.job = std::move(job);
+  return result;
+}
+
+void report_unknown_keys(Settings& settings, std::string_view prefix,
+                         bool (*is_irrelevant)(std::string_view),
+                         const std::vector<std::string>& irrelevant) {
+  const std::vector<std::string> relevant(settings.asked().begin(), settings.asked().end());
+  for (const Setting& setting : settings.all()) {
+    if (settings.asked().contains(setting.key) || is_irrelevant(setting.key)) continue;
+    auto meant = closest_sibling(setting.key, relevant);
+    // Two slips of the finger at most: then it was a key that matters, and the job is not what its
+    // author thinks.
+    const bool is_typo = meant && edit_distance(setting.key, *meant) <= 2;
+    if (!meant) meant = closest_sibling(setting.key, irrelevant);
+    settings.note(
+        DiagnosisCode::unsupported,
+        is_typo ? Diagnosis::Severity::error : Diagnosis::Severity::warning, setting.key,
+        fmt::format("unknown key '{}{}' (it is ignored); {}", prefix, setting.key.substr(0, 100),
+                    meant ? fmt::format("did you mean \"{}{}\"?", prefix, *meant)
+                          : "check that it changes neither work nor layout"));
+  }
+}
+
+std::optional<std::vector<int64_t>> uneven_stages(int64_t num_layers, int64_t stages,
+                                                  std::optional<int64_t> first,
+                                                  std::optional<int64_t> last) {
+  const int64_t inner = stages - (first ? 1 : 0) - (last ? 1 : 0);
+  const int64_t left = num_layers - first.value_or(0) - last.value_or(0);
+  if (inner < 0 || left < 0 || stages > 100'000) return std::nullopt;
+  if (inner == 0 ? left != 0 : left % inner != 0) return std::nullopt;
+  std::vector<int64_t> layers;
+  if (first) layers.push_back(*first);
+  layers.insert(layers.end(), static_cast<std::size_t>(inner), inner == 0 ? 0 : left / inner);
+  if (last) layers.push_back(*last);
+  return layers;
+}
+
+std::optional<int64_t> leading_dense_layers(std::string_view pattern, int64_t num_layers) {
+  pattern = trimmed(pattern);
+  if (pattern == "1") return 0;
+  const auto layers = PatternReader(pattern, 100'000).read();
+  if (!layers || static_cast<int64_t>(layers->size()) != num_layers) return std::nullopt;
+  const std::size_t dense = std::min(layers->find('1'), layers->size());
+  if (layers->find('0', dense) != std::string::npos) return std::nullopt;
+  return static_cast<int64_t>(dense);
+}
+
+}  // namespace triplepoint::formats

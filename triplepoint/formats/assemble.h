@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/spec/job.h"
+
+#include "triplepoint/formats/import.h"
+#include "triplepoint/formats/settings.h"
+
+namespace triplepoint::formats {
+
+/// Which key of a format a diagnosis of the job is about, so that it gets a line.
+struct KeyOfCode {
+  spec::DiagnosisCode code;
+  std::string_view key;
+};
+
+/// Joins what was found in the file with what spec::diagnose says of the job.
+Imported assemble(Settings& settings, spec::Job job, std::span<const KeyOfCode> keys);
+
+/// Diagnoses for every key nobody asked for and `is_irrelevant` does not know: an error where it is
+/// a slip of the finger away from a key that matters, else a warning.
+void report_unknown_keys(Settings& settings, std::string_view prefix,
+                         bool (*is_irrelevant)(std::string_view),
+                         const std::vector<std::string>& irrelevant);
+
+/// Layers of each stage when the first or last has its own number; nothing if the rest cannot be
+/// shared evenly.
+std::optional<std::vector<int64_t>> uneven_stages(int64_t num_layers, int64_t stages,
+                                                  std::optional<int64_t> first,
+                                                  std::optional<int64_t> last);
+
+/// Which layers are MoE layers, as Megatron writes it: 1, "([0]*3+[1]*58)". The number of leading
+/// dense layers; nothing where dense and MoE layers alternate otherwise.
+std::optional<int64_t> leading_dense_layers(std::string_view pattern, int64_t num_layers);
+
+}  // namespace triplepoint::formats

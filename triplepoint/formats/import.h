@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/spec/job.h"
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/formats/job_script.h"
+
+namespace triplepoint::formats {
+
+/// A job read from another tool's file.
+struct Imported {
+  spec::Job job;
+  /// What the file itself gets wrong (with file and line), then what spec::diagnose says of the
+  /// job.
+  std::vector<spec::Diagnosis> diagnoses;
+  /// What the file does not say and had to be filled in; also in job.notes.
+  std::vector<std::string> assumed;
+};
+
+/// What the caller knows and the file does not say. Explicit values win over the file.
+struct ImportHints {
+  std::optional<std::string> cluster;  // "hgx-h200"
+  std::optional<int64_t> num_nodes;
+  std::optional<std::string> stack;  // "nemo-profiled"
+  std::optional<JobScript> job_script;
+};
+
+/// A configuration of NeMo's megatron_gpt_pretraining, _finetuning or _generate.
+///
+/// Keys that change work, memory, layout, precision or overlap are read; keys which do not are
+/// known and passed over; any other key is a diagnosis with file, line and a suggestion. `path` is
+/// used in messages, and words in it ("h100") where neither the file nor a hint names the GPU.
+Result<Imported> import_nemo_yaml(const spec::Library& library, const std::string& text,
+                                  const std::string& path, const ImportHints& hints);
+
+/// A Megatron-LM command line: a shell script or line (comments, continuations, quotes, variables,
+/// arrays, torchrun or srun in front), or a file of arguments.
+Result<Imported> import_megatron_args(const spec::Library& library, const std::string& text,
+                                      const std::string& path, const ImportHints& hints);
+
+struct ImportedModel {
+  spec::Model model;
+  std::vector<spec::Diagnosis> diagnoses;
+  std::vector<std::string> assumed;
+};
+
+/// config.json of a Hugging Face decoder (GPT-2, Llama, Mistral, Mixtral, Qwen, DeepSeek, ...).
+Result<ImportedModel> import_hf_config(const std::string& text, const std::string& path);
+
+enum class FileKind { nemo_yaml, megatron_args, hf_config, job_script, unknown };
+std::string_view name_of(FileKind kind);
+
+/// What a file is, by what stands in it, not by its name. A Slurm script without Megatron arguments
+/// is a job_script.
+FileKind recognize(std::string_view text);
+
+/// Reads a job from a NeMo YAML or a Megatron command line, whichever it is; a Slurm script beside
+/// the file becomes a hint.
+Result<Imported> import_job(const spec::Library& library, const Path& path, ImportHints hints);
+
+/// One job file of a folder.
+struct FolderRow {
+  std::string path;                  // relative to the folder
+  std::optional<Imported> imported;  // absent: `problem` says why
+  std::string problem;
+  std::optional<std::string> identical_to;  // an earlier file with the same bytes
+  std::optional<std::string> plays_like;    // an earlier file beside it whose job plays the same
+};
+
+struct FolderImport {
+  std::vector<FolderRow> rows;       // in natural order of their paths
+  std::vector<std::string> skipped;  // files which hold no job
+
+  int64_t distinct() const;  // rows whose content no earlier row has
+};
+
+/// Every job file in a folder and below. A file that cannot be read is a row with its problem.
+///
+/// Files beside each other whose jobs differ in nothing that matters here are named: the later one
+/// gets an `inert_option` warning which lists what differs in vain.
+Result<FolderImport> import_folder(const spec::Library& library, const Path& folder,
+                                   const ImportHints& hints);
+
+}  // namespace triplepoint::formats

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/formats/import.h"
+#include "triplepoint/formats/surroundings.h"
+
+namespace triplepoint::formats {
+
+/// import_nemo_yaml with a shelf that outlives it.
+Result<Imported> import_nemo(Shelf& shelf, const std::string& text, const std::string& path,
+                             const ImportHints& hints);
+
+}  // namespace triplepoint::formats

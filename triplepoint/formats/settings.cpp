@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/formats/settings.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/suggest.h"
+
+namespace triplepoint::formats {
+namespace {
+
+constexpr int deepest_reference = 8;
+
+std::optional<double> read_number(std::string_view text) {
+  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+  double value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = problem == std::errc() && end == text.data() + text.size();
+  return whole && std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+/// Whole numbers, also written as 1.0, 1e6 or 1_000.
+std::optional<int64_t> read_count(std::string text) {
+  std::erase(text, '_');
+  const auto value = read_number(text);
+  constexpr double exact = 9007199254740992.0;  // doubles hold every whole number up to here
+  if (!value || std::trunc(*value) != *value || std::abs(*value) > exact) return std::nullopt;
+  return static_cast<int64_t>(*value);
+}
+
+/// YAML 1.1, which NeMo's loader reads, knows more than true and false.
+std::optional<bool> read_boolean(std::string_view text) {
+  constexpr std::array yes{"true", "True", "TRUE", "yes", "Yes", "on", "On", "1"};
+  constexpr std::array no{"false", "False", "FALSE", "no", "No", "off", "Off", "0"};
+  if (std::find(yes.begin(), yes.end(), text) != yes.end()) return true;
+  if (std::find(no.begin(), no.end(), text) != no.end()) return false;
+  return std::nullopt;
+}
+
+bool is_plain_null(const YamlNode& node) {
+  if (node.kind == YamlNode::Kind::null) return true;
+  return node.kind == YamlNode::Kind::scalar && !node.quoted &&
+         (node.scalar == "null" || node.scalar == "~" || node.scalar == "None");
+}
+
+void flatten(const YamlNode& node, const std::string& key, Settings& into) {
+  if (node.kind == YamlNode::Kind::table) {
+    for (const auto& [name, value] : node.entries)
+      flatten(value, key.empty() ? name : key + "." + name, into);
+    return;
+  }
+  Setting setting{key, {}, node.line, is_plain_null(node), node.kind == YamlNode::Kind::list};
+  if (node.kind == YamlNode::Kind::scalar) setting.words.push_back(node.scalar);
+  for (const YamlNode& item : node.items) {
+    if (item.kind == YamlNode::Kind::scalar) setting.words.push_back(item.scalar);
+    if (item.kind == YamlNode::Kind::table) flatten(item, key + "[]", into);
+  }
+  into.add(std::move(setting));
+}
+
+/// "model.data.seq_length" seen from "model.data.x" for ".seq_length"; other references are whole.
+std::string absolute_reference(std::string_view reference, std::string_view from) {
+  if (!reference.starts_with('.')) return std::string(reference);
+  std::string_view parent = from.substr(0, from.rfind('.') == from.npos ? 0 : from.rfind('.'));
+  reference.remove_prefix(1);
+  while (reference.starts_with('.')) {
+    reference.remove_prefix(1);
+    parent = parent.substr(0, parent.rfind('.') == parent.npos ? 0 : parent.rfind('.'));
+  }
+  return parent.empty() ? std::string(reference) : fmt::format("{}.{}", parent, reference);
+}
+
+}  // namespace
+
+Settings::Settings(std::string file, std::string prefix)
+    : file_(std::move(file)), prefix_(std::move(prefix)) {}
+
+void Settings::add(Setting setting) {
+  const auto [place, is_new] = index_.emplace(setting.key, settings_.size());
+  if (is_new)
+    settings_.push_back(std::move(setting));
+  else
+    settings_[place->second] = std::move(setting);
+}
+
+void Settings::add_tree(const YamlNode& root) {
+  if (root.kind == YamlNode::Kind::table) flatten(root, {}, *this);
+}
+
+const Setting* Settings::find(std::string_view key) const {
+  const auto place = index_.find(key);
+  return place == index_.end() ? nullptr : &settings_[place->second];
+}
+
+const Setting* Settings::ask(std::string_view key) {
+  asked_.emplace(key);
+  const Setting* setting = find(key);
+  return setting != nullptr && !setting->is_null ? setting : nullptr;
+}
+
+bool Settings::has(std::string_view key) {
+  return ask(key) != nullptr;
+}
+
+bool Settings::flag(std::string_view key) {
+  const Setting* setting = ask(key);
+  if (setting == nullptr) return false;
+  if (!setting->words.empty())
+    malformed(key, fmt::format("{}", fmt::join(setting->words, " ")), "a switch without a value");
+  return true;
+}
+
+int Settings::line(std::string_view key) const {
+  const Setting* setting = find(key);
+  return setting == nullptr ? 0 : setting->line;
+}
+
+std::string Settings::place(std::string_view key) const {
+  const int at = line(key);
+  return at == 0 ? fmt::format("{}: ", file_) : fmt::format("{}:{}: ", file_, at);
+}
+
+void Settings::note(spec::DiagnosisCode code, Severity severity, std::string_view key,
+                    std::string what) {
+  diagnoses_.push_back({code, severity, place(key) + what});
+}
+
+void Settings::malformed(std::string_view key, std::string_view value, std::string_view expected) {
+  note(spec::DiagnosisCode::inconsistent, Severity::error, key,
+       fmt::format("{}{} is '{}' (it must be {}); correct the value", prefix_, key,
+                   value.substr(0, 60), expected));
+}
+
+std::optional<std::string> Settings::resolved(const Setting& setting, int depth) {
+  if (setting.words.size() != 1) return std::nullopt;
+  const std::string& word = setting.words.front();
+  if (!word.starts_with("${") || !word.ends_with("}")) return word;
+  const std::string target =
+      absolute_reference(std::string_view(word).substr(2, word.size() - 3), setting.key);
+  const Setting* other = find(target);
+  if (other == nullptr || depth >= deepest_reference) return word;
+  asked_.insert(target);
+  return other->is_null ? std::nullopt : resolved(*other, depth + 1);
+}
+
+std::optional<std::string> Settings::text(std::string_view key) {
+  const Setting* setting = ask(key);
+  if (setting == nullptr) return std::nullopt;
+  if (setting->is_list || setting->words.size() != 1) {
+    malformed(key, fmt::format("{}", fmt::join(setting->words, " ")), "one value");
+    return std::nullopt;
+  }
+  return resolved(*setting, 0);
+}
+
+std::optional<bool> Settings::boolean(std::string_view key) {
+  const auto word = text(key);
+  if (!word) return std::nullopt;
+  const auto value = read_boolean(*word);
+  if (!value) malformed(key, *word, "true or false");
+  return value;
+}
+
+std::optional<double> Settings::number(std::string_view key) {
+  const auto word = text(key);
+  if (!word) return std::nullopt;
+  const auto value = read_number(*word);
+  if (!value) malformed(key, *word, "a number");
+  return value;
+}
+
+std::optional<int64_t> Settings::count(std::string_view key, int64_t least, int64_t most) {
+  const auto word = text(key);
+  if (!word) return std::nullopt;
+  const auto value = read_count(*word);
+  if (value && *value >= least && *value <= most) return value;
+  malformed(key, *word, fmt::format("a whole number from {} to {}", least, most));
+  return std::nullopt;
+}
+
+std::optional<std::vector<std::string>> Settings::list(std::string_view key) {
+  const Setting* setting = ask(key);
+  if (setting == nullptr) return std::nullopt;
+  return setting->words;
+}
+
+std::optional<std::string> Settings::one_of(std::string_view key,
+                                            std::span<const std::string_view> words) {
+  const auto word = text(key);
+  if (!word || std::find(words.begin(), words.end(), *word) != words.end()) return word;
+  const std::vector<std::string> known(words.begin(), words.end());
+  note(spec::DiagnosisCode::unsupported, Severity::error, key,
+       fmt::format("{}{} '{}' is not modelled (it would change work or memory); {}", prefix_, key,
+                   word->substr(0, 60), did_you_mean(*word, known)));
+  return std::nullopt;
+}
+
+}  // namespace triplepoint::formats

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/spec/job.h"
+
+#include "triplepoint/formats/yaml_document.h"
+
+namespace triplepoint::formats {
+
+/// One value of a launch file: "model.optim.name" in a NeMo YAML, "num-layers" on a command line.
+struct Setting {
+  std::string key;
+  std::vector<std::string> words;  // one of a plain value; none of a flag or an empty list
+  int line = 0;
+  bool is_null = false;  // written as null, ~ or nothing: as good as absent
+  bool is_list = false;
+};
+
+/// The settings of one file, and what was found to be wrong with them while they were read.
+///
+/// A reader asks for keys by name; a value which cannot be read is noted as a diagnosis with file
+/// and line, and counts as absent. What nobody has asked for can be listed afterwards.
+class Settings {
+ public:
+  /// `prefix` stands before keys in messages: "--" for command lines.
+  explicit Settings(std::string file, std::string prefix = {});
+
+  /// A key that is given again replaces what was there: command lines work so.
+  void add(Setting setting);
+  /// Flattens a document: table keys joined by dots, lists of plain words kept as one setting,
+  /// lists of tables flattened as "key[]".
+  void add_tree(const YamlNode& root);
+
+  const std::string& file() const { return file_; }
+  bool has(std::string_view key);        // present and not null
+  int line(std::string_view key) const;  // 0 where absent
+  std::optional<std::string> text(std::string_view key);
+  std::optional<bool> boolean(std::string_view key);
+  std::optional<double> number(std::string_view key);
+  /// A whole number in [least, most].
+  std::optional<int64_t> count(std::string_view key, int64_t least = 1,
+                               int64_t most = 1'000'000'000);
+  std::optional<std::vector<std::string>> list(std::string_view key);
+  /// Present at all; on a command line, a flag.
+  bool flag(std::string_view key);
+  /// One of `words`, or noted as a diagnosis.
+  std::optional<std::string> one_of(std::string_view key, std::span<const std::string_view> words);
+
+  using Severity = spec::Diagnosis::Severity;
+  void note(spec::DiagnosisCode code, Severity severity, std::string_view key, std::string what);
+  /// What had to be assumed because the file does not say it.
+  void assume(std::string what) { assumed_.push_back(std::move(what)); }
+
+  std::vector<spec::Diagnosis>& diagnoses() { return diagnoses_; }
+  std::vector<std::string>& assumed() { return assumed_; }
+  const std::vector<Setting>& all() const { return settings_; }
+  const std::set<std::string, std::less<>>& asked() const { return asked_; }
+  /// "file.yaml:7: " of a key, or "file.yaml: " where the key is absent.
+  std::string place(std::string_view key) const;
+
+ private:
+  const Setting* find(std::string_view key) const;
+  const Setting* ask(std::string_view key);  // only present and not null
+  /// The value with ${other.key} followed.
+  std::optional<std::string> resolved(const Setting& setting, int depth);
+  void malformed(std::string_view key, std::string_view value, std::string_view expected);
+
+  std::string file_, prefix_;
+  std::vector<Setting> settings_;
+  std::map<std::string, std::size_t, std::less<>> index_;  // key to its place in settings_
+  std::set<std::string, std::less<>> asked_;
+  std::vector<spec::Diagnosis> diagnoses_;
+  std::vector<std::string> assumed_;
+};
+
+}  // namespace triplepoint::formats

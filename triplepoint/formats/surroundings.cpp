@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/formats/surroundings.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/formats/text.h"
+
+namespace triplepoint::formats {
+namespace {
+
+using spec::DiagnosisCode;
+using Severity = spec::Diagnosis::Severity;
+
+constexpr std::string_view assumed_cluster = "hgx-h200";
+
+/// "h200", "mi250", "nvl72": what tells machines apart in names, unlike "sweep" or "5".
+bool names_hardware(std::string_view word) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return std::any_of(word.begin(), word.end(), is_digit) &&
+         !std::all_of(word.begin(), word.end(), is_digit);
+}
+
+/// Of several machines with one GPU the board maker's plain one: "hgx-h100" before "dgx-h100",
+/// "dgx-a100" before "dgx-a100-40gb".
+bool is_plainer(const std::string& a, const std::string& b) {
+  const bool a_is_hgx = a.starts_with("hgx-"), b_is_hgx = b.starts_with("hgx-");
+  return a_is_hgx != b_is_hgx ? a_is_hgx : a.size() < b.size();
+}
+
+/// A cluster that shares such a word with the text: "sweep-h100-fsdp" finds "hgx-h100".
+std::optional<std::string> cluster_named_in(std::string_view text,
+                                            const std::vector<std::string>& clusters) {
+  std::optional<std::string> best;
+  for (const std::string& word : words_of(text)) {
+    if (best || !names_hardware(word)) continue;
+    for (const std::string& cluster : clusters) {
+      const std::vector<std::string> parts = words_of(cluster);
+      const bool shares = std::find(parts.begin(), parts.end(), word) != parts.end();
+      if (shares && (!best || is_plainer(cluster, *best))) best = cluster;
+    }
+  }
+  return best;
+}
+
+std::string choose_cluster(Shelf& shelf, Settings& settings, const ImportHints& hints,
+                           const MachineFacts& facts) {
+  if (hints.cluster) return *hints.cluster;
+  if (facts.cluster) return *facts.cluster;
+  if (hints.job_script && hints.job_script->gpu_type)
+    if (auto found = cluster_named_in(*hints.job_script->gpu_type, shelf.cluster_names()))
+      return *found;
+  if (auto found = cluster_named_in(settings.file(), shelf.cluster_names())) {
+    settings.assume(
+        fmt::format("the file does not name its GPUs: cluster {} after its path", *found));
+    return *found;
+  }
+  settings.assume(fmt::format(
+      "the file does not name its GPUs: cluster {}; give --cluster for another", assumed_cluster));
+  return std::string(assumed_cluster);
+}
+
+/// A node of which only the first `devices` seats are used.
+void use_devices(spec::Cluster& cluster, int64_t devices) {
+  if (cluster.scale_up.domain_size == cluster.gpus_per_node) cluster.scale_up.domain_size = devices;
+  cluster.gpus_per_node = devices;
+  auto& seats = cluster.chassis.seats;
+  if (static_cast<int64_t>(seats.size()) <= devices) return;
+  seats.resize(static_cast<std::size_t>(devices));
+  for (spec::Seat& seat : seats)
+    if (static_cast<int64_t>(seat.breathes.size()) > devices)
+      seat.breathes.resize(static_cast<std::size_t>(devices));
+}
+
+void set_devices(Settings& settings, const ImportHints& hints, const MachineFacts& facts,
+                 spec::Cluster& cluster) {
+  std::optional<int64_t> devices = facts.gpus_per_node;
+  if (!devices && hints.job_script) devices = hints.job_script->gpus_per_node;
+  if (!devices || *devices == cluster.gpus_per_node) return;
+  if (*devices >= 1 && *devices < cluster.gpus_per_node) return use_devices(cluster, *devices);
+  settings.note(DiagnosisCode::inconsistent, Severity::error, facts.gpus_key,
+                fmt::format("{} devices per node, but a node of {} has {}; choose another cluster",
+                            *devices, cluster.name, cluster.gpus_per_node));
+}
+
+/// The node count of the job script, 0 without one.
+int64_t nodes_of_script(const ImportHints& hints) {
+  return hints.job_script ? hints.job_script->num_nodes.value_or(0) : 0;
+}
+
+void set_nodes(Settings& settings, const ImportHints& hints, const MachineFacts& facts,
+               spec::Cluster& cluster) {
+  const int64_t script = nodes_of_script(hints), file = facts.num_nodes.value_or(0);
+  const int64_t nodes = hints.num_nodes.value_or(file > 0 ? file : script);
+  if (nodes > 0)
+    cluster.num_nodes = nodes;
+  else
+    settings.assume(fmt::format(
+        "the file does not say how many nodes: {}; give --nodes for another", cluster.num_nodes));
+  if (file > 0 && script > 0 && file != script)
+    settings.note(DiagnosisCode::node_count_mismatch, Severity::error, facts.nodes_key,
+                  fmt::format("{} is {}, but the job script asks for {} nodes (the trainer refuses "
+                              "to start); make them equal",
+                              facts.nodes_key, file, script));
+}
+
+}  // namespace
+
+Result<spec::Cluster> Shelf::cluster(const std::string& name) {
+  const auto known = clusters_.find(name);
+  if (known != clusters_.end()) return known->second;
+  return clusters_.emplace(name, spec::load_cluster(library_, name)).first->second;
+}
+
+Result<spec::Stack> Shelf::stack(const std::string& name) {
+  const auto known = stacks_.find(name);
+  if (known != stacks_.end()) return known->second;
+  return stacks_.emplace(name, spec::load_stack(library_, name)).first->second;
+}
+
+Result<spec::OptimizerState> Shelf::optimizer(const std::string& name) {
+  const auto known = optimizers_.find(name);
+  if (known != optimizers_.end()) return known->second;
+  return optimizers_.emplace(name, spec::load_optimizer(library_, name)).first->second;
+}
+
+std::optional<spec::Model> Shelf::model(const std::string& name) {
+  const auto known = models_.find(name);
+  if (known != models_.end()) return known->second;
+  // A name from a file must not become a path.
+  const bool plain = name.find_first_of("/\\") == name.npos && !name.starts_with('.');
+  std::optional<spec::Model> model;
+  if (plain)
+    if (auto loaded = spec::load_model(library_, name)) model = *loaded;
+  return models_.emplace(name, std::move(model)).first->second;
+}
+
+const std::vector<std::string>& Shelf::cluster_names() {
+  if (!cluster_names_) cluster_names_ = spec::list_clusters(library_);
+  return *cluster_names_;
+}
+
+Result<void> set_surroundings(Shelf& shelf, Settings& settings, const ImportHints& hints,
+                              const MachineFacts& facts, spec::Job& job) {
+  job.cluster = TPT_TRY(shelf.cluster(choose_cluster(shelf, settings, hints, facts)));
+  set_devices(settings, hints, facts, job.cluster);
+  set_nodes(settings, hints, facts, job.cluster);
+  const std::string stack =
+      hints.stack   ? *hints.stack
+      : facts.stack ? *facts.stack
+                    : std::string(facts.profiled ? facts.profiled_stack : facts.plain_stack);
+  job.stack = TPT_TRY(shelf.stack(stack));
+  return {};
+}
+
+}  // namespace triplepoint::formats

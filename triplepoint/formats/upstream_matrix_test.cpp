@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// The upstream artifact's 386 experiment files against the table of what is in them. Both lie
+// outside of the repository; without them these tests say so and pass.
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/files.h"
+
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/formats/import.h"
+
+namespace triplepoint::formats {
+namespace {
+
+const std::string shared_data = TPT_SHARED_DIR "/data/";
+
+/// A folder that goes away with the test.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "tpt-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  const Path& path() const { return path_; }
+
+ private:
+  Path path_;
+};
+
+std::string gunzip(const std::string& path) {
+  std::string all;
+  const gzFile file = gzopen(path.c_str(), "rb");
+  REQUIRE(file != nullptr);
+  std::vector<char> block(1 << 16);
+  for (int got = 0; (got = gzread(file, block.data(), static_cast<unsigned>(block.size()))) > 0;)
+    all.append(block.data(), static_cast<std::size_t>(got));
+  gzclose(file);
+  return all;
+}
+
+/// Not write_file_atomically: 386 flushes to disk would take most of the test's time.
+void write(const Path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  REQUIRE(file.good());
+}
+
+/// Plain files of a tar archive (POSIX ustar: 512-byte headers, octal sizes, name and prefix).
+void untar(const std::string& archive, const Path& into) {
+  const auto field = [&](std::size_t at, std::size_t size) {
+    return std::string(archive.substr(at, size).c_str());
+  };
+  for (std::size_t at = 0; at + 512 <= archive.size() && archive[at] != '\0';) {
+    const std::size_t size = std::stoul("0" + field(at + 124, 12), nullptr, 8);
+    const char type = archive[at + 156];
+    const std::string prefix = field(at + 345, 155), name = field(at, 100);
+    if (type == '0' || type == '\0') {
+      const Path file = into / (prefix.empty() ? name : prefix + "/" + name);
+      REQUIRE(make_folder(file.parent_path()).has_value());
+      write(file, archive.substr(at + 512, size));
+    }
+    at += 512 + (size + 511) / 512 * 512;
+  }
+}
+
+struct Matrix {
+  TemporaryFolder folder;
+  CsvTable table;
+  FolderImport import;
+  std::map<std::string, std::size_t> row_of_path;  // in the table
+};
+
+/// Slurm scripts are not in the archive; the table says how many nodes each asked for and which
+/// GPU.
+void write_job_scripts(const CsvTable& table, const Path& folder) {
+  const auto column = [&](std::string_view name) { return *table.require_column(name); };
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    Path script = folder / table.at(row, column("path"));
+    script.replace_extension(".sh");
+    const std::string text = fmt::format(
+        "#!/bin/bash\n#SBATCH -C {}\n#SBATCH --nodes={}\n#SBATCH --gpus-per-node=8\nsrun python3 "
+        "-u "
+        "examples/{} --config-name=x\n",
+        table.at(row, column("gpu_type")), table.at(row, column("sbatch_nodes")),
+        table.at(row, column("entry_script")));
+    write(script, text);
+  }
+}
+
+std::unique_ptr<Matrix> read_matrix(bool with_scripts) {
+  auto matrix = std::make_unique<Matrix>();
+  const std::string csv = shared_data + "charllm_experiments.csv";
+  if (!std::filesystem::exists(csv)) {
+    MESSAGE("skipped: ", csv, " is not here");
+    return nullptr;
+  }
+  matrix->table = CsvTable::parse(read_file(csv).value(), csv).value();
+  untar(gunzip(shared_data + "charllm_experiment_yamls.tar.gz"), matrix->folder.path());
+  if (with_scripts) write_job_scripts(matrix->table, matrix->folder.path());
+  const auto import = import_folder(spec::default_library(), matrix->folder.path(), {});
+  REQUIRE_MESSAGE(import.has_value(), (import ? "" : import.error().what));
+  matrix->import = *import;
+  const std::size_t path = matrix->table.require_column("path").value();
+  for (std::size_t row = 0; row < matrix->table.rows(); ++row)
+    matrix->row_of_path[std::string(matrix->table.at(row, path))] = row;
+  return matrix;
+}
+
+/// One row's cells by the name of their column.
+class Cells {
+ public:
+  Cells(const Matrix& matrix, const std::string& path)
+      : table_(matrix.table), row_(matrix.row_of_path.at(path)) {}
+  std::string text(std::string_view column) const {
+    return std::string(table_.at(row_, table_.require_column(column).value()));
+  }
+  int64_t count(std::string_view column) const { return std::stoll("0" + text(column)); }
+  double number(std::string_view column) const { return std::stod("0" + text(column)); }
+  bool yes(std::string_view column) const { return text(column) == "True"; }
+  bool notes(std::string_view part) const { return text("notes").find(part) != std::string::npos; }
+
+ private:
+  const CsvTable& table_;
+  std::size_t row_;
+};
+
+void check_model(const spec::Model& model, const Cells& row) {
+  CHECK(model.num_layers == row.count("num_layers"));
+  CHECK(model.hidden_size == row.count("hidden"));
+  CHECK(model.ffn_hidden_size == row.count("ffn"));
+  CHECK(model.num_attention_heads == row.count("heads"));
+  CHECK(model.num_query_groups == row.count("kv_groups"));
+  CHECK(model.kv_channels == row.count("head_dim"));
+  CHECK(model.sequence_length == row.count("data_seq"));
+  CHECK(model.vocabulary_divisible_by == row.count("vocab_multiple"));
+  CHECK(model.moe.has_value() == !row.text("moe_experts").empty());
+  if (!model.moe) return;
+  CHECK(model.moe->num_experts == row.count("moe_experts"));
+  CHECK(model.moe->router_topk == row.count("moe_topk"));
+  CHECK(model.moe->capacity_factor == row.number("moe_capacity"));
+  CHECK(model.moe->grouped_gemm == row.yes("moe_grouped_gemm"));
+}
+
+void check_layout(const spec::Job& job, const Cells& row) {
+  const spec::Plan& plan = job.plan;
+  CHECK(plan.tensor_parallel_size == row.count("TP"));
+  CHECK(plan.pipeline_parallel_size == row.count("PP"));
+  CHECK(plan.expert_parallel_size == row.count("EP"));
+  CHECK(plan.context_parallel_size == row.count("CP"));
+  CHECK(plan.virtual_pipeline_size == row.count("VPP"));
+  CHECK(plan.sequence_parallel == row.yes("SP"));
+  CHECK(job.data_parallel_size() == row.count("DP"));
+  CHECK(plan.global_batch_size == row.count(row.text("ds_GBS").empty() ? "GBS" : "ds_GBS"));
+  CHECK(plan.micro_batch_size == row.count(row.text("ds_MBS").empty() ? "MBS" : "ds_MBS"));
+  CHECK(static_cast<double>(plan.global_batch_size) /
+            static_cast<double>(plan.micro_batch_size * job.data_parallel_size()) ==
+        row.number("num_microbatches"));
+  CHECK(job.cluster.num_nodes == row.count("nodes"));
+  CHECK(job.cluster.gpus_per_node == row.count("gpus_per_node"));
+  CHECK(job.cluster.name == (row.text("gpu_type") == "H200" ? "hgx-h200" : "hgx-h100"));
+}
+
+void check_recompute(const spec::Plan& plan, const Cells& row) {
+  const bool full = row.text("recompute_granularity") == "full";
+  CHECK(plan.recompute == (full ? spec::Recompute::full : spec::Recompute::none));
+  CHECK(plan.recompute_layers.has_value() == full);
+  if (full) CHECK(*plan.recompute_layers == row.count("recompute_layers"));
+}
+
+void check_overlap(const spec::Plan& plan, const Cells& row) {
+  CHECK(plan.overlap_gradient == row.yes("overlap_grad_sync"));
+  CHECK(plan.overlap_parameter == row.yes("overlap_param_sync"));
+  CHECK(plan.overlap_tensor == row.yes("tp_comm_overlap_ub"));
+  CHECK(plan.gradient_bucket.has_value() == !row.text("bucket_cap_mb").empty());
+  if (plan.gradient_bucket) CHECK(*plan.gradient_bucket / unit::MiB == row.number("bucket_cap_mb"));
+}
+
+void check_optimizer(const spec::Job& job, const Cells& row) {
+  const spec::Plan& plan = job.plan;
+  CHECK(plan.precision == spec::Precision::bf16);
+  const bool fsdp = row.yes("FSDP");
+  CHECK(plan.optimizer.name == (fsdp ? "fsdp_fused_adam" : row.text("optimizer")));
+  const bool distributed = row.text("optimizer") != "fused_adam";
+  const spec::Sharding expected = fsdp                                 ? spec::Sharding::parameters
+                                  : distributed && row.count("DP") > 1 ? spec::Sharding::optimizer
+                                                                       : spec::Sharding::none;
+  CHECK(plan.sharding == expected);
+  const bool half = row.text(fsdp ? "fsdp_grad_dtype" : "grad_sync_dtype") == "bf16";
+  CHECK(plan.optimizer.gradient_sync_bytes == (half ? 2 : 4));
+}
+
+void check_task(const spec::Job& job, const Cells& row) {
+  const std::string entry = row.text("entry_script");
+  const spec::Task expected = entry.find("pretraining") != entry.npos  ? spec::Task::pretrain
+                              : entry.find("finetuning") != entry.npos ? spec::Task::lora
+                                                                       : spec::Task::prefill;
+  CHECK(job.task == expected);
+  CHECK(job.plan.lora.has_value() == (expected == spec::Task::lora));
+  if (job.plan.lora) CHECK(job.plan.lora->rank == row.count("lora_dim"));
+  CHECK(job.stack.name == "nemo-profiled");
+}
+
+bool has_diagnosis(const Imported& imported, spec::DiagnosisCode code, std::string_view part) {
+  for (const spec::Diagnosis& each : imported.diagnoses)
+    if (each.code == code && each.what.find(part) != std::string::npos) return true;
+  return false;
+}
+
+TEST_CASE("every one of the 386 upstream files becomes the job its row of the table describes") {
+  for (const bool with_scripts : {false, true}) {
+    const auto matrix = read_matrix(with_scripts);
+    if (!matrix) return;
+    CHECK(matrix->import.rows.size() == 386);
+    for (const FolderRow& row : matrix->import.rows) {
+      CAPTURE(row.path);
+      REQUIRE_MESSAGE(row.imported.has_value(), row.problem);
+      const Cells cells(*matrix, row.path);
+      check_model(row.imported->job.model, cells);
+      check_layout(row.imported->job, cells);
+      check_recompute(row.imported->job.plan, cells);
+      check_overlap(row.imported->job.plan, cells);
+      check_optimizer(row.imported->job, cells);
+      check_task(row.imported->job, cells);
+    }
+  }
+}
+
+TEST_CASE("no key of the 386 upstream files is unknown and no value unreadable") {
+  const auto matrix = read_matrix(false);
+  if (!matrix) return;
+  for (const FolderRow& row : matrix->import.rows)
+    for (const spec::Diagnosis& each : row.imported->diagnoses) {
+      // That a task is not modelled yet says nothing of the file.
+      const bool of_task = each.what.find(": task ") != std::string::npos;
+      CHECK_MESSAGE((each.code != spec::DiagnosisCode::unsupported || of_task), each.what);
+      CHECK_MESSAGE(each.what.find("unknown key") == std::string::npos, each.what);
+      CHECK_MESSAGE(each.what.find("it must be") == std::string::npos, each.what);
+    }
+}
+
+/// Rows with a diagnosis, against rows whose notes in the table say so.
+void check_class(const Matrix& matrix, spec::DiagnosisCode code, std::string_view part,
+                 std::string_view note, int expected) {
+  CAPTURE(note);
+  int found = 0;
+  for (const FolderRow& row : matrix.import.rows) {
+    CAPTURE(row.path);
+    const bool mine = has_diagnosis(*row.imported, code, part);
+    CHECK(mine == Cells(matrix, row.path).notes(note));
+    found += mine ? 1 : 0;
+  }
+  CHECK(found == expected);
+}
+
+TEST_CASE("each invalid class of the upstream matrix is found, with its count") {
+  using enum spec::DiagnosisCode;
+  const auto matrix = read_matrix(true);
+  if (!matrix) return;
+  check_class(*matrix, layers_not_divisible, "num_layers 80", "layers%PP", 4);
+  check_class(*matrix, batch_not_divisible, "less than micro_batch_size", "GBS not divisible", 21);
+  check_class(*matrix, head_dimension, "head dimension 192", "head_dim=192", 22);
+  check_class(*matrix, tensor_overlap_without_sequence_parallel, "overlap_tensor",
+              "TP overlap without sequence_parallel", 8);
+  check_class(*matrix, node_count_mismatch, "asks for 8 nodes", "YAML nodes 4 but job script 8", 8);
+  check_class(*matrix, inconsistent, "the path says inference", "named inference", 44);
+  check_class(*matrix, inert_option, "plays exactly like", "overlap digit has no effect here", 12);
+}
+
+TEST_CASE("without job scripts the same classes are found, but for the node counts") {
+  using enum spec::DiagnosisCode;
+  const auto matrix = read_matrix(false);
+  if (!matrix) return;
+  check_class(*matrix, layers_not_divisible, "num_layers 80", "layers%PP", 4);
+  check_class(*matrix, inconsistent, "the path says inference", "named inference", 44);
+  check_class(*matrix, inert_option, "plays exactly like", "overlap digit has no effect here", 12);
+  for (const FolderRow& row : matrix->import.rows)
+    CHECK_FALSE(has_diagnosis(*row.imported, node_count_mismatch, ""));
+}
+
+TEST_CASE("338 of the upstream files are distinct: 16 lie in four places each, 322 in one") {
+  const auto matrix = read_matrix(false);
+  if (!matrix) return;
+  CHECK(matrix->import.distinct() == 338);
+  std::map<std::string, int> places;
+  for (const FolderRow& row : matrix->import.rows) {
+    if (row.identical_to) CHECK(places.contains(*row.identical_to));
+    places[row.identical_to.value_or(row.path)] += 1;
+  }
+  std::map<int, int> files_in_so_many;
+  for (const auto& [path, count] : places)
+    files_in_so_many[count] += 1;
+  CHECK(files_in_so_many == std::map<int, int>{{1, 322}, {4, 16}});
+}
+
+}  // namespace
+}  // namespace triplepoint::formats

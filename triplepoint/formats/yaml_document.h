@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "triplepoint/base/result.h"
+
+namespace triplepoint::formats {
+
+/// One place in a YAML file: nothing, a word, a list or a table; with the line it begins on.
+struct YamlNode {
+  enum class Kind { null, scalar, list, table };
+  Kind kind = Kind::null;
+  int line = 0;                                           // counted from 1
+  std::string scalar;                                     // as written, without quotes
+  bool quoted = false;                                    // "null" in quotes is a word
+  std::vector<YamlNode> items;                            // of a list
+  std::vector<std::pair<std::string, YamlNode>> entries;  // of a table, in the order of the file
+};
+
+/// Reads the first document of a YAML file.
+///
+/// Keys must be plain words and occur once per table. Aliases are copied; a file that grows beyond
+/// a hundred thousand nodes by them, is nested deeper than 64 levels or is larger than 4 MiB is an
+/// error: no configuration is.
+Result<YamlNode> parse_yaml(std::string_view text, std::string_view name);
+
+}  // namespace triplepoint::formats
