@@ -30,13 +30,11 @@ GpuLoad& GpuLoad::operator+=(const GpuLoad& other) {
   for (std::size_t i = 0; i < flops.size(); ++i)
     flops[i] += other.flops[i];
   fp8_flops += other.fp8_flops;
-  fp8_flops += other.fp8_flops;
   hbm_bytes += other.hbm_bytes;
   scale_up_bytes += other.scale_up_bytes;
   scale_out_bytes += other.scale_out_bytes;
   computing += other.computing;
   communicating += other.communicating;
-  communicating_scale_out += other.communicating_scale_out;
   communicating_scale_out += other.communicating_scale_out;
   waiting += other.waiting;
   return *this;

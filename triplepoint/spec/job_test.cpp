@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/spec/fields.h"
+#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/names.h"
+
+namespace triplepoint::spec {
+namespace {
+
+const Library& library() {
+  static const Library held = default_library();
+  return held;
+}
+
+const std::string plain_job =
+    "model = \"gpt3-175b\"\n"
+    "cluster = \"hgx-h200\"\n"
+    "[plan]\n"
+    "tensor_parallel_size = 8\n"
+    "pipeline_parallel_size = 4\n"
+    "global_batch_size = 128\n";
+
+Job job_from(const std::string& text) {
+  Result<Job> job = parse_job(library(), text, "job.toml");
+  REQUIRE_MESSAGE(job, job.error().what);
+  return *std::move(job);
+}
+
+std::string refusal_of(const std::string& text) {
+  const Result<Job> job = parse_job(library(), text, "job.toml");
+  REQUIRE_FALSE(job);
+  return job.error().what;
+}
+
+TEST_CASE("a short job names its parts, the rest follows") {
+  const Job job = job_from(plain_job);
+  CHECK(job.name == "job");
+  CHECK(job.origin == "job.toml");
+  CHECK(job.world_size() == 32);
+  CHECK(job.data_parallel_size() == 1);
+  CHECK(job.num_microbatches() == 128);
+  CHECK(job.model == *load_model(library(), "gpt3-175b"));
+  CHECK(job.plan.optimizer == *load_optimizer(library(), "distributed_fused_adam"));
+  CHECK(job.stack.name == "megatron-core");
+  CHECK(diagnose(job).empty());
+}
+
+TEST_CASE("optimizer state is sharded where there are replicas, unless the job says otherwise") {
+  CHECK(job_from(plain_job).plan.sharding == Sharding::none);
+  CHECK(job_from("nodes = 8\n" + plain_job).plan.sharding == Sharding::optimizer);
+  CHECK(job_from("nodes = 8\n" + plain_job + "sharding = \"none\"\n").plan.sharding ==
+        Sharding::none);
+}
+
+TEST_CASE("a part starts from a named base and says what differs") {
+  const Job job = job_from(
+      "[model]\nbase = \"gpt3-175b\"\nsequence_length = 4096\n"
+      "[cluster]\nbase = \"hgx-h200\"\nnum_nodes = 2\n"
+      "[cluster.scale_out]\nnic_bandwidth = \"400 Gb/s\"\n"
+      "[cluster.gpu]\nbase = \"h200\"\ntdp = \"600 W\"\n"
+      "[plan]\nglobal_batch_size = 16\n");
+  const Cluster base = *load_cluster(library(), "hgx-h200");
+  CHECK(job.model.sequence_length == 4096);
+  CHECK(job.model.num_layers == 96);
+  CHECK(job.world_size() == 16);
+  CHECK(job.cluster.scale_out.nic_bandwidth == 400 * unit::Gb / unit::s);
+  CHECK(job.cluster.scale_out.nics_per_node == base.scale_out.nics_per_node);
+  CHECK(*job.cluster.gpu.tdp == 600 * unit::W);
+  CHECK(job.cluster.gpu.power == base.gpu.power);
+}
+
+TEST_CASE("query groups and head dimension follow from heads where they are not written") {
+  const Model model =
+      job_from(
+          "cluster = \"hgx-h200\"\n[plan]\nglobal_batch_size = 32\n"
+          "[model]\nnum_layers = 2\nhidden_size = 512\nffn_hidden_size = 2048\n"
+          "num_attention_heads = 8\nsequence_length = 128\nvocabulary_size = 1000\n"
+          "activation = \"gelu\"\nnormalization = \"layer_norm\"\n"
+          "position_embedding = \"learned\"\ntied_embeddings = true\nbiases = true\n")
+          .model;
+  CHECK(model.num_query_groups == 8);
+  CHECK(model.kv_channels == 64);
+}
+
+TEST_CASE("a [plan.lora] makes a LoRA job") {
+  const Job job = job_from(plain_job + "[plan.lora]\nrank = 16\n");
+  CHECK(job.task == Task::lora);
+  CHECK(job.plan.lora->rank == 16);
+}
+
+/// A job that differs from every default wherever it can.
+Job elaborate_job() {
+  Job job = job_from(
+      "name = \"all \\\"of\\\" it\"\n"
+      "notes = [\"one\", \"two\\nlines\"]\n" +
+      plain_job +
+      "context_parallel_size = 2\nexpert_parallel_size = 2\nexpert_tensor_parallel_size = 4\n"
+      "virtual_pipeline_size = 2\nsequence_parallel = true\nmicro_batch_size = 2\n"
+      "sharding = \"parameters\"\nsharding_group_size = 4\nreshard_after_forward = false\n"
+      "prefetch_depth = 3\nrecompute = \"full\"\nrecompute_layers = 2\noverlap_tensor = true\n"
+      "overlap_gradient = true\noverlap_parameter = true\noverlap_pipeline = true\n"
+      "gradient_bucket = \"125 MB\"\nschedule = \"interleaved\"\nrank_order = \"tp-pp-dp\"\n"
+      "layers_per_stage = [13, 11, 12, 12, 12, 12, 12, 12]\n"
+      "device_order = [1, 2, 5, 7, 0, 3, 4, 6]\nprecision = \"fp8\"\n"
+      "[plan.optimizer]\nbase = \"mcore_distributed_optim\"\nmoment_bytes = 4\n"
+      "[plan.lora]\nrank = 8\ntargets = [\"mlp_fc1\", \"mlp_fc2\"]\n"
+      "[environment]\nambient = \"31.4 C\"\ncooling = \"liquid\"\npower_limit = \"512.5 W\"\n"
+      "seed = 77\n");
+  job.model.moe = MixtureOfExperts{.num_experts = 4, .capacity_factor = 1.1};
+  job.model.latent_attention = LatentAttention{1536, 512, 64, 128};
+  job.cluster.chassis.inlet = Celsius(17.3);
+  job.cluster.gpu.power->joules_per_tflop[3] = 0.1 + 0.2;  // no short decimal
+  return job;
+}
+
+TEST_CASE("a written job reads back the same, and needs no library") {
+  const Library nowhere{"/nonexistent"};
+  for (const Job& job : {job_from(plain_job), elaborate_job()}) {
+    const std::string text = write_job(job);
+    const Result<Job> again = parse_job(nowhere, text, "again.toml");
+    REQUIRE_MESSAGE(again, again.error().what);
+    CHECK(*again == job);
+    CHECK(write_job(*again) == text);
+  }
+}
+
+TEST_CASE("every job on every cluster and model of the library survives writing") {
+  for (const std::string& cluster : list_clusters(library()))
+    for (const std::string& model : list_models(library())) {
+      const Job job = job_from(fmt::format(
+          "model = \"{}\"\ncluster = \"{}\"\n[plan]\nglobal_batch_size = 512\n", model, cluster));
+      const Result<Job> again = parse_job(library(), write_job(job), "again.toml");
+      REQUIRE_MESSAGE(again, again.error().what);
+      CHECK(*again == job);
+    }
+}
+
+TEST_CASE("with a library at hand, what it holds is named") {
+  const Job plain = job_from(plain_job);
+  const std::string text = write_job(plain, library());
+  CHECK(text.find("model = \"gpt3-175b\"\n") != std::string::npos);
+  CHECK(text.find("cluster = \"hgx-h200\"\nnodes = 4\n") != std::string::npos);
+  CHECK(text.find("[cluster") == std::string::npos);
+  for (const Job& job : {plain, elaborate_job()})
+    CHECK(job_from(write_job(job, library())) == job);
+}
+
+/// Where the members lie that the field lists visit.
+struct MemberMap {
+  const char* begin;
+  std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> spans;
+
+  template <class T>
+  void operator()(std::string_view, T& member, Need = Need::optional) {
+    const std::ptrdiff_t at = reinterpret_cast<const char*>(&member) - begin;
+    spans.emplace_back(at, at + static_cast<std::ptrdiff_t>(sizeof member));
+  }
+};
+
+/// Longest stretch of a T that no field covers. Alignment leaves less than 8 bytes.
+template <class T>
+std::ptrdiff_t longest_gap() {
+  T value;
+  MemberMap map{reinterpret_cast<const char*>(&value), {}};
+  visit_fields(map, value);
+  std::sort(map.spans.begin(), map.spans.end());
+  std::ptrdiff_t covered = 0, gap = 0;
+  for (const auto& [from, to] : map.spans) {
+    gap = std::max(gap, from - covered);
+    covered = to;
+  }
+  return std::max(gap, static_cast<std::ptrdiff_t>(sizeof(T)) - covered);
+}
+
+TEST_CASE("no member of an input is forgotten by reader and writer") {
+  CHECK(longest_gap<Model>() < 8);
+  CHECK(longest_gap<MixtureOfExperts>() < 8);
+  CHECK(longest_gap<LatentAttention>() < 8);
+  CHECK(longest_gap<Gpu>() < 8);
+  CHECK(longest_gap<KernelCoefficients>() < 8);
+  CHECK(longest_gap<PowerCoefficients>() < 8);
+  CHECK(longest_gap<ThermalLadder>() < 8);
+  CHECK(longest_gap<GovernorCoefficients>() < 8);
+  CHECK(longest_gap<SensorCoefficients>() < 8);
+  CHECK(longest_gap<Variability>() < 8);
+  CHECK(longest_gap<Cluster>() < 8);
+  CHECK(longest_gap<ScaleUp>() < 8);
+  CHECK(longest_gap<ScaleOut>() < 8);
+  CHECK(longest_gap<Chassis>() < 8);
+  CHECK(longest_gap<Seat>() < 8);
+  CHECK(longest_gap<Host>() < 8);
+  CHECK(longest_gap<Stack>() < 8);
+  CHECK(longest_gap<Plan>() < 8);
+  CHECK(longest_gap<OptimizerState>() < 8);
+  CHECK(longest_gap<Lora>() < 8);
+  CHECK(longest_gap<Environment>() < 8);
+  CHECK(longest_gap<Job>() < 8);
+}
+
+TEST_CASE("a wrong job is refused with file, line, reason and a way out") {
+  const std::map<std::string, std::string> sentences = {
+      {"modle = \"x\"\n" + plain_job,
+       "job.toml:1: unknown key 'modle' (it would be ignored); did you mean \"model\"?"},
+      {plain_job + "tensor_paralel_size = 4\n",
+       "job.toml:7: unknown key 'tensor_paralel_size' in [plan] (it would be ignored); did you "
+       "mean "
+       "\"tensor_parallel_size\"?"},
+      {"model = \"gpt3-175\"\n",
+       "job.toml:1: no model \"gpt3-175\" (there is no models/gpt3-175.toml in " + library().root +
+           "); did you mean \"gpt3-175b\"?"},
+      {"model = \"gpt3-175b\"\n",
+       "job.toml:1: the file has no 'cluster' (nothing can stand in for it); add it"},
+      {"model = \"gpt3-175b\"\ncluster = \"hgx-h200\"\n[plan]\n",
+       "job.toml:1: [plan] has no 'global_batch_size' (nothing can stand in for it); add it"},
+      {plain_job + "micro_batch_size = \"2\"\n",
+       "job.toml:7: plan.micro_batch_size is a text (it counts something); write a whole number, "
+       "as "
+       "in 8"},
+      {plain_job + "micro_batch_size = 2.0\n",
+       "job.toml:7: plan.micro_batch_size is a number (it counts something); write a whole number, "
+       "as in 8"},
+      {plain_job + "micro_batch_size = -2\n",
+       "job.toml:7: plan.micro_batch_size is -2 (counts go from 0 to 1000000000); write a number "
+       "between them"},
+      {plain_job + "sequence_parallel = 1\n",
+       "job.toml:7: plan.sequence_parallel is a whole number (it is switched on or off); write "
+       "true "
+       "or false"},
+      {plain_job + "sharding = \"zero1\"\n",
+       "job.toml:7: plan.sharding is \"zero1\" (no such word is known here); known are none, "
+       "optimizer, gradients, parameters"},
+      {plain_job + "sharding = 1\n",
+       "job.toml:7: plan.sharding is a whole number (it is one of a few words); known are none, "
+       "optimizer, gradients, parameters"},
+      {plain_job + "gradient_bucket = 400\n",
+       "job.toml:7: plan.gradient_bucket: \"400\" has no unit (a data could be in any of B, kB, "
+       "MB, "
+       "GB, TB, PB); write one of them behind it"},
+      {plain_job + "[environment]\npower_limit = \"700 C\"\n",
+       "job.toml:8: environment.power_limit: unknown unit \"C\""},
+      {plain_job + "[environment]\npower_limit = \"700 GB\"\n",
+       "job.toml:8: environment.power_limit: \"700 GB\" is the wrong kind of quantity (it measures "
+       "data, not power); units that fit are mW, W, kW, MW, GW"},
+      {plain_job + "[environment]\npower_limit = \"-700 W\"\n",
+       "job.toml:8: environment.power_limit is \"-700 W\" (a power is not negative); leave the "
+       "sign "
+       "out"},
+      {plain_job + "[environment]\nambient = \"300 K\"\n",
+       "job.toml:8: environment.ambient: \"300 K\" is a difference of temperatures (kelvins), not "
+       "a "
+       "reading; write the reading in C, as in 30 C"},
+      {plain_job + "device_order = 3\n",
+       "job.toml:7: plan.device_order is a whole number (it is a list); write it in square "
+       "brackets"},
+      {"environment = 3\n" + plain_job,
+       "job.toml:1: environment is a whole number (it has keys of its own); write a table, "
+       "[environment]"},
+      {plain_job + "[plan.optimizer]\nbase = \"distributed_fused_adam\"\nmoment_bytes = -1.0\n",
+       "job.toml:9: plan.optimizer.moment_bytes is -1 (it is finite and not negative); write such "
+       "a "
+       "number"},
+      {plain_job + "[plan.optimizer]\nbase = 3\n",
+       "job.toml:8: plan.optimizer is a whole number (it is chosen by name); write the name in "
+       "quotes"},
+      {plain_job + "[model.moe]\n", "job.toml:"},
+      {"model = \"gpt3-175b\n", "job.toml:1: Error while parsing string: "},
+      {"name = 1979-05-27\n" + plain_job,
+       "job.toml:1: a date or a time stands here (no key takes one); write a text in quotes or a "
+       "quantity as in \"10 min\""},
+  };
+  for (const auto& [text, sentence] : sentences)
+    CHECK(refusal_of(text).substr(0, sentence.size()) == sentence);
+}
+
+TEST_CASE("an optional part without a base has to be whole") {
+  CHECK(refusal_of("cluster = \"hgx-h200\"\n[model]\nbase = \"gpt3-175b\"\n"
+                   "[model.moe]\nnum_experts = 8\n[plan]\nglobal_batch_size = 8\n") ==
+        "job.toml:4: [model.moe] has no 'router_topk' (nothing can stand in for it); add it");
+}
+
+TEST_CASE("numbers that no number can be are refused") {
+  CHECK(
+      refusal_of(plain_job + "[plan.optimizer]\nbase = \"fused_adam\"\nmoment_bytes = nan\n") ==
+      "job.toml:9: plan.optimizer.moment_bytes is nan (it is finite and not negative); write such "
+      "a number");
+}
+
+}  // namespace
+}  // namespace triplepoint::spec
