@@ -56,8 +56,9 @@ struct PhasePeaks {
   Watts sensor, instant;
 };
 
-/// Power before the governor has reacted: a phase begins at full clock after any wait. What lasts shorter
-/// than the sensor's window is averaged over the phase.
+/// Power before the governor has reacted: a phase begins at full clock after any wait. The sensor's window holds
+/// a few layers, recomputed and differentiated in turn, so layers count with the phase's mean; embedding and
+/// head stand alone and count if they fill the window.
 PhasePeaks phase_peaks(const StepModel& model, PhaseTable& table, double host_factor, Celsius die,
                        const power::BoardFactors& board) {
   PhasePeaks peaks;
@@ -70,7 +71,8 @@ PhasePeaks phase_peaks(const StepModel& model, PhaseTable& table, double host_fa
     spec::GpuLoad load = points[g].load;
     load.duration = std::max(points[g].busy, host_factor * table.groups()[g].host);
     const Seconds played = static_cast<double>(table.groups()[g].repeat) * load.duration;
-    if (played >= model.job.cluster.gpu.sensor.power_window) peaks.sensor = std::max(peaks.sensor, power_of(load));
+    if (!table.groups()[g].is_layer && played >= model.job.cluster.gpu.sensor.power_window)
+      peaks.sensor = std::max(peaks.sensor, power_of(load));
     peaks.instant = std::max(peaks.instant, power_of(points[g].load));
     for (const PricedOp& priced : table.groups()[g].ops) {
       spec::GpuLoad kernel;

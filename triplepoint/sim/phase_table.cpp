@@ -36,7 +36,9 @@ bool hides(const spec::Op& op, const spec::Plan& plan) {
     case spec::Overlap::none: return false;
     case spec::Overlap::tensor: return op.backward || plan.overlap_tensor;
     case spec::Overlap::prefetch: return plan.prefetch_depth > 0;
-    case spec::Overlap::gradient: return plan.overlap_gradient;
+    // FSDP reduces on the stream that gathers: one process group, one NCCL stream.
+    case spec::Overlap::gradient:
+      return plan.overlap_gradient || plan.sharding == spec::Sharding::parameters;
     case spec::Overlap::parameter: return plan.overlap_parameter;
   }
   return false;
@@ -59,7 +61,7 @@ Seconds host_time(const spec::Stack& stack, const workload::OpGroup& group, bool
 
 PricedGroup price_group(const spec::Job& job, const workload::WorkGraph& graph,
                         const workload::OpGroup& group, Seconds host) {
-  PricedGroup priced{.name = group.name, .repeat = group.repeat, .host = host, .ops = {}, .has_hidden = false};
+  PricedGroup priced{.name = group.name, .repeat = group.repeat, .is_layer = group.is_layer, .host = host, .ops = {}};
   priced.ops.reserve(group.ops.size());
   for (const spec::Op& op : group.ops) priced.ops.push_back(price_op(job, graph, op));
   return priced;
@@ -134,8 +136,6 @@ std::vector<PricedGroup> price_action(const spec::Job& job, const workload::Work
     append_pass(groups, job, graph, work.recompute, true);
     std::move(input.begin(), input.end(), std::back_inserter(groups));
   }
-  for (PricedGroup& group : groups)
-    group.has_hidden = std::any_of(group.ops.begin(), group.ops.end(), [](const PricedOp& op) { return op.hidden; });
   return groups;
 }
 

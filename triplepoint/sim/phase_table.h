@@ -25,9 +25,9 @@ struct PricedOp {
 struct PricedGroup {
   std::string_view name;
   int64_t repeat = 1;
+  bool is_layer = false;
   Seconds host;  // on a host of mean speed
   std::vector<PricedOp> ops;
-  bool has_hidden = false;
 };
 
 /// One repetition of a group at one clock.

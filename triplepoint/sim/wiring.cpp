@@ -152,8 +152,9 @@ class Groups {
     return i;
   }
   void join(size_t a, size_t b) {
-    const auto [low, high] = std::minmax(leader(a), leader(b));
-    leader_[high] = low;
+    a = leader(a);
+    b = leader(b);
+    leader_[std::max(a, b)] = std::min(a, b);
   }
 
  private:
