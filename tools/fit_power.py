@@ -13,8 +13,9 @@ from fitting import line, rms, simplex, table
 # What the fits take as given; sources in data/calibrations/.
 A100_IDLE = 60.0  # W at 1410 MHz without work (56 W on the 40 GB board, 65 W in a dump)
 A100_RESIDENT = 23.0  # W of a kernel that only sits there
-HOPPER = {"idle": 75.0, "active_idle": 120.0, "waiting": 150.0, "floor": 0.45, "exponent": 2.2, "hbm": 0.085}
-BLACKWELL = {"idle": 140.0, "active_idle": 165.0, "waiting": 215.0, "floor": 0.45, "exponent": 2.2, "hbm": 0.08}
+A100_LEAKAGE = 35.6  # W at about 45 C and full voltage, part of the idle power
+HOPPER = {"idle": 93.0, "waiting": 150.0, "floor": 0.45, "exponent": 2.2, "hbm": 0.085}
+BLACKWELL = {"idle": 172.0, "waiting": 235.0, "floor": 0.45, "exponent": 2.2, "hbm": 0.078}
 
 
 def energy_ratio(floor, exponent, clock_ratio):
@@ -32,8 +33,9 @@ def voltage():
     def lines(shape):
         for kernel, measured in points.items():
             ticking = [r * energy_ratio(*shape, r) for r, _, _ in measured]
-            constant, factor = line(ticking, [p for _, p, _ in measured])
-            yield kernel, constant, factor, [constant + factor * t - p for t, (_, p, _) in zip(ticking, measured)]
+            saved = [A100_LEAKAGE * (1 - energy_ratio(*shape, r) ** 0.5) for r, _, _ in measured]
+            constant, factor = line(ticking, [p + s for (_, p, _), s in zip(measured, saved)])
+            yield kernel, constant, factor, [constant + factor * t - s - p for t, s, (_, p, _) in zip(ticking, saved, measured)]
 
     def cost(shape):
         if not (0 <= shape[0] < 0.95 and shape[1] > 0):

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws of the loop temperature -> leakage and clock -> work -> power -> temperature.
+#include <doctest/doctest.h>
+
+#include "tests/physics/loop.h"
+
+namespace triplepoint {
+namespace {
+
+using doctest::Approx;
+
+Loop h200_node() {
+  return {.cluster = cluster_named("hgx-h200"), .limit = 700 * unit::W, .inlet = Celsius(25)};
+}
+
+auto dense_products() {
+  return products(770 * unit::TFLOP / unit::s, 400 * unit::GB / unit::s);
+}
+auto light_products() {
+  return products(300 * unit::TFLOP / unit::s, 400 * unit::GB / unit::s);
+}
+
+double mean_clock_mhz(const LoopResult& result) {
+  double sum = 0;
+  for (const clock::ClockChoice& choice : result.clocks)
+    sum += choice.clock / unit::MHz;
+  return sum / static_cast<double>(result.clocks.size());
+}
+
+double total_watts(const LoopResult& result) {
+  Watts sum;
+  for (Watts power : result.power)
+    sum += power;
+  return sum / unit::W;
+}
+
+TEST_CASE("the loop closes") {
+  for (double degrees : {15.0, 25.0, 40.0}) {
+    Loop loop = h200_node();
+    loop.inlet = Celsius(degrees);
+    CHECK(loop.settle(dense_products()).rounds < 60);
+  }
+}
+
+TEST_CASE("no device exceeds its limit, and each is within a clock step of it") {
+  const Loop loop = h200_node();
+  const LoopResult result = loop.settle(dense_products());
+  for (size_t seat = 0; seat < result.power.size(); ++seat) {
+    CHECK(result.power[seat] <= loop.limit);
+    CHECK(result.clocks[seat].reason == clock::ClockEventReason::software_power_cap);
+    CHECK(result.power[seat] > 0.97 * loop.limit);
+  }
+}
+
+TEST_CASE(
+    "a hotter room never makes a node faster, and costs clock under the cap through leakage") {
+  double before = 1e9;
+  for (double degrees : {15.0, 25.0, 35.0, 45.0}) {
+    Loop loop = h200_node();
+    loop.inlet = Celsius(degrees);
+    const double now = mean_clock_mhz(loop.settle(dense_products()));
+    CHECK(now <= before);
+    before = now;
+  }
+  Loop cold = h200_node(), hot = h200_node();
+  cold.inlet = Celsius(15);
+  hot.inlet = Celsius(45);
+  CHECK(mean_clock_mhz(hot.settle(dense_products())) <
+        mean_clock_mhz(cold.settle(dense_products())) - 5);
+}
+
+TEST_CASE("without leakage a hotter room makes dies hotter by the same amount and nothing else") {
+  Loop cool = h200_node();
+  cool.cluster.gpu.power->leakage = Watts();
+  Loop warm = cool;
+  warm.inlet = cool.inlet + 8 * unit::K;
+  const LoopResult a = cool.settle(dense_products()), b = warm.settle(dense_products());
+  for (size_t seat = 0; seat < a.dies.size(); ++seat) {
+    CHECK((b.dies[seat] - a.dies[seat]) / unit::K == Approx(8));
+    CHECK(b.power[seat] == a.power[seat]);
+  }
+}
+
+TEST_CASE("leakage makes a hotter room cost more than its own degrees while nothing throttles") {
+  Loop cool = h200_node(), warm = h200_node();
+  warm.inlet = cool.inlet + 10 * unit::K;
+  const LoopResult a = cool.settle(light_products()), b = warm.settle(light_products());
+  for (size_t seat = 0; seat < a.dies.size(); ++seat) {
+    CHECK(b.clocks[seat].reason == clock::ClockEventReason::none);
+    const double warmer = (b.dies[seat] - a.dies[seat]) / unit::K;
+    CHECK(warmer > 10);
+    CHECK(warmer < 11);  // far from a thermal runaway
+  }
+}
+
+TEST_CASE("a lower limit never raises a clock, a power or a temperature") {
+  LoopResult before = h200_node().settle(dense_products());
+  for (double watts = 650; watts >= 250; watts -= 50) {
+    Loop loop = h200_node();
+    loop.limit = watts * unit::W;
+    const LoopResult now = loop.settle(dense_products());
+    for (size_t seat = 0; seat < now.dies.size(); ++seat) {
+      CHECK(now.clocks[seat].clock <= before.clocks[seat].clock);
+      CHECK(now.power[seat] <= before.power[seat]);
+      CHECK(now.dies[seat] <= before.dies[seat]);
+    }
+    before = now;
+  }
+}
+
+TEST_CASE("a leaky or hungry board is slower at the same limit, not more expensive") {
+  Loop loop = h200_node();
+  loop.boards.resize(8);
+  const LoopResult typical = loop.settle(dense_products());
+  loop.boards[2] = {.dynamic_energy = 1.05, .leakage = 1.5};
+  const LoopResult odd = loop.settle(dense_products());
+  CHECK(odd.clocks[2].clock < typical.clocks[2].clock);
+  CHECK(odd.power[2] <= loop.limit);
+}
+
+TEST_CASE("a clogged rear row runs into its temperature target and heat is to blame") {
+  Loop loop = h200_node();
+  loop.inlet = Celsius(50);
+  loop.cluster.chassis.seats[0].resistance_factor = 2.5;
+  const LoopResult result =
+      loop.settle(products(500 * unit::TFLOP / unit::s, 400 * unit::GB / unit::s));
+  CHECK(clock::is_throttled(result.clocks[0].reason));
+  CHECK(result.clocks[0].reason != clock::ClockEventReason::software_power_cap);
+  CHECK(result.clocks[1].reason == clock::ClockEventReason::none);
+}
+
+TEST_CASE("all heat leaves with the coolant, whatever the cooling") {
+  for (const char* name : {"hgx-h200", "mi250", "gb200-nvl72", "frontier"}) {
+    const spec::Cluster cluster = cluster_named(name);
+    const thermal::ChassisModel chassis(cluster.chassis, *cluster.gpu.thermal,
+                                        cluster.gpu.dies_per_package, 1);
+    const std::vector<Watts> power(static_cast<size_t>(chassis.seats()), 300 * unit::W);
+    const auto state = chassis.steady(power, Celsius(25));
+    CHECK(chassis.carried_off(state, Celsius(25)) / unit::W ==
+          Approx(300.0 * static_cast<double>(chassis.seats())));
+  }
+}
+
+TEST_CASE("the loop draws its power from the parts the ledger names") {
+  const Loop loop = h200_node();
+  const LoopResult result = loop.settle(dense_products());
+  double ledger = 0;
+  for (size_t seat = 0; seat < result.dies.size(); ++seat) {
+    const double ratio = result.clocks[seat].clock / *loop.cluster.gpu.max_clock;
+    const spec::GpuLoad load = dense_products()(ratio);
+    ledger +=
+        power::energy_of(*loop.cluster.gpu.power, load, ratio, result.dies[seat], {}).total() /
+        load.duration / unit::W;
+  }
+  // Powers were computed at the dies of the round before, which are the same once the loop has
+  // closed.
+  CHECK(ledger == Approx(total_watts(result)).epsilon(1e-6));
+}
+
+}  // namespace
+}  // namespace triplepoint

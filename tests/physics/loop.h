@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/clock/governor.h"
+#include "triplepoint/power/gpu_power.h"
+#include "triplepoint/thermal/chassis.h"
+
+namespace triplepoint {
+
+/// One node of a cluster whose devices do the same work for ever: power, heat and clock until they
+/// agree.
+struct LoopResult {
+  std::vector<Celsius> dies;
+  std::vector<Watts> power;
+  std::vector<clock::ClockChoice> clocks;
+  int rounds = 0;
+};
+
+struct Loop {
+  spec::Cluster cluster;
+  Watts limit;
+  Celsius inlet{25};
+  double flow_share = 0.8;
+  std::vector<power::BoardFactors> boards;  // empty: all typical
+
+  /// load_at(clock ratio): what one second of the work asks for at that clock.
+  template <class LoadAt>
+  LoopResult settle(const LoadAt& load_at) const {
+    const thermal::ChassisModel chassis(cluster.chassis, *cluster.gpu.thermal,
+                                        cluster.gpu.dies_per_package, flow_share);
+    const auto seats = static_cast<size_t>(chassis.seats());
+    LoopResult result{.dies = std::vector<Celsius>(seats, inlet),
+                      .power = std::vector<Watts>(seats),
+                      .clocks = std::vector<clock::ClockChoice>(seats)};
+    for (; result.rounds < 100; ++result.rounds) {
+      const std::vector<Celsius> before = result.dies;
+      for (size_t seat = 0; seat < seats; ++seat)
+        choose(result, seat, load_at);
+      const thermal::ChassisModel::State state = chassis.steady(result.power, inlet);
+      for (size_t seat = 0; seat < seats; ++seat)
+        result.dies[seat] = chassis.die(state, static_cast<int64_t>(seat));
+      if (result.dies == before) break;
+    }
+    return result;
+  }
+
+  template <class LoadAt>
+  void choose(LoopResult& result, size_t seat, const LoadAt& load_at) const {
+    const power::BoardFactors board = boards.empty() ? power::BoardFactors{} : boards[seat];
+    const auto power_at = [&](double ratio) {
+      return power::gpu_power(*cluster.gpu.power, load_at(ratio), ratio, result.dies[seat], board);
+    };
+    result.clocks[seat] = clock::choose_clock(*cluster.gpu.governor, *cluster.gpu.max_clock, limit,
+                                              result.dies[seat], power_at);
+    result.power[seat] = power_at(result.clocks[seat].clock / *cluster.gpu.max_clock);
+  }
+};
+
+/// Products without a pause, at a rate that follows the clock.
+inline auto products(FlopsPerSecond rate, BytesPerSecond traffic) {
+  return [=](double clock_ratio) {
+    spec::GpuLoad load;
+    load.duration = load.computing = 1 * unit::s;
+    load.flops[static_cast<size_t>(spec::OpClass::gemm)] = clock_ratio * rate * load.duration;
+    load.hbm_bytes = clock_ratio * traffic * load.duration;
+    return load;
+  };
+}
+
+inline spec::Cluster cluster_named(const char* name) {
+  return spec::load_cluster(spec::default_library(), name).value();
+}
+
+inline spec::Gpu gpu_named(const char* name) {
+  return spec::load_gpu(spec::default_library(), name).value();
+}
+
+}  // namespace triplepoint
