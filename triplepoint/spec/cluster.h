@@ -33,6 +33,7 @@ struct ScaleUp {
   bool nvls = false;             // in-switch reduction
   double nvls_efficiency =
       0.58;                 // bytes a rank pushes through the reducing switch, over `bandwidth`
+  Seconds nvls_latency;     // what filling and draining the reducing switch adds
   int64_t domain_size = 8;  // devices that reach each other over it
   friend bool operator==(const ScaleUp&, const ScaleUp&) = default;
 };

@@ -181,6 +181,7 @@ void visit_fields(Visitor& visit, ScaleUp& links) {
   visit("local_copy_factor", links.local_copy_factor);
   visit("nvls", links.nvls, Need::required);
   visit("nvls_efficiency", links.nvls_efficiency);
+  visit("nvls_latency", links.nvls_latency);
   visit("domain_size", links.domain_size, Need::required);
 }
 
