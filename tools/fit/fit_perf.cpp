@@ -162,7 +162,8 @@ std::vector<LinkKnob> link_knobs() {
           {{"bulk_latency_us", 1, 0, 10}, [](S& s, double v) { s.bulk_latency = v * unit::us; }},
           {{"half_size_mb", 2, 0, 20}, [](S& s, double v) { s.half_size = v * unit::MB; }},
           {{"local_copy_factor", 1.8, 0.5, 6}, [](S& s, double v) { s.local_copy_factor = v; }},
-          {{"nvls_efficiency", 0.6, 0.3, 0.8}, [](S& s, double v) { s.nvls_efficiency = v; }}};
+          {{"nvls_efficiency", 0.57, 0.5, 0.65}, [](S& s, double v) { s.nvls_efficiency = v; }},
+          {{"nvls_latency_us", 40, 0, 100}, [](S& s, double v) { s.nvls_latency = v * unit::us; }}};
 }
 
 Problem link_problem(spec::Cluster cluster, const Settings& fixed) {

@@ -94,8 +94,7 @@ Row collective_row(const Table& table, std::size_t r) {
   Row row;
   row.op.op_class = OpClass::communication;
   row.op.collective = names.at(table.text(r, "op"));
-  row.op.payload = table.number(r, "message_size_elements") *
-                   (table.text(r, "dtype") == "half" ? 2 : 1) * unit::B;
+  row.op.payload = 2 * table.number(r, "message_size_elements") * unit::B;
   row.ranks = table.count(r, "num_gpus");
   row.measured = table.number(r, "latency_ms") * unit::ms;
   row.shape = mix(3, static_cast<int64_t>(row.op.payload / unit::B));
@@ -127,7 +126,9 @@ Result<std::vector<Row>> read_collectives(const std::string& path, const std::st
   const Table table = TPT_TRY(Table::read(path));
   std::vector<Row> rows;
   for (std::size_t r = 0; r < table.rows(); ++r)
-    if (table.text(r, "system") == system && table.text(r, "nccl_version") == version)
+    // Switches do not reduce 8-bit integers, and nobody trains on them.
+    if (table.text(r, "system") == system && table.text(r, "nccl_version") == version &&
+        table.text(r, "dtype") == "half")
       rows.push_back(collective_row(table, r));
   return rows;
 }

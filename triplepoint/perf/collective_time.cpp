@@ -98,7 +98,7 @@ double ring_bytes(Collective collective, double size, double ranks) {
 
 CollectiveTime in_domain(const spec::ScaleUp& links, double steps, double transfer, double bytes,
                          Algorithm algorithm) {
-  return {.latency = links.launch + steps * (links.latency + links.bulk_latency),
+  return {.latency = links.launch + steps * links.latency + links.bulk_latency,
           .transfer = transfer * unit::s,
           .scale_up_bytes = bytes * unit::B,
           .scale_out_bytes = {},
@@ -115,6 +115,14 @@ CollectiveTime low_latency(const Cluster& cluster, double steps, double bytes, d
           .scale_up_bytes = bytes * unit::B,
           .scale_out_bytes = {},
           .algorithm = algorithm};
+}
+
+/// Point-to-point messages in that protocol: each peer has a few of the channels a ring has.
+CollectiveTime quick_messages(const Cluster& cluster, double steps, double bytes, double peers) {
+  constexpr double peers_that_fill_all_channels = 16;
+  CollectiveTime time = low_latency(cluster, steps, bytes, peers + 1, Algorithm::direct);
+  time.transfer *= std::max(1.0, peers_that_fill_all_channels / peers);
+  return time;
 }
 
 CollectiveTime shorter(const CollectiveTime& a, const CollectiveTime& b) {
@@ -146,7 +154,7 @@ CollectiveTime domain_all_to_all(const Cluster& cluster, double size, double n) 
       transfer_seconds(up_pipe(cluster, n, links.all_to_all_efficiency), bytes) +
       local_copy_seconds(cluster, size / n);
   return shorter(in_domain(links, steps, transfer, bytes, Algorithm::direct),
-                 low_latency(cluster, steps, bytes, n, Algorithm::direct));
+                 quick_messages(cluster, steps, bytes, n - 1));
 }
 
 /// NCCL keeps the ring for four ranks and fewer (observed on H200 and B200).
@@ -156,8 +164,11 @@ bool reduces_in_switch(const Cluster& cluster, double ranks) {
 
 CollectiveTime switch_all_reduce(const Cluster& cluster, double size, double n) {
   const spec::ScaleUp& links = cluster.scale_up;
-  const double transfer = transfer_seconds(up_pipe(cluster, n, links.nvls_efficiency), size);
-  return in_domain(links, 2, transfer, size, Algorithm::nvls);
+  return {.latency = links.launch + 2 * links.latency + links.nvls_latency,
+          .transfer = size / up_pipe(cluster, n, links.nvls_efficiency).bytes_per_s * unit::s,
+          .scale_up_bytes = size * unit::B,
+          .scale_out_bytes = {},
+          .algorithm = Algorithm::nvls};
 }
 
 CollectiveTime time_in_domain(const Cluster& cluster, Collective collective, double size,
@@ -215,7 +226,7 @@ CollectiveTime switch_tree_all_reduce(const Cluster& cluster, double size, const
   const double sent_by_node = 2 * (layout.domains - 1) / layout.domains * size;
   const double transfer = std::max(transfer_seconds(out, sent_by_node), transfer_seconds(up, size));
   const Work work{.up_steps = 2, .out_steps = 2 * std::ceil(std::log2(layout.domains)), .bytes = 0};
-  return {.latency = latency_over_nodes(cluster, work),
+  return {.latency = latency_over_nodes(cluster, work) + cluster.scale_up.nvls_latency,
           .transfer = transfer * unit::s,
           .scale_up_bytes = size * unit::B,
           .scale_out_bytes = sent_by_node / layout.ranks_per_domain * unit::B,
@@ -252,7 +263,7 @@ CollectiveTime message_in_domain(const Cluster& cluster, double size, double sha
   const spec::ScaleUp& links = cluster.scale_up;
   Pipe pipe = up_pipe(cluster, 2, links.point_to_point_efficiency);
   pipe.bytes_per_s /= sharers;
-  CollectiveTime quick = low_latency(cluster, 1, size, 2, Algorithm::direct);
+  CollectiveTime quick = quick_messages(cluster, 1, size, 1);
   quick.transfer *= sharers;
   return shorter(in_domain(links, 1, transfer_seconds(pipe, size), size, Algorithm::direct), quick);
 }

@@ -27,14 +27,13 @@ struct ScaleUp {
   double low_latency_efficiency = 0.2;  // of the protocol that is chosen for small messages
   Seconds launch;                       // fixed cost of one collective
   Seconds latency;                      // per protocol step, small messages
-  Seconds bulk_latency;                 // per protocol step of the bandwidth protocol, in addition
-  Bytes half_size;               // message per rank at which half of the bandwidth is reached
-  double local_copy_factor = 0;  // speed of copying a rank's own part over `bandwidth`; 0: no copy
-  bool nvls = false;             // in-switch reduction
-  double nvls_efficiency =
-      0.58;                 // bytes a rank pushes through the reducing switch, over `bandwidth`
-  Seconds nvls_latency;     // what filling and draining the reducing switch adds
-  int64_t domain_size = 8;  // devices that reach each other over it
+  Seconds bulk_latency;                 // what the bandwidth protocol costs in addition, once
+  Bytes half_size;                // message per rank at which half of the bandwidth is reached
+  double local_copy_factor = 0;   // speed of copying a rank's own part over `bandwidth`; 0: no copy
+  bool nvls = false;              // in-switch reduction
+  double nvls_efficiency = 0.58;  // bytes a rank pushes through the switch, over `bandwidth`
+  Seconds nvls_latency;           // what filling and draining the reducing switch adds
+  int64_t domain_size = 8;        // devices that reach each other over it
   friend bool operator==(const ScaleUp&, const ScaleUp&) = default;
 };
 
@@ -99,6 +98,7 @@ struct Cluster {
   ScaleUp scale_up;
   ScaleOut scale_out;
   Chassis chassis;
+  std::optional<Chassis> liquid_chassis;  // the same node on cold plates, where that is known
   Host host;
   int64_t num_gpus() const { return num_nodes * gpus_per_node; }
   friend bool operator==(const Cluster&, const Cluster&) = default;

@@ -243,6 +243,7 @@ void visit_fields(Visitor& visit, Cluster& cluster) {
   visit("scale_up", cluster.scale_up, Need::required);
   visit("scale_out", cluster.scale_out, Need::required);
   visit("chassis", cluster.chassis, Need::required);
+  visit("liquid_chassis", cluster.liquid_chassis);
   visit("host", cluster.host, Need::required);
 }
 
