@@ -32,13 +32,12 @@ struct CollectiveTime {
 /// for all_to_all), best of the algorithms and protocols NCCL would choose from. n = 1 costs
 /// nothing.
 ///
-///   ring      steps = k (n - 1), W = k (n - 1)/n S   (k: 2 for all_reduce, else 1; broadcast W =
-///   S) one node  t = launch + steps latency + bulk + W / (b e) * (1 + sqrt(half/W)) + S/n / (b c)
-///             or, where shorter, launch + steps latency + W / (b e_ll); point to point and
+///   ring      steps = k (n - 1), W = k (n - 1)/n S; k is 2 for all_reduce, else 1; broadcast W = S
+///   one node  t = launch + steps latency + bulk + W/(b e) (1 + sqrt(half/W)) + S/n / (b c)
+///             or, where shorter, launch + steps latency + W/(b e_ll); point to point and
 ///             all-to-all get peers/16 of that rate
-///   nvls      t = launch + 2 latency + nvls_latency + S / (b e_nvls); all_reduce of more than 4
-///   ranks in
-///             one domain
+///   nvls      t = launch + 2 latency + nvls_latency + S/(b e_nvls)
+///             for an all_reduce of more than 4 ranks in one domain
 ///   nodes     ring with inter-node steps at the fabric's latency; b e = the group's share of its
 ///             nodes' NICs, or the scale-up links where those are slower
 ///   tree      all_reduce over nodes: 2 (log2 N + r - 1) steps, W = 2 S
