@@ -103,6 +103,27 @@ TEST_CASE("rear seats are warmed by the front row's power, front seats by nobody
   }
 }
 
+TEST_CASE("on cold plates an H100 node runs at 41 to 50 C where air leaves it at 54 to 72 C") {
+  const spec::Cluster cluster = cluster_named("hgx-h100");
+  const auto range_of = [&](const spec::Chassis& chassis, double flow_share) {
+    const thermal::ChassisModel model(chassis, *cluster.gpu.thermal, 1, flow_share);
+    const auto state = model.steady(std::vector<Watts>(8, 600 * unit::W), chassis.inlet);
+    Celsius low = model.die(state, 0), high = low;
+    for (int64_t seat = 1; seat < 8; ++seat) {
+      low = std::min(low, model.die(state, seat));
+      high = std::max(high, model.die(state, seat));
+    }
+    return std::pair(low.degrees(), high.degrees());
+  };
+  REQUIRE(cluster.liquid_chassis.has_value());
+  const auto [cool, warm] = range_of(*cluster.liquid_chassis, 1);
+  CHECK(cool > 40);
+  CHECK(warm < 51);
+  const auto [front, rear] = range_of(cluster.chassis, 0.8);
+  CHECK(front > 52);
+  CHECK(rear < 74);
+}
+
 TEST_CASE("H100 and H200 share one chassis") {
   CHECK(cluster_named("hgx-h100").chassis == cluster_named("hgx-h200").chassis);
 }

@@ -14,7 +14,7 @@ double whole_per_cent(double flow) { return std::round(flow * 100) / 100; }
 
 ClusterHeat::ClusterHeat(const spec::Job& job, const Machine& machine)
     : job_(job),
-      chassis_(job.cluster.chassis),
+      chassis_(job.chassis()),
       resistance_(machine.thermal_resistance),
       inlets_(machine.inlet),
       flows_(static_cast<size_t>(job.cluster.num_nodes), 1.0),

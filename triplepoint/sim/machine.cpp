@@ -54,9 +54,8 @@ std::vector<double> deal_factors(int64_t n, double deviation, uint64_t seed, Dra
 }
 
 std::vector<Celsius> deal_inlets(const spec::Job& job) {
-  const spec::Chassis& chassis = job.cluster.chassis;
-  std::vector<Celsius> inlets(static_cast<size_t>(job.cluster.num_nodes),
-                              job.environment.ambient.value_or(chassis.inlet));
+  const spec::Chassis chassis = job.chassis();
+  std::vector<Celsius> inlets(static_cast<size_t>(job.cluster.num_nodes), chassis.inlet);
   if (chassis.inlet_spread == Kelvins()) return inlets;
   const std::vector<double> spread = deal_spread(job.cluster.num_nodes, job.environment.seed, Draw::inlet);
   for (size_t i = 0; i < inlets.size(); ++i) inlets[i] = inlets[i] + spread[i] * chassis.inlet_spread;

@@ -61,6 +61,7 @@ class Examination {
     task_is_modelled();
     gpu_numbers_are_known();
     cluster_is_whole();
+    cooling_is_known();
     limits_are_possible();
     options_have_effect();
     return found_;
@@ -404,6 +405,17 @@ class Examination {
     needs(gpu.power.has_value(), "power model", "[power]");
     needs(gpu.thermal.has_value(), "thermal path", "[thermal]");
     needs(gpu.governor.has_value(), "clock governor", "[governor]");
+  }
+
+  void cooling_is_known() {
+    const Cluster& cluster = job_.cluster;
+    const Cooling own = cluster.chassis.cooling;
+    const Cooling wanted = job_.environment.cooling.value_or(own);
+    if (wanted == own || (wanted == Cooling::liquid && cluster.liquid_chassis)) return;
+    error(Code::unsupported,
+          "{} has no {} chassis (its seats and coolant are not known); leave cooling at {} or add "
+          "[cluster.liquid_chassis]",
+          cluster.name, enum_name(wanted), enum_name(own));
   }
 
   void cluster_is_whole() {

@@ -46,6 +46,13 @@ struct Job {
   Watts power_limit() const {
     return environment.power_limit.value_or(cluster.gpu.tdp.value_or(Watts()));
   }
+  /// The node's chassis with the environment's cooling and ambient.
+  Chassis chassis() const {
+    const bool own = environment.cooling.value_or(cluster.chassis.cooling) == cluster.chassis.cooling;
+    Chassis chosen = own ? cluster.chassis : cluster.liquid_chassis.value_or(cluster.chassis);
+    chosen.inlet = environment.ambient.value_or(chosen.inlet);
+    return chosen;
+  }
 };
 
 /// Why a job cannot run as written. Codes are stable words for tables and tests.
