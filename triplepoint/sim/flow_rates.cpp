@@ -2,7 +2,6 @@
 #include "triplepoint/sim/flow_rates.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "triplepoint/base/expect.h"
 
@@ -89,43 +88,56 @@ const std::vector<double>& FlowRates::solve() {
   return solved_.emplace(component_, solve_anew()).first->second;
 }
 
-/// perf::fair_rates of the component, its links numbered anew; a link is named once per rank on it.
 std::vector<double> FlowRates::solve_anew() {
-  std::vector<size_t> links;
+  const std::vector<int32_t> links = links_of_component();
+  std::vector<BytesPerSecond> capacities;
+  capacities.reserve(links.size());
+  for (const int32_t link : links)
+    capacities.push_back(capacities_[static_cast<size_t>(link)]);
+  const std::vector<perf::Flow> flows = flows_of_component(links);
+  std::vector<BytesPerSecond> rates(flows.size());
+  perf::fair_rates(flows, capacities, scratch_, rates);
+  return by_class(rates);
+}
+
+std::vector<int32_t> FlowRates::links_of_component() const {
+  std::vector<int32_t> links;
   for (size_t i = 0; i < component_.size(); i += 2)
     for (const LinkUse& use : classes_[static_cast<size_t>(component_[i])].links)
-      links.push_back(static_cast<size_t>(use.link));
+      links.push_back(use.link);
   std::sort(links.begin(), links.end());
   links.erase(std::unique(links.begin(), links.end()), links.end());
-  std::vector<BytesPerSecond> capacities;
-  for (const size_t link : links)
-    capacities.push_back(capacities_[link]);
+  return links;
+}
 
+/// Links by their place among `links`; one is named once per rank on it.
+std::vector<perf::Flow> FlowRates::flows_of_component(std::span<const int32_t> links) const {
   std::vector<perf::Flow> flows;
   for (size_t i = 0; i < component_.size(); i += 2) {
     const FlowClass& of = classes_[static_cast<size_t>(component_[i])];
     perf::Flow flow{.links = {}, .own_limit = BytesPerSecond(of.limit)};
     for (const LinkUse& use : of.links) {
-      const auto at = std::lower_bound(links.begin(), links.end(), static_cast<size_t>(use.link));
+      const auto at = std::lower_bound(links.begin(), links.end(), use.link);
       flow.links.insert(flow.links.end(), static_cast<size_t>(use.ranks),
                         static_cast<int32_t>(at - links.begin()));
     }
     flows.insert(flows.end(), static_cast<size_t>(component_[i + 1]), flow);
   }
-  std::vector<BytesPerSecond> rates(flows.size());
-  perf::fair_rates(flows, capacities, scratch_, rates);
+  return flows;
+}
 
-  std::vector<double> by_class;
-  size_t flow = 0;
+/// Flows of a class differ by rounding at most; the slowest speaks for all.
+std::vector<double> FlowRates::by_class(std::span<const BytesPerSecond> rates) const {
+  std::vector<double> slowest;
   for (size_t i = 0; i < component_.size(); i += 2) {
-    // Flows of a class differ by rounding at most; the slowest speaks for all.
-    double rate = std::numeric_limits<double>::infinity();
-    for (int32_t n = 0; n < component_[i + 1]; ++n)
-      rate = std::min(rate, rates[flow++].in_base_units());
+    const auto flows = static_cast<size_t>(component_[i + 1]);
+    const auto of_class = rates.first(flows);
+    const double rate = std::min_element(of_class.begin(), of_class.end())->in_base_units();
     const double limit = classes_[static_cast<size_t>(component_[i])].limit;
-    by_class.push_back(rate >= limit * at_limit ? limit : rate);
+    slowest.push_back(rate >= limit * at_limit ? limit : rate);
+    rates = rates.subspan(flows);
   }
-  return by_class;
+  return slowest;
 }
 
 void FlowRates::take_over(const std::vector<double>& rates) {

@@ -49,6 +49,9 @@ class FlowRates {
   void visit_link(size_t link);
   const std::vector<double>& solve();
   std::vector<double> solve_anew();
+  std::vector<int32_t> links_of_component() const;
+  std::vector<perf::Flow> flows_of_component(std::span<const int32_t> links) const;
+  std::vector<double> by_class(std::span<const BytesPerSecond> rates) const;
   void take_over(const std::vector<double>& rates);
 
   std::span<const FlowClass> classes_;

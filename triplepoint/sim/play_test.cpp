@@ -3,41 +3,32 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/sim/play_testing.h"
+
 namespace triplepoint::sim {
 namespace {
 
+using doctest::Approx;
 using spec::Schedule;
 using workload::ActionKind;
 
 constexpr Seconds forward_time = 1 * unit::ms, backward_time = 2 * unit::ms;
 
 /// p equal stages; forward 1 ms and backward 2 ms per stage, split evenly over its chunks.
-struct EqualPipeline {
-  std::vector<workload::StageProgram> programs;
-  std::vector<StageTimes> stages;
-
-  EqualPipeline(Schedule schedule, int64_t p, int64_t m, int64_t v, Seconds wire = {})
-      : programs(workload::build_schedule(schedule, p, m, v)) {
+struct EqualPipeline : TestJob {
+  EqualPipeline(Schedule schedule, int64_t p, int64_t m, int64_t v, Seconds wire = {}) {
     const double share = 1.0 / static_cast<double>(v);
-    for (const workload::StageProgram& program : programs) {
-      StageTimes times{.program = &program, .durations = {}, .send_next = wire, .send_previous = wire};
-      times.durations.assign(static_cast<size_t>(v),
-                             {share * forward_time, share * backward_time, share * forward_time, share * forward_time});
-      stages.push_back(times);
-    }
+    add_pipeline(*this, workload::build_schedule(schedule, p, m, v), static_cast<size_t>(v),
+                 share * forward_time, share * backward_time, fixed_send(wire));
   }
-
-  Seconds total(const PlayRules& rules = {}) const {
-    Seconds end;
-    for (const PlayedStage& stage : play(stages, rules)) end = std::max(end, stage.finish);
-    return end;
+  Seconds total(SendMode mode = SendMode::blocking) const {
+    return finish_of(played(mode).front());
   }
 };
 
 double played_bubble(Schedule schedule, int64_t p, int64_t m, int64_t v) {
   const Seconds busy = static_cast<double>(m) * (forward_time + backward_time);
-  const Seconds total = EqualPipeline(schedule, p, m, v).total();
-  return 1 - busy / total;
+  return 1 - busy / EqualPipeline(schedule, p, m, v).total();
 }
 
 TEST_CASE("a played pipeline has the bubble of the closed form") {
@@ -47,10 +38,19 @@ TEST_CASE("a played pipeline has the bubble of the closed form") {
       CAPTURE(m);
       for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b})
         CHECK(played_bubble(schedule, p, m, 1) ==
-              doctest::Approx(workload::bubble_fraction(schedule, p, m, 1)).epsilon(1e-9));
+              Approx(workload::bubble_fraction(schedule, p, m, 1)).epsilon(1e-9));
       for (const int64_t v : {2, 4})
         CHECK(played_bubble(Schedule::interleaved, p, m, v) ==
-              doctest::Approx(workload::bubble_fraction(Schedule::interleaved, p, m, v)).epsilon(1e-9));
+              Approx(workload::bubble_fraction(Schedule::interleaved, p, m, v)).epsilon(1e-9));
+    }
+}
+
+TEST_CASE("zero-bubble H1 with equal thirds has the bubble of the closed form") {
+  for (const int64_t p : {2, 4, 8})
+    for (const int64_t m : {8, 32}) {
+      const Seconds busy = static_cast<double>(3 * m) * forward_time;
+      CHECK(1 - busy / EqualPipeline(Schedule::zero_bubble, p, m, 1).total() ==
+            Approx(workload::bubble_fraction(Schedule::zero_bubble, p, m, 1)).epsilon(1e-9));
     }
 }
 
@@ -60,31 +60,57 @@ TEST_CASE("zero-bubble H1 plays faster than 1F1B on the same work") {
           EqualPipeline(Schedule::one_f_one_b, p, 32, 1).total());
 }
 
+TEST_CASE("inference plays forwards only, and fills its pipeline once") {
+  for (const int64_t p : {1, 4}) {
+    TestJob job;
+    add_pipeline(job, workload::build_forward_schedule(p, 16, 1), 1, forward_time, {},
+                 fixed_send({}));
+    CHECK(finish_of(job.played().front()) / forward_time == Approx(16.0 + p - 1));
+  }
+}
+
 TEST_CASE("one microbatch takes all stages' time and the wire between them, both ways") {
   constexpr Seconds wire = 0.5 * unit::ms;
   const Seconds total = EqualPipeline(Schedule::one_f_one_b, 4, 1, 1, wire).total();
-  CHECK(total / unit::ms == doctest::Approx(4 * 3 + 2 * 3 * 0.5));
+  CHECK(total / unit::ms == Approx(4 * 3 + 2 * 3 * 0.5));
 }
 
 TEST_CASE("what a stage waits, works and sends fills its time") {
-  const EqualPipeline pipeline(Schedule::one_f_one_b, 8, 32, 1, 0.1 * unit::ms);
-  for (const PlayedStage& stage : play(pipeline.stages, {.gap = 0.2 * unit::ms, .start = 3 * unit::ms}))
+  EqualPipeline pipeline(Schedule::one_f_one_b, 8, 32, 1, 0.1 * unit::ms);
+  pipeline.rules = {.gap = 0.2 * unit::ms, .start = 3 * unit::ms};
+  const auto played = pipeline.played();
+  for (const PlayedStage& stage : played.front())
     CHECK((stage.waited + stage.worked + stage.sent + 3 * unit::ms) / unit::ms ==
-          doctest::Approx(stage.finish / unit::ms));
+          Approx(stage.finish / unit::ms));
 }
 
 TEST_CASE("sends that do not block never make a step longer") {
-  const EqualPipeline pipeline(Schedule::one_f_one_b, 8, 32, 1, 0.3 * unit::ms);
-  CHECK(pipeline.total({.gap = {}, .sends_block = false, .start = {}}) < pipeline.total());
+  for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble}) {
+    const EqualPipeline pipeline(schedule, 8, 32, 1, 0.3 * unit::ms);
+    CHECK(pipeline.total(SendMode::overlapped) < pipeline.total(SendMode::blocking));
+  }
 }
 
-TEST_CASE("the slowest stage sets the pace of a long pipeline") {
-  EqualPipeline pipeline(Schedule::one_f_one_b, 4, 256, 1);
-  const Seconds before = pipeline.total();
-  for (auto& durations : pipeline.stages[2].durations) durations[0] += 1 * unit::ms;
-  const double slower = (pipeline.total() - before) / unit::ms;
-  CHECK(slower >= 250);
-  CHECK(slower < 256 + 8);
+TEST_CASE("overlapped sends over one boundary leave one after the other") {
+  // The wire is slower than the work, so that sends pile up.
+  const EqualPipeline pipeline(Schedule::gpipe, 2, 16, 1, 2.5 * unit::ms);
+  const std::vector<PlayedStage> played = pipeline.played(SendMode::overlapped).front();
+  Seconds free;
+  for (const PlayedAction& action : played[0].actions) {
+    if (action.action.kind != ActionKind::forward) continue;
+    CHECK(action.end + action.queued >= free - 1 * unit::ns);
+    free = arrival_of(action);
+  }
+  CHECK(free / unit::ms == Approx(1 + 16 * 2.5));
+}
+
+TEST_CASE("each further microbatch costs what the slowest stage takes for it") {
+  const auto total = [](int64_t microbatches) {
+    EqualPipeline pipeline(Schedule::one_f_one_b, 4, microbatches, 1);
+    pipeline.pipelines.front()[2].durations.front()[0] += 1 * unit::ms;
+    return pipeline.total();
+  };
+  CHECK((total(256) - total(128)) / unit::ms == Approx(128 * 4));
 }
 
 }  // namespace

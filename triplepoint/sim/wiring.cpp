@@ -142,6 +142,28 @@ class Builder {
   std::vector<int32_t> new_index_;
 };
 
+/// The distinct classes, in an order that does not depend on that of the pipelines; tells each wire
+/// its own.
+std::vector<FlowClass> number_classes(const Builder& builder,
+                                      std::vector<std::vector<Wire>>& wires) {
+  std::vector<FlowClass> flows;  // [boundary]
+  for (const std::vector<Wire>& of_pipeline : wires)
+    for (size_t w = 0; w < of_pipeline.size(); ++w)
+      flows.push_back(builder.class_of(flows.size()));
+  std::vector<FlowClass> classes = flows;
+  std::erase_if(classes, [](const FlowClass& flow) { return flow.links.empty(); });
+  std::sort(classes.begin(), classes.end());
+  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+  auto flow = flows.begin();
+  for (std::vector<Wire>& of_pipeline : wires)
+    for (Wire& wire : of_pipeline) {
+      const auto at = std::lower_bound(classes.begin(), classes.end(), *flow);
+      if (!flow->links.empty()) wire.flow_class = static_cast<int32_t>(at - classes.begin());
+      ++flow;
+    }
+  return classes;
+}
+
 /// Sets of pipelines, joined by the links they share.
 class Groups {
  public:
@@ -208,22 +230,7 @@ Wiring::Wiring(std::span<const std::vector<StageBoundaries>> pipelines,
     }
   }
   capacities_ = builder.choose_links();
-  std::vector<FlowClass> flows;
-  for (const std::vector<Wire>& wires : wires_)
-    for (size_t w = 0; w < wires.size(); ++w)
-      flows.push_back(builder.class_of(flows.size()));
-  classes_ = flows;
-  std::erase_if(classes_, [](const FlowClass& flow) { return flow.links.empty(); });
-  std::sort(classes_.begin(), classes_.end());
-  classes_.erase(std::unique(classes_.begin(), classes_.end()), classes_.end());
-  size_t boundary = 0;
-  for (std::vector<Wire>& wires : wires_)
-    for (Wire& wire : wires) {
-      const FlowClass& flow = flows[boundary++];
-      if (flow.links.empty()) continue;
-      const auto at = std::lower_bound(classes_.begin(), classes_.end(), flow);
-      wire.flow_class = static_cast<int32_t>(at - classes_.begin());
-    }
+  classes_ = number_classes(builder, wires_);
   clusters_ = form_clusters(wires_, classes_, capacities_.size());
 }
 

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/event_play.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/perf/fair_share.h"
+#include "triplepoint/sim/play_testing.h"
+
+namespace triplepoint::sim {
+namespace {
+
+using doctest::Approx;
+
+constexpr BytesPerSecond nic = 10 * unit::GB / unit::s;
+constexpr Seconds wire_time = 100 * unit::us, latency = 20 * unit::us;
+constexpr auto both_modes = {SendMode::blocking, SendMode::overlapped};
+
+/// 1 MB over link 0, which it can fill.
+Boundary full_speed() {
+  return {
+      .bytes_per_rank = 1 * unit::MB, .latency = latency, .transfer = wire_time, .links = {{0, 1}}};
+}
+
+/// Replicas that send one tensor each, the r-th `spacing` after the one before.
+TestJob single_sends(int replicas, Seconds spacing) {
+  TestJob job;
+  job.capacities = {nic};
+  for (int r = 0; r < replicas; ++r)
+    add_pipeline(job, workload::build_forward_schedule(2, 1, 1), 1, 1 * unit::ms + r * spacing, {},
+                 full_speed());
+  return job;
+}
+
+Seconds sent(const std::vector<PlayedStage>& pipeline) {
+  return pipeline[0].actions[0].sent;
+}
+
+TEST_CASE("replicas that send over one NIC at the same moment take as many times its wire time") {
+  for (const int replicas : {1, 2, 3, 7}) {
+    const auto played = single_sends(replicas, {}).played(SendMode::blocking);
+    for (const auto& pipeline : played)
+      CHECK((sent(pipeline) - latency) / wire_time == Approx(replicas));
+  }
+}
+
+TEST_CASE("sends that follow each other without meeting take their time alone") {
+  const TestJob job = single_sends(3, wire_time + 1 * unit::us);
+  for (const auto& pipeline : job.played())
+    CHECK(sent(pipeline) / (latency + wire_time) == Approx(1));
+}
+
+TEST_CASE("a send that meets another halfway takes half as long again") {
+  // The first flows alone for half of its data, then at half rate; so does the second at its end.
+  for (const auto& pipeline : single_sends(2, 0.5 * wire_time).played())
+    CHECK((sent(pipeline) - latency) / wire_time == Approx(1.5));
+}
+
+TEST_CASE("one more sender on a link never makes another's send shorter") {
+  for (int replicas = 1; replicas < 6; ++replicas) {
+    const Seconds spacing = 0.2 * wire_time;
+    const auto few = single_sends(replicas, spacing).played();
+    const auto more = single_sends(replicas + 1, spacing).played();
+    for (size_t p = 0; p < few.size(); ++p)
+      CHECK(sent(more[p]) >= sent(few[p]) - 1 * unit::ns);
+  }
+}
+
+/// Replicas of a 1F1B pipeline which all cross the same NIC.
+TestJob replicas_of_a_pipeline(int replicas) {
+  TestJob job;
+  job.capacities = {nic};
+  for (int r = 0; r < replicas; ++r)
+    add_pipeline(job, workload::build_schedule(spec::Schedule::one_f_one_b, 4, 8, 1), 1,
+                 1 * unit::ms, 2 * unit::ms, full_speed());
+  return job;
+}
+
+TEST_CASE("equal replicas stay equal, and one more never makes them faster") {
+  Seconds before;
+  for (const int replicas : {1, 2, 3, 6}) {
+    const auto played = replicas_of_a_pipeline(replicas).played();
+    for (const auto& pipeline : played)
+      CHECK(same_bits(pipeline, played.front()));
+    CHECK(finish_of(played.front()) > before);
+    before = finish_of(played.front());
+  }
+}
+
+TEST_CASE("where nobody shares, flows take the fixed times to the last bit") {
+  for (uint64_t seed = 0; seed < 60; ++seed)
+    for (const SendMode mode : both_modes) {
+      CAPTURE(seed);
+      TestJob job = random_job(seed);
+      // Every boundary has links of its own, of more or less than it could use.
+      Dice dice(seed);
+      job.capacities.clear();
+      for (auto& stages : job.boundaries)
+        for (auto& stage : stages)
+          for (Boundary* boundary : {&stage.next, &stage.previous}) {
+            boundary->links = {{static_cast<int32_t>(job.capacities.size()), 2}};
+            job.capacities.push_back(dice.between(2, 60) * unit::GB / unit::s);
+          }
+      REQUIRE(job.wiring(mode).classes().empty());
+      REQUIRE_FALSE(job.wiring(mode, FlowChoice::everywhere).classes().empty());
+      const auto fixed = job.played(mode), flows = job.played(mode, FlowChoice::everywhere);
+      for (size_t p = 0; p < fixed.size(); ++p)
+        CHECK(same_bits(fixed[p], flows[p]));
+    }
+}
+
+TEST_CASE("links that cannot bind can be left out: the times are the same") {
+  for (uint64_t seed = 0; seed < 60; ++seed)
+    for (const SendMode mode : both_modes) {
+      CAPTURE(seed);
+      const TestJob job = random_job(seed);
+      const auto chosen = job.played(mode), all = job.played(mode, FlowChoice::everywhere);
+      for (size_t p = 0; p < chosen.size(); ++p)
+        CHECK(finish_of(chosen[p]) / finish_of(all[p]) == Approx(1).epsilon(1e-9));
+    }
+}
+
+TEST_CASE("no link ever carries more than it can") {
+  for (uint64_t seed = 0; seed < 60; ++seed)
+    for (const SendMode mode : both_modes) {
+      CAPTURE(seed);
+      const TestJob job = random_job(seed);
+      const Wiring wiring = job.wiring(mode, FlowChoice::everywhere);
+      double fullest = 0;
+      play(job.pipelines, wiring, job.rules, [&](Seconds, std::span<const BytesPerSecond> carried) {
+        for (size_t l = 0; l < carried.size(); ++l)
+          fullest = std::max(fullest, carried[l] / wiring.capacities()[l]);
+      });
+      CHECK(fullest <= 1 + 1e-8);
+      CHECK(fullest > 0);
+    }
+}
+
+/// Bytes that a stage's played sends put on a link.
+Bytes sent_over(const TestJob& job, size_t p, size_t s, const std::vector<PlayedStage>& played) {
+  Bytes sum;
+  const StageBoundaries& boundaries = job.boundaries[p][s];
+  for (const PlayedAction& action : played[s].actions) {
+    if (action.sent == Seconds()) continue;
+    const bool forward = action.action.kind == workload::ActionKind::forward;
+    const Boundary& boundary = forward ? boundaries.next : boundaries.previous;
+    for (const LinkUse& use : boundary.links)
+      sum += use.ranks * boundary.bytes_per_rank;
+  }
+  return sum;
+}
+
+TEST_CASE("what the links carried over time is what was sent over them") {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    const TestJob job = random_job(seed);
+    Bytes carried_bytes, sent_bytes;
+    Seconds last;
+    BytesPerSecond flowing;
+    const auto played =
+        play(job.pipelines, job.wiring(SendMode::blocking, FlowChoice::everywhere), job.rules,
+             [&](Seconds now, std::span<const BytesPerSecond> carried) {
+               carried_bytes += (now - last) * flowing;
+               last = now;
+               flowing = std::accumulate(carried.begin(), carried.end(), BytesPerSecond());
+             });
+    for (size_t p = 0; p < played.size(); ++p)
+      for (size_t s = 0; s < played[p].size(); ++s)
+        sent_bytes += sent_over(job, p, s, played[p]);
+    CHECK(carried_bytes / unit::B == Approx(sent_bytes / unit::B).epsilon(1e-7));
+  }
+}
+
+TEST_CASE("pipelines in another order play the same, to the last bit") {
+  int with_flows = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    const TestJob job = random_job(seed);
+    if (!job.wiring().classes().empty()) ++with_flows;
+    TestJob turned = job;
+    std::rotate(turned.pipelines.begin(), turned.pipelines.begin() + 1, turned.pipelines.end());
+    std::rotate(turned.boundaries.begin(), turned.boundaries.begin() + 1, turned.boundaries.end());
+    const auto played = job.played(), again = job.played(), other = turned.played();
+    for (size_t p = 0; p < played.size(); ++p) {
+      CHECK(same_bits(played[p], again[p]));
+      CHECK(same_bits(played[p], other[(p + played.size() - 1) % played.size()]));
+    }
+  }
+  CHECK(with_flows > 20);  // else the jobs say nothing about sharing
+}
+
+TEST_CASE(
+    "in a blocking play what a stage waits, works and sends fills its time, shared links or not") {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const TestJob job = random_job(seed);
+    for (const auto& pipeline : job.played())
+      for (const PlayedStage& stage : pipeline)
+        CHECK((job.rules.start + stage.waited + stage.worked + stage.sent) / stage.finish ==
+              Approx(1));
+  }
+}
+
+/// One tensor that starts at a known time, for the slow reference.
+struct NaiveFlow {
+  perf::Flow path;
+  double begin = 0, bytes = 0, arrival = 0;
+  bool done = false;
+};
+
+/// All rates anew at every event, events found by looking at everybody.
+void play_naively(std::vector<NaiveFlow>& flows, const std::vector<BytesPerSecond>& capacities) {
+  double now = 0;
+  const auto open = [](const NaiveFlow& flow) { return !flow.done; };
+  while (std::any_of(flows.begin(), flows.end(), open)) {
+    std::vector<NaiveFlow*> active;
+    std::vector<perf::Flow> paths;
+    double next = std::numeric_limits<double>::infinity();
+    for (NaiveFlow& flow : flows) {
+      if (flow.done) continue;
+      if (flow.begin > now) {
+        next = std::min(next, flow.begin);
+      } else {
+        active.push_back(&flow);
+        paths.push_back(flow.path);
+      }
+    }
+    const std::vector<BytesPerSecond> rates = perf::fair_rates(paths, capacities);
+    for (size_t f = 0; f < active.size(); ++f)
+      next = std::min(next, now + active[f]->bytes / rates[f].in_base_units());
+    for (size_t f = 0; f < active.size(); ++f) {
+      active[f]->bytes -= (next - now) * rates[f].in_base_units();
+      if (active[f]->bytes > 1e-3) continue;
+      active[f]->done = true;
+      active[f]->arrival = next;
+    }
+    now = next;
+  }
+}
+
+TEST_CASE("flows arrive when a naive solution of all rates at every event says so") {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    Dice dice(seed);
+    TestJob job;
+    const int64_t links = 1 + dice.below(4);
+    for (int64_t l = 0; l < links; ++l)
+      job.capacities.push_back(dice.between(5, 20) * unit::GB / unit::s);
+    std::vector<NaiveFlow> naive;
+    for (int64_t f = 1 + dice.below(8); f > 0; --f) {
+      const auto first = static_cast<int32_t>(dice.below(links));
+      const auto second = static_cast<int32_t>(dice.below(links));
+      const Boundary boundary{.bytes_per_rank = dice.between(1, 5) * unit::MB,
+                              .latency = dice.between(0, 100) * unit::us,
+                              .transfer = dice.between(0.1, 0.6) * unit::ms,
+                              .links = {{first, 1}, {second, 2}}};
+      const Seconds work = dice.between(0, 0.5) * unit::ms;
+      add_pipeline(job, workload::build_forward_schedule(2, 1, 1), 1, work, {}, boundary);
+      naive.push_back({.path = {.links = {first, second, second},
+                                .own_limit = boundary.bytes_per_rank / boundary.transfer},
+                       .begin = (work + boundary.latency) / unit::s,
+                       .bytes = boundary.bytes_per_rank / unit::B});
+    }
+    play_naively(naive, job.capacities);
+    const auto played = job.played();
+    for (size_t p = 0; p < played.size(); ++p)
+      CHECK(arrival_of(played[p][0].actions[0]) / unit::us ==
+            Approx(naive[p].arrival * 1e6).epsilon(1e-8));
+  }
+}
+
+}  // namespace
+}  // namespace triplepoint::sim
