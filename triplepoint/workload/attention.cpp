@@ -143,6 +143,7 @@ void add_grouped_query_projection(const LayerContext& context, Passes& passes) {
               .in = share.hidden,
               .out = (share.heads + 2 * share.query_groups) * share.head_dim,
               .cast_fused = context.stack().fused_norms,
+              .bias_rows = share.tokens,
               .lora_target = "attention_qkv"},
              passes);
 }
@@ -224,6 +225,7 @@ void add_attention(const LayerContext& context, Passes& passes) {
               .tokens = share.tokens,
               .in = share.heads * value_width,
               .out = share.hidden,
+              .bias_rows = share.sharded_tokens,
               .lora_target = "attention_dense"},
              passes);
   leave_tensor_region(context, passes);

@@ -20,7 +20,7 @@ std::vector<Op> ops_to_replay(const LayerContext& context, const std::vector<Op>
       context.stack().fsdp_regathers_on_recompute && context.plan().reshard_after_forward;
   std::vector<Op> ops;
   std::copy_if(forward.begin(), forward.end(), std::back_inserter(ops),
-               [&](const Op& op) { return gathers || op.overlap != spec::Overlap::prefetch; });
+               [&](const Op& op) { return gathers || !gathers_parameters(op); });
   return ops;
 }
 

@@ -6,6 +6,8 @@
 namespace triplepoint::workload {
 namespace {
 
+constexpr std::string_view shard_cast = "fsdp_cast";
+
 using spec::Collective;
 using spec::GroupKind;
 using spec::Op;
@@ -157,13 +159,40 @@ Op update_parameters(const LayerContext& context, const RankParameters& paramete
                    update * updated + state.gradient_bytes * zeroed, 4);
 }
 
+/// FSDP keeps fp32 shards: cast before they are gathered, and gradients scaled before, and added
+/// to their shard after they are reduced.
+double shard_of(const LayerContext& context, double dense, double experts) {
+  return dense / real(context.share.shard) + experts / real(context.share.expert_data);
+}
+
+Op cast_shard(const LayerContext& context, const RankParameters& parameters) {
+  const double shard = shard_of(context, parameters.dense, parameters.experts);
+  return streaming(context, shard_cast, OpClass::elementwise, (4 + context.share.element) * shard);
+}
+
+Op add_to_shard(const LayerContext& context, const RankParameters& parameters) {
+  const double element = context.share.element;
+  const double whole = parameters.trained_dense + parameters.trained_experts;
+  const double shard = shard_of(context, parameters.trained_dense, parameters.trained_experts);
+  const double added = element + 2 * context.plan().optimizer.gradient_bytes;
+  return streaming(context, "fsdp_gradient", OpClass::elementwise,
+                   2 * element * whole + added * shard, 3);
+}
+
 }  // namespace
+
+bool gathers_parameters(const Op& op) {
+  return op.overlap == Overlap::prefetch || op.name == shard_cast;
+}
 
 void open_sharded_part(const LayerContext& context, const RankParameters& parameters,
                        Passes& passes) {
   if (context.plan().sharding != Sharding::parameters) return;
+  passes.forward.push_back(cast_shard(context, parameters));
   gather_parameters(context, parameters, "fsdp_all_gather", Overlap::prefetch, passes.forward);
   if (!context.share.training) return;
+  if (parameters.trained_dense + parameters.trained_experts > 0)
+    passes.backward_weight.push_back(add_to_shard(context, parameters));
   // Written front to back: turned round, the reduction ends the part's backward pass.
   std::vector<Op> reduction;
   reduce_to_shards(context, parameters, "fsdp_reduce_scatter", Overlap::gradient, reduction);
@@ -174,9 +203,10 @@ void close_sharded_part(const LayerContext& context, const RankParameters& param
                         Passes& passes) {
   const bool gathers_again = context.plan().sharding == Sharding::parameters &&
                              context.plan().reshard_after_forward && context.share.training;
-  if (gathers_again)
-    gather_parameters(context, parameters, "fsdp_all_gather", Overlap::prefetch,
-                      passes.backward_input);
+  if (!gathers_again) return;
+  gather_parameters(context, parameters, "fsdp_all_gather", Overlap::prefetch,
+                    passes.backward_input);
+  passes.backward_input.push_back(cast_shard(context, parameters));
 }
 
 std::vector<Op> reduce_each_microbatch(const LayerContext& context,

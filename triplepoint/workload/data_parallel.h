@@ -22,6 +22,9 @@ namespace triplepoint::workload {
 void open_sharded_part(const LayerContext&, const RankParameters&, Passes&);   // before its ops
 void close_sharded_part(const LayerContext&, const RankParameters&, Passes&);  // after them
 
+/// Is the op part of gathering parameters?
+bool gathers_parameters(const spec::Op&);
+
 /// ZeRO-2 with accumulation into shards: the reduction of one microbatch, at the end of its
 /// backward pass. Empty otherwise.
 std::vector<spec::Op> reduce_each_microbatch(const LayerContext&, const RankParameters& of_chunk);

@@ -82,6 +82,44 @@ TEST_CASE(
         Approx(4 * l * 2 * b * s * h));
 }
 
+TEST_CASE(
+    "without userbuffers only what runs beside a gradient GEMM hides, with them everything does") {
+  spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
+  const auto exposed = [&] {
+    double calls = 0;
+    for (const auto& [op, times] : test::ops_of(middle_stage(job)))
+      if (op.is_communication() && op.overlap == spec::Overlap::none) calls += times;
+    return calls / static_cast<double>(middle_stage(job).num_layers);
+  };
+  CHECK(exposed() == 2 + 2 + 2);  // two gathers and two scatters forward, two gathers backward
+  job.plan.overlap_tensor = true;
+  CHECK(exposed() == 0);
+  job.plan.overlap_tensor = false;
+  job.plan.sequence_parallel = false;
+  CHECK(exposed() == 2);  // the forward all-reduces
+}
+
+TEST_CASE("LoRA has no weight gradient for the input gradient's reduction to hide behind") {
+  spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
+  job.task = spec::Task::lora;
+  job.plan.lora = spec::Lora{};
+  for (const auto& [op, times] : test::ops_of(middle_stage(job)))
+    if (op.is_communication()) CHECK(op.overlap == spec::Overlap::none);
+}
+
+TEST_CASE("biases cost one sum over rows for each of a layer's four products") {
+  spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
+  const auto sums = [&] {
+    double count = 0;
+    for (const auto& [op, times] : test::ops_of(middle_stage(job)))
+      if (op.name == "bias_gradient") count += times;
+    return count / static_cast<double>(middle_stage(job).num_layers);
+  };
+  CHECK(sums() == 4);
+  job.model.biases = false;
+  CHECK(sums() == 0);
+}
+
 TEST_CASE("sequence parallelism divides the bytes of norms and residuals by TP") {
   const auto vector_bytes = [](bool sequence_parallel) {
     spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});

@@ -15,6 +15,7 @@ void add_mlp_core(const LayerContext& context, int64_t ffn, Passes& passes) {
               .in = share.hidden,
               .out = share.gates * ffn,
               .cast_fused = context.stack().fused_norms,
+              .bias_rows = share.tokens,
               .lora_target = "mlp_fc1"},
              passes);
   gather_for_weight_gradient(context, passes);
@@ -27,6 +28,7 @@ void add_mlp_core(const LayerContext& context, int64_t ffn, Passes& passes) {
               .in = ffn,
               .out = share.hidden,
               .cast_fused = context.stack().fused_activations,
+              .bias_rows = share.sharded_tokens,
               .lora_target = "mlp_fc2"},
              passes);
 }

@@ -140,6 +140,10 @@ void add_linear(const LayerContext& context, const Linear& linear, Passes& passe
                             {bytes.operand, weight_gradient_bytes(context)});
   weight_gradient.backward = true;
   push(passes.backward_weight, weight_gradient);
+  if (context.model().biases && linear.bias_rows > 0)
+    passes.backward_weight.push_back(
+        streaming(context, "bias_gradient", OpClass::elementwise,
+                  context.share.element * real(linear.bias_rows) * real(linear.out)));
 }
 
 }  // namespace triplepoint::workload

@@ -51,6 +51,7 @@ struct Linear {
   bool quantized = true;  // fp8 where the plan says fp8; LM head and router stay in bf16
   bool one_kernel_each = false;
   bool cast_fused = false;            // the kernel before writes fp8 itself
+  int64_t bias_rows = 0;              // output rows summed for the gradient of a bias
   std::string_view lora_target = {};  // empty: never adapted
 };
 
@@ -59,6 +60,8 @@ struct Linear {
 /// Forward [t, out, in], input gradient [t, in, out], weight gradient [out, in, t].
 /// Bytes: each operand once. The weight gradient adds into a buffer of optimizer.gradient_bytes
 /// (read and written), except under FSDP, where it is written once and reduced each microbatch.
+/// A bias is added by the kernel that follows; its gradient is a sum over rows, a kernel of its
+/// own.
 void add_linear(const LayerContext&, const Linear&, Passes&);
 
 /// Has the linear layer of this name a LoRA adapter?

@@ -137,8 +137,11 @@ TEST_CASE("forward runs embedding to head, backward runs head to embedding") {
   CHECK(work.backward_input.front().name == "head");
   CHECK(work.backward_weight.back().name == "embedding");
   const OpGroup& layer = work.backward_input.at(1);
-  CHECK(layer.ops.front().name == "fsdp_all_gather");
-  CHECK(work.backward_weight.at(1).ops.back().name == "fsdp_reduce_scatter");
+  CHECK(layer.ops.at(0).name == "fsdp_cast");
+  CHECK(layer.ops.at(1).name == "fsdp_all_gather");
+  const OpGroup& weights = work.backward_weight.at(1);
+  CHECK(weights.ops.back().name == "fsdp_gradient");
+  CHECK(weights.ops.at(weights.ops.size() - 2).name == "fsdp_reduce_scatter");
 }
 
 TEST_CASE("every op of every graph is complete: compute moves bytes, communication has a payload") {
