@@ -30,9 +30,9 @@ double length_of(const Bar& bar) {
 
 /// Where things are in one chart.
 struct Layout {
-  double left = 0, plot = 0, height = 0, cut = 0;
+  double left = 0, plot = 0, height = 0;
   Axis axis;
-  double x(double value) const { return left + plot * axis.share(std::min(value, cut)); }
+  double x(double value) const { return left + plot * axis.share(value); }
 };
 
 Layout lay_out(const BarChart& chart) {
@@ -49,9 +49,7 @@ Layout lay_out(const BarChart& chart) {
   layout.left = std::min(190.0, static_cast<double>(longest) * character + 8);
   layout.plot = width - layout.left - right_margin;
   layout.height = rows + axis_height;
-  double highest = lengths.empty() ? 1 : *std::max_element(lengths.begin(), lengths.end());
-  layout.cut = cut_above(lengths);
-  highest = std::min(highest, layout.cut);
+  double highest = cut_above(lengths);
   if (chart.limit) highest = std::max(highest, *chart.limit);
   layout.axis = chart.low != 0 ? axis_between(chart.low, highest) : axis_from_zero(highest);
   return layout;
@@ -82,8 +80,8 @@ std::string bar_parts(const Bar& bar, const Layout& layout, double y) {
         "height=\"{}\"><title>{}</title></rect>",
         part.style, begin, y, end - begin, bar_height, escape(part.name));
   }
-  if (from > layout.cut) {  // two slanted strokes: this bar goes on
-    const double x = layout.x(layout.cut) - 10;
+  if (from > layout.axis.high * (1 + 1e-9)) {  // two slanted strokes: this bar goes on
+    const double x = layout.x(layout.axis.high) - 10;
     svg += fmt::format("<path class=\"cut\" d=\"M{0:.1f} {2:.1f}l4 -{1}h4l-4 {1}z\"/>", x,
                        bar_height + 4, y + bar_height + 2);
   }

@@ -94,7 +94,7 @@ std::string labels(const HeatMap& map, const Layout& layout) {
   const double node_width = layout.cell * static_cast<double>(per_node);
   const std::size_t every =
       node_width >= 48 ? 1 : static_cast<std::size_t>(std::ceil(48 / node_width));
-  for (std::size_t node = 0; node < nodes; node += every) {
+  for (std::size_t node = 0; map.names_nodes && node < nodes; node += every) {
     svg += fmt::format("<text class=\"tick start\" x=\"{:.1f}\" y=\"12\">node {}</text>",
                        layout.x(node * per_node), node);
   }

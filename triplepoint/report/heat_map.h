@@ -16,7 +16,8 @@ struct HeatRow {
 struct HeatMap {
   std::string title, unit;
   std::vector<HeatRow> rows;
-  int64_t per_node = 8;  // a wider gap after so many devices
+  int64_t per_node = 8;     // a wider gap after so many devices
+  bool names_nodes = true;  // above the columns
 };
 
 /// An SVG drawing with a colour scale. Colours of matplotlib's "inferno": even steps for the eye,

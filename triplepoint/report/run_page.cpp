@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/run_page.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/report/bar_chart.h"
+#include "triplepoint/report/heat_map.h"
+#include "triplepoint/report/html.h"
+#include "triplepoint/report/kernel_parts.h"
+#include "triplepoint/report/labels.h"
+#include "triplepoint/report/number_text.h"
+#include "triplepoint/report/plots.h"
+
+namespace triplepoint::report {
+namespace {
+
+using metrics::Metrics;
+
+std::string title_of(const run::Run& run) {
+  if (!run.manifest.job) return run.manifest.name;
+  const spec::Job& job = *run.manifest.job;
+  const std::string variant = variant_label(job);
+  return fmt::format("{}: {}{}, microbatch {}", group_label(job), configuration_label(job),
+                     variant == "base" ? "" : " + " + variant, job.plan.micro_batch_size);
+}
+
+std::string origin_sentence(const run::Run& run) {
+  const char* how = run.manifest.origin == run::Origin::simulated  ? "Simulated"
+                    : run.manifest.origin == run::Origin::measured ? "Measured"
+                                                                   : "Imported";
+  std::string text = fmt::format(
+      "{} by {}", how, run.manifest.producer.empty() ? "triplepoint" : run.manifest.producer);
+  if (run.manifest.job)
+    text += fmt::format("; stack {}, global batch {}, data parallelism {}",
+                        run.manifest.job->stack.name, run.manifest.job->plan.global_batch_size,
+                        run.manifest.job->data_parallel_size());
+  return text + ".";
+}
+
+std::string verdict_sentence(const run::Run& run) {
+  if (run.memory.empty()) return "";
+  const auto worst =
+      std::max_element(run.memory.begin(), run.memory.end(),
+                       [](const auto& a, const auto& b) { return a.total() < b.total(); });
+  std::string text =
+      fmt::format(" The fullest GPU (stage {}) needs {} GiB", worst - run.memory.begin(),
+                  significant(worst->total() / unit::GiB));
+  if (run.memory_limit)
+    text += fmt::format(" of {} GiB", significant(*run.memory_limit / unit::GiB));
+  return text + (run.manifest.fits_memory ? "." : ": the job does not fit in memory.");
+}
+
+std::string header(const run::Run& run) {
+  return fmt::format(
+      "<header><p class=\"kicker\">Triplepoint run</p><h1>{}</h1><p "
+      "class=\"facts\">{}{}</p></header>\n",
+      escape(title_of(run)), escape(origin_sentence(run)), escape(verdict_sentence(run)));
+}
+
+// ---- key figures
+
+struct Tile {
+  std::string name, value, more;
+};
+
+std::string with_unit(const std::optional<double>& value, const std::string& unit_name,
+                      int digits = 3) {
+  return value ? significant(*value, digits) + " " + unit_name : "–";
+}
+
+std::string percent_of(const std::optional<double>& share) {
+  return share ? percent(*share) : "–";
+}
+
+std::string throttle_words(const Metrics& m) {
+  std::string words;
+  for (const auto& [reason, share] : m.throttle)
+    if (share > 0)
+      words += fmt::format("{}{} {}", words.empty() ? "" : ", ", percent(share), reason);
+  return words.empty() ? "not throttled" : words;
+}
+
+std::vector<Tile> tiles_of(const Metrics& m) {
+  const std::optional<double> step =
+      m.step_time ? std::optional(*m.step_time / unit::s) : std::nullopt;
+  return {
+      {"step time", with_unit(step, "s"), "bubble " + percent_of(m.bubble_fraction)},
+      {"speed", with_unit(m.tokens_per_second, "tokens/s"),
+       with_unit(m.tokens_per_second_per_gpu, "a GPU")},
+      {"MFU", percent_of(m.mfu),
+       fmt::format("{} model TFLOP/s a GPU", significant(m.model_tflops_per_gpu))},
+      {"power of a GPU", with_unit(m.power_mean_w, "W"), "peak " + with_unit(m.power_peak_w, "W")},
+      {"energy", with_unit(m.joules_per_token, "J/token"),
+       with_unit(m.samples_per_s_mj, "samples/(s MJ)")},
+      {"die temperature", with_unit(m.temperature_mean_c, "°C"),
+       fmt::format("peak {}; hot seats {}, cool {}", with_unit(m.temperature_peak_c, "°C"),
+                   significant(m.hot_mean_c), significant(m.cool_mean_c))},
+      {"SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4), throttle_words(m)}};
+}
+
+std::string tiles_section(const Metrics& metrics) {
+  std::string html = "<ul class=\"tiles\">";
+  for (const Tile& tile : tiles_of(metrics)) {
+    html += fmt::format("<li><span>{}</span><b>{}</b><small>{}</small></li>", escape(tile.name),
+                        escape(tile.value), escape(tile.more));
+  }
+  return html + "</ul>\n";
+}
+
+// ---- charts
+
+std::string plots_section(const Json& plots) {
+  if (plots.empty()) return "";
+  std::string html =
+      "<section aria-labelledby=\"time\"><h2 id=\"time\">Over time</h2><p>All GPUs; drag to zoom, "
+      "double-click to go back. The cursor is shared.</p><div class=\"figures\">";
+  for (const Json& plot : plots) {
+    html += html_figure({plot["target"].get<std::string>() + "-figure",
+                         plot["unit"].get<std::string>() + " over time",
+                         "",
+                         fmt::format("<div class=\"plot\" id=\"{}\"></div>",
+                                     escape(plot["target"].get<std::string>())),
+                         {},
+                         true});
+  }
+  return html + "</div></section>\n";
+}
+
+Figure kernel_figure(const Metrics& metrics) {
+  BarChart chart{"Kernel seconds of each pipeline stage in one step",
+                 "kernel seconds, mean over the stage's GPUs (s)",
+                 {},
+                 std::nullopt,
+                 "",
+                 0};
+  DataTable table{{"stage"}, {}};
+  for (const NamedPart& part : kernel_parts({}))
+    table.columns.push_back(part.name + " (s)");
+  table.columns.insert(table.columns.end(), {"waiting (s)", "total (s)", "bubble"});
+  for (const metrics::Stage& stage : metrics.stages) {
+    const std::vector<NamedPart> parts = kernel_parts(stage.kernels);
+    const std::string total = significant(stage.kernels.total() / unit::s);
+    Bar bar;
+    bar.label = fmt::format("stage {}", stage.stage);
+    bar.parts = bar_parts_of(parts, "s");
+    bar.text = total;
+    chart.bars.push_back(std::move(bar));
+    std::vector<std::string> cells = {std::to_string(stage.stage)};
+    for (const NamedPart& part : parts)
+      cells.push_back(significant(part.value));
+    cells.insert(cells.end(), {significant(stage.kernels.waiting / unit::s), total,
+                               percent(stage.bubble_fraction)});
+    table.rows.push_back(std::move(cells));
+  }
+  return {"kernels", chart.title,
+          "Waiting for a late peer is inside the collective's kernel, as NCCL shows it.",
+          html_legend(legend_of(kernel_parts({}))) + bar_chart_svg(chart), std::move(table)};
+}
+
+Figure memory_figure(const run::Run& run) {
+  BarChart chart{
+      run.manifest.fits_memory ? "Memory: every stage fits" : "Memory: the job does not fit",
+      "memory of a GPU (GiB)",
+      {},
+      std::nullopt,
+      "",
+      0};
+  if (run.memory_limit) chart.limit = *run.memory_limit / unit::GiB;
+  DataTable table{{"stage"}, {}};
+  for (const NamedPart& part : memory_parts({}))
+    table.columns.push_back(part.name + " (GiB)");
+  table.columns.emplace_back("total (GiB)");
+  for (std::size_t i = 0; i < run.memory.size(); ++i) {
+    const std::vector<NamedPart> parts = memory_parts(run.memory[i]);
+    Bar bar;
+    bar.label = fmt::format("stage {}", i);
+    bar.parts = bar_parts_of(parts, "GiB");
+    bar.text = significant(run.memory[i].total() / unit::GiB);
+    if (run.memory_limit && run.memory[i].total() > *run.memory_limit)
+      bar.status = bar.text + " OOM";
+    std::vector<std::string> cells = {std::to_string(i)};
+    for (const NamedPart& part : parts)
+      cells.push_back(significant(part.value));
+    cells.push_back(bar.text);
+    table.rows.push_back(std::move(cells));
+    chart.bars.push_back(std::move(bar));
+  }
+  const std::string note = chart.limit ? fmt::format("Rule: {} GiB, as the driver reports it.",
+                                                     significant(*chart.limit, 4))
+                                       : "";
+  return {"memory", chart.title, note,
+          html_legend(legend_of(memory_parts({}))) + bar_chart_svg(chart), std::move(table)};
+}
+
+/// Nodes below each other, local devices from left to right.
+Figure device_map(const run::Run& run, const std::vector<double>& values, const std::string& name,
+                  const std::string& unit_name) {
+  HeatMap map;
+  map.unit = unit_name;
+  map.names_nodes = false;  // the rows do
+  int32_t per_node = 1;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const run::Device device = i < run.devices.size() ? run.devices[i] : run::Device{};
+    const auto node = static_cast<std::size_t>(device.node);
+    while (map.rows.size() <= node)
+      map.rows.push_back({fmt::format("node {}", map.rows.size()), {}});
+    map.rows[node].values.push_back(values[i]);
+    per_node = std::max(per_node, device.local + 1);
+  }
+  map.per_node = per_node;
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  map.title =
+      fmt::format("{}: {} to {} {}", name, significant(*low), significant(*high), unit_name);
+  DataTable table{{"node"}, {}};
+  for (int32_t i = 0; i < per_node; ++i)
+    table.columns.push_back(fmt::format("GPU {}", i));
+  for (const HeatRow& row : map.rows) {
+    std::vector<std::string> cells = {row.label};
+    for (double value : row.values)
+      cells.push_back(significant(value, 4));
+    cells.resize(table.columns.size());
+    table.rows.push_back(std::move(cells));
+  }
+  return {"map-" + name, map.title, "A row is a node, a column a local device.", heat_map_svg(map),
+          std::move(table)};
+}
+
+std::string charts_section(const run::Run& run, const Metrics& metrics) {
+  std::string html =
+      "<section aria-labelledby=\"parts\"><h2 id=\"parts\">Kernel time and memory</h2><div "
+      "class=\"figures\">";
+  if (!metrics.stages.empty()) html += html_figure(kernel_figure(metrics));
+  if (!run.memory.empty()) html += html_figure(memory_figure(run));
+  html += "</div></section>\n";
+  if (metrics.temperature_per_gpu_c.empty()) return html;
+  html +=
+      "<section aria-labelledby=\"devices\"><h2 id=\"devices\">The devices</h2><div "
+      "class=\"figures\">";
+  html += html_figure(device_map(run, metrics.temperature_per_gpu_c, "temperature", "°C"));
+  if (!metrics.power_per_gpu_w.empty())
+    html += html_figure(device_map(run, metrics.power_per_gpu_w, "power", "W"));
+  if (!metrics.sm_clock_per_gpu_mhz.empty())
+    html += html_figure(device_map(run, metrics.sm_clock_per_gpu_mhz, "clock", "MHz"));
+  return html + "</div></section>\n";
+}
+
+// ---- tables
+
+std::string energy_section(const Metrics& metrics) {
+  if (metrics.energy_ledger_j.empty()) return "";
+  double sum = 0;
+  for (const auto& [name, joules] : metrics.energy_ledger_j)
+    sum += joules;
+  DataTable table{{"where", "energy (kJ)", "share"}, {}};
+  for (const auto& [name, joules] : metrics.energy_ledger_j)
+    table.rows.push_back({name, significant(joules / 1e3), percent(joules / sum)});
+  return "<section aria-labelledby=\"energy\"><h2 id=\"energy\">Where the energy went</h2>" +
+         html_table(table, "Energy of all GPUs in one step, by what it was spent on") +
+         "</section>\n";
+}
+
+std::string straggler_section(const Metrics& metrics) {
+  if (metrics.stragglers.empty()) return "";
+  DataTable table{{"rank", "stage", "share of all waiting", "cause"}, {}};
+  for (const metrics::Straggler& straggler : metrics.stragglers)
+    table.rows.push_back({std::to_string(straggler.rank), std::to_string(straggler.stage),
+                          percent(straggler.share_of_waits), straggler.cause});
+  return "<section aria-labelledby=\"stragglers\"><h2 id=\"stragglers\">Who others wait for</h2>" +
+         html_table(table, "Ranks by the waiting they cause") + "</section>\n";
+}
+
+std::string manifest_section(const run::Run& run) {
+  DataTable table{{"fact", "value"}, {}};
+  for (const auto& [name, value] : run.manifest.facts)
+    table.rows.push_back({name, value});
+  for (const std::string& note : run.manifest.notes)
+    table.rows.push_back({"note", note});
+  if (table.rows.empty()) return "";
+  return "<section aria-labelledby=\"manifest\"><h2 id=\"manifest\">Notes and facts</h2>" +
+         html_table(table, "What the producer of the run wrote down") + "</section>\n";
+}
+
+}  // namespace
+
+std::string run_page(const run::Run& run, const Metrics& metrics) {
+  const Json plots = plots_of(run);
+  std::string body = header(run);
+  if (run.manifest.fits_memory) body += tiles_section(metrics);
+  body += plots_section(plots) + charts_section(run, metrics) + energy_section(metrics) +
+          straggler_section(metrics) + manifest_section(run);
+  return html_page(title_of(run), body, {{"plots", plots}});
+}
+
+}  // namespace triplepoint::report
