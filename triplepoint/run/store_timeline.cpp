@@ -111,10 +111,12 @@ Result<bool> read_types(const Database& database, std::vector<SpanType>& types) 
 /// A piece whose length and repetitions are possible.
 Result<PatternPiece> read_piece(const Database& database, const Statement& row) {
   constexpr double longest_s = 1e9;
+  constexpr int32_t most_repetitions = 1 << 20;
   PatternPiece piece;
   piece.length = Seconds(row.real(2));
   const bool whole = set_narrow(piece.repeat, row.integer(1)) &&
-                     set_narrow(piece.first_layer, row.integer(3)) && piece.repeat >= 0;
+                     set_narrow(piece.first_layer, row.integer(3)) && piece.repeat >= 0 &&
+                     piece.repeat <= most_repetitions;
   const double total = piece.repeat * (piece.length / unit::s);
   if (!whole || !(total >= 0 && total < longest_s) || !(piece.length / unit::s < longest_s))
     return damaged(database, "a pattern has an impossible length");
@@ -162,7 +164,7 @@ Result<bool> write_timeline(const Database& database, ColumnWriter& writer,
 
 Result<bool> read_timeline(const Database& database, ColumnReader& reader, Timeline& timeline) {
   const int64_t ranks = TPT_TRY(database.ask("SELECT value FROM manifest WHERE key = 'num_ranks'"));
-  constexpr int64_t most_ranks = 1 << 24;
+  constexpr int64_t most_ranks = 1 << 20;
   if (ranks < 0 || ranks > most_ranks)
     return damaged(database, "the number of ranks is impossible");
   timeline.num_ranks = static_cast<int32_t>(ranks);

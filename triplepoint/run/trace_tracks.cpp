@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/run/trace_tracks.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace triplepoint::run {
+
+namespace {
+
+constexpr int64_t most_slices = 2'000'000;
+constexpr int32_t num_streams = 4;  // passes, compute, communication, host
+constexpr std::array<std::string_view, num_streams> stream_names = {"passes", "compute",
+                                                                    "communication", "host"};
+
+int32_t stream_of(const SpanType& type) {
+  if (type.kind == SpanKind::pass || type.kind == SpanKind::step) return 0;
+  return 1 + static_cast<int32_t>(type.stream);
+}
+
+/// Hands out tracks: the first of a stream that is free again.
+class Lanes {
+ public:
+  int32_t take(int32_t stream, const Span& span) {
+    auto& free_from = free_from_[static_cast<size_t>(stream)];
+    const auto free = std::find_if(free_from.begin(), free_from.end(),
+                                   [&](Instant since) { return since <= span.begin; });
+    const auto lane = static_cast<int32_t>(free - free_from.begin());
+    if (free == free_from.end())
+      free_from.push_back(span.end);
+    else
+      *free = span.end;
+    return lane * num_streams + stream;
+  }
+
+ private:
+  std::array<std::vector<Instant>, num_streams> free_from_;
+};
+
+int64_t first_instant(const Run& run) {
+  int64_t first = 0;
+  if (const auto shown = extent(run.timeline)) first = std::min(first, shown->begin.nanoseconds());
+  for (const Series& series : run.series)
+    if (!series.times.empty()) first = std::min(first, series.times.front().nanoseconds());
+  return first;
+}
+
+std::optional<int32_t> stage_of(const Timeline& timeline, int32_t rank) {
+  const auto [instance, last] = detail::items_of_rank(timeline.instances, rank);
+  if (instance != last && instance->stage >= 0) return instance->stage;
+  const auto [span, end] = detail::items_of_rank(timeline.spans, rank);
+  if (span != end && span->stage >= 0) return span->stage;
+  return std::nullopt;
+}
+
+}  // namespace
+
+int64_t count_spans(const Timeline& timeline) {
+  std::vector<int64_t> of_pattern;
+  for (const Pattern& pattern : timeline.patterns) {
+    int64_t count = 0;
+    for (const PatternPiece& piece : pattern.pieces)
+      count += piece.repeat * static_cast<int64_t>(piece.spans.size());
+    of_pattern.push_back(count);
+  }
+  auto count = static_cast<int64_t>(timeline.spans.size());
+  for (const PatternInstance& instance : timeline.instances)
+    count += of_pattern[static_cast<size_t>(instance.pattern)];
+  return count;
+}
+
+TraceTracks::TraceTracks(const Run& run, TraceDetail detail)
+    : run_(run), first_(first_instant(run)) {
+  kernels_ = detail == TraceDetail::kernels ||
+             (detail == TraceDetail::automatic && count_spans(run.timeline) <= most_slices);
+}
+
+std::vector<TraceSlice> TraceTracks::slices_of(int32_t rank) const {
+  const Timeline& timeline = run_.timeline;
+  std::vector<Span> spans;
+  const auto [instance, last] = detail::items_of_rank(timeline.instances, rank);
+  for (const PatternInstance* i = instance; i != last; ++i) {
+    const Seconds length = timeline.patterns[static_cast<size_t>(i->pattern)].length();
+    spans.push_back({.begin = i->begin,
+                     .end = i->begin + length,
+                     .type = static_cast<int32_t>(timeline.types.size()) + i->pattern,
+                     .rank = rank,
+                     .stage = i->stage,
+                     .microbatch = i->microbatch});
+  }
+  const auto [single, end] = detail::items_of_rank(timeline.spans, rank);
+  if (kernels_)
+    for_each_span(timeline, rank, [&](const Span& span) { spans.push_back(span); });
+  else
+    spans.insert(spans.end(), single, end);
+  std::stable_sort(spans.begin(), spans.end(),
+                   [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::vector<TraceSlice> slices;
+  Lanes lanes;
+  for (const Span& span : spans) {
+    const auto type = static_cast<size_t>(span.type);
+    const int32_t stream = type < timeline.types.size() ? stream_of(timeline.types[type]) : 0;
+    slices.push_back({span, lanes.take(stream, span)});
+  }
+  std::stable_sort(slices.begin(), slices.end(),
+                   [](const TraceSlice& a, const TraceSlice& b) { return a.track < b.track; });
+  return slices;
+}
+
+std::string TraceTracks::rank_name(int32_t rank) const {
+  std::string where;
+  for (const Device& device : run_.devices)
+    if (device.rank == rank) where = fmt::format("node {}, gpu {}", device.node, device.local);
+  if (const auto stage = stage_of(run_.timeline, rank))
+    where += fmt::format("{}stage {}", where.empty() ? "" : ", ", *stage);
+  return where.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} ({})", rank, where);
+}
+
+std::string TraceTracks::track_name(int32_t track) {
+  const std::string_view stream = stream_names[static_cast<size_t>(track % num_streams)];
+  const int32_t lane = track / num_streams;
+  return lane == 0 ? std::string(stream) : fmt::format("{} {}", stream, lane + 1);
+}
+
+std::string TraceTracks::slice_name(int32_t type) const {
+  const auto i = static_cast<size_t>(type);
+  const Timeline& timeline = run_.timeline;
+  return i < timeline.types.size() ? timeline.types[i].name
+                                   : timeline.patterns[i - timeline.types.size()].name;
+}
+
+int32_t TraceTracks::num_slice_names() const {
+  return static_cast<int32_t>(run_.timeline.types.size() + run_.timeline.patterns.size());
+}
+
+uint64_t TraceTracks::since_first(Instant when) const {
+  return static_cast<uint64_t>(when.nanoseconds() - first_);
+}
+
+}  // namespace triplepoint::run

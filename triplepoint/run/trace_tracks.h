@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "triplepoint/run/run.h"
+
+namespace triplepoint::run {
+
+/// How much of a timeline a trace viewer gets.
+enum class TraceDetail {
+  automatic,  // kernels, if there are at most two million spans
+  passes,     // one slice per instance of a pattern, and the single spans
+  kernels     // every span
+};
+
+/// How many spans a timeline stands for, instances expanded.
+int64_t count_spans(const Timeline&);
+
+/// One slice as trace viewers draw them. Slices of one track never overlap.
+struct TraceSlice {
+  Span span;  // its type counts on behind the timeline's types: types.size() + pattern is a pass
+  int32_t track = 0;  // see TraceTracks::track_name
+};
+
+/// Sorts a timeline's spans into tracks: per rank its passes, and one track per stream; where spans
+/// of one stream overlap, further tracks of that stream.
+class TraceTracks {
+ public:
+  TraceTracks(const Run&, TraceDetail);
+
+  /// The slices of a rank, track by track in order of time.
+  std::vector<TraceSlice> slices_of(int32_t rank) const;
+
+  std::string rank_name(int32_t rank) const;     // "rank 3 (node 0, gpu 3, stage 1)"
+  static std::string track_name(int32_t track);  // "compute", "communication 2"
+  std::string slice_name(int32_t type) const;
+  int32_t num_slice_names() const;
+  /// Nanoseconds since the earliest event of the run; viewers know no negative times.
+  uint64_t since_first(Instant) const;
+
+ private:
+  const Run& run_;
+  bool kernels_ = true;
+  int64_t first_ = 0;
+};
+
+}  // namespace triplepoint::run
