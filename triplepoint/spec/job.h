@@ -48,7 +48,8 @@ struct Job {
   }
   /// The node's chassis with the environment's cooling and ambient.
   Chassis chassis() const {
-    const bool own = environment.cooling.value_or(cluster.chassis.cooling) == cluster.chassis.cooling;
+    const bool own =
+        environment.cooling.value_or(cluster.chassis.cooling) == cluster.chassis.cooling;
     Chassis chosen = own ? cluster.chassis : cluster.liquid_chassis.value_or(cluster.chassis);
     chosen.inlet = environment.ambient.value_or(chosen.inlet);
     return chosen;

@@ -89,7 +89,7 @@ TEST_CASE("query groups and head dimension follow from heads where they are not 
   CHECK(model.kv_channels == 64);
 }
 
-TEST_CASE("a [plan.lora] makes a LoRA job") {
+TEST_CASE("a plan with adapters makes a LoRA job") {
   const Job job = job_from(plain_job + "[plan.lora]\nrank = 16\n");
   CHECK(job.task == Task::lora);
   CHECK(job.plan.lora->rank == 16);

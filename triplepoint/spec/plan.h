@@ -57,7 +57,7 @@ struct Plan {
   Sharding sharding = Sharding::none;
   bool reshard_after_forward = true;
   int64_t sharding_group_size = 0;  // hybrid sharding: ranks per shard group; 0: the whole DP group
-  int64_t prefetch_depth = 1;  // layers gathered ahead (FSDP)
+  int64_t prefetch_depth = 1;       // layers gathered ahead (FSDP)
 
   Recompute recompute = Recompute::none;
   std::optional<int64_t> recompute_layers;  // per stage chunk, block method; absent: all

@@ -108,9 +108,9 @@ const Source* best_source(const std::vector<Source>& sources, const std::string&
 
 Result<void> every_key_is_there(const std::vector<Source>& sources, const std::vector<Leaf>& leaves,
                                 const std::string& file) {
-  std::vector<std::string> known;
-  for (const Leaf& leaf : leaves)
-    known.push_back(leaf.key);
+  std::vector<std::string> known(leaves.size());
+  std::transform(leaves.begin(), leaves.end(), known.begin(),
+                 [](const Leaf& leaf) { return leaf.key; });
   for (const Source& source : sources)
     for (const std::string& key : source.keys) {
       const bool used = std::any_of(leaves.begin(), leaves.end(), [&](const Leaf& leaf) {

@@ -19,7 +19,8 @@ struct Stack {
   Seconds layer_backward_host;
   Seconds microbatch_gap;  // host gap per pipeline exchange
   Seconds step_overhead;   // data, logging, start and stop of the measured window
-  double tensor_overlap_compute_loss = 0;  // seconds of GEMM lost per second of collective hidden by userbuffers
+  double tensor_overlap_compute_loss =
+      0;  // seconds of GEMM lost per second of collective hidden by userbuffers
   double overlap_compute_loss = 0;      // seconds of GEMM lost per second of overlapped collective
   double overlap_transfer_stretch = 0;  // collective lengthening per second of overlapped GEMM
   double memory_fragmentation = 1.03;   // allocated over needed
