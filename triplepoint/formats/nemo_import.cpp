@@ -314,6 +314,15 @@ spec::Precision read_precision(Settings& s) {
   return word.starts_with("32") ? spec::Precision::fp32 : spec::Precision::fp16;
 }
 
+/// How Megatron-Core passes keys and values between context ranks; a list has one word per layer.
+void read_context_exchange(Settings& s, Plan& plan) {
+  const auto kinds = s.list("model.cp_comm_type");
+  if (!kinds || kinds->empty()) return;
+  if (kinds->front() == "all_gather") plan.context_exchange = spec::ContextExchange::all_gather;
+  if (kinds->front() != "p2p" && kinds->front() != "all_gather")
+    s.assume(fmt::format("keys and values pass around a ring, not by {}", kinds->front()));
+}
+
 void read_sizes(Settings& s, const Model& model, Plan& plan) {
   const auto size = [&](std::string_view key) { return s.count(key, 1, most_ranks).value_or(1); };
   plan.tensor_parallel_size = size("model.tensor_model_parallel_size");
@@ -323,6 +332,8 @@ void read_sizes(Settings& s, const Model& model, Plan& plan) {
   plan.expert_tensor_parallel_size = s.count("model.expert_tensor_parallel_size", 1, most_ranks);
   plan.virtual_pipeline_size = size("model.virtual_pipeline_model_parallel_size");
   plan.sequence_parallel = s.boolean("model.sequence_parallel").value_or(false);
+  plan.fp32_residual = s.boolean("model.fp32_residual_connection").value_or(false);
+  read_context_exchange(s, plan);
   if (plan.virtual_pipeline_size > 1) plan.schedule = spec::Schedule::interleaved;
   if (s.boolean("model.use_tp_pp_dp_mapping").value_or(false))
     plan.rank_order = spec::RankOrder::tp_pp_dp;
@@ -413,6 +424,12 @@ void read_fsdp(Settings& s, const spec::Job& job, Plan& plan) {
   if (strategy == "hybrid")
     plan.sharding_group_size =
         std::max<int64_t>(1, job.cluster.gpus_per_node / plan.tensor_parallel_size);
+  // Parameters that TP ranks hold alike stay out of FSDP, in fp32 without O2; added to a bf16
+  // trunk, biases and positions promote it (docs/models/memory.md).
+  const bool o2 = s.boolean("model.megatron_amp_O2").value_or(false);
+  const bool adds_parameters =
+      job.model.biases || job.model.position_embedding == spec::PositionEmbedding::learned;
+  if (!o2 && plan.tensor_parallel_size > 1 && adds_parameters) plan.fp32_residual = true;
 }
 
 Result<void> read_optimizer_bytes(Shelf& shelf, Settings& s, bool fsdp, const std::string& name,

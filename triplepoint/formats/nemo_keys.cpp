@@ -163,7 +163,6 @@ constexpr std::array known_keys{
     KnownKey{"model.end_strings", "inference input"},
     KnownKey{"model.ffn_dropout", "one elementwise kernel"},
     KnownKey{"model.fp16_lm_cross_entropy", "numerics"},
-    KnownKey{"model.fp32_residual_connection", "numerics"},
     KnownKey{"model.fp8_amax_compute_algo", "FP8 scaling"},
     KnownKey{"model.fp8_amax_history_len", "FP8 scaling"},
     KnownKey{"model.fp8_e4m3", "FP8 scaling"},

@@ -143,6 +143,11 @@ const std::vector<std::string>& Shelf::cluster_names() {
   return *cluster_names_;
 }
 
+const std::vector<std::string>& Shelf::model_names() {
+  if (!model_names_) model_names_ = spec::list_models(library_);
+  return *model_names_;
+}
+
 Result<void> set_surroundings(Shelf& shelf, Settings& settings, const ImportHints& hints,
                               const MachineFacts& facts, spec::Job& job) {
   job.cluster = TPT_TRY(shelf.cluster(choose_cluster(shelf, settings, hints, facts)));

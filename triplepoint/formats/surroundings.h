@@ -28,6 +28,7 @@ class Shelf {
   Result<spec::OptimizerState> optimizer(const std::string& name);
   std::optional<spec::Model> model(const std::string& name);  // nothing if there is none
   const std::vector<std::string>& cluster_names();
+  const std::vector<std::string>& model_names();
 
  private:
   spec::Library library_;
@@ -35,7 +36,7 @@ class Shelf {
   std::map<std::string, Result<spec::Stack>> stacks_;
   std::map<std::string, Result<spec::OptimizerState>> optimizers_;
   std::map<std::string, std::optional<spec::Model>> models_;
-  std::optional<std::vector<std::string>> cluster_names_;
+  std::optional<std::vector<std::string>> cluster_names_, model_names_;
 };
 
 /// What a launch file says about the machines, each possibly nothing.

@@ -19,6 +19,7 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/formats/export.h"
 #include "triplepoint/formats/import.h"
 
 namespace triplepoint::formats {
@@ -305,6 +306,51 @@ TEST_CASE("338 of the upstream files are distinct: 16 lie in four places each, 3
   for (const auto& [path, count] : places)
     files_in_so_many[count] += 1;
   CHECK(files_in_so_many == std::map<int, int>{{1, 322}, {4, 16}});
+}
+
+/// Everything that is played, without where it was read and what was assumed.
+void check_same_job(const spec::Job& a, const spec::Job& b) {
+  CHECK(a.name == b.name);
+  CHECK(a.task == b.task);
+  CHECK(a.model == b.model);
+  CHECK(a.plan == b.plan);
+  CHECK(a.stack == b.stack);
+  CHECK(a.cluster == b.cluster);
+  CHECK(a.environment == b.environment);
+}
+
+TEST_CASE("every upstream file, exported to NeMo and imported again, says the same") {
+  const auto matrix = read_matrix(false);
+  if (!matrix) return;
+  for (const FolderRow& row : matrix->import.rows) {
+    CAPTURE(row.path);
+    const Exported exported = export_nemo_yaml(row.imported->job);
+    CHECK(exported.lost.empty());
+    const auto again = import_nemo_yaml(spec::default_library(), exported.text, "again.yaml", {});
+    REQUIRE_MESSAGE(again.has_value(), (again ? "" : again.error().what));
+    check_same_job(again->job, row.imported->job);
+    for (const spec::Diagnosis& each : again->diagnoses)
+      CHECK_MESSAGE(each.what.find("unknown key") == std::string::npos, each.what);
+  }
+}
+
+TEST_CASE(
+    "every upstream pretraining job, exported to Megatron and imported again, plays the same") {
+  const auto matrix = read_matrix(false);
+  if (!matrix) return;
+  for (const FolderRow& row : matrix->import.rows) {
+    if (row.imported->job.task != spec::Task::pretrain) continue;
+    CAPTURE(row.path);
+    const Exported exported = export_megatron_args(row.imported->job);
+    CHECK(exported.lost.empty());
+    auto again = import_megatron_args(spec::default_library(), exported.text, "again.sh", {});
+    REQUIRE_MESSAGE(again.has_value(), (again ? "" : again.error().what));
+    // Megatron's optimizer has another name for the same bytes.
+    again->job.plan.optimizer.name = row.imported->job.plan.optimizer.name;
+    check_same_job(again->job, row.imported->job);
+    for (const spec::Diagnosis& each : again->diagnoses)
+      CHECK_MESSAGE(each.what.find("unknown key") == std::string::npos, each.what);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <initializer_list>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/formats/import.h"
+#include "triplepoint/formats/text.h"
+
+namespace triplepoint::formats {
+namespace {
+
+using spec::DiagnosisCode;
+using spec::Model;
+using Severity = spec::Diagnosis::Severity;
+
+constexpr int64_t largest_dimension = 10'000'000;
+
+/// Reads a config.json by the names that model families give to one thing.
+class Config {
+ public:
+  Config(const Json& json, std::string path) : json_(json), path_(std::move(path)) {}
+
+  using Names = std::initializer_list<const char*>;
+
+  std::optional<int64_t> count(Names names) const {
+    const Json* value = find(names);
+    if (value == nullptr || !value->is_number()) return std::nullopt;
+    const double number = value->get<double>();
+    const bool plausible = std::trunc(number) == number && number >= 0 &&
+                           number <= static_cast<double>(largest_dimension);
+    return plausible ? std::optional(static_cast<int64_t>(number)) : std::nullopt;
+  }
+  std::optional<double> number(Names names) const {
+    const Json* value = find(names);
+    return value != nullptr && value->is_number() ? std::optional(value->get<double>())
+                                                  : std::nullopt;
+  }
+  std::optional<bool> boolean(Names names) const {
+    const Json* value = find(names);
+    return value != nullptr && value->is_boolean() ? std::optional(value->get<bool>())
+                                                   : std::nullopt;
+  }
+  std::optional<std::string> text(Names names) const {
+    const Json* value = find(names);
+    return value != nullptr && value->is_string() ? std::optional(value->get<std::string>())
+                                                  : std::nullopt;
+  }
+  bool has(Names names) const { return find(names) != nullptr; }
+
+  Result<int64_t> required(Names names) const {
+    if (const auto value = count(names); value && *value > 0) return *value;
+    return error(
+        fmt::format("{}: \"{}\" is missing or no whole number above 0 (the model's size "
+                    "depends on it); give a decoder's config.json",
+                    path_, *names.begin()));
+  }
+
+ private:
+  const Json* find(Names names) const {
+    for (const char* name : names) {
+      const auto place = json_.find(name);
+      if (place != json_.end() && !place->is_null()) return &*place;
+    }
+    return nullptr;
+  }
+
+  const Json& json_;
+  std::string path_;
+};
+
+/// What a family does without saying so in its config.
+struct Family {
+  std::string_view type;  // model_type
+  spec::Activation activation;
+  spec::Normalization normalization;
+  spec::PositionEmbedding positions;
+  bool tied, biases;
+};
+using spec::Activation;
+using spec::Normalization;
+using spec::PositionEmbedding;
+constexpr std::array families{
+    Family{"gpt2", Activation::gelu, Normalization::layer_norm, PositionEmbedding::learned, true,
+           true},
+    Family{"gpt_neox", Activation::gelu, Normalization::layer_norm, PositionEmbedding::rope, false,
+           true},
+    Family{"gptj", Activation::gelu, Normalization::layer_norm, PositionEmbedding::rope, false,
+           true},
+    Family{"opt", Activation::gelu, Normalization::layer_norm, PositionEmbedding::learned, true,
+           true},
+    Family{"bloom", Activation::gelu, Normalization::layer_norm, PositionEmbedding::none, true,
+           true},
+    Family{"falcon", Activation::gelu, Normalization::layer_norm, PositionEmbedding::rope, true,
+           false},
+    Family{"nemotron", Activation::squared_relu, Normalization::layer_norm, PositionEmbedding::rope,
+           false, false},
+    Family{"llama", Activation::swiglu, Normalization::rms_norm, PositionEmbedding::rope, false,
+           false},
+    Family{"mistral", Activation::swiglu, Normalization::rms_norm, PositionEmbedding::rope, false,
+           false},
+    Family{"mixtral", Activation::swiglu, Normalization::rms_norm, PositionEmbedding::rope, false,
+           false},
+    Family{"qwen2", Activation::swiglu, Normalization::rms_norm, PositionEmbedding::rope, false,
+           false},
+    Family{"qwen2_moe", Activation::swiglu, Normalization::rms_norm, PositionEmbedding::rope, false,
+           false},
+    Family{"qwen3", Activation::swiglu, Normalization::rms_norm, PositionEmbedding::rope, false,
+           false},
+    Family{"qwen3_moe", Activation::swiglu, Normalization::rms_norm, PositionEmbedding::rope, false,
+           false},
+    Family{"gemma", Activation::swiglu, Normalization::rms_norm, PositionEmbedding::rope, true,
+           false},
+    Family{"gemma2", Activation::swiglu, Normalization::rms_norm, PositionEmbedding::rope, true,
+           false},
+    Family{"phi3", Activation::swiglu, Normalization::rms_norm, PositionEmbedding::rope, false,
+           false},
+    Family{"deepseek_v2", Activation::swiglu, Normalization::rms_norm, PositionEmbedding::rope,
+           false, false},
+    Family{"deepseek_v3", Activation::swiglu, Normalization::rms_norm, PositionEmbedding::rope,
+           false, false},
+};
+
+class Reader {
+ public:
+  Reader(const Json& json, const std::string& path) : config_(json, path), path_(path) {}
+
+  Result<ImportedModel> read() {
+    TPT_TRY(read_dimensions());
+    read_family();
+    read_experts();
+    read_latent_attention();
+    note_what_is_left_out();
+    return std::move(result_);
+  }
+
+ private:
+  Model& model() { return result_.model; }
+  void assume(std::string what) { result_.assumed.push_back(std::move(what)); }
+  void warn(std::string what) {
+    result_.diagnoses.push_back(
+        {DiagnosisCode::unsupported, Severity::warning, fmt::format("{}: {}", path_, what)});
+  }
+
+  /// "meta-llama/Llama-3.1-8B" is llama-3.1-8b; without a name, the folder of the file.
+  std::string name() const {
+    const auto published = config_.text({"_name_or_path", "name_or_path"});
+    const std::filesystem::path file(path_);
+    std::string name = published && !published->empty() ? *published
+                       : file.stem() == "config"        ? file.parent_path().filename().string()
+                                                        : file.stem().string();
+    name = lower_case(std::filesystem::path(name).filename().string());
+    return name.empty() ? config_.text({"model_type"}).value_or("model") : name;
+  }
+
+  Result<void> read_dimensions() {
+    Model& m = model();
+    m.name = name();
+    m.num_layers = TPT_TRY(config_.required({"num_hidden_layers", "n_layer", "num_layers"}));
+    m.hidden_size = TPT_TRY(config_.required({"hidden_size", "n_embd", "d_model"}));
+    m.num_attention_heads =
+        TPT_TRY(config_.required({"num_attention_heads", "n_head", "num_heads"}));
+    m.vocabulary_size = TPT_TRY(config_.required({"vocab_size"}));
+    const auto ffn = config_.count({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"});
+    m.ffn_hidden_size = ffn && *ffn > 0 ? *ffn : 4 * m.hidden_size;
+    m.num_query_groups = positive({"num_key_value_heads", "num_kv_heads"}, m.num_attention_heads);
+    if (config_.boolean({"multi_query"}).value_or(false) && !config_.has({"num_kv_heads"}))
+      m.num_query_groups = 1;
+    m.kv_channels =
+        positive({"head_dim"}, std::max<int64_t>(1, m.hidden_size / m.num_attention_heads));
+    m.sequence_length =
+        positive({"max_position_embeddings", "n_positions", "n_ctx", "seq_length"}, 2048);
+    assume(fmt::format("sequences of {} tokens, the longest the model takes; give another length",
+                       m.sequence_length));
+    assume("vocabulary padded to a multiple of 128");
+    return {};
+  }
+
+  int64_t positive(Config::Names names, int64_t otherwise) const {
+    const auto value = config_.count(names);
+    return value && *value > 0 ? *value : otherwise;
+  }
+
+  void read_family() {
+    const std::string type = config_.text({"model_type"}).value_or("");
+    const auto family = std::find_if(families.begin(), families.end(),
+                                     [&](const Family& each) { return each.type == type; });
+    const Family& taken = family != families.end() ? *family : llama();
+    if (family == families.end())
+      warn(
+          fmt::format("model_type '{}' is not known (its layers may differ); it is read as a Llama",
+                      type.substr(0, 60)));
+    Model& m = model();
+    m.activation = activation(taken.activation);
+    m.normalization = taken.normalization;
+    m.position_embedding = taken.positions;
+    m.tied_embeddings = config_.boolean({"tie_word_embeddings"}).value_or(taken.tied);
+    m.biases = config_.boolean({"mlp_bias", "bias"}).value_or(taken.biases);
+    m.dropout = config_.number({"resid_pdrop", "hidden_dropout", "dropout"}).value_or(0);
+  }
+
+  static const Family& llama() {
+    return *std::find_if(families.begin(), families.end(),
+                         [](const Family& each) { return each.type == "llama"; });
+  }
+
+  /// The gated families name the function inside the gate.
+  Activation activation(Activation usual) const {
+    const auto name = config_.text({"hidden_act", "activation_function", "hidden_activation"});
+    if (usual == Activation::swiglu || !name) return usual;
+    if (*name == "relu2") return Activation::squared_relu;
+    return *name == "silu" || *name == "swiglu" ? Activation::swiglu : usual;
+  }
+
+  void read_experts() {
+    const auto experts = config_.count({"num_local_experts", "n_routed_experts", "num_experts"});
+    if (!experts || *experts < 2) return;
+    Model& m = model();
+    spec::MixtureOfExperts moe;
+    moe.num_experts = *experts;
+    moe.router_topk = positive({"num_experts_per_tok", "num_experts_per_token"}, 2);
+    moe.ffn_hidden_size = positive({"moe_intermediate_size"}, m.ffn_hidden_size);
+    const auto shared = config_.count({"n_shared_experts"});
+    moe.shared_expert_ffn_hidden_size = config_.count({"shared_expert_intermediate_size"})
+                                            .value_or(shared.value_or(0) * moe.ffn_hidden_size);
+    moe.num_dense_layers =
+        std::min(config_.count({"first_k_dense_replace"}).value_or(0), m.num_layers);
+    m.moe = moe;
+    const auto every = config_.count({"decoder_sparse_step", "moe_layer_freq"});
+    if (every.value_or(1) > 1)
+      warn(fmt::format(
+          "dense layers between MoE layers are not modelled (every {}th is one); all are "
+          "MoE layers",
+          *every));
+    assume("no token is dropped and experts are balanced");
+  }
+
+  void read_latent_attention() {
+    const auto key_value = config_.count({"kv_lora_rank"});
+    if (!key_value || *key_value < 1) return;
+    Model& m = model();
+    m.latent_attention =
+        spec::LatentAttention{.query_rank = config_.count({"q_lora_rank"}).value_or(0),
+                              .key_value_rank = *key_value,
+                              .rope_head_dim = config_.count({"qk_rope_head_dim"}).value_or(64),
+                              .value_head_dim = positive({"v_head_dim"}, 128)};
+    m.kv_channels = positive({"qk_nope_head_dim"}, 128);
+  }
+
+  void note_what_is_left_out() {
+    const bool windows = config_.boolean({"use_sliding_window"}).value_or(true);
+    const auto window = config_.count({"sliding_window"});
+    if (windows && window && *window > 0 && *window < model().sequence_length)
+      warn(
+          fmt::format("sliding windows of {} tokens are not modelled; attention is over the whole "
+                      "sequence",
+                      *window));
+    if (config_.count({"num_nextn_predict_layers"}).value_or(0) > 0)
+      assume("without the layers that predict further tokens");
+    if (config_.has({"vision_config", "audio_config"}))
+      warn("only the text decoder is read; encoders of pictures or sound are left out");
+  }
+
+  Config config_;
+  std::string path_;
+  ImportedModel result_;
+};
+
+}  // namespace
+
+Result<ImportedModel> import_hf_config(const std::string& text, const std::string& path) {
+  const Json json = TPT_TRY(parse_json(text, path));
+  if (!json.is_object())
+    return error(
+        fmt::format("{}: not a JSON object (a config.json is one); try another file", path));
+  // Models of several kinds of input keep their decoder inside.
+  const auto inner = json.find("text_config");
+  return Reader(inner != json.end() && inner->is_object() ? *inner : json, path).read();
+}
+
+}  // namespace triplepoint::formats

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/formats/lost.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/unit_text.h"
+
+namespace triplepoint::formats {
+
+std::vector<std::string> lost_in_any_launch_file(const spec::Job& job) {
+  std::vector<std::string> lost;
+  const spec::Environment& room = job.environment;
+  if (room.ambient)
+    lost.push_back(fmt::format("ambient {} (a property of the room)", to_text(*room.ambient)));
+  if (room.cooling) lost.push_back("the cooling (a property of the room)");
+  if (room.power_limit)
+    lost.push_back(fmt::format("power limit {0} (set it on each node: nvidia-smi -pl {1:.0f})",
+                               to_text(*room.power_limit), *room.power_limit / unit::W));
+  if (room.seed != spec::Environment().seed)
+    lost.push_back(
+        fmt::format("seed {} of the boards' spread (real boards have their own)", room.seed));
+  if (!job.plan.device_order.empty())
+    lost.push_back(fmt::format("the order of devices in a node (set CUDA_VISIBLE_DEVICES={})",
+                               fmt::join(job.plan.device_order, ",")));
+  if (job.model.moe && job.model.moe->load_imbalance != 1)
+    lost.push_back(fmt::format("load imbalance {} between experts (the data decide it)",
+                               job.model.moe->load_imbalance));
+  if (job.plan.prefetch_depth != spec::Plan().prefetch_depth)
+    lost.push_back(
+        fmt::format("prefetch depth {} (the framework decides it)", job.plan.prefetch_depth));
+  if (job.plan.schedule == spec::Schedule::gpipe)
+    lost.push_back("the GPipe schedule (it is played as 1F1B)");
+  return lost;
+}
+
+std::string comments_of(const std::vector<std::string>& lost) {
+  std::string text;
+  for (const std::string& each : lost) {
+    std::string line = each;
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    text += fmt::format("# not in this file: {}\n", line);
+  }
+  return text;
+}
+
+bool has_even_inner_stages(const std::vector<int64_t>& layers) {
+  if (layers.size() < 3) return true;
+  return std::all_of(layers.begin() + 1, layers.end() - 1,
+                     [&](int64_t each) { return each == layers[1]; });
+}
+
+std::string moe_pattern(const spec::Model& model) {
+  const int64_t dense = model.moe ? model.moe->num_dense_layers : 0;
+  return fmt::format("([0]*{}+[1]*{})", dense, model.num_layers - dense);
+}
+
+}  // namespace triplepoint::formats

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "triplepoint/spec/job.h"
+
+namespace triplepoint::formats {
+
+/// What no launch file can say: the room, the order of devices, experts' imbalance.
+std::vector<std::string> lost_in_any_launch_file(const spec::Job& job);
+
+/// "# not in this file: ..." for each.
+std::string comments_of(const std::vector<std::string>& lost);
+
+/// Do all stages but the first and the last hold equally many layers?
+bool has_even_inner_stages(const std::vector<int64_t>& layers);
+
+/// Leading dense layers as Megatron writes them: "([0]*3+[1]*58)".
+std::string moe_pattern(const spec::Model& model);
+
+}  // namespace triplepoint::formats

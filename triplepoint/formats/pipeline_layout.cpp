@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/formats/pipeline_layout.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "triplepoint/formats/text.h"
+
+namespace triplepoint::formats {
+namespace {
+
+/// Writes a layout out: "t*3" as "ttt", "(tt|)*2" as "tt|tt|".
+class Expansion {
+ public:
+  explicit Expansion(std::string_view text) : rest_(text) {}
+
+  std::optional<std::string> all() {
+    auto text = sequence(0);
+    return text && rest_.empty() ? text : std::nullopt;
+  }
+
+ private:
+  static constexpr std::size_t longest = 100'000;
+  static constexpr int deepest = 8;
+
+  std::optional<std::string> sequence(int depth) {
+    std::string text;
+    while (!rest_.empty() && rest_.front() != ')') {
+      const auto piece = repeated(depth);
+      if (!piece || text.size() + piece->size() > longest) return std::nullopt;
+      text += *piece;
+    }
+    return text;
+  }
+
+  std::optional<std::string> repeated(int depth) {
+    const auto piece = atom(depth);
+    if (!piece || !rest_.starts_with('*')) return piece;
+    rest_.remove_prefix(1);
+    const std::size_t end = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
+    const auto times = whole_number(rest_.substr(0, end));
+    rest_.remove_prefix(end);
+    if (!times || *times > 10'000 || piece->size() * static_cast<std::size_t>(*times) > longest)
+      return std::nullopt;
+    std::string text;
+    for (int64_t i = 0; i < *times; ++i)
+      text += *piece;
+    return text;
+  }
+
+  std::optional<std::string> atom(int depth) {
+    const char c = rest_.front();
+    rest_.remove_prefix(1);
+    if (c == ',' || c == ' ') return std::string();
+    if (c == 'E' || c == 't' || c == 'm' || c == 'L' || c == '|') return std::string(1, c);
+    if (c != '(' || depth >= deepest) return std::nullopt;
+    auto inner = sequence(depth + 1);
+    if (!inner || !rest_.starts_with(')')) return std::nullopt;
+    rest_.remove_prefix(1);
+    return inner;
+  }
+
+  std::string_view rest_;
+};
+
+}  // namespace
+
+std::optional<std::vector<int64_t>> read_pipeline_layout(std::string_view text) {
+  const auto layout = Expansion(text).all();
+  if (!layout || layout->empty()) return std::nullopt;
+  std::vector<int64_t> layers;
+  for (const std::string& stage : split(*layout, '|'))
+    layers.push_back(std::count(stage.begin(), stage.end(), 't'));
+  return layers;
+}
+
+std::string write_pipeline_layout(const std::vector<int64_t>& layers) {
+  std::string text = "E";
+  for (std::size_t stage = 0; stage < layers.size(); ++stage) {
+    if (stage > 0) text += '|';
+    if (layers[stage] > 0) text += layers[stage] == 1 ? "t" : fmt::format("t*{}", layers[stage]);
+  }
+  return text + "L";
+}
+
+}  // namespace triplepoint::formats

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/formats/yaml_writer.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace triplepoint::formats {
+namespace {
+
+bool is_plain_word(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto part = [&](char c) {
+    return letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' || c == '/';
+  };
+  constexpr std::string_view reserved[] = {"true", "false", "null", "yes", "no",  "on",   "off",
+                                           "True", "False", "None", "Yes", "No",  "On",   "Off",
+                                           "y",    "n",     "Y",    "N",   "NaN", "TRUE", "FALSE"};
+  return !text.empty() && letter(text.front()) && std::all_of(text.begin(), text.end(), part) &&
+         std::find(std::begin(reserved), std::end(reserved), text) == std::end(reserved);
+}
+
+/// Single quotes where every character stands for itself; line breaks need double ones.
+std::string quoted(std::string_view text) {
+  if (is_plain_word(text)) return std::string(text);
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (static_cast<unsigned char>(c) < 0x20)
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      result += c;
+  }
+  return result + '"';
+}
+
+}  // namespace
+
+void YamlWriter::put(std::string_view key, std::string value) {
+  Node* node = &root_;
+  for (;;) {
+    const std::size_t dot = std::min(key.find('.'), key.size());
+    const std::string_view name = key.substr(0, dot);
+    auto& entries = node->entries;
+    auto entry = std::find_if(entries.begin(), entries.end(),
+                              [&](const auto& each) { return each.first == name; });
+    if (entry == entries.end()) entry = entries.insert(entry, {std::string(name), {}});
+    node = &entry->second;
+    if (dot == key.size()) break;
+    key.remove_prefix(dot + 1);
+  }
+  node->value = std::move(value);
+}
+
+void YamlWriter::text(std::string_view key, std::string_view value) {
+  put(key, quoted(value));
+}
+void YamlWriter::count(std::string_view key, int64_t value) {
+  put(key, fmt::format("{}", value));
+}
+void YamlWriter::number(std::string_view key, double value) {
+  put(key, fmt::format("{}", value));
+}
+void YamlWriter::boolean(std::string_view key, bool value) {
+  put(key, value ? "true" : "false");
+}
+void YamlWriter::null(std::string_view key) {
+  put(key, "null");
+}
+
+void YamlWriter::list(std::string_view key, const std::vector<std::string>& words) {
+  std::vector<std::string> items;
+  for (const std::string& word : words)
+    items.push_back(quoted(word));
+  put(key, fmt::format("[{}]", fmt::join(items, ", ")));
+}
+
+void YamlWriter::write(const Node& node, int indent, std::string& into) {
+  for (const auto& [name, child] : node.entries) {
+    into += fmt::format("{:{}}{}:", "", indent, name);
+    if (child.entries.empty()) {
+      into += fmt::format(" {}\n", child.value);
+      continue;
+    }
+    into += '\n';
+    write(child, indent + 2, into);
+  }
+}
+
+std::string YamlWriter::str() const {
+  std::string text;
+  write(root_, 0, text);
+  return text;
+}
+
+}  // namespace triplepoint::formats
