@@ -418,23 +418,28 @@ class Examination {
           cluster.name, enum_name(wanted), enum_name(own));
   }
 
+  void chassis_has_all_seats(const Chassis& chassis) {
+    const Cluster& cluster = job_.cluster;
+    const int64_t devices = cluster.gpus_per_node;
+    if (static_cast<int64_t>(chassis.seats.size()) != devices)
+      error(Code::inconsistent,
+            "{} has {} seats for {} GPUs a node (every GPU sits somewhere in the {} stream); list "
+            "one seat per GPU",
+            cluster.name, chassis.seats.size(), devices,
+            chassis.cooling == Cooling::air ? "air" : "coolant");
+    for (const Seat& seat : chassis.seats)
+      if (!seat.breathes.empty() && static_cast<int64_t>(seat.breathes.size()) != devices)
+        return error(Code::inconsistent,
+                     "a seat of {} breathes {} shares (there are {} GPUs a node); write one share "
+                     "per GPU or none",
+                     cluster.name, seat.breathes.size(), devices);
+  }
+
   void cluster_is_whole() {
     const Cluster& cluster = job_.cluster;
     const int64_t devices = cluster.gpus_per_node;
-    if (static_cast<int64_t>(cluster.chassis.seats.size()) != devices)
-      error(Code::inconsistent,
-            "{} has {} seats for {} GPUs a node (every GPU sits somewhere in the air stream); list "
-            "one "
-            "seat per GPU",
-            cluster.name, cluster.chassis.seats.size(), devices);
-    for (const Seat& seat : cluster.chassis.seats)
-      if (!seat.breathes.empty() && static_cast<int64_t>(seat.breathes.size()) != devices) {
-        error(Code::inconsistent,
-              "a seat of {} breathes {} shares (there are {} GPUs a node); write one share per GPU "
-              "or none",
-              cluster.name, seat.breathes.size(), devices);
-        break;
-      }
+    chassis_has_all_seats(cluster.chassis);
+    if (cluster.liquid_chassis) chassis_has_all_seats(*cluster.liquid_chassis);
     if (devices % cluster.gpu.dies_per_package != 0)
       error(Code::inconsistent,
             "{} dies a node cannot make packages of {} dies (every die has its neighbours); change "

@@ -309,6 +309,29 @@ TEST_CASE("a chassis has a seat for every GPU") {
       "gpus_per_node");
 }
 
+TEST_CASE("the cold plates of a node have a seat for every GPU as well") {
+  refused(
+      sound_job(),
+      [](Job& job) {
+        job.cluster.liquid_chassis = job.cluster.chassis;
+        job.cluster.liquid_chassis->cooling = Cooling::liquid;
+        job.cluster.liquid_chassis->seats.pop_back();
+      },
+      Code::inconsistent,
+      "hgx-h200 has 7 seats for 8 GPUs a node (every GPU sits somewhere in the coolant stream); "
+      "list "
+      "one seat per GPU");
+}
+
+TEST_CASE("a cooling is one the node can have") {
+  refused(
+      sound_job(), [](Job& job) { job.environment.cooling = Cooling::immersion; },
+      Code::unsupported,
+      "hgx-h200 has no immersion chassis (its seats and coolant are not known); leave cooling at "
+      "air "
+      "or add [cluster.liquid_chassis]");
+}
+
 TEST_CASE("a device order uses every GPU of a node once") {
   CHECK(after(sound_job(), [](Job& job) {
           job.plan.device_order = {1, 2, 5, 7, 0, 3, 4, 6};

@@ -156,6 +156,19 @@ TEST_CASE("a study includes others, each job once") {
         h200.jobs.size() + h100.jobs.size() + sweep.jobs.size() + mi250.jobs.size() - shared);
 }
 
+TEST_CASE("the NIC sensitivity varies nothing but the NICs") {
+  const Cluster plain = *load_cluster(library(), "hgx-h200");
+  std::set<int64_t> nics;
+  for (const StudyJob& entry : study_of("sensitivity/nics-h200").jobs) {
+    CHECK(entry.diagnoses.empty());
+    nics.insert(entry.job.cluster.scale_out.nics_per_node);
+    Cluster cluster = entry.job.cluster;
+    cluster.scale_out.nics_per_node = plain.scale_out.nics_per_node;
+    CHECK(cluster == plain);
+  }
+  CHECK(nics == std::set<int64_t>{1, 2, 4, 8});
+}
+
 /// What makes a job of the upstream matrix: machine, model, layout, batch, recompute, overlap.
 using Key = std::string;
 
