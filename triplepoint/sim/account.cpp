@@ -44,7 +44,8 @@ spec::GpuLoad load_outside_phases(const StepModel& model, const PlayedStep& step
   for (const PlayedAction& action : played.actions)
     if (action.sent > Seconds()) {
       const bool forward = action.action.kind == workload::ActionKind::forward;
-      const perf::CollectiveTime& send = forward ? model.send_next[stage] : model.send_previous[stage];
+      const Direction way = forward ? Direction::next : Direction::previous;
+      const perf::CollectiveTime& send = model.sends.prices[pipeline][stage][static_cast<size_t>(way)];
       load.scale_up_bytes += send.scale_up_bytes;
       load.scale_out_bytes += send.scale_out_bytes;
       if (send.scale_out_bytes > Bytes()) load.communicating_scale_out += action.sent;

@@ -77,18 +77,16 @@ int64_t data_ranks_in_lockstep(const spec::Job& job) {
 
 Team form_team(const spec::Job& job, const workload::WorkGraph& graph, const Machine& machine, int64_t stage,
                int64_t first_data, int64_t num_data) {
-  Team team{.stage = stage, .ranks = {}, .devices = {}, .host_factor = 0, .crosses_nodes_to_next = false};
+  Team team{.stage = stage, .ranks = {}, .devices = {}, .host_factor = 0};
   for (int64_t d = first_data; d < first_data + num_data; ++d)
     for (int64_t c = 0; c < job.plan.context_parallel_size; ++c)
       for (int64_t t = 0; t < job.plan.tensor_parallel_size; ++t) {
-        workload::RankCoordinates at{.tensor = t, .context = c, .expert = 0, .data = d, .pipeline = stage};
+        const workload::RankCoordinates at{.tensor = t, .context = c, .expert = 0, .data = d, .pipeline = stage};
         const int64_t rank = graph.grid.rank_at(at);
         team.ranks.push_back(rank);
         team.devices.push_back(graph.grid.device_of(rank));
         const int64_t node = graph.grid.node_of(rank);
         team.host_factor = std::max(team.host_factor, machine.host_factor[static_cast<size_t>(node)]);
-        at.pipeline = (stage + 1) % graph.stages;
-        team.crosses_nodes_to_next |= graph.grid.node_of(graph.grid.rank_at(at)) != node;
       }
   return team;
 }

@@ -29,7 +29,6 @@ struct Team {
   std::vector<int64_t> ranks;
   std::vector<int64_t> devices;  // of those ranks
   double host_factor = 1;        // of the slowest node
-  bool crosses_nodes_to_next = false;  // boundary to the next stage leaves the node
 };
 
 /// One pipeline: a team per stage. Pipelines meet only at the end of a step.

@@ -27,15 +27,4 @@ std::vector<std::vector<PlayedStage>> play(std::span<const std::vector<StageTime
   return played;
 }
 
-std::vector<PlayedStage> play(std::span<const StageTimes> stages, const PlayRules& rules) {
-  std::vector<StageBoundaries> boundaries;
-  for (const StageTimes& stage : stages)
-    boundaries.push_back({.next = {.bytes_per_rank = {}, .latency = stage.send_next},
-                          .previous = {.bytes_per_rank = {}, .latency = stage.send_previous}});
-  const std::vector<std::vector<StageBoundaries>> wires{std::move(boundaries)};
-  const SendMode mode = rules.sends_block ? SendMode::blocking : SendMode::overlapped;
-  const std::vector<std::vector<StageTimes>> pipelines{{stages.begin(), stages.end()}};
-  return std::move(play(pipelines, Wiring(wires, {}, mode), rules).front());
-}
-
 }  // namespace triplepoint::sim

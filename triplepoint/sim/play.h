@@ -20,13 +20,11 @@ inline constexpr size_t action_kind_count = 4;
 struct StageTimes {
   const workload::StageProgram* program = nullptr;
   std::vector<std::array<Seconds, action_kind_count>> durations;  // [chunk][ActionKind]
-  Seconds send_next, send_previous;  // of the form of play() without a wiring only
 };
 
 struct PlayRules {
-  Seconds gap;              // host time before each action
-  bool sends_block = true;  // of the form of play() without a wiring only
-  Seconds start;            // of the step's first action
+  Seconds gap;    // host time before each action
+  Seconds start;  // of the step's first action
 };
 
 /// One action as played. [ready, begin) waits for data; [end + queued, end + queued + sent) sends.
@@ -61,8 +59,5 @@ using LinkObserver = std::function<void(Seconds now, std::span<const BytesPerSec
 std::vector<std::vector<PlayedStage>> play(std::span<const std::vector<StageTimes>> pipelines,
                                            const Wiring& wiring, const PlayRules& rules,
                                            const LinkObserver& observer = {});
-
-/// One pipeline whose sends take a fixed time.
-std::vector<PlayedStage> play(std::span<const StageTimes> stages, const PlayRules& rules);
 
 }  // namespace triplepoint::sim

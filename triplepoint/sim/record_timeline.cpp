@@ -157,7 +157,8 @@ class RankWriter {
                                 .stage = static_cast<int32_t>(stage_),
                                 .microbatch = action.action.microbatch});
       if (action.sent > Seconds()) {
-        run::Span sending = span(action.end, action.end + action.sent, send);
+        const Seconds from = action.end + action.queued;
+        run::Span sending = span(from, from + action.sent, send);
         sending.bytes = model_.graph.boundary_bytes;
         sending.microbatch = action.action.microbatch;
         out_.spans.push_back(sending);

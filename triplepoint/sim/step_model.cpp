@@ -54,14 +54,18 @@ bool ClockState::same_clocks(const ClockState& other) const {
 }
 
 StepModel::StepModel(const spec::Job& the_job, const workload::WorkGraph& the_graph)
-    : job(the_job), graph(the_graph), machine(draw_machine(the_job)) {
+    : job(the_job),
+      graph(the_graph),
+      machine(draw_machine(the_job)),
+      pipelines(form_pipelines(job, graph, machine)),
+      sends(price_boundaries(job, graph, pipelines)),
+      wiring_(sends.boundaries, sends.capacities,
+              job.plan.overlap_pipeline ? SendMode::overlapped : SendMode::blocking) {
   const spec::GovernorCoefficients& governor = *job.cluster.gpu.governor;
   const Hertz max_clock = *job.cluster.gpu.max_clock;
   step_ratio_ = governor.clock_step / max_clock;
   clock_steps_ = static_cast<int64_t>(std::floor((max_clock - governor.min_clock) / governor.clock_step));
-  pipelines = form_pipelines(job, graph, machine);
   build_tables();
-  price_boundaries();
   for (const workload::StepWork& work : graph.step_works) ends.push_back(price_end(job, graph, work));
 }
 
@@ -84,21 +88,6 @@ void StepModel::build_tables() {
       if (use != uses[stage].end()) ++use->count;
       else uses[stage].push_back({.table = table, .work = work, .kind = action.kind, .count = 1});
     }
-  }
-}
-
-/// Boundary tensors: where they leave the node, pipelines that cross from the same node share its NICs.
-void StepModel::price_boundaries() {
-  const size_t stages = static_cast<size_t>(graph.stages);
-  const int64_t per_node = job.cluster.gpus_per_node;
-  send_next.resize(stages);
-  send_previous.resize(stages);
-  for (size_t s = 0; s < stages && stages > 1; ++s) {
-    const bool leaves = pipelines[0].teams[s].crosses_nodes_to_next;
-    const int64_t ranks_per_node = std::min<int64_t>(per_node, static_cast<int64_t>(pipelines[0].teams[s].ranks.size()));
-    const double sharers = leaves ? static_cast<double>(ranks_per_node) : 1;
-    send_next[s] = perf::point_to_point_time(job.cluster, graph.boundary_bytes, !leaves, sharers);
-    send_previous[(s + 1) % stages] = send_next[s];
   }
 }
 
@@ -156,29 +145,31 @@ std::vector<Seconds> team_durations(const Team& team, const ClockState& clocks, 
 
 }  // namespace
 
+/// What the schedule needs of one pipeline, from its teams' phases.
+std::vector<StageTimes> StepModel::stage_times(const std::vector<std::vector<Seconds>>& durations) const {
+  std::vector<StageTimes> times(durations.size());
+  for (size_t s = 0; s < times.size(); ++s) {
+    times[s].program = &graph.programs[s];
+    times[s].durations.resize(static_cast<size_t>(graph.virtual_stages));
+    for (size_t chunk = 0; chunk < times[s].durations.size(); ++chunk)
+      for (size_t u = 0; u < uses[s].size(); ++u)
+        if (static_cast<size_t>(work_of(graph, s, static_cast<int32_t>(chunk))) == uses[s][u].work)
+          times[s].durations[chunk][static_cast<size_t>(uses[s][u].kind)] = durations[s][u];
+  }
+  return times;
+}
+
 PlayedStep StepModel::play_step(const ClockState& clocks) {
   PlayedStep step;
-  const size_t stages = static_cast<size_t>(graph.stages);
-  std::vector<StageTimes> times(stages);
-  const PlayRules rules{.gap = job.stack.microbatch_gap,
-                        .sends_block = !job.plan.overlap_pipeline,
-                        .start = job.stack.step_overhead};
+  std::vector<std::vector<StageTimes>> times;
   for (const Pipeline& pipeline : pipelines) {
-    std::vector<std::vector<Seconds>> durations(stages);
-    for (size_t s = 0; s < stages; ++s) {
-      durations[s] = team_durations(pipeline.teams[s], clocks, uses[s].size());
-      times[s].program = &graph.programs[s];
-      times[s].durations.assign(static_cast<size_t>(graph.virtual_stages), {});
-      for (size_t chunk = 0; chunk < times[s].durations.size(); ++chunk)
-        for (size_t u = 0; u < uses[s].size(); ++u)
-          if (static_cast<size_t>(work_of(graph, s, static_cast<int32_t>(chunk))) == uses[s][u].work)
-            times[s].durations[chunk][static_cast<size_t>(uses[s][u].kind)] = durations[s][u];
-      times[s].send_next = send_next[s].total();
-      times[s].send_previous = send_previous[s].total();
-    }
-    step.pipelines.push_back(play(times, rules));
-    step.phase_durations.push_back(std::move(durations));
+    std::vector<std::vector<Seconds>>& durations = step.phase_durations.emplace_back();
+    for (size_t s = 0; s < pipeline.teams.size(); ++s)
+      durations.push_back(team_durations(pipeline.teams[s], clocks, uses[s].size()));
+    times.push_back(stage_times(durations));
   }
+  step.pipelines =
+      play(times, wiring_, {.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead});
   finish_step(step);
   return step;
 }

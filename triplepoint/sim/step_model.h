@@ -9,6 +9,7 @@
 
 #include "triplepoint/clock/governor.h"
 #include "triplepoint/power/gpu_power.h"
+#include "triplepoint/sim/boundaries.h"
 #include "triplepoint/sim/machine.h"
 #include "triplepoint/sim/phase_table.h"
 #include "triplepoint/sim/play.h"
@@ -88,7 +89,7 @@ class StepModel {
   std::vector<PhaseTable> tables;
   std::vector<std::vector<PhaseUse>> uses;  // [stage]
   std::vector<PricedEnd> ends;              // [distinct step work]
-  std::vector<perf::CollectiveTime> send_next, send_previous;  // [stage]
+  PricedBoundaries sends;
 
   double clock_ratio(int64_t index) const { return 1 - static_cast<double>(index) * step_ratio_; }
   size_t use_of(size_t stage, const workload::Action&) const;
@@ -96,12 +97,13 @@ class StepModel {
 
  private:
   void build_tables();
-  void price_boundaries();
+  std::vector<StageTimes> stage_times(const std::vector<std::vector<Seconds>>& durations) const;
   void finish_step(PlayedStep&) const;
   DevicePhase choose_phase(const PhaseUse&, size_t device, double host_factor, Celsius die, Watts limit);
   DeviceStep account_device(const ClockState&, const PlayedStep&, size_t pipeline, const Team&, size_t device,
                             Celsius die);
 
+  Wiring wiring_;
   double step_ratio_ = 0;
   int64_t clock_steps_ = 0;
 };

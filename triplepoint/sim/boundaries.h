@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "triplepoint/spec/job.h"
+
+#include "triplepoint/perf/collective_time.h"
+#include "triplepoint/sim/machine.h"
+#include "triplepoint/sim/wiring.h"
+#include "triplepoint/workload/work_graph.h"
+
+namespace triplepoint::sim {
+
+/// How the tensors between stages travel: what one rank's part costs alone, and which links it
+/// meets others on.
+struct PricedBoundaries {
+  std::vector<std::vector<std::array<perf::CollectiveTime, 2>>>
+      prices;                                            // [pipeline][stage][Direction]
+  std::vector<std::vector<StageBoundaries>> boundaries;  // [pipeline][stage]
+  std::vector<BytesPerSecond> capacities;                // [link]
+};
+
+/// Links are the NICs of every node, outwards and inwards apart, and, where the fabric is
+/// oversubscribed, the uplinks of its leaf switches. A device sends and receives over the NIC next
+/// to it, floor(local * nics / devices of the node). Inside a domain every device has its own port,
+/// and nobody else's tensors are on it.
+///
+///   capacity of a NIC = what one message of this size reaches on it (perf::point_to_point_time)
+///
+/// so that n messages over one NIC take n times as long as one: sends of stages are not
+/// coordinated, and many small ones do not fill a link better than a single one. Source of that:
+/// the SendRecv times of TP against PP in "Characterizing the Efficiency of Distributed Training"
+/// (MICRO'25, arXiv 2509.10371).
+PricedBoundaries price_boundaries(const spec::Job& job, const workload::WorkGraph& graph,
+                                  std::span<const Pipeline> pipelines);
+
+}  // namespace triplepoint::sim
