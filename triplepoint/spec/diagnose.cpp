@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <numeric>
 #include <string>
 
@@ -463,6 +464,11 @@ class Examination {
   }
 
   void limits_are_possible() {
+    constexpr uint64_t largest_seed = std::numeric_limits<int64_t>::max();
+    if (job_.environment.seed > largest_seed)
+      error(Code::inconsistent,
+            "seed {} is above {} (a job file could not hold it); choose a smaller one",
+            job_.environment.seed, largest_seed);
     const auto& limit = job_.environment.power_limit;
     const Gpu& gpu = job_.cluster.gpu;
     if (limit && gpu.tdp && *limit > *gpu.tdp)

@@ -437,6 +437,15 @@ TEST_CASE("a power limit stays within what the driver accepts") {
       "least that");
 }
 
+TEST_CASE("a seed fits into a job file") {
+  refused(
+      sound_job(), [](Job& job) { job.environment.seed = 9223372036854775808U; },
+      Code::inconsistent,
+      "seed 9223372036854775808 is above 9223372036854775807 (a job file could not hold it); "
+      "choose "
+      "a smaller one");
+}
+
 TEST_CASE("sizes of zero and sizes beyond reason are refused before anything is divided") {
   refused(
       sound_job(), [](Job& job) { job.plan.pipeline_parallel_size = 0; }, Code::inconsistent,
