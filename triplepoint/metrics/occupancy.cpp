@@ -2,6 +2,7 @@
 #include "triplepoint/metrics/occupancy.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "triplepoint/metrics/activity.h"
 
@@ -15,6 +16,9 @@ void add(Times& sum, const Times& more, int64_t times = 1) {
   for (size_t i = 0; i < sum.size(); ++i)
     sum[i] += times * more[i];
 }
+
+/// Producers round times to nanoseconds one by one; a span that ends so much behind its piece is cut.
+constexpr int64_t rounding_ns = 2;
 
 /// A pattern, looked at once: how long it does what between any two instants.
 ///
@@ -30,13 +34,26 @@ class Profile {
       add_expanded(timeline, pattern);
     end_ = blocks_.empty() ? 0 : blocks_.back().end();
     begin_ = blocks_.empty() ? 0 : blocks_.front().begin;
-    for (const Block& block : blocks_)
-      add(total_, block.total, block.repeat);
   }
 
   int64_t begin() const { return begin_; }  // relative to the instance, as all times here
   int64_t end() const { return end_; }
-  const Times& total() const { return total_; }
+
+  /// What is done between two instants, segment by segment.
+  template <class Visit>
+  void for_each_segment(int64_t from, int64_t until, Visit&& visit) const {
+    for (const Block& block : blocks_) {
+      if (block.end() <= from || block.begin >= until) continue;
+      const int64_t first = std::max<int64_t>(0, (from - block.begin) / block.length);
+      for (int64_t i = first; i < block.repeat && block.begin + i * block.length < until; ++i)
+        for (const Segment& segment : block.segments) {
+          const int64_t origin = block.begin + i * block.length;
+          const Segment cut{std::max(from, origin + segment.begin),
+                            std::min(until, origin + segment.end), segment.doing};
+          if (cut.begin < cut.end) visit(cut);
+        }
+    }
+  }
 
   Times between(int64_t from, int64_t until) const {
     Times times = before(until);
@@ -57,7 +74,7 @@ class Profile {
     return std::all_of(pattern.pieces.begin(), pattern.pieces.end(), [](const auto& piece) {
       const int64_t length = run::whole_nanoseconds(piece.length);
       return std::all_of(piece.spans.begin(), piece.spans.end(), [&](const run::Span& span) {
-        return span.begin.nanoseconds() >= 0 && span.end.nanoseconds() <= length;
+        return span.begin.nanoseconds() >= 0 && span.end.nanoseconds() <= length + rounding_ns;
       });
     });
   }
@@ -66,9 +83,12 @@ class Profile {
     int64_t begin = 0;
     for (const run::PatternPiece& piece : pattern.pieces) {
       Activity activity(timeline);
-      for (const run::Span& span : piece.spans)
-        activity.add(span);
       const int64_t length = run::whole_nanoseconds(piece.length);
+      for (run::Span span : piece.spans) {
+        span.begin = std::min(span.begin, Instant(length));
+        span.end = std::min(span.end, Instant(length));
+        activity.add(span);
+      }
       activity.add(Doing::in_pass, 0, length);
       add_block({.begin = begin, .length = length, .repeat = piece.repeat}, activity.segments());
       begin += piece.repeat * length;
@@ -129,7 +149,6 @@ class Profile {
 
   std::vector<Block> blocks_;
   int64_t begin_ = 0, end_ = 0;
-  Times total_{};
 };
 
 class RankWatcher {
@@ -144,56 +163,62 @@ class RankWatcher {
     const auto [span, spans_end] = run::detail::items_of_rank(timeline_.spans, rank);
     for (const run::Span* s = span; s != spans_end; ++s)
       singles_.add(*s);
-    const auto [first, last] = run::detail::items_of_rank(timeline_.instances, rank);
-    const bool expanded = overlap_each_other(first, last);
-    if (expanded) add_expanded(first, last);
+    take_instances(rank);
     Occupancy occupancy;
     for (const Segment& segment : singles_.segments())
       occupancy.nanoseconds[segment.doing] += segment.end - segment.begin;
-    if (!expanded) add_instances(first, last, occupancy.nanoseconds);
+    add_instances(occupancy.nanoseconds);
     return occupancy;
   }
 
  private:
-  using Instance = run::PatternInstance;
+  /// An instance over that part of its time in which no earlier one still runs.
+  struct Part {
+    const Profile* profile;
+    int64_t origin, begin, end;
+  };
 
-  const Profile& profile(const Instance& instance) const {
-    return profiles_[static_cast<size_t>(instance.pattern)];
-  }
-  int64_t begin(const Instance& i) const { return i.begin.nanoseconds() + profile(i).begin(); }
-  int64_t end(const Instance& i) const { return i.begin.nanoseconds() + profile(i).end(); }
-
-  bool overlap_each_other(const Instance* first, const Instance* last) const {
-    for (const Instance* i = first; i != last && i + 1 != last; ++i)
-      if (begin(i[1]) < end(*i)) return true;
-    return false;
-  }
-
-  void add_expanded(const Instance* first, const Instance* last) {
-    for (const Instance* i = first; i != last; ++i) {
-      run::detail::visit_instance(timeline_, *i, [&](const run::Span& s) { singles_.add(s); });
-      singles_.add(Doing::in_pass, begin(*i), end(*i));
+  /// Cuts the instances so that none overlap; what is cut off counts among the single spans.
+  void take_instances(int32_t rank) {
+    parts_.clear();
+    int64_t taken_until = std::numeric_limits<int64_t>::min();
+    const auto [first, last] = run::detail::items_of_rank(timeline_.instances, rank);
+    for (const run::PatternInstance* i = first; i != last; ++i) {
+      const Profile& profile = profiles_[static_cast<size_t>(i->pattern)];
+      const int64_t origin = i->begin.nanoseconds();
+      const int64_t begin = origin + profile.begin(), end = origin + profile.end();
+      if (begin < taken_until) expand(profile, origin, begin, std::min(end, taken_until));
+      if (std::max(begin, taken_until) < end)
+        parts_.push_back({&profile, origin, std::max(begin, taken_until), end});
+      taken_until = std::max(taken_until, end);
     }
+  }
+
+  void expand(const Profile& profile, int64_t origin, int64_t begin, int64_t end) {
+    profile.for_each_segment(begin - origin, end - origin, [&](const Segment& segment) {
+      for (unsigned bit = 1; bit < Doing::sets; bit *= 2)
+        if ((segment.doing & bit) != 0)
+          singles_.add(bit, origin + segment.begin, origin + segment.end);
+    });
   }
 
   /// Adds the instances, and where single spans run at the same time, what both do together.
-  void add_instances(const Instance* first, const Instance* last, Times& times) {
+  void add_instances(Times& times) {
     const std::vector<Segment>& segments = singles_.segments();
     auto segment = segments.begin();
-    for (const Instance* i = first; i != last; ++i) {
-      add(times, profile(*i).total());
-      while (segment != segments.end() && segment->end <= begin(*i))
+    for (const Part& part : parts_) {
+      add(times, part.profile->between(part.begin - part.origin, part.end - part.origin));
+      while (segment != segments.end() && segment->end <= part.begin)
         ++segment;
-      for (auto s = segment; s != segments.end() && s->begin < end(*i); ++s)
-        join(*s, *i, times);
+      for (auto s = segment; s != segments.end() && s->begin < part.end; ++s)
+        join(*s, part, times);
     }
   }
 
-  void join(const Segment& segment, const Instance& instance, Times& times) const {
-    const int64_t origin = instance.begin.nanoseconds();
-    const int64_t from = std::max(segment.begin, begin(instance));
-    const int64_t until = std::min(segment.end, end(instance));
-    const Times inside = profile(instance).between(from - origin, until - origin);
+  static void join(const Segment& segment, const Part& part, Times& times) {
+    const int64_t from = std::max(segment.begin, part.begin);
+    const int64_t until = std::min(segment.end, part.end);
+    const Times inside = part.profile->between(from - part.origin, until - part.origin);
     times[segment.doing] -= until - from;
     for (unsigned doing = 0; doing < Doing::sets; ++doing) {
       times[doing] -= inside[doing];
@@ -203,6 +228,7 @@ class RankWatcher {
 
   const run::Timeline& timeline_;
   Activity singles_;
+  std::vector<Part> parts_;
   std::vector<Profile> profiles_;
 };
 

@@ -35,7 +35,8 @@ struct Occupancy {
 
 /// Of every rank, from rank 0 on. Exact, as if every instance was expanded, but a pattern is looked
 /// at once: cost grows with patterns, single spans and instances, not with the spans they stand
-/// for. Only where two instances of a rank overlap is that rank expanded.
+/// for. Only where two instances of a rank overlap, the overlap is expanded. A pass reaches from
+/// the first begin to the last end of what its pattern contains.
 std::vector<Occupancy> occupancy_of_ranks(const run::Timeline&);
 
 }  // namespace triplepoint::metrics

@@ -40,13 +40,16 @@ void add_types(Timeline& timeline) {
   timeline.intern({.name = "launch", .kind = SpanKind::host});
 }
 
+/// Times are multiples of it, so that nothing looks like rounding to nanoseconds.
+constexpr int64_t tick = 5;
+
 Span random_span(Dice& dice, int64_t latest) {
   Span span;
   const int64_t begin = dice.upto(latest), length = dice.upto(12);
-  span.begin = Instant(begin);
-  span.end = Instant(begin + length);
+  span.begin = Instant(tick * begin);
+  span.end = Instant(tick * (begin + length));
   span.type = static_cast<int32_t>(dice.upto(5));
-  span.wait = static_cast<double>(dice.upto(length)) * unit::ns;
+  span.wait = static_cast<double>(tick * dice.upto(length)) * unit::ns;
   return span;
 }
 
@@ -64,18 +67,18 @@ Timeline random_timeline(uint64_t seed, bool untidy) {
       piece.repeat = static_cast<int32_t>(1 + dice.upto(3));
       for (int64_t spans = dice.upto(4); spans > 0; --spans)
         piece.spans.push_back(random_span(dice, 15));
-      piece.length = static_cast<double>((untidy ? 20 : 27) + dice.upto(5)) * unit::ns;
+      piece.length = static_cast<double>(tick * ((untidy ? 20 : 27) + dice.upto(5))) * unit::ns;
       pattern.pieces.push_back(piece);
     }
     timeline.patterns.push_back(pattern);
   }
   for (int32_t rank : {0, 1}) {
-    int64_t begin = dice.upto(30);
+    int64_t begin = tick * dice.upto(30);
     for (int i = 0; i < 4; ++i) {
       const auto pattern = static_cast<int32_t>(dice.upto(1));
       timeline.instances.push_back({.begin = Instant(begin), .pattern = pattern, .rank = rank});
       const Seconds length = timeline.patterns[static_cast<size_t>(pattern)].length();
-      begin += run::whole_nanoseconds(length) + dice.upto(20) - (untidy ? 15 : 0);
+      begin += run::whole_nanoseconds(length) + tick * (dice.upto(20) - (untidy ? 15 : 0));
     }
     for (int i = 0; i < 25; ++i) {
       Span span = random_span(dice, 600);
@@ -89,10 +92,10 @@ Timeline random_timeline(uint64_t seed, bool untidy) {
 
 /// Nanosecond by nanosecond, as the words say.
 Occupancy slow_occupancy(const Timeline& timeline, int32_t rank) {
-  std::vector<unsigned> doing(4000, 0);  // from -1000 on
+  std::vector<unsigned> doing(20000, 0);  // from -5000 on
   const auto mark = [&](unsigned bit, int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t)
-      doing[static_cast<size_t>(t + 1000)] |= bit;
+      doing[static_cast<size_t>(t + 5000)] |= bit;
   };
   const auto mark_span = [&](const Span& s) {
     const int64_t begin = s.begin.nanoseconds(), end = s.end.nanoseconds();

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "triplepoint/base/expect.h"
+
+#include "triplepoint/run/store.h"
+
+#include "triplepoint/metrics/metrics.h"
+
+namespace triplepoint {
+namespace {
+
+/// A run with something in every table.
+run::Run small_run() {
+  run::Run run;
+  run.manifest.name = "fuzz";
+  run.manifest.facts = {{"limit_cycle", "no"}};
+  run.devices = {{.index = 0, .name = "gpu", .rank = 0}, {.index = 1, .seat = 1, .rank = 1}};
+  run.steps = {{.begin = Instant(0), .end = Instant(1000), .samples = 8, .tokens = 80}};
+  run.summaries = {{.power_mean_w = 612.5, .throttle = {{"software_power_cap", 0.25}}},
+                   {.die_mean_c = 71.25}};
+  run.memory = {{.weights = 1 * unit::GiB}};
+  run.timeline.num_ranks = 2;
+  run.timeline.types = {{.name = "gemm", .kind = run::SpanKind::compute},
+                        {.name = "send",
+                         .kind = run::SpanKind::communication,
+                         .collective = spec::Collective::send_recv,
+                         .group = spec::GroupKind::pipeline}};
+  run::PatternPiece layer{.repeat = 3, .length = 100 * unit::ns};
+  layer.spans = {{.begin = Instant(0), .end = Instant(60)},
+                 {.begin = Instant(60), .end = Instant(90), .type = 1, .wait = 5 * unit::ns}};
+  run.timeline.patterns = {{.name = "forward", .pieces = {layer}}};
+  run.timeline.instances = {{.begin = Instant(10), .rank = 0}, {.begin = Instant(20), .rank = 1}};
+  run.timeline.spans = {{.begin = Instant(400), .end = Instant(500), .type = 1, .rank = 1}};
+  run.series = {{.signal = "power_w", .times = {Instant(0), Instant(9)}, .values = {0.5, 1.0 / 3}},
+                {.signal = "node_power_w", .of_node = true, .times = {Instant(1)}, .values = {7}}};
+  return run;
+}
+
+/// A good file, changed at the places that the input names: three bytes of position, one of
+/// content.
+std::string patched(std::string file, std::string_view patches) {
+  for (; patches.size() >= 4; patches.remove_prefix(4)) {
+    const auto byte = [&](std::size_t i) {
+      return static_cast<std::size_t>(static_cast<unsigned char>(patches[i]));
+    };
+    file[(byte(0) << 16U | byte(1) << 8U | byte(2)) % file.size()] = patches[3];
+  }
+  return file;
+}
+
+}  // namespace
+}  // namespace triplepoint
+
+/// Bytes are a run that can be measured and saved again, or a sentence. Inputs are whole files, or
+/// patches to one.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace triplepoint;
+  static const std::string good = run::to_bytes(small_run()).value();
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const auto run = run::from_bytes(
+      input.starts_with("SQLite") ? std::string(input) : patched(good, input), "fuzz");
+  if (!run) {
+    TPT_ENSURE(run.error().what.find("; ") != std::string::npos);
+    return 0;
+  }
+  metrics::measure(*run);
+  const std::string again = run::to_bytes(*run).value();
+  TPT_ENSURE(run::from_bytes(again, "again"));
+  return 0;
+}
