@@ -169,6 +169,46 @@ TEST_CASE("every op of every graph is complete: compute moves bytes, communicati
   }
 }
 
+TEST_CASE("every legal plan does the same matrix work, and its stages hold all parameters once") {
+  const auto check = [](const spec::Job& job) {
+    if (job.world_size() % job.plan.model_parallel_size() != 0) return 0;
+    const int64_t ranks_of_stage = job.world_size() / job.plan.pipeline_parallel_size;
+    const int64_t expert_block = job.plan.expert_parallel_size * job.plan.expert_tensor_size();
+    const int64_t parts = job.plan.pipeline_parallel_size * job.plan.virtual_pipeline_size;
+    if (ranks_of_stage % expert_block != 0 || job.num_microbatches() % parts != 0) return 0;
+    if (job.model.num_layers % parts != 0) return 0;
+    const double attention =
+        12.0 * static_cast<double>(job.model.sequence_length) *
+        static_cast<double>(job.model.num_attention_heads * job.model.kv_channels) *
+        static_cast<double>(job.model.num_layers * tokens_per_step(job));
+    CHECK(executed(job, test::is_gemm) == Approx(model_flops(job) - attention).epsilon(2e-3));
+    double states = 0;
+    for (const StageMemory& stage : estimate_memory(job).stages)
+      states += stage.optimizer / unit::B;
+    const double each = job.plan.optimizer.moment_bytes + job.plan.optimizer.master_bytes;
+    // Norms and router are not split over TP, and each TP rank pads the vocabulary a little.
+    CHECK(states * static_cast<double>(ranks_of_stage) ==
+          Approx(each * spec::count_parameters(job.model).total()).epsilon(4e-3));
+    return 1;
+  };
+  int checked = 0;
+  for (const spec::Model& model : {test::llama3_70b(), test::mixtral_8x22b()})
+    for (const int64_t tensor : {1, 2, 8})
+      for (const int64_t pipeline : {1, 2, 4})
+        for (const int64_t expert : {1, 8})
+          for (const int64_t context : {1, 2})
+            for (const int64_t chunks : {1, 2}) {
+              if (expert > 1 && !model.moe) continue;
+              if (chunks > 1 && pipeline == 1) continue;
+              spec::Job job =
+                  test::with(test::on_nodes(model, 4), {tensor, pipeline, expert, context});
+              job.plan.virtual_pipeline_size = chunks;
+              job.plan.sharding = spec::Sharding::optimizer;
+              checked += check(job);
+            }
+  CHECK(checked > 60);
+}
+
 TEST_CASE("tokens of a step are those of the global batch") {
   const spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
   const WorkGraph graph = build_work_graph(job);
