@@ -34,7 +34,8 @@ bool is_matrix_work(const spec::Op& op) {
 bool hides(const spec::Op& op, const spec::Plan& plan) {
   switch (op.overlap) {
     case spec::Overlap::none: return false;
-    case spec::Overlap::tensor: return op.backward || plan.overlap_tensor;
+    case spec::Overlap::tensor:  // the ring of context parallelism runs beside the attention core
+      return op.backward || plan.overlap_tensor || op.group == spec::GroupKind::context;
     case spec::Overlap::prefetch: return plan.prefetch_depth > 0;
     // FSDP reduces on the stream that gathers: one process group, one NCCL stream.
     case spec::Overlap::gradient:
