@@ -268,6 +268,7 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("fused_activations", stack.fused_activations);
   visit("flash_attention", stack.flash_attention);
   visit("fsdp_regathers_on_recompute", stack.fsdp_regathers_on_recompute);
+  visit("fsdp_promotes_residual", stack.fsdp_promotes_residual);
   visit("gradient_sync_accumulates", stack.gradient_sync_accumulates);
 }
 

@@ -114,4 +114,13 @@ std::optional<std::string> by_name(const Library& library, std::string_view key,
   return fmt::format("{} = {}\nnodes = {}\n", key, toml_text(cluster.name), cluster.num_nodes);
 }
 
+bool has_fp32_residual(const Job& job) {
+  const bool adds_parameters =
+      job.model.biases || job.model.position_embedding == PositionEmbedding::learned;
+  const bool promoted = job.stack.fsdp_promotes_residual && adds_parameters &&
+                        job.plan.sharding == Sharding::parameters &&
+                        job.plan.tensor_parallel_size > 1;
+  return job.plan.fp32_residual || promoted;
+}
+
 }  // namespace triplepoint::spec

@@ -78,6 +78,9 @@ struct Diagnosis {
   std::string what;  // "<problem> (<why>); <what to try>"
   friend bool operator==(const Diagnosis&, const Diagnosis&) = default;
 };
+/// Whether the layers' trunk is fp32: asked for by the plan, or promoted by the stack's FSDP.
+bool has_fp32_residual(const Job&);
+
 std::string_view name_of(DiagnosisCode);
 std::string_view name_of(Task);
 

@@ -28,6 +28,9 @@ struct Stack {
   bool fused_norms = true, fused_activations = true;
   bool flash_attention = true;  // false: scores are written out and the causal half is not skipped
   bool fsdp_regathers_on_recompute = true;  // full recompute gathers parameters a third time
+  // What tensor-parallel ranks hold alike stays outside of FSDP, in fp32 (NeMo without O2): biases
+  // and positions then promote the residual stream.
+  bool fsdp_promotes_residual = false;
   bool gradient_sync_accumulates = false;   // ZeRO-2 reduces each microbatch
   friend bool operator==(const Stack&, const Stack&) = default;
 };

@@ -50,7 +50,7 @@ RankShare share_of_rank(const spec::Job& job) {
   divide_tokens(share, job);
   divide_model(share, job);
   share.element = job.plan.precision == spec::Precision::fp32 ? 4 : 2;
-  share.residual = job.plan.fp32_residual ? 4 : share.element;
+  share.residual = spec::has_fp32_residual(job) ? 4 : share.element;
   share.training = job.task == spec::Task::pretrain || job.task == spec::Task::lora;
   share.frozen = job.plan.lora.has_value();
   return share;
