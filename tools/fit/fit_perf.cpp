@@ -276,6 +276,7 @@ void solve(const Problem& problem, const std::vector<Row>& rows, const Settings&
     fmt::print("  {:<26} {:.5g}{}\n", p.name, best.at[i], on_bound ? "   (on its bound)" : "");
   }
   std::vector<Residual> all;
+  all.reserve(rows.size());
   const auto predict = problem.predictor(best.at);
   for (const Row& row : rows)
     all.push_back({&row, std::log(predict(row) / (row.measured / unit::s))});

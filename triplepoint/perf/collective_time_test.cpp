@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -64,6 +65,14 @@ GroupPlacement over_nodes(int64_t nodes, int64_t ranks_per_node, int64_t groups_
           .nodes = nodes,
           .ranks_per_node = ranks_per_node,
           .groups_per_node = groups_per_node};
+}
+
+std::vector<Bytes> sizes(double from, double to, double factor) {
+  std::vector<Bytes> all;
+  const auto steps = static_cast<int>(std::log(to / from) / std::log(factor));
+  for (int i = 0; i <= steps; ++i)
+    all.push_back(from * std::pow(factor, i) * unit::B);
+  return all;
 }
 
 TEST_CASE("without latency a ring all-reduce takes 2 (n-1)/n of the array over the link") {
@@ -145,9 +154,8 @@ TEST_CASE("more bytes never take less time") {
     for (const GroupPlacement& group :
          {one_node(2), one_node(8), over_nodes(4, 8, 1), over_nodes(32, 1, 8)}) {
       Seconds last;
-      for (double size = 64; size < 2e10; size *= 1.7) {
-        const Seconds t =
-            collective_time(small_cluster(), collective, size * unit::B, group).total();
+      for (const Bytes size : sizes(64, 2e10, 1.7)) {
+        const Seconds t = collective_time(small_cluster(), collective, size, group).total();
         CHECK(t > last);
         last = t;
       }
@@ -210,9 +218,9 @@ TEST_CASE("reducing in the switch makes no all-reduce slower and large ones of e
   with.scale_up.nvls = true;
   const Cluster without = small_cluster();
   for (const GroupPlacement& group : {one_node(4), one_node(8), over_nodes(4, 8, 1)})
-    for (double size = 1e3; size < 1e10; size *= 10) {
+    for (const Bytes size : sizes(1e3, 1e10, 10)) {
       const auto time = [&](const Cluster& cluster) {
-        return collective_time(cluster, Collective::all_reduce, size * unit::B, group).total();
+        return collective_time(cluster, Collective::all_reduce, size, group).total();
       };
       CHECK(time(with) <= time(without));
     }
@@ -261,11 +269,9 @@ TEST_CASE("all-to-all over nodes is as slow as its NICs") {
 
 TEST_CASE("two halves of a message take longer than the whole") {
   for (const bool same_domain : {true, false})
-    for (double size = 1e3; size < 1e10; size *= 10) {
-      const Seconds whole =
-          point_to_point_time(small_cluster(), size * unit::B, same_domain, 1).total();
-      const Seconds half =
-          point_to_point_time(small_cluster(), size / 2 * unit::B, same_domain, 1).total();
+    for (const Bytes size : sizes(1e3, 1e10, 10)) {
+      const Seconds whole = point_to_point_time(small_cluster(), size, same_domain, 1).total();
+      const Seconds half = point_to_point_time(small_cluster(), size / 2, same_domain, 1).total();
       CHECK(2 * half > whole);
     }
 }

@@ -60,50 +60,71 @@ double used(const Instance& instance, const std::vector<BytesPerSecond>& rates, 
   return sum;
 }
 
-/// The slow reference: raise every open flow by the largest step that no link and no limit forbids.
-std::vector<double> raised_step_by_step(const Instance& instance) {
-  std::vector<double> rates(instance.flows.size(), 0);
-  std::vector<char> open(instance.flows.size(), 1);
-  const auto is_full = [&](const Flow& flow, double rate) {
-    if (flow.own_limit > BytesPerSecond() && rate >= flow.own_limit.in_base_units() * (1 - 1e-12))
-      return true;
-    for (const int32_t l : flow.links) {
-      double load = 0;
-      for (size_t f = 0; f < rates.size(); ++f) {
-        const auto& links = instance.flows[f].links;
-        if (std::find(links.begin(), links.end(), l) != links.end()) load += rates[f];
-      }
-      if (load >= instance.capacities[static_cast<size_t>(l)].in_base_units() * (1 - 1e-12))
-        return true;
-    }
-    return false;
-  };
-  const auto largest_step = [&] {
-    double step = std::numeric_limits<double>::infinity();
-    for (size_t l = 0; l < instance.capacities.size(); ++l) {
-      double load = 0, users = 0;
-      for (size_t f = 0; f < rates.size(); ++f) {
-        const auto& links = instance.flows[f].links;
-        if (std::find(links.begin(), links.end(), static_cast<int32_t>(l)) == links.end()) continue;
-        load += rates[f];
-        users += open[f];
-      }
-      if (users > 0) step = std::min(step, (instance.capacities[l].in_base_units() - load) / users);
-    }
-    for (size_t f = 0; f < rates.size(); ++f)
-      if (open[f] != 0 && instance.flows[f].own_limit > BytesPerSecond())
-        step = std::min(step, instance.flows[f].own_limit.in_base_units() - rates[f]);
-    return step;
-  };
-  while (std::find(open.begin(), open.end(), 1) != open.end()) {
-    const double step = largest_step();
-    for (size_t f = 0; f < rates.size(); ++f)
-      if (open[f] != 0) rates[f] += step;
-    for (size_t f = 0; f < rates.size(); ++f)
-      if (open[f] != 0 && is_full(instance.flows[f], rates[f])) open[f] = 0;
-  }
-  return rates;
+bool crosses(const Flow& flow, size_t link) {
+  return std::find(flow.links.begin(), flow.links.end(), static_cast<int32_t>(link)) !=
+         flow.links.end();
 }
+
+/// The slow reference: raise every open flow by the largest step that no link and no limit forbids.
+/// (Flows cross a link once here.)
+class StepByStep {
+ public:
+  explicit StepByStep(const Instance& instance)
+      : instance_(instance), rates_(instance.flows.size(), 0), open_(instance.flows.size(), 1) {}
+
+  std::vector<double> run() {
+    while (std::find(open_.begin(), open_.end(), 1) != open_.end()) {
+      raise(largest_step());
+      for (size_t f = 0; f < rates_.size(); ++f)
+        if (is_held(f)) open_[f] = 0;
+    }
+    return rates_;
+  }
+
+ private:
+  double capacity(size_t link) const { return instance_.capacities[link].in_base_units(); }
+  double limit(size_t f) const { return instance_.flows[f].own_limit.in_base_units(); }
+
+  double load(size_t link) const {
+    double sum = 0;
+    for (size_t f = 0; f < rates_.size(); ++f)
+      if (crosses(instance_.flows[f], link)) sum += rates_[f];
+    return sum;
+  }
+
+  double users(size_t link) const {
+    double sum = 0;
+    for (size_t f = 0; f < rates_.size(); ++f)
+      if (crosses(instance_.flows[f], link)) sum += open_[f];
+    return sum;
+  }
+
+  bool is_held(size_t f) const {
+    constexpr double nearly = 1 - 1e-12;
+    if (limit(f) > 0 && rates_[f] >= limit(f) * nearly) return true;
+    for (size_t l = 0; l < instance_.capacities.size(); ++l)
+      if (crosses(instance_.flows[f], l) && load(l) >= capacity(l) * nearly) return true;
+    return false;
+  }
+
+  double largest_step() const {
+    double step = std::numeric_limits<double>::infinity();
+    for (size_t l = 0; l < instance_.capacities.size(); ++l)
+      if (users(l) > 0) step = std::min(step, (capacity(l) - load(l)) / users(l));
+    for (size_t f = 0; f < rates_.size(); ++f)
+      if (open_[f] != 0 && limit(f) > 0) step = std::min(step, limit(f) - rates_[f]);
+    return step;
+  }
+
+  void raise(double step) {
+    for (size_t f = 0; f < rates_.size(); ++f)
+      if (open_[f] != 0) rates_[f] += step;
+  }
+
+  const Instance& instance_;
+  std::vector<double> rates_;
+  std::vector<char> open_;
+};
 
 TEST_CASE("flows on one link share it alike") {
   const std::vector<Flow> flows(4, Flow{.links = {0}, .own_limit = {}});
@@ -158,27 +179,31 @@ TEST_CASE("no link carries more than it can") {
   }
 }
 
+double fastest_on(const Instance& instance, const std::vector<BytesPerSecond>& rates, size_t link) {
+  double fastest = 0;
+  for (size_t f = 0; f < rates.size(); ++f)
+    if (crosses(instance.flows[f], link)) fastest = std::max(fastest, rates[f].in_base_units());
+  return fastest;
+}
+
+bool has_bottleneck(const Instance& instance, const std::vector<BytesPerSecond>& rates, size_t f) {
+  if (rates[f] == instance.flows[f].own_limit) return true;
+  for (size_t l = 0; l < instance.capacities.size(); ++l) {
+    if (!crosses(instance.flows[f], l)) continue;
+    const bool full =
+        used(instance, rates, l) >= instance.capacities[l].in_base_units() * (1 - 1e-9);
+    if (full && rates[f].in_base_units() >= fastest_on(instance, rates, l) * (1 - 1e-9))
+      return true;
+  }
+  return false;
+}
+
 TEST_CASE("every flow is at its own limit or among the fastest on a full link") {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const Instance instance = random_instance(seed, 40, 12);
     const auto rates = fair_rates(instance.flows, instance.capacities);
-    for (size_t f = 0; f < rates.size(); ++f) {
-      const double rate = rates[f].in_base_units();
-      bool held = rates[f] == instance.flows[f].own_limit;
-      for (const int32_t l : instance.flows[f].links) {
-        const auto link = static_cast<size_t>(l);
-        double fastest = 0;
-        for (size_t g = 0; g < rates.size(); ++g) {
-          const auto& links = instance.flows[g].links;
-          if (std::find(links.begin(), links.end(), l) != links.end())
-            fastest = std::max(fastest, rates[g].in_base_units());
-        }
-        const bool full =
-            used(instance, rates, link) >= instance.capacities[link].in_base_units() * (1 - 1e-9);
-        held = held || (full && rate >= fastest * (1 - 1e-9));
-      }
-      CHECK(held);
-    }
+    for (size_t f = 0; f < rates.size(); ++f)
+      CHECK(has_bottleneck(instance, rates, f));
   }
 }
 
@@ -186,7 +211,7 @@ TEST_CASE("water filling equals raising all flows step by step") {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const Instance instance = random_instance(seed, 24, 8);
     const auto rates = fair_rates(instance.flows, instance.capacities);
-    const auto reference = raised_step_by_step(instance);
+    const auto reference = StepByStep(instance).run();
     for (size_t f = 0; f < rates.size(); ++f)
       CHECK(rates[f].in_base_units() == Approx(reference[f]).epsilon(1e-9));
   }
