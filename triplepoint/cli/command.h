@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/base/result.h"
+
+namespace triplepoint::cli {
+
+class Console;
+
+/// What a shell may offer for an argument.
+enum class Words { none, files, folders, models, clusters, stacks, studies };
+
+/// One flag or word of a command: parser, help and shell completion all come from this.
+struct Argument {
+  std::string names;  // "--tp,--tensor-model-parallel-size", "-o,--output"; a word: "STUDY"
+  std::string value;  // placeholder of its value: "N"; empty: a switch
+  std::string help;
+  std::string group = "Options";
+  std::vector<std::string> choices;  // the only values allowed; empty: any
+  Words words = Words::none;
+  bool required = false;                                // words only
+  bool repeats = false;                                 // words only: takes all that are left
+  std::function<Result<void>(std::string_view)> store;  // a switch gets ""
+
+  bool is_flag() const { return names.starts_with("-"); }
+};
+
+/// A verb of the program. Arguments point into the object, which therefore stays where it is.
+class Command {
+ public:
+  Command() = default;
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+  virtual ~Command() = default;
+
+  virtual std::vector<Argument> arguments() = 0;
+  /// The exit code, or the sentence that says what went wrong.
+  virtual Result<int> run(Console& console) = 0;
+};
+
+/// One line of the table of commands.
+struct CommandEntry {
+  std::string_view name;
+  std::string_view summary;  // one line
+  std::string_view details;  // what the help says below it
+  std::unique_ptr<Command> (*make)();
+};
+
+/// All verbs, in the order in which the help shows them.
+std::span<const CommandEntry> commands();
+
+inline constexpr int exit_ok = 0;
+inline constexpr int exit_failed = 1;
+inline constexpr int exit_usage = 2;
+inline constexpr int exit_interrupted = 130;
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/cli/command_line.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "triplepoint/base/suggest.h"
+
+namespace triplepoint::cli {
+namespace {
+
+/// What is to be done, once the words have been understood.
+struct Call {
+  const CommandEntry* entry = nullptr;
+  bool help = false;
+};
+
+std::string usage_error(std::string_view what, std::string_view command) {
+  return fmt::format("triplepoint: {}\n(triplepoint {}{}--help shows what there is)\n", what,
+                     command, command.empty() ? "" : " ");
+}
+
+std::vector<std::string> command_names() {
+  std::vector<std::string> names;
+  for (const CommandEntry& entry : commands())
+    names.emplace_back(entry.name);
+  return names;
+}
+
+std::vector<std::string> flag_names(const std::vector<Argument>& arguments) {
+  std::vector<std::string> names = {"--help"};
+  for (const Argument& argument : arguments) {
+    if (!argument.is_flag()) continue;
+    for (std::string& name : CLI::detail::split(argument.names, ','))
+      names.push_back(name);
+  }
+  return names;
+}
+
+/// Adds one argument; what its reader refuses becomes `problem`.
+void add_argument(CLI::App& app, const Argument& argument, std::optional<std::string>& problem) {
+  const std::string shown(argument.names.substr(0, argument.names.find(',')));
+  const auto store = [&argument, &problem, shown](const std::string& text) {
+    if (const Result<void> read = argument.store(text); !read && !problem) {
+      problem = fmt::format("{}: {}", shown, read.error().what);
+    }
+    return !problem.has_value();
+  };
+  if (argument.is_flag() && argument.value.empty()) {
+    app.add_flag_function(argument.names, [store](int64_t) { store(""); });
+    return;
+  }
+  const std::string names = argument.is_flag() ? argument.names : "word_" + argument.names;
+  CLI::Option* option = app.add_option_function<std::vector<std::string>>(
+      names, [store](const std::vector<std::string>& texts) {
+        std::for_each(texts.begin(), texts.end(), store);
+      });
+  option->type_size(1)->expected(1, argument.repeats ? CLI::detail::expected_max_vector_size : 1);
+  if (argument.is_flag()) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+/// The first word that no argument of the command explains.
+std::optional<std::string> left_over(CLI::App& app, const std::vector<Argument>& arguments) {
+  const std::vector<std::string> rest = app.remaining();
+  if (rest.empty()) return std::nullopt;
+  const std::string word = rest.front().substr(0, rest.front().find('='));
+  if (!word.starts_with("-")) {
+    return fmt::format("unexpected word \"{}\" (the command takes no more of them)", word);
+  }
+  const std::vector<std::string> known = flag_names(arguments);
+  const auto close = closest_word(word, known);
+  return fmt::format("unknown flag {}{}", word,
+                     close ? fmt::format("; did you mean {}?", *close) : "");
+}
+
+/// Checks a choice before its reader sees it, so that readers need not.
+void guard_choices(std::vector<Argument>& arguments) {
+  for (Argument& argument : arguments) {
+    if (argument.choices.empty()) continue;
+    argument.store = [choices = argument.choices,
+                      store = argument.store](std::string_view text) -> Result<void> {
+      if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+        return error(fmt::format("\"{}\" is no choice; {}", text, did_you_mean(text, choices)));
+      }
+      return store(text);
+    };
+  }
+}
+
+/// Notes which required words were given.
+std::optional<std::string> missing_word(CLI::App& app, const std::vector<Argument>& arguments) {
+  for (const Argument& argument : arguments) {
+    if (!argument.is_flag() && argument.required && app.count("word_" + argument.names) == 0) {
+      return fmt::format("{} is missing", argument.names);
+    }
+  }
+  return std::nullopt;
+}
+
+/// Fills the command's variables. Says whether help was asked for instead, or what is wrong.
+Result<bool> read_arguments(std::vector<Argument>& arguments, std::span<const std::string> words) {
+  guard_choices(arguments);
+  CLI::App app;
+  app.allow_extras();
+  app.set_help_flag();
+  bool help = false;
+  app.add_flag("-h,--help", help);
+  std::optional<std::string> problem;
+  for (const Argument& argument : arguments)
+    add_argument(app, argument, problem);
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 wants them reversed
+  } catch (const CLI::ParseError& wrong) {
+    if (!problem) problem = wrong.what();
+  }
+  if (help) return true;
+  if (!problem) problem = left_over(app, arguments);
+  if (!problem) problem = missing_word(app, arguments);
+  if (problem) return error(*problem);
+  return false;
+}
+
+int run_command(const CommandEntry& entry, std::span<const std::string> words, Console& console) {
+  const std::unique_ptr<Command> command = entry.make();
+  std::vector<Argument> arguments = command->arguments();
+  const Result<bool> help = read_arguments(arguments, words);
+  if (!help) {
+    console.warn(usage_error(fmt::format("{}: {}", entry.name, help.error().what), entry.name));
+    return exit_usage;
+  }
+  if (*help) {
+    console.print(command_help(entry, console.abilities().width.value_or(100)));
+    return exit_ok;
+  }
+  const Result<int> code = command->run(console);
+  console.flush();
+  if (!code) {
+    console.warn(fmt::format("triplepoint: {}\n", code.error().what));
+    return exit_failed;
+  }
+  if (!console.out_is_good()) {
+    console.warn("triplepoint: could not write the output (disk full or pipe closed?)\n");
+    return exit_failed;
+  }
+  return *code;
+}
+
+}  // namespace
+
+std::string program_version() {
+  return "triplepoint " TPT_VERSION;
+}
+
+int run_command_line(std::span<const std::string> words, Console& console) {
+  if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+    const std::string help = program_help(console.abilities().width.value_or(100));
+    words.empty() ? console.warn(help) : console.print(help);
+    return words.empty() ? exit_usage : exit_ok;
+  }
+  if (words[0] == "--version") {
+    console.print(program_version() + "\n");
+    return exit_ok;
+  }
+  for (const CommandEntry& entry : commands()) {
+    if (entry.name == words[0]) return run_command(entry, words.subspan(1), console);
+  }
+  console.warn(usage_error(
+      fmt::format("no command \"{}\"; {}", words[0], did_you_mean(words[0], command_names())), ""));
+  return exit_usage;
+}
+
+}  // namespace triplepoint::cli

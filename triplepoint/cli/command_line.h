@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "triplepoint/cli/command.h"
+#include "triplepoint/cli/console.h"
+
+namespace triplepoint::cli {
+
+/// Reads the words after the program's name, runs the command they ask for, prints what went wrong.
+/// Returns the exit code: 0 fine, 1 our error, 2 wrong use, 130 interrupted.
+int run_command_line(std::span<const std::string> words, Console& console);
+
+/// Help of the program, and of one command. `width`: columns to wrap at.
+std::string program_help(std::size_t width);
+std::string command_help(const CommandEntry& entry, std::size_t width);
+
+/// "triplepoint 0.1.0"
+std::string program_version();
+
+}  // namespace triplepoint::cli

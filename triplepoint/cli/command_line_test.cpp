@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/cli/command_line.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/cli/interrupt.h"
+#include "triplepoint/cli/progress.h"
+#include "triplepoint/cli/text_table.h"
+
+namespace triplepoint::cli {
+namespace {
+
+struct Outcome {
+  int code = 0;
+  std::string out, err;
+};
+
+/// The program, in this process.
+Outcome call(const std::vector<std::string>& words, Console::Abilities abilities = {}) {
+  std::ostringstream out, err;
+  Console console(out, err, abilities);
+  const int code = run_command_line(words, console);
+  return {code, out.str(), err.str()};
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// A folder that is gone when the test ends.
+class Scratch {
+ public:
+  Scratch() {
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "triplepoint-cli-XXXXXX").string();
+    REQUIRE(mkdtemp(pattern.data()) != nullptr);
+    folder_ = pattern;
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { std::filesystem::remove_all(folder_); }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string file(const std::string& name, std::string_view content) const {
+    REQUIRE(write_file_atomically(folder_ / name, content));
+    return path(name);
+  }
+
+ private:
+  Path folder_;
+};
+
+const std::vector<std::string> small_job = {
+    "simulate", "--model", "llama3-8b", "--cluster", "hgx-h200", "--tp", "4", "--gbs", "16"};
+
+std::vector<std::string> plus(std::vector<std::string> words,
+                              const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Json json_of(const Outcome& outcome) {
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.code == exit_ok);
+  return *parse_json(outcome.out, "output");
+}
+
+// ---- wrong use: exit code 2 and a way out
+
+TEST_CASE("without words, the help goes to standard error and the exit code says wrong use") {
+  const Outcome outcome = call({});
+  CHECK(outcome.code == exit_usage);
+  CHECK(outcome.out.empty());
+  CHECK(contains(outcome.err, "characterize"));
+}
+
+TEST_CASE("a misspelt command gets a suggestion") {
+  const Outcome outcome = call({"simulat"});
+  CHECK(outcome.code == exit_usage);
+  CHECK(contains(outcome.err, "did you mean \"simulate\"?"));
+}
+
+TEST_CASE("a misspelt flag gets a suggestion") {
+  const Outcome outcome = call({"simulate", "--modle", "gpt3-175b"});
+  CHECK(outcome.code == exit_usage);
+  CHECK(contains(outcome.err, "--modle"));
+  CHECK(contains(outcome.err, "--model?"));
+}
+
+TEST_CASE("a value that is no number, no choice or no quantity is refused with the flag's name") {
+  for (const auto& [flag, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--tp", "eight"},
+                                                        {"--tp", "8x"},
+                                                        {"--sharding", "some"},
+                                                        {"--power-limit", "600"},
+                                                        {"--ambient", "30 K"},
+                                                        {"--layers-per-stage", "21,,19"}}) {
+    CAPTURE(flag);
+    const Outcome outcome = call(plus(small_job, {flag, value}));
+    CHECK(outcome.code == exit_usage);
+    CHECK(contains(outcome.err, flag));
+    CHECK(outcome.out.empty());
+  }
+}
+
+TEST_CASE("a missing word, a word too many and a flag without its value are wrong use") {
+  CHECK(call({"characterize"}).code == exit_usage);
+  CHECK(contains(call({"show"}).err, "NAME is missing"));
+  CHECK(call({"list", "models", "gpus"}).code == exit_usage);
+  CHECK(call({"simulate", "--model"}).code == exit_usage);
+}
+
+TEST_CASE("export wants to know what to write") {
+  CHECK(call({"export", "job.toml"}).code == exit_usage);
+  CHECK(call({"export", "job.toml", "--toml", "--nemo-yaml"}).code == exit_usage);
+}
+
+// ---- help
+
+TEST_CASE("every command explains itself, and every flag of it") {
+  for (const CommandEntry& entry : commands()) {
+    CAPTURE(entry.name);
+    const Outcome outcome = call({std::string(entry.name), "--help"});
+    CHECK(outcome.code == exit_ok);
+    const auto command = entry.make();
+    for (const Argument& argument : command->arguments()) {
+      CAPTURE(argument.names);
+      CHECK(contains(outcome.out, argument.names.substr(0, argument.names.find(','))));
+      CHECK(!argument.help.empty());
+    }
+  }
+}
+
+TEST_CASE("help fits the terminal") {
+  for (const CommandEntry& entry : commands()) {
+    std::istringstream lines(call({std::string(entry.name), "--help"}, {.width = 80}).out);
+    for (std::string line; std::getline(lines, line);) {
+      CAPTURE(line);
+      if (!line.starts_with("  triplepoint ")) CHECK(display_width(line) <= 80);
+    }
+  }
+}
+
+TEST_CASE("the program says which it is") {
+  CHECK(call({"--version"}).out.starts_with("triplepoint "));
+}
+
+TEST_CASE("completion scripts know every command and flag") {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const std::string script = call({"completion", shell}).out;
+    for (const CommandEntry& entry : commands())
+      CHECK(contains(script, entry.name));
+    CHECK(contains(script, "tensor-model-parallel-size"));
+  }
+}
+
+// ---- the world is wrong: exit code 1 and a sentence
+
+TEST_CASE("unknown names get suggestions") {
+  const Outcome model = call({"simulate", "--model", "gpt3-175", "--cluster", "hgx-h200"});
+  CHECK(model.code == exit_failed);
+  CHECK(contains(model.err, "gpt3-175b"));
+  const Outcome cluster = call({"simulate", "--model", "gpt3-175b", "--cluster", "hgx-h20"});
+  CHECK(cluster.code == exit_failed);
+  CHECK(contains(cluster.err, "hgx-h200"));
+  CHECK(contains(call({"show", "hgx-h2000"}).err, "hgx-h200"));
+  CHECK(call({"characterize", "paper/h20", "-o", "never"}).code == exit_failed);
+}
+
+TEST_CASE("a model without a cluster says what is missing") {
+  const Outcome outcome = call({"simulate", "--model", "gpt3-175b"});
+  CHECK(outcome.code == exit_failed);
+  CHECK(contains(outcome.err, "--cluster"));
+}
+
+TEST_CASE("a job that cannot run is refused with every reason") {
+  const Outcome outcome = call({"simulate", "--model", "llama3-70b", "--cluster", "hgx-h200",
+                                "--nodes", "4", "--pp", "32", "--gbs", "128"});
+  CHECK(outcome.code == exit_failed);
+  CHECK(contains(outcome.err, "80"));
+}
+
+TEST_CASE("files that are missing, empty, folders or nonsense end in one sentence each") {
+  const Scratch scratch;
+  const std::string empty = scratch.file("empty.yaml", "");
+  const std::string nonsense = scratch.file("nonsense.toml", "]]]] = [");
+  const std::string binary = scratch.file("binary.run", std::string("\x00\x01\x02", 3));
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"simulate", scratch.path("absent.toml")},
+                                             {"simulate", empty},
+                                             {"simulate", nonsense},
+                                             {"simulate", scratch.path("")},
+                                             {"import", scratch.path("absent.yaml")},
+                                             {"import", empty},
+                                             {"report", scratch.path("absent.run")},
+                                             {"report", binary},
+                                             {"report", scratch.path("")},
+                                             {"export", nonsense, "--toml"},
+                                             {"simulate", binary}}) {
+    CAPTURE(words.back());
+    const Outcome outcome = call(words);
+    CHECK(outcome.code == exit_failed);
+    CHECK(outcome.err.starts_with("triplepoint: "));
+    CHECK(outcome.out.empty());
+  }
+}
+
+TEST_CASE("a file that may not be read says so") {
+  if (geteuid() == 0) {
+    MESSAGE("skipped: root may read everything");
+    return;
+  }
+  const Scratch scratch;
+  const std::string file = scratch.file("secret.toml", "[job]\n");
+  std::filesystem::permissions(file, std::filesystem::perms::none);
+  CHECK(call({"simulate", file}).code == exit_failed);
+}
+
+TEST_CASE("an output that cannot be written is an error, and nothing half written stays") {
+  const Scratch scratch;
+  const std::string file = scratch.file("file", "x");
+  const Outcome outcome = call(plus(small_job, {"-o", file + "/below.run"}));
+  CHECK(outcome.code == exit_failed);
+  CHECK(!outcome.err.empty());
+  CHECK(call({"characterize", "paper/mi250", "-o", file}).code == exit_failed);
+  CHECK(std::filesystem::file_size(file) == 1);
+}
+
+// ---- what it is for
+
+TEST_CASE("simulate prints one object with the promised keys") {
+  const Json json = json_of(call(plus(small_job, {"--format", "json"})));
+  for (const char* key :
+       {"verdict", "memory_gib", "step_time_s", "tokens_per_s", "tokens_per_s_per_gpu",
+        "model_tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "kernel_time_s", "stages",
+        "exposed_communication_s", "power_w", "energy_j", "joules_per_token", "samples_per_s_mj",
+        "temperature_c", "sm_clock_mhz", "throttle"}) {
+    CAPTURE(key);
+    CHECK(json.contains(key));
+  }
+  CHECK(json["verdict"] == "ok");
+  CHECK(json["step_time_s"].get<double>() > 0);
+}
+
+TEST_CASE("a flag and its Megatron name mean the same") {
+  const auto base = std::vector<std::string>{"simulate", "--model",  "llama3-8b", "--cluster",
+                                             "hgx-h200", "--format", "json"};
+  const Json ours =
+      json_of(call(plus(base, {"--tp", "2", "--pp", "2", "--mbs", "2", "--gbs", "32", "--seq",
+                               "4096", "--recompute", "full", "--sharding", "optimizer"})));
+  const Json theirs = json_of(
+      call(plus(base, {"--tensor-model-parallel-size", "2", "--pipeline-model-parallel-size", "2",
+                       "--micro-batch-size", "2", "--global-batch-size", "32", "--seq-length",
+                       "4096", "--recompute-granularity", "full", "--use-distributed-optimizer"})));
+  CHECK(ours == theirs);
+}
+
+TEST_CASE("virtual stages may be told by number or by layers") {
+  const auto base =
+      std::vector<std::string>{"simulate", "--model", "llama3-8b", "--cluster", "hgx-h200", "--pp",
+                               "4",        "--gbs",   "32",        "--format",  "json"};
+  CHECK(json_of(call(plus(base, {"--vpp", "2"}))) ==
+        json_of(call(plus(base, {"--num-layers-per-virtual-pipeline-stage", "4"}))));
+}
+
+TEST_CASE("data parallelism shards the optimizer unless told otherwise") {
+  const Json json = json_of(call(plus(small_job, {"--format", "json"})));
+  CHECK(json["configuration"]["data_parallel_size"] == 2);
+  CHECK(json["configuration"]["sharding"] == "optimizer");
+  CHECK(json_of(call(plus(small_job, {"--sharding", "none", "--format",
+                                      "json"})))["configuration"]["sharding"] == "none");
+}
+
+TEST_CASE("a job without room is a result: exit code 0, its memory, no speed") {
+  const Outcome outcome = call({"simulate", "--model", "gpt3-175b", "--cluster", "hgx-h200", "--tp",
+                                "8", "--gbs", "128", "--format", "json"});
+  const Json json = json_of(outcome);
+  CHECK(json["verdict"] == "oom");
+  CHECK(json["memory_gib"]["total"].get<double>() > json["memory_gib"]["limit"].get<double>());
+  CHECK(!json.contains("step_time_s"));
+}
+
+TEST_CASE("a stored run becomes a page, and its job can be exported and played again") {
+  const Scratch scratch;
+  const std::string run = scratch.path("small.run");
+  CHECK(call(plus(small_job, {"-o", run, "--perfetto", scratch.path("small.perfetto")})).code ==
+        exit_ok);
+  CHECK(std::filesystem::file_size(scratch.path("small.perfetto")) > 1000);
+  CHECK(call({"report", run}).code == exit_ok);
+  CHECK(contains(*read_file(scratch.path("small.html")), "llama3-8b"));
+  const Outcome exported = call({"export", run, "--toml"});
+  CHECK(exported.code == exit_ok);
+  const std::string job = scratch.file("again.toml", exported.out);
+  CHECK(json_of(call({"simulate", job, "--format", "json"}))["step_time_s"] ==
+        json_of(call({"simulate", run, "--format", "json"}))["step_time_s"]);
+}
+
+TEST_CASE("lists name what simulate takes") {
+  CHECK(contains(call({"list", "models"}).out, "gpt3-175b"));
+  CHECK(contains(call({"list", "clusters", "--names"}).out, "hgx-h200\n"));
+  CHECK(contains(call({"list", "studies"}).out, "paper/h200"));
+  for (const char* kind : {"models", "gpus", "clusters", "stacks", "studies"})
+    CHECK(json_of(call({"list", kind, "--format", "json"})).size() > 0);
+}
+
+TEST_CASE("show says where a number comes from") {
+  const Json json = json_of(call({"show", "h200", "--format", "json"}));
+  REQUIRE(!json.empty());
+  for (const Json& number : json[0]["numbers"])
+    CHECK(!number["source"].get<std::string>().empty());
+}
+
+// ---- terminal
+
+TEST_CASE("there is no escape code without a terminal, and some with one") {
+  CHECK(!contains(call({"list", "models"}).out, "\033"));
+  CHECK(contains(call({"list", "models"}, {.width = 100, .colour = true}).out, "\033"));
+}
+
+TEST_CASE("tables fit the terminal") {
+  std::istringstream lines(call({"list", "clusters"}, {.width = 60}).out);
+  for (std::string line; std::getline(lines, line);)
+    CHECK(display_width(line) <= 60);
+}
+
+TEST_CASE("text is cut by columns, not by bytes") {
+  CHECK(shorten("65 °C warm", 5) == "65 °…");
+  CHECK(shorten("short", 9) == "short");
+  CHECK(display_width("°C") == 2);
+}
+
+TEST_CASE("a progress line tells done, rate and time left, and fits") {
+  const std::string line = progress_line("Simulating", 50, 100, 10.0, 80);
+  CHECK(contains(line, "50/100"));
+  CHECK(contains(line, "5.0/s"));
+  CHECK(contains(line, "10 s left"));
+  for (std::size_t width : {20, 40, 60, 200})
+    CHECK(display_width(progress_line("Simulating", 3, 163, 1.0, width)) <= width);
+}
+
+}  // namespace
+}  // namespace triplepoint::cli

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole outputs, byte for byte. To accept changed ones: TPT_UPDATE_GOLDEN=1 cli_test -tc="golden*"
+#include <cstdlib>
+#include <sstream>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/files.h"
+
+#include "triplepoint/cli/command_line.h"
+
+namespace triplepoint::cli {
+namespace {
+
+void check_golden(const std::string& name, const std::vector<std::string>& words) {
+  std::ostringstream out, err;
+  Console console(out, err, {});
+  run_command_line(words, console);
+  const std::string text = out.str() + err.str();
+  const Path file = Path(TPT_SOURCE_DIR) / "tests/golden" / (name + ".txt");
+  if (std::getenv("TPT_UPDATE_GOLDEN") != nullptr) {
+    REQUIRE(make_folder(file.parent_path()));
+    REQUIRE(write_file_atomically(file, text));
+  }
+  const auto expected = read_file(file);
+  REQUIRE(expected);
+  CHECK(text == *expected);
+}
+
+TEST_CASE("golden: help") {
+  check_golden("help", {"--help"});
+  for (const CommandEntry& entry : commands()) {
+    check_golden("help-" + std::string(entry.name), {std::string(entry.name), "--help"});
+  }
+}
+
+TEST_CASE("golden: lists") {
+  for (const char* kind : {"models", "gpus", "clusters", "stacks", "studies"})
+    check_golden(std::string("list-") + kind, {"list", kind});
+}
+
+TEST_CASE("golden: what went wrong") {
+  check_golden("error-command", {"simulat"});
+  check_golden("error-flag", {"simulate", "--modle", "gpt3-175b"});
+  check_golden("error-model", {"simulate", "--model", "gpt3-175", "--cluster", "hgx-h200"});
+  check_golden("error-job", {"simulate", "--model", "llama3-70b", "--cluster", "hgx-h200",
+                             "--nodes", "4", "--pp", "32", "--gbs", "128"});
+}
+
+}  // namespace
+}  // namespace triplepoint::cli

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/spec/job.h"
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/cli/command.h"
+
+namespace triplepoint::cli {
+
+/// A job told by flags, alone or on top of a file. What was not said stays as the file has it, or
+/// takes the default that docs/cli.md lists.
+class JobFlags {
+ public:
+  std::vector<Argument> arguments();
+  Result<spec::Job> job(const spec::Library& library) const;
+
+ private:
+  std::vector<Argument> inputs();
+  std::vector<Argument> parallelism();
+  std::vector<Argument> batch_and_memory();
+  std::vector<Argument> schedule_and_overlap();
+  std::vector<Argument> surroundings();
+
+  Result<spec::Job> start(const spec::Library& library) const;
+  Result<void> choose_inputs(const spec::Library& library, spec::Job& job) const;
+  void set_sizes(spec::Job& job) const;
+  void set_batch(spec::Job& job) const;
+  Result<void> set_virtual_stages(spec::Job& job) const;
+  void set_memory_savings(spec::Job& job) const;
+  Result<void> set_overlap(spec::Job& job) const;
+  void set_order(spec::Job& job) const;
+  void set_surroundings(spec::Job& job) const;
+
+  std::string file_;
+  std::optional<std::string> model_, cluster_, stack_, overlap_, recompute_method_;
+  std::optional<int64_t> nodes_, tp_, pp_, cp_, ep_, expert_tp_, vpp_, layers_per_virtual_stage_;
+  std::optional<int64_t> mbs_, gbs_, seq_, recompute_layers_, lora_rank_;
+  std::optional<spec::Sharding> sharding_;
+  std::optional<spec::Recompute> recompute_;
+  std::optional<spec::Precision> precision_;
+  std::optional<spec::RankOrder> rank_order_;
+  std::optional<spec::Cooling> cooling_;
+  std::optional<std::string> schedule_;
+  std::optional<std::vector<int64_t>> placement_, layers_per_stage_;
+  std::optional<Celsius> ambient_;
+  std::optional<Watts> power_limit_;
+  std::optional<uint64_t> seed_;
+  bool sequence_parallel_ = false, distributed_optimizer_ = false, fsdp_ = false;
+  bool tensor_overlap_ = false, gradient_overlap_ = false, parameter_overlap_ = false;
+  bool bf16_ = false, fp16_ = false;
+  std::optional<std::string> fp8_;
+};
+
+/// "gpt3-175b-TP8-PP4-mbs1": what a job without a name is called.
+std::string default_name(const spec::Job& job);
+
+/// Errors of a job as one message; nothing if there are none.
+Result<void> require_valid(const spec::Job& job);
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/simulate.h"
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/run/store.h"
+
+#include "triplepoint/cli/bind.h"
+#include "triplepoint/cli/format_flag.h"
+#include "triplepoint/cli/job_flags.h"
+#include "triplepoint/cli/read_job.h"
+#include "triplepoint/cli/run_tables.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/metrics/results_json.h"
+#include "triplepoint/report/perfetto.h"
+
+namespace triplepoint::cli {
+namespace {
+
+class Simulate : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    std::vector<Argument> all = flags_.arguments();
+    const std::string group = "How long, and what is written";
+    all.push_back({.names = "--duration",
+                   .value = "TIME",
+                   .help = "play a transient from a cold machine, as in 10min",
+                   .group = group,
+                   .store = into_quantity(duration_)});
+    all.push_back({.names = "--steps",
+                   .value = "N",
+                   .help = "the same, so many training steps",
+                   .group = group,
+                   .store = into(steps_)});
+    all.push_back({.names = "-o,--output",
+                   .value = "NAME.run",
+                   .help = "keep the run",
+                   .group = group,
+                   .words = Words::files,
+                   .store = into(output_)});
+    all.push_back({.names = "--perfetto",
+                   .value = "FILE",
+                   .help = "write the detailed step for ui.perfetto.dev",
+                   .group = group,
+                   .words = Words::files,
+                   .store = into(perfetto_)});
+    Argument format = format_.argument();
+    format.group = group;
+    all.push_back(std::move(format));
+    return all;
+  }
+
+  Result<int> run(Console& console) override {
+    const spec::Library library = TPT_TRY(require_library());
+    const spec::Job job = TPT_TRY(flags_.job(library));
+    TPT_TRY(require_valid(job));
+    TPT_TRY(check_horizon());
+    const run::Run run = sim::simulate(job, {.duration = duration_, .steps = steps_});
+    const metrics::Metrics metrics = metrics::measure(run);
+    TPT_TRY(write_files(run));
+    if (format_.is_json()) {
+      print_json(console, metrics::results_json(run, metrics));
+    } else {
+      print_run(console, run, metrics);
+    }
+    return exit_ok;
+  }
+
+ private:
+  Result<void> check_horizon() const {
+    if (duration_ && steps_)
+      return error("--duration and --steps were both given (each says how long to play); keep one");
+    if (duration_ && *duration_ <= Seconds())
+      return error("--duration is not above zero (nothing would be played); try 10min");
+    if (steps_ && *steps_ < 1)
+      return error("--steps is below 1 (nothing would be played); try --steps 10");
+    return {};
+  }
+
+  Result<void> write_files(const run::Run& run) const {
+    if (output_) TPT_TRY(run::save(run, *output_));
+    if (perfetto_) TPT_TRY(write_file_atomically(*perfetto_, report::perfetto_trace(run)));
+    return {};
+  }
+
+  JobFlags flags_;
+  FormatFlag format_;
+  std::optional<Seconds> duration_;
+  std::optional<int64_t> steps_;
+  std::optional<std::string> output_, perfetto_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_simulate() {
+  return std::make_unique<Simulate>();
+}
+
+}  // namespace triplepoint::cli

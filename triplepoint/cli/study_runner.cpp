@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/cli/study_runner.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/parallel.h"
+
+#include "triplepoint/run/store.h"
+
+#include "triplepoint/cli/command_line.h"
+#include "triplepoint/metrics/results_json.h"
+#include "triplepoint/report/study_page.h"
+
+namespace triplepoint::cli {
+namespace {
+
+constexpr const char* digest_fact = "job_digest";
+constexpr const char* plan_file = "study.json";
+
+/// One job of a study on its way through the machine.
+struct Item {
+  const spec::StudyJob* job = nullptr;
+  Path file;           // of its run
+  std::string digest;  // of what the run depends on
+  std::optional<report::StudyRow> row;
+  Json json;
+  std::vector<std::string> cells;
+  bool reused = false;
+  std::string problem;  // why its run could not be kept
+};
+
+std::string file_name(std::string_view job_name) {
+  std::string name;
+  for (char c : job_name)
+    name += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.' ||
+                    c == '+'
+                ? c
+                : '_';
+  return name + ".run";
+}
+
+Json as_json(const std::vector<spec::Diagnosis>& diagnoses) {
+  Json json = Json::array();
+  for (const spec::Diagnosis& diagnosis : diagnoses) {
+    json.push_back(
+        {{"code", spec::name_of(diagnosis.code)},
+         {"severity", diagnosis.severity == spec::Diagnosis::Severity::error ? "error" : "warning"},
+         {"what", diagnosis.what}});
+  }
+  return json;
+}
+
+std::string as_text(const std::vector<spec::Diagnosis>& diagnoses) {
+  std::string text;
+  for (const spec::Diagnosis& diagnosis : diagnoses)
+    text += (text.empty() ? "" : "; ") + diagnosis.what;
+  return text;
+}
+
+/// The run as object, as cells and as a row of the page.
+void take_results(Item& item, const run::Run& run) {
+  const metrics::Metrics metrics = metrics::measure(run);
+  item.json = metrics::results_json(run, metrics);
+  item.json["diagnoses"] = as_json(item.job->diagnoses);
+  item.cells = metrics::results_row(run, metrics);
+  item.row = report::result_row(*item.job, run, metrics);
+}
+
+/// A job that cannot run has the columns that describe it, and its diagnoses.
+void take_diagnoses(Item& item) {
+  run::Run nothing;
+  nothing.manifest.job = item.job->job;
+  nothing.manifest.name = item.job->job.name;
+  nothing.manifest.fits_memory = false;
+  item.json = metrics::results_json(nothing, {});
+  item.json["verdict"] = "invalid";
+  item.json["diagnoses"] = as_json(item.job->diagnoses);
+  item.cells = metrics::results_row(nothing, {});
+  const std::vector<std::string> columns = metrics::results_columns();
+  const auto verdict = std::find(columns.begin(), columns.end(), "verdict");
+  if (verdict != columns.end())
+    item.cells[static_cast<std::size_t>(verdict - columns.begin())] = "invalid";
+  item.row = report::invalid_row(*item.job);
+}
+
+std::optional<run::Run> earlier_run(const Item& item) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(item.file, ignored)) return std::nullopt;
+  Result<run::Run> run = run::load(item.file.string());
+  if (!run) return std::nullopt;  // half a file of another program: played again
+  const auto fact = run->manifest.facts.find(digest_fact);
+  if (fact == run->manifest.facts.end() || fact->second != item.digest) return std::nullopt;
+  return *std::move(run);
+}
+
+/// Plays one job, or takes its earlier run. What cannot be stored is the item's problem.
+void play(Item& item, const StudyWorld& world) {
+  if (spec::has_errors(item.job->diagnoses)) return take_diagnoses(item);
+  if (const auto earlier = earlier_run(item)) {
+    item.reused = true;
+    return take_results(item, *earlier);
+  }
+  run::Run run = world.simulate(item.job->job);
+  run.manifest.facts[digest_fact] = item.digest;
+  if (const auto saved = run::save(run, item.file.string()); !saved) {
+    item.problem = saved.error().what;
+    return;
+  }
+  take_results(item, run);
+}
+
+std::vector<Item> items_of(const spec::StudyPlan& plan, const Path& folder,
+                           const std::string& program) {
+  std::vector<Item> items;
+  std::vector<std::string> used;
+  for (const spec::StudyJob& job : plan.jobs) {
+    std::string name = file_name(job.job.name);
+    for (int i = 2; std::find(used.begin(), used.end(), name) != used.end(); ++i) {
+      name = file_name(fmt::format("{}_{}", job.job.name, i));
+    }
+    used.push_back(name);
+    Item item;
+    item.job = &job;
+    item.file = folder / "runs" / name;
+    item.digest = digest(program + spec::write_job(job.job));
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+/// What is needed to make the report again from the folder alone.
+Json plan_json(const spec::StudyPlan& plan, const std::vector<Item>& items) {
+  Json jobs = Json::array();
+  for (const Item& item : items) {
+    Json job = {{"name", item.job->job.name},
+                {"run", item.file.filename().string()},
+                {"diagnoses", as_json(item.job->diagnoses)}};
+    if (spec::has_errors(item.job->diagnoses)) job["job"] = spec::write_job(item.job->job);
+    jobs.push_back(std::move(job));
+  }
+  return {{"study", plan.name},
+          {"title", plan.title},
+          {"about", plan.about},
+          {"jobs", std::move(jobs)}};
+}
+
+StudyResults collect(std::vector<Item>& items, const spec::StudyPlan& plan) {
+  StudyResults results;
+  results.study = {plan.name, plan.title, plan.about, program_version(), {}};
+  Json jobs = Json::array();
+  std::vector<std::string> columns = metrics::results_columns();
+  columns.emplace_back("diagnoses");
+  CsvWriter csv(columns);
+  for (Item& item : items) {
+    if (!item.row) {
+      ++results.left;
+      continue;
+    }
+    results.reused += item.reused ? 1 : 0;
+    for (const std::string& cell : item.cells)
+      csv.cell(cell);
+    csv.cell(as_text(item.job->diagnoses));
+    csv.end_row();
+    jobs.push_back(std::move(item.json));
+    results.study.rows.push_back(*std::move(item.row));
+  }
+  results.csv = csv.text();
+  const Json json = {{"schema", 1},
+                     {"study", plan.name},
+                     {"title", plan.title},
+                     {"producer", program_version()},
+                     {"jobs", std::move(jobs)}};
+  results.json = json_text(json) + "\n";
+  return results;
+}
+
+Result<void> first_problem(const std::vector<Item>& items) {
+  for (const Item& item : items)
+    if (!item.problem.empty()) return error(item.problem);
+  return {};
+}
+
+// ---- a folder that is there already
+
+Result<std::vector<spec::Diagnosis>> diagnoses_from(const Json& list) {
+  std::vector<spec::Diagnosis> diagnoses;
+  for (const Json& entry : list) {
+    spec::Diagnosis diagnosis;
+    const std::string code = entry.value("code", "");
+    if (const auto known = spec::enum_from_name<spec::DiagnosisCode>(code)) diagnosis.code = *known;
+    diagnosis.severity = entry.value("severity", "") == "warning"
+                             ? spec::Diagnosis::Severity::warning
+                             : spec::Diagnosis::Severity::error;
+    diagnosis.what = entry.value("what", "");
+    diagnoses.push_back(std::move(diagnosis));
+  }
+  return diagnoses;
+}
+
+/// study.json back as a plan; jobs that were played get their job from their run.
+Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file,
+                                  std::vector<Path>& runs) {
+  const std::string text = TPT_TRY(read_file(file));
+  const Json json = TPT_TRY(parse_json(text, file.string()));
+  spec::StudyPlan plan;
+  try {
+    plan = {json.value("study", ""), json.value("title", ""), json.value("about", ""), {}};
+    for (const Json& entry : json.at("jobs")) {
+      spec::StudyJob job;
+      if (entry.contains("job"))
+        job.job =
+            TPT_TRY(spec::parse_job(library, entry.at("job").get<std::string>(), file.string()));
+      job.job.name = entry.value("name", "");
+      job.diagnoses = TPT_TRY(diagnoses_from(entry.at("diagnoses")));
+      plan.jobs.push_back(std::move(job));
+      runs.push_back(file.parent_path() / "runs" / Path(entry.value("run", "")).filename());
+    }
+  } catch (const Json::exception& wrong) {
+    return error(fmt::format("{}: not a study of ours ({}); run triplepoint characterize again",
+                             file.string(), wrong.what()));
+  }
+  return plan;
+}
+
+/// A folder of runs that nobody called a study.
+Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs) {
+  runs = TPT_TRY(list_files(folder, ".run"));
+  if (runs.empty())
+    return error(
+        fmt::format("{}: no study and no .run file in it (a report needs either); make them with "
+                    "triplepoint characterize STUDY -o {}",
+                    folder.string(), folder.string()));
+  spec::StudyPlan plan{
+      folder.string(), fmt::format("Runs in {}", folder.filename().string()), "", {}};
+  for (const Path& run : runs) {
+    spec::StudyJob job;
+    job.job.name = run.stem().string();
+    plan.jobs.push_back(std::move(job));
+  }
+  return plan;
+}
+
+}  // namespace
+
+std::string digest(std::string_view text) {
+  uint64_t hash = 14695981039346656037ULL;
+  for (char c : text)
+    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return fmt::format("{:016x}", hash);
+}
+
+std::string program_digest(const spec::Library& library) {
+  std::string all = program_version();
+  if (const auto program = read_file("/proc/self/exe")) all += digest(*program);
+  if (const auto files = list_files(library.root, "")) {
+    for (const Path& file : *files)
+      if (const auto text = read_file(file)) all += file.string() + digest(*text);
+  }
+  return digest(all);
+}
+
+Result<StudyResults> run_study(const spec::StudyPlan& plan, const Path& folder, int threads,
+                               const StudyWorld& world) {
+  TPT_TRY(make_folder(folder / "runs"));
+  std::vector<Item> items = items_of(plan, folder, world.program_digest);
+  TPT_TRY(write_file_atomically(folder / plan_file, json_text(plan_json(plan, items)) + "\n"));
+  std::stop_source stop;
+  parallel_for(
+      items.size(), threads,
+      [&](std::size_t i) {
+        if (world.stopped()) stop.request_stop();
+        if (stop.stop_requested()) return;
+        play(items[i], world);
+        if (!items[i].problem.empty())
+          stop.request_stop();  // a full disk will not take the next run either
+        world.finished();
+      },
+      stop.get_token());
+  TPT_TRY(first_problem(items));
+  return collect(items, plan);
+}
+
+Result<void> write_results(const StudyResults& results, const Path& folder) {
+  TPT_TRY(write_file_atomically(folder / "results.csv", results.csv));
+  TPT_TRY(write_file_atomically(folder / "results.json", results.json));
+  TPT_TRY(write_file_atomically(folder / "report.html", report::study_page(results.study)));
+  return {};
+}
+
+Result<StudyResults> load_results(const spec::Library& library, const Path& folder, int threads) {
+  std::vector<Path> runs;
+  std::error_code ignored;
+  const bool ours = std::filesystem::exists(folder / plan_file, ignored);
+  spec::StudyPlan plan = ours ? TPT_TRY(read_plan(library, folder / plan_file, runs))
+                              : TPT_TRY(plan_of_runs(folder, runs));
+  std::vector<Item> items(plan.jobs.size());
+  parallel_for(items.size(), threads, [&](std::size_t i) {
+    Item& item = items[i];
+    item.job = &plan.jobs[i];
+    if (spec::has_errors(plan.jobs[i].diagnoses)) return take_diagnoses(item);
+    if (!std::filesystem::exists(runs[i])) return;  // not played yet
+    const Result<run::Run> run = run::load(runs[i].string());
+    if (!run) {
+      item.problem = run.error().what;
+      return;
+    }
+    if (run->manifest.job) plan.jobs[i].job = *run->manifest.job;
+    take_results(item, *run);
+  });
+  TPT_TRY(first_problem(items));
+  return collect(items, plan);
+}
+
+}  // namespace triplepoint::cli

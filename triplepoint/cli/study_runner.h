@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/files.h"
+
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/report/study.h"
+
+namespace triplepoint::cli {
+
+/// What the runner asks of the world; tests give it another one.
+struct StudyWorld {
+  std::function<run::Run(const spec::Job&)> simulate;
+  std::function<bool()> stopped;   // asked before each job
+  std::function<void()> finished;  // told after each job, from any thread
+  std::string program_digest;      // runs of another program or data are not reused
+};
+
+/// Results of a study so far.
+struct StudyResults {
+  report::Study study;     // rows of the jobs that are done, in the study's order
+  std::string json;        // the same as results.json
+  std::string csv;         // the same as results.csv
+  std::size_t reused = 0;  // jobs whose run was there already
+  std::size_t left = 0;    // jobs not begun because a stop was asked for
+};
+
+/// Plays every valid job on so many threads and keeps each run as FOLDER/runs/NAME.run as soon as
+/// it is finished. A run that is there already and belongs to the same job, program and data is
+/// used again. Results do not depend on the number of threads.
+Result<StudyResults> run_study(const spec::StudyPlan& plan, const Path& folder, int threads,
+                               const StudyWorld& world);
+
+/// Writes results.csv, results.json and report.html, each at once.
+Result<void> write_results(const StudyResults& results, const Path& folder);
+
+/// The results of a folder that `characterize` made, or of any folder of runs.
+Result<StudyResults> load_results(const spec::Library& library, const Path& folder, int threads);
+
+/// 64 bits of a text, as 16 hexadecimal digits. FNV-1a (Fowler, Noll, Vo).
+std::string digest(std::string_view text);
+
+/// A digest of this program and of everything in the data folder.
+std::string program_digest(const spec::Library& library);
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/cli/study_runner.h"
+
+#include <atomic>
+#include <filesystem>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/sim/simulate.h"
+
+namespace triplepoint::cli {
+namespace {
+
+class Scratch {
+ public:
+  Scratch() {
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "triplepoint-study-XXXXXX").string();
+    REQUIRE(mkdtemp(pattern.data()) != nullptr);
+    folder_ = pattern;
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { std::filesystem::remove_all(folder_); }
+  const Path& folder() const { return folder_; }
+
+ private:
+  Path folder_;
+};
+
+/// Six small jobs: four that run, one without room, one invalid.
+spec::StudyPlan small_study() {
+  const spec::Library library = spec::default_library();
+  spec::StudyPlan plan{"small", "A small study", "For tests.", {}};
+  const auto add = [&](const char* model, const char* name, int64_t tp, int64_t pp) {
+    spec::StudyJob entry;
+    entry.job.name = name;
+    entry.job.model = *spec::load_model(library, model);
+    entry.job.cluster = *spec::load_cluster(library, "hgx-h200");
+    entry.job.cluster.num_nodes = 1;
+    entry.job.stack = *spec::load_stack(library, "nemo");
+    entry.job.plan.tensor_parallel_size = tp;
+    entry.job.plan.pipeline_parallel_size = pp;
+    entry.job.plan.global_batch_size = 16;
+    entry.diagnoses = spec::diagnose(entry.job);
+    plan.jobs.push_back(std::move(entry));
+  };
+  add("llama3-8b", "tp8", 8, 1);
+  add("llama3-8b", "tp4", 4, 2);
+  add("llama3-8b", "tp2", 2, 4);
+  add("llama3-8b", "tp1/pp8", 1, 8);
+  add("gpt3-175b", "too-large", 8, 1);
+  add("llama3-8b", "invalid", 1, 5);
+  return plan;
+}
+
+/// The real simulator, counted.
+struct CountingWorld {
+  std::atomic<int> simulated{0};
+  int stop_after = 1000;
+  StudyWorld world() {
+    return {.simulate =
+                [this](const spec::Job& job) {
+                  ++simulated;
+                  return sim::simulate(job, {});
+                },
+            .stopped = [this] { return simulated >= stop_after; },
+            .finished = [] {},
+            .program_digest = "test"};
+  }
+};
+
+std::size_t runs_in(const Path& folder) {
+  return list_files(folder / "runs", ".run")->size();
+}
+
+TEST_CASE("a study's results have a row per job, whatever came of it") {
+  const Scratch scratch;
+  CountingWorld world;
+  const auto results = run_study(small_study(), scratch.folder(), 2, world.world());
+  REQUIRE(results);
+  REQUIRE(results->study.rows.size() == 6);
+  CHECK(results->study.rows[0].verdict == report::Verdict::ok);
+  CHECK(results->study.rows[4].verdict == report::Verdict::oom);
+  CHECK(!results->study.rows[4].memory.empty());
+  CHECK(results->study.rows[5].verdict == report::Verdict::invalid);
+  CHECK(!results->study.rows[5].diagnoses.empty());
+  CHECK(world.simulated == 5);  // an invalid job is not played
+}
+
+TEST_CASE("one thread and two give the same bytes") {
+  const Scratch first, second;
+  CountingWorld world;
+  const auto one = run_study(small_study(), first.folder(), 1, world.world());
+  const auto two = run_study(small_study(), second.folder(), 2, world.world());
+  REQUIRE(one);
+  REQUIRE(two);
+  CHECK(one->json == two->json);
+  CHECK(one->csv == two->csv);
+}
+
+TEST_CASE("a second call plays nothing again and says the same") {
+  const Scratch scratch;
+  CountingWorld world;
+  const auto first = run_study(small_study(), scratch.folder(), 2, world.world());
+  world.simulated = 0;
+  const auto second = run_study(small_study(), scratch.folder(), 2, world.world());
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK(world.simulated == 0);
+  CHECK(second->reused == 5);
+  CHECK(first->json == second->json);
+}
+
+TEST_CASE("an interrupted study keeps what is finished and goes on from there") {
+  const Scratch scratch;
+  CountingWorld world;
+  world.stop_after = 2;
+  const auto stopped = run_study(small_study(), scratch.folder(), 1, world.world());
+  REQUIRE(stopped);
+  CHECK(stopped->left == 4);
+  CHECK(runs_in(scratch.folder()) == 2);
+  world.stop_after = 1000;
+  world.simulated = 0;
+  const auto whole = run_study(small_study(), scratch.folder(), 1, world.world());
+  REQUIRE(whole);
+  CHECK(world.simulated == 3);
+  const Scratch other;
+  CHECK(whole->json == run_study(small_study(), other.folder(), 1, world.world())->json);
+}
+
+TEST_CASE("a changed job is played again, the others are not") {
+  const Scratch scratch;
+  CountingWorld world;
+  spec::StudyPlan plan = small_study();
+  REQUIRE(run_study(plan, scratch.folder(), 1, world.world()));
+  world.simulated = 0;
+  plan.jobs[0].job.plan.global_batch_size = 32;
+  REQUIRE(run_study(plan, scratch.folder(), 1, world.world()));
+  CHECK(world.simulated == 1);
+}
+
+TEST_CASE("a damaged run file is replaced") {
+  const Scratch scratch;
+  CountingWorld world;
+  REQUIRE(run_study(small_study(), scratch.folder(), 1, world.world()));
+  REQUIRE(write_file_atomically(scratch.folder() / "runs/tp8.run", "not a run"));
+  world.simulated = 0;
+  REQUIRE(run_study(small_study(), scratch.folder(), 1, world.world()));
+  CHECK(world.simulated == 1);
+}
+
+TEST_CASE("the folder alone is enough to make the report again") {
+  const Scratch scratch;
+  CountingWorld world;
+  const auto results = run_study(small_study(), scratch.folder(), 1, world.world());
+  REQUIRE(results);
+  REQUIRE(write_results(*results, scratch.folder()));
+  const auto loaded = load_results(spec::default_library(), scratch.folder(), 1);
+  REQUIRE(loaded);
+  CHECK(loaded->json == results->json);
+  CHECK(loaded->csv == results->csv);
+}
+
+TEST_CASE("results are complete JSON and CSV with one line per job") {
+  const Scratch scratch;
+  CountingWorld world;
+  const auto results = run_study(small_study(), scratch.folder(), 2, world.world());
+  REQUIRE(results);
+  const auto json = parse_json(results->json, "results.json");
+  REQUIRE(json);
+  CHECK((*json)["jobs"].size() == 6);
+  CHECK((*json)["jobs"][5]["verdict"] == "invalid");
+}
+
+TEST_CASE("a folder that cannot be made is an error, not a crash") {
+  const Scratch scratch;
+  REQUIRE(write_file_atomically(scratch.folder() / "file", "x"));
+  CountingWorld world;
+  const auto results = run_study(small_study(), scratch.folder() / "file", 1, world.world());
+  REQUIRE(!results);
+  CHECK(results.error().what.find("file") != std::string::npos);
+  CHECK(world.simulated == 0);
+}
+
+}  // namespace
+}  // namespace triplepoint::cli

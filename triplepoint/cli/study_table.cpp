@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/cli/study_table.h"
+
+#include <algorithm>
+
+#include "triplepoint/cli/text_table.h"
+#include "triplepoint/report/number_text.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using report::significant;
+using report::StudyRow;
+using report::Verdict;
+using Align = TextTable::Align;
+
+Style style_of(Verdict verdict) {
+  return verdict == Verdict::ok    ? Style::good
+         : verdict == Verdict::oom ? Style::bad
+                                   : Style::warning;
+}
+
+std::string first_error(const StudyRow& row) {
+  for (const spec::Diagnosis& diagnosis : row.diagnoses)
+    if (diagnosis.severity == spec::Diagnosis::Severity::error) return diagnosis.what;
+  return "";
+}
+
+std::vector<TextTable::Cell> cells_of(const StudyRow& row) {
+  const auto of = [&](auto member, int digits) {
+    return row.metrics ? significant((*row.metrics).*member, digits) : std::string();
+  };
+  using metrics::Metrics;
+  const auto stage = report::worst_stage(row);
+  return {
+      row.name,
+      {std::string(name_of(row.verdict)), style_of(row.verdict)},
+      row.metrics && row.metrics->step_time ? significant(*row.metrics->step_time / unit::s) : "",
+      of(&Metrics::tokens_per_second, 4),
+      row.metrics && row.metrics->mfu ? report::percent(*row.metrics->mfu) : "",
+      of(&Metrics::joules_per_token, 3),
+      of(&Metrics::power_mean_w, 3),
+      of(&Metrics::power_peak_w, 3),
+      of(&Metrics::temperature_mean_c, 3),
+      of(&Metrics::temperature_peak_c, 3),
+      of(&Metrics::sm_clock_mean_mhz, 4),
+      stage ? significant(row.memory[*stage].total() / unit::GiB) : "",
+      first_error(row)};
+}
+
+}  // namespace
+
+std::string study_table(const Console& console, const report::Study& study) {
+  const bool problems = std::any_of(study.rows.begin(), study.rows.end(), [](const StudyRow& row) {
+    return row.verdict == Verdict::invalid;
+  });
+  std::vector<TextTable::Column> columns = {{"job", Align::left},
+                                            {"verdict", Align::left},
+                                            {"step s"},
+                                            {"tokens/s"},
+                                            {"MFU"},
+                                            {"J/token"},
+                                            {"W"},
+                                            {"peak W"},
+                                            {"°C"},
+                                            {"peak °C"},
+                                            {"MHz"},
+                                            {"GiB"}};
+  if (problems) columns.push_back({"problem", Align::left});
+  TextTable table(columns);
+  for (const StudyRow& row : study.rows) {
+    std::vector<TextTable::Cell> cells = cells_of(row);
+    if (!problems) cells.pop_back();
+    table.add_row(std::move(cells));
+  }
+  return table.text(console);
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/cli/console.h"
+
+namespace triplepoint::cli {
+
+/// How many columns a text takes: code points, which is right for everything we print.
+std::size_t display_width(std::string_view utf8);
+/// At most `width` columns; what does not fit ends in an ellipsis.
+std::string shorten(std::string_view utf8, std::size_t width);
+/// Lines of at most `width` columns, broken at spaces; later lines begin with `indent`.
+std::string wrap(std::string_view utf8, std::size_t width, std::string_view indent = "");
+
+/// An aligned table that fits the terminal: numbers stand right, text left, the widest text columns
+/// give way.
+class TextTable {
+ public:
+  enum class Align { left, right };
+  struct Column {
+    std::string title;
+    Align align = Align::right;
+  };
+  struct Cell {
+    std::string text;
+    Style style = Style::plain;
+    Cell(std::string t, Style s = Style::plain)
+        : text(std::move(t)),
+          style(s) {}  // NOLINT(google-explicit-constructor): rows read as lists of text
+    Cell(const char* t) : text(t) {}  // NOLINT(google-explicit-constructor)
+  };
+
+  explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  void add_row(std::vector<Cell> cells);
+  std::string text(const Console& console) const;
+
+ private:
+  std::vector<std::size_t> fitted_widths(const Console& console) const;
+
+  std::vector<Column> columns_;
+  std::vector<std::vector<Cell>> rows_;
+};
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "triplepoint/cli/command.h"
+
+namespace triplepoint::cli {
+
+// One verb, one file: make_simulate() lives in simulate.cpp, and so on.
+std::unique_ptr<Command> make_characterize();
+std::unique_ptr<Command> make_simulate();
+std::unique_ptr<Command> make_import();
+std::unique_ptr<Command> make_export();
+std::unique_ptr<Command> make_report();
+std::unique_ptr<Command> make_list();
+std::unique_ptr<Command> make_show();
+std::unique_ptr<Command> make_completion();
+
+}  // namespace triplepoint::cli
