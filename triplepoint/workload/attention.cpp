@@ -226,7 +226,7 @@ void add_attention(const LayerContext& context, Passes& passes) {
               .in = share.heads * value_width,
               .out = share.hidden,
               .bias_rows = share.sharded_tokens,
-              .lora_target = "attention_dense"},
+              .lora_target = context.model().latent_attention ? "" : "attention_dense"},
              passes);
   leave_tensor_region(context, passes);
   add_residual(context, "attention_residual", passes);

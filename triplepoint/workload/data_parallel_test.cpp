@@ -157,6 +157,26 @@ TEST_CASE(
   CHECK(last.payload == 4 * unit::B);
 }
 
+TEST_CASE("adapters in the work have as many weights as are synchronized, dense or with experts") {
+  spec::Job mixtral = test::on_nodes(test::mixtral_8x22b(), 4);
+  mixtral.model.moe->shared_expert_ffn_hidden_size = 2048;
+  for (spec::Job job : {data_parallel(Sharding::none), mixtral}) {
+    job.plan.sharding = Sharding::none;
+    job.task = spec::Task::lora;
+    job.plan.lora = spec::Lora{
+        .rank = 16, .targets = {"attention_qkv", "attention_dense", "mlp_fc1", "mlp_fc2"}};
+    const WorkGraph graph = build_work_graph(job);
+    double weights = 0;
+    for (const OpGroup& group : graph.works.front().backward_weight)
+      for (const spec::Op& op : group.ops)
+        weights += static_cast<double>(group.repeat * op.gemm.m * op.gemm.n);
+    const auto sync = test::ops_of(graph.step_works.front());
+    const double bytes = job.plan.optimizer.gradient_sync_bytes;
+    CHECK(test::traffic(sync, Collective::all_reduce, GroupKind::data).payload ==
+          Approx(bytes * weights));
+  }
+}
+
 TEST_CASE("LoRA synchronizes and updates the adapters only") {
   spec::Job job = data_parallel(Sharding::optimizer);
   job.task = spec::Task::lora;

@@ -2,6 +2,7 @@
 #include "triplepoint/workload/layer_layout.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "triplepoint/base/expect.h"
 
@@ -23,20 +24,31 @@ int64_t layers_of_part(const spec::Job& job, int64_t part, int64_t parts) {
   return whole / chunks + (chunk < whole % chunks ? 1 : 0);
 }
 
+/// Hidden units of the MLP that LoRA adapts: of a layer of experts, the shared one only.
+int64_t adapted_ffn(const spec::Model& model, bool moe_layer) {
+  return moe_layer ? model.moe->shared_expert_ffn_hidden_size : model.ffn_hidden_size;
+}
+
+/// In + out of the matrix a LoRA target names; 0 where the layer has no such matrix. Latent
+/// attention has several in the place of one; they are not adapted.
+double adapted_width(const spec::Model& model, std::string_view target, bool moe_layer) {
+  const double hidden = real(model.hidden_size), ffn = real(adapted_ffn(model, moe_layer));
+  const double query = real(model.num_attention_heads * model.kv_channels);
+  const double key_value = real(2 * model.num_query_groups * model.kv_channels);
+  const double gates = model.activation == spec::Activation::swiglu ? 2 : 1;
+  if (target == "attention_qkv" && !model.latent_attention) return hidden + query + key_value;
+  if (target == "attention_dense" && !model.latent_attention) return query + hidden;
+  if (target == "mlp_fc1" && ffn > 0) return hidden + gates * ffn;
+  if (target == "mlp_fc2" && ffn > 0) return ffn + hidden;
+  return 0;
+}
+
 /// Parameters of LoRA's two matrices beside each adapted one.
 double adapter_parameters(const spec::Job& job, const RankShare& share, bool moe_layer) {
   if (!job.plan.lora) return 0;
-  const spec::Model& model = job.model;
-  const double hidden = real(model.hidden_size), ffn = real(model.ffn_hidden_size);
-  const double query = real(model.num_attention_heads * model.kv_channels);
-  const double key_value = real(2 * model.num_query_groups * model.kv_channels);
   double width = 0;
-  for (const std::string& target : job.plan.lora->targets) {
-    if (target == "attention_qkv") width += hidden + query + key_value;
-    if (target == "attention_dense") width += query + hidden;
-    if (target == "mlp_fc1" && !moe_layer) width += hidden + real(share.gates) * ffn;
-    if (target == "mlp_fc2" && !moe_layer) width += ffn + hidden;
-  }
+  for (const std::string& target : job.plan.lora->targets)
+    width += adapted_width(job.model, target, moe_layer);
   return real(job.plan.lora->rank) * width / real(share.tensor);
 }
 
