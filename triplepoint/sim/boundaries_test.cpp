@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/boundaries.h"
+
+#include <doctest/doctest.h>
+
+namespace triplepoint::sim {
+namespace {
+
+using doctest::Approx;
+
+/// Nodes of 8 devices with 4 NICs; only what the network needs to know.
+spec::Job job_on(int64_t nodes, int64_t tensor, int64_t pipeline) {
+  spec::Job job;
+  job.cluster.num_nodes = nodes;
+  job.cluster.gpus_per_node = 8;
+  job.cluster.scale_up.bandwidth = 450 * unit::GB / unit::s;
+  job.cluster.scale_up.domain_size = 8;
+  job.cluster.scale_out.nics_per_node = 4;
+  job.cluster.scale_out.nic_bandwidth = 50 * unit::GB / unit::s;
+  job.cluster.scale_out.latency = 5 * unit::us;
+  job.cluster.scale_out.half_size = 1 * unit::MB;
+  job.plan.tensor_parallel_size = tensor;
+  job.plan.pipeline_parallel_size = pipeline;
+  job.plan.micro_batch_size = 1;
+  job.plan.global_batch_size = 8 * job.data_parallel_size();
+  return job;
+}
+
+struct Played {
+  spec::Job job;
+  workload::WorkGraph graph;
+  PricedBoundaries priced;
+
+  explicit Played(spec::Job the_job) : job(std::move(the_job)), graph{workload::RankGrid(job)} {
+    graph.stages = job.plan.pipeline_parallel_size;
+    graph.boundary_bytes = 4 * unit::MB;
+    graph.programs = workload::build_programs(job);
+    const std::vector<Pipeline> pipelines = form_pipelines(job, graph, draw_machine(job));
+    priced = price_boundaries(job, graph, pipelines);
+  }
+  Wiring wiring(SendMode mode = SendMode::blocking) const {
+    return {priced.boundaries, priced.capacities, mode};
+  }
+  Seconds lone(size_t stage, Direction way) const {
+    return wiring().wires(0)[2 * stage + static_cast<size_t>(way)].alone;
+  }
+  Seconds message(bool same_domain, double sharers) const {
+    return perf::point_to_point_time(job.cluster, graph.boundary_bytes, same_domain, sharers)
+        .total();
+  }
+};
+
+TEST_CASE("a lone tensor takes what the model of one message says") {
+  const Played inside(job_on(1, 1, 8)), outside(job_on(8, 8, 8)), one_by_one(job_on(2, 1, 16));
+  CHECK(inside.lone(3, Direction::next) == inside.message(true, 1));
+  CHECK(one_by_one.lone(7, Direction::next) == one_by_one.message(false, 1));
+  CHECK(one_by_one.lone(8, Direction::previous) == one_by_one.message(false, 1));
+  CHECK(one_by_one.lone(8, Direction::next) == one_by_one.message(true, 1));
+  // Eight ranks leave over four NICs.
+  CHECK(outside.lone(0, Direction::next) / outside.message(false, 8) == Approx(1));
+}
+
+TEST_CASE("a pipeline that meets nobody needs no flows, one whose directions meet does") {
+  CHECK(Played(job_on(1, 1, 8)).wiring().classes().empty());
+  CHECK(Played(job_on(4, 1, 32)).wiring().classes().empty());  // in and out at different devices
+  CHECK(
+      Played(job_on(2, 8, 2)).wiring().classes().empty());  // forwards one way, gradients the other
+  CHECK_FALSE(Played(job_on(4, 8, 4)).wiring().classes().empty());
+}
+
+TEST_CASE("replicas are played together if their devices share NICs, and apart if not") {
+  spec::Job job = job_on(2, 1, 8);
+  job.plan.rank_order = spec::RankOrder::tp_pp_dp;  // a replica fills a node and never leaves it
+  CHECK(Played(job).wiring().clusters().size() == 2);
+  // Eight replicas side by side, a stage on each node: two devices per NIC.
+  const Wiring pairs = Played(job_on(2, 1, 2)).wiring();
+  CHECK(pairs.clusters().size() == 4);
+  CHECK(pairs.clusters()[0].pipelines == std::vector<size_t>{0, 1});
+  // Four of two ranks: each has a NIC to itself.
+  const Wiring single = Played(job_on(2, 2, 2)).wiring();
+  CHECK(single.clusters().size() == 4);
+  CHECK_FALSE(single.clusters()[0].has_flows);
+}
+
+TEST_CASE("nodes of one NVLink domain need no NIC") {
+  spec::Job job = job_on(4, 8, 4);
+  job.cluster.scale_up.domain_size = 32;
+  const Played played(job);
+  CHECK(played.wiring().classes().empty());
+  CHECK(played.lone(0, Direction::next) == played.message(true, 1));
+  CHECK(played.priced.prices[0][0][0].scale_out_bytes == Bytes());
+}
+
+TEST_CASE("the uplinks of an oversubscribed leaf hold back what crosses it, and only that") {
+  const auto lone = [](double oversubscription, size_t stage) {
+    spec::Job job = job_on(8, 8, 8);
+    job.cluster.scale_out.nodes_per_leaf = 4;
+    job.cluster.scale_out.oversubscription = oversubscription;
+    const Played played(job);
+    const Wire wire = played.wiring().wires(0)[2 * stage];
+    return wire.alone - wire.latency;
+  };
+  // One node of four sends: a leaf may be oversubscribed four times before it feels that.
+  CHECK(lone(4, 3) / lone(1, 3) == Approx(1));
+  CHECK(lone(8, 3) / lone(1, 3) == Approx(2));
+  CHECK(lone(8, 2) / lone(1, 2) == Approx(1));
+}
+
+TEST_CASE("what is never sent counts as nobody to share with") {
+  spec::Job job = job_on(4, 8, 4);
+  job.task = spec::Task::prefill;
+  const Played played(job);
+  CHECK(played.wiring().classes().empty());
+  CHECK(played.priced.boundaries[0][3].next.bytes_per_rank == Bytes());
+  CHECK(played.priced.boundaries[0][1].previous.bytes_per_rank == Bytes());
+}
+
+}  // namespace
+}  // namespace triplepoint::sim
