@@ -17,7 +17,8 @@ void add(Times& sum, const Times& more, int64_t times = 1) {
     sum[i] += times * more[i];
 }
 
-/// Producers round times to nanoseconds one by one; a span that ends so much behind its piece is cut.
+/// Producers round times to nanoseconds one by one; a span that ends so much behind its piece is
+/// cut.
 constexpr int64_t rounding_ns = 2;
 
 /// A pattern, looked at once: how long it does what between any two instants.

@@ -7,11 +7,14 @@
 
 #include "triplepoint/spec/names.h"
 
+#include "triplepoint/metrics/layout.h"
+
 namespace triplepoint::metrics {
 
 namespace {
 
-Json of(const std::optional<double>& number) {
+template <class Number>
+Json of(const std::optional<Number>& number) {
   return number ? Json(*number) : Json();
 }
 Json of(const std::optional<Seconds>& time) {
@@ -101,13 +104,13 @@ Json configuration(const run::Run& run) {
           {"num_nodes", job.cluster.num_nodes},
           {"tensor_parallel_size", plan.tensor_parallel_size},
           {"pipeline_parallel_size", plan.pipeline_parallel_size},
-          {"data_parallel_size", job.data_parallel_size()},
+          {"data_parallel_size", of(data_parallel_size(job))},
           {"context_parallel_size", plan.context_parallel_size},
           {"expert_parallel_size", plan.expert_parallel_size},
           {"virtual_pipeline_size", plan.virtual_pipeline_size},
           {"micro_batch_size", plan.micro_batch_size},
           {"global_batch_size", plan.global_batch_size},
-          {"num_microbatches", job.num_microbatches()},
+          {"num_microbatches", of(num_microbatches(job))},
           {"sequence_length", job.model.sequence_length},
           {"sequence_parallel", plan.sequence_parallel},
           {"sharding", spec::enum_name(plan.sharding)},

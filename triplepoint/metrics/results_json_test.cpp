@@ -89,6 +89,40 @@ TEST_CASE("a job that does not fit shows its memory and no speed") {
   CHECK(filled.count("power_mean_w") == 0);
 }
 
+TEST_CASE("a plan that does not divide has no data-parallel size, and is shown all the same") {
+  run::Run run;
+  run.manifest.job.emplace();
+  run.manifest.job->cluster.num_nodes = 1;
+  for (int64_t size : {int64_t{0}, int64_t{-1}, int64_t{3}, int64_t{16}, int64_t{1} << 62}) {
+    run.manifest.job->plan.tensor_parallel_size = size;
+    CHECK(results_json(run, measure(run))["configuration"]["data_parallel_size"].is_null());
+    CHECK(results_row(run, {}).size() == results_columns().size());
+  }
+  run.manifest.job->plan.tensor_parallel_size = 4;
+  run.manifest.job->plan.micro_batch_size = 0;
+  const Json configuration = results_json(run, measure(run))["configuration"];
+  CHECK(configuration["data_parallel_size"] == 2);
+  CHECK(configuration["num_microbatches"].is_null());
+}
+
+TEST_CASE("a stage's heat is that of all its devices, also of ranks the timeline leaves out") {
+  run::Run run = two_stages();
+  run.manifest.job.emplace();
+  run.manifest.job->cluster.gpus_per_node = 4;
+  run.manifest.job->plan.tensor_parallel_size = 2;
+  run.manifest.job->plan.pipeline_parallel_size = 2;
+  run.timeline.num_ranks = 4;
+  run.timeline.spans[1].rank = 2;  // ranks 1 and 3 do as 0 and 2 do
+  for (int32_t rank : {2, 3}) {
+    run.devices.push_back({.index = rank, .rank = rank});
+    run.summaries.push_back({.die_mean_c = 70.0 + 10 * (rank - 2)});
+  }
+  const Metrics m = measure(run);
+  REQUIRE(m.stages.size() == 2);
+  CHECK(m.stages[0].die_mean_c.value() == doctest::Approx((60.0 + 61) / 2));
+  CHECK(m.stages[1].die_mean_c.value() == doctest::Approx(75));
+}
+
 TEST_CASE("a row has a cell for every column, and its numbers are those of the object") {
   const run::Run run = two_stages();
   const Metrics m = measure(run);

@@ -3,6 +3,7 @@
 
 #include "triplepoint/spec/names.h"
 
+#include "triplepoint/metrics/layout.h"
 #include "triplepoint/metrics/results_json.h"
 
 namespace triplepoint::metrics {
@@ -86,7 +87,7 @@ constexpr Column job_columns[] = {
     {"pipeline_parallel_size",
      [](S s) { return of_plan(s, [](P p) { return p.pipeline_parallel_size; }); }},
     {"data_parallel_size",
-     [](S s) { return of_job(s, [](J j) { return j.data_parallel_size(); }); }},
+     [](S s) { return of_job(s, [](J j) { return data_parallel_size(j); }); }},
     {"context_parallel_size",
      [](S s) { return of_plan(s, [](P p) { return p.context_parallel_size; }); }},
     {"expert_parallel_size",

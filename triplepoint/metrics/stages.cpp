@@ -18,19 +18,19 @@ KernelSeconds mean_kernels(const View& view, const std::vector<int32_t>& ranks) 
   return mean;
 }
 
-/// Summaries of the devices on which these ranks run.
-std::vector<DeviceSummary> devices_of(const View& view, const std::vector<int32_t>& ranks) {
+/// Summaries of the devices whose ranks belong to the stage, shown in the timeline or not.
+std::vector<DeviceSummary> devices_of(const View& view, int32_t stage) {
   std::vector<DeviceSummary> devices;
   for (size_t i = 0; i < view.run.devices.size() && i < view.devices.size(); ++i) {
-    const std::optional<int32_t> rank = view.run.devices[i].rank;
-    if (rank && std::binary_search(ranks.begin(), ranks.end(), *rank))
-      devices.push_back(view.devices[i]);
+    const int32_t rank = view.run.devices[i].rank.value_or(-1);
+    if (rank < 0 || static_cast<size_t>(rank) >= view.stage_of_rank.size()) continue;
+    if (view.stage_of_rank[static_cast<size_t>(rank)] == stage) devices.push_back(view.devices[i]);
   }
   return devices;
 }
 
 Stage describe(const View& view, int32_t number, const std::vector<int32_t>& ranks) {
-  const std::vector<DeviceSummary> devices = devices_of(view, ranks);
+  const std::vector<DeviceSummary> devices = devices_of(view, number);
   Stage stage{.stage = number,
               .kernels = mean_kernels(view, ranks),
               .power_mean_w = mean_of(devices, &DeviceSummary::power_mean_w),

@@ -6,6 +6,8 @@
 
 #include "triplepoint/base/expect.h"
 
+#include "triplepoint/metrics/layout.h"
+
 namespace triplepoint::metrics {
 
 namespace {
@@ -30,6 +32,7 @@ bool shows_more(const run::Timeline& timeline, const run::Extent& window) {
          std::any_of(timeline.instances.begin(), timeline.instances.end(), outside);
 }
 
+/// A timeline may show one rank of several alike; the plan knows the stage of all of them.
 void find_ranks_and_stages(View& view) {
   const run::Timeline& timeline = view.timeline();
   std::vector<bool> seen(static_cast<size_t>(timeline.num_ranks), false);
@@ -43,6 +46,11 @@ void find_ranks_and_stages(View& view) {
   std::for_each(timeline.instances.begin(), timeline.instances.end(), note);
   for (size_t rank = 0; rank < seen.size(); ++rank)
     if (seen[rank]) view.ranks.push_back(static_cast<int32_t>(rank));
+  if (!view.run.manifest.job) return;
+  const std::vector<int32_t> planned = stages_of_ranks(*view.run.manifest.job);
+  if (planned.size() > view.stage_of_rank.size()) view.stage_of_rank.resize(planned.size(), -1);
+  for (size_t rank = 0; rank < planned.size(); ++rank)
+    if (view.stage_of_rank[rank] < 0) view.stage_of_rank[rank] = planned[rank];
 }
 
 }  // namespace
