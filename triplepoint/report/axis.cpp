@@ -13,7 +13,7 @@ namespace {
 
 double round_step(double rough) {
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
-  for (double factor : {1.0, 2.0, 5.0}) {
+  for (double factor : {1.0, 2.0, 2.5, 5.0}) {
     if (rough <= factor * power * 1.0000001) return factor * power;
   }
   return 10 * power;
@@ -28,12 +28,18 @@ double Axis::share(double value) const {
 std::string Axis::tick_text(double tick) const {
   const double step = ticks.size() > 1 ? ticks[1] - ticks[0] : 1;
   if (std::abs(tick) >= 10000 && step >= 1000) return fmt::format("{:.0f}k", tick / 1000);
-  const int decimals = std::clamp(static_cast<int>(-std::floor(std::log10(step) + 1e-9)), 0, 9);
+  int decimals = 0;  // the fewest that write the step exactly
+  for (double rest = step; decimals < 9 && std::abs(rest - std::round(rest)) > 1e-6 * rest;
+       rest *= 10)
+    ++decimals;
   return fmt::format("{:.{}f}", tick, decimals);
 }
 
 Axis axis_between(double lowest, double highest, int most) {
-  if (!(highest > lowest)) highest = lowest + 1;
+  if (!(highest - lowest > 1e-3 * std::abs(highest))) {  // all alike: show them in the middle
+    const double margin = std::max(1e-2 * std::abs(highest), 1e-9);
+    lowest -= margin, highest += margin;
+  }
   const double step = round_step((highest - lowest) / most);
   const double first = std::floor(lowest / step + 1e-9), last = std::ceil(highest / step - 1e-9);
   Axis axis{first * step, last * step, {}};

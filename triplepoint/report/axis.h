@@ -17,8 +17,8 @@ struct Axis {
   std::string tick_text(double tick) const;
 };
 
-/// Ticks at 1, 2 or 5 times a power of ten, at most `most` steps.
-Axis axis_from_zero(double highest, int most = 5);
-Axis axis_between(double lowest, double highest, int most = 5);
+/// Ticks at 1, 2, 2.5 or 5 times a power of ten, at most `most` steps.
+Axis axis_from_zero(double highest, int most = 6);
+Axis axis_between(double lowest, double highest, int most = 6);
 
 }  // namespace triplepoint::report

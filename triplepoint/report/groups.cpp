@@ -96,6 +96,11 @@ std::string full_label(const StudyRow& row) {
                      row.job.plan.micro_batch_size);
 }
 
+std::string short_label(const StudyRow& row) {
+  return fmt::format("{}{}, mbs {}", configuration_label(row.job), spelled_variant(row),
+                     row.job.plan.micro_batch_size);
+}
+
 bool begins_layout(const StudyRow& row, const StudyRow* above) {
   return above == nullptr || configuration_label(row.job) != configuration_label(above->job);
 }

@@ -22,6 +22,8 @@ std::vector<Group> groups_of(const Study& study);
 
 /// "TP8-PP4 + recompute, microbatch 2": the row among those of its group.
 std::string full_label(const StudyRow& row);
+/// "TP8-PP4 + recompute, mbs 2", for tables.
+std::string short_label(const StudyRow& row);
 
 /// The same, short, and without what the row above has already said.
 std::string label_below(const StudyRow& row, const StudyRow* above);

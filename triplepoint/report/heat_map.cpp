@@ -58,7 +58,7 @@ Layout lay_out(const HeatMap& map) {
   layout.cell =
       std::clamp(760.0 / static_cast<double>(std::max<std::size_t>(1, layout.columns)), 1.0, 24.0);
   layout.width = layout.x(layout.columns) + 6;
-  layout.axis = axis_between(lowest, highest, 6);
+  layout.axis = axis_between(lowest, highest, layout.width < 500 ? 4 : 6);
   return layout;
 }
 

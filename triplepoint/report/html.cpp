@@ -2,7 +2,6 @@
 #include "triplepoint/report/html.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include <fmt/format.h>
 
@@ -15,8 +14,7 @@ namespace triplepoint::report {
 namespace {
 
 bool looks_like_number(const std::string& cell) {
-  return !cell.empty() && (cell == "–" || std::isdigit(static_cast<unsigned char>(cell[0])) != 0 ||
-                           (cell[0] == '-' && cell.size() > 1));
+  return cell == "–" || cell.find_first_not_of("0123456789.,-% ") == std::string::npos;
 }
 
 /// A column stands right if most of what it holds are numbers.
@@ -70,8 +68,10 @@ std::string html_table(const DataTable& table, std::string_view caption) {
   std::vector<bool> numeric;
   for (std::size_t i = 0; i < table.columns.size(); ++i)
     numeric.push_back(is_numeric(table, i));
-  std::string html = "<div class=\"scroll\" tabindex=\"0\"><table><caption>" + escape(caption) +
-                     "</caption><thead><tr>";
+  std::string html =
+      fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">",
+                  escape(caption)) +
+      "<table><caption>" + escape(caption) + "</caption><thead><tr>";
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     html += fmt::format("<th scope=\"col\"{}>{}</th>", numeric[i] ? " class=\"num\"" : "",
                         escape(table.columns[i]));

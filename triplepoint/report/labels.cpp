@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/report/labels.h"
 
+#include <algorithm>
+#include <cctype>
 #include <vector>
 
 #include <fmt/format.h>
@@ -36,9 +38,11 @@ std::string variant_label(const spec::Job& job) {
 }
 
 std::string group_label(const spec::Job& job) {
-  const spec::Gpu& gpu = job.cluster.gpu;
-  return fmt::format("{} on {} x {}", job.model.name, job.world_size(),
-                     gpu.title.empty() ? gpu.name : gpu.title);
+  std::string gpu = job.cluster.gpu.name;
+  std::transform(gpu.begin(), gpu.end(), gpu.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  const char* what = job.cluster.gpu.dies_per_package > 1 ? " dies" : "";
+  return fmt::format("{} on {} x {}{}", job.model.name, job.world_size(), gpu, what);
 }
 
 }  // namespace triplepoint::report

@@ -87,7 +87,7 @@ std::vector<std::string> answer_cells(const Group& group) {
       full_label(*thrifty),
       significant(thrifty->metrics->joules_per_token),
       what_limits(*fast->metrics),
-      fmt::format("{} °C ({})", significant(hot->metrics->temperature_peak_c), full_label(*hot))};
+      fmt::format("{} °C ({})", significant(hot->metrics->temperature_peak_c), short_label(*hot))};
 }
 
 std::string answers_section(const std::vector<Group>& groups) {
@@ -96,7 +96,8 @@ std::string answers_section(const std::vector<Group>& groups) {
                   {}};
   for (const Group& group : groups)
     table.rows.push_back(answer_cells(group));
-  return "<section aria-labelledby=\"answers\"><h2 id=\"answers\">The short answers</h2>" +
+  return "<section class=\"answers\" aria-labelledby=\"answers\"><h2 id=\"answers\">The short "
+         "answers</h2>" +
          html_table(table, "Best layout of each model on each machine") + "</section>\n";
 }
 

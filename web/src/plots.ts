@@ -41,6 +41,13 @@ function axis(label: string): uPlot.Axis {
   return { label, stroke: colour("--soft"), grid, ticks: grid, labelSize: 20, size: 48, font: "11px system-ui", labelFont: "11px system-ui" };
 }
 
+/** A little room above and below; a flat curve lies in the middle instead of on a line from zero. */
+function rangeOf(_: uPlot, low: number | null, high: number | null): uPlot.Range.MinMax {
+  if (low == null || high == null) return [0, 1];
+  const room = Math.max(0.08 * (high - low), 0.01 * Math.abs(high), 1e-6);
+  return [low - room, high + room];
+}
+
 function draw(plot: Plot, cursor: uPlot.Cursor): uPlot | null {
   const target = document.getElementById(plot.target);
   if (!target) return null;
@@ -50,7 +57,7 @@ function draw(plot: Plot, cursor: uPlot.Cursor): uPlot | null {
     width: Math.max(260, target.clientWidth),
     height: 230,
     cursor,
-    scales: { x: { time: false } },
+    scales: { x: { time: false }, y: { range: rangeOf } },
     axes: [{ ...axis("time (s)"), size: 34 }, axis(plot.unit)],
     series: [{ label: "time (s)", value: (_, value) => (value == null ? "–" : value.toPrecision(5)) }, ...plot.curves.map(seriesOf)],
     bands: high > 0 && low > 0 ? [{ series: [high, low], fill: colour("--rule") + "66" }] : [],
