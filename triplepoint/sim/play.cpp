@@ -1,30 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/sim/play.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "triplepoint/base/expect.h"
 
 #include "triplepoint/sim/event_play.h"
 #include "triplepoint/sim/pipeline_player.h"
 
 namespace triplepoint::sim {
+namespace {
+
+/// Plays clusters; a replica that equals the one before it is not played again.
+class ClusterPlayer {
+ public:
+  ClusterPlayer(std::span<const std::vector<StageTimes>> pipelines, const Wiring& wiring,
+                const PlayRules& rules)
+      : pipelines_(pipelines), wiring_(wiring), rules_(rules), played_(pipelines.size()) {}
+
+  void play_alone(size_t p) {
+    if (last_ && are_equal(p, *last_)) {
+      played_[p] = played_[*last_];
+    } else {
+      PipelinePlayer player = player_of(p);
+      player.begin();
+      played_[p] = player.take();
+    }
+    last_ = p;
+  }
+
+  void play_together(const Wiring::Cluster& cluster, const LinkObserver& observer) {
+    std::vector<PipelinePlayer> players;
+    players.reserve(cluster.pipelines.size());
+    for (const size_t p : cluster.pipelines)
+      players.push_back(player_of(p));
+    play_events(players, wiring_, cluster, observer);
+    for (size_t i = 0; i < players.size(); ++i)
+      played_[cluster.pipelines[i]] = players[i].take();
+  }
+
+  std::vector<std::vector<PlayedStage>> take() { return std::move(played_); }
+
+ private:
+  PipelinePlayer player_of(size_t p) const {
+    return {pipelines_[p], wiring_.wires(p), wiring_.mode(), rules_};
+  }
+  bool are_equal(size_t a, size_t b) const {
+    return pipelines_[a] == pipelines_[b] && std::ranges::equal(wiring_.wires(a), wiring_.wires(b));
+  }
+
+  std::span<const std::vector<StageTimes>> pipelines_;
+  const Wiring& wiring_;
+  const PlayRules& rules_;
+  std::vector<std::vector<PlayedStage>> played_;
+  std::optional<size_t> last_;
+};
+
+}  // namespace
 
 std::vector<std::vector<PlayedStage>> play(std::span<const std::vector<StageTimes>> pipelines,
                                            const Wiring& wiring, const PlayRules& rules,
                                            const LinkObserver& observer) {
   TPT_EXPECT(pipelines.size() == wiring.num_pipelines());
-  std::vector<std::vector<PlayedStage>> played(pipelines.size());
+  ClusterPlayer player(pipelines, wiring, rules);
   for (const Wiring::Cluster& cluster : wiring.clusters()) {
-    std::vector<PipelinePlayer> players;
-    for (const size_t p : cluster.pipelines)
-      players.emplace_back(pipelines[p], wiring.wires(p), wiring.mode(), rules);
     if (cluster.has_flows)
-      play_events(players, wiring, cluster, observer);
+      player.play_together(cluster, observer);
     else
-      players.front().begin();
-    for (size_t i = 0; i < players.size(); ++i)
-      played[cluster.pipelines[i]] = players[i].take();
+      player.play_alone(cluster.pipelines.front());
   }
-  return played;
+  return player.take();
 }
 
 }  // namespace triplepoint::sim

@@ -20,6 +20,7 @@ inline constexpr size_t action_kind_count = 4;
 struct StageTimes {
   const workload::StageProgram* program = nullptr;
   std::vector<std::array<Seconds, action_kind_count>> durations;  // [chunk][ActionKind]
+  friend bool operator==(const StageTimes&, const StageTimes&) = default;
 };
 
 struct PlayRules {

@@ -104,6 +104,22 @@ TEST_CASE("overlapped sends over one boundary leave one after the other") {
   CHECK(free / unit::ms == Approx(1 + 16 * 2.5));
 }
 
+TEST_CASE("replicas that share nothing play as if each were alone, equal or not") {
+  EqualPipeline job(Schedule::one_f_one_b, 4, 8, 1, 0.1 * unit::ms);
+  const auto alone = job.played().front();
+  for (const Seconds forward : {forward_time, 2 * forward_time, forward_time}) {
+    job.boundaries.push_back(job.boundaries.front());
+    job.pipelines.push_back(job.pipelines.front());
+    for (StageTimes& stage : job.pipelines.back())
+      stage.durations.front()[0] = forward;
+  }
+  const auto played = job.played();
+  CHECK(same_bits(played[0], alone));
+  CHECK(same_bits(played[1], alone));
+  CHECK(finish_of(played[2]) > finish_of(alone));
+  CHECK(same_bits(played[3], alone));
+}
+
 TEST_CASE("each further microbatch costs what the slowest stage takes for it") {
   const auto total = [](int64_t microbatches) {
     EqualPipeline pipeline(Schedule::one_f_one_b, 4, microbatches, 1);

@@ -45,6 +45,7 @@ struct Wire {
   Seconds alone;  // latency and data, when nobody shares
   double bytes = 0;
   int32_t flow_class = no_flow;  // no_flow: nobody can slow it down, it always takes `alone`
+  friend bool operator==(const Wire&, const Wire&) = default;
 };
 
 /// Flows that load the same links in the same way have the same rate at any time.
