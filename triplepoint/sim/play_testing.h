@@ -52,7 +52,7 @@ inline void add_pipeline(TestJob& job, std::vector<workload::StageProgram> progr
   const auto& kept = job.programs.emplace_back(std::move(programs));
   std::vector<StageTimes> times;
   for (const workload::StageProgram& program : kept) {
-   times.push_back({.program = &program, .durations = {}});
+    times.push_back({.program = &program, .durations = {}});
     times.back().durations.assign(chunks, {forward, backward, forward, forward});
   }
   job.pipelines.push_back(std::move(times));
