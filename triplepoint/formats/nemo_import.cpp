@@ -558,7 +558,12 @@ Result<Imported> import_nemo(Shelf& shelf, const std::string& text, const std::s
   TPT_TRY(set_surroundings(shelf, settings, hints, read_machines(settings), job));
   job.plan = TPT_TRY(read_plan(shelf, settings, job, data));
   report_unknown_keys(settings, "", is_irrelevant_nemo_key, irrelevant_nemo_keys());
-  return assemble(settings, std::move(job), key_of_code);
+  auto keys = key_of_code;
+  const std::string batch_key = data + "micro_batch_size";
+  if (!data.empty() && settings.line(batch_key) > 0)
+    for (KeyOfCode& each : keys)
+      if (each.code == DiagnosisCode::batch_not_divisible) each.key = batch_key;
+  return assemble(settings, std::move(job), keys);
 }
 
 Result<Imported> import_nemo_yaml(const spec::Library& library, const std::string& text,

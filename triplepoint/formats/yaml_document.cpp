@@ -7,6 +7,7 @@
 #include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
@@ -30,8 +31,8 @@ std::size_t count_nodes(const YamlNode& node) {
   std::size_t count = 1;
   for (const YamlNode& item : node.items)
     count += count_nodes(item);
-  for (const auto& entry : node.entries)
-    count += count_nodes(entry.second);
+  for (const YamlEntry& entry : node.entries)
+    count += count_nodes(entry.value);
   return count;
 }
 
@@ -117,7 +118,7 @@ class TreeBuilder : public YAML::EventHandler {
     else if (!level.key)
       take_key(level, node);
     else
-      level.node.entries.emplace_back(*std::exchange(level.key, std::nullopt), std::move(node));
+      level.node.entries.push_back({*std::exchange(level.key, std::nullopt), std::move(node)});
   }
 
   static void take_key(Level& level, const YamlNode& node) {

@@ -3,22 +3,28 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "triplepoint/base/result.h"
 
 namespace triplepoint::formats {
 
+struct YamlEntry;
+
 /// One place in a YAML file: nothing, a word, a list or a table; with the line it begins on.
 struct YamlNode {
   enum class Kind { null, scalar, list, table };
   Kind kind = Kind::null;
-  int line = 0;                                           // counted from 1
-  std::string scalar;                                     // as written, without quotes
-  bool quoted = false;                                    // "null" in quotes is a word
-  std::vector<YamlNode> items;                            // of a list
-  std::vector<std::pair<std::string, YamlNode>> entries;  // of a table, in the order of the file
+  int line = 0;                    // counted from 1
+  std::string scalar;              // as written, without quotes
+  bool quoted = false;             // "null" in quotes is a word
+  std::vector<YamlNode> items;     // of a list
+  std::vector<YamlEntry> entries;  // of a table, in the order of the file
+};
+
+struct YamlEntry {
+  std::string key;
+  YamlNode value;
 };
 
 /// Reads the first document of a YAML file.

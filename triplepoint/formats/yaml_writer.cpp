@@ -2,6 +2,7 @@
 #include "triplepoint/formats/yaml_writer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -44,9 +45,9 @@ void YamlWriter::put(std::string_view key, std::string value) {
     const std::string_view name = key.substr(0, dot);
     auto& entries = node->entries;
     auto entry = std::find_if(entries.begin(), entries.end(),
-                              [&](const auto& each) { return each.first == name; });
-    if (entry == entries.end()) entry = entries.insert(entry, {std::string(name), {}});
-    node = &entry->second;
+                              [&](const Node& each) { return each.name == name; });
+    if (entry == entries.end()) entry = entries.insert(entry, {std::string(name), {}, {}});
+    node = &*entry;
     if (dot == key.size()) break;
     key.remove_prefix(dot + 1);
   }
@@ -77,8 +78,8 @@ void YamlWriter::list(std::string_view key, const std::vector<std::string>& word
 }
 
 void YamlWriter::write(const Node& node, int indent, std::string& into) {
-  for (const auto& [name, child] : node.entries) {
-    into += fmt::format("{:{}}{}:", "", indent, name);
+  for (const Node& child : node.entries) {
+    into += fmt::format("{:{}}{}:", "", indent, child.name);
     if (child.entries.empty()) {
       into += fmt::format(" {}\n", child.value);
       continue;

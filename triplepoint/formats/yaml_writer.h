@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace triplepoint::formats {
@@ -25,8 +23,9 @@ class YamlWriter {
 
  private:
   struct Node {
+    std::string name;
     std::string value;  // of a leaf, as written
-    std::vector<std::pair<std::string, Node>> entries;
+    std::vector<Node> entries;
   };
   void put(std::string_view key, std::string value);
   static void write(const Node& node, int indent, std::string& into);

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "triplepoint/base/expect.h"
+
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/formats/export.h"
+#include "triplepoint/formats/import.h"
+
+/// A file either says what is wrong with it or becomes a job; a job can be written out, and what is
+/// written can be read.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace triplepoint;
+  static const spec::Library library = spec::default_library();
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  (void)formats::recognize(text);
+  const auto imported = formats::import_nemo_yaml(library, text, "fuzz-h200.yaml", {});
+  if (!imported) return 0;
+  const formats::Exported exported = formats::export_nemo_yaml(imported->job);
+  TPT_ENSURE(formats::import_nemo_yaml(library, exported.text, "again.yaml", {}).has_value());
+  (void)formats::export_megatron_args(imported->job);
+  return 0;
+}

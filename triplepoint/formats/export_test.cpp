@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/formats/export.h"
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/formats/fixtures.h"
+
+namespace triplepoint::formats {
+namespace {
+
+spec::Job job_of(const std::string& name) {
+  return import_nemo_yaml(spec::default_library(), fixture(name), name, {}).value().job;
+}
+
+spec::Job again(const Imported& imported, const spec::Job& job) {
+  spec::Job result = imported.job;
+  result.origin = job.origin;
+  result.notes = job.notes;
+  return result;
+}
+
+spec::Job through_nemo(const spec::Job& job) {
+  const std::string text = export_nemo_yaml(job).text;
+  return again(import_nemo_yaml(spec::default_library(), text, "x.yaml", {}).value(), job);
+}
+
+spec::Job through_megatron(const spec::Job& job) {
+  const std::string text = export_megatron_args(job).text;
+  return again(import_megatron_args(spec::default_library(), text, "x.sh", {}).value(), job);
+}
+
+TEST_CASE("every kind of NeMo job reads back the same after export") {
+  for (const char* name : {"pretrain-h200.yaml", "experts-h100.yaml", "fsdp-h200.yaml", "lora.yaml",
+                           "generate.yaml"}) {
+    CAPTURE(name);
+    const spec::Job job = job_of(name);
+    CHECK(export_nemo_yaml(job).lost.empty());
+    CHECK(through_nemo(job) == job);
+  }
+}
+
+TEST_CASE("pretraining jobs read back the same from Megatron arguments") {
+  for (const char* name : {"pretrain-h200.yaml", "experts-h100.yaml", "fsdp-h200.yaml"}) {
+    CAPTURE(name);
+    spec::Job job = job_of(name);
+    job.plan.optimizer.name = through_megatron(job).plan.optimizer.name;
+    CHECK(export_megatron_args(job).lost.empty());
+    CHECK(through_megatron(job) == job);
+  }
+}
+
+TEST_CASE("a Megatron script reads back the same after export to either") {
+  const auto imported =
+      import_megatron_args(spec::default_library(), fixture("pretrain_gpt.sh"), "x.sh", {});
+  REQUIRE(imported.has_value());
+  CHECK(through_megatron(imported->job) == imported->job);
+  CHECK(through_nemo(imported->job) == imported->job);
+}
+
+/// A job with one thing changed reads back the same.
+template <class Change>
+void check_survives(const char* what, const Change& change) {
+  CAPTURE(what);
+  spec::Job job = job_of("experts-h100.yaml");
+  change(job.plan, job.model);
+  CHECK(through_nemo(job) == job);
+  CHECK(through_megatron(job) == job);
+}
+
+TEST_CASE("each setting of a plan survives export to NeMo and to Megatron") {
+  using spec::Model;
+  using spec::Plan;
+  check_survives("interleaved", [](Plan& p, Model&) {
+    p.virtual_pipeline_size = 4;
+    p.schedule = spec::Schedule::interleaved;
+    p.overlap_pipeline = true;
+  });
+  check_survives("selective", [](Plan& p, Model&) { p.recompute = spec::Recompute::selective; });
+  check_survives("all layers", [](Plan& p, Model&) { p.recompute = spec::Recompute::full; });
+  check_survives("rank order", [](Plan& p, Model&) { p.rank_order = spec::RankOrder::tp_pp_dp; });
+  check_survives("context", [](Plan& p, Model&) {
+    p.context_parallel_size = 2;
+    p.context_exchange = spec::ContextExchange::all_gather;
+  });
+  check_survives("uneven", [](Plan& p, Model&) { p.layers_per_stage = {15, 17}; });
+  check_survives("expert tensor", [](Plan& p, Model&) { p.expert_tensor_parallel_size = 1; });
+  check_survives("bucket", [](Plan& p, Model&) { p.gradient_bucket = 40 * unit::MiB; });
+  check_survives("overlap", [](Plan& p, Model&) {
+    p.overlap_tensor = p.overlap_gradient = p.overlap_parameter = true;
+  });
+  check_survives("fp8", [](Plan& p, Model&) { p.precision = spec::Precision::fp8; });
+  check_survives("fp32 residual", [](Plan& p, Model&) { p.fp32_residual = true; });
+  check_survives("dense first", [](Plan&, Model& m) { m.moe->num_dense_layers = 3; });
+  check_survives("shared", [](Plan&, Model& m) { m.moe->shared_expert_ffn_hidden_size = 2048; });
+  check_survives("dropless", [](Plan&, Model& m) {
+    m.moe->capacity_factor.reset();
+    m.moe->pad_to_capacity = false;
+  });
+}
+
+TEST_CASE("what no launch file can say stands on top of it") {
+  spec::Job job = job_of("pretrain-h200.yaml");
+  job.environment.power_limit = 500 * unit::W;
+  job.plan.device_order = {1, 2, 5, 7, 0, 3, 4, 6};
+  const std::string limit = "power limit 500 W (set it on each node: nvidia-smi -pl 500)";
+  const std::string order =
+      "the order of devices in a node (set CUDA_VISIBLE_DEVICES=1,2,5,7,0,3,4,6)";
+  for (const Exported& exported : {export_nemo_yaml(job), export_megatron_args(job)}) {
+    CHECK(exported.lost == std::vector<std::string>{limit, order});
+    CHECK(exported.text.find("# not in this file: " + limit + "\n") != std::string::npos);
+  }
+}
+
+TEST_CASE(
+    "Megatron-LM has no LoRA and no inference in its training program, and the export says so") {
+  CHECK(export_megatron_args(job_of("lora.yaml")).lost ==
+        std::vector<std::string>{"LoRA (Megatron-LM has none: the command trains every weight)"});
+  CHECK(export_megatron_args(job_of("generate.yaml")).lost ==
+        std::vector<std::string>{"that the job is inference (the command trains)"});
+}
+
+TEST_CASE("names that a shell or YAML would take apart survive") {
+  spec::Job job = job_of("experts-h100.yaml");
+  for (const char* name : {"it's \"quoted\" $HOME `x` \\ #1", "yes", "12", "a: b", "null", "- x"}) {
+    CAPTURE(name);
+    job.name = name;
+    CHECK(through_nemo(job).name == name);
+    CHECK(through_megatron(job).name == name);
+  }
+}
+
+}  // namespace
+}  // namespace triplepoint::formats

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "triplepoint/formats/fixtures.h"
+
+namespace triplepoint::formats {
+namespace {
+
+ImportedModel import(const std::string& text) {
+  const auto imported = import_hf_config(text, "models/gpt-small/config.json");
+  REQUIRE_MESSAGE(imported.has_value(), (imported ? "" : imported.error().what));
+  return *imported;
+}
+
+/// The library's model of that name, with what a config.json cannot say.
+spec::Model library_model(const std::string& name, const spec::Model& like) {
+  spec::Model model = spec::load_model(spec::default_library(), name).value();
+  model.name = like.name;
+  model.sequence_length = like.sequence_length;
+  model.published_parameters = model.published_active_parameters = std::nullopt;
+  return model;
+}
+
+TEST_CASE("a Llama config.json gives the library's Llama") {
+  const ImportedModel imported = import(fixture("llama.json"));
+  CHECK(imported.diagnoses.empty());
+  CHECK(imported.model.name == "llama-3.1-8b");
+  CHECK(imported.model.sequence_length == 131072);
+  CHECK(imported.model == library_model("llama3-8b", imported.model));
+}
+
+TEST_CASE("a DeepSeek config.json gives the library's mixture with latent attention") {
+  const ImportedModel imported = import(fixture("deepseek.json"));
+  CHECK(imported.diagnoses.empty());
+  CHECK(imported.model == library_model("deepseek-v3", imported.model));
+}
+
+TEST_CASE("GPT-2's own names are understood, and the folder names the model") {
+  const ImportedModel imported = import(
+      R"({"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024,
+          "vocab_size": 50257, "resid_pdrop": 0.1, "activation_function": "gelu_new"})");
+  CHECK(imported.model.name == "gpt-small");
+  CHECK(imported.model.ffn_hidden_size == 3072);
+  CHECK(imported.model.tied_embeddings);
+  CHECK(imported.model.biases);
+  CHECK(imported.model.position_embedding == spec::PositionEmbedding::learned);
+  // 124,439,808 of the published model, and the vocabulary's padding of 47 rows.
+  CHECK(spec::count_parameters(imported.model).total() == 124439808 + 47 * 768);
+}
+
+TEST_CASE("a config.json without a size is refused, one of an unknown family is read as a Llama") {
+  const auto refused = import_hf_config(R"({"model_type": "llama"})", "config.json");
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(
+      refused.error().what ==
+      "config.json: \"num_hidden_layers\" is missing or no whole number above 0 (the model's size "
+      "depends on it); give a decoder's config.json");
+  const std::string other =
+      with(fixture("llama.json"), "\"model_type\": \"llama\"", "\"model_type\": \"new\"");
+  CHECK(
+      import(other).diagnoses.at(0).what ==
+      "models/gpt-small/config.json: model_type 'new' is not known (its layers may differ); it is "
+      "read as a Llama");
+}
+
+}  // namespace
+}  // namespace triplepoint::formats

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "triplepoint/formats/fixtures.h"
+
+namespace triplepoint::formats {
+namespace {
+
+using enum spec::DiagnosisCode;
+using Severity = spec::Diagnosis::Severity;
+
+Imported import(const std::string& text, const std::string& path, const ImportHints& hints = {}) {
+  const auto imported = import_nemo_yaml(spec::default_library(), text, path, hints);
+  REQUIRE_MESSAGE(imported.has_value(), (imported ? "" : imported.error().what));
+  return *imported;
+}
+
+Imported import_fixture(const std::string& name) {
+  return import(fixture(name), name);
+}
+
+TEST_CASE("a NeMo pretraining job keeps its layout, batch, recompute, overlap and optimizer") {
+  const Imported imported = import_fixture("pretrain-h200.yaml");
+  const spec::Job& job = imported.job;
+  CHECK(imported.diagnoses.empty());
+  CHECK(job.name == "pretrain");
+  CHECK(job.task == spec::Task::pretrain);
+  CHECK(job.model.name == "small");
+  CHECK(job.model.kv_channels == 128);
+  CHECK(job.model.num_query_groups == 32);
+  CHECK(job.model.vocabulary_size == 50257);
+  CHECK(job.model.tied_embeddings);
+  CHECK(job.cluster.name == "hgx-h200");
+  CHECK(job.world_size() == 32);
+  CHECK(job.data_parallel_size() == 2);
+  CHECK(job.num_microbatches() == 32);
+  CHECK(job.stack.name == "nemo-profiled");
+  CHECK(job.plan.recompute == spec::Recompute::full);
+  CHECK(job.plan.recompute_layers == 4);
+  CHECK(job.plan.overlap_tensor);
+  CHECK(job.plan.overlap_gradient);
+  CHECK_FALSE(job.plan.overlap_parameter);
+  CHECK(job.plan.gradient_bucket == 400 * unit::MiB);
+  CHECK(job.plan.sharding == spec::Sharding::optimizer);
+  CHECK(job.plan.optimizer.name == "distributed_fused_adam");
+  CHECK(
+      assumes(imported, "vocabulary of 50257 tokens after the tokenizer's name, GPT2BPETokenizer"));
+}
+
+TEST_CASE("a NeMo job on one replica has nothing to shard") {
+  const std::string text = with(fixture("pretrain-h200.yaml"), "num_nodes: 4", "num_nodes: 2");
+  CHECK(import(text, "h200.yaml").job.plan.sharding == spec::Sharding::none);
+}
+
+TEST_CASE("a NeMo mixture of experts keeps its routing and 16-bit gradients") {
+  const Imported imported = import_fixture("experts-h100.yaml");
+  const spec::Job& job = imported.job;
+  CHECK(imported.diagnoses.empty());
+  CHECK(job.cluster.name == "hgx-h100");
+  REQUIRE(job.model.moe.has_value());
+  CHECK(job.model.moe->num_experts == 8);
+  CHECK(job.model.moe->router_topk == 2);
+  CHECK(job.model.moe->capacity_factor == 1.0);
+  CHECK(job.model.moe->pad_to_capacity);
+  CHECK_FALSE(job.model.moe->grouped_gemm);
+  CHECK(job.model.vocabulary_size == 32000);
+  CHECK(job.model.activation == spec::Activation::swiglu);
+  CHECK_FALSE(job.model.biases);
+  CHECK(job.plan.expert_parallel_size == 8);
+  CHECK(job.plan.optimizer.gradient_bytes == 2);
+  CHECK(job.plan.optimizer.gradient_sync_bytes == 2);
+  CHECK(job.stack.name == "nemo");
+}
+
+TEST_CASE("NeMo's FSDP shards parameters and reduces in the type it names") {
+  const std::string text = fixture("fsdp-h200.yaml");
+  const spec::Plan plan = import(text, "h200.yaml").job.plan;
+  CHECK(plan.sharding == spec::Sharding::parameters);
+  CHECK(plan.reshard_after_forward);
+  CHECK(plan.optimizer.gradient_sync_bytes == 2);
+  const std::string full = "fsdp_sharding_strategy: full",
+                    hybrid = "fsdp_sharding_strategy: hybrid";
+  CHECK_FALSE(import(with(text, full, "fsdp_sharding_strategy: grad"), "h200.yaml")
+                  .job.plan.reshard_after_forward);
+  CHECK(import(with(text, full, hybrid), "h200.yaml").job.plan.sharding_group_size == 1);
+}
+
+TEST_CASE("a NeMo fine-tuning job takes batch and length from its training set") {
+  const Imported imported = import_fixture("lora.yaml");
+  const spec::Job& job = imported.job;
+  CHECK(job.task == spec::Task::lora);
+  CHECK(job.plan.micro_batch_size == 2);
+  CHECK(job.plan.global_batch_size == 64);
+  CHECK(job.model.sequence_length == 2048);
+  CHECK(job.model.vocabulary_size == 128256);
+  REQUIRE(job.plan.lora.has_value());
+  CHECK(job.plan.lora->rank == 16);
+  CHECK(job.plan.lora->targets ==
+        std::vector<std::string>{"attention_qkv", "attention_dense", "mlp_fc1"});
+  CHECK(assumes(imported,
+                "every sample is 2048 tokens long (model.data.train_ds.max_seq_length); "
+                "shorter ones take less"));
+  CHECK(assumes(imported,
+                "the file does not name its GPUs: cluster hgx-h200; give --cluster for another"));
+}
+
+TEST_CASE("NeMo inference is the prompt's pass, with the test set's batch") {
+  const Imported imported = import_fixture("generate.yaml");
+  CHECK(imported.job.task == spec::Task::prefill);
+  CHECK(imported.job.plan.micro_batch_size == 4);
+  CHECK(imported.job.plan.global_batch_size == 32);
+  CHECK(imported.job.model.sequence_length == 1024);
+  CHECK_FALSE(imported.job.plan.lora.has_value());
+  CHECK(assumes(imported,
+                "inference is the prompt's pass through the model; the 32 tokens generated "
+                "after it are not counted"));
+}
+
+TEST_CASE("layers that do not fill the stages of a NeMo job are found, with the line") {
+  const std::string text =
+      with(with(fixture("pretrain-h200.yaml"), "num_layers: 16", "num_layers: 18"),
+           "activations_checkpoint_num_layers: 4", "activations_checkpoint_num_layers: 5");
+  CHECK(
+      finds(import(text, "h200.yaml"), layers_not_divisible, Severity::error,
+            "h200.yaml:18: num_layers 18 is not divisible by pipeline_parallel_size 4 (every stage "
+            "holds equally many layers); try 3 or 6, or write layers_per_stage"));
+}
+
+TEST_CASE("less than one microbatch in a NeMo job is found, with the line") {
+  const std::string text =
+      with(fixture("pretrain-h200.yaml"), "micro_batch_size: 1", "micro_batch_size: 64");
+  CHECK(
+      finds(import(text, "h200.yaml"), batch_not_divisible, Severity::error,
+            "h200.yaml:15: global_batch_size 64 is less than micro_batch_size 64 x "
+            "data_parallel_size 2 (the step would have 0.5 microbatches); use a global batch of at "
+            "least 128"));
+}
+
+TEST_CASE("the line of a batch is that of the data set which sets it") {
+  const std::string text =
+      with(fixture("lora.yaml"), "micro_batch_size: 2", "micro_batch_size: 48");
+  CHECK(finds(
+      import(text, "lora.yaml"), batch_not_divisible, Severity::error,
+      "lora.yaml:20: global_batch_size 64 is less than micro_batch_size 48 x "
+      "data_parallel_size 2 (the step would have 0.667 microbatches); use a global batch of at "
+      "least 96"));
+}
+
+TEST_CASE("a head dimension copied from another model is found, and so is the model") {
+  const std::string text = with(
+      with(fixture("experts-h100.yaml"), "name: megatron_experts", "name: megatron_mixtral-8x7b"),
+      "hidden_size: 4096", "hidden_size: 6144");
+  const Imported imported = import(text, "h100.yaml");
+  CHECK(finds(
+      imported, head_dimension, Severity::warning,
+      "h100.yaml:14: head dimension 192 = hidden_size 6144 / num_attention_heads 32 is unusual "
+      "(fused attention is made for 64, 96, 128; a size was probably copied from another "
+      "model); check hidden_size and num_attention_heads"));
+  CHECK(finds(
+      imported, inconsistent, Severity::warning,
+      "h100.yaml:14: hidden_size is 6144, but mixtral-8x7b, after which the job is named, has "
+      "4096; one of the two is a slip"));
+}
+
+TEST_CASE("tensor overlap without sequence parallelism in a NeMo job is found, with the line") {
+  const std::string text =
+      with(fixture("fsdp-h200.yaml"), "ub_tp_comm_overlap: false", "ub_tp_comm_overlap: true");
+  CHECK(finds(import(text, "h200.yaml"), tensor_overlap_without_sequence_parallel,
+              Severity::warning,
+              "h200.yaml:10: overlap_tensor without sequence_parallel (userbuffers overlap the "
+              "all-gather and reduce-scatter which only sequence parallelism has); set "
+              "sequence_parallel or leave it out"));
+}
+
+TEST_CASE("a job script that asks for other nodes than the NeMo file is found, with the line") {
+  ImportHints hints;
+  hints.job_script = read_job_script("#!/bin/bash\n#SBATCH -N 8\n#SBATCH -C H100\n", "job.sh");
+  const Imported imported = import(fixture("fsdp-h200.yaml"), "fsdp.yaml", hints);
+  CHECK(imported.job.cluster.name == "hgx-h100");
+  CHECK(imported.job.cluster.num_nodes == 4);
+  CHECK(
+      finds(imported, node_count_mismatch, Severity::error,
+            "fsdp.yaml:3: trainer.num_nodes is 4, but the job script asks for 8 nodes (the trainer "
+            "refuses to start); make them equal"));
+}
+
+TEST_CASE("a NeMo job which trains in a folder named inference is found, with the line") {
+  CHECK(
+      finds(import(fixture("lora.yaml"), "inference/lora.yaml"), inconsistent, Severity::warning,
+            "inference/lora.yaml:28: the path says inference, but the job trains (peft_scheme is "
+            "lora, with no inference section and no skip_train); it is read as LoRA fine-tuning"));
+}
+
+TEST_CASE("a mistyped key is an error that names the right one, a made-up one a warning") {
+  const std::string text = fixture("fsdp-h200.yaml");
+  CHECK(finds(import(with(text, "sequence_parallel:", "sequence_paralel:"), "h200.yaml"),
+              unsupported, Severity::error,
+              "h200.yaml:9: unknown key 'model.sequence_paralel' (it is ignored); did you mean "
+              "\"model.sequence_parallel\"?"));
+  CHECK(
+      finds(import(with(text, "sequence_parallel:", "my_own_switch:"), "h200.yaml"), unsupported,
+            Severity::warning,
+            "h200.yaml:9: unknown key 'model.my_own_switch' (it is ignored); check that it changes "
+            "neither work nor layout"));
+}
+
+TEST_CASE("a value that cannot be read is an error with its line") {
+  const std::string text = fixture("fsdp-h200.yaml");
+  CHECK(finds(
+      import(with(text, "tensor_model_parallel_size: 8", "tensor_model_parallel_size: many"),
+             "h200.yaml"),
+      inconsistent, Severity::error,
+      "h200.yaml:8: model.tensor_model_parallel_size is 'many' (it must be a whole number from "
+      "1 to 1000000); correct the value"));
+}
+
+TEST_CASE("a NeMo file without the model's size is refused") {
+  const auto imported =
+      import_nemo_yaml(spec::default_library(),
+                       with(fixture("lora.yaml"), "num_layers: 16", "seed: 1"), "x.yaml", {});
+  REQUIRE_FALSE(imported.has_value());
+  CHECK(imported.error().what ==
+        "x.yaml: model.num_layers is missing (the model's size depends on it); add it, or take it "
+        "from "
+        "the checkpoint's own configuration");
+}
+
+TEST_CASE("what the caller says wins over the file, its script and its path") {
+  ImportHints hints;
+  hints.cluster = "hgx-h100";
+  hints.num_nodes = 16;
+  hints.stack = "nemo";
+  const spec::Job job = import(fixture("pretrain-h200.yaml"), "h200.yaml", hints).job;
+  CHECK(job.cluster.name == "hgx-h100");
+  CHECK(job.cluster.num_nodes == 16);
+  CHECK(job.stack.name == "nemo");
+}
+
+TEST_CASE("a job on some devices of a node uses its first seats") {
+  const std::string text = with(fixture("fsdp-h200.yaml"), "devices: 8", "devices: 4");
+  const spec::Cluster cluster = import(text, "h200.yaml").job.cluster;
+  CHECK(cluster.gpus_per_node == 4);
+  CHECK(cluster.scale_up.domain_size == 4);
+  CHECK(cluster.chassis.seats.size() == 4);
+}
+
+}  // namespace
+}  // namespace triplepoint::formats
