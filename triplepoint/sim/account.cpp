@@ -26,9 +26,8 @@ void add_ops(spec::GpuLoad& load, const std::vector<PricedOp>& ops) {
   }
 }
 
-/// Everything outside the phases: waiting for data and peers, boundary tensors, the step's end, host gaps.
-spec::GpuLoad load_outside_phases(const StepModel& model, const PlayedStep& step, size_t pipeline, size_t stage,
-                                  Seconds team_wait) {
+/// Everything outside the phases: waiting for data, boundary tensors, the step's end.
+spec::GpuLoad load_outside_phases(const StepModel& model, const PlayedStep& step, size_t pipeline, size_t stage) {
   const PlayedStage& played = step.pipelines[pipeline][stage];
   const StepEnd& at = step.ends[pipeline][stage];
   const PricedEnd& end = model.ends[static_cast<size_t>(model.graph.step_work[stage])];
@@ -39,7 +38,7 @@ spec::GpuLoad load_outside_phases(const StepModel& model, const PlayedStep& step
   add_ops(load, end.parameter_sync);
   load.communicating = std::min(load.communicating, step.step_time - at.sync_begin) + played.sent;
   load.communicating_scale_out = std::min(load.communicating_scale_out, load.communicating);
-  load.waiting = team_wait + played.waited + (at.sync_begin - at.finish) + (at.norm_begin - at.sync_end) +
+  load.waiting = played.waited + (at.sync_begin - at.finish) + (at.norm_begin - at.sync_end) +
                  (step.step_time - at.end);
   for (const PlayedAction& action : played.actions)
     if (action.sent > Seconds()) {
@@ -92,7 +91,7 @@ DeviceStep StepModel::account_device(const ClockState& clocks, const PlayedStep&
   const size_t stage = static_cast<size_t>(team.stage);
   const power::BoardFactors& board = machine.boards[device];
   DeviceStep sum;
-  Seconds team_wait, in_phases;
+  Seconds in_phases;
   double clock_seconds = 0;
   for (size_t u = 0; u < uses[stage].size(); ++u) {
     const PhaseUse& use = uses[stage][u];
@@ -100,16 +99,20 @@ DeviceStep StepModel::account_device(const ClockState& clocks, const PlayedStep&
     const double count = static_cast<double>(use.count);
     const double ratio = clock_ratio(phase.clock_index);
     const PhasePoint point = tables[use.table].at(phase.clock_index, team.host_factor);
-    sum.ledger += count * power::energy_of(power(), point.load, ratio, die, board);
+    // Gaps and lockstep waits are shorter than the governor's window: the clock stays.
+    const Seconds lockstep = step.phase_durations[pipeline][stage][u] - phase.duration;
+    spec::GpuLoad lasting = point.load;
+    lasting.duration += lockstep + job.stack.microbatch_gap;
+    lasting.waiting += lockstep;
+    sum.ledger += count * power::energy_of(power(), lasting, ratio, die, board);
     sum.scale_up_bytes += count * point.load.scale_up_bytes;
     sum.scale_out_bytes += count * point.load.scale_out_bytes;
-    in_phases += count * phase.duration;
-    team_wait += count * (step.phase_durations[pipeline][stage][u] - phase.duration);
-    clock_seconds += count * ratio * (phase.duration / unit::s);
-    if (phase.reason == ClockEventReason::software_power_cap) sum.throttled_power += count * phase.duration;
-    else if (clock::is_throttled(phase.reason)) sum.throttled_thermal += count * phase.duration;
+    in_phases += count * lasting.duration;
+    clock_seconds += count * ratio * (lasting.duration / unit::s);
+    if (phase.reason == ClockEventReason::software_power_cap) sum.throttled_power += count * lasting.duration;
+    else if (clock::is_throttled(phase.reason)) sum.throttled_thermal += count * lasting.duration;
   }
-  spec::GpuLoad rest = load_outside_phases(*this, step, pipeline, stage, team_wait);
+  spec::GpuLoad rest = load_outside_phases(*this, step, pipeline, stage);
   rest.duration = step.step_time - in_phases;
   sum.ledger += power::energy_of(power(), rest, 1, die, board);
   sum.scale_up_bytes += rest.scale_up_bytes;

@@ -105,8 +105,10 @@ DevicePhase StepModel::choose_phase(const PhaseUse& use, size_t device, double h
   const spec::Gpu& gpu = job.cluster.gpu;
   const auto index_of = [&](double ratio) { return std::llround((1 - ratio) / step_ratio_); };
   const auto power_at = [&](double ratio) {
-    const PhasePoint point = table.at(index_of(ratio), host_factor);
-    return power::gpu_power(power(), point.load, ratio, die, machine.boards[device]);
+    // The host's gap between phases is shorter than the governor's window, so it is in the mean.
+    spec::GpuLoad load = table.at(index_of(ratio), host_factor).load;
+    load.duration += job.stack.microbatch_gap;
+    return power::gpu_power(power(), load, ratio, die, machine.boards[device]);
   };
   const clock::ClockChoice choice = clock::choose_clock(*gpu.governor, *gpu.max_clock, limit, die, power_at);
   DevicePhase phase;
