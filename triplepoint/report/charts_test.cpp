@@ -37,7 +37,7 @@ TEST_CASE("ticks of one axis never read the same") {
   }
 }
 
-TEST_CASE("one bar that dwarfs the others is cut; bars alike are not") {
+TEST_CASE("one bar that dwarfs the others is cut, bars alike are not") {
   CHECK(cut_above({20, 22, 25, 27, 32, 1465}) < 50);
   CHECK(cut_above({20, 22, 25, 27, 32, 40}) == 40);
   CHECK(cut_above({5}) == 5);
