@@ -14,7 +14,7 @@ from fitting import line, rms, simplex, table
 A100_IDLE = 60.0  # W at 1410 MHz without work (56 W on the 40 GB board, 65 W in a dump)
 A100_RESIDENT = 23.0  # W of a kernel that only sits there
 A100_LEAKAGE = 35.6  # W at about 45 C and full voltage, part of the idle power
-HOPPER = {"idle": 93.0, "waiting": 150.0, "floor": 0.45, "exponent": 2.2, "hbm": 0.085}
+HOPPER = {"idle": 93.0, "waiting": 150.0, "floor": 0.45, "exponent": 1.2, "hbm": 0.085}
 BLACKWELL = {"idle": 172.0, "waiting": 235.0, "floor": 0.45, "exponent": 2.2, "hbm": 0.078}
 
 

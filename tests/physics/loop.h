@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "triplepoint/base/units.h"
@@ -45,9 +47,17 @@ struct Loop {
       const thermal::ChassisModel::State state = chassis.steady(result.power, inlet);
       for (size_t seat = 0; seat < seats; ++seat)
         result.dies[seat] = chassis.die(state, static_cast<int64_t>(seat));
-      if (result.dies == before) break;
+      if (largest_move(result.dies, before) < 0.5) break;
     }
     return result;
+  }
+
+  /// Kelvins. A device on the edge between two clock steps may flip for ever, by less than this.
+  static double largest_move(const std::vector<Celsius>& a, const std::vector<Celsius>& b) {
+    double largest = 0;
+    for (size_t i = 0; i < a.size(); ++i)
+      largest = std::max(largest, std::abs((a[i] - b[i]) / unit::K));
+    return largest;
   }
 
   template <class LoadAt>
