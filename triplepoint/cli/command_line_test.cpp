@@ -330,6 +330,18 @@ TEST_CASE("tables fit the terminal") {
     CHECK(display_width(line) <= 60);
 }
 
+TEST_CASE("a table that is too wide leaves out what it may, and says so") {
+  std::ostringstream ignored;
+  const Console narrow(ignored, ignored, {.width = 24});
+  TextTable table(
+      {{"job", TextTable::Align::left}, {"first"}, {"second", TextTable::Align::right, true}});
+  table.add_row({"a job with a long name", "12.3", "456"});
+  const std::string text = table.text(narrow);
+  CHECK(contains(text, "12.3"));
+  CHECK(!contains(text, "456"));
+  CHECK(contains(text, "no room for: second"));
+}
+
 TEST_CASE("text is cut by columns, not by bytes") {
   CHECK(shorten("65 °C warm", 5) == "65 °…");
   CHECK(shorten("short", 9) == "short");

@@ -56,9 +56,9 @@ std::string memory_table(const Console& console, const run::Run& run) {
                    {"gradients"},
                    {"optimizer"},
                    {"activations"},
-                   {"logits"},
-                   {"buffers"},
-                   {"reserve"},
+                   {"logits", Align::right, true},
+                   {"buffers", Align::right, true},
+                   {"reserve", Align::right, true},
                    {"total GiB"}});
   for (std::size_t i = 0; i < run.memory.size(); ++i) {
     const run::MemoryUse& use = run.memory[i];
@@ -127,12 +127,12 @@ std::string stage_table(const Console& console, const metrics::Metrics& m) {
                    {"all-reduce"},
                    {"all-gather"},
                    {"red.-scat."},
-                   {"all-to-all"},
+                   {"all-to-all", Align::right, true},
                    {"waiting"},
                    {"total s"},
-                   {"W"},
-                   {"°C"},
-                   {"MHz"}});
+                   {"W", Align::right, true},
+                   {"°C", Align::right, true},
+                   {"MHz", Align::right, true}});
   const auto add = [&](std::string name, const metrics::KernelSeconds& kernels,
                        std::vector<TextTable::Cell> rest) {
     std::vector<TextTable::Cell> cells = kernel_cells(kernels);

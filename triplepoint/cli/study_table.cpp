@@ -58,15 +58,15 @@ std::string study_table(const Console& console, const report::Study& study) {
                                             {"verdict", Align::left},
                                             {"step s"},
                                             {"tokens/s"},
-                                            {"MFU"},
+                                            {"MFU", Align::right, true},
                                             {"J/token"},
                                             {"W"},
-                                            {"peak W"},
+                                            {"peak W", Align::right, true},
                                             {"°C"},
-                                            {"peak °C"},
-                                            {"MHz"},
-                                            {"GiB"}};
-  if (problems) columns.push_back({"problem", Align::left});
+                                            {"peak °C", Align::right, true},
+                                            {"MHz", Align::right, true},
+                                            {"GiB", Align::right, true}};
+  if (problems) columns.push_back({"problem", Align::left, true});
   TextTable table(columns);
   for (const StudyRow& row : study.rows) {
     std::vector<TextTable::Cell> cells = cells_of(row);

@@ -2,7 +2,6 @@
 #include "triplepoint/cli/text_table.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "triplepoint/base/expect.h"
 
@@ -70,29 +69,57 @@ void TextTable::add_row(std::vector<Cell> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::vector<std::size_t> TextTable::fitted_widths(const Console& console) const {
+std::vector<std::size_t> TextTable::natural_widths() const {
   std::vector<std::size_t> widths;
   for (const Column& column : columns_)
-    widths.push_back(display_width(column.title));
+    widths.push_back(std::max<std::size_t>(1, display_width(column.title)));
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       widths[i] = std::max(widths[i], display_width(row[i].text));
     }
   }
-  if (!console.abilities().width) return widths;
-  const std::size_t room = *console.abilities().width;
-  while (std::accumulate(widths.begin(), widths.end(), gap * (widths.size() - 1)) > room) {
-    std::size_t widest = widths.size();  // of the text columns
-    for (std::size_t i = 0; i < widths.size(); ++i) {
-      if (columns_[i].align == Align::left && widths[i] > narrowest_text &&
-          (widest == widths.size() || widths[i] > widths[widest])) {
-        widest = i;
-      }
+  return widths;
+}
+
+/// Takes a column off the widest text, or a whole optional column (width 0). False: nothing is left
+/// to take.
+bool TextTable::make_narrower(std::vector<std::size_t>& widths) const {
+  std::size_t widest = widths.size(), last_optional = widths.size();
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    if (columns_[i].align == Align::left && widths[i] > narrowest_text &&
+        (widest == widths.size() || widths[i] > widths[widest])) {
+      widest = i;
     }
-    if (widest == widths.size()) break;
+    if (columns_[i].optional && widths[i] > 0) last_optional = i;
+  }
+  if (widest < widths.size()) {
     --widths[widest];
+    return true;
+  }
+  if (last_optional == widths.size()) return false;
+  widths[last_optional] = 0;
+  return true;
+}
+
+std::vector<std::size_t> TextTable::fitted_widths(const Console& console) const {
+  std::vector<std::size_t> widths = natural_widths();
+  if (!console.abilities().width) return widths;
+  const auto taken = [&] {
+    std::size_t sum = 0;
+    for (std::size_t width : widths)
+      if (width > 0) sum += width + (sum > 0 ? gap : 0);
+    return sum;
+  };
+  while (taken() > *console.abilities().width && make_narrower(widths)) {
   }
   return widths;
+}
+
+std::string TextTable::left_out(const std::vector<std::size_t>& widths) const {
+  std::string names;
+  for (std::size_t i = 0; i < widths.size(); ++i)
+    if (widths[i] == 0) names += (names.empty() ? "" : ", ") + columns_[i].title;
+  return names.empty() ? "" : "(no room for: " + names + ")\n";
 }
 
 std::string TextTable::text(const Console& console) const {
@@ -101,6 +128,7 @@ std::string TextTable::text(const Console& console) const {
   const auto add_line = [&](const auto& cell_text, const auto& cell_style) {
     std::string line;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (widths[i] == 0) continue;
       const std::string cell =
           padded(shorten(cell_text(i), widths[i]), widths[i], columns_[i].align);
       line += (i > 0 ? std::string(gap, ' ') : "") + console.styled(cell, cell_style(i));
@@ -114,7 +142,7 @@ std::string TextTable::text(const Console& console) const {
     add_line([&](std::size_t i) { return row[i].text; },
              [&](std::size_t i) { return row[i].style; });
   }
-  return result;
+  return result + left_out(widths);
 }
 
 }  // namespace triplepoint::cli

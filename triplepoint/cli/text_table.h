@@ -18,13 +18,14 @@ std::string shorten(std::string_view utf8, std::size_t width);
 std::string wrap(std::string_view utf8, std::size_t width, std::string_view indent = "");
 
 /// An aligned table that fits the terminal: numbers stand right, text left, the widest text columns
-/// give way.
+/// give way, then optional columns go.
 class TextTable {
  public:
   enum class Align { left, right };
   struct Column {
     std::string title;
     Align align = Align::right;
+    bool optional = false;  // left out, last first, where the terminal has no room for it
   };
   struct Cell {
     std::string text;
@@ -40,7 +41,10 @@ class TextTable {
   std::string text(const Console& console) const;
 
  private:
+  std::vector<std::size_t> natural_widths() const;
   std::vector<std::size_t> fitted_widths(const Console& console) const;
+  bool make_narrower(std::vector<std::size_t>& widths) const;
+  std::string left_out(const std::vector<std::size_t>& widths) const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;

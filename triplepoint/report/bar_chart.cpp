@@ -135,7 +135,7 @@ std::string bar_chart_svg(const BarChart& chart) {
   const Layout layout = lay_out(chart);
   std::string svg = fmt::format("<svg viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"{}\">",
                                 width, layout.height, escape(chart.title));
-  svg += grid(chart, layout);
+  svg += grid(chart, layout) + limit_rule(chart, layout);
   double y = 4;
   for (const Bar& bar : chart.bars) {
     if (bar.begins_group && &bar != &chart.bars.front()) {
@@ -146,7 +146,7 @@ std::string bar_chart_svg(const BarChart& chart) {
     svg += bar_line(bar, layout, y);
     y += row_height;
   }
-  return svg + limit_rule(chart, layout) + "</svg>";
+  return svg + "</svg>";
 }
 
 }  // namespace triplepoint::report

@@ -202,9 +202,13 @@ std::vector<Sweep> sweeps_of(const Group& group) {
   return sweeps;
 }
 
+std::string sweep_style(std::size_t index) {
+  return fmt::format("s{}", index % 8);
+}
+
 Line sweep_line(const Sweep& sweep, const std::vector<int64_t>& sizes, const Value& value,
                 std::size_t index) {
-  Line line{sweep.name, fmt::format("s{}", index % 8), {}};
+  Line line{sweep.name, sweep_style(index), {}};
   for (int64_t size : sizes) {
     std::optional<double> found;
     for (const StudyRow* row : sweep.rows)
@@ -276,7 +280,9 @@ std::vector<Measure> sweep_measures() {
            "peak power",
            "W",
            [](const StudyRow& r) { return r.metrics->power_peak_w; },
-           {}},
+           {},
+           true,
+           100},
           {"peak-temperature",
            "peak die temperature",
            "°C",
@@ -370,12 +376,15 @@ std::vector<Figure> microbatch_figures(const Group& group) {
   if (sweeps.empty()) return figures;
   for (const Measure& measure : sweep_measures())
     figures.push_back(sweep_figure(measure, group, sweeps));
+  return figures;
+}
+
+std::vector<LegendEntry> microbatch_legend(const Group& group) {
+  const std::vector<Sweep> sweeps = sweeps_of(group);
   std::vector<LegendEntry> legend;
   for (std::size_t i = 0; i < sweeps.size(); ++i)
-    legend.push_back({fmt::format("s{}", i % 8), sweeps[i].name});
-  figures.front().note = "";
-  figures.front().drawing = html_legend(legend) + figures.front().drawing;
-  return figures;
+    legend.push_back({sweep_style(i), sweeps[i].name});
+  return legend;
 }
 
 std::vector<LegendEntry> variant_legend(const Group& group) {

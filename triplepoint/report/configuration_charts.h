@@ -19,6 +19,7 @@ Figure memory_figure(const Group& group);
 
 /// One line per layout over the microbatch sizes it was run with; nothing without a sweep.
 std::vector<Figure> microbatch_figures(const Group& group);
+std::vector<LegendEntry> microbatch_legend(const Group& group);
 
 /// The colours of variants and of kernel classes.
 std::vector<LegendEntry> variant_legend(const Group& group);

@@ -103,8 +103,8 @@ std::string answers_section(const std::vector<Group>& groups) {
 
 // ---- one group
 
-std::string figures_html(const std::vector<Figure>& figures) {
-  std::string html = "<div class=\"figures\">";
+std::string figures_html(const std::vector<Figure>& figures, const char* style = "figures") {
+  std::string html = fmt::format("<div class=\"{}\">", style);
   for (const Figure& figure : figures)
     html += html_figure(figure);
   return html + "</div>";
@@ -122,7 +122,7 @@ std::string group_section(const Group& group) {
   const std::vector<Figure> sweep = microbatch_figures(group);
   if (!sweep.empty())
     html += fmt::format("<h3 id=\"microbatch-{}\">Microbatch sweep</h3>", group.id) +
-            figures_html(sweep);
+            html_legend(microbatch_legend(group)) + figures_html(sweep, "figures four");
   return html + "</section>\n";
 }
 
@@ -248,7 +248,7 @@ std::vector<std::string> job_cells(const StudyRow& row) {
       row.name,
       row.job.model.name,
       row.job.cluster.name,
-      full_label(row),
+      short_label(row),
       std::string(name_of(row.verdict)),
       row.metrics && row.metrics->step_time ? significant(*row.metrics->step_time / unit::s) : "",
       of(&Metrics::tokens_per_second, 4),
