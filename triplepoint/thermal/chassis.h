@@ -56,6 +56,8 @@ class ChassisModel {
   ChassisModel(const spec::Chassis&, const spec::ThermalLadder&, int dies_per_package,
                double flow_share, std::span<const double> board_resistance = {});
   ~ChassisModel();
+  ChassisModel(const ChassisModel&) = delete;
+  ChassisModel& operator=(const ChassisModel&) = delete;
   ChassisModel(ChassisModel&&) noexcept;
   ChassisModel& operator=(ChassisModel&&) noexcept;
 
