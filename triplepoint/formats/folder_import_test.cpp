@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdlib>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -11,30 +10,11 @@
 namespace triplepoint::formats {
 namespace {
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tpt-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-
-  void put(const std::string& name, const std::string& text) const {
-    REQUIRE(make_folder((path_ / name).parent_path()).has_value());
-    REQUIRE(write_file_atomically(path_ / name, text).has_value());
-  }
-  FolderImport import() const {
-    const auto imported = import_folder(spec::default_library(), path_, {});
-    REQUIRE_MESSAGE(imported.has_value(), (imported ? "" : imported.error().what));
-    return *imported;
-  }
-  const Path& path() const { return path_; }
-
- private:
-  Path path_;
-};
+FolderImport import_all(const TemporaryFolder& folder) {
+  const auto imported = import_folder(spec::default_library(), folder.path(), {});
+  REQUIRE_MESSAGE(imported.has_value(), (imported ? "" : imported.error().what));
+  return *imported;
+}
 
 TEST_CASE("a folder's jobs come in natural order; other files are named as skipped") {
   const TemporaryFolder folder;
@@ -43,7 +23,7 @@ TEST_CASE("a folder's jobs come in natural order; other files are named as skipp
   folder.put("a/run.sh", fixture("pretrain_gpt.sh"));
   folder.put("a/config.json", fixture("llama.json"));
   folder.put("notes.txt", "nothing");
-  const FolderImport import = folder.import();
+  const FolderImport import = import_all(folder);
   REQUIRE(import.rows.size() == 3);
   CHECK(import.rows[0].path == "a/run.sh");
   CHECK(import.rows[1].path == "b/job9.yaml");
@@ -57,7 +37,7 @@ TEST_CASE(
   folder.put("1.yaml", fixture("lora.yaml"));
   folder.put("2.yaml", fixture("lora.yaml"));
   folder.put("3.yaml", "trainer: {}\nmodel: {}\nmodel: {}\n");
-  const FolderImport import = folder.import();
+  const FolderImport import = import_all(folder);
   REQUIRE(import.rows.size() == 3);
   CHECK(import.distinct() == 2);
   CHECK(import.rows[1].identical_to == "1.yaml");
@@ -72,7 +52,7 @@ TEST_CASE("an option that changes nothing is found by the job beside it") {
   const std::string base = with(fixture("pretrain-h200.yaml"), "num_nodes: 4", "num_nodes: 2");
   folder.put("h200_00000.yaml", with(base, "overlap_grad_sync: true", "overlap_grad_sync: false"));
   folder.put("h200_10000.yaml", base);
-  const FolderImport import = folder.import();
+  const FolderImport import = import_all(folder);
   REQUIRE(import.rows.size() == 2);
   CHECK(import.rows[1].plays_like == "h200_00000.yaml");
   CHECK(finds(

@@ -196,7 +196,7 @@ std::string optimizer_name(const Plan& plan, std::vector<std::string>& lost) {
     if (each.ours == plan.optimizer.name) return std::string(each.theirs);
   const bool sharded =
       plan.sharding == spec::Sharding::optimizer || plan.sharding == spec::Sharding::gradients;
-  const std::string stand_in = sharded ? "distributed_fused_adam" : "fused_adam";
+  std::string stand_in = sharded ? "distributed_fused_adam" : "fused_adam";
   lost.push_back(fmt::format("optimizer {} (NeMo does not know it: {} stands for it)",
                              plan.optimizer.name, stand_in));
   return stand_in;

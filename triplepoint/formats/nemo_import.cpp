@@ -87,9 +87,8 @@ void check_task(Settings& s, Task task) {
 
 /// The section that sets batch and length: fine-tuning and inference have data sets of their own.
 std::string data_section(const Settings& s, Task task) {
-  const std::string test = "model.data.test_ds.", train = "model.data.train_ds.";
-  if (task == Task::prefill && has_section(s, test)) return test;
-  return task != Task::prefill && has_section(s, train) ? train : std::string();
+  std::string section = task == Task::prefill ? "model.data.test_ds." : "model.data.train_ds.";
+  return has_section(s, section) ? section : std::string();
 }
 
 // The model -----------------------------------------------------------------------------------

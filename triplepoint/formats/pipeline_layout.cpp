@@ -35,7 +35,7 @@ class Expansion {
   }
 
   std::optional<std::string> repeated(int depth) {
-    const auto piece = atom(depth);
+    auto piece = atom(depth);
     if (!piece || !rest_.starts_with('*')) return piece;
     rest_.remove_prefix(1);
     const std::size_t end = std::min(rest_.find_first_not_of("0123456789"), rest_.size());

@@ -52,7 +52,7 @@ bool is_plain_null(const YamlNode& node) {
 void flatten(const YamlNode& node, const std::string& key, Settings& into) {
   if (node.kind == YamlNode::Kind::table) {
     for (const auto& [name, value] : node.entries)
-      flatten(value, key.empty() ? name : key + "." + name, into);
+      flatten(value, key.empty() ? name : fmt::format("{}.{}", key, name), into);
     return;
   }
   Setting setting{key, {}, node.line, is_plain_null(node), node.kind == YamlNode::Kind::list};
@@ -127,8 +127,8 @@ std::string Settings::place(std::string_view key) const {
 }
 
 void Settings::note(spec::DiagnosisCode code, Severity severity, std::string_view key,
-                    std::string what) {
-  diagnoses_.push_back({code, severity, place(key) + what});
+                    std::string_view what) {
+  diagnoses_.push_back({code, severity, place(key).append(what)});
 }
 
 void Settings::malformed(std::string_view key, std::string_view value, std::string_view expected) {
@@ -192,7 +192,7 @@ std::optional<std::vector<std::string>> Settings::list(std::string_view key) {
 
 std::optional<std::string> Settings::one_of(std::string_view key,
                                             std::span<const std::string_view> words) {
-  const auto word = text(key);
+  auto word = text(key);
   if (!word || std::find(words.begin(), words.end(), *word) != words.end()) return word;
   const std::vector<std::string> known(words.begin(), words.end());
   note(spec::DiagnosisCode::unsupported, Severity::error, key,

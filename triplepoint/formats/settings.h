@@ -58,7 +58,8 @@ class Settings {
   std::optional<std::string> one_of(std::string_view key, std::span<const std::string_view> words);
 
   using Severity = spec::Diagnosis::Severity;
-  void note(spec::DiagnosisCode code, Severity severity, std::string_view key, std::string what);
+  void note(spec::DiagnosisCode code, Severity severity, std::string_view key,
+            std::string_view what);
   /// What had to be assumed because the file does not say it.
   void assume(std::string what) { assumed_.push_back(std::move(what)); }
 

@@ -74,17 +74,33 @@ class Arithmetic {
     return true;
   }
 
+  /// Nothing where the result does not fit or is not defined.
+  static std::optional<int64_t> apply(char op, int64_t a, int64_t b) {
+    int64_t result = 0;
+    if (op == '+')
+      return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+    if (op == '-')
+      return __builtin_sub_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+    if (op == '*')
+      return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+    if (b <= 0) return std::nullopt;
+    return op == '/' ? a / b : a % b;
+  }
+
+  /// One of these characters, if it comes next.
+  std::optional<char> take_one_of(std::string_view ops) {
+    for (const char op : ops)
+      if (take(op)) return op;
+    return std::nullopt;
+  }
+
   std::optional<int64_t> sum(int depth) {
     auto total = product(depth);
     while (total) {
-      const bool plus = take('+');
-      if (!plus && !take('-')) break;
+      const auto op = take_one_of("+-");
+      if (!op) break;
       const auto next = product(depth);
-      int64_t result = 0;
-      if (!next || (plus ? __builtin_add_overflow(*total, *next, &result)
-                         : __builtin_sub_overflow(*total, *next, &result)))
-        return std::nullopt;
-      total = result;
+      total = next ? apply(*op, *total, *next) : std::nullopt;
     }
     return total;
   }
@@ -92,14 +108,10 @@ class Arithmetic {
   std::optional<int64_t> product(int depth) {
     auto total = atom(depth);
     while (total) {
-      const char op = take('*') ? '*' : take('/') ? '/' : take('%') ? '%' : ' ';
-      if (op == ' ') break;
+      const auto op = take_one_of("*/%");
+      if (!op) break;
       const auto next = atom(depth);
-      if (!next || (op != '*' && *next <= 0)) return std::nullopt;
-      int64_t result = 0;
-      if (op == '*' && __builtin_mul_overflow(*total, *next, &result)) return std::nullopt;
-      if (op != '*') result = op == '/' ? *total / *next : *total % *next;
-      total = result;
+      total = next ? apply(*op, *total, *next) : std::nullopt;
     }
     return total;
   }
@@ -141,12 +153,6 @@ std::size_t matching_end(std::string_view text, char open, char close) {
   return text.size();
 }
 
-/// One statement's words, while its text is walked through.
-struct Statement {
-  std::vector<ShellWord> words;
-  std::vector<std::size_t> quoted;  // places of words which were quoted as a whole
-};
-
 class ScriptReader {
  public:
   ScriptReader(std::string_view text, Variables variables, int depth, int line)
@@ -164,8 +170,6 @@ class ScriptReader {
       command.variables[name] = joined(words);
     return command;
   }
-  const std::vector<ShellWord>& best_words() const { return best_; }
-  const Variables& variables() const { return variables_; }
 
  private:
   char peek(std::size_t ahead = 0) const { return ahead < rest_.size() ? rest_[ahead] : '\0'; }
@@ -256,20 +260,21 @@ class ScriptReader {
   void read_array(Words& into) {
     while (!rest_.empty() && peek() != ')') {
       skip_blanks();
-      if (peek() == '\n')
-        advance();
-      else if (peek() == '#')
+      if (peek() == '#')
         skip_comment();
-      else if (peek() == ';' || peek() == '&' || peek() == '|')
-        advance();
-      else if (!rest_.empty() && peek() != ')') {
-        std::vector<ShellWord> words;
-        read_words(words);
-        for (ShellWord& word : words)
-          if (into.size() < most_words) into.push_back(std::move(word.text));
-      }
+      else if (at_end_of_statement())
+        advance();  // arrays go over several lines
+      else if (peek() != ')')
+        read_element(into);
     }
-    if (!rest_.empty()) advance();
+    advance();
+  }
+
+  void read_element(Words& into) {
+    std::vector<ShellWord> words;
+    read_words(words);
+    for (ShellWord& word : words)
+      if (into.size() < most_words) into.push_back(std::move(word.text));
   }
 
   /// One word of the text; it becomes none or several where variables are expanded.

@@ -44,11 +44,4 @@ std::optional<int64_t> vocabulary_of(std::string_view tokenizer) {
   return std::nullopt;
 }
 
-std::vector<std::string> known_tokenizers() {
-  std::vector<std::string> names;
-  for (const Tokenizer& each : tokenizers)
-    names.emplace_back(each.name);
-  return names;
-}
-
 }  // namespace triplepoint::formats

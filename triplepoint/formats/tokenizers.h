@@ -3,17 +3,12 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace triplepoint::formats {
 
 /// Tokens of a tokenizer before padding, by its name in launch files ("GPT2BPETokenizer",
 /// "meta-llama/Meta-Llama-3-70B"); letters of either case.
 std::optional<int64_t> vocabulary_of(std::string_view tokenizer);
-
-/// The names known here, for messages.
-std::vector<std::string> known_tokenizers();
 
 }  // namespace triplepoint::formats

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The upstream artifact's 386 experiment files against the table of what is in them. Both lie
 // outside of the repository; without them these tests say so and pass.
-#include <cstdlib>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,7 +9,6 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "triplepoint/base/csv.h"
@@ -20,28 +17,13 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/formats/export.h"
+#include "triplepoint/formats/fixtures.h"
 #include "triplepoint/formats/import.h"
 
 namespace triplepoint::formats {
 namespace {
 
 const std::string shared_data = TPT_SHARED_DIR "/data/";
-
-/// A folder that goes away with the test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tpt-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  const Path& path() const { return path_; }
-
- private:
-  Path path_;
-};
 
 std::string gunzip(const std::string& path) {
   std::string all;
@@ -54,27 +36,19 @@ std::string gunzip(const std::string& path) {
   return all;
 }
 
-/// Not write_file_atomically: 386 flushes to disk would take most of the test's time.
-void write(const Path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  REQUIRE(file.good());
-}
-
 /// Plain files of a tar archive (POSIX ustar: 512-byte headers, octal sizes, name and prefix).
-void untar(const std::string& archive, const Path& into) {
+void untar(const std::string& archive, const TemporaryFolder& into) {
   const auto field = [&](std::size_t at, std::size_t size) {
-    return std::string(archive.substr(at, size).c_str());
+    const std::string text = archive.substr(at, size);
+    return text.substr(0, text.find('\0'));
   };
   for (std::size_t at = 0; at + 512 <= archive.size() && archive[at] != '\0';) {
     const std::size_t size = std::stoul("0" + field(at + 124, 12), nullptr, 8);
     const char type = archive[at + 156];
-    const std::string prefix = field(at + 345, 155), name = field(at, 100);
-    if (type == '0' || type == '\0') {
-      const Path file = into / (prefix.empty() ? name : prefix + "/" + name);
-      REQUIRE(make_folder(file.parent_path()).has_value());
-      write(file, archive.substr(at + 512, size));
-    }
+    std::string name = field(at + 345, 155);
+    if (!name.empty()) name += '/';
+    name += field(at, 100);
+    if (type == '0' || type == '\0') into.put(name, archive.substr(at + 512, size));
     at += 512 + (size + 511) / 512 * 512;
   }
 }
@@ -88,18 +62,17 @@ struct Matrix {
 
 /// Slurm scripts are not in the archive; the table says how many nodes each asked for and which
 /// GPU.
-void write_job_scripts(const CsvTable& table, const Path& folder) {
+void write_job_scripts(const CsvTable& table, const TemporaryFolder& folder) {
   const auto column = [&](std::string_view name) { return *table.require_column(name); };
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    Path script = folder / table.at(row, column("path"));
+    Path script = table.at(row, column("path"));
     script.replace_extension(".sh");
-    const std::string text = fmt::format(
-        "#!/bin/bash\n#SBATCH -C {}\n#SBATCH --nodes={}\n#SBATCH --gpus-per-node=8\nsrun python3 "
-        "-u "
-        "examples/{} --config-name=x\n",
-        table.at(row, column("gpu_type")), table.at(row, column("sbatch_nodes")),
-        table.at(row, column("entry_script")));
-    write(script, text);
+    folder.put(
+        script.string(),
+        fmt::format("#!/bin/bash\n#SBATCH -C {}\n#SBATCH --nodes={}\n"
+                    "#SBATCH --gpus-per-node=8\nsrun python3 -u examples/{} --config-name=x\n",
+                    table.at(row, column("gpu_type")), table.at(row, column("sbatch_nodes")),
+                    table.at(row, column("entry_script"))));
   }
 }
 
@@ -111,8 +84,8 @@ std::unique_ptr<Matrix> read_matrix(bool with_scripts) {
     return nullptr;
   }
   matrix->table = CsvTable::parse(read_file(csv).value(), csv).value();
-  untar(gunzip(shared_data + "charllm_experiment_yamls.tar.gz"), matrix->folder.path());
-  if (with_scripts) write_job_scripts(matrix->table, matrix->folder.path());
+  untar(gunzip(shared_data + "charllm_experiment_yamls.tar.gz"), matrix->folder);
+  if (with_scripts) write_job_scripts(matrix->table, matrix->folder);
   const auto import = import_folder(spec::default_library(), matrix->folder.path(), {});
   REQUIRE_MESSAGE(import.has_value(), (import ? "" : import.error().what));
   matrix->import = *import;

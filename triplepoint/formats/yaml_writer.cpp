@@ -72,6 +72,7 @@ void YamlWriter::null(std::string_view key) {
 
 void YamlWriter::list(std::string_view key, const std::vector<std::string>& words) {
   std::vector<std::string> items;
+  items.reserve(words.size());
   for (const std::string& word : words)
     items.push_back(quoted(word));
   put(key, fmt::format("[{}]", fmt::join(items, ", ")));
