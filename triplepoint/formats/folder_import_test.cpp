@@ -16,7 +16,7 @@ FolderImport import_all(const TemporaryFolder& folder) {
   return *imported;
 }
 
-TEST_CASE("a folder's jobs come in natural order; other files are named as skipped") {
+TEST_CASE("a folder's jobs come in natural order, other files are named as skipped") {
   const TemporaryFolder folder;
   folder.put("b/job10.yaml", with(fixture("lora.yaml"), "name: lora", "name: ten"));
   folder.put("b/job9.yaml", with(fixture("lora.yaml"), "adapter_dim: 16", "adapter_dim: 9"));
@@ -32,7 +32,7 @@ TEST_CASE("a folder's jobs come in natural order; other files are named as skipp
 }
 
 TEST_CASE(
-    "a file with the same bytes is a copy; one that cannot be read is a row with its problem") {
+    "a file with the same bytes is a copy, one that cannot be read is a row with its problem") {
   const TemporaryFolder folder;
   folder.put("1.yaml", fixture("lora.yaml"));
   folder.put("2.yaml", fixture("lora.yaml"));

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A Megatron-LM launch script as people write them.
 #SBATCH --nodes=8
 #SBATCH --gres=gpu:h100:8
