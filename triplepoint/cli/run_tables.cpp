@@ -97,8 +97,8 @@ std::string overview(const Console& console, const metrics::Metrics& m) {
       fmt::format("HFU {}, {} model TFLOP/s a GPU", share_text(m.hfu),
                   significant(m.model_tflops_per_gpu)));
   row("power", with_unit(m.power_mean_w, "W"),
-      fmt::format("a GPU; peak {}, by the sensor {}", with_unit(m.power_peak_w, "W"),
-                  with_unit(m.power_sensor_peak_w, "W")));
+      fmt::format("a GPU; peak {} by the sensor, {} in the hungriest kernel",
+                  with_unit(m.power_peak_w, "W"), with_unit(m.power_kernel_peak_w, "W")));
   row("energy", with_unit(m.joules_per_token, "J/token"),
       fmt::format("{} a step, {} samples/(s MJ)",
                   m.energy_j ? with_unit(*m.energy_j / 1e6, "MJ") : "–",

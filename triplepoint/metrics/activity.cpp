@@ -11,6 +11,8 @@ namespace triplepoint::metrics {
 
 namespace {
 
+constexpr int64_t never = std::numeric_limits<int64_t>::max();
+
 bool ties_stages_together(const run::SpanType& type) {
   return type.group == spec::GroupKind::pipeline || type.group == spec::GroupKind::model ||
          type.group == spec::GroupKind::embedding;
@@ -62,27 +64,45 @@ void Activity::unite(std::vector<Interval>& intervals) {
   if (!intervals.empty()) intervals.resize(last + 1);
 }
 
+/// Walks one list of intervals along the time.
+class Activity::Cursor {
+ public:
+  explicit Cursor(const std::vector<Interval>& intervals)
+      : next_(intervals.data()), end_(intervals.data() + intervals.size()) {}
+
+  /// Goes on to `now`; intervals are disjoint, so at most one ends there.
+  void advance(int64_t now) {
+    if (next_ != end_ && next_->end <= now) ++next_;
+  }
+  bool is_inside(int64_t now) const { return next_ != end_ && next_->begin <= now; }
+  int64_t next_change(int64_t now) const {
+    if (next_ == end_) return never;
+    return is_inside(now) ? next_->end : next_->begin;
+  }
+
+ private:
+  const Interval* next_;
+  const Interval* end_;
+};
+
 const std::vector<Segment>& Activity::segments() {
-  constexpr int64_t never = std::numeric_limits<int64_t>::max();
   segments_.clear();
   for (auto& intervals : intervals_)
     unite(intervals);
-  std::array<size_t, 4> next{};
+  std::array<Cursor, 4> cursors = {Cursor(intervals_[0]), Cursor(intervals_[1]),
+                                   Cursor(intervals_[2]), Cursor(intervals_[3])};
   for (int64_t now = std::numeric_limits<int64_t>::min();;) {
-    unsigned doing = 0;
+    unsigned doing = 0, bit = 1;
     int64_t change = never;
-    for (unsigned bit = 0; bit < 4; ++bit) {
-      if (next[bit] == intervals_[bit].size()) continue;
-      const Interval interval = intervals_[bit][next[bit]];
-      const bool active = interval.begin <= now;
-      if (active) doing |= 1U << bit;
-      change = std::min(change, active ? interval.end : interval.begin);
+    for (Cursor& cursor : cursors) {
+      cursor.advance(now);
+      if (cursor.is_inside(now)) doing |= bit;
+      change = std::min(change, cursor.next_change(now));
+      bit *= 2;
     }
     if (change == never) return segments_;
     if (doing != 0) segments_.push_back({now, change, doing});
     now = change;
-    for (unsigned bit = 0; bit < 4; ++bit)
-      if (next[bit] < intervals_[bit].size() && intervals_[bit][next[bit]].end <= now) ++next[bit];
   }
 }
 

@@ -32,6 +32,7 @@ class Activity {
   struct Interval {
     int64_t begin, end;
   };
+  class Cursor;
   static void unite(std::vector<Interval>& intervals);
 
   const run::Timeline& timeline_;

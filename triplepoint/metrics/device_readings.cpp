@@ -112,10 +112,7 @@ void fill_power(run::DeviceSummary& device, const Readings& readings) {
     return readings.ask({"power_instant_w", "power_average_w"}, mean);
   });
   fill(device.power_peak_w, [&] {
-    return readings.ask({"power_w", "power_instant_w", "power_average_w"}, peak);
-  });
-  fill(device.power_sensor_peak_w, [&] {
-    return readings.ask({"power_instant_w", "power_average_w"}, peak);
+    return readings.ask({"power_instant_w", "power_average_w", "power_w"}, peak);
   });
 }
 

@@ -128,6 +128,7 @@ KernelSeconds kernel_seconds(const run::Timeline& timeline, int32_t rank, Kernel
 std::vector<KernelSeconds> kernel_seconds_of_ranks(const run::Timeline& timeline,
                                                    KernelRules rules) {
   std::vector<KernelSeconds> ranks;
+  ranks.reserve(static_cast<size_t>(timeline.num_ranks));
   for (const Sums& sums : Counter(timeline, rules).of_ranks())
     ranks.push_back(in_seconds(sums));
   return ranks;

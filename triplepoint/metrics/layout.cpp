@@ -49,6 +49,7 @@ std::vector<int32_t> stages_of_ranks(const spec::Job& job) {
   if (of_stage % (plan.expert_tensor_size() * plan.expert_parallel_size) != 0) return {};
   const workload::RankGrid grid(job);
   std::vector<int32_t> stages;
+  stages.reserve(static_cast<size_t>(job.world_size()));
   for (int64_t rank = 0; rank < job.world_size(); ++rank)
     stages.push_back(static_cast<int32_t>(grid.coordinates(rank).pipeline));
   return stages;

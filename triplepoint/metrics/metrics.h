@@ -85,7 +85,7 @@ struct Metrics {
   // is late).
   std::optional<Seconds> exposed_communication, overlapped_communication, idle, launch_gaps;
   LinkUse links;
-  std::optional<double> power_mean_w, power_peak_w, power_sensor_peak_w;
+  std::optional<double> power_mean_w, power_peak_w, power_kernel_peak_w;
   std::vector<double> power_per_gpu_w;
   std::optional<double> energy_j, joules_per_token, samples_per_s_mj, node_energy_j;
   std::optional<double> temperature_mean_c, temperature_peak_c;

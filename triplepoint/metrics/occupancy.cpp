@@ -252,6 +252,7 @@ Seconds Occupancy::time_with_any(unsigned bits) const {
 std::vector<Occupancy> occupancy_of_ranks(const run::Timeline& timeline) {
   RankWatcher watcher(timeline);
   std::vector<Occupancy> ranks;
+  ranks.reserve(static_cast<size_t>(timeline.num_ranks));
   for (int32_t rank = 0; rank < timeline.num_ranks; ++rank)
     ranks.push_back(watcher.watch(rank));
   return ranks;

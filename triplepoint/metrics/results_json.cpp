@@ -139,7 +139,7 @@ void add_speed(Json& json, const Metrics& m, bool has_timeline) {
 void add_power_and_heat(Json& json, const Metrics& m) {
   json["power_w"] = {{"mean", of(m.power_mean_w)},
                      {"peak", of(m.power_peak_w)},
-                     {"sensor_peak", of(m.power_sensor_peak_w)},
+                     {"kernel_peak", of(m.power_kernel_peak_w)},
                      {"per_gpu", m.power_per_gpu_w}};
   json["energy_j"] = of(m.energy_j);
   json["node_energy_j"] = of(m.node_energy_j);

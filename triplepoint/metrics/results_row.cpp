@@ -144,7 +144,7 @@ constexpr Column time_columns[] = {
 constexpr Column power_and_heat_columns[] = {
     {"power_mean_w", [](S s) { return text(s.metrics.power_mean_w); }},
     {"power_peak_w", [](S s) { return text(s.metrics.power_peak_w); }},
-    {"power_sensor_peak_w", [](S s) { return text(s.metrics.power_sensor_peak_w); }},
+    {"power_kernel_peak_w", [](S s) { return text(s.metrics.power_kernel_peak_w); }},
     {"energy_j", [](S s) { return text(s.metrics.energy_j); }},
     {"node_energy_j", [](S s) { return text(s.metrics.node_energy_j); }},
     {"joules_per_token", [](S s) { return text(s.metrics.joules_per_token); }},

@@ -36,6 +36,7 @@ std::vector<SeatMean> seat_means(const View& view) {
     if (view.devices[i].die_mean_c)
       seats[view.run.devices[i].seat].add(*view.devices[i].die_mean_c);
   std::vector<SeatMean> means;
+  means.reserve(seats.size());
   for (const auto& [seat, mean] : seats)
     means.push_back({mean.value(), seat});
   std::stable_sort(means.begin(), means.end(),

@@ -105,6 +105,7 @@ std::vector<double> list_of(const std::vector<run::DeviceSummary>& devices,
                             std::optional<double> run::DeviceSummary::*field) {
   if (!maximum_of(devices, field)) return {};
   std::vector<double> list;
+  list.reserve(devices.size());
   for (const run::DeviceSummary& device : devices)
     list.push_back((device.*field).value_or(std::numeric_limits<double>::quiet_NaN()));
   return list;

@@ -13,7 +13,7 @@ namespace {
 /// The columns of the table `summary`, behind its position.
 constexpr std::array summary_fields = {
     &DeviceSummary::power_mean_w,        &DeviceSummary::power_peak_w,
-    &DeviceSummary::power_sensor_peak_w, &DeviceSummary::energy_j,
+    &DeviceSummary::power_kernel_peak_w, &DeviceSummary::energy_j,
     &DeviceSummary::die_mean_c,          &DeviceSummary::die_peak_c,
     &DeviceSummary::sm_clock_mean_mhz,   &DeviceSummary::sm_clock_min_mhz,
     &DeviceSummary::scale_up_bytes,      &DeviceSummary::scale_out_bytes};

@@ -17,7 +17,7 @@ CREATE TABLE device(position INTEGER PRIMARY KEY, number INTEGER, node INTEGER, 
 CREATE TABLE step(position INTEGER PRIMARY KEY, begin_ns INTEGER, end_ns INTEGER, samples INTEGER, tokens INTEGER);
 CREATE TABLE memory(stage INTEGER PRIMARY KEY, weights_b REAL, gradients_b REAL, optimizer_b REAL, activations_b REAL,
   logits_b REAL, buffers_b REAL, reserve_b REAL);
-CREATE TABLE summary(position INTEGER PRIMARY KEY, power_mean_w REAL, power_peak_w REAL, power_sensor_peak_w REAL,
+CREATE TABLE summary(position INTEGER PRIMARY KEY, power_mean_w REAL, power_peak_w REAL, power_kernel_peak_w REAL,
   energy_j REAL, die_mean_c REAL, die_peak_c REAL, sm_clock_mean_mhz REAL, sm_clock_min_mhz REAL, scale_up_b REAL,
   scale_out_b REAL);
 CREATE TABLE summary_share(position INTEGER, what TEXT, name TEXT, value REAL);

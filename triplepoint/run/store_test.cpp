@@ -2,10 +2,12 @@
 #include "triplepoint/run/store.h"
 
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "triplepoint/base/files.h"
@@ -267,17 +269,51 @@ TEST_CASE("a view or an endless recursion in the file is not followed") {
   CHECK(!from_bytes(evil.bytes().value(), "evil.run"));
 }
 
-TEST_CASE("a full disk and a read-only folder are sentences, and the old file stays") {
-  CHECK(save(full_run(), "/dev/full/a.run").error().what.find("cannot write") != std::string::npos);
-  if (::geteuid() == 0) {
-    MESSAGE("skipped: root may write into read-only folders");
-    return;
+/// Lets files of this process grow no further than so many bytes, as a full disk does.
+class SmallDisk {
+ public:
+  explicit SmallDisk(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
   }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  ~SmallDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+TEST_CASE("where there is no room for a run, saving says so and the old file stays") {
   const Folder folder;
   REQUIRE(save(full_run(), folder.file("a.run")));
+  {
+    const SmallDisk disk(10000);
+    const Result<bool> saved = save(Run{}, folder.file("a.run"));
+    REQUIRE(!saved);
+    CHECK(saved.error().what.find("cannot write") != std::string::npos);
+  }
+  CHECK(load(folder.file("a.run")).value().devices.size() == 2);
+  CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("a place that cannot be written is a sentence") {
+  const Folder folder;
+  std::ofstream(folder.file("file")).close();
+  CHECK(save(Run{}, folder.file("file/a.run")).error().what.find("cannot write") !=
+        std::string::npos);
+  if (::geteuid() == 0) {
+    MESSAGE("skipped for read-only folders: root may write into them");
+    return;
+  }
   fs::permissions(folder.path(), fs::perms::owner_read | fs::perms::owner_exec);
   CHECK(save(Run{}, folder.file("a.run")).error().what.find("cannot write") != std::string::npos);
-  CHECK(load(folder.file("a.run")).value().devices.size() == 2);
   fs::permissions(folder.path(), fs::perms::owner_all);
 }
 

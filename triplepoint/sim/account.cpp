@@ -27,7 +27,8 @@ void add_ops(spec::GpuLoad& load, const std::vector<PricedOp>& ops) {
 }
 
 /// Everything outside the phases: waiting for data, boundary tensors, the step's end.
-spec::GpuLoad load_outside_phases(const StepModel& model, const PlayedStep& step, size_t pipeline, size_t stage) {
+spec::GpuLoad load_outside_phases(const StepModel& model, const PlayedStep& step, size_t pipeline,
+                                  size_t stage) {
   const PlayedStage& played = step.pipelines[pipeline][stage];
   const StepEnd& at = step.ends[pipeline][stage];
   const PricedEnd& end = model.ends[static_cast<size_t>(model.graph.step_work[stage])];
@@ -44,7 +45,8 @@ spec::GpuLoad load_outside_phases(const StepModel& model, const PlayedStep& step
     if (action.sent > Seconds()) {
       const bool forward = action.action.kind == workload::ActionKind::forward;
       const Direction way = forward ? Direction::next : Direction::previous;
-      const perf::CollectiveTime& send = model.sends.prices[pipeline][stage][static_cast<size_t>(way)];
+      const perf::CollectiveTime& send =
+          model.sends.prices[pipeline][stage][static_cast<size_t>(way)];
       load.scale_up_bytes += send.scale_up_bytes;
       load.scale_out_bytes += send.scale_out_bytes;
       if (send.scale_out_bytes > Bytes()) load.communicating_scale_out += action.sent;
@@ -56,9 +58,9 @@ struct PhasePeaks {
   Watts sensor, instant;
 };
 
-/// Power before the governor has reacted: a phase begins at full clock after any wait. The sensor's window holds
-/// a few layers, recomputed and differentiated in turn, so layers count with the phase's mean; embedding and
-/// head stand alone and count if they fill the window.
+/// Power before the governor has reacted: a phase begins at full clock after any wait. The sensor's
+/// window holds a few layers, recomputed and differentiated in turn, so layers count with the
+/// phase's mean; embedding and head stand alone and count if they fill the window.
 PhasePeaks phase_peaks(const StepModel& model, PhaseTable& table, double host_factor, Celsius die,
                        const power::BoardFactors& board) {
   PhasePeaks peaks;
@@ -86,8 +88,9 @@ PhasePeaks phase_peaks(const StepModel& model, PhaseTable& table, double host_fa
 
 }  // namespace
 
-DeviceStep StepModel::account_device(const ClockState& clocks, const PlayedStep& step, size_t pipeline,
-                                     const Team& team, size_t device, Celsius die) {
+DeviceStep StepModel::account_device(const ClockState& clocks, const PlayedStep& step,
+                                     size_t pipeline, const Team& team, size_t device,
+                                     Celsius die) {
   const size_t stage = static_cast<size_t>(team.stage);
   const power::BoardFactors& board = machine.boards[device];
   DeviceStep sum;
@@ -109,8 +112,10 @@ DeviceStep StepModel::account_device(const ClockState& clocks, const PlayedStep&
     sum.scale_out_bytes += count * point.load.scale_out_bytes;
     in_phases += count * lasting.duration;
     clock_seconds += count * ratio * (lasting.duration / unit::s);
-    if (phase.reason == ClockEventReason::software_power_cap) sum.throttled_power += count * lasting.duration;
-    else if (clock::is_throttled(phase.reason)) sum.throttled_thermal += count * lasting.duration;
+    if (phase.reason == ClockEventReason::software_power_cap)
+      sum.throttled_power += count * lasting.duration;
+    else if (clock::is_throttled(phase.reason))
+      sum.throttled_thermal += count * lasting.duration;
   }
   spec::GpuLoad rest = load_outside_phases(*this, step, pipeline, stage);
   rest.duration = step.step_time - in_phases;

@@ -7,8 +7,11 @@
 namespace triplepoint::sim {
 namespace {
 
-// Fans move in whole per cents: finer steps would rebuild the network for nothing anybody could measure.
-double whole_per_cent(double flow) { return std::round(flow * 100) / 100; }
+// Fans move in whole per cents: finer steps would rebuild the network for nothing anybody could
+// measure.
+double whole_per_cent(double flow) {
+  return std::round(flow * 100) / 100;
+}
 
 }  // namespace
 
@@ -20,16 +23,17 @@ ClusterHeat::ClusterHeat(const spec::Job& job, const Machine& machine)
       flows_(static_cast<size_t>(job.cluster.num_nodes), 1.0),
       per_node_(static_cast<size_t>(job.cluster.gpus_per_node)) {
   for (size_t node = 0; node < flows_.size(); ++node) {
-    models_.emplace_back(chassis_, *job.cluster.gpu.thermal, job.cluster.gpu.dies_per_package, flows_[node],
-                         std::span(resistance_).subspan(node * per_node_, per_node_));
+    models_.emplace_back(chassis_, *job.cluster.gpu.thermal, job.cluster.gpu.dies_per_package,
+                         flows_[node], std::span(resistance_).subspan(node * per_node_, per_node_));
     states_.push_back(models_.back().uniform(inlets_[node]));
   }
 }
 
 void ClusterHeat::rebuild(size_t node, double flow) {
   flows_[node] = flow;
-  models_[node] = thermal::ChassisModel(chassis_, *job_.cluster.gpu.thermal, job_.cluster.gpu.dies_per_package, flow,
-                                        std::span(resistance_).subspan(node * per_node_, per_node_));
+  models_[node] =
+      thermal::ChassisModel(chassis_, *job_.cluster.gpu.thermal, job_.cluster.gpu.dies_per_package,
+                            flow, std::span(resistance_).subspan(node * per_node_, per_node_));
 }
 
 Celsius ClusterHeat::hottest(size_t node) const {
@@ -45,8 +49,8 @@ void ClusterHeat::settle(std::span<const Watts> power) {
     const std::span<const Watts> own = power.subspan(node * per_node_, per_node_);
     states_[node] = models_[node].steady(own, inlets_[node]);
     for (int i = 0; i < 20; ++i) {
-      const double wanted =
-          whole_per_cent(thermal::next_flow_share(chassis_, flows_[node], hottest(node), as_long_as_needed));
+      const double wanted = whole_per_cent(
+          thermal::next_flow_share(chassis_, flows_[node], hottest(node), as_long_as_needed));
       if (wanted == flows_[node]) break;
       rebuild(node, wanted);
       states_[node] = models_[node].steady(own, inlets_[node]);
@@ -56,7 +60,8 @@ void ClusterHeat::settle(std::span<const Watts> power) {
 
 void ClusterHeat::advance(std::span<const Watts> power, Seconds duration) {
   for (size_t node = 0; node < models_.size(); ++node) {
-    models_[node].advance(states_[node], power.subspan(node * per_node_, per_node_), inlets_[node], duration);
+    models_[node].advance(states_[node], power.subspan(node * per_node_, per_node_), inlets_[node],
+                          duration);
     const double wanted =
         whole_per_cent(thermal::next_flow_share(chassis_, flows_[node], hottest(node), duration));
     if (wanted != flows_[node]) rebuild(node, wanted);

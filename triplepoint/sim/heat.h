@@ -5,13 +5,15 @@
 #include <span>
 #include <vector>
 
-#include "triplepoint/sim/machine.h"
 #include "triplepoint/spec/job.h"
+
+#include "triplepoint/sim/machine.h"
 #include "triplepoint/thermal/chassis.h"
 
 namespace triplepoint::sim {
 
-/// Temperatures of every device of a cluster: one chassis per node, each with its own boards, inlet and fans.
+/// Temperatures of every device of a cluster: one chassis per node, each with its own boards, inlet
+/// and fans.
 class ClusterHeat {
  public:
   ClusterHeat(const spec::Job& job, const Machine& machine);

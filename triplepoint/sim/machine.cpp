@@ -14,8 +14,8 @@ namespace {
 // One stream of random numbers per question.
 enum class Draw : uint64_t { dynamic_energy = 1, leakage, thermal_resistance, host_speed, inlet };
 
-/// Phi^-1(p), 0 < p < 1: the rational start of Abramowitz & Stegun 26.2.23 (error below 5e-4), then three Newton
-/// steps on erfc.
+/// Phi^-1(p), 0 < p < 1: the rational start of Abramowitz & Stegun 26.2.23 (error below 5e-4), then
+/// three Newton steps on erfc.
 double normal_quantile(double p) {
   const double tail = std::min(p, 1 - p);
   const double t = std::sqrt(-2 * std::log(tail));
@@ -34,7 +34,8 @@ std::vector<double> deal_spread(int64_t n, uint64_t seed, Draw draw) {
   std::iota(order.begin(), order.end(), 0);
   const RandomKey key{seed, static_cast<uint64_t>(draw)};
   std::vector<uint64_t> lot(static_cast<size_t>(n));
-  for (size_t i = 0; i < lot.size(); ++i) lot[i] = random_bits(key, i);
+  for (size_t i = 0; i < lot.size(); ++i)
+    lot[i] = random_bits(key, i);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     return lot[static_cast<size_t>(a)] < lot[static_cast<size_t>(b)];
   });
@@ -49,7 +50,8 @@ std::vector<double> deal_factors(int64_t n, double deviation, uint64_t seed, Dra
   std::vector<double> factors(static_cast<size_t>(n), 1.0);
   if (deviation == 0) return factors;
   const std::vector<double> spread = deal_spread(n, seed, draw);
-  for (size_t i = 0; i < factors.size(); ++i) factors[i] = std::max(0.1, 1 + deviation * spread[i]);
+  for (size_t i = 0; i < factors.size(); ++i)
+    factors[i] = std::max(0.1, 1 + deviation * spread[i]);
   return factors;
 }
 
@@ -57,8 +59,10 @@ std::vector<Celsius> deal_inlets(const spec::Job& job) {
   const spec::Chassis chassis = job.chassis();
   std::vector<Celsius> inlets(static_cast<size_t>(job.cluster.num_nodes), chassis.inlet);
   if (chassis.inlet_spread == Kelvins()) return inlets;
-  const std::vector<double> spread = deal_spread(job.cluster.num_nodes, job.environment.seed, Draw::inlet);
-  for (size_t i = 0; i < inlets.size(); ++i) inlets[i] = inlets[i] + spread[i] * chassis.inlet_spread;
+  const std::vector<double> spread =
+      deal_spread(job.cluster.num_nodes, job.environment.seed, Draw::inlet);
+  for (size_t i = 0; i < inlets.size(); ++i)
+    inlets[i] = inlets[i] + spread[i] * chassis.inlet_spread;
   return inlets;
 }
 
@@ -69,24 +73,28 @@ int64_t data_ranks_in_lockstep(const spec::Job& job) {
   const bool per_microbatch =
       plan.sharding == spec::Sharding::parameters ||
       (plan.sharding == spec::Sharding::gradients && job.stack.gradient_sync_accumulates);
-  if (per_microbatch) return plan.sharding_group_size > 0 ? std::min(plan.sharding_group_size, data) : data;
+  if (per_microbatch)
+    return plan.sharding_group_size > 0 ? std::min(plan.sharding_group_size, data) : data;
   const int64_t expert_ranks = plan.expert_parallel_size * plan.expert_tensor_size();
   const int64_t dense_ranks = plan.tensor_parallel_size * plan.context_parallel_size;
-  return plan.expert_parallel_size == 1 ? 1 : std::clamp<int64_t>(expert_ranks / dense_ranks, 1, data);
+  return plan.expert_parallel_size == 1 ? 1
+                                        : std::clamp<int64_t>(expert_ranks / dense_ranks, 1, data);
 }
 
-Team form_team(const spec::Job& job, const workload::WorkGraph& graph, const Machine& machine, int64_t stage,
-               int64_t first_data, int64_t num_data) {
+Team form_team(const spec::Job& job, const workload::WorkGraph& graph, const Machine& machine,
+               int64_t stage, int64_t first_data, int64_t num_data) {
   Team team{.stage = stage, .ranks = {}, .devices = {}, .host_factor = 0};
   for (int64_t d = first_data; d < first_data + num_data; ++d)
     for (int64_t c = 0; c < job.plan.context_parallel_size; ++c)
       for (int64_t t = 0; t < job.plan.tensor_parallel_size; ++t) {
-        const workload::RankCoordinates at{.tensor = t, .context = c, .expert = 0, .data = d, .pipeline = stage};
+        const workload::RankCoordinates at{
+            .tensor = t, .context = c, .expert = 0, .data = d, .pipeline = stage};
         const int64_t rank = graph.grid.rank_at(at);
         team.ranks.push_back(rank);
         team.devices.push_back(graph.grid.device_of(rank));
         const int64_t node = graph.grid.node_of(rank);
-        team.host_factor = std::max(team.host_factor, machine.host_factor[static_cast<size_t>(node)]);
+        team.host_factor =
+            std::max(team.host_factor, machine.host_factor[static_cast<size_t>(node)]);
       }
   return team;
 }
@@ -97,12 +105,16 @@ Machine draw_machine(const spec::Job& job) {
   const spec::Variability& spread = job.cluster.gpu.variability;
   const uint64_t seed = job.environment.seed;
   const int64_t devices = job.cluster.num_gpus();
-  const std::vector<double> energy = deal_factors(devices, spread.dynamic_energy, seed, Draw::dynamic_energy);
+  const std::vector<double> energy =
+      deal_factors(devices, spread.dynamic_energy, seed, Draw::dynamic_energy);
   const std::vector<double> leakage = deal_factors(devices, spread.leakage, seed, Draw::leakage);
   Machine machine;
-  for (size_t i = 0; i < energy.size(); ++i) machine.boards.push_back({energy[i], leakage[i]});
-  machine.thermal_resistance = deal_factors(devices, spread.thermal_resistance, seed, Draw::thermal_resistance);
-  machine.host_factor = deal_factors(job.cluster.num_nodes, job.cluster.host.speed_spread, seed, Draw::host_speed);
+  for (size_t i = 0; i < energy.size(); ++i)
+    machine.boards.push_back({energy[i], leakage[i]});
+  machine.thermal_resistance =
+      deal_factors(devices, spread.thermal_resistance, seed, Draw::thermal_resistance);
+  machine.host_factor =
+      deal_factors(job.cluster.num_nodes, job.cluster.host.speed_spread, seed, Draw::host_speed);
   machine.inlet = deal_inlets(job);
   return machine;
 }

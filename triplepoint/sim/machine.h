@@ -4,26 +4,28 @@
 #include <cstdint>
 #include <vector>
 
-#include "triplepoint/power/gpu_power.h"
 #include "triplepoint/spec/job.h"
+
+#include "triplepoint/power/gpu_power.h"
 #include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::sim {
 
 /// What makes one board and one node different from its type, drawn with the job's seed.
 ///
-/// Values are normal quantiles dealt out in a seeded order, so that a small cluster shows its spread and
-/// not the luck of a few draws: z_i = Phi^-1((i + 1/2) / n), i a permutation of the n boards (nodes).
+/// Values are normal quantiles dealt out in a seeded order, so that a small cluster shows its
+/// spread and not the luck of a few draws: z_i = Phi^-1((i + 1/2) / n), i a permutation of the n
+/// boards (nodes).
 struct Machine {
-  std::vector<power::BoardFactors> boards;   // per device
-  std::vector<double> thermal_resistance;    // per device, factor
-  std::vector<double> host_factor;           // per node: host time over the mean
-  std::vector<Celsius> inlet;                // per node
+  std::vector<power::BoardFactors> boards;  // per device
+  std::vector<double> thermal_resistance;   // per device, factor
+  std::vector<double> host_factor;          // per node: host time over the mean
+  std::vector<Celsius> inlet;               // per node
 };
 Machine draw_machine(const spec::Job&);
 
-/// Ranks of one pipeline stage that meet inside every microbatch (tensor, context, expert groups, FSDP): they
-/// move in lockstep, the slowest clock wins.
+/// Ranks of one pipeline stage that meet inside every microbatch (tensor, context, expert groups,
+/// FSDP): they move in lockstep, the slowest clock wins.
 struct Team {
   int64_t stage = 0;
   std::vector<int64_t> ranks;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/sim/machine.h"
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include <doctest/doctest.h>
 
 namespace triplepoint::sim {
 namespace {
@@ -43,8 +43,10 @@ TEST_CASE("a seed deals the same boards every time, another seed deals them othe
 
 TEST_CASE("without spread every board and node is its type") {
   const Machine machine = draw_machine(cluster_of(2, 0, 1));
-  for (const double factor : machine.host_factor) CHECK(factor == 1);
-  for (const power::BoardFactors& board : machine.boards) CHECK(board.dynamic_energy == 1);
+  for (const double factor : machine.host_factor)
+    CHECK(factor == 1);
+  for (const power::BoardFactors& board : machine.boards)
+    CHECK(board.dynamic_energy == 1);
 }
 
 }  // namespace

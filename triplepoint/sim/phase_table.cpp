@@ -13,13 +13,14 @@ using spec::OpClass;
 using workload::ActionKind;
 
 spec::GpuLoad times(double repeat, spec::GpuLoad load) {
-  for (Flops& flops : load.flops) flops *= repeat;
+  for (Flops& flops : load.flops)
+    flops *= repeat;
   load.fp8_flops *= repeat;
   load.hbm_bytes *= repeat;
   load.scale_up_bytes *= repeat;
   load.scale_out_bytes *= repeat;
-  for (Seconds* time : {&load.duration, &load.computing, &load.communicating, &load.communicating_scale_out,
-                        &load.waiting})
+  for (Seconds* time : {&load.duration, &load.computing, &load.communicating,
+                        &load.communicating_scale_out, &load.waiting})
     *time *= repeat;
   return load;
 }
@@ -33,14 +34,17 @@ bool is_matrix_work(const spec::Op& op) {
 /// stack; the forward ones only with userbuffers.
 bool hides(const spec::Op& op, const spec::Plan& plan) {
   switch (op.overlap) {
-    case spec::Overlap::none: return false;
+    case spec::Overlap::none:
+      return false;
     case spec::Overlap::tensor:  // the ring of context parallelism runs beside the attention core
       return op.backward || plan.overlap_tensor || op.group == spec::GroupKind::context;
-    case spec::Overlap::prefetch: return plan.prefetch_depth > 0;
+    case spec::Overlap::prefetch:
+      return plan.prefetch_depth > 0;
     // FSDP reduces on the stream that gathers: one process group, one NCCL stream.
     case spec::Overlap::gradient:
       return plan.overlap_gradient || plan.sharding == spec::Sharding::parameters;
-    case spec::Overlap::parameter: return plan.overlap_parameter;
+    case spec::Overlap::parameter:
+      return plan.overlap_parameter;
   }
   return false;
 }
@@ -51,7 +55,8 @@ perf::GroupPlacement placement_of(const workload::GroupShape& shape) {
 
 Seconds launch_time(const spec::Stack& stack, const workload::OpGroup& group) {
   int64_t kernels = 0;
-  for (const spec::Op& op : group.ops) kernels += op.kernels;
+  for (const spec::Op& op : group.ops)
+    kernels += op.kernels;
   return stack.cuda_graphs ? Seconds() : static_cast<double>(kernels) * stack.kernel_launch;
 }
 
@@ -62,14 +67,20 @@ Seconds host_time(const spec::Stack& stack, const workload::OpGroup& group, bool
 
 PricedGroup price_group(const spec::Job& job, const workload::WorkGraph& graph,
                         const workload::OpGroup& group, Seconds host) {
-  PricedGroup priced{.name = group.name, .repeat = group.repeat, .is_layer = group.is_layer, .host = host, .ops = {}};
+  PricedGroup priced{.name = group.name,
+                     .repeat = group.repeat,
+                     .is_layer = group.is_layer,
+                     .host = host,
+                     .ops = {}};
   priced.ops.reserve(group.ops.size());
-  for (const spec::Op& op : group.ops) priced.ops.push_back(price_op(job, graph, op));
+  for (const spec::Op& op : group.ops)
+    priced.ops.push_back(price_op(job, graph, op));
   return priced;
 }
 
-void append_pass(std::vector<PricedGroup>& out, const spec::Job& job, const workload::WorkGraph& graph,
-                 const std::vector<workload::OpGroup>& pass, bool forward) {
+void append_pass(std::vector<PricedGroup>& out, const spec::Job& job,
+                 const workload::WorkGraph& graph, const std::vector<workload::OpGroup>& pass,
+                 bool forward) {
   for (const workload::OpGroup& group : pass)
     out.push_back(price_group(job, graph, group, host_time(job.stack, group, forward)));
 }
@@ -79,9 +90,10 @@ void merge_weight_gradients(std::vector<PricedGroup>& input, const spec::Job& jo
                             const workload::WorkGraph& graph,
                             const std::vector<workload::OpGroup>& weight_pass) {
   for (const workload::OpGroup& group : weight_pass) {
-    const auto partner = std::find_if(input.begin(), input.end(), [&](const PricedGroup& candidate) {
-      return candidate.name == group.name && candidate.repeat == group.repeat;
-    });
+    const auto partner =
+        std::find_if(input.begin(), input.end(), [&](const PricedGroup& candidate) {
+          return candidate.name == group.name && candidate.repeat == group.repeat;
+        });
     PricedGroup priced = price_group(job, graph, group, launch_time(job.stack, group));
     if (partner == input.end()) {
       input.push_back(std::move(priced));
@@ -104,8 +116,10 @@ void add_work(spec::GpuLoad& load, const PricedOp& priced) {
 }
 
 void add_time(spec::GpuLoad& load, const PricedOp& priced, Seconds time) {
-  if (!priced.op->is_communication()) load.computing += time;
-  else load.communicating += time;
+  if (!priced.op->is_communication())
+    load.computing += time;
+  else
+    load.communicating += time;
   if (priced.collective.scale_out_bytes > Bytes()) load.communicating_scale_out += time;
 }
 
@@ -129,19 +143,21 @@ std::vector<PricedGroup> price_action(const spec::Job& job, const workload::Work
                                       const workload::ChunkWork& work, ActionKind kind) {
   std::vector<PricedGroup> groups;
   if (kind == ActionKind::forward) append_pass(groups, job, graph, work.forward, true);
-  if (kind == ActionKind::backward_weight) append_pass(groups, job, graph, work.backward_weight, false);
+  if (kind == ActionKind::backward_weight)
+    append_pass(groups, job, graph, work.backward_weight, false);
   if (kind == ActionKind::backward || kind == ActionKind::backward_input) {
     std::vector<PricedGroup> input;
     append_pass(input, job, graph, work.backward_input, false);
-    if (kind == ActionKind::backward) merge_weight_gradients(input, job, graph, work.backward_weight);
+    if (kind == ActionKind::backward)
+      merge_weight_gradients(input, job, graph, work.backward_weight);
     append_pass(groups, job, graph, work.recompute, true);
     std::move(input.begin(), input.end(), std::back_inserter(groups));
   }
   return groups;
 }
 
-PhaseTable::PhaseTable(std::vector<PricedGroup> groups, const spec::Stack& stack, double clock_steps,
-                       double step_ratio)
+PhaseTable::PhaseTable(std::vector<PricedGroup> groups, const spec::Stack& stack,
+                       double clock_steps, double step_ratio)
     : groups_(std::move(groups)),
       tensor_stretch_(stack.tensor_overlap_compute_loss),
       compute_loss_(stack.overlap_compute_loss),
@@ -185,7 +201,8 @@ const std::vector<GroupPoint>& PhaseTable::groups_at(int64_t clock_index) {
     GroupPoint point;
     if (hidden > Seconds() && sums.matrix > Seconds()) {
       const double covered = std::min(1.0, (sums.matrix + sums.other) / hidden);
-      const Seconds lost = covered * (compute_loss_ * sums.hidden + tensor_stretch_ * sums.hidden_by_userbuffers);
+      const Seconds lost =
+          covered * (compute_loss_ * sums.hidden + tensor_stretch_ * sums.hidden_by_userbuffers);
       point.compute_stretch = 1 + lost / sums.matrix;
       point.hidden_stretch = 1 + transfer_stretch_ * covered;
     }
@@ -199,7 +216,8 @@ const std::vector<GroupPoint>& PhaseTable::groups_at(int64_t clock_index) {
     point.load.duration = point.busy;
     point.load.computing = point.compute;
     point.load.communicating = std::min(point.busy, point.load.communicating);
-    point.load.communicating_scale_out = std::min(point.load.communicating, point.load.communicating_scale_out);
+    point.load.communicating_scale_out =
+        std::min(point.load.communicating, point.load.communicating_scale_out);
     points.push_back(point);
   }
   return points;

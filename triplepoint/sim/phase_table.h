@@ -5,9 +5,10 @@
 #include <string_view>
 #include <vector>
 
+#include "triplepoint/spec/job.h"
+
 #include "triplepoint/perf/collective_time.h"
 #include "triplepoint/perf/kernel_time.h"
-#include "triplepoint/spec/job.h"
 #include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::sim {
@@ -32,9 +33,9 @@ struct PricedGroup {
 
 /// One repetition of a group at one clock.
 struct GroupPoint {
-  Seconds busy;      // until both streams are done
-  Seconds compute;   // kernels on the compute stream, stretched by what overlaps with them
-  Seconds hidden;    // collectives behind them, stretched likewise
+  Seconds busy;     // until both streams are done
+  Seconds compute;  // kernels on the compute stream, stretched by what overlaps with them
+  Seconds hidden;   // collectives behind them, stretched likewise
   double compute_stretch = 1, hidden_stretch = 1;
   spec::GpuLoad load;  // duration = busy
 };
@@ -45,18 +46,22 @@ struct PhasePoint {
   spec::GpuLoad load;
 };
 
-/// One kind of action on one kind of chunk: "forward of a middle stage". The governor holds its mean
-/// power at the cap, the schedule plays it as one block. Points are computed once per clock and kept.
+/// One kind of action on one kind of chunk: "forward of a middle stage". The governor holds its
+/// mean power at the cap, the schedule plays it as one block. Points are computed once per clock
+/// and kept.
 class PhaseTable {
  public:
-  PhaseTable(std::vector<PricedGroup> groups, const spec::Stack& stack, double clock_steps, double step_ratio);
+  PhaseTable(std::vector<PricedGroup> groups, const spec::Stack& stack, double clock_steps,
+             double step_ratio);
 
   /// clock_index k means f_max - k * clock_step.
   const std::vector<GroupPoint>& groups_at(int64_t clock_index);
   PhasePoint at(int64_t clock_index, double host_factor);
 
   const std::vector<PricedGroup>& groups() const { return groups_; }
-  double ratio(int64_t clock_index) const { return 1 - static_cast<double>(clock_index) * step_ratio_; }
+  double ratio(int64_t clock_index) const {
+    return 1 - static_cast<double>(clock_index) * step_ratio_;
+  }
 
  private:
   std::vector<PricedGroup> groups_;
@@ -64,7 +69,8 @@ class PhaseTable {
   std::vector<std::vector<GroupPoint>> points_;  // [clock index], empty: not asked for yet
 };
 
-/// Prices the groups of an action: passes in order, input and weight gradient of one layer side by side.
+/// Prices the groups of an action: passes in order, input and weight gradient of one layer side by
+/// side.
 std::vector<PricedGroup> price_action(const spec::Job&, const workload::WorkGraph&,
                                       const workload::ChunkWork&, workload::ActionKind);
 

@@ -28,7 +28,8 @@ class Bins {
   /// Bin means, with what was not covered at `rest`.
   std::vector<double> means(double rest) const {
     std::vector<double> means(sums_.size());
-    for (size_t i = 0; i < means.size(); ++i) means[i] = sums_[i] + std::max(0.0, 1 - covered_[i]) * rest;
+    for (size_t i = 0; i < means.size(); ++i)
+      means[i] = sums_[i] + std::max(0.0, 1 - covered_[i]) * rest;
     return means;
   }
 
@@ -42,8 +43,8 @@ struct DeviceBins {
   std::vector<double> ratio;
 };
 
-DeviceBins profile_device(const StepModel& model, const CoupledStep& step, size_t pipeline, const Team& team,
-                          size_t device, Seconds bin, size_t count) {
+DeviceBins profile_device(const StepModel& model, const CoupledStep& step, size_t pipeline,
+                          const Team& team, size_t device, Seconds bin, size_t count) {
   const size_t stage = static_cast<size_t>(team.stage);
   Bins power(bin, count), ratio(bin, count);
   Joules in_phases;
@@ -60,7 +61,8 @@ DeviceBins profile_device(const StepModel& model, const CoupledStep& step, size_
   const Seconds open = step.played.step_time - covered;
   const Watts rest = open > Seconds() ? (total - in_phases) / open : Watts();
   DeviceBins bins{.power = {}, .ratio = ratio.means(1)};
-  for (const double watts : power.means(rest / unit::W)) bins.power.push_back(watts * unit::W);
+  for (const double watts : power.means(rest / unit::W))
+    bins.power.push_back(watts * unit::W);
   return bins;
 }
 
@@ -89,11 +91,13 @@ std::vector<std::vector<Celsius>> ripple(ClusterHeat heat, const StepProfile& pr
   std::vector<Watts> power(profile.power.size());
   for (int pass = 0; pass < 2; ++pass)
     for (size_t b = 0; b < bins; ++b) {
-      for (size_t d = 0; d < power.size(); ++d) power[d] = profile.power[d][b];
+      for (size_t d = 0; d < power.size(); ++d)
+        power[d] = profile.power[d][b];
       heat.advance(power, profile.bin);
       if (pass == 0) continue;
       const std::vector<Celsius> now = heat.dies();
-      for (size_t d = 0; d < now.size(); ++d) dies[d].push_back(now[d]);
+      for (size_t d = 0; d < now.size(); ++d)
+        dies[d].push_back(now[d]);
     }
   return dies;
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "triplepoint/power/node_power.h"
 #include "triplepoint/power/sensor.h"
 #include "triplepoint/sim/power_profile.h"
@@ -41,13 +43,13 @@ std::vector<run::Device> list_devices(const spec::Job& job, const workload::Work
   return devices;
 }
 
-run::DeviceSummary summarize(const StepModel& model, const PlayedStep& played, const DeviceStep& device,
-                             Celsius die) {
+run::DeviceSummary summarize(const StepModel& model, const PlayedStep& played,
+                             const DeviceStep& device, Celsius die) {
   run::DeviceSummary summary;
   const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
   summary.power_mean_w = device.mean_power / unit::W;
-  summary.power_peak_w = device.instant_peak / unit::W;
-  summary.power_sensor_peak_w = device.sensor_peak / unit::W;
+  summary.power_peak_w = device.sensor_peak / unit::W;
+  summary.power_kernel_peak_w = device.instant_peak / unit::W;
   summary.energy_j = device.ledger.total() / unit::J;
   summary.die_mean_c = die.degrees();
   summary.die_peak_c = die.degrees();
@@ -68,13 +70,18 @@ run::DeviceSummary summarize(const StepModel& model, const PlayedStep& played, c
 void lowest_clocks(run::Run& run, const StepModel& model, const ClockState& clocks) {
   for (size_t d = 0; d < clocks.devices.size(); ++d) {
     double lowest = 1;
-    for (const DevicePhase& phase : clocks.devices[d]) lowest = std::min(lowest, model.clock_ratio(phase.clock_index));
+    for (const DevicePhase& phase : clocks.devices[d])
+      lowest = std::min(lowest, model.clock_ratio(phase.clock_index));
     run.summaries[d].sm_clock_min_mhz = lowest * (*model.job.cluster.gpu.max_clock / unit::MHz);
   }
 }
 
-run::Series make_series(const char* signal, size_t device, Instant begin, Seconds bin, size_t count) {
-  run::Series series{.signal = signal, .device = static_cast<int32_t>(device), .of_node = false, .times = {},
+run::Series make_series(const char* signal, size_t device, Instant begin, Seconds bin,
+                        size_t count) {
+  run::Series series{.signal = signal,
+                     .device = static_cast<int32_t>(device),
+                     .of_node = false,
+                     .times = {},
                      .values = {}};
   for (size_t b = 0; b < count; ++b)
     series.times.push_back(begin + static_cast<double>(b) * bin);
@@ -83,8 +90,8 @@ run::Series make_series(const char* signal, size_t device, Instant begin, Second
 }
 
 /// Power, clock and die temperature of every device along the step, and the peaks they show.
-void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat, Instant begin,
-                    bool keep_series) {
+void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
+                    Instant begin, bool keep_series) {
   const StepProfile profile = profile_step(model, step, profile_bins);
   const std::vector<std::vector<Celsius>> dies = ripple(std::move(heat), profile);
   const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
@@ -99,8 +106,37 @@ void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, Cl
       die.values.push_back(dies[d][b].degrees());
       clock.values.push_back(profile.clock_ratio[d][b] * max_mhz);
     }
-    for (run::Series* series : {&power, &die, &clock}) run.series.push_back(std::move(*series));
+    for (run::Series* series : {&power, &die, &clock})
+      run.series.push_back(std::move(*series));
   }
+}
+
+/// Mean clock that the phases of a step lose, in MHz: first to the power cap on boards at inlet
+/// temperature, then to the heat they really have (leakage under the cap, thermal limits).
+void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step) {
+  std::vector<Celsius> inlets;
+  for (size_t d = 0; d < step.dies.size(); ++d)
+    inlets.push_back(model.machine.inlet[d / static_cast<size_t>(model.job.cluster.gpus_per_node)]);
+  const ClockState cold = model.choose_clocks(inlets);
+  double to_power = 0, to_temperature = 0;
+  for (const Pipeline& pipeline : model.pipelines)
+    for (const Team& team : pipeline.teams)
+      for (const int64_t device : team.devices)
+        for (size_t u = 0; u < model.uses[static_cast<size_t>(team.stage)].size(); ++u) {
+          const DevicePhase& now = step.clocks.devices[static_cast<size_t>(device)][u];
+          const DevicePhase& then = cold.devices[static_cast<size_t>(device)][u];
+          const double count =
+              static_cast<double>(model.uses[static_cast<size_t>(team.stage)][u].count);
+          const double share = count * (now.duration / step.played.step_time);
+          to_power += share * (1 - model.clock_ratio(then.clock_index));
+          to_temperature +=
+              share * (model.clock_ratio(then.clock_index) - model.clock_ratio(now.clock_index));
+        }
+  const double mean_mhz =
+      *model.job.cluster.gpu.max_clock / unit::MHz / static_cast<double>(step.dies.size());
+  run.manifest.facts["clock_lost_to_power_mhz"] = fmt::format("{:.1f}", to_power * mean_mhz);
+  run.manifest.facts["clock_lost_to_temperature_mhz"] =
+      fmt::format("{:.1f}", to_temperature * mean_mhz);
 }
 
 }  // namespace
@@ -114,7 +150,8 @@ run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph) {
   run.manifest.producer = "triplepoint";
   run.manifest.fits_memory = graph.memory.fits();
   run.manifest.notes = job.notes;
-  for (const workload::StageMemory& stage : graph.memory.stages) run.memory.push_back(memory_use(stage));
+  for (const workload::StageMemory& stage : graph.memory.stages)
+    run.memory.push_back(memory_use(stage));
   run.memory_limit = graph.memory.limit;
   run.model_flops = graph.model_flops;
   run.hardware_flops = graph.hardware_flops;
@@ -123,14 +160,15 @@ run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph) {
   return run;
 }
 
-void record_step(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat, Instant begin,
-                 const Horizon& horizon) {
+void record_step(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
+                 Instant begin, const Horizon& horizon) {
   std::vector<DeviceStep> devices = step.devices;
   model.add_peaks(devices, step.dies);
   run.summaries.clear();
   for (size_t d = 0; d < devices.size(); ++d)
     run.summaries.push_back(summarize(model, step.played, devices[d], step.dies[d]));
   lowest_clocks(run, model, step.clocks);
+  record_lost_clocks(run, model, step);
   if (devices.size() <= most_profiled_devices)
     record_profile(run, model, step, std::move(heat), begin, horizon.timeline);
   if (horizon.timeline) record_timeline(run.timeline, model, step, begin);

@@ -2,23 +2,27 @@
 #pragma once
 
 #include "triplepoint/run/run.h"
+
 #include "triplepoint/sim/heat.h"
 #include "triplepoint/sim/settle.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::sim {
 
-/// A run with everything that is known before a step is played: manifest, devices, memory, flop counts.
+/// A run with everything that is known before a step is played: manifest, devices, memory, flop
+/// counts.
 run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph);
 
-/// Writes one played step into the run: device summaries; if the horizon wants it, timeline and series of the
-/// step, which begins at `begin`.
+/// Writes one played step into the run: device summaries; if the horizon wants it, timeline and
+/// series of the step, which begins at `begin`.
 ///
-/// Traced are, as in the paper's artifact, the ranks with tensor, context and data index 0: one per stage.
-void record_step(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat, Instant begin,
-                 const Horizon& horizon);
+/// Traced are, as in the paper's artifact, the ranks with tensor, context and data index 0: one per
+/// stage.
+void record_step(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
+                 Instant begin, const Horizon& horizon);
 
 /// Appends the timeline of the traced ranks.
-void record_timeline(run::Timeline& timeline, StepModel& model, const CoupledStep& step, Instant begin);
+void record_timeline(run::Timeline& timeline, StepModel& model, const CoupledStep& step,
+                     Instant begin);
 
 }  // namespace triplepoint::sim

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+
 #include <fmt/format.h>
 
 #include "triplepoint/sim/record.h"
@@ -13,9 +14,12 @@ run::SpanKind kind_of(const spec::Op& op) {
   switch (op.op_class) {
     case OpClass::gemm:
     case OpClass::grouped_gemm:
-    case OpClass::attention: return run::SpanKind::compute;
-    case OpClass::communication: return run::SpanKind::communication;
-    default: return run::SpanKind::memory;
+    case OpClass::attention:
+      return run::SpanKind::compute;
+    case OpClass::communication:
+      return run::SpanKind::communication;
+    default:
+      return run::SpanKind::memory;
   }
 }
 
@@ -83,36 +87,47 @@ class RankWriter {
     return span;
   }
 
+  /// Chunks of equal work share a price, but not their layer numbers: a pattern per chunk and use.
   void write_patterns() {
-    for (size_t u = 0; u < model_.uses[stage_].size(); ++u) {
-      pattern_of_use_.push_back(static_cast<int32_t>(out_.patterns.size()));
-      out_.patterns.push_back(pattern_of(u));
-    }
+    const size_t uses = model_.uses[stage_].size();
+    for (size_t chunk = 0; chunk < static_cast<size_t>(model_.graph.virtual_stages); ++chunk)
+      for (size_t u = 0; u < uses; ++u) {
+        pattern_of_.push_back(static_cast<int32_t>(out_.patterns.size()));
+        const auto work = static_cast<size_t>(model_.graph.chunk_work[stage_][chunk]);
+        if (model_.uses[stage_][u].work == work) out_.patterns.push_back(pattern_of(chunk, u));
+      }
   }
 
-  /// What this rank waits inside a phase for slower peers lies in its exposed collectives, in equal parts.
-  run::Pattern pattern_of(size_t u) {
+  /// What this rank waits inside a phase for slower peers lies in its exposed collectives, in equal
+  /// parts.
+  run::Pattern pattern_of(size_t chunk, size_t u) {
     const PhaseUse& use = model_.uses[stage_][u];
     PhaseTable& table = model_.tables[use.table];
     const DevicePhase& phase = step_.clocks.devices[device_][u];
     double collectives = 0;
     for (const PricedGroup& group : table.groups())
       for (const PricedOp& op : group.ops)
-        if (op.op->is_communication() && !op.hidden) collectives += static_cast<double>(group.repeat);
-    const Seconds late = collectives > 0 ? (team_durations_[u] - phase.duration) / collectives : Seconds();
-    static constexpr std::string_view names[] = {"forward", "backward", "backward_input", "backward_weight"};
+        if (op.op->is_communication() && !op.hidden)
+          collectives += static_cast<double>(group.repeat);
+    const Seconds late =
+        collectives > 0 ? (team_durations_[u] - phase.duration) / collectives : Seconds();
+    static constexpr std::string_view names[] = {"forward", "backward", "backward_input",
+                                                 "backward_weight"};
     run::Pattern pattern{.name = std::string(names[static_cast<size_t>(use.kind)]), .pieces = {}};
     for (size_t g = 0; g < table.groups().size(); ++g)
-      pattern.pieces.push_back(piece_of(table, g, phase.clock_index, late, model_.graph.works[use.work]));
+      pattern.pieces.push_back(
+          piece_of(table, g, phase.clock_index, late, model_.graph.first_layer[stage_][chunk]));
     return pattern;
   }
 
   run::PatternPiece piece_of(PhaseTable& table, size_t g, int64_t clock_index, Seconds late,
-                             const workload::ChunkWork& work) {
+                             int64_t first_layer) {
     const PricedGroup& group = table.groups()[g];
     const GroupPoint& point = table.groups_at(clock_index)[g];
-    run::PatternPiece piece{.spans = {}, .repeat = static_cast<int32_t>(group.repeat), .length = {},
-                            .first_layer = static_cast<int32_t>(work.first_layer)};
+    run::PatternPiece piece{.spans = {},
+                            .repeat = static_cast<int32_t>(group.repeat),
+                            .length = {},
+                            .first_layer = group.is_layer ? static_cast<int32_t>(first_layer) : -1};
     Seconds compute, hidden, waited;
     for (const PricedOp& priced : group.ops) {
       const bool matrix = kind_of(*priced.op) == run::SpanKind::compute;
@@ -129,7 +144,8 @@ class RankWriter {
     return piece;
   }
 
-  void add_span(run::PatternPiece& piece, const PricedOp& priced, Seconds from, Seconds length, Seconds wait) {
+  void add_span(run::PatternPiece& piece, const PricedOp& priced, Seconds from, Seconds length,
+                Seconds wait) {
     if (length <= Seconds()) return;
     run::Span span;
     span.begin = instant_at(from);
@@ -141,21 +157,36 @@ class RankWriter {
     piece.spans.push_back(span);
   }
 
+  /// A receive is posted when the host turns to the exchange, so its kernel also sits through the
+  /// host's gap; what starts a pipeline or turns around at its end receives nothing.
+  Seconds resident_gap(const workload::Action& action) const {
+    const int64_t stages = model_.graph.stages;
+    const int64_t place = action.chunk * stages + static_cast<int64_t>(stage_);
+    const bool forward = action.kind == workload::ActionKind::forward;
+    const bool receives = forward ? place > 0 : place + 1 < stages * model_.graph.virtual_stages;
+    return receives ? model_.job.stack.microbatch_gap : Seconds();
+  }
+
   void write_actions() {
-    static const run::SpanType receive = pipeline_type("pipeline_receive"), send = pipeline_type("pipeline_send");
+    static const run::SpanType receive = pipeline_type("pipeline_receive"),
+                               send = pipeline_type("pipeline_send");
     for (const PlayedAction& action : played_.actions) {
-      if (action.begin > action.ready) {
-        run::Span waiting = span(action.ready, action.begin, receive);
-        waiting.wait = action.begin - action.ready;
+      const Seconds until = action.begin + resident_gap(action.action);
+      if (until > action.ready) {
+        run::Span waiting = span(action.ready, until, receive);
+        waiting.wait = until - action.ready;
         waiting.microbatch = action.action.microbatch;
         out_.spans.push_back(waiting);
       }
       const size_t use = model_.use_of(stage_, action.action);
-      out_.instances.push_back({.begin = begin_ + (action.end - team_durations_[use]),
-                                .pattern = pattern_of_use_[use],
-                                .rank = rank_,
-                                .stage = static_cast<int32_t>(stage_),
-                                .microbatch = action.action.microbatch});
+      out_.instances.push_back(
+          {.begin = begin_ + (action.end - team_durations_[use]),
+           .pattern =
+               pattern_of_[static_cast<size_t>(action.action.chunk) * model_.uses[stage_].size() +
+                           use],
+           .rank = rank_,
+           .stage = static_cast<int32_t>(stage_),
+           .microbatch = action.action.microbatch});
       if (action.sent > Seconds()) {
         const Seconds from = action.end + action.queued;
         run::Span sending = span(from, from + action.sent, send);
@@ -203,12 +234,13 @@ class RankWriter {
   const PlayedStage& played_;
   const StepEnd& end_;
   const std::vector<Seconds>& team_durations_;
-  std::vector<int32_t> pattern_of_use_;
+  std::vector<int32_t> pattern_of_;  // [chunk * uses + use]
 };
 
 }  // namespace
 
-void record_timeline(run::Timeline& timeline, StepModel& model, const CoupledStep& step, Instant begin) {
+void record_timeline(run::Timeline& timeline, StepModel& model, const CoupledStep& step,
+                     Instant begin) {
   timeline.num_ranks = static_cast<int32_t>(model.job.world_size());
   for (const Team& team : model.pipelines.front().teams)
     RankWriter(timeline, model, step, 0, team, 0, begin).write();

@@ -11,7 +11,8 @@ constexpr Kelvins settled = 0.1 * unit::K;
 
 Kelvins largest_move(const std::vector<Celsius>& a, const std::vector<Celsius>& b) {
   Kelvins move;
-  for (size_t i = 0; i < a.size(); ++i) move = std::max(move, abs(a[i] - b[i]));
+  for (size_t i = 0; i < a.size(); ++i)
+    move = std::max(move, abs(a[i] - b[i]));
   return move;
 }
 
@@ -20,7 +21,8 @@ Kelvins largest_move(const std::vector<Celsius>& a, const std::vector<Celsius>& 
 std::vector<Watts> mean_powers(const std::vector<DeviceStep>& devices) {
   std::vector<Watts> powers;
   powers.reserve(devices.size());
-  for (const DeviceStep& device : devices) powers.push_back(device.mean_power);
+  for (const DeviceStep& device : devices)
+    powers.push_back(device.mean_power);
   return powers;
 }
 
@@ -35,7 +37,8 @@ CoupledStep step_at(StepModel& model, std::vector<Celsius> dies, const CoupledSt
 }
 
 CoupledStep settle(StepModel& model, ClusterHeat& heat) {
-  heat.settle(std::vector<Watts>(static_cast<size_t>(model.job.cluster.num_gpus()), 0.8 * model.job.power_limit()));
+  heat.settle(std::vector<Watts>(static_cast<size_t>(model.job.cluster.num_gpus()),
+                                 0.8 * model.job.power_limit()));
   CoupledStep step = step_at(model, heat.dies(), nullptr);
   for (int round = 1; round < most_rounds; ++round) {
     heat.settle(mean_powers(step.devices));

@@ -18,9 +18,9 @@ struct CoupledStep {
   int rounds = 0;
 };
 
-/// The loop power -> temperature -> leakage and clock -> durations -> power, at thermal steady state:
-/// repeated until no die moves by 0.1 K and no clock by a step. Plays the schedule only when clocks changed.
-/// Leaves `heat` in that state.
+/// The loop power -> temperature -> leakage and clock -> durations -> power, at thermal steady
+/// state: repeated until no die moves by 0.1 K and no clock by a step. Plays the schedule only when
+/// clocks changed. Leaves `heat` in that state.
 CoupledStep settle(StepModel& model, ClusterHeat& heat);
 
 /// One step at the present temperatures; reuses `previous` where the clocks have not changed.

@@ -27,8 +27,10 @@ run::Run simulate(const spec::Job& job, const Horizon& horizon) {
   if (!graph.memory.fits()) return run;
   StepModel model(job, graph);
   ClusterHeat heat(job, model.machine);
-  if (horizon.duration || horizon.steps) play_transient(run, model, std::move(heat), horizon);
-  else simulate_steady(run, model, std::move(heat), horizon);
+  if (horizon.duration || horizon.steps)
+    play_transient(run, model, std::move(heat), horizon);
+  else
+    simulate_steady(run, model, std::move(heat), horizon);
   return run;
 }
 

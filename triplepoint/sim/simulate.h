@@ -5,23 +5,26 @@
 #include <optional>
 
 #include "triplepoint/base/units.h"
+
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/job.h"
 
 namespace triplepoint::sim {
 
-/// How long to play. Neither duration nor steps: to thermal steady state, of which one detailed step is kept.
+/// How long to play. Neither duration nor steps: to thermal steady state, of which one detailed
+/// step is kept.
 struct Horizon {
   std::optional<Seconds> duration;  // a transient from a machine at its inlet temperature
   std::optional<int64_t> steps;     // likewise, so many training steps
   bool timeline = true;             // keep the detailed step's timeline and series
 };
 
-/// Predicts a training job: builds its work, plays the schedule at the clocks that power and heat allow,
-/// and lets power, heat and clock settle on each other.
+/// Predicts a training job: builds its work, plays the schedule at the clocks that power and heat
+/// allow, and lets power, heat and clock settle on each other.
 ///
-/// The job must be free of errors (spec::diagnose). One that does not fit in memory yields a Run that
-/// says so and holds the memory breakdown. Equal input gives equal bits. Models: docs/models/simulation.md.
+/// The job must be free of errors (spec::diagnose). One that does not fit in memory yields a Run
+/// that says so and holds the memory breakdown. Equal input gives equal bits. Models:
+/// docs/models/simulation.md.
 run::Run simulate(const spec::Job& job, const Horizon& horizon);
 
 }  // namespace triplepoint::sim

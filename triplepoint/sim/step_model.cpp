@@ -16,10 +16,12 @@ int64_t work_of(const workload::WorkGraph& graph, size_t stage, int32_t chunk) {
   return graph.chunk_work[stage][static_cast<size_t>(chunk)];
 }
 
-PricedEnd price_end(const spec::Job& job, const workload::WorkGraph& graph, const workload::StepWork& work) {
+PricedEnd price_end(const spec::Job& job, const workload::WorkGraph& graph,
+                    const workload::StepWork& work) {
   const auto price_all = [&](const std::vector<spec::Op>& ops) {
     std::vector<PricedOp> priced;
-    for (const spec::Op& op : ops) priced.push_back(price_op(job, graph, op));
+    for (const spec::Op& op : ops)
+      priced.push_back(price_op(job, graph, op));
     return priced;
   };
   PricedEnd end{.gradient_sync = price_all(work.gradient_sync),
@@ -27,19 +29,22 @@ PricedEnd price_end(const spec::Job& job, const workload::WorkGraph& graph, cons
                 .optimizer = price_all(work.optimizer),
                 .parameter_sync = price_all(work.parameter_sync)};
   for (const PricedOp& priced : end.gradient_sync)
-    end.waits_for_replicas |= priced.op->is_communication() && graph.grid.shape(priced.op->group).ranks > 1;
+    end.waits_for_replicas |=
+        priced.op->is_communication() && graph.grid.shape(priced.op->group).ranks > 1;
   return end;
 }
 
 Seconds exposed_time(const std::vector<PricedOp>& ops, Seconds cover) {
   Seconds exposed, hidden;
-  for (const PricedOp& priced : ops) (priced.hidden ? hidden : exposed) += priced.at(1);
+  for (const PricedOp& priced : ops)
+    (priced.hidden ? hidden : exposed) += priced.at(1);
   return exposed + std::max(Seconds(), hidden - cover);
 }
 
 Seconds total_time(const std::vector<PricedOp>& ops) {
   Seconds total;
-  for (const PricedOp& priced : ops) total += priced.at(1);
+  for (const PricedOp& priced : ops)
+    total += priced.at(1);
   return total;
 }
 
@@ -64,9 +69,11 @@ StepModel::StepModel(const spec::Job& the_job, const workload::WorkGraph& the_gr
   const spec::GovernorCoefficients& governor = *job.cluster.gpu.governor;
   const Hertz max_clock = *job.cluster.gpu.max_clock;
   step_ratio_ = governor.clock_step / max_clock;
-  clock_steps_ = static_cast<int64_t>(std::floor((max_clock - governor.min_clock) / governor.clock_step));
+  clock_steps_ =
+      static_cast<int64_t>(std::floor((max_clock - governor.min_clock) / governor.clock_step));
   build_tables();
-  for (const workload::StepWork& work : graph.step_works) ends.push_back(price_end(job, graph, work));
+  for (const workload::StepWork& work : graph.step_works)
+    ends.push_back(price_end(job, graph, work));
 }
 
 /// A table per distinct (chunk work, action kind); per stage, which of them it plays and how often.
@@ -83,10 +90,13 @@ void StepModel::build_tables() {
         tables.emplace_back(price_action(job, graph, graph.works[work], action.kind), job.stack,
                             clock_steps_, step_ratio_);
       }
-      const auto use = std::find_if(uses[stage].begin(), uses[stage].end(),
-                                    [&](const PhaseUse& candidate) { return candidate.table == table; });
-      if (use != uses[stage].end()) ++use->count;
-      else uses[stage].push_back({.table = table, .work = work, .kind = action.kind, .count = 1});
+      const auto use =
+          std::find_if(uses[stage].begin(), uses[stage].end(),
+                       [&](const PhaseUse& candidate) { return candidate.table == table; });
+      if (use != uses[stage].end())
+        ++use->count;
+      else
+        uses[stage].push_back({.table = table, .work = work, .kind = action.kind, .count = 1});
     }
   }
 }
@@ -99,8 +109,8 @@ size_t StepModel::use_of(size_t stage, const workload::Action& action) const {
   return 0;
 }
 
-DevicePhase StepModel::choose_phase(const PhaseUse& use, size_t device, double host_factor, Celsius die,
-                                    Watts limit) {
+DevicePhase StepModel::choose_phase(const PhaseUse& use, size_t device, double host_factor,
+                                    Celsius die, Watts limit) {
   PhaseTable& table = tables[use.table];
   const spec::Gpu& gpu = job.cluster.gpu;
   const auto index_of = [&](double ratio) { return std::llround((1 - ratio) / step_ratio_); };
@@ -110,7 +120,8 @@ DevicePhase StepModel::choose_phase(const PhaseUse& use, size_t device, double h
     load.duration += job.stack.microbatch_gap;
     return power::gpu_power(power(), load, ratio, die, machine.boards[device]);
   };
-  const clock::ClockChoice choice = clock::choose_clock(*gpu.governor, *gpu.max_clock, limit, die, power_at);
+  const clock::ClockChoice choice =
+      clock::choose_clock(*gpu.governor, *gpu.max_clock, limit, die, power_at);
   DevicePhase phase;
   const double ratio = choice.clock / *gpu.max_clock;
   phase.clock_index = index_of(ratio);
@@ -141,14 +152,16 @@ std::vector<Seconds> team_durations(const Team& team, const ClockState& clocks, 
   std::vector<Seconds> durations(num_uses);
   for (const int64_t device : team.devices)
     for (size_t u = 0; u < num_uses; ++u)
-      durations[u] = std::max(durations[u], clocks.devices[static_cast<size_t>(device)][u].duration);
+      durations[u] =
+          std::max(durations[u], clocks.devices[static_cast<size_t>(device)][u].duration);
   return durations;
 }
 
 }  // namespace
 
 /// What the schedule needs of one pipeline, from its teams' phases.
-std::vector<StageTimes> StepModel::stage_times(const std::vector<std::vector<Seconds>>& durations) const {
+std::vector<StageTimes> StepModel::stage_times(
+    const std::vector<std::vector<Seconds>>& durations) const {
   std::vector<StageTimes> times(durations.size());
   for (size_t s = 0; s < times.size(); ++s) {
     times[s].program = &graph.programs[s];
@@ -176,7 +189,8 @@ PlayedStep StepModel::play_step(const ClockState& clocks) {
   return step;
 }
 
-/// Gradient reduction over the replicas, the norm over the whole model, optimizer, parameter gather.
+/// Gradient reduction over the replicas, the norm over the whole model, optimizer, parameter
+/// gather.
 void StepModel::finish_step(PlayedStep& step) const {
   const size_t stages = static_cast<size_t>(graph.stages);
   step.ends.assign(step.pipelines.size(), std::vector<StepEnd>(stages));
@@ -184,13 +198,15 @@ void StepModel::finish_step(PlayedStep& step) const {
   for (size_t s = 0; s < stages; ++s) {
     const PricedEnd& end = ends[static_cast<size_t>(graph.step_work[s])];
     Seconds replicas_ready;
-    for (const auto& played : step.pipelines) replicas_ready = std::max(replicas_ready, played[s].finish);
+    for (const auto& played : step.pipelines)
+      replicas_ready = std::max(replicas_ready, played[s].finish);
     for (size_t p = 0; p < step.pipelines.size(); ++p) {
       StepEnd& at = step.ends[p][s];
       at.finish = step.pipelines[p][s].finish;
       at.sync_begin = end.waits_for_replicas ? replicas_ready : at.finish;
       const workload::Action& last = step.pipelines[p][s].actions.back().action;
-      at.sync_end = at.sync_begin + exposed_time(end.gradient_sync, step.phase_durations[p][s][use_of(s, last)]);
+      at.sync_end = at.sync_begin +
+                    exposed_time(end.gradient_sync, step.phase_durations[p][s][use_of(s, last)]);
       norm_ready = std::max(norm_ready, at.sync_end);
     }
   }

@@ -7,21 +7,22 @@
 #include <span>
 #include <vector>
 
+#include "triplepoint/spec/job.h"
+
 #include "triplepoint/clock/governor.h"
 #include "triplepoint/power/gpu_power.h"
 #include "triplepoint/sim/boundaries.h"
 #include "triplepoint/sim/machine.h"
 #include "triplepoint/sim/phase_table.h"
 #include "triplepoint/sim/play.h"
-#include "triplepoint/spec/job.h"
 #include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::sim {
 
 /// One kind of phase in a stage's program, and how often it is played per step.
 struct PhaseUse {
-  size_t table = 0;    // index into StepModel::tables
-  size_t work = 0;     // index into WorkGraph::works
+  size_t table = 0;  // index into StepModel::tables
+  size_t work = 0;   // index into WorkGraph::works
   workload::ActionKind kind = workload::ActionKind::forward;
   int64_t count = 0;
 };
@@ -42,10 +43,10 @@ struct ClockState {
 
 /// The end of a step on one stage, as spans of time.
 struct StepEnd {
-  Seconds finish;         // last action, sends included
-  Seconds sync_begin;     // the data-parallel group is complete
+  Seconds finish;      // last action, sends included
+  Seconds sync_begin;  // the data-parallel group is complete
   Seconds sync_end;
-  Seconds norm_begin;     // the model group is complete
+  Seconds norm_begin;  // the model group is complete
   Seconds norm_end, optimizer_end, end;
 };
 
@@ -53,7 +54,8 @@ struct StepEnd {
 struct PlayedStep {
   std::vector<std::vector<PlayedStage>> pipelines;  // [pipeline][stage]
   std::vector<std::vector<StepEnd>> ends;
-  std::vector<std::vector<std::vector<Seconds>>> phase_durations;  // [pipeline][stage][phase use]: of the team
+  std::vector<std::vector<std::vector<Seconds>>>
+      phase_durations;  // [pipeline][stage][phase use]: of the team
   Seconds step_time;
 };
 
@@ -72,14 +74,16 @@ struct PricedEnd {
   bool waits_for_replicas = false;  // some gradient op spans the pipelines
 };
 
-/// Everything about a job that does not change while it runs, and the step as a function of temperatures.
+/// Everything about a job that does not change while it runs, and the step as a function of
+/// temperatures.
 class StepModel {
  public:
   StepModel(const spec::Job& job, const workload::WorkGraph& graph);
 
   ClockState choose_clocks(std::span<const Celsius> die);
   PlayedStep play_step(const ClockState&);
-  std::vector<DeviceStep> account(const ClockState&, const PlayedStep&, std::span<const Celsius> die);
+  std::vector<DeviceStep> account(const ClockState&, const PlayedStep&,
+                                  std::span<const Celsius> die);
   void add_peaks(std::vector<DeviceStep>&, std::span<const Celsius> die);
 
   const spec::Job& job;
@@ -99,9 +103,10 @@ class StepModel {
   void build_tables();
   std::vector<StageTimes> stage_times(const std::vector<std::vector<Seconds>>& durations) const;
   void finish_step(PlayedStep&) const;
-  DevicePhase choose_phase(const PhaseUse&, size_t device, double host_factor, Celsius die, Watts limit);
-  DeviceStep account_device(const ClockState&, const PlayedStep&, size_t pipeline, const Team&, size_t device,
-                            Celsius die);
+  DevicePhase choose_phase(const PhaseUse&, size_t device, double host_factor, Celsius die,
+                           Watts limit);
+  DeviceStep account_device(const ClockState&, const PlayedStep&, size_t pipeline, const Team&,
+                            size_t device, Celsius die);
 
   Wiring wiring_;
   double step_ratio_ = 0;

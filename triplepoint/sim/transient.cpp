@@ -23,10 +23,12 @@ class Transient {
   void play() {
     start_series();
     step_ = step_at(model_, heat_.dies(), nullptr);
-    while (!done()) play_window();
+    while (!done())
+      play_window();
     const Instant begin = steps_.empty() ? Instant() : steps_.back().begin;
     CoupledStep last = step_at(model_, heat_.dies(), &step_);
-    record_step(run_, model_, last, std::move(heat_), begin, {.duration = {}, .steps = {}, .timeline = false});
+    record_step(run_, model_, last, std::move(heat_), begin,
+                {.duration = {}, .steps = {}, .timeline = false});
     if (horizon_.timeline) record_timeline(run_.timeline, model_, last, begin);
     run_.steps = std::move(steps_);
   }
@@ -63,7 +65,10 @@ class Transient {
   void start_series() {
     for (size_t d = 0; d < run_.devices.size(); ++d)
       for (const char* signal : {"power_w", "die_c", "sm_clock_mhz"})
-        run_.series.push_back({.signal = signal, .device = static_cast<int32_t>(d), .of_node = false, .times = {},
+        run_.series.push_back({.signal = signal,
+                               .device = static_cast<int32_t>(d),
+                               .of_node = false,
+                               .times = {},
                                .values = {}});
   }
 

@@ -31,7 +31,7 @@ struct Stack {
   // What tensor-parallel ranks hold alike stays outside of FSDP, in fp32 (NeMo without O2): biases
   // and positions then promote the residual stream.
   bool fsdp_promotes_residual = false;
-  bool gradient_sync_accumulates = false;   // ZeRO-2 reduces each microbatch
+  bool gradient_sync_accumulates = false;  // ZeRO-2 reduces each microbatch
   friend bool operator==(const Stack&, const Stack&) = default;
 };
 
