@@ -37,7 +37,9 @@ class Command {
  public:
   Command() = default;
   Command(const Command&) = delete;
+  Command(Command&&) = delete;
   Command& operator=(const Command&) = delete;
+  Command& operator=(Command&&) = delete;
   virtual ~Command() = default;
 
   virtual std::vector<Argument> arguments() = 0;

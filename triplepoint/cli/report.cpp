@@ -42,8 +42,8 @@ class Report : public Command {
     const Path page = output_     ? Path(*output_)
                       : is_folder ? Path(source_) / "report.html"
                                   : Path(source_).replace_extension(".html");
-    TPT_TRY(write_file_atomically(page,
-                                  is_folder ? TPT_TRY(page_of_folder()) : TPT_TRY(page_of_run())));
+    const std::string html = TPT_TRY(is_folder ? page_of_folder() : page_of_run());
+    TPT_TRY(write_file_atomically(page, html));
     if (format_.is_json()) {
       print_json(console, {{"source", source_}, {"page", page.string()}});
     } else {

@@ -24,7 +24,7 @@ constexpr const char* digest_fact = "job_digest";
 constexpr const char* plan_file = "study.json";
 
 /// One job of a study on its way through the machine.
-struct Item {
+struct Item {  // NOLINT(bugprone-exception-escape): moving ordered JSON may allocate
   const spec::StudyJob* job = nullptr;
   Path file;           // of its run
   std::string digest;  // of what the run depends on

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include <doctest/doctest.h>
+#include <stdlib.h>
 
 #include "triplepoint/base/json.h"
 

@@ -161,25 +161,41 @@ std::optional<Finding> about_clocks(const std::vector<Group>& groups) {
   return finding;
 }
 
-/// The pair of jobs, alike but for the microbatch, between which peak power rises most.
-std::optional<Finding> about_microbatches(const std::vector<Group>& groups) {
-  const StudyRow *small = nullptr, *large = nullptr;
-  const auto rise = [](const StudyRow& a, const StudyRow& b) {
-    return *b.metrics->power_peak_w - *a.metrics->power_peak_w;
-  };
-  for (const Group& group : groups) {
-    const Rows ran = group.that_ran();
-    for (const StudyRow* a : ran) {
-      for (const StudyRow* b : ran) {
-        const bool alike = a != b && configuration_label(a->job) == configuration_label(b->job) &&
-                           variant_label(a->job) == variant_label(b->job);
-        if (!alike || a->job.plan.micro_batch_size >= b->job.plan.micro_batch_size) continue;
-        if (!a->metrics->power_peak_w || !b->metrics->power_peak_w) continue;
-        if (small == nullptr || rise(*a, *b) > rise(*small, *large)) small = a, large = b;
-      }
+/// Two jobs alike but for the microbatch size.
+struct MicrobatchPair {
+  const StudyRow* small = nullptr;
+  const StudyRow* large = nullptr;
+  double rise() const { return *large->metrics->power_peak_w - *small->metrics->power_peak_w; }
+};
+
+bool is_pair(const StudyRow& small, const StudyRow& large) {
+  return small.job.plan.micro_batch_size < large.job.plan.micro_batch_size &&
+         configuration_label(small.job) == configuration_label(large.job) &&
+         variant_label(small.job) == variant_label(large.job) && small.metrics->power_peak_w &&
+         large.metrics->power_peak_w;
+}
+
+/// The pair of a group between which peak power rises most.
+std::optional<MicrobatchPair> widest_pair(const Rows& ran) {
+  std::optional<MicrobatchPair> widest;
+  for (const StudyRow* small : ran) {
+    for (const StudyRow* large : ran) {
+      if (!is_pair(*small, *large)) continue;
+      const MicrobatchPair pair{small, large};
+      if (!widest || pair.rise() > widest->rise()) widest = pair;
     }
   }
-  if (small == nullptr || rise(*small, *large) <= 0) return std::nullopt;
+  return widest;
+}
+
+std::optional<Finding> about_microbatches(const std::vector<Group>& groups) {
+  std::optional<MicrobatchPair> best;
+  for (const Group& group : groups) {
+    const auto pair = widest_pair(group.that_ran());
+    if (pair && (!best || pair->rise() > best->rise())) best = pair;
+  }
+  if (!best || best->rise() <= 0) return std::nullopt;
+  const auto [small, large] = *best;
   const double ratio = tokens_per_second(*large) / tokens_per_second(*small);
   Finding finding("microbatch-" + identifier(group_label(small->job)));
   finding

@@ -51,8 +51,11 @@ Layout lay_out(const HeatMap& map) {
   for (const HeatRow& row : map.rows) {
     longest = std::max(longest, row.label.size());
     layout.columns = std::max(layout.columns, row.values.size());
-    for (double value : row.values)
-      lowest = std::min(lowest, value), highest = std::max(highest, value);
+    for (double value : row.values) {
+      if (!std::isfinite(value)) continue;  // the device did not say
+      lowest = std::min(lowest, value);
+      highest = std::max(highest, value);
+    }
   }
   layout.left = static_cast<double>(longest) * character + 8;
   layout.cell =
@@ -67,6 +70,7 @@ std::string cells(const HeatMap& map, const Layout& layout) {
   std::map<int, std::string> paths;
   for (std::size_t r = 0; r < map.rows.size(); ++r) {
     for (std::size_t c = 0; c < map.rows[r].values.size(); ++c) {
+      if (!std::isfinite(map.rows[r].values[c])) continue;
       const int shade =
           static_cast<int>(std::lround(layout.axis.share(map.rows[r].values[c]) * shades));
       paths[shade] += fmt::format("M{:.5g} {:.5g}h{:.4g}v{}h-{:.4g}z", layout.x(c),
