@@ -26,7 +26,7 @@ void add_ops(spec::GpuLoad& load, const std::vector<PricedOp>& ops) {
   }
 }
 
-/// Everything outside the phases: waiting for data, boundary tensors, the step's end.
+/// Everything outside the phases and their exchanges: waiting for data, the step's end.
 spec::GpuLoad load_outside_phases(const StepModel& model, const PlayedStep& step, size_t pipeline,
                                   size_t stage) {
   const PlayedStage& played = step.pipelines[pipeline][stage];
@@ -37,20 +37,10 @@ spec::GpuLoad load_outside_phases(const StepModel& model, const PlayedStep& step
   add_ops(load, end.gradient_norm);
   add_ops(load, end.optimizer);
   add_ops(load, end.parameter_sync);
-  load.communicating = std::min(load.communicating, step.step_time - at.sync_begin) + played.sent;
+  load.communicating = std::min(load.communicating, step.step_time - at.sync_begin);
   load.communicating_scale_out = std::min(load.communicating_scale_out, load.communicating);
   load.waiting = played.waited + (at.sync_begin - at.finish) + (at.norm_begin - at.sync_end) +
                  (step.step_time - at.end);
-  for (const PlayedAction& action : played.actions)
-    if (action.sent > Seconds()) {
-      const bool forward = action.action.kind == workload::ActionKind::forward;
-      const Direction way = forward ? Direction::next : Direction::previous;
-      const perf::CollectiveTime& send =
-          model.sends.prices[pipeline][stage][static_cast<size_t>(way)];
-      load.scale_up_bytes += send.scale_up_bytes;
-      load.scale_out_bytes += send.scale_out_bytes;
-      if (send.scale_out_bytes > Bytes()) load.communicating_scale_out += action.sent;
-    }
   return load;
 }
 
@@ -88,6 +78,21 @@ PhasePeaks phase_peaks(const StepModel& model, PhaseTable& table, double host_fa
 
 }  // namespace
 
+/// All gaps and sends of a played step, by the phase they follow.
+std::vector<spec::GpuLoad> StepModel::exchanges(const PlayedStage& played, size_t pipeline,
+                                                size_t stage) const {
+  std::vector<spec::GpuLoad> loads(uses[stage].size());
+  for (const PlayedAction& action : played.actions) {
+    spec::GpuLoad exchange = exchange_after(pipeline, stage, action.action.kind);
+    exchange.communicating = action.sent;
+    if (exchange.scale_out_bytes > Bytes()) exchange.communicating_scale_out = action.sent;
+    exchange.duration = job.stack.microbatch_gap;
+    if (wiring_.mode() == SendMode::blocking) exchange.duration += action.sent;
+    loads[use_of(stage, action.action)] += exchange;
+  }
+  return loads;
+}
+
 DeviceStep StepModel::account_device(const ClockState& clocks, const PlayedStep& step,
                                      size_t pipeline, const Team& team, size_t device,
                                      Celsius die) {
@@ -96,26 +101,30 @@ DeviceStep StepModel::account_device(const ClockState& clocks, const PlayedStep&
   DeviceStep sum;
   Seconds in_phases;
   double clock_seconds = 0;
+  const std::vector<spec::GpuLoad> between =
+      exchanges(step.pipelines[pipeline][stage], pipeline, stage);
   for (size_t u = 0; u < uses[stage].size(); ++u) {
     const PhaseUse& use = uses[stage][u];
     const DevicePhase& phase = clocks.devices[device][u];
     const double count = static_cast<double>(use.count);
     const double ratio = clock_ratio(phase.clock_index);
     const PhasePoint point = tables[use.table].at(phase.clock_index, team.host_factor);
-    // Gaps and lockstep waits are shorter than the governor's window: the clock stays.
+    // Lockstep waits, gaps and sends are shorter than the governor's window: the clock stays.
     const Seconds lockstep = step.phase_durations[pipeline][stage][u] - phase.duration;
     spec::GpuLoad lasting = point.load;
-    lasting.duration += lockstep + job.stack.microbatch_gap;
+    lasting.duration += lockstep;
     lasting.waiting += lockstep;
     sum.ledger += count * power::energy_of(power(), lasting, ratio, die, board);
-    sum.scale_up_bytes += count * point.load.scale_up_bytes;
-    sum.scale_out_bytes += count * point.load.scale_out_bytes;
-    in_phases += count * lasting.duration;
-    clock_seconds += count * ratio * (lasting.duration / unit::s);
+    sum.ledger += power::energy_of(power(), between[u], ratio, die, board);
+    sum.scale_up_bytes += count * point.load.scale_up_bytes + between[u].scale_up_bytes;
+    sum.scale_out_bytes += count * point.load.scale_out_bytes + between[u].scale_out_bytes;
+    const Seconds at_this_clock = count * lasting.duration + between[u].duration;
+    in_phases += at_this_clock;
+    clock_seconds += ratio * (at_this_clock / unit::s);
     if (phase.reason == ClockEventReason::software_power_cap)
-      sum.throttled_power += count * lasting.duration;
+      sum.throttled_power += at_this_clock;
     else if (clock::is_throttled(phase.reason))
-      sum.throttled_thermal += count * lasting.duration;
+      sum.throttled_thermal += at_this_clock;
   }
   spec::GpuLoad rest = load_outside_phases(*this, step, pipeline, stage);
   rest.duration = step.step_time - in_phases;

@@ -109,15 +109,33 @@ size_t StepModel::use_of(size_t stage, const workload::Action& action) const {
   return 0;
 }
 
-DevicePhase StepModel::choose_phase(const PhaseUse& use, size_t device, double host_factor,
-                                    Celsius die, Watts limit) {
+/// What lies between a phase and the next, as far as it is known before the step is played: the
+/// host's gap and the boundary tensor at the rate it has alone.
+spec::GpuLoad StepModel::exchange_after(size_t pipeline, size_t stage,
+                                        workload::ActionKind kind) const {
+  spec::GpuLoad load;
+  load.duration = job.stack.microbatch_gap;
+  if (kind == workload::ActionKind::backward_weight) return load;
+  const Direction way =
+      kind == workload::ActionKind::forward ? Direction::next : Direction::previous;
+  const perf::CollectiveTime& send = sends.prices[pipeline][stage][static_cast<size_t>(way)];
+  load.communicating = send.total();
+  if (send.scale_out_bytes > Bytes()) load.communicating_scale_out = send.total();
+  if (wiring_.mode() == SendMode::blocking) load.duration += send.total();
+  load.scale_up_bytes = send.scale_up_bytes;
+  load.scale_out_bytes = send.scale_out_bytes;
+  return load;
+}
+
+DevicePhase StepModel::choose_phase(const PhaseUse& use, const spec::GpuLoad& exchange,
+                                    size_t device, double host_factor, Celsius die, Watts limit) {
   PhaseTable& table = tables[use.table];
   const spec::Gpu& gpu = job.cluster.gpu;
   const auto index_of = [&](double ratio) { return std::llround((1 - ratio) / step_ratio_); };
   const auto power_at = [&](double ratio) {
-    // The host's gap between phases is shorter than the governor's window, so it is in the mean.
+    // Gaps and sends are shorter than the governor's window, so they are in the mean it holds.
     spec::GpuLoad load = table.at(index_of(ratio), host_factor).load;
-    load.duration += job.stack.microbatch_gap;
+    load += exchange;
     return power::gpu_power(power(), load, ratio, die, machine.boards[device]);
   };
   const clock::ClockChoice choice =
@@ -135,12 +153,15 @@ ClockState StepModel::choose_clocks(std::span<const Celsius> die) {
   ClockState state;
   state.devices.resize(static_cast<size_t>(job.cluster.num_gpus()));
   const Watts limit = job.power_limit();
-  for (const Pipeline& pipeline : pipelines)
-    for (const Team& team : pipeline.teams)
-      for (const int64_t device : team.devices) {
-        const size_t d = static_cast<size_t>(device);
-        for (const PhaseUse& use : uses[static_cast<size_t>(team.stage)])
-          state.devices[d].push_back(choose_phase(use, d, team.host_factor, die[d], limit));
+  for (size_t p = 0; p < pipelines.size(); ++p)
+    for (const Team& team : pipelines[p].teams)
+      for (const PhaseUse& use : uses[static_cast<size_t>(team.stage)]) {
+        const spec::GpuLoad exchange = exchange_after(p, static_cast<size_t>(team.stage), use.kind);
+        for (const int64_t device : team.devices) {
+          const size_t d = static_cast<size_t>(device);
+          state.devices[d].push_back(
+              choose_phase(use, exchange, d, team.host_factor, die[d], limit));
+        }
       }
   return state;
 }

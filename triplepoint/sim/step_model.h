@@ -103,8 +103,10 @@ class StepModel {
   void build_tables();
   std::vector<StageTimes> stage_times(const std::vector<std::vector<Seconds>>& durations) const;
   void finish_step(PlayedStep&) const;
-  DevicePhase choose_phase(const PhaseUse&, size_t device, double host_factor, Celsius die,
-                           Watts limit);
+  DevicePhase choose_phase(const PhaseUse&, const spec::GpuLoad& exchange, size_t device,
+                           double host_factor, Celsius die, Watts limit);
+  spec::GpuLoad exchange_after(size_t pipeline, size_t stage, workload::ActionKind) const;
+  std::vector<spec::GpuLoad> exchanges(const PlayedStage&, size_t pipeline, size_t stage) const;
   DeviceStep account_device(const ClockState&, const PlayedStep&, size_t pipeline, const Team&,
                             size_t device, Celsius die);
 
