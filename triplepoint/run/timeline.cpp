@@ -135,6 +135,7 @@ std::optional<Extent> extent(const Timeline& timeline) {
   for (const Span& span : timeline.spans)
     widen(all, span.begin, span.end);
   std::vector<Extent> of_pattern;
+  of_pattern.reserve(timeline.patterns.size());
   for (const Pattern& pattern : timeline.patterns)
     of_pattern.push_back(extent_of(pattern));
   for (const PatternInstance& instance : timeline.instances) {

@@ -60,6 +60,7 @@ std::optional<int32_t> stage_of(const Timeline& timeline, int32_t rank) {
 
 int64_t count_spans(const Timeline& timeline) {
   std::vector<int64_t> of_pattern;
+  of_pattern.reserve(timeline.patterns.size());
   for (const Pattern& pattern : timeline.patterns) {
     int64_t count = 0;
     for (const PatternPiece& piece : pattern.pieces)
@@ -99,6 +100,7 @@ std::vector<TraceSlice> TraceTracks::slices_of(int32_t rank) const {
   std::stable_sort(spans.begin(), spans.end(),
                    [](const Span& a, const Span& b) { return a.begin < b.begin; });
   std::vector<TraceSlice> slices;
+  slices.reserve(spans.size());
   Lanes lanes;
   for (const Span& span : spans) {
     const auto type = static_cast<size_t>(span.type);
