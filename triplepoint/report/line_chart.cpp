@@ -12,8 +12,8 @@
 namespace triplepoint::report {
 namespace {
 
-constexpr double width = 460, height = 250;
-constexpr double left = 52, right = 14, top = 18, bottom = 40;
+constexpr double width = 330, height = 230;
+constexpr double left = 44, right = 8, top = 18, bottom = 40;
 constexpr double marker = 3.6;
 
 struct Layout {

@@ -82,9 +82,9 @@ std::vector<std::string> answer_cells(const Group& group) {
   if (fast == nullptr) return {group.title, "no job ran", "", "", "", "", ""};
   return {
       group.title,
-      full_label(*fast),
+      short_label(*fast),
       significant(fast->metrics->tokens_per_second),
-      full_label(*thrifty),
+      short_label(*thrifty),
       significant(thrifty->metrics->joules_per_token),
       what_limits(*fast->metrics),
       fmt::format("{} °C ({})", significant(hot->metrics->temperature_peak_c), short_label(*hot))};
@@ -229,11 +229,13 @@ std::string heat_section(const std::vector<Group>& groups) {
 
 // ---- all jobs
 
+/// Errors in full; of warnings the code, for they did not keep the job from running.
 std::string diagnoses_text(const StudyRow& row) {
   std::string text;
   for (const spec::Diagnosis& diagnosis : row.diagnoses) {
-    text += fmt::format("{}{}: {}", text.empty() ? "" : " ", spec::name_of(diagnosis.code),
-                        diagnosis.what);
+    const bool is_error = diagnosis.severity == spec::Diagnosis::Severity::error;
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : "; ", spec::name_of(diagnosis.code),
+                        is_error ? ": " : "", is_error ? diagnosis.what : "");
   }
   return text;
 }
