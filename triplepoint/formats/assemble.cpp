@@ -116,7 +116,12 @@ Imported assemble(Settings& settings, spec::Job job, std::span<const KeyOfCode> 
   result.diagnoses = std::move(settings.diagnoses());
   for (Diagnosis& diagnosis : spec::diagnose(job)) {
     diagnosis.what = settings.place(key_of(diagnosis.code, keys)) + diagnosis.what;
-    result.diagnoses.push_back(std::move(diagnosis));
+    // Launchers' templates set options whether or not they have an effect: worth a note, no more.
+    // A whole file that changes nothing is found by comparison with its neighbours.
+    if (diagnosis.code == DiagnosisCode::inert_option)
+      settings.assume(std::move(diagnosis.what));
+    else
+      result.diagnoses.push_back(std::move(diagnosis));
   }
   result.assumed = settings.assumed();
   std::move(settings.assumed().begin(), settings.assumed().end(), std::back_inserter(job.notes));

@@ -21,7 +21,8 @@ struct KeyOfCode {
   std::string_view key;
 };
 
-/// Joins what was found in the file with what spec::diagnose says of the job.
+/// Joins what was found in the file with what spec::diagnose says of the job; what it calls inert
+/// becomes a note.
 Imported assemble(Settings& settings, spec::Job job, std::span<const KeyOfCode> keys);
 
 /// Diagnoses for every key nobody asked for and `is_irrelevant` does not know: an error where it is

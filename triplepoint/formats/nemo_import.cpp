@@ -277,11 +277,8 @@ void compare_with_library(Shelf& shelf, Settings& s, const Model& model) {
       Dimension{"num_attention_heads", model.num_attention_heads, known->num_attention_heads}};
   for (const Dimension& each : dimensions)
     if (each.mine != each.theirs)
-      s.note(
-          DiagnosisCode::inconsistent, Severity::warning, fmt::format("model.{}", each.key),
-          fmt::format("{} is {}, but {}, after which the job is named, has {}; one of the two is "
-                      "a slip",
-                      each.key, each.mine, model.name, each.theirs));
+      s.assume(fmt::format("{0} {1} is meant, though {2}, after which the job is named, has {3}",
+                           each.key, each.mine, model.name, each.theirs));
 }
 
 Result<Model> read_model(Shelf& shelf, Settings& s, const std::string& data) {
