@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "triplepoint/base/expect.h"
 
@@ -40,14 +41,23 @@ run::Run small_run() {
   return run;
 }
 
-/// A good file, changed at the places that the input names: three bytes of position, one of
+/// Where a file has content: most of a small database is the empty rest of its pages.
+std::vector<std::size_t> filled(const std::string& file) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < file.size(); ++i)
+    if (file[i] != '\0') places.push_back(i);
+  return places;
+}
+
+/// A good file, changed where the input says: two bytes of position among the filled places, one of
 /// content.
 std::string patched(std::string file, std::string_view patches) {
-  for (; patches.size() >= 4; patches.remove_prefix(4)) {
+  static const std::vector<std::size_t> places = filled(file);
+  for (; patches.size() >= 3; patches.remove_prefix(3)) {
     const auto byte = [&](std::size_t i) {
       return static_cast<std::size_t>(static_cast<unsigned char>(patches[i]));
     };
-    file[(byte(0) << 16U | byte(1) << 8U | byte(2)) % file.size()] = patches[3];
+    file[places[(byte(0) << 8U | byte(1)) % places.size()]] = patches[2];
   }
   return file;
 }
