@@ -44,8 +44,8 @@ struct StepRecord {
 /// Means over one step and one device: what is known of every device, however many there are.
 /// Absent where nothing measured it.
 struct DeviceSummary {
-  // power_peak_w: highest that a driver's reading shows, so that simulated and measured runs compare;
-  // power_kernel_peak_w: of the hungriest single kernel, before any sensor averages.
+  // power_peak_w: highest that a driver's reading shows, so that simulated and measured runs
+  // compare; power_kernel_peak_w: of the hungriest single kernel, before any sensor averages.
   std::optional<double> power_mean_w, power_peak_w, power_kernel_peak_w, energy_j;
   std::optional<double> die_mean_c, die_peak_c;
   std::optional<double> sm_clock_mean_mhz, sm_clock_min_mhz;
