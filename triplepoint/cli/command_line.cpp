@@ -141,8 +141,8 @@ int run_command(const CommandEntry& entry, std::span<const std::string> words, C
     console.warn(fmt::format("triplepoint: {}\n", code.error().what));
     return exit_failed;
   }
-  if (!console.out_is_good()) {
-    console.warn("triplepoint: could not write the output (disk full or pipe closed?)\n");
+  if (!console.out_is_good() && !console.reader_left()) {
+    console.warn("triplepoint: could not write the output (is the disk full?)\n");
     return exit_failed;
   }
   return *code;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/cli/console.h"
 
+#include <cerrno>
 #include <cstdlib>
 #include <iostream>
 
@@ -44,6 +45,19 @@ const char* escape_code(Style style) {
 }
 
 }  // namespace
+
+void Console::print(std::string_view text) {
+  errno = 0;
+  *out_ << text;
+  if (!*out_ && errno == EPIPE) reader_left_ = true;
+}
+
+void Console::flush() {
+  errno = 0;
+  out_->flush();
+  if (!*out_ && errno == EPIPE) reader_left_ = true;
+  err_->flush();
+}
 
 std::string Console::styled(std::string_view text, Style style) const {
   if (!abilities_.colour || style == Style::plain) return std::string(text);

@@ -24,10 +24,12 @@ class Console {
   Console(std::ostream& out, std::ostream& err, Abilities abilities)
       : out_(&out), err_(&err), abilities_(abilities) {}
 
-  void print(std::string_view text) { *out_ << text; }
+  void print(std::string_view text);
   void warn(std::string_view text) { *err_ << text; }
-  void flush() { out_->flush(), err_->flush(); }
+  void flush();
   bool out_is_good() const { return out_->good(); }
+  /// The reader of our output has left, as in `triplepoint list models | head -1`.
+  bool reader_left() const { return reader_left_; }
   const Abilities& abilities() const { return abilities_; }
 
   /// The text in a style, where there is colour; otherwise the text.
@@ -37,6 +39,7 @@ class Console {
   std::ostream* out_;
   std::ostream* err_;
   Abilities abilities_;
+  bool reader_left_ = false;
 };
 
 /// Standard output and error of this process. Colour only on a terminal, never with NO_COLOR set or

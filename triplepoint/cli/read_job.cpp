@@ -35,8 +35,10 @@ Result<spec::Job> job_of_study(const spec::Library& library, const std::string& 
     if (entry.job.name == job_name) return entry.job;
     names.push_back(entry.job.name);
   }
-  return error(fmt::format("study {} has no job \"{}\"; {}", study_name, job_name,
-                           did_you_mean(job_name, names)));
+  const auto close = closest_word(job_name, names);
+  return error(fmt::format("study {0} has no job \"{1}\"; {2}", study_name, job_name,
+                           close ? fmt::format("did you mean \"{}\"?", *close)
+                                 : fmt::format("triplepoint show {} lists them", study_name)));
 }
 
 Result<spec::Job> model_only(const std::string& text, const std::string& path) {
