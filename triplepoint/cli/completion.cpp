@@ -105,7 +105,7 @@ std::string bash_script() {
 
 // ---- zsh
 
-std::string zsh_quoted(std::string text) {
+std::string zsh_quoted(std::string_view text) {
   std::string result;
   for (char c : text) {
     if (c == '\'')
@@ -144,7 +144,7 @@ std::string zsh_script() {
       "#compdef triplepoint\n# made by: triplepoint completion zsh\n"
       "_triplepoint() {\n  local -a verbs=(\n";
   for (const CommandEntry& entry : commands()) {
-    script += fmt::format("    '{}:{}'\n", entry.name, zsh_quoted(std::string(entry.summary)));
+    script += fmt::format("    '{}:{}'\n", entry.name, zsh_quoted(entry.summary));
   }
   script +=
       "  )\n  if (( CURRENT == 2 )); then _describe command verbs; return; fi\n"
@@ -161,7 +161,7 @@ std::string zsh_script() {
 
 // ---- fish
 
-std::string fish_quoted(const std::string& text) {
+std::string fish_quoted(std::string_view text) {
   std::string result;
   for (char c : text)
     result += c == '\'' ? std::string("\\'") : std::string(1, c);
@@ -188,7 +188,7 @@ std::string fish_script() {
   std::string script = "# made by: triplepoint completion fish\n";
   for (const CommandEntry& entry : commands()) {
     script += fmt::format("complete -c triplepoint -n __fish_use_subcommand -x -a {} -d '{}'\n",
-                          entry.name, fish_quoted(std::string(entry.summary)));
+                          entry.name, fish_quoted(entry.summary));
     const auto command = entry.make();
     for (const Argument& argument : command->arguments())
       script += fish_argument(entry.name, argument);

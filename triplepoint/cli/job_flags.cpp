@@ -55,7 +55,7 @@ int64_t data_parallel_size(const spec::Job& job) {
 
 std::vector<Argument> JobFlags::arguments() {
   std::vector<Argument> all;
-  for (auto part : {&JobFlags::inputs, &JobFlags::parallelism, &JobFlags::batch_and_memory,
+  for (auto part : {&JobFlags::inputs, &JobFlags::parallelism, &JobFlags::batch, &JobFlags::memory,
                     &JobFlags::schedule_and_overlap, &JobFlags::surroundings}) {
     for (Argument& argument : (this->*part)())
       all.push_back(std::move(argument));
@@ -159,8 +159,8 @@ std::vector<Argument> JobFlags::parallelism() {
   };
 }
 
-std::vector<Argument> JobFlags::batch_and_memory() {
-  const std::string group = "Batch and memory";
+std::vector<Argument> JobFlags::batch() {
+  const std::string group = "Batch and precision";
   return {
       {.names = "--mbs,--micro-batch-size",
        .value = "N",
@@ -177,6 +177,37 @@ std::vector<Argument> JobFlags::batch_and_memory() {
        .help = "tokens in a sequence (default: the model's)",
        .group = group,
        .store = into(seq_)},
+      {.names = "--precision",
+       .value = "TYPE",
+       .help = "of the matrix products (default bf16)",
+       .group = group,
+       .choices = words_of<spec::Precision>(),
+       .store = into_word(precision_)},
+      {.names = "--bf16",
+       .help = "the same as --precision bf16",
+       .group = group,
+       .store = into_switch(bf16_)},
+      {.names = "--fp16",
+       .help = "the same as --precision fp16",
+       .group = group,
+       .store = into_switch(fp16_)},
+      {.names = "--fp8-format",
+       .value = "FORMAT",
+       .help = "the same as --precision fp8",
+       .group = group,
+       .choices = {"e4m3", "hybrid"},
+       .store = into(fp8_)},
+      {.names = "--lora-rank",
+       .value = "N",
+       .help = "fine-tune by adapters of this rank",
+       .group = group,
+       .store = into(lora_rank_)},
+  };
+}
+
+std::vector<Argument> JobFlags::memory() {
+  const std::string group = "Memory";
+  return {
       {.names = "--sharding",
        .value = "WHAT",
        .help = "ZeRO 0 to 3; parameters is FSDP (default: optimizer when DP > 1)",
@@ -208,31 +239,6 @@ std::vector<Argument> JobFlags::batch_and_memory() {
        .group = group,
        .choices = {"uniform", "block"},
        .store = into(recompute_method_)},
-      {.names = "--precision",
-       .value = "TYPE",
-       .help = "of the matrix products (default bf16)",
-       .group = group,
-       .choices = words_of<spec::Precision>(),
-       .store = into_word(precision_)},
-      {.names = "--bf16",
-       .help = "the same as --precision bf16",
-       .group = group,
-       .store = into_switch(bf16_)},
-      {.names = "--fp16",
-       .help = "the same as --precision fp16",
-       .group = group,
-       .store = into_switch(fp16_)},
-      {.names = "--fp8-format",
-       .value = "FORMAT",
-       .help = "the same as --precision fp8",
-       .group = group,
-       .choices = {"e4m3", "hybrid"},
-       .store = into(fp8_)},
-      {.names = "--lora-rank",
-       .value = "N",
-       .help = "fine-tune by adapters of this rank",
-       .group = group,
-       .store = into(lora_rank_)},
   };
 }
 

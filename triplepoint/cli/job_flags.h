@@ -23,7 +23,8 @@ class JobFlags {
  private:
   std::vector<Argument> inputs();
   std::vector<Argument> parallelism();
-  std::vector<Argument> batch_and_memory();
+  std::vector<Argument> batch();
+  std::vector<Argument> memory();
   std::vector<Argument> schedule_and_overlap();
   std::vector<Argument> surroundings();
 

@@ -21,7 +21,9 @@ class Progress {
  public:
   Progress(Console& console, std::string what, std::size_t total);
   Progress(const Progress&) = delete;
+  Progress(Progress&&) = delete;
   Progress& operator=(const Progress&) = delete;
+  Progress& operator=(Progress&&) = delete;
   ~Progress();  // wipes the bar
 
   void advance();

@@ -30,10 +30,10 @@ class TextTable {
   struct Cell {
     std::string text;
     Style style = Style::plain;
-    Cell(std::string t, Style s = Style::plain)
-        : text(std::move(t)),
-          style(s) {}  // NOLINT(google-explicit-constructor): rows read as lists of text
-    Cell(const char* t) : text(t) {}  // NOLINT(google-explicit-constructor)
+    // NOLINTBEGIN(google-explicit-constructor): rows read as lists of text
+    Cell(std::string t, Style s = Style::plain) : text(std::move(t)), style(s) {}
+    Cell(const char* t) : text(t) {}
+    // NOLINTEND(google-explicit-constructor)
   };
 
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}

@@ -43,8 +43,8 @@ Axis axis_between(double lowest, double highest, int most) {
   const double step = round_step((highest - lowest) / most);
   const double first = std::floor(lowest / step + 1e-9), last = std::ceil(highest / step - 1e-9);
   Axis axis{first * step, last * step, {}};
-  for (double i = first; i <= last; ++i)
-    axis.ticks.push_back(i * step);
+  for (int i = 0; i <= static_cast<int>(last - first); ++i)
+    axis.ticks.push_back((first + i) * step);
   return axis;
 }
 

@@ -134,8 +134,7 @@ DataTable measure_table(const Measure& measure, const Group& group) {
 
 std::string measure_note(const Measure& measure, const BarChart& chart) {
   std::string note;
-  if (measure.peak)
-    note = "Bar: mean over GPUs and time. Mark: the highest of any GPU at any moment. ";
+  if (measure.peak) note = "Bar: mean over GPUs and time. Mark: the highest reading of any GPU. ";
   if (chart.low != 0)
     note += fmt::format("The axis begins at {} {}. ", significant(chart.low), measure.unit);
   if (chart.limit) note += fmt::format("Rule: {}.", chart.limit_name);

@@ -37,9 +37,8 @@ struct Layout {
   int64_t per_node = 8;
   Axis axis;
   double x(std::size_t column) const {
-    const auto node =
-        static_cast<double>(static_cast<int64_t>(column) / std::max<int64_t>(1, per_node));
-    return left + cell * static_cast<double>(column) + node_gap * node;
+    const int64_t node = static_cast<int64_t>(column) / std::max<int64_t>(1, per_node);
+    return left + cell * static_cast<double>(column) + node_gap * static_cast<double>(node);
   }
 };
 

@@ -30,6 +30,7 @@ std::vector<NamedPart> memory_parts(const run::MemoryUse& memory) {
 
 std::vector<BarPart> bar_parts_of(const std::vector<NamedPart>& parts, const std::string& unit) {
   std::vector<BarPart> pieces;
+  pieces.reserve(parts.size());
   for (const NamedPart& part : parts) {
     pieces.push_back({part.value, part.style,
                       fmt::format("{}: {} {}", part.name, significant(part.value), unit)});
@@ -39,6 +40,7 @@ std::vector<BarPart> bar_parts_of(const std::vector<NamedPart>& parts, const std
 
 std::vector<LegendEntry> legend_of(const std::vector<NamedPart>& parts) {
   std::vector<LegendEntry> legend;
+  legend.reserve(parts.size());
   for (const NamedPart& part : parts)
     legend.push_back({part.style, part.name});
   return legend;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 namespace triplepoint::report {
 namespace {
 
+constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t curves_apart = 8;  // more cannot be told apart
 
 struct Signal {
@@ -40,7 +42,7 @@ struct Buckets {
 };
 
 Buckets buckets_of(const std::vector<const run::Series*>& all, std::size_t points) {
-  double first = INFINITY, last = -INFINITY;
+  double first = infinity, last = -infinity;
   std::size_t most = 1;
   for (const run::Series* series : all) {
     first = std::min(first, (series->times.front() - Instant()) / unit::s);
@@ -56,7 +58,7 @@ struct Curve {
   std::vector<double> sum, low, high;
   std::vector<int64_t> count;
   explicit Curve(std::size_t size)
-      : sum(size), low(size, INFINITY), high(size, -INFINITY), count(size) {}
+      : sum(size), low(size, infinity), high(size, -infinity), count(size) {}
   void add(const run::Series& series, const Buckets& buckets) {
     for (std::size_t i = 0; i < series.times.size(); ++i) {
       const std::size_t at = buckets.of(series.times[i]);

@@ -50,7 +50,7 @@ void set_per_gpu(metrics::Metrics& m, double power) {
     m.temperature_per_gpu_c.push_back(degrees);
     m.power_per_gpu_w.push_back(power + 6 * std::cos(gpu * 2.3));
     m.sm_clock_per_gpu_mhz.push_back(1980 - 0.5 * power - (is_hot ? 12 : 0));
-    (is_hot ? hot : cool) += degrees / (gpus / 2);
+    (is_hot ? hot : cool) += degrees / (gpus / 2.0);
   }
   m.hot_mean_c = hot;
   m.cool_mean_c = cool;
@@ -175,7 +175,8 @@ run::Run sample_run() {
     run.series.push_back(sample_series("die_c", i, is_hot_seat[i % 8] ? 66 : 54, 2));
     run.series.push_back(sample_series("sm_clock_mhz", i, 1700, 60));
   }
-  run.steps.push_back({instant_at(0 * unit::s), instant_at(24 * unit::s), 128, 128 * 2048});
+  run.steps.push_back(
+      {instant_at(0 * unit::s), instant_at(24 * unit::s), 128, int64_t{128} * 2048});
   return run;
 }
 
