@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "triplepoint/base/expect.h"
+
 #include "triplepoint/spec/load.h"
 
 namespace {

@@ -209,7 +209,7 @@ TEST_CASE("context parallelism divides all work and sends keys and values CP - 1
         Approx(4 * block * l));
 }
 
-TEST_CASE("fp8 is for the layers' GEMMs; attention, norms and the LM head stay in bf16") {
+TEST_CASE("fp8 is for the layers' GEMMs, and attention, norms and the LM head stay in bf16") {
   spec::Job job = test::gpt3_on_32({.tensor = 8});
   job.plan.precision = spec::Precision::fp8;
   for (const auto& [op, times] : test::ops_of_layers(job)) {
