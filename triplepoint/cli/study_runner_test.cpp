@@ -5,31 +5,14 @@
 #include <filesystem>
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/cli/scratch_folder.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::cli {
 namespace {
-
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "triplepoint-study-XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    folder_ = pattern;
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() { std::filesystem::remove_all(folder_); }
-  const Path& folder() const { return folder_; }
-
- private:
-  Path folder_;
-};
 
 /// Six small jobs: four that run, one without room, one invalid.
 spec::StudyPlan small_study() {
@@ -78,7 +61,7 @@ std::size_t runs_in(const Path& folder) {
 }
 
 TEST_CASE("a study's results have a row per job, whatever came of it") {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   CountingWorld world;
   const auto results = run_study(small_study(), scratch.folder(), 2, world.world());
   REQUIRE(results);
@@ -92,7 +75,7 @@ TEST_CASE("a study's results have a row per job, whatever came of it") {
 }
 
 TEST_CASE("one thread and two give the same bytes") {
-  const Scratch first, second;
+  const ScratchFolder first, second;
   CountingWorld world;
   const auto one = run_study(small_study(), first.folder(), 1, world.world());
   const auto two = run_study(small_study(), second.folder(), 2, world.world());
@@ -103,7 +86,7 @@ TEST_CASE("one thread and two give the same bytes") {
 }
 
 TEST_CASE("a second call plays nothing again and says the same") {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   CountingWorld world;
   const auto first = run_study(small_study(), scratch.folder(), 2, world.world());
   world.simulated = 0;
@@ -116,7 +99,7 @@ TEST_CASE("a second call plays nothing again and says the same") {
 }
 
 TEST_CASE("an interrupted study keeps what is finished and goes on from there") {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   CountingWorld world;
   world.stop_after = 2;
   const auto stopped = run_study(small_study(), scratch.folder(), 1, world.world());
@@ -128,12 +111,12 @@ TEST_CASE("an interrupted study keeps what is finished and goes on from there") 
   const auto whole = run_study(small_study(), scratch.folder(), 1, world.world());
   REQUIRE(whole);
   CHECK(world.simulated == 3);
-  const Scratch other;
+  const ScratchFolder other;
   CHECK(whole->json == run_study(small_study(), other.folder(), 1, world.world())->json);
 }
 
 TEST_CASE("a changed job is played again, the others are not") {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   CountingWorld world;
   spec::StudyPlan plan = small_study();
   REQUIRE(run_study(plan, scratch.folder(), 1, world.world()));
@@ -144,7 +127,7 @@ TEST_CASE("a changed job is played again, the others are not") {
 }
 
 TEST_CASE("a damaged run file is replaced") {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   CountingWorld world;
   REQUIRE(run_study(small_study(), scratch.folder(), 1, world.world()));
   REQUIRE(write_file_atomically(scratch.folder() / "runs/tp8.run", "not a run"));
@@ -154,7 +137,7 @@ TEST_CASE("a damaged run file is replaced") {
 }
 
 TEST_CASE("the folder alone is enough to make the report again") {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   CountingWorld world;
   const auto results = run_study(small_study(), scratch.folder(), 1, world.world());
   REQUIRE(results);
@@ -166,7 +149,7 @@ TEST_CASE("the folder alone is enough to make the report again") {
 }
 
 TEST_CASE("results are complete JSON and CSV with one line per job") {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   CountingWorld world;
   const auto results = run_study(small_study(), scratch.folder(), 2, world.world());
   REQUIRE(results);
@@ -177,7 +160,7 @@ TEST_CASE("results are complete JSON and CSV with one line per job") {
 }
 
 TEST_CASE("a folder that cannot be made is an error, not a crash") {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   REQUIRE(write_file_atomically(scratch.folder() / "file", "x"));
   CountingWorld world;
   const auto results = run_study(small_study(), scratch.folder() / "file", 1, world.world());
