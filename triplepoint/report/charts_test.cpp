@@ -76,6 +76,20 @@ TEST_CASE("groups hold all jobs once, alike ones together") {
   CHECK(rows == study.rows.size());
 }
 
+TEST_CASE("no two jobs below each other have the same label") {
+  Study study = sample_study();
+  StudyRow twin = study.rows[0];  // differs in something that labels do not say
+  twin.name = "twin";
+  study.rows.push_back(twin);
+  for (const Group& group : groups_of(study)) {
+    for (std::size_t i = 1; i < group.rows.size(); ++i) {
+      const StudyRow* above = i > 1 ? group.rows[i - 2] : nullptr;
+      CHECK(label_below(*group.rows[i], group.rows[i - 1]) !=
+            label_below(*group.rows[i - 1], above));
+    }
+  }
+}
+
 TEST_CASE("many devices are drawn as a band that holds their mean") {
   const Json plots = plots_of(sample_run(), 100);
   REQUIRE(plots.size() == 3);

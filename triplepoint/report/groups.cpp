@@ -12,6 +12,7 @@
 namespace triplepoint::report {
 namespace {
 
+constexpr std::size_t longest_name = 28;  // what charts have room for
 constexpr std::array<std::string_view, 6> variant_order = {
     "base", "recompute", "selective", "overlap", "recompute+overlap", "selective+overlap"};
 
@@ -107,6 +108,11 @@ bool begins_layout(const StudyRow& row, const StudyRow* above) {
 
 std::string label_below(const StudyRow& row, const StudyRow* above) {
   const bool new_layout = begins_layout(row, above);
+  // Alike in all that labels say (a sweep of NICs, of seeds): only the job's name tells them apart.
+  if (!new_layout && variant_label(row.job) == variant_label(above->job) &&
+      row.job.plan.micro_batch_size == above->job.plan.micro_batch_size) {
+    return row.name.size() > longest_name ? row.name.substr(0, longest_name - 1) + "…" : row.name;
+  }
   const bool new_variant = new_layout || variant_label(row.job) != variant_label(above->job);
   std::string label;
   if (new_layout) label = configuration_label(row.job);
