@@ -254,9 +254,10 @@ std::optional<Finding> about_memory(const Study& study) {
   const double total = tightest->memory[*worst_stage(*tightest)].total() / unit::GiB;
   Finding finding("memory-" + identifier(group_label(tightest->job)));
   finding
-      .say(fmt::format(
-          "{} of {} valid jobs do not fit in memory; the tightest that does, {}, fills ",
-          without_room, valid, of_group(*tightest)))
+      .say(without_room == 0
+               ? fmt::format("All {} valid jobs fit in memory", valid)
+               : fmt::format("{} of {} valid jobs do not fit in memory", without_room, valid))
+      .say(fmt::format("; the tightest that does, {}, fills ", of_group(*tightest)))
       .number(*tightest, "memory_gib.total", total, significant(total))
       .say(" of ")
       .number(*tightest, "memory_gib.limit", *tightest->memory_limit / unit::GiB,
