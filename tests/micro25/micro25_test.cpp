@@ -119,33 +119,39 @@ class Predictor {
     const std::string& q = row.quantity;
     if (q == "oom") return p.run.manifest.fits_memory ? 0 : 1;
     if (!p.run.manifest.fits_memory) return {};
-    if (q == "kernel_total_s") return p.kernels.total() / unit::s;
-    if (q == "kernel_compute_s") return p.kernels.compute / unit::s;
-    if (q == "kernel_all_gather_s") return p.kernels.all_gather / unit::s;
-    if (q == "kernel_reduce_scatter_s") return p.kernels.reduce_scatter / unit::s;
-    if (q == "kernel_send_recv_s") return p.kernels.send_recv / unit::s;
-    if (q == "power_mean_w") return p.metrics.power_mean_w;
-    if (q == "power_peak_w") return p.metrics.power_peak_w;
-    if (q == "temperature_mean_c") return p.metrics.temperature_mean_c;
-    if (q == "temperature_peak_c") return p.metrics.temperature_peak_c;
-    if (q == "sm_clock_ghz") return *p.metrics.sm_clock_mean_mhz / 1000;
-    if (q == "hottest_over_coolest") return p.metrics.hottest_over_coolest;
-    if (q == "hot_over_cool") return p.metrics.hot_over_cool;
-    if (q == "step_over_mbs1") {
-      Row one = row;
-      one.micro_batch = 1;
-      return *p.metrics.step_time / *of(one).metrics.step_time;
-    }
+    if (q.starts_with("kernel_")) return of_kernels(p.kernels, q);
+    if (q.starts_with("seat_")) return seat_mean(p, number_after(q, "seat_"));
+    if (q.starts_with("stage_"))
+      return of_kernels(p.by_stage.at(static_cast<size_t>(number_after(q, "stage_"))), q);
     if (q == "send_recv_ramp_s") return ramp(p.by_stage, &metrics::KernelSeconds::send_recv, 8);
     if (q == "all_reduce_ramp_s") return ramp(p.by_stage, &metrics::KernelSeconds::all_reduce, 10);
-    if (q.starts_with("seat_")) return seat_mean(p, number_after(q, "seat_"));
-    const auto& stage = p.by_stage.at(static_cast<size_t>(number_after(q, "stage_")));
-    if (q.ends_with("send_recv_s")) return stage.send_recv / unit::s;
-    if (q.ends_with("all_reduce_s")) return stage.all_reduce / unit::s;
-    return stage.compute / unit::s;
+    if (q != "step_over_mbs1") return of_metrics(p.metrics, q);
+    Row one = row;
+    one.micro_batch = 1;
+    return *p.metrics.step_time / *of(one).metrics.step_time;
   }
 
  private:
+  static double of_kernels(const metrics::KernelSeconds& kernels, const std::string& quantity) {
+    if (quantity.ends_with("compute_s")) return kernels.compute / unit::s;
+    if (quantity.ends_with("all_gather_s")) return kernels.all_gather / unit::s;
+    if (quantity.ends_with("reduce_scatter_s")) return kernels.reduce_scatter / unit::s;
+    if (quantity.ends_with("send_recv_s")) return kernels.send_recv / unit::s;
+    if (quantity.ends_with("all_reduce_s")) return kernels.all_reduce / unit::s;
+    return kernels.total() / unit::s;
+  }
+
+  static std::optional<double> of_metrics(const metrics::Metrics& metrics,
+                                          const std::string& quantity) {
+    if (quantity == "power_mean_w") return metrics.power_mean_w;
+    if (quantity == "power_peak_w") return metrics.power_peak_w;
+    if (quantity == "temperature_mean_c") return metrics.temperature_mean_c;
+    if (quantity == "temperature_peak_c") return metrics.temperature_peak_c;
+    if (quantity == "sm_clock_ghz") return *metrics.sm_clock_mean_mhz / 1000;
+    if (quantity == "hottest_over_coolest") return metrics.hottest_over_coolest;
+    return metrics.hot_over_cool;
+  }
+
   /// Seconds that a kind of kernel gains per stage: least squares from `first` to the last but one.
   static double ramp(const std::vector<metrics::KernelSeconds>& stages,
                      Seconds metrics::KernelSeconds::*kind, size_t first) {

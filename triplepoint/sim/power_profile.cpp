@@ -43,13 +43,19 @@ struct DeviceBins {
   std::vector<double> ratio;
 };
 
-DeviceBins profile_device(const StepModel& model, const CoupledStep& step, size_t pipeline,
-                          const Team& team, size_t device, Seconds bin, size_t count) {
-  const size_t stage = static_cast<size_t>(team.stage);
+/// One device and the actions it played.
+struct Player {
+  size_t device, stage;
+  const PlayedStage& played;
+};
+
+DeviceBins profile_device(const StepModel& model, const CoupledStep& step, const Player& player,
+                          Seconds bin, size_t count) {
+  const auto& [device, stage, played] = player;
   Bins power(bin, count), ratio(bin, count);
   Joules in_phases;
   Seconds covered;
-  for (const PlayedAction& action : step.played.pipelines[pipeline][stage].actions) {
+  for (const PlayedAction& action : played.actions) {
     const DevicePhase& phase = step.clocks.devices[device][model.use_of(stage, action.action)];
     const Seconds begin = action.end - phase.duration;
     power.add(begin, action.end, phase.power / unit::W);
@@ -77,8 +83,9 @@ StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins
     for (const Team& team : model.pipelines[p].teams)
       for (const int64_t device : team.devices) {
         const size_t d = static_cast<size_t>(device);
-        DeviceBins filled =
-            profile_device(model, step, p, team, d, profile.bin, static_cast<size_t>(bins));
+        const size_t stage = static_cast<size_t>(team.stage);
+        DeviceBins filled = profile_device(model, step, {d, stage, step.played.pipelines[p][stage]},
+                                           profile.bin, static_cast<size_t>(bins));
         profile.power[d] = std::move(filled.power);
         profile.clock_ratio[d] = std::move(filled.ratio);
       }

@@ -20,6 +20,7 @@ PricedEnd price_end(const spec::Job& job, const workload::WorkGraph& graph,
                     const workload::StepWork& work) {
   const auto price_all = [&](const std::vector<spec::Op>& ops) {
     std::vector<PricedOp> priced;
+    priced.reserve(ops.size());
     for (const spec::Op& op : ops)
       priced.push_back(price_op(job, graph, op));
     return priced;
