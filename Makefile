@@ -20,10 +20,10 @@ PACKAGES_CHECK += chromium=chromium
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help build report test check bench install clean format tidy lint packages fuzz sanitize threads pages
+.PHONY: help build report test check bench install clean format tidy tidy-all lint packages fuzz sanitize threads pages
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 build: packages web  ## the programs, as users get them: build/release/bin
 	cmake --preset release -DTPT_TESTS=OFF
@@ -62,7 +62,11 @@ fuzz: packages-check  ## every reader on mutated input, FUZZ_SECONDS (30) each
 	cmake --build --preset fuzz -j $(JOBS) --target fuzz_targets
 	TPT_FUZZ_SECONDS=$(FUZZ_SECONDS) ctest --test-dir build/fuzz -L fuzz -j $(JOBS) --output-on-failure
 
-tidy: packages-check web  ## clang-tidy over the tree; what has not changed since it was clean is not read again
+tidy: packages-check web  ## clang-tidy over what users run; what has not changed since it was clean is not read again
+	cmake --preset ci
+	python3 tools/tidy.py build/ci --library
+
+tidy-all: packages-check web  ## the same over tests, benches and fuzz targets as well (half an hour on two cores)
 	cmake --preset ci
 	python3 tools/tidy.py build/ci
 

@@ -3,6 +3,7 @@
 """Runs clang-tidy 14 over the C++ files of a configured build folder, in parallel.
 
     tools/tidy.py BUILD [FILE...]      all files, or those whose path contains one of the words
+    tools/tidy.py BUILD --library      what users run: no tests, benches and fuzz targets (those take most of the time)
 
 A file that was clean is read again only when it, a header of ours that it includes, or the rules have changed; the memory of it lies in BUILD/tidy.
 """
@@ -64,7 +65,13 @@ def check(program, build, file):
     return result.stdout or result.stderr
 
 
+def is_check(file):
+    return file.stem.endswith("_test") or file.parts[0] in ("tests", "bench", "fuzz", "tools")
+
+
 def main(build, words):
+    library = "--library" in words
+    words = [word for word in words if word != "--library"]
     program = clang_tidy()
     if program is None:
         print("skipped: clang-tidy 14 is not installed (apt install clang-tidy-14)")
@@ -72,7 +79,8 @@ def main(build, words):
     commands = json.loads((build / "compile_commands.json").read_text())
     listed = {pathlib.Path(command["file"]) for command in commands}
     chosen = sorted(f for f in listed if f.exists() and f.is_relative_to(ROOT) and not f.is_relative_to(build)
-                    and (not words or any(word in f.as_posix() for word in words)))
+                    and (not words or any(word in f.as_posix() for word in words))
+                    and not (library and is_check(f.relative_to(ROOT))))
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for file, objections in zip(chosen, pool.map(lambda f: check(program, build, f), chosen)):
