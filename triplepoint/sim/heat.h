@@ -38,7 +38,6 @@ class ClusterHeat {
   std::vector<double> flows_;
   std::vector<thermal::ChassisModel> models_;
   std::vector<thermal::ChassisModel::State> states_;
-  std::vector<Watts> zero_;
   size_t per_node_;
 };
 

@@ -157,7 +157,7 @@ std::vector<PricedGroup> price_action(const spec::Job& job, const workload::Work
 }
 
 PhaseTable::PhaseTable(std::vector<PricedGroup> groups, const spec::Stack& stack,
-                       double clock_steps, double step_ratio)
+                       int64_t clock_steps, double step_ratio)
     : groups_(std::move(groups)),
       tensor_stretch_(stack.tensor_overlap_compute_loss),
       compute_loss_(stack.overlap_compute_loss),

@@ -51,7 +51,7 @@ struct PhasePoint {
 /// and kept.
 class PhaseTable {
  public:
-  PhaseTable(std::vector<PricedGroup> groups, const spec::Stack& stack, double clock_steps,
+  PhaseTable(std::vector<PricedGroup> groups, const spec::Stack& stack, int64_t clock_steps,
              double step_ratio);
 
   /// clock_index k means f_max - k * clock_step.
