@@ -35,6 +35,7 @@ void Activity::add(const run::Span& span, int64_t offset) {
   switch (type.kind) {
     case run::SpanKind::compute:
     case run::SpanKind::memory:
+    case run::SpanKind::copy:
     case run::SpanKind::other:
       return add(Doing::computing, begin, end);
     case run::SpanKind::communication: {

@@ -32,6 +32,7 @@ KernelClass class_by_kind(const run::SpanType& type) {
     case run::SpanKind::compute:
       return KernelClass::compute;
     case run::SpanKind::memory:
+    case run::SpanKind::copy:
       return KernelClass::memory;
     case run::SpanKind::communication:
       return type.collective ? class_of(*type.collective) : KernelClass::other;

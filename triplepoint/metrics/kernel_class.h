@@ -25,7 +25,7 @@ KernelClass classify(const run::SpanType&, run::NameKind, KernelRules);
 
 /// Whether a device kernel runs during such a span.
 inline bool is_kernel(run::SpanKind kind) {
-  return kind <= run::SpanKind::other;
+  return kind <= run::SpanKind::other || kind == run::SpanKind::copy;
 }
 
 }  // namespace triplepoint::metrics

@@ -35,7 +35,7 @@ void add_index(CsvWriter& csv, int32_t index) {
 }
 
 constexpr std::array<std::string_view, span_kind_count> kind_names = {
-    "compute", "memory", "communication", "other", "host", "pass", "step"};
+    "compute", "memory", "communication", "other", "host", "pass", "step", "copy"};
 
 std::string spans_csv(const Timeline& timeline) {
   const std::vector<std::string> header = {"rank",   "begin_ns",   "end_ns", "name",       "kind",

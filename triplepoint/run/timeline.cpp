@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/run/timeline.h"
 
+#include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -30,6 +32,21 @@ std::optional<std::string> find_fault(const Pattern& pattern, size_t num_types) 
     if (auto fault = find_fault(piece.spans, num_types))
       return fmt::format("pattern \"{}\": {}", pattern.name, *fault);
   }
+  return std::nullopt;
+}
+
+std::optional<std::string> find_fault_of_details(const Timeline& timeline) {
+  if (timeline.details.empty()) return std::nullopt;
+  if (timeline.details.size() != timeline.spans.size())
+    return fmt::format("{} spans have {} details", timeline.spans.size(), timeline.details.size());
+  const auto outside = [](int32_t index, size_t size) {
+    return index < -1 || (index >= 0 && static_cast<size_t>(index) >= size);
+  };
+  for (const SpanDetail& detail : timeline.details)
+    if (outside(detail.lane, timeline.lanes.size()) ||
+        outside(detail.communicator, timeline.communicators.size()))
+      return fmt::format("a detail names lane {} of {} and communicator {} of {}", detail.lane,
+                         timeline.lanes.size(), detail.communicator, timeline.communicators.size());
   return std::nullopt;
 }
 
@@ -85,6 +102,7 @@ int32_t Timeline::intern(const SpanType& type) {
 }
 
 Timeline expand(const Timeline& timeline) {
+  if (timeline.instances.empty()) return timeline;
   Timeline all;
   all.types = timeline.types;
   all.num_ranks = timeline.num_ranks;
@@ -94,12 +112,38 @@ Timeline expand(const Timeline& timeline) {
   return all;
 }
 
+namespace {
+
+void sort_with_details(Timeline& timeline) {
+  if (std::is_sorted(timeline.spans.begin(), timeline.spans.end(), by_rank_and_begin)) return;
+  std::vector<uint32_t> order(timeline.spans.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return by_rank_and_begin(timeline.spans[a], timeline.spans[b]);
+  });
+  std::vector<Span> spans;
+  std::vector<SpanDetail> details;
+  spans.reserve(order.size());
+  details.reserve(order.size());
+  for (const uint32_t from : order) {
+    spans.push_back(timeline.spans[from]);
+    details.push_back(timeline.details[from]);
+  }
+  timeline.spans = std::move(spans);
+  timeline.details = std::move(details);
+}
+
+}  // namespace
+
 void sort(Timeline& timeline) {
   const auto put_in_order = [](auto& items) {
     if (!std::is_sorted(items.begin(), items.end(), by_rank_and_begin))
       std::stable_sort(items.begin(), items.end(), by_rank_and_begin);
   };
-  put_in_order(timeline.spans);
+  if (timeline.details.empty())
+    put_in_order(timeline.spans);
+  else
+    sort_with_details(timeline);
   put_in_order(timeline.instances);
 }
 
@@ -107,6 +151,7 @@ std::optional<std::string> find_fault(const Timeline& timeline) {
   if (auto fault = find_disorder(timeline.spans, timeline.num_ranks, "span")) return fault;
   if (auto fault = find_disorder(timeline.instances, timeline.num_ranks, "instance")) return fault;
   if (auto fault = find_fault(timeline.spans, timeline.types.size())) return fault;
+  if (auto fault = find_fault_of_details(timeline)) return fault;
   for (const Pattern& pattern : timeline.patterns)
     if (auto fault = find_fault(pattern, timeline.types.size())) return fault;
   for (const PatternInstance& instance : timeline.instances)
@@ -122,9 +167,14 @@ Timeline clip(const Timeline& timeline, Instant begin, Instant end) {
   inside.patterns = timeline.patterns;
   inside.num_ranks = timeline.num_ranks;
   inside.names = timeline.names;
+  inside.lanes = timeline.lanes;
+  inside.communicators = timeline.communicators;
   const auto keep = [&](const auto& item) { return item.begin >= begin && item.begin < end; };
-  std::copy_if(timeline.spans.begin(), timeline.spans.end(), std::back_inserter(inside.spans),
-               keep);
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    if (!keep(timeline.spans[i])) continue;
+    inside.spans.push_back(timeline.spans[i]);
+    if (!timeline.details.empty()) inside.details.push_back(timeline.details[i]);
+  }
   std::copy_if(timeline.instances.begin(), timeline.instances.end(),
                std::back_inserter(inside.instances), keep);
   return inside;

@@ -17,14 +17,15 @@ namespace triplepoint::run {
 /// What a span is. Kernel kinds first: they are what "kernel seconds" sum up.
 enum class SpanKind : uint8_t {
   compute,        // GEMM and attention
-  memory,         // norms, elementwise, copies, optimizer
+  memory,         // norms, elementwise, optimizer
   communication,  // a collective or point-to-point kernel, waiting included
   other,          // unrecognized kernel
   host,           // launch, data loading, Python
   pass,           // encloses one forward, recompute or backward pass
-  step
+  step,
+  copy  // memcpy and memset on a device; last, so that stored runs keep their numbers
 };
-inline constexpr int span_kind_count = 7;
+inline constexpr int span_kind_count = 8;
 
 /// Which stream of the device (or the host) a span ran on.
 enum class Stream : uint8_t { compute, communication, host };
@@ -50,6 +51,36 @@ struct Span {
   Bytes bytes;   // communication: payload; memory kernels: HBM traffic
   Flops flops;
   friend bool operator==(const Span&, const Span&) = default;
+};
+
+/// A queue of one rank, as a profiler tells them apart: a device stream or a host thread.
+struct Lane {
+  int32_t rank = 0;
+  Stream stream = Stream::compute;
+  int64_t number = 0;  // stream or thread number
+  std::string name;    // as the profiler says it: "stream 7", "thread 1234 (python)"
+  friend bool operator==(const Lane&, const Lane&) = default;
+};
+
+/// A process group. Spans of one collective on different ranks share communicator and sequence.
+struct Communicator {
+  std::string name;            // "default_pg", "dp group"
+  std::vector<int32_t> ranks;  // empty: not known
+  int32_t size = 0;            // 0: not known
+  friend bool operator==(const Communicator&, const Communicator&) = default;
+};
+
+/// What a profiler knows of a span besides when it ran. -1: not known, does not apply.
+struct SpanDetail {
+  int32_t lane = -1;               // index into Timeline::lanes
+  int32_t communicator = -1;       // index into Timeline::communicators
+  int64_t sequence = -1;           // of the collective in its communicator
+  int64_t correlation = -1;        // what a launch and its device span share, per rank
+  int64_t blocks = -1;             // thread blocks of the grid
+  int32_t threads_per_block = -1;  // 32 to a warp (64 on AMD)
+  float occupancy = -1;            // per cent of the warps that fit, as the profiler estimates
+  int64_t in_elements = -1, out_elements = -1;  // of the collective, on this rank
+  friend bool operator==(const SpanDetail&, const SpanDetail&) = default;
 };
 
 /// Spans that repeat: a pass is a list of pieces, each a run of spans played `repeat` times in a
@@ -89,6 +120,11 @@ struct Timeline {
   int32_t num_ranks = 0;
   NameKind names = NameKind::ops;
 
+  // What was traced knows more; a simulated timeline has none of these.
+  std::vector<Lane> lanes;
+  std::vector<Communicator> communicators;
+  std::vector<SpanDetail> details;  // empty, or one per entry of `spans`
+
   int32_t intern(const SpanType&);
   bool empty() const { return spans.empty() && instances.empty(); }
   friend bool operator==(const Timeline&, const Timeline&) = default;
@@ -106,11 +142,11 @@ struct Timeline {
 template <class Visit>
 void for_each_span(const Timeline&, int32_t rank, Visit&& visit);
 
-/// The same timeline with every instance expanded.
+/// The same timeline with every instance expanded. Details are kept only if there was none.
 Timeline expand(const Timeline&);
 
-/// Sorts spans and instances by (rank, begin); equal ones keep their order. Producers call it once
-/// at the end.
+/// Sorts spans (with their details) and instances by (rank, begin); equal ones keep their order.
+/// Producers call it once at the end.
 void sort(Timeline&);
 
 /// What is wrong with a timeline, as a sentence: unsorted, an index out of range, a span that ends

@@ -120,5 +120,25 @@ TEST_CASE("detailed steps are those which the timeline covers") {
   CHECK(detailed_steps(run)[0] == run.steps[1]);
 }
 
+TEST_CASE("details follow their spans when a timeline is sorted and clipped") {
+  Timeline timeline;
+  timeline.num_ranks = 1;
+  timeline.intern({.name = "gemm"});
+  timeline.lanes = {{.number = 7, .name = "stream 7"}};
+  for (const int64_t begin : {30, 10, 20}) {
+    timeline.spans.push_back({.begin = Instant(begin), .end = Instant(begin + 5)});
+    timeline.details.push_back({.lane = 0, .correlation = begin});
+  }
+  sort(timeline);
+  REQUIRE(!find_fault(timeline));
+  for (size_t i = 0; i < 3; ++i)
+    CHECK(timeline.details[i].correlation == timeline.spans[i].begin.nanoseconds());
+  const Timeline tail = clip(timeline, Instant(15), Instant(99));
+  REQUIRE(tail.details.size() == 2);
+  CHECK(tail.details[0].correlation == 20);
+  timeline.details.pop_back();
+  CHECK(find_fault(timeline).has_value());
+}
+
 }  // namespace
 }  // namespace triplepoint::run
