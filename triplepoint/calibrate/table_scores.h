@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace triplepoint::calibrate {
+
+/// One measured number beside ours.
+struct ScoredRow {
+  std::string row_id;
+  std::string family;    // errors are summed up by it: "nemo-2407-h100", "gemm h200 bf16 large"
+  std::string quantity;  // with unit: "step_time_s", "latency_us", "power_w", "temperature_c"
+  std::string sweep;     // rows of one sweep are ranked against each other; empty: none
+  double measured = 0, predicted = 0;
+  std::vector<std::string> notes;  // what had to be assumed to predict the row
+
+  /// 100 (predicted - measured) / measured; temperatures are compared by their difference instead.
+  double error_pct() const { return 100 * (predicted - measured) / measured; }
+  friend bool operator==(const ScoredRow&, const ScoredRow&) = default;
+};
+
+/// A row of the table that cannot be predicted, and why, as a sentence.
+struct SkippedRow {
+  std::string row_id, reason;
+  friend bool operator==(const SkippedRow&, const SkippedRow&) = default;
+};
+
+/// What one table of measurements says of our models. A row may be scored for several quantities.
+struct TableScores {
+  std::string table;  // which kind: "training", "vtrain", "hf-sweep", "gemm", "collectives", ...
+  int64_t rows = 0;   // of the table
+  std::vector<ScoredRow> scored;
+  std::vector<SkippedRow> skipped;
+};
+
+}  // namespace triplepoint::calibrate
