@@ -28,7 +28,8 @@ double waves_of(double filled, double quantization) {
 }
 
 double element_bytes(spec::Precision precision) {
-  if (precision == spec::Precision::fp8) return 1;
+  if (precision == spec::Precision::nvfp4) return 0.5;
+  if (spec::is_quantized(precision)) return 1;
   return precision == spec::Precision::fp32 ? 4 : 2;
 }
 
@@ -84,12 +85,25 @@ Seconds streaming_time(const spec::Gpu& gpu, Bytes bytes) {
   return bytes / (*gpu.hbm_bandwidth * gpu.kernels.hbm_share);
 }
 
+/// Of the dense peak of this precision, large shapes.
+double peak_share(const spec::KernelCoefficients& kernels, spec::Precision precision) {
+  switch (precision) {
+    case spec::Precision::fp8:
+      return kernels.gemm_fp8_share;
+    case spec::Precision::mxfp8:
+      return kernels.gemm_mxfp8_share.value_or(kernels.gemm_fp8_share);
+    case spec::Precision::nvfp4:
+      return kernels.gemm_fp4_share.value_or(kernels.gemm_fp8_share);
+    default:
+      return kernels.gemm_peak_share;
+  }
+}
+
 TileSearch tile_search(const spec::Gpu& gpu, const spec::GemmShape& shape,
                        spec::Precision precision) {
   const spec::KernelCoefficients& kernels = gpu.kernels;
-  const double share =
-      precision == spec::Precision::fp8 ? kernels.gemm_fp8_share : kernels.gemm_peak_share;
-  const FlopsPerSecond unit_rate = *gpu.peak(precision) * share / units_of(gpu);
+  const FlopsPerSecond unit_rate =
+      *gpu.peak(precision) * peak_share(kernels, precision) / units_of(gpu);
   constexpr Bytes partial = 2 * 4 * unit::B;
   return {.m = static_cast<double>(shape.m),
           .n = static_cast<double>(shape.n),
@@ -135,10 +149,7 @@ Seconds KernelTime::at(double clock_ratio) const {
 
 double gemm_efficiency(const spec::Gpu& gpu, const spec::GemmShape& shape,
                        spec::Precision precision) {
-  if (shape.m <= 0 || shape.n <= 0 || shape.k <= 0) {
-    return precision == spec::Precision::fp8 ? gpu.kernels.gemm_fp8_share
-                                             : gpu.kernels.gemm_peak_share;
-  }
+  if (shape.m <= 0 || shape.n <= 0 || shape.k <= 0) return peak_share(gpu.kernels, precision);
   const TileSearch search = tile_search(gpu, shape, precision);
   const double best = best_tile_time(search, gpu.kernels.tile_m, gpu.kernels.tile_n);
   const Flops flops = 2 * search.m * search.n * search.k * search.count * unit::FLOP;

@@ -19,7 +19,8 @@ Joules arithmetic(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load)
   for (size_t i = 0; i < load.flops.size(); ++i)
     energy += joules_per(gpu.joules_per_tflop[i], load.flops[i] / unit::TFLOP);
   const double gemm = gpu.joules_per_tflop[static_cast<size_t>(spec::OpClass::gemm)];
-  return energy - joules_per((1 - gpu.fp8_energy_share) * gemm, load.fp8_flops / unit::TFLOP);
+  return energy - joules_per((1 - gpu.fp8_energy_share) * gemm, load.fp8_flops / unit::TFLOP) -
+         joules_per((1 - gpu.fp4_energy_share) * gemm, load.fp4_flops / unit::TFLOP);
 }
 
 Joules links(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load) {

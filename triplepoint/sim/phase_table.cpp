@@ -16,6 +16,7 @@ spec::GpuLoad times(double repeat, spec::GpuLoad load) {
   for (Flops& flops : load.flops)
     flops *= repeat;
   load.fp8_flops *= repeat;
+  load.fp4_flops *= repeat;
   load.hbm_bytes *= repeat;
   load.scale_up_bytes *= repeat;
   load.scale_out_bytes *= repeat;
@@ -35,7 +36,8 @@ bool is_matrix_work(const spec::Op& op) {
 bool hides(const spec::Op& op, const spec::Plan& plan) {
   switch (op.overlap) {
     case spec::Overlap::none:
-      return false;
+      return plan.overlap_expert && op.collective == spec::Collective::all_to_all &&
+             op.group == spec::GroupKind::expert;
     case spec::Overlap::tensor:  // the ring of context parallelism runs beside the attention core
       return op.backward || plan.overlap_tensor || op.group == spec::GroupKind::context;
     case spec::Overlap::prefetch:
@@ -62,7 +64,9 @@ Seconds launch_time(const spec::Stack& stack, const workload::OpGroup& group) {
 
 Seconds host_time(const spec::Stack& stack, const workload::OpGroup& group, bool forward) {
   const Seconds per_layer = forward ? stack.layer_forward_host : stack.layer_backward_host;
-  return (group.is_layer ? per_layer : Seconds()) + launch_time(stack, group);
+  const Seconds dispatch =
+      group.name == workload::moe_layer_name ? stack.moe_layer_host : Seconds();
+  return (group.is_layer ? per_layer : Seconds()) + dispatch + launch_time(stack, group);
 }
 
 PricedGroup price_group(const spec::Job& job, const workload::WorkGraph& graph,
@@ -109,7 +113,8 @@ void merge_weight_gradients(std::vector<PricedGroup>& input, const spec::Job& jo
 void add_work(spec::GpuLoad& load, const PricedOp& priced) {
   const spec::Op& op = *priced.op;
   load.flops[static_cast<size_t>(op.op_class)] += op.flops;
-  if (op.precision == spec::Precision::fp8 && is_matrix_work(op)) load.fp8_flops += op.flops;
+  if (is_matrix_work(op) && spec::is_quantized(op.precision))
+    (op.precision == spec::Precision::nvfp4 ? load.fp4_flops : load.fp8_flops) += op.flops;
   load.hbm_bytes += op.hbm_bytes;
   load.scale_up_bytes += priced.collective.scale_up_bytes;
   load.scale_out_bytes += priced.collective.scale_out_bytes;
@@ -135,6 +140,7 @@ PricedOp price_op(const spec::Job& job, const workload::WorkGraph& graph, const 
     priced.hidden = hides(op, job.plan);
   } else {
     priced.kernel = perf::kernel_time(job.cluster.gpu, op);
+    if (op.op_class == OpClass::attention) priced.kernel.compute /= job.stack.attention_share;
   }
   return priced;
 }

@@ -64,6 +64,8 @@ template <class Visitor>
 void visit_fields(Visitor& visit, KernelCoefficients& kernels) {
   visit("gemm_peak_share", kernels.gemm_peak_share, Need::required);
   visit("gemm_fp8_share", kernels.gemm_fp8_share);
+  visit("gemm_mxfp8_share", kernels.gemm_mxfp8_share);
+  visit("gemm_fp4_share", kernels.gemm_fp4_share);
   visit("gemm_half_k", kernels.gemm_half_k, Need::required);
   visit("gemm_half_tile", kernels.gemm_half_tile);
   visit("wave_quantization", kernels.wave_quantization);
@@ -94,6 +96,7 @@ void visit_fields(Visitor& visit, PowerCoefficients& power) {
   visit("communicating_scale_out", power.communicating_scale_out, Need::required);
   visit("joules_per_tflop", power.joules_per_tflop, Need::required);
   visit("fp8_energy_share", power.fp8_energy_share);
+  visit("fp4_energy_share", power.fp4_energy_share);
   visit("joules_per_hbm_gb", power.joules_per_hbm_gb, Need::required);
   visit("joules_per_scale_up_gb", power.joules_per_scale_up_gb, Need::required);
   visit("joules_per_scale_out_gb", power.joules_per_scale_out_gb, Need::required);
@@ -146,6 +149,7 @@ void visit_fields(Visitor& visit, Gpu& gpu) {
   visit("peak_bf16", gpu.peak_bf16);
   visit("peak_fp16", gpu.peak_fp16);
   visit("peak_fp8", gpu.peak_fp8);
+  visit("peak_fp4", gpu.peak_fp4);
   visit("peak_fp32", gpu.peak_fp32);
   visit("hbm_bandwidth", gpu.hbm_bandwidth);
   visit("memory", gpu.memory);
@@ -264,6 +268,9 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("overlap_transfer_stretch", stack.overlap_transfer_stretch, Need::required);
   visit("memory_fragmentation", stack.memory_fragmentation, Need::required);
   visit("framework_reserve", stack.framework_reserve, Need::required);
+  visit("attention_share", stack.attention_share);
+  visit("elementwise_traffic", stack.elementwise_traffic);
+  visit("moe_layer_host", stack.moe_layer_host);
   visit("fused_norms", stack.fused_norms);
   visit("fused_activations", stack.fused_activations);
   visit("flash_attention", stack.flash_attention);
@@ -310,6 +317,8 @@ void visit_fields(Visitor& visit, Plan& plan) {
   visit("overlap_gradient", plan.overlap_gradient);
   visit("overlap_parameter", plan.overlap_parameter);
   visit("overlap_pipeline", plan.overlap_pipeline);
+  visit("overlap_expert", plan.overlap_expert);
+  visit("packed_length", plan.packed_length);
   visit("gradient_bucket", plan.gradient_bucket);
   visit("schedule", plan.schedule);
   visit("rank_order", plan.rank_order);

@@ -13,8 +13,10 @@ namespace triplepoint::spec {
 
 /// How well kernels use the chip; parameters of perf/kernel_time.h. All are per GPU type.
 struct KernelCoefficients {
-  double gemm_peak_share = 0.75;  // of the dense peak at max clock, large shapes
-  double gemm_fp8_share = 0.6;    // the same with fp8 operands, of peak_fp8
+  double gemm_peak_share = 0.75;           // of the dense peak at max clock, large shapes
+  double gemm_fp8_share = 0.6;             // the same with fp8 operands, of peak_fp8
+  std::optional<double> gemm_mxfp8_share;  // with block scales; absent: gemm_fp8_share
+  std::optional<double> gemm_fp4_share;    // of peak_fp4; absent: gemm_fp8_share
   double gemm_half_k = 0;  // k at which a tile reaches half of its rate (prologue), 2-byte operands
   double gemm_half_tile = 0;  // tile side at which fetching operands takes as long as multiplying
   double wave_quantization = 1;  // an unfilled last wave of tiles costs: 1 a whole one, 0 its share
@@ -46,7 +48,8 @@ struct PowerCoefficients {
   Watts communicating;            // extra while data moves over scale-up links
   Watts communicating_scale_out;  // extra while data moves over the NIC
   std::array<double, op_class_count> joules_per_tflop{};  // at max clock, dynamic part
-  double fp8_energy_share = 0.5;  // energy of an fp8 flop over that of a 16-bit one
+  double fp8_energy_share = 0.5;   // energy of an fp8 flop over that of a 16-bit one
+  double fp4_energy_share = 0.25;  // the same of a 4-bit one
   double joules_per_hbm_gb = 0;
   double joules_per_scale_up_gb = 0;
   double joules_per_scale_out_gb = 0;
@@ -100,10 +103,10 @@ struct Variability {
 /// One device as the framework sees it (on MI250: one die of a two-die package).
 /// What no source states is absent; a job that needs it is refused.
 struct Gpu {
-  std::string name;                                                         // "h200"
-  std::string title;                                                        // "H200 SXM 141GB"
-  std::string vendor;                                                       // "nvidia", "amd"
-  std::optional<FlopsPerSecond> peak_bf16, peak_fp16, peak_fp8, peak_fp32;  // dense
+  std::string name;    // "h200"
+  std::string title;   // "H200 SXM 141GB"
+  std::string vendor;  // "nvidia", "amd"
+  std::optional<FlopsPerSecond> peak_bf16, peak_fp16, peak_fp8, peak_fp4, peak_fp32;  // dense
   std::optional<BytesPerSecond> hbm_bandwidth;
   std::optional<Bytes> memory;  // what the driver reports
   std::optional<Watts> tdp;     // of the device; a two-die package has dies_per_package times this

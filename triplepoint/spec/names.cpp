@@ -30,6 +30,7 @@ GpuLoad& GpuLoad::operator+=(const GpuLoad& other) {
   for (std::size_t i = 0; i < flops.size(); ++i)
     flops[i] += other.flops[i];
   fp8_flops += other.fp8_flops;
+  fp4_flops += other.fp4_flops;
   hbm_bytes += other.hbm_bytes;
   scale_up_bytes += other.scale_up_bytes;
   scale_out_bytes += other.scale_out_bytes;
@@ -47,7 +48,10 @@ std::optional<FlopsPerSecond> Gpu::peak(Precision precision) const {
     case Precision::fp16:
       return peak_fp16;
     case Precision::fp8:
+    case Precision::mxfp8:
       return peak_fp8;
+    case Precision::nvfp4:
+      return peak_fp4;
     case Precision::fp32:
       return peak_fp32;
   }

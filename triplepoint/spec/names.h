@@ -36,7 +36,7 @@ struct EnumNames<NumberKind> {
 };
 template <>
 struct EnumNames<Precision> {
-  static constexpr auto names = words({"bf16", "fp16", "fp8", "fp32"});
+  static constexpr auto names = words({"bf16", "fp16", "fp8", "fp32", "mxfp8", "nvfp4"});
 };
 template <>
 struct EnumNames<OpClass> {

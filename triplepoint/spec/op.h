@@ -9,7 +9,15 @@
 
 namespace triplepoint::spec {
 
-enum class Precision { bf16, fp16, fp8, fp32 };
+/// What the linear layers compute in. fp8: one scale per tensor; mxfp8, nvfp4: one per block of 32
+/// or 16 elements, in hardware. Everything else runs in bf16 under the last three and fp8.
+enum class Precision { bf16, fp16, fp8, fp32, mxfp8, nvfp4 };
+
+/// Linear layers in fewer than 16 bits: operands are cast before each product.
+constexpr bool is_quantized(Precision precision) {
+  return precision == Precision::fp8 || precision == Precision::mxfp8 ||
+         precision == Precision::nvfp4;
+}
 
 /// What a piece of work is, as kernel times, energy and reports tell them apart.
 enum class OpClass {
@@ -97,6 +105,7 @@ struct GpuLoad {
   Seconds duration;
   std::array<Flops, op_class_count> flops{};
   Flops fp8_flops;  // the part of (grouped) gemm flops done with fp8 operands
+  Flops fp4_flops;  // the same with 4-bit operands
   Bytes hbm_bytes;
   Bytes scale_up_bytes;             // sent over NVLink / xGMI
   Bytes scale_out_bytes;            // sent over the NIC

@@ -62,10 +62,13 @@ struct Plan {
   Recompute recompute = Recompute::none;
   std::optional<int64_t> recompute_layers;  // per stage chunk, block method; absent: all
 
-  bool overlap_tensor = false;     // userbuffers
-  bool overlap_gradient = false;   // DP gradient reduction behind backward
-  bool overlap_parameter = false;  // DP parameter gather behind forward
-  bool overlap_pipeline = false;   // send/recv behind compute
+  bool overlap_tensor = false;           // userbuffers
+  bool overlap_gradient = false;         // DP gradient reduction behind backward
+  bool overlap_parameter = false;        // DP parameter gather behind forward
+  bool overlap_pipeline = false;         // send/recv behind compute
+  bool overlap_expert = false;           // MoE all-to-all behind the compute of another microbatch
+  std::optional<int64_t> packed_length;  // tokens of one document in a packed sequence: attention
+                                         // stays inside of it; absent: one document a sequence
   std::optional<Bytes> gradient_bucket;
 
   Schedule schedule = Schedule::one_f_one_b;

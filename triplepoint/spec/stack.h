@@ -25,6 +25,10 @@ struct Stack {
   double overlap_transfer_stretch = 0;  // collective lengthening per second of overlapped GEMM
   double memory_fragmentation = 1.03;   // allocated over needed
   Bytes framework_reserve;              // CUDA context, NCCL buffers, workspace
+  double attention_share = 1;  // speed of its attention kernels over those the GPU's file describes
+  double elementwise_traffic = 1;  // HBM bytes of norms and elementwise kernels over fused ones
+  Seconds moe_layer_host;          // further host time per MoE layer and pass: the dispatcher waits
+                                   // for the device to learn how many tokens go where
   bool fused_norms = true, fused_activations = true;
   bool flash_attention = true;  // false: scores are written out and the causal half is not skipped
   bool fsdp_regathers_on_recompute = true;  // full recompute gathers parameters a third time

@@ -11,7 +11,8 @@ namespace {
 
 /// Inputs of GEMMs are kept as the GEMM reads them.
 double kept_input_element(const LayerContext& context) {
-  return context.plan().precision == spec::Precision::fp8 ? 1 : context.share.element;
+  if (context.plan().precision == spec::Precision::nvfp4) return 0.5;
+  return spec::is_quantized(context.plan().precision) ? 1 : context.share.element;
 }
 
 double dropout_mask(const LayerContext& context) {
@@ -52,9 +53,8 @@ double attention_bytes(const LayerContext& context) {
   const double qkv = share.element * real(share.tokens) * (query + key_value_width(context));
   const double output = kept_input_element(context) * real(share.tokens) * query;
   // An fp8 projection keeps a copy of its own; the core keeps the output as it wrote it.
-  const double core_output = context.plan().precision == spec::Precision::fp8
-                                 ? share.element * real(share.tokens) * query
-                                 : 0;
+  const double core_output =
+      spec::is_quantized(context.plan().precision) ? share.element * real(share.tokens) * query : 0;
   const double sums = context.stack().flash_attention ? 4 * real(share.tokens * share.heads) : 0;
   return qkv + output + core_output + sums + score_bytes(context) + latent_bytes(context);
 }

@@ -17,10 +17,24 @@ double query_width(const LayerContext& context) {
   return real(context.share.heads * core_head_dim(context.model()));
 }
 
-/// Elements of one score matrix over all heads of the rank.
-double scores(const LayerContext& context) {
+/// What attends to each other: whole sequences, or the documents packed into them.
+struct Documents {
+  int64_t count, query_length, key_length;
+};
+
+Documents documents_of(const LayerContext& context) {
   const RankShare& share = context.share;
-  return real(share.sequences * share.heads) * real(share.query_length) * real(share.key_length);
+  const int64_t length = context.plan().packed_length.value_or(share.key_length);
+  if (length >= share.key_length) return {share.sequences, share.query_length, share.key_length};
+  return {share.sequences * divide_up(share.key_length, length), divide_up(length, share.context),
+          length};
+}
+
+/// Elements of all score matrices over all heads of the rank.
+double scores(const LayerContext& context) {
+  const Documents documents = documents_of(context);
+  return real(documents.count * context.share.heads) * real(documents.query_length) *
+         real(documents.key_length);
 }
 
 bool is_causal(const LayerContext& context) {
@@ -34,11 +48,12 @@ Op core_op(const LayerContext& context, std::string_view name, double flops_per_
   const double causal_share = is_causal(context) ? 0.5 : 1.0;
   op.flops = flops_per_score * real(core_head_dim(context.model())) * scores(context) *
              causal_share * unit::FLOP;
-  op.attention = {.batch = share.sequences,
+  const Documents documents = documents_of(context);
+  op.attention = {.batch = documents.count,
                   .heads = share.heads,
                   .query_groups = share.query_groups,
-                  .query_length = share.query_length,
-                  .key_length = share.key_length,
+                  .query_length = documents.query_length,
+                  .key_length = documents.key_length,
                   .head_dim = core_head_dim(context.model()),
                   .causal = is_causal(context)};
   return op;
@@ -75,9 +90,10 @@ Op batched_product(const LayerContext& context, std::string_view name,
 /// Scores written out: product, masked softmax, dropout, product. The masked half is computed too.
 void add_unfused_core(const LayerContext& context, Passes& passes) {
   const RankShare& share = context.share;
-  const int64_t batches = share.sequences * share.heads, d = core_head_dim(context.model());
-  const spec::GemmShape outer{share.query_length, share.key_length, d, batches};
-  const spec::GemmShape inner{share.query_length, d, share.key_length, batches};
+  const Documents documents = documents_of(context);
+  const int64_t batches = documents.count * share.heads, d = core_head_dim(context.model());
+  const spec::GemmShape outer{documents.query_length, documents.key_length, d, batches};
+  const spec::GemmShape inner{documents.query_length, d, documents.key_length, batches};
   const bool dropout = share.training && context.model().dropout > 0;
   const double element = share.element;
   passes.forward.push_back(batched_product(context, "attention_scores", outer));

@@ -67,7 +67,7 @@ void add_forward(const ChunkParts& chunk, ChunkWork& work) {
   const auto& [parts, layers] = chunk;
   append(work.forward, "embedding", layers.has_embedding, false, parts.embedding.passes.forward);
   append(work.forward, "layer", layers.dense, true, parts.dense_layer.passes.forward);
-  append(work.forward, "moe_layer", layers.moe, true, parts.moe_layer.passes.forward);
+  append(work.forward, moe_layer_name, layers.moe, true, parts.moe_layer.passes.forward);
   append(work.forward, "head", layers.has_head, false, parts.head.passes.forward);
 }
 
@@ -75,7 +75,7 @@ void add_backward(const ChunkParts& chunk, std::vector<Op> Passes::*pass,
                   std::vector<OpGroup>& groups) {
   const auto& [parts, layers] = chunk;
   append(groups, "head", layers.has_head, false, parts.head.passes.*pass);
-  append(groups, "moe_layer", layers.moe, true, parts.moe_layer.passes.*pass);
+  append(groups, moe_layer_name, layers.moe, true, parts.moe_layer.passes.*pass);
   append(groups, "layer", layers.dense, true, parts.dense_layer.passes.*pass);
   append(groups, "embedding", layers.has_embedding, false, parts.embedding.passes.*pass);
 }
@@ -83,12 +83,12 @@ void add_backward(const ChunkParts& chunk, std::vector<Op> Passes::*pass,
 void add_recompute(const LayerContext& context, const ChunkParts& chunk, ChunkWork& work) {
   const auto& [parts, layers] = chunk;
   if (context.plan().recompute == spec::Recompute::selective) {
-    append(work.recompute, "moe_layer", layers.moe, true, parts.moe_layer.core_only);
+    append(work.recompute, moe_layer_name, layers.moe, true, parts.moe_layer.core_only);
     append(work.recompute, "layer", layers.dense, true, parts.dense_layer.core_only);
     return;
   }
   const RecomputedLayers again = recomputed_layers(context.plan(), layers);
-  append(work.recompute, "moe_layer", again.moe, true, parts.moe_layer.replayed);
+  append(work.recompute, moe_layer_name, again.moe, true, parts.moe_layer.replayed);
   append(work.recompute, "layer", again.dense, true, parts.dense_layer.replayed);
 }
 

@@ -13,7 +13,10 @@ using spec::Precision;
 double operand_bytes(Precision precision) {
   switch (precision) {
     case Precision::fp8:
+    case Precision::mxfp8:
       return 1;
+    case Precision::nvfp4:
+      return 0.5;
     case Precision::fp32:
       return 4;
     default:
@@ -43,11 +46,16 @@ void set_expert_form(Op& op, const Linear& linear) {
   op.kernels = linear.one_kernel_each ? static_cast<int>(linear.count) : 1;
 }
 
-/// Input (or output gradient) in fp8, and its transpose for the weight gradient.
-Op cast_to_fp8(const LayerContext& context, std::string_view name, double elements) {
-  const double transposed = context.share.training ? 1 : 0;
-  return streaming(context, name, OpClass::elementwise,
-                   elements * (context.share.element + 1 + transposed));
+/// Input (or output gradient) in few bits, and its transpose for the weight gradient. 4-bit scales
+/// need the tensor's largest value first, which is another pass over it.
+Op quantize(const LayerContext& context, double elements) {
+  const Precision precision = context.plan().precision;
+  const double copies = context.share.training ? 2 : 1;
+  const double reads = precision == Precision::nvfp4 ? 2 : 1;
+  Op cast = streaming(context, "fp8_cast", OpClass::elementwise, 0);
+  cast.hbm_bytes =
+      elements * (reads * context.share.element + copies * operand_bytes(precision)) * unit::B;
+  return cast;
 }
 
 double weight_gradient_bytes(const LayerContext& context) {
@@ -80,7 +88,7 @@ void add_adapter(const LayerContext& context, const Linear& base, Passes& passes
 }  // namespace
 
 Precision LayerContext::vector_precision() const {
-  return plan().precision == Precision::fp8 ? Precision::bf16 : plan().precision;
+  return spec::is_quantized(plan().precision) ? Precision::bf16 : plan().precision;
 }
 
 Op streaming(const LayerContext& context, std::string_view name, OpClass op_class, double bytes,
@@ -89,7 +97,8 @@ Op streaming(const LayerContext& context, std::string_view name, OpClass op_clas
   op.name = name;
   op.op_class = op_class;
   op.precision = context.vector_precision();
-  op.hbm_bytes = bytes * unit::B;
+  const bool fusable = op_class == OpClass::norm || op_class == OpClass::elementwise;
+  op.hbm_bytes = (fusable ? context.stack().elementwise_traffic : 1) * bytes * unit::B;
   op.kernels = kernels;
   return op;
 }
@@ -115,7 +124,7 @@ bool is_adapted(const LayerContext& context, std::string_view lora_target) {
 void add_linear(const LayerContext& context, const Linear& linear, Passes& passes) {
   const Precision precision =
       linear.quantized ? context.plan().precision : context.vector_precision();
-  const bool fp8 = precision == Precision::fp8;
+  const bool quantized = spec::is_quantized(precision);
   const GemmBytes bytes{operand_bytes(precision), context.share.element};
   const int64_t t = linear.tokens, count = linear.count;
   const double rows = real(t * count);
@@ -124,16 +133,15 @@ void add_linear(const LayerContext& context, const Linear& linear, Passes& passe
     pass.push_back(op);
   };
 
-  if (fp8 && !linear.cast_fused)
-    passes.forward.push_back(cast_to_fp8(context, "fp8_cast", rows * real(linear.in)));
+  if (quantized && !linear.cast_fused)
+    passes.forward.push_back(quantize(context, rows * real(linear.in)));
   push(passes.forward, gemm(linear.name, {t, linear.out, linear.in, count}, precision, bytes));
   if (is_adapted(context, linear.lora_target)) add_adapter(context, linear, passes);
   if (!context.share.training) return;
 
   push(passes.backward_input,
        gemm(linear.input_gradient, {t, linear.in, linear.out, count}, precision, bytes));
-  if (fp8)
-    passes.backward_input.push_back(cast_to_fp8(context, "fp8_cast", rows * real(linear.out)));
+  if (quantized) passes.backward_input.push_back(quantize(context, rows * real(linear.out)));
   if (context.share.frozen) return;
 
   Op weight_gradient = gemm(linear.weight_gradient, {linear.out, linear.in, t, count}, precision,

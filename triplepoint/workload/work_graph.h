@@ -14,6 +14,8 @@
 
 namespace triplepoint::workload {
 
+inline constexpr std::string_view moe_layer_name = "moe_layer";
+
 /// Ops of one rank that repeat: "dense layer" x 24, "embedding" x 1. Order is execution order.
 struct OpGroup {
   std::string_view name;  // static text: "layer", "moe_layer", "embedding", "head", "final_norm"
