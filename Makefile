@@ -9,7 +9,7 @@ STUDY        ?= paper/all
 # Names as in Debian 12 and Ubuntu 24.04; package=program: any version of that program will do.
 PACKAGES       := g++ make cmake=cmake ninja-build=ninja ccache pkg-config=pkg-config \
                   libfmt-dev libexpected-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libyaml-cpp-dev \
-                  libeigen3-dev libsqlite3-dev libzstd-dev zlib1g-dev libdeflate-dev libsimdjson-dev \
+                  libeigen3-dev libsqlite3-dev libzstd-dev zlib1g-dev libdeflate-dev libisal-dev libsimdjson-dev \
                   nodejs=node npm=npm python3=python3
 PACKAGES_TEST  := $(PACKAGES) doctest-dev
 PACKAGES_BENCH := $(PACKAGES) libbenchmark-dev

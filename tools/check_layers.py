@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "clock": "base spec",
     "sim": "base spec run workload perf power thermal clock",
     "telemetry": "base spec run mark",
-    "trace": "base spec run",
+    "trace": "base spec run formats",
     "metrics": "base spec run workload",
     "calibrate": "base spec run workload perf power thermal clock sim metrics",
     "search": "base spec run workload sim metrics",

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/trace/chakra/codec.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "triplepoint/run/protobuf_writer.h"
+#include "triplepoint/trace/chakra/wire.h"
+
+namespace triplepoint::trace::chakra {
+
+namespace {
+
+bool is_real(ValueForm form) {
+  return form == ValueForm::f64 || form == ValueForm::f32;
+}
+bool is_text(ValueForm form) {
+  return form == ValueForm::text || form == ValueForm::bytes;
+}
+/// Bytes of one number of this form; 0 for varints and texts.
+size_t fixed_size(ValueForm form) {
+  if (form == ValueForm::f64 || form == ValueForm::fixed64 || form == ValueForm::sfixed64) return 8;
+  if (form == ValueForm::f32 || form == ValueForm::fixed32 || form == ValueForm::sfixed32) return 4;
+  return 0;
+}
+
+double real_from(ValueForm form, uint64_t bits) {
+  if (form == ValueForm::f32) return std::bit_cast<float>(static_cast<uint32_t>(bits));
+  return std::bit_cast<double>(bits);
+}
+
+int64_t integer_from(ValueForm form, uint64_t bits) {
+  switch (form) {
+    case ValueForm::s32:
+    case ValueForm::s64:
+      return from_zigzag(bits);
+    case ValueForm::i32:
+    case ValueForm::sfixed32:
+      return static_cast<int32_t>(bits);
+    case ValueForm::boolean:
+      return bits != 0 ? 1 : 0;
+    default:
+      return static_cast<int64_t>(bits);
+  }
+}
+
+std::optional<uint64_t> next_number(WireReader& packed, ValueForm form) {
+  const size_t size = fixed_size(form);
+  return size == 0 ? packed.varint() : packed.fixed(size);
+}
+
+/// A list is a message whose field 1 is repeated, packed or not.
+bool read_list(ValueForm form, std::string_view bytes, Attribute& attribute) {
+  std::vector<std::string> texts;
+  std::vector<int64_t> integers;
+  std::vector<double> reals;
+  const auto add = [&](uint64_t bits) {
+    if (is_real(form)) {
+      reals.push_back(real_from(form, bits));
+    } else {
+      integers.push_back(integer_from(form, bits));
+    }
+  };
+  WireReader reader(bytes);
+  while (const auto field = reader.next()) {
+    if (field->field != 1) continue;
+    if (field->wire_type != 2) {
+      add(field->number);
+    } else if (is_text(form)) {
+      texts.emplace_back(field->bytes);
+    } else {
+      WireReader packed(field->bytes);
+      while (!packed.at_end())
+        if (const auto bits = next_number(packed, form)) add(*bits);
+      if (packed.is_broken()) return false;
+    }
+  }
+  if (is_text(form)) attribute.value = std::move(texts);
+  else if (is_real(form)) attribute.value = std::move(reals);
+  else attribute.value = std::move(integers);
+  return !reader.is_broken();
+}
+
+bool read_value(const WireField& field, Attribute& attribute) {
+  const bool is_list = field.field % 2 == 0;
+  attribute.form = static_cast<ValueForm>(is_list ? field.field - 1 : field.field);
+  if (is_list) return field.wire_type == 2 && read_list(attribute.form, field.bytes, attribute);
+  if (is_text(attribute.form)) attribute.value = std::string(field.bytes);
+  else if (is_real(attribute.form)) attribute.value = real_from(attribute.form, field.number);
+  else attribute.value = integer_from(attribute.form, field.number);
+  return is_text(attribute.form) == (field.wire_type == 2);
+}
+
+bool read_attribute(std::string_view bytes, std::vector<Attribute>& attributes) {
+  Attribute attribute;
+  WireReader reader(bytes);
+  while (const auto field = reader.next()) {
+    if (field->field == 1) attribute.name = field->bytes;
+    if (field->field >= 3 && field->field <= 32 && !read_value(*field, attribute)) return false;
+  }
+  if (reader.is_broken()) return false;
+  attributes.push_back(std::move(attribute));
+  return true;
+}
+
+bool read_dependencies(const WireField& field, std::vector<uint64_t>& list) {
+  if (field.wire_type == 0) {
+    list.push_back(field.number);
+    return true;
+  }
+  WireReader packed(field.bytes);
+  while (!packed.at_end())
+    if (const auto id = packed.varint()) list.push_back(*id);
+  return !packed.is_broken();
+}
+
+bool read_tensors(std::string_view bytes, Node::Tensors& tensors) {
+  WireReader reader(bytes);
+  while (const auto field = reader.next()) {
+    if (field->field == 1) tensors.values = field->bytes;
+    if (field->field == 2) tensors.shapes = field->bytes;
+    if (field->field == 3) tensors.types = field->bytes;
+  }
+  return !reader.is_broken();
+}
+
+bool read_field(const WireField& field, Node& node) {
+  switch (field.field) {
+    case 1:
+      node.id = field.number;
+      return true;
+    case 2:
+      node.name = field.bytes;
+      return true;
+    case 3:
+      node.type = field.number <= 7 ? static_cast<NodeType>(field.number) : NodeType::invalid;
+      return true;
+    case 4:
+      return read_dependencies(field, node.control_dependencies);
+    case 5:
+      return read_dependencies(field, node.data_dependencies);
+    case 6:
+      node.start_us = field.number;
+      return true;
+    case 7:
+      node.duration_us = field.number;
+      return true;
+    case 8:
+      return read_tensors(field.bytes, node.inputs);
+    case 9:
+      return read_tensors(field.bytes, node.outputs);
+    case 10:
+      return read_attribute(field.bytes, node.attributes);
+    default:
+      return true;  // of a newer schema
+  }
+}
+
+bool read_node(std::string_view bytes, Node& node) {
+  node = {};
+  WireReader reader(bytes);
+  while (const auto field = reader.next())
+    if (!read_field(*field, node)) return false;
+  // Nodes without a type or a name would be nothing but memory.
+  return !reader.is_broken() && (node.type != NodeType::invalid || !node.name.empty());
+}
+
+bool read_header(std::string_view bytes, Header& header) {
+  WireReader reader(bytes);
+  while (const auto field = reader.next()) {
+    if ((field->field != 1 && field->field != 2) || field->wire_type != 2) return false;
+    if (field->field == 1) header.version = field->bytes;
+    if (field->field == 2 && !read_attribute(field->bytes, header.attributes)) return false;
+  }
+  return !reader.is_broken();
+}
+
+}  // namespace
+
+bool looks_like_chakra(std::string_view head) {
+  WireReader reader(head);
+  const std::optional<uint64_t> size = reader.varint();
+  if (!size) return false;
+  Header header;
+  if (*size == 0) return false;  // legal, but so would be any file that begins with a zero byte
+  if (*size <= reader.rest().size()) return read_header(reader.rest().substr(0, *size), header);
+  // The header is longer than what is shown of the file: does its first field look right?
+  WireReader inner(reader.rest());
+  const auto tag = inner.varint();
+  return tag && (*tag == (1U << 3U | 2U) || *tag == (2U << 3U | 2U)) && *size < 1U << 28U;
+}
+
+Result<Decoder> Decoder::open(std::string_view bytes) {
+  WireReader reader(bytes);
+  const auto message = reader.delimited();
+  Decoder decoder;
+  if (!message || !read_header(*message, decoder.header_))
+    return error(
+        "not a Chakra execution trace (it does not begin with the header of one); "
+        "try the .et files which the Chakra converter wrote");
+  decoder.rest_ = reader.rest();
+  return decoder;
+}
+
+bool Decoder::next(Node& node) {
+  while (!rest_.empty()) {
+    WireReader reader(rest_);
+    const auto message = reader.delimited();
+    rest_ = reader.rest();
+    if (!message) {
+      truncated_ = true;
+      ++skipped_;
+      return false;
+    }
+    if (read_node(*message, node)) return true;
+    ++skipped_;
+  }
+  return false;
+}
+
+namespace {
+
+using run::ProtobufWriter;
+
+void write_number(ProtobufWriter& writer, uint32_t field, ValueForm form, int64_t value) {
+  const bool is_signed_form = form == ValueForm::s32 || form == ValueForm::s64;
+  const size_t size = fixed_size(form);
+  if (size == 8) writer.real(field, std::bit_cast<double>(value));
+  else if (size == 4) writer.fixed32(field, static_cast<uint32_t>(value));
+  else writer.integer(field, is_signed_form ? to_zigzag(value) : static_cast<uint64_t>(value));
+}
+
+void write_real(ProtobufWriter& writer, uint32_t field, ValueForm form, double value) {
+  if (form == ValueForm::f64) writer.real(field, value);
+  else writer.fixed32(field, std::bit_cast<uint32_t>(static_cast<float>(value)));
+}
+
+/// Visits the alternatives of a value; lists become a message of field 1.
+struct ValueWriter {
+  ProtobufWriter& writer;
+  const Attribute& attribute;
+  uint32_t single = static_cast<uint32_t>(attribute.form);
+
+  void operator()(std::monostate) const {}
+  void operator()(int64_t value) const { write_number(writer, single, attribute.form, value); }
+  void operator()(double value) const { write_real(writer, single, attribute.form, value); }
+  void operator()(const std::string& value) const { writer.text(single, value); }
+  template <class Item>
+  void operator()(const std::vector<Item>& values) const {
+    ProtobufWriter list;
+    for (const Item& value : values)
+      ValueWriter{list, attribute, 1}(value);
+    writer.message(single + 1, list);
+  }
+};
+
+ProtobufWriter attribute_message(const Attribute& attribute) {
+  ProtobufWriter writer;
+  writer.text(1, attribute.name);
+  std::visit(ValueWriter{writer, attribute}, attribute.value);
+  return writer;
+}
+
+void write_dependencies(ProtobufWriter& writer, uint32_t field, const std::vector<uint64_t>& ids) {
+  if (ids.empty()) return;
+  std::string packed;
+  for (const uint64_t id : ids)
+    append_varint(packed, id);
+  writer.text(field, packed);
+}
+
+void write_tensors(ProtobufWriter& writer, uint32_t field, const Node::Tensors& tensors) {
+  if (tensors == Node::Tensors{}) return;
+  ProtobufWriter message;
+  message.text(1, tensors.values).text(2, tensors.shapes).text(3, tensors.types);
+  writer.message(field, message);
+}
+
+std::string with_length(const ProtobufWriter& message) {
+  std::string framed;
+  append_varint(framed, message.bytes().size());
+  return framed + message.bytes();
+}
+
+}  // namespace
+
+std::string encode(const Header& header) {
+  ProtobufWriter writer;
+  if (!header.version.empty()) writer.text(1, header.version);
+  for (const Attribute& attribute : header.attributes)
+    writer.message(2, attribute_message(attribute));
+  return with_length(writer);
+}
+
+std::string encode(const Node& node) {
+  ProtobufWriter writer;
+  writer.integer(1, node.id).text(2, node.name);
+  writer.integer(3, static_cast<uint64_t>(node.type));
+  write_dependencies(writer, 4, node.control_dependencies);
+  write_dependencies(writer, 5, node.data_dependencies);
+  if (node.start_us != 0) writer.integer(6, node.start_us);
+  if (node.duration_us != 0) writer.integer(7, node.duration_us);
+  write_tensors(writer, 8, node.inputs);
+  write_tensors(writer, 9, node.outputs);
+  for (const Attribute& attribute : node.attributes)
+    writer.message(10, attribute_message(attribute));
+  return with_length(writer);
+}
+
+}  // namespace triplepoint::trace::chakra

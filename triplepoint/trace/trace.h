@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/run/timeline.h"
+
+namespace triplepoint::trace {
+
+/// What a reader could not use. A trace with skipped events is still exact for the others.
+struct Skipped {
+  int64_t events = 0;
+  std::vector<std::string> reasons;  // the first few, as sentences
+  bool truncated = false;            // the file ends before its end: a killed job, a full disk
+  friend bool operator==(const Skipped&, const Skipped&) = default;
+};
+
+/// What a profiler's file says.
+struct Trace {
+  run::Timeline timeline;
+  Skipped skipped;
+  std::string format;                        // "kineto", "chakra", ...
+  std::optional<int64_t> epoch_unix_ns;      // Unix time of Instant 0
+  std::map<std::string, std::string> facts;  // device names, world size, ...
+  friend bool operator==(const Trace&, const Trace&) = default;
+};
+
+/// How much of the host's side to keep; each keeps what the ones before keep.
+enum class HostSpans : uint8_t {
+  none,      // device spans and steps only
+  launches,  // calls of the runtime (cudaLaunchKernel ...)
+  ops,       // operators and annotations
+  all        // Python functions too: most of a trace with stacks
+};
+
+struct ReadOptions {
+  std::optional<int32_t> rank;             // else from the file
+  std::optional<int32_t> rank_if_unknown;  // where the file does not say; from its name
+  HostSpans host = HostSpans::all;
+  Bytes memory_limit;  // of what the result takes; 0: none. Host spans are given up first
+  int threads = 0;     // 0: as many as there are
+  bool use_cache = true;
+};
+
+}  // namespace triplepoint::trace
