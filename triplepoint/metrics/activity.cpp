@@ -5,8 +5,6 @@
 #include <bit>
 #include <limits>
 
-#include "triplepoint/metrics/occupancy.h"
-
 namespace triplepoint::metrics {
 
 namespace {
@@ -35,9 +33,10 @@ void Activity::add(const run::Span& span, int64_t offset) {
   switch (type.kind) {
     case run::SpanKind::compute:
     case run::SpanKind::memory:
-    case run::SpanKind::copy:
     case run::SpanKind::other:
       return add(Doing::computing, begin, end);
+    case run::SpanKind::copy:
+      return add(Doing::copying, begin, end);
     case run::SpanKind::communication: {
       const int64_t wait = ties_stages_together(type) ? run::whole_nanoseconds(span.wait) : 0;
       add(Doing::communicating, begin, end);
@@ -90,8 +89,10 @@ const std::vector<Segment>& Activity::segments() {
   segments_.clear();
   for (auto& intervals : intervals_)
     unite(intervals);
-  std::array<Cursor, 4> cursors = {Cursor(intervals_[0]), Cursor(intervals_[1]),
-                                   Cursor(intervals_[2]), Cursor(intervals_[3])};
+  static_assert(Doing::bits == 5);
+  std::array<Cursor, Doing::bits> cursors = {Cursor(intervals_[0]), Cursor(intervals_[1]),
+                                             Cursor(intervals_[2]), Cursor(intervals_[3]),
+                                             Cursor(intervals_[4])};
   for (int64_t now = std::numeric_limits<int64_t>::min();;) {
     unsigned doing = 0, bit = 1;
     int64_t change = never;

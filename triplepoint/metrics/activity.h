@@ -7,6 +7,8 @@
 
 #include "triplepoint/run/timeline.h"
 
+#include "triplepoint/metrics/occupancy.h"
+
 namespace triplepoint::metrics {
 
 /// A stretch of time, in nanoseconds, in which the set of Doing does not change.
@@ -36,7 +38,7 @@ class Activity {
   static void unite(std::vector<Interval>& intervals);
 
   const run::Timeline& timeline_;
-  std::array<std::vector<Interval>, 4> intervals_;  // by number of the bit
+  std::array<std::vector<Interval>, Doing::bits> intervals_;  // by number of the bit
   std::vector<Segment> segments_;
 };
 

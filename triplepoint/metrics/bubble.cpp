@@ -18,8 +18,8 @@ namespace triplepoint::metrics {
 
 double bubble_fraction(const Occupancy& occupancy, Seconds duration) {
   if (duration <= Seconds()) return 0;
-  const Seconds at_work =
-      occupancy.time_with_any(Doing::computing | Doing::exchanging | Doing::in_pass);
+  const Seconds at_work = occupancy.time_with_any(Doing::computing | Doing::copying |
+                                                  Doing::exchanging | Doing::in_pass);
   return std::max(0.0, 1 - at_work / duration);
 }
 

@@ -235,18 +235,26 @@ class RankWatcher {
 
 }  // namespace
 
-Seconds Occupancy::time(unsigned with, unsigned without) const {
+int64_t Occupancy::nanoseconds_with(unsigned with, unsigned without) const {
   int64_t sum = 0;
   for (unsigned doing = 0; doing < Doing::sets; ++doing)
     if ((doing & with) == with && (doing & without) == 0) sum += nanoseconds[doing];
-  return static_cast<double>(sum) * unit::ns;
+  return sum;
 }
 
-Seconds Occupancy::time_with_any(unsigned bits) const {
+int64_t Occupancy::nanoseconds_with_any(unsigned bits) const {
   int64_t sum = 0;
   for (unsigned doing = 0; doing < Doing::sets; ++doing)
     if ((doing & bits) != 0) sum += nanoseconds[doing];
-  return static_cast<double>(sum) * unit::ns;
+  return sum;
+}
+
+Seconds Occupancy::time(unsigned with, unsigned without) const {
+  return static_cast<double>(nanoseconds_with(with, without)) * unit::ns;
+}
+
+Seconds Occupancy::time_with_any(unsigned bits) const {
+  return static_cast<double>(nanoseconds_with_any(bits)) * unit::ns;
 }
 
 std::vector<Occupancy> occupancy_of_ranks(const run::Timeline& timeline) {

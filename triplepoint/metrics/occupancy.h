@@ -12,11 +12,13 @@ namespace triplepoint::metrics {
 
 /// What a rank's device does at one instant: a set of these bits.
 struct Doing {
-  static constexpr unsigned computing = 1;      ///< a kernel other than a collective runs
+  static constexpr unsigned computing = 1;      ///< a kernel other than a collective or a copy runs
   static constexpr unsigned communicating = 2;  ///< a collective or point-to-point kernel runs
   static constexpr unsigned exchanging = 4;  ///< one of them does more than wait for the schedule
-  static constexpr unsigned in_pass = 8;  ///< between begin and end of a forward or backward pass
-  static constexpr unsigned sets = 16;
+  static constexpr unsigned in_pass = 8;   ///< between begin and end of a forward or backward pass
+  static constexpr unsigned copying = 16;  ///< a memcpy or memset runs on the device
+  static constexpr unsigned bits = 5, sets = 1U << bits;
+  static constexpr unsigned on_device = computing | communicating | copying;
 };
 
 /// How long one rank was in which set of Doing, in whole nanoseconds. The empty set is not counted:
@@ -27,9 +29,12 @@ struct Doing {
 struct Occupancy {
   std::array<int64_t, Doing::sets> nanoseconds{};
 
-  /// Time during which every bit of `with` is set and none of `without`.
+  /// Nanoseconds during which every bit of `with` is set and none of `without`.
+  int64_t nanoseconds_with(unsigned with, unsigned without = 0) const;
+  /// Nanoseconds during which at least one of the bits is set.
+  int64_t nanoseconds_with_any(unsigned bits) const;
+  /// The same as times.
   Seconds time(unsigned with, unsigned without = 0) const;
-  /// Time during which at least one of the bits is set.
   Seconds time_with_any(unsigned bits) const;
 };
 

@@ -38,6 +38,7 @@ void add_types(Timeline& timeline) {
                    .group = spec::GroupKind::pipeline});
   timeline.intern({.name = "forward", .kind = SpanKind::pass});
   timeline.intern({.name = "launch", .kind = SpanKind::host});
+  timeline.intern({.name = "memcpy", .kind = SpanKind::copy});
 }
 
 /// Times are multiples of it, so that nothing looks like rounding to nanoseconds.
@@ -48,7 +49,7 @@ Span random_span(Dice& dice, int64_t latest) {
   const int64_t begin = dice.upto(latest), length = dice.upto(12);
   span.begin = Instant(tick * begin);
   span.end = Instant(tick * (begin + length));
-  span.type = static_cast<int32_t>(dice.upto(5));
+  span.type = static_cast<int32_t>(dice.upto(6));
   span.wait = static_cast<double>(tick * dice.upto(length)) * unit::ns;
   return span;
 }
@@ -104,6 +105,7 @@ Occupancy slow_occupancy(const Timeline& timeline, int32_t rank) {
     if (s.type == 2) mark(Doing::exchanging, begin, end);
     if (s.type == 3) mark(Doing::exchanging, begin + run::whole_nanoseconds(s.wait), end);
     if (s.type == 4) mark(Doing::in_pass, begin, end);
+    if (s.type == 6) mark(Doing::copying, begin, end);
   };
   run::for_each_span(timeline, rank, mark_span);
   for (const run::PatternInstance& instance : timeline.instances) {

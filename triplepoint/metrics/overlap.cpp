@@ -19,9 +19,9 @@ void answer_overlap(const View& view, Metrics& answer) {
     const Occupancy& doing = view.occupancy[static_cast<size_t>(rank)];
     exposed += doing.time(Doing::communicating, Doing::computing);
     overlapped += doing.time(Doing::communicating | Doing::computing);
-    const Seconds busy = doing.time_with_any(Doing::communicating | Doing::computing);
+    const Seconds busy = doing.time_with_any(Doing::on_device);
     idle += std::max(Seconds(), view.duration() - busy);
-    gaps += doing.time(Doing::in_pass, Doing::communicating | Doing::computing);
+    gaps += doing.time(Doing::in_pass, Doing::on_device);
   }
   const double parts = static_cast<double>(view.ranks.size()) * view.num_steps();
   answer.exposed_communication = exposed / parts;

@@ -59,8 +59,7 @@ class Suspects {
     return kernels.compute + kernels.memory + kernels.other;
   }
   Seconds gaps(int32_t rank) const {
-    return view_.occupancy[static_cast<size_t>(rank)].time(
-               Doing::in_pass, Doing::communicating | Doing::computing) /
+    return view_.occupancy[static_cast<size_t>(rank)].time(Doing::in_pass, Doing::on_device) /
            view_.num_steps();
   }
   const Stage* stage_of(int32_t rank) const {
