@@ -23,6 +23,12 @@ class ProtobufWriter {
       bytes_.push_back(static_cast<char>(bits >> shift));
     return *this;
   }
+  ProtobufWriter& fixed32(uint32_t field, uint32_t bits) {
+    tag(field, 5);
+    for (int shift = 0; shift < 32; shift += 8)
+      bytes_.push_back(static_cast<char>(bits >> shift));
+    return *this;
+  }
   ProtobufWriter& text(uint32_t field, std::string_view value) {
     tag(field, 2);
     varint(value.size());

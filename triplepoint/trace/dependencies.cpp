@@ -46,7 +46,7 @@ Dependencies dependencies_of(const run::Timeline& timeline) {
       add(launch->second, i, DependencyKind::control);
     }
   }
-  std::sort(found.edges.begin(), found.edges.end());
+  std::sort(found.edges.begin(), found.edges.end(), by_after);
   return found;
 }
 

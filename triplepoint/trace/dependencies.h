@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "triplepoint/run/timeline.h"
@@ -17,10 +18,13 @@ enum class DependencyKind : uint8_t {
 struct Dependency {
   int32_t before = 0, after = 0;
   DependencyKind kind = DependencyKind::data;
-  friend auto operator<=>(const Dependency&, const Dependency&) = default;
+  friend bool operator==(const Dependency&, const Dependency&) = default;
 };
+inline bool by_after(const Dependency& a, const Dependency& b) {
+  return std::tuple(a.after, a.before, a.kind) < std::tuple(b.after, b.before, b.kind);
+}
 
-/// What execution traces know beside times: which span needs which. Sorted, no doubles.
+/// What execution traces know beside times: which span needs which. Sorted by_after, no doubles.
 struct Dependencies {
   std::vector<Dependency> edges;
   friend bool operator==(const Dependencies&, const Dependencies&) = default;

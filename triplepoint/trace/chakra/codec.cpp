@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "triplepoint/run/protobuf_writer.h"
+
 #include "triplepoint/trace/chakra/wire.h"
 
 namespace triplepoint::trace::chakra {
@@ -76,9 +77,12 @@ bool read_list(ValueForm form, std::string_view bytes, Attribute& attribute) {
       if (packed.is_broken()) return false;
     }
   }
-  if (is_text(form)) attribute.value = std::move(texts);
-  else if (is_real(form)) attribute.value = std::move(reals);
-  else attribute.value = std::move(integers);
+  if (is_text(form))
+    attribute.value = std::move(texts);
+  else if (is_real(form))
+    attribute.value = std::move(reals);
+  else
+    attribute.value = std::move(integers);
   return !reader.is_broken();
 }
 
@@ -86,9 +90,12 @@ bool read_value(const WireField& field, Attribute& attribute) {
   const bool is_list = field.field % 2 == 0;
   attribute.form = static_cast<ValueForm>(is_list ? field.field - 1 : field.field);
   if (is_list) return field.wire_type == 2 && read_list(attribute.form, field.bytes, attribute);
-  if (is_text(attribute.form)) attribute.value = std::string(field.bytes);
-  else if (is_real(attribute.form)) attribute.value = real_from(attribute.form, field.number);
-  else attribute.value = integer_from(attribute.form, field.number);
+  if (is_text(attribute.form))
+    attribute.value = std::string(field.bytes);
+  else if (is_real(attribute.form))
+    attribute.value = real_from(attribute.form, field.number);
+  else
+    attribute.value = integer_from(attribute.form, field.number);
   return is_text(attribute.form) == (field.wire_type == 2);
 }
 
@@ -226,14 +233,19 @@ using run::ProtobufWriter;
 void write_number(ProtobufWriter& writer, uint32_t field, ValueForm form, int64_t value) {
   const bool is_signed_form = form == ValueForm::s32 || form == ValueForm::s64;
   const size_t size = fixed_size(form);
-  if (size == 8) writer.real(field, std::bit_cast<double>(value));
-  else if (size == 4) writer.fixed32(field, static_cast<uint32_t>(value));
-  else writer.integer(field, is_signed_form ? to_zigzag(value) : static_cast<uint64_t>(value));
+  if (size == 8)
+    writer.real(field, std::bit_cast<double>(value));
+  else if (size == 4)
+    writer.fixed32(field, static_cast<uint32_t>(value));
+  else
+    writer.integer(field, is_signed_form ? to_zigzag(value) : static_cast<uint64_t>(value));
 }
 
 void write_real(ProtobufWriter& writer, uint32_t field, ValueForm form, double value) {
-  if (form == ValueForm::f64) writer.real(field, value);
-  else writer.fixed32(field, std::bit_cast<uint32_t>(static_cast<float>(value)));
+  if (form == ValueForm::f64)
+    writer.real(field, value);
+  else
+    writer.fixed32(field, std::bit_cast<uint32_t>(static_cast<float>(value)));
 }
 
 /// Visits the alternatives of a value; lists become a message of field 1.
