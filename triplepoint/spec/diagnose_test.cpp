@@ -266,18 +266,20 @@ TEST_CASE("options that change nothing are remarked") {
 }
 
 TEST_CASE("a GPU whose numbers no source states is refused by name") {
-  const Result<Gpu> h800 = load_gpu(default_library(), "h800");
-  REQUIRE_MESSAGE(h800, h800.error().what);
-  const auto found = after(sound_job(), [&](Job& job) { job.cluster.gpu = *h800; });
+  Gpu unknown;  // a public dump shows its memory and its limit, and that is all
+  unknown.name = "x9";
+  unknown.memory = 81559 * unit::MiB;
+  unknown.tdp = 700 * unit::W;
+  const auto found = after(sound_job(), [&](Job& job) { job.cluster.gpu = unknown; });
   REQUIRE(found.size() == 7);
   for (const Diagnosis& diagnosis : found)
     CHECK(diagnosis.code == Code::unsupported);
   CHECK(found[0].what ==
-        "the dense bf16 peak of h800 is not known (no source states it, and we do not guess); add "
-        "peak_bf16 to gpus/h800.toml with its source, or choose another GPU");
+        "the dense bf16 peak of x9 is not known (no source states it, and we do not guess); add "
+        "peak_bf16 to gpus/x9.toml with its source, or choose another GPU");
   CHECK(found[4].what ==
-        "the power model of h800 is not known (no source states it, and we do not guess); add "
-        "[power] to calibrations/h800/power.toml with its source, or choose another GPU");
+        "the power model of x9 is not known (no source states it, and we do not guess); add "
+        "[power] to calibrations/x9/power.toml with its source, or choose another GPU");
 }
 
 TEST_CASE("a precision without a peak is refused") {
