@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/calibrate/model_names.h"
+#include "triplepoint/calibrate/training_row.h"
+#include "triplepoint/calibrate/training_rules.h"
+#include "triplepoint/workload/memory.h"
+
+namespace triplepoint::calibrate {
+namespace {
+
+using spec::Plan;
+using spec::Recompute;
+using spec::Sharding;
+
+/// Fills a job from a row, step by step, and notes what the row did not say.
+class Resolver {
+ public:
+  Resolver(const TrainingRow& row, const spec::Library& library)
+      : row_(row), library_(library), rule_(rule_of(row.framework)) {}
+
+  Result<ResolvedRow> resolve() {
+    TPT_TRY(take_model());
+    TPT_TRY(take_cluster());
+    TPT_TRY(take_stack());
+    take_task();
+    TPT_TRY(take_sizes());
+    TPT_TRY(take_batch());
+    take_sharding();
+    take_overlap();
+    TPT_TRY(check());
+    take_recompute();
+    return std::move(out_);
+  }
+
+ private:
+  using Step = Result<bool>;
+
+  Plan& plan() { return out_.job.plan; }
+  void assume(std::string what) { out_.assumptions.push_back(std::move(what)); }
+  tl::unexpected<Error> cannot(std::string why) const {
+    return error(fmt::format("row {} cannot be predicted ({})", row_.row_id, why));
+  }
+
+  Step take_model();
+  Step take_cluster();
+  Step take_stack();
+  void take_task();
+  void take_room();
+  Step take_sizes();
+  void guess_model_parallel();
+  Step take_batch();
+  void take_sharding();
+  void take_overlap();
+  Step check();
+  void take_recompute();
+
+  bool says_layout() const { return row_.tensor || row_.pipeline || row_.context || row_.data; }
+  bool fits(Recompute recompute);
+
+  const TrainingRow& row_;
+  const spec::Library& library_;
+  const FrameworkRule& rule_;
+  ResolvedRow out_;
+};
+
+template <class T>
+void override_with(T& value, const std::optional<int64_t>& given) {
+  if (given) value = *given;
+}
+
+/// A GPT of the shape that the row prints, where its model has no name we know.
+spec::Model gpt_of(const TrainingRow& row) {
+  spec::Model model;
+  model.name = row.model;
+  model.ffn_hidden_size = 4 * *row.hidden;
+  model.num_query_groups = model.num_attention_heads = *row.heads;
+  model.kv_channels = *row.hidden / std::max<int64_t>(1, *row.heads);
+  model.hidden_size = *row.hidden;
+  model.vocabulary_size = 51200;
+  model.sequence_length = 2048;
+  model.biases = true;
+  return model;
+}
+
+Resolver::Step Resolver::take_model() {
+  spec::Model& model = out_.job.model;
+  const auto name = model_named(row_.model);
+  if (name) {
+    model = TPT_TRY(spec::load_model(library_, *name));
+  } else if (row_.layers && row_.hidden && row_.heads) {
+    model = gpt_of(row_);
+    assume("a GPT of the shape printed");
+  } else {
+    return tl::unexpected(name.error());
+  }
+  override_with(model.num_layers, row_.layers);
+  if (row_.hidden && *row_.hidden != model.hidden_size) {
+    model.hidden_size = *row_.hidden;
+    model.ffn_hidden_size = 4 * *row_.hidden;
+  }
+  override_with(model.ffn_hidden_size, row_.ffn);
+  override_with(model.vocabulary_size, row_.vocabulary);
+  if (row_.sequence) model.sequence_length = *row_.sequence;
+  if (!row_.sequence) assume(fmt::format("sequences of {}", model.sequence_length));
+  if (row_.layers && model.moe && model.moe->num_dense_layers >= *row_.layers)
+    model.moe->num_dense_layers = *row_.layers - 1;
+  return true;
+}
+
+Resolver::Step Resolver::take_cluster() {
+  const auto name = library_cluster(row_.gpu);
+  if (!name) return cannot(fmt::format("GPU \"{}\" has no cluster in the library", row_.gpu));
+  spec::Cluster& cluster = out_.job.cluster;
+  cluster = TPT_TRY(spec::load_cluster(library_, *name));
+  if (!row_.gpus) assume("one node");
+  const int64_t gpus = row_.gpus.value_or(cluster.gpus_per_node);
+  if (gpus < 1) return cannot("no GPUs");
+  if (gpus < cluster.gpus_per_node) {
+    cluster.chassis.seats.resize(static_cast<size_t>(gpus));
+    for (spec::Seat& seat : cluster.chassis.seats)
+      if (!seat.breathes.empty()) seat.breathes.resize(static_cast<size_t>(gpus));
+    cluster.liquid_chassis.reset();
+    cluster.gpus_per_node = gpus;
+  }
+  if (gpus % cluster.gpus_per_node != 0)
+    return cannot(
+        fmt::format("{} GPUs are no whole number of nodes of {}", gpus, cluster.gpus_per_node));
+  cluster.num_nodes = gpus / cluster.gpus_per_node;
+  take_room();
+  return true;
+}
+
+/// Cooling, power limit and NICs, as the row's note on the machine says them.
+void Resolver::take_room() {
+  spec::Job& job = out_.job;
+  const std::string& note = row_.gpu_note;
+  const bool liquid = mentions(note, "liquid") || mentions(note, "water") ||
+                      mentions(note, "DLC") || mentions(note, "immersion");
+  if (liquid && job.cluster.liquid_chassis) job.environment.cooling = spec::Cooling::liquid;
+  if (const auto watts = number_before(note, "W"); watts && *watts >= 200 && *watts <= 2000)
+    job.environment.power_limit = *watts * unit::W;
+  if (const auto gigabits = number_before(note, "Gbps inter-node"))
+    job.cluster.scale_out.nic_bandwidth = *gigabits / 8 * unit::GB / unit::s /
+                                          static_cast<double>(job.cluster.scale_out.nics_per_node);
+}
+
+Resolver::Step Resolver::take_stack() {
+  out_.job.stack = TPT_TRY(spec::load_stack(library_, rule_.stack));
+  const bool pure = mentions(row_.extra, "mp_mode=PURE");
+  plan().optimizer = TPT_TRY(
+      spec::load_optimizer(library_, pure ? std::string_view("fsdp_fused_adam") : rule_.optimizer));
+  plan().precision = precision_of(row_);
+  if (row_.precision.empty()) assume(fmt::format("precision {}", spec::name_of(plan().precision)));
+  return true;
+}
+
+/// Fine-tuning of NeMo and MaxText packs short question-and-answer documents; MLPerf's documents
+/// fill their sequences.
+void Resolver::take_task() {
+  constexpr int64_t squad_document = 256;
+  const bool lora = row_.workload == "lora";
+  if (lora) {
+    out_.job.task = spec::Task::lora;
+    plan().lora = spec::Lora{.rank = 16, .targets = {"attention_qkv", "attention_dense"}};
+  }
+  const bool tuned = lora || row_.workload == "sft";
+  if (!tuned || mentions(row_.framework, "MLPerf")) return;
+  plan().packed_length = squad_document;
+  assume("packed documents of 256 tokens");
+}
+
+Resolver::Step Resolver::take_sizes() {
+  plan().tensor_parallel_size = row_.tensor.value_or(1);
+  plan().pipeline_parallel_size = row_.pipeline.value_or(1);
+  plan().context_parallel_size = row_.context.value_or(1);
+  plan().expert_parallel_size = row_.expert.value_or(1);
+  if (out_.job.model.moe) plan().expert_tensor_parallel_size = 1;
+  plan().virtual_pipeline_size = std::max<int64_t>(1, row_.virtual_pipeline.value_or(1));
+  if (plan().pipeline_parallel_size == 1) plan().virtual_pipeline_size = 1;
+  if (plan().virtual_pipeline_size > 1) plan().schedule = spec::Schedule::interleaved;
+  if (!says_layout() && rule_.sharding != Sharding::parameters) guess_model_parallel();
+  const int64_t world = out_.job.world_size();
+  if (plan().model_parallel_size() < 1 || world % plan().model_parallel_size() != 0)
+    return cannot(fmt::format("{} GPUs cannot be split by TP {} x PP {} x CP {}", world,
+                              plan().tensor_parallel_size, plan().pipeline_parallel_size,
+                              plan().context_parallel_size));
+  if (row_.data && *row_.data * plan().model_parallel_size() < world &&
+      world % (*row_.data * plan().model_parallel_size()) == 0 && !row_.context)
+    plan().context_parallel_size = world / (*row_.data * plan().model_parallel_size());
+  return true;
+}
+
+/// Nothing is said of the layout: what batch and accumulation leave, or the smallest that fits:
+/// tensors within a node, then stages.
+void Resolver::guess_model_parallel() {
+  const spec::Job& job = out_.job;
+  const auto accumulation = number_after(row_.extra, "grad_accum=");
+  const int64_t world = job.world_size();
+  int64_t ranks = 0;
+  if (row_.global_batch && accumulation && *accumulation > 0) {
+    const int64_t replicas = *row_.global_batch / (*accumulation * row_.micro_batch.value_or(1));
+    if (replicas > 0 && world % replicas == 0) ranks = world / replicas;
+  }
+  const int64_t node = job.cluster.gpus_per_node;
+  const auto split = [&](int64_t model_ranks) {
+    plan().tensor_parallel_size = std::min(model_ranks, node);
+    plan().pipeline_parallel_size = model_ranks / plan().tensor_parallel_size;
+  };
+  if (ranks > 0) split(ranks);
+  plan().sharding = rule_.sharding;
+  plan().sequence_parallel = true;
+  plan().global_batch_size = world;
+  for (ranks = 1; plan().model_parallel_size() == 1 && ranks <= world; ranks *= 2) {
+    if (world % ranks != 0) break;
+    split(ranks);
+    if (job.model.num_layers % plan().pipeline_parallel_size == 0 && fits(Recompute::selective))
+      break;
+    if (2 * ranks <= world) split(1);
+  }
+  assume(fmt::format("TP {} x PP {}", plan().tensor_parallel_size, plan().pipeline_parallel_size));
+}
+
+Resolver::Step Resolver::take_batch() {
+  const int64_t replicas = out_.job.data_parallel_size();
+  const auto accumulation = row_.extra.find("micro_batch_count=") != std::string::npos
+                                ? number_after(row_.extra, "micro_batch_count=")
+                                : number_after(row_.extra, "grad_accum=");
+  int64_t micro = row_.micro_batch.value_or(0);
+  if (micro == 0 && row_.global_batch && accumulation && *accumulation > 0)
+    micro = *row_.global_batch / (replicas * *accumulation);
+  if (micro == 0) {
+    micro = 1;
+    assume("microbatches of one sequence");
+  }
+  int64_t batch = row_.global_batch.value_or(0);
+  if (batch == 0 && (accumulation || row_.micro_batch))
+    batch = micro * replicas * accumulation.value_or(1);
+  if (batch == 0) {
+    constexpr int64_t tokens = int64_t{1} << 22;
+    const int64_t rows = tokens / out_.job.model.sequence_length;
+    batch = std::max<int64_t>(1, rows / (micro * replicas)) * micro * replicas;
+    assume(fmt::format("a batch of {} sequences (4M tokens)", batch));
+  }
+  plan().micro_batch_size = micro;
+  plan().global_batch_size = batch;
+  if (batch % (micro * replicas) != 0)
+    return cannot(
+        fmt::format("a batch of {} is no multiple of {} x {} replicas", batch, micro, replicas));
+  return true;
+}
+
+void Resolver::take_sharding() {
+  const std::string& said = row_.sharding;
+  plan().sharding = rule_.sharding;
+  if (mentions(said, "FULL_SHARD") || said == "FSDP" || mentions(said, "HSDP"))
+    plan().sharding = Sharding::parameters;
+  if (mentions(said, "SHARD_GRAD_OP")) {
+    plan().sharding = Sharding::parameters;
+    plan().reshard_after_forward = false;
+  }
+  if (mentions(said, "HSDP")) plan().sharding_group_size = out_.job.cluster.gpus_per_node;
+  const auto ranks = number_after(said, "FSDP=");
+  if (ranks && *ranks > 1) {
+    plan().sharding = Sharding::parameters;
+    if (*ranks < out_.job.data_parallel_size()) plan().sharding_group_size = *ranks;
+  }
+  if (ranks && *ranks <= 1 && rule_.sharding == Sharding::parameters)
+    plan().sharding = Sharding::none;
+  if (out_.job.data_parallel_size() == 1 && plan().sharding != Sharding::parameters)
+    plan().sharding = Sharding::none;
+  if (mentions(row_.extra, "OverlappedDistributedOptimizer"))
+    plan().overlap_gradient = plan().overlap_parameter = true;
+}
+
+void Resolver::take_overlap() {
+  Plan& p = plan();
+  p.sequence_parallel = rule_.sequence_parallel && p.tensor_parallel_size > 1;
+  p.overlap_tensor = rule_.overlaps_tensor && p.sequence_parallel;
+  const bool replicated = out_.job.data_parallel_size() > 1;
+  if (rule_.overlaps_data && replicated && p.sharding != Sharding::none)
+    p.overlap_gradient = p.overlap_parameter = true;
+  p.overlap_pipeline = rule_.overlaps_pipeline && p.virtual_pipeline_size > 1;
+}
+
+Resolver::Step Resolver::check() {
+  out_.job.name = row_.row_id;
+  out_.job.origin = "row " + row_.row_id;
+  for (const spec::Diagnosis& diagnosis : spec::diagnose(out_.job))
+    if (diagnosis.severity == spec::Diagnosis::Severity::error) return cannot(diagnosis.what);
+  return true;
+}
+
+bool Resolver::fits(Recompute recompute) {
+  plan().recompute = recompute;
+  return workload::estimate_memory(out_.job).fits();
+}
+
+/// Unstated: the least recompute that fits in memory, as its authors had to choose too.
+void Resolver::take_recompute() {
+  if (mentions(row_.recompute, "full")) {
+    plan().recompute = Recompute::full;
+    return;
+  }
+  if (mentions(row_.recompute, "selective")) {
+    plan().recompute = Recompute::selective;
+    return;
+  }
+  if (mentions(row_.recompute, "none")) return;
+  for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full})
+    if (fits(recompute)) break;
+  assume(fmt::format("recompute {}", plan().recompute == Recompute::none        ? "none"
+                                     : plan().recompute == Recompute::selective ? "selective"
+                                                                                : "full"));
+}
+
+}  // namespace
+
+Result<ResolvedRow> resolve(const TrainingRow& row, const spec::Library& library) {
+  return Resolver(row, library).resolve();
+}
+
+}  // namespace triplepoint::calibrate

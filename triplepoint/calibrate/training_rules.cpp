@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/calibrate/training_rules.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+
+namespace triplepoint::calibrate {
+namespace {
+
+using spec::Sharding;
+
+/// First match wins; the last one, whose word is in every text, is for everybody else.
+constexpr std::array rules = {
+    FrameworkRule{"Megatron-Bridge", "megatron-bridge", "distributed_fused_adam",
+                  Sharding::optimizer, true, true, true, true},
+    FrameworkRule{"BigNLP", "nemo-2022", "distributed_fused_adam", Sharding::optimizer, true, false,
+                  true, true},
+    FrameworkRule{"NeMo", "nemo", "distributed_fused_adam", Sharding::optimizer, true, true, true,
+                  true},
+    FrameworkRule{"MLPerf", "mlperf", "distributed_fused_adam", Sharding::optimizer, true, true,
+                  true, true},
+    FrameworkRule{"Megatron-DeepSpeed", "megatron-lm", "fused_adam", Sharding::none, false, false,
+                  false, false},
+    FrameworkRule{"Megatron-LLaMA", "megatron-llama", "megatron_distributed_optim",
+                  Sharding::optimizer, true, false, false, false},
+    FrameworkRule{"Megatron-Core", "megatron-core", "megatron_distributed_optim",
+                  Sharding::optimizer, true, true, true, true},
+    FrameworkRule{"Megatron-LM 0", "megatron-core", "megatron_distributed_optim",
+                  Sharding::optimizer, true, false, false, false},
+    FrameworkRule{"Megatron-LM", "megatron-lm", "fused_adam", Sharding::none, false, false, false,
+                  false},
+    FrameworkRule{"MegaScale", "megatron-core", "megatron_distributed_optim", Sharding::optimizer,
+                  true, true, true, true},
+    FrameworkRule{"Primus", "megatron-core", "megatron_distributed_optim", Sharding::optimizer,
+                  true, false, true, false},
+    FrameworkRule{"llm-foundry", "llm-foundry", "fsdp_adamw", Sharding::parameters, false, false,
+                  false, false},
+    FrameworkRule{"fms-fsdp", "torchtitan", "fsdp_fused_adam", Sharding::parameters, false, false,
+                  false, false},
+    FrameworkRule{"torchtitan", "torchtitan", "fsdp_adamw", Sharding::parameters, true, false,
+                  false, false},
+    FrameworkRule{"FSDP+TP", "torchtitan", "fsdp_adamw", Sharding::gradients, true, true, true,
+                  true},
+    FrameworkRule{"JAX", "jax-xla", "fsdp_adamw", Sharding::parameters, true, true, true, true},
+    FrameworkRule{"nanotron", "nanotron", "mcore_distributed_optim", Sharding::none, false, false,
+                  false, false},
+    FrameworkRule{"InternEvo", "megatron-core", "megatron_distributed_optim", Sharding::optimizer,
+                  true, false, true, false},
+    FrameworkRule{"", "megatron-core", "megatron_distributed_optim", Sharding::optimizer, true,
+                  false, true, false},
+};
+
+struct ClusterRule {
+  std::string_view word, cluster;
+};
+
+constexpr std::array clusters = {
+    ClusterRule{"GB300", "gb300-nvl72"}, ClusterRule{"GB200", "gb200-nvl72"},
+    ClusterRule{"B300", "dgx-b300"},     ClusterRule{"B200", "dgx-b200"},
+    ClusterRule{"H200", "dgx-h200"},     ClusterRule{"H100", "dgx-h100"},
+    ClusterRule{"H800", "dgx-h100"},     ClusterRule{"A100-SXM-40", "dgx-a100-40gb"},
+    ClusterRule{"A100", "dgx-a100"},     ClusterRule{"MI300X", "mi300x"},
+    ClusterRule{"MI325X", "mi325x"},     ClusterRule{"MI350X", "mi355x"},
+    ClusterRule{"MI355X", "mi355x"},     ClusterRule{"MI250", "mi250"},
+};
+
+char lower(char c) {
+  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+}
+
+size_t find_word(std::string_view text, std::string_view word) {
+  const auto at = std::search(text.begin(), text.end(), word.begin(), word.end(),
+                              [](char a, char b) { return lower(a) == lower(b); });
+  return at == text.end() ? std::string_view::npos : static_cast<size_t>(at - text.begin());
+}
+
+bool has_block_scales(std::string_view precision) {
+  return mentions(precision, "MXFP8") || mentions(precision, "FP8-MX") ||
+         mentions(precision, "finer-granularity");
+}
+
+}  // namespace
+
+bool mentions(std::string_view text, std::string_view word) {
+  return find_word(text, word) != std::string_view::npos;
+}
+
+std::optional<std::string> library_cluster(std::string_view gpu) {
+  for (const ClusterRule& rule : clusters)
+    if (mentions(gpu, rule.word)) return std::string(rule.cluster);
+  return std::nullopt;
+}
+
+const FrameworkRule& rule_of(std::string_view framework) {
+  return *std::find_if(rules.begin(), rules.end(),
+                       [&](const FrameworkRule& rule) { return mentions(framework, rule.word); });
+}
+
+spec::Precision precision_of(const TrainingRow& row) {
+  if (mentions(row.precision, "FP4")) return spec::Precision::nvfp4;
+  if (has_block_scales(row.precision)) return spec::Precision::mxfp8;
+  if (mentions(row.precision, "FP8")) return spec::Precision::fp8;
+  if (mentions(row.precision, "FP16")) return spec::Precision::fp16;
+  const bool mlperf = mentions(row.framework, "MLPerf") && row.precision.empty();
+  return mlperf ? spec::Precision::fp8 : spec::Precision::bf16;
+}
+
+std::optional<int64_t> number_after(std::string_view text, std::string_view key) {
+  const size_t at = find_word(text, key);
+  if (at == std::string_view::npos) return std::nullopt;
+  const char* begin = text.data() + at + key.size();
+  int64_t number = 0;
+  const auto [end, fault] = std::from_chars(begin, text.data() + text.size(), number);
+  return fault == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+std::optional<double> number_before(std::string_view text, std::string_view unit) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (size_t at = text.find(unit); at != std::string_view::npos; at = text.find(unit, at + 1)) {
+    size_t end = at;
+    while (end > 0 && text[end - 1] == ' ')
+      --end;
+    size_t begin = end;
+    while (begin > 0 && is_digit(text[begin - 1]))
+      --begin;
+    if (begin == end) continue;
+    double number = 0;
+    std::from_chars(text.data() + begin, text.data() + end, number);
+    return number;
+  }
+  return std::nullopt;
+}
+
+}  // namespace triplepoint::calibrate

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "triplepoint/calibrate/training_row.h"
+
+namespace triplepoint::calibrate {
+
+/// How a framework trains where its row says nothing else. Found by a word in the row's framework.
+struct FrameworkRule {
+  std::string_view word;       // "Megatron-Bridge"
+  std::string_view stack;      // data/stacks
+  std::string_view optimizer;  // data/optimizers
+  spec::Sharding sharding = spec::Sharding::optimizer;
+  bool sequence_parallel = true;   // wherever tensors are split
+  bool overlaps_tensor = false;    // userbuffers
+  bool overlaps_data = false;      // gradient reduction and parameter gather
+  bool overlaps_pipeline = false;  // where stages interleave
+};
+
+/// The rule for this framework; a general one for frameworks that nobody has described.
+const FrameworkRule& rule_of(std::string_view framework);
+
+/// What the row's precision column means on this GPU ("FP8-MX" is MXFP8; unstated MLPerf recipes
+/// are FP8, other unstated ones bf16).
+spec::Precision precision_of(const TrainingRow&);
+
+/// The library's cluster of nodes with this GPU, in any usual spelling; nothing if there is none.
+std::optional<std::string> library_cluster(std::string_view gpu);
+
+/// The whole number after `key` in "grad_accum=4; runs=10", or nothing.
+std::optional<int64_t> number_after(std::string_view text, std::string_view key);
+
+/// The number before `unit` in "GPU TDP:1000W" or "400 Gbps inter-node", or nothing.
+std::optional<double> number_before(std::string_view text, std::string_view unit);
+
+/// Does the text contain the word? Upper and lower case are alike.
+bool mentions(std::string_view text, std::string_view word);
+
+}  // namespace triplepoint::calibrate
