@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/run/timeline.h"
+
+namespace triplepoint::metrics {
+
+/// One rank's kernel of a collective.
+struct CollectivePart {
+  int32_t rank = 0, span = 0;  // index into Timeline::spans
+  int64_t begin = 0, end = 0;  // ns
+  int64_t duration() const { return end - begin; }
+};
+
+/// One collective, as all ranks that the timeline shows took part in it.
+///
+///   transfer    = last end - last begin: what it takes once everybody is there
+///   wait of r   = last begin - begin of r; who begins last waits for nobody
+/// Source: telemetry of eight ranks of DLRM on one host: ends differ by 1 to 7 us, begins by up to
+/// 7,624 us. A span's own `wait`, where the producer knows it (simulated runs), goes before.
+struct Collective {
+  std::string_view label;     // see label_of
+  std::string_view name;      // of the kernel
+  int32_t communicator = -1;  // index into Timeline::communicators
+  int64_t sequence = -1;      // in its communicator, or how many of its kind came before
+  Bytes size;                 // S of nccl-tests: the whole array; 0: not known
+  int64_t count = -1;         // nccl-tests' column: elements that one rank contributes; -1: unknown
+  int32_t group_size = 0;     // 0: not known
+  std::vector<CollectivePart> parts;  // by rank
+
+  bool across_ranks() const { return parts.size() > 1; }
+  int64_t first_begin() const;
+  int64_t last_begin() const;
+  int64_t first_end() const;
+  int64_t last_end() const;
+  int32_t last_starter() const;  // the lowest of those that begin last
+  int64_t wait_of(const CollectivePart& part) const { return last_begin() - part.begin; }
+  std::optional<int64_t> transfer() const;  // nothing for one rank alone
+};
+
+/// How collectives were found to belong together, and what could not be matched.
+struct CollectiveMatch {
+  std::vector<Collective> collectives;  // by first begin
+  int64_t unmatched = 0;                // spans of communication that are alone in their collective
+  std::vector<std::string> remarks;     // sentences for the reader of a table
+};
+
+/// Finds out which communication spans of different ranks are the same collective.
+///
+/// By communicator and sequence number where the trace has them; else by counting: the n-th kernel
+/// of this label in this communicator on each rank, if every rank has equally many (a rank that
+/// does not is left alone, and the remarks say so); in a timeline without details (simulated: exact
+/// clocks) by equal type, end, and instant at which the last peer arrived. The timeline has no
+/// instances.
+CollectiveMatch match_collectives(const run::Timeline&);
+
+/// busbw / algbw of nccl-tests: all-reduce 2(n-1)/n; all-gather, reduce-scatter, all-to-all
+/// (n-1)/n; broadcast and send-receive 1. Nothing for what it does not know, or for n < 1.
+/// Source: nccl-tests, doc/PERFORMANCE.md.
+std::optional<double> bus_factor(std::string_view label, int32_t ranks);
+
+/// Collectives of one label, group size and message size, in nccl-tests' columns.
+struct CollectiveRow {
+  std::string_view label;
+  int32_t group_size = 0;
+  Bytes size;
+  int64_t count = -1;
+  int64_t occurrences = 0;
+  int64_t total = 0, shortest = 0, longest = 0;  // ns, of the kernels, waiting included, all ranks
+  std::optional<int64_t> wait, transfer;         // ns: summed over ranks; summed over occurrences
+  int64_t kernels = 0;                           // over all ranks
+  /// algbw of the mean transfer; where only one rank is known, of the shortest kernel (the waits
+  /// are inside the others).
+  std::optional<double> algbw_gb_s, busbw_gb_s;
+};
+/// By label, then group size, then message size.
+std::vector<CollectiveRow> tabulate(const std::vector<Collective>&);
+
+/// Collectives by message size: powers of two, smallest first; without those of unknown size.
+struct MessageSizes {
+  std::string_view label;
+  Bytes upper;                                       // messages up to this size, above half of it
+  int64_t occurrences = 0, total = 0, transfer = 0;  // ns as above
+};
+std::vector<MessageSizes> message_sizes(const std::vector<Collective>&);
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/run/timeline.h"
+
+namespace triplepoint::metrics {
+
+/// One training step, rank by rank.
+struct TraceStep {
+  struct OfRank {
+    int32_t rank = 0;
+    int64_t begin = 0, end = 0;  // ns
+  };
+  std::string name;           // "ProfilerStep#4"; of a found step "step 1"
+  std::vector<OfRank> ranks;  // in numeric order; a rank may be missing
+};
+
+/// How the steps were found.
+enum class StepSource {
+  none,         // there is no way to tell
+  annotations,  // the trace marks them (ProfilerStep#N)
+  periodicity   // the kernels repeat
+};
+struct TraceSteps {
+  StepSource source = StepSource::none;
+  std::vector<TraceStep> steps;         // in order of time
+  std::vector<int32_t> step_of_span;    // per span of the timeline; -1: in none
+};
+
+/// Finds the steps of a timeline without instances.
+///
+/// Marked steps: a device span belongs to the step in which its launch began; where the launch is
+/// not known, and for host spans, its own begin decides. Marks on the device repeat those of the
+/// host and are used only where the host has none.
+///
+/// Without marks: the names of the kernels of each rank's busiest lane, in order, are searched for
+/// the shortest period with which at least nine of ten names repeat; steps begin at the place of
+/// the period with the longest gaps before it. What comes before the first such place is in no
+/// step. A rank in which nothing repeats has no steps.
+TraceSteps find_steps(const run::Timeline&);
+
+/// Only what belongs to one step.
+run::Timeline step_of(const run::Timeline&, const TraceSteps&, size_t step);
+
+}  // namespace triplepoint::metrics
