@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "triplepoint/spec/gpu.h"
+#include "triplepoint/spec/op.h"
+
+namespace triplepoint::calibrate {
+
+/// A kernel that runs without a pause, as far as clocks and caps go.
+///
+///   rate(r) = 1 / (c/r + 1 - c),   r: clock over maximum clock, c: clocked share
+///
+/// products, vector, traffic: at full clock; all scale with the rate.
+struct SteadyKernel {
+  FlopsPerSecond products, vector;
+  BytesPerSecond traffic;
+  double clocked_share = 1;
+
+  double rate(double clock_ratio) const {
+    return 1 / (clocked_share / clock_ratio + 1 - clocked_share);
+  }
+  /// One second of it.
+  spec::GpuLoad load(double clock_ratio) const;
+};
+
+/// What a board was told, and how warm it was.
+struct BoardSetting {
+  Hertz highest_clock;
+  Watts cap;
+  Celsius die;
+};
+
+struct SteadyPoint {
+  Watts power;
+  double clock_ratio = 1;  // over the GPU's maximum clock
+};
+
+/// Power and clock that a kernel settles at under a clock lock and a power cap.
+SteadyPoint settle(const spec::Gpu&, const SteadyKernel&, const BoardSetting&);
+
+/// The kernel of this clocked share that draws `power` at a clock ratio: arithmetic takes what
+/// standing power leaves.
+SteadyKernel kernel_that_draws(const spec::Gpu&, Watts power, double clock_ratio, Celsius die,
+                               double clocked_share);
+
+/// The kernel that draws two powers at two clocks: what does not fall with the clock as arithmetic
+/// would is memory traffic.
+SteadyKernel kernel_through(const spec::Gpu&, SteadyPoint fast, SteadyPoint slow, Celsius die,
+                            double clocked_share);
+
+/// The share c for which rate(slow)/rate(fast) is as measured, within 0 and 1.
+double clocked_share_of(double rate_ratio, double clock_ratio);
+
+}  // namespace triplepoint::calibrate

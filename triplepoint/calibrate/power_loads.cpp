@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/calibrate/power_loads.h"
+
+namespace triplepoint::calibrate {
+
+spec::GpuLoad looped_load(const spec::Op& op, Seconds duration) {
+  spec::GpuLoad load;
+  load.duration = load.computing = duration;
+  load.flops[static_cast<size_t>(op.op_class)] = op.flops;
+  if (op.precision == spec::Precision::nvfp4)
+    load.fp4_flops = op.flops;
+  else if (spec::is_quantized(op.precision))
+    load.fp8_flops = op.flops;
+  load.hbm_bytes = op.hbm_bytes;
+  return load;
+}
+
+const Result<spec::Gpu>& GpuShelf::gpu(const std::string& name) {
+  auto found = gpus_.find(name);
+  if (found == gpus_.end()) found = gpus_.emplace(name, spec::load_gpu(library_, name)).first;
+  return found->second;
+}
+
+}  // namespace triplepoint::calibrate
