@@ -2,7 +2,9 @@
 #include "triplepoint/trace/input.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,6 +16,24 @@ namespace triplepoint::trace {
 namespace {
 
 constexpr size_t window_step = 1 << 20;
+
+/// What gzip says of its last member, if that can be all of it: the size modulo 2^32 is in the last
+/// four bytes. Else what profilers' files usually shrink by.
+std::optional<uint64_t> guess_size(const Path& path, Packing packing) {
+  std::error_code none;
+  const uint64_t packed = std::filesystem::file_size(path, none);
+  if (none) return std::nullopt;
+  if (packing == Packing::none) return packed;
+  constexpr uint64_t usual_ratio = 20, most_ratio = 60;
+  std::ifstream file(path, std::ios::binary);
+  std::array<uint8_t, 4> last{};
+  if (packing == Packing::gzip && packed > last.size() && file.seekg(-4, std::ios::end) &&
+      file.read(reinterpret_cast<char*>(last.data()), last.size())) {
+    const uint64_t size = last[0] | last[1] << 8 | last[2] << 16 | uint64_t{last[3]} << 24;
+    if (size > packed && size / most_ratio < packed) return size;
+  }
+  return packed * usual_ratio;
+}
 
 /// Some bytes that were looked at already, then the source they came from.
 class Rejoined : public Source {
@@ -37,7 +57,9 @@ class Rejoined : public Source {
 }  // namespace
 
 Input::Input(std::unique_ptr<Source> source, std::string name)
-    : source_(std::move(source)), name_(std::move(name)) {}
+    : source_(std::move(source)),
+      name_(std::move(name)),
+      window_(std::make_unique<char[]>(padding)) {}
 Input::Input(Input&&) noexcept = default;
 Input& Input::operator=(Input&&) noexcept = default;
 Input::~Input() = default;
@@ -65,8 +87,7 @@ Result<Input> Input::open(const Path& path, bool overlap) {
   const bool plain = packing_of(head) == Packing::none;
   file = TPT_TRY(open_file(path));  // once more from its beginning
   Input input = TPT_TRY(of(std::move(file), path.string(), overlap));
-  std::error_code none;
-  if (const auto size = std::filesystem::file_size(path, none); !none) input.file_size_ = size;
+  input.expected_size_ = guess_size(path, packing_of(head));
   if (plain) input.plain_file_ = path;
   return input;
 }
@@ -80,7 +101,7 @@ void Input::make_room(size_t size) {
   const size_t kept = end_ - begin_;
   if (capacity_ < kept + size) {
     capacity_ = 2 * (kept + size);  // the next time there is room
-    auto larger = std::make_unique_for_overwrite<char[]>(capacity_);
+    auto larger = std::make_unique_for_overwrite<char[]>(capacity_ + padding);
     if (kept > 0) std::memcpy(larger.get(), window_.get() + begin_, kept);
     window_ = std::move(larger);
   } else {
@@ -104,6 +125,7 @@ Result<bool> Input::fill() {
     at_end_ = read == 0;
     size += read;
     end_ += read;
+    std::memset(window_.get() + end_, 0, padding);
   }
   return size > 0;
 }

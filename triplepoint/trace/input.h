@@ -48,11 +48,13 @@ class Input {
   const std::string& name() const { return name_; }
   /// The file itself, if its bytes lie on disk as they are (what SQLite needs).
   const std::optional<Path>& plain_file() const { return plain_file_; }
-  /// Of the compressed file, if known.
-  std::optional<uint64_t> file_size() const { return file_size_; }
+  /// How long the whole will be, unpacked: a guess from the file's size and trailer, to make room.
+  std::optional<uint64_t> expected_size() const { return expected_size_; }
 
-  /// What has been read but not skipped. Valid until the next fill().
+  /// What has been read but not skipped. Valid until the next fill(). `padding` zero bytes follow
+  /// it, so that a scan for something needs no check of the end.
   std::string_view ahead() const { return {window_.get() + begin_, end_ - begin_}; }
+  static constexpr size_t padding = 64;
   /// Makes ahead() longer, by at least as much as it holds if there is so much; false at the end.
   Result<bool> fill();
   /// At least `size` bytes ahead, unless the input is shorter.
@@ -71,7 +73,7 @@ class Input {
   std::unique_ptr<Source> source_;
   std::string name_;
   std::optional<Path> plain_file_;
-  std::optional<uint64_t> file_size_;
+  std::optional<uint64_t> expected_size_;
   std::unique_ptr<char[]> window_;  // raw, so that growing it writes nothing
   size_t capacity_ = 0, begin_ = 0, end_ = 0;
   uint64_t before_window_ = 0;

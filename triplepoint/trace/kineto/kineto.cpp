@@ -1,14 +1,310 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/trace/kineto/kineto.h"
 
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/trace/builder.h"
+#include "triplepoint/trace/kineto/collector.h"
+#include "triplepoint/trace/kineto/event.h"
+#include "triplepoint/trace/kineto/json_scan.h"
+#include "triplepoint/trace/kineto/resume.h"
+
 namespace triplepoint::trace {
 
-bool looks_like_kineto(std::string_view head) {
-  return head.find("\"traceEvents\"") != std::string_view::npos;
+namespace {
+
+using namespace kineto;     // NOLINT(google-build-using-namespace): of this reader
+using namespace json_scan;  // NOLINT(google-build-using-namespace)
+
+constexpr size_t longest_event = 16 << 20;
+
+/// What stands around the events.
+struct Surroundings {
+  std::optional<int64_t> base_ns;
+  std::optional<int32_t> rank;
+  bool amd = false;
+  std::map<std::string, std::string> facts;
+};
+
+std::string text_of(const Json& json) {
+  return json.is_string() ? json.get<std::string>() : json_text(json, -1);
 }
 
-Result<Trace> read_kineto(Input& input, const ReadOptions&) {
-  return error(input.name() + " is not read yet");
+void note_devices(const Json& devices, Surroundings& about) {
+  if (!devices.is_array() || devices.empty() || !devices[0].is_object()) return;
+  const Json& first = devices[0];
+  if (first.contains("name")) about.facts["device"] = text_of(first["name"]);
+  about.facts["devices"] = std::to_string(devices.size());
+  if (first.contains("numSms")) about.facts["multiprocessors"] = text_of(first["numSms"]);
+  if (first.contains("warpSize")) {
+    about.facts["warp_size"] = text_of(first["warpSize"]);
+    about.amd = first["warpSize"] == 64;
+  }
+}
+
+void note_distribution(const Json& said, Surroundings& about) {
+  if (!said.is_object()) return;
+  for (const char* const key : {"backend", "world_size", "nccl_version", "pg_count"})
+    if (said.contains(key)) about.facts[key] = text_of(said[key]);
+  constexpr int64_t most_ranks = 1 << 20;
+  if (said.contains("rank") && said["rank"].is_number_integer() && said["rank"] >= 0 &&
+      said["rank"] < most_ranks)
+    about.rank = said["rank"].get<int32_t>();
+}
+
+void note(std::string_view key, std::string_view value, Surroundings& about) {
+  if (key == "baseTimeNanoseconds") {
+    int64_t base = 0;
+    const char* at = value.data();
+    if (read_integer(at, base)) about.base_ns = base;
+    return;
+  }
+  const bool wanted = key == "deviceProperties" || key == "distributedInfo" ||
+                      key == "schemaVersion" || key == "traceName" || key == "hostname";
+  if (!wanted) return;
+  const auto json = parse_json(value, "trace");
+  if (!json) return;
+  if (key == "deviceProperties")
+    note_devices(*json, about);
+  else if (key == "distributedInfo")
+    note_distribution(*json, about);
+  else
+    about.facts[std::string(key)] = text_of(*json);
+}
+
+/// One pass over a file.
+class Reading {
+ public:
+  Reading(Input& input, const ReadOptions& options)
+      : input_(input), options_(options), collector_(options, trace_.skipped) {
+    trace_.format = "kineto";
+  }
+
+  Result<Trace> run() {
+    TPT_TRY(read_top());
+    if (!saw_events_)
+      return error(fmt::format("{} has no trace events ({}); give the profiler's JSON",
+                               input_.name(), failure_.empty() ? "it is empty" : failure_));
+    return finish();
+  }
+
+ private:
+  // Outcome::more where the text ends; the callers read on.
+  using Step = Outcome;
+
+  /// More text behind `at`, which moves with it. False at the end, also at one that is an error.
+  bool more() {
+    input_.skip(static_cast<size_t>(at_ - input_.ahead().data()));
+    auto got = input_.fill();
+    if (!got && failure_.empty()) failure_ = got.error().what;
+    at_ = input_.ahead().data();
+    end_ = at_ + input_.ahead().size();
+    return got && *got;
+  }
+
+  /// The next thing that is no space; zero at the end.
+  char next() {
+    for (;;) {
+      at_ = after_space(at_);
+      if (at_ < end_ || !more()) return *at_;
+    }
+  }
+
+  void cut_off(const char* where) {
+    trace_.skipped.truncated = true;
+    note_reason(trace_.skipped,
+                failure_.empty() ? fmt::format("the file ends {}", where) : failure_);
+  }
+
+  Result<bool> read_top() {
+    at_ = input_.ahead().data();
+    end_ = at_ + input_.ahead().size();
+    const char first = next();
+    if (first == '[') return read_events();
+    if (first != '{')
+      return error(fmt::format("{} is no JSON object; give the profiler's JSON", input_.name()));
+    ++at_;
+    for (;;) {
+      const char c = next();
+      if (c == ',') {
+        ++at_;
+        continue;
+      }
+      if (c != '"') {
+        if (c != '}') cut_off("in the middle");
+        return true;
+      }
+      if (!TPT_TRY(read_member())) return true;
+    }
+  }
+
+  /// A key and its value; false at the end of what can be read.
+  Result<bool> read_member() {
+    std::string_view key;
+    if (!whole([&](const char*& at) { return skip_string(at, key); }))
+      return cut_off("in the middle"), false;
+    const std::string name(key);
+    if (next() != ':') return cut_off("in the middle"), false;
+    ++at_;
+    if (next() == '[' && name == "traceEvents") return read_events();
+    std::string_view value;
+    const bool read = whole([&](const char*& at) {
+      const char* const begin = at;
+      if (!skip_value(at)) return false;
+      value = {begin, static_cast<size_t>(at - begin)};
+      return at < end_;
+    });
+    if (!read) return cut_off("in the middle"), false;
+    note(name, value, about_);
+    return true;
+  }
+
+  /// Tries until there is enough text; false if it is wrong or there is no more.
+  template <class Try>
+  bool whole(const Try& attempt) {
+    for (;;) {
+      const char* at = at_;
+      if (attempt(at)) return at_ = at, true;
+      if (at < end_ || static_cast<size_t>(end_ - at_) > 4 * longest_event || !more()) return false;
+    }
+  }
+
+  /// From the opening bracket to behind the closing one; false at the end of the file.
+  Result<bool> read_events() {
+    saw_events_ = true;
+    ++at_;
+    for (;;) {
+      switch (read_some()) {
+        case Step::event:
+          return true;
+        case Step::more:
+          if (full_) return out_of_memory();
+          expect();
+          if (static_cast<size_t>(end_ - at_) > longest_event) {
+            note_skipped(trace_.skipped, "an event is longer than 16 MiB");
+            if (!resume()) return false;
+          } else if (!more()) {
+            cut_off("before its last event");
+            return false;
+          }
+          break;
+        case Step::bad:
+          note_skipped(trace_.skipped, fmt::format("an event cannot be read: {}", why_));
+          if (!resume()) return false;
+      }
+    }
+  }
+
+  /// Events until the text ends (more), the list ends (event), or one is wrong (bad).
+  Step read_some() {
+    Event event;
+    const char* at = at_;
+    for (;;) {
+      at = after_space(at);
+      if (*at == ',') at = after_space(at + 1);
+      at_ = at;
+      if (*at != '{') break;
+      const Step step = read_event(at, end_, event, why_);
+      if (step != Step::event) return step;
+      full_ = !collector_.add(event);
+      if (full_) return Step::more;
+    }
+    if (at >= end_) return Step::more;
+    if (*at == ']') return ++at_, Step::event;
+    why_ = "something else stands in its place";
+    return Step::bad;
+  }
+
+  /// To the next place that looks like the beginning of an event, or like the end of the list.
+  bool resume() {
+    ++at_;
+    for (;;) {
+      const Place place = find_resume({at_, static_cast<size_t>(end_ - at_)});
+      at_ += place.offset;
+      if (place.found) return true;
+      const bool closed = ends_like_a_trace({at_, static_cast<size_t>(end_ - at_)});
+      if (more()) continue;
+      if (!closed) cut_off("before its last event");
+      return false;
+    }
+  }
+
+  /// Makes room for all spans, once enough events tell how many there will be.
+  void expect() {
+    constexpr size_t enough = 256;
+    const auto whole = input_.expected_size();
+    if (expected_ || !whole || collector_.size() < enough) return;
+    expected_ = true;
+    const double share = static_cast<double>(collector_.size()) /
+                         static_cast<double>(std::max<uint64_t>(input_.position(), 1 << 16));
+    collector_.expect(static_cast<size_t>(1.3 * share * static_cast<double>(*whole)));
+  }
+
+  tl::unexpected<Error> out_of_memory() const {
+    return error(fmt::format(
+        "{} does not fit into the memory limit of {:.0f} MB (its device spans alone need more); "
+        "raise the limit or trace fewer steps",
+        input_.name(), options_.memory_limit / unit::MB));
+  }
+
+  Trace finish() {
+    trace_.timeline = collector_.take();
+    trace_.facts = std::move(about_.facts);
+    const int32_t rank =
+        options_.rank.value_or(about_.rank.value_or(options_.rank_if_unknown.value_or(0)));
+    for (run::Span& span : trace_.timeline.spans)
+      span.rank = rank;
+    for (run::Lane& lane : trace_.timeline.lanes)
+      lane.rank = rank;
+    settle(trace_, unix_ns_of_zero());
+    if (about_.amd) clip();
+    return std::move(trace_);
+  }
+
+  /// Without a base, times are since 1970 or since the machine's start.
+  std::optional<int64_t> unix_ns_of_zero() const {
+    constexpr int64_t year_2001_ns = 1'000'000'000'000'000'000;
+    if (about_.base_ns) return about_.base_ns;
+    const auto& spans = trace_.timeline.spans;
+    if (!spans.empty() && spans[spans.size() / 2].begin.nanoseconds() > year_2001_ns) return 0;
+    return std::nullopt;
+  }
+
+  void clip() {
+    if (const int64_t clipped = clip_overflowing(trace_.timeline); clipped > 0)
+      trace_.facts["clipped_durations"] = std::to_string(clipped);
+  }
+
+  Input& input_;
+  const ReadOptions& options_;
+  Trace trace_;
+  Surroundings about_;
+  Collector collector_;
+  const char* at_ = nullptr;
+  const char* end_ = nullptr;
+  const char* why_ = "";
+  std::string failure_;  // of the input
+  bool saw_events_ = false, expected_ = false, full_ = false;
+};
+
+}  // namespace
+
+bool looks_like_kineto(std::string_view head) {
+  const size_t first = head.find_first_not_of(" \n\r\t");
+  if (first == std::string_view::npos) return false;
+  const auto has = [&](std::string_view part) { return head.find(part) != std::string_view::npos; };
+  if (head[first] == '[') return has("\"ph\"") && has("\"ts\"");
+  return head[first] == '{' &&
+         (has("\"traceEvents\"") || has("\"deviceProperties\"") || has("\"baseTimeNanoseconds\""));
+}
+
+Result<Trace> read_kineto(Input& input, const ReadOptions& options) {
+  return Reading(input, options).run();
 }
 
 }  // namespace triplepoint::trace

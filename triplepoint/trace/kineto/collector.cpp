@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/trace/kineto/collector.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "triplepoint/trace/builder.h"
+#include "triplepoint/trace/json_text.h"
+#include "triplepoint/trace/kernel_kind.h"
+
+namespace triplepoint::trace::kineto {
+
+namespace {
+
+using run::SpanKind;
+
+// Of one span until everything is sorted: itself, its detail, its place in the order, and a copy
+// of the larger half while it moves.
+constexpr size_t bytes_per_span = 2 * sizeof(run::Span) + sizeof(run::SpanDetail) + 8;
+
+HostSpans level_of(Category category) {
+  switch (category) {
+    case Category::python:
+      return HostSpans::all;
+    case Category::op:
+    case Category::annotation:
+    case Category::host:
+      return HostSpans::ops;
+    case Category::runtime:
+      return HostSpans::launches;
+    default:
+      return HostSpans::none;
+  }
+}
+
+bool is_step(const Event& event) {
+  return event.category == Category::annotation && event.name.starts_with("ProfilerStep#");
+}
+
+/// The number at the end of "stream 7".
+int64_t trailing_number(std::string_view text) {
+  int64_t number = -1, place = 1;
+  for (size_t i = text.size(); i > 0 && place < 1'000'000'000; --i, place *= 10) {
+    const char c = text[i - 1];
+    if (c < '0' || c > '9') break;
+    number = std::max<int64_t>(number, 0) + (c - '0') * place;
+  }
+  return number;
+}
+
+int64_t number_of(const Id& id) {
+  return id.text.empty() ? id.number : trailing_number(id.text);
+}
+
+/// "[0, 1, 5]"; empty if anything else is in it, such as the "..." of a long list.
+std::vector<int32_t> ranks_of(std::string_view text) {
+  std::vector<int32_t> ranks;
+  int64_t number = -1;
+  for (const char c : text) {
+    if (c >= '0' && c <= '9') {
+      number = std::max<int64_t>(number, 0) * 10 + (c - '0');
+      if (number > std::numeric_limits<int32_t>::max()) return {};
+    } else if (c == ',' || c == ']') {
+      if (number >= 0) ranks.push_back(static_cast<int32_t>(number));
+      number = -1;
+    } else if (c != ' ' && c != '[') {
+      return {};
+    }
+  }
+  return ranks;
+}
+
+/// The product of the first list in "[[394241], [], []]" or "[[[2, 3]], []]".
+int64_t first_elements(std::string_view dims) {
+  int64_t all = 1, number = -1;
+  for (const char c : dims) {
+    if (c >= '0' && c <= '9') {
+      number = std::max<int64_t>(number, 0) * 10 + (c - '0');
+      if (number > (int64_t{1} << 40)) return -1;
+      continue;
+    }
+    if (number >= 0 && __builtin_mul_overflow(all, number, &all)) return -1;
+    if (c == ']' && number < 0) return -1;  // an empty list: nothing is known
+    if (c == ']') return all;
+    number = -1;
+  }
+  return -1;
+}
+
+/// The first text in "[\"float\", \"\"]".
+std::string_view first_text(std::string_view list) {
+  const size_t begin = list.find('"');
+  if (begin == std::string_view::npos) return {};
+  return list.substr(begin + 1, list.find('"', begin + 1) - begin - 1);
+}
+
+/// Bytes of the whole array, as nccl-tests count them.
+Bytes payload(const CollectiveCall& call) {
+  using spec::Collective;
+  const bool by_output = call.collective == Collective::all_gather;
+  const int64_t elements =
+      std::max<int64_t>(0, by_output ? call.out_elements : std::max(call.in_elements, int64_t{0}));
+  const int64_t received = call.collective == Collective::send_recv && elements == 0
+                               ? std::max(call.out_elements, int64_t{0})
+                               : elements;
+  return static_cast<double>(received) * call.element_bytes * unit::B;
+}
+
+}  // namespace
+
+void apply(const CollectiveCall& call, run::Span& span, run::SpanDetail& detail) {
+  detail.communicator = call.communicator;
+  detail.sequence = call.sequence;
+  detail.in_elements = call.in_elements;
+  detail.out_elements = call.out_elements;
+  span.bytes = payload(call);
+}
+
+Collector::Collector(const ReadOptions& options, Skipped& skipped)
+    : kept_(options.host), most_spans_(std::numeric_limits<size_t>::max()), skipped_(skipped) {
+  if (options.memory_limit > Bytes())
+    most_spans_ = static_cast<size_t>(options.memory_limit / unit::B / bytes_per_span);
+  timeline_.names = run::NameKind::kernels;
+}
+
+void Collector::expect(size_t spans) {
+  timeline_.spans.reserve(std::min(spans, most_spans_));
+  timeline_.details.reserve(std::min(spans, most_spans_));
+}
+
+bool Collector::keeps(Category category) const {
+  return level_of(category) <= kept_;
+}
+
+int32_t Collector::lane_of(const Event& event) {
+  const bool device = on_device(event.category);
+  int64_t number = device ? event.stream : number_of(event.thread);
+  if (device && number < 0) number = number_of(event.thread);
+  // Streams of one process differ between its devices; "pid" is the device there.
+  const int64_t owner = device && event.device >= 0 ? event.device : number_of(event.process);
+  const uint64_t key = hash_of(
+      event.thread.text, static_cast<uint64_t>(number) * 0x9e3779b97f4a7c15 +
+                             static_cast<uint64_t>(owner) * 2 + static_cast<uint64_t>(device));
+  if (key == last_lane_key_ && last_lane_ >= 0) return last_lane_;
+  const auto [found, is_new] =
+      lanes_.try_emplace(key, static_cast<int32_t>(timeline_.lanes.size()));
+  if (is_new) {
+    std::string name = device ? fmt::format("device {} stream {}", owner, number)
+                              : fmt::format("thread {}", number);
+    if (!device && !event.thread.text.empty()) name = unescaped(event.thread.text);
+    timeline_.lanes.push_back({.rank = 0,
+                               .stream = device ? run::Stream::compute : run::Stream::host,
+                               .number = number,
+                               .name = std::move(name)});
+  }
+  last_lane_key_ = key;
+  last_lane_ = found->second;
+  return last_lane_;
+}
+
+int32_t Collector::new_type(const Event& event, Role role, const CollectiveCall& call) {
+  run::SpanType type{.name = unescaped(event.name)};
+  switch (role) {
+    case Role::host:
+    case Role::step:
+      type.kind = role == Role::step ? SpanKind::step : SpanKind::host;
+      type.stream = run::Stream::host;
+      break;
+    case Role::copy:
+      type.kind = SpanKind::copy;
+      break;
+    case Role::kernel:
+    case Role::device: {
+      const KernelKind kernel = kernel_kind(type.name);
+      type.kind = kernel.kind;
+      type.op_class = kernel.op_class;
+      type.collective = call.collective ? call.collective : kernel.collective;
+      if (kernel.kind == SpanKind::communication) type.stream = run::Stream::communication;
+      break;
+    }
+  }
+  timeline_.types.push_back(std::move(type));
+  levels_.push_back(
+      static_cast<uint8_t>(role == Role::step ? HostSpans::none : level_of(event.category)));
+  return static_cast<int32_t>(timeline_.types.size()) - 1;
+}
+
+int32_t Collector::type_of(const Event& event, const CollectiveCall& call) {
+  Role role = Role::host;
+  if (event.category == Category::kernel) role = Role::kernel;
+  if (event.category == Category::copy || event.category == Category::set) role = Role::copy;
+  if (event.category == Category::device) role = Role::device;
+  if (is_step(event)) role = Role::step;
+  const uint32_t salt = static_cast<uint32_t>(role) | static_cast<uint32_t>(event.category) << 8 |
+                        (call.collective ? static_cast<uint32_t>(*call.collective) + 1 : 0) << 16;
+  int32_t type = names_.find(event.name, salt);
+  if (type < 0) {
+    type = new_type(event, role, call);
+    names_.give(type);
+  }
+  return type;
+}
+
+int32_t Collector::communicator_of(const CollectiveArguments& said) {
+  if (said.group_name.empty() && said.group_ranks.empty() && said.group_size < 0) return -1;
+  const std::string key = fmt::format("{}\n{}\n{}\n{}", said.group_name, said.group_description,
+                                      said.group_ranks, said.group_size);
+  const auto [found, is_new] =
+      communicators_.try_emplace(key, static_cast<int32_t>(timeline_.communicators.size()));
+  if (is_new) {
+    const std::string name = unescaped(said.group_name);
+    const std::string description = unescaped(said.group_description);
+    std::vector<int32_t> ranks = ranks_of(said.group_ranks);
+    const auto size = static_cast<int32_t>(
+        said.group_size >= 0 && said.group_size <= std::numeric_limits<int32_t>::max()
+            ? said.group_size
+            : static_cast<int64_t>(ranks.size()));
+    const bool plain = description.empty() || description == "undefined";
+    timeline_.communicators.push_back(
+        {.name = plain ? name : fmt::format("{} {}", name, description),
+         .ranks = std::move(ranks),
+         .size = size});
+  }
+  return found->second;
+}
+
+CollectiveCall Collector::call_of(const Event& event) {
+  const CollectiveArguments& said = event.collective;
+  CollectiveCall call;
+  if (!said.name.empty())
+    call.collective = collective_of(said.name);
+  else if (event.name.starts_with("nccl:"))
+    call.collective = collective_of(event.name.substr(5));
+  call.communicator = communicator_of(said);
+  call.sequence = said.sequence;
+  call.in_elements = said.in_elements;
+  call.out_elements = said.out_elements;
+  call.element_bytes = element_size(said.dtype);
+  if (call.in_elements < 0 && !said.input_dims.empty()) {
+    call.in_elements = first_elements(said.input_dims);
+    call.element_bytes = element_size(first_text(said.input_types));
+  }
+  return call;
+}
+
+void Collector::name_lane(const Event& event) {
+  if (event.name != "thread_name" || event.label.empty()) return;
+  // Metadata does not say whether its process is a device; streams were named after themselves.
+  Event like_host = event;
+  like_host.category = Category::op;
+  const size_t before = timeline_.lanes.size();
+  const int32_t lane = lane_of(like_host);
+  if (timeline_.lanes.size() > before) {
+    // Nothing ran there, or not yet; either way the name would be of no use.
+    if (event.label.find("stream") == std::string_view::npos)
+      timeline_.lanes.back().name = unescaped(event.label);
+    return;
+  }
+  timeline_.lanes[static_cast<size_t>(lane)].name = unescaped(event.label);
+}
+
+void Collector::remember(const Event& event, int32_t lane) {
+  if (event.category == Category::op || event.category == Category::annotation) {
+    if (!names_collective(event.name)) return;
+    const CollectiveCall call = call_of(event);
+    if (!call.empty())
+      ops_.push_back({.lane = lane,
+                      .begin = *event.begin_ns,
+                      .end = *event.begin_ns + *event.length_ns,
+                      .external_id = event.external_id,
+                      .call = call});
+  } else if (event.category == Category::runtime && event.correlation >= 0 &&
+             event.name.find("Launch") != std::string_view::npos) {
+    launches_.push_back({.correlation = event.correlation,
+                         .external_id = event.external_id,
+                         .begin = *event.begin_ns,
+                         .blocks = event.blocks,
+                         .threads_per_block = event.threads_per_block,
+                         .lane = lane});
+  }
+}
+
+void Collector::leave_out(HostSpans kept) {
+  kept_ = kept;
+  std::vector<run::Span>& spans = timeline_.spans;
+  size_t left = 0;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    if (levels_[static_cast<size_t>(spans[i].type)] > static_cast<uint8_t>(kept)) continue;
+    spans[left] = spans[i];
+    timeline_.details[left++] = timeline_.details[i];
+  }
+  spans.resize(left);
+  timeline_.details.resize(left);
+}
+
+bool Collector::make_room() {
+  constexpr const char* what[] = {"launches", "operators", "Python functions"};
+  while (timeline_.spans.size() >= most_spans_ && kept_ != HostSpans::none) {
+    const auto less = static_cast<HostSpans>(static_cast<int>(kept_) - 1);
+    note_reason(skipped_, fmt::format("{} are left out so as to stay within the memory limit",
+                                      what[static_cast<int>(less)]));
+    leave_out(less);
+  }
+  return timeline_.spans.size() < most_spans_;
+}
+
+bool Collector::add(const Event& event) {
+  if (event.phase == 'M') return name_lane(event), true;
+  if (event.phase != 'X' || event.category == Category::none) return true;
+  int64_t end = 0;
+  if (!event.begin_ns || !event.length_ns || *event.length_ns < 0 ||
+      __builtin_add_overflow(*event.begin_ns, *event.length_ns, &end)) {
+    note_skipped(skipped_, event.length_ns && *event.length_ns < 0
+                               ? "an event takes a negative time"
+                               : "an event has no begin or length that is a number");
+    return true;
+  }
+  const bool kept = keeps(event.category) || is_step(event);
+  if (!kept && event.category == Category::python) return true;
+  const int32_t lane = lane_of(event);
+  remember(event, lane);
+  if (!kept) return true;
+  if (timeline_.spans.size() >= most_spans_) {
+    if (!make_room()) return false;
+    if (!keeps(event.category) && !is_step(event)) return true;
+  }
+  CollectiveCall call;
+  if (event.category == Category::kernel && !event.collective.name.empty()) call = call_of(event);
+  run::Span& span = timeline_.spans.emplace_back();
+  span.begin = Instant(*event.begin_ns);
+  span.end = Instant(end);
+  span.type = type_of(event, call);
+  run::SpanDetail& detail = timeline_.details.emplace_back();
+  detail.lane = lane;
+  detail.correlation = event.correlation;
+  if (!on_device(event.category)) return true;
+  detail.blocks = event.blocks;
+  if (event.threads_per_block >= 0 && event.threads_per_block <= INT32_MAX)
+    detail.threads_per_block = static_cast<int32_t>(event.threads_per_block);
+  detail.occupancy = event.occupancy;
+  if (!event.collective.name.empty())
+    apply(call, span, detail);
+  else if (event.bytes >= 0)
+    span.bytes = static_cast<double>(event.bytes) * unit::B;
+  return true;
+}
+
+run::Timeline Collector::take() {
+  link_collectives(timeline_, std::move(ops_), launches_);
+  link_grids(timeline_, launches_);
+  launches_.clear();
+  launches_.shrink_to_fit();
+  return std::move(timeline_);
+}
+
+}  // namespace triplepoint::trace::kineto

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "triplepoint/trace/kineto/event.h"
+#include "triplepoint/trace/kineto/name_table.h"
+#include "triplepoint/trace/trace.h"
+
+namespace triplepoint::trace::kineto {
+
+/// What an operator or a kernel says of its collective, with names resolved.
+struct CollectiveCall {
+  std::optional<spec::Collective> collective;
+  int32_t communicator = -1;
+  int64_t sequence = -1, in_elements = -1, out_elements = -1;
+  int element_bytes = 0;
+  bool empty() const { return !collective && communicator < 0 && in_elements < 0; }
+};
+
+/// An operator around the launch of a collective, for kernels that say nothing themselves.
+struct CollectiveOp {
+  int32_t lane = -1;
+  int64_t begin = 0, end = 0, external_id = -1;
+  CollectiveCall call;
+};
+
+/// What a launch knows of the kernel it shares its correlation with.
+struct Launch {
+  int64_t correlation = -1, external_id = -1, begin = 0, blocks = -1, threads_per_block = -1;
+  int32_t lane = -1;
+};
+
+/// Turns events into a timeline, one at a time.
+class Collector {
+ public:
+  Collector(const ReadOptions&, Skipped&);
+
+  /// False if the memory limit leaves no room, not even without host spans.
+  bool add(const Event&);
+  /// Makes room for so many spans in all.
+  void expect(size_t spans);
+  size_t size() const { return timeline_.spans.size(); }
+
+  /// All that was collected, linked: times as in the file, unsorted, of rank 0.
+  run::Timeline take();
+
+ private:
+  // Categories share types by what they become.
+  enum class Role : uint8_t { host, step, kernel, copy, device };
+
+  int32_t type_of(const Event&, const CollectiveCall&);
+  int32_t new_type(const Event&, Role, const CollectiveCall&);
+  int32_t lane_of(const Event&);
+  int32_t communicator_of(const CollectiveArguments&);
+  CollectiveCall call_of(const Event&);
+  void name_lane(const Event&);
+  void remember(const Event&, int32_t lane);
+  bool make_room();
+  void leave_out(HostSpans kept);
+  bool keeps(Category) const;
+
+  run::Timeline timeline_;
+  HostSpans kept_;
+  size_t most_spans_;
+  Skipped& skipped_;
+  NameTable names_;
+  std::unordered_map<uint64_t, int32_t> lanes_;
+  uint64_t last_lane_key_ = 0;
+  int32_t last_lane_ = -1;
+  std::unordered_map<std::string, int32_t> communicators_;
+  std::vector<CollectiveOp> ops_;
+  std::vector<Launch> launches_;
+  std::vector<uint8_t> levels_;  // of each type: which HostSpans keeps it
+};
+
+/// What a call says, onto its kernel.
+void apply(const CollectiveCall&, run::Span&, run::SpanDetail&);
+
+/// Fills in what kernels of collectives do not say: by the operator that launched them. What is
+/// then still unknown is numbered: communicators by their streams, sequences by order.
+void link_collectives(run::Timeline&, std::vector<CollectiveOp>, const std::vector<Launch>&);
+
+/// AMD's launches know the grid, their kernels do not.
+void link_grids(run::Timeline&, const std::vector<Launch>&);
+
+/// Where a profiler let durations overflow into the next operation of the same stream (AMD's do),
+/// each ends where the next begins; how many.
+int64_t clip_overflowing(run::Timeline&);
+
+}  // namespace triplepoint::trace::kineto

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "triplepoint/trace/kineto/collector.h"
+
+namespace triplepoint::trace::kineto {
+
+namespace {
+
+using run::SpanKind;
+
+bool is_collective(const run::Timeline& timeline, const run::Span& span) {
+  return timeline.types[static_cast<size_t>(span.type)].kind == SpanKind::communication;
+}
+
+/// Launches by correlation. Of two that share one, the first: the other is a mistake.
+class LaunchIndex {
+ public:
+  explicit LaunchIndex(const std::vector<Launch>& launches) : launches_(launches) {
+    order_.resize(launches.size());
+    for (size_t i = 0; i < order_.size(); ++i)
+      order_[i] = static_cast<uint32_t>(i);
+    std::stable_sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
+      return launches[a].correlation < launches[b].correlation;
+    });
+  }
+  const Launch* find(int64_t correlation) const {
+    const auto found =
+        std::lower_bound(order_.begin(), order_.end(), correlation,
+                         [&](uint32_t i, int64_t c) { return launches_[i].correlation < c; });
+    if (found == order_.end() || launches_[*found].correlation != correlation) return nullptr;
+    return &launches_[*found];
+  }
+
+ private:
+  const std::vector<Launch>& launches_;
+  std::vector<uint32_t> order_;
+};
+
+/// What `call` does not say, from `other`.
+void complete(CollectiveCall& call, const CollectiveCall& other) {
+  if (!call.collective) call.collective = other.collective;
+  if (call.communicator < 0) call.communicator = other.communicator;
+  if (call.sequence < 0) call.sequence = other.sequence;
+  if (call.in_elements < 0) {
+    call.in_elements = other.in_elements;
+    call.element_bytes = other.element_bytes;
+  }
+  if (call.out_elements < 0) call.out_elements = other.out_elements;
+}
+
+/// Operators around collectives, by thread and begin.
+class OpIndex {
+ public:
+  explicit OpIndex(std::vector<CollectiveOp> ops) : ops_(std::move(ops)) {
+    std::stable_sort(ops_.begin(), ops_.end(), by_lane_and_begin);
+    for (const CollectiveOp& op : ops_)
+      if (op.external_id >= 0) by_external_id_.try_emplace(op.external_id, &op);
+  }
+
+  /// Of the operator that the launch names, and of those that enclose it on its thread, the
+  /// innermost first: each says what the ones before do not.
+  CollectiveCall call_of(const Launch& launch) const {
+    CollectiveCall call;
+    if (const auto named = by_external_id_.find(launch.external_id);
+        launch.external_id >= 0 && named != by_external_id_.end())
+      complete(call, named->second->call);
+    auto after = std::upper_bound(ops_.begin(), ops_.end(),
+                                  CollectiveOp{.lane = launch.lane, .begin = launch.begin},
+                                  by_lane_and_begin);
+    // Nested operators begin shortly before; profilers record a handful around a collective.
+    for (int looked = 0; looked < most_nested && after != ops_.begin(); ++looked) {
+      --after;
+      if (after->lane != launch.lane) break;
+      if (after->end >= launch.begin) complete(call, after->call);
+    }
+    return call;
+  }
+
+ private:
+  static constexpr int most_nested = 16;
+  static bool by_lane_and_begin(const CollectiveOp& a, const CollectiveOp& b) {
+    return std::tuple(a.lane, a.begin) < std::tuple(b.lane, b.begin);
+  }
+
+  std::vector<CollectiveOp> ops_;
+  std::map<int64_t, const CollectiveOp*> by_external_id_;
+};
+
+/// The type of the same name with the collective that its launch told.
+class TypesWithCollective {
+ public:
+  explicit TypesWithCollective(run::Timeline& timeline) : timeline_(timeline) {}
+  int32_t operator()(int32_t type, spec::Collective collective) {
+    if (timeline_.types[static_cast<size_t>(type)].collective == collective) return type;
+    const auto [found, is_new] = known_.try_emplace(std::pair(type, collective), 0);
+    if (is_new) {
+      run::SpanType changed = timeline_.types[static_cast<size_t>(type)];
+      changed.collective = collective;
+      found->second = timeline_.intern(changed);
+    }
+    return found->second;
+  }
+
+ private:
+  run::Timeline& timeline_;
+  std::map<std::pair<int32_t, spec::Collective>, int32_t> known_;
+};
+
+/// Spans of collectives in order of their begin.
+std::vector<size_t> collectives_in_order(const run::Timeline& timeline) {
+  std::vector<size_t> all;
+  for (size_t i = 0; i < timeline.spans.size(); ++i)
+    if (is_collective(timeline, timeline.spans[i])) all.push_back(i);
+  std::stable_sort(all.begin(), all.end(), [&](size_t a, size_t b) {
+    return timeline.spans[a].begin < timeline.spans[b].begin;
+  });
+  return all;
+}
+
+/// A communicator for each stream whose collectives name none: frameworks give each its own.
+void number_communicators(run::Timeline& timeline, const std::vector<size_t>& collectives) {
+  std::map<int32_t, int32_t> of_lane;
+  for (const size_t i : collectives) {
+    run::SpanDetail& detail = timeline.details[i];
+    if (detail.communicator >= 0) continue;
+    const auto [found, is_new] =
+        of_lane.try_emplace(detail.lane, static_cast<int32_t>(timeline.communicators.size()));
+    if (is_new)
+      timeline.communicators.push_back({.name = fmt::format("unnamed {}", of_lane.size() - 1)});
+    detail.communicator = found->second;
+  }
+}
+
+/// Where a communicator's collectives have no sequence numbers, their order is one.
+void number_sequences(run::Timeline& timeline, const std::vector<size_t>& collectives) {
+  std::vector<int64_t> next(timeline.communicators.size(), 0);
+  for (const size_t i : collectives)
+    if (timeline.details[i].sequence >= 0)
+      next[static_cast<size_t>(timeline.details[i].communicator)] = -1;
+  for (const size_t i : collectives) {
+    run::SpanDetail& detail = timeline.details[i];
+    int64_t& number = next[static_cast<size_t>(detail.communicator)];
+    if (number >= 0) detail.sequence = number++;
+  }
+}
+
+}  // namespace
+
+void link_collectives(run::Timeline& timeline, std::vector<CollectiveOp> ops,
+                      const std::vector<Launch>& launches) {
+  const std::vector<size_t> collectives = collectives_in_order(timeline);
+  if (collectives.empty()) return;
+  const LaunchIndex launch_of(launches);
+  const OpIndex op_of(std::move(ops));
+  TypesWithCollective type_with(timeline);
+  for (const size_t i : collectives) {
+    run::Span& span = timeline.spans[i];
+    run::SpanDetail& detail = timeline.details[i];
+    const bool said = detail.communicator >= 0 && detail.in_elements >= 0;
+    const Launch* const launch = said ? nullptr : launch_of.find(detail.correlation);
+    if (launch == nullptr) continue;
+    CollectiveCall call = op_of.call_of(*launch);
+    const auto known = timeline.types[static_cast<size_t>(span.type)].collective;
+    if (known) call.collective = known;
+    apply(call, span, detail);
+    if (call.collective) span.type = type_with(span.type, *call.collective);
+  }
+  number_communicators(timeline, collectives);
+  number_sequences(timeline, collectives);
+}
+
+void link_grids(run::Timeline& timeline, const std::vector<Launch>& launches) {
+  const bool known = std::any_of(launches.begin(), launches.end(),
+                                 [](const Launch& launch) { return launch.blocks >= 0; });
+  if (!known) return;
+  const LaunchIndex launch_of(launches);
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    run::SpanDetail& detail = timeline.details[i];
+    const SpanKind kind = timeline.types[static_cast<size_t>(timeline.spans[i].type)].kind;
+    if (kind > SpanKind::other || detail.blocks >= 0 || detail.correlation < 0) continue;
+    const Launch* const launch = launch_of.find(detail.correlation);
+    if (launch == nullptr || launch->blocks < 0) continue;
+    detail.blocks = launch->blocks;
+    if (launch->threads_per_block <= INT32_MAX)
+      detail.threads_per_block = static_cast<int32_t>(launch->threads_per_block);
+  }
+}
+
+int64_t clip_overflowing(run::Timeline& timeline) {
+  std::vector<size_t> last(timeline.lanes.size(), SIZE_MAX);  // of each lane; spans are sorted
+  int64_t clipped = 0;
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    const int32_t lane = timeline.details[i].lane;
+    if (lane < 0 || timeline.lanes[static_cast<size_t>(lane)].stream == run::Stream::host) continue;
+    size_t& before = last[static_cast<size_t>(lane)];
+    if (before != SIZE_MAX && timeline.spans[before].end > timeline.spans[i].begin) {
+      timeline.spans[before].end = timeline.spans[i].begin;
+      ++clipped;
+    }
+    before = i;
+  }
+  return clipped;
+}
+
+}  // namespace triplepoint::trace::kineto

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/trace/kineto/name_table.h"
+
+namespace triplepoint::trace::kineto {
+
+namespace {
+
+uint64_t mix(uint64_t a, uint64_t b) {
+  __extension__ using Wide = unsigned __int128;
+  const auto product = static_cast<Wide>(a) * b;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
+
+uint64_t eight(const char* text) {
+  uint64_t all = 0;
+  std::memcpy(&all, text, sizeof all);
+  return all;
+}
+
+}  // namespace
+
+// Folded 64x64 multiplications over 16 bytes a time, as wyhash and others do.
+uint64_t hash_of(std::string_view text, uint64_t salt) {
+  constexpr uint64_t k0 = 0xa0761d6478bd642f, k1 = 0xe7037ed1a0b428db;
+  uint64_t hash = mix(salt ^ k0, text.size() ^ k1);
+  const char* at = text.data();
+  size_t left = text.size();
+  for (; left >= 16; at += 16, left -= 16)
+    hash = mix(eight(at) ^ k0 ^ hash, eight(at + 8) ^ k1);
+  char tail[16] = {};
+  std::memcpy(tail, at, left);
+  return mix(eight(tail) ^ k1 ^ hash, eight(tail + 8) ^ k0);
+}
+
+int32_t NameTable::find(std::string_view name, uint32_t salt) {
+  const uint64_t hash = hash_of(name, salt);
+  for (size_t i = hash & (slots_.size() - 1);; i = (i + 1) & (slots_.size() - 1)) {
+    const Slot& slot = slots_[i];
+    if (slot.number < 0) break;
+    if (slot.hash == hash && slot.salt == salt && slot.size == name.size() &&
+        std::memcmp(slot.name, name.data(), name.size()) == 0)
+      return slot.number;
+  }
+  missed_ = name, missed_hash_ = hash, missed_salt_ = salt;
+  return -1;
+}
+
+void NameTable::give(int32_t number) {
+  if (2 * (used_ + 1) > slots_.size()) grow();
+  names_.emplace_back(missed_);
+  name_bytes_ += missed_.size() + sizeof(std::string);
+  size_t i = missed_hash_ & (slots_.size() - 1);
+  while (slots_[i].number >= 0)
+    i = (i + 1) & (slots_.size() - 1);
+  slots_[i] = {.hash = missed_hash_,
+               .name = names_.back().data(),
+               .size = static_cast<uint32_t>(missed_.size()),
+               .salt = missed_salt_,
+               .number = number};
+  ++used_;
+}
+
+void NameTable::grow() {
+  std::vector<Slot> larger(2 * slots_.size());
+  for (const Slot& slot : slots_) {
+    if (slot.number < 0) continue;
+    size_t i = slot.hash & (larger.size() - 1);
+    while (larger[i].number >= 0)
+      i = (i + 1) & (larger.size() - 1);
+    larger[i] = slot;
+  }
+  slots_ = std::move(larger);
+}
+
+}  // namespace triplepoint::trace::kineto
