@@ -53,6 +53,9 @@ class Resolver {
   void take_room();
   Step take_sizes();
   void guess_model_parallel();
+  void drop_misprinted_pipeline();
+  void lay_out_chunks();
+  void spread_over_context();
   Step take_batch();
   void take_sharding();
   void take_overlap();
@@ -61,6 +64,8 @@ class Resolver {
 
   bool says_layout() const { return row_.tensor || row_.pipeline || row_.context || row_.data; }
   bool fits(Recompute recompute);
+  bool fits_with_block();
+  std::optional<int64_t> printed_recompute() const;
 
   const TrainingRow& row_;
   const spec::Library& library_;
@@ -117,8 +122,8 @@ Resolver::Step Resolver::take_cluster() {
   if (!name) return cannot(fmt::format("GPU \"{}\" has no cluster in the library", row_.gpu));
   spec::Cluster& cluster = out_.job.cluster;
   cluster = TPT_TRY(spec::load_cluster(library_, *name));
-  if (!row_.gpus) assume("one node");
-  const int64_t gpus = row_.gpus.value_or(cluster.gpus_per_node);
+  if (!row_.gpus) return cannot("it does not say how many GPUs");
+  const int64_t gpus = *row_.gpus;
   if (gpus < 1) return cannot("no GPUs");
   if (gpus < cluster.gpus_per_node) {
     cluster.chassis.seats.resize(static_cast<size_t>(gpus));
@@ -155,6 +160,7 @@ Resolver::Step Resolver::take_stack() {
   plan().optimizer = TPT_TRY(
       spec::load_optimizer(library_, pure ? std::string_view("fsdp_fused_adam") : rule_.optimizer));
   plan().precision = precision_of(row_);
+  if (!out_.job.cluster.gpu.peak(plan().precision)) plan().precision = spec::Precision::bf16;
   if (row_.precision.empty()) assume(fmt::format("precision {}", spec::name_of(plan().precision)));
   return true;
 }
@@ -180,19 +186,49 @@ Resolver::Step Resolver::take_sizes() {
   plan().context_parallel_size = row_.context.value_or(1);
   plan().expert_parallel_size = row_.expert.value_or(1);
   if (out_.job.model.moe) plan().expert_tensor_parallel_size = 1;
-  plan().virtual_pipeline_size = std::max<int64_t>(1, row_.virtual_pipeline.value_or(1));
-  if (plan().pipeline_parallel_size == 1) plan().virtual_pipeline_size = 1;
-  if (plan().virtual_pipeline_size > 1) plan().schedule = spec::Schedule::interleaved;
   if (!says_layout() && rule_.sharding != Sharding::parameters) guess_model_parallel();
+  drop_misprinted_pipeline();
   const int64_t world = out_.job.world_size();
   if (plan().model_parallel_size() < 1 || world % plan().model_parallel_size() != 0)
     return cannot(fmt::format("{} GPUs cannot be split by TP {} x PP {} x CP {}", world,
                               plan().tensor_parallel_size, plan().pipeline_parallel_size,
                               plan().context_parallel_size));
-  if (row_.data && *row_.data * plan().model_parallel_size() < world &&
-      world % (*row_.data * plan().model_parallel_size()) == 0 && !row_.context)
-    plan().context_parallel_size = world / (*row_.data * plan().model_parallel_size());
+  lay_out_chunks();
   return true;
+}
+
+/// A stage count that cannot be (41 stages on 8 GPUs) is a misprint of a table that has several
+/// columns of numbers; without stages the rest of the row holds.
+void Resolver::drop_misprinted_pipeline() {
+  const int64_t stages = plan().pipeline_parallel_size;
+  if (out_.job.world_size() % plan().model_parallel_size() == 0 || stages == 1) return;
+  if (stages <= out_.job.model.num_layers && out_.job.world_size() >= stages) return;
+  plan().pipeline_parallel_size = 1;
+  assume(fmt::format("one stage ({} cannot be)", stages));
+}
+
+/// Chunks of stages: as many as the row says, if the layers can be dealt out so. Megatron counts
+/// embedding and head as a layer each where layers do not divide by the chunks.
+void Resolver::lay_out_chunks() {
+  const int64_t layers = out_.job.model.num_layers, stages = plan().pipeline_parallel_size;
+  int64_t chunks = stages > 1 ? std::max<int64_t>(1, row_.virtual_pipeline.value_or(1)) : 1;
+  const auto divides = [&](int64_t total) { return total % (stages * chunks) == 0; };
+  while (chunks > 1 && !divides(layers) && !divides(layers + 1) && !divides(layers + 2))
+    --chunks;
+  plan().virtual_pipeline_size = chunks;
+  if (chunks > 1) plan().schedule = spec::Schedule::interleaved;
+  if (row_.virtual_pipeline && chunks < *row_.virtual_pipeline && stages > 1)
+    assume(fmt::format("{} chunks a stage", chunks));
+  if (divides(layers)) return;
+  const int64_t parts = stages * chunks, each = (layers + parts - 1) / parts;
+  plan().layers_per_stage.assign(static_cast<size_t>(parts), each);
+  // What is too much is taken from the last part, the first, then those beside them.
+  int64_t spare = each * parts - layers;
+  for (size_t i = 0; spare > 0; ++i, --spare) {
+    const size_t at = i / 2 % static_cast<size_t>(parts);
+    --plan().layers_per_stage[i % 2 == 0 ? static_cast<size_t>(parts) - 1 - at : at];
+  }
+  assume("embedding and head count as layers");
 }
 
 /// Nothing is said of the layout: what batch and accumulation leave, or the smallest that fits:
@@ -225,7 +261,18 @@ void Resolver::guess_model_parallel() {
   assume(fmt::format("TP {} x PP {}", plan().tensor_parallel_size, plan().pipeline_parallel_size));
 }
 
+/// Fewer sequences than replicas: the rest of the ranks shares them by context.
+void Resolver::spread_over_context() {
+  const int64_t micro = row_.micro_batch.value_or(1);
+  if (!row_.global_batch || *row_.global_batch % micro != 0) return;
+  const int64_t sequences = *row_.global_batch / micro, replicas = out_.job.data_parallel_size();
+  if (sequences >= replicas || replicas % sequences != 0) return;
+  plan().context_parallel_size *= replicas / sequences;
+  assume(fmt::format("CP {}", plan().context_parallel_size));
+}
+
 Resolver::Step Resolver::take_batch() {
+  spread_over_context();
   const int64_t replicas = out_.job.data_parallel_size();
   const auto accumulation = row_.extra.find("micro_batch_count=") != std::string::npos
                                 ? number_after(row_.extra, "micro_batch_count=")
@@ -300,8 +347,33 @@ bool Resolver::fits(Recompute recompute) {
   return workload::estimate_memory(out_.job).fits();
 }
 
+/// Layers whose forward pass is played twice, if executed over model FLOPs are printed: all of
+/// them make a third more.
+std::optional<int64_t> Resolver::printed_recompute() const {
+  if (!row_.mfu_pct || !row_.hfu_pct || *row_.mfu_pct <= 0) return std::nullopt;
+  const double share = std::clamp(3 * (*row_.hfu_pct / *row_.mfu_pct - 1), 0.0, 1.0);
+  return std::llround(share * static_cast<double>(out_.job.model.num_layers));
+}
+
+/// As few layers of each chunk as make the rest fit.
+bool Resolver::fits_with_block() {
+  const int64_t parts = plan().pipeline_parallel_size * plan().virtual_pipeline_size;
+  const int64_t most = out_.job.model.num_layers / parts;
+  for (int64_t layers = 1; layers < most; layers += std::max<int64_t>(1, most / 16)) {
+    plan().recompute_layers = layers;
+    if (fits(Recompute::full)) return true;
+  }
+  plan().recompute_layers.reset();
+  return false;
+}
+
 /// Unstated: the least recompute that fits in memory, as its authors had to choose too.
 void Resolver::take_recompute() {
+  if (const auto layers = printed_recompute(); layers && *layers > 0 && row_.recompute != "none") {
+    plan().recompute = Recompute::full;
+    if (*layers < out_.job.model.num_layers) plan().recompute_layers = *layers;
+    return;
+  }
   if (mentions(row_.recompute, "full")) {
     plan().recompute = Recompute::full;
     return;
@@ -311,11 +383,13 @@ void Resolver::take_recompute() {
     return;
   }
   if (mentions(row_.recompute, "none")) return;
-  for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full})
-    if (fits(recompute)) break;
-  assume(fmt::format("recompute {}", plan().recompute == Recompute::none        ? "none"
-                                     : plan().recompute == Recompute::selective ? "selective"
-                                                                                : "full"));
+  if (fits(Recompute::none)) return assume("no recompute");
+  if (!out_.job.stack.flash_attention && fits(Recompute::selective))
+    return assume("selective recompute");
+  if (fits_with_block())
+    return assume(fmt::format("recompute of {} layers a chunk", *plan().recompute_layers));
+  plan().recompute = Recompute::full;
+  assume("full recompute");
 }
 
 }  // namespace

@@ -14,8 +14,13 @@ namespace {
 
 constexpr std::array counts = {"n_gpus", "layers", "hidden", "heads", "ffn", "vocab", "seq", "gbs",
                                "mbs",    "tp",     "pp",     "vp",    "cp",  "ep",    "dp"};
-constexpr std::array amounts = {"step_time_s",      "tokens_per_s_per_gpu", "tokens_per_s_total",
-                                "seqs_per_s_total", "tflops_per_gpu",       "mfu_pct",
+constexpr std::array amounts = {"step_time_s",
+                                "tokens_per_s_per_gpu",
+                                "tokens_per_s_total",
+                                "seqs_per_s_total",
+                                "tflops_per_gpu",
+                                "mfu_pct",
+                                "hfu_pct",
                                 "mem_gib"};
 
 bool is_blank(std::string_view cell) {
@@ -89,6 +94,7 @@ void read_measurements(const TrainingCells& cells, TrainingRow& row) {
   row.seqs_per_s_total = cells.number("seqs_per_s_total");
   row.tflops_per_gpu = cells.number("tflops_per_gpu");
   row.mfu_pct = cells.number("mfu_pct");
+  row.hfu_pct = cells.number("hfu_pct");
   row.memory_gib = cells.number("mem_gib");
 }
 

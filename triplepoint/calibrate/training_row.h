@@ -26,7 +26,7 @@ struct TrainingRow {
       expert, data;
 
   std::optional<double> step_time_s, tokens_per_s_per_gpu, tokens_per_s_total, seqs_per_s_total;
-  std::optional<double> tflops_per_gpu, mfu_pct, memory_gib;
+  std::optional<double> tflops_per_gpu, mfu_pct, hfu_pct, memory_gib;
 };
 
 /// The rows of a table with the columns of train_perf_calibration.csv; unknown columns are ignored.

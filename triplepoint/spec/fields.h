@@ -274,6 +274,8 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("fused_norms", stack.fused_norms);
   visit("fused_activations", stack.fused_activations);
   visit("flash_attention", stack.flash_attention);
+  visit("fp8_frozen_weights", stack.fp8_frozen_weights);
+  visit("fp8_gate_inputs", stack.fp8_gate_inputs);
   visit("fsdp_regathers_on_recompute", stack.fsdp_regathers_on_recompute);
   visit("fsdp_promotes_residual", stack.fsdp_promotes_residual);
   visit("gradient_sync_accumulates", stack.gradient_sync_accumulates);

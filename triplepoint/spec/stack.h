@@ -31,6 +31,9 @@ struct Stack {
                                    // for the device to learn how many tokens go where
   bool fused_norms = true, fused_activations = true;
   bool flash_attention = true;  // false: scores are written out and the causal half is not skipped
+  // Of quantized linear layers: frozen weights are kept in 8 bits only, and so is what the gate of
+  // an MLP reads, for the backward pass.
+  bool fp8_frozen_weights = false, fp8_gate_inputs = false;
   bool fsdp_regathers_on_recompute = true;  // full recompute gathers parameters a third time
   // What tensor-parallel ranks hold alike stays outside of FSDP, in fp32 (NeMo without O2): biases
   // and positions then promote the residual stream.

@@ -2,6 +2,7 @@
 #include "triplepoint/workload/activation_memory.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "triplepoint/workload/attention.h"
 #include "triplepoint/workload/feed_forward.h"
@@ -20,12 +21,19 @@ double dropout_mask(const LayerContext& context) {
                                      : 0;
 }
 
-/// Trunk, norm output and dropout mask at the edge of attention or MLP.
-double branch_edge_bytes(const LayerContext& context) {
+/// Bytes per element of a linear layer's input that stay for its weight gradient. A frozen weight
+/// has none, but the adapter beside it.
+double kept_input_element(const LayerContext& context, std::string_view lora_target) {
+  return context.share.frozen && !is_adapted(context, lora_target) ? 0
+                                                                   : kept_input_element(context);
+}
+
+/// Trunk, norm output (what `reader` multiplies) and dropout mask at the edge of attention or MLP.
+double branch_edge_bytes(const LayerContext& context, std::string_view reader) {
   const RankShare& share = context.share;
   const double width = real(share.hidden);
   const double trunk = share.residual * real(share.sharded_tokens) * width;
-  const double input = kept_input_element(context) * real(share.sharded_tokens) * width;
+  const double input = kept_input_element(context, reader) * real(share.sharded_tokens) * width;
   return trunk + input + dropout_mask(context);
 }
 
@@ -51,7 +59,11 @@ double attention_bytes(const LayerContext& context) {
   const RankShare& share = context.share;
   const double query = real(share.heads * core_head_dim(context.model()));
   const double qkv = share.element * real(share.tokens) * (query + key_value_width(context));
-  const double output = kept_input_element(context) * real(share.tokens) * query;
+  // The core's own output is the projection's input, unless that was cast.
+  const double output =
+      context.share.frozen && !spec::is_quantized(context.plan().precision)
+          ? share.element * real(share.tokens) * query
+          : kept_input_element(context, "attention_dense") * real(share.tokens) * query;
   // An fp8 projection keeps a copy of its own; the core keeps the output as it wrote it.
   const double core_output =
       spec::is_quantized(context.plan().precision) ? share.element * real(share.tokens) * query : 0;
@@ -61,8 +73,10 @@ double attention_bytes(const LayerContext& context) {
 
 /// Product before the activation, and after it.
 double hidden_units_bytes(const LayerContext& context, double rows, int64_t ffn) {
-  return rows * real(ffn) *
-         (real(context.share.gates) * context.share.element + kept_input_element(context));
+  const bool narrow =
+      context.stack().fp8_gate_inputs && spec::is_quantized(context.plan().precision);
+  const double gate_input = real(context.share.gates) * (narrow ? 1 : context.share.element);
+  return rows * real(ffn) * (gate_input + kept_input_element(context, "mlp_fc2"));
 }
 
 /// Four copies of each row: as sent, as the experts read it, as they wrote it, as it came back.
@@ -84,7 +98,8 @@ double layer_activation_bytes(const LayerContext& context, bool moe_layer) {
   const double mlp =
       moe_layer ? experts_bytes(context)
                 : hidden_units_bytes(context, real(context.share.tokens), context.share.ffn);
-  return 2 * branch_edge_bytes(context) + attention_bytes(context) + mlp;
+  return branch_edge_bytes(context, "attention_qkv") + branch_edge_bytes(context, "mlp_fc1") +
+         attention_bytes(context) + mlp;
 }
 
 double checkpoint_bytes(const LayerContext& context) {
@@ -99,7 +114,7 @@ double chunk_activation_bytes(const LayerContext& context, const ChunkLayers& ch
   if (chunk.moe > again.moe)
     bytes += real(chunk.moe - again.moe) * layer_activation_bytes(context, true);
   if (chunk.has_embedding) bytes += dropout_mask(context);
-  if (chunk.has_head) bytes += branch_edge_bytes(context) - dropout_mask(context);
+  if (chunk.has_head) bytes += branch_edge_bytes(context, {}) - dropout_mask(context);
   return bytes;
 }
 

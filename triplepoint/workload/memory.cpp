@@ -41,6 +41,11 @@ void add_states(const LayerContext& context, const Chunks& chunks, StageMemory& 
   // What stays in memory between gathers is the stored weight; inference keeps the compute copy.
   const double weight = share.training ? state.weight_bytes : share.element;
   memory.weights = weight * sharded(share, p.dense, p.experts, fsdp) * unit::B;
+  if (share.frozen && context.stack().fp8_frozen_weights &&
+      spec::is_quantized(context.plan().precision)) {
+    const double frozen = sharded(share, p.dense - p.trained_dense, p.experts, fsdp);
+    memory.weights -= (weight - 1) * frozen * unit::B;
+  }
   if (!share.training) return;
   memory.gradients = state.gradient_bytes *
                      sharded(share, p.trained_dense, p.trained_experts, shards_gradients(context)) *
