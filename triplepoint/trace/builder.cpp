@@ -17,14 +17,17 @@ int number_of(const std::optional<Enum>& value) {
 
 }  // namespace
 
-int32_t TraceBuilder::type(const run::SpanType& type) {
+int32_t TypeIndex::intern(std::vector<run::SpanType>& types, const run::SpanType& type) {
   const std::string key = fmt::format(
       "{}/{}/{}/{}/{}/{}", type.name, static_cast<int>(type.kind), static_cast<int>(type.stream),
       static_cast<int>(type.op_class), number_of(type.collective), number_of(type.group));
-  const auto [found, is_new] =
-      types_.try_emplace(key, static_cast<int32_t>(trace_.timeline.types.size()));
-  if (is_new) trace_.timeline.types.push_back(type);
+  const auto [found, is_new] = index_.try_emplace(key, static_cast<int32_t>(types.size()));
+  if (is_new) types.push_back(type);
   return found->second;
+}
+
+int32_t TraceBuilder::type(const run::SpanType& type) {
+  return types_.intern(trace_.timeline.types, type);
 }
 
 int32_t TraceBuilder::lane(const run::Lane& lane) {
@@ -132,6 +135,7 @@ void settle(Trace& trace, std::optional<int64_t> unix_ns_of_zero) {
     epoch = epoch_of(timeline.spans, reach);
     move_to(timeline, epoch, reach, trace.skipped);
   }
+  trace.epoch_in_file_ns = epoch;
   if (unix_ns_of_zero) trace.epoch_unix_ns = *unix_ns_of_zero + epoch;
   for (const run::Span& span : timeline.spans)
     timeline.num_ranks = std::max(timeline.num_ranks, span.rank + 1);

@@ -8,10 +8,21 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <vector>
 
 #include "triplepoint/trace/trace.h"
 
 namespace triplepoint::trace {
+
+/// Types by their content, for those who have many.
+class TypeIndex {
+ public:
+  /// Where `type` is in `types`, appended if it is new.
+  int32_t intern(std::vector<run::SpanType>& types, const run::SpanType& type);
+
+ private:
+  std::unordered_map<std::string, int32_t> index_;  // by name and all the rest, as text
+};
 
 /// Collects a Trace span by span. Indices come from the intern functions; finish() sorts, moves the
 /// epoch to the first span and drops what lies outside of what a timeline may hold.
@@ -36,7 +47,7 @@ class TraceBuilder {
 
  private:
   Trace trace_;
-  std::unordered_map<std::string, int32_t> types_;  // by name and all the rest, as text
+  TypeIndex types_;
   std::map<std::tuple<int32_t, run::Stream, int64_t, std::string>, int32_t> lanes_;
 };
 

@@ -2,14 +2,19 @@
 #include "triplepoint/trace/read.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/parallel.h"
 
+#include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/input.h"
+#include "triplepoint/trace/merge.h"
 #include "triplepoint/trace/readers.h"
+#include "triplepoint/trace/tar.h"
 
 namespace triplepoint::trace {
 
@@ -22,29 +27,109 @@ std::string known_formats() {
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
-Result<Trace> read(Input& input, const ReadOptions& options) {
+/// What was found in one file: one trace, or those of a tar.
+struct Found {
+  std::vector<NamedTrace> traces;
+  std::vector<std::string> not_recognized;
+};
+
+Result<bool> read_one(Input& input, ReadOptions options, Found& found) {
   const std::string_view head = TPT_TRY(input.peek(recognized_by));
-  for (const Reader& reader : all_readers())
-    if (reader.recognizes(head)) return reader.read(input, options);
-  return error(fmt::format("{} is no trace (its beginning is of no known format); known are {}",
-                           input.name(), known_formats()));
+  const auto readers = all_readers();
+  const auto reader = std::find_if(readers.begin(), readers.end(),
+                                   [&](const Reader& r) { return r.recognizes(head); });
+  if (reader == readers.end()) {
+    found.not_recognized.push_back(input.name());
+    return false;
+  }
+  if (!options.rank_if_unknown) options.rank_if_unknown = rank_in_name(input.name());
+  Trace trace = TPT_TRY(reader->read(input, options));
+  found.traces.push_back({input.name(), std::move(trace)});
+  return true;
 }
 
-bool may_overlap(const ReadOptions& options) {
-  return (options.threads > 0 ? options.threads : available_threads()) > 1;
+Result<bool> read_archive(Input& archive, const ReadOptions& options, Found& found) {
+  Tar tar(archive);
+  while (const auto entry = TPT_TRY(tar.next())) {
+    Input input =
+        TPT_TRY(Input::of(tar.contents(), fmt::format("{}: {}", archive.name(), entry->name)));
+    TPT_TRY(read_one(input, options, found));
+  }
+  return true;
+}
+
+Result<Found> read_file(const Path& path, const ReadOptions& options, bool overlap) {
+  Found found;
+  Input input = TPT_TRY(Input::open(path, overlap));
+  if (looks_like_tar(TPT_TRY(input.peek(512))))
+    TPT_TRY(read_archive(input, options, found));
+  else
+    TPT_TRY(read_one(input, options, found));
+  return found;
+}
+
+struct File {
+  Path path;
+  bool named = false;  // by the user, not found in a folder
+};
+
+Result<std::vector<File>> files_of(const std::vector<Path>& paths) {
+  std::vector<File> files;
+  for (const Path& path : paths) {
+    std::error_code none;
+    if (!std::filesystem::is_directory(path, none)) {
+      files.push_back({path, true});
+      continue;
+    }
+    for (Path& inside : TPT_TRY(list_files(path, "")))
+      files.push_back({std::move(inside), false});
+  }
+  std::stable_sort(files.begin(), files.end(), [](const File& a, const File& b) {
+    return numerically_before(a.path.string(), b.path.string());
+  });
+  return files;
+}
+
+tl::unexpected<Error> nothing_found(const std::vector<File>& files) {
+  const std::string what = files.size() == 1
+                               ? fmt::format("{} is no trace", files[0].path.string())
+                               : fmt::format("no trace is among the {} files", files.size());
+  return error(fmt::format("{} (of no known format); known are {}", what, known_formats()));
+}
+
+/// The traces of all files, in their order.
+Result<std::vector<NamedTrace>> read_files(const std::vector<File>& files,
+                                           const ReadOptions& options) {
+  const int threads = options.threads > 0 ? options.threads : available_threads();
+  ReadOptions each = options;
+  each.memory_limit = options.memory_limit / static_cast<double>(std::max<size_t>(1, files.size()));
+  // Threads to spare unpack ahead.
+  const bool overlap = files.size() < static_cast<size_t>(threads);
+  std::vector<Result<Found>> results(files.size());
+  parallel_for(files.size(), threads,
+               [&](size_t i) { results[i] = read_file(files[i].path, each, overlap); });
+  std::vector<NamedTrace> all;
+  for (size_t i = 0; i < files.size(); ++i) {
+    Found found = TPT_TRY(std::move(results[i]));
+    if (found.traces.empty() && files[i].named) return nothing_found({files[i]});
+    std::move(found.traces.begin(), found.traces.end(), std::back_inserter(all));
+  }
+  if (all.empty()) return nothing_found(files);
+  return all;
 }
 
 }  // namespace
 
-Result<Trace> read_trace(const std::filesystem::path& path, const ReadOptions& options) {
-  Input input = TPT_TRY(Input::open(path, may_overlap(options)));
-  return read(input, options);
-}
-
 Result<Trace> read_traces(const std::vector<std::filesystem::path>& paths,
                           const ReadOptions& options) {
-  if (paths.size() == 1) return read_trace(paths[0], options);
-  return error("several traces are not read together yet");
+  const std::vector<File> files = TPT_TRY(files_of(paths));
+  if (files.empty())
+    return error("no trace was given (the folder is empty); name files or folders");
+  return merge(TPT_TRY(read_files(files, options)));
+}
+
+Result<Trace> read_trace(const std::filesystem::path& path, const ReadOptions& options) {
+  return read_traces({path}, options);
 }
 
 }  // namespace triplepoint::trace

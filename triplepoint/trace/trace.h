@@ -26,7 +26,9 @@ struct Trace {
   run::Timeline timeline;
   Skipped skipped;
   std::string format;                        // "kineto", "chakra", ...
+  std::optional<int32_t> rank;               // of all spans, if the file says it
   std::optional<int64_t> epoch_unix_ns;      // Unix time of Instant 0
+  int64_t epoch_in_file_ns = 0;              // Instant 0 on the file's own clock
   std::map<std::string, std::string> facts;  // device names, world size, ...
   friend bool operator==(const Trace&, const Trace&) = default;
 };

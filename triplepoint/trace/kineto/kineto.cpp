@@ -255,8 +255,8 @@ class Reading {
   Trace finish() {
     trace_.timeline = collector_.take();
     trace_.facts = std::move(about_.facts);
-    const int32_t rank =
-        options_.rank.value_or(about_.rank.value_or(options_.rank_if_unknown.value_or(0)));
+    trace_.rank = options_.rank ? options_.rank : about_.rank;
+    const int32_t rank = trace_.rank.value_or(options_.rank_if_unknown.value_or(0));
     for (run::Span& span : trace_.timeline.spans)
       span.rank = rank;
     for (run::Lane& lane : trace_.timeline.lanes)
