@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/trace/json_walk.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace triplepoint::trace {
+
+namespace {
+
+constexpr size_t longest_value = size_t{64} << 20U;
+constexpr int deepest = 512;
+
+/// Behind the closing quote of a string that begins at `at`; npos if there is none.
+size_t after_string(std::string_view text, size_t at) {
+  for (++at; at < text.size(); ++at) {
+    at = text.find_first_of("\"\\", at);
+    if (at == std::string_view::npos) return at;
+    if (text[at] == '"') return at + 1;
+    ++at;  // what is escaped
+  }
+  return std::string_view::npos;
+}
+
+size_t bare_length(std::string_view text) {
+  const size_t end = text.find_first_of(",]}: \n\r\t\"[{");
+  if (end == 0) return std::string_view::npos;
+  return end == std::string_view::npos ? 0 : end;
+}
+
+}  // namespace
+
+size_t json_value_length(std::string_view text) {
+  if (text.empty()) return 0;
+  if (text[0] == '"') {
+    const size_t end = after_string(text, 0);
+    return end == std::string_view::npos ? 0 : end;
+  }
+  if (text[0] != '{' && text[0] != '[') return bare_length(text);
+  int depth = 0;
+  for (size_t at = 0;;) {
+    at = text.find_first_of("\"{}[]", at);
+    if (at == std::string_view::npos) return 0;
+    if (text[at] == '"') {
+      at = after_string(text, at);
+      if (at == std::string_view::npos) return 0;
+      continue;
+    }
+    const bool opens = text[at] == '{' || text[at] == '[';
+    depth += opens ? 1 : -1;
+    ++at;
+    if (depth == 0) return at;
+    if (depth > deepest) return std::string_view::npos;
+  }
+}
+
+bool JsonWalk::looks_into(std::string_view path) const {
+  return std::find(into_.begin(), into_.end(), path) != into_.end();
+}
+
+Result<char> JsonWalk::first_visible(bool pass_commas) {
+  for (;;) {
+    const std::string_view ahead = input_.ahead();
+    const size_t at = ahead.find_first_not_of(pass_commas ? " \n\r\t," : " \n\r\t");
+    if (at != std::string_view::npos) {
+      input_.skip(at);
+      return ahead[at];
+    }
+    input_.skip(ahead.size());
+    if (!TPT_TRY(input_.fill())) return '\0';
+  }
+}
+
+Result<std::optional<std::string_view>> JsonWalk::value() {
+  for (;;) {
+    const std::string_view ahead = input_.ahead();
+    const size_t length = json_value_length(ahead);
+    if (length == std::string_view::npos) return std::string_view();
+    if (length > 0) return ahead.substr(0, length);
+    if (ahead.size() > longest_value)
+      return error(
+          fmt::format("{}: one value is longer than {} MiB (no profiler writes such); "
+                      "check the file around byte {}",
+                      input_.name(), longest_value >> 20U, input_.position()));
+    if (!TPT_TRY(input_.fill())) return std::nullopt;
+  }
+}
+
+Result<bool> JsonWalk::read_key(std::string& key) {
+  const auto text = TPT_TRY(value());
+  if (!text) return false;
+  key.clear();
+  if (text->size() >= 2 && text->front() == '"') key = text->substr(1, text->size() - 2);
+  input_.skip(text->size());
+  const char next = TPT_TRY(first_visible(false));
+  if (next != ':') return next != '\0';  // a value without a key is an item without a name
+  input_.skip(1);
+  return TPT_TRY(first_visible(false)) != '\0';
+}
+
+/// Steps over a byte that begins no value.
+Result<bool> JsonWalk::pass_broken() {
+  ++broken_;
+  input_.skip(std::min<size_t>(1, input_.ahead().size()));
+  return true;
+}
+
+Result<bool> JsonWalk::next(JsonItem& item) {
+  input_.skip(pending_);
+  pending_ = 0;
+  for (;;) {
+    const char c = TPT_TRY(first_visible(began_));
+    if (!began_ && c != '{' && c != '[')
+      return error(fmt::format("{}: no JSON (it begins with neither {{ nor [); check the file",
+                               input_.name()));
+    if (c == '\0') {
+      truncated_ = !levels_.empty();
+      return false;
+    }
+    if (began_ && levels_.empty()) return false;  // text behind the document
+    if (c == '}' || c == ']') {
+      input_.skip(1);
+      levels_.pop_back();
+      continue;
+    }
+    item.path = began_ ? levels_.back().path : "";
+    if (began_ && levels_.back().is_array) item.path += "[]";
+    if (began_ && !levels_.back().is_array) {
+      std::string key;
+      if (c != '"') {
+        TPT_TRY(pass_broken());
+        continue;
+      }
+      if (!TPT_TRY(read_key(key))) {
+        truncated_ = true;
+        return false;
+      }
+      item.path += "." + key;
+    }
+    began_ = true;
+    const std::string_view ahead = input_.ahead();
+    if (looks_into(item.path) && (ahead[0] == '{' || ahead[0] == '[')) {
+      levels_.push_back({.is_array = ahead[0] == '[', .path = item.path});
+      input_.skip(1);
+      continue;
+    }
+    const auto text = TPT_TRY(value());
+    if (!text) {
+      truncated_ = true;
+      return false;
+    }
+    if (text->empty()) {
+      TPT_TRY(pass_broken());
+      continue;
+    }
+    item.text = *text;
+    pending_ = text->size();
+    return true;
+  }
+}
+
+}  // namespace triplepoint::trace

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "triplepoint/base/instant.h"
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/trace/input.h"
+
+namespace triplepoint::trace {
+
+/// Calls visit(line) for every line of a log: ended by \n or \r, without its colours. Lines longer
+/// than a mebibyte are cut into pieces. False at the end if the last line had no end.
+Result<bool> for_each_line(Input&, const std::function<void(std::string_view)>& visit);
+
+/// Without the escape sequences that colour a terminal.
+std::string without_colours(std::string_view line);
+
+/// The number behind the first `key` of the text, with a colon, an equals sign or spaces between;
+/// commas between thousands are allowed. `key` must not be the end of a longer word.
+std::optional<double> number_after(std::string_view text, std::string_view key);
+std::optional<int64_t> integer_after(std::string_view text, std::string_view key);
+
+/// The last "2024-03-14 18:01:24", "...T18:01:24", with ",123" or ".123456" behind it if there is,
+/// as nanoseconds since 1970 in whatever time zone that is.
+std::optional<Instant> last_stamp(std::string_view text);
+
+}  // namespace triplepoint::trace

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/trace/logs/training_log.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/trace/builder.h"
+#include "triplepoint/trace/logs/lines.h"
+
+namespace triplepoint::trace {
+
+namespace {
+
+/// One way to print a step. `marker` begins what is about one step and stands before its fields.
+struct Dialect {
+  std::string_view framework;
+  std::string_view marker;
+  std::string_view proof;  // a text that only such lines have
+  std::optional<LoggedStep> (*read)(std::string_view);
+};
+
+template <class Unit>
+auto scaled(std::optional<double> number, Unit unit) {
+  return number ? std::optional(*number * unit) : std::nullopt;
+}
+
+std::optional<LoggedStep> read_megatron(std::string_view text) {
+  const auto step = integer_after(text, "iteration");
+  if (!step) return std::nullopt;
+  LoggedStep logged{.step = *step};
+  logged.time = scaled(number_after(text, "elapsed time per iteration (ms)"), unit::ms);
+  logged.loss = number_after(text, "lm loss");
+  logged.gradient_norm = number_after(text, "grad norm");
+  logged.learning_rate = number_after(text, "learning rate");
+  logged.samples = integer_after(text, "global batch size");
+  logged.flops_per_gpu =
+      scaled(number_after(text, "throughput per GPU (TFLOP/s/GPU)"), 1e12 * unit::FLOP / unit::s);
+  logged.tokens_per_second_per_gpu = number_after(text, "tokens/s/GPU");
+  return logged;
+}
+
+std::optional<LoggedStep> read_nemo(std::string_view text) {
+  const auto step = integer_after(text, "global_step");
+  if (!step) return std::nullopt;
+  LoggedStep logged{.step = *step};
+  logged.time = scaled(number_after(text, "train_step_timing in s"), unit::s);
+  logged.loss = number_after(text, "reduced_train_loss");
+  logged.gradient_norm = number_after(text, "grad_norm");
+  logged.learning_rate = number_after(text, "lr");
+  logged.samples = integer_after(text, "global_batch_size");
+  logged.flops_per_gpu = scaled(number_after(text, "TFLOPS_per_GPU"), 1e12 * unit::FLOP / unit::s);
+  logged.memory = scaled(number_after(text, "max_memory_allocated"), unit::B);
+  return logged;
+}
+
+std::optional<LoggedStep> read_torchtitan(std::string_view text) {
+  const auto step = integer_after(text, "step");
+  if (!step) return std::nullopt;
+  LoggedStep logged{.step = *step};
+  logged.loss = number_after(text, "loss");
+  logged.gradient_norm = number_after(text, "grad_norm");
+  logged.learning_rate = number_after(text, "lr");
+  logged.tokens_per_second_per_gpu = number_after(text, "tps");
+  if (!logged.tokens_per_second_per_gpu)
+    logged.tokens_per_second_per_gpu = number_after(text, "wps");  // of 2024
+  logged.flops_per_gpu = scaled(number_after(text, "tflops"), 1e12 * unit::FLOP / unit::s);
+  if (const auto per_cent = number_after(text, "mfu")) logged.mfu = *per_cent / 100;
+  logged.memory = scaled(number_after(text, "memory"), 1073741824. * unit::B);
+  return logged;
+}
+
+/// Where the marker stands with a number behind it, at or after `from`.
+size_t find_marker(std::string_view line, std::string_view marker, size_t from) {
+  for (size_t at = line.find(marker, from); at != std::string_view::npos;
+       at = line.find(marker, at + 1)) {
+    const size_t next = line.find_first_not_of(' ', at + marker.size());
+    if (next != std::string_view::npos && line[next] >= '0' && line[next] <= '9') return at;
+  }
+  return std::string_view::npos;
+}
+
+constexpr std::array dialects = {
+    Dialect{"megatron-lm", "iteration ", "elapsed time per iteration (ms)", read_megatron},
+    Dialect{"nemo", "poch ", "global_step", read_nemo},  // "Epoch 0: ...", "Training epoch 0, ..."
+    Dialect{"torchtitan", "step:", "loss:", read_torchtitan},
+};
+
+class LogReader {
+ public:
+  explicit LogReader(TrainingLog& log) : log_(log) {}
+
+  void read(std::string_view line) {
+    if (line.find("Mn") != std::string_view::npos && line.find("/Rnk") != std::string_view::npos)
+      return read_extremes(line);
+    for (const Dialect& dialect : dialects)
+      if (line.find(dialect.proof) != std::string_view::npos &&
+          line.find(dialect.marker) != std::string_view::npos)
+        return read_steps(line, dialect);
+    read_preamble(line);
+  }
+
+  void finish() {
+    std::stable_sort(log_.steps.begin(), log_.steps.end(),
+                     [](const auto& a, const auto& b) { return a.step < b.step; });
+    const LoggedStep* before = nullptr;
+    for (LoggedStep& step : log_.steps) {
+      if (before && !step.time && step.at && before->at && *before->at < *step.at)
+        step.time = (*step.at - *before->at) / static_cast<double>(step.step - before->step);
+      if (step.samples && log_.sequence_length && !step.tokens)
+        step.tokens = *step.samples * *log_.sequence_length;
+      before = &step;
+    }
+  }
+
+ private:
+  /// Several ranks may have written on one line: every marker begins a step of its own.
+  void read_steps(std::string_view line, const Dialect& dialect) {
+    for (size_t at = find_marker(line, dialect.marker, 0); at != std::string_view::npos;) {
+      const size_t next = find_marker(line, dialect.marker, at + 1);
+      const std::string_view text =
+          line.substr(at, next == std::string_view::npos ? next : next - at);
+      if (text.find(dialect.proof) != std::string_view::npos)
+        if (auto step = dialect.read(text)) {
+          step->at = last_stamp(line.substr(0, at));
+          keep(std::move(*step), dialect);
+        }
+      at = next;
+    }
+  }
+
+  /// The first that speaks of a step is kept; later ones add what it left out.
+  void keep(LoggedStep&& step, const Dialect& dialect) {
+    if (step.step < 0 || (step.time && !(*step.time > Seconds()))) return;
+    if (log_.framework.empty()) log_.framework = dialect.framework;
+    last_step_ = step.step;
+    const auto [known, is_new] = index_.try_emplace(step.step, log_.steps.size());
+    if (is_new) return log_.steps.push_back(std::move(step));
+    ++log_.repeated;
+    LoggedStep& first = log_.steps[known->second];
+    const auto add = [](auto& mine, const auto& other) {
+      if (!mine) mine = other;
+    };
+    add(first.time, step.time);
+    add(first.loss, step.loss);
+    add(first.gradient_norm, step.gradient_norm);
+    add(first.samples, step.samples);
+    add(first.at, step.at);
+  }
+
+  /// "MnRtt/Rnk: 3453.08ms/8 | MxRtt/Rnk: 3468.20ms/0 | ..."
+  void read_extremes(std::string_view line) {
+    for (size_t at = line.find("Mn"); at != std::string_view::npos; at = line.find("Mn", at + 2)) {
+      const size_t name_end = line.find("/Rnk", at);
+      if (name_end == std::string_view::npos || name_end - at > 12) continue;
+      RankExtremes pair{.step = last_step_,
+                        .quantity = std::string(line.substr(at + 2, name_end - at - 2))};
+      const std::string most = fmt::format("Mx{}/Rnk", pair.quantity);
+      const auto low = value_and_rank(line, line.substr(at, name_end + 4 - at), &pair.unit);
+      const auto high = value_and_rank(line.substr(at), most, nullptr);
+      if (!low || !high) continue;
+      std::tie(pair.least, pair.least_rank) = *low;
+      std::tie(pair.most, pair.most_rank) = *high;
+      log_.extremes.push_back(std::move(pair));
+    }
+  }
+
+  static std::optional<std::pair<double, int32_t>> value_and_rank(std::string_view line,
+                                                                  std::string_view key,
+                                                                  std::string* unit_text) {
+    const auto value = number_after(line, key);
+    const size_t at = line.find(key);
+    if (!value || at == std::string_view::npos) return std::nullopt;
+    std::string_view cell = line.substr(at + key.size());
+    cell = cell.substr(0, cell.find('|'));
+    const size_t slash = cell.find('/');
+    if (slash == std::string_view::npos) return std::nullopt;
+    const auto rank = integer_after(cell, "/");
+    if (!rank || *rank < 0 || *rank > INT32_MAX) return std::nullopt;
+    if (unit_text) {
+      const size_t begin = cell.find_last_of("0123456789.", slash);
+      *unit_text = cell.substr(begin + 1, slash - begin - 1);
+    }
+    return std::pair(*value, static_cast<int32_t>(*rank));
+  }
+
+  void read_preamble(std::string_view line) {
+    if (log_.sequence_length) return;
+    for (const std::string_view key : {"seq_length", "encoder_seq_length", "sequence length"})
+      if (const auto length = integer_after(line, key); length && *length > 0 && *length < 1 << 30)
+        log_.sequence_length = length;
+  }
+
+  TrainingLog& log_;
+  std::map<int64_t, size_t> index_;
+  int64_t last_step_ = -1;
+};
+
+}  // namespace
+
+Result<TrainingLog> parse_training_log(Input& input) {
+  TrainingLog log;
+  LogReader reader(log);
+  log.truncated = !TPT_TRY(for_each_line(input, [&](std::string_view line) { reader.read(line); }));
+  reader.finish();
+  if (log.steps.empty())
+    return error(
+        fmt::format("{}: no line about a training step was found (known are those of "
+                    "Megatron-LM, NeMo and torchtitan); give the log of the rank that "
+                    "prints them",
+                    input.name()));
+  return log;
+}
+
+namespace {
+
+struct Placed {
+  size_t index;  // of the step in the log
+  run::StepRecord record;
+};
+
+/// Steps with a length, on one time line that begins at 0.
+std::vector<Placed> place(const TrainingLog& log) {
+  std::vector<Placed> all;
+  const bool stamped = std::all_of(log.steps.begin(), log.steps.end(), [](const LoggedStep& step) {
+    return step.at.has_value() || !step.time;
+  });
+  Instant end;
+  int64_t before = -1;
+  for (size_t i = 0; i < log.steps.size(); ++i) {
+    const LoggedStep& step = log.steps[i];
+    if (!step.time) continue;
+    const int64_t since = before < 0 ? 1 : step.step - before;
+    before = step.step;
+    end = stamped ? *step.at : end + *step.time * static_cast<double>(since);
+    all.push_back({i,
+                   {.begin = end - *step.time,
+                    .end = end,
+                    .samples = step.samples.value_or(0),
+                    .tokens = step.tokens.value_or(0)}});
+  }
+  if (all.empty()) return all;
+  const int64_t first =
+      std::min_element(all.begin(), all.end(), [](const Placed& a, const Placed& b) {
+        return a.record.begin < b.record.begin;
+      })->record.begin.nanoseconds();
+  for (Placed& placed : all) {
+    placed.record.begin = Instant(placed.record.begin.nanoseconds() - first);
+    placed.record.end = Instant(placed.record.end.nanoseconds() - first);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<run::StepRecord> step_records(const TrainingLog& log) {
+  std::vector<run::StepRecord> records;
+  for (const Placed& placed : place(log))
+    records.push_back(placed.record);
+  return records;
+}
+
+std::vector<run::Series> series_of(const TrainingLog& log) {
+  struct Column {
+    const char* signal;
+    std::optional<double> (*value)(const LoggedStep&);
+  };
+  static constexpr std::array columns = {
+      Column{"training_loss", [](const LoggedStep& s) { return s.loss; }},
+      Column{"gradient_norm", [](const LoggedStep& s) { return s.gradient_norm; }},
+      Column{"learning_rate", [](const LoggedStep& s) { return s.learning_rate; }},
+      Column{"throughput_tflops",
+             [](const LoggedStep& s) -> std::optional<double> {
+               if (!s.flops_per_gpu) return std::nullopt;
+               return *s.flops_per_gpu / (1e12 * unit::FLOP / unit::s);
+             }},
+      Column{"tokens_per_second", [](const LoggedStep& s) { return s.tokens_per_second_per_gpu; }},
+      Column{"mfu", [](const LoggedStep& s) { return s.mfu; }},
+      Column{"memory_bytes",
+             [](const LoggedStep& s) -> std::optional<double> {
+               if (!s.memory) return std::nullopt;
+               return *s.memory / unit::B;
+             }},
+  };
+  const std::vector<Placed> steps = place(log);
+  std::vector<run::Series> all;
+  for (const Column& column : columns) {
+    run::Series series{.signal = column.signal};
+    for (const Placed& placed : steps) {
+      const auto value = column.value(log.steps[placed.index]);
+      // Clocks that were set back would break the order of a series.
+      const bool in_order = series.times.empty() || series.times.back() <= placed.record.end;
+      if (!value || !in_order) continue;
+      series.times.push_back(placed.record.end);
+      series.values.push_back(*value);
+    }
+    if (!series.times.empty()) all.push_back(std::move(series));
+  }
+  return all;
+}
+
+bool looks_like_training_log(std::string_view head) {
+  if (head.find('\0') != std::string_view::npos) return false;
+  const auto has = [&](std::string_view word) { return head.find(word) != std::string_view::npos; };
+  const bool has_step = std::any_of(dialects.begin(), dialects.end(), [&](const Dialect& dialect) {
+    return has(dialect.proof) && has(dialect.marker);
+  });
+  return has_step || has("megatron") || has("[NeMo ") || has("[titan]");
+}
+
+Result<Trace> read_training_log(Input& input, const ReadOptions& options) {
+  const TrainingLog log = TPT_TRY(parse_training_log(input));
+  TraceBuilder builder("training_log");
+  const int32_t rank = options.rank.value_or(options.rank_if_unknown.value_or(0));
+  const int32_t type = builder.type(
+      {.name = "training step", .kind = run::SpanKind::step, .stream = run::Stream::host});
+  const int32_t lane = builder.lane({rank, run::Stream::host, 0, log.framework + " log"});
+  for (const Placed& placed : place(log)) {
+    run::Span span{placed.record.begin, placed.record.end, type, rank};
+    builder.add(span, {.lane = lane, .sequence = log.steps[placed.index].step});
+  }
+  builder.facts()["framework"] = log.framework;
+  builder.facts()["clock"] = "of the log, time zone unknown";
+  return std::move(builder).finish(std::nullopt);
+}
+
+}  // namespace triplepoint::trace

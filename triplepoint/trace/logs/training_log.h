@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/base/instant.h"
+#include "triplepoint/base/result.h"
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/run/run.h"
+
+#include "triplepoint/trace/input.h"
+#include "triplepoint/trace/trace.h"
+
+namespace triplepoint::trace {
+
+/// What a training prints after one step, or after a few: then it is about their mean.
+struct LoggedStep {
+  int64_t step = 0;
+  std::optional<Seconds> time;  // of one step
+  std::optional<Instant> at;  // when it was printed, by the log's own clock: no time zone is known
+  std::optional<double> loss, gradient_norm, learning_rate;
+  std::optional<int64_t> samples, tokens;  // of one step, all ranks
+  std::optional<FlopsPerSecond> flops_per_gpu;
+  std::optional<double> tokens_per_second_per_gpu, mfu;  // mfu as the log says it, 0..1
+  std::optional<Bytes> memory;
+  friend bool operator==(const LoggedStep&, const LoggedStep&) = default;
+};
+
+/// The least and the most of one quantity over the ranks, and whose it is. Megatron's straggler
+/// detector and NVIDIA's resiliency extension print these.
+struct RankExtremes {
+  int64_t step = -1;     // of the step line before it; -1: none
+  std::string quantity;  // "Rtt", "Pwr", "Tmp", "Utl", "Clk", "DRtt", "Etpt", as printed
+  std::string unit;      // "ms", "W", "C", "%", "MHz", "TF", as printed
+  double least = 0, most = 0;
+  int32_t least_rank = -1, most_rank = -1;
+  friend bool operator==(const RankExtremes&, const RankExtremes&) = default;
+};
+
+/// What the logs of a training say. One entry per step, ascending; what several ranks print is
+/// there once.
+struct TrainingLog {
+  std::string framework;  // "megatron-lm", "nemo", "torchtitan"; empty: no step line was found
+  std::optional<int64_t> sequence_length;
+  std::vector<LoggedStep> steps;
+  std::vector<RankExtremes> extremes;
+  int64_t repeated = 0;  // step lines about a step that was known: other ranks, progress bars
+  bool truncated = false;
+};
+
+/// Reads the log of Megatron-LM, NeMo (progress bar or lines) or torchtitan. Colours, carriage
+/// returns, prefixes of launchers and ranks, and several ranks' words on one line do not matter.
+///
+/// torchtitan prints no step time; it is the difference of two stamps.
+Result<TrainingLog> parse_training_log(Input&);
+
+/// Steps whose length is known. By the stamps where the log has them, else one after the other
+/// from 0; the earliest begin is 0.
+std::vector<run::StepRecord> step_records(const TrainingLog&);
+
+/// training_loss, gradient_norm, learning_rate, throughput_tflops, tokens_per_second, mfu and
+/// memory_bytes over the ends of the steps, as series of device 0.
+std::vector<run::Series> series_of(const TrainingLog&);
+
+bool looks_like_training_log(std::string_view head);
+/// One span per step on rank 0.
+Result<Trace> read_training_log(Input&, const ReadOptions&);
+
+}  // namespace triplepoint::trace

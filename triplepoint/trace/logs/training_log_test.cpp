@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/trace/logs/training_log.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/trace/logs/lines.h"
+
+namespace triplepoint::trace {
+
+namespace {
+
+TrainingLog parsed(std::string text) {
+  Input input = Input::of_text(std::move(text), "train.log");
+  auto log = parse_training_log(input);
+  REQUIRE_MESSAGE(log, log.error().what);
+  return *log;
+}
+
+std::string megatron_step(int step, double ms, bool stamped = true) {
+  return fmt::format(
+      "{} iteration {:8}/   50000 | consumed samples: {:12} | elapsed time per iteration (ms): "
+      "{:.1f} | "
+      "throughput per GPU (TFLOP/s/GPU): 412.3 | learning rate: 1.500000E-04 | global batch size:  "
+      " 256 "
+      "| lm loss: {:.6E} | loss scale: 1.0 | grad norm: 1.250 | number of skipped iterations:   0 "
+      "|\n",
+      stamped ? fmt::format(" [2024-03-14 23:07:{:02}]", step) : "", step, 256 * step, ms,
+      10. / step);
+}
+
+}  // namespace
+
+TEST_CASE("a Megatron-LM log gives time, loss, samples and speed of its steps") {
+  for (const bool stamped : {true, false}) {
+    std::string text = "  seq_length ...................................... 4096\n";
+    for (int step = 10; step < 20; ++step)
+      text += megatron_step(step, 800 + step, stamped);
+    const TrainingLog log = parsed(text);
+    CHECK(log.framework == "megatron-lm");
+    CHECK(log.sequence_length == 4096);
+    REQUIRE(log.steps.size() == 10);
+    for (const LoggedStep& step : log.steps) {
+      CHECK(*step.time / unit::ms == doctest::Approx(800 + step.step));
+      CHECK(*step.loss == doctest::Approx(10. / static_cast<double>(step.step)));
+      CHECK(step.samples == 256);
+      CHECK(step.tokens == 256 * 4096);
+      CHECK(step.gradient_norm == 1.25);
+      CHECK(step.learning_rate == 1.5e-4);
+      CHECK(*step.flops_per_gpu / (1e12 * unit::FLOP / unit::s) == doctest::Approx(412.3));
+      CHECK(step.at.has_value() == stamped);
+    }
+    const auto records = step_records(log);
+    REQUIRE(records.size() == 10);
+    CHECK(records.front().begin == Instant());
+    for (size_t i = 0; i < records.size(); ++i)
+      CHECK((records[i].end - records[i].begin) / unit::ms ==
+            doctest::Approx(810. + static_cast<double>(i)));
+    // Stamps come a second apart, and steps in between are shorter.
+    if (stamped) CHECK((records[9].end - records[0].end) / unit::s == doctest::Approx(9));
+    CHECK(series_of(log).size() == 4);
+  }
+}
+
+TEST_CASE("the oldest Megatron lines, without colons, are understood") {
+  const TrainingLog log = parsed(
+      " iteration       10/     100 | elapsed time per iteration (ms): 8120.3 | "
+      "learning rate 1.500E-04 | lm loss 1.041E+01 | loss scale 4294967296.0 |\n");
+  REQUIRE(log.steps.size() == 1);
+  CHECK(log.steps[0].loss == doctest::Approx(10.41));
+  CHECK(log.steps[0].learning_rate == doctest::Approx(1.5e-4));
+}
+
+TEST_CASE("NeMo's progress bar and its lines give the same steps") {
+  std::string bar, lines;
+  for (int step = 0; step < 5; ++step) {
+    bar += fmt::format(
+        "Epoch 0: :   4%|\u258d   | {}/500 [05:01<2:00:31, v_num=0, reduced_train_loss={:.3f}, "
+        "global_step={}.00, consumed_samples={}.0, train_step_timing in s=3.130]\r",
+        step + 1, 9. - step, step, 128 * (step + 1));
+    lines += fmt::format(
+        "Training epoch 0, iteration {}/249 | lr: 1.961e-06 | global_batch_size: 128 | "
+        "global_step: "
+        "{} | reduced_train_loss: {:.3f} | train_step_timing in s: 3.130 | consumed_samples: {}\n",
+        step, step, 9. - step, 128 * (step + 1));
+  }
+  const TrainingLog from_bar = parsed(bar), from_lines = parsed(lines);
+  REQUIRE(from_bar.steps.size() == 5);
+  REQUIRE(from_lines.steps.size() == 5);
+  for (size_t i = 0; i < 5; ++i) {
+    CHECK(from_bar.steps[i].step == from_lines.steps[i].step);
+    CHECK(from_bar.steps[i].time == from_lines.steps[i].time);
+    CHECK(from_bar.steps[i].loss == from_lines.steps[i].loss);
+  }
+  CHECK(from_lines.steps[0].samples == 128);
+  CHECK(from_bar.framework == "nemo");
+  CHECK(step_records(from_bar).size() == 5);
+}
+
+TEST_CASE("torchtitan's steps get their time from the stamps, and colours do not matter") {
+  std::string plain, coloured;
+  for (int step = 1; step <= 4; ++step) {
+    const std::string stamp =
+        fmt::format("[rank0]:[titan] 2025-03-12 11:10:{:02},250 - root - INFO - ", 10 + 2 * step);
+    plain += stamp + fmt::format(
+                         "step: {:2}  loss:  6.2250  memory:  1.50GiB(1.79%)  tps: 193,831  "
+                         "tflops: 18.36  mfu: 1.86%\n",
+                         step);
+    coloured += stamp + fmt::format(
+                            "\x1b[31mstep: {:2}  \x1b[32mloss:  6.2250  \x1b[33mmemory:  "
+                            "1.50GiB(1.79%)  \x1b[34mtps: 193,831  \x1b[36mtflops: 18.36  "
+                            "\x1b[35mmfu: 1.86%\x1b[39m\n",
+                            step);
+  }
+  const TrainingLog log = parsed(plain);
+  CHECK(log.steps == parsed(coloured).steps);
+  REQUIRE(log.steps.size() == 4);
+  CHECK_FALSE(log.steps[0].time);  // nothing says when it began
+  CHECK(*log.steps[1].time / unit::s == doctest::Approx(2));
+  CHECK(log.steps[1].tokens_per_second_per_gpu == 193831);
+  CHECK(*log.steps[1].mfu == doctest::Approx(0.0186));
+  CHECK(*log.steps[1].memory / unit::B == 1.5 * 1073741824);
+  CHECK(step_records(log).size() == 3);
+}
+
+TEST_CASE("ranks that write into each other's lines do not double the steps") {
+  std::string one = megatron_step(3, 500), two = megatron_step(4, 510);
+  one.pop_back();
+  const TrainingLog log = parsed("8: " + one + two + "7: " + one + "\n" + two);
+  REQUIRE(log.steps.size() == 2);
+  CHECK(log.steps[0].step == 3);
+  CHECK(log.steps[1].step == 4);
+  CHECK(log.repeated == 2);
+}
+
+TEST_CASE("the straggler line names the ranks of the extremes, old style and new") {
+  const TrainingLog log = parsed(
+      megatron_step(7, 3460) +
+      " 0: INFO:megatron.core.utils:[2024-03-14 23:07:56] | MnRtt/Rnk: 3453.08ms/8 | MxRtt/Rnk: "
+      "3468.20ms/0 | MnPwr/Rnk: 601796W/8 | MxPwr/Rnk: 683801W/18 | MnTmp/Rnk: 52C/0 | MxTmp/Rnk: "
+      "65C/21 | MnUtl/Rnk: 97%/8 | MxUtl/Rnk: 100%/6 | MnClk/Rnk: 1950MHz/28 | MxClk/Rnk: "
+      "1980MHz/0 "
+      "| MnDRtt/Rnk: 14.27ms/23 | MxDRtt/Rnk: 34.65ms/3 | MnEtpt/Rnk: 296.02TF/0 | MxEtpt/Rnk: "
+      "297.32TF/8\n");
+  REQUIRE(log.extremes.size() == 7);
+  CHECK(log.extremes[0] == RankExtremes{7, "Rtt", "ms", 3453.08, 3468.20, 8, 0});
+  CHECK(log.extremes[2] == RankExtremes{7, "Tmp", "C", 52, 65, 0, 21});
+  CHECK(log.extremes[3].unit == "%");
+  CHECK(log.extremes[6] == RankExtremes{7, "Etpt", "TF", 296.02, 297.32, 0, 8});
+}
+
+TEST_CASE("a log without steps is an error that says what was looked for") {
+  for (const char* text : {"", "hello\n", "iteration  5/10 |\n", "step: loss: nan\n"}) {
+    Input input = Input::of_text(text, "x.log");
+    const auto log = parse_training_log(input);
+    REQUIRE_FALSE(log);
+    CHECK(log.error().what.find("torchtitan") != std::string::npos);
+  }
+}
+
+TEST_CASE("a training log is a trace of its steps") {
+  Input input = Input::of_text(megatron_step(3, 500) + megatron_step(4, 500), "x.log");
+  const auto trace = read_training_log(input, {});
+  REQUIRE(trace);
+  CHECK(trace->timeline.spans.size() == 2);
+  CHECK_FALSE(run::find_fault(trace->timeline));
+  CHECK(looks_like_training_log(megatron_step(3, 500)));
+  CHECK_FALSE(looks_like_training_log("{\"traceEvents\": []}"));
+}
+
+TEST_CASE("time stamps are read to the microsecond, and impossible dates are none") {
+  CHECK(last_stamp("[1970-01-02 00:00:01,500]")->nanoseconds() == 86401500000000);
+  CHECK(last_stamp("a 2024-03-14T18:01:24.000001 b")->nanoseconds() ==
+        last_stamp("2024-03-14 18:01:24")->nanoseconds() + 1000);
+  CHECK_FALSE(last_stamp("2024-13-14 18:01:24"));
+  CHECK_FALSE(last_stamp("2024-03-14"));
+  CHECK(number_after("a loss: 1, lm loss=2.5e+1", "lm loss") == 25);
+  CHECK(number_after("tps: 193,831  x", "tps") == 193831);
+  CHECK_FALSE(number_after("xloss: 3", "loss"));
+}
+
+}  // namespace triplepoint::trace
