@@ -122,31 +122,71 @@ std::vector<size_t> collectives_in_order(const run::Timeline& timeline) {
   return all;
 }
 
-/// A communicator for each stream whose collectives name none: frameworks give each its own.
+/// A communicator for the collectives that name none: that of the others on their stream, if it is
+/// one; else a new one for each stream, because frameworks give each communicator its own.
 void number_communicators(run::Timeline& timeline, const std::vector<size_t>& collectives) {
+  constexpr int32_t several = -2;
   std::map<int32_t, int32_t> of_lane;
+  for (const size_t i : collectives) {
+    const run::SpanDetail& detail = timeline.details[i];
+    if (detail.communicator < 0) continue;
+    const auto [found, is_new] = of_lane.try_emplace(detail.lane, detail.communicator);
+    if (!is_new && found->second != detail.communicator) found->second = several;
+  }
+  std::erase_if(of_lane, [](const auto& entry) { return entry.second == several; });
+  int32_t unnamed = 0;
   for (const size_t i : collectives) {
     run::SpanDetail& detail = timeline.details[i];
     if (detail.communicator >= 0) continue;
     const auto [found, is_new] =
         of_lane.try_emplace(detail.lane, static_cast<int32_t>(timeline.communicators.size()));
-    if (is_new)
-      timeline.communicators.push_back({.name = fmt::format("unnamed {}", of_lane.size() - 1)});
+    if (is_new) timeline.communicators.push_back({.name = fmt::format("unnamed {}", unnamed++)});
     detail.communicator = found->second;
   }
 }
 
-/// Where a communicator's collectives have no sequence numbers, their order is one.
-void number_sequences(run::Timeline& timeline, const std::vector<size_t>& collectives) {
-  std::vector<int64_t> next(timeline.communicators.size(), 0);
-  for (const size_t i : collectives)
-    if (timeline.details[i].sequence >= 0)
-      next[static_cast<size_t>(timeline.details[i].communicator)] = -1;
+/// Where a communicator's collectives have no sequence numbers, the order of their launches is one.
+/// Those launched before the profiler began are not counted: their number differs between ranks,
+/// while the profiler begins at the same step on all.
+void number_sequences(run::Timeline& timeline, const std::vector<size_t>& collectives,
+                      const LaunchIndex& launch_of) {
+  struct Count {
+    bool has_numbers = false, has_launches = false;
+    int64_t next = 0;
+  };
+  std::vector<Count> counts(timeline.communicators.size());
+  const auto launched = [&](const run::SpanDetail& detail) {
+    return launch_of.find(detail.correlation) != nullptr;
+  };
+  for (const size_t i : collectives) {
+    const run::SpanDetail& detail = timeline.details[i];
+    Count& count = counts[static_cast<size_t>(detail.communicator)];
+    count.has_numbers = count.has_numbers || detail.sequence >= 0;
+    count.has_launches = count.has_launches || launched(detail);
+  }
   for (const size_t i : collectives) {
     run::SpanDetail& detail = timeline.details[i];
-    int64_t& number = next[static_cast<size_t>(detail.communicator)];
-    if (number >= 0) detail.sequence = number++;
+    Count& count = counts[static_cast<size_t>(detail.communicator)];
+    if (!count.has_numbers && (!count.has_launches || launched(detail)))
+      detail.sequence = count.next++;
   }
+}
+
+/// Groups that only operators without a kernel named, such as a barrier's, are of no use.
+void drop_unused_communicators(run::Timeline& timeline) {
+  std::vector<int32_t> place(timeline.communicators.size(), -1);
+  for (const run::SpanDetail& detail : timeline.details)
+    if (detail.communicator >= 0) place[static_cast<size_t>(detail.communicator)] = 0;
+  std::vector<run::Communicator> used;
+  for (size_t i = 0; i < place.size(); ++i) {
+    if (place[i] < 0) continue;
+    place[i] = static_cast<int32_t>(used.size());
+    used.push_back(std::move(timeline.communicators[i]));
+  }
+  timeline.communicators = std::move(used);
+  for (run::SpanDetail& detail : timeline.details)
+    if (detail.communicator >= 0)
+      detail.communicator = place[static_cast<size_t>(detail.communicator)];
 }
 
 }  // namespace
@@ -154,7 +194,6 @@ void number_sequences(run::Timeline& timeline, const std::vector<size_t>& collec
 void link_collectives(run::Timeline& timeline, std::vector<CollectiveOp> ops,
                       const std::vector<Launch>& launches) {
   const std::vector<size_t> collectives = collectives_in_order(timeline);
-  if (collectives.empty()) return;
   const LaunchIndex launch_of(launches);
   const OpIndex op_of(std::move(ops));
   TypesWithCollective type_with(timeline);
@@ -171,7 +210,8 @@ void link_collectives(run::Timeline& timeline, std::vector<CollectiveOp> ops,
     if (call.collective) span.type = type_with(span.type, *call.collective);
   }
   number_communicators(timeline, collectives);
-  number_sequences(timeline, collectives);
+  number_sequences(timeline, collectives, launch_of);
+  drop_unused_communicators(timeline);
 }
 
 void link_grids(run::Timeline& timeline, const std::vector<Launch>& launches) {
