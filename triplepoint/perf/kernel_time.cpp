@@ -139,6 +139,17 @@ bool multiplies_matrices(OpClass op_class) {
          op_class == OpClass::attention;
 }
 
+/// How much of the chip the blocks of query rows keep busy, until the last one ends.
+double filled_share(const spec::Gpu& gpu, const spec::AttentionShape& shape) {
+  const double drain = gpu.kernels.attention_wave_quantization;
+  const double of_a_head = std::max(1.0, ceil_div(static_cast<double>(shape.query_length),
+                                                  static_cast<double>(gpu.kernels.attention_tile)));
+  const double loads =
+      std::max(1.0, static_cast<double>(shape.batch * shape.heads) * of_a_head) / units_of(gpu);
+  const double longest = shape.causal ? 2 * of_a_head / (of_a_head + 1) : 1;
+  return loads / std::max((1 - drain) * longest, loads + drain * longest);
+}
+
 }  // namespace
 
 Seconds KernelTime::at(double clock_ratio) const {
@@ -160,16 +171,12 @@ double attention_efficiency(const spec::Gpu& gpu, const spec::AttentionShape& sh
                             bool backward) {
   const spec::KernelCoefficients& kernels = gpu.kernels;
   const double keys = static_cast<double>(std::max<int64_t>(1, shape.key_length));
-  const double softmax =
-      kernels.attention_half_head_dim / static_cast<double>(std::max<int64_t>(1, shape.head_dim));
-  const double blocks = static_cast<double>(shape.batch * shape.heads) *
-                        ceil_div(static_cast<double>(shape.query_length),
-                                 static_cast<double>(kernels.attention_tile));
-  const double filled = std::max(blocks, 1.0) / units_of(gpu);
+  const double head_dim = static_cast<double>(std::max<int64_t>(1, shape.head_dim));
   const double share =
       backward ? kernels.attention_backward_share : kernels.attention_forward_share;
-  return share * keys / (keys + kernels.attention_half_length) / std::sqrt(1 + softmax * softmax) *
-         filled / waves_of(filled, kernels.attention_wave_quantization);
+  return share * keys / (keys + kernels.attention_half_length) /
+         std::cbrt(1 + std::pow(kernels.attention_half_head_dim / head_dim, 3)) *
+         filled_share(gpu, shape);
 }
 
 KernelTime kernel_time(const spec::Gpu& gpu, const spec::Op& op) {

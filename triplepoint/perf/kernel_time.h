@@ -51,13 +51,15 @@ double gemm_efficiency(const spec::Gpu& gpu, const spec::GemmShape& shape,
 
 /// Share of the dense peak fused (flash) attention reaches at max clock, unthrottled.
 ///
-///   e = e_max * L / (L + L0) / sqrt(1 + (d0/d)^2) * w / waves
+///   e = e_max * L / (L + L0) / (1 + (d0/d)^3)^(1/3) * w / max((1 - Q) b, w + Q b)
+///   b = 2 n / (n + 1) if causal, else 1
 ///
 /// L: key length; d: head dimension (softmax work does not grow with it); w: blocks of
-/// attention_tile query rows over compute units, waves as for a GEMM with
-/// attention_wave_quantization. d0 follows from the chip: matrix flops per clock over 4 x special
-/// functions per clock. Causal flops are the half
-/// square. Holds for self-attention of 512 and more keys. Source: docs/models/kernels.md.
+/// attention_tile query rows over compute units; n: such blocks of one head; b: the longest block
+/// over a mean one (under a causal mask the last rows see all keys, the first almost none); Q:
+/// attention_wave_quantization, what of the longest block drains alone. d0 follows from the chip:
+/// matrix flops per clock over 4 x special functions per clock. Causal flops are the half square.
+/// Holds for self-attention of 512 and more keys. Source: docs/models/kernels.md.
 double attention_efficiency(const spec::Gpu& gpu, const spec::AttentionShape& shape, bool backward);
 
 }  // namespace triplepoint::perf

@@ -35,6 +35,7 @@ spec::Gpu plain_gpu() {
                  .attention_half_length = 500,
                  .attention_half_head_dim = 80,
                  .attention_tile = 128,
+                 .attention_wave_quantization = 0.3,
                  .grouped_gemm_share = 0.7,
                  .hbm_share = 0.8,
                  .roofline_norm = 4,
@@ -206,7 +207,33 @@ TEST_CASE("attention gains from longer sequences and larger heads, and backward 
   CHECK(rate(attention(4096, 128)) > rate(attention(4096, 64)));
   CHECK(rate(attention(4096, 128, true)) / rate(attention(4096, 128)) == Approx(0.5 / 0.6));
   CHECK(rate(attention(1 << 20, 128)) / *gpu.peak_bf16 ==
-        Approx(0.6 / std::sqrt(1 + 0.625 * 0.625)).epsilon(0.002));
+        Approx(0.6 / std::cbrt(1 + 0.625 * 0.625 * 0.625)).epsilon(0.002));
+}
+
+TEST_CASE("causal attention of one head waits for the rows that see all keys") {
+  const spec::Gpu gpu = plain_gpu();
+  const auto time = [&](bool causal, int64_t heads) {
+    spec::AttentionShape shape{.batch = 1, .heads = heads, .query_groups = heads};
+    shape.query_length = shape.key_length = 8192;
+    shape.head_dim = 128;
+    shape.causal = causal;
+    return (causal ? 1 : 2) / attention_efficiency(gpu, shape, false) * heads;
+  };
+  CHECK(time(true, 1) / time(false, 1) > 0.7);  // half the work, but the longest block counts
+  CHECK(time(true, 4096) / time(false, 4096) == Approx(0.5).epsilon(0.01));
+}
+
+TEST_CASE("more heads never make attention faster, and many make it take as much longer") {
+  const spec::Gpu gpu = plain_gpu();
+  const auto time = [&](int64_t heads) {
+    Op op = attention(4096, 128);
+    op.flops = op.flops / static_cast<double>(op.attention.heads) * static_cast<double>(heads);
+    op.attention.heads = op.attention.query_groups = heads;
+    return kernel_time(gpu, op).compute;
+  };
+  for (int64_t heads = 1; heads < 64; ++heads)
+    CHECK(time(heads + 1) >= 0.9999 * time(heads));
+  CHECK(time(8192) / time(4096) == Approx(2).epsilon(0.01));
 }
 
 }  // namespace
