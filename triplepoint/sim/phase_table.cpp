@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "triplepoint/perf/kernel_work.h"
+
 namespace triplepoint::sim {
 namespace {
 
@@ -112,7 +114,7 @@ void merge_weight_gradients(std::vector<PricedGroup>& input, const spec::Job& jo
 
 void add_work(spec::GpuLoad& load, const PricedOp& priced) {
   const spec::Op& op = *priced.op;
-  load.flops[static_cast<size_t>(op.op_class)] += op.flops;
+  load.flops[static_cast<size_t>(op.op_class)] += priced.energy_flops;
   if (is_matrix_work(op) && spec::is_quantized(op.precision))
     (op.precision == spec::Precision::nvfp4 ? load.fp4_flops : load.fp8_flops) += op.flops;
   load.hbm_bytes += op.hbm_bytes;
@@ -133,13 +135,14 @@ Seconds PricedOp::at(double clock_ratio) const {
 }
 
 PricedOp price_op(const spec::Job& job, const workload::WorkGraph& graph, const spec::Op& op) {
-  PricedOp priced{.op = &op, .kernel = {}, .collective = {}, .hidden = false};
+  PricedOp priced{.op = &op, .kernel = {}, .collective = {}, .hidden = false, .energy_flops = {}};
   if (op.is_communication()) {
     priced.collective = perf::collective_time(job.cluster, op.collective, op.payload,
                                               placement_of(graph.grid.shape(op.group)));
     priced.hidden = hides(op, job.plan);
   } else {
     priced.kernel = perf::kernel_time(job.cluster.gpu, op);
+    priced.energy_flops = perf::energy_flops(job.cluster.gpu, op);
     if (op.op_class == OpClass::attention) priced.kernel.compute /= job.stack.attention_share;
   }
   return priced;

@@ -19,6 +19,7 @@ struct PricedOp {
   perf::KernelTime kernel;
   perf::CollectiveTime collective;
   bool hidden = false;  // runs on the communication stream, behind the compute of its group
+  Flops energy_flops;   // by which a kernel's energy counts
   Seconds at(double clock_ratio) const;
 };
 
