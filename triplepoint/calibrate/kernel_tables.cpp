@@ -1,47 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/calibrate/kernel_tables.h"
 
+#include <algorithm>
 #include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
 #include "triplepoint/calibrate/collective_tables.h"
+#include "triplepoint/calibrate/power_loads.h"
 #include "triplepoint/clock/governor.h"
 #include "triplepoint/perf/kernel_time.h"
 #include "triplepoint/power/gpu_power.h"
 
 namespace triplepoint::calibrate {
 namespace {
-
-constexpr Celsius benchmark_die{60};
-
-spec::GpuLoad load_of(const spec::Op& op, Seconds duration) {
-  spec::GpuLoad load;
-  load.duration = duration;
-  load.flops[static_cast<size_t>(op.op_class)] = op.flops;
-  if (op.precision == spec::Precision::nvfp4)
-    load.fp4_flops = op.flops;
-  else if (spec::is_quantized(op.precision))
-    load.fp8_flops = op.flops;
-  load.hbm_bytes = op.hbm_bytes;
-  load.computing = duration;
-  return load;
-}
-
-/// Loaded once each, in the order of first use.
-class Shelf {
- public:
-  explicit Shelf(const spec::Library& library) : library_(library) {}
-  const Result<spec::Gpu>& gpu(const std::string& name) {
-    auto found = gpus_.find(name);
-    if (found == gpus_.end()) found = gpus_.emplace(name, spec::load_gpu(library_, name)).first;
-    return found->second;
-  }
-
- private:
-  const spec::Library& library_;
-  std::map<std::string, Result<spec::Gpu>> gpus_;
-};
 
 std::string missing_for(const spec::Gpu& gpu, const spec::Op& op) {
   if (!gpu.peak(op.precision))
@@ -50,6 +23,35 @@ std::string missing_for(const spec::Gpu& gpu, const spec::Op& op) {
     return fmt::format("the memory bandwidth or the compute units of {} are not known", gpu.name);
   return {};
 }
+
+/// A GPU under the library of a benchmark.
+struct Bench {
+  spec::Gpu gpu;
+  KernelBenchmark benchmark;
+};
+
+/// Benches by what makes them differ: a table names few of them many times.
+class Benches {
+ public:
+  Benches(const spec::Library& library, std::vector<KernelBenchmark> known)
+      : gpus_(library), known_(std::move(known)) {}
+  Result<const Bench*> of(const KernelRow& row) {
+    const spec::AttentionShape& shape = row.op.attention;
+    const Key key{row.gpu, row.source, row.dtype, static_cast<int>(row.op.op_class),
+                  shape.query_groups < shape.heads};
+    if (const auto found = benches_.find(key); found != benches_.end()) return &found->second;
+    const Result<spec::Gpu>& gpu = gpus_.gpu(row.gpu);
+    if (!gpu) return tl::unexpected(gpu.error());
+    const KernelBenchmark benchmark = benchmark_of(row, known_);
+    return &benches_.emplace(key, Bench{with_library_of(*gpu, benchmark), benchmark}).first->second;
+  }
+
+ private:
+  using Key = std::tuple<std::string, std::string, std::string, int, bool>;
+  GpuShelf gpus_;
+  std::vector<KernelBenchmark> known_;
+  std::map<Key, Bench> benches_;
+};
 
 ScoredRow scored(const KernelRow& row, Seconds predicted) {
   constexpr Seconds large = 100 * unit::us;
@@ -68,27 +70,49 @@ ScoredRow scored(const KernelRow& row, Seconds predicted) {
   return score;
 }
 
-TableScores score_rows(const KernelRows& rows, const spec::Library& library) {
-  Shelf shelf(library);
-  TableScores scores;
-  scores.skipped = rows.skipped;
-  for (const KernelRow& row : rows.rows) {
-    const Result<spec::Gpu>& gpu = shelf.gpu(row.gpu);
-    const std::string reason = gpu ? missing_for(*gpu, row.op) : gpu.error().what;
-    if (!reason.empty())
-      scores.skipped.push_back({row.row_id, reason});
-    else
-      scores.scored.push_back(scored(row, predicted_time(*gpu, row)));
-  }
-  return scores;
+void score_row(const KernelRow& row, Benches& benches, TableScores& scores) {
+  const Result<const Bench*> bench = benches.of(row);
+  const std::string reason = bench ? missing_for((*bench)->gpu, row.op) : bench.error().what;
+  if (!reason.empty())
+    scores.skipped.push_back({row.row_id, reason});
+  else
+    scores.scored.push_back(scored(row, predicted_time((*bench)->gpu, row, (*bench)->benchmark)));
 }
 
 Result<TableScores> score_kernels(const CsvTable& table, const spec::Library& library,
                                   std::string kind) {
-  TableScores scores = score_rows(TPT_TRY(read_kernel_rows(table)), library);
+  const KernelRows rows = TPT_TRY(read_kernel_rows(table));
+  Benches benches(library, TPT_TRY(load_benchmarks(library)));
+  TableScores scores;
   scores.table = std::move(kind);
   scores.rows = static_cast<int64_t>(table.rows());
+  scores.skipped = rows.skipped;
+  for (const KernelRow& row : rows.rows)
+    score_row(row, benches, scores);
   return scores;
+}
+
+/// Of a burst, the share that runs at the clock of the power limit.
+double capped_share(const spec::Gpu& gpu, Seconds kernel, double launches) {
+  if (!gpu.governor) return 0;
+  return std::max(0.0, 1 - gpu.governor->power_window / (launches * kernel));
+}
+
+Seconds kernel_in_benchmark(const spec::Gpu& gpu, const KernelRow& row, double launches) {
+  const perf::KernelTime time = perf::kernel_time(gpu, row.op);
+  const Seconds cold = time.at(1);
+  const double capped =
+      row.repetition == Repetition::looped ? 1 : capped_share(gpu, cold, launches);
+  if (capped <= 0) return cold;
+  return (1 - capped) * cold + capped * time.at(sustained_clock_ratio(gpu, row.op));
+}
+
+Seconds cast_time(const spec::Gpu& gpu, const KernelRow& row, const KernelBenchmark& benchmark) {
+  if (!spec::is_quantized(row.op.precision)) return {};
+  const spec::GemmShape& shape = row.op.gemm;
+  const double elements = static_cast<double>(shape.m) * static_cast<double>(shape.k);
+  const BytesPerSecond rate = *gpu.hbm_bandwidth * gpu.kernels.hbm_share;
+  return benchmark.cast_bytes * elements * unit::B / rate + benchmark.cast_start;
 }
 
 }  // namespace
@@ -97,17 +121,18 @@ double sustained_clock_ratio(const spec::Gpu& gpu, const spec::Op& op) {
   if (!gpu.power || !gpu.governor || !gpu.max_clock || !gpu.tdp) return 1;
   const perf::KernelTime time = perf::kernel_time(gpu, op);
   const auto power_at = [&](double ratio) {
-    return power::gpu_power(*gpu.power, load_of(op, time.at(ratio)), ratio, benchmark_die, {});
+    return power::gpu_power(*gpu.power, looped_load(gpu, op, time.at(ratio)), ratio, benchmark_die,
+                            {});
   };
   const auto choice =
       clock::choose_clock(*gpu.governor, *gpu.max_clock, *gpu.tdp, benchmark_die, power_at);
   return choice.clock / *gpu.max_clock;
 }
 
-Seconds predicted_time(const spec::Gpu& gpu, const KernelRow& row) {
-  const double ratio =
-      row.repetition == Repetition::looped ? sustained_clock_ratio(gpu, row.op) : 1;
-  return perf::kernel_time(gpu, row.op).at(ratio);
+Seconds predicted_time(const spec::Gpu& gpu, const KernelRow& row,
+                       const KernelBenchmark& benchmark) {
+  return std::max(benchmark.host_pace, kernel_in_benchmark(gpu, row, benchmark.launches) +
+                                           cast_time(gpu, row, benchmark));
 }
 
 Result<TableScores> score_gemm_table(const CsvTable& table, const spec::Library& library) {

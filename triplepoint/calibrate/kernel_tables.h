@@ -7,6 +7,7 @@
 #include "triplepoint/spec/gpu.h"
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/calibrate/kernel_benchmark.h"
 #include "triplepoint/calibrate/kernel_rows.h"
 #include "triplepoint/calibrate/table_scores.h"
 
@@ -16,13 +17,15 @@ namespace triplepoint::calibrate {
 ///
 ///   r = max { f_k / f_max : P(f_k) <= regulation_share limit },   P = gpu_power(op in t(f_k))
 ///
-/// The die is taken at 60 C: benchmarks of kernels run in cool rooms, and nobody writes the
-/// temperature down. 1 where the GPU has no power model or governor.
+/// 1 where the GPU has no power model or governor.
 double sustained_clock_ratio(const spec::Gpu&, const spec::Op&);
 
-/// What a benchmark of this row would print: the kernel at the clock it may have, and what the
-/// benchmark times together with it (the cast of the left operand before an fp8 product).
-Seconds predicted_time(const spec::Gpu&, const KernelRow&);
+/// What a benchmark of this row would print: the kernel at the clocks it may have, and what the
+/// benchmark times together with it. `gpu` is with_library_of the benchmark.
+///
+///   looped:  t_kernel = t(r),   r the sustained clock
+///   burst:   t_kernel = t(1) (1 - s) + t(r) s,   s = max(0, 1 - power_window / (launches t(1)))
+Seconds predicted_time(const spec::Gpu&, const KernelRow&, const KernelBenchmark&);
 
 /// Scores a table of GEMMs, of attention kernels, or the products and attention kernels of a table
 /// of kernels. Families are the table's own (or "gemm h200 bfloat16"), split by size as
