@@ -97,6 +97,18 @@ Timeline patterned() {
   return t;
 }
 
+/// The same with what a profiler knows.
+Timeline profiled() {
+  Timeline t = patterned();
+  t.lanes = {{.rank = 0, .stream = Stream::communication, .number = 7, .name = "stream 7"},
+             {.rank = 2, .stream = Stream::host, .number = int64_t{1} << 40, .name = ""}};
+  t.communicators = {{.name = "default_pg", .ranks = {0, 2, 1}, .size = 3}, {.name = "unknown"}};
+  t.details = {{.lane = 0, .communicator = 0, .sequence = 12, .correlation = int64_t{1} << 50},
+               {.lane = 1, .blocks = 108, .threads_per_block = 256, .occupancy = 37.5F},
+               {.communicator = 1, .in_elements = 1 << 30, .out_elements = 8}};
+  return t;
+}
+
 Run full_run() {
   Run run;
   run.manifest = {.origin = Origin::imported,
@@ -168,6 +180,28 @@ TEST_CASE("what is loaded equals what was saved, bit for bit") {
     REQUIRE_MESSAGE(loaded, loaded.error().what);
     check_equal(*loaded, run);
   }
+}
+
+TEST_CASE("what a profiler knew of the spans is kept") {
+  const Folder folder;
+  Run run;
+  run.timeline = profiled();
+  REQUIRE(save(run, folder.file("a.run")));
+  CHECK(load(folder.file("a.run")).value().timeline == profiled());
+}
+
+TEST_CASE("a file from before profilers were read has spans without details") {
+  std::string bytes = to_bytes(full_run()).value();
+  for (const std::string name : {"lane", "communicator"})
+    for (const std::string& entry : {"table" + name + name, "CREATE TABLE " + name}) {
+      const size_t at = bytes.find(entry);
+      REQUIRE(at != std::string::npos);
+      std::string other = entry;
+      for (size_t i = other.find(name); i != std::string::npos; i = other.find(name))
+        other.replace(i, 3, "old");
+      bytes.replace(at, entry.size(), other);
+    }
+  CHECK(from_bytes(bytes, "old.run").value().timeline == patterned());
 }
 
 TEST_CASE("equal runs are equal files") {

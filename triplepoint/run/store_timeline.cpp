@@ -159,7 +159,8 @@ Result<bool> write_timeline(const Database& database, ColumnWriter& writer,
   TPT_TRY(write_types(database, timeline.types));
   TPT_TRY(write_items(writer, "span", timeline.spans, span_integers, span_doubles));
   TPT_TRY(write_patterns(database, writer, timeline.patterns));
-  return write_items(writer, "instance", timeline.instances, instance_integers, no_doubles);
+  TPT_TRY(write_items(writer, "instance", timeline.instances, instance_integers, no_doubles));
+  return write_timeline_details(database, writer, timeline);
 }
 
 Result<bool> read_timeline(const Database& database, ColumnReader& reader, Timeline& timeline) {
@@ -176,6 +177,7 @@ Result<bool> read_timeline(const Database& database, ColumnReader& reader, Timel
   TPT_TRY(read_patterns(database, reader, timeline.patterns));
   timeline.instances =
       TPT_TRY(read_items<PatternInstance>(reader, "instance", instance_integers, no_doubles));
+  TPT_TRY(read_timeline_details(database, reader, timeline));
   if (const auto fault = find_fault(timeline)) return damaged(database, *fault);
   return true;
 }

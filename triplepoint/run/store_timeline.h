@@ -12,6 +12,10 @@ namespace triplepoint::run {
 Result<bool> write_timeline(const Database&, ColumnWriter&, const Timeline&);
 Result<bool> read_timeline(const Database&, ColumnReader&, Timeline&);
 
+// Their part: lanes, communicators and details of what was traced. Runs of before have none.
+Result<bool> write_timeline_details(const Database&, ColumnWriter&, const Timeline&);
+Result<bool> read_timeline_details(const Database&, ColumnReader&, Timeline&);
+
 Result<bool> write_series(const Database&, ColumnWriter&, const std::vector<Series>&);
 Result<bool> read_series(const Database&, ColumnReader&, std::vector<Series>&);
 
