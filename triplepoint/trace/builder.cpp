@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/trace/order.h"
+
 namespace triplepoint::trace {
 
 namespace {
@@ -82,21 +84,24 @@ namespace {
 /// The begin that the epoch moves to: the earliest, but for strays a timeline cannot hold. A clock
 /// that was not set gives a few events near zero; the median is among the sound ones.
 int64_t epoch_of(const std::vector<run::Span>& spans, int64_t reach) {
+  const auto distance = [](int64_t from, int64_t to) {
+    return static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
+  };
+  const auto [least, most] =
+      std::minmax_element(spans.begin(), spans.end(),
+                          [](const run::Span& a, const run::Span& b) { return a.begin < b.begin; });
+  const int64_t first = least->begin.nanoseconds();
+  if (distance(first, most->begin.nanoseconds()) < static_cast<uint64_t>(reach)) return first;
   std::vector<int64_t> begins;
   begins.reserve(spans.size());
   for (const run::Span& span : spans)
     begins.push_back(span.begin.nanoseconds());
-  const auto [least, most] = std::minmax_element(begins.begin(), begins.end());
-  if (static_cast<uint64_t>(*most) - static_cast<uint64_t>(*least) < static_cast<uint64_t>(reach))
-    return *least;
   const auto middle = begins.begin() + static_cast<std::ptrdiff_t>(begins.size() / 2);
   std::nth_element(begins.begin(), middle, begins.end());
   const int64_t center = *middle;
   int64_t epoch = center;
   for (const int64_t begin : begins)
-    if (begin < epoch &&
-        static_cast<uint64_t>(center) - static_cast<uint64_t>(begin) < static_cast<uint64_t>(reach))
-      epoch = begin;
+    if (begin < epoch && distance(begin, center) < static_cast<uint64_t>(reach)) epoch = begin;
   return epoch;
 }
 
@@ -139,7 +144,7 @@ void settle(Trace& trace, std::optional<int64_t> unix_ns_of_zero) {
   if (unix_ns_of_zero) trace.epoch_unix_ns = *unix_ns_of_zero + epoch;
   for (const run::Span& span : timeline.spans)
     timeline.num_ranks = std::max(timeline.num_ranks, span.rank + 1);
-  run::sort(timeline);
+  sort_spans(timeline);
 }
 
 }  // namespace triplepoint::trace

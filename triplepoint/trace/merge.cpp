@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/trace/builder.h"
+#include "triplepoint/trace/order.h"
 
 namespace triplepoint::trace {
 
@@ -241,7 +242,7 @@ Result<Trace> merge(std::vector<NamedTrace> all) {
     add_skipped(merged.skipped, all[i]);
     merger.add(std::move(all[i].trace.timeline), shifts[i]);
   }
-  run::sort(merged.timeline);
+  sort_spans(merged.timeline);
   return merged;
 }
 

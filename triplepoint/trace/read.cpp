@@ -109,12 +109,21 @@ Result<std::vector<NamedTrace>> read_files(const std::vector<File>& files,
   parallel_for(files.size(), threads,
                [&](size_t i) { results[i] = read_file(files[i].path, each, overlap); });
   std::vector<NamedTrace> all;
+  std::vector<std::string> left_out;
   for (size_t i = 0; i < files.size(); ++i) {
+    if (!results[i] && !files[i].named) {
+      // Folders hold other things too; what is left out is said.
+      left_out.push_back(results[i].error().what);
+      continue;
+    }
     Found found = TPT_TRY(std::move(results[i]));
     if (found.traces.empty() && files[i].named) return nothing_found({files[i]});
     std::move(found.traces.begin(), found.traces.end(), std::back_inserter(all));
   }
+  if (all.empty() && !left_out.empty()) return error(left_out[0]);
   if (all.empty()) return nothing_found(files);
+  for (std::string& why : left_out)
+    note_reason(all[0].trace.skipped, std::move(why));
   return all;
 }
 
