@@ -5,6 +5,7 @@
 
 #include "triplepoint/trace/chakra/chakra.h"
 #include "triplepoint/trace/execution_trace/execution_trace.h"
+#include "triplepoint/trace/flight_recorder/flight_recorder.h"
 #include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace/logs/training_log.h"
 
@@ -16,6 +17,7 @@ std::span<const Reader> all_readers() {
       Reader{"kineto", "PyTorch profiler (Kineto) JSON", looks_like_kineto, read_kineto},
       Reader{"chakra", "Chakra execution trace", looks_like_chakra, read_chakra},
       Reader{"execution_trace", "PyTorch execution trace", looks_like_execution_trace, read_execution_trace},
+      Reader{"flight_recorder", "NCCL flight recorder of PyTorch", looks_like_flight_recorder, read_flight_recorder},
       // Last: any text may hold a line that looks like a step.
       Reader{"training_log", "log of Megatron-LM, NeMo or torchtitan", looks_like_training_log, read_training_log},
   };
