@@ -169,7 +169,8 @@ std::vector<int32_t> steps_of_spans(const run::Timeline& timeline, const TraceSt
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
     const run::Span& span = timeline.spans[i];
     const int32_t launch = launches.empty() ? -1 : launches[i];
-    const Instant when = launch < 0 ? span.begin : timeline.spans[static_cast<size_t>(launch)].begin;
+    const Instant when =
+        launch < 0 ? span.begin : timeline.spans[static_cast<size_t>(launch)].begin;
     steps.push_back(clock.step_at(span.rank, when.nanoseconds()));
   }
   return steps;

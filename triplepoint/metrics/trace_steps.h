@@ -28,8 +28,8 @@ enum class StepSource {
 };
 struct TraceSteps {
   StepSource source = StepSource::none;
-  std::vector<TraceStep> steps;         // in order of time
-  std::vector<int32_t> step_of_span;    // per span of the timeline; -1: in none
+  std::vector<TraceStep> steps;       // in order of time
+  std::vector<int32_t> step_of_span;  // per span of the timeline; -1: in none
 };
 
 /// Finds the steps of a timeline without instances.

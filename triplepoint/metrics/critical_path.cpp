@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/critical_path.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "triplepoint/metrics/kernel_rules.h"
+#include "triplepoint/metrics/trace_lanes.h"
+
+namespace triplepoint::metrics {
+
+namespace {
+
+std::string_view delay_label(Reason reason, bool on_host) {
+  if (reason == Reason::launch) return launch_delay;
+  if (reason == Reason::other) return on_host ? wake_up : cross_stream_delay;
+  return on_host ? untraced_host : stream_delay;
+}
+
+std::string_view label_of_node(const run::Timeline& timeline, const Node& node) {
+  return label_of(type_of(timeline, timeline.spans[static_cast<size_t>(node.span)]));
+}
+
+class Walker {
+ public:
+  Walker(const run::Timeline& timeline, const DependencyGraph& graph)
+      : timeline_(timeline), graph_(graph) {}
+
+  std::vector<PathPiece> walk() {
+    int32_t node = last_node();
+    int64_t time = node < 0 ? 0 : at(node).end;
+    while (node >= 0)
+      std::tie(node, time) = step(node, time);
+    std::reverse(pieces_.begin(), pieces_.end());
+    return std::move(pieces_);
+  }
+
+ private:
+  const Node& at(int32_t node) const { return graph_.nodes[static_cast<size_t>(node)]; }
+
+  int32_t last_node() const {
+    int32_t last = -1;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      const auto rank_of = [](const Node& n) { return std::pair(!n.on_host, n.end); };
+      if (last < 0 || rank_of(node) > rank_of(at(last))) last = static_cast<int32_t>(i);
+    }
+    return last;
+  }
+
+  /// The path so far begins at `time`, in the node or at its begin; says where it goes on.
+  std::pair<int32_t, int64_t> step(int32_t place, int64_t time) {
+    const Node& node = at(place);
+    if (time > node.begin) {
+      if (node.meeting >= 0) {
+        const Meeting& meeting = graph_.meetings[static_cast<size_t>(node.meeting)];
+        add(meeting.arrival, time, node, label_of_node(timeline_, node));
+        return {meeting.last, at(meeting.last).begin};
+      }
+      if (node.blocked_on >= 0 && time == node.end) {
+        add(at(node.blocked_on).end, time, node, label_of_node(timeline_, node));
+        return {node.blocked_on, at(node.blocked_on).end};
+      }
+      add(node.begin, time, node, label_of_node(timeline_, node));
+    }
+    const Binding before = binding_of(graph_, node);
+    if (before.node < 0) return {-1, 0};
+    add(before.time, node.begin, node, delay_label(before.reason, node.on_host));
+    return {before.node, before.time};
+  }
+
+  void add(int64_t begin, int64_t end, const Node& node, std::string_view label) {
+    if (begin < end) pieces_.push_back({begin, end, node.rank, label, node.span});
+  }
+
+  const run::Timeline& timeline_;
+  const DependencyGraph& graph_;
+  std::vector<PathPiece> pieces_;
+};
+
+/// Plays the graph again, event by event in the old order of time.
+class Player {
+ public:
+  Player(const run::Timeline& timeline, const DependencyGraph& graph)
+      : timeline_(timeline), graph_(graph) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const Node& node = graph.nodes[i];
+      const auto place = static_cast<int32_t>(i);
+      // At one time: ends, device before host; then begins, host before device.
+      events_.push_back({node.end, node.on_host ? 1 : 0, place});
+      events_.push_back({node.begin, node.on_host ? 2 : 3, place});
+    }
+    std::sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
+      return std::tuple(a.time, a.order, a.node) < std::tuple(b.time, b.order, b.node);
+    });
+  }
+
+  int64_t play(std::string_view free) {
+    free_ = free;
+    begin_.assign(graph_.nodes.size(), 0);
+    end_.assign(graph_.nodes.size(), 0);
+    int64_t last_device = INT64_MIN, last_host = INT64_MIN;
+    for (const Event& event : events_) {
+      const auto i = static_cast<size_t>(event.node);
+      if (event.order >= 2) {
+        begin_[i] = new_begin(graph_.nodes[i]);
+        continue;
+      }
+      end_[i] = new_end(i);
+      int64_t& last = graph_.nodes[i].on_host ? last_host : last_device;
+      last = std::max(last, end_[i]);
+    }
+    if (graph_.nodes.empty()) return 0;
+    return last_device == INT64_MIN ? last_host : last_device;
+  }
+
+ private:
+  struct Event {
+    int64_t time = 0;
+    int order = 0;
+    int32_t node = 0;
+  };
+
+  int64_t unless_free(int64_t duration, std::string_view label) const {
+    return label == free_ ? 0 : duration;
+  }
+
+  int64_t new_begin(const Node& node) const {
+    const Binding before = binding_of(graph_, node);
+    if (before.node < 0) return node.begin;
+    int64_t latest = INT64_MIN;
+    if (node.lane >= 0) latest = std::max(latest, end_[static_cast<size_t>(node.lane)]);
+    if (node.launch >= 0) latest = std::max(latest, new_launch(node));
+    if (node.other >= 0) latest = std::max(latest, end_[static_cast<size_t>(node.other)]);
+    return latest + unless_free(node.begin - before.time, delay_label(before.reason, node.on_host));
+  }
+
+  int64_t new_launch(const Node& kernel) const {
+    const Node& call = graph_.nodes[static_cast<size_t>(kernel.launch)];
+    return begin_[static_cast<size_t>(kernel.launch)] +
+           unless_free(launched_at(call, kernel) - call.begin, label_of_node(timeline_, call));
+  }
+
+  int64_t new_end(size_t i) const {
+    const Node& node = graph_.nodes[i];
+    const std::string_view label = label_of_node(timeline_, node);
+    if (node.meeting >= 0) {
+      const Meeting& meeting = graph_.meetings[static_cast<size_t>(node.meeting)];
+      int64_t arrival = INT64_MIN;
+      for (int32_t other : meeting.nodes)
+        arrival = std::max(arrival, begin_[static_cast<size_t>(other)]);
+      return arrival + unless_free(node.end - meeting.arrival, label);
+    }
+    if (node.blocked_on >= 0) {
+      const int64_t until = graph_.nodes[static_cast<size_t>(node.blocked_on)].end;
+      return std::max(begin_[i], end_[static_cast<size_t>(node.blocked_on)]) +
+             unless_free(node.end - until, label);
+    }
+    return begin_[i] + unless_free(node.end - node.begin, label);
+  }
+
+  const run::Timeline& timeline_;
+  const DependencyGraph& graph_;
+  std::vector<Event> events_;
+  std::string_view free_;
+  std::vector<int64_t> begin_, end_;
+};
+
+void add_shares(const run::Timeline& timeline, CriticalPath& path) {
+  std::map<std::string_view, PathShare> labels;
+  std::map<int32_t, PathSpanShare> types;
+  std::map<int32_t, PathRankShare> ranks;
+  for (const PathPiece& piece : path.pieces) {
+    const int64_t length = piece.end - piece.begin;
+    PathShare& share = labels[piece.label];
+    share.label = piece.label;
+    share.on_path += length;
+    ++share.pieces;
+    ranks[piece.rank].rank = piece.rank;
+    ranks[piece.rank].on_path += length;
+    const int32_t type = timeline.spans[static_cast<size_t>(piece.span)].type;
+    if (label_of(timeline.types[static_cast<size_t>(type)]) != piece.label) continue;
+    types[type].type = type;
+    types[type].on_path += length;
+    ++types[type].pieces;
+  }
+  for (const auto& [label, share] : labels)
+    path.shares.push_back(share);
+  for (const auto& [type, share] : types)
+    path.kernels.push_back(share);
+  for (const auto& [rank, share] : ranks)
+    path.ranks.push_back(share);
+  const auto longest = [](const auto& a, const auto& b) { return a.on_path > b.on_path; };
+  std::stable_sort(path.shares.begin(), path.shares.end(), longest);
+  std::stable_sort(path.kernels.begin(), path.kernels.end(), longest);
+}
+
+}  // namespace
+
+int64_t play_without(const run::Timeline& timeline, const DependencyGraph& graph,
+                     std::string_view label) {
+  return Player(timeline, graph).play(label);
+}
+
+CriticalPath critical_path(const run::Timeline& timeline, const DependencyRules& rules) {
+  const DependencyGraph graph = build_dependency_graph(timeline, rules);
+  CriticalPath path{.pieces = Walker(timeline, graph).walk()};
+  if (path.pieces.empty()) return path;
+  path.begin = path.pieces.front().begin;
+  path.end = path.pieces.back().end;
+  add_shares(timeline, path);
+  Player player(timeline, graph);
+  for (PathShare& share : path.shares)
+    share.saved_if_free = path.end - player.play(share.label);
+  return path;
+}
+
+}  // namespace triplepoint::metrics
