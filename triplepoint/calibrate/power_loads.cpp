@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/calibrate/power_loads.h"
 
+#include "triplepoint/perf/kernel_work.h"
+
 namespace triplepoint::calibrate {
 
-spec::GpuLoad looped_load(const spec::Op& op, Seconds duration) {
+spec::GpuLoad looped_load(const spec::Gpu& gpu, const spec::Op& op, Seconds duration) {
   spec::GpuLoad load;
   load.duration = load.computing = duration;
-  load.flops[static_cast<size_t>(op.op_class)] = op.flops;
+  load.flops[static_cast<size_t>(op.op_class)] = perf::energy_flops(gpu, op);
   if (op.precision == spec::Precision::nvfp4)
     load.fp4_flops = op.flops;
   else if (spec::is_quantized(op.precision))

@@ -15,7 +15,7 @@ namespace triplepoint::calibrate {
 inline constexpr Celsius benchmark_die{60};
 
 /// One kernel that takes `duration` and is followed by the next without a pause.
-spec::GpuLoad looped_load(const spec::Op&, Seconds duration);
+spec::GpuLoad looped_load(const spec::Gpu&, const spec::Op&, Seconds duration);
 
 /// GPUs of the library, loaded once each, in the order of first use.
 class GpuShelf {

@@ -22,20 +22,39 @@ std::string missing_for(const spec::Gpu& gpu, const spec::Op& op) {
   return {};
 }
 
-Watts predicted_power(const spec::Gpu& gpu, const spec::Op& op) {
-  const double ratio = sustained_clock_ratio(gpu, op);
-  const spec::GpuLoad load = looped_load(op, perf::kernel_time(gpu, op).at(ratio));
-  return power::gpu_power(*gpu.power, load, ratio, benchmark_die, {});
+// A product that lasts this long fills the meter's averaging window with its repetitions; of a
+// shorter one the mean holds a part of rest. Powers of 10,710 bf16 products grow in proportion to
+// their duration up to here, on H200 and B200 alike; attention kernels show nothing of it.
+constexpr Seconds meter_fill = 70 * unit::us;
+
+/// Kernel, cast and what the host leaves between them, over and over, as the meter shows it.
+Watts predicted_power(const spec::Gpu& gpu, const KernelRow& row,
+                      const KernelBenchmark& benchmark) {
+  const double ratio = sustained_clock_ratio(gpu, row.op);
+  const Seconds kernel = perf::kernel_time(gpu, row.op).at(ratio);
+  spec::GpuLoad load = looped_load(gpu, row.op, kernel);
+  if (spec::is_quantized(row.op.precision)) {
+    const spec::GemmShape& shape = row.op.gemm;
+    load.hbm_bytes += benchmark.cast_bytes * static_cast<double>(shape.m) *
+                      static_cast<double>(shape.k) * unit::B;
+  }
+  load.duration = std::max(kernel, predicted_time(gpu, row, benchmark));
+  const Watts drawn = power::gpu_power(*gpu.power, load, ratio, benchmark_die, {});
+  if (row.op.op_class != spec::OpClass::gemm || load.duration >= meter_fill) return drawn;
+  spec::GpuLoad nothing;
+  nothing.duration = load.duration;
+  const Watts rest = power::gpu_power(*gpu.power, nothing, 1, benchmark_die, {});
+  return rest + load.duration / meter_fill * (drawn - rest);
 }
 
-ScoredRow scored(const KernelRow& row, const spec::Gpu& gpu) {
+ScoredRow scored(const KernelRow& row, const spec::Gpu& gpu, const KernelBenchmark& benchmark) {
   constexpr Seconds large = 100 * unit::us;
   return {.row_id = row.row_id,
           .family = "power " + row.family + (row.measured >= large ? "/large" : "/small"),
           .quantity = "power_w",
           .sweep = {},
           .measured = row.power_share * (*gpu.tdp / unit::W),
-          .predicted = predicted_power(gpu, row.op) / unit::W,
+          .predicted = predicted_power(with_library_of(gpu, benchmark), row, benchmark) / unit::W,
           .notes = {}};
 }
 
@@ -51,6 +70,7 @@ Result<TableScores> score_kernel_power_table(const CsvTable& table, const spec::
   KernelRows rows = TPT_TRY(read_kernel_rows(table));
   TableScores scores{.table = "kernel power", .rows = static_cast<int64_t>(table.rows())};
   scores.skipped = std::move(rows.skipped);
+  const std::vector<KernelBenchmark> benchmarks = TPT_TRY(load_benchmarks(library));
   GpuShelf shelf(library);
   for (const KernelRow& row : rows.rows) {
     if (row.power_share <= 0) {
@@ -60,7 +80,7 @@ Result<TableScores> score_kernel_power_table(const CsvTable& table, const spec::
     const Result<spec::Gpu>& gpu = shelf.gpu(row.gpu);
     const std::string reason = gpu ? missing_for(*gpu, row.op) : gpu.error().what;
     if (reason.empty())
-      scores.scored.push_back(scored(row, *gpu));
+      scores.scored.push_back(scored(row, *gpu, benchmark_of(row, benchmarks)));
     else
       scores.skipped.push_back({row.row_id, reason});
   }

@@ -16,7 +16,7 @@ bool is_kernel_power_table(const Header&);
 
 /// Power of a board that runs one kernel over and over, from the kernel's shape alone.
 ///
-///   P = gpu_power(work of the kernel in t(r)),   r = sustained_clock_ratio
+///   P = gpu_power(work of the kernel and its cast in predicted_time),   r = sustained_clock_ratio
 ///
 /// The measured latency does not enter. Families: "power " and the table's own (or "gemm h200
 /// bfloat16"), split by size at 100 us as latencies are. Quantity: power_w.
