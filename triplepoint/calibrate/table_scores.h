@@ -27,12 +27,21 @@ struct SkippedRow {
   friend bool operator==(const SkippedRow&, const SkippedRow&) = default;
 };
 
+/// Whether jobs that were tried fit in memory, measured and predicted.
+struct FitVerdicts {
+  int64_t ran_and_fits = 0, failed_and_does_not_fit = 0;
+  std::vector<std::string> false_fit;  // rows that ran out of memory, and fit by our estimate
+  std::vector<std::string> false_oom;  // rows that ran, and do not fit by our estimate
+  friend bool operator==(const FitVerdicts&, const FitVerdicts&) = default;
+};
+
 /// What one table of measurements says of our models. A row may be scored for several quantities.
 struct TableScores {
   std::string table;  // which kind: "training", "vtrain", "hf-sweep", "gemm", "collectives", ...
   int64_t rows = 0;   // of the table
   std::vector<ScoredRow> scored;
   std::vector<SkippedRow> skipped;
+  FitVerdicts fit;  // of tables of jobs
 };
 
 }  // namespace triplepoint::calibrate

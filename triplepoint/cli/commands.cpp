@@ -23,6 +23,15 @@ constexpr std::array table = {
         "128\n"
         "  triplepoint simulate job.toml --mbs 2 --format json\n",
         make_simulate},
+    CommandEntry{
+        "validate", "Compare predictions with tables of measurements.",
+        "The columns of a table say what it holds: training runs, kernels, collectives, power,\n"
+        "temperatures. Every row that can be expressed is predicted; the others are listed with\n"
+        "the reason. What a row leaves open is filled by fixed rules, and reported per row. Put\n"
+        "your own runs into the same columns (docs/formats.md) to check the model against them.\n\n"
+        "  triplepoint validate my_runs.csv\n"
+        "  triplepoint validate train_perf_calibration.csv --format json\n",
+        make_validate},
     CommandEntry{"import", "Read other people's launch files and say what is wrong with them.",
                  "Understands NeMo YAML, Hugging Face config.json and Megatron-LM argument lists.\n"
                  "A folder is searched for such files.\n\n"

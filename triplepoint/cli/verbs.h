@@ -16,5 +16,6 @@ std::unique_ptr<Command> make_report();
 std::unique_ptr<Command> make_list();
 std::unique_ptr<Command> make_show();
 std::unique_ptr<Command> make_completion();
+std::unique_ptr<Command> make_validate();
 
 }  // namespace triplepoint::cli

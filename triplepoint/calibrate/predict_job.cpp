@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/calibrate/predict_job.h"
+
+#include <fmt/format.h>
+
+#include "triplepoint/sim/simulate.h"
+#include "triplepoint/workload/memory.h"
+
+namespace triplepoint::calibrate {
+namespace {
+
+Result<void> check(const spec::Job& job) {
+  std::string problems;
+  for (const spec::Diagnosis& diagnosis : spec::diagnose(job)) {
+    if (diagnosis.severity != spec::Diagnosis::Severity::error) continue;
+    problems += (problems.empty() ? "" : "; ") + diagnosis.what;
+  }
+  if (problems.empty()) return {};
+  return error(problems);
+}
+
+void take_memory(const workload::StageMemory& stage, const spec::Stack& stack,
+                 JobPrediction& prediction) {
+  prediction.standing = stage.weights + stage.gradients + stage.optimizer;
+  prediction.allocated_peak = stage.total() - stage.reserve;
+  prediction.reserved_peak = stage.total() - stack.framework_reserve;
+}
+
+}  // namespace
+
+Result<JobPrediction> predict_job(const spec::Job& job) {
+  if (auto checked = check(job); !checked) return tl::unexpected(checked.error());
+  JobPrediction prediction;
+  const workload::MemoryVerdict verdict = workload::estimate_memory(job);
+  take_memory(verdict.stages[static_cast<std::size_t>(verdict.worst_stage)], job.stack, prediction);
+  prediction.fits = verdict.fits();
+  if (!prediction.fits) return prediction;
+  const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+  if (run.steps.empty())
+    return error("the simulation played no step (this is our mistake); please report the job");
+  prediction.step_time = run.steps.back().end - run.steps.back().begin;
+  return prediction;
+}
+
+}  // namespace triplepoint::calibrate

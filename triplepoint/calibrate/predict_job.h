@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "triplepoint/base/result.h"
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/spec/job.h"
+
+namespace triplepoint::calibrate {
+
+/// What a table of training runs may have measured of a job.
+struct JobPrediction {
+  bool fits = true;
+  Seconds step_time;  // meaningless where the job does not fit
+  // On the fullest GPU: at the peak of what tensors hold; what the allocator then holds; and what
+  // lies there for good.
+  Bytes allocated_peak, reserved_peak, standing;
+};
+
+/// Plays the job to thermal steady state. A job that cannot run as written is an error with all
+/// reasons.
+Result<JobPrediction> predict_job(const spec::Job&);
+
+}  // namespace triplepoint::calibrate

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/calibrate/score_context.h"
+#include "triplepoint/calibrate/table_scores.h"
+
+namespace triplepoint::calibrate {
+
+using TableScorer = Result<TableScores> (*)(const CsvTable&, const ScoreContext&);
+
+/// One kind of table of measurements. It is known by its columns, whatever the file is called;
+/// other columns may stand between them.
+struct TableKind {
+  std::string_view name;                  // "training", "dvfs"
+  std::string_view one_row;               // what a row is, for people
+  std::vector<std::string_view> columns;  // all of them must be there
+  std::vector<TableScorer> scorers;       // each scores another quantity of the same rows
+};
+
+/// All kinds, in the order in which they are tried: the first whose columns are all there.
+std::span<const TableKind> table_kinds();
+
+/// The kind of this table, or an error that names the nearest kind and the columns it lacks.
+Result<const TableKind*> recognize_table(const CsvTable&);
+
+/// Scores a table of any kind with all of its scorers. A row is skipped if none of them scored it.
+Result<TableScores> score_table(const CsvTable&, const ScoreContext&);
+
+/// The rows of this family alone, of a table that names families in a column; else all.
+Result<CsvTable> rows_of_family(const CsvTable&, std::string_view family);
+
+}  // namespace triplepoint::calibrate
