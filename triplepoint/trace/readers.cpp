@@ -8,6 +8,7 @@
 #include "triplepoint/trace/flight_recorder/flight_recorder.h"
 #include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace/logs/training_log.h"
+#include "triplepoint/trace/nsys/nsys.h"
 
 namespace triplepoint::trace {
 
@@ -18,6 +19,7 @@ std::span<const Reader> all_readers() {
       Reader{"chakra", "Chakra execution trace", looks_like_chakra, read_chakra},
       Reader{"execution_trace", "PyTorch execution trace", looks_like_execution_trace, read_execution_trace},
       Reader{"flight_recorder", "NCCL flight recorder of PyTorch", looks_like_flight_recorder, read_flight_recorder},
+      Reader{"nsys", "SQLite export of Nsight Systems", looks_like_nsys, read_nsys},
       // Last: any text may hold a line that looks like a step.
       Reader{"training_log", "log of Megatron-LM, NeMo or torchtitan", looks_like_training_log, read_training_log},
   };

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/trace/nsys/nsys.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/run/store_database.h"
+
+namespace triplepoint::trace {
+
+namespace {
+
+constexpr int64_t global_id(int64_t process, int64_t thread = 0) {
+  return (int64_t{1} << 56) + process * 0x1000000 + thread;
+}
+
+void must(run::Database& database, const std::string& sql) {
+  const auto done = database.execute(sql.c_str());
+  REQUIRE_MESSAGE(done, done.error().what);
+}
+
+/// What is in every export, and what each version adds.
+enum class Parts { kernels_only, all };
+
+/// An export of two processes on two devices, which use the same correlation ids.
+std::string exported(Parts parts) {
+  auto made = run::Database::create();
+  REQUIRE(made);
+  run::Database& db = *made;
+  must(db, "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)");
+  must(db,
+       "INSERT INTO StringIds VALUES "
+       "(1,'ampere_gemm'),(2,'ncclDevKernel_AllReduce_Sum_bf16_RING_LL'),"
+       "(3,'cudaLaunchKernel_v7000'),(4,'iteration 7'),(5,'python')");
+  must(db,
+       "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, contextId INT, "
+       "streamId INT, correlationId INT, globalPid INT, demangledName INT, shortName INT, gridX "
+       "INT, "
+       "gridY INT, gridZ INT, blockX INT, blockY INT, blockZ INT)");
+  for (int64_t i = 0; i < 2; ++i)
+    must(db,
+         fmt::format(
+             "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({},{},{},1,7,50,{},1,1,4,2,1,256,1,1),"
+             "({},{},{},1,9,51,{},2,2,24,1,1,512,1,1)",
+             1000 + i, 3000, 1 - i, global_id(100 + i), 4000 + i, 9000, 1 - i, global_id(100 + i)));
+  if (parts == Parts::kernels_only) return *db.bytes();
+  must(db,
+       "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INT, end INT, deviceId INT, streamId INT, "
+       "correlationId INT, globalPid INT, bytes INT, copyKind INT)");
+  must(db, fmt::format("INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (100,200,0,7,40,{},4096,1)",
+                       global_id(101)));
+  must(db,
+       "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT, end INT, eventClass INT, globalTid "
+       "INT, "
+       "correlationId INT, nameId INT, returnValue INT)");
+  for (int64_t i = 0; i < 2; ++i)
+    must(db, fmt::format("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES "
+                         "(500,600,0,{},50,3,0),(700,650,0,{},51,3,0)",
+                         global_id(100 + i, 11), global_id(100 + i, 11)));
+  must(db,
+       "CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, text TEXT, textId INT, "
+       "globalTid INT)");
+  must(db, fmt::format(
+               "INSERT INTO NVTX_EVENTS VALUES (0,9500,59,NULL,4,{0}),(10,NULL,34,'mark',NULL,{0}),"
+               "(20,30,60,'load',NULL,{0})",
+               global_id(100, 11)));
+  must(db, "CREATE TABLE ThreadNames (nameId INT, priority INT, globalTid INT)");
+  must(db, fmt::format("INSERT INTO ThreadNames VALUES (5,0,{})", global_id(100, 11)));
+  must(db, "CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INT)");
+  must(db, "INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1700000000000000000)");
+  must(db, "CREATE TABLE TARGET_INFO_GPU (id INT, name TEXT)");
+  must(db, "INSERT INTO TARGET_INFO_GPU VALUES (0,'NVIDIA H100 80GB HBM3')");
+  return *db.bytes();
+}
+
+Trace read(std::string bytes, const ReadOptions& options = {}) {
+  Input input = Input::of_text(std::move(bytes), "report.sqlite");
+  auto trace = read_nsys(input, options);
+  REQUIRE_MESSAGE(trace, trace.error().what);
+  CHECK_FALSE(run::find_fault(trace->timeline));
+  return *trace;
+}
+
+}  // namespace
+
+TEST_CASE("an export of Nsight Systems gives kernels by process, even if it has nothing else") {
+  const Trace trace = read(exported(Parts::kernels_only));
+  const auto& t = trace.timeline;
+  REQUIRE(t.spans.size() == 4);
+  CHECK(t.num_ranks == 2);
+  CHECK_FALSE(trace.epoch_unix_ns);
+  for (size_t i = 0; i < t.spans.size(); ++i) {
+    const run::SpanType& type = t.types[static_cast<size_t>(t.spans[i].type)];
+    const bool talks = type.kind == run::SpanKind::communication;
+    CHECK(type.collective == (talks ? std::optional(spec::Collective::all_reduce) : std::nullopt));
+    CHECK(t.details[i].blocks == (talks ? 24 : 8));
+    CHECK(t.details[i].threads_per_block == (talks ? 512 : 256));
+    CHECK(t.lanes[static_cast<size_t>(t.details[i].lane)].number == (talks ? 9 : 7));
+    // The process on device 0 is rank 0; its number is the higher one here.
+    CHECK(t.lanes[static_cast<size_t>(t.details[i].lane)].name.starts_with(
+        fmt::format("device {}", t.spans[i].rank)));
+  }
+}
+
+TEST_CASE("runtime calls, copies, ranges and the wall clock come in where the export has them") {
+  const Trace trace = read(exported(Parts::all));
+  const auto& t = trace.timeline;
+  CHECK(trace.epoch_unix_ns == 1'700'000'000'000'000'000);
+  CHECK(trace.facts.at("device") == "NVIDIA H100 80GB HBM3");
+  CHECK(trace.skipped.events == 2);  // two calls end before they begin
+  int steps = 0, launches = 0;
+  for (size_t i = 0; i < t.spans.size(); ++i) {
+    const run::SpanType& type = t.types[static_cast<size_t>(t.spans[i].type)];
+    if (type.kind == run::SpanKind::step) ++steps;
+    if (type.name == "cudaLaunchKernel") ++launches;
+    if (type.kind != run::SpanKind::copy) continue;
+    CHECK(type.name == "Memcpy HtoD");
+    CHECK(t.spans[i].bytes == 4096. * unit::B);
+  }
+  CHECK(steps == 1);
+  CHECK(launches == 2);
+  CHECK(t.spans.size() == 4 + 1 + 2 + 2);
+  CHECK(read(exported(Parts::all), {.host = HostSpans::launches}).timeline.spans.size() == 7);
+  CHECK(read(exported(Parts::all), {.host = HostSpans::none}).timeline.spans.size() == 5);
+}
+
+TEST_CASE("other databases and damaged exports are errors in a sentence") {
+  auto other = run::Database::create();
+  REQUIRE(other);
+  must(*other, "CREATE TABLE t (a INT)");
+  std::string bytes = exported(Parts::all);
+  std::string broken = bytes;
+  for (size_t i = 100; i < broken.size(); i += 3)
+    broken[i] = static_cast<char>(broken[i] ^ 0x5a);
+  for (const std::string& text : {*other->bytes(), std::string("SQLite format 3\0 and no more", 28),
+                                  broken, bytes.substr(0, 300)}) {
+    Input input = Input::of_text(text, "x.sqlite");
+    const auto trace = read_nsys(input, {});
+    if (!trace) CHECK(trace.error().what.size() > 20);
+    CHECK_FALSE((trace && trace->timeline.spans.size() > 9));
+  }
+  Input input = Input::of_text(*other->bytes(), "x.sqlite");
+  CHECK_FALSE(read_nsys(input, {}));
+}
+
+}  // namespace triplepoint::trace
