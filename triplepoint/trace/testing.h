@@ -26,7 +26,7 @@ inline run::Timeline sample_timeline(uint64_t seed, int32_t ranks = 2, int kerne
   };
   Timeline t;
   t.num_ranks = ranks;
-  t.names = NameKind::ops;
+  t.names = NameKind::kernels;
   t.types = {
       {.name = "cudaLaunchKernel", .kind = SpanKind::host, .stream = Stream::host},
       {.name = "ampere_bf16_gemm \"a\"\\b<float, 3>",
@@ -55,8 +55,8 @@ inline run::Timeline sample_timeline(uint64_t seed, int32_t ranks = 2, int kerne
   for (int32_t rank = 0; rank < ranks; ++rank) {
     const auto first = static_cast<int32_t>(t.lanes.size());
     t.lanes.push_back({rank, Stream::host, 4711 + rank, "thread 4711 (python)"});
-    t.lanes.push_back({rank, Stream::compute, 7, "stream 7"});
-    t.lanes.push_back({rank, Stream::communication, 20, "stream 20"});
+    t.lanes.push_back({rank, Stream::compute, 7, "device 0 stream 7"});
+    t.lanes.push_back({rank, Stream::compute, 20, "device 0 stream 20"});
     int64_t host = below(50), compute = host, communication = host;
     t.spans.push_back({Instant(host), Instant(host + 40'000'003), 5, rank});
     t.details.push_back({.lane = first});
@@ -74,11 +74,13 @@ inline run::Timeline sample_timeline(uint64_t seed, int32_t ranks = 2, int kerne
       Span span{Instant(begin), Instant(queue), type, rank};
       SpanDetail detail{.lane = first + (talks ? 2 : 1), .correlation = 100 + i};
       if (talks) {
-        span.bytes = static_cast<double>(1024 * (1 + below(1000))) * unit::B;
         detail.communicator = static_cast<int32_t>(below(2));
         detail.sequence = i;
         detail.in_elements = detail.out_elements = 512 * (1 + below(1000));
-      } else if (type != 4) {
+        span.bytes = static_cast<double>(detail.in_elements * 2) * unit::B;
+      } else if (type == 4) {
+        span.bytes = static_cast<double>(1 + below(1 << 20)) * unit::B;
+      } else {
         detail.blocks = 1 + below(5000);
         detail.threads_per_block = 256;
         detail.occupancy = static_cast<float>(below(101));

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/trace/kineto/write_kineto.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/spec/names.h"
+
+#include "triplepoint/trace/kineto/write_kineto.h"
+#include "triplepoint/trace/span_words.h"
+
+namespace triplepoint::trace {
+
+namespace {
+
+using run::SpanKind;
+
+std::string quoted(const std::string& text) {
+  return json_text(Json(text), -1);
+}
+
+/// As the profiler's own names: "allreduce", "_allgather_base", ...
+const char* profiler_name(spec::Collective collective) {
+  switch (collective) {
+    case spec::Collective::all_reduce:
+      return "allreduce";
+    case spec::Collective::all_gather:
+      return "_allgather_base";
+    case spec::Collective::reduce_scatter:
+      return "_reduce_scatter_base";
+    case spec::Collective::all_to_all:
+      return "all_to_allv";
+    case spec::Collective::broadcast:
+      return "broadcast";
+    case spec::Collective::send_recv:
+      return "send";
+  }
+  return "";
+}
+
+/// A type of elements of this size.
+const char* type_of_size(double bytes) {
+  if (bytes == 2) return "BFloat16";
+  if (bytes == 4) return "Float";
+  if (bytes == 8) return "Long";
+  return bytes == 1 ? "Byte" : nullptr;
+}
+
+struct Payload {
+  int64_t in = -1, out = -1;
+  const char* type = "Byte";
+};
+
+/// Elements and their type, so that their product is the span's bytes.
+Payload payload_of(const run::Span& span, const run::SpanType& type,
+                   const run::SpanDetail& detail) {
+  const double bytes = span.bytes / unit::B;
+  const bool by_output = type.collective == spec::Collective::all_gather;
+  const int64_t elements = by_output ? detail.out_elements : detail.in_elements;
+  const char* known = elements > 0 ? type_of_size(bytes / static_cast<double>(elements)) : nullptr;
+  if (known) return {detail.in_elements, detail.out_elements, known};
+  const int64_t whole = bytes >= 0 && bytes < 9e18 ? std::llround(bytes) : 0;
+  return {whole, whole, "Byte"};
+}
+
+/// The D of "device D stream S", as the reader names its lanes.
+int64_t device_of(const run::Lane& lane) {
+  int64_t device = 0;
+  constexpr std::string_view word = "device ";
+  if (lane.name.starts_with(word))
+    std::from_chars(lane.name.data() + word.size(), lane.name.data() + lane.name.size(), device);
+  return device;
+}
+
+class KinetoWriter {
+ public:
+  KinetoWriter(const run::Timeline& timeline, int32_t rank) : timeline_(timeline), rank_(rank) {}
+
+  std::string write(std::optional<int64_t> epoch) {
+    text_ = fmt::format(
+        "{{\n\"schemaVersion\": 1,\n\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, "
+        "\"world_size\": {}}},\n",
+        rank_, timeline_.num_ranks);
+    if (epoch) text_ += fmt::format("\"baseTimeNanoseconds\": {},\n", *epoch);
+    text_ += "\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [";
+    for (const run::Lane& lane : timeline_.lanes)
+      if (lane.rank == rank_ && lane.stream == run::Stream::host) write_name(lane);
+    const auto [first, last] = run::detail::items_of_rank(timeline_.spans, rank_);
+    const size_t begin = static_cast<size_t>(first - timeline_.spans.data());
+    for (size_t i = 0; i < static_cast<size_t>(last - first); ++i)
+      write_span(begin + i);
+    text_ += "\n]}\n";
+    return std::move(text_);
+  }
+
+ private:
+  int64_t host_process() const { return 100'000 + int64_t{rank_}; }
+
+  void begin_event() {
+    text_ += is_first_ ? "\n" : ",\n";
+    is_first_ = false;
+  }
+
+  void write_name(const run::Lane& lane) {
+    begin_event();
+    fmt::format_to(
+        std::back_inserter(text_),
+        R"({{"ph":"M","name":"thread_name","ts":0.000,"pid":{},"tid":{},"args":{{"name":{}}}}})",
+        host_process(), lane.number, quoted(lane.name));
+  }
+
+  static std::string microseconds(int64_t ns) {
+    const int64_t magnitude = std::abs(ns);
+    return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", magnitude / 1000, magnitude % 1000);
+  }
+
+  static const char* category_of(const run::SpanType& type, const run::SpanDetail& detail) {
+    switch (type.kind) {
+      case SpanKind::host:
+        return detail.correlation >= 0 ? "cuda_runtime" : "cpu_op";
+      case SpanKind::pass:
+      case SpanKind::step:
+        return "user_annotation";
+      case SpanKind::copy:
+        return type.name.starts_with("Memset") ? "gpu_memset" : "gpu_memcpy";
+      default:
+        return "kernel";
+    }
+  }
+
+  void write_span(size_t index) {
+    const run::Span& span = timeline_.spans[index];
+    const run::SpanType& type = timeline_.types[static_cast<size_t>(span.type)];
+    const run::SpanDetail detail =
+        timeline_.details.empty() ? run::SpanDetail{} : timeline_.details[index];
+    const bool host = type.stream == run::Stream::host;
+    const run::Lane lane = detail.lane >= 0 ? timeline_.lanes[static_cast<size_t>(detail.lane)]
+                                            : default_lane(type.stream);
+    const int64_t process = host ? host_process() : device_of(lane);
+    const int64_t begin = span.begin.nanoseconds();
+    arguments_.clear();
+    if (!host) write_device(span, type, detail, lane);
+    if (detail.correlation >= 0) put("correlation", detail.correlation);
+    write_ours(span, type);
+    begin_event();
+    fmt::format_to(
+        std::back_inserter(text_),
+        R"({{"ph":"X","cat":"{}","name":{},"pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
+        category_of(type, detail), name_of_type(span.type), process, lane.number,
+        microseconds(begin), microseconds(span.end.nanoseconds() - begin), arguments_);
+  }
+
+  /// Where a simulated timeline's spans run: stream 7 computes in every PyTorch trace.
+  run::Lane default_lane(run::Stream stream) const {
+    const int64_t number = stream == run::Stream::compute         ? 7
+                           : stream == run::Stream::communication ? 20
+                                                                  : host_process();
+    return {rank_, stream, number, ""};
+  }
+
+  const std::string& name_of_type(int32_t type) {
+    std::string& name = names_[type];
+    if (name.empty()) name = quoted(timeline_.types[static_cast<size_t>(type)].name);
+    return name;
+  }
+
+  template <class Value>
+  void put(const char* key, const Value& value) {
+    fmt::format_to(std::back_inserter(arguments_), "{}\"{}\":{}", arguments_.empty() ? "" : ",",
+                   key, value);
+  }
+
+  void write_device(const run::Span& span, const run::SpanType& type, const run::SpanDetail& detail,
+                    const run::Lane& lane) {
+    put("device", device_of(lane));
+    put("stream", lane.number);
+    if (detail.blocks >= 0 && detail.blocks <= INT32_MAX)
+      put("grid", fmt::format("[{}, 1, 1]", detail.blocks));
+    if (detail.threads_per_block >= 0)
+      put("block", fmt::format("[{}, 1, 1]", detail.threads_per_block));
+    if (detail.occupancy >= 0) put("est. achieved occupancy %", detail.occupancy);
+    if (type.kind == SpanKind::communication)
+      write_collective(span, type, detail);
+    else if (type.kind == SpanKind::copy)
+      put("bytes", std::llround(std::min(span.bytes / unit::B, 9e18)));
+  }
+
+  void write_collective(const run::Span& span, const run::SpanType& type,
+                        const run::SpanDetail& detail) {
+    if (type.collective) put("Collective name", quoted(profiler_name(*type.collective)));
+    const Payload payload = payload_of(span, type, detail);
+    put("In msg nelems", payload.in);
+    put("Out msg nelems", payload.out);
+    put("dtype", quoted(payload.type));
+    if (detail.sequence >= 0) put("Seq", detail.sequence);
+    if (detail.communicator < 0) return;
+    const auto& group = timeline_.communicators[static_cast<size_t>(detail.communicator)];
+    put("Group size", group.size);
+    put("Process Group Name", quoted(group.name));
+    if (!group.ranks.empty())
+      put("Process Group Ranks", quoted(fmt::format("[{}]", fmt::join(group.ranks, ", "))));
+  }
+
+  /// What the profiler has no word for.
+  void write_ours(const run::Span& span, const run::SpanType& type) {
+    if (timeline_.names == run::NameKind::ops) {
+      put("kind", quoted(std::string(word_of(span_kind_words, type.kind))));
+      put("op class", quoted(std::string(spec::name_of(type.op_class))));
+    }
+    if (type.group) put("group kind", quoted(std::string(spec::name_of(*type.group))));
+    if (span.stage >= 0) put("stage", span.stage);
+    if (span.microbatch >= 0) put("microbatch", span.microbatch);
+    if (span.layer >= 0) put("layer", span.layer);
+    if (const double flops = span.flops / unit::FLOP; flops > 0 && std::isfinite(flops))
+      put("flops", flops);
+    if (const double wait = span.wait / unit::us; wait > 0 && std::isfinite(wait))
+      put("wait_us", wait);
+  }
+
+  const run::Timeline& timeline_;
+  int32_t rank_;
+  bool is_first_ = true;
+  std::string text_, arguments_;
+  std::map<int32_t, std::string> names_;
+};
+
+}  // namespace
+
+std::string write_kineto(const run::Timeline& timeline, int32_t rank,
+                         std::optional<int64_t> epoch_unix_ns) {
+  if (timeline.instances.empty()) return KinetoWriter(timeline, rank).write(epoch_unix_ns);
+  const run::Timeline expanded = run::expand(timeline);
+  return KinetoWriter(expanded, rank).write(epoch_unix_ns);
+}
+
+}  // namespace triplepoint::trace
