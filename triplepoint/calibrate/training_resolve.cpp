@@ -213,7 +213,10 @@ void Resolver::lay_out_chunks() {
   const int64_t layers = out_.job.model.num_layers, stages = plan().pipeline_parallel_size;
   int64_t chunks = stages > 1 ? std::max<int64_t>(1, row_.virtual_pipeline.value_or(1)) : 1;
   const auto divides = [&](int64_t total) { return total % (stages * chunks) == 0; };
-  while (chunks > 1 && !divides(layers) && !divides(layers + 1) && !divides(layers + 2))
+  const auto divides_with_ends = [&] {
+    return 2 * stages * chunks <= layers && (divides(layers + 1) || divides(layers + 2));
+  };
+  while (chunks > 1 && !divides(layers) && !divides_with_ends())
     --chunks;
   plan().virtual_pipeline_size = chunks;
   if (chunks > 1) plan().schedule = spec::Schedule::interleaved;
@@ -332,6 +335,7 @@ void Resolver::take_overlap() {
   if (rule_.overlaps_data && replicated && p.sharding != Sharding::none)
     p.overlap_gradient = p.overlap_parameter = true;
   p.overlap_pipeline = rule_.overlaps_pipeline && p.virtual_pipeline_size > 1;
+  p.overlap_expert = p.overlap_pipeline && out_.job.model.moe && out_.job.stack.fused_moe_dispatch;
 }
 
 Resolver::Step Resolver::check() {

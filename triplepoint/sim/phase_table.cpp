@@ -57,6 +57,13 @@ perf::GroupPlacement placement_of(const workload::GroupShape& shape) {
   return {shape.ranks, shape.nodes, shape.ranks_per_node, shape.groups_per_node};
 }
 
+/// Of the stack's attention kernels, over the best ones for the chip.
+double attention_speed(const spec::Job& job) {
+  const double portable =
+      job.stack.portable_attention ? job.cluster.gpu.kernels.attention_portable_share : 1;
+  return job.stack.attention_share * portable;
+}
+
 Seconds launch_time(const spec::Stack& stack, const workload::OpGroup& group) {
   int64_t kernels = 0;
   for (const spec::Op& op : group.ops)
@@ -143,7 +150,7 @@ PricedOp price_op(const spec::Job& job, const workload::WorkGraph& graph, const 
   } else {
     priced.kernel = perf::kernel_time(job.cluster.gpu, op);
     priced.energy_flops = perf::energy_flops(job.cluster.gpu, op);
-    if (op.op_class == OpClass::attention) priced.kernel.compute /= job.stack.attention_share;
+    if (op.op_class == OpClass::attention) priced.kernel.compute /= attention_speed(job);
   }
   return priced;
 }

@@ -75,6 +75,7 @@ void visit_fields(Visitor& visit, KernelCoefficients& kernels) {
   visit("attention_backward_share", kernels.attention_backward_share, Need::required);
   visit("attention_half_length", kernels.attention_half_length, Need::required);
   visit("attention_half_head_dim", kernels.attention_half_head_dim);
+  visit("attention_portable_share", kernels.attention_portable_share);
   visit("attention_tile", kernels.attention_tile);
   visit("attention_wave_quantization", kernels.attention_wave_quantization);
   visit("grouped_gemm_share", kernels.grouped_gemm_share, Need::required);
@@ -269,11 +270,13 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("memory_fragmentation", stack.memory_fragmentation, Need::required);
   visit("framework_reserve", stack.framework_reserve, Need::required);
   visit("attention_share", stack.attention_share);
+  visit("portable_attention", stack.portable_attention);
   visit("elementwise_traffic", stack.elementwise_traffic);
   visit("moe_layer_host", stack.moe_layer_host);
   visit("fused_norms", stack.fused_norms);
   visit("fused_activations", stack.fused_activations);
   visit("flash_attention", stack.flash_attention);
+  visit("fused_moe_dispatch", stack.fused_moe_dispatch);
   visit("fp8_frozen_weights", stack.fp8_frozen_weights);
   visit("fp8_gate_inputs", stack.fp8_gate_inputs);
   visit("fsdp_regathers_on_recompute", stack.fsdp_regathers_on_recompute);

@@ -25,7 +25,9 @@ struct KernelCoefficients {
   double attention_backward_share = 0.35;
   double attention_half_length = 0;    // key length at which half of that is reached
   double attention_half_head_dim = 0;  // head dimension where softmax takes as long as the products
-  int64_t attention_tile = 128;        // query rows of one block
+  double attention_portable_share = 1;  // speed of kernels that were not written for this chip
+                                        // (flash attention 2 on Hopper) over those that were
+  int64_t attention_tile = 128;         // query rows of one block
   double attention_wave_quantization = 1;
   double grouped_gemm_share = 0.7;     // relative to a dense GEMM of the same tile count
   double hbm_share = 0.85;             // achieved over datasheet bandwidth, streaming kernels

@@ -26,11 +26,15 @@ struct Stack {
   double memory_fragmentation = 1.03;   // allocated over needed
   Bytes framework_reserve;              // CUDA context, NCCL buffers, workspace
   double attention_share = 1;  // speed of its attention kernels over those the GPU's file describes
-  double elementwise_traffic = 1;  // HBM bytes of norms and elementwise kernels over fused ones
-  Seconds moe_layer_host;          // further host time per MoE layer and pass: the dispatcher waits
-                                   // for the device to learn how many tokens go where
+  bool portable_attention = false;  // its attention kernels are not written for the newest chips
+  double elementwise_traffic = 1;   // HBM bytes of norms and elementwise kernels over fused ones
+  Seconds moe_layer_host;  // further host time per MoE layer and pass: the dispatcher waits
+                           // for the device to learn how many tokens go where
   bool fused_norms = true, fused_activations = true;
   bool flash_attention = true;  // false: scores are written out and the causal half is not skipped
+  // MoE rows travel once to each node (or rank, inside of one NVLink domain) that has an expert for
+  // them, are sorted on the way, and only what the experts multiply is kept (DeepEP, HybridEP).
+  bool fused_moe_dispatch = false;
   // Of quantized linear layers: frozen weights are kept in 8 bits only, and so is what the gate of
   // an MLP reads, for the backward pass.
   bool fp8_frozen_weights = false, fp8_gate_inputs = false;

@@ -84,12 +84,13 @@ double experts_bytes(const LayerContext& context) {
   const RankShare& share = context.share;
   const spec::MixtureOfExperts& moe = *context.model().moe;
   const ExpertRows rows = count_expert_rows(context);
-  const double copies = 2 * real(rows.sent) + 2 * real(rows.computed);
+  const bool inputs_only = context.stack().fused_moe_dispatch && share.expert > 1;
+  const double kept = inputs_only ? kept_input_element(context) * real(rows.computed)
+                                  : share.element * 2 * real(rows.sent + rows.computed);
   const int64_t ffn = divide_up(moe.ffn_hidden_size, share.expert_tensor);
   const double shared = hidden_units_bytes(
       context, real(share.tokens), divide_up(moe.shared_expert_ffn_hidden_size, share.tensor));
-  return share.element * copies * real(share.hidden) +
-         hidden_units_bytes(context, real(rows.computed), ffn) + shared;
+  return kept * real(share.hidden) + hidden_units_bytes(context, real(rows.computed), ffn) + shared;
 }
 
 }  // namespace

@@ -51,11 +51,26 @@ void add_row_copy(const LayerContext& context, std::string_view name, double row
   if (context.share.training) passes.backward_input.push_back(copy);
 }
 
+bool dispatches_once(const LayerContext& context) {
+  return context.stack().fused_moe_dispatch && context.share.expert > 1;
+}
+
+/// Of the copies of a row, one to each of its experts: those that travel. With places chosen
+/// evenly, k experts lie on G (1 - (1 - 1/G)^k) of G nodes, or of G ranks inside one domain.
+double travelling_share(const LayerContext& context) {
+  if (!dispatches_once(context)) return 1;
+  const int64_t domain = std::max<int64_t>(1, context.job.cluster.scale_up.domain_size);
+  const int64_t domains = divide_up(context.share.expert * context.share.expert_tensor, domain);
+  const double places = real(domains > 1 ? domains : context.share.expert);
+  const double chosen = real(context.model().moe->router_topk);
+  return places * (1 - std::pow(1 - 1 / places, chosen)) / chosen;
+}
+
 void add_all_to_all(const LayerContext& context, std::string_view name, const ExpertRows& rows,
                     Passes& passes) {
   if (context.share.expert == 1) return;
   const auto op = collective(name, Collective::all_to_all, GroupKind::expert,
-                             real(rows.sent) * row_bytes(context));
+                             travelling_share(context) * real(rows.sent) * row_bytes(context));
   passes.forward.push_back(op);
   if (context.share.training) passes.backward_input.push_back(op);
 }
@@ -147,16 +162,17 @@ void add_moe_mlp(const LayerContext& context, Passes& passes) {
   const double moved = 2 * real(rows.sent);
   add_residual_norm(context, "mlp_norm", passes);
   add_router(context, rows, passes);
-  add_row_copy(context, "permute", moved, passes);
+  const bool once = dispatches_once(context);
+  if (!once) add_row_copy(context, "permute", moved, passes);
   add_all_to_all(context, "ep_dispatch", rows, passes);
   enter_expert_region(context, rows, passes);
-  const bool sorts = rows.local_experts > 1 && context.share.expert > 1;
+  const bool sorts = rows.local_experts > 1 && context.share.expert > 1 && !once;
   if (sorts) add_row_copy(context, "sort_rows", 2 * real(rows.computed), passes);
   add_experts(context, rows, passes);
   if (sorts) add_row_copy(context, "sort_rows", 2 * real(rows.computed), passes);
   leave_expert_region(context, rows, passes);
   add_all_to_all(context, "ep_combine", rows, passes);
-  add_row_copy(context, "unpermute", moved + real(rows.routed_tokens), passes);
+  if (!once) add_row_copy(context, "unpermute", moved + real(rows.routed_tokens), passes);
   add_shared_expert(context, passes);
   add_residual(context, "mlp_residual", passes);
 }
