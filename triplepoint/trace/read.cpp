@@ -11,6 +11,7 @@
 #include "triplepoint/base/parallel.h"
 
 #include "triplepoint/trace/builder.h"
+#include "triplepoint/trace/cache.h"
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/merge.h"
 #include "triplepoint/trace/readers.h"
@@ -58,13 +59,28 @@ Result<bool> read_archive(Input& archive, const ReadOptions& options, Found& fou
   return true;
 }
 
+/// Files below this are read sooner than a cache of theirs is written.
+constexpr uint64_t worth_a_cache = 1 << 20;
+
 Result<Found> read_file(const Path& path, const ReadOptions& options, bool overlap) {
   Found found;
+  std::error_code none;
+  const bool cached =
+      options.use_cache && std::filesystem::file_size(path, none) >= worth_a_cache && !none;
+  const auto key = cached ? cache_key(path, options) : std::nullopt;
+  if (key) {
+    if (auto trace = load_cache(path, *key)) {
+      found.traces.push_back({path.string(), *std::move(trace)});
+      return found;
+    }
+  }
   Input input = TPT_TRY(Input::open(path, overlap));
-  if (looks_like_tar(TPT_TRY(input.peek(512))))
+  if (looks_like_tar(TPT_TRY(input.peek(512)))) {
     TPT_TRY(read_archive(input, options, found));
-  else
-    TPT_TRY(read_one(input, options, found));
+    return found;
+  }
+  TPT_TRY(read_one(input, options, found));
+  if (key && !found.traces.empty()) save_cache(path, *key, found.traces[0].trace);
   return found;
 }
 
@@ -82,7 +98,7 @@ Result<std::vector<File>> files_of(const std::vector<Path>& paths) {
       continue;
     }
     for (Path& inside : TPT_TRY(list_files(path, "")))
-      files.push_back({std::move(inside), false});
+      if (!is_cache(inside)) files.push_back({std::move(inside), false});
   }
   std::stable_sort(files.begin(), files.end(), [](const File& a, const File& b) {
     return numerically_before(a.path.string(), b.path.string());

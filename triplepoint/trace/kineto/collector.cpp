@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/trace/builder.h"
+#include "triplepoint/trace/hash.h"
 #include "triplepoint/trace/json_text.h"
 #include "triplepoint/trace/kernel_kind.h"
 

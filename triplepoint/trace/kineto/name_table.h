@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <string>
 #include <string_view>
@@ -10,11 +9,8 @@
 
 namespace triplepoint::trace::kineto {
 
-/// A fast hash of text, the same on every machine; not against those who would break it: the table
-/// below stays bounded by the number of names, and a bad day costs time, not memory.
-uint64_t hash_of(std::string_view text, uint64_t salt);
-
-/// Numbers for (name, salt): one look-up an event, nothing allocated unless the name is new.
+/// Numbers for (name, salt): one look-up an event, nothing allocated unless the name is new. Names
+/// made to share a hash cost time, not memory.
 class NameTable {
  public:
   /// The number given to this pair before; -1 if it is new: then give() it one.
