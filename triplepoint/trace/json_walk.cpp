@@ -56,7 +56,12 @@ size_t json_value_length(std::string_view text) {
 }
 
 bool JsonWalk::looks_into(std::string_view path) const {
-  return std::find(into_.begin(), into_.end(), path) != into_.end();
+  return std::any_of(into_.begin(), into_.end(), [&](std::string_view wanted) {
+    if (!wanted.ends_with('*')) return path == wanted;
+    wanted.remove_suffix(1);
+    return path.starts_with(wanted) &&
+           path.find_first_of(".[", wanted.size()) == std::string_view::npos;
+  });
 }
 
 Result<char> JsonWalk::first_visible(bool pass_commas) {

@@ -20,8 +20,9 @@ namespace triplepoint::trace {
 ///     if (item.path == ".nodes[]") ...      // one node after the other
 ///
 /// The path of a member is that of its object, a point and its key; that of an element is that of
-/// its array and "[]". Values that are looked into are no items themselves. A file that ends too
-/// early gives what it has; a value that is not JSON is stepped over and counted.
+/// its array and "[]". A path that ends with * stands for all members of an object. Values that are
+/// looked into are no items themselves. A file that ends too early gives what it has; a value that
+/// is not JSON is stepped over and counted.
 struct JsonItem {
   std::string path;
   std::string_view text;  // valid until the next call
