@@ -223,14 +223,16 @@ class Reading {
   /// To the next place that looks like the beginning of an event, or like the end of the list.
   bool resume() {
     ++at_;
-    for (;;) {
-      const Place place = find_resume({at_, static_cast<size_t>(end_ - at_)});
+    for (bool is_last = false;;) {
+      const std::string_view text(at_, static_cast<size_t>(end_ - at_));
+      const Place place = find_resume(text, is_last);
+      if (place.found) return at_ += place.offset, true;
+      if (is_last) {
+        if (!ends_like_a_trace(text)) cut_off("before its last event");
+        return false;
+      }
       at_ += place.offset;
-      if (place.found) return true;
-      const bool closed = ends_like_a_trace({at_, static_cast<size_t>(end_ - at_)});
-      if (more()) continue;
-      if (!closed) cut_off("before its last event");
-      return false;
+      is_last = !more();
     }
   }
 
@@ -271,8 +273,11 @@ class Reading {
     constexpr int64_t year_2001_ns = 1'000'000'000'000'000'000;
     if (about_.base_ns) return about_.base_ns;
     const auto& spans = trace_.timeline.spans;
-    if (!spans.empty() && spans[spans.size() / 2].begin.nanoseconds() > year_2001_ns) return 0;
-    return std::nullopt;
+    const auto since_1970 = std::count_if(spans.begin(), spans.end(), [](const run::Span& span) {
+      return span.begin.nanoseconds() > year_2001_ns;
+    });
+    if (2 * static_cast<size_t>(since_1970) <= spans.size()) return std::nullopt;
+    return 0;
   }
 
   void clip() {

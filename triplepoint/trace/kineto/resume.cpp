@@ -43,7 +43,7 @@ bool is_place(std::string_view before, std::string_view text) {
 
 }  // namespace
 
-Place find_resume(std::string_view text) {
+Place find_resume(std::string_view text, bool is_last) {
   size_t at = 0;
   for (;;) {
     at = text.find_first_of("{]", at);
@@ -51,7 +51,7 @@ Place find_resume(std::string_view text) {
       return {text.size() - std::min(text.size(), lookahead), false};
     const size_t from = at - std::min(at, lookahead);
     if (is_place(text.substr(from, at - from), text.substr(at, lookahead))) return {at, true};
-    if (text.size() - at < lookahead) return {from, false};
+    if (!is_last && text.size() - at < lookahead) return {from, false};
     ++at;
   }
 }

@@ -84,8 +84,8 @@ bool is_collective(const SampleEvent& event) {
 
 std::string device_arguments(const SampleEvent& event, const SampleFile& file) {
   const Vintage vintage = file.vintage;
-  std::string text = fmt::format(R"("device": {}, "stream": {}, "correlation": {})",
-                                 file.rank % 8, event.place, event.correlation);
+  std::string text = fmt::format(R"("device": {}, "stream": {}, "correlation": {})", file.rank % 8,
+                                 event.place, event.correlation);
   if (vintage != Vintage::amd && vintage != Vintage::mtia) {
     const char* const key = vintage == Vintage::year_2021 ? "external id" : "External id";
     // Until 2023 this was the correlation once more.
@@ -93,10 +93,11 @@ std::string device_arguments(const SampleEvent& event, const SampleFile& file) {
     text = fmt::format(R"("{}": {}, "queued": 0, "context": 1, )", key, id) + text;
   }
   if (event.kind != Kind::kernel)
-    return text + fmt::format(R"(, "bytes": {}, "memory bandwidth (GB/s)": 12.5)", event.elements);
+    return text +
+           fmt::format(R"x(, "bytes": {}, "memory bandwidth (GB/s)": 12.5)x", event.elements);
   if (vintage != Vintage::amd && vintage != Vintage::mtia)
     text +=
-        R"(, "registers per thread": 96, "blocks per SM": 0.074074, "grid": [8, 2, 1], "block": [256, 1, 1], "est. achieved occupancy %": 38)";
+        R"(, "blocks per SM": 0.074074, "grid": [8, 2, 1], "block": [256, 1, 1], "est. achieved occupancy %": 38)";
   if (is_collective(event) && vintage == Vintage::current)
     text += ", " + collective_arguments(event, file);
   return text;
@@ -117,8 +118,9 @@ std::string arguments(const SampleEvent& event, const SampleFile& file) {
       if (file.vintage == Vintage::amd || file.vintage == Vintage::current)
         return fmt::format(R"("External id": {}, )", event.external_id) +
                collective_arguments(event, file);
-      return fmt::format(R"("External id": {}, "Input Dims": [[{}], [], []], "Input type": ["c10::BFloat16", "", ""])",
-                         event.external_id, event.elements);
+      return fmt::format(
+          R"("External id": {}, "Input Dims": [[{}], [], []], "Input type": ["c10::BFloat16", "", ""])",
+          event.external_id, event.elements);
     default:
       return fmt::format(
           R"("External id": {}, "Ev Idx": 3, "Input Dims": [[64, 1024], [1024], []], "Input type": ["float", "float", ""], "Concrete Inputs": ["", "", "1.5]}}"])",
@@ -131,12 +133,13 @@ void append(std::string& text, const SampleEvent& event, const SampleFile& file)
   const std::string thread = device && file.vintage == Vintage::year_2021
                                  ? fmt::format("\"stream {}\"", event.place)
                                  : std::to_string(event.place);
-  fmt::format_to(std::back_inserter(text),
-                 "  {{\n    \"ph\": \"X\", \"cat\": \"{}\", \"name\": \"{}\", \"pid\": {}, \"tid\": {},\n"
-                 "    \"ts\": {}, \"dur\": {},\n    \"args\": {{\n      {}\n    }}\n  }},\n",
-                 category(event, file.vintage), event.name, device ? file.rank % 8 : process, thread,
-                 time_text(file.vintage, event.begin_ns, true),
-                 time_text(file.vintage, event.length_ns, false), arguments(event, file));
+  fmt::format_to(
+      std::back_inserter(text),
+      "  {{\n    \"ph\": \"X\", \"cat\": \"{}\", \"name\": \"{}\", \"pid\": {}, \"tid\": {},\n"
+      "    \"ts\": {}, \"dur\": {},\n    \"args\": {{\n      {}\n    }}\n  }},\n",
+      category(event, file.vintage), event.name, device ? file.rank % 8 : process, thread,
+      time_text(file.vintage, event.begin_ns, true),
+      time_text(file.vintage, event.length_ns, false), arguments(event, file));
   if (event.correlation >= 0)
     fmt::format_to(std::back_inserter(text),
                    "  {{\n    \"ph\": \"{}\", \"id\": {}, \"pid\": {}, \"tid\": {}, \"ts\": {},\n"
@@ -148,8 +151,10 @@ void append(std::string& text, const SampleEvent& event, const SampleFile& file)
 
 std::string head(const SampleFile& file) {
   return fmt::format(
-      "{{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [\n    {{\n      \"id\": 0, \"name\": \"{}\", "
-      "\"warpSize\": {}, \"numSms\": 132\n    }}\n  ],\n  \"distributedInfo\": {{\"backend\": \"nccl\", "
+      "{{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [\n    {{\n      \"id\": 0, \"name\": "
+      "\"{}\", "
+      "\"warpSize\": {}, \"numSms\": 132\n    }}\n  ],\n  \"distributedInfo\": {{\"backend\": "
+      "\"nccl\", "
       "\"rank\": {}, \"world_size\": {}}},\n  \"traceEvents\": [\n",
       file.vintage == Vintage::amd ? "AMD Instinct Sample" : "Sample GPU",
       file.vintage == Vintage::amd ? 64 : 32, file.rank, file.world_size);
@@ -157,9 +162,11 @@ std::string head(const SampleFile& file) {
 
 std::string tail(const SampleFile& file) {
   std::string text =
-      "  {\n    \"ph\": \"X\", \"cat\": \"Trace\", \"ts\": 0, \"dur\": 1, \"pid\": \"Spans\", \"tid\": \"PyTorch Profiler\",\n"
+      "  {\n    \"ph\": \"X\", \"cat\": \"Trace\", \"ts\": 0, \"dur\": 1, \"pid\": \"Spans\", "
+      "\"tid\": \"PyTorch Profiler\",\n"
       "    \"name\": \"PyTorch Profiler (0)\", \"args\": {\"Op count\": 0}\n  },\n"
-      "  {\n    \"name\": \"Record Window End\", \"ph\": \"i\", \"s\": \"g\", \"pid\": \"\", \"tid\": \"\", \"ts\": 0\n  }\n"
+      "  {\n    \"name\": \"Record Window End\", \"ph\": \"i\", \"s\": \"g\", \"pid\": \"\", "
+      "\"tid\": \"\", \"ts\": 0\n  }\n"
       "  ],\n  \"traceName\": \"sample.json\",\n  \"displayTimeUnit\": \"ms\"";
   if (has_base(file.vintage)) text += fmt::format(",\n  \"baseTimeNanoseconds\": {}", base_ns);
   return text + "\n}";
@@ -192,7 +199,8 @@ class StepMaker {
         add_op(op);
       add_collective();
     }
-    add({Kind::annotation, "ProfilerStep#12", begin, std::max(host_, device_) - begin, main_thread});
+    add({Kind::annotation, "ProfilerStep#12", begin, std::max(host_, device_) - begin,
+         main_thread});
     return std::move(events_);
   }
 
@@ -221,10 +229,12 @@ class StepMaker {
   void add_op(int op) {
     static constexpr const char* names[] = {
         "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1",
-        "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)",
+        "void at::native::vectorized_elementwise_kernel<4, "
+        "at::native::CUDAFunctor_add<float>>(int)",
         "void flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, cutlass::bfloat16_t>>()",
         "Memcpy DtoD (Device -> Device)", "Memset (Device)"};
-    static constexpr Kind kinds[] = {Kind::kernel, Kind::kernel, Kind::kernel, Kind::copy, Kind::set};
+    static constexpr Kind kinds[] = {Kind::kernel, Kind::kernel, Kind::kernel, Kind::copy,
+                                     Kind::set};
     const auto which = static_cast<size_t>(op) % std::size(names);
     const int64_t begin = host_, id = ++external_id_;
     SampleEvent device{kinds[which], names[which], 0, some(2000, 80000), compute_stream};
@@ -232,8 +242,8 @@ class StepMaker {
     launch(std::move(device), device_, id);
     add({Kind::op, fmt::format("aten::op_{}", which), begin, host_ - begin, main_thread, -1, id});
     if (shape_.python)
-      add({Kind::python, fmt::format("torch/nn/modules/module.py({}): _call_impl", 1000 + op), begin,
-           host_ - begin, main_thread});
+      add({Kind::python, fmt::format("torch/nn/modules/module.py({}): _call_impl", 1000 + op),
+           begin, host_ - begin, main_thread});
   }
 
   void add_collective() {

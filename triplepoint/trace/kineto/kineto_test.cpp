@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/trace/kineto/kineto.h"
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/trace/kineto/samples.h"
+
+namespace triplepoint::trace::kineto {
+namespace {
+
+using run::SpanKind;
+
+Trace read(std::string text, const ReadOptions& options = {}) {
+  Input input = Input::of_text(std::move(text), "sample.json");
+  Result<Trace> trace = read_kineto(input, options);
+  REQUIRE_MESSAGE(trace, trace.error().what);
+  const auto fault = run::find_fault(trace->timeline);
+  REQUIRE_MESSAGE(!fault, fault.value_or(""));
+  return *std::move(trace);
+}
+
+std::string event(std::string_view fields) {
+  return "{\"ph\": \"X\", \"cat\": \"kernel\", \"pid\": 0, \"tid\": 7, " + std::string(fields) +
+         "}";
+}
+
+std::string file_of(const std::vector<std::string>& events, std::string_view after = "") {
+  std::string text = "{\"traceEvents\": [\n";
+  for (size_t i = 0; i < events.size(); ++i)
+    text += (i == 0 ? "" : ",\n") + events[i];
+  return text + "\n]" + std::string(after) + "}";
+}
+
+/// What a span is apart from indices and the epoch.
+using Plain = std::tuple<int64_t, int64_t, std::string, int64_t, int64_t>;
+
+std::vector<Plain> plain(const Trace& trace) {
+  std::vector<Plain> all;
+  const run::Timeline& t = trace.timeline;
+  for (size_t i = 0; i < t.spans.size(); ++i) {
+    const auto& lane = t.lanes[static_cast<size_t>(t.details[i].lane)];
+    all.emplace_back(t.spans[i].begin.nanoseconds(), t.spans[i].end.nanoseconds(),
+                     t.types[static_cast<size_t>(t.spans[i].type)].name, lane.number,
+                     t.details[i].correlation);
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+std::vector<Plain> plain(const std::vector<SampleEvent>& events) {
+  int64_t first = INT64_MAX;
+  for (const SampleEvent& event : events)
+    first = std::min(first, event.begin_ns);
+  std::vector<Plain> all;
+  for (const SampleEvent& event : events)
+    all.emplace_back(event.begin_ns - first, event.begin_ns + event.length_ns - first, event.name,
+                     event.place, event.correlation);
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+SpanKind kind_of(const Trace& trace, const run::Span& span) {
+  return trace.timeline.types[static_cast<size_t>(span.type)].kind;
+}
+
+std::vector<size_t> spans_of(const Trace& trace, SpanKind kind) {
+  std::vector<size_t> all;
+  for (size_t i = 0; i < trace.timeline.spans.size(); ++i)
+    if (kind_of(trace, trace.timeline.spans[i]) == kind) all.push_back(i);
+  return all;
+}
+
+TEST_CASE("every vintage gives back the spans it was made of, to its own granularity") {
+  for (const Vintage vintage : all_vintages)
+    for (const bool one_line : {false, true}) {
+      CAPTURE(static_cast<int>(vintage));
+      const auto events = sample_step({.layers = 4}, granularity_ns(vintage));
+      const Trace trace =
+          read(sample_text(events, {.vintage = vintage, .rank = 3, .one_line = one_line}));
+      CHECK(trace.skipped == Skipped{});
+      CHECK(plain(trace) == plain(events));
+      CHECK(trace.rank == 3);
+      CHECK(trace.timeline.num_ranks == 4);
+      CHECK(trace.epoch_unix_ns == sample_epoch_unix_ns(vintage));
+      CHECK(trace.facts.at("world_size") == "8");
+      CHECK(spans_of(trace, SpanKind::step).size() == 1);
+    }
+}
+
+TEST_CASE(
+    "collectives are known in every vintage, from the kernel, its launch or its surroundings") {
+  for (const Vintage vintage : all_vintages) {
+    CAPTURE(static_cast<int>(vintage));
+    const auto events = sample_step({.layers = 5}, granularity_ns(vintage));
+    const Trace trace = read(sample_text(events, {.vintage = vintage}));
+    const run::Timeline& t = trace.timeline;
+    const auto collectives = spans_of(trace, SpanKind::communication);
+    REQUIRE(collectives.size() == 5);
+    for (size_t i = 0; i < collectives.size(); ++i) {
+      const run::SpanDetail& detail = t.details[collectives[i]];
+      const run::Span& span = t.spans[collectives[i]];
+      CHECK(t.types[static_cast<size_t>(span.type)].collective == spec::Collective::all_reduce);
+      CHECK(detail.sequence == static_cast<int64_t>(i));
+      CHECK(detail.in_elements % 1024 == 0);
+      CHECK(span.bytes / unit::B == 2.0 * static_cast<double>(detail.in_elements));
+    }
+    CHECK(t.communicators.size() == 1);
+    const bool named = vintage == Vintage::amd || vintage == Vintage::current;
+    CHECK(t.communicators[0].name == (named ? "3 dp group" : "unnamed 0"));
+    CHECK(t.communicators[0].ranks.size() == (named ? 2 : 0));
+  }
+}
+
+TEST_CASE("an all-to-all is told from a pipeline's sends by the operator around its launch") {
+  for (const Vintage vintage : {Vintage::amd, Vintage::current}) {
+    auto events = sample_step({.layers = 2}, 1);
+    for (SampleEvent& event : events)
+      if (event.name.starts_with("nccl"))
+        event.name = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)";
+    const auto collective_with = [&](const char* said) {
+      const Trace trace = read(sample_text(events, {.vintage = vintage, .collective = said}));
+      const size_t first = spans_of(trace, SpanKind::communication).at(0);
+      const auto type = static_cast<size_t>(trace.timeline.spans[first].type);
+      return trace.timeline.types[type].collective;
+    };
+    CHECK(collective_with("all_to_allv") == spec::Collective::all_to_all);
+    CHECK(collective_with("send") == spec::Collective::send_recv);
+    CHECK(collective_with("_reduce_scatter_base") == spec::Collective::reduce_scatter);
+    CHECK(!collective_with("something new"));
+  }
+}
+
+TEST_CASE("grids come from the kernel, on AMD from its launch") {
+  for (const Vintage vintage : {Vintage::current, Vintage::amd}) {
+    const Trace trace = read(sample_text(sample_step({}, 1), {.vintage = vintage}));
+    for (const size_t i : spans_of(trace, SpanKind::compute)) {
+      CHECK(trace.timeline.details[i].blocks == 16);
+      CHECK(trace.timeline.details[i].threads_per_block == 256);
+    }
+  }
+}
+
+TEST_CASE("durations that overflow into the next operation end there on AMD, and only there") {
+  auto events = sample_step({.layers = 2, .python = false}, 1);
+  const auto is_kernel = [](const SampleEvent& e) { return e.kind == SampleEvent::Kind::kernel; };
+  std::find_if(events.begin(), events.end(), is_kernel)->length_ns = int64_t{3600} * 1'000'000'000;
+  const Trace amd = read(sample_text(events, {.vintage = Vintage::amd}));
+  const Trace nvidia = read(sample_text(events, {.vintage = Vintage::current}));
+  CHECK(amd.facts.at("clipped_durations") == "1");
+  CHECK(run::extent(amd.timeline)->end < Instant(1'000'000'000));
+  CHECK(run::extent(nvidia.timeline)->end > Instant(1'000'000'000));
+}
+
+TEST_CASE("annotations on the device are no kernels, and neither are flows and counters") {
+  const Trace trace = read(file_of(
+      {event("\"name\": \"a\", \"ts\": 1, \"dur\": 2"),
+       R"({"ph": "X", "cat": "gpu_user_annotation", "name": "x", "pid": 0, "tid": 7, "ts": 0, "dur": 9})",
+       R"({"ph": "X", "cat": "Trace", "name": "x", "pid": "Spans", "tid": "PyTorch Profiler", "ts": 0, "dur": 9})",
+       R"({"ph": "s", "cat": "ac2g", "name": "x", "id": 1, "pid": 0, "tid": 7, "ts": 0})",
+       R"({"ph": "C", "name": "[memory]", "pid": 0, "tid": 7, "ts": 0, "args": {"Bytes": 3}})"}));
+  CHECK(trace.timeline.spans.size() == 1);
+  CHECK(trace.skipped == Skipped{});
+}
+
+TEST_CASE("the order of an event's members does not matter") {
+  const Trace trace = read(file_of({R"({"args": {"stream": 20, "correlation": 5}, "dur": 0.5,
+    "ts": "10.001", "tid": 7, "pid": 0, "name": "k", "cat": "kernel", "ph": "X"})"}));
+  CHECK(plain(trace) == std::vector<Plain>{{0, 500, "k", 20, 5}});
+}
+
+TEST_CASE("a list of events without anything around is read too") {
+  const Trace trace = read("[" + event("\"name\": \"a\", \"ts\": 1, \"dur\": 2") + "]");
+  CHECK(trace.timeline.spans.size() == 1);
+  CHECK(!trace.epoch_unix_ns);
+}
+
+TEST_CASE("names lose their escapes") {
+  const Trace trace =
+      read(file_of({event(R"("name": "a\"b\\c\u00e9\ud83d\ude00\n", "ts": 1, "dur": 2)")}));
+  CHECK(trace.timeline.types[0].name == "a\"b\\c\xc3\xa9\xf0\x9f\x98\x80\n");
+}
+
+TEST_CASE("options leave out what they name and nothing else") {
+  const std::string text = sample_text(sample_step({}, 1), {});
+  const Trace all = read(text);
+  size_t before = all.timeline.spans.size();
+  for (const HostSpans host : {HostSpans::ops, HostSpans::launches, HostSpans::none}) {
+    const Trace some = read(text, {.host = host});
+    CHECK(some.timeline.spans.size() < before);
+    before = some.timeline.spans.size();
+    for (const SpanKind kind :
+         {SpanKind::compute, SpanKind::communication, SpanKind::copy, SpanKind::step})
+      CHECK(spans_of(some, kind).size() == spans_of(all, kind).size());
+    const size_t first = spans_of(some, SpanKind::communication).at(0);
+    CHECK(some.timeline.details[first].sequence == 0);
+  }
+}
+
+TEST_CASE("a memory limit gives up host spans first, and says so") {
+  const std::string text = sample_text(sample_step({.layers = 40}, 1), {});
+  const Trace all = read(text);
+  const auto bytes = [](size_t spans) { return static_cast<double>(spans) * 192 * unit::B; };
+  const Trace some = read(text, {.memory_limit = bytes(all.timeline.spans.size() / 2)});
+  CHECK(some.timeline.spans.size() <= all.timeline.spans.size() / 2);
+  CHECK(spans_of(some, SpanKind::compute).size() == spans_of(all, SpanKind::compute).size());
+  REQUIRE(!some.skipped.reasons.empty());
+  CHECK(some.skipped.reasons[0].find("left out") != std::string::npos);
+  Input input = Input::of_text(text, "sample.json");
+  const auto too_little = read_kineto(input, {.memory_limit = bytes(100)});
+  REQUIRE(!too_little);
+  CHECK(too_little.error().what.find("memory limit") != std::string::npos);
+}
+
+TEST_CASE("a broken event is skipped and counted; those around it are read") {
+  const std::string good = event("\"name\": \"a\", \"ts\": 1, \"dur\": 2");
+  const std::vector<std::string> broken = {
+      event("\"name\": \"operator\"\"\", \"ts\": 1, \"dur\": 2"),
+      event("\"name\": \"say \"hello\" twice\", \"ts\": 1, \"dur\": 2"),
+      event("\"name\": \"line\nbreak\", \"ts\": 1, \"dur\": 2"),
+      event("\"name\": \"a\", \"ts\": 1, \"dur\": 2, \"args\": {\"Concrete Inputs\": [\"a\"b\"]}"),
+      event("\"name\": \"a\", \"ts\": 1, \"dur\": 2, \"args\": {\"x\": [1, 2}"),
+      event("\"name\": \"a\", \"ts\": NaN, \"dur\": 2"),
+      event("\"name\": \"a\", \"ts\": 1, \"dur\": -2"),
+      event("\"name\": \"a\", \"ts\": 1"),
+      event("\"name\": \"a\", \"ts\": 1e300, \"dur\": 2"),
+      event("\"name\": \"a\", \"ts\": 1, \"dur\": 9223372036854775807"),
+      event("\"name\": \"a\" \"ts\": 1, \"dur\": 2"),
+      event("\"name\": \"a\", \"ts\": 1, \"dur\": 2, \"args\": " + std::string(1000, '[')),
+      std::string("{\"ph\": \"X\", \"name\": \"zero\0byte\"}", 31),
+      "nonsense"};
+  for (const std::string& bad : broken) {
+    CAPTURE(bad.substr(0, 100));
+    const Trace trace =
+        read(file_of({good, bad, good, good}, ", \"baseTimeNanoseconds\": 1700000000000000000"));
+    CHECK(trace.timeline.spans.size() == 3);
+    CHECK(trace.skipped.events == 1);
+    CHECK(trace.skipped.reasons.size() == 1);
+    CHECK(!trace.skipped.truncated);
+    // What stands behind the list is read too, even if its last event is broken.
+    const Trace last = read(file_of({good, bad}, ", \"baseTimeNanoseconds\": 1700000000000000000"));
+    CHECK(last.timeline.spans.size() == 1);
+    CHECK(last.epoch_unix_ns == 1'700'000'000'000'001'000);
+  }
+}
+
+TEST_CASE("a file cut off anywhere gives the events before the cut") {
+  const std::string text = sample_text(sample_step({.layers = 2}, 1), {});
+  const size_t begin = text.find("traceEvents") + 20, whole = read(text).timeline.spans.size();
+  size_t before = 0;
+  for (size_t size = begin; size + 200 < text.size(); size += 61) {
+    const Trace part = read(text.substr(0, size));
+    CHECK(part.skipped.events == 0);
+    CHECK(part.skipped.truncated);
+    CHECK(part.timeline.spans.size() >= before);
+    CHECK(part.timeline.spans.size() <= whole);
+    before = part.timeline.spans.size();
+  }
+  CHECK(before + 2 >= whole);
+}
+
+TEST_CASE("an event that lies years away from the others is skipped") {
+  const Trace trace =
+      read(file_of({event("\"name\": \"a\", \"ts\": 1700000000000000, \"dur\": 2"),
+                    event("\"name\": \"a\", \"ts\": 0, \"dur\": 2"),
+                    event("\"name\": \"a\", \"ts\": 1700000000000005, \"dur\": 2")}));
+  CHECK(trace.timeline.spans.size() == 2);
+  CHECK(trace.skipped.events == 1);
+  CHECK(trace.epoch_unix_ns == 1'700'000'000'000'000'000);
+}
+
+TEST_CASE("an endless event costs bounded memory and is skipped") {
+  const std::string good = event("\"name\": \"a\", \"ts\": 1, \"dur\": 2");
+  const std::string text = file_of(
+      {good, event("\"name\": \"" + std::string(40 << 20, 'x') + "\", \"ts\": 1, \"dur\": 2"),
+       good});
+  const Trace trace = read(text);
+  CHECK(trace.timeline.spans.size() == 2);
+  CHECK(trace.skipped.events == 1);
+}
+
+TEST_CASE("what is no trace is a sentence") {
+  for (const char* const text :
+       {"", "{}", "[", "{\"traceEvents\": 5}", "{\"traceEvents", "12", "{\"a\": [[[["}) {
+    Input input = Input::of_text(text, "x.json");
+    const auto trace = read_kineto(input, {});
+    if (!trace)
+      CHECK(trace.error().what.find("x.json") != std::string::npos);
+    else
+      CHECK(trace->timeline.spans.empty());
+  }
+}
+
+TEST_CASE("files are recognized by what is in them") {
+  for (const Vintage vintage : all_vintages)
+    CHECK(looks_like_kineto(sample_text({}, {.vintage = vintage})));
+  CHECK(looks_like_kineto("[{\"ph\": \"X\", \"ts\": 1}]"));
+  CHECK(!looks_like_kineto("{\"schema\": \"1.1.0-chakra.0.0.4\", \"nodes\": []}"));
+  CHECK(!looks_like_kineto(""));
+}
+
+}  // namespace
+}  // namespace triplepoint::trace::kineto
