@@ -45,6 +45,7 @@ def covers(pattern, key):
 def problems_of(file):
     data = tomllib.loads(file.read_text())
     sources = data.pop("source", [])
+    data.pop("fit", None)  # the record of a fit
     keys = sorted(set(numbers(data)))
     patterns = []
     for number, source in enumerate(sources, 1):

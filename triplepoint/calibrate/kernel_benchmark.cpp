@@ -42,6 +42,7 @@ Result<KernelBenchmark> read_benchmark(const TomlValue& table) {
                        .host_pace = TPT_TRY(time_of(table, "host_pace")),
                        .launches = number_of(table, "launches").value_or(usual.launches)};
   if (const TomlValue* grouped = table.find("grouped_heads")) read.grouped_heads = grouped->truth;
+  read.energy_share = number_of(table, "energy_share").value_or(usual.energy_share);
   read.gemm_share = number_of(table, "gemm_share");
   read.attention_share = number_of(table, "attention_share");
   read.attention_half_length = number_of(table, "attention_half_length");
@@ -67,7 +68,8 @@ Result<std::vector<KernelBenchmark>> load_benchmarks(const spec::Library& librar
   const std::string path = library.root + "/calibrations/benchmarks.toml";
   std::vector<KernelBenchmark> benchmarks;
   if (!std::filesystem::exists(path)) return benchmarks;
-  const TomlValue root = TPT_TRY(spec::parse_toml(TPT_TRY(read_file(path)), path));
+  const std::string text = TPT_TRY(read_file(path));
+  const TomlValue root = TPT_TRY(spec::parse_toml(text, path));
   const TomlValue* list = root.find("benchmark");
   if (list == nullptr) return benchmarks;
   for (const TomlValue& item : list->items)
@@ -82,6 +84,8 @@ KernelBenchmark benchmark_of(const KernelRow& row, const std::vector<KernelBench
 }
 
 spec::Gpu with_library_of(spec::Gpu gpu, const KernelBenchmark& benchmark) {
+  if (gpu.power)
+    gpu.power->joules_per_tflop[static_cast<size_t>(spec::OpClass::gemm)] *= benchmark.energy_share;
   spec::KernelCoefficients& kernels = gpu.kernels;
   if (benchmark.gemm_share) {
     kernels.gemm_fp8_share = *benchmark.gemm_share;

@@ -29,6 +29,7 @@ struct KernelBenchmark {
   double cast_bytes = 0;              // per element of the left operand
   Seconds cast_start, host_pace;
   double launches = 30;
+  double energy_share = 1;           // of a product's energy in training: its operands toggle less
   std::optional<double> gemm_share;  // of the peak, an infinite tile: this library's own
   std::optional<double> attention_share, attention_half_length, attention_half_head_dim;
   friend bool operator==(const KernelBenchmark&, const KernelBenchmark&) = default;

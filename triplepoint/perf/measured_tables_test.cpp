@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shipped coefficients against the public tables they were fitted to (held-out figures:
-// docs/models/). The tables are not part of the repository; without them these tests say so.
+// The shipped coefficients of links against the public tables they were fitted to (held-out
+// figures: docs/models/collectives.md; kernels: calibrate/kernel_tables_test.cpp). The tables are
+// not part of the repository; without them these tests say so.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -15,12 +16,9 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/perf/collective_time.h"
-#include "triplepoint/perf/kernel_time.h"
 
 namespace triplepoint::perf {
 namespace {
-
-using spec::Op;
 
 std::optional<CsvTable> table(const std::string& name) {
   const auto text = read_file(Path(TPT_SHARED_DIR) / "data" / name);
@@ -59,85 +57,6 @@ double median_error(const CsvTable& measured, const std::function<bool(const Row
   }
   REQUIRE(errors.size() > 20);
   return median(errors);
-}
-
-Op gemm(const Row& row) {
-  Op op;
-  op.op_class = spec::OpClass::gemm;
-  op.gemm = {.m = row.count("m"), .n = row.count("n"), .k = row.count("k")};
-  const double m = row.number("m"), n = row.number("n"), k = row.number("k");
-  op.flops = 2 * m * n * k * unit::FLOP;
-  op.hbm_bytes = 2 * (m * k + k * n + m * n) * unit::B;
-  return op;
-}
-
-struct GemmTable {
-  const char *gpu, *system;
-  double most_power;  // share of the limit: rows at the cap ran at a lower clock
-};
-
-TEST_CASE("GEMM tables are met: 6 % median for large ones, 15 % for small") {
-  const auto measured = table("gemm_power.csv");
-  if (!measured) return;
-  for (const GemmTable& t :
-       {GemmTable{"a100-80gb", "a100_sxm", 1}, GemmTable{"h100", "h100_sxm", 1},
-        GemmTable{"b200", "b200_sxm", 0.97}}) {
-    CAPTURE(t.gpu);
-    const spec::Gpu gpu = spec::load_gpu(spec::default_library(), t.gpu).value();
-    const auto belongs = [&](const Row& row, bool large) {
-      const double limit = row.number("power_limit_w");
-      return row.text("system") == t.system && row.text("dtype") == "bfloat16" &&
-             (limit == 0 || row.number("power_w") < t.most_power * limit) &&
-             (row.number("latency_ms") >= 0.1) == large;
-    };
-    const auto predict = [&](const Row& row) { return kernel_time(gpu, gemm(row)).at(1); };
-    CHECK(median_error(
-              *measured, [&](const Row& r) { return belongs(r, true); }, predict) < 0.06);
-    CHECK(median_error(
-              *measured, [&](const Row& r) { return belongs(r, false); }, predict) < 0.15);
-  }
-}
-
-TEST_CASE("a capped H200 runs large GEMMs slower than the clock it could have, by 5 to 20 %") {
-  const auto measured = table("gemm_power.csv");
-  if (!measured) return;
-  const spec::Gpu gpu = spec::load_gpu(spec::default_library(), "h200").value();
-  std::vector<double> ratios;
-  for (size_t r = 0; r < measured->rows(); ++r) {
-    const Row row{*measured, r};
-    if (row.text("system") != "h200_sxm" || row.text("dtype") != "bfloat16") continue;
-    if (row.number("power_w") < 0.98 * row.number("power_limit_w")) continue;
-    if (row.number("latency_ms") < 0.1) continue;
-    ratios.push_back(row.number("latency_ms") * unit::ms / kernel_time(gpu, gemm(row)).at(1));
-  }
-  REQUIRE(ratios.size() > 1000);
-  CHECK(median(ratios) > 1.05);
-  CHECK(median(ratios) < 1.20);
-}
-
-TEST_CASE("the B200 attention table is met: 6 % median for kernels of 100 us and more") {
-  const auto measured = table("attention_power.csv");
-  if (!measured) return;
-  const spec::Gpu gpu = spec::load_gpu(spec::default_library(), "b200").value();
-  const auto predict = [&](const Row& row) {
-    Op op;
-    op.op_class = spec::OpClass::attention;
-    op.attention = {.batch = row.count("batch"),
-                    .heads = row.count("heads"),
-                    .query_groups = row.count("kv_heads"),
-                    .query_length = row.count("seq"),
-                    .key_length = row.count("seq"),
-                    .head_dim = row.count("head_dim")};
-    const double tokens = row.number("batch") * row.number("seq"), d = row.number("head_dim");
-    op.flops = 2 * tokens * row.number("seq") * row.number("heads") * d * unit::FLOP;
-    op.hbm_bytes = 4 * tokens * d * (row.number("heads") + row.number("kv_heads")) * unit::B;
-    return kernel_time(gpu, op).at(1);
-  };
-  const auto belongs = [](const Row& row) {
-    return row.number("latency_ms") >= 0.1 && row.number("head_dim") <= 256 &&
-           row.number("power_w") < 0.9 * row.number("power_limit_w");
-  };
-  CHECK(median_error(*measured, belongs, predict) < 0.06);
 }
 
 spec::Collective collective_of(const std::string& name) {
