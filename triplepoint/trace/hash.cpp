@@ -30,7 +30,7 @@ uint64_t hash_of(std::string_view text, uint64_t salt) {
   for (; left >= 16; at += 16, left -= 16)
     hash = mix(eight(at) ^ k0 ^ hash, eight(at + 8) ^ k1);
   char tail[16] = {};
-  std::memcpy(tail, at, left);
+  if (left > 0) std::memcpy(tail, at, left);
   return mix(eight(tail) ^ k1 ^ hash, eight(tail + 8) ^ k0);
 }
 

@@ -15,8 +15,6 @@ namespace triplepoint::trace {
 
 namespace {
 
-constexpr size_t window_step = 1 << 20;
-
 /// What gzip says of its last member, if that can be all of it: the size modulo 2^32 is in the last
 /// four bytes. Else what profilers' files usually shrink by.
 std::optional<uint64_t> guess_size(const Path& path, Packing packing) {
@@ -114,7 +112,7 @@ void Input::make_room(size_t size) {
 
 Result<bool> Input::fill() {
   if (at_end_) return false;
-  const size_t wanted = std::max(window_step, end_ - begin_);
+  const size_t wanted = std::max(step_, end_ - begin_);
   make_room(wanted);
   size_t size = 0;
   while (size < wanted && !at_end_) {

@@ -55,6 +55,8 @@ class Input {
   /// it, so that a scan for something needs no check of the end.
   std::string_view ahead() const { return {window_.get() + begin_, end_ - begin_}; }
   static constexpr size_t padding = 64;
+  /// How much a fill() reads at least: a megabyte, unless said otherwise.
+  void read_in_steps_of(size_t bytes) { step_ = bytes; }
   /// Makes ahead() longer, by at least as much as it holds if there is so much; false at the end.
   Result<bool> fill();
   /// At least `size` bytes ahead, unless the input is shorter.
@@ -77,6 +79,7 @@ class Input {
   std::unique_ptr<char[]> window_;  // raw, so that growing it writes nothing
   size_t capacity_ = 0, begin_ = 0, end_ = 0;
   uint64_t before_window_ = 0;
+  size_t step_ = 1 << 20;
   bool at_end_ = false;
 };
 

@@ -14,7 +14,7 @@ int32_t NameTable::find(std::string_view name, uint32_t salt) {
     const Slot& slot = slots_[i];
     if (slot.number < 0) break;
     if (slot.hash == hash && slot.salt == salt && slot.size == name.size() &&
-        std::memcmp(slot.name, name.data(), name.size()) == 0)
+        std::string_view(slot.name, slot.size) == name)
       return slot.number;
   }
   missed_ = name, missed_hash_ = hash, missed_salt_ = salt;
