@@ -9,6 +9,7 @@
 
 #include "triplepoint/calibrate/predict_job.h"
 #include "triplepoint/calibrate/table_cells.h"
+#include "triplepoint/calibrate/training_quantity.h"
 
 namespace triplepoint::calibrate {
 namespace {
@@ -19,34 +20,6 @@ struct Outcome {
   std::optional<SkippedRow> skipped;
   bool fits = true;
 };
-
-/// The first quantity the row has, and what the prediction says of it.
-struct Quantity {
-  const char* name;
-  double measured, predicted;
-};
-
-std::optional<Quantity> main_quantity(const TrainingRow& row, const spec::Job& job,
-                                      double seconds) {
-  const auto sequences = static_cast<double>(job.plan.global_batch_size);
-  const double tokens = sequences * static_cast<double>(job.model.sequence_length);
-  const auto gpus = static_cast<double>(job.world_size());
-  if (row.step_time_s) return Quantity{"step_time_s", *row.step_time_s, seconds};
-  if (row.tokens_per_s_per_gpu)
-    return Quantity{"tokens_per_s_per_gpu", *row.tokens_per_s_per_gpu, tokens / seconds / gpus};
-  if (row.tokens_per_s_total)
-    return Quantity{"tokens_per_s_total", *row.tokens_per_s_total, tokens / seconds};
-  if (row.seqs_per_s_total)
-    return Quantity{"seqs_per_s_total", *row.seqs_per_s_total, sequences / seconds};
-  const std::optional<double> tflop = step_tflop_of_convention(row, job);
-  if (row.tflops_per_gpu && tflop)
-    return Quantity{"tflops_per_gpu", *row.tflops_per_gpu, *tflop / seconds};
-  if (row.mfu_pct && tflop && job.cluster.gpu.peak_bf16)
-    return Quantity{
-        "mfu_pct", *row.mfu_pct,
-        100 * *tflop / seconds / (*job.cluster.gpu.peak_bf16 / (unit::TFLOP / unit::s))};
-  return std::nullopt;
-}
 
 ScoredRow scored_row(const TriedRow& tried, const Quantity& quantity,
                      const std::vector<std::string>& notes) {
@@ -84,11 +57,12 @@ Outcome skip(const TriedRow& tried, std::string reason) {
   return outcome;
 }
 
-Outcome score_row(const TriedRow& tried, const spec::Library& library) {
-  const Result<ResolvedRow> resolved = resolve(tried.row, library);
+Outcome score_row(const TriedRow& tried, const spec::Library& library, const JobChange& change) {
+  Result<ResolvedRow> resolved = resolve(tried.row, library);
   if (!resolved) return skip(tried, resolved.error().what);
-  const spec::Job& job = resolved->job;
-  if (tried.ran && !main_quantity(tried.row, job, 1) && !tried.row.memory_gib)
+  spec::Job& job = resolved->job;
+  if (change) change(job);
+  if (tried.ran && !measured_step_time(tried.row, job) && !tried.row.memory_gib)
     return skip(tried,
                 "nothing that was measured can be compared (neither a time, a rate, TFLOP/s "
                 "by a known convention, nor memory)");
@@ -99,7 +73,7 @@ Outcome score_row(const TriedRow& tried, const spec::Library& library) {
   if (!tried.ran) return outcome;
   std::vector<std::string> notes = resolved->assumptions;
   if (!outcome.fits) notes.insert(notes.begin(), "does not fit in memory by our estimate");
-  if (auto quantity = main_quantity(tried.row, job, prediction->step_time / unit::s)) {
+  if (auto quantity = speed_quantity(tried.row, job, prediction->step_time)) {
     if (!outcome.fits) quantity->predicted = 0;
     outcome.scored.push_back(scored_row(tried, *quantity, notes));
   }
@@ -201,11 +175,23 @@ Result<void> require_counts(const CsvTable& table, std::initializer_list<const c
 
 }  // namespace
 
-TableScores score_rows(std::vector<TriedRow> rows, const ScoreContext& context) {
+std::vector<TriedRow> tried_rows(std::vector<TrainingRow> rows) {
+  std::vector<TriedRow> tried;
+  for (TrainingRow& row : rows) {
+    TriedRow next;
+    next.sweep = sweep_of(row);
+    next.row = std::move(row);
+    tried.push_back(std::move(next));
+  }
+  return tried;
+}
+
+TableScores score_rows(const std::vector<TriedRow>& rows, const ScoreContext& context,
+                       const JobChange& change) {
   std::vector<Outcome> outcomes(rows.size());
   if (context.begin) context.begin(rows.size());
   parallel_for(rows.size(), context.threads, [&](std::size_t i) {
-    outcomes[i] = score_row(rows[i], context.library);
+    outcomes[i] = score_row(rows[i], context.library, change);
     if (context.advance) context.advance();
   });
   TableScores scores;
@@ -221,14 +207,8 @@ TableScores score_rows(std::vector<TriedRow> rows, const ScoreContext& context) 
 }
 
 Result<TableScores> score_training_table(const CsvTable& table, const ScoreContext& context) {
-  std::vector<TriedRow> tried;
-  for (TrainingRow& row : TPT_TRY(read_training_rows(table))) {
-    TriedRow next;
-    next.sweep = sweep_of(row);
-    next.row = std::move(row);
-    tried.push_back(std::move(next));
-  }
-  TableScores scores = score_rows(std::move(tried), context);
+  std::vector<TrainingRow> rows = TPT_TRY(read_training_rows(table));
+  TableScores scores = score_rows(tried_rows(std::move(rows)), context);
   scores.table = "training";
   return scores;
 }
@@ -240,7 +220,7 @@ Result<TableScores> score_vtrain_table(const CsvTable& table, const ScoreContext
   std::vector<TriedRow> tried;
   for (std::size_t r = 0; r < table.rows(); ++r)
     tried.push_back(vtrain_row(Cells(table, r)));
-  TableScores scores = score_rows(std::move(tried), context);
+  TableScores scores = score_rows(tried, context);
   scores.table = "vtrain";
   return scores;
 }
@@ -253,7 +233,7 @@ Result<TableScores> score_hf_sweep(const CsvTable& table, const ScoreContext& co
   std::vector<TriedRow> tried;
   for (std::size_t r = 0; r < table.rows(); ++r)
     tried.push_back(hf_row(Cells(table, r), r));
-  TableScores scores = score_rows(std::move(tried), context);
+  TableScores scores = score_rows(tried, context);
   scores.table = "hf-sweep";
   return scores;
 }

@@ -22,7 +22,13 @@ struct TriedRow {
 /// step_time_s, tokens_per_s_per_gpu, tokens_per_s_total, seqs_per_s_total and tflops_per_gpu (by
 /// the row's own convention), and its memory. A row that ran and does not fit by our estimate has
 /// the prediction 0, which is 100 % off.
-TableScores score_rows(std::vector<TriedRow> rows, const ScoreContext&);
+/// `change` may alter a job before it is played.
+using JobChange = std::function<void(spec::Job&)>;
+TableScores score_rows(const std::vector<TriedRow>& rows, const ScoreContext&,
+                       const JobChange& change = {});
+
+/// Rows of a training table, with the sweeps that they belong to.
+std::vector<TriedRow> tried_rows(std::vector<TrainingRow>);
 
 /// The columns of train_perf_calibration.csv.
 Result<TableScores> score_training_table(const CsvTable&, const ScoreContext&);
