@@ -59,6 +59,7 @@ void add_argument(CLI::App& app, const Argument& argument, std::optional<std::st
         std::for_each(texts.begin(), texts.end(), store);
       });
   option->type_size(1)->expected(1, argument.repeats ? CLI::detail::expected_max_vector_size : 1);
+  option->allow_extra_args(argument.repeats);  // else a word takes those of the next one
   if (argument.is_flag()) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 

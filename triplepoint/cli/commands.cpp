@@ -42,6 +42,25 @@ constexpr std::array table = {
                  "  triplepoint export job.toml --megatron-args\n"
                  "  triplepoint export job.toml --nemo-yaml -o pretrain.yaml\n",
                  make_export},
+    CommandEntry{
+        "trace", "Say where the time of profiler traces went, who was late, and what it cost.",
+        "Reads PyTorch profiler (Kineto) JSON, Nsight exports, Chakra, flight recorder dumps and\n"
+        "more, told by content; gzip, zstd and tar as they are; one file or those of many ranks; or\n"
+        "the timeline of a .run. Times are exact to the nanosecond.\n\n"
+        "  breakdown      compute, exposed communication, copies, idle and why, kernel classes\n"
+        "  overlap        how much communication hides behind compute\n"
+        "  comm           collectives in the columns of nccl-tests, message sizes\n"
+        "  stragglers     who begins collectives last, why, and what a naive reading says\n"
+        "  critical-path  the longest chain of dependencies, and what would shorten it\n"
+        "  diff           two traces, by kernel class and name, per rank and step\n"
+        "  merge          many ranks in one file, with the counters of a recording\n"
+        "  join           energy, power, heat and throttling of each phase, from a recording\n\n"
+        "  triplepoint trace breakdown rank*.json.gz\n"
+        "  triplepoint trace stragglers traces/ --format json\n"
+        "  triplepoint trace diff before.json.gz after.json.gz --top 20\n"
+        "  triplepoint trace merge traces/ job.run -o job.pftrace\n"
+        "  triplepoint trace join job.run traces/ --by class\n",
+        make_trace},
     CommandEntry{"report", "Make the page of a run or of a study's folder.",
                  "  triplepoint report job.run -o job.html\n"
                  "  triplepoint report study/\n",

@@ -15,6 +15,7 @@ std::unique_ptr<Command> make_export();
 std::unique_ptr<Command> make_report();
 std::unique_ptr<Command> make_list();
 std::unique_ptr<Command> make_show();
+std::unique_ptr<Command> make_trace();
 std::unique_ptr<Command> make_completion();
 std::unique_ptr<Command> make_validate();
 

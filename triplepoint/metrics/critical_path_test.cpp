@@ -34,6 +34,19 @@ class Script {
     if (launches >= 0)
       add(rank, launches == all_reduce ? 1 : 0, from, until, launches, correlation_);
   }
+  int32_t host_name(const char* name) {
+    return timeline_.intern(
+        {.name = name, .kind = run::SpanKind::host, .stream = run::Stream::host});
+  }
+  void host(int32_t rank, int64_t begin, int64_t end, int32_t type) {
+    add(rank, 2, begin, end, type, -1);
+  }
+  void other_thread(int32_t rank, int64_t begin, int64_t end, int32_t type) {
+    if (timeline_.lanes.size() == 3 * static_cast<size_t>(timeline_.num_ranks))
+      timeline_.lanes.push_back({.rank = rank, .stream = run::Stream::host, .number = 99});
+    timeline_.spans.push_back({Instant(begin), Instant(end), type, rank});
+    timeline_.details.push_back({.lane = 3 * timeline_.num_ranks});
+  }
   run::Timeline finish() {
     run::sort(timeline_);
     return timeline_;
@@ -142,6 +155,23 @@ TEST_CASE("a call that synchronizes waits for the device, and what follows it wa
   CHECK(path.length() == 600);
   CHECK(share_of(path, "compute") == 490 + 90);
   CHECK(share_of(path, "host") == 2 + 5 + 2);
+}
+
+TEST_CASE("a thread that waits for another one's calls is not on the path, the other is") {
+  Script script(1);
+  const int32_t backward = script.host_name("backward");
+  const int64_t us = 1000;
+  script.host(0, 0, 10 * us, script.host_name("forward"));
+  script.host(0, 10 * us, 500 * us, backward);
+  for (int64_t i = 0; i < 9; ++i)
+    script.other_thread(0, (20 + 50 * i) * us, (69 + 50 * i) * us, script.host_name("autograd op"));
+  script.call(0, 500 * us, 501 * us, gemm, 502 * us, 503 * us);
+  const CriticalPath path = critical_path(script.finish());
+  int64_t in_autograd = 0;
+  for (const PathPiece& piece : path.pieces)
+    if (piece.begin >= 20 * us && piece.end <= 469 * us) in_autograd += piece.end - piece.begin;
+  CHECK(in_autograd == 449 * us);
+  CHECK(share_of(path, wake_up) == 10 * us);
 }
 
 TEST_CASE("what runs in the shadow of something as long saves nothing") {

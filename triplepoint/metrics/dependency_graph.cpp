@@ -12,6 +12,9 @@ namespace triplepoint::metrics {
 
 namespace {
 
+/// A shorter stretch without a call is Python between two calls, not a wait for another thread.
+constexpr int64_t shortest_wait = 50'000;  // ns
+
 /// Nodes of some lanes in order of their ends, with the one that ended last before a time.
 class Ends {
  public:
@@ -57,6 +60,7 @@ class Builder {
     add_launches();
     add_inferred();
     add_blocking();
+    add_waiting_threads();
     add_meetings();
     return std::move(graph_);
   }
@@ -95,7 +99,8 @@ class Builder {
   void add_host_nodes() {
     for (const LaneOfSpans& lane : lanes_of(timeline_, LaneKind::host)) {
       int32_t before = -1;
-      for (const HostSegment& segment : innermost_spans(timeline_, lane)) {
+      std::vector<HostSegment> segments = innermost_spans(timeline_, lane);
+      for (const HostSegment& segment : segments) {
         const int32_t place = add_node({.begin = segment.begin,
                                         .end = segment.end,
                                         .rank = lane.rank,
@@ -108,6 +113,7 @@ class Builder {
         host_ends_[lane.rank].add(segment.end, place, lanes_);
         before = place;
       }
+      host_lanes_.push_back({lane.rank, lanes_, std::move(segments)});
       ++lanes_;
     }
   }
@@ -152,6 +158,33 @@ class Builder {
     }
   }
 
+  /// Nanoseconds of the node's time that other threads of its rank spend in calls.
+  int64_t others_at_work(const Node& node, int32_t own_lane) const {
+    int64_t busy = 0;
+    for (const auto& [rank, lane, segments] : host_lanes_) {
+      if (rank != node.rank || lane == own_lane) continue;
+      auto next = std::upper_bound(segments.begin(), segments.end(), node.begin,
+                                   [](int64_t t, const HostSegment& s) { return t < s.end; });
+      for (; next != segments.end() && next->begin < node.end; ++next)
+        busy += std::min(next->end, node.end) - std::max(next->begin, node.begin);
+    }
+    return busy;
+  }
+
+  void add_waiting_threads() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      Node& node = graph_.nodes[i];
+      const bool calls_driver = timeline_.details.empty() ||
+                                timeline_.details[static_cast<size_t>(node.span)].correlation >= 0;
+      if (!node.on_host || node.blocked_on >= 0 || calls_driver ||
+          node.end - node.begin < shortest_wait)
+        continue;
+      if (2 * others_at_work(node, lane_of_node_[i]) < node.end - node.begin) continue;
+      node.blocked_on =
+          host_ends_[node.rank].last_before(node.end - 1, node.begin, lane_of_node_[i]);
+    }
+  }
+
   void add_meetings() {
     for (const Collective& collective : match_collectives(timeline_).collectives) {
       if (!collective.across_ranks()) continue;
@@ -177,6 +210,11 @@ class Builder {
   int32_t lanes_ = 0;
   std::vector<int32_t> lane_of_node_, device_of_span_, host_of_span_;
   std::map<int32_t, Ends> device_ends_, host_ends_;
+  struct HostLane {
+    int32_t rank = 0, lane = 0;
+    std::vector<HostSegment> segments;
+  };
+  std::vector<HostLane> host_lanes_;
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ struct Node {
   int32_t rank = 0, span = 0;  // index into Timeline::spans
   bool on_host = false;
   int32_t meeting = -1;     // index into DependencyGraph::meetings
-  int32_t blocked_on = -1;  // host: the device node whose end this call waited for
+  int32_t blocked_on = -1;  // host: the node whose end this call waited for
 
   /// What had to happen before it began; -1: nothing.
   int32_t lane = -1;    // the node before it in its lane has ended
@@ -36,7 +36,9 @@ struct Meeting {
 /// that has ended when its call returns). What is inferred, as traces do not hold it: a kernel that
 /// begins within `stream_gap` of the end of the last kernel of another stream, later than all that
 /// is certain, waited for it; a host thread that goes on after having had no call open was woken by
-/// the last other thread of its rank that ended a call meanwhile.
+/// the last other thread of its rank that ended a call meanwhile; and a host thread that spends a
+/// long time in no call of its own, while other threads of its rank are at work for most of it,
+/// waits for them (as the main thread does for the autograd engine's).
 struct DependencyGraph {
   std::vector<Node> nodes;
   std::vector<Meeting> meetings;
