@@ -5,11 +5,11 @@
 #include <array>
 #include <cctype>
 #include <optional>
-#include <regex>
 
 #include <fmt/format.h>
 
 #include "triplepoint/calibrate/kernel_rows.h"
+#include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/table_cells.h"
 
 namespace triplepoint::calibrate {
@@ -122,6 +122,7 @@ std::string why_not(const CollectiveRow& row) {
 
 Result<CollectiveRow> read_row(const Cells& cells) {
   const std::string spelled = cells.has("gpu") ? cells.text("gpu") : cells.text("system");
+  if (mentions(spelled, "not stated")) return error("the source does not state the GPU");
   const auto gpu = gpu_named(spelled);
   if (!gpu) return error(fmt::format("no GPU of the library is named in '{}'", spelled));
   const auto collective = collective_named(cells.text("op"));
@@ -142,52 +143,6 @@ Result<CollectiveRow> read_row(const Cells& cells) {
   row.nodes = std::max<int64_t>(1, cells.count("n_nodes"));
   set_measured(row, cells);
   return row;
-}
-
-/// How many NICs of how many Gb/s a text names: "8 x 400 Gb/s", "4x HDR".
-struct Nics {
-  int64_t count = 0;      // 0: not said
-  double gb_per_s = 0;    // each, in gigabits
-  double node_total = 0;  // "3200 Gbps" and no count
-};
-
-double nominal_rate(const std::string& text) {
-  struct Named {
-    std::string_view word;
-    double gigabits;
-  };
-  static constexpr std::array<Named, 5> rates{
-      {{"xdr", 800}, {"ndr", 400}, {"hdr", 200}, {"edr", 100}, {"omni-path", 100}}};
-  for (const Named& rate : rates)
-    if (text.find(rate.word) != std::string::npos) return rate.gigabits;
-  return 0;
-}
-
-Nics nics_named(const std::string& spelling) {
-  const std::string text = lower(spelling);
-  static const std::regex counted(R"((\d+)\s*x\s*(?:[a-z-]+\s+)*(\d+)\s*g)");
-  static const std::regex total(R"((\d+)\s*g(?:b|bit))");
-  static const std::regex of_a_kind(R"((\d+)\s*x\s*[a-z])");
-  std::smatch found;
-  if (std::regex_search(text, found, counted))
-    return {.count = std::stoll(found[1]), .gb_per_s = std::stod(found[2])};
-  Nics nics{.gb_per_s = nominal_rate(text)};
-  if (nics.gb_per_s > 0 && std::regex_search(text, found, of_a_kind))
-    nics.count = std::stoll(found[1]);
-  if (std::regex_search(text, found, total)) nics.node_total = std::stod(found[1]);
-  return nics;
-}
-
-/// A rate above any one NIC's is the node's; others are one NIC's.
-void set_nics(spec::Cluster& cluster, const Nics& nics) {
-  constexpr double fastest_nic = 800;
-  spec::ScaleOut& fabric = cluster.scale_out;
-  if (nics.count > 0) fabric.nics_per_node = nics.count;
-  const double each = nics.gb_per_s > 0 ? nics.gb_per_s : nics.node_total;
-  if (each > fastest_nic)
-    fabric.nic_bandwidth = each / static_cast<double>(fabric.nics_per_node) * (unit::Gb / unit::s);
-  else if (each > 0)
-    fabric.nic_bandwidth = each * (unit::Gb / unit::s);
 }
 
 }  // namespace
@@ -230,7 +185,9 @@ Result<spec::Cluster> machine_of(const CollectiveRow& row, const spec::Library& 
   if (amazon && row.gpu.starts_with("a100")) name = "aws-p4d";
   spec::Cluster cluster = TPT_TRY(spec::load_cluster(library, name));
   if (row.nodes > 1) {
-    set_nics(cluster, nics_named(row.interconnect));
+    if (const auto bandwidth = node_bandwidth_in(row.interconnect, cluster.gpus_per_node))
+      cluster.scale_out.nic_bandwidth =
+          *bandwidth / static_cast<double>(cluster.scale_out.nics_per_node);
     notes.push_back(fmt::format("{} nodes as in {}, {} NICs of {:.0f} Gb/s", row.nodes, name,
                                 cluster.scale_out.nics_per_node,
                                 cluster.scale_out.nic_bandwidth / (unit::Gb / unit::s)));

@@ -51,8 +51,8 @@ bool is_collective_table(const std::vector<std::string>& header);
 /// versions), Hopper runs do; a GPU alone names the usual eight-GPU node.
 Result<CollectiveRows> read_collective_rows(const CsvTable&);
 
-/// The machine of a row: its cluster with the NICs that `interconnect` names ("EFA", "8 x 400
-/// Gb/s", "HDR") and the reduction that the row used.
+/// The machine of a row: its cluster with the bandwidth between nodes that `interconnect` names
+/// (machine_names.h; "EFA" chooses the Amazon node) and the reduction that the row used.
 Result<spec::Cluster> machine_of(const CollectiveRow&, const spec::Library&,
                                  std::vector<std::string>& notes);
 

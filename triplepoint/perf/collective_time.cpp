@@ -71,15 +71,17 @@ double oversubscription(const Cluster& cluster, double nodes) {
   return nodes > count(fabric.nodes_per_leaf) ? std::max(1.0, fabric.oversubscription) : 1;
 }
 
-/// Out of one domain, for one of the groups that share its NICs.
-Pipe out_pipe(const Cluster& cluster, const Layout& layout, double efficiency) {
+/// Out of one domain, for one of the groups that share its NICs. A chunk passes `steps` hops one
+/// after the other before the pipe is full, and hops are in flight on all of the group's NICs.
+Pipe out_pipe(const Cluster& cluster, const Layout& layout, double efficiency, double steps) {
   const spec::ScaleOut& fabric = cluster.scale_out;
   const double ranks_on_node = layout.ranks_per_domain / layout.nodes_per_domain;
   const double nics = std::min(reachable_nics(cluster, ranks_on_node),
                                count(fabric.nics_per_node) / layout.groups_per_node);
   return {.bytes_per_s = nics * layout.nodes_per_domain * fabric.nic_bandwidth.in_base_units() *
                          efficiency / oversubscription(cluster, layout.nodes),
-          .half_bytes = fabric.half_size.in_base_units()};
+          .half_bytes = fabric.half_size.in_base_units() * std::max(1.0, steps) * nics *
+                        layout.nodes_per_domain};
 }
 
 double transfer_seconds(const Pipe& pipe, double bytes) {
@@ -191,7 +193,7 @@ Pipe slower(const Pipe& a, const Pipe& b) {
 /// A chain of all ranks leaves each domain once: one hop in r crosses the fabric.
 CollectiveTime stream_over_nodes(const Cluster& cluster, const Layout& layout, const Work& work,
                                  Algorithm algorithm) {
-  const Pipe out = out_pipe(cluster, layout, cluster.scale_out.efficiency);
+  const Pipe out = out_pipe(cluster, layout, cluster.scale_out.efficiency, work.out_steps);
   const Pipe up = up_pipe(cluster, layout.ranks_per_domain, cluster.scale_up.efficiency);
   const Pipe pipe = layout.ranks_per_domain > 1 ? slower(out, up) : out;
   const double crossing = layout.domains / layout.ranks;
@@ -212,20 +214,24 @@ CollectiveTime ring_over_nodes(const Cluster& cluster, Collective collective, do
 }
 
 CollectiveTime tree_all_reduce(const Cluster& cluster, double size, const Layout& layout) {
+  // Of the ring's rate: NCCL's own estimate for its trees (src/graph/tuning.cc).
+  constexpr double tree_share = 0.92;
   const Work work{.up_steps = 2 * (layout.ranks_per_domain - 1),
                   .out_steps = 2 * std::ceil(std::log2(layout.domains)),
                   .bytes = 2 * size};
-  return stream_over_nodes(cluster, layout, work, Algorithm::tree);
+  CollectiveTime time = stream_over_nodes(cluster, layout, work, Algorithm::tree);
+  time.transfer = time.transfer / tree_share;
+  return time;
 }
 
 /// Reduce in each node's switch, all-reduce the result over the nodes, spread it by the switch; the
 /// phases stream through each other, so the slower one sets the pace.
 CollectiveTime switch_tree_all_reduce(const Cluster& cluster, double size, const Layout& layout) {
-  const Pipe out = out_pipe(cluster, layout, cluster.scale_out.efficiency);
+  const Work work{.up_steps = 2, .out_steps = 2 * std::ceil(std::log2(layout.domains)), .bytes = 0};
+  const Pipe out = out_pipe(cluster, layout, cluster.scale_out.efficiency, work.out_steps);
   const Pipe up = up_pipe(cluster, layout.ranks_per_domain, cluster.scale_up.nvls_efficiency);
   const double sent_by_node = 2 * (layout.domains - 1) / layout.domains * size;
   const double transfer = std::max(transfer_seconds(out, sent_by_node), transfer_seconds(up, size));
-  const Work work{.up_steps = 2, .out_steps = 2 * std::ceil(std::log2(layout.domains)), .bytes = 0};
   return {.latency = latency_over_nodes(cluster, work) + cluster.scale_up.nvls_latency,
           .transfer = transfer * unit::s,
           .scale_up_bytes = size * unit::B,
@@ -237,7 +243,7 @@ CollectiveTime switch_tree_all_reduce(const Cluster& cluster, double size, const
 CollectiveTime all_to_all_over_nodes(const Cluster& cluster, double size, const Layout& layout) {
   const double n = layout.ranks, r = layout.ranks_per_domain;
   const double inside = (r - 1) / n * size, outside = (n - r) / n * size;
-  Pipe out = out_pipe(cluster, layout, cluster.scale_out.all_to_all_efficiency);
+  Pipe out = out_pipe(cluster, layout, cluster.scale_out.all_to_all_efficiency, 1);
   out.bytes_per_s /= r;  // the ranks of a group share what the group gets
   const Pipe up = up_pipe(cluster, std::max(2.0, r), cluster.scale_up.all_to_all_efficiency);
   const Work work{.up_steps = std::log2(r), .out_steps = layout.domains - 1, .bytes = outside};

@@ -39,8 +39,9 @@ struct CollectiveTime {
 ///   nvls      t = launch + 2 latency + nvls_latency + S/(b e_nvls)
 ///             for an all_reduce of more than 4 ranks in one domain
 ///   nodes     ring with inter-node steps at the fabric's latency; b e = the group's share of its
-///             nodes' NICs, or the scale-up links where those are slower
-///   tree      all_reduce over nodes: 2 (log2 N + r - 1) steps, W = 2 S
+///             nodes' NICs, or the scale-up links where those are slower; half = the fabric's,
+///             which is of one hop over one NIC, times the inter-node steps and the group's NICs
+///   tree      all_reduce over nodes: 2 (log2 N + r - 1) steps, W = 2 S at 0.92 of a ring's rate
 ///   hierarchical (NVLS trees): reduce in the node's switch, all-reduce S over N nodes, broadcast
 ///   pairwise  all_to_all: the part for the own node and the part over the NICs side by side
 ///

@@ -213,6 +213,20 @@ TEST_CASE("a small all-reduce over many nodes takes the tree, a large one the ri
         Algorithm::ring);
 }
 
+TEST_CASE("a ring over more nodes needs larger arrays to reach its bandwidth") {
+  Cluster cluster = small_cluster();
+  cluster.scale_out.latency = cluster.scale_out.launch = cluster.scale_up.latency = Seconds();
+  const auto excess = [&](int64_t nodes, Bytes size) {
+    const auto time = [&](Bytes s) {
+      return collective_time(cluster, Collective::all_gather, s, over_nodes(nodes, 8, 1)).total();
+    };
+    return time(size) / size / (time(1e15 * unit::B) / (1e15 * unit::B)) - 1;
+  };
+  CHECK(excess(5, 1 * unit::GB) > excess(2, 1 * unit::GB));
+  // Four times the steps, four times the size: the same share of the pipe is filling.
+  CHECK(excess(5, 4 * unit::GB) / excess(2, 1 * unit::GB) == Approx(1).epsilon(0.05));
+}
+
 TEST_CASE("reducing in the switch makes no all-reduce slower and large ones of eight faster") {
   Cluster with = small_cluster();
   with.scale_up.nvls = true;
