@@ -147,7 +147,7 @@ int64_t largest_difference(const run::Timeline& a, const run::Timeline& b) {
 std::vector<Machine> machines() {
   return {{},
           {.ranks = 1},
-          {.launch_ns = 90'000},                                // the host sets the pace
+          {.launch_ns = 90'000, .overlap = true},               // the host sets the pace
           {.kernels = 2, .kernel_ns = 7'000, .overlap = true},  // short kernels
           {.kernel_ns = 400'000, .overlap = true},              // collectives behind computation
           {.steps = 6, .blocks = 2, .overlap = true}};
@@ -191,6 +191,10 @@ TEST_CASE("a replay at a lower clock is what the machine does at that clock") {
       const run::Timeline truth = played(slower);
       const Replayed predicted = replay(played(machine), at_clock(clock, 0));
       const auto length = run::extent(truth)->end - run::extent(truth)->begin;
+      CAPTURE(machine.launch_ns);
+      CAPTURE(machine.kernel_ns);
+      CAPTURE(machine.steps);
+      CAPTURE(clock);
       // Rounding aside, the length of the whole is what it should be.
       CHECK((run::extent(predicted.timeline)->end - run::extent(predicted.timeline)->begin) /
                 length ==
