@@ -91,7 +91,10 @@ Result<Input> Input::open(const Path& path, bool overlap) {
 }
 
 Input Input::of_text(std::string text, std::string name) {
-  return Input(text_source(std::move(text)), std::move(name));
+  const size_t size = text.size();
+  Input input(text_source(std::move(text)), std::move(name));
+  input.expected_size_ = size;
+  return input;
 }
 
 void Input::make_room(size_t size) {

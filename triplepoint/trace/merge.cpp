@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/trace/builder.h"
+#include "triplepoint/trace/large_vector.h"
 #include "triplepoint/trace/order.h"
 
 namespace triplepoint::trace {
@@ -235,8 +236,8 @@ Result<Trace> merge(std::vector<NamedTrace> all) {
   size_t spans = 0;
   for (const NamedTrace& named : all)
     spans += named.trace.timeline.spans.size();
-  merged.timeline.spans.reserve(spans);
-  merged.timeline.details.reserve(spans);
+  reserve_large(merged.timeline.spans, spans);
+  reserve_large(merged.timeline.details, spans);
   Merger merger(merged);
   for (size_t i = 0; i < all.size(); ++i) {
     add_skipped(merged.skipped, all[i]);

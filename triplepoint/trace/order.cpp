@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "triplepoint/trace/large_vector.h"
+
 namespace triplepoint::trace {
 
 namespace {
@@ -39,7 +41,11 @@ void radix_sort(std::vector<Key>& keys, std::vector<Key>& spare, int bits) {
 /// Where each span of the sorted timeline is now.
 std::vector<uint32_t> order_of(const std::vector<run::Span>& spans) {
   std::vector<uint32_t> order(spans.size());
-  std::vector<Key> keys(spans.size()), spare(spans.size());
+  std::vector<Key> keys, spare;
+  for (std::vector<Key>* const all : {&keys, &spare}) {
+    reserve_large(*all, spans.size());
+    all->resize(spans.size());
+  }
   uint64_t most = 0, most_rank = 0;
   for (size_t i = 0; i < spans.size(); ++i) {
     keys[i] = {static_cast<uint64_t>(spans[i].begin.nanoseconds()), static_cast<uint32_t>(i)};
@@ -60,7 +66,7 @@ std::vector<uint32_t> order_of(const std::vector<run::Span>& spans) {
 template <class Item>
 void rearrange(std::vector<Item>& items, const std::vector<uint32_t>& order) {
   std::vector<Item> moved;
-  moved.reserve(items.size());
+  reserve_large(moved, items.size());
   for (const uint32_t from : order)
     moved.push_back(items[from]);
   items = std::move(moved);

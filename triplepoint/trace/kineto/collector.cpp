@@ -10,6 +10,7 @@
 #include "triplepoint/trace/hash.h"
 #include "triplepoint/trace/json_text.h"
 #include "triplepoint/trace/kernel_kind.h"
+#include "triplepoint/trace/large_vector.h"
 
 namespace triplepoint::trace::kineto {
 
@@ -120,15 +121,17 @@ void apply(const CollectiveCall& call, run::Span& span, run::SpanDetail& detail)
 }
 
 Collector::Collector(const ReadOptions& options, Skipped& skipped)
-    : kept_(options.host), most_spans_(std::numeric_limits<size_t>::max()), skipped_(skipped) {
+    : kept_(options.host), most_bytes_(std::numeric_limits<size_t>::max()), skipped_(skipped) {
+  constexpr double most = 1e18;
   if (options.memory_limit > Bytes())
-    most_spans_ = static_cast<size_t>(options.memory_limit / unit::B / bytes_per_span);
+    most_bytes_ = static_cast<size_t>(std::min(options.memory_limit / unit::B, most));
   timeline_.names = run::NameKind::kernels;
 }
 
 void Collector::expect(size_t spans) {
-  timeline_.spans.reserve(std::min(spans, most_spans_));
-  timeline_.details.reserve(std::min(spans, most_spans_));
+  spans = std::min(spans, most_bytes_ / bytes_per_span);
+  reserve_large(timeline_.spans, spans);
+  reserve_large(timeline_.details, spans);
 }
 
 bool Collector::keeps(Category category) const {
@@ -296,15 +299,29 @@ void Collector::leave_out(HostSpans kept) {
   timeline_.details.resize(left);
 }
 
+bool Collector::is_full() const {
+  return timeline_.spans.size() * bytes_per_span + launches_.capacity() * sizeof(Launch) +
+             ops_.capacity() * sizeof(CollectiveOp) + names_.bytes() >=
+         most_bytes_;
+}
+
 bool Collector::make_room() {
   constexpr const char* what[] = {"launches", "operators", "Python functions"};
-  while (timeline_.spans.size() >= most_spans_ && kept_ != HostSpans::none) {
+  while (is_full() && kept_ != HostSpans::none) {
     const auto less = static_cast<HostSpans>(static_cast<int>(kept_) - 1);
     note_reason(skipped_, fmt::format("{} are left out so as to stay within the memory limit",
                                       what[static_cast<int>(less)]));
     leave_out(less);
   }
-  return timeline_.spans.size() < most_spans_;
+  if (is_full() && links_) {
+    note_reason(skipped_,
+                "collectives are not linked to what launched them so as to stay within "
+                "the memory limit");
+    links_ = false;
+    launches_ = {};
+    ops_ = {};
+  }
+  return !is_full();
 }
 
 bool Collector::add(const Event& event) {
@@ -321,9 +338,9 @@ bool Collector::add(const Event& event) {
   const bool kept = keeps(event.category) || is_step(event);
   if (!kept && event.category == Category::python) return true;
   const int32_t lane = lane_of(event);
-  remember(event, lane);
+  if (links_) remember(event, lane);
   if (!kept) return true;
-  if (timeline_.spans.size() >= most_spans_) {
+  if (is_full()) {
     if (!make_room()) return false;
     if (!keeps(event.category) && !is_step(event)) return true;
   }

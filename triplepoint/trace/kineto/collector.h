@@ -61,13 +61,15 @@ class Collector {
   CollectiveCall call_of(const Event&);
   void name_lane(const Event&);
   void remember(const Event&, int32_t lane);
+  bool is_full() const;
   bool make_room();
   void leave_out(HostSpans kept);
   bool keeps(Category) const;
 
   run::Timeline timeline_;
   HostSpans kept_;
-  size_t most_spans_;
+  bool links_ = true;  // whether launches are remembered
+  size_t most_bytes_;
   Skipped& skipped_;
   NameTable names_;
   std::unordered_map<uint64_t, int32_t> lanes_;

@@ -91,6 +91,21 @@ TEST_CASE("every vintage gives back the spans it was made of, to its own granula
     }
 }
 
+TEST_CASE("where the text is cut into pieces does not change what is read") {
+  const std::string good = sample_text(sample_step({.layers = 1, .ops_per_layer = 7}, 1), {});
+  std::string bad = good;
+  for (const char* const word : {"\"ts\"", "\"args\"", "\"grid\""})
+    bad.replace(bad.find(word, bad.size() / 3), 1, "\"\"");
+  for (const std::string& text : {good, bad}) {
+    const Trace whole = read(text);
+    for (const size_t step : {1, 2, 3, 17, 63, 64, 65, 1000}) {
+      Input input = Input::of_text(text, "sample.json");
+      input.read_in_steps_of(step);
+      CHECK(read_kineto(input, {}).value() == whole);
+    }
+  }
+}
+
 TEST_CASE(
     "collectives are known in every vintage, from the kernel, its launch or its surroundings") {
   for (const Vintage vintage : all_vintages) {

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// What reading a profiler's trace costs, beside what simdjson needs for the same bytes: 60 MB of
+// steps with Python functions, operators, launches, kernels and flows, made up.
+#include <filesystem>
+#include <fstream>
+
+#include <benchmark/benchmark.h>
+#include <isa-l/igzip_lib.h>
+#include <simdjson.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "triplepoint/trace/input.h"
+#include "triplepoint/trace/kineto/kineto.h"
+#include "triplepoint/trace/kineto/samples.h"
+#include "triplepoint/trace/read.h"
+
+namespace triplepoint::trace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t size = 60'000'000;
+
+const std::string& text() {
+  static const std::string all = [] {
+    Input input = Input::of(kineto::endless_sample({}, size), "sample").value();
+    return input.rest(2 * size).value();
+  }();
+  return all;
+}
+
+std::string gzipped(const std::string& text) {
+  std::string packed(text.size() + 65536, '\0');
+  std::string work(ISAL_DEF_LVL1_DEFAULT, '\0');
+  isal_zstream stream;
+  isal_deflate_init(&stream);
+  stream.gzip_flag = IGZIP_GZIP;
+  stream.end_of_stream = 1;
+  stream.level = 1;
+  stream.level_buf = reinterpret_cast<uint8_t*>(work.data());
+  stream.level_buf_size = static_cast<uint32_t>(work.size());
+  stream.next_in = reinterpret_cast<uint8_t*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uint32_t>(text.size());
+  stream.next_out = reinterpret_cast<uint8_t*>(packed.data());
+  stream.avail_out = static_cast<uint32_t>(packed.size());
+  isal_deflate(&stream);
+  packed.resize(stream.total_out);
+  return packed;
+}
+
+/// The files that are read, gone at the end.
+class Files {
+ public:
+  Files() {
+    fs::create_directories(folder_ / "ranks");
+    write("trace.json", text());
+    write("trace.json.gz", gzipped(text()));
+    std::string packed(ZSTD_compressBound(text().size()), '\0');
+    packed.resize(ZSTD_compress(packed.data(), packed.size(), text().data(), text().size(), 3));
+    write("trace.json.zst", packed);
+    const std::string rank = gzipped(
+        Input::of(kineto::endless_sample({}, 4'000'000), "sample").value().rest(8'000'000).value());
+    for (int i = 0; i < 32; ++i)
+      write("ranks/" + std::to_string(i) + ".json.gz", rank);
+  }
+  Files(const Files&) = delete;
+  Files& operator=(const Files&) = delete;
+  ~Files() { fs::remove_all(folder_); }
+  fs::path path(const std::string& name) const { return folder_ / name; }
+
+ private:
+  void write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(folder_ / name, std::ios::binary) << bytes;
+  }
+  fs::path folder_ =
+      fs::temp_directory_path() / ("triplepoint_trace_bench_" + std::to_string(::getpid()));
+};
+
+const Files& files() {
+  static const Files all;
+  return all;
+}
+
+void count(benchmark::State& state, size_t bytes) {
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
+}
+
+/// The floor: the document as simdjson's tape.
+void simdjson_dom(benchmark::State& state) {
+  const simdjson::padded_string padded(text());
+  for (auto _ : state) {
+    simdjson::dom::parser parser;
+    benchmark::DoNotOptimize(parser.parse(padded).error());
+  }
+  count(state, text().size());
+}
+BENCHMARK(simdjson_dom)->Unit(benchmark::kMillisecond);
+
+/// What simdjson's on-demand interface needs to see what we see of an event, keeping nothing.
+void simdjson_on_demand(benchmark::State& state) {
+  using namespace simdjson;
+  const padded_string padded(text());
+  for (auto _ : state) {
+    ondemand::parser parser;
+    ondemand::document document = parser.iterate(padded).value();
+    size_t sum = 0;
+    for (ondemand::object event : document["traceEvents"].get_array())
+      for (auto member : event) {
+        const std::string_view key = member.unescaped_key().value();
+        if (key == "args") {
+          for (auto argument : member.value().get_object()) {
+            const std::string_view name = argument.unescaped_key().value();
+            if (name == "correlation" || name == "External id" || name == "stream")
+              sum += static_cast<size_t>(argument.value().get_int64().value());
+          }
+        } else if (key == "name" || key == "cat") {
+          sum += member.value().get_string().value().size();
+        } else if (key == "ts" || key == "dur") {
+          sum += member.value().raw_json_token().value().size();
+        }
+      }
+    benchmark::DoNotOptimize(sum);
+  }
+  count(state, text().size());
+}
+BENCHMARK(simdjson_on_demand)->Unit(benchmark::kMillisecond);
+
+void read_events(benchmark::State& state) {
+  for (auto _ : state) {
+    state.PauseTiming();
+    Input input = Input::of_text(text(), "sample");
+    state.ResumeTiming();
+    benchmark::DoNotOptimize(read_kineto(input, {.threads = 1}).value().timeline.spans.size());
+  }
+  count(state, text().size());
+}
+BENCHMARK(read_events)->Unit(benchmark::kMillisecond);
+
+/// From a file on disk to a timeline; the second number is of threads.
+void read_file(benchmark::State& state, const char* name, int threads) {
+  const fs::path path = files().path(name);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(
+        read_trace(path, {.threads = threads, .use_cache = false}).value().timeline.spans.size());
+  count(state, text().size());
+}
+BENCHMARK_CAPTURE(read_file, plain, "trace.json", 1)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read_file, gzip, "trace.json.gz", 1)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read_file, gzip_two_threads, "trace.json.gz", 2)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(read_file, zstd, "trace.json.zst", 1)->Unit(benchmark::kMillisecond);
+
+void read_cached(benchmark::State& state) {
+  const fs::path path = files().path("trace.json.gz");
+  for (auto _ : state)
+    benchmark::DoNotOptimize(read_trace(path, {.threads = 1}).value().timeline.spans.size());
+  count(state, text().size());
+}
+BENCHMARK(read_cached)->Unit(benchmark::kMillisecond);
+
+/// 32 ranks of 4 MB each.
+void read_ranks(benchmark::State& state) {
+  ReadOptions options{.threads = static_cast<int>(state.range(0)), .use_cache = false};
+  std::vector<fs::path> paths;
+  for (int i = 0; i < 32; ++i)
+    paths.push_back(files().path("ranks/" + std::to_string(i) + ".json.gz"));
+  for (auto _ : state)
+    for (size_t i = 0; i < 1; ++i)
+      benchmark::DoNotOptimize(read_traces(paths, options).has_value());
+  count(state, 32 * 4'000'000);
+}
+BENCHMARK(read_ranks)
+    ->Arg(1)
+    ->Arg(2)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
+
+}  // namespace
+}  // namespace triplepoint::trace
