@@ -65,6 +65,7 @@ class Resolver {
   bool says_layout() const { return row_.tensor || row_.pipeline || row_.context || row_.data; }
   bool fits(Recompute recompute);
   bool fits_with_block();
+  bool shards_unsaid() const;
   std::optional<int64_t> printed_recompute() const;
 
   const TrainingRow& row_;
@@ -110,10 +111,12 @@ Resolver::Step Resolver::take_model() {
   }
   override_with(model.ffn_hidden_size, row_.ffn);
   override_with(model.vocabulary_size, row_.vocabulary);
-  if (row_.sequence) model.sequence_length = *row_.sequence;
+  const auto noted = number_after(row_.notes, "seq ");
+  model.sequence_length = row_.sequence.value_or(noted.value_or(model.sequence_length));
   if (!row_.sequence) assume(fmt::format("sequences of {}", model.sequence_length));
-  if (row_.layers && model.moe && model.moe->num_dense_layers >= *row_.layers)
-    model.moe->num_dense_layers = *row_.layers - 1;
+  // A model cut to a few layers keeps one of its leading dense layers.
+  if (row_.layers && model.moe && *row_.layers < 2 * model.moe->num_dense_layers + 2)
+    model.moe->num_dense_layers = std::min<int64_t>(1, model.moe->num_dense_layers);
   return true;
 }
 
@@ -321,8 +324,8 @@ void Resolver::take_sharding() {
   }
   if (ranks && *ranks <= 1 && rule_.sharding == Sharding::parameters)
     plan().sharding = Sharding::none;
-  if (out_.job.data_parallel_size() == 1 && plan().sharding != Sharding::parameters)
-    plan().sharding = Sharding::none;
+  const bool alone = out_.job.data_parallel_size() * plan().context_parallel_size == 1;
+  if (alone && plan().sharding != Sharding::parameters) plan().sharding = Sharding::none;
   if (mentions(row_.extra, "OverlappedDistributedOptimizer"))
     plan().overlap_gradient = plan().overlap_parameter = true;
 }
@@ -371,6 +374,12 @@ bool Resolver::fits_with_block() {
   return false;
 }
 
+/// May the row have sharded its parameters without saying so?
+bool Resolver::shards_unsaid() const {
+  return row_.sharding.empty() && out_.job.plan.pipeline_parallel_size == 1 &&
+         out_.job.plan.sharding != Sharding::parameters && out_.job.data_parallel_size() > 1;
+}
+
 /// Unstated: the least recompute that fits in memory, as its authors had to choose too.
 void Resolver::take_recompute() {
   if (const auto layers = printed_recompute(); layers && *layers > 0 && row_.recompute != "none") {
@@ -393,7 +402,10 @@ void Resolver::take_recompute() {
   if (fits_with_block())
     return assume(fmt::format("recompute of {} layers a chunk", *plan().recompute_layers));
   plan().recompute = Recompute::full;
-  assume("full recompute");
+  if (fits(Recompute::full) || !shards_unsaid()) return assume("full recompute");
+  plan().sharding = Sharding::parameters;
+  assume("FSDP, since nothing else fits");
+  take_recompute();
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ void read_words(const TrainingCells& cells, TrainingRow& row) {
   row.framework = cells.text("framework");
   row.workload = cells.text("workload");
   row.extra = cells.text("extra");
+  row.notes = cells.text("notes");
   row.conv = cells.text("conv");
 }
 

@@ -19,7 +19,8 @@ namespace triplepoint::calibrate {
 /// Absent: the source did not say. Columns: docs/formats.md.
 struct TrainingRow {
   std::string row_id, family;
-  std::string gpu, gpu_note, model, precision, sharding, recompute, framework, workload, extra;
+  std::string gpu, gpu_note, model, precision, sharding, recompute, framework, workload, extra,
+      notes;
   std::string conv;  // how its TFLOP/s count, see flops_of_convention()
   std::optional<int64_t> gpus, layers, hidden, heads, ffn, vocabulary, sequence;
   std::optional<int64_t> global_batch, micro_batch, tensor, pipeline, virtual_pipeline, context,

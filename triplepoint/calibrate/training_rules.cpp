@@ -13,6 +13,12 @@ using spec::Sharding;
 
 /// First match wins; the last one, whose word is in every text, is for everybody else.
 constexpr std::array rules = {
+    FrameworkRule{"NeMo 25.", "megatron-bridge-25", "distributed_fused_adam_bf16",
+                  Sharding::optimizer, true, true, true, true},
+    FrameworkRule{"NeMo 26.02", "megatron-bridge-25", "distributed_fused_adam_bf16",
+                  Sharding::optimizer, true, true, true, true},
+    FrameworkRule{"NeMo 26.04", "megatron-bridge-25", "distributed_fused_adam_bf16",
+                  Sharding::optimizer, true, true, true, true},
     FrameworkRule{"Megatron-Bridge", "megatron-bridge", "distributed_fused_adam_bf16",
                   Sharding::optimizer, true, true, true, true},
     FrameworkRule{"BigNLP", "nemo-2022", "distributed_fused_adam", Sharding::optimizer, true, false,
@@ -21,8 +27,8 @@ constexpr std::array rules = {
                   true, true},
     FrameworkRule{"MLPerf", "mlperf", "distributed_fused_adam_bf16", Sharding::optimizer, true,
                   true, true, true},
-    FrameworkRule{"Megatron-DeepSpeed", "megatron-lm", "fused_adam", Sharding::none, false, false,
-                  false, false},
+    FrameworkRule{"Megatron-DeepSpeed", "megatron-lm", "mcore_distributed_optim",
+                  Sharding::optimizer, false, false, false, false},
     FrameworkRule{"Megatron-LLaMA", "megatron-llama", "megatron_distributed_optim",
                   Sharding::optimizer, true, false, false, false},
     FrameworkRule{"Megatron-Core", "megatron-core", "mcore_distributed_optim", Sharding::optimizer,
@@ -108,12 +114,13 @@ spec::Precision precision_of(const TrainingRow& row) {
 }
 
 std::optional<int64_t> number_after(std::string_view text, std::string_view key) {
-  const size_t at = find_word(text, key);
-  if (at == std::string_view::npos) return std::nullopt;
-  const char* begin = text.data() + at + key.size();
-  int64_t number = 0;
-  const auto [end, fault] = std::from_chars(begin, text.data() + text.size(), number);
-  return fault == std::errc() ? std::optional(number) : std::nullopt;
+  for (size_t at = find_word(text, key); at != std::string_view::npos; at = find_word(text, key)) {
+    text.remove_prefix(at + key.size());
+    int64_t number = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (fault == std::errc()) return number;
+  }
+  return std::nullopt;
 }
 
 std::optional<double> number_before(std::string_view text, std::string_view unit) {

@@ -61,7 +61,7 @@ PhasePeaks phase_peaks(const StepModel& model, PhaseTable& table, double host_fa
   const std::vector<GroupPoint>& points = table.groups_at(0);
   for (size_t g = 0; g < points.size(); ++g) {
     spec::GpuLoad load = points[g].load;
-    load.duration = std::max(points[g].busy, host_factor * table.groups()[g].host);
+    load.duration = table.groups()[g].length(points[g], host_factor);
     const Seconds played = static_cast<double>(table.groups()[g].repeat) * load.duration;
     if (!table.groups()[g].is_layer && played >= model.job.cluster.gpu.sensor.power_window)
       peaks.sensor = std::max(peaks.sensor, power_of(load));

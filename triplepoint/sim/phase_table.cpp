@@ -73,9 +73,15 @@ Seconds launch_time(const spec::Stack& stack, const workload::OpGroup& group) {
 
 Seconds host_time(const spec::Stack& stack, const workload::OpGroup& group, bool forward) {
   const Seconds per_layer = forward ? stack.layer_forward_host : stack.layer_backward_host;
-  const Seconds dispatch =
-      group.name == workload::moe_layer_name ? stack.moe_layer_host : Seconds();
-  return (group.is_layer ? per_layer : Seconds()) + dispatch + launch_time(stack, group);
+  return (group.is_layer ? per_layer : Seconds()) + launch_time(stack, group);
+}
+
+/// A pass through a MoE layer stops once for the router's counts. Weight gradients do not.
+Seconds stall_time(const spec::Job& job, const workload::OpGroup& group) {
+  const auto dispatches = [](const spec::Op& op) { return op.op_class == OpClass::router; };
+  const bool stops = group.name == workload::moe_layer_name &&
+                     std::any_of(group.ops.begin(), group.ops.end(), dispatches);
+  return stops && job.plan.expert_parallel_size > 1 ? job.stack.moe_layer_host : Seconds();
 }
 
 PricedGroup price_group(const spec::Job& job, const workload::WorkGraph& graph,
@@ -84,6 +90,7 @@ PricedGroup price_group(const spec::Job& job, const workload::WorkGraph& graph,
                      .repeat = group.repeat,
                      .is_layer = group.is_layer,
                      .host = host,
+                     .stall = stall_time(job, group),
                      .ops = {}};
   priced.ops.reserve(group.ops.size());
   for (const spec::Op& op : group.ops)
@@ -135,6 +142,10 @@ void add_time(spec::GpuLoad& load, const PricedOp& priced, Seconds time) {
   else
     load.communicating += time;
   if (priced.collective.scale_out_bytes > Bytes()) load.communicating_scale_out += time;
+}
+
+Seconds PricedGroup::length(const GroupPoint& point, double host_factor) const {
+  return std::max(point.busy, host_factor * host) + host_factor * stall;
 }
 
 Seconds PricedOp::at(double clock_ratio) const {
@@ -244,7 +255,7 @@ PhasePoint PhaseTable::at(int64_t clock_index, double host_factor) {
   const std::vector<GroupPoint>& points = groups_at(clock_index);
   for (size_t i = 0; i < points.size(); ++i) {
     const double repeat = static_cast<double>(groups_[i].repeat);
-    phase.duration += repeat * std::max(points[i].busy, host_factor * groups_[i].host);
+    phase.duration += repeat * groups_[i].length(points[i], host_factor);
     phase.load += times(repeat, points[i].load);
   }
   phase.load.duration = phase.duration;

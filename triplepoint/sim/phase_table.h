@@ -23,13 +23,20 @@ struct PricedOp {
   Seconds at(double clock_ratio) const;
 };
 
+struct GroupPoint;
+
 /// Ops that repeat together, and the host's time to launch one repetition.
+///
+///   length = max(busy, host) + stall
 struct PricedGroup {
   std::string_view name;
   int64_t repeat = 1;
   bool is_layer = false;
-  Seconds host;  // on a host of mean speed
+  Seconds host;   // on a host of mean speed
+  Seconds stall;  // the device waits for a host that waits for the device (MoE dispatch)
   std::vector<PricedOp> ops;
+
+  Seconds length(const GroupPoint& point, double host_factor) const;
 };
 
 /// One repetition of a group at one clock.

@@ -138,7 +138,7 @@ class RankWriter {
       stream += time + wait;
       waited += wait;
     }
-    piece.length = std::max(point.busy, team_.host_factor * group.host) + waited;
+    piece.length = group.length(point, team_.host_factor) + waited;
     return piece;
   }
 

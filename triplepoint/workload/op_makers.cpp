@@ -58,6 +58,19 @@ Op quantize(const LayerContext& context, double elements) {
   return cast;
 }
 
+/// The recipe for training in 4 bits leaves some of the linear layers in bf16 (about 15 per cent,
+/// NVIDIA 2025, arXiv 2509.25149): each layer here carries its part of them.
+Op take_share_in_bf16(Op& op) {
+  constexpr double in_bf16 = 0.15;
+  Op kept = op;
+  kept.precision = Precision::bf16;
+  kept.flops *= in_bf16;
+  kept.hbm_bytes *= in_bf16;
+  op.flops *= 1 - in_bf16;
+  op.hbm_bytes *= 1 - in_bf16;
+  return kept;
+}
+
 double weight_gradient_bytes(const LayerContext& context) {
   if (context.plan().sharding == spec::Sharding::parameters) return context.share.element;
   return 2 * context.plan().optimizer.gradient_bytes;
@@ -130,6 +143,8 @@ void add_linear(const LayerContext& context, const Linear& linear, Passes& passe
   const double rows = real(t * count);
   const auto push = [&](std::vector<Op>& pass, Op op) {
     set_expert_form(op, linear);
+    if (precision == Precision::nvfp4 && context.share.training)
+      pass.push_back(take_share_in_bf16(op));
     pass.push_back(op);
   };
 
