@@ -21,7 +21,8 @@ constexpr std::array table = {
         "A job that does not fit in memory is a result, too: its memory is shown.\n\n"
         "  triplepoint simulate --model gpt3-175b --cluster hgx-h200 --nodes 4 --tp 8 --pp 4 --gbs "
         "128\n"
-        "  triplepoint simulate job.toml --mbs 2 --format json\n",
+        "  triplepoint simulate job.toml --mbs 2 --format json\n"
+        "  triplepoint simulate --replay ranks.tar.gz --clock-scale 0.9\n",
         make_simulate},
     CommandEntry{
         "validate", "Compare predictions with tables of measurements.",
@@ -32,6 +33,22 @@ constexpr std::array table = {
         "  triplepoint validate my_runs.csv\n"
         "  triplepoint validate train_perf_calibration.csv --format json\n",
         make_validate},
+    CommandEntry{
+        "calibrate", "Fit the coefficients of a GPU or of a cluster's links to measurements.",
+        "Prints what the tables say and how well it predicts rows that were left out of the fit;\n"
+        "with -o writes the whole file of data/, every number with its source. Other numbers of "
+        "the\n"
+        "file stay as they are. What a GPU without a table takes from its relative is a rule, "
+        "too.\n\n"
+        "  kernels      GEMM, attention, casts: calibrations/GPU/kernels.toml\n"
+        "  collectives  links inside a node or domain: clusters/CLUSTER.toml\n"
+        "  power        calibrations/GPU/power.toml\n"
+        "  thermal      calibrations/GPU/thermal.toml\n\n"
+        "  triplepoint calibrate kernels --from gemm.csv,attention.csv --gpu h100 -o kernels.toml\n"
+        "  triplepoint calibrate collectives --from nccl.csv --cluster dgx-h100\n"
+        "  triplepoint calibrate kernels --gpu gb200 --like b200 --peak-share 0.94 --reason \"same "
+        "die\"\n",
+        make_calibrate},
     CommandEntry{"import", "Read other people's launch files and say what is wrong with them.",
                  "Understands NeMo YAML, Hugging Face config.json and Megatron-LM argument lists.\n"
                  "A folder is searched for such files.\n\n"
@@ -45,7 +62,8 @@ constexpr std::array table = {
     CommandEntry{
         "trace", "Say where the time of profiler traces went, who was late, and what it cost.",
         "Reads PyTorch profiler (Kineto) JSON, Nsight exports, Chakra, flight recorder dumps and\n"
-        "more, told by content; gzip, zstd and tar as they are; one file or those of many ranks; or\n"
+        "more, told by content; gzip, zstd and tar as they are; one file or those of many ranks; "
+        "or\n"
         "the timeline of a .run. Times are exact to the nanosecond.\n\n"
         "  breakdown      compute, exposed communication, copies, idle and why, kernel classes\n"
         "  overlap        how much communication hides behind compute\n"

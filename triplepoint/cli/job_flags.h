@@ -20,6 +20,10 @@ class JobFlags {
   std::vector<Argument> arguments();
   Result<spec::Job> job(const spec::Library& library) const;
 
+  const std::optional<std::string>& cluster() const { return cluster_; }
+  /// An error if more was said of a job than its cluster: for what needs no job.
+  Result<void> require_no_job_but_cluster() const;
+
  private:
   std::vector<Argument> inputs();
   std::vector<Argument> parallelism();

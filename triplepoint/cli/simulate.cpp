@@ -12,6 +12,7 @@
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/job_flags.h"
 #include "triplepoint/cli/read_job.h"
+#include "triplepoint/cli/replay.h"
 #include "triplepoint/cli/run_tables.h"
 #include "triplepoint/cli/verbs.h"
 #include "triplepoint/metrics/results_json.h"
@@ -50,10 +51,19 @@ class Simulate : public Command {
     Argument format = format_.argument();
     format.group = group;
     all.push_back(std::move(format));
+    for (Argument& argument : replay_.arguments())
+      all.push_back(std::move(argument));
     return all;
   }
 
   Result<int> run(Console& console) override {
+    TPT_TRY(replay_.check());
+    if (replay_.given()) {
+      TPT_TRY(flags_.require_no_job_but_cluster());
+      const run::Run replayed = TPT_TRY(replay_.run(console, format_.is_json(), flags_.cluster()));
+      TPT_TRY(write_files(replayed));
+      return exit_ok;
+    }
     const spec::Library library = TPT_TRY(require_library());
     const spec::Job job = TPT_TRY(flags_.job(library));
     TPT_TRY(require_valid(job));
@@ -87,6 +97,7 @@ class Simulate : public Command {
   }
 
   JobFlags flags_;
+  ReplayFlags replay_;
   FormatFlag format_;
   std::optional<Seconds> duration_;
   std::optional<int64_t> steps_;

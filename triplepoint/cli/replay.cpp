@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/cli/replay.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/cli/bind.h"
+#include "triplepoint/cli/data_table.h"
+#include "triplepoint/cli/format_flag.h"
+#include "triplepoint/cli/read_job.h"
+#include "triplepoint/cli/trace_input.h"
+
+namespace triplepoint::cli {
+
+namespace {
+
+using run::SpanKind;
+
+Store into_factor(std::optional<double>& target, const char* flag) {
+  return [&target, flag](std::string_view text) -> Result<void> {
+    double value = 0;
+    const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = fault == std::errc() && stop == text.data() + text.size();
+    if (!whole || !(value >= 0.01 && value <= 100))
+      return error(fmt::format("{} is \"{}\" (a factor from 0.01 to 100 is wanted); try {} 0.9",
+                               flag, text, flag));
+    target = value;
+    return {};
+  };
+}
+
+/// What of a timeline is compared; seconds. Of ranks: the mean.
+struct Summary {
+  double length = 0, step = 0;
+  double compute = 0, memory = 0, other = 0, communication = 0, copy = 0, idle = 0;
+  int64_t steps = 0;
+};
+
+bool is_device(SpanKind kind) {
+  return kind <= SpanKind::other || kind == SpanKind::copy;
+}
+
+double* part_of(Summary& summary, SpanKind kind) {
+  switch (kind) {
+    case SpanKind::compute:
+      return &summary.compute;
+    case SpanKind::memory:
+      return &summary.memory;
+    case SpanKind::other:
+      return &summary.other;
+    case SpanKind::communication:
+      return &summary.communication;
+    case SpanKind::copy:
+      return &summary.copy;
+    default:
+      return nullptr;
+  }
+}
+
+/// Time without any device span between a rank's first and last one. Spans of a rank stand in order
+/// of begin.
+class IdleTime {
+ public:
+  void add(const run::Span& span) {
+    const int64_t begin = span.begin.nanoseconds();
+    if (rank_ == span.rank && begin > busy_until_) idle_ += begin - busy_until_;
+    busy_until_ =
+        rank_ == span.rank ? std::max(busy_until_, span.end.nanoseconds()) : span.end.nanoseconds();
+    rank_ = span.rank;
+  }
+  double seconds() const { return static_cast<double>(idle_) * 1e-9; }
+
+ private:
+  int32_t rank_ = -1;
+  int64_t busy_until_ = 0, idle_ = 0;
+};
+
+Summary summarize(const run::Timeline& timeline) {
+  Summary all;
+  IdleTime idle;
+  for (const run::Span& span : timeline.spans) {
+    const SpanKind kind = timeline.types[static_cast<size_t>(span.type)].kind;
+    const double seconds = (span.end - span.begin) / unit::s;
+    if (double* part = part_of(all, kind)) *part += seconds;
+    if (is_device(kind)) idle.add(span);
+    if (kind != SpanKind::step) continue;
+    all.step += seconds;
+    ++all.steps;
+  }
+  if (all.steps > 0) all.step /= static_cast<double>(all.steps);
+  all.idle = idle.seconds();
+  const double ranks = std::max(1, timeline.num_ranks);
+  for (double* part :
+       {&all.compute, &all.memory, &all.other, &all.communication, &all.copy, &all.idle})
+    *part /= ranks;
+  if (const auto extent = run::extent(timeline))
+    all.length = (extent->end - extent->begin) / unit::s;
+  return all;
+}
+
+DataTable comparison(const Summary& before, const Summary& after) {
+  DataTable table{.name = "replay",
+                  .title = "measured and played again (kernels and idle: mean of ranks)",
+                  .columns = {{"what", "what"},
+                              {"measured_s", "measured ms", 1e-3, 3},
+                              {"replayed_s", "replayed ms", 1e-3, 3},
+                              {"change", "change %", 1e-2, 2}},
+                  .rows = {}};
+  const auto add = [&](const char* what, double was, double is) {
+    DataCell change = Missing{"nothing to compare with"};
+    if (was > 0) change = is / was - 1;
+    table.add({std::string(what), was, is, change});
+  };
+  add("first begin to last end", before.length, after.length);
+  if (before.steps > 0) add("training step, mean", before.step, after.step);
+  add("compute kernels", before.compute, after.compute);
+  add("memory kernels", before.memory, after.memory);
+  if (before.other > 0) add("other kernels", before.other, after.other);
+  add("collectives, waiting included", before.communication, after.communication);
+  add("copies", before.copy, after.copy);
+  add("device idle", before.idle, after.idle);
+  return table;
+}
+
+std::vector<std::string> remarks_of(const TraceInput& input, const sim::Replayed& replayed) {
+  std::vector<std::string> remarks = input.remarks;
+  if (replayed.single > 0)
+    remarks.push_back(fmt::format(
+        "{} collectives are known of one rank only: they keep their length, waiting included; give "
+        "the traces of all ranks",
+        replayed.single));
+  if (input.skipped.events > 0)
+    remarks.push_back(
+        fmt::format("{} events of the traces could not be read", input.skipped.events));
+  return remarks;
+}
+
+Json whole_json(const DataTable& table, const sim::Replayed& replayed,
+                const std::vector<std::string>& remarks) {
+  Json json;
+  json["schema"] = "triplepoint-replay-1";
+  json["replay"] = table_json(table);
+  json["rendezvous"] = replayed.rendezvous;
+  json["single_collectives"] = replayed.single;
+  json["host_waits"] = replayed.waits;
+  json["inferred"] = replayed.inferred;
+  json["remarks"] = remarks;
+  return json;
+}
+
+run::Run run_of(TraceInput input, sim::Replayed replayed) {
+  run::Run run = std::move(input.run);
+  run.manifest.origin = run::Origin::simulated;
+  run.manifest.fidelity = run::Fidelity::step;
+  run.manifest.name += " (replayed)";
+  run.manifest.facts["replay"] = "of a " + input.format + " trace";
+  run.timeline = std::move(replayed.timeline);
+  run.series.clear();  // what was measured then says nothing of now
+  run.summaries.clear();
+  run.steps.clear();
+  for (const run::Span& span : run.timeline.spans)
+    if (run.timeline.types[static_cast<size_t>(span.type)].kind == SpanKind::step && span.rank == 0)
+      run.steps.push_back({.begin = span.begin, .end = span.end});
+  return run;
+}
+
+}  // namespace
+
+std::vector<Argument> ReplayFlags::arguments() {
+  const std::string group = "A measured step, played again";
+  return {{.names = "--replay",
+           .value = "TRACES",
+           .help = "traces of all ranks (files, folders, tars; with commas) in place of a job; "
+                   "--cluster says on which machine",
+           .group = group,
+           .words = Words::files,
+           .store = [this](std::string_view text) -> Result<void> {
+             files_ = TPT_TRY(split_list(text));
+             return {};
+           }},
+          {.names = "--measured-on",
+           .value = "CLUSTER",
+           .help = "where the traces come from: then kernels and links change by the ratio of both",
+           .group = group,
+           .words = Words::clusters,
+           .store = into(measured_on_)},
+          {.names = "--clock-scale",
+           .value = "FACTOR",
+           .help = "SM clock over the measured one: 0.9",
+           .group = group,
+           .store = into_factor(clock_, "--clock-scale")},
+          {.names = "--host-scale",
+           .value = "FACTOR",
+           .help = "time of the host's own work over the measured one: 0.5",
+           .group = group,
+           .store = into_factor(host_, "--host-scale")}};
+}
+
+Result<void> ReplayFlags::check() const {
+  if (!given() && (measured_on_ || clock_ || host_))
+    return error(
+        "--measured-on, --clock-scale and --host-scale change a measured step (there is "
+        "none); give its traces with --replay");
+  return {};
+}
+
+Result<double> ReplayFlags::insensitive_share(const spec::Library& library) const {
+  if (!measured_on_) return 0.;
+  const spec::Cluster cluster = TPT_TRY(spec::load_cluster(library, *measured_on_));
+  return cluster.gpu.kernels.clock_insensitive_share;
+}
+
+Result<sim::ReplayScaling> ReplayFlags::scaling(const std::optional<std::string>& cluster) const {
+  sim::ReplayScaling scaling;
+  if (cluster || measured_on_) {
+    const spec::Library library = TPT_TRY(require_library());
+    std::optional<spec::Cluster> from;
+    if (measured_on_) from = TPT_TRY(spec::load_cluster(library, *measured_on_));
+    if (cluster)
+      scaling =
+          sim::on_cluster(TPT_TRY(spec::load_cluster(library, *cluster)), from ? &*from : nullptr);
+    if (clock_) {
+      const sim::ReplayScaling slower = sim::at_clock(*clock_, TPT_TRY(insensitive_share(library)));
+      scaling.compute_time *= slower.compute_time;
+      scaling.other_time *= slower.other_time;
+    }
+  } else if (clock_) {
+    scaling = sim::at_clock(*clock_, 0);
+  }
+  scaling.host_time = host_.value_or(1);
+  return scaling;
+}
+
+Result<run::Run> ReplayFlags::run(Console& console, bool as_json,
+                                  const std::optional<std::string>& cluster) const {
+  const sim::ReplayScaling scaling = TPT_TRY(this->scaling(cluster));
+  TraceInput input = TPT_TRY(read_trace_input(files_, TraceOptions{}, trace::HostSpans::all));
+  sim::Replayed replayed = sim::replay(input.timeline(), scaling);
+  const Summary before = summarize(input.timeline()), after = summarize(replayed.timeline);
+  const DataTable table = comparison(before, after);
+  const std::vector<std::string> remarks = remarks_of(input, replayed);
+  if (as_json) {
+    print_json(console, whole_json(table, replayed, remarks));
+  } else {
+    console.print(fmt::format("{:.3f} ms measured, {:.3f} ms played again ({:+.2f} %).\n\n",
+                              before.length * 1e3, after.length * 1e3,
+                              before.length > 0 ? 100 * (after.length / before.length - 1) : 0.));
+    console.print(table_text(table, console));
+    for (const std::string& remark : remarks)
+      console.print("note: " + remark + "\n");
+  }
+  return run_of(std::move(input), std::move(replayed));
+}
+
+}  // namespace triplepoint::cli
