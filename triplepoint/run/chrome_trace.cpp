@@ -55,7 +55,7 @@ class TraceWriter {
     for (const TraceSlice& slice : tracks_.slices_of(rank)) {
       if (slice.track != described)
         add(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})", rank,
-            slice.track, quoted(TraceTracks::track_name(slice.track)));
+            slice.track, quoted(tracks_.track_name(rank, slice.track)));
       described = slice.track;
       const Span& span = slice.span;
       const auto length = static_cast<uint64_t>(span.end.nanoseconds() - span.begin.nanoseconds());

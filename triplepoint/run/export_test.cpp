@@ -164,6 +164,38 @@ TEST_CASE("a Perfetto trace shows every span once, on tracks where none overlap"
   CHECK(has_second_track);
 }
 
+TEST_CASE("spans whose lane is known stand on its track, calls inside each other on the same one") {
+  Run run;
+  run.timeline.num_ranks = 2;
+  run.timeline.lanes = {{.rank = 0, .number = 7, .name = "stream 7"},
+                        {.rank = 1, .number = 7, .name = "stream 7"},
+                        {.rank = 1, .stream = Stream::host, .number = 5}};
+  const int32_t gemm = run.timeline.intern({.name = "gemm", .kind = SpanKind::compute});
+  const int32_t op =
+      run.timeline.intern({.name = "op", .kind = SpanKind::host, .stream = Stream::host});
+  const auto add = [&](int64_t begin, int64_t end, int32_t type, int32_t rank, int32_t lane) {
+    run.timeline.spans.push_back({Instant(begin), Instant(end), type, rank});
+    run.timeline.details.push_back({.lane = lane});
+  };
+  add(0, 10, gemm, 0, 0);
+  add(5, 20, gemm, 1, 1);  // overlaps the next: a second track
+  add(10, 30, gemm, 1, 1);
+  add(0, 100, op, 1, 2);
+  add(0, 50, op, 1, 2);      // lies inside: the same track
+  add(60, 90, gemm, 1, -1);  // its lane is not known
+  sort(run.timeline);
+  const Viewer viewer(perfetto_trace(run));
+  std::map<std::string, int> tracks;
+  for (const auto& slice : viewer.slices)
+    ++tracks[slice.process + "/" + slice.track];
+  CHECK(tracks == std::map<std::string, int>{{"rank 0/stream 7", 1},
+                                             {"rank 1/compute", 1},
+                                             {"rank 1/lane 5", 2},
+                                             {"rank 1/stream 7", 1},
+                                             {"rank 1/stream 7 2", 1}});
+  CHECK(chrome_trace(run).find("stream 7 2") != std::string::npos);
+}
+
 TEST_CASE("times in a trace count from the earliest event") {
   const Viewer viewer(perfetto_trace(small_run(), TraceDetail::kernels));
   uint64_t first = 1000000;

@@ -107,7 +107,7 @@ class TraceWriter {
       const uint64_t uuid = process_track(process) + static_cast<uint64_t>(slice.track) + 1;
       if (slice.track != described)
         describe(uuid, ProtobufWriter()
-                           .text(descriptor::name, TraceTracks::track_name(slice.track))
+                           .text(descriptor::name, tracks_.track_name(rank, slice.track))
                            .integer(descriptor::parent_uuid, process_track(process)));
       described = slice.track;
       write_slice(uuid, slice.span);

@@ -21,6 +21,30 @@ int32_t stream_of(const SpanType& type) {
   return 1 + static_cast<int32_t>(type.stream);
 }
 
+/// Tracks of lanes have numbers of their own: first_lane_track + lane * lane_tracks + n.
+constexpr int32_t first_lane_track = 1 << 16, lane_tracks = 4;
+
+/// Hands out tracks of one lane: the first in which a span lies behind the others or inside the one
+/// that is open. Spans come in order of (begin, -end).
+class Nest {
+ public:
+  int32_t take(const Span& span) {
+    for (int32_t i = 0; i + 1 < lane_tracks; ++i)
+      if (fits(open_[static_cast<size_t>(i)], span)) return i;
+    return lane_tracks - 1;
+  }
+
+ private:
+  static bool fits(std::vector<Instant>& open, const Span& span) {
+    while (!open.empty() && open.back() <= span.begin)
+      open.pop_back();
+    if (!open.empty() && open.back() < span.end) return false;
+    open.push_back(span.end);
+    return true;
+  }
+  std::array<std::vector<Instant>, lane_tracks> open_;
+};
+
 /// Hands out tracks: the first of a stream that is free again.
 class Lanes {
  public:
@@ -54,6 +78,29 @@ std::optional<int32_t> stage_of(const Timeline& timeline, int32_t rank) {
   const auto [span, end] = detail::items_of_rank(timeline.spans, rank);
   if (span != end && span->stage >= 0) return span->stage;
   return std::nullopt;
+}
+
+/// Slices of the spans whose lane is known; the others are added to `rest`.
+void place_on_lanes(const Timeline& timeline, std::pair<const Span*, const Span*> spans,
+                    const std::vector<int32_t>& lanes, std::vector<Span>& rest,
+                    std::vector<TraceSlice>& slices) {
+  std::vector<std::pair<const Span*, int32_t>> order;  // with the place of the lane in `lanes`
+  for (const Span* span = spans.first; span != spans.second; ++span) {
+    const auto i = static_cast<size_t>(span - timeline.spans.data());
+    const auto lane = std::lower_bound(lanes.begin(), lanes.end(), timeline.details[i].lane);
+    if (lane == lanes.end() || *lane != timeline.details[i].lane)
+      rest.push_back(*span);
+    else
+      order.emplace_back(span, static_cast<int32_t>(lane - lanes.begin()));
+  }
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first->begin, b.first->end) < std::pair(b.first->begin, a.first->end);
+  });
+  std::vector<Nest> nests(lanes.size());
+  for (const auto& [span, lane] : order) {
+    const int32_t nth = nests[static_cast<size_t>(lane)].take(*span);
+    slices.push_back({*span, first_lane_track + lane * lane_tracks + nth});
+  }
 }
 
 }  // namespace
@@ -92,15 +139,17 @@ std::vector<TraceSlice> TraceTracks::slices_of(int32_t rank) const {
                      .stage = i->stage,
                      .microbatch = i->microbatch});
   }
+  std::vector<TraceSlice> slices;
   const auto [single, end] = detail::items_of_rank(timeline.spans, rank);
-  if (kernels_)
+  if (!timeline.details.empty())
+    place_on_lanes(timeline, {single, end}, lanes_of(rank), spans, slices);
+  else if (kernels_)
     for_each_span(timeline, rank, [&](const Span& span) { spans.push_back(span); });
   else
     spans.insert(spans.end(), single, end);
   std::stable_sort(spans.begin(), spans.end(),
                    [](const Span& a, const Span& b) { return a.begin < b.begin; });
-  std::vector<TraceSlice> slices;
-  slices.reserve(spans.size());
+  slices.reserve(slices.size() + spans.size());
   Lanes lanes;
   for (const Span& span : spans) {
     const auto type = static_cast<size_t>(span.type);
@@ -112,6 +161,13 @@ std::vector<TraceSlice> TraceTracks::slices_of(int32_t rank) const {
   return slices;
 }
 
+std::vector<int32_t> TraceTracks::lanes_of(int32_t rank) const {
+  std::vector<int32_t> lanes;
+  for (size_t i = 0; i < run_.timeline.lanes.size(); ++i)
+    if (run_.timeline.lanes[i].rank == rank) lanes.push_back(static_cast<int32_t>(i));
+  return lanes;
+}
+
 std::string TraceTracks::rank_name(int32_t rank) const {
   std::string where;
   for (const Device& device : run_.devices)
@@ -121,10 +177,18 @@ std::string TraceTracks::rank_name(int32_t rank) const {
   return where.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} ({})", rank, where);
 }
 
-std::string TraceTracks::track_name(int32_t track) {
-  const std::string_view stream = stream_names[static_cast<size_t>(track % num_streams)];
-  const int32_t lane = track / num_streams;
-  return lane == 0 ? std::string(stream) : fmt::format("{} {}", stream, lane + 1);
+std::string TraceTracks::track_name(int32_t rank, int32_t track) const {
+  const bool of_lane = track >= first_lane_track;
+  const int32_t number = of_lane ? (track - first_lane_track) / lane_tracks : track % num_streams;
+  const int32_t nth = of_lane ? (track - first_lane_track) % lane_tracks : track / num_streams;
+  std::string name(of_lane ? "" : stream_names[static_cast<size_t>(number)]);
+  if (of_lane) {
+    const int32_t lane = lanes_of(rank)[static_cast<size_t>(number)];
+    name = run_.timeline.lanes[static_cast<size_t>(lane)].name;
+    if (name.empty())
+      name = fmt::format("lane {}", run_.timeline.lanes[static_cast<size_t>(lane)].number);
+  }
+  return nth == 0 ? name : fmt::format("{} {}", name, nth + 1);
 }
 
 std::string TraceTracks::slice_name(int32_t type) const {

@@ -19,14 +19,16 @@ enum class TraceDetail {
 /// How many spans a timeline stands for, instances expanded.
 int64_t count_spans(const Timeline&);
 
-/// One slice as trace viewers draw them. Slices of one track never overlap.
+/// One slice as trace viewers draw them. Slices of one track never overlap; those of a lane (see
+/// Timeline::lanes) may lie inside each other, as calls of a thread do.
 struct TraceSlice {
   Span span;  // its type counts on behind the timeline's types: types.size() + pattern is a pass
-  int32_t track = 0;  // see TraceTracks::track_name
+  int32_t track = 0;  // of its rank, see TraceTracks::track_name
 };
 
 /// Sorts a timeline's spans into tracks: per rank its passes, and one track per stream; where spans
-/// of one stream overlap, further tracks of that stream.
+/// of one stream overlap, further tracks of that stream. Spans whose lane is known are on a track
+/// of the lane's name instead.
 class TraceTracks {
  public:
   TraceTracks(const Run&, TraceDetail);
@@ -34,14 +36,16 @@ class TraceTracks {
   /// The slices of a rank, track by track in order of time.
   std::vector<TraceSlice> slices_of(int32_t rank) const;
 
-  std::string rank_name(int32_t rank) const;     // "rank 3 (node 0, gpu 3, stage 1)"
-  static std::string track_name(int32_t track);  // "compute", "communication 2"
+  std::string rank_name(int32_t rank) const;                  // "rank 3 (node 0, gpu 3, stage 1)"
+  std::string track_name(int32_t rank, int32_t track) const;  // "compute", "stream 7", "host 2"
   std::string slice_name(int32_t type) const;
   int32_t num_slice_names() const;
   /// Nanoseconds since the earliest event of the run; viewers know no negative times.
   uint64_t since_first(Instant) const;
 
  private:
+  std::vector<int32_t> lanes_of(int32_t rank) const;
+
   const Run& run_;
   bool kernels_ = true;
   int64_t first_ = 0;
