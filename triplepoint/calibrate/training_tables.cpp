@@ -90,9 +90,11 @@ void count_verdict(const TriedRow& tried, const Outcome& outcome, FitVerdicts& f
   if (!tried.ran && !outcome.fits) ++fit.failed_and_does_not_fit;
 }
 
-/// Rows that differ in layout and batch only, so that one may ask which is fastest.
+/// Rows of one software that differ in layout, batch, precision and scale only, so that one may ask
+/// which is fastest.
 std::string sweep_of(const TrainingRow& row) {
-  return fmt::format("{} {} {} {}", row.family, row.model, row.gpu, row.workload);
+  return fmt::format("{} {} {} {} {}", row.family, row.framework, row.model, row.gpu,
+                     row.workload);
 }
 
 TriedRow vtrain_row(const Cells& cells) {

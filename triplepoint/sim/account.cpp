@@ -81,28 +81,31 @@ PhasePeaks phase_peaks(const StepModel& model, PhaseTable& table, double host_fa
 /// All gaps and sends of a played step, by the phase they follow.
 std::vector<spec::GpuLoad> StepModel::exchanges(const PlayedStage& played, size_t pipeline,
                                                 size_t stage) const {
-  std::vector<spec::GpuLoad> loads(uses[stage].size());
+  std::vector<spec::GpuLoad> loads(uses[stage].size()), alone;
+  for (const PhaseUse& use : uses[stage])
+    alone.push_back(exchange_after(pipeline, stage, use.kind));
   for (const PlayedAction& action : played.actions) {
-    spec::GpuLoad exchange = exchange_after(pipeline, stage, action.action.kind);
+    const size_t use = use_of(stage, action.action);
+    spec::GpuLoad exchange = alone[use];
     exchange.communicating = action.sent;
     if (exchange.scale_out_bytes > Bytes()) exchange.communicating_scale_out = action.sent;
     exchange.duration = job.stack.microbatch_gap;
     if (wiring_.mode() == SendMode::blocking) exchange.duration += action.sent;
-    loads[use_of(stage, action.action)] += exchange;
+    loads[use] += exchange;
   }
   return loads;
 }
 
 DeviceStep StepModel::account_device(const ClockState& clocks, const PlayedStep& step,
-                                     size_t pipeline, const Team& team, size_t device,
-                                     Celsius die) {
+                                     const TeamExchanges& exchanges, size_t device, Celsius die) {
+  const size_t pipeline = exchanges.pipeline;
+  const Team& team = exchanges.team;
+  const std::vector<spec::GpuLoad>& between = exchanges.between;
   const size_t stage = static_cast<size_t>(team.stage);
   const power::BoardFactors& board = machine.boards[device];
   DeviceStep sum;
   Seconds in_phases;
   double clock_seconds = 0;
-  const std::vector<spec::GpuLoad> between =
-      exchanges(step.pipelines[pipeline][stage], pipeline, stage);
   for (size_t u = 0; u < uses[stage].size(); ++u) {
     const PhaseUse& use = uses[stage][u];
     const DevicePhase& phase = clocks.devices[device][u];
@@ -140,11 +143,14 @@ std::vector<DeviceStep> StepModel::account(const ClockState& clocks, const Playe
                                            std::span<const Celsius> die) {
   std::vector<DeviceStep> devices(die.size());
   for (size_t p = 0; p < pipelines.size(); ++p)
-    for (const Team& team : pipelines[p].teams)
+    for (const Team& team : pipelines[p].teams) {
+      const size_t stage = static_cast<size_t>(team.stage);
+      const TeamExchanges own{p, team, exchanges(step.pipelines[p][stage], p, stage)};
       for (const int64_t device : team.devices) {
         const size_t d = static_cast<size_t>(device);
-        devices[d] = account_device(clocks, step, p, team, d, die[d]);
+        devices[d] = account_device(clocks, step, own, d, die[d]);
       }
+    }
   return devices;
 }
 

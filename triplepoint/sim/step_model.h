@@ -74,6 +74,13 @@ struct PricedEnd {
   bool waits_for_replicas = false;  // some gradient op spans the pipelines
 };
 
+/// What the ranks of a team do between their phases; all of them alike.
+struct TeamExchanges {
+  size_t pipeline;
+  const Team& team;
+  std::vector<spec::GpuLoad> between;  // [phase use]
+};
+
 /// Everything about a job that does not change while it runs, and the step as a function of
 /// temperatures.
 class StepModel {
@@ -107,7 +114,7 @@ class StepModel {
                            double host_factor, Celsius die, Watts limit);
   spec::GpuLoad exchange_after(size_t pipeline, size_t stage, workload::ActionKind) const;
   std::vector<spec::GpuLoad> exchanges(const PlayedStage&, size_t pipeline, size_t stage) const;
-  DeviceStep account_device(const ClockState&, const PlayedStep&, size_t pipeline, const Team&,
+  DeviceStep account_device(const ClockState&, const PlayedStep&, const TeamExchanges&,
                             size_t device, Celsius die);
 
   Wiring wiring_;
