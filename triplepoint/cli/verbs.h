@@ -18,5 +18,6 @@ std::unique_ptr<Command> make_show();
 std::unique_ptr<Command> make_trace();
 std::unique_ptr<Command> make_completion();
 std::unique_ptr<Command> make_validate();
+std::unique_ptr<Command> make_calibrate();
 
 }  // namespace triplepoint::cli
