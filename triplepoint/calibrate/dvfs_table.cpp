@@ -227,9 +227,8 @@ bool is_dvfs_table(const Header& header) {
   return has("lock_sm_mhz") && has("power_cap_w") && has("power_avg_w") && has("perf");
 }
 
-Result<TableScores> score_dvfs_table(const CsvTable& table, const spec::Library& library) {
+TableScores score_dvfs_points(const CsvTable& table, GpuShelf& shelf) {
   TableScores scores{.table = "dvfs", .rows = static_cast<int64_t>(table.rows())};
-  GpuShelf shelf(library);
   Scorer scorer(scores);
   std::vector<Point> points;
   for (size_t r = 0; r < table.rows(); ++r) {
@@ -260,6 +259,11 @@ Result<TableScores> score_dvfs_table(const CsvTable& table, const spec::Library&
   for (const auto& [name, group] : groups)
     score_group(scorer, group);
   return scores;
+}
+
+Result<TableScores> score_dvfs_table(const CsvTable& table, const spec::Library& library) {
+  GpuShelf shelf(library);
+  return score_dvfs_points(table, shelf);
 }
 
 }  // namespace triplepoint::calibrate

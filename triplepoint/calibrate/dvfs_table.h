@@ -7,6 +7,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/calibrate/kernel_rows.h"
+#include "triplepoint/calibrate/power_loads.h"
 #include "triplepoint/calibrate/table_scores.h"
 
 namespace triplepoint::calibrate {
@@ -26,5 +27,8 @@ bool is_dvfs_table(const Header&);
 /// Quantities: power_w; rate (as the table's `perf`); sm_clock_mhz where a cap is lowered. Rows
 /// that state a peak and no mean are scored by their peak.
 Result<TableScores> score_dvfs_table(const CsvTable&, const spec::Library&);
+
+/// The same with GPUs of one's own choice.
+TableScores score_dvfs_points(const CsvTable&, GpuShelf&);
 
 }  // namespace triplepoint::calibrate

@@ -67,11 +67,16 @@ bool is_kernel_power_table(const Header& header) {
 }
 
 Result<TableScores> score_kernel_power_table(const CsvTable& table, const spec::Library& library) {
+  GpuShelf shelf(library);
+  return score_kernel_power_rows(table, library, shelf);
+}
+
+Result<TableScores> score_kernel_power_rows(const CsvTable& table, const spec::Library& library,
+                                            GpuShelf& shelf) {
   KernelRows rows = TPT_TRY(read_kernel_rows(table));
   TableScores scores{.table = "kernel power", .rows = static_cast<int64_t>(table.rows())};
   scores.skipped = std::move(rows.skipped);
   const std::vector<KernelBenchmark> benchmarks = TPT_TRY(load_benchmarks(library));
-  GpuShelf shelf(library);
   for (const KernelRow& row : rows.rows) {
     if (row.power_share <= 0) {
       scores.skipped.push_back({row.row_id, "no power is stated"});

@@ -7,6 +7,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/calibrate/kernel_rows.h"
+#include "triplepoint/calibrate/power_loads.h"
 #include "triplepoint/calibrate/table_scores.h"
 
 namespace triplepoint::calibrate {
@@ -21,5 +22,8 @@ bool is_kernel_power_table(const Header&);
 /// The measured latency does not enter. Families: "power " and the table's own (or "gemm h200
 /// bfloat16"), split by size at 100 us as latencies are. Quantity: power_w.
 Result<TableScores> score_kernel_power_table(const CsvTable&, const spec::Library&);
+
+/// The same with GPUs of one's own choice.
+Result<TableScores> score_kernel_power_rows(const CsvTable&, const spec::Library&, GpuShelf&);
 
 }  // namespace triplepoint::calibrate

@@ -79,22 +79,22 @@ std::vector<double> play(Seat& seat, const Gap& gap, double share) {
   return shown;
 }
 
-double misfit(const std::vector<double>& shown, const Gap& gap, double offset) {
+double misfit(const std::vector<double>& shown, const Gap& gap) {
   double sum = 0;
   for (size_t i = 0; i < shown.size(); ++i) {
-    const double error = shown[i] + offset - gap.readings[i].value;
+    const double error = shown[i] - gap.readings[i].value;
     sum += error * error;
   }
   return sum;
 }
 
-double best_moment(Seat& seat, const Gap& gap, double offset) {
+double best_moment(Seat& seat, const Gap& gap) {
   if (gap.readings.empty() || std::abs(gap.to.value - gap.from.value) < noticeable_w) return 0;
   const ChassisModel::State before = seat.state();
   double best = 0, least = INFINITY;
   for (int i = 0; i <= moments; ++i) {
     const double share = static_cast<double>(i) / moments;
-    const double cost = misfit(play(seat, gap, share), gap, offset);
+    const double cost = misfit(play(seat, gap, share), gap);
     seat.restore(before);
     if (cost < least) {
       least = cost;
@@ -109,12 +109,9 @@ std::vector<Gap> gaps_of(const ThermalTrace& trace) {
   size_t next = 0;
   for (size_t i = 0; i + 1 < trace.power.size(); ++i) {
     Gap gap{trace.power[i], trace.power[i + 1], {}};
-    const bool last = i + 2 == trace.power.size();
-    for (; next < trace.temperature.size(); ++next) {
-      const Sample& reading = trace.temperature[next];
-      if (reading.at >= gap.to.at && !last) break;
-      if (reading.at >= gap.from.at) gap.readings.push_back(reading);
-    }
+    for (; next < trace.temperature.size() && trace.temperature[next].at <= gap.to.at; ++next)
+      if (trace.temperature[next].at >= gap.from.at)
+        gap.readings.push_back(trace.temperature[next]);
     gaps.push_back(std::move(gap));
   }
   return gaps;
@@ -128,13 +125,13 @@ double median(std::vector<double> values) {
 }
 
 std::vector<double> play_all(const ThermalTrace& trace, const spec::ThermalLadder& ladder,
-                             const spec::Chassis& chassis, double offset) {
+                             const spec::Chassis& chassis) {
   Seat seat(ladder, chassis);
   std::vector<double> shown;
   if (trace.power.empty()) return shown;
   seat.settle(trace.power.front().value);
   for (const Gap& gap : gaps_of(trace)) {
-    const std::vector<double> part = play(seat, gap, best_moment(seat, gap, offset));
+    const std::vector<double> part = play(seat, gap, best_moment(seat, gap));
     shown.insert(shown.end(), part.begin(), part.end());
     seat.follow_fans((gap.to.at - gap.from.at) / unit::s);
   }
@@ -185,11 +182,16 @@ spec::Chassis lonely_seat(const spec::Chassis& chassis) {
 
 std::vector<double> predict_trace(const ThermalTrace& trace, const spec::ThermalLadder& ladder,
                                   const spec::Chassis& chassis) {
-  double offset = median_difference(trace, play_all(trace, ladder, chassis, 0));
-  std::vector<double> shown = play_all(trace, ladder, chassis, offset);
-  offset = median_difference(trace, shown);
+  // Twice: fans follow the real temperature, so the coolant's has to be known before they are.
+  spec::Chassis room = chassis;
+  std::vector<double> shown;
+  for (int pass = 0; pass < 2; ++pass) {
+    shown = play_all(trace, ladder, room);
+    room.inlet = room.inlet + median_difference(trace, shown) * unit::K;
+  }
+  const double left = median_difference(trace, shown);
   for (double& degrees : shown)
-    degrees += offset;
+    degrees += left;
   return shown;
 }
 
