@@ -20,7 +20,7 @@ PACKAGES_CHECK += chromium=chromium
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help build report test check bench install clean format tidy tidy-all lint packages validation fuzz sanitize threads pages
+.PHONY: help build calibrations report test check bench install clean format tidy tidy-all lint packages validation fuzz sanitize threads pages
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -31,6 +31,9 @@ build: packages web  ## the programs, as users get them: build/release/bin
 
 validation: build  ## compare with the published tables beside the tree (../shared): validation/, docs/models/accuracy.md
 	python3 tools/make_validation.py build/release/bin/triplepoint ../shared/data
+
+calibrations: build  ## fit data/calibrations and data/clusters to the published tables beside the tree (../shared)
+	python3 tools/make_calibrations.py build/release/bin/triplepoint ../shared/data
 
 report: build  ## characterize STUDY (paper/all) by simulation: build/report/report.html
 	build/release/bin/triplepoint characterize $(STUDY) -o build/report
