@@ -2,6 +2,7 @@
 #include "triplepoint/cli/data_table.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -92,14 +93,17 @@ bool is_text(const DataTable& table, std::size_t column) {
 }
 
 std::string missing_text(const DataTable& table) {
-  std::set<std::string> reasons;
+  std::map<std::string, std::set<std::size_t>> columns;  // by reason
   for (const auto& row : table.rows)
     for (std::size_t i = 0; i < row.size(); ++i)
-      if (const auto* missing = std::get_if<Missing>(&row[i]))
-        reasons.insert(table.columns[i].title + ": " + missing->why);
+      if (const auto* missing = std::get_if<Missing>(&row[i])) columns[missing->why].insert(i);
   std::string text;
-  for (const std::string& reason : reasons)
-    text += "n/a: " + reason + "\n";
+  for (const auto& [why, which] : columns) {
+    std::string titles;
+    for (std::size_t i : which)
+      titles += (titles.empty() ? "" : ", ") + table.columns[i].title;
+    text += fmt::format("n/a ({}): {}\n", titles, why);
+  }
   return text;
 }
 

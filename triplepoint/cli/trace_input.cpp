@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -32,6 +33,28 @@ run::Timeline filtered(const run::Timeline& timeline, Keep keep) {
     if (!timeline.details.empty()) part.details.push_back(timeline.details[i]);
   }
   return part;
+}
+
+/// A run says where its steps are; the analyses look for marks in the timeline.
+void mark_steps(run::Run& run) {
+  const std::vector<run::StepRecord> steps = run::detailed_steps(run);
+  const auto marked = [&](const run::Span& span) {
+    return run.timeline.types[static_cast<size_t>(span.type)].kind == run::SpanKind::step;
+  };
+  if (std::any_of(run.timeline.spans.begin(), run.timeline.spans.end(), marked)) return;
+  std::set<int32_t> ranks;
+  for (const run::Span& span : run.timeline.spans)
+    ranks.insert(span.rank);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const int32_t type = run.timeline.intern({.name = fmt::format("step {}", i + 1),
+                                              .kind = run::SpanKind::step,
+                                              .stream = run::Stream::host});
+    for (int32_t rank : ranks) {
+      run.timeline.spans.push_back({steps[i].begin, steps[i].end, type, rank});
+      if (!run.timeline.details.empty()) run.timeline.details.push_back({});
+    }
+  }
+  run::sort(run.timeline);
 }
 
 Result<TraceInput> read_run(const std::string& file) {
@@ -177,6 +200,7 @@ Result<TraceInput> read_trace_input(const std::vector<std::string>& files,
       TPT_TRY(files.size() == 1 && is_run_file(files[0]) ? read_run(files[0])
                                                          : read_files(files, options, host));
   if (!input.timeline().instances.empty()) input.run.timeline = run::expand(input.timeline());
+  if (input.format == "run") mark_steps(input.run);
   TPT_TRY(apply_kernel_rules(input, options));
   TPT_TRY(keep_ranks(input, options));
   align(input, options);

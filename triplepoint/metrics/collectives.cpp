@@ -88,6 +88,8 @@ class Matcher {
     if (detail != nullptr) {
       result.communicator = detail->communicator;
       result.sequence = std::get<2>(key);
+    } else {
+      result.known_arrival = std::get<3>(key);
     }
     for (int32_t index : spans) {
       const run::Span& span = timeline_.spans[static_cast<size_t>(index)];
@@ -130,7 +132,7 @@ void add(CollectiveRow& row, const Collective& collective) {
     row.shortest = row.kernels == 0 ? part.duration() : std::min(row.shortest, part.duration());
     row.longest = std::max(row.longest, part.duration());
     ++row.kernels;
-    if (collective.across_ranks()) row.wait = row.wait.value_or(0) + collective.wait_of(part);
+    if (collective.knows_waits()) row.wait = row.wait.value_or(0) + collective.wait_of(part);
   }
   if (const auto transfer = collective.transfer())
     row.transfer = row.transfer.value_or(0) + *transfer;
@@ -166,8 +168,8 @@ int32_t Collective::last_starter() const {
 }
 
 std::optional<int64_t> Collective::transfer() const {
-  if (!across_ranks()) return std::nullopt;
-  return last_end() - last_begin();
+  if (!knows_waits()) return std::nullopt;
+  return last_end() - arrival();
 }
 
 CollectiveMatch match_collectives(const run::Timeline& timeline) {
@@ -192,7 +194,7 @@ std::vector<CollectiveRow> tabulate(const std::vector<Collective>& collectives) 
     row.size = c.size;
     row.count = c.count;
     add(row, c);
-    transfers += c.across_ranks();
+    transfers += c.knows_waits();
   }
   std::vector<CollectiveRow> table;
   for (auto& [key, entry] : rows) {

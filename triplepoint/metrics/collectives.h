@@ -19,8 +19,9 @@ struct CollectivePart {
 
 /// One collective, as all ranks that the timeline shows took part in it.
 ///
-///   transfer    = last end - last begin: what it takes once everybody is there
-///   wait of r   = last begin - begin of r; who begins last waits for nobody
+///   arrival     = last begin; in a timeline that knows its waits (simulated), begin + wait
+///   transfer    = last end - arrival: what it takes once everybody is there
+///   wait of r   = arrival - begin of r; who begins last waits for nobody
 /// Source: telemetry of eight ranks of DLRM on one host: ends differ by 1 to 7 us, begins by up to
 /// 7,624 us. A span's own `wait`, where the producer knows it (simulated runs), goes before.
 struct Collective {
@@ -33,14 +34,18 @@ struct Collective {
   int32_t group_size = 0;     // 0: not known
   std::vector<CollectivePart> parts;  // by rank
 
+  std::optional<int64_t> known_arrival;  // ns; where the producer knows it
+
   bool across_ranks() const { return parts.size() > 1; }
+  bool knows_waits() const { return across_ranks() || known_arrival.has_value(); }
   int64_t first_begin() const;
   int64_t last_begin() const;
   int64_t first_end() const;
   int64_t last_end() const;
   int32_t last_starter() const;  // the lowest of those that begin last
-  int64_t wait_of(const CollectivePart& part) const { return last_begin() - part.begin; }
-  std::optional<int64_t> transfer() const;  // nothing for one rank alone
+  int64_t arrival() const { return known_arrival.value_or(last_begin()); }
+  int64_t wait_of(const CollectivePart& part) const { return arrival() - part.begin; }
+  std::optional<int64_t> transfer() const;  // nothing where waits are not known
 };
 
 /// How collectives were found to belong together, and what could not be matched.

@@ -71,6 +71,12 @@ TEST_CASE("a simulated collective is found by its end and the arrival of the las
   REQUIRE(match.collectives.size() == 2);
   CHECK(match.collectives[1].parts.size() == 3);
   CHECK(match.collectives[1].transfer() == 10);
+  // One rank of it is enough, as it knows how long it waited.
+  std::erase_if(timeline.spans, [](const run::Span& span) { return span.rank != 0; });
+  const auto alone = match_collectives(timeline);
+  REQUIRE(alone.collectives.size() == 2);
+  CHECK(alone.collectives[1].transfer() == 10);
+  CHECK(alone.collectives[1].wait_of(alone.collectives[1].parts[0]) == 90);
 }
 
 TEST_CASE("busbw is algbw times the factor of nccl-tests, by the transfer alone") {
