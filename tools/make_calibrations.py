@@ -22,6 +22,14 @@ SIBLINGS = [
     ("b300", "b200", 1.014, "attention_half_head_dim", "best shapes 1769 and 1745 of 2250 TFLOP/s (stas00/ml-engineering)"),
     ("gb300", "b200", 0.94, "attention_half_head_dim", "as the GB200"),
 ]
+# what, table, GPU: coefficients that a table can tell (docs/models/power.md, thermal.md)
+COEFFICIENTS = [
+    ("power", "power_dvfs_calibration.csv", "a100-80gb"),
+    ("power", "power_dvfs_calibration.csv", "a100-40gb"),
+    ("power", "attention_power.csv", "b200"),
+    ("thermal", "thermal_transients_calibration.csv", "a100-40gb"),
+    ("thermal", "thermal_transients_calibration.csv", "mi300x"),
+]
 FITTED_CLUSTERS = ["dgx-a100", "dgx-h100", "dgx-b200", "dgx-b300"]
 
 
@@ -47,6 +55,12 @@ def collectives(program, tables):
             "-o", str(ROOT / "data" / "clusters" / f"{cluster}.toml"))
 
 
+def coefficients(program, tables):
+    for what, table, gpu in COEFFICIENTS:
+        run(program, "calibrate", what, "--from", str(tables / table), "--gpu", gpu,
+            "-o", str(ROOT / "data" / "calibrations" / gpu / f"{what}.toml"))
+
+
 def main():
     program, tables = str(Path(sys.argv[1]).resolve()), Path(sys.argv[2])
     if not tables.is_dir():
@@ -54,6 +68,7 @@ def main():
         return
     kernels(program, tables)
     collectives(program, tables)
+    coefficients(program, tables)
 
 
 main()
