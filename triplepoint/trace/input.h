@@ -17,6 +17,11 @@ namespace triplepoint::trace {
 /// Bytes from somewhere, once, in order.
 class Source {
  public:
+  Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+  Source(Source&&) = delete;
+  Source& operator=(Source&&) = delete;
   virtual ~Source() = default;
   /// Fills the beginning of `room` and says how much; 0 only at the end. An error may follow good
   /// bytes: a file that was cut off.
@@ -42,6 +47,8 @@ class Input {
 
   Input(Input&&) noexcept;
   Input& operator=(Input&&) noexcept;
+  Input(const Input&) = delete;
+  Input& operator=(const Input&) = delete;
   ~Input();
 
   /// For messages: "traces.tar.gz: rank0.json".

@@ -12,10 +12,11 @@ void prefer_large_pages(const void* begin, size_t bytes) {
   constexpr uintptr_t page = 4096;
   constexpr size_t worth_it = 4 << 20;
   if (bytes < worth_it) return;
-  const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
-  const uintptr_t last = (reinterpret_cast<uintptr_t>(begin) + bytes) / page * page;
+  auto* const first = static_cast<const char*>(begin);
+  const size_t to_page = (page - reinterpret_cast<uintptr_t>(first) % page) % page;
+  const size_t whole = (bytes - to_page) / page * page;
   // Only advice: what comes back does not matter.
-  (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  (void)madvise(const_cast<char*>(first) + to_page, whole, MADV_HUGEPAGE);
 #else
   (void)begin, (void)bytes;
 #endif

@@ -21,6 +21,17 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
+/// The digits at the beginning, taken off; without leading zeros.
+std::string_view take_number(std::string_view& text) {
+  size_t size = 0;
+  while (size < text.size() && is_digit(text[size]))
+    ++size;
+  std::string_view number = text.substr(0, size);
+  text.remove_prefix(size);
+  number.remove_prefix(std::min(number.find_first_not_of('0'), number.size()));
+  return number;
+}
+
 std::optional<int32_t> number_at(std::string_view text) {
   int64_t number = -1;
   for (const char c : text) {
@@ -92,6 +103,7 @@ std::vector<int64_t> shifts_of(const std::vector<NamedTrace>& all, Trace& merged
   const bool unix_time = std::all_of(all.begin(), all.end(), has_unix);
   const bool none = std::none_of(all.begin(), all.end(), has_unix);
   std::vector<int64_t> epochs;
+  epochs.reserve(all.size());
   for (const NamedTrace& named : all)
     epochs.push_back(unix_time ? *named.trace.epoch_unix_ns : named.trace.epoch_in_file_ns);
   if (!unix_time && !none) {
@@ -198,29 +210,20 @@ std::optional<int32_t> rank_in_name(std::string_view name) {
 }
 
 bool numerically_before(std::string_view a, std::string_view b) {
-  size_t i = 0, j = 0;
-  while (i < a.size() && j < b.size()) {
-    if (!is_digit(a[i]) || !is_digit(b[j])) {
-      if (a[i] != b[j]) return a[i] < b[j];
-      ++i, ++j;
+  std::string_view x = a, y = b;
+  while (!x.empty() && !y.empty()) {
+    if (is_digit(x[0]) && is_digit(y[0])) {
+      const std::string_view m = take_number(x), n = take_number(y);
+      if (m.size() != n.size()) return m.size() < n.size();
+      if (m != n) return m < n;
       continue;
     }
-    while (i < a.size() && a[i] == '0')
-      ++i;
-    while (j < b.size() && b[j] == '0')
-      ++j;
-    const auto digits = [](std::string_view text, size_t& at) {
-      const size_t begin = at;
-      while (at < text.size() && is_digit(text[at]))
-        ++at;
-      return text.substr(begin, at - begin);
-    };
-    const std::string_view x = digits(a, i), y = digits(b, j);
-    if (x.size() != y.size()) return x.size() < y.size();
-    if (x != y) return x < y;
+    if (x[0] != y[0]) return x[0] < y[0];
+    x.remove_prefix(1);
+    y.remove_prefix(1);
   }
-  if (i == a.size() && j == b.size()) return a < b;  // "a01" and "a1"
-  return i == a.size();
+  if (x.empty() && y.empty()) return a < b;  // "a01" and "a1"
+  return x.empty();
 }
 
 Result<Trace> merge(std::vector<NamedTrace> all) {

@@ -52,11 +52,11 @@ std::vector<uint32_t> order_of(const std::vector<run::Span>& spans) {
     most = std::max(most, keys[i].value);
     most_rank = std::max(most_rank, static_cast<uint64_t>(spans[i].rank));
   }
-  radix_sort(keys, spare, std::bit_width(most));
+  radix_sort(keys, spare, static_cast<int>(std::bit_width(most)));
   if (most_rank > 0) {
     for (Key& key : keys)
       key.value = static_cast<uint64_t>(spans[key.index].rank);
-    radix_sort(keys, spare, std::bit_width(most_rank));
+    radix_sort(keys, spare, static_cast<int>(std::bit_width(most_rank)));
   }
   for (size_t i = 0; i < keys.size(); ++i)
     order[i] = keys[i].index;

@@ -32,6 +32,8 @@ class ReadAhead : public Source {
   }
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
+  ReadAhead(ReadAhead&&) = delete;
+  ReadAhead& operator=(ReadAhead&&) = delete;
 
   Result<size_t> read(std::span<char> room) override {
     Block* block = next_full();
@@ -86,8 +88,11 @@ class ReadAhead : public Source {
     block.size = block.used = 0;
     while (block.size < block_size && !failure_) {
       auto got = source_->read({block.bytes.get() + block.size, block_size - block.size});
-      if (!got) failure_ = std::move(got).error();
-      if (!got || *got == 0) break;
+      if (!got) {
+        failure_ = std::move(got).error();
+        break;
+      }
+      if (*got == 0) break;
       block.size += *got;
     }
     return block.size > 0;

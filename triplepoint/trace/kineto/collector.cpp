@@ -134,8 +134,8 @@ void Collector::expect(size_t spans) {
   reserve_large(timeline_.details, spans);
 }
 
-bool Collector::keeps(Category category) const {
-  return level_of(category) <= kept_;
+bool Collector::keeps(const Event& event) const {
+  return level_of(event.category) <= kept_ || is_step(event);
 }
 
 int32_t Collector::lane_of(const Event& event) {
@@ -324,36 +324,43 @@ bool Collector::make_room() {
   return !is_full();
 }
 
+bool Collector::has_sound_time(const Event& event) {
+  int64_t end = 0;
+  if (event.length_ns && *event.length_ns < 0) {
+    note_skipped(skipped_, "an event takes a negative time");
+    return false;
+  }
+  if (!event.begin_ns || !event.length_ns ||
+      __builtin_add_overflow(*event.begin_ns, *event.length_ns, &end)) {
+    note_skipped(skipped_, "an event has no begin or length that is a number");
+    return false;
+  }
+  return true;
+}
+
 bool Collector::add(const Event& event) {
   if (event.phase == 'M') return name_lane(event), true;
-  if (event.phase != 'X' || event.category == Category::none) return true;
-  int64_t end = 0;
-  if (!event.begin_ns || !event.length_ns || *event.length_ns < 0 ||
-      __builtin_add_overflow(*event.begin_ns, *event.length_ns, &end)) {
-    note_skipped(skipped_, event.length_ns && *event.length_ns < 0
-                               ? "an event takes a negative time"
-                               : "an event has no begin or length that is a number");
-    return true;
-  }
-  const bool kept = keeps(event.category) || is_step(event);
-  if (!kept && event.category == Category::python) return true;
+  if (event.phase != 'X' || event.category == Category::none || !has_sound_time(event)) return true;
+  const bool is_kept = keeps(event);
+  if (!is_kept && event.category == Category::python) return true;
   const int32_t lane = lane_of(event);
   if (links_) remember(event, lane);
-  if (!kept) return true;
-  if (is_full()) {
-    if (!make_room()) return false;
-    if (!keeps(event.category) && !is_step(event)) return true;
-  }
+  if (is_full() && !make_room()) return false;
+  if (keeps(event)) add_span(event, lane);
+  return true;
+}
+
+void Collector::add_span(const Event& event, int32_t lane) {
   CollectiveCall call;
   if (event.category == Category::kernel && !event.collective.name.empty()) call = call_of(event);
   run::Span& span = timeline_.spans.emplace_back();
   span.begin = Instant(*event.begin_ns);
-  span.end = Instant(end);
+  span.end = Instant(*event.begin_ns + *event.length_ns);
   span.type = type_of(event, call);
   run::SpanDetail& detail = timeline_.details.emplace_back();
   detail.lane = lane;
   detail.correlation = event.correlation;
-  if (!on_device(event.category)) return true;
+  if (!on_device(event.category)) return;
   detail.blocks = event.blocks;
   if (event.threads_per_block >= 0 && event.threads_per_block <= INT32_MAX)
     detail.threads_per_block = static_cast<int32_t>(event.threads_per_block);
@@ -362,7 +369,6 @@ bool Collector::add(const Event& event) {
     apply(call, span, detail);
   else if (event.bytes >= 0)
     span.bytes = static_cast<double>(event.bytes) * unit::B;
-  return true;
 }
 
 run::Timeline Collector::take() {

@@ -64,7 +64,9 @@ class Collector {
   bool is_full() const;
   bool make_room();
   void leave_out(HostSpans kept);
-  bool keeps(Category) const;
+  bool keeps(const Event&) const;
+  bool has_sound_time(const Event&);
+  void add_span(const Event&, int32_t lane);
 
   run::Timeline timeline_;
   HostSpans kept_;

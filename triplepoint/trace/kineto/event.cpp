@@ -84,11 +84,11 @@ bool read_members(const char*& at, Visit&& visit) {
 }
 
 // Keys are told by their length first; that leaves one or two comparisons.
-bool read_argument(std::string_view key, const char*& at, Event& event) {
-  CollectiveArguments& collective = event.collective;
+
+bool read_short_argument(std::string_view key, const char*& at, Event& event) {
   switch (key.size()) {
     case 3:
-      if (key == "Seq") return read_number(at, collective.sequence);
+      if (key == "Seq") return read_number(at, event.collective.sequence);
       break;
     case 4:
       if (key == "grid") return read_product(at, event.blocks);
@@ -96,14 +96,22 @@ bool read_argument(std::string_view key, const char*& at, Event& event) {
       break;
     case 5:
       if (key == "block") return read_product(at, event.threads_per_block);
-      if (key == "dtype") return read_text(at, collective.dtype);
+      if (key == "dtype") return read_text(at, event.collective.dtype);
       if (key == "bytes" || key == "Bytes") return read_number(at, event.bytes);
       break;
     case 6:
       if (key == "stream") return read_number(at, event.stream);
       if (key == "device") return read_number(at, event.device);
-      if (key == "labels") return read_text(at, event.label);
       break;
+    default:
+      break;
+  }
+  return skip_value(at);
+}
+
+bool read_medium_argument(std::string_view key, const char*& at, Event& event) {
+  CollectiveArguments& collective = event.collective;
+  switch (key.size()) {
     case 10:
       if (key == "Input Dims") return read_raw(at, collective.input_dims);
       if (key == "Input type") return read_raw(at, collective.input_types);
@@ -116,29 +124,28 @@ bool read_argument(std::string_view key, const char*& at, Event& event) {
     case 13:
       if (key == "In msg nelems") return read_number(at, collective.in_elements);
       break;
-    case 14:
-      if (key == "Out msg nelems") return read_number(at, collective.out_elements);
-      break;
-    case 15:
-      if (key == "Collective name") return read_text(at, collective.name);
-      break;
-    case 16:
-      if (key == "Process Group ID") return read_text(at, collective.group_name);
-      break;
-    case 18:
-      if (key == "Process Group Name") return read_text(at, collective.group_name);
-      break;
-    case 19:
-      if (key == "Process Group Ranks") return read_text(at, collective.group_ranks);
-      break;
-    case 25:
-      if (key == "Process Group Description") return read_text(at, collective.group_description);
-      if (key == "est. achieved occupancy %") return read_share(at, event.occupancy);
-      break;
     default:
       break;
   }
   return skip_value(at);
+}
+
+bool read_long_argument(std::string_view key, const char*& at, Event& event) {
+  CollectiveArguments& collective = event.collective;
+  if (key == "Out msg nelems") return read_number(at, collective.out_elements);
+  if (key == "Collective name") return read_text(at, collective.name);
+  if (key == "Process Group ID") return read_text(at, collective.group_name);
+  if (key == "Process Group Name") return read_text(at, collective.group_name);
+  if (key == "Process Group Ranks") return read_text(at, collective.group_ranks);
+  if (key == "Process Group Description") return read_text(at, collective.group_description);
+  if (key == "est. achieved occupancy %") return read_share(at, event.occupancy);
+  return skip_value(at);
+}
+
+bool read_argument(std::string_view key, const char*& at, Event& event) {
+  if (key.size() <= 6) return read_short_argument(key, at, event);
+  if (key.size() <= 13) return read_medium_argument(key, at, event);
+  return read_long_argument(key, at, event);
 }
 
 /// Whether the arguments of such an event are of use. Unknown where "cat" has not come yet: then
@@ -220,19 +227,18 @@ const char* what_is_wrong(const char* at) {
 }  // namespace
 
 Category category_of(std::string_view cat) {
-  const auto is = [&](std::string_view name) { return cat == name; };
-  if (is("cpu_op") || is("Operator")) return Category::op;
+  const auto is = [&](auto... names) { return ((cat == names) || ...); };
+  if (is("cpu_op", "Operator")) return Category::op;
   if (is("python_function")) return Category::python;
-  if (is("kernel") || is("Kernel")) return Category::kernel;
+  if (is("kernel", "Kernel")) return Category::kernel;
+  // Those of other vendors' accelerators are spelled alike: mtia_runtime, xpu_driver, mlu_memcpy.
   if (cat.ends_with("_runtime") || cat.ends_with("_driver") || is("Runtime"))
     return Category::runtime;
-  if (is("user_annotation") || is("Event")) return Category::annotation;
-  if (is("gpu_memcpy") || is("Memcpy")) return Category::copy;
-  if (is("gpu_memset") || is("Memset")) return Category::set;
+  if (is("user_annotation")) return Category::annotation;
+  if (cat.ends_with("_memcpy") || is("Memcpy")) return Category::copy;
+  if (cat.ends_with("_memset") || is("Memset")) return Category::set;
   if (is("overhead")) return Category::host;
-  if (is("mtia_ccp_events") || is("hpu_op") || is("collective_comm") || is("mtia_workloadd") ||
-      is("xpu_op"))
-    return Category::device;
+  if (is("mtia_ccp_events", "mtia_workloadd", "hpu_op", "collective_comm")) return Category::device;
   return Category::none;
 }
 

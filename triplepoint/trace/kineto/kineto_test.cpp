@@ -230,7 +230,7 @@ TEST_CASE("a memory limit gives up host spans first, and says so") {
   CHECK(too_little.error().what.find("memory limit") != std::string::npos);
 }
 
-TEST_CASE("a broken event is skipped and counted; those around it are read") {
+TEST_CASE("a broken event is skipped and counted, and those around it are read") {
   const std::string good = event("\"name\": \"a\", \"ts\": 1, \"dur\": 2");
   const std::vector<std::string> broken = {
       event("\"name\": \"operator\"\"\", \"ts\": 1, \"dur\": 2"),
