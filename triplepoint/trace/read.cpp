@@ -12,6 +12,7 @@
 
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/cache.h"
+#include "triplepoint/trace/execution_trace/companions.h"
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/merge.h"
 #include "triplepoint/trace/readers.h"
@@ -31,6 +32,7 @@ std::string known_formats() {
 /// What was found in one file: one trace, or those of a tar.
 struct Found {
   std::vector<NamedTrace> traces;
+  std::vector<Companion> companions;  // execution traces: they add to the others
   std::vector<std::string> not_recognized;
 };
 
@@ -42,6 +44,10 @@ Result<bool> read_one(Input& input, ReadOptions options, Found& found) {
   if (reader == readers.end()) {
     found.not_recognized.push_back(input.name());
     return false;
+  }
+  if (reader->read == read_execution_trace) {
+    found.companions.push_back({input.name(), TPT_TRY(parse_execution_trace(input))});
+    return true;
   }
   if (!options.rank_if_unknown) options.rank_if_unknown = rank_in_name(input.name());
   Trace trace = TPT_TRY(reader->read(input, options));
@@ -113,9 +119,15 @@ tl::unexpected<Error> nothing_found(const std::vector<File>& files) {
   return error(fmt::format("{} (of no known format); known are {}", what, known_formats()));
 }
 
+tl::unexpected<Error> without_times(const Companion& companion) {
+  return error(fmt::format(
+      "{} is a PyTorch execution trace (it says what ran, but not when); give it together with the "
+      "Kineto trace of the same steps",
+      companion.name));
+}
+
 /// The traces of all files, in their order.
-Result<std::vector<NamedTrace>> read_files(const std::vector<File>& files,
-                                           const ReadOptions& options) {
+Result<Found> read_files(const std::vector<File>& files, const ReadOptions& options) {
   const int threads = options.threads > 0 ? options.threads : available_threads();
   ReadOptions each = options;
   each.memory_limit = options.memory_limit / static_cast<double>(std::max<size_t>(1, files.size()));
@@ -124,7 +136,7 @@ Result<std::vector<NamedTrace>> read_files(const std::vector<File>& files,
   std::vector<Result<Found>> results(files.size());
   parallel_for(files.size(), threads,
                [&](size_t i) { results[i] = read_file(files[i].path, each, overlap); });
-  std::vector<NamedTrace> all;
+  Found all;
   std::vector<std::string> left_out;
   for (size_t i = 0; i < files.size(); ++i) {
     if (!results[i] && !files[i].named) {
@@ -133,13 +145,16 @@ Result<std::vector<NamedTrace>> read_files(const std::vector<File>& files,
       continue;
     }
     Found found = TPT_TRY(std::move(results[i]));
-    if (found.traces.empty() && files[i].named) return nothing_found({files[i]});
-    std::move(found.traces.begin(), found.traces.end(), std::back_inserter(all));
+    if (found.traces.empty() && found.companions.empty() && files[i].named)
+      return nothing_found({files[i]});
+    std::move(found.traces.begin(), found.traces.end(), std::back_inserter(all.traces));
+    std::move(found.companions.begin(), found.companions.end(), std::back_inserter(all.companions));
   }
-  if (all.empty() && !left_out.empty()) return error(left_out[0]);
-  if (all.empty()) return nothing_found(files);
+  if (all.traces.empty() && !left_out.empty()) return error(left_out[0]);
+  if (all.traces.empty() && !all.companions.empty()) return without_times(all.companions[0]);
+  if (all.traces.empty()) return nothing_found(files);
   for (std::string& why : left_out)
-    note_reason(all[0].trace.skipped, std::move(why));
+    note_reason(all.traces[0].trace.skipped, std::move(why));
   return all;
 }
 
@@ -150,7 +165,10 @@ Result<Trace> read_traces(const std::vector<std::filesystem::path>& paths,
   const std::vector<File> files = TPT_TRY(files_of(paths));
   if (files.empty())
     return error("no trace was given (the folder is empty); name files or folders");
-  return merge(TPT_TRY(read_files(files, options)));
+  Found found = TPT_TRY(read_files(files, options));
+  Trace trace = TPT_TRY(merge(std::move(found.traces)));
+  join_companions(std::move(found.companions), trace);
+  return trace;
 }
 
 Result<Trace> read_trace(const std::filesystem::path& path, const ReadOptions& options) {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/trace/execution_trace/execution_trace.h"
 
+#include <map>
+#include <set>
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/trace/json_walk.h"
+#include "triplepoint/trace/read.h"
 
 namespace triplepoint::trace {
 
@@ -187,6 +191,36 @@ TEST_CASE("the execution traces of two public samples have all their nodes and c
   CHECK(trace->groups[0].name == "0");
   CHECK(trace->groups[0].size == 2);
   CHECK(trace->skipped == Skipped{});
+}
+
+TEST_CASE(
+    "execution traces beside the profiler's files give the DLRM set's collectives their size") {
+  const Path folder = Path(TPT_SHARED_DIR) / "data/traces";
+  if (!std::filesystem::exists(folder / "dlrm_8rank_pytorch_et.tar.gz")) {
+    MESSAGE("skipped: no such folder: " << folder.string());
+    return;
+  }
+  const auto trace =
+      read_traces({folder / "dlrm_8rank_kineto.tar.gz", folder / "dlrm_8rank_pytorch_et.tar.gz"});
+  REQUIRE_MESSAGE(trace, trace.error().what);
+  CHECK_FALSE(run::find_fault(trace->timeline));
+  CHECK(trace->facts.at("joined_collectives") == "64");  // eight of each of eight ranks
+  CHECK(std::stoi(trace->facts.at("joined_operators")) > 8 * 1600);
+  // The gradients of the dense layers: all ranks reduce the same number of floats.
+  std::map<int64_t, std::set<double>> bytes;  // sequence -> sizes
+  for (size_t i = 0; i < trace->timeline.spans.size(); ++i) {
+    const run::Span& span = trace->timeline.spans[i];
+    const run::SpanType& type = trace->timeline.types[static_cast<size_t>(span.type)];
+    if (type.collective == spec::Collective::all_reduce)
+      bytes[trace->timeline.details[i].sequence].insert(span.bytes / unit::B);
+  }
+  CHECK(bytes.size() == 3);
+  for (const auto& [sequence, sizes] : bytes)
+    CHECK(sizes.size() == 1);
+
+  const auto alone = read_trace(folder / "dlrm_8rank_pytorch_et.tar.gz");
+  REQUIRE_FALSE(alone);
+  CHECK(alone.error().what.find("together with the Kineto trace") != std::string::npos);
 }
 
 }  // namespace triplepoint::trace
