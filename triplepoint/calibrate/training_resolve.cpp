@@ -253,7 +253,11 @@ void Resolver::guess_model_parallel() {
     plan().tensor_parallel_size = std::min(model_ranks, node);
     plan().pipeline_parallel_size = model_ranks / plan().tensor_parallel_size;
   };
-  if (ranks > 0) split(ranks);
+  // Who tunes a long sequence in few microbatches splits it rather than the layers.
+  if (ranks > 0) {
+    plan().tensor_parallel_size = std::min(ranks, node);
+    plan().context_parallel_size = ranks / plan().tensor_parallel_size;
+  }
   plan().sharding = rule_.sharding;
   plan().sequence_parallel = true;
   plan().global_batch_size = world;
@@ -322,8 +326,11 @@ void Resolver::take_sharding() {
     plan().sharding = Sharding::parameters;
     if (*ranks < out_.job.data_parallel_size()) plan().sharding_group_size = *ranks;
   }
+  // One rank to a shard is no sharding, to those who count ranks; to Megatron FSDP=1 is a switch.
   if (ranks && *ranks <= 1 && rule_.sharding == Sharding::parameters)
     plan().sharding = Sharding::none;
+  else if (ranks && *ranks == 1)
+    plan().sharding = Sharding::parameters;
   const bool alone = out_.job.data_parallel_size() * plan().context_parallel_size == 1;
   if (alone && plan().sharding != Sharding::parameters) plan().sharding = Sharding::none;
   if (mentions(row_.extra, "OverlappedDistributedOptimizer"))
@@ -376,7 +383,8 @@ bool Resolver::fits_with_block() {
 
 /// May the row have sharded its parameters without saying so?
 bool Resolver::shards_unsaid() const {
-  return row_.sharding.empty() && out_.job.plan.pipeline_parallel_size == 1 &&
+  const bool unsaid = row_.sharding.empty() || row_.sharding == "FSDP=0";
+  return unsaid && out_.job.plan.pipeline_parallel_size == 1 &&
          out_.job.plan.sharding != Sharding::parameters && out_.job.data_parallel_size() > 1;
 }
 

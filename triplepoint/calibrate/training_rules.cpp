@@ -33,7 +33,7 @@ constexpr std::array rules = {
                   Sharding::optimizer, true, false, false, false},
     FrameworkRule{"Megatron-Core", "megatron-core", "mcore_distributed_optim", Sharding::optimizer,
                   true, true, true, true},
-    FrameworkRule{"Megatron-LM 0", "megatron-core", "megatron_distributed_optim",
+    FrameworkRule{"Megatron-LM 0", "megatron-lm-2025", "megatron_distributed_optim",
                   Sharding::optimizer, true, false, false, false},
     FrameworkRule{"Megatron-LM", "megatron-lm", "fused_adam", Sharding::none, false, false, false,
                   false},

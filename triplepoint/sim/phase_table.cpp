@@ -161,6 +161,8 @@ PricedOp price_op(const spec::Job& job, const workload::WorkGraph& graph, const 
   } else {
     priced.kernel = perf::kernel_time(job.cluster.gpu, op);
     priced.energy_flops = perf::energy_flops(job.cluster.gpu, op);
+    priced.kernel.compute *= job.stack.kernel_slowdown;
+    priced.kernel.memory *= job.stack.kernel_slowdown;
     if (op.op_class == OpClass::attention) priced.kernel.compute /= attention_speed(job);
   }
   return priced;

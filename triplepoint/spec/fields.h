@@ -269,6 +269,7 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("overlap_transfer_stretch", stack.overlap_transfer_stretch, Need::required);
   visit("memory_fragmentation", stack.memory_fragmentation, Need::required);
   visit("framework_reserve", stack.framework_reserve, Need::required);
+  visit("kernel_slowdown", stack.kernel_slowdown);
   visit("attention_share", stack.attention_share);
   visit("portable_attention", stack.portable_attention);
   visit("elementwise_traffic", stack.elementwise_traffic);

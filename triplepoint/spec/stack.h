@@ -25,6 +25,8 @@ struct Stack {
   double overlap_transfer_stretch = 0;  // collective lengthening per second of overlapped GEMM
   double memory_fragmentation = 1.03;   // allocated over needed
   Bytes framework_reserve;              // CUDA context, NCCL buffers, workspace
+  double kernel_slowdown = 1;  // of a kernel within a step over the same one benchmarked alone and
+                               // repeated: cold caches, operands that were just written
   double attention_share = 1;  // speed of its attention kernels over those the GPU's file describes
   bool portable_attention = false;  // its attention kernels are not written for the newest chips
   double elementwise_traffic = 1;   // HBM bytes of norms and elementwise kernels over fused ones
