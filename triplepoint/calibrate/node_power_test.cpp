@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/calibrate/node_power_runs.h"
+#include "triplepoint/calibrate/node_power_tables.h"
+
+namespace triplepoint::calibrate {
+namespace {
+
+using doctest::Approx;
+
+CsvTable parsed(std::string text) {
+  return CsvTable::parse(std::move(text), "test.csv").value();
+}
+
+TableScores runs(const std::string& rows) {
+  const std::string header =
+      "run_id,family,gpu,cooling,measured_at,benchmark,n_nodes,n_gpus,run_s,node_mean_w,"
+      "node_p50_w,energy_nodes_kwh\n";
+  const auto scores = score_node_power_table(parsed(header + rows), spec::default_library());
+  REQUIRE(scores);
+  return *scores;
+}
+
+double predicted(const TableScores& scores, const char* row_id, const char* quantity) {
+  for (const ScoredRow& row : scores.scored)
+    if (row.row_id == row_id && row.quantity == quantity) return row.predicted;
+  FAIL("no score of ", row_id);
+  return 0;
+}
+
+TEST_CASE("a node draws more before its power supplies than behind them") {
+  const TableScores scores = runs(
+      "ac,f,H100-SXM5-80GB,immersion,node power at AC side,bert,1,8,300,6800,6900,0.57\n"
+      "dc,f,H100-SXM5-80GB,immersion,node power at DC side,bert,1,8,300,6600,6700,0.55\n");
+  CHECK(predicted(scores, "ac", "node_p50_w") > predicted(scores, "dc", "node_p50_w"));
+}
+
+TEST_CASE("the shorter a run, the more of it is start-up, and the lower its mean") {
+  const TableScores scores = runs(
+      "short,f,H100-SXM5-80GB,immersion,AC,bert,1,8,60,6000,6900,0.1\n"
+      "long,f,H100-SXM5-80GB,immersion,AC,bert,1,8,6000,6900,6900,11.5\n");
+  CHECK(predicted(scores, "short", "node_mean_w") < predicted(scores, "long", "node_mean_w"));
+  CHECK(predicted(scores, "short", "node_p50_w") == predicted(scores, "long", "node_p50_w"));
+}
+
+TEST_CASE("energy is mean power times the run, over all nodes") {
+  const TableScores scores = runs("r,f,H100-SXM5-80GB,immersion,AC,bert,1,8,3600,6900,6900,6.9\n");
+  CHECK(predicted(scores, "r", "energy_kwh") ==
+        Approx(predicted(scores, "r", "node_mean_w") / 1000));
+}
+
+TEST_CASE("a benchmark that is no transformer training is skipped with a reason") {
+  const TableScores scores = runs("r,f,B200,water,AC,stable_diffusion,1,8,900,10000,10000,2.6\n");
+  CHECK(scores.scored.empty());
+  REQUIRE(scores.skipped.size() == 1);
+  CHECK(scores.skipped[0].reason.find("not modelled") != std::string::npos);
+}
+
+TEST_CASE("a trace's name tells benchmark, machine and cooling") {
+  std::string rows = "trace_id,t_s,power_w,n_nodes\n";
+  for (int t = -4; t < 400; t += 2)
+    rows += fmt::format("bert-8xH100-smc-ac-node_0,{},6900,1\n", t);
+  const auto scores = score_node_power_table(parsed(rows), spec::default_library());
+  REQUIRE(scores);
+  REQUIRE(scores->scored.size() == 2);
+  CHECK(scores->scored[0].measured == Approx(6900));
+}
+
+}  // namespace
+}  // namespace triplepoint::calibrate

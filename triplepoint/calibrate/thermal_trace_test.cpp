@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/calibrate/thermal_trace.h"
+
+#include <cmath>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/calibrate/thermal_fit.h"
+#include "triplepoint/calibrate/thermal_tables.h"
+#include "triplepoint/thermal/ladder.h"
+
+namespace triplepoint::calibrate {
+namespace {
+
+using doctest::Approx;
+
+CsvTable parsed(std::string text) {
+  return CsvTable::parse(std::move(text), "test.csv").value();
+}
+
+constexpr double rest_w = 60, work_w = 190, step_s = 2;
+
+/// What a package at `coolant` shows of a power step, every tenth of a second.
+std::string step_rows(const spec::ThermalLadder& ladder, double coolant) {
+  std::string rows = "trace_id,gpu,t_s,power_w,temp_core_c\n";
+  for (int i = 0; i <= 80; ++i) {
+    const double t = 0.1 * i;
+    double degrees = coolant;
+    for (const thermal::Mode& mode : thermal::modes_of(ladder)) {
+      const double r = mode.resistance / (unit::K / unit::W);
+      const double settled =
+          1 - std::exp(-std::max(0.0, t - step_s) / (mode.time_constant / unit::s));
+      degrees += r * (rest_w + (work_w - rest_w) * settled);
+    }
+    rows += fmt::format("step,A100-PCIe-40GB,{},{},{}\n", t, t > step_s ? work_w : rest_w, degrees);
+  }
+  return rows;
+}
+
+spec::Chassis still_room() {
+  spec::Chassis chassis;
+  chassis.fan_floor = 1;
+  chassis.volume_flow_m3_s = 0.1;
+  chassis.seats = {spec::Seat{}};
+  return chassis;
+}
+
+spec::ThermalLadder package() {
+  return *spec::load_gpu(spec::default_library(), "a100-40gb").value().thermal;
+}
+
+TEST_CASE("a package's own response to a step is predicted whatever the room's temperature") {
+  for (const double coolant : {20.0, 35.0}) {
+    const auto traces = read_thermal_traces(parsed(step_rows(package(), coolant)));
+    REQUIRE(traces.size() == 1);
+    const auto shown = predict_trace(traces[0], package(), still_room());
+    REQUIRE(shown.size() == traces[0].temperature.size());
+    for (size_t i = 0; i < shown.size(); ++i)
+      CHECK(std::abs(shown[i] - traces[0].temperature[i].value) < 0.3);
+  }
+}
+
+TEST_CASE("power that changes between two readings changes when the temperatures say so") {
+  // One reading of power before and one long after; temperatures tell that it rose in between.
+  std::string rows = "trace_id,gpu,t_s,power_w,temp_core_c\n";
+  const auto full = read_thermal_traces(parsed(step_rows(package(), 30)));
+  for (const ThermalTrace::Sample& sample : full[0].temperature) {
+    const double t = sample.at / unit::s;
+    const bool asked = t < 0.05 || t > 3.95;
+    rows += fmt::format("step,A100-PCIe-40GB,{},{},{}\n", t,
+                        asked ? fmt::format("{}", t > step_s ? work_w : rest_w) : "", sample.value);
+  }
+  const auto traces = read_thermal_traces(parsed(rows));
+  const auto shown = predict_trace(traces[0], package(), still_room());
+  for (size_t i = 0; i < shown.size(); ++i)
+    CHECK(std::abs(shown[i] - traces[0].temperature[i].value) < 0.6);
+}
+
+TEST_CASE("a trace at constant power says nothing of a package") {
+  std::string rows = "trace_id,gpu,t_s,power_w,temp_core_c\n";
+  for (int i = 0; i < 20; ++i)
+    rows += fmt::format("idle,MI300X,{},150,44\n", 5 * i);
+  const auto fits = fit_thermal(parsed(rows), spec::default_library());
+  REQUIRE(!fits);
+  CHECK(fits.error().what.find("no trace to fit heat to") != std::string::npos);
+}
+
+TEST_CASE("of a snapshot of a whole node only the differences are scored") {
+  const auto at = [](double warmer) {
+    std::string rows = "snapshot_id,gpu,gpu_index,temp_c,power_w,load\n";
+    for (int i = 0; i < 8; ++i)
+      rows += fmt::format("n,H100-SXM5-80GB,{},{},690,train\n", i, 55 + i + warmer);
+    return score_thermal_snapshot_table(parsed(rows), spec::default_library()).value();
+  };
+  const TableScores cool = at(0), warm = at(10);
+  REQUIRE(cool.scored.size() == 8);
+  for (size_t i = 0; i < 8; ++i)
+    CHECK(warm.scored[i].predicted - warm.scored[i].measured ==
+          Approx(cool.scored[i].predicted - cool.scored[i].measured));
+}
+
+}  // namespace
+}  // namespace triplepoint::calibrate
