@@ -89,10 +89,34 @@ run::Series make_series(const char* signal, size_t device, Instant begin, Second
   return series;
 }
 
+/// What each node draws at the wall along the step. Its hosts are busy while the job runs, and its
+/// fans stand where heat left them: both move in minutes, not within a step.
+void record_nodes(run::Run& run, const spec::Job& job, const StepProfile& profile,
+                  const ClusterHeat& heat, Instant begin) {
+  spec::Cluster cluster = job.cluster;
+  cluster.chassis = job.chassis();
+  const auto per_node = static_cast<size_t>(cluster.gpus_per_node);
+  const size_t bins = profile.power.empty() ? 0 : profile.power[0].size();
+  for (size_t node = 0; node * per_node < profile.power.size(); ++node) {
+    run::Series series = make_series("node_power_w", node, begin, profile.bin, bins);
+    series.of_node = true;
+    const double flow = heat.flow_share(static_cast<int64_t>(node));
+    for (size_t b = 0; b < bins; ++b) {
+      Watts devices;
+      for (size_t d = node * per_node; d < (node + 1) * per_node; ++d)
+        devices += profile.power[d][b];
+      const power::NodePower drawn = power::node_power(cluster, devices, flow, 1);
+      series.values.push_back(drawn.total() / unit::W);
+    }
+    run.series.push_back(std::move(series));
+  }
+}
+
 /// Power, clock and die temperature of every device along the step, and the peaks they show.
 void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
                     Instant begin, bool keep_series) {
   const StepProfile profile = profile_step(model, step, profile_bins);
+  if (keep_series) record_nodes(run, model.job, profile, heat, begin);
   const std::vector<std::vector<Celsius>> dies = ripple(std::move(heat), profile);
   const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
   for (size_t d = 0; d < dies.size(); ++d) {
