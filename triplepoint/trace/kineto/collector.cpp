@@ -154,6 +154,7 @@ int32_t Collector::lane_of(const Event& event) {
     std::string name = device ? fmt::format("device {} stream {}", owner, number)
                               : fmt::format("thread {}", number);
     if (!device && !event.thread.text.empty()) name = unescaped(event.thread.text);
+    text_bytes_ += 2 * (sizeof(run::Lane) + name.size());
     timeline_.lanes.push_back({.rank = 0,
                                .stream = device ? run::Stream::compute : run::Stream::host,
                                .number = number,
@@ -214,6 +215,7 @@ int32_t Collector::communicator_of(const CollectiveArguments& said) {
   const auto [found, is_new] =
       communicators_.try_emplace(key, static_cast<int32_t>(timeline_.communicators.size()));
   if (is_new) {
+    text_bytes_ += 2 * (sizeof(run::Communicator) + key.size());
     const std::string name = unescaped(said.group_name);
     const std::string description = unescaped(said.group_description);
     std::vector<int32_t> ranks = ranks_of(said.group_ranks);
@@ -301,7 +303,8 @@ void Collector::leave_out(HostSpans kept) {
 
 bool Collector::is_full() const {
   return timeline_.spans.size() * bytes_per_span + launches_.capacity() * sizeof(Launch) +
-             ops_.capacity() * sizeof(CollectiveOp) + names_.bytes() >=
+             ops_.capacity() * sizeof(CollectiveOp) + 2 * names_.bytes() +
+             timeline_.types.size() * sizeof(run::SpanType) + text_bytes_ >=
          most_bytes_;
 }
 
@@ -340,7 +343,9 @@ bool Collector::has_sound_time(const Event& event) {
 
 bool Collector::add(const Event& event) {
   if (event.phase == 'M') return name_lane(event), true;
-  if (event.phase != 'X' || event.category == Category::none || !has_sound_time(event)) return true;
+  if (event.phase != 'X') return true;
+  if (event.category == Category::none) return ++unknown_, true;
+  if (!has_sound_time(event)) return true;
   const bool is_kept = keeps(event);
   if (!is_kept && event.category == Category::python) return true;
   const int32_t lane = lane_of(event);

@@ -46,6 +46,8 @@ class Collector {
   /// Makes room for so many spans in all.
   void expect(size_t spans);
   size_t size() const { return timeline_.spans.size(); }
+  /// Events with a length whose category means nothing to us.
+  int64_t unknown() const { return unknown_; }
 
   /// All that was collected, linked: times as in the file, unsorted, of rank 0.
   run::Timeline take();
@@ -72,6 +74,8 @@ class Collector {
   HostSpans kept_;
   bool links_ = true;  // whether launches are remembered
   size_t most_bytes_;
+  int64_t unknown_ = 0;
+  size_t text_bytes_ = 0;  // of names of lanes and communicators, with what holds them
   Skipped& skipped_;
   NameTable names_;
   std::unordered_map<uint64_t, int32_t> lanes_;

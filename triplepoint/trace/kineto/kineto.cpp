@@ -90,6 +90,12 @@ class Reading {
     if (!saw_events_)
       return error(fmt::format("{} has no trace events ({}); give the profiler's JSON",
                                input_.name(), failure_.empty() ? "it is empty" : failure_));
+    if (collector_.size() == 0 && collector_.unknown() > 0)
+      return error(
+          fmt::format("{} has no spans (its {} events are of no category that the PyTorch "
+                      "profiler writes for devices and hosts); give a trace of one of its "
+                      "active steps",
+                      input_.name(), collector_.unknown()));
     return finish();
   }
 

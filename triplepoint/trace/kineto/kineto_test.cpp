@@ -309,6 +309,24 @@ TEST_CASE("what is no trace is a sentence") {
   }
 }
 
+TEST_CASE("a trace of another program in the same form is a sentence, not an empty timeline") {
+  Input input = Input::of_text(
+      R"([{"ph": "X", "cat": "blink", "name": "a", "pid": 0, "tid": 7, "ts": 1, "dur": 2}])", "x");
+  const auto trace = read_kineto(input, {});
+  REQUIRE(!trace);
+  CHECK(trace.error().what.find("no spans") != std::string::npos);
+}
+
+TEST_CASE("names without end stay within the memory limit") {
+  std::vector<std::string> events;
+  for (int i = 0; i < 20000; ++i)
+    events.push_back("{\"ph\": \"X\", \"cat\": \"cpu_op\", \"pid\": 1, \"tid\": " +
+                     std::to_string(i) + ", \"name\": \"" + std::string(100, 'x') +
+                     std::to_string(i) + "\", \"ts\": 1, \"dur\": 2}");
+  Input input = Input::of_text(file_of(events), "x");
+  CHECK(!read_kineto(input, {.memory_limit = 3e6 * unit::B}));
+}
+
 TEST_CASE("files are recognized by what is in them") {
   for (const Vintage vintage : all_vintages)
     CHECK(looks_like_kineto(sample_text({}, {.vintage = vintage})));
