@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
+#include <map>
 
 #include "triplepoint/base/parallel.h"
 
@@ -18,6 +18,8 @@ namespace {
 using spec::Stack;
 
 constexpr std::array parameters = {
+    StackParameter{"kernel_slowdown", [](const Stack& s) { return s.kernel_slowdown; },
+                   [](Stack& s, double x) { s.kernel_slowdown = x; }, 1, 0.9, 1.5},
     StackParameter{"attention_share", [](const Stack& s) { return s.attention_share; },
                    [](Stack& s, double x) { s.attention_share = x; }, 1, 0.4, 1.2},
     StackParameter{"elementwise_traffic", [](const Stack& s) { return s.elementwise_traffic; },
@@ -37,6 +39,7 @@ constexpr std::array parameters = {
 
 constexpr int64_t largest_world = 512;
 constexpr std::size_t rows_of_a_family = 24;
+constexpr int64_t fewest_rows = 4;  // below this a stack counts as unknown
 constexpr double prior_weight = 0.002;
 
 double clamp(const StackParameter& parameter, double value) {
@@ -126,9 +129,12 @@ RowsByStack fit_rows(const std::vector<TriedRow>& tried, const ScoreContext& con
   return by_stack;
 }
 
-std::map<std::string, StackFit> fit_without(const RowsByStack& by_stack, const std::string& family,
-                                            const ScoreContext& context) {
-  std::map<std::string, StackFit> fits;
+using StackFits = std::map<std::string, StackFit>;  // by the stack's name
+
+/// A fit of every stack to the rows of all families but this one.
+StackFits fit_without(const RowsByStack& by_stack, const std::string& family,
+                      const ScoreContext& context) {
+  StackFits fits;
   for (const auto& [stack, families] : by_stack) {
     std::vector<FitRow> rows;
     for (const auto& [name, own] : families)
@@ -139,12 +145,55 @@ std::map<std::string, StackFit> fit_without(const RowsByStack& by_stack, const s
   return fits;
 }
 
-/// The stacks that this family's rows run on, with what the others know of them.
-RowsByStack stacks_of_family(const RowsByStack& by_stack, const std::string& family) {
+/// The rows of the stacks that this family runs on.
+RowsByStack stacks_of(const std::string& family, const RowsByStack& by_stack) {
   RowsByStack own;
   for (const auto& [stack, families] : by_stack)
     if (families.count(family) > 0) own[stack] = families;
   return own;
+}
+
+/// What software usually costs: of each cost the median over other stacks, alike in that graphs are
+/// captured or not.
+Stack usual_stack(Stack stack, const StackFits& others) {
+  for (const StackParameter& parameter : parameters) {
+    std::vector<double> values;
+    for (const auto& [name, fit] : others)
+      if (fit.rows >= fewest_rows && fit.stack.cuda_graphs == stack.cuda_graphs)
+        values.push_back(parameter.get(fit.stack));
+    if (!values.empty()) parameter.set(stack, quantile(values, 0.5));
+  }
+  return stack;
+}
+
+/// The stacks that this family runs on as the others teach them: their own rows on the same stack,
+/// or else what other stacks have in common.
+StackFits taught_by_others(const std::string& family, const RowsByStack& by_stack,
+                           const StackFits& of_all, const ScoreContext& context) {
+  const RowsByStack own = stacks_of(family, by_stack);
+  StackFits fits = fit_without(own, family, context), others;
+  for (const auto& [stack, fit] : of_all)
+    if (own.count(stack) == 0) others[stack] = fit;
+  for (auto& [stack, fit] : fits)
+    if (fit.rows < fewest_rows) fit.stack = usual_stack(fit.stack, others);
+  return fits;
+}
+
+TableScores score_with(const StackFits& fits, const std::vector<TriedRow>& rows,
+                       const ScoreContext& context) {
+  return score_rows(rows, context, [&](spec::Job& job) {
+    const auto fit = fits.find(job.stack.name);
+    job.stack = fit == fits.end() ? neutral_stack(job.stack) : fit->second.stack;
+  });
+}
+
+void join(TableScores& all, TableScores more) {
+  all.rows += more.rows;
+  all.scored.insert(all.scored.end(), more.scored.begin(), more.scored.end());
+  all.skipped.insert(all.skipped.end(), more.skipped.begin(), more.skipped.end());
+  all.fit.ran_and_fits += more.fit.ran_and_fits;
+  all.fit.false_oom.insert(all.fit.false_oom.end(), more.fit.false_oom.begin(),
+                           more.fit.false_oom.end());
 }
 
 }  // namespace
@@ -181,36 +230,26 @@ StackFit fit_stack(const Stack& start, const std::vector<FitRow>& rows,
   return fit;
 }
 
-std::map<std::string, StackFit> fit_stacks(const std::vector<TriedRow>& rows,
-                                           const std::string& left_out_family,
-                                           const ScoreContext& context) {
-  return fit_without(fit_rows(rows, context), left_out_family, context);
-}
-
-TableScores leave_one_family_out(const std::vector<TriedRow>& rows, const ScoreContext& context) {
-  const RowsByStack by_stack = fit_rows(rows, context);
-  std::map<std::string, std::vector<TriedRow>> families;
+LessonScores score_with_fitted_stacks(const std::vector<TriedRow>& rows, StackLesson lesson,
+                                      const ScoreContext& context) {
+  std::map<std::string, std::vector<TriedRow>> groups;
   for (const TriedRow& row : rows)
-    families[row.row.family].push_back(row);
+    groups[lesson == StackLesson::all ? "" : row.row.family].push_back(row);
+  const RowsByStack by_stack = fit_rows(rows, context);
   if (context.begin) context.begin(rows.size());
   ScoreContext quiet = context;
   quiet.begin = {};
-  TableScores all;
-  for (const auto& [family, own] : families) {
-    const auto fits = fit_without(stacks_of_family(by_stack, family), family, context);
-    TableScores scores = score_rows(own, quiet, [&](spec::Job& job) {
-      const auto fit = fits.find(job.stack.name);
-      job.stack = fit == fits.end() ? neutral_stack(job.stack) : fit->second.stack;
-    });
-    all.rows += scores.rows;
-    all.scored.insert(all.scored.end(), scores.scored.begin(), scores.scored.end());
-    all.skipped.insert(all.skipped.end(), scores.skipped.begin(), scores.skipped.end());
-    all.fit.ran_and_fits += scores.fit.ran_and_fits;
-    all.fit.false_oom.insert(all.fit.false_oom.end(), scores.fit.false_oom.begin(),
-                             scores.fit.false_oom.end());
+  LessonScores lessons;
+  lessons.scores.table = "training";
+  const StackFits of_all = fit_without(by_stack, "", context);
+  for (const auto& [family, own] : groups) {
+    StackFits fits =
+        lesson == StackLesson::all ? of_all : taught_by_others(family, by_stack, of_all, context);
+    join(lessons.scores, score_with(fits, own, quiet));
+    for (auto& [stack, fit] : fits)
+      lessons.fits.push_back({family, std::move(fit)});
   }
-  all.table = "training";
-  return all;
+  return lessons;
 }
 
 }  // namespace triplepoint::calibrate

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,15 +47,30 @@ struct StackFit {
 /// keeps at its usual value what the runs do not tell. Deterministic.
 StackFit fit_stack(const spec::Stack& start, const std::vector<FitRow>& rows, const ScoreContext&);
 
-/// The stacks of these rows, each fitted to its own; `left_out` rows do not take part. A stack
-/// without any row stays neutral. Of a family at most 24 rows of at most 512 GPUs take part, evenly
-/// picked, so that no source outvotes the others and none takes all the time.
-std::map<std::string, StackFit> fit_stacks(const std::vector<TriedRow>&,
-                                           const std::string& left_out_family, const ScoreContext&);
+/// Which rows a stack may learn from before it predicts a family.
+enum class StackLesson {
+  left_out,  // those of all other families: what one may expect of runs nobody has seen
+  all        // its own as well: what these costs can explain at best
+};
 
-/// Predicts every family with stacks that were fitted without it: what a user of software that is
-/// known, or not known, from other sources may expect. Everything else (kernels, collectives,
-/// power, heat) comes from below and is no part of it.
-TableScores leave_one_family_out(const std::vector<TriedRow>&, const ScoreContext&);
+/// One fit, and which family it was then used for (empty: all).
+struct LessonFit {
+  std::string family;
+  StackFit fit;
+};
+
+/// Predictions with fitted stacks, and the fits.
+struct LessonScores {
+  TableScores scores;
+  std::vector<LessonFit> fits;
+};
+
+/// Predicts every row with stacks that were fitted on rows of this table. Left out: on the rows of
+/// other families on the same stack; where there are fewer than four, its costs are the medians of
+/// the other stacks'. Of a family at most 24 rows of at most 512 GPUs
+/// take part in a fit, evenly picked, so that no source outvotes the others. Everything else
+/// (kernels, collectives, power, heat) comes from below and is no part of it.
+LessonScores score_with_fitted_stacks(const std::vector<TriedRow>&, StackLesson,
+                                      const ScoreContext&);
 
 }  // namespace triplepoint::calibrate

@@ -93,8 +93,7 @@ void count_verdict(const TriedRow& tried, const Outcome& outcome, FitVerdicts& f
 /// Rows of one software that differ in layout, batch, precision and scale only, so that one may ask
 /// which is fastest.
 std::string sweep_of(const TrainingRow& row) {
-  return fmt::format("{} {} {} {} {}", row.family, row.framework, row.model, row.gpu,
-                     row.workload);
+  return fmt::format("{} {} {} {} {}", row.family, row.framework, row.model, row.gpu, row.workload);
 }
 
 TriedRow vtrain_row(const Cells& cells) {
