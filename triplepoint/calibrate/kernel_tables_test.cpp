@@ -221,6 +221,23 @@ TEST_CASE("published GEMM tables are met: 5 % median for large ones, 12 % for sm
   }
 }
 
+TEST_CASE("the shipped products of an A100 are what the fit gives") {
+  std::vector<KernelRow> rows;
+  for (const char* name : {"gemm_power.csv", "kernels_calibration.csv"}) {
+    const auto table = published(name);
+    if (!table) return;
+    const KernelRows read = read_kernel_rows(*table).value();
+    rows.insert(rows.end(), read.rows.begin(), read.rows.end());
+  }
+  const auto fit = fit_kernels(rows, spec::default_library(), "a100-80gb");
+  REQUIRE_MESSAGE(fit, fit.error().what);
+  const spec::KernelCoefficients shipped = gpu("a100-80gb").kernels;
+  CHECK(shipped.gemm_peak_share == Approx(fit->kernels.gemm_peak_share).epsilon(0.01));
+  CHECK(shipped.gemm_half_k == Approx(fit->kernels.gemm_half_k).epsilon(0.01));
+  CHECK(shipped.gemm_half_tile == Approx(fit->kernels.gemm_half_tile).epsilon(0.01));
+  CHECK(shipped.kernel_start / fit->kernels.kernel_start == Approx(1).epsilon(0.01));
+}
+
 TEST_CASE("the published attention table is met: 6 % median") {
   const auto table = published("attention_power.csv");
   if (!table) return;
