@@ -202,12 +202,12 @@ DataTable lane_table(const run::Timeline& timeline, const metrics::IdleRules& ru
 
 DataTable step_table(const run::Timeline& timeline, const metrics::IdleRules& rules) {
   const metrics::TraceSteps steps = metrics::find_steps(timeline);
-  std::vector<std::vector<RankBreakdown>> all;
+  std::vector<std::vector<RankBreakdown>> all(steps.steps.size());
   int64_t longest = 0;
-  for (size_t i = 0; i < steps.steps.size(); ++i) {
-    all.push_back(metrics::breakdown_of_ranks(metrics::step_of(timeline, steps, i), rules));
-    longest = std::max(longest, longest_span(all.back()));
-  }
+  metrics::for_each_step(timeline, steps, [&](size_t i, const run::Timeline& step) {
+    all[i] = metrics::breakdown_of_ranks(step, rules);
+    longest = std::max(longest, longest_span(all[i]));
+  });
   const bool marked = steps.source == metrics::StepSource::annotations;
   DataTable table{
       .name = "steps",
@@ -269,8 +269,9 @@ DataTable overlap_by_label(const run::Timeline& timeline) {
   for (const run::SpanType& type : timeline.types)
     if (type.kind == run::SpanKind::communication) labels[metrics::label_of(type)] = {};
   int64_t longest = 0;
+  run::Timeline only = timeline;
   for (auto& [label, sum] : labels) {
-    run::Timeline only = timeline;
+    only.types = timeline.types;
     for (run::SpanType& type : only.types)
       if (type.kind == run::SpanKind::communication && metrics::label_of(type) != label)
         type.kind = run::SpanKind::host;
@@ -336,14 +337,16 @@ Result<TraceReport> trace_breakdown(const TraceOptions& options) {
   const auto kernels =
       metrics::kernel_table(timeline, metrics::KernelTableBy::name, -1, input.warp_size);
   TraceReport report{.shown = {"ranks", "classes", "kernels"}, .remarks = input.remarks};
-  report.tables = {rank_table(ranks),
-                   kernel_data(classes, false, classes.size()),
+  report.tables = {rank_table(ranks), kernel_data(classes, false, classes.size()),
                    kernel_data(kernels, true, static_cast<size_t>(options.rows())),
-                   idle_table(ranks),
-                   step_table(timeline, rules),
-                   stage_table(timeline, ranks),
-                   lane_table(timeline, rules),
-                   launch_table(timeline)};
+                   idle_table(ranks)};
+  const auto add_if_asked = [&](const char* name, const auto& make) {
+    report.tables.push_back(options.asks_for(name) ? make() : DataTable{.name = name});
+  };
+  add_if_asked("steps", [&] { return step_table(timeline, rules); });
+  add_if_asked("stages", [&] { return stage_table(timeline, ranks); });
+  add_if_asked("lanes", [&] { return lane_table(timeline, rules); });
+  add_if_asked("launches", [&] { return launch_table(timeline); });
   return report;
 }
 

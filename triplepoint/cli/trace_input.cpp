@@ -171,6 +171,13 @@ int64_t TraceOptions::gap_ns() const {
   return kernel_gap ? run::whole_nanoseconds(*kernel_gap) : 30'000;
 }
 
+bool TraceOptions::asks_for(const std::string& table) const {
+  if (format == "json" || show == "all") return true;
+  if (!show) return false;
+  const auto tables = split_list(*show);
+  return tables && std::find(tables->begin(), tables->end(), table) != tables->end();
+}
+
 TimeUnit time_unit(int64_t longest_ns) {
   if (longest_ns >= 10'000'000'000) return {"s", 1e9};
   if (longest_ns >= 100'000'000) return {"ms", 1e6};

@@ -34,6 +34,8 @@ struct TraceOptions {
 
   int64_t rows() const { return top.value_or(10); }
   int64_t gap_ns() const;
+  /// Whether a table that is not shown unasked has to be made at all.
+  bool asks_for(const std::string& table) const;
 };
 
 /// What one side of an analysis looks at: traces, or a run, brought to one timeline.

@@ -181,9 +181,10 @@ TEST_CASE("kernel rules: a file decides, and mistakes in it are named with their
   const auto complaint = [&](const char* text) {
     return traces.ask("breakdown", {"--rules", traces.scratch.file("wrong.toml", text)}).err;
   };
-  CHECK(complaint("[[rule]]\nclass = \"comput\"\nany = [\"x\"]\n")
-            .find("wrong.toml:2: no kernel class is called \"comput\"; did you mean \"compute\"?") !=
-        std::string::npos);
+  CHECK(
+      complaint("[[rule]]\nclass = \"comput\"\nany = [\"x\"]\n")
+          .find("wrong.toml:2: no kernel class is called \"comput\"; did you mean \"compute\"?") !=
+      std::string::npos);
   CHECK(complaint("[[rule]]\nclass = \"compute\"\nregex = \"(\"\n").find("wrong.toml:3") !=
         std::string::npos);
   CHECK(complaint("[[rule]]\nany = [\"x\"]\n").find("without a class") != std::string::npos);
@@ -242,7 +243,8 @@ TEST_CASE("trace: what cannot be asked is refused in a sentence") {
   CHECK(traces.ask("breakdown", {"--show", "rank"}).err.find("it has ranks, classes") !=
         std::string::npos);
   CHECK(traces.ask("join").err.find("needs one recording") != std::string::npos);
-  CHECK(run({"breakdwn", traces.rank0}).err.find("did you mean \"breakdown\"?") != std::string::npos);
+  CHECK(run({"breakdwn", traces.rank0}).err.find("did you mean \"breakdown\"?") !=
+        std::string::npos);
   CHECK(run({"breakdown"}).err.find("FILE is missing") != std::string::npos);
   CHECK(run({"breakdown", traces.scratch.file("x.json", "hello")}).code == exit_failed);
 }

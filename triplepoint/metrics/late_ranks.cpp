@@ -55,7 +55,7 @@ class LateWatcher {
     int64_t second = collective.first_begin();
     for (const CollectivePart& part : collective.parts) {
       const int64_t wait = collective.wait_of(part);
-      start.waits += wait;
+      if (part.rank != start.rank) start.waits += wait;
       start.shortest = std::min(start.shortest, part.duration());
       start.longest = std::max(start.longest, part.duration());
       if (part.rank != start.rank) second = std::max(second, part.begin);

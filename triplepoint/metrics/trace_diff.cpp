@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "triplepoint/metrics/breakdown.h"
 #include "triplepoint/metrics/trace_steps.h"
@@ -71,28 +70,33 @@ std::vector<DiffRow> diff_tables(const Side& before, const Side& after, KernelTa
   return list;
 }
 
-std::optional<double> step_span(const run::Timeline& timeline, const TraceSteps& steps, size_t i) {
-  const auto ranks = breakdown_of_ranks(step_of(timeline, steps, i));
-  if (ranks.empty()) return std::nullopt;
-  double sum = 0;
-  for (const RankBreakdown& rank : ranks)
-    sum += static_cast<double>(rank.span());
-  return sum / static_cast<double>(ranks.size());
+/// Of every step from first begin to last end on the device, mean over ranks.
+std::vector<std::optional<double>> step_spans(const run::Timeline& timeline,
+                                              const TraceSteps& steps) {
+  std::vector<std::optional<double>> spans(steps.steps.size());
+  for_each_step(timeline, steps, [&](size_t i, const run::Timeline& step) {
+    const auto ranks = breakdown_of_ranks(step);
+    double sum = 0;
+    for (const RankBreakdown& rank : ranks)
+      sum += static_cast<double>(rank.span());
+    if (!ranks.empty()) spans[i] = sum / static_cast<double>(ranks.size());
+  });
+  return spans;
 }
 
-std::vector<DiffStep> diff_steps(const Side& before, const Side& after,
+std::vector<DiffStep> diff_steps(const TraceSteps& before, const TraceSteps& after,
                                  const run::Timeline& whole_before,
                                  const run::Timeline& whole_after) {
-  std::vector<DiffStep> rows(std::max(before.steps.steps.size(), after.steps.steps.size()));
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (i < before.steps.steps.size()) {
-      rows[i].name_before = before.steps.steps[i].name;
-      rows[i].ns_before = step_span(whole_before, before.steps, i);
-    }
-    if (i < after.steps.steps.size()) {
-      rows[i].name_after = after.steps.steps[i].name;
-      rows[i].ns_after = step_span(whole_after, after.steps, i);
-    }
+  const auto spans_before = step_spans(whole_before, before);
+  const auto spans_after = step_spans(whole_after, after);
+  std::vector<DiffStep> rows(std::max(spans_before.size(), spans_after.size()));
+  for (size_t i = 0; i < spans_before.size(); ++i) {
+    rows[i].name_before = before.steps[i].name;
+    rows[i].ns_before = spans_before[i];
+  }
+  for (size_t i = 0; i < spans_after.size(); ++i) {
+    rows[i].name_after = after.steps[i].name;
+    rows[i].ns_after = spans_after[i];
   }
   return rows;
 }
@@ -109,7 +113,7 @@ TraceDiff diff_traces(const run::Timeline& before, const run::Timeline& after) {
                  .ranks_before = a.ranks,
                  .ranks_after = b.ranks,
                  .per_step = per_step};
-  if (per_step) diff.steps = diff_steps(a, b, before, after);
+  if (per_step) diff.steps = diff_steps(a.steps, b.steps, before, after);
   return diff;
 }
 

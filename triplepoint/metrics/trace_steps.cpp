@@ -189,16 +189,46 @@ TraceSteps find_steps(const run::Timeline& timeline) {
   return found;
 }
 
+namespace {
+
+/// The timeline without its spans.
+run::Timeline without_spans(const run::Timeline& timeline) {
+  run::Timeline empty;
+  empty.types = timeline.types;
+  empty.num_ranks = timeline.num_ranks;
+  empty.names = timeline.names;
+  empty.lanes = timeline.lanes;
+  empty.communicators = timeline.communicators;
+  return empty;
+}
+
+void take_span(const run::Timeline& from, size_t i, run::Timeline& to) {
+  to.spans.push_back(from.spans[i]);
+  if (!from.details.empty()) to.details.push_back(from.details[i]);
+}
+
+}  // namespace
+
 run::Timeline step_of(const run::Timeline& timeline, const TraceSteps& steps, size_t step) {
-  run::Timeline part = timeline;
-  part.spans.clear();
-  part.details.clear();
-  for (size_t i = 0; i < timeline.spans.size(); ++i) {
-    if (steps.step_of_span[i] != static_cast<int32_t>(step)) continue;
-    part.spans.push_back(timeline.spans[i]);
-    if (!timeline.details.empty()) part.details.push_back(timeline.details[i]);
-  }
+  run::Timeline part = without_spans(timeline);
+  for (size_t i = 0; i < timeline.spans.size(); ++i)
+    if (steps.step_of_span[i] == static_cast<int32_t>(step)) take_span(timeline, i, part);
   return part;
+}
+
+void for_each_step(const run::Timeline& timeline, const TraceSteps& steps,
+                   const std::function<void(size_t, const run::Timeline&)>& visit) {
+  std::vector<std::vector<size_t>> spans(steps.steps.size());
+  for (size_t i = 0; i < timeline.spans.size(); ++i)
+    if (steps.step_of_span[i] >= 0) spans[static_cast<size_t>(steps.step_of_span[i])].push_back(i);
+  run::Timeline part = without_spans(timeline);
+  for (size_t step = 0; step < spans.size(); ++step) {
+    part.spans.clear();
+    part.details.clear();
+    for (size_t i : spans[step])
+      take_span(timeline, i, part);
+    visit(step, part);
+  }
 }
 
 }  // namespace triplepoint::metrics

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,5 +47,10 @@ TraceSteps find_steps(const run::Timeline&);
 
 /// Only what belongs to one step.
 run::Timeline step_of(const run::Timeline&, const TraceSteps&, size_t step);
+
+/// Calls visit(step, timeline) for every step, in order; the timeline is only valid during the
+/// call.
+void for_each_step(const run::Timeline&, const TraceSteps&,
+                   const std::function<void(size_t, const run::Timeline&)>& visit);
 
 }  // namespace triplepoint::metrics
