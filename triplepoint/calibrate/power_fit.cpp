@@ -202,41 +202,43 @@ CoefficientFit solve(const Problem& problem, const spec::Library& library) {
   return fit;
 }
 
-/// What a row of locked clocks or rooflines lets one fit, of the GPU that it names.
-std::vector<Knob> knobs_of_row(const Cells& cells) {
+/// What a row lets one fit, of the GPU that it names.
+std::vector<Knob> knobs_of(const CsvTable& table, const Cells& cells) {
+  if (is_attention_table(table.header())) return attention_knobs();
+  if (!is_dvfs_table(table.header())) return {};
   if (cells.has("mem_gbps") && cells.has("fp32_gflops")) return roofline_knobs();
   if (cells.has("lock_sm_mhz") && cells.has("power_cap_w")) return grid_knobs();
   return {};
 }
 
+Score score_of(const CsvTable& table, const spec::Library& library) {
+  const bool dvfs = is_dvfs_table(table.header());
+  return [&table, &library, dvfs](GpuShelf& shelf) -> Result<TableScores> {
+    if (dvfs) return score_dvfs_points(table, shelf);
+    return score_kernel_power_rows(table, library, shelf);
+  };
+}
+
+Problem* problem_of(std::vector<Problem>& problems, const std::string& gpu) {
+  const auto found = std::find_if(problems.begin(), problems.end(),
+                                  [&](const Problem& problem) { return problem.gpu.name == gpu; });
+  return found == problems.end() ? nullptr : &*found;
+}
+
 std::vector<Problem> problems_in(const CsvTable& table, const spec::Library& library) {
   std::vector<Problem> problems;
-  const bool dvfs = is_dvfs_table(table.header());
-  const bool attention = is_attention_table(table.header());
-  const auto known = [&](const std::string& gpu) {
-    const auto found = std::find_if(problems.begin(), problems.end(), [&](const Problem& problem) {
-      return problem.gpu.name == gpu;
-    });
-    return found == problems.end() ? nullptr : &*found;
-  };
   for (size_t r = 0; r < table.rows(); ++r) {
     const Cells cells(table, r);
     const auto name = gpu_named(cells.has("gpu") ? cells.text("gpu") : cells.text("system"));
-    const std::vector<Knob> knobs = dvfs        ? knobs_of_row(cells)
-                                    : attention ? attention_knobs()
-                                                : std::vector<Knob>{};
+    const std::vector<Knob> knobs = knobs_of(table, cells);
     if (!name || knobs.empty()) continue;
-    if (Problem* problem = known(*name)) {
+    if (Problem* problem = problem_of(problems, *name)) {
       problem->rows.insert(cells.id());
       continue;
     }
     auto gpu = spec::load_gpu(library, *name);
     if (!gpu || !gpu->power) continue;
-    Score score = [&table, &library, dvfs](GpuShelf& shelf) -> Result<TableScores> {
-      if (dvfs) return score_dvfs_points(table, shelf);
-      return score_kernel_power_rows(table, library, shelf);
-    };
-    problems.push_back({*std::move(gpu), std::move(score), knobs, {cells.id()}});
+    problems.push_back({*std::move(gpu), score_of(table, library), knobs, {cells.id()}});
   }
   return problems;
 }
