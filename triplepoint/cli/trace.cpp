@@ -65,7 +65,8 @@ class Trace : public Command {
          .store = into(options_.top)},
         {.names = "-o,--output",
          .value = "FILE",
-         .help = "merge: what to write: .pftrace, .json (Chrome) or .run",
+         .help = "merge: what to write: .pftrace, .json (Chrome), .run; one per rank: .et "
+                 "(Chakra), .pt.trace.json (PyTorch profiler)",
          .words = Words::files,
          .store = into(options_.output)}};
     add_selection(all);

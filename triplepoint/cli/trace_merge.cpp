@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include <fmt/format.h>
@@ -12,6 +13,8 @@
 
 #include "triplepoint/cli/trace_analyses.h"
 #include "triplepoint/cli/trace_input.h"
+#include "triplepoint/trace/chakra/chakra.h"
+#include "triplepoint/trace/kineto/write_kineto.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -48,16 +51,46 @@ void add_devices(run::Run& run) {
                            .rank = rank});
 }
 
-Result<void> write(const run::Run& run, const std::string& file) {
+using Files = std::vector<std::string>;
+
+/// One file per rank, its number before the ending: "step.et" is step.0.et, step.1.et, ...
+Result<Files> write_ranks(const run::Run& run, const std::string& file, const std::string& ending,
+                          const std::function<std::string(int32_t)>& text_of) {
+  Files written;
+  const std::string stem = file.substr(0, file.size() - ending.size());
+  for (int32_t rank = 0; rank < run.timeline.num_ranks; ++rank) {
+    const auto [first, last] = run::detail::items_of_rank(run.timeline.spans, rank);
+    if (first == last) continue;
+    written.push_back(fmt::format("{}.{}{}", stem, rank, ending));
+    TPT_TRY(write_file_atomically(written.back(), text_of(rank)));
+  }
+  return written;
+}
+
+Result<Files> write(const run::Run& run, const std::string& file) {
+  if (file.ends_with(".et")) {
+    const trace::Dependencies needs = trace::dependencies_of(run.timeline);
+    return write_ranks(run, file, ".et", [&](int32_t rank) {
+      return trace::write_chakra(run.timeline, needs, rank, run.manifest.epoch_unix_ns);
+    });
+  }
+  if (file.ends_with(".pt.trace.json"))
+    return write_ranks(run, file, ".pt.trace.json", [&](int32_t rank) {
+      return trace::write_kineto(run.timeline, rank, run.manifest.epoch_unix_ns);
+    });
   if (file.ends_with(".run")) {
     TPT_TRY(run::save(run, file));
-    return {};
+  } else if (file.ends_with(".json")) {
+    TPT_TRY(write_file_atomically(file, run::chrome_trace(run)));
+  } else if (file.ends_with(".pftrace") || file.ends_with(".perfetto-trace")) {
+    TPT_TRY(write_file_atomically(file, run::perfetto_trace(run)));
+  } else {
+    return error(
+        fmt::format("{}: no format has this ending; write .pftrace (Perfetto), .json "
+                    "(Chrome), .run, .et (Chakra) or .pt.trace.json (PyTorch profiler)",
+                    file));
   }
-  if (file.ends_with(".json")) return write_file_atomically(file, run::chrome_trace(run));
-  if (file.ends_with(".pftrace") || file.ends_with(".perfetto-trace"))
-    return write_file_atomically(file, run::perfetto_trace(run));
-  return error(fmt::format(
-      "{}: no format has this ending; write .pftrace (Perfetto), .json (Chrome) or .run", file));
+  return Files{file};
 }
 
 }  // namespace
@@ -74,8 +107,8 @@ Result<TraceReport> trace_merge(const TraceOptions& options) {
   for (const std::string& recording : recordings)
     TPT_TRY(add_recording(input, recording));
   add_devices(input.run);
-  TPT_TRY(write(input.run, *options.output));
-  TraceReport report{.shown = {}, .remarks = input.remarks, .written = {*options.output}};
+  Files written = TPT_TRY(write(input.run, *options.output));
+  TraceReport report{.shown = {}, .remarks = input.remarks, .written = std::move(written)};
   report.headlines = {fmt::format("{} spans of {} ranks, {} series.", input.timeline().spans.size(),
                                   input.run.devices.size(), input.run.series.size())};
   return report;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,7 +29,9 @@ Result<Trace> read_chakra(Input&, const ReadOptions&);
 /// The file of one rank. Other programs (ASTRA-sim) find what they know: types, comm_type,
 /// comm_size, num_ops, tensor_size, dependencies, whole microseconds; ours finds every field, to
 /// the nanosecond, in further attributes. Instances of patterns are expanded; times are since the
-/// timeline's epoch. Dependencies on other ranks' spans are left out.
-std::string write_chakra(const run::Timeline&, const Dependencies&, int32_t rank);
+/// timeline's epoch, which the header keeps (as Unix time, 0 if that is not known), so that files
+/// of ranks stay aligned. Dependencies on other ranks' spans are left out.
+std::string write_chakra(const run::Timeline&, const Dependencies&, int32_t rank,
+                         std::optional<int64_t> epoch_unix_ns = std::nullopt);
 
 }  // namespace triplepoint::trace

@@ -115,6 +115,17 @@ TEST_CASE("a timeline written as Chakra is read back the same, rank by rank") {
   }
 }
 
+TEST_CASE("ranks written as Chakra stay aligned") {
+  const run::Timeline timeline = sample_timeline(1, 2);
+  const Dependencies needs = dependencies_of(timeline);
+  for (int32_t rank = 0; rank < 2; ++rank) {
+    const auto read = parse_chakra(write_chakra(timeline, needs, rank, 1'700'000'000'000'000'000));
+    REQUIRE(read);
+    const int64_t first = only_rank(timeline, rank).spans.front().begin.nanoseconds();
+    CHECK(read->trace.epoch_unix_ns == 1'700'000'000'000'000'000 + first);
+  }
+}
+
 TEST_CASE("nodes without times begin when what they need has ended and their queue is free") {
   const auto read = parse_chakra(
       file_of({node(1, NodeType::compute, 10, {}), node(2, NodeType::compute, 5, {1}),

@@ -151,6 +151,8 @@ class ChakraReader {
       communicators_.push_back(builder_.communicator({.name = groups[i],
                                                       .ranks = ranks_in(ranks[i]),
                                                       .size = static_cast<int32_t>(sizes[i])}));
+    if (const Attribute* epoch = find_attribute(header.attributes, word::epoch))
+      epoch_ = epoch->integer();
     const auto& names = list_in<std::string>(header, word::lane_names);
     const auto& numbers = list_in<int64_t>(header, word::lane_numbers);
     const auto& streams = list_in<int64_t>(header, word::lane_streams);
@@ -306,7 +308,7 @@ class ChakraReader {
       builder_.add(at(order[i]).span, at(order[i]).detail);
     }
     if (doubles_ > 0) builder_.facts()["double_ids"] = std::to_string(doubles_);
-    ChakraTrace result{.trace = std::move(builder_).finish(std::nullopt)};
+    ChakraTrace result{.trace = std::move(builder_).finish(epoch_)};
     if (result.trace.timeline.spans.size() == order.size()) result.dependencies = placed(place);
     return result;
   }
@@ -334,6 +336,7 @@ class ChakraReader {
   std::vector<int32_t> communicators_, lanes_;           // of the header
   std::map<std::pair<bool, int64_t>, int32_t> guessed_;  // lanes by thread or stream
   int64_t doubles_ = 0;
+  std::optional<int64_t> epoch_;
 };
 
 }  // namespace

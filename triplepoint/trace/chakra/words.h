@@ -39,6 +39,7 @@ inline constexpr const char* in_elements = "in_elements";
 inline constexpr const char* out_elements = "out_elements";
 
 // In the header.
+inline constexpr const char* epoch = "epoch_unix_ns";
 inline constexpr const char* lane_streams = "lane_streams";
 inline constexpr const char* lane_numbers = "lane_numbers";
 inline constexpr const char* lane_names = "lane_names";

@@ -48,7 +48,8 @@ std::optional<int64_t> whole(double amount) {
 /// The nodes of one rank.
 class ChakraWriter {
  public:
-  ChakraWriter(const run::Timeline& timeline, int32_t rank) : timeline_(timeline), rank_(rank) {}
+  ChakraWriter(const run::Timeline& timeline, int32_t rank, std::optional<int64_t> epoch)
+      : timeline_(timeline), rank_(rank), epoch_(epoch.value_or(0)) {}
 
   std::string write(const Dependencies& dependencies) {
     const auto [first, last] = run::detail::items_of_rank(timeline_.spans, rank_);
@@ -95,6 +96,7 @@ class ChakraWriter {
     }
     return {.version = "0.0.4",
             .attributes = {{word::rank, ValueForm::i64, int64_t{rank_}},
+                           {word::epoch, ValueForm::i64, epoch_},
                            {word::lane_streams, ValueForm::i64, streams},
                            {word::lane_numbers, ValueForm::i64, numbers},
                            {word::lane_names, ValueForm::text, names},
@@ -188,6 +190,7 @@ class ChakraWriter {
 
   const run::Timeline& timeline_;
   int32_t rank_;
+  int64_t epoch_;
   int64_t begin_ = 0, end_ = 0;       // the rank's spans
   std::map<int32_t, int64_t> lanes_;  // index in the timeline -> index in the header
   std::vector<Attribute>* attributes_ = nullptr;
@@ -196,10 +199,11 @@ class ChakraWriter {
 }  // namespace
 
 std::string write_chakra(const run::Timeline& timeline, const Dependencies& dependencies,
-                         int32_t rank) {
-  if (timeline.instances.empty()) return ChakraWriter(timeline, rank).write(dependencies);
+                         int32_t rank, std::optional<int64_t> epoch_unix_ns) {
+  if (timeline.instances.empty())
+    return ChakraWriter(timeline, rank, epoch_unix_ns).write(dependencies);
   const run::Timeline expanded = run::expand(timeline);
-  return ChakraWriter(expanded, rank).write(dependencies_of(expanded));
+  return ChakraWriter(expanded, rank, epoch_unix_ns).write(dependencies_of(expanded));
 }
 
 }  // namespace triplepoint::trace

@@ -141,7 +141,9 @@ std::optional<Instant> last_stamp(std::string_view text) {
     const year_month_day date = year(number_in(here, 0, 4)) /
                                 month(static_cast<unsigned>(number_in(here, 5, 2))) /
                                 day(static_cast<unsigned>(number_in(here, 8, 2)));
-    if (!date.ok()) return std::nullopt;
+    // Nanoseconds of 64 bits end in 2262.
+    if (!date.ok() || number_in(here, 0, 4) < 1970 || number_in(here, 0, 4) > 2200)
+      return std::nullopt;
     const seconds time = sys_days(date).time_since_epoch() + hours(number_in(here, 11, 2)) +
                          minutes(number_in(here, 14, 2)) + seconds(number_in(here, 17, 2));
     return Instant(time.count() * 1'000'000'000 + fraction_ns(here.substr(stamp_form.size())));

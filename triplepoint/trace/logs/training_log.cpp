@@ -14,6 +14,9 @@ namespace triplepoint::trace {
 
 namespace {
 
+constexpr Seconds longest(1e7);   // of one step
+constexpr Seconds farthest(9e8);  // of a log, 28 years
+
 /// One way to print a step. `marker` begins what is about one step and stands before its fields.
 struct Dialect {
   std::string_view framework;
@@ -133,7 +136,7 @@ class LogReader {
 
   /// The first that speaks of a step is kept; later ones add what it left out.
   void keep(LoggedStep&& step, const Dialect& dialect) {
-    if (step.step < 0 || (step.time && !(*step.time > Seconds()))) return;
+    if (step.step < 0 || (step.time && !(*step.time > Seconds() && *step.time < longest))) return;
     if (log_.framework.empty()) log_.framework = dialect.framework;
     last_step_ = step.step;
     const auto [known, is_new] = index_.try_emplace(step.step, log_.steps.size());
@@ -232,9 +235,12 @@ std::vector<Placed> place(const TrainingLog& log) {
   for (size_t i = 0; i < log.steps.size(); ++i) {
     const LoggedStep& step = log.steps[i];
     if (!step.time) continue;
-    const int64_t since = before < 0 ? 1 : step.step - before;
+    const double since = before < 0 ? 1 : static_cast<double>(step.step - before);
     before = step.step;
-    end = stamped ? *step.at : end + *step.time * static_cast<double>(since);
+    // Steps that were not logged took as long; a jump of the number is no reason to wait for ever.
+    const Seconds passed = *step.time * since < longest ? *step.time * since : *step.time;
+    if (!stamped && end - Instant() + passed > farthest) break;
+    end = stamped ? *step.at : end + passed;
     all.push_back({i,
                    {.begin = end - *step.time,
                     .end = end,

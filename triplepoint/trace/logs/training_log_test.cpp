@@ -174,6 +174,7 @@ TEST_CASE("time stamps are read to the microsecond, and impossible dates are non
         last_stamp("2024-03-14 18:01:24")->nanoseconds() + 1000);
   CHECK_FALSE(last_stamp("2024-13-14 18:01:24"));
   CHECK_FALSE(last_stamp("2024-03-14"));
+  CHECK_FALSE(last_stamp("8024-03-14 18:01:24"));
   CHECK(number_after("a loss: 1, lm loss=2.5e+1", "lm loss") == 25);
   CHECK(number_after("tps: 193,831  x", "tps") == 193831);
   CHECK_FALSE(number_after("xloss: 3", "loss"));
