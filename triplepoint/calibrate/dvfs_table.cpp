@@ -27,7 +27,8 @@ struct Point {
   double on = 1;  // share of the time a duty cycle works
 };
 
-/// The name of a kernel without what was set around it: "cap-300w" and "cap-400w" run the same.
+/// The name of a kernel without what was set around it: "cap-300w" and "cap-400w" run the same,
+/// and so do "cap-300" and "cap-400".
 std::string without_settings(std::string_view workload) {
   std::string kept, number;
   for (const char c : workload) {
@@ -40,7 +41,7 @@ std::string without_settings(std::string_view workload) {
     if (!watts) kept += number + c;
     number.clear();
   }
-  return kept + number;
+  return kept;
 }
 
 double duty_of(const Cells& cells) {
