@@ -220,6 +220,7 @@ std::vector<MessageSizes> message_sizes(const std::vector<Collective>& collectiv
     bucket.transfer += c.transfer().value_or(0);
   }
   std::vector<MessageSizes> list;
+  list.reserve(buckets.size());
   for (const auto& [key, bucket] : buckets)
     list.push_back(bucket);
   return list;

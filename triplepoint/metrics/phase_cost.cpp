@@ -193,6 +193,7 @@ class RankCosts {
     LeastSquares equations(seen.size());
     for (const auto& row : rows) {
       std::vector<double> a;
+      a.reserve(seen.size());
       for (size_t k : seen)
         a.push_back(row[k]);
       equations.add(a, row.back());

@@ -89,6 +89,7 @@ std::vector<Phase> collectives(const run::Timeline& timeline) {
       list.push_back(one);
   }
   std::vector<Phase> phases;
+  phases.reserve(found.size());
   for (auto& [key, intervals] : found)
     phases.push_back({std::string(key.second), key.first, std::move(intervals)});
   return phases;

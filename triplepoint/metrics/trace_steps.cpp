@@ -105,7 +105,9 @@ size_t step_begin(const run::Timeline& timeline, const LaneOfSpans& lane, size_t
 
 std::vector<TraceStep> repeating_steps(const run::Timeline& timeline) {
   std::vector<TraceStep> steps;
-  for (const auto& [rank, lane] : busiest_lanes(timeline)) {
+  for (const auto& entry : busiest_lanes(timeline)) {
+    const int32_t rank = entry.first;
+    const LaneOfSpans& lane = entry.second;
     std::vector<int32_t> names;
     for (int32_t span : lane.spans)
       names.push_back(timeline.spans[static_cast<size_t>(span)].type);
