@@ -16,18 +16,10 @@ namespace triplepoint::trace {
 
 // Support of the tests: timelines as profilers give them, and whether two tell the same.
 
-/// Host, compute and communication lanes on every rank; launches and their kernels; collectives of
-/// two groups. Equal seeds, equal timelines. Begins at 0.
-inline run::Timeline sample_timeline(uint64_t seed, int32_t ranks = 2, int kernels = 40) {
+/// What runs in a sample: a launch, a product, an elementwise kernel, collectives, a copy, a step.
+inline std::vector<run::SpanType> sample_types() {
   using namespace run;
-  uint64_t draws = 0;
-  const auto below = [&](int64_t n) {
-    return static_cast<int64_t>(random_uniform({seed, 1}, draws++) * static_cast<double>(n));
-  };
-  Timeline t;
-  t.num_ranks = ranks;
-  t.names = NameKind::kernels;
-  t.types = {
+  return {
       {.name = "cudaLaunchKernel", .kind = SpanKind::host, .stream = Stream::host},
       {.name = "ampere_bf16_gemm \"a\"\\b<float, 3>",
        .kind = SpanKind::compute,
@@ -47,6 +39,20 @@ inline run::Timeline sample_timeline(uint64_t seed, int32_t ranks = 2, int kerne
        .op_class = spec::OpClass::communication,
        .collective = spec::Collective::send_recv},
   };
+}
+
+/// Host, compute and communication lanes on every rank; launches and their kernels; collectives of
+/// two groups. Equal seeds, equal timelines. Begins at 0.
+inline run::Timeline sample_timeline(uint64_t seed, int32_t ranks = 2, int kernels = 40) {
+  using namespace run;
+  uint64_t draws = 0;
+  const auto below = [&](int64_t n) {
+    return static_cast<int64_t>(random_uniform({seed, 1}, draws++) * static_cast<double>(n));
+  };
+  Timeline t;
+  t.num_ranks = ranks;
+  t.names = NameKind::kernels;
+  t.types = sample_types();
   std::vector<int32_t> all;
   for (int32_t rank = 0; rank < ranks; ++rank)
     all.push_back(rank);
