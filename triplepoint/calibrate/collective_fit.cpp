@@ -92,6 +92,7 @@ using Rows = std::vector<const CollectiveRow*>;
 Minimum fit_links(const Cluster& start, const std::vector<Knob>& knobs, const Rows& rows,
                   std::optional<int> without_fold, int evaluations) {
   std::vector<Parameter> parameters;
+  parameters.reserve(knobs.size());
   for (const Knob& knob : knobs)
     parameters.push_back(knob.parameter);
   const auto loss = [&](const std::vector<double>& at) {
@@ -134,6 +135,7 @@ BySize held_out(const Cluster& start, std::vector<Knob> knobs, const Minimum& wh
   for (std::size_t i = 0; i < knobs.size(); ++i)
     knobs[i].parameter.start = whole.at[i];
   std::vector<Cluster> clusters;
+  clusters.reserve(5);
   for (int fold = 0; fold < 5; ++fold)
     clusters.push_back(with(start, knobs, fit_links(start, knobs, rows, fold, 300).at));
   return by_size(rows, [&](const CollectiveRow& row) {
@@ -252,9 +254,9 @@ struct Place {
 }  // namespace
 
 Result<LinkFit> fit_collectives(const std::vector<CollectiveRow>& rows,
-                                const spec::Library& library, const std::string& name) {
-  Cluster cluster = TPT_TRY(spec::load_cluster(library, name));
-  LinkFit fit{.cluster = name, .software = newest(rows, cluster.gpu.name)};
+                                const spec::Library& library, const std::string& cluster_name) {
+  Cluster cluster = TPT_TRY(spec::load_cluster(library, cluster_name));
+  LinkFit fit{.cluster = cluster_name, .software = newest(rows, cluster.gpu.name)};
   const Rows mine = rows_about(rows, cluster, fit.software);
   constexpr std::size_t fewest = 40;
   if (mine.size() < fewest)

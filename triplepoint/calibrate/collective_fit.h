@@ -36,7 +36,7 @@ struct LinkFit {
 /// switch's reduction is fitted where a row of more than four ranks used it, and stays as it is
 /// elsewhere. Deterministic. Errors: fewer than 40 such rows.
 Result<LinkFit> fit_collectives(const std::vector<CollectiveRow>&, const spec::Library&,
-                                const std::string& cluster);
+                                const std::string& cluster_name);
 
 /// The cluster's file with the fitted numbers in their places, their origin, and the record in
 /// [fit.scale_up]. All other lines stay as they are.

@@ -166,6 +166,7 @@ void weigh(std::vector<Sample>& samples) {
 Minimum fit_class(const Trial& start, const FitClass& c, const std::vector<Sample>& samples,
                   std::optional<uint64_t> without_fold, int evaluations) {
   std::vector<Parameter> parameters;
+  parameters.reserve(c.knobs.size());
   for (const Knob& knob : c.knobs)
     parameters.push_back(knob.parameter);
   const auto loss = [&](const std::vector<double>& at) {
@@ -205,6 +206,7 @@ void score_held_out(ClassFit& fit, const Trial& start, FitClass c, const Minimum
   for (std::size_t i = 0; i < c.knobs.size(); ++i)
     c.knobs[i].parameter.start = whole.at[i];
   std::vector<Trial> trials;
+  trials.reserve(5);
   for (uint64_t fold = 0; fold < 5; ++fold)
     trials.push_back(with(start, c, fit_class(start, c, samples, fold, 160).at));
   std::tie(fit.held_out_large, fit.held_out_small) = by_size(samples, [&](const Sample& sample) {
