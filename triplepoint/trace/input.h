@@ -57,6 +57,7 @@ class Input {
   const std::optional<Path>& plain_file() const { return plain_file_; }
   /// How long the whole will be, unpacked: a guess from the file's size and trailer, to make room.
   std::optional<uint64_t> expected_size() const { return expected_size_; }
+  void expect_size(uint64_t bytes) { expected_size_ = bytes; }
 
   /// What has been read but not skipped. Valid until the next fill(). `padding` zero bytes follow
   /// it, so that a scan for something needs no check of the end.

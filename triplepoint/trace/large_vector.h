@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <new>
 #include <vector>
 
 namespace triplepoint::trace {
@@ -11,9 +12,15 @@ namespace triplepoint::trace {
 /// there are none, nothing happens.
 void prefer_large_pages(const void* begin, size_t bytes);
 
+/// Room for so many, if there is any: what is reserved is often a guess, and costs only once it is
+/// filled.
 template <class Item>
 void reserve_large(std::vector<Item>& items, size_t count) {
-  items.reserve(count);
+  try {
+    items.reserve(count);
+  } catch (const std::bad_alloc&) {
+    return;  // it grows step by step, or fails where it is really needed
+  }
   prefer_large_pages(items.data(), items.capacity() * sizeof(Item));
 }
 

@@ -60,6 +60,7 @@ Result<bool> read_archive(Input& archive, const ReadOptions& options, Found& fou
   while (const auto entry = TPT_TRY(tar.next())) {
     Input input =
         TPT_TRY(Input::of(tar.contents(), fmt::format("{}: {}", archive.name(), entry->name)));
+    input.expect_size(entry->size);
     TPT_TRY(read_one(input, options, found));
   }
   return true;

@@ -126,6 +126,9 @@ Collector::Collector(const ReadOptions& options, Skipped& skipped)
   if (options.memory_limit > Bytes())
     most_bytes_ = static_cast<size_t>(std::min(options.memory_limit / unit::B, most));
   timeline_.names = run::NameKind::kernels;
+  // Growing would take the old room and the new at once.
+  constexpr size_t most_room = size_t{16} << 30;
+  if (options.memory_limit > Bytes()) expect(std::min(most_bytes_, most_room) / bytes_per_span);
 }
 
 void Collector::expect(size_t spans) {

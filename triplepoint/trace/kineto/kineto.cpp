@@ -250,7 +250,10 @@ class Reading {
     expected_ = true;
     const double share = static_cast<double>(collector_.size()) /
                          static_cast<double>(std::max<uint64_t>(input_.position(), 1 << 16));
-    collector_.expect(static_cast<size_t>(1.3 * share * static_cast<double>(*whole)));
+    // A size that a file claims may be any number.
+    constexpr double most_spans = 1e9;
+    collector_.expect(
+        static_cast<size_t>(std::min(1.3 * share * static_cast<double>(*whole), most_spans)));
   }
 
   tl::unexpected<Error> out_of_memory() const {
