@@ -159,10 +159,10 @@ def parallelism(row):
 
 def scale(row):
     gpus = int(row["n_gpus"] or 0)
-    for limit, name in ((8, "1-8 GPUs"), (64, "9-64 GPUs"), (512, "65-512 GPUs")):
+    for limit, name in ((8, "up to 8 GPUs"), (64, "up to 64"), (512, "up to 512")):
         if gpus <= limit:
             return name
-    return "more than 512 GPUs"
+    return "more than 512"
 
 
 def precision(row):
@@ -184,7 +184,8 @@ def distributions(answer, rows):
         for p in answer["per_row"]:
             if not p["quantity"].startswith("mem_") and p["error_pct"] is not None:
                 groups[key(by_id[p["row_id"]])].append(p["error_pct"])
-        text += f"By {title}:\n\n{table_of(title, groups)}\n"
+        order = ["up to 8 GPUs", "up to 64", "up to 512", "more than 512"] if title == "scale" else None
+        text += f"By {title}:\n\n{table_of(title, groups, order)}\n"
     return text
 
 
