@@ -250,7 +250,8 @@ class Replay {
       }
     }
     const Played& other = rank.host.not_of(queue);
-    const bool woken = before.known() && point.time - before.before > host_gap_ns &&
+    const bool woken = before.known() && other.known() &&
+                       point.time - before.before > host_gap_ns &&
                        point.time - other.before < host_gap_ns && other.before > before.before;
     const bool begun = other.known() && (woken || !before.known());
     if (begun) {
@@ -258,7 +259,7 @@ class Replay {
       needs.add(other, point.time - other.before);
     }
     // The host's own work takes its time. A call that has nothing to wait for does not.
-    const bool works = !begun && !synchronizes;
+    const bool works = before.known() && !begun && !synchronizes;
     needs.add(before, works ? point.time - before.before : 0, works ? scaling_.host_time : 1);
     return needs.any() ? needs.now() : point.time;
   }
@@ -310,8 +311,7 @@ class Replay {
       const int64_t last_end_now = meeting->last_begin_now + transfer_now(*meeting, point.span);
       return std::max(begin_now_[index], last_end_now - early);
     }
-    return begin_now_[index] +
-           std::llround(static_cast<double>(length) * factor_of(type(point.span)));
+    return begin_now_[index] + Needs::scaled(length, factor_of(type(point.span)));
   }
 
   int64_t transfer_now(Rendezvous& meeting, int32_t index) {

@@ -47,11 +47,13 @@ class Needs {
     return std::max(earliest_, binding_.now + scaled(time_ - binding_.before, factor_));
   }
 
+  /// Whole nanoseconds; what is not scaled stays exact however long it is.
+  static int64_t scaled(int64_t lag, double factor) {
+    return factor == 1 ? lag : std::llround(static_cast<double>(lag) * factor);
+  }
+
  private:
   int64_t time_;
-  static int64_t scaled(int64_t lag, double factor) {
-    return std::llround(static_cast<double>(lag) * factor);
-  }
 
   int64_t bound_ = 0, earliest_ = never;
   double factor_ = 1;
