@@ -27,7 +27,7 @@ constexpr std::array rules = {
                   true, true},
     FrameworkRule{"MLPerf", "mlperf", "distributed_fused_adam_bf16", Sharding::optimizer, true,
                   true, true, true},
-    FrameworkRule{"Megatron-DeepSpeed", "megatron-lm", "mcore_distributed_optim",
+    FrameworkRule{"Megatron-DeepSpeed", "megatron-deepspeed", "mcore_distributed_optim",
                   Sharding::optimizer, false, false, false, false},
     FrameworkRule{"Megatron-LLaMA", "megatron-llama", "megatron_distributed_optim",
                   Sharding::optimizer, true, false, false, false},
