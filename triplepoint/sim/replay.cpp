@@ -125,7 +125,7 @@ class Replay {
     launch_of_.assign(spans_->size(), -1);
     std::map<std::pair<int32_t, int64_t>, int32_t> calls;
     for (int32_t i = 0; i < count(); ++i)
-      if (!is_device(type(i).kind) && detail(i).correlation >= 0)
+      if (type(i).kind == SpanKind::host && detail(i).correlation >= 0)
         calls.try_emplace({span(i).rank, detail(i).correlation}, i);
     for (int32_t i = 0; i < count(); ++i) {
       if (!is_device(type(i).kind) || detail(i).correlation < 0) continue;

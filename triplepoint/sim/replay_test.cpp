@@ -257,6 +257,14 @@ TEST_CASE("steps are drawn around what they enclose, wherever it moves") {
     }
 }
 
+TEST_CASE("a step that shares a kernel's correlation did not launch it") {
+  run::Timeline t = played({.ranks = 1, .steps = 1});
+  t.spans.push_back({Instant(0), t.spans.back().end, 5, 0});
+  t.details.push_back({.lane = 0, .correlation = 1});
+  run::sort(t);
+  CHECK(replay(t, {}).timeline == t);
+}
+
 TEST_CASE("the clock-insensitive share of a kernel stays as long as it is") {
   CHECK(at_clock(0.5, 0).compute_time == 2);
   CHECK(at_clock(0.5, 1).compute_time == 1);

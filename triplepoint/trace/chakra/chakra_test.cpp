@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/trace/chakra/chakra.h"
 
+#include <cmath>
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -186,6 +188,16 @@ TEST_CASE("a Chakra file cut anywhere gives the whole nodes before the cut, and 
   }
   CHECK_FALSE(parse_chakra("no such thing"));
   CHECK_FALSE(parse_chakra(""));
+}
+
+TEST_CASE("attributes that are no number do not get into the timeline") {
+  Node odd = node(1, NodeType::collective, 5, {});
+  odd.attributes.push_back({"comm_size", ValueForm::f64, std::nan("")});
+  odd.attributes.push_back({"occupancy", ValueForm::f32, double{INFINITY}});
+  const auto read = parse_chakra(file_of({odd}));
+  REQUIRE(read);
+  CHECK(read->trace.timeline == read->trace.timeline);
+  CHECK(read->trace.timeline.spans[0].bytes == Bytes());
 }
 
 TEST_CASE("nodes with impossible times are counted, not kept") {

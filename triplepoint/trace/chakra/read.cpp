@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <unordered_map>
 
@@ -36,7 +37,8 @@ int64_t integer(const Node& node, const char* name, int64_t otherwise) {
 }
 double real(const Node& node, const char* name, double otherwise) {
   const Attribute* attribute = node.find(name);
-  return attribute ? attribute->real().value_or(otherwise) : otherwise;
+  const std::optional<double> value = attribute ? attribute->real() : std::nullopt;
+  return value && std::isfinite(*value) ? *value : otherwise;
 }
 std::string_view text(const Node& node, const char* name) {
   const Attribute* attribute = node.find(name);
