@@ -194,6 +194,8 @@ constexpr std::array rules = {
     NameRule{"opt 30b", "opt-30b"},
     NameRule{"opt 66b", "opt-66b"},
     NameRule{"opt 175b", "opt-175b"},
+    NameRule{"nanotron 1.34b", "nanotron-1.34b"},
+    NameRule{"nanotron 8.86b", "nanotron-8.86b"},
     NameRule{"bert large", "bert-large"},
     NameRule{"bert", "bert-large"},
     NameRule{"grok", "grok-1"},

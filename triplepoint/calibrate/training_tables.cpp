@@ -130,7 +130,7 @@ TriedRow hf_row(const Cells& cells, std::size_t index) {
   row.family = "hf-sweep " + cells.text("num_params") + "B";
   row.gpu = "H100-SXM-80GB";
   row.gpu_note = "EFA 3200 Gbps inter-node";
-  row.model = "Llama of the sweep, " + cells.text("num_params") + "B";
+  row.model = "nanotron " + cells.text("num_params") + "B";
   row.precision = "BF16";
   row.framework = "nanotron";
   row.workload = "pretrain";
