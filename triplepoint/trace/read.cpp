@@ -33,8 +33,13 @@ std::string known_formats() {
 struct Found {
   std::vector<NamedTrace> traces;
   std::vector<Companion> companions;  // execution traces: they add to the others
-  std::vector<std::string> not_recognized;
+  bool json = false;                  // something that was not recognized begins like JSON
 };
+
+bool begins_like_json(std::string_view head) {
+  const size_t first = head.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && (head[first] == '{' || head[first] == '[');
+}
 
 Result<bool> read_one(Input& input, ReadOptions options, Found& found) {
   const std::string_view head = TPT_TRY(input.peek(recognized_by));
@@ -42,7 +47,7 @@ Result<bool> read_one(Input& input, ReadOptions options, Found& found) {
   const auto reader = std::find_if(readers.begin(), readers.end(),
                                    [&](const Reader& r) { return r.recognizes(head); });
   if (reader == readers.end()) {
-    found.not_recognized.push_back(input.name());
+    found.json = found.json || begins_like_json(head);
     return false;
   }
   if (reader->read == read_execution_trace) {
@@ -113,11 +118,13 @@ Result<std::vector<File>> files_of(const std::vector<Path>& paths) {
   return files;
 }
 
-tl::unexpected<Error> nothing_found(const std::vector<File>& files) {
+tl::unexpected<Error> nothing_found(const std::vector<File>& files, bool json) {
   const std::string what = files.size() == 1
                                ? fmt::format("{} is no trace", files[0].path.string())
                                : fmt::format("no trace is among the {} files", files.size());
-  return error(fmt::format("{} (of no known format); known are {}", what, known_formats()));
+  const char* why = json ? "JSON that holds no known trace, or is cut short before its first event"
+                         : "of no known format";
+  return error(fmt::format("{} ({}); known are {}", what, why, known_formats()));
 }
 
 tl::unexpected<Error> without_times(const Companion& companion) {
@@ -147,13 +154,14 @@ Result<Found> read_files(const std::vector<File>& files, const ReadOptions& opti
     }
     Found found = TPT_TRY(std::move(results[i]));
     if (found.traces.empty() && found.companions.empty() && files[i].named)
-      return nothing_found({files[i]});
+      return nothing_found({files[i]}, found.json);
+    all.json = all.json || found.json;
     std::move(found.traces.begin(), found.traces.end(), std::back_inserter(all.traces));
     std::move(found.companions.begin(), found.companions.end(), std::back_inserter(all.companions));
   }
   if (all.traces.empty() && !left_out.empty()) return error(left_out[0]);
   if (all.traces.empty() && !all.companions.empty()) return without_times(all.companions[0]);
-  if (all.traces.empty()) return nothing_found(files);
+  if (all.traces.empty()) return nothing_found(files, all.json);
   for (std::string& why : left_out)
     note_reason(all.traces[0].trace.skipped, std::move(why));
   return all;

@@ -55,6 +55,19 @@ TEST_CASE("a folder gives the traces in it, whatever they are called, and passes
   CHECK(trace.timeline.spans.front().rank == 9);
 }
 
+TEST_CASE("JSON that ends before its first event is called just that, and not another format") {
+  const Folder folder;
+  for (const char* text : {"{", "{\n", "{\n  \"schema", "[\n"}) {
+    CAPTURE(text);
+    const auto trace = read_traces({folder.write("cut.json", text)});
+    REQUIRE(!trace);
+    CHECK(trace.error().what.find("JSON that holds no known trace, or is cut short") !=
+          std::string::npos);
+  }
+  CHECK(read_traces({folder.write("x.txt", "hello")}).error().what.find("of no known format") !=
+        std::string::npos);
+}
+
 TEST_CASE("the number of threads does not change what is read") {
   const Folder folder;
   for (int32_t rank = 0; rank < 5; ++rank)

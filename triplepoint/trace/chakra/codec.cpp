@@ -185,6 +185,16 @@ bool read_header(std::string_view bytes, Header& header) {
 
 }  // namespace
 
+namespace {
+
+/// A brace and a line break are also the length and the first tag of a header.
+bool begins_like_json(std::string_view head) {
+  const size_t second = head.find_first_not_of(" \t\r\n", 1);
+  return head[0] == '{' && (second == std::string_view::npos || head[second] == '"');
+}
+
+}  // namespace
+
 bool looks_like_chakra(std::string_view head) {
   WireReader reader(head);
   const std::optional<uint64_t> size = reader.varint();
@@ -195,7 +205,8 @@ bool looks_like_chakra(std::string_view head) {
   // The header is longer than what is shown of the file: does its first field look right?
   WireReader inner(reader.rest());
   const auto tag = inner.varint();
-  return tag && (*tag == (1U << 3U | 2U) || *tag == (2U << 3U | 2U)) && *size < 1U << 28U;
+  return tag && (*tag == (1U << 3U | 2U) || *tag == (2U << 3U | 2U)) && *size < 1U << 28U &&
+         !begins_like_json(head);
 }
 
 Result<Decoder> Decoder::open(std::string_view bytes) {
