@@ -37,8 +37,8 @@ constexpr std::array parameters = {
                    [](Stack& s, double x) { s.step_overhead = x * unit::ms; }, 50, 0, 400},
 };
 
-constexpr int64_t largest_world = 512;
-constexpr std::size_t rows_of_a_family = 24;
+constexpr int64_t largest_world = 128;
+constexpr std::size_t rows_of_a_family = 10;
 constexpr int64_t fewest_rows = 4;  // below this a stack counts as unknown
 constexpr double prior_weight = 0.002;
 
@@ -216,9 +216,9 @@ StackFit fit_stack(const Stack& start, const std::vector<FitRow>& rows,
   if (rows.empty()) return fit;
   fit.median_before = median_error_pct(start, rows, context);
   double best = cost(fit.stack, rows, context);
-  for (double step = 0.25; step >= 1.0 / 64; step /= 2) {
+  for (double step = 0.25; step >= 1.0 / 32; step /= 2) {
     bool better = true;
-    for (int round = 0; better && round < 4; ++round) {
+    for (int round = 0; better && round < 2; ++round) {
       better = false;
       for (const StackParameter& parameter : parameters)
         better |= improve(parameter, step, fit.stack, best, rows, context);

@@ -43,7 +43,7 @@ struct StackFit {
 ///
 ///   minimize  mean |ln(predicted / measured)|  +  0.002 sum ((x - neutral) / (high - low))^2
 ///
-/// by steps along one cost at a time, from a quarter of its range down to a 64th. The second term
+/// by steps along one cost at a time, from a quarter of its range down to a 32nd. The second term
 /// keeps at its usual value what the runs do not tell. Deterministic.
 StackFit fit_stack(const spec::Stack& start, const std::vector<FitRow>& rows, const ScoreContext&);
 
@@ -67,7 +67,7 @@ struct LessonScores {
 
 /// Predicts every row with stacks that were fitted on rows of this table. Left out: on the rows of
 /// other families on the same stack; where there are fewer than four, its costs are the medians of
-/// the other stacks'. Of a family at most 24 rows of at most 512 GPUs
+/// the other stacks'. Of a family at most 10 rows of at most 128 GPUs
 /// take part in a fit, evenly picked, so that no source outvotes the others. Everything else
 /// (kernels, collectives, power, heat) comes from below and is no part of it.
 LessonScores score_with_fitted_stacks(const std::vector<TriedRow>&, StackLesson,
