@@ -79,8 +79,11 @@ constexpr std::array table = {
         "  triplepoint trace merge traces/ job.run -o job.pftrace\n"
         "  triplepoint trace join job.run traces/ --by class\n",
         make_trace},
-    CommandEntry{"report", "Make the page of a run or of a study's folder.",
+    CommandEntry{"report", "Make the page of a run, of profiler traces, or of a study's folder.",
+                 "Where a timeline is known, the page says where the time went, what collectives\n"
+                 "reached, who was late and why, and what the critical path consists of.\n\n"
                  "  triplepoint report job.run -o job.html\n"
+                 "  triplepoint report rank*.json.gz -o step.html\n"
                  "  triplepoint report study/\n",
                  make_report},
     CommandEntry{"list", "List the models, GPUs, clusters, stacks or studies known by name.",

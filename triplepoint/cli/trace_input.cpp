@@ -178,12 +178,6 @@ bool TraceOptions::asks_for(const std::string& table) const {
   return tables && std::find(tables->begin(), tables->end(), table) != tables->end();
 }
 
-TimeUnit time_unit(int64_t longest_ns) {
-  if (longest_ns >= 10'000'000'000) return {"s", 1e9};
-  if (longest_ns >= 100'000'000) return {"ms", 1e6};
-  return {"us", 1e3};
-}
-
 Result<std::vector<int32_t>> parse_ranks(std::string_view text) {
   std::vector<int32_t> ranks;
   constexpr int64_t most = 1 << 20;

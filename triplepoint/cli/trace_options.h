@@ -11,6 +11,7 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/cli/data_table.h"
+#include "triplepoint/report/number_text.h"
 #include "triplepoint/trace/trace.h"
 
 namespace triplepoint::cli {
@@ -58,11 +59,7 @@ struct TraceReport {
   std::vector<std::string> written;  // files
 };
 
-/// The time that a column of nanoseconds is printed in, by the longest of them: one unit a table.
-struct TimeUnit {
-  const char* name;
-  double ns;
-};
-TimeUnit time_unit(int64_t longest_ns);
+using report::time_unit;
+using report::TimeUnit;
 
 }  // namespace triplepoint::cli

@@ -9,15 +9,12 @@
 #include "triplepoint/cli/trace_input.h"
 #include "triplepoint/metrics/clock_fit.h"
 #include "triplepoint/metrics/late_ranks.h"
+#include "triplepoint/report/lateness.h"
 
 namespace triplepoint::cli {
 namespace {
 
 using metrics::LateRanks;
-
-std::string in_us(int64_t ns) {
-  return fmt::format("{:.1f} us", static_cast<double>(ns) / 1e3);
-}
 
 DataTable rank_table(const LateRanks& late) {
   DataTable table{.name = "ranks", .title = "Who was waited for, by rank"};
@@ -32,10 +29,6 @@ DataTable rank_table(const LateRanks& late) {
     table.add({int64_t{rank.rank}, rank.collectives, rank.times_last, rank.caused, rank.alone,
                rank.waited, rank.in_communication});
   return table;
-}
-
-std::string joined(const std::vector<std::string>& chain) {
-  return chain.empty() ? "" : fmt::format("{}", fmt::join(chain, " <- "));
 }
 
 DataTable start_table(const LateRanks& late, const metrics::CollectiveMatch& match) {
@@ -58,7 +51,7 @@ DataTable start_table(const LateRanks& late, const metrics::CollectiveMatch& mat
                start.start_spread, start.end_spread, start.shortest, start.longest,
                int64_t{start.rank}, start.lead,
                start.chain.empty() ? DataCell(Missing{"not later than 1 us, or nothing to compare"})
-                                   : DataCell(joined(start.chain))});
+                                   : DataCell(report::chain_text(start.chain))});
   }
   return table;
 }
@@ -76,36 +69,6 @@ DataTable clock_table(const metrics::ClockFit& fit) {
                clock.anchors > 0 ? DataCell(clock.residual) : Missing{"shares no collective"},
                clock.anchors});
   return table;
-}
-
-const metrics::RankLateness& of_rank(const LateRanks& late, int32_t rank) {
-  return *std::find_if(late.ranks.begin(), late.ranks.end(),
-                       [&](const auto& r) { return r.rank == rank; });
-}
-
-std::vector<std::string> verdict(const LateRanks& late) {
-  if (late.starts.empty())
-    return {"No collective is seen on more than one rank, so nobody can be called late."};
-  if (!late.straggler) return {"Nobody is late: all ranks begin their collectives together."};
-  const metrics::RankLateness& worst = of_rank(late, *late.straggler);
-  std::vector<std::string> lines = {fmt::format(
-      "Rank {} is the straggler: last into {} of {} collectives, others waited {} for it in all.",
-      worst.rank, worst.times_last, worst.collectives, in_us(worst.caused))};
-  const metrics::LateStart* longest = nullptr;
-  for (const metrics::LateStart& start : late.starts)
-    if (start.rank == worst.rank && (longest == nullptr || start.waits > longest->waits))
-      longest = &start;
-  if (longest != nullptr && !longest->chain.empty())
-    lines.push_back("Its worst lateness: " + joined(longest->chain) + ".");
-  if (late.naive_straggler && *late.naive_straggler != worst.rank) {
-    const metrics::RankLateness& naive = of_rank(late, *late.naive_straggler);
-    lines.push_back(fmt::format(
-        "A naive reading blames rank {}, with {} in communication kernels against {} of rank {}; "
-        "but {} of that is waiting for others.",
-        naive.rank, in_us(naive.in_communication), in_us(worst.in_communication), worst.rank,
-        in_us(naive.waited)));
-  }
-  return lines;
 }
 
 /// A recording beside the traces explains clocks and heat; its times are moved to the trace's.
@@ -140,7 +103,7 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
   const metrics::ClockFit fit = metrics::fit_clocks(match.collectives);
   const LateRanks late =
       metrics::find_late_ranks(input.timeline(), match, telemetry ? &*telemetry : nullptr);
-  TraceReport report{.headlines = verdict(late), .remarks = input.remarks};
+  TraceReport report{.headlines = report::lateness_sentences(late), .remarks = input.remarks};
   report.shown = {"ranks", "collectives", "clocks"};
   report.remarks.insert(report.remarks.end(), match.remarks.begin(), match.remarks.end());
   report.tables = {rank_table(late), start_table(late, match), clock_table(fit)};

@@ -49,7 +49,9 @@ Layout lay_out(const BarChart& chart) {
   layout.left = std::min(190.0, static_cast<double>(longest) * character + 8);
   layout.plot = width - layout.left - right_margin;
   layout.height = rows + axis_height;
-  double highest = cut_above(lengths);
+  double highest = chart.cuts || lengths.empty()
+                       ? cut_above(lengths)
+                       : *std::max_element(lengths.begin(), lengths.end());
   if (chart.limit) highest = std::max(highest, *chart.limit);
   layout.axis = chart.low != 0 ? axis_between(chart.low, highest) : axis_from_zero(highest);
   return layout;

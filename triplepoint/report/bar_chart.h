@@ -30,10 +30,11 @@ struct BarChart {
   std::vector<Bar> bars;
   std::optional<double> limit;  // a rule across all bars
   std::string limit_name;
-  double low = 0;  // where the axis begins: 0 unless the bars are points on a scale
+  double low = 0;    // where the axis begins: 0 unless the bars are points on a scale
+  bool cuts = true;  // one bar many times longer than the others is cut; not where bars are shares
 };
 
-/// An SVG drawing. One bar that is many times longer than the others is cut, and says so.
+/// An SVG drawing. One bar that is many times longer than the others is cut, and shows it.
 std::string bar_chart_svg(const BarChart& chart);
 
 /// Beyond this, bars are cut: four times the upper quartile, unless all are below twice that.

@@ -95,7 +95,8 @@ std::string html_figure(const Figure& figure) {
   html += "<div class=\"drawing\">" + figure.drawing + "</div>";
   if (!figure.note.empty()) html += "<p class=\"note\">" + escape(figure.note) + "</p>";
   if (!figure.table.columns.empty()) {
-    html += "<details class=\"data\"><summary>Numbers</summary>" +
+    html += fmt::format("<details class=\"data\"{}><summary>Numbers</summary>",
+                        figure.shows_table ? " open" : "") +
             html_table(figure.table, figure.title) + "</details>";
   }
   return html + "</figure>\n";

@@ -26,7 +26,8 @@ struct Figure {
   std::string id, title, note;  // plain text
   std::string drawing;          // SVG, or an empty element which the script fills
   DataTable table;
-  bool wide = false;  // takes the whole row of the page
+  bool wide = false;         // takes the whole row of the page
+  bool shows_table = false;  // its numbers are not folded away
 };
 std::string html_figure(const Figure& figure);
 

@@ -34,6 +34,10 @@ std::string significant(const std::optional<double>& value, int digits) {
   return value ? significant(*value, digits) : "–";
 }
 
+std::string whole(int64_t value) {
+  return with_thousands(std::to_string(value));
+}
+
 std::string percent(double share) {
   const double value = share * 100;
   return (std::abs(value) < 10 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value)) +
@@ -42,6 +46,16 @@ std::string percent(double share) {
 
 std::string times_or_percent_more(double ratio) {
   return ratio >= 2 ? significant(ratio, 2) + " times" : percent(ratio - 1);
+}
+
+TimeUnit time_unit(int64_t longest_ns) {
+  if (longest_ns >= 10'000'000'000) return {"s", 1e9};
+  if (longest_ns >= 100'000'000) return {"ms", 1e6};
+  return {"us", 1e3};
+}
+
+std::string in_unit(double ns, const TimeUnit& unit) {
+  return with_thousands(fmt::format("{:.{}f}", ns / unit.ns, unit.ns > 1e3 ? 3 : 1));
 }
 
 }  // namespace triplepoint::report

@@ -14,6 +14,7 @@
 #include "triplepoint/report/labels.h"
 #include "triplepoint/report/number_text.h"
 #include "triplepoint/report/plots.h"
+#include "triplepoint/report/trace_section.h"
 
 namespace triplepoint::report {
 namespace {
@@ -105,6 +106,7 @@ std::vector<Tile> tiles_of(const Metrics& m) {
 std::string tiles_section(const Metrics& metrics) {
   std::string html = "<ul class=\"tiles\">";
   for (const Tile& tile : tiles_of(metrics)) {
+    if (tile.value == "–") continue;  // what a trace cannot know
     html += fmt::format("<li><span>{}</span><b>{}</b><small>{}</small></li>", escape(tile.name),
                         escape(tile.value), escape(tile.more));
   }
@@ -230,12 +232,14 @@ Figure device_map(const run::Run& run, const std::vector<double>& values, const 
 }
 
 std::string charts_section(const run::Run& run, const Metrics& metrics) {
-  std::string html =
-      "<section aria-labelledby=\"parts\"><h2 id=\"parts\">Kernel time and memory</h2><div "
-      "class=\"figures\">";
+  std::string html;
+  if (!metrics.stages.empty() || !run.memory.empty())
+    html =
+        "<section aria-labelledby=\"parts\"><h2 id=\"parts\">Kernel time and memory</h2><div "
+        "class=\"figures\">";
   if (!metrics.stages.empty()) html += html_figure(kernel_figure(metrics));
   if (!run.memory.empty()) html += html_figure(memory_figure(run));
-  html += "</div></section>\n";
+  if (!html.empty()) html += "</div></section>\n";
   if (metrics.temperature_per_gpu_c.empty()) return html;
   html +=
       "<section aria-labelledby=\"devices\"><h2 id=\"devices\">The devices</h2><div "
@@ -290,8 +294,11 @@ std::string run_page(const run::Run& run, const Metrics& metrics) {
   const Json plots = plots_of(run);
   std::string body = header(run);
   if (run.manifest.fits_memory) body += tiles_section(metrics);
-  body += plots_section(plots) + charts_section(run, metrics) + energy_section(metrics) +
-          straggler_section(metrics) + manifest_section(run);
+  const TraceSection trace = trace_section(run);
+  body +=
+      plots_section(plots) + charts_section(run, metrics) + trace.html + energy_section(metrics);
+  if (!trace.names_stragglers) body += straggler_section(metrics);
+  body += manifest_section(run);
   return html_page(title_of(run), body, {{"plots", plots}});
 }
 
