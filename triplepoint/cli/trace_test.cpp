@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/run/store.h"
@@ -168,6 +169,32 @@ TEST_CASE("trace merge: one file of both ranks that can be asked again") {
           std::string::npos);
   }
   CHECK(traces.ask("merge", {"-o", traces.scratch.path("merged.txt")}).code == exit_failed);
+}
+
+TEST_CASE("report: traces as they are become a page that says what the analyses say") {
+  const TwoRanks traces;
+  const auto report = [](std::vector<std::string> words) {
+    words.insert(words.begin(), "report");
+    std::ostringstream out, err;
+    Console console(out, err, {});
+    const int code = run_command_line(words, console);
+    return Outcome{code, out.str(), err.str()};
+  };
+  const std::string page = traces.scratch.path("step.html");
+  REQUIRE(report({traces.rank0, traces.rank1, "-o", page}).code == exit_ok);
+  const std::string html = read_file(page).value();
+  CHECK(html.find("Where the time went") != std::string::npos);
+  const Json said = traces.ask("stragglers", {"--format", "json"}).json()["headlines"];
+  REQUIRE(!said.empty());
+  CHECK(html.find(said[0].get<std::string>()) != std::string::npos);
+  CHECK(said[0].get<std::string>().starts_with("Rank 1 is the straggler"));
+
+  // Beside a single trace, under its name without the endings of traces.
+  const std::string one = traces.scratch.file("one.pt.trace.json", KinetoFixture(0).text());
+  REQUIRE(report({one}).code == exit_ok);
+  CHECK(read_file(traces.scratch.path("one.html")));
+  CHECK(report({traces.scratch.file("x.json", "hello")}).err.find("is no trace") !=
+        std::string::npos);
 }
 
 TEST_CASE("kernel rules: a file decides, and mistakes in it are named with their line") {
