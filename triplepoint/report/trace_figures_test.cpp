@@ -121,6 +121,18 @@ TEST_CASE("every chart of a trace has its numbers as a table, and a run without 
   CHECK(trace_section({}).html.empty());
 }
 
+TEST_CASE("a critical path that loses itself is left out, and the page says so") {
+  run::Run run = ring(1);
+  CHECK(contains(trace_section(run).html, "<figure id=\"critical-path\""));
+  // The last kernel on a lane of its own, half a millisecond after all others.
+  run.timeline.lanes = {{.rank = 0, .number = 7}, {.rank = 0, .number = 8}};
+  for (std::size_t i = 0; i < run.timeline.spans.size(); ++i)
+    run.timeline.details[i].lane = i + 1 == run.timeline.spans.size() ? 1 : 0;
+  const std::string html = trace_section(run).html;
+  CHECK(contains(html, "The critical path is left out"));
+  CHECK(!contains(html, "<figure id=\"critical-path\""));
+}
+
 TEST_CASE("times keep tenths of microseconds") {
   CHECK(in_unit(18'749'000, time_unit(18'853'000)) == "18,749.0");
   CHECK(in_unit(132'041'200, time_unit(132'041'200)) == "132.041");

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/report/trace_section.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
 #include "triplepoint/run/trace_tracks.h"
 
 #include "triplepoint/report/lateness.h"
+#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/trace_figures.h"
 
 namespace triplepoint::report {
@@ -41,13 +46,36 @@ std::string collectives_section(const metrics::CollectiveMatch& match,
                  said + figures(drawings));
 }
 
+/// How long before the path's first piece its rank was already at work (ns): what that piece waited
+/// for is not in the timeline, as in simulated ones, which have no launches.
+int64_t not_followed(const run::Timeline& timeline, const metrics::CriticalPath& path) {
+  int64_t first = path.begin;
+  for (const run::Span& span : timeline.spans)
+    if (span.rank == path.pieces.front().rank) first = std::min(first, span.begin.nanoseconds());
+  return path.begin - first;
+}
+
+/// A path that loses itself early would be taken for the whole: it is left out, and that is said.
+std::string path_part(const run::Timeline& timeline, const metrics::CriticalPath& path) {
+  if (path.shares.empty()) return "";
+  const int64_t missing = not_followed(timeline, path);
+  if (missing <= path.length() / 10)
+    return html_figure(path_figure(path, !timeline.details.empty()));
+  const TimeUnit unit = time_unit(path.length() + missing);
+  return fmt::format(
+      "<p class=\"note\">The critical path is left out: it can be followed back over {0} {2} of "
+      "{1} {2} only, as the timeline does not hold what its first piece waited for.</p>",
+      in_unit(static_cast<double>(path.length()), unit),
+      in_unit(static_cast<double>(path.length() + missing), unit), unit.name);
+}
+
 /// Waits, causes and chains of dependencies, of a timeline without instances.
 TraceSection across_ranks(const run::Run& run, const run::Timeline& timeline,
                           const std::string& breakdown) {
   const metrics::CollectiveMatch match = metrics::match_collectives(timeline);
   const metrics::CriticalPath path = metrics::critical_path(timeline);
   std::string drawings = breakdown;
-  if (!path.shares.empty()) drawings += html_figure(path_figure(path, !timeline.details.empty()));
+  drawings += path_part(timeline, path);
   TraceSection answer{section("time-went", "Where the time went", figures(drawings))};
   const metrics::LateRanks late =
       metrics::find_late_ranks(timeline, match, run.series.empty() ? nullptr : &run);
