@@ -90,6 +90,12 @@ Result<TraceReport> trace_critical_path(const TraceOptions& options) {
   report.headlines = {
       fmt::format("The longest chain of dependencies takes {:.3f} {}, in {} pieces.",
                   static_cast<double>(path.length()) / unit.ns, unit.name, path.pieces.size())};
+  if (!path.is_whole())
+    report.remarks.push_back(fmt::format(
+        "the path is followed back over {:.3f} of {:.3f} {} only (what its first piece waited for "
+        "is not in the timeline)",
+        static_cast<double>(path.length()) / unit.ns,
+        static_cast<double>(path.length() + path.not_followed) / unit.ns, unit.name));
   report.tables = {class_table(path),
                    kernel_table(input.timeline(), path, static_cast<size_t>(options.rows())),
                    rank_table(path), piece_table(input.timeline(), path)};

@@ -196,6 +196,13 @@ void add_shares(const run::Timeline& timeline, CriticalPath& path) {
   std::stable_sort(path.kernels.begin(), path.kernels.end(), longest);
 }
 
+int64_t not_followed(const run::Timeline& timeline, const CriticalPath& path) {
+  int64_t first = path.begin;
+  for (const run::Span& span : timeline.spans)
+    if (span.rank == path.pieces.front().rank) first = std::min(first, span.begin.nanoseconds());
+  return path.begin - first;
+}
+
 }  // namespace
 
 int64_t play_without(const run::Timeline& timeline, const DependencyGraph& graph,
@@ -209,6 +216,7 @@ CriticalPath critical_path(const run::Timeline& timeline, const DependencyRules&
   if (path.pieces.empty()) return path;
   path.begin = path.pieces.front().begin;
   path.end = path.pieces.back().end;
+  path.not_followed = not_followed(timeline, path);
   add_shares(timeline, path);
   Player player(timeline, graph);
   for (PathShare& share : path.shares)

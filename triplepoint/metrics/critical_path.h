@@ -54,7 +54,12 @@ struct CriticalPath {
   std::vector<PathSpanShare> kernels;  // by name, longest first; delays left out
   std::vector<PathRankShare> ranks;    // in numeric order
   int64_t begin = 0, end = 0;
+  // How long before `begin` its first rank was already at work: what the first piece waited for is
+  // not in the timeline, as in simulated ones, which have no launches.
+  int64_t not_followed = 0;
   int64_t length() const { return end - begin; }
+  /// It reaches back far enough to be taken for the whole.
+  bool is_whole() const { return not_followed <= length() / 10; }
 };
 CriticalPath critical_path(const run::Timeline&, const DependencyRules& = {});
 

@@ -184,5 +184,24 @@ TEST_CASE("what runs in the shadow of something as long saves nothing") {
   CHECK(path.shares.front().saved_if_free == 5);
 }
 
+TEST_CASE("a path that loses itself says how much it does not follow") {
+  run::Timeline timeline{.num_ranks = 1};
+  timeline.intern({.name = "gemm", .kind = run::SpanKind::compute});
+  timeline.intern(
+      {.name = "send", .kind = run::SpanKind::communication, .stream = run::Stream::communication});
+  const auto span = [](int64_t begin, int64_t end, int32_t type) {
+    return run::Span{.begin = Instant(begin), .end = Instant(end), .type = type};
+  };
+  timeline.spans = {span(0, 1000, 0), span(1500, 2500, 1)};
+  const CriticalPath joined = critical_path(timeline);
+  CHECK(joined.not_followed == 0);
+  CHECK(joined.is_whole());
+
+  timeline.spans[1] = span(50'000'000, 50'001'000, 1);  // nothing says what it waited for
+  const CriticalPath lost = critical_path(timeline);
+  CHECK(lost.not_followed == lost.begin);
+  CHECK_FALSE(lost.is_whole());
+}
+
 }  // namespace
 }  // namespace triplepoint::metrics

@@ -46,27 +46,17 @@ std::string collectives_section(const metrics::CollectiveMatch& match,
                  said + figures(drawings));
 }
 
-/// How long before the path's first piece its rank was already at work (ns): what that piece waited
-/// for is not in the timeline, as in simulated ones, which have no launches.
-int64_t not_followed(const run::Timeline& timeline, const metrics::CriticalPath& path) {
-  int64_t first = path.begin;
-  for (const run::Span& span : timeline.spans)
-    if (span.rank == path.pieces.front().rank) first = std::min(first, span.begin.nanoseconds());
-  return path.begin - first;
-}
-
 /// A path that loses itself early would be taken for the whole: it is left out, and that is said.
 std::string path_part(const run::Timeline& timeline, const metrics::CriticalPath& path) {
   if (path.shares.empty()) return "";
-  const int64_t missing = not_followed(timeline, path);
-  if (missing <= path.length() / 10)
-    return html_figure(path_figure(path, !timeline.details.empty()));
-  const TimeUnit unit = time_unit(path.length() + missing);
+  if (path.is_whole()) return html_figure(path_figure(path, !timeline.details.empty()));
+  const int64_t whole = path.length() + path.not_followed;
+  const TimeUnit unit = time_unit(whole);
   return fmt::format(
       "<p class=\"note\">The critical path is left out: it can be followed back over {0} {2} of "
       "{1} {2} only, as the timeline does not hold what its first piece waited for.</p>",
-      in_unit(static_cast<double>(path.length()), unit),
-      in_unit(static_cast<double>(path.length() + missing), unit), unit.name);
+      in_unit(static_cast<double>(path.length()), unit), in_unit(static_cast<double>(whole), unit),
+      unit.name);
 }
 
 /// Waits, causes and chains of dependencies, of a timeline without instances.
