@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,7 +32,13 @@ class Cells {
   double number_or(std::string_view title, double otherwise) const {
     return number(title).value_or(otherwise);
   }
-  int64_t count(std::string_view title) const { return static_cast<int64_t>(number_or(title, 0)); }
+  /// Zero where there is no number; what is too large for one becomes 10^15, which nothing has.
+  int64_t count(std::string_view title) const {
+    constexpr double most = 1e15;
+    const double value = number_or(title, 0);
+    if (!(std::abs(value) < most)) return value > 0 ? static_cast<int64_t>(most) : 0;
+    return static_cast<int64_t>(value);
+  }
   /// The table's own name of the row, or where it stands.
   std::string id() const {
     const std::string given = text("row_id");

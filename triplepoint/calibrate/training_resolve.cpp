@@ -24,6 +24,7 @@ class Resolver {
       : row_(row), library_(library), rule_(rule_of(row.framework)) {}
 
   Result<ResolvedRow> resolve() {
+    TPT_TRY(check_sizes());
     TPT_TRY(take_model());
     TPT_TRY(take_cluster());
     TPT_TRY(take_stack());
@@ -46,6 +47,7 @@ class Resolver {
     return error(fmt::format("row {} cannot be predicted ({})", row_.row_id, why));
   }
 
+  Step check_sizes() const;
   Step take_model();
   Step take_cluster();
   Step take_stack();
@@ -91,6 +93,28 @@ spec::Model gpt_of(const TrainingRow& row) {
   model.sequence_length = 2048;
   model.biases = true;
   return model;
+}
+
+/// Sizes whose products fit a number and a machine's memory; nothing that was ever trained is near.
+Resolver::Step Resolver::check_sizes() const {
+  struct Size {
+    std::string_view name;
+    const std::optional<int64_t>& value;
+    int64_t most;
+  };
+  constexpr int64_t ranks = int64_t{1} << 20, split = 4096, width = 100'000'000;
+  for (const Size& size :
+       {Size{"n_gpus", row_.gpus, ranks}, Size{"dp", row_.data, ranks},
+        Size{"tp", row_.tensor, split}, Size{"pp", row_.pipeline, split},
+        Size{"vp", row_.virtual_pipeline, split}, Size{"cp", row_.context, split},
+        Size{"ep", row_.expert, split}, Size{"layers", row_.layers, 10 * split},
+        Size{"hidden", row_.hidden, width}, Size{"ffn", row_.ffn, width},
+        Size{"heads", row_.heads, width}, Size{"vocab", row_.vocabulary, width},
+        Size{"seq", row_.sequence, width}, Size{"mbs", row_.micro_batch, ranks},
+        Size{"gbs", row_.global_batch, width}})
+    if (size.value && (*size.value < 0 || *size.value > size.most))
+      return cannot(fmt::format("{} is {}, more than {}", size.name, *size.value, size.most));
+  return true;
 }
 
 Resolver::Step Resolver::take_model() {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/calibrate/training_tables.h"
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include <fmt/format.h>
 
@@ -96,6 +98,15 @@ std::string sweep_of(const TrainingRow& row) {
   return fmt::format("{} {} {} {} {}", row.family, row.framework, row.model, row.gpu, row.workload);
 }
 
+/// Ranks of a layout; what no machine has is as good as any other such number.
+int64_t product_of_sizes(std::initializer_list<int64_t> sizes) {
+  constexpr double most = 1e15;
+  double product = 1;
+  for (const int64_t size : sizes)
+    product *= static_cast<double>(size);
+  return static_cast<int64_t>(std::clamp(product, -most, most));
+}
+
 TriedRow vtrain_row(const Cells& cells) {
   TriedRow tried;
   TrainingRow& row = tried.row;
@@ -116,7 +127,7 @@ TriedRow vtrain_row(const Cells& cells) {
   row.tensor = cells.count("tp");
   row.pipeline = cells.count("pp");
   row.data = cells.count("dp");
-  row.gpus = *row.tensor * *row.pipeline * *row.data;
+  row.gpus = product_of_sizes({*row.tensor, *row.pipeline, *row.data});
   row.step_time_s = cells.number("step_time_s");
   tried.sweep = fmt::format("{} hidden {} layers {} GPUs {} batch {}", row.family, *row.hidden,
                             *row.layers, *row.gpus, *row.global_batch);
@@ -148,8 +159,8 @@ TriedRow hf_row(const Cells& cells, std::size_t index) {
   row.tensor = cells.count("tp");
   row.pipeline = cells.count("pp");
   row.data = cells.count("dp");
-  row.gpus = *row.tensor * *row.pipeline * *row.data;
-  row.global_batch = *row.micro_batch * *row.data * cells.count("batch_accum");
+  row.gpus = product_of_sizes({*row.tensor, *row.pipeline, *row.data});
+  row.global_batch = product_of_sizes({*row.micro_batch, *row.data, cells.count("batch_accum")});
   row.tokens_per_s_per_gpu = cells.number("tok/s/gpu");
   tried.standing_gib = cells.number("Mem Alloc (GB)");
   tried.reserved_gib = cells.number("Mem Res (GB)");
