@@ -216,7 +216,7 @@ StackFit fit_stack(const Stack& start, const std::vector<FitRow>& rows,
   if (rows.empty()) return fit;
   fit.median_before = median_error_pct(start, rows, context);
   double best = cost(fit.stack, rows, context);
-  for (double step = 0.25; step >= 1.0 / 32; step /= 2) {
+  for (const double step : {1.0 / 4, 1.0 / 8, 1.0 / 16, 1.0 / 32}) {  // of each cost's range
     bool better = true;
     for (int round = 0; better && round < 2; ++round) {
       better = false;
