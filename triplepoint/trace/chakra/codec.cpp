@@ -51,38 +51,45 @@ std::optional<uint64_t> next_number(WireReader& packed, ValueForm form) {
   return size == 0 ? packed.varint() : packed.fixed(size);
 }
 
-/// A list is a message whose field 1 is repeated, packed or not.
-bool read_list(ValueForm form, std::string_view bytes, Attribute& attribute) {
+/// What a list's field 1 has held so far; only the vector of its form is filled.
+struct ListItems {
   std::vector<std::string> texts;
   std::vector<int64_t> integers;
   std::vector<double> reals;
-  const auto add = [&](uint64_t bits) {
-    if (is_real(form)) {
+
+  void add(ValueForm form, uint64_t bits) {
+    if (is_real(form))
       reals.push_back(real_from(form, bits));
-    } else {
+    else
       integers.push_back(integer_from(form, bits));
-    }
-  };
+  }
+  bool add_packed(ValueForm form, std::string_view bytes) {
+    WireReader packed(bytes);
+    while (!packed.at_end())
+      if (const auto number = next_number(packed, form)) add(form, *number);
+    return !packed.is_broken();
+  }
+};
+
+/// A list is a message whose field 1 is repeated, packed or not.
+bool read_list(ValueForm form, std::string_view bytes, Attribute& attribute) {
+  ListItems items;
   WireReader reader(bytes);
   while (const auto field = reader.next()) {
     if (field->field != 1) continue;
-    if (field->wire_type != 2) {
-      add(field->number);
-    } else if (is_text(form)) {
-      texts.emplace_back(field->bytes);
-    } else {
-      WireReader packed(field->bytes);
-      while (!packed.at_end())
-        if (const auto bits = next_number(packed, form)) add(*bits);
-      if (packed.is_broken()) return false;
-    }
+    if (field->wire_type != 2)
+      items.add(form, field->number);
+    else if (is_text(form))
+      items.texts.emplace_back(field->bytes);
+    else if (!items.add_packed(form, field->bytes))
+      return false;
   }
   if (is_text(form))
-    attribute.value = std::move(texts);
+    attribute.value = std::move(items.texts);
   else if (is_real(form))
-    attribute.value = std::move(reals);
+    attribute.value = std::move(items.reals);
   else
-    attribute.value = std::move(integers);
+    attribute.value = std::move(items.integers);
   return !reader.is_broken();
 }
 

@@ -98,8 +98,8 @@ struct Node {
   Tensors inputs, outputs;
   std::vector<Attribute> attributes;
 
-  /// Null if the node has none of this name.
-  const Attribute* find(std::string_view name) const;
+  /// Null if the node has no attribute of this name.
+  const Attribute* find(std::string_view wanted) const;
   friend bool operator==(const Node&, const Node&) = default;
 };
 

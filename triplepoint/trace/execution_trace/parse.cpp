@@ -96,6 +96,16 @@ class NodeParser {
     node.element_bytes = static_cast<int>(std::clamp<int64_t>(in.element_bytes, 0, 16));
   }
 
+  static void take_attribute(std::string_view name, JsonView value, ExecutionNode& node) {
+    if (name == "rf_id") node.record_function_id = value.integer_or(-1);
+    if (name == "seq_id") node.sequence = value.integer_or(-1);
+    if (name == "tid") node.thread = static_cast<int32_t>(value.integer_or(-1));
+    if (name == "collective_name") node.collective = value.text();
+    if (name == "in_msg_nelems") node.in_elements = value.integer_or(-1);
+    if (name == "out_msg_nelems") node.out_elements = value.integer_or(-1);
+    if (name == "dtype") node.element_bytes = element_size(value.text());
+  }
+
   /// 1.1.x: a list of {name, type, value}.
   void with_attributes(JsonView json, JsonView attributes, ExecutionNode& node) {
     node.parent = json.at("ctrl_deps").integer_or(-1);
@@ -103,13 +113,7 @@ class NodeParser {
     attributes.for_each([&](JsonView attribute) {
       const std::string_view name = attribute.at("name").text();
       const JsonView value = attribute.at("value");
-      if (name == "rf_id") node.record_function_id = value.integer_or(-1);
-      if (name == "seq_id") node.sequence = value.integer_or(-1);
-      if (name == "tid") node.thread = static_cast<int32_t>(value.integer_or(-1));
-      if (name == "collective_name") node.collective = value.text();
-      if (name == "in_msg_nelems") node.in_elements = value.integer_or(-1);
-      if (name == "out_msg_nelems") node.out_elements = value.integer_or(-1);
-      if (name == "dtype") node.element_bytes = element_size(value.text());
+      take_attribute(name, value, node);
       if (name == "pg_name") group.name = value.text();
       if (name == "pg_size") group.size = static_cast<int32_t>(value.integer_or(0));
     });

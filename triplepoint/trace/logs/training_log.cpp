@@ -128,19 +128,19 @@ class LogReader {
       if (text.find(dialect.proof) != std::string_view::npos)
         if (auto step = dialect.read(text)) {
           step->at = last_stamp(line.substr(0, at));
-          keep(std::move(*step), dialect);
+          keep(*step, dialect);
         }
       at = next;
     }
   }
 
   /// The first that speaks of a step is kept; later ones add what it left out.
-  void keep(LoggedStep&& step, const Dialect& dialect) {
+  void keep(const LoggedStep& step, const Dialect& dialect) {
     if (step.step < 0 || (step.time && !(*step.time > Seconds() && *step.time < longest))) return;
     if (log_.framework.empty()) log_.framework = dialect.framework;
     last_step_ = step.step;
     const auto [known, is_new] = index_.try_emplace(step.step, log_.steps.size());
-    if (is_new) return log_.steps.push_back(std::move(step));
+    if (is_new) return log_.steps.push_back(step);
     ++log_.repeated;
     LoggedStep& first = log_.steps[known->second];
     const auto add = [](auto& mine, const auto& other) {

@@ -97,6 +97,7 @@ class NsysReader {
           device_of.try_emplace(process_of(row.integer_or(0, 0)), 0);
         }));
     std::vector<std::pair<int64_t, int64_t>> order;  // device, process
+    order.reserve(device_of.size());
     for (const auto& [process, device] : device_of)
       order.emplace_back(device, process);
     std::sort(order.begin(), order.end());
