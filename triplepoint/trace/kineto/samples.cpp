@@ -229,8 +229,7 @@ class StepMaker {
   void add_op(int op) {
     static constexpr const char* names[] = {
         "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1",
-        "void at::native::vectorized_elementwise_kernel<4, "
-        "at::native::CUDAFunctor_add<float>>(int)",
+        "void at::native::vectorized_elementwise_kernel<4, CUDAFunctor_add<float>>(int)",
         "void flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, cutlass::bfloat16_t>>()",
         "Memcpy DtoD (Device -> Device)", "Memset (Device)"};
     static constexpr Kind kinds[] = {Kind::kernel, Kind::kernel, Kind::kernel, Kind::copy,
