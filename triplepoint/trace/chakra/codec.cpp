@@ -197,7 +197,8 @@ namespace {
 /// A brace and a line break are also the length and the first tag of a header.
 bool begins_like_json(std::string_view head) {
   const size_t second = head.find_first_not_of(" \t\r\n", 1);
-  return head[0] == '{' && (second == std::string_view::npos || head[second] == '"');
+  const bool opens = head[0] == '{' || head[0] == '[';
+  return opens && (second == std::string_view::npos || head[second] == '"' || head[second] == '{');
 }
 
 }  // namespace
