@@ -128,6 +128,7 @@ Figure collectives_figure(const std::vector<metrics::Collective>& all) {
   const std::vector<CollectiveRow> rows = metrics::tabulate(all);
   if (rows.empty()) return {};
   std::vector<int64_t> totals;
+  totals.reserve(rows.size());
   for (const CollectiveRow& row : rows)
     totals.push_back(row.total);
   BarChart chart{.title = collectives_title(rows),
