@@ -30,6 +30,7 @@ constexpr std::array analyses = {Analysis{"breakdown", trace_breakdown},
 
 std::vector<std::string> analysis_words() {
   std::vector<std::string> words;
+  words.reserve(analyses.size());
   for (const Analysis& analysis : analyses)
     words.emplace_back(analysis.word);
   return words;
