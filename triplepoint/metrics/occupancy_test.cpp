@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/base/random.h"
+#include "triplepoint/metrics/random_trace.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -12,18 +12,7 @@ using run::Span;
 using run::SpanKind;
 using run::Timeline;
 
-/// Draws whole numbers, one after the other.
-class Dice {
- public:
-  explicit Dice(uint64_t seed) : seed_(seed) {}
-  int64_t upto(int64_t most) {
-    return static_cast<int64_t>(random_uniform({.seed = seed_}, draw_++) *
-                                static_cast<double>(most + 1));
-  }
-
- private:
-  uint64_t seed_, draw_ = 0;
-};
+using testing::Dice;
 
 void add_types(Timeline& timeline) {
   timeline.intern({.name = "gemm", .kind = SpanKind::compute});
