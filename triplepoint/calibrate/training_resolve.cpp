@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/model_names.h"
 #include "triplepoint/calibrate/training_row.h"
 #include "triplepoint/calibrate/training_rules.h"
@@ -145,29 +146,14 @@ Resolver::Step Resolver::take_model() {
 }
 
 Resolver::Step Resolver::take_cluster() {
-  const auto name = library_cluster(row_.gpu);
-  if (!name) return cannot(fmt::format("GPU \"{}\" has no cluster in the library", row_.gpu));
-  spec::Cluster& cluster = out_.job.cluster;
-  cluster = TPT_TRY(spec::load_cluster(library_, *name));
   if (!row_.gpus) return cannot("it does not say how many GPUs");
-  const int64_t gpus = *row_.gpus;
-  if (gpus < 1) return cannot("no GPUs");
-  if (gpus < cluster.gpus_per_node) {
-    cluster.chassis.seats.resize(static_cast<size_t>(gpus));
-    for (spec::Seat& seat : cluster.chassis.seats)
-      if (!seat.breathes.empty()) seat.breathes.resize(static_cast<size_t>(gpus));
-    cluster.liquid_chassis.reset();
-    cluster.gpus_per_node = gpus;
-  }
-  if (gpus % cluster.gpus_per_node != 0)
-    return cannot(
-        fmt::format("{} GPUs are no whole number of nodes of {}", gpus, cluster.gpus_per_node));
-  cluster.num_nodes = gpus / cluster.gpus_per_node;
+  MachineChoice machine = TPT_TRY(machine_of(library_, row_.gpu, row_.gpu_note, *row_.gpus));
+  out_.job.cluster = std::move(machine.cluster);
   take_room();
   return true;
 }
 
-/// Cooling, power limit and NICs, as the row's note on the machine says them.
+/// Cooling and power limit, as the row's note on the machine says them.
 void Resolver::take_room() {
   spec::Job& job = out_.job;
   const std::string& note = row_.gpu_note;
@@ -176,9 +162,6 @@ void Resolver::take_room() {
   if (liquid && job.cluster.liquid_chassis) job.environment.cooling = spec::Cooling::liquid;
   if (const auto watts = number_before(note, "W"); watts && *watts >= 200 && *watts <= 2000)
     job.environment.power_limit = *watts * unit::W;
-  if (const auto gigabits = number_before(note, "Gbps inter-node"))
-    job.cluster.scale_out.nic_bandwidth = *gigabits / 8 * unit::GB / unit::s /
-                                          static_cast<double>(job.cluster.scale_out.nics_per_node);
 }
 
 Resolver::Step Resolver::take_stack() {

@@ -58,20 +58,6 @@ constexpr std::array rules = {
                   false, true, false},
 };
 
-struct ClusterRule {
-  std::string_view word, cluster;
-};
-
-constexpr std::array clusters = {
-    ClusterRule{"GB300", "gb300-nvl72"}, ClusterRule{"GB200", "gb200-nvl72"},
-    ClusterRule{"B300", "dgx-b300"},     ClusterRule{"B200", "dgx-b200"},
-    ClusterRule{"H200", "dgx-h200"},     ClusterRule{"H100", "dgx-h100"},
-    ClusterRule{"H800", "dgx-h100"},     ClusterRule{"A100-SXM-40", "dgx-a100-40gb"},
-    ClusterRule{"A100", "dgx-a100"},     ClusterRule{"MI300X", "mi300x"},
-    ClusterRule{"MI325X", "mi325x"},     ClusterRule{"MI350X", "mi355x"},
-    ClusterRule{"MI355X", "mi355x"},     ClusterRule{"MI250", "mi250"},
-};
-
 char lower(char c) {
   return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
 }
@@ -91,12 +77,6 @@ bool has_block_scales(std::string_view precision) {
 
 bool mentions(std::string_view text, std::string_view word) {
   return find_word(text, word) != std::string_view::npos;
-}
-
-std::optional<std::string> library_cluster(std::string_view gpu) {
-  for (const ClusterRule& rule : clusters)
-    if (mentions(gpu, rule.word)) return std::string(rule.cluster);
-  return std::nullopt;
 }
 
 const FrameworkRule& rule_of(std::string_view framework) {

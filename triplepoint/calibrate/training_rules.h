@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "triplepoint/calibrate/training_row.h"
@@ -28,13 +27,10 @@ const FrameworkRule& rule_of(std::string_view framework);
 /// are FP8, other unstated ones bf16).
 spec::Precision precision_of(const TrainingRow&);
 
-/// The library's cluster of nodes with this GPU, in any usual spelling; nothing if there is none.
-std::optional<std::string> library_cluster(std::string_view gpu);
-
 /// The whole number after `key` in "grad_accum=4; runs=10", or nothing.
 std::optional<int64_t> number_after(std::string_view text, std::string_view key);
 
-/// The number before `unit` in "GPU TDP:1000W" or "400 Gbps inter-node", or nothing.
+/// The number before `unit` in "GPU TDP:1000W", or nothing.
 std::optional<double> number_before(std::string_view text, std::string_view unit);
 
 /// Does the text contain the word? Upper and lower case are alike.
