@@ -39,19 +39,17 @@ const Layout* layout_of(const NodeRun& run) {
   return nullptr;
 }
 
-/// between_steps: of the host, without work on the GPU. BERT's submissions capture the whole step
-/// in one graph; the fine-tuning and GPT-3 submissions run NeMo's Python loop, whose pause shows
-/// where steps are short: nodes of 8 H100 draw 1 kW less in steps of half a second than in steps of
-/// three.
+/// stack: how the submissions of this benchmark play their steps, which shows in a node's power
+/// where steps are short.
 struct Workload {
   std::string_view benchmark, model, workload;
   int64_t sequence;
-  Seconds between_steps;
+  std::string_view stack;
 };
 constexpr std::array workloads = {
-    Workload{"llama2_70b_lora", "Llama2-70B", "lora", 8192, 100 * unit::ms},
-    Workload{"bert", "BERT-large", "pretrain", 512, 5 * unit::ms},
-    Workload{"gpt3", "GPT-3 175B", "pretrain", 2048, 100 * unit::ms},
+    Workload{"llama2_70b_lora", "Llama2-70B", "lora", 8192, "mlperf-loop"},
+    Workload{"bert", "BERT-large", "pretrain", 512, "mlperf-graph"},
+    Workload{"gpt3", "GPT-3 175B", "pretrain", 2048, "mlperf-loop"},
 };
 
 const Workload* workload_of(const NodeRun& run) {
@@ -147,7 +145,7 @@ Result<spec::Job> job_of(const NodeRun& run, const spec::Library& library) {
                     run.benchmark));
   const TrainingRow row = row_of(run, *workload, layout_of(run));
   ResolvedRow resolved = TPT_TRY(resolve(row, library));
-  resolved.job.stack.step_overhead = workload->between_steps;
+  resolved.job.stack = TPT_TRY(spec::load_stack(library, workload->stack));
   if (auto taken = take_machine(resolved.job, run, library); !taken)
     return tl::unexpected(taken.error());
   return std::move(resolved.job);
