@@ -35,6 +35,17 @@ std::string_view name_of(Fidelity fidelity) {
   return "unknown";
 }
 
+std::string_view name_of(Scope scope) {
+  constexpr std::string_view names[] = {"gpu",  "memory", "module", "package", "dram",
+                                        "core", "nic",    "host",   "node"};
+  return names[static_cast<std::size_t>(scope)];
+}
+
+std::string_view name_of(ReadingKind kind) {
+  constexpr std::string_view names[] = {"instant", "average", "counter", "bits"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
 const Series* find_series(const Run& run, std::string_view signal, int32_t device, bool of_node) {
   const auto found = std::find_if(run.series.begin(), run.series.end(), [&](const Series& series) {
     return series.device == device && series.of_node == of_node && series.signal == signal;

@@ -24,6 +24,7 @@ struct Device {
   int32_t seat = 0;
   std::string name;
   std::optional<int32_t> rank;
+  std::string uuid, pci;  // empty: not known
   friend bool operator==(const Device&, const Device&) = default;
 };
 
@@ -56,6 +57,30 @@ struct DeviceSummary {
   friend bool operator==(const DeviceSummary&, const DeviceSummary&) = default;
 };
 
+/// What the numbers of a series are, as their sensor says it. Scopes that overlap are never added.
+enum class Scope : uint8_t { gpu, memory, module, package, dram, core, nic, host, node };
+/// An instant value, one smoothed by the sensor, a counter (since the first reading), a bit set.
+enum class ReadingKind : uint8_t { instant, average, counter, bits };
+struct SeriesSource {
+  std::string signal;  // with device and of_node: which series
+  int32_t device = 0;
+  bool of_node = false;
+  Scope scope = Scope::gpu;
+  ReadingKind kind = ReadingKind::instant;
+  std::string sensor;             // "nvml field 186"
+  std::optional<Seconds> period;  // between two updates: seen, else as its maker states
+  std::optional<Seconds> window;  // over which an average is taken
+  friend bool operator==(const SeriesSource&, const SeriesSource&) = default;
+};
+
+/// The same moment on two clocks of one node.
+struct ClockAnchor {
+  int32_t node = 0;
+  Instant instant;      // of the run
+  int64_t unix_ns = 0;  // CLOCK_REALTIME
+  friend bool operator==(const ClockAnchor&, const ClockAnchor&) = default;
+};
+
 struct Manifest {
   Origin origin = Origin::simulated;
   Fidelity fidelity = Fidelity::transient;
@@ -65,6 +90,8 @@ struct Manifest {
   std::optional<int64_t> epoch_unix_ns;  // realtime of Instant 0; simulated runs have none
   bool fits_memory = true;
   std::vector<std::string> notes;
+  std::vector<std::string> hosts;    // name of each node; empty: not known
+  std::vector<ClockAnchor> anchors;  // of recordings: at the start, every minute, at the end
   std::map<std::string, std::string> facts;  // anything else worth keeping ("limit_cycle" = "no")
 };
 
@@ -75,6 +102,7 @@ struct Run {
   std::vector<StepRecord> steps;
   Timeline timeline;  // of the detailed step(s); times since the run's epoch
   std::vector<Series> series;
+  std::vector<SeriesSource> sources;     // of measured series; simulated ones have none
   std::vector<DeviceSummary> summaries;  // per device; of the last step
   std::vector<MemoryUse> memory;         // per pipeline stage
   std::optional<Bytes> memory_limit;
@@ -85,6 +113,8 @@ struct Run {
 
 std::string_view name_of(Origin);
 std::string_view name_of(Fidelity);
+std::string_view name_of(Scope);
+std::string_view name_of(ReadingKind);
 
 /// The series of this signal and device (a node's, if `of_node`); null if the run has none.
 const Series* find_series(const Run&, std::string_view signal, int32_t device,
