@@ -68,11 +68,11 @@ fuzz: packages-check  ## every reader on mutated input, FUZZ_SECONDS (30) each
 	cmake --build --preset fuzz -j $(JOBS) --target fuzz_targets
 	TPT_FUZZ_SECONDS=$(FUZZ_SECONDS) ctest --test-dir build/fuzz -L fuzz -j $(JOBS) --output-on-failure
 
-tidy: packages-check web  ## clang-tidy over what users run; what has not changed since it was clean is not read again
+tidy: packages-check web  ## clang-tidy over what users run and has changed since all was clean (tools/tidy_base)
 	cmake --preset ci
-	python3 tools/tidy.py build/ci --library
+	python3 tools/tidy.py build/ci --changed
 
-tidy-all: packages-check web  ## the same over tests, benches and fuzz targets as well (half an hour on two cores)
+tidy-all: packages-check web  ## the same over all files, tests, benches and fuzz targets as well (an hour on two cores)
 	cmake --preset ci
 	python3 tools/tidy.py build/ci
 

@@ -4,6 +4,7 @@
 
     tools/tidy.py BUILD [FILE...]      all files, or those whose path contains one of the words
     tools/tidy.py BUILD --library      what users run: no tests, benches and fuzz targets (those take most of the time)
+    tools/tidy.py BUILD --changed      of these, what changed since the commit in tools/tidy_base, at which all were clean
 
 A file that was clean is read again only when it, a header of ours that it includes, or the rules have changed; the memory of it lies in BUILD/tidy.
 """
@@ -65,13 +66,27 @@ def check(program, build, file):
     return result.stdout or result.stderr
 
 
+def changed_files():
+    """Sources that differ from the commit named in tools/tidy_base, or whose header does; None: git cannot say."""
+    base = (ROOT / "tools/tidy_base").read_text().split()[0]
+    said = subprocess.run(["git", "-C", str(ROOT), "diff", "--name-only", base], capture_output=True, text=True)
+    if said.returncode != 0:
+        print(f"git does not know commit {base}: all files are read")
+        return None
+    changed = {ROOT / line for line in said.stdout.splitlines()}
+    if ROOT / ".clang-tidy" in changed:
+        return None
+    return changed | {file.with_suffix(".cpp") for file in changed}
+
+
 def is_check(file):
     return file.stem.endswith("_test") or file.parts[0] in ("tests", "bench", "fuzz", "tools")
 
 
 def main(build, words):
-    library = "--library" in words
-    words = [word for word in words if word != "--library"]
+    changed = changed_files() if "--changed" in words else None
+    library = "--library" in words or "--changed" in words
+    words = [word for word in words if not word.startswith("--")]
     program = clang_tidy()
     if program is None:
         print("skipped: clang-tidy 14 is not installed (apt install clang-tidy-14)")
@@ -80,7 +95,7 @@ def main(build, words):
     listed = {pathlib.Path(command["file"]) for command in commands}
     chosen = sorted(f for f in listed if f.exists() and f.is_relative_to(ROOT) and not f.is_relative_to(build)
                     and (not words or any(word in f.as_posix() for word in words))
-                    and not (library and is_check(f.relative_to(ROOT))))
+                    and not (library and is_check(f.relative_to(ROOT))) and (changed is None or f in changed))
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for file, objections in zip(chosen, pool.map(lambda f: check(program, build, f), chosen)):

@@ -238,7 +238,8 @@ std::vector<Problem> problems_in(const CsvTable& table, const spec::Library& lib
     }
     auto gpu = spec::load_gpu(library, *name);
     if (!gpu || !gpu->power) continue;
-    problems.push_back({*std::move(gpu), score_of(table, library), knobs, {cells.id()}});
+    problems.push_back({*std::move(gpu), score_of(table, library), knobs, {}});
+    problems.back().rows.insert(cells.id());
   }
   return problems;
 }

@@ -291,6 +291,7 @@ void Resolver::spread_over_context() {
 Resolver::Step Resolver::take_batch() {
   spread_over_context();
   const int64_t replicas = out_.job.data_parallel_size();
+  if (replicas < 1) return cannot("one replica of the model needs more GPUs than the row has");
   const auto accumulation = row_.extra.find("micro_batch_count=") != std::string::npos
                                 ? number_after(row_.extra, "micro_batch_count=")
                                 : number_after(row_.extra, "grad_accum=");
@@ -306,8 +307,8 @@ Resolver::Step Resolver::take_batch() {
     batch = micro * replicas * accumulation.value_or(1);
   if (batch == 0) {
     constexpr int64_t tokens = int64_t{1} << 22;
-    const int64_t rows = tokens / out_.job.model.sequence_length;
-    batch = std::max<int64_t>(1, rows / (micro * replicas)) * micro * replicas;
+    const int64_t rows = tokens / out_.job.model.sequence_length, at_once = micro * replicas;
+    batch = std::max(at_once, rows - rows % at_once);
     assume(fmt::format("a batch of {} sequences (4M tokens)", batch));
   }
   plan().micro_batch_size = micro;

@@ -78,6 +78,7 @@ std::optional<KernelLabel> kernel_label(std::string_view word) {
 
 std::vector<std::string> kernel_label_words() {
   std::vector<std::string> words;
+  words.reserve(std::size(named_labels));
   for (const NamedLabel& named : named_labels)
     words.emplace_back(named.word);
   return words;

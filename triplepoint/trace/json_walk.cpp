@@ -104,65 +104,74 @@ Result<bool> JsonWalk::read_key(std::string& key) {
   return TPT_TRY(first_visible(false)) != '\0';
 }
 
+JsonWalk::Step JsonWalk::stop_short() {
+  truncated_ = true;
+  return Step::end;
+}
+
 /// Steps over a byte that begins no value.
-Result<bool> JsonWalk::pass_broken() {
+JsonWalk::Step JsonWalk::pass_broken() {
   ++broken_;
   input_.skip(std::min<size_t>(1, input_.ahead().size()));
-  return true;
+  return Step::again;
+}
+
+/// The path of what comes next, where `c` is its first byte.
+Result<JsonWalk::Step> JsonWalk::name_item(char c, JsonItem& item) {
+  item.path = began_ ? levels_.back().path : "";
+  if (!began_) return Step::item;
+  if (levels_.back().is_array) {
+    item.path += "[]";
+    return Step::item;
+  }
+  if (c != '"') return pass_broken();
+  std::string key;
+  if (!TPT_TRY(read_key(key))) return stop_short();
+  item.path += "." + key;
+  return Step::item;
+}
+
+/// The value of what comes next, or a step into it.
+Result<JsonWalk::Step> JsonWalk::take_value(JsonItem& item) {
+  const char first = input_.ahead()[0];
+  if ((first == '{' || first == '[') && looks_into(item.path)) {
+    levels_.push_back({.is_array = first == '[', .path = item.path});
+    input_.skip(1);
+    return Step::again;
+  }
+  const auto text = TPT_TRY(value());
+  if (!text) return stop_short();
+  if (text->empty()) return pass_broken();
+  item.text = *text;
+  pending_ = text->size();
+  return Step::item;
+}
+
+Result<JsonWalk::Step> JsonWalk::step(JsonItem& item) {
+  const char c = TPT_TRY(first_visible(began_));
+  if (!began_ && c != '{' && c != '[')
+    return error(fmt::format("{}: no JSON (it begins with neither {{ nor [); check the file",
+                             input_.name()));
+  if (began_ && levels_.empty()) return Step::end;  // text behind the document
+  if (c == '\0') return stop_short();
+  if (c == '}' || c == ']') {
+    input_.skip(1);
+    levels_.pop_back();
+    return Step::again;
+  }
+  const Step named = TPT_TRY(name_item(c, item));
+  if (named != Step::item) return named;
+  began_ = true;
+  return take_value(item);
 }
 
 Result<bool> JsonWalk::next(JsonItem& item) {
   input_.skip(pending_);
   pending_ = 0;
-  for (;;) {
-    const char c = TPT_TRY(first_visible(began_));
-    if (!began_ && c != '{' && c != '[')
-      return error(fmt::format("{}: no JSON (it begins with neither {{ nor [); check the file",
-                               input_.name()));
-    if (c == '\0') {
-      truncated_ = !levels_.empty();
-      return false;
-    }
-    if (began_ && levels_.empty()) return false;  // text behind the document
-    if (c == '}' || c == ']') {
-      input_.skip(1);
-      levels_.pop_back();
-      continue;
-    }
-    item.path = began_ ? levels_.back().path : "";
-    if (began_ && levels_.back().is_array) item.path += "[]";
-    if (began_ && !levels_.back().is_array) {
-      std::string key;
-      if (c != '"') {
-        TPT_TRY(pass_broken());
-        continue;
-      }
-      if (!TPT_TRY(read_key(key))) {
-        truncated_ = true;
-        return false;
-      }
-      item.path += "." + key;
-    }
-    began_ = true;
-    const std::string_view ahead = input_.ahead();
-    if (looks_into(item.path) && (ahead[0] == '{' || ahead[0] == '[')) {
-      levels_.push_back({.is_array = ahead[0] == '[', .path = item.path});
-      input_.skip(1);
-      continue;
-    }
-    const auto text = TPT_TRY(value());
-    if (!text) {
-      truncated_ = true;
-      return false;
-    }
-    if (text->empty()) {
-      TPT_TRY(pass_broken());
-      continue;
-    }
-    item.text = *text;
-    pending_ = text->size();
-    return true;
-  }
+  Step step = Step::again;
+  while (step == Step::again)
+    step = TPT_TRY(this->step(item));
+  return step == Step::item;
 }
 
 }  // namespace triplepoint::trace

@@ -42,12 +42,17 @@ class JsonWalk {
     bool is_array = false;
     std::string path;
   };
+  enum class Step { item, again, end };
+  Result<Step> step(JsonItem&);
+  Result<Step> name_item(char c, JsonItem&);
+  Result<Step> take_value(JsonItem&);
+  Step pass_broken();
+  Step stop_short();
   /// The first byte that is no space, not skipped; 0 at the end.
   Result<char> first_visible(bool pass_commas);
   /// The value's text ahead; nothing if the input ends before it does.
   Result<std::optional<std::string_view>> value();
   Result<bool> read_key(std::string& key);
-  Result<bool> pass_broken();
   bool looks_into(std::string_view path) const;
 
   Input& input_;
