@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/base/http_request.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace triplepoint {
+namespace {
+
+/// What a request may not be; caught by parse_http_head alone.
+struct Refusal {
+  int status = 400;
+  std::string problem;
+};
+using Verdict = std::optional<Refusal>;  // nothing: fine
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+bool is_control(char c) {
+  return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+}
+
+/// The characters of a method or of a header's name: `token` of RFC 9110.
+bool is_token(std::string_view text) {
+  const auto allowed = [](char c) {
+    return is_digit(c) || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+           std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+  };
+  return !text.empty() && std::all_of(text.begin(), text.end(), allowed);
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && blank(text.front()))
+    text.remove_prefix(1);
+  while (!text.empty() && blank(text.back()))
+    text.remove_suffix(1);
+  return text;
+}
+
+/// The next line without its end (CR LF, or LF alone as people type it); nothing if it has not
+/// ended yet.
+std::optional<std::string_view> take_line(std::string_view& rest) {
+  const std::size_t end = rest.find('\n');
+  if (end == std::string_view::npos) return std::nullopt;
+  std::string_view line = rest.substr(0, end);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  rest.remove_prefix(end + 1);
+  return line;
+}
+
+int digit_of(char c) {
+  if (is_digit(c)) return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+/// "/a/../b" climbs, and so does "/..".
+bool climbs(std::string_view path) {
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    if (path.substr(begin, end - begin) == "..") return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+Verdict read_query(std::string_view text, HttpRequest& request) {
+  while (!text.empty()) {
+    const std::string_view pair = text.substr(0, text.find('&'));
+    text.remove_prefix(std::min(pair.size() + 1, text.size()));
+    if (pair.empty()) continue;
+    const std::size_t equal = std::min(pair.find('='), pair.size());
+    const auto name = percent_decoded(pair.substr(0, equal), true);
+    const auto value = percent_decoded(pair.substr(std::min(equal + 1, pair.size())), true);
+    if (!name || !value) return Refusal{400, "the query holds a broken percent escape"};
+    request.query[*name] = *value;
+  }
+  return std::nullopt;
+}
+
+Verdict read_target(std::string_view target, HttpRequest& request) {
+  if (target.starts_with("http://")) {  // as proxies write it
+    const std::size_t slash = target.find('/', 7);
+    target = slash == std::string_view::npos ? "/" : target.substr(slash);
+  }
+  if (!target.starts_with('/')) return Refusal{400, "the target does not begin with /"};
+  const std::size_t mark = std::min(target.find('?'), target.size());
+  const auto path = percent_decoded(target.substr(0, mark));
+  if (!path) return Refusal{400, "the path holds a broken percent escape"};
+  if (std::any_of(path->begin(), path->end(), is_control))
+    return Refusal{400, "the path holds control characters"};
+  if (climbs(*path)) return Refusal{400, "the path holds .."};
+  request.path = *path;
+  return read_query(target.substr(std::min(mark + 1, target.size())), request);
+}
+
+/// "HTTP/1.0" and "HTTP/1.1"; later versions of 1 speak as 1.1 does.
+Verdict read_version(std::string_view version, HttpRequest& request, bool& needs_host) {
+  const bool well_formed = version.size() == 8 && version.starts_with("HTTP/") &&
+                           is_digit(version[5]) && version[6] == '.' && is_digit(version[7]);
+  if (!well_formed) return Refusal{400, "the first line does not end in a version of HTTP"};
+  if (version[5] != '1') return Refusal{505, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
+  needs_host = version[7] != '0';
+  request.keep_alive = needs_host;
+  return std::nullopt;
+}
+
+Verdict read_first_line(std::string_view line, HttpRequest& request, bool& needs_host) {
+  const std::size_t first = line.find(' '), last = line.rfind(' ');
+  if (first == std::string_view::npos || first == last)
+    return Refusal{400, "the first line is not METHOD TARGET VERSION"};
+  request.method = line.substr(0, first);
+  if (!is_token(request.method)) return Refusal{400, "the method is no word"};
+  const std::string_view target = line.substr(first + 1, last - first - 1);
+  if (target.find(' ') != std::string_view::npos) return Refusal{400, "the target holds a space"};
+  if (Verdict wrong = read_version(line.substr(last + 1), request, needs_host)) return wrong;
+  if (request.method != "GET" && request.method != "HEAD")
+    return Refusal{405, fmt::format("{} is not served here; GET and HEAD are", request.method)};
+  return read_target(target, request);
+}
+
+Verdict read_header(std::string_view line, HttpRequest& request) {
+  if (line.front() == ' ' || line.front() == '\t') return Refusal{400, "a header is folded"};
+  const std::size_t colon = line.find(':');
+  if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
+    return Refusal{400, "a header is not NAME: VALUE"};
+  const std::string name = lower(line.substr(0, colon));
+  const std::string value(trimmed(line.substr(colon + 1)));
+  const auto forbidden = [](char c) { return is_control(c) && c != '\t'; };
+  if (std::any_of(value.begin(), value.end(), forbidden))
+    return Refusal{400, "a header holds control characters"};
+  const auto [entry, is_new] = request.headers.try_emplace(name, value);
+  if (is_new) return std::nullopt;
+  if (name == "host" || name == "content-length" || name == "authorization")
+    return Refusal{400, fmt::format("{} is said twice", name)};
+  entry->second += ", " + value;
+  return std::nullopt;
+}
+
+/// What can only be judged when all headers are there.
+Verdict read_meaning(HttpRequest& request, bool needs_host) {
+  if (needs_host && !request.header("host")) return Refusal{400, "there is no Host"};
+  if (request.header("transfer-encoding") || request.header("content-length").value_or("0") != "0")
+    return Refusal{413, "the request has a body"};
+  const std::string connection = lower(request.header("connection").value_or(""));
+  if (connection.find("close") != std::string::npos) request.keep_alive = false;
+  if (connection.find("keep-alive") != std::string::npos) request.keep_alive = true;
+  return std::nullopt;
+}
+
+HttpHead refused(Refusal refusal) {
+  HttpHead head;
+  head.state = HttpHead::State::refused;
+  head.status = refusal.status;
+  head.problem = std::move(refusal.problem);
+  return head;
+}
+
+/// Where a complete head of `bytes` must have ended; longer ones are not waited for.
+HttpHead unfinished(std::string_view bytes, std::size_t limit) {
+  if (bytes.size() < limit) return {};
+  return refused({431, fmt::format("the head is longer than {} bytes", limit)});
+}
+
+}  // namespace
+
+std::optional<std::string> HttpRequest::header(const std::string& lower_case_name) const {
+  const auto found = headers.find(lower_case_name);
+  if (found == headers.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<std::string> percent_decoded(std::string_view text, bool plus_is_space) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      plain += plus_is_space && text[i] == '+' ? ' ' : text[i];
+      continue;
+    }
+    const int high = i + 2 < text.size() ? digit_of(text[i + 1]) : -1;
+    const int low = i + 2 < text.size() ? digit_of(text[i + 2]) : -1;
+    if (high < 0 || low < 0) return std::nullopt;
+    plain += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return plain;
+}
+
+HttpHead parse_http_head(std::string_view bytes, std::size_t limit) {
+  std::string_view rest = bytes.substr(0, limit);
+  // An empty line before a request is left over from the one before (RFC 9112, 2.2).
+  while (rest.starts_with("\r\n") || rest.starts_with('\n'))
+    rest.remove_prefix(rest.front() == '\n' ? 1 : 2);
+  HttpHead head;
+  bool needs_host = false;
+  const auto first = take_line(rest);
+  if (!first) return unfinished(bytes, limit);
+  if (Verdict wrong = read_first_line(*first, head.request, needs_host)) return refused(*wrong);
+  while (const auto line = take_line(rest)) {
+    if (line->empty()) {
+      if (Verdict wrong = read_meaning(head.request, needs_host)) return refused(*wrong);
+      head.state = HttpHead::State::complete;
+      head.size = bytes.substr(0, limit).size() - rest.size();
+      return head;
+    }
+    if (Verdict wrong = read_header(*line, head.request)) return refused(*wrong);
+  }
+  return unfinished(bytes, limit);
+}
+
+}  // namespace triplepoint
