@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "triplepoint/mark/mark.h"
+#include "triplepoint/mark/reader.h"
+#include "triplepoint/mark/wire.h"
+
+namespace triplepoint::mark {
+
+/// A folder for marks that is gone when the test is.
+class MarkFolder {
+ public:
+  MarkFolder() {
+    static int count = 0;
+    path_ = std::filesystem::temp_directory_path() /
+            ("triplepoint_marks_" + std::to_string(getpid()) + "_" + std::to_string(count++));
+    std::filesystem::create_directories(path_);
+  }
+  MarkFolder(const MarkFolder&) = delete;
+  MarkFolder& operator=(const MarkFolder&) = delete;
+  ~MarkFolder() { std::filesystem::remove_all(path_); }
+
+  const Path& path() const { return path_; }
+  std::vector<Path> files() const {
+    std::vector<Path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      files.push_back(entry.path());
+    return files;
+  }
+  Path only_file() const { return files().at(0); }
+
+ private:
+  Path path_;
+};
+
+inline std::string bytes_of(const Path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline void put_bytes(const Path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+/// Starts a process that does `work` with marks going to the folder; its number.
+template <class Work>
+pid_t start_child(const MarkFolder& folder, const Work& work) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  setenv("TRIPLEPOINT_MARKS", folder.path().c_str(), 1);
+  setenv("TRIPLEPOINT_MARK_LIBRARY", TPT_MARK_LIBRARY, 1);
+  work();
+  _exit(0);
+}
+
+/// The same, and waits for it; its exit code, -1 if a signal ended it.
+template <class Work>
+int run_child(const MarkFolder& folder, const Work& work) {
+  int status = 0;
+  waitpid(start_child(folder, work), &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+inline std::vector<Event> all_events(Reader& reader) {
+  std::vector<Event> events;
+  reader.drain([&](const Event& event) { events.push_back(event); });
+  return events;
+}
+
+}  // namespace triplepoint::mark
