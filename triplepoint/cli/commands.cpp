@@ -84,8 +84,19 @@ constexpr std::array table = {
                  "reached, who was late and why, and what the critical path consists of.\n\n"
                  "  triplepoint report job.run -o job.html\n"
                  "  triplepoint report rank*.json.gz -o step.html\n"
+                 "  triplepoint report rank*.json.gz job.run --step 3\n"
                  "  triplepoint report study/\n",
                  make_report},
+    CommandEntry{
+        "compare", "Show runs or studies side by side, with what changed and by how much.",
+        "Simulated, measured and traced runs alike; studies are joined by the names of their "
+        "jobs.\n"
+        "The first source is what the others are compared with. A difference that is smaller than\n"
+        "what the steps of one run differ among themselves is said to be so.\n\n"
+        "  triplepoint compare before.run after.run\n"
+        "  triplepoint compare simulated.run measured.run -o compare.html\n"
+        "  triplepoint compare study-a/ study-b/ --format csv\n",
+        make_compare},
     CommandEntry{"list", "List the models, GPUs, clusters, stacks or studies known by name.",
                  "  triplepoint list models\n", make_list},
     CommandEntry{"show", "Show what is known about a model, GPU, cluster, stack or study.",

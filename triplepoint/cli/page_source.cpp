@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/cli/page_source.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/parallel.h"
+
+#include "triplepoint/run/store.h"
+
+#include "triplepoint/cli/read_job.h"
+#include "triplepoint/cli/study_runner.h"
+#include "triplepoint/cli/trace_input.h"
+
+namespace triplepoint::cli {
+namespace {
+
+/// A folder that characterize made, or one of runs; else it is a folder of traces.
+bool is_study(const Path& folder) {
+  std::error_code ignored;
+  if (std::filesystem::exists(folder / "study.json", ignored)) return true;
+  const auto runs = list_files(folder, ".run");
+  const auto all = list_files(folder, "");
+  return (runs && !runs->empty()) || !all || all->empty();
+}
+
+void shift(run::Timeline& timeline, int64_t by) {
+  const auto moved = [&](Instant time) { return Instant(time.nanoseconds() + by); };
+  for (run::Span& span : timeline.spans) {
+    span.begin = moved(span.begin);
+    span.end = moved(span.end);
+  }
+}
+
+/// The recording with the traces' timeline in it, on the recording's clock.
+Result<run::Run> joined(run::Run traced, const std::string& file) {
+  run::Run recording = TPT_TRY(run::load(file));
+  const auto &here = traced.manifest.epoch_unix_ns, &there = recording.manifest.epoch_unix_ns;
+  if (!here || !there)
+    return error(
+        fmt::format("{}: its times cannot be brought to the traces' (one of them has no wall "
+                    "clock); report them one by one",
+                    file));
+  shift(traced.timeline, *here - *there);
+  recording.timeline = std::move(traced.timeline);
+  std::move(traced.manifest.notes.begin(), traced.manifest.notes.end(),
+            std::back_inserter(recording.manifest.notes));
+  recording.manifest.facts.merge(traced.manifest.facts);
+  return recording;
+}
+
+Result<run::Run> read_run(const std::vector<std::string>& files, const TraceOptions& options) {
+  const bool as_it_is = !options.ranks && !options.step && !options.rules;
+  if (files.size() == 1 && is_run_file(files[0]) && as_it_is) return run::load(files[0]);
+  TraceInput input = TPT_TRY(read_trace_input(files, options, trace::HostSpans::ops));
+  run::Manifest& manifest = input.run.manifest;
+  if (manifest.producer.empty()) manifest.producer = "triplepoint, from " + input.format;
+  std::move(input.remarks.begin(), input.remarks.end(), std::back_inserter(manifest.notes));
+  return std::move(input.run);
+}
+
+}  // namespace
+
+SourceKind kind_of_source(const std::string& source) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(source, ignored))
+    return is_study(source) ? SourceKind::study : SourceKind::traces;
+  return source.ends_with(".run") ? SourceKind::run : SourceKind::traces;
+}
+
+std::string stem_of_source(Path file) {
+  constexpr std::string_view endings[] = {".gz", ".zst", ".tar", ".json", ".trace", ".pt", ".run"};
+  const auto ends = [&](std::string_view ending) { return file.extension() == ending; };
+  while (std::any_of(std::begin(endings), std::end(endings), ends))
+    file.replace_extension();
+  if (file.filename().empty()) file = file.parent_path();  // "study/"
+  return file.filename().string();
+}
+
+Result<run::Run> load_run_source(const std::vector<std::string>& sources,
+                                 const TraceOptions& options) {
+  std::vector<std::string> traces, recordings;
+  for (const std::string& source : sources)
+    (is_run_file(source) ? recordings : traces).push_back(source);
+  if (recordings.size() > 1)
+    return error(
+        fmt::format("{} .run files were named (a page shows one); triplepoint compare shows "
+                    "several, a folder of them is a study",
+                    recordings.size()));
+  if (traces.empty() || recordings.empty()) return read_run(sources, options);
+  return joined(TPT_TRY(read_run(traces, options)), recordings[0]);
+}
+
+Result<report::Study> load_study_source(const std::string& folder) {
+  const spec::Library library = TPT_TRY(require_library());
+  StudyResults results = TPT_TRY(load_results(library, folder, available_threads()));
+  return std::move(results.study);
+}
+
+}  // namespace triplepoint::cli

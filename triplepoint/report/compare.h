@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/json_fwd.h"
+
+#include "triplepoint/run/run.h"
+
+#include "triplepoint/metrics/metrics.h"
+#include "triplepoint/report/study.h"
+
+namespace triplepoint::report {
+
+/// A run as one side of a comparison.
+struct Side {
+  std::string name;
+  std::string origin, fidelity;  // in words
+  bool fits_memory = true;
+  metrics::Metrics metrics;
+  std::vector<double> step_s;  // length of every step the run knows
+  std::optional<double> memory_gib;
+  int64_t num_gpus = 0, gpus_per_node = 8;
+  std::map<std::string, std::string> settings;  // of its job, as results.json writes them
+};
+/// The side keeps the metrics, not the run.
+Side side_of(const run::Run&, metrics::Metrics, std::string name);
+
+/// Which direction is good news.
+enum class Better { lower, higher, neither };
+/// How a difference is best said: 12 % of a time, 4 degrees of a temperature, 2 points of a share.
+enum class Says { relative, absolute };
+
+/// One number of every side. Absent: that side does not know it.
+struct ComparedRow {
+  std::string key;    // "step_time_s": the unit is in it; keys are unique in a comparison
+  std::string title;  // "step time"
+  std::string unit;   // as printed: "s", "%"
+  double scale = 1;   // printed = value / scale
+  Better better = Better::neither;
+  Says says = Says::relative;
+  std::vector<std::optional<double>> values;
+  std::vector<std::string> whose;  // of extremes: "GPU 3 (node 0, 3)"; else empty
+
+  std::string value_text(std::size_t side) const;
+};
+
+/// Side minus base (the first side), and that over the base. Absent where either is unknown;
+/// relative also where the base is zero.
+struct Difference {
+  double absolute = 0;
+  std::optional<double> relative;
+};
+std::optional<Difference> difference(const ComparedRow&, std::size_t side);
+/// "+12 %", "-4.1 °C", "same" below one part in a thousand; "–" where it is not known.
+std::string difference_text(const ComparedRow&, std::size_t side);
+/// 1: good news; -1: bad news; 0: neither, or within a part in a thousand.
+int judgement(const ComparedRow&, std::size_t side);
+
+struct ComparedSection {
+  std::string name, title;
+  std::vector<ComparedRow> rows;  // those that at least one side knows
+};
+
+/// Runs side by side. The first one is what the others are compared with.
+struct Comparison {
+  std::vector<Side> sides;
+  std::vector<ComparedSection> sections;
+  std::vector<std::pair<std::string, std::vector<std::string>>> settings;  // those that differ
+
+  const ComparedRow* find(const std::string& key) const;
+};
+Comparison compare_runs(std::vector<Side> sides);
+
+/// What changed, in sentences; most important first. A difference which is smaller than what steps
+/// of one run differ among themselves is said to be so.
+std::vector<std::string> sentences_of(const Comparison&);
+
+/// One job of several studies; the sides that lack it are absent.
+struct ComparedJob {
+  std::string name;
+  std::vector<std::optional<Side>> sides;
+  std::vector<std::string> verdicts;  // "ok", "oom", "invalid", or "" where the study lacks it
+  Comparison numbers;                 // of sides that ran; may be empty
+};
+
+/// Studies side by side, joined by the names of jobs, in the order of the first study.
+struct StudyComparison {
+  std::vector<std::string> names;
+  std::vector<ComparedJob> jobs;
+
+  /// Geometric mean of side over base of one number, over the jobs that both know.
+  struct Mean {
+    double ratio = 1;
+    int64_t jobs = 0;
+  };
+  std::optional<Mean> mean_ratio(const std::string& key, std::size_t side) const;
+};
+StudyComparison compare_studies(const std::vector<Study>&, std::vector<std::string> names);
+std::vector<std::string> sentences_of(const StudyComparison&);
+
+/// The same numbers for machines; docs/report.md has the schema.
+Json comparison_json(const Comparison&);
+Json comparison_json(const StudyComparison&);
+/// One row per number (and job): key, unit, value of each side, differences.
+std::string comparison_csv(const Comparison&);
+std::string comparison_csv(const StudyComparison&);
+
+}  // namespace triplepoint::report
