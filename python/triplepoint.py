@@ -44,24 +44,24 @@ def _places():
 
 
 def _load():
-    """The library's put function and open function, or None where nobody listens."""
+    """The library's functions (put, name, open), or None where nobody listens."""
     if not os.environ.get("TRIPLEPOINT_MARKS"):
-        return None, None
+        return None, None, None
     for place in _places():
         try:
             # PyDLL keeps the interpreter's lock: a marker is shorter than letting it go and taking it again.
             library = ctypes.PyDLL(place)
-            put, is_open = library.triplepoint_mark_put, library.triplepoint_mark_open
+            put, name, is_open = library.triplepoint_mark_put, library.triplepoint_mark_name, library.triplepoint_mark_open
         except (OSError, AttributeError):
             continue
-        put.restype = None
+        put.restype = name.restype = None
         put.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64,
                         ctypes.c_double, ctypes.c_double]
-        return put, is_open
-    return None, None
+        return put, name, is_open
+    return None, None, None
 
 
-_put, _is_open = _load()
+_put, _name, _is_open = _load()
 
 
 def marking():
@@ -87,27 +87,44 @@ def _amount(amount):
     return -1.0 if amount is None else float(amount)
 
 
-class _Marked:
-    """Marks the beginning and the end of a block, or of every call of a function."""
-    __slots__ = ("_begin", "_end", "_name", "_number")
-
-    def __init__(self, begin, end, name, number):
-        self._begin, self._end, self._name, self._number = begin, end, name, number
-
-    def __enter__(self):
-        _put(self._begin, self._name, None, 0, 0, self._number, -1.0, -1.0)
-        return self
-
-    def __exit__(self, *_):
-        _put(self._end, self._name, None, 0, 0, self._number, -1.0, -1.0)
-        return False
-
+class _Decorator:
     def __call__(self, function):
         @functools.wraps(function)
         def marked(*arguments, **named):
             with self:
                 return function(*arguments, **named)
         return marked
+
+
+class _Step(_Decorator):
+    __slots__ = ("_number",)
+
+    def __init__(self, number):
+        self._number = number
+
+    def __enter__(self):
+        step_begin(self._number)
+        return self
+
+    def __exit__(self, *_):
+        step_end(self._number)
+        return False
+
+
+class _Region(_Decorator):
+    """Marks the beginning and the end of a block, or of every call of a function. Holds no state: one is enough per name."""
+    __slots__ = ("_name",)
+
+    def __init__(self, name):
+        self._name = _bytes(name)
+
+    def __enter__(self):
+        _name(REGION_BEGIN, self._name)
+        return self
+
+    def __exit__(self, *_):
+        _name(REGION_END, self._name)
+        return False
 
 
 class _Span:
@@ -147,7 +164,7 @@ _nothing = _Nothing()
 
 def step(number=None):
     """One training step, as a block; its number as the program counts."""
-    return _nothing if _put is None else _Marked(STEP_BEGIN, STEP_END, None, _number(number))
+    return _nothing if _put is None else _Step(number)
 
 
 def step_begin(number=None):
@@ -161,20 +178,21 @@ def step_end(number=None):
         _put(STEP_END, None, None, 0, 0, _number(number), -1.0, -1.0)
 
 
+@functools.lru_cache(maxsize=4096)
 def region(name):
     """A part of a step, as a block or as a decorator of a function. Few and fixed names."""
-    return _nothing if _put is None else _Marked(REGION_BEGIN, REGION_END, _bytes(name), -1)
+    return _nothing if _put is None else _Region(name)
 
 
 def region_begin(name):
     if _put is not None:
-        _put(REGION_BEGIN, _bytes(name), None, 0, 0, -1, -1.0, -1.0)
+        _name(REGION_BEGIN, _bytes(name))
 
 
 def region_end(name=None):
     """The end of a region; without a name, of the innermost one of this thread."""
     if _put is not None:
-        _put(REGION_END, _bytes(name), None, 0, 0, -1, -1.0, -1.0)
+        _name(REGION_END, _bytes(name))
 
 
 def span(kind, group=None, bytes=None, flops=None):
