@@ -96,6 +96,7 @@ void add_spreads(const std::vector<RankBreakdown>& ranks, const TimeUnit& unit, 
                                                 {"of rank"},  {"largest"}, {"of rank"}};
   for (const Quantity& quantity : quantities) {
     std::vector<metrics::RankValue> values;
+    values.reserve(ranks.size());
     for (const RankBreakdown& rank : ranks)
       values.push_back({rank.rank, static_cast<double>(quantity.of(rank))});
     const metrics::RankSpread spread = *metrics::spread_of(std::move(values));
