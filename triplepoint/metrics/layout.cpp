@@ -27,6 +27,13 @@ bool lays_out(const spec::Job& job) {
   return job.world_size() % plan.model_parallel_size() == 0;
 }
 
+bool has_grid(const spec::Job& job) {
+  const spec::Plan& plan = job.plan;
+  if (!lays_out(job)) return false;
+  const int64_t of_stage = job.world_size() / plan.pipeline_parallel_size;
+  return of_stage % (plan.expert_tensor_size() * plan.expert_parallel_size) == 0;
+}
+
 }  // namespace
 
 std::optional<int64_t> data_parallel_size(const spec::Job& job) {
@@ -42,11 +49,13 @@ std::optional<int64_t> num_microbatches(const spec::Job& job) {
   return plan.global_batch_size / at_once;
 }
 
+std::optional<int64_t> expert_group_nodes(const spec::Job& job) {
+  if (job.plan.expert_parallel_size < 2 || !has_grid(job)) return std::nullopt;
+  return workload::RankGrid(job).shape(spec::GroupKind::expert).nodes;
+}
+
 std::vector<int32_t> stages_of_ranks(const spec::Job& job) {
-  const spec::Plan& plan = job.plan;
-  if (!lays_out(job)) return {};
-  const int64_t of_stage = job.world_size() / plan.pipeline_parallel_size;
-  if (of_stage % (plan.expert_tensor_size() * plan.expert_parallel_size) != 0) return {};
+  if (!has_grid(job)) return {};
   const workload::RankGrid grid(job);
   std::vector<int32_t> stages;
   stages.reserve(static_cast<size_t>(job.world_size()));

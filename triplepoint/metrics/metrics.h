@@ -52,6 +52,7 @@ struct LinkUse {
   Bytes scale_up, scale_out;  // sent, mean per device
   std::optional<double> scale_up_utilization,
       scale_out_utilization;  // of the datasheet bandwidth, over the step
+  std::vector<double> scale_up_per_gpu_bytes, scale_out_per_gpu_bytes;  // sent, one step
   std::vector<MessageBucket> messages;
 };
 
@@ -86,14 +87,21 @@ struct Metrics {
   std::optional<Seconds> exposed_communication, overlapped_communication, idle, launch_gaps;
   LinkUse links;
   std::optional<double> power_mean_w, power_peak_w, power_kernel_peak_w;
-  std::vector<double> power_per_gpu_w;
+  std::vector<double> power_per_gpu_w, power_peak_per_gpu_w;
   std::optional<double> energy_j, joules_per_token, samples_per_s_mj, node_energy_j;
   std::optional<double> temperature_mean_c, temperature_peak_c;
-  std::vector<double> temperature_per_gpu_c;
+  std::vector<double> temperature_per_gpu_c, temperature_peak_per_gpu_c;
   std::optional<double> hot_mean_c, cool_mean_c, hot_over_cool, hottest_over_coolest;
+  std::vector<int32_t> hot_seats;  // ascending; the others are cool
   std::optional<double> sm_clock_mean_mhz;
-  std::vector<double> sm_clock_per_gpu_mhz;
+  std::vector<double> sm_clock_per_gpu_mhz, sm_clock_min_per_gpu_mhz;
+  std::optional<double> hot_clock_mean_mhz, cool_clock_mean_mhz;
+  // Of the nodes whose devices differ in clock: share whose slowest device is in a hot seat.
+  std::optional<double> slowest_in_hot_seat;
+  // What power cap and heat took from the clock, as the run's producer says it.
+  std::optional<double> clock_lost_to_power_mhz, clock_lost_to_temperature_mhz;
   std::map<std::string, double> throttle;  // reason -> share of time, mean over devices
+  std::map<std::string, std::vector<double>> throttle_per_gpu;  // reasons that occur
   std::map<std::string, double> energy_ledger_j;
   std::vector<Straggler> stragglers;
 };

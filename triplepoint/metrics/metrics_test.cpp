@@ -98,6 +98,37 @@ TEST_CASE("a seat belongs to its group whatever a single device in it does") {
   CHECK(m.hottest_over_coolest.value() == Approx(66.0 / 55));
 }
 
+TEST_CASE("a hot seat sets the pace of the nodes whose slowest device sits in it") {
+  run::Run run = eight_gpus();
+  CHECK(!measure(run).slowest_in_hot_seat);   // all clocks alike: nobody sets the pace
+  run.summaries[3].sm_clock_mean_mhz = 1600;  // hot, node 0
+  run.summaries[5].sm_clock_mean_mhz = 1650;  // cool, node 1
+  const Metrics m = measure(run);
+  CHECK(m.hot_seats == std::vector<int32_t>{0, 3});
+  CHECK(m.slowest_in_hot_seat.value() == Approx(0.5));
+  CHECK(m.hot_clock_mean_mhz.value() == Approx((3 * 1700 + 1600) / 4.0));
+  CHECK(m.cool_clock_mean_mhz.value() == Approx((3 * 1700 + 1650) / 4.0));
+}
+
+TEST_CASE("lists by device have one entry each, and their mean is the mean over devices") {
+  run::Run run = eight_gpus();
+  run.summaries[2].throttle = {{"software_power_cap", 0.4}, {"hardware_thermal", 0.0}};
+  run.summaries[2].scale_out_bytes = 5.0;
+  run.manifest.facts = {{"clock_lost_to_power_mhz", "197.9"},
+                        {"clock_lost_to_temperature_mhz", "n/a"}};
+  const Metrics m = measure(run);
+  REQUIRE(m.throttle_per_gpu.size() == 1);  // the reason that occurs
+  CHECK(m.throttle_per_gpu.at("software_power_cap").size() == 8);
+  CHECK(m.throttle_per_gpu.at("software_power_cap")[2] == 0.4);
+  CHECK(m.throttle.at("software_power_cap") == Approx(0.4 / 8));
+  CHECK(m.power_peak_per_gpu_w.size() == 8);
+  CHECK(m.temperature_peak_per_gpu_c[0] == 70.0);
+  CHECK(m.links.scale_up_per_gpu_bytes == std::vector<double>(8, 3e9));
+  CHECK(std::isnan(m.links.scale_out_per_gpu_bytes[0]));
+  CHECK(m.clock_lost_to_power_mhz.value() == Approx(197.9));
+  CHECK(!m.clock_lost_to_temperature_mhz);
+}
+
 TEST_CASE("a device that does not know its temperature is no device of zero degrees") {
   run::Run run = eight_gpus();
   run.summaries[0].die_mean_c.reset();

@@ -71,7 +71,9 @@ Json links(const LinkUse& use) {
   Json json = {{"scale_up_bytes", use.scale_up / unit::B},
                {"scale_out_bytes", use.scale_out / unit::B},
                {"scale_up_utilization", of(use.scale_up_utilization)},
-               {"scale_out_utilization", of(use.scale_out_utilization)}};
+               {"scale_out_utilization", of(use.scale_out_utilization)},
+               {"scale_up_per_gpu_bytes", use.scale_up_per_gpu_bytes},
+               {"scale_out_per_gpu_bytes", use.scale_out_per_gpu_bytes}};
   json["messages"] = Json::array();
   for (const MessageBucket& bucket : use.messages)
     json["messages"].push_back({{"up_to_bytes", bucket.upper / unit::B},
@@ -87,6 +89,17 @@ Json stragglers(const Metrics& metrics) {
                     {"stage", straggler.stage},
                     {"share_of_waits", straggler.share_of_waits},
                     {"cause", straggler.cause}});
+  return list;
+}
+
+/// What is hidden behind computing.
+Json overlaps(const spec::Plan& plan) {
+  Json list = Json::array();
+  if (plan.overlap_tensor) list.push_back("tensor");
+  if (plan.overlap_gradient) list.push_back("gradient");
+  if (plan.overlap_parameter) list.push_back("parameter");
+  if (plan.overlap_pipeline) list.push_back("pipeline");
+  if (plan.overlap_expert) list.push_back("expert");
   return list;
 }
 
@@ -107,6 +120,7 @@ Json configuration(const run::Run& run) {
           {"data_parallel_size", of(data_parallel_size(job))},
           {"context_parallel_size", plan.context_parallel_size},
           {"expert_parallel_size", plan.expert_parallel_size},
+          {"expert_group_nodes", of(expert_group_nodes(job))},
           {"virtual_pipeline_size", plan.virtual_pipeline_size},
           {"micro_batch_size", plan.micro_batch_size},
           {"global_batch_size", plan.global_batch_size},
@@ -115,6 +129,7 @@ Json configuration(const run::Run& run) {
           {"sequence_parallel", plan.sequence_parallel},
           {"sharding", spec::enum_name(plan.sharding)},
           {"recompute", spec::enum_name(plan.recompute)},
+          {"overlap", overlaps(plan)},
           {"schedule", spec::enum_name(plan.schedule)},
           {"precision", spec::enum_name(plan.precision)}};
 }
@@ -140,21 +155,34 @@ void add_power_and_heat(Json& json, const Metrics& m) {
   json["power_w"] = {{"mean", of(m.power_mean_w)},
                      {"peak", of(m.power_peak_w)},
                      {"kernel_peak", of(m.power_kernel_peak_w)},
-                     {"per_gpu", m.power_per_gpu_w}};
+                     {"per_gpu", m.power_per_gpu_w},
+                     {"peak_per_gpu", m.power_peak_per_gpu_w}};
   json["energy_j"] = of(m.energy_j);
   json["node_energy_j"] = of(m.node_energy_j);
   json["joules_per_token"] = of(m.joules_per_token);
   json["samples_per_s_mj"] = of(m.samples_per_s_mj);
   json["energy_ledger_j"] = m.energy_ledger_j;
-  json["temperature_c"] = {
-      {"mean", of(m.temperature_mean_c)},     {"peak", of(m.temperature_peak_c)},
-      {"hot_mean", of(m.hot_mean_c)},         {"cool_mean", of(m.cool_mean_c)},
-      {"hot_over_cool", of(m.hot_over_cool)}, {"hottest_over_coolest", of(m.hottest_over_coolest)},
-      {"per_gpu", m.temperature_per_gpu_c}};
-  json["sm_clock_mhz"] = {{"mean", of(m.sm_clock_mean_mhz)}, {"per_gpu", m.sm_clock_per_gpu_mhz}};
+  json["temperature_c"] = {{"mean", of(m.temperature_mean_c)},
+                           {"peak", of(m.temperature_peak_c)},
+                           {"hot_mean", of(m.hot_mean_c)},
+                           {"cool_mean", of(m.cool_mean_c)},
+                           {"hot_over_cool", of(m.hot_over_cool)},
+                           {"hottest_over_coolest", of(m.hottest_over_coolest)},
+                           {"per_gpu", m.temperature_per_gpu_c},
+                           {"peak_per_gpu", m.temperature_peak_per_gpu_c},
+                           {"hot_seats", m.hot_seats}};
+  json["sm_clock_mhz"] = {{"mean", of(m.sm_clock_mean_mhz)},
+                          {"hot_mean", of(m.hot_clock_mean_mhz)},
+                          {"cool_mean", of(m.cool_clock_mean_mhz)},
+                          {"slowest_in_hot_seat", of(m.slowest_in_hot_seat)},
+                          {"lost_to_power", of(m.clock_lost_to_power_mhz)},
+                          {"lost_to_temperature", of(m.clock_lost_to_temperature_mhz)},
+                          {"per_gpu", m.sm_clock_per_gpu_mhz},
+                          {"min_per_gpu", m.sm_clock_min_per_gpu_mhz}};
   json["throttle"] = Json::object();
   for (const auto& [reason, share] : m.throttle)
     json["throttle"][reason] = share;
+  json["throttle_per_gpu"] = m.throttle_per_gpu;
 }
 
 }  // namespace

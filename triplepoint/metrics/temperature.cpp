@@ -78,6 +78,9 @@ void answer_hot_and_cool(const View& view, Metrics& answer) {
                                    view.run.devices[i].seat) != cool_seats.end();
     (is_cool ? cool : hot).add(*view.devices[i].die_mean_c);
   }
+  for (size_t i = cool_seats.size(); i < seats.size(); ++i)
+    answer.hot_seats.push_back(seats[i].seat);
+  std::sort(answer.hot_seats.begin(), answer.hot_seats.end());
   answer.hot_mean_c = hot.value();
   answer.cool_mean_c = cool.value();
   if (cool.value() > 0) answer.hot_over_cool = hot.value() / cool.value();
@@ -89,6 +92,7 @@ void answer_temperature(const View& view, Metrics& answer) {
   answer.temperature_mean_c = mean_of(view.devices, &DeviceSummary::die_mean_c);
   answer.temperature_peak_c = maximum_of(view.devices, &DeviceSummary::die_peak_c);
   answer.temperature_per_gpu_c = list_of(view.devices, &DeviceSummary::die_mean_c);
+  answer.temperature_peak_per_gpu_c = list_of(view.devices, &DeviceSummary::die_peak_c);
   if (!answer.temperature_mean_c) return;
   double coolest = *answer.temperature_mean_c;
   for (const DeviceSummary& device : view.devices)

@@ -56,7 +56,7 @@ void answer_bubble(const View&, Metrics&);       // bubble.cpp
 void answer_links(const View&, Metrics&);        // links.cpp
 void answer_energy(const View&, Metrics&);       // energy.cpp, after the speed
 void answer_temperature(const View&, Metrics&);  // temperature.cpp
-void answer_throttle(const View&, Metrics&);     // throttle.cpp
+void answer_throttle(const View&, Metrics&);     // throttle.cpp, after the temperature
 void answer_straggler(const View&, Metrics&);    // straggler.cpp, after kernels and throttle
 
 /// Share of the window in which a rank has nothing to do because of the schedule; bubble.cpp.
