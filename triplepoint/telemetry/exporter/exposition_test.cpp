@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/exporter/exposition.h"
+
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/telemetry/exporter/metric_names.h"
+#include "triplepoint/telemetry/live/testing.h"
+
+namespace triplepoint::telemetry {
+namespace {
+
+using testing::sample_snapshot;
+
+std::string page_of(const Snapshot& snapshot, bool dcgm = false) {
+  return exposition(snapshot, {{{"job", "4711"}, {"user", "ann"}}}, OwnCost(),
+                    {.dcgm_names = dcgm, .version = "1"});
+}
+
+bool has(const std::string& page, const std::string& line) {
+  return page.find(line + "\n") != std::string::npos;
+}
+
+/// Every line is a comment or a sample; families stand together, each with one HELP and one TYPE
+/// before its samples; no series occurs twice.
+void check_well_formed(const std::string& page) {
+  const std::regex sample(
+      R"(([a-zA-Z_][a-zA-Z0-9_]*)(\{([a-zA-Z_][a-zA-Z0-9_]*="([^"\\\n]|\\["\\n])*",?)*\})? -?[0-9.]+(e[+-]?[0-9]+)?)");
+  std::istringstream lines(page);
+  std::set<std::string> finished, series;
+  std::string family;
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    if (line.starts_with("# HELP ")) {
+      finished.insert(family);
+      family = line.substr(7, line.find(' ', 7) - 7);
+      CHECK(finished.count(family) == 0);
+      continue;
+    }
+    if (line.starts_with("# TYPE ")) {
+      const bool counter = line.ends_with(" counter");
+      CHECK(counter == (line.find("_total ") != std::string::npos ||
+                        line.find("ENERGY") != std::string::npos ||
+                        line.find("VIOLATION") != std::string::npos));
+      continue;
+    }
+    std::smatch parts;
+    REQUIRE(std::regex_match(line, parts, sample));
+    CHECK(parts[1] == family);
+    CHECK(series.insert(line.substr(0, line.rfind(' '))).second);
+  }
+}
+
+TEST_CASE("a page keeps to the rules of the text format") {
+  check_well_formed(page_of(sample_snapshot()));
+  check_well_formed(page_of(sample_snapshot(), true));
+  check_well_formed(page_of(Snapshot()));
+}
+
+TEST_CASE("values are in base units, labels are escaped") {
+  const std::string page = page_of(sample_snapshot());
+  const std::string labels = R"(gpu="0",uuid="GPU-a",host="node\"17\"",model="NVIDIA H200")";
+  CHECK(has(page, "triplepoint_gpu_power_instant_watts{" + labels + R"(,scope="gpu"} 690.5)"));
+  CHECK(has(page, "triplepoint_gpu_sm_clock_hertz{" + labels + "} 1755000000"));
+  CHECK(has(page, "triplepoint_gpu_temperature_celsius{" + labels + "} 71"));
+  CHECK(has(page, "triplepoint_gpu_utilization_ratio{" + labels + "} 0.98"));
+  CHECK(has(page, "triplepoint_gpu_energy_joules_total{" + labels + R"(,scope="gpu"} 1000)"));
+  CHECK(has(page, "triplepoint_gpu_throttle_seconds_total{" + labels +
+                      R"(,reason="software_power_cap"} 3)"));
+  CHECK(has(page, R"(triplepoint_node_cpu_seconds_total{host="node\"17\"",mode="user"} 100)"));
+}
+
+TEST_CASE("a GPU that does not answer has no readings, and says so") {
+  const std::string page = page_of(sample_snapshot());
+  CHECK(has(page,
+            R"(triplepoint_gpu_up{gpu="1",uuid="GPU-b",host="node\"17\"",model="NVIDIA H200"} 0)"));
+  CHECK(page.find("power_instant_watts{gpu=\"1\"") == std::string::npos);
+}
+
+TEST_CASE("what is not a number is not exported") {
+  Snapshot snapshot = sample_snapshot();
+  for (LiveReading& reading : snapshot.readings)
+    reading.value = std::numeric_limits<double>::quiet_NaN();
+  const std::string page = page_of(snapshot);
+  CHECK(page.find("nan") == std::string::npos);
+  CHECK(page.find("power_instant_watts") == std::string::npos);
+}
+
+TEST_CASE("only the info series carries a job's labels") {
+  const std::string page = page_of(sample_snapshot());
+  CHECK(has(page, R"(triplepoint_job_info{host="node\"17\"",job="4711",user="ann"} 1)"));
+  CHECK(page.find("4711") == page.rfind("4711"));
+}
+
+TEST_CASE("every signal has a name of its own, whatever it is called") {
+  std::set<std::string> names;
+  for (const char* signal : {"power_w", "power_instant_w", "energy_j", "tensor_active", "what-ever",
+                             "hbm_3_c", "throttle_ns_a", "voltage_v", "x_bytes", "odd"}) {
+    run::SeriesSource about;
+    about.signal = signal;
+    const MetricName metric = metric_of(about);
+    CHECK(names.insert(metric.name).second);
+    CHECK(std::regex_match(metric.name, std::regex("[a-z][a-z0-9_]*")));
+  }
+}
+
+TEST_CASE("the names of DCGM are there on request, in its units") {
+  CHECK(page_of(sample_snapshot()).find("DCGM") == std::string::npos);
+  const std::string page = page_of(sample_snapshot(), true);
+  const std::string labels =
+      R"(gpu="0",UUID="GPU-a",pci_bus_id="",device="nvidia0",modelName="NVIDIA H200",Hostname="node\"17\"")";
+  CHECK(has(page, "DCGM_FI_DEV_POWER_USAGE{" + labels + "} 680"));
+  CHECK(has(page, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{" + labels + "} 1000000"));
+  CHECK(has(page, "DCGM_FI_DEV_SM_CLOCK{" + labels + "} 1755"));
+  CHECK(has(page, "DCGM_FI_DEV_GPU_UTIL{" + labels + "} 98"));
+}
+
+}  // namespace
+}  // namespace triplepoint::telemetry

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/live/live.h"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+namespace triplepoint::telemetry {
+namespace {
+
+constexpr int64_t second_ns = 1'000'000'000;
+constexpr int64_t trouble_lasts_ns = 300 * second_ns;
+// A reading may be so old: some seconds, for what is read once a second, or some of its periods.
+constexpr double oldest_s = 5, oldest_periods = 5;
+
+int64_t unix_now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return int64_t{now.tv_sec} * second_ns + now.tv_nsec;
+}
+
+/// Where each of the sampler's devices stands among the node's: the sampler counts through sensors,
+/// the node by `local`.
+std::vector<int32_t> positions(const Sensors& sensors) {
+  std::vector<int32_t> position;
+  for (std::size_t s = 0; s < sensors.all.size(); ++s)
+    for (const run::Device& device : sensors.all[s]->devices()) {
+      const auto same = [&](const DeviceFacts& facts) {
+        return facts.sensor == static_cast<int32_t>(s) && facts.device.index == device.index;
+      };
+      const auto found = std::find_if(sensors.devices.begin(), sensors.devices.end(), same);
+      position.push_back(static_cast<int32_t>(found - sensors.devices.begin()));
+    }
+  return position;
+}
+
+std::vector<Gap> all_gaps(const Sensors& sensors) {
+  std::vector<Gap> gaps = sensors.gaps;
+  for (const auto& sensor : sensors.all)
+    gaps.insert(gaps.end(), sensor->gaps().begin(), sensor->gaps().end());
+  return gaps;
+}
+
+}  // namespace
+
+Live::Live(Sensors sensors, const SamplingPlan& plan)
+    : node_(sensors.node),
+      devices_(sensors.devices),
+      gaps_(all_gaps(sensors)),
+      device_of_sampler_(positions(sensors)),
+      sampler_(std::move(sensors.all), plan),
+      about_(sampler_.channels()),
+      begin_ns_(monotonic_now_ns()) {
+  for (run::SeriesSource& about : about_)
+    if (!about.of_node)
+      about.device = device_of_sampler_.at(static_cast<std::size_t>(about.device));
+  latest_.resize(about_.size());
+}
+
+void Live::start() {
+  sampler_.start();
+}
+
+void Live::update() {
+  samples_.clear();
+  sampler_.take(samples_);
+  fold();
+}
+
+void Live::read_now() {
+  samples_.clear();
+  sampler_.read_now(true, samples_);
+  fold();
+}
+
+void Live::fold() {
+  for (const Sample& sample : samples_) {
+    Latest& latest = latest_.at(static_cast<std::size_t>(sample.channel));
+    if (latest.count++ == 0) latest.older = latest.newer = sample;
+    latest.last = sample;
+    if (sample.time_ns - latest.newer.time_ns < second_ns) continue;
+    latest.older = std::exchange(latest.newer, sample);
+  }
+  collect_troubles(monotonic_now_ns());
+}
+
+void Live::collect_troubles(int64_t now_ns) {
+  for (std::string& sentence : sampler_.take_troubles()) {
+    std::erase_if(troubles_, [&](const Trouble& old) { return old.sentence == sentence; });
+    troubles_.push_back({now_ns, std::move(sentence)});
+  }
+  std::erase_if(troubles_, [&](const Trouble& trouble) {
+    return now_ns - trouble.time_ns > trouble_lasts_ns;
+  });
+}
+
+bool Live::is_current(std::size_t channel, int64_t now_ns) const {
+  const Latest& latest = latest_[channel];
+  if (latest.count == 0) return false;
+  const auto& period = about_[channel].period;
+  const double allowed_s = std::max(oldest_s, oldest_periods * (period ? *period / unit::s : 0.0));
+  return static_cast<double>(now_ns - latest.last.time_ns) < allowed_s * 1e9;
+}
+
+LiveReading Live::reading_of(std::size_t channel, int64_t now_ns) const {
+  const Latest& latest = latest_[channel];
+  LiveReading reading{.about = about_[channel], .value = latest.last.value};
+  reading.age_s = static_cast<double>(std::max<int64_t>(0, now_ns - latest.last.time_ns)) * 1e-9;
+  const double over_s = static_cast<double>(latest.last.time_ns - latest.older.time_ns) * 1e-9;
+  if (reading.about.kind == run::ReadingKind::counter && over_s > 0)
+    reading.rate = (latest.last.value - latest.older.value) / over_s;
+  return reading;
+}
+
+Snapshot Live::snapshot() {
+  const int64_t now_ns = monotonic_now_ns();
+  Snapshot snapshot{.node = node_, .unix_ns = unix_now_ns()};
+  snapshot.gaps = gaps_;
+  for (const DeviceFacts& facts : devices_)
+    snapshot.devices.push_back({facts, false});
+  const auto periods = sampler_.periods();
+  for (std::size_t channel = 0; channel < latest_.size(); ++channel) {
+    if (periods[channel]) about_[channel].period = periods[channel];
+    if (!is_current(channel, now_ns)) continue;
+    snapshot.readings.push_back(reading_of(channel, now_ns));
+    const run::SeriesSource& about = about_[channel];
+    if (!about.of_node) snapshot.devices[static_cast<std::size_t>(about.device)].answers = true;
+  }
+  for (const Trouble& trouble : troubles_)
+    snapshot.troubles.push_back(trouble.sentence);
+  const double since_s = static_cast<double>(now_ns - begin_ns_) * 1e-9;
+  if (since_s > 1) snapshot.sampler_share = sampler_.cost().cpu_s / since_s;
+  return snapshot;
+}
+
+}  // namespace triplepoint::telemetry
