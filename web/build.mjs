@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bundles the front end into one HTML template and writes it as C++: node build.mjs OUT.cpp
+// Bundles the front end into one HTML template and writes it as C++, or as it is: node build.mjs OUT.cpp | OUT.html
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const output = process.argv[2];
-if (!output) throw new Error("usage: node build.mjs OUT.cpp");
+if (!output) throw new Error("usage: node build.mjs OUT.cpp | OUT.html");
 
 /** The script, with uPlot in it; or none, when the packages were never installed. */
 async function bundledScript() {
@@ -55,13 +55,15 @@ function cppLiteral(text) {
   return pieces.join("\n");
 }
 
+// Later ones win: what is printed comes last.
+const styles = ["base", "charts", "tables", "filters", "timeline", "print"];
 const read = (name) => readFileSync(join(here, name), "utf8");
 const script = (uplotLicence() + (await bundledScript())).replaceAll("</script", "<\\/script");
 // Functions, because "$&" in the text would mean something to replace().
 const template = read("template.html")
-  .replace("/*STYLE*/", () => uplotStyle() + read("src/style.css"))
+  .replace("/*STYLE*/", () => uplotStyle() + styles.map((name) => read(`src/${name}.css`)).join(""))
   .replace("/*SCRIPT*/", () => script);
-writeFileSync(output, `// Made by web/build.mjs; do not edit.
+const cpp = `// Made by web/build.mjs; do not edit.
 #include "triplepoint/report/page_template.h"
 
 namespace triplepoint::report {
@@ -73,4 +75,5 @@ ${cppLiteral(template)};
 }
 
 }  // namespace triplepoint::report
-`);
+`;
+writeFileSync(output, output.endsWith(".html") ? template : cpp);

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a report page does beyond being read: choose, sort, filter, save, point at, plot.
+// What a report page does besides being read: choose, filter, sort, save, point at, plot.
 import { addChooser } from "./chooser";
 import { addCsvButtons } from "./csv";
+import { addFilters } from "./filters";
 import { addHeatTips } from "./heat";
+import { addJobCards } from "./job_card";
 import { drawPlots } from "./plots";
-import { addFilter, addSorting } from "./tables";
+import { addScrollRegions } from "./regions";
+import { addSorting } from "./tables";
 
-addChooser();
+const chooser = addChooser();
 addCsvButtons();
 addSorting();
-addFilter();
+addJobCards();
+addFilters(chooser);
 addHeatTips();
 drawPlots();
+addScrollRegions();
 document.documentElement.dataset.ready = "yes"; // tests wait for this

@@ -1,25 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import uPlot from "uplot";
 
-/** One curve; the values belong to the plot's times. */
-interface Curve {
-  name: string;
-  style: "mean" | "low" | "high" | "single";
-  values: (number | null)[];
-}
-interface Plot {
-  target: string; // id of the element it goes into
-  unit: string;
-  times: number[]; // seconds
-  curves: Curve[];
-}
-interface PageData {
-  plots?: Plot[];
-}
-
-function colour(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
+import { type Curve, pageData, type Plot, styleValue as colour } from "./page_data";
 
 const singles = ["--blue", "--orange", "--green", "--vermilion", "--sky", "--purple", "--yellow", "--grey"];
 
@@ -67,8 +49,7 @@ function draw(plot: Plot, cursor: uPlot.Cursor): uPlot | null {
 
 /** All series of the page, with one cursor: what one plot shows at a moment, the others show too. */
 export function drawPlots(): void {
-  const data = JSON.parse(document.getElementById("data")?.textContent ?? "{}") as PageData;
-  const plots = data.plots ?? [];
+  const plots = pageData().plots ?? [];
   if (plots.length === 0) return;
   const cursor: uPlot.Cursor = { sync: { key: "run" }, drag: { x: true, y: false } };
   let drawn: uPlot[] = [];

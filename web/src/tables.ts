@@ -35,24 +35,3 @@ export function addSorting(): void {
     });
   }
 }
-
-/** The search field above the table of jobs; all words must occur in a row. */
-export function addFilter(): void {
-  const field = document.querySelector<HTMLInputElement>("#filter");
-  const body = document.querySelector<HTMLTableElement>(".jobs table")?.tBodies[0];
-  const count = document.querySelector<HTMLElement>("#filter-count");
-  if (!field || !body || !count) return;
-  field.closest<HTMLElement>(".filter")!.hidden = false;
-  const apply = (): void => {
-    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = 0;
-    for (const row of body.rows) {
-      const text = (row.textContent ?? "").toLowerCase();
-      row.hidden = !words.every((word) => text.includes(word));
-      if (!row.hidden) ++shown;
-    }
-    count.textContent = `${shown} of ${body.rows.length} jobs`;
-  };
-  field.addEventListener("input", apply);
-  apply();
-}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Filters of a study's page: what they leave out is gone from tables and faint in charts.
+import type { Chooser } from "./chooser";
+import { button, element } from "./elements";
+import { type Job, jobsOfPage } from "./page_data";
+import { moveTo, place } from "./place";
+
+type Facet = "model" | "machine" | "layout" | "variant" | "microbatch" | "verdict";
+const facets: Record<Facet, string> = {
+  model: "Model", machine: "Machine", layout: "Layout", variant: "Optimization", microbatch: "Microbatch", verdict: "Verdict",
+};
+const facetNames = Object.keys(facets) as Facet[];
+
+type Chosen = Map<Facet, Set<string>>;
+
+function valueOf(job: Job, facet: Facet): string {
+  return String(job[facet] || "");
+}
+
+function valuesOf(jobs: Job[], facet: Facet): string[] {
+  const values = [...new Set(jobs.map((job) => valueOf(job, facet)))].filter((value) => value !== "");
+  return values.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+}
+
+/** All words must occur in the job's row of the table, or in its name and facets where there is no row. */
+function containsWords(text: string, words: string[]): boolean {
+  return words.every((word) => text.includes(word));
+}
+
+class Filters {
+  private readonly chosen: Chosen = new Map(facetNames.map((facet) => [facet, new Set<string>()]));
+  private readonly boxes = new Map<string, HTMLInputElement>();
+  private readonly summaries = new Map<Facet, HTMLElement>();
+  private readonly chips = element("span", { class: "chips" });
+  private readonly clearButton = button("Clear", () => this.clear(), { class: "clear" });
+  private readonly texts: Map<string, string>;
+
+  constructor(private readonly jobs: Job[], private readonly chooser: Chooser, private readonly field: HTMLInputElement | null,
+              private readonly count: HTMLElement) {
+    this.texts = new Map(jobs.map((job) => [job.name, [job.name, ...facetNames.map((facet) => valueOf(job, facet))].join(" ").toLowerCase()]));
+    for (const row of document.querySelectorAll<HTMLTableRowElement>(".jobs tr[data-job]")) {
+      const name = row.dataset.job ?? "";
+      this.texts.set(name, `${this.texts.get(name) ?? ""} ${(row.textContent ?? "").toLowerCase()}`);
+    }
+  }
+
+  bar(): HTMLElement {
+    const bar = element("div", { class: "filters", role: "group", "aria-label": "Filters of jobs" });
+    for (const facet of facetNames) {
+      const values = valuesOf(this.jobs, facet);
+      if (values.length > 1) bar.append(this.facetMenu(facet, values));
+    }
+    bar.append(this.count, this.clearButton, this.chips);
+    return bar;
+  }
+
+  private facetMenu(facet: Facet, values: string[]): HTMLElement {
+    const summary = element("summary", {}, facets[facet]);
+    this.summaries.set(facet, summary);
+    const list = element("div", { class: "choices", role: "group", "aria-label": facets[facet] });
+    for (const value of values) list.append(this.choice(facet, value));
+    const menu = element("details", { class: "facet" }, summary, list);
+    menu.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || !menu.open) return;
+      menu.open = false;
+      summary.focus();
+    });
+    menu.addEventListener("toggle", () => menu.open && closeOthers(menu));
+    return menu;
+  }
+
+  private choice(facet: Facet, value: string): HTMLElement {
+    const box = element("input", { type: "checkbox" });
+    this.boxes.set(`${facet}=${value}`, box);
+    box.addEventListener("change", () => this.set(facet, value, box.checked));
+    const many = this.jobs.filter((job) => valueOf(job, facet) === value).length;
+    return element("label", {}, box, element("span", {}, value), element("small", {}, String(many)));
+  }
+
+  set(facet: Facet, value: string, on: boolean): void {
+    const values = this.chosen.get(facet)!;
+    if (on) values.add(value);
+    else values.delete(value);
+    this.remember();
+    this.apply();
+  }
+
+  clear(): void {
+    for (const values of this.chosen.values()) values.clear();
+    if (this.field) this.field.value = "";
+    this.remember();
+    this.apply();
+  }
+
+  /** From the address, so that a view can be shared. */
+  restore(): void {
+    const { query } = place();
+    for (const facet of facetNames) {
+      const known = valuesOf(this.jobs, facet);
+      this.chosen.set(facet, new Set(query.getAll(facet).filter((value) => known.includes(value))));
+    }
+    if (this.field) this.field.value = query.get("find") ?? "";
+    this.apply();
+  }
+
+  remember(): void {
+    const query = new URLSearchParams();
+    for (const [facet, values] of this.chosen) for (const value of values) query.append(facet, value);
+    if (this.field?.value) query.set("find", this.field.value);
+    moveTo({ query });
+  }
+
+  isActive(): boolean {
+    return Boolean(this.field?.value) || [...this.chosen.values()].some((values) => values.size > 0);
+  }
+
+  private passes(job: Job, words: string[]): boolean {
+    for (const [facet, values] of this.chosen) {
+      if (values.size > 0 && !values.has(valueOf(job, facet))) return false;
+    }
+    return containsWords(this.texts.get(job.name) ?? "", words);
+  }
+
+  apply(): void {
+    const words = (this.field?.value ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+    const left = new Set(this.jobs.filter((job) => this.passes(job, words)).map((job) => job.name));
+    for (const mark of document.querySelectorAll<HTMLElement | SVGElement>("[data-job]")) {
+      const off = !left.has(mark.dataset.job ?? "");
+      if (mark instanceof HTMLTableRowElement) mark.hidden = off;
+      else mark.classList.toggle("off", off);
+    }
+    this.chooser.keepOnly(this.isActive() ? left : null);
+    this.show(left.size);
+  }
+
+  private show(left: number): void {
+    this.count.textContent = `${left} of ${this.jobs.length} jobs`;
+    this.clearButton.hidden = !this.isActive();
+    for (const [facet, summary] of this.summaries) {
+      const size = this.chosen.get(facet)!.size;
+      summary.textContent = size === 0 ? facets[facet] : `${facets[facet]}: ${size}`;
+      summary.classList.toggle("on", size > 0);
+    }
+    for (const [key, box] of this.boxes) {
+      const [facet, value] = [key.slice(0, key.indexOf("=")) as Facet, key.slice(key.indexOf("=") + 1)];
+      box.checked = this.chosen.get(facet)!.has(value);
+    }
+    this.chips.replaceChildren(...this.chipsOfChosen());
+  }
+
+  private chipsOfChosen(): HTMLElement[] {
+    const made: HTMLElement[] = [];
+    for (const [facet, values] of this.chosen) {
+      for (const value of values) {
+        const drop = (): void => {
+          this.set(facet, value, false);
+          (this.chips.querySelector<HTMLElement>("button") ?? this.summaries.get(facet))?.focus();
+        };
+        made.push(button(`${value} ×`, drop, { class: "chip", "aria-label": `Remove filter ${facets[facet]} ${value}` }));
+      }
+    }
+    return made;
+  }
+}
+
+function closeOthers(menu: HTMLDetailsElement): void {
+  for (const other of document.querySelectorAll<HTMLDetailsElement>("details.facet[open]")) if (other !== menu) other.open = false;
+}
+
+/** The bar stands above the charts and stays in sight; the search field stands above the table, where the page has it. */
+export function addFilters(chooser: Chooser): void {
+  const jobs = jobsOfPage();
+  if (jobs.length === 0) return;
+  const field = document.querySelector<HTMLInputElement>("#filter");
+  const count = document.querySelector<HTMLElement>("#filter-count") ?? element("span", { id: "filter-count" });
+  count.setAttribute("role", "status");
+  const filters = new Filters(jobs, chooser, field, count);
+  const bar = filters.bar();
+  const nav = document.querySelector<HTMLElement>(".chooser");
+  const anchor = nav ?? document.querySelector<HTMLElement>(".jobs");
+  if (!anchor) return;
+  const sticky = element("div", { class: "sticky" });
+  anchor.before(sticky);
+  if (nav) sticky.append(nav);
+  sticky.append(bar);
+  if (field) field.closest<HTMLElement>(".filter")!.hidden = false;
+  field?.addEventListener("input", () => {
+    filters.apply();
+    filters.remember();
+  });
+  document.addEventListener("click", (event) => {
+    if (!(event.target as Element).closest("details.facet")) closeOthers(document.createElement("details"));
+  });
+  window.addEventListener("hashchange", () => {
+    if (place().query.toString() !== "") filters.restore();
+    else if (filters.isActive()) filters.remember(); // a link to a chart keeps the filters
+  });
+  filters.restore();
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the page's C++ hands to its script, in <script type="application/json" id="data">.
+import type { TimelineData } from "./timeline_data";
+
+/** One job of a study. Every mark of a chart and every table row that belongs to it carries data-job="<name>". */
+export interface Job {
+  name: string;
+  model: string;
+  machine: string;
+  layout: string;
+  variant: string;
+  microbatch: number;
+  verdict: string;
+  page: string; // relative link to the page or file of its run; "": there is none
+}
+
+/** One curve; the values belong to the plot's times. */
+export interface Curve {
+  name: string;
+  style: "mean" | "low" | "high" | "single";
+  values: (number | null)[];
+}
+export interface Plot {
+  target: string; // id of the element it goes into
+  unit: string;
+  times: number[]; // seconds since the run's epoch
+  curves: Curve[];
+}
+
+export interface PageData {
+  plots?: Plot[];
+  jobs?: Job[];
+  timeline?: TimelineData;
+}
+
+let read: PageData | undefined;
+
+export function pageData(): PageData {
+  read ??= JSON.parse(document.getElementById("data")?.textContent || "{}") as PageData;
+  return read;
+}
+
+/** A colour or length of the style sheet, in the theme of the moment. */
+export function styleValue(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/** A page without a list of jobs has at least the rows of its table; no facet is known of these. */
+function jobsOfTable(): Job[] {
+  return [...document.querySelectorAll<HTMLTableRowElement>(".jobs tbody tr")].map((row) => {
+    row.dataset.job ??= row.cells[0]?.textContent ?? "";
+    return { name: row.dataset.job, model: "", machine: "", layout: "", variant: "", microbatch: 0, verdict: "", page: "" };
+  });
+}
+
+export function jobsOfPage(): Job[] {
+  const data = pageData();
+  data.jobs ??= jobsOfTable();
+  return data.jobs;
+}
