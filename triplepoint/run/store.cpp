@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/run/store.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <fstream>
+#include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
 
+#include "triplepoint/run/growing_run.h"
 #include "triplepoint/run/store_schema.h"
 #include "triplepoint/run/store_tables.h"
 #include "triplepoint/run/store_timeline.h"
@@ -65,6 +70,7 @@ Result<Run> read_plain_tables(const Database& database) {
   Run run;
   TPT_TRY(read_manifest(database, run));
   TPT_TRY(read_devices(database, run));
+  TPT_TRY(read_sources(database, run));
   TPT_TRY(read_steps(database, run));
   return run;
 }
@@ -98,6 +104,41 @@ Result<std::vector<SeriesHeader>> read_series_headers(const Database& database) 
   return all;
 }
 
+bool is_growing(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, 8> head{};
+  file.read(head.data(), head.size());
+  return file && is_journal({head.data(), head.size()});
+}
+
+/// The header of one series that has its values.
+SeriesHeader header_of(const Series& series) {
+  SeriesHeader header{.signal = series.signal,
+                      .device = series.device,
+                      .of_node = series.of_node,
+                      .count = static_cast<int64_t>(series.values.size())};
+  const auto is_no_number = [](double value) { return std::isnan(value); };
+  const auto& values = series.values;
+  if (values.empty() || std::any_of(values.begin(), values.end(), is_no_number)) return header;
+  header.minimum = *std::min_element(values.begin(), values.end());
+  header.maximum = *std::max_element(values.begin(), values.end());
+  header.mean =
+      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  return header;
+}
+
+/// Of a growing run, which has to be read as a whole.
+RunHeader header_of(Run run) {
+  RunHeader header{.num_spans = static_cast<int64_t>(run.timeline.spans.size()),
+                   .num_instances = static_cast<int64_t>(run.timeline.instances.size())};
+  for (const Series& series : run.series)
+    header.series.push_back(header_of(series));
+  run.timeline = {};
+  run.series.clear();
+  header.run = std::move(run);
+  return header;
+}
+
 }  // namespace
 
 Result<std::string> to_bytes(const Run& run, const HeadlineMetrics& metrics) {
@@ -106,6 +147,7 @@ Result<std::string> to_bytes(const Run& run, const HeadlineMetrics& metrics) {
   TPT_TRY(database.execute("BEGIN"));
   TPT_TRY(write_manifest(database, run));
   TPT_TRY(write_devices(database, run));
+  TPT_TRY(write_sources(database, run));
   TPT_TRY(write_steps(database, run));
   TPT_TRY(write_metrics(database, metrics));
   ColumnWriter writer = TPT_TRY(ColumnWriter::create(database));
@@ -122,6 +164,7 @@ Result<bool> save(const Run& run, const std::string& path, const HeadlineMetrics
 }
 
 Result<Run> from_bytes(std::string_view bytes, const std::string& name) {
+  if (is_journal(bytes)) return growing_from_bytes(bytes, name);
   TPT_TRY(check_header(bytes.substr(0, header_bytes), bytes.size(), name));
   const Database database = TPT_TRY(Database::from_bytes(bytes, name));
   TPT_TRY(check_format(database));
@@ -129,11 +172,13 @@ Result<Run> from_bytes(std::string_view bytes, const std::string& name) {
 }
 
 Result<Run> load(const std::string& path) {
+  if (is_growing(path)) return load_growing(path);
   const Database database = TPT_TRY(open_run(path));
   return read_run(database);
 }
 
 Result<RunHeader> peek(const std::string& path) {
+  if (is_growing(path)) return header_of(TPT_TRY(load_growing(path)));
   const Database database = TPT_TRY(open_run(path));
   RunHeader header;
   header.run = TPT_TRY(read_plain_tables(database));

@@ -28,6 +28,7 @@ class ColumnWriter {
 
   Result<bool> write(const ColumnKey&, std::span<const int64_t> values);
   Result<bool> write(const ColumnKey&, std::span<const double> values);
+  Result<bool> write(const ColumnKey& key, const Chunk& chunk) { return write_chunk(key, chunk); }
 
  private:
   explicit ColumnWriter(Statement insert) : insert_(std::move(insert)) {}

@@ -164,6 +164,17 @@ Result<Database> Database::create() {
   return database;
 }
 
+Result<Database> Database::create_file(const std::string& path) {
+  Database database(path);
+  constexpr int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+  if (sqlite3_open_v2(path.c_str(), &database.handle_, flags, nullptr) != SQLITE_OK)
+    return damaged(database.handle_, path);
+  TPT_TRY(database.execute(
+      "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "
+      "PRAGMA cache_size = -1000; PRAGMA temp_store = MEMORY"));
+  return database;
+}
+
 Result<Database> Database::open(const std::string& path) {
   Database database(path);
   constexpr int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;

@@ -56,6 +56,8 @@ class Database {
  public:
   /// An empty one in memory.
   static Result<Database> create();
+  /// A new file, written without a journal: half of it is worth nothing. Memory stays small.
+  static Result<Database> create_file(const std::string& path);
   /// An existing file, only to read.
   static Result<Database> open(const std::string& path);
   /// The bytes of a file; `name` is used in messages.

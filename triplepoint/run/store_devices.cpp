@@ -86,7 +86,7 @@ Result<bool> read_summaries(const Database& database, std::vector<DeviceSummary>
 }  // namespace
 
 Result<bool> write_devices(const Database& database, const Run& run) {
-  Statement insert = TPT_TRY(database.prepare("INSERT INTO device VALUES(?,?,?,?,?,?,?)"));
+  Statement insert = TPT_TRY(database.prepare("INSERT INTO device VALUES(?,?,?,?,?,?,?,?,?)"));
   for (size_t i = 0; i < run.devices.size(); ++i) {
     const Device& device = run.devices[i];
     const std::optional<int64_t> rank = device.rank;
@@ -97,20 +97,30 @@ Result<bool> write_devices(const Database& database, const Run& run) {
                 .bind(int64_t{device.seat})
                 .bind(std::string_view(device.name))
                 .bind(rank)
+                .bind(std::string_view(device.uuid))
+                .bind(std::string_view(device.pci))
                 .run());
   }
   return write_summaries(database, run.summaries);
 }
 
 Result<bool> read_devices(const Database& database, Run& run) {
+  // Runs of before have no such columns; a text in place of a column's name is its value.
+  const bool has_uuid =
+      TPT_TRY(
+          database.ask("SELECT count(*) FROM pragma_table_info('device') WHERE name = 'uuid'")) > 0;
   Statement row = TPT_TRY(database.prepare(
-      "SELECT number, node, local, seat, name, rank FROM device ORDER BY position"));
+      has_uuid
+          ? "SELECT number, node, local, seat, name, rank, uuid, pci FROM device ORDER BY position"
+          : "SELECT number, node, local, seat, name, rank, '', '' FROM device ORDER BY position"));
   while (TPT_TRY(row.next())) {
     Device device{.index = TPT_TRY(narrow(row, 0, database)),
                   .node = TPT_TRY(narrow(row, 1, database)),
                   .local = TPT_TRY(narrow(row, 2, database)),
                   .seat = TPT_TRY(narrow(row, 3, database)),
-                  .name = row.text(4)};
+                  .name = row.text(4),
+                  .uuid = row.text(6),
+                  .pci = row.text(7)};
     if (!row.is_null(5)) device.rank = TPT_TRY(narrow(row, 5, database));
     run.devices.push_back(std::move(device));
   }

@@ -13,7 +13,7 @@ CREATE TABLE note(position INTEGER PRIMARY KEY, text TEXT);
 CREATE TABLE fact(key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE metric(name TEXT PRIMARY KEY, value REAL);
 CREATE TABLE device(position INTEGER PRIMARY KEY, number INTEGER, node INTEGER, local INTEGER, seat INTEGER,
-  name TEXT, rank INTEGER);
+  name TEXT, rank INTEGER, uuid TEXT DEFAULT '', pci TEXT DEFAULT '');
 CREATE TABLE step(position INTEGER PRIMARY KEY, begin_ns INTEGER, end_ns INTEGER, samples INTEGER, tokens INTEGER);
 CREATE TABLE memory(stage INTEGER PRIMARY KEY, weights_b REAL, gradients_b REAL, optimizer_b REAL, activations_b REAL,
   logits_b REAL, buffers_b REAL, reserve_b REAL);
@@ -22,6 +22,10 @@ CREATE TABLE summary(position INTEGER PRIMARY KEY, power_mean_w REAL, power_peak
   scale_out_b REAL);
 CREATE TABLE summary_share(position INTEGER, what TEXT, name TEXT, value REAL);
 CREATE TABLE series(id INTEGER PRIMARY KEY, signal TEXT, device INTEGER, of_node INTEGER, axis INTEGER);
+CREATE TABLE source(position INTEGER PRIMARY KEY, signal TEXT, device INTEGER, of_node INTEGER, scope INTEGER,
+  kind INTEGER, sensor TEXT, period_s REAL, window_s REAL);
+CREATE TABLE host(node INTEGER PRIMARY KEY, name TEXT);
+CREATE TABLE clock_anchor(position INTEGER PRIMARY KEY, node INTEGER, instant_ns INTEGER, unix_ns INTEGER);
 CREATE TABLE span_type(id INTEGER PRIMARY KEY, name TEXT, kind INTEGER, stream INTEGER, op_class INTEGER,
   collective INTEGER, group_kind INTEGER);
 CREATE TABLE pattern(id INTEGER PRIMARY KEY, name TEXT);

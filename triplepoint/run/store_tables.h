@@ -17,6 +17,10 @@ Result<bool> read_manifest(const Database&, Run&);
 Result<bool> write_devices(const Database&, const Run&);  // devices, summaries
 Result<bool> read_devices(const Database&, Run&);
 
+// Where series come from, names of nodes, clock anchors. Runs of before have none.
+Result<bool> write_sources(const Database&, const Run&);
+Result<bool> read_sources(const Database&, Run&);
+
 Result<bool> write_steps(const Database&, const Run&);  // steps, memory
 Result<bool> read_steps(const Database&, Run&);
 

@@ -15,6 +15,7 @@
 
 #include "triplepoint/run/store_database.h"
 #include "triplepoint/run/store_schema.h"
+#include "triplepoint/run/store_timeline.h"
 
 namespace triplepoint::run {
 namespace {
@@ -121,8 +122,17 @@ Run full_run() {
                   .epoch_unix_ns = 1234567890123,
                   .fits_memory = true,
                   .notes = {"one", "", "three"},
+                  .hosts = {"", "node1"},
+                  .anchors = {{.node = 1, .instant = Instant(-7), .unix_ns = 1234567890116}},
                   .facts = {{"limit_cycle", "no"}}};
-  run.devices = {{.index = 4, .node = 1, .local = 0, .seat = 2, .name = "toy", .rank = 0},
+  run.devices = {{.index = 4,
+                  .node = 1,
+                  .local = 0,
+                  .seat = 2,
+                  .name = "toy",
+                  .rank = 0,
+                  .uuid = "GPU-1",
+                  .pci = "0000:1b:00.0"},
                  {.index = 5, .node = 1, .local = 1, .seat = 3, .name = "toy"}};
   run.steps = {{.begin = Instant(-5), .end = Instant(2000), .samples = 8, .tokens = 1024}};
   run.timeline = patterned();
@@ -134,6 +144,14 @@ Run full_run() {
                  .times = {Instant(3)},
                  .values = {0.25}},
                 {.signal = "empty", .device = 5}};
+  run.sources = {{.signal = "power_w",
+                  .device = 4,
+                  .scope = Scope::module,
+                  .kind = ReadingKind::average,
+                  .sensor = "nvml field 186",
+                  .period = 100 * unit::ms,
+                  .window = Seconds(1.0 / 3)},
+                 {.signal = "fan_share", .device = 1, .of_node = true, .scope = Scope::node}};
   run.summaries = {{.power_mean_w = 612.5, .throttle = {{"software_power_cap", 0.25}}},
                    {.die_peak_c = 71.25, .energy_ledger_j = {{"idle", 0.1}, {"compute", 1e300}}}};
   run.memory = {{.weights = Bytes(1),
@@ -160,6 +178,9 @@ void check_equal(const Run& a, const Run& b) {
   CHECK(a.manifest.fits_memory == b.manifest.fits_memory);
   CHECK(a.manifest.notes == b.manifest.notes);
   CHECK(a.manifest.facts == b.manifest.facts);
+  CHECK(a.manifest.hosts == b.manifest.hosts);
+  CHECK(a.manifest.anchors == b.manifest.anchors);
+  CHECK(a.sources == b.sources);
   CHECK(a.devices == b.devices);
   CHECK(a.steps == b.steps);
   CHECK(a.timeline == b.timeline);
@@ -202,6 +223,42 @@ TEST_CASE("a file from before profilers were read has spans without details") {
       bytes.replace(at, entry.size(), other);
     }
   CHECK(from_bytes(bytes, "old.run").value().timeline == patterned());
+}
+
+TEST_CASE("a file from before recordings has no sources, hosts and addresses") {
+  const Folder folder;
+  const std::string path = folder.file("a.run");
+  REQUIRE(save(full_run(), path));
+  {
+    Database old = Database::create_file(path).value();
+    REQUIRE(
+        old.execute("DROP TABLE source; DROP TABLE host; DROP TABLE clock_anchor; ALTER TABLE "
+                    "device DROP COLUMN uuid; ALTER TABLE device DROP COLUMN pci"));
+  }
+  Run expected = full_run();
+  expected.sources.clear();
+  expected.manifest.hosts.clear();
+  expected.manifest.anchors.clear();
+  for (Device& device : expected.devices)
+    device.uuid = device.pci = "";
+  check_equal(load(path).value(), expected);
+}
+
+TEST_CASE("spans of a file that are in no order are put in order") {
+  const Folder folder;
+  const std::string path = folder.file("a.run");
+  Run run;
+  run.timeline = patterned();
+  REQUIRE(save(run, path));
+  const Span early{.begin = Instant(-9), .end = Instant(-8), .type = 1, .rank = 1};
+  {
+    Database file = Database::create_file(path).value();
+    ColumnWriter writer = ColumnWriter::create(file).value();
+    REQUIRE(write_spans(writer, {early}));
+  }
+  const std::vector<Span> spans = load(path).value().timeline.spans;
+  REQUIRE(spans.size() == 4);
+  CHECK(spans[1] == early);
 }
 
 TEST_CASE("equal runs are equal files") {

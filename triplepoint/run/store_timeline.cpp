@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/run/store_timeline.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "triplepoint/run/store_items.h"
 
@@ -108,6 +110,12 @@ Result<bool> read_types(const Database& database, std::vector<SpanType>& types) 
   return true;
 }
 
+bool is_sorted_by_rank_and_begin(const std::vector<Span>& spans) {
+  return std::is_sorted(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+    return std::pair(a.rank, a.begin) < std::pair(b.rank, b.begin);
+  });
+}
+
 /// A piece whose length and repetitions are possible.
 Result<PatternPiece> read_piece(const Database& database, const Statement& row) {
   constexpr double longest_s = 1e9;
@@ -163,6 +171,10 @@ Result<bool> write_timeline(const Database& database, ColumnWriter& writer,
   return write_timeline_details(database, writer, timeline);
 }
 
+Result<bool> write_spans(ColumnWriter& writer, const std::vector<Span>& spans) {
+  return write_items(writer, "span", spans, span_integers, span_doubles);
+}
+
 Result<bool> read_timeline(const Database& database, ColumnReader& reader, Timeline& timeline) {
   const int64_t ranks = TPT_TRY(database.ask("SELECT value FROM manifest WHERE key = 'num_ranks'"));
   constexpr int64_t most_ranks = 1 << 20;
@@ -178,6 +190,8 @@ Result<bool> read_timeline(const Database& database, ColumnReader& reader, Timel
   timeline.instances =
       TPT_TRY(read_items<PatternInstance>(reader, "instance", instance_integers, no_doubles));
   TPT_TRY(read_timeline_details(database, reader, timeline));
+  // A recorder writes spans as they end.
+  if (!is_sorted_by_rank_and_begin(timeline.spans)) sort(timeline);
   if (const auto fault = find_fault(timeline)) return damaged(database, *fault);
   return true;
 }

@@ -10,6 +10,8 @@ namespace triplepoint::run {
 // them.
 
 Result<bool> write_timeline(const Database&, ColumnWriter&, const Timeline&);
+/// More spans behind those that are there, in any order.
+Result<bool> write_spans(ColumnWriter&, const std::vector<Span>&);
 Result<bool> read_timeline(const Database&, ColumnReader&, Timeline&);
 
 // Their part: lanes, communicators and details of what was traced. Runs of before have none.
