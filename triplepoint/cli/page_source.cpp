@@ -94,6 +94,26 @@ Result<run::Run> load_run_source(const std::vector<std::string>& sources,
   return joined(TPT_TRY(read_run(traces, options)), recordings[0]);
 }
 
+std::vector<spec::Provenance> numbers_of(const run::Run& run) {
+  std::vector<spec::Provenance> numbers;
+  const Result<spec::Library> library = require_library();
+  if (!library || run.manifest.origin != run::Origin::simulated || !run.manifest.job)
+    return numbers;
+  const spec::Job& job = *run.manifest.job;
+  const std::string gpu = job.cluster.gpu.name;
+  for (const std::string& file :
+       {"models/" + job.model.name, "clusters/" + job.cluster.name, "gpus/" + gpu,
+        "stacks/" + job.stack.name, "calibrations/" + gpu + "/kernels",
+        "calibrations/" + gpu + "/power", "calibrations/" + gpu + "/thermal"}) {
+    const auto of_file = spec::provenance(*library, file);
+    if (of_file) numbers.insert(numbers.end(), of_file->begin(), of_file->end());
+  }
+  for (spec::Provenance& number : numbers)  // the same text wherever the library lies
+    if (number.file.starts_with(library->root))
+      number.file = number.file.substr(library->root.size() + 1);
+  return numbers;
+}
+
 Result<report::Study> load_study_source(const std::string& folder) {
   const spec::Library library = TPT_TRY(require_library());
   StudyResults results = TPT_TRY(load_results(library, folder, available_threads()));

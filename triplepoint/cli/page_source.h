@@ -8,6 +8,7 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/run/run.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/trace_options.h"
 #include "triplepoint/report/study.h"
@@ -26,6 +27,10 @@ std::string stem_of_source(Path file);
 /// A run, or traces as one run; traces may have a recording among them, whose devices, series and
 /// steps join the timeline on one time line. Ranks, step and kernel rules as asked for.
 Result<run::Run> load_run_source(const std::vector<std::string>& sources, const TraceOptions&);
+
+/// The numbers of the library that a predicted run rests on: of its model, GPU, cluster, stack and
+/// calibrations. Empty for runs that predict nothing, and for what the library does not hold.
+std::vector<spec::Provenance> numbers_of(const run::Run&);
 
 Result<report::Study> load_study_source(const std::string& folder);
 

@@ -80,7 +80,7 @@ class Report : public Command {
   }
   Result<std::string> page_of_run() const {
     const run::Run run = TPT_TRY(load_run_source(sources_, options_));
-    return report::run_page(run, metrics::measure(run));
+    return report::run_page(run, metrics::measure(run), numbers_of(run));
   }
 
   std::vector<std::string> sources_;

@@ -11,8 +11,12 @@ namespace {
 
 using metrics::LateRanks;
 
-std::string in_us(int64_t ns) {
-  return fmt::format("{:.1f} us", static_cast<double>(ns) / 1e3);
+/// Microseconds as long as these are few enough to read.
+std::string time_text(int64_t ns) {
+  const auto time = static_cast<double>(ns);
+  if (ns < 100'000'000) return fmt::format("{:.1f} us", time / 1e3);
+  if (ns < 10'000'000'000) return fmt::format("{:.1f} ms", time / 1e6);
+  return fmt::format("{:.1f} s", time / 1e9);
 }
 
 const metrics::RankLateness& of_rank(const LateRanks& late, int32_t rank) {
@@ -32,8 +36,8 @@ std::string naive_reading(const metrics::RankLateness& naive, const metrics::Ran
   return fmt::format(
       "A naive reading blames rank {}, with {} in communication kernels against {} of rank {}; "
       "but {} of that is waiting for others.",
-      naive.rank, in_us(naive.in_communication), in_us(worst.in_communication), worst.rank,
-      in_us(naive.waited));
+      naive.rank, time_text(naive.in_communication), time_text(worst.in_communication), worst.rank,
+      time_text(naive.waited));
 }
 
 }  // namespace
@@ -49,7 +53,7 @@ std::vector<std::string> lateness_sentences(const LateRanks& late) {
   const metrics::RankLateness& worst = of_rank(late, *late.straggler);
   std::vector<std::string> lines = {fmt::format(
       "Rank {} is the straggler: last into {} of {} collectives, others waited {} for it in all.",
-      worst.rank, worst.times_last, worst.collectives, in_us(worst.caused))};
+      worst.rank, worst.times_last, worst.collectives, time_text(worst.caused))};
   if (const std::string why = worst_lateness(late, worst.rank); !why.empty())
     lines.push_back("Its worst lateness: " + why + ".");
   if (late.naive_straggler && *late.naive_straggler != worst.rank)

@@ -7,7 +7,7 @@
 
 namespace triplepoint::report {
 
-/// Power, temperature and clock over time, as data for the script of the page: an array of plots,
+/// Power, temperature, clock and throttling over time, as data for the script of the page: an array of plots,
 /// each with the id of its element, its unit, its times and its curves.
 ///
 /// Up to eight devices get a curve each. More are drawn as the mean of all and the band between the

@@ -2,18 +2,25 @@
 #include "triplepoint/report/run_page.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/report/bar_chart.h"
+#include "triplepoint/report/chassis_picture.h"
+#include "triplepoint/report/energy_ledger.h"
 #include "triplepoint/report/heat_map.h"
 #include "triplepoint/report/html.h"
 #include "triplepoint/report/kernel_parts.h"
 #include "triplepoint/report/labels.h"
 #include "triplepoint/report/number_text.h"
 #include "triplepoint/report/plots.h"
+#include "triplepoint/report/run_findings.h"
+#include "triplepoint/report/run_manifest.h"
+#include "triplepoint/report/timeline_data.h"
 #include "triplepoint/report/trace_section.h"
 
 namespace triplepoint::report {
@@ -115,21 +122,66 @@ std::string tiles_section(const Metrics& metrics) {
 
 // ---- charts
 
-std::string plots_section(const Json& plots) {
-  if (plots.empty()) return "";
+/// Lowest, highest and mean of what a plot draws, for those who do not see it.
+std::vector<std::string> plot_cells(const Json& plot) {
+  double low = 0, high = 0, sum = 0;
+  int64_t count = 0;
+  for (const Json& curve : plot["curves"])
+    for (const Json& value : curve["values"]) {
+      if (value.is_null()) continue;
+      const double number = value.get<double>();
+      low = count == 0 ? number : std::min(low, number);
+      high = count == 0 ? number : std::max(high, number);
+      if (curve["style"] == "mean" || curve["style"] == "single") sum += number;
+      ++count;
+    }
+  int64_t means = 0;
+  for (const Json& curve : plot["curves"])
+    if (curve["style"] == "mean" || curve["style"] == "single")
+      means += std::count_if(curve["values"].begin(), curve["values"].end(),
+                             [](const Json& value) { return !value.is_null(); });
+  return {plot["unit"].get<std::string>(), significant(low, 4),
+          means > 0 ? significant(sum / static_cast<double>(means), 4) : "–", significant(high, 4)};
+}
+
+/// "32", or "4 of 32" where the timeline shows the others by their like.
+std::string ranks_text(const run::Run& run, const Json& timeline) {
+  std::size_t shown = 0;
+  for (const Json& rank : timeline["ranks"])
+    shown += 1 + (rank.contains("like") ? rank["like"].size() : 0);
+  const auto all = static_cast<std::size_t>(run.timeline.num_ranks);
+  return shown < all ? fmt::format("{} of {}", shown, all) : std::to_string(shown);
+}
+
+/// The viewer of web/ fills the element: ranks over time, and the curves on the same axis.
+std::string timeline_section(const run::Run& run, const Json& plots, const Json& timeline) {
+  if (plots.empty() && timeline.is_null()) return "";
+  DataTable table{{"over time", "lowest", "mean", "highest"}, {}};
+  for (const Json& plot : plots)
+    table.rows.push_back(plot_cells(plot));
+  if (table.rows.empty()) table.columns.clear();
+  std::string title = "Power, temperature and clock over time";
+  if (!timeline.is_null())
+    title = fmt::format("What {} ranks did{}", ranks_text(run, timeline),
+                        plots.empty() ? "" : ", and power, heat and clocks meanwhile");
+  return "<section aria-labelledby=\"time\"><h2 id=\"time\">Over time</h2>" +
+         html_figure({"timeline-figure", title, "",
+                      "<div id=\"timeline\" class=\"timeline\"></div>", std::move(table), true}) +
+         "</section>\n";
+}
+
+std::string findings_section(const std::vector<RunFinding>& findings, bool names_stragglers) {
+  if (findings.empty()) return "";
   std::string html =
-      "<section aria-labelledby=\"time\"><h2 id=\"time\">Over time</h2><p>All GPUs; drag to zoom, "
-      "double-click to go back. The cursor is shared.</p><div class=\"figures\">";
-  for (const Json& plot : plots) {
-    html += html_figure({plot["target"].get<std::string>() + "-figure",
-                         plot["unit"].get<std::string>() + " over time",
-                         "",
-                         fmt::format("<div class=\"plot\" id=\"{}\"></div>",
-                                     escape(plot["target"].get<std::string>())),
-                         {},
-                         true});
+      "<section aria-labelledby=\"findings\"><h2 id=\"findings\">What was found</h2><ol "
+      "class=\"findings\">";
+  for (const RunFinding& finding : findings) {
+    const std::string anchor =
+        names_stragglers && finding.anchor == "stragglers" ? "late" : finding.anchor;
+    html += fmt::format("<li>{} <a href=\"#{}\">See why</a></li>", escape(finding.text),
+                        escape(anchor));
   }
-  return html + "</div></section>\n";
+  return html + "</ol></section>\n";
 }
 
 Figure kernel_figure(const Metrics& metrics) {
@@ -214,7 +266,10 @@ Figure device_map(const run::Run& run, const std::vector<double>& values, const 
     per_node = std::max(per_node, device.local + 1);
   }
   map.per_node = per_node;
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  std::vector<double> known;
+  std::copy_if(values.begin(), values.end(), std::back_inserter(known),
+               [](double value) { return std::isfinite(value); });
+  const auto [low, high] = std::minmax_element(known.begin(), known.end());
   map.title =
       fmt::format("{}: {} to {} {}", name, significant(*low), significant(*high), unit_name);
   DataTable table{{"node"}, {}};
@@ -231,6 +286,25 @@ Figure device_map(const run::Run& run, const std::vector<double>& values, const 
           std::move(table)};
 }
 
+/// Heat in the chassis, and a map per number that devices know.
+std::string devices_section(const run::Run& run, const Metrics& metrics) {
+  std::string html;
+  const Figure chassis = chassis_figure(run, metrics);
+  if (!chassis.drawing.empty()) html += html_figure(chassis);
+  const auto add = [&](const std::vector<double>& values, const char* name, const char* unit_name) {
+    const bool any =
+        std::any_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+    if (any) html += html_figure(device_map(run, values, name, unit_name));
+  };
+  add(metrics.temperature_per_gpu_c, "temperature", "°C");
+  add(metrics.power_per_gpu_w, "power", "W");
+  add(metrics.sm_clock_per_gpu_mhz, "clock", "MHz");
+  if (html.empty()) return "";
+  return "<section aria-labelledby=\"devices\"><h2 id=\"devices\">The devices</h2><div "
+         "class=\"figures\">" +
+         html + "</div></section>\n";
+}
+
 std::string charts_section(const run::Run& run, const Metrics& metrics) {
   std::string html;
   if (!metrics.stages.empty() || !run.memory.empty())
@@ -240,31 +314,17 @@ std::string charts_section(const run::Run& run, const Metrics& metrics) {
   if (!metrics.stages.empty()) html += html_figure(kernel_figure(metrics));
   if (!run.memory.empty()) html += html_figure(memory_figure(run));
   if (!html.empty()) html += "</div></section>\n";
-  if (metrics.temperature_per_gpu_c.empty()) return html;
-  html +=
-      "<section aria-labelledby=\"devices\"><h2 id=\"devices\">The devices</h2><div "
-      "class=\"figures\">";
-  html += html_figure(device_map(run, metrics.temperature_per_gpu_c, "temperature", "°C"));
-  if (!metrics.power_per_gpu_w.empty())
-    html += html_figure(device_map(run, metrics.power_per_gpu_w, "power", "W"));
-  if (!metrics.sm_clock_per_gpu_mhz.empty())
-    html += html_figure(device_map(run, metrics.sm_clock_per_gpu_mhz, "clock", "MHz"));
-  return html + "</div></section>\n";
+  return html + devices_section(run, metrics);
 }
 
 // ---- tables
 
 std::string energy_section(const Metrics& metrics) {
   if (metrics.energy_ledger_j.empty()) return "";
-  double sum = 0;
-  for (const auto& [name, joules] : metrics.energy_ledger_j)
-    sum += joules;
-  DataTable table{{"where", "energy (kJ)", "share"}, {}};
-  for (const auto& [name, joules] : metrics.energy_ledger_j)
-    table.rows.push_back({name, significant(joules / 1e3), percent(joules / sum)});
-  return "<section aria-labelledby=\"energy\"><h2 id=\"energy\">Where the energy went</h2>" +
-         html_table(table, "Energy of all GPUs in one step, by what it was spent on") +
-         "</section>\n";
+  return "<section aria-labelledby=\"energy\"><h2 id=\"energy\">Where the energy went</h2><div "
+         "class=\"figures\">" +
+         html_figure(energy_ledger_figure({{"one step", &metrics.energy_ledger_j}})) +
+         "</div></section>\n";
 }
 
 std::string straggler_section(const Metrics& metrics) {
@@ -277,29 +337,23 @@ std::string straggler_section(const Metrics& metrics) {
          html_table(table, "Ranks by the waiting they cause") + "</section>\n";
 }
 
-std::string manifest_section(const run::Run& run) {
-  DataTable table{{"fact", "value"}, {}};
-  for (const auto& [name, value] : run.manifest.facts)
-    table.rows.push_back({name, value});
-  for (const std::string& note : run.manifest.notes)
-    table.rows.push_back({"note", note});
-  if (table.rows.empty()) return "";
-  return "<section aria-labelledby=\"manifest\"><h2 id=\"manifest\">Notes and facts</h2>" +
-         html_table(table, "What the producer of the run wrote down") + "</section>\n";
-}
-
 }  // namespace
 
-std::string run_page(const run::Run& run, const Metrics& metrics) {
+std::string run_page(const run::Run& run, const Metrics& metrics,
+                     const std::vector<spec::Provenance>& numbers) {
   const Json plots = plots_of(run);
+  const Json timeline = timeline_data(run);
+  const TraceSection trace = trace_section(run);
   std::string body = header(run);
   if (run.manifest.fits_memory) body += tiles_section(metrics);
-  const TraceSection trace = trace_section(run);
-  body +=
-      plots_section(plots) + charts_section(run, metrics) + trace.html + energy_section(metrics);
+  body += findings_section(run_findings(run, metrics), trace.names_stragglers);
+  body += timeline_section(run, plots, timeline);
+  body += charts_section(run, metrics) + trace.html + energy_section(metrics);
   if (!trace.names_stragglers) body += straggler_section(metrics);
-  body += manifest_section(run);
-  return html_page(title_of(run), body, {{"plots", plots}});
+  body += manifest_sections(run, numbers);
+  Json data = {{"plots", plots}};
+  if (!timeline.is_null()) data["timeline"] = timeline;
+  return html_page(title_of(run), body, data);
 }
 
 }  // namespace triplepoint::report

@@ -2,15 +2,20 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "triplepoint/run/run.h"
+#include "triplepoint/spec/sources.h"
 
 #include "triplepoint/metrics/metrics.h"
 
 namespace triplepoint::report {
 
-/// The page of one run: key figures, kernel seconds and memory by stage, a map of the devices,
-/// power, temperature and clock over time. One HTML file that needs no network.
-std::string run_page(const run::Run& run, const metrics::Metrics& metrics);
+/// The page of one run: key figures, findings, every rank over time with power, temperature, clock
+/// and throttling on the same axis, kernel seconds and memory by stage, the chassis with its heat,
+/// late ranks, where the energy went, and where the run comes from. One HTML file that needs no
+/// network. `numbers`: what a prediction rests on, if it is known.
+std::string run_page(const run::Run& run, const metrics::Metrics& metrics,
+                     const std::vector<spec::Provenance>& numbers = {});
 
 }  // namespace triplepoint::report
