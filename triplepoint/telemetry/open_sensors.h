@@ -75,7 +75,6 @@ struct DeviceFacts {
   std::vector<LinkFacts> links;
   std::optional<int32_t> numa_node;
   std::optional<bool> mig, persistence, ecc;
-  std::optional<int32_t> multiprocessors;
   /// Dies of a package say the same power: this one's is counted on the device with this index.
   std::optional<int32_t> power_counted_on;
 };

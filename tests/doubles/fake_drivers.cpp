@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/doubles/fake_drivers.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include <dlfcn.h>
+
+namespace triplepoint::doubles {
+
+FakeDriver::FakeDriver(std::string library, const char* variable, const std::string& script)
+    : library_(std::move(library)), variable_(variable) {
+  folder_.write("script", script);
+  setenv(variable_, (folder_.root() / "script").c_str(), 1);
+}
+
+FakeDriver::~FakeDriver() {
+  unsetenv(variable_);
+  if (handle_ != nullptr) dlclose(handle_);
+}
+
+void FakeDriver::set_time(double at) {
+  if (handle_ == nullptr) handle_ = dlopen(library_.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle_ == nullptr) std::abort();
+  const auto set = reinterpret_cast<void (*)(double)>(dlsym(handle_, "triplepoint_fake_set_time"));
+  set(at);
+}
+
+FakeNvml::FakeNvml(const std::string& script, int age)
+    : FakeDriver(
+          std::string(TPT_DOUBLES_DIR) + "/nvml-" + std::to_string(age) + "/libnvidia-ml.so.1",
+          "TRIPLEPOINT_FAKE_NVML", script) {}
+
+FakeRocmSmi::FakeRocmSmi(const std::string& script)
+    : FakeDriver(std::string(TPT_DOUBLES_DIR) + "/rocm/librocm_smi64.so.1",
+                 "TRIPLEPOINT_FAKE_ROCM_SMI", script) {}
+
+}  // namespace triplepoint::doubles

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "tests/doubles/scratch_tree.h"
+
+/// The made-up drivers, as tests use them. README.md beside this says what scripts can do.
+namespace triplepoint::doubles {
+
+/// A made-up library whose script lies in the file that an environment variable names. While this
+/// lives, opening `library()` in this process, or in one started from it, finds the script.
+class FakeDriver {
+ public:
+  FakeDriver(const FakeDriver&) = delete;
+  FakeDriver& operator=(const FakeDriver&) = delete;
+  ~FakeDriver();
+
+  const std::string& library() const { return library_; }
+  /// From now on the script's clock stands here (s). Only in this process.
+  void set_time(double at);
+
+ protected:
+  FakeDriver(std::string library, const char* variable, const std::string& script);
+
+ private:
+  ScratchTree folder_;
+  std::string library_;
+  const char* variable_;
+  void* handle_ = nullptr;
+};
+
+/// NVML as a driver of this age has it: 11, 12 or 13 (of CUDA's versions).
+class FakeNvml : public FakeDriver {
+ public:
+  explicit FakeNvml(const std::string& script, int age = 13);
+};
+
+class FakeRocmSmi : public FakeDriver {
+ public:
+  explicit FakeRocmSmi(const std::string& script);
+};
+
+}  // namespace triplepoint::doubles

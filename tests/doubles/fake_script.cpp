@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/doubles/fake_script.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+namespace triplepoint::doubles {
+namespace {
+
+int64_t clock_ns(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+int gpu_of(const std::string& word) {
+  return word == "*" ? -1 : std::atoi(word.c_str());
+}
+
+/// "hold 300", "points 0:100 2:700", "steps 0:100 1:700 every 2".
+Wave read_wave(std::istringstream& words) {
+  Wave wave;
+  std::string kind, word;
+  words >> kind;
+  if (kind == "hold") {
+    words >> wave.points[0].second;
+    return wave;
+  }
+  wave.steps = kind == "steps";
+  wave.points.clear();
+  while (words >> word) {
+    if (word == "every") {
+      words >> wave.period;
+      break;
+    }
+    const auto colon = word.find(':');
+    wave.points.emplace_back(std::atof(word.c_str()), std::atof(word.c_str() + colon + 1));
+  }
+  return wave;
+}
+
+Fault read_times(std::istringstream& words, Fault fault) {
+  words >> fault.begin;
+  if (!(words >> fault.end)) fault.end = 1e18;
+  return fault;
+}
+
+}  // namespace
+
+double Wave::once(double t) const {
+  if (t <= points.front().first) return points.front().second;
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const auto& [t0, v0] = points[i - 1];
+    const auto& [t1, v1] = points[i];
+    if (t >= t1) continue;
+    return steps ? v0 : v0 + (v1 - v0) * (t - t0) / (t1 - t0);
+  }
+  return points.back().second;
+}
+
+double Wave::area(double t) const {
+  double sum = 0, at = 0;
+  const auto add_up_to = [&](double end) {
+    if (end <= at) return;
+    // Within a stretch the value is constant or straight: its middle is its mean.
+    sum += once((at + end) / 2) * (end - at);
+    at = end;
+  };
+  for (const auto& [time, value] : points)
+    add_up_to(std::min(time, t));
+  add_up_to(t);
+  return sum;
+}
+
+double Wave::value(double t) const {
+  return once(period > 0 ? std::fmod(t, period) : t);
+}
+
+double Wave::integral(double t) const {
+  if (period <= 0 || t <= 0) return area(std::max(t, 0.0));
+  const double whole = std::floor(t / period);
+  return whole * area(period) + area(t - whole * period);
+}
+
+double Wave::mean(double begin, double end) const {
+  begin = std::max(begin, 0.0);
+  return end > begin ? (integral(end) - integral(begin)) / (end - begin) : value(end);
+}
+
+Script Script::from_environment(const char* variable) {
+  const char* const path = std::getenv(variable);
+  std::ostringstream text;
+  if (path != nullptr) text << std::ifstream(path).rdbuf();
+  return parse(text.str());
+}
+
+Script Script::parse(const std::string& text) {
+  Script script;
+  using Words = std::istringstream;
+  const std::map<std::string, std::function<void(Words&)>> statements = {
+      {"gpus", [&](Words& w) { w >> script.gpus; }},
+      {"architecture", [&](Words& w) { w >> script.architecture; }},
+      {"links", [&](Words& w) { w >> script.links; }},
+      {"driver", [&](Words& w) { w >> script.driver; }},
+      {"name", [&](Words& w) { std::getline(w >> std::ws, script.name); }},
+      {"numbering", [&](Words& w) { w >> script.numbering; }},
+      {"sensor", [&](Words& w) { w >> script.period >> script.window; }},
+      {"counters", [&](Words& w) { w >> script.counter_period; }},
+      {"pcie_bits", [&](Words& w) { w >> script.pcie_bits; }},
+      {"mig", [&](Words& w) { w >> script.mig.emplace_back(); }},
+      {"start",
+       [&](Words& w) {
+         std::string counter;
+         w >> counter >> script.start[counter];
+       }},
+      {"cost",
+       [&](Words& w) {
+         std::string call;
+         w >> call >> script.cost[call].first;
+       }},
+      {"slow",
+       [&](Words& w) {
+         std::string call;
+         w >> call >> script.cost[call].second;
+       }},
+      {"latency",
+       [&](Words& w) {
+         uint32_t field = 0;
+         w >> field >> script.latency_us[field];
+       }},
+      {"unsupported",
+       [&](Words& w) {
+         std::string gpu;
+         Fault fault{.code = 3};
+         w >> gpu >> fault.what;
+         fault.gpu = gpu_of(gpu);
+         script.faults.push_back(fault);
+       }},
+      {"fail",
+       [&](Words& w) {
+         std::string gpu;
+         Fault fault;
+         w >> gpu >> fault.what >> fault.code;
+         fault.gpu = gpu_of(gpu);
+         script.faults.push_back(read_times(w, fault));
+       }},
+      {"sentinel",
+       [&](Words& w) {
+         std::string gpu;
+         Fault fault;
+         w >> gpu >> fault.what;
+         fault.gpu = gpu_of(gpu);
+         script.faults.push_back(read_times(w, fault));
+       }},
+      {"lost",
+       [&](Words& w) {
+         std::string gpu;
+         w >> gpu;
+         script.losses.push_back(read_times(w, {.gpu = gpu_of(gpu), .code = 15}));
+       }},
+      {"reset", [&](Words& w) { script.resets.push_back(read_times(w, {.code = 15})); }},
+      {"gpu", [&](Words& w) {
+         std::string gpu, signal;
+         w >> gpu >> signal;
+         script.waves_[{gpu_of(gpu), signal}] = read_wave(w);
+       }}};
+  std::istringstream lines(text);
+  for (std::string line, word; std::getline(lines, line);) {
+    Words words(line);
+    if (!(words >> word) || word[0] == '#') continue;
+    const auto statement = statements.find(word);
+    if (statement == statements.end()) std::abort();  // a mistake in a test
+    statement->second(words);
+  }
+  return script;
+}
+
+const Wave* Script::wave(int gpu, const std::string& signal) const {
+  auto found = waves_.find({gpu, signal});
+  if (found == waves_.end()) found = waves_.find({-1, signal});
+  return found == waves_.end() ? nullptr : &found->second;
+}
+
+const Fault* Script::fault(int gpu, const std::string& what, double now) const {
+  for (const Fault& fault : faults)
+    if ((fault.gpu < 0 || fault.gpu == gpu) && (fault.what == what || fault.what == "all") &&
+        now >= fault.begin && now < fault.end)
+      return &fault;
+  return nullptr;
+}
+
+double FakeClock::now() const {
+  if (manual_) return *manual_;
+  return static_cast<double>(clock_ns(CLOCK_MONOTONIC) - start_ns_) * 1e-9;
+}
+
+int64_t FakeClock::unix_us(double at) const {
+  return (start_unix_ns_ + static_cast<int64_t>(at * 1e9)) / 1000;
+}
+
+void FakeClock::start() {
+  if (start_ns_ != 0) return;
+  const char* const given = std::getenv("TRIPLEPOINT_FAKE_START_NS");
+  const int64_t now = clock_ns(CLOCK_MONOTONIC);
+  start_ns_ = given != nullptr ? std::atoll(given) : now;
+  start_unix_ns_ = clock_ns(CLOCK_REALTIME) - (now - start_ns_);
+}
+
+void spend(std::pair<double, double> cost) {
+  const int64_t end = clock_ns(CLOCK_THREAD_CPUTIME_ID) + static_cast<int64_t>(cost.first * 1e9);
+  while (cost.first > 0 && clock_ns(CLOCK_THREAD_CPUTIME_ID) < end) {
+  }
+  const auto sleep_ns = static_cast<int64_t>(cost.second * 1e9);
+  const timespec length{sleep_ns / 1'000'000'000, sleep_ns % 1'000'000'000};
+  if (sleep_ns > 0) nanosleep(&length, nullptr);
+}
+
+}  // namespace triplepoint::doubles

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/doubles/scratch_tree.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include <fmt/format.h>
+
+namespace triplepoint::doubles {
+
+ScratchTree::ScratchTree() {
+  std::string name = (std::filesystem::temp_directory_path() / "triplepoint-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) std::abort();
+  root_ = name;
+}
+
+ScratchTree::~ScratchTree() {
+  std::error_code ignored;
+  std::filesystem::remove_all(root_, ignored);
+}
+
+void ScratchTree::write(const Path& file, std::string_view content) const {
+  std::filesystem::create_directories((root_ / file).parent_path());
+  std::ofstream(root_ / file, std::ios::binary | std::ios::trunc) << content;
+}
+
+void ScratchTree::write(const Path& file, double number) const {
+  write(file, fmt::format("{}\n", number));
+}
+
+void ScratchTree::link(const Path& from, const Path& to) const {
+  std::filesystem::create_directories((root_ / from).parent_path());
+  std::filesystem::create_symlink(to, root_ / from);
+}
+
+void ScratchTree::remove(const Path& file) const {
+  std::filesystem::remove_all(root_ / file);
+}
+
+void ScratchTree::forbid(const Path& file) const {
+  std::filesystem::permissions(root_ / file, std::filesystem::perms::none);
+}
+
+}  // namespace triplepoint::doubles

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/kept_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <system_error>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace triplepoint::telemetry {
+namespace {
+
+constexpr std::string_view blanks = " \t\r\n\v\f";
+
+std::string_view trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+template <class Number>
+std::optional<Number> leading(std::string_view text) {
+  text = trimmed(text);
+  Number number{};
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (result.ec != std::errc()) return std::nullopt;
+  return number;
+}
+
+/// "card10" as ("card", 10, "card10"): numbers compare as numbers.
+std::tuple<std::string_view, uint64_t, std::string_view> order_of(std::string_view name) {
+  const auto digits = name.find_last_not_of("0123456789") + 1;
+  return {name.substr(0, digits), leading<uint64_t>(name.substr(digits)).value_or(0), name};
+}
+
+}  // namespace
+
+KeptFile::KeptFile(const Path& path) : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (descriptor_ < 0) errno_ = errno;
+}
+
+KeptFile::KeptFile(KeptFile&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), errno_(other.errno_) {}
+
+KeptFile& KeptFile::operator=(KeptFile&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(errno_, other.errno_);
+  return *this;
+}
+
+KeptFile::~KeptFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+std::string KeptFile::why() const {
+  return std::generic_category().message(errno_);
+}
+
+std::optional<std::string_view> KeptFile::read(std::span<char> buffer) const {
+  if (descriptor_ < 0) return std::nullopt;
+  const ssize_t got = pread(descriptor_, buffer.data(), buffer.size(), 0);
+  if (got < 0) return std::nullopt;
+  return std::string_view(buffer.data(), static_cast<std::size_t>(got));
+}
+
+std::optional<double> KeptFile::number() const {
+  std::array<char, 128> buffer{};
+  const auto text = read(buffer);
+  return text ? leading_number(*text) : std::nullopt;
+}
+
+std::optional<uint64_t> KeptFile::count() const {
+  std::array<char, 128> buffer{};
+  const auto text = read(buffer);
+  return text ? leading_count(*text) : std::nullopt;
+}
+
+std::optional<double> leading_number(std::string_view text) {
+  const auto number = leading<double>(text);
+  return number && std::isfinite(*number) ? number : std::nullopt;
+}
+
+std::optional<uint64_t> leading_count(std::string_view text) {
+  return leading<uint64_t>(text);
+}
+
+std::string first_line(const Path& path) {
+  std::array<char, 1024> buffer{};
+  const auto text = KeptFile(path).read(buffer);
+  return text ? std::string(trimmed(text->substr(0, text->find('\n')))) : "";
+}
+
+std::vector<std::string> names_in(const Path& folder) {
+  std::vector<std::string> names;
+  std::error_code failed;
+  std::filesystem::directory_iterator entry(folder, failed);
+  for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed))
+    names.push_back(entry->path().filename());
+  std::sort(names.begin(), names.end(),
+            [](const auto& a, const auto& b) { return order_of(a) < order_of(b); });
+  return names;
+}
+
+}  // namespace triplepoint::telemetry

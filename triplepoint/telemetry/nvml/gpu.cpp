@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/nvml/gpu.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "triplepoint/telemetry/nvml/fields.h"
+
+namespace triplepoint::telemetry::nvml {
+namespace {
+
+// A number that fails so often in a row is worth a sentence.
+constexpr int failures_to_say = 10;
+
+/// Calls a function that may be missing with one 32-bit result.
+int ask(int (*function)(Handle, unsigned*), Handle handle, double unit, double& value) {
+  unsigned raw = 0;
+  if (function == nullptr) return Code::function_not_found;
+  const int code = function(handle, &raw);
+  if (code == Code::success && is_sentinel(raw, 32)) return Code::not_supported;
+  value = raw * unit;
+  return code;
+}
+
+int ask_64(int (*function)(Handle, unsigned long long*), Handle handle, double& value) {
+  unsigned long long raw = 0;
+  if (function == nullptr) return Code::function_not_found;
+  const int code = function(handle, &raw);
+  if (code == Code::success && is_sentinel(raw, 64)) return Code::not_supported;
+  value = static_cast<double>(raw);
+  return code;
+}
+
+int ask_temperature(const Api& api, Handle handle, double& value) {
+  Temperature newer;
+  unsigned raw = 0;
+  int code = Code::function_not_found;
+  if (api.temperature_v != nullptr) {
+    code = api.temperature_v(handle, &newer);
+    raw = static_cast<unsigned>(newer.celsius);
+  }
+  if (code != Code::success && api.temperature != nullptr) code = api.temperature(handle, 0, &raw);
+  if (code == Code::success && is_sentinel(raw, 32)) return Code::not_supported;
+  value = static_cast<int32_t>(raw);
+  return code;
+}
+
+int ask_clock(const Api& api, Handle handle, unsigned which, double& value) {
+  unsigned raw = 0;
+  if (api.clock == nullptr) return Code::function_not_found;
+  const int code = api.clock(handle, which, &raw);
+  if (code == Code::success && is_sentinel(raw, 32)) return Code::not_supported;
+  value = raw;
+  return code;
+}
+
+int ask_utilization(const Api& api, Handle handle, Utilization& both, double& value) {
+  both = {.gpu = 0xffffffff, .memory = 0xffffffff};
+  if (api.utilization == nullptr) return Code::function_not_found;
+  Utilization asked;
+  const int code = api.utilization(handle, &asked);
+  if (code == Code::success) both = asked;
+  value = both.gpu / 100.0;
+  return code;
+}
+
+int ask_memory(const Api& api, Handle handle, double& value) {
+  MemoryV2 newer;
+  Memory older;
+  if (api.memory_v2 != nullptr && api.memory_v2(handle, &newer) == Code::success) {
+    if (is_sentinel(newer.used, 64)) return Code::not_supported;
+    value = static_cast<double>(newer.used);
+    return Code::success;
+  }
+  if (api.memory == nullptr) return Code::function_not_found;
+  const int code = api.memory(handle, &older);
+  if (code == Code::success && is_sentinel(older.used, 64)) return Code::not_supported;
+  value = static_cast<double>(older.used);
+  return code;
+}
+
+}  // namespace
+
+bool is_loss(int code) {
+  return code == Code::gpu_is_lost || code == Code::reset_required || code == Code::uninitialized ||
+         code == Code::gpu_not_found;
+}
+
+int call_value(const Api& api, Handle handle, CallKind kind, double& value, Utilization& both) {
+  switch (kind) {
+    case CallKind::die_temperature:
+      return ask_temperature(api, handle, value);
+    case CallKind::sm_clock:
+      return ask_clock(api, handle, Clock::sm, value);
+    case CallKind::memory_clock:
+      return ask_clock(api, handle, Clock::memory, value);
+    case CallKind::utilization:
+      return ask_utilization(api, handle, both, value);
+    case CallKind::memory_utilization:
+      value = both.memory / 100.0;
+      return Code::success;
+    case CallKind::reasons:
+      return ask_64(api.reasons, handle, value);
+    case CallKind::memory_used:
+      return ask_memory(api, handle, value);
+    case CallKind::power_limit:
+      return ask(api.power_limit, handle, 1e-3, value);
+    case CallKind::fan:
+      return ask(api.fan, handle, 1e-2, value);
+    case CallKind::power:
+      return ask(api.power, handle, 1e-3, value);
+    case CallKind::energy:
+      return ask_64(api.energy, handle, value);
+  }
+  return Code::not_supported;
+}
+
+void resume(Gpu& gpu, Handle handle) {
+  gpu.handle = handle;
+  for (FieldBatch* const batch : {&gpu.fast, &gpu.slow})
+    for (FieldSlot& slot : batch->slots)
+      slot.counter.rebase();
+  for (CallSlot& call : gpu.calls)
+    call.counter.rebase();
+  if (gpu.gpm != nullptr) gpu.gpm->restart();
+}
+
+int GpuReader::read(Gpu& gpu, bool slow, std::vector<Reading>& readings) {
+  if (const int code = read_batch(gpu, gpu.fast, readings); is_loss(code)) return code;
+  if (slow)
+    if (const int code = read_batch(gpu, gpu.slow, readings); is_loss(code)) return code;
+  for (CallSlot& call : gpu.calls) {
+    if (call.pace == Pace::slow && !slow) continue;
+    if (const int code = read_call(gpu, call, readings); is_loss(code)) return code;
+  }
+  if (gpu.gpm != nullptr)
+    if (const int code = gpu.gpm->read(gpu.handle, readings); is_loss(code)) return code;
+  return Code::success;
+}
+
+int GpuReader::read_batch(Gpu& gpu, FieldBatch& batch, std::vector<Reading>& readings) {
+  if (batch.request.empty()) return Code::success;
+  std::copy(batch.request.begin(), batch.request.end(), batch.answer.begin());
+  const int code = driver_.api().field_values(gpu.handle, static_cast<int>(batch.answer.size()),
+                                              batch.answer.data());
+  const int64_t now = monotonic_now_ns();
+  clock_.look(now);
+  if (code != Code::success) {
+    for (FieldSlot& slot : batch.slots)
+      if (slot.last_of_channel) count_failure(slot.failures, slot.channel, gpu, code);
+    return code;
+  }
+  // A GPU that is lost may still let the call succeed, and each field fail.
+  for (const FieldValue& answer : batch.answer)
+    if (is_loss(answer.code)) return answer.code;
+  take_answers(gpu, batch, now, readings);
+  return code;
+}
+
+void GpuReader::take_answers(Gpu& gpu, FieldBatch& batch, int64_t now,
+                             std::vector<Reading>& readings) {
+  double sum = 0;
+  bool whole = true;
+  for (std::size_t i = 0; i < batch.slots.size(); ++i) {
+    FieldSlot& slot = batch.slots[i];
+    stamp(slot, batch.answer[i], now);
+    const auto value = value_in(slot, batch.answer[i]);
+    whole = whole && value.has_value();
+    sum += value.value_or(0);
+    if (slot.counts) say_restart(slot.counter, slot.channel, gpu);
+    if (!slot.last_of_channel) continue;
+    if (whole && slot.range.holds(sum)) {
+      slot.failures = 0;
+      readings.push_back({slot.channel, slot.stamp_ns, sum});
+    } else {
+      count_failure(slot.failures, slot.channel, gpu, batch.answer[i].code);
+    }
+    sum = 0, whole = true;
+  }
+}
+
+void GpuReader::stamp(FieldSlot& slot, const FieldValue& answer, int64_t now) const {
+  if (answer.timestamp_us != 0 && answer.timestamp_us == slot.stamp_us) return;
+  slot.stamp_us = answer.timestamp_us;
+  // A stamp never goes back, whatever the time of day does.
+  slot.stamp_ns = std::max(slot.stamp_ns, clock_.monotonic(answer.timestamp_us).value_or(now));
+}
+
+std::optional<double> GpuReader::value_in(FieldSlot& slot, const FieldValue& answer) {
+  if (!slot.counts) {
+    const auto number = number_in(answer);
+    return number ? std::optional(*number * slot.unit) : std::nullopt;
+  }
+  const auto raw = count_in(answer);
+  if (!raw) return std::nullopt;
+  if (raw->bits != slot.bits) {
+    slot.bits = raw->bits;
+    CounterKind kind = slot.kind;
+    if (raw->bits < 64) kind.modulus = 1ULL << static_cast<unsigned>(raw->bits);
+    slot.counter = Counter(kind);
+  }
+  return slot.counter.update(raw->value, slot.stamp_ns);
+}
+
+int GpuReader::read_call(Gpu& gpu, CallSlot& call, std::vector<Reading>& readings) {
+  double value = 0;
+  const int code = call_value(driver_.api(), gpu.handle, call.kind, value, utilization_);
+  const int64_t now = monotonic_now_ns();
+  if (code != Code::success || !call.range.holds(value)) {
+    count_failure(call.failures, call.channel, gpu, code);
+    return code;
+  }
+  call.failures = 0;
+  if (call.kind == CallKind::energy) {
+    value = call.counter.update(static_cast<uint64_t>(value), now);
+    say_restart(call.counter, call.channel, gpu);
+  }
+  readings.push_back({call.channel, now, value});
+  return code;
+}
+
+void GpuReader::count_failure(int& failures, int32_t channel, const Gpu& gpu, int code) {
+  if (++failures != failures_to_say) return;
+  const std::string& signal = channels_.at(static_cast<std::size_t>(channel)).about.signal;
+  troubles_.push_back(fmt::format(
+      "{} of GPU {} cannot be read ({}); its series has a gap", signal, gpu.device.local,
+      code == Code::success ? "the driver answers no number" : driver_.words(code)));
+}
+
+void GpuReader::say_restart(Counter& counter, int32_t channel, const Gpu& gpu) {
+  if (!counter.take_restart()) return;
+  const std::string& signal = channels_.at(static_cast<std::size_t>(channel)).about.signal;
+  troubles_.push_back(fmt::format(
+      "counter {} of GPU {} began anew (the driver was reset?); what it missed is not counted",
+      signal, gpu.device.local));
+}
+
+}  // namespace triplepoint::telemetry::nvml

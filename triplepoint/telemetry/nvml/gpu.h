@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/telemetry/counter.h"
+#include "triplepoint/telemetry/nvml/api.h"
+#include "triplepoint/telemetry/nvml/gpm.h"
+#include "triplepoint/telemetry/plausible.h"
+#include "triplepoint/telemetry/sensor.h"
+#include "triplepoint/telemetry/unix_time.h"
+
+namespace triplepoint::telemetry::nvml {
+
+/// One number of a batch of field values.
+struct FieldSlot {
+  int32_t channel = 0;
+  bool last_of_channel = true;  // the values of a channel's slots are added
+  bool counts = false;
+  double unit = 1;
+  CounterKind kind;  // of a counter; its width comes with the first value
+  Range range;
+  Counter counter;
+  int bits = 0;  // of the counter; 0: not yet seen
+  int64_t stamp_us = 0, stamp_ns = 0;
+  int failures = 0;  // in a row
+};
+
+/// What one nvmlDeviceGetFieldValues asks for. `request` is copied into `answer` before each call.
+struct FieldBatch {
+  std::vector<FieldValue> request, answer;
+  std::vector<FieldSlot> slots;
+};
+
+/// A number that has a call of its own.
+enum class CallKind : uint8_t {
+  die_temperature,
+  sm_clock,
+  memory_clock,
+  utilization,
+  memory_utilization,
+  reasons,
+  memory_used,
+  power_limit,
+  fan,
+  power,
+  energy
+};
+struct CallSlot {
+  CallKind kind = CallKind::die_temperature;
+  int32_t channel = 0;
+  Pace pace = Pace::every_tick;
+  Range range;
+  Counter counter;
+  int failures = 0;
+};
+
+/// One GPU, and what of it can be read. Made by open_gpu().
+struct Gpu {
+  Handle handle = nullptr;
+  run::Device device;
+  unsigned architecture = 0;  // as nvmlDeviceGetArchitecture counts
+  bool mig = false;
+  FieldBatch fast, slow;
+  std::vector<CallSlot> calls;
+  std::unique_ptr<Gpm> gpm;
+};
+
+/// What a GPU lacks; the sensor says it once for all GPUs that lack the same.
+struct Missing {
+  std::string what, why, remedy;
+};
+
+/// Tries everything once. `channels` gets what works.
+Gpu open_gpu(const Driver&, Handle, run::Device, bool gpm, std::vector<Channel>& channels,
+             std::vector<Missing>& missing);
+
+/// Reads one GPU; appends readings, and a sentence where something begins to fail.
+class GpuReader {
+ public:
+  GpuReader(const Driver& driver, std::vector<Channel>& channels, UnixTime& clock,
+            std::vector<std::string>& troubles)
+      : driver_(driver), channels_(channels), clock_(clock), troubles_(troubles) {}
+
+  /// A code for which is_loss() holds means that the GPU is gone.
+  int read(Gpu& gpu, bool slow, std::vector<Reading>& readings);
+
+ private:
+  int read_batch(Gpu& gpu, FieldBatch& batch, std::vector<Reading>& readings);
+  void take_answers(Gpu& gpu, FieldBatch& batch, int64_t now, std::vector<Reading>& readings);
+  std::optional<double> value_in(FieldSlot& slot, const FieldValue& answer);
+  void stamp(FieldSlot& slot, const FieldValue& answer, int64_t now) const;
+  int read_call(Gpu& gpu, CallSlot& call, std::vector<Reading>& readings);
+  void count_failure(int& failures, int32_t channel, const Gpu& gpu, int code);
+  void say_restart(Counter& counter, int32_t channel, const Gpu& gpu);
+
+  const Driver& driver_;
+  std::vector<Channel>& channels_;
+  UnixTime& clock_;
+  std::vector<std::string>& troubles_;
+  Utilization utilization_;  // one call, two channels
+};
+
+/// What a call says, in the unit of its signal (counts, for the energy).
+int call_value(const Api&, Handle, CallKind, double& value, Utilization& both);
+
+/// After a loss: goes on with this handle, counters counting on from where they stood.
+void resume(Gpu&, Handle);
+
+/// Whether this answer means that the GPU or the driver is gone, not that one number is.
+bool is_loss(int code);
+
+}  // namespace triplepoint::telemetry::nvml
