@@ -119,16 +119,21 @@ Machine draw_machine(const spec::Job& job) {
   return machine;
 }
 
+Pipeline form_pipeline(const spec::Job& job, const workload::WorkGraph& graph,
+                       const Machine& machine, int64_t first_data) {
+  const int64_t lockstep = data_ranks_in_lockstep(job);
+  Pipeline pipeline;
+  for (int64_t stage = 0; stage < graph.stages; ++stage)
+    pipeline.teams.push_back(form_team(job, graph, machine, stage, first_data, lockstep));
+  return pipeline;
+}
+
 std::vector<Pipeline> form_pipelines(const spec::Job& job, const workload::WorkGraph& graph,
                                      const Machine& machine) {
   const int64_t lockstep = data_ranks_in_lockstep(job);
   std::vector<Pipeline> pipelines;
-  for (int64_t d = 0; d < job.data_parallel_size(); d += lockstep) {
-    Pipeline pipeline;
-    for (int64_t stage = 0; stage < graph.stages; ++stage)
-      pipeline.teams.push_back(form_team(job, graph, machine, stage, d, lockstep));
-    pipelines.push_back(std::move(pipeline));
-  }
+  for (int64_t d = 0; d < job.data_parallel_size(); d += lockstep)
+    pipelines.push_back(form_pipeline(job, graph, machine, d));
   return pipelines;
 }
 

@@ -37,6 +37,10 @@ struct Team {
 struct Pipeline {
   std::vector<Team> teams;
 };
+/// The pipeline whose first data-parallel index is `first_data`; of the machine it reads host
+/// factors.
+Pipeline form_pipeline(const spec::Job&, const workload::WorkGraph&, const Machine&,
+                       int64_t first_data);
 std::vector<Pipeline> form_pipelines(const spec::Job&, const workload::WorkGraph&, const Machine&);
 
 }  // namespace triplepoint::sim

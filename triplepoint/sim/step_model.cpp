@@ -6,6 +6,9 @@
 
 #include "triplepoint/base/expect.h"
 
+#include "triplepoint/sim/device_phase.h"
+#include "triplepoint/sim/step_end.h"
+
 namespace triplepoint::sim {
 namespace {
 
@@ -15,6 +18,8 @@ using workload::ActionKind;
 int64_t work_of(const workload::WorkGraph& graph, size_t stage, int32_t chunk) {
   return graph.chunk_work[stage][static_cast<size_t>(chunk)];
 }
+
+}  // namespace
 
 PricedEnd price_end(const spec::Job& job, const workload::WorkGraph& graph,
                     const workload::StepWork& work) {
@@ -48,8 +53,6 @@ Seconds total_time(const std::vector<PricedOp>& ops) {
     total += priced.at(1);
   return total;
 }
-
-}  // namespace
 
 bool ClockState::same_clocks(const ClockState& other) const {
   if (devices.size() != other.devices.size()) return false;
@@ -114,40 +117,20 @@ size_t StepModel::use_of(size_t stage, const workload::Action& action) const {
 /// host's gap and the boundary tensor at the rate it has alone.
 spec::GpuLoad StepModel::exchange_after(size_t pipeline, size_t stage,
                                         workload::ActionKind kind) const {
-  spec::GpuLoad load;
-  load.duration = job.stack.microbatch_gap;
-  if (kind == workload::ActionKind::backward_weight) return load;
   const Direction way =
       kind == workload::ActionKind::forward ? Direction::next : Direction::previous;
-  const perf::CollectiveTime& send = sends.prices[pipeline][stage][static_cast<size_t>(way)];
-  load.communicating = send.total();
-  if (send.scale_out_bytes > Bytes()) load.communicating_scale_out = send.total();
-  if (wiring_.mode() == SendMode::blocking) load.duration += send.total();
-  load.scale_up_bytes = send.scale_up_bytes;
-  load.scale_out_bytes = send.scale_out_bytes;
-  return load;
+  return exchange_load(job.stack, sends.prices[pipeline][stage][static_cast<size_t>(way)],
+                       wiring_.mode(), kind);
 }
 
 DevicePhase StepModel::choose_phase(const PhaseUse& use, const spec::GpuLoad& exchange,
                                     size_t device, double host_factor, Celsius die, Watts limit) {
-  PhaseTable& table = tables[use.table];
-  const spec::Gpu& gpu = job.cluster.gpu;
-  const auto index_of = [&](double ratio) { return std::llround((1 - ratio) / step_ratio_); };
-  const auto power_at = [&](double ratio) {
-    // Gaps and sends are shorter than the governor's window, so they are in the mean it holds.
-    spec::GpuLoad load = table.at(index_of(ratio), host_factor).load;
-    load += exchange;
-    return power::gpu_power(power(), load, ratio, die, machine.boards[device]);
-  };
-  const clock::ClockChoice choice =
-      clock::choose_clock(*gpu.governor, *gpu.max_clock, limit, die, power_at);
-  DevicePhase phase;
-  const double ratio = choice.clock / *gpu.max_clock;
-  phase.clock_index = index_of(ratio);
-  phase.reason = choice.reason;
-  phase.duration = table.at(phase.clock_index, host_factor).duration;
-  phase.power = power_at(clock_ratio(phase.clock_index));
-  return phase;
+  return choose_device_phase(job, tables[use.table],
+                             {.exchange = exchange,
+                              .host_factor = host_factor,
+                              .die = die,
+                              .limit = limit,
+                              .board = machine.boards[device]});
 }
 
 ClockState StepModel::choose_clocks(std::span<const Celsius> die) {

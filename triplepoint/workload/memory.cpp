@@ -6,6 +6,7 @@
 #include "triplepoint/workload/activation_memory.h"
 #include "triplepoint/workload/feed_forward.h"
 #include "triplepoint/workload/layer_layout.h"
+#include "triplepoint/workload/stage_memory.h"
 #include "triplepoint/workload/tensor_parallel.h"
 
 namespace triplepoint::workload {
@@ -161,6 +162,8 @@ void add_buffers(const LayerContext& context, const Chunks& chunks, StageMemory&
     memory.buffers += 2 * *context.plan().gradient_bucket;
 }
 
+}  // namespace
+
 StageMemory stage_memory(const LayerContext& context, const Chunks& chunks,
                          const StageProgram& program) {
   StageMemory memory;
@@ -174,8 +177,6 @@ StageMemory stage_memory(const LayerContext& context, const Chunks& chunks,
                    context.stack().framework_reserve;
   return memory;
 }
-
-}  // namespace
 
 Bytes StageMemory::total() const {
   return weights + gradients + optimizer + activations + logits + buffers + reserve;

@@ -8,6 +8,7 @@
 #include "triplepoint/workload/layer_layout.h"
 #include "triplepoint/workload/model_flops.h"
 #include "triplepoint/workload/tensor_parallel.h"
+#include "triplepoint/workload/work_without_programs.h"
 
 namespace triplepoint::workload {
 namespace {
@@ -83,18 +84,23 @@ void add_totals(const spec::Job& job, WorkGraph& graph) {
 
 }  // namespace
 
-WorkGraph build_work_graph(const spec::Job& job) {
+WorkGraph build_work_without_programs(const spec::Job& job) {
   const LayerContext context{job, share_of_rank(job)};
   const Layout layout = lay_out_layers(job);
   WorkGraph graph{.grid = RankGrid(job)};
   graph.stages = job.plan.pipeline_parallel_size;
   graph.virtual_stages = job.plan.virtual_pipeline_size;
   graph.microbatches = job.num_microbatches();
-  graph.programs = build_programs(job);
   graph.boundary_bytes =
       context.share.residual * real(context.share.sharded_tokens * context.share.hidden) * unit::B;
   add_chunks(context, layout, graph);
   add_steps(context, layout, graph);
+  return graph;
+}
+
+WorkGraph build_work_graph(const spec::Job& job) {
+  WorkGraph graph = build_work_without_programs(job);
+  graph.programs = build_programs(job);
   add_totals(job, graph);
   graph.memory = estimate_memory(job, graph.programs);
   return graph;

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/device_phase.h"
+
+#include <cmath>
+#include <utility>
+
+#include "triplepoint/clock/governor.h"
+#include "triplepoint/sim/heat.h"
+#include "triplepoint/sim/machine.h"
+
+namespace triplepoint::sim {
+namespace {
+
+double step_ratio(const spec::Gpu& gpu) {
+  return gpu.governor->clock_step / *gpu.max_clock;
+}
+
+}  // namespace
+
+DevicePhase choose_device_phase(const spec::Job& job, PhaseTable& table,
+                                const PhaseConditions& at) {
+  const spec::Gpu& gpu = job.cluster.gpu;
+  const auto index_of = [&](double ratio) { return std::llround((1 - ratio) / step_ratio(gpu)); };
+  const auto power_at = [&](double ratio) {
+    spec::GpuLoad load = table.at(index_of(ratio), at.host_factor).load;
+    load += at.exchange;
+    return power::gpu_power(*gpu.power, load, ratio, at.die, at.board);
+  };
+  const clock::ClockChoice choice =
+      clock::choose_clock(*gpu.governor, *gpu.max_clock, at.limit, at.die, power_at);
+  DevicePhase phase;
+  phase.clock_index = index_of(choice.clock / *gpu.max_clock);
+  phase.reason = choice.reason;
+  phase.duration = table.at(phase.clock_index, at.host_factor).duration;
+  phase.power = power_at(table.ratio(phase.clock_index));
+  return phase;
+}
+
+spec::GpuLoad exchange_load(const spec::Stack& stack, const perf::CollectiveTime& send,
+                            SendMode mode, workload::ActionKind kind) {
+  spec::GpuLoad load;
+  load.duration = stack.microbatch_gap;
+  if (kind == workload::ActionKind::backward_weight) return load;
+  load.communicating = send.total();
+  if (send.scale_out_bytes > Bytes()) load.communicating_scale_out = send.total();
+  if (mode == SendMode::blocking) load.duration += send.total();
+  load.scale_up_bytes = send.scale_up_bytes;
+  load.scale_out_bytes = send.scale_out_bytes;
+  return load;
+}
+
+PhaseTable make_phase_table(const spec::Job& job, std::vector<PricedGroup> groups) {
+  const spec::Gpu& gpu = job.cluster.gpu;
+  const spec::GovernorCoefficients& governor = *gpu.governor;
+  const double steps = std::floor((*gpu.max_clock - governor.min_clock) / governor.clock_step);
+  return {std::move(groups), job.stack, static_cast<int64_t>(steps), step_ratio(gpu)};
+}
+
+Watts typical_power(const spec::Job& job, const spec::GpuLoad& load, double clock_ratio,
+                    Celsius die) {
+  const spec::Gpu& gpu = job.cluster.gpu;
+  const double lowest = gpu.governor->min_clock / *gpu.max_clock;
+  return power::gpu_power(*gpu.power, load, clock_ratio > 0 ? clock_ratio : lowest, die, {});
+}
+
+Celsius typical_die(const spec::Job& job, double share) {
+  spec::Job node = job;
+  node.cluster.num_nodes = 1;
+  node.cluster.gpu.variability = {};
+  node.cluster.chassis.inlet_spread = {};
+  if (node.cluster.liquid_chassis) node.cluster.liquid_chassis->inlet_spread = {};
+  ClusterHeat heat(node, draw_machine(node));
+  heat.settle(
+      std::vector<Watts>(static_cast<size_t>(node.cluster.num_gpus()), share * node.power_limit()));
+  double sum = 0;
+  const std::vector<Celsius> dies = heat.dies();
+  for (const Celsius die : dies)
+    sum += die.degrees();
+  return Celsius(sum / static_cast<double>(dies.size()));
+}
+
+}  // namespace triplepoint::sim
