@@ -57,7 +57,7 @@ class Sampler {
   Sampler& operator=(const Sampler&) = delete;
   ~Sampler();  // stops
 
-  /// Of all sensors, one after the other; `index` and `local` count through.
+  /// Of all sensors, one after the other; `index` counts through.
   const std::vector<run::Device>& devices() const;
   /// Of all sensors; `device` counts as in devices().
   const std::vector<run::SeriesSource>& channels() const;

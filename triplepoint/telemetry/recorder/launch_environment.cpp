@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/recorder/launch_environment.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+namespace triplepoint::telemetry {
+
+namespace {
+
+std::optional<int32_t> whole_number(std::string_view text) {
+  int32_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+/// Asks the environment, and keeps the first answer of several.
+class Questions {
+ public:
+  explicit Questions(const Variable& variable) : variable_(variable) {}
+
+  std::optional<std::string> text(std::initializer_list<const char*> names) const {
+    for (const char* name : names)
+      if (auto value = variable_(name); value && !value->empty()) return value;
+    return std::nullopt;
+  }
+  std::optional<int32_t> number(std::initializer_list<const char*> names) const {
+    for (const char* name : names)
+      if (const auto value = variable_(name))
+        if (const auto parsed = whole_number(*value)) return parsed;
+    return std::nullopt;
+  }
+  bool has(const char* name) const { return variable_(name).has_value(); }
+
+ private:
+  const Variable& variable_;
+};
+
+/// "2(x3),1" is 2,2,2,1 tasks; the entry of this node.
+std::optional<int32_t> tasks_of_node(std::string_view list, int32_t node) {
+  while (!list.empty()) {
+    const std::string_view item = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(list.size(), item.size() + 1));
+    const size_t open = item.find("(x");
+    const auto tasks = whole_number(item.substr(0, open));
+    const auto times = open == std::string_view::npos || !item.ends_with(')')
+                           ? std::optional<int32_t>(1)
+                           : whole_number(item.substr(open + 2, item.size() - open - 3));
+    if (!tasks || !times) return std::nullopt;
+    if (node < *times) return tasks;
+    node -= *times;
+  }
+  return std::nullopt;
+}
+
+LaunchEnvironment torchrun(const Questions& ask) {
+  return {.launcher = "torchrun",
+          .rank = ask.number({"RANK"}),
+          .local_rank = ask.number({"LOCAL_RANK"}),
+          .world_size = ask.number({"WORLD_SIZE"}),
+          .local_size = ask.number({"LOCAL_WORLD_SIZE"}),
+          .num_nodes = ask.number({"GROUP_WORLD_SIZE"}),
+          .job = fmt::format("torchrun-{}-{}-{}", ask.text({"TORCHELASTIC_RUN_ID"}).value_or(""),
+                             ask.text({"MASTER_ADDR"}).value_or(""),
+                             ask.text({"MASTER_PORT"}).value_or(""))};
+}
+
+LaunchEnvironment open_mpi(const Questions& ask) {
+  LaunchEnvironment found{.launcher = "open mpi",
+                          .rank = ask.number({"OMPI_COMM_WORLD_RANK"}),
+                          .local_rank = ask.number({"OMPI_COMM_WORLD_LOCAL_RANK"}),
+                          .world_size = ask.number({"OMPI_COMM_WORLD_SIZE"}),
+                          .local_size = ask.number({"OMPI_COMM_WORLD_LOCAL_SIZE"}),
+                          .num_nodes = ask.number({"OMPI_MCA_orte_num_nodes"})};
+  if (const auto job = ask.text({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}))
+    found.job = "openmpi-" + *job;
+  return found;
+}
+
+LaunchEnvironment mpich(const Questions& ask) {
+  return {.launcher = "mpich",
+          .rank = ask.number({"PMI_RANK", "PMIX_RANK"}),
+          .local_rank = ask.number({"MPI_LOCALRANKID"}),
+          .world_size = ask.number({"PMI_SIZE"}),
+          .local_size = ask.number({"MPI_LOCALNRANKS"})};
+}
+
+LaunchEnvironment slurm(const Questions& ask) {
+  LaunchEnvironment found{.launcher = "slurm",
+                          .num_nodes = ask.number({"SLURM_STEP_NUM_NODES", "SLURM_NNODES"}),
+                          .node = ask.text({"SLURMD_NODENAME"}).value_or("")};
+  const auto job = ask.text({"SLURM_JOB_ID", "SLURM_JOBID"}), step = ask.text({"SLURM_STEP_ID"});
+  if (job) found.job = fmt::format("slurm-{}{}{}", *job, step ? "." : "", step.value_or(""));
+  if (!step) {
+    found.num_nodes.reset();  // of the allocation; this script runs on one of them
+    return found;
+  }
+  found.rank = ask.number({"SLURM_PROCID"});
+  found.local_rank = ask.number({"SLURM_LOCALID"});
+  found.world_size = ask.number({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"});
+  if (const auto tasks = ask.text({"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}))
+    found.local_size = tasks_of_node(*tasks, ask.number({"SLURM_NODEID"}).value_or(0));
+  return found;
+}
+
+LaunchEnvironment launcher_of(const Questions& ask) {
+  if (ask.has("LOCAL_RANK") && ask.has("RANK") && ask.has("WORLD_SIZE")) return torchrun(ask);
+  if (ask.has("OMPI_COMM_WORLD_RANK")) return open_mpi(ask);
+  if (ask.has("PMI_RANK") && ask.has("MPI_LOCALRANKID")) return mpich(ask);
+  if (ask.has("SLURM_JOB_ID") || ask.has("SLURM_JOBID")) return slurm(ask);
+  if (ask.has("PMI_RANK")) return mpich(ask);
+  return {};
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+/// The entries of a list, without blanks around them.
+std::vector<std::string> entries_of(std::string_view list) {
+  std::vector<std::string> entries;
+  while (!list.empty()) {
+    std::string entry(list.substr(0, list.find(',')));
+    list.remove_prefix(std::min(list.size(), entry.size() + 1));
+    std::erase_if(entry, [](unsigned char c) { return std::isspace(c) != 0; });
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+/// Both drivers take the beginning of a UUID; of a PCI address the domain may be missing.
+bool answers_to(const run::Device& device, const std::string& word) {
+  if (word.empty()) return false;
+  const std::string name = lower(word), pci = lower(device.pci);
+  return (!device.uuid.empty() && lower(device.uuid).starts_with(name)) ||
+         (!pci.empty() && word.find(':') != std::string::npos && pci.ends_with(name));
+}
+
+std::optional<int32_t> device_named(const std::vector<run::Device>& devices,
+                                    const std::string& word) {
+  if (const auto number = whole_number(word)) {
+    for (size_t i = 0; i < devices.size(); ++i)
+      if (devices[i].local == *number) return static_cast<int32_t>(i);
+    return std::nullopt;
+  }
+  for (size_t i = 0; i < devices.size(); ++i)
+    if (answers_to(devices[i], word)) return static_cast<int32_t>(i);
+  return std::nullopt;
+}
+
+}  // namespace
+
+LaunchEnvironment read_launch_environment(const Variable& variable) {
+  const Questions ask(variable);
+  LaunchEnvironment found = launcher_of(ask);
+  if (found.node.empty()) found.node = ask.text({"SLURMD_NODENAME"}).value_or("");
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})
+    if (!found.visible_devices) found.visible_devices = variable(name);
+  return found;
+}
+
+std::optional<std::string> process_variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+std::optional<int32_t> device_of(const std::vector<run::Device>& devices,
+                                 std::optional<int32_t> local_rank,
+                                 const std::optional<std::string>& visible_devices) {
+  if (!visible_devices) {
+    if (local_rank) return device_named(devices, std::to_string(*local_rank));
+    return std::nullopt;
+  }
+  const std::vector<std::string> visible = entries_of(*visible_devices);
+  if (visible.size() == 1) return device_named(devices, visible[0]);
+  if (!local_rank || static_cast<size_t>(*local_rank) >= visible.size()) return std::nullopt;
+  return device_named(devices, visible[static_cast<size_t>(*local_rank)]);
+}
+
+}  // namespace triplepoint::telemetry

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/sampler/sensor_round.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace triplepoint::telemetry {
+
+namespace {
+
+// Readings of one call get one stamp if theirs lie closer than this: far below what any sensor
+// resolves, and a time axis that is stored once instead of twenty times.
+constexpr int64_t same_moment_ns = 500'000;
+// A stamp from the future comes from a clock that is not ours.
+constexpr int64_t farthest_ahead_ns = 1'000'000;
+
+}  // namespace
+
+SensorRound::SensorRound(std::vector<std::unique_ptr<Sensor>> sensors, Clock now)
+    : sensors_(std::move(sensors)), now_(std::move(now)) {
+  for (const auto& sensor : sensors_)
+    adopt(*sensor);
+  states_.resize(channels_.size());
+  every_.assign(sensors_.size(), 1);
+}
+
+void SensorRound::adopt(const Sensor& sensor) {
+  const auto first_device = static_cast<int32_t>(devices_.size());
+  first_channel_.push_back(static_cast<int32_t>(channels_.size()));
+  names_.emplace_back(sensor.name());
+  for (run::Device device : sensor.devices()) {
+    device.index = static_cast<int32_t>(devices_.size());
+    devices_.push_back(std::move(device));
+  }
+  for (const Channel& channel : sensor.channels()) {
+    run::SeriesSource about = channel.about;
+    if (!about.of_node) about.device += first_device;
+    channels_.push_back(std::move(about));
+    paces_.push_back(channel.pace);
+  }
+}
+
+std::vector<Gap> SensorRound::gaps() const {
+  std::vector<Gap> gaps;
+  for (const auto& sensor : sensors_)
+    gaps.insert(gaps.end(), sensor->gaps().begin(), sensor->gaps().end());
+  return gaps;
+}
+
+SensorRound::Calls SensorRound::read(int64_t tick, bool slow, std::vector<Sample>& samples) {
+  Calls calls;
+  for (size_t i = 0; i < sensors_.size(); ++i) {
+    if (!slow && tick % every_[i] != 0) continue;
+    const int64_t begin = now_();
+    readings_.clear();
+    sensors_[i]->read(slow, readings_);
+    const int64_t took = now_() - begin;
+    calls.all_ns += took;
+    if (took > calls.longest_ns) calls.slowest = i;
+    calls.longest_ns = std::max(calls.longest_ns, took);
+    take(i, samples);
+  }
+  return calls;
+}
+
+void SensorRound::take(size_t sensor, std::vector<Sample>& samples) {
+  const int64_t now = now_();
+  int64_t moment = INT64_MIN / 2;
+  for (const Reading& reading : readings_) {
+    if (reading.channel < 0) continue;
+    const size_t channel =
+        static_cast<size_t>(first_channel_[sensor]) + static_cast<size_t>(reading.channel);
+    if (channel >= states_.size() || !std::isfinite(reading.value)) continue;
+    const int64_t stamp = reading.time_ns > now + farthest_ahead_ns ? now : reading.time_ns;
+    ChannelState& state = states_[channel];
+    state.period.see(now, stamp, reading.value);
+    if (stamp <= state.last_stamp) continue;  // no update since
+    state.last_stamp = stamp;
+    if (std::abs(stamp - moment) > same_moment_ns) moment = stamp;
+    const int64_t kept = moment > state.last_kept ? moment : stamp;
+    if (kept <= state.last_kept) continue;
+    state.last_kept = kept;
+    samples.push_back({static_cast<int32_t>(channel), kept, reading.value});
+  }
+}
+
+std::vector<std::string> SensorRound::take_troubles() {
+  std::vector<std::string> all;
+  for (const auto& sensor : sensors_)
+    for (std::string& trouble : sensor->take_troubles())
+      all.push_back(std::move(trouble));
+  return all;
+}
+
+void SensorRound::slow_down(int64_t tick_ns) {
+  for (size_t i = 0; i < sensors_.size(); ++i) {
+    const auto first = static_cast<size_t>(first_channel_[i]);
+    const size_t end =
+        i + 1 < sensors_.size() ? static_cast<size_t>(first_channel_[i + 1]) : states_.size();
+    int64_t shortest = INT64_MAX;
+    for (size_t channel = first; channel < end; ++channel)
+      if (paces_[channel] == Pace::every_tick)
+        shortest = std::min(shortest, states_[channel].period.found_ns().value_or(0));
+    if (first < end && shortest < INT64_MAX)
+      every_[i] = std::max<int64_t>(1, shortest / 2 / tick_ns);
+  }
+}
+
+std::vector<std::optional<Seconds>> SensorRound::periods() const {
+  std::vector<std::optional<Seconds>> periods;
+  for (size_t i = 0; i < channels_.size(); ++i) {
+    const auto found = states_[i].period.found_ns();
+    periods.push_back(found ? std::optional(static_cast<double>(*found) * unit::ns)
+                            : channels_[i].period);
+  }
+  return periods;
+}
+
+}  // namespace triplepoint::telemetry

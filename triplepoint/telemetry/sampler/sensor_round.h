@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/telemetry/sampler/sampler.h"
+#include "triplepoint/telemetry/sampler/update_period.h"
+
+namespace triplepoint::telemetry {
+
+/// What is read at one tick: the sensors, one after the other, and of their readings those that are
+/// new. Knows no clock but the one it is given.
+class SensorRound {
+ public:
+  using Clock = std::function<int64_t()>;
+  SensorRound(std::vector<std::unique_ptr<Sensor>> sensors, Clock now);
+
+  const std::vector<run::Device>& devices() const { return devices_; }
+  const std::vector<run::SeriesSource>& channels() const { return channels_; }
+  std::vector<Gap> gaps() const;
+
+  struct Calls {
+    int64_t all_ns = 0, longest_ns = 0;
+    size_t slowest = 0;  // sensor
+  };
+  /// Reads the sensors whose turn it is (all of them if `slow`) and appends what is new.
+  Calls read(int64_t tick, bool slow, std::vector<Sample>& samples);
+  std::vector<std::string> take_troubles();
+
+  /// From now on a sensor none of whose channels changes within two ticks is read at half of its
+  /// shortest period only.
+  void slow_down(int64_t tick_ns);
+  std::vector<std::optional<Seconds>> periods() const;
+  const std::string& sensor_name(size_t sensor) const { return names_[sensor]; }
+
+ private:
+  struct ChannelState {
+    UpdatePeriod period;
+    int64_t last_stamp = INT64_MIN, last_kept = INT64_MIN;
+  };
+  void take(size_t sensor, std::vector<Sample>& samples);
+  void adopt(const Sensor& sensor);
+
+  std::vector<std::unique_ptr<Sensor>> sensors_;
+  Clock now_;
+  std::vector<std::string> names_;
+  std::vector<int32_t> first_channel_;  // of each sensor
+  std::vector<int64_t> every_;          // ticks, of each sensor
+  std::vector<run::Device> devices_;
+  std::vector<run::SeriesSource> channels_;
+  std::vector<Pace> paces_;
+  std::vector<ChannelState> states_;
+  std::vector<Reading> readings_;  // kept, so that reading does not allocate
+};
+
+}  // namespace triplepoint::telemetry
