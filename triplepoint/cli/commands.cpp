@@ -49,15 +49,19 @@ constexpr std::array table = {
         "  triplepoint calibrate kernels --gpu gb200 --like b200 --peak-share 0.94 --reason \"same "
         "die\"\n",
         make_calibrate},
-    CommandEntry{"import", "Read other people's launch files and say what is wrong with them.",
-                 "Understands NeMo YAML, Hugging Face config.json and Megatron-LM argument lists.\n"
-                 "A folder is searched for such files.\n\n"
-                 "  triplepoint import experiments/ --format json\n"
-                 "  triplepoint import pretrain.yaml -o jobs\n",
-                 make_import},
-    CommandEntry{"export", "Write a job as a file that can be launched.",
+    CommandEntry{
+        "import", "Read other people's launch files and say what is wrong with them.",
+        "Understands NeMo YAML, Hugging Face config.json and Megatron-LM argument lists.\n"
+        "A folder is searched for such files. A folder of CSV files of the paper's artifact, or\n"
+        "CSV of Zeus, is a recording.\n\n"
+        "  triplepoint import experiments/ --format json\n"
+        "  triplepoint import pretrain.yaml -o jobs\n"
+        "  triplepoint import results/gpt3_1_mbs1_01000 -o runs\n",
+        make_import},
+    CommandEntry{"export", "Write a job as a file that can be launched, a run as CSV.",
                  "  triplepoint export job.toml --megatron-args\n"
-                 "  triplepoint export job.toml --nemo-yaml -o pretrain.yaml\n",
+                 "  triplepoint export job.toml --nemo-yaml -o pretrain.yaml\n"
+                 "  triplepoint export job.run --upstream-csv results\n",
                  make_export},
     CommandEntry{
         "trace", "Say where the time of profiler traces went, who was late, and what it cost.",

@@ -6,11 +6,15 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/run/csv_export.h"
+#include "triplepoint/run/store.h"
+
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/job_flags.h"
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/verbs.h"
+#include "triplepoint/telemetry/upstream/upstream.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -29,6 +33,21 @@ class Export : public Command {
          .store = into_switch(megatron_)},
         {.names = "--nemo-yaml", .help = "as a NeMo configuration", .store = into_switch(nemo_)},
         {.names = "--toml", .help = "as our own job file", .store = into_switch(toml_)},
+        {.names = "--csv",
+         .value = "FOLDER",
+         .help = "a run as tables: series, spans, devices, steps",
+         .words = Words::folders,
+         .store = into(csv_)},
+        {.names = "--upstream-csv",
+         .value = "FOLDER",
+         .help = "a run as the paper's artifact writes it: gpu_power_0.csv ...",
+         .words = Words::folders,
+         .store = into(upstream_csv_)},
+        {.names = "--zeus-csv",
+         .value = "FOLDER",
+         .help = "a run as Zeus writes it: power.csv, windows.csv",
+         .words = Words::folders,
+         .store = into(zeus_csv_)},
         {.names = "-o,--output",
          .value = "FILE",
          .help = "instead of standard output",
@@ -38,12 +57,19 @@ class Export : public Command {
   }
 
   Result<int> run(Console& console) override {
-    if (int(megatron_) + int(nemo_) + int(toml_) != 1) {
+    const bool is_job = megatron_ || nemo_ || toml_;
+    const bool is_run = csv_ || upstream_csv_ || zeus_csv_;
+    if (int(megatron_) + int(nemo_) + int(toml_) + int(is_run) != 1) {
       console.warn(
-          "triplepoint: export: say what to write: --megatron-args, --nemo-yaml or --toml, one of "
-          "them\n");
+          "triplepoint: export: say what to write: of a job --megatron-args, --nemo-yaml or "
+          "--toml, one of them; of a run --csv, --upstream-csv, --zeus-csv\n");
       return exit_usage;
     }
+    return is_job ? export_job(console) : export_run(console);
+  }
+
+ private:
+  Result<int> export_job(Console& console) {
     const spec::Library library = TPT_TRY(require_library());
     const spec::Job job = TPT_TRY(read_job(library, job_));
     TPT_TRY(require_valid(job));
@@ -64,7 +90,32 @@ class Export : public Command {
     return exit_ok;
   }
 
- private:
+  Result<int> export_run(Console& console) const {
+    const run::Run run = TPT_TRY(run::load(job_));
+    Json written = Json::array();
+    const auto write = [&](const std::optional<std::string>& folder,
+                           const std::vector<run::NamedText>& files) -> Result<void> {
+      if (!folder) return {};
+      if (files.empty())
+        return error(
+            fmt::format("{}: nothing to write to {} (the run has no such series); "
+                        "triplepoint show {} says what it has",
+                        job_, *folder, job_));
+      TPT_TRY(run::write_all(files, *folder));
+      for (const run::NamedText& file : files)
+        written.push_back((Path(*folder) / file.name).string());
+      return {};
+    };
+    if (csv_) TPT_TRY(write(csv_, run::csv_tables(run)));
+    if (upstream_csv_) TPT_TRY(write(upstream_csv_, telemetry::artifact_files(run)));
+    if (zeus_csv_) TPT_TRY(write(zeus_csv_, telemetry::zeus_files(run)));
+    if (format_.is_json())
+      print_json(console, {{"run", job_}, {"written", written}});
+    else
+      console.print(fmt::format("{} files written\n", written.size()));
+    return exit_ok;
+  }
+
   formats::Exported written(const spec::Library& library, const spec::Job& job) const {
     if (megatron_) return formats::export_megatron_args(job);
     if (nemo_) return formats::export_nemo_yaml(job);
@@ -73,7 +124,7 @@ class Export : public Command {
 
   std::string job_;
   bool megatron_ = false, nemo_ = false, toml_ = false;
-  std::optional<std::string> output_;
+  std::optional<std::string> output_, csv_, upstream_csv_, zeus_csv_;
   FormatFlag format_;
 };
 

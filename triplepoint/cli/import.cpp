@@ -9,12 +9,15 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/run/store.h"
+
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
 #include "triplepoint/report/labels.h"
+#include "triplepoint/telemetry/upstream/upstream.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -84,34 +87,36 @@ Style style_of(const std::string& state) {
 class Import : public Command {
  public:
   std::vector<Argument> arguments() override {
-    return {{.names = "FILE",
-             .help = "NeMo YAML, config.json, Megatron arguments, or a folder of them",
-             .words = Words::files,
-             .required = true,
-             .store = into(path_)},
-            {.names = "--cluster",
-             .value = "NAME",
-             .help = "where it runs, if the file does not say",
-             .words = Words::clusters,
-             .store = into(hints_.cluster)},
-            {.names = "--nodes,--num-nodes",
-             .value = "N",
-             .help = "machines, instead of what the file says",
-             .store = into(hints_.num_nodes)},
-            {.names = "--stack",
-             .value = "NAME",
-             .help = "software that runs it",
-             .words = Words::stacks,
-             .store = into(hints_.stack)},
-            {.names = "-o,--output",
-             .value = "FOLDER",
-             .help = "write each job as a job.toml",
-             .words = Words::folders,
-             .store = into(output_)},
-            format_.argument()};
+    return {
+        {.names = "FILE",
+         .help = "NeMo YAML, config.json, Megatron arguments, or a folder; a sampler's CSV files",
+         .words = Words::files,
+         .required = true,
+         .store = into(path_)},
+        {.names = "--cluster",
+         .value = "NAME",
+         .help = "where it runs, if the file does not say",
+         .words = Words::clusters,
+         .store = into(hints_.cluster)},
+        {.names = "--nodes,--num-nodes",
+         .value = "N",
+         .help = "machines, instead of what the file says",
+         .store = into(hints_.num_nodes)},
+        {.names = "--stack",
+         .value = "NAME",
+         .help = "software that runs it",
+         .words = Words::stacks,
+         .store = into(hints_.stack)},
+        {.names = "-o,--output",
+         .value = "FOLDER",
+         .help = "write each job as a job.toml, a recording as a .run",
+         .words = Words::folders,
+         .store = into(output_)},
+        format_.argument()};
   }
 
   Result<int> run(Console& console) override {
+    if (telemetry::looks_like_upstream(path_)) return import_recording(console);
     const spec::Library library = TPT_TRY(require_library());
     const formats::FolderImport import = TPT_TRY(read(library));
     if (output_) TPT_TRY(write_jobs(library, import));
@@ -120,6 +125,34 @@ class Import : public Command {
   }
 
  private:
+  Result<int> import_recording(Console& console) const {
+    const run::Run run = TPT_TRY(telemetry::read_upstream(path_));
+    std::optional<std::string> file;
+    if (output_) {
+      TPT_TRY(make_folder(*output_));
+      file = (Path(*output_) / (run.manifest.name + ".run")).string();
+      TPT_TRY(run::save(run, *file));
+    }
+    if (format_.is_json()) {
+      Json json = {{"recording", path_},
+                   {"producer", run.manifest.producer},
+                   {"devices", run.devices.size()},
+                   {"series", run.series.size()},
+                   {"steps", run.steps.size()},
+                   {"notes", run.manifest.notes}};
+      if (file) json["file"] = *file;
+      print_json(console, json);
+      return exit_ok;
+    }
+    console.print(fmt::format("{}: a recording of {}: {} GPUs, {} series, {} steps\n", path_,
+                              run.manifest.producer, run.devices.size(), run.series.size(),
+                              run.steps.size()));
+    for (const std::string& note : run.manifest.notes)
+      console.print("  " + note + "\n");
+    if (file) console.print("written to " + *file + "\n");
+    return exit_ok;
+  }
+
   Result<formats::FolderImport> read(const spec::Library& library) const {
     std::error_code ignored;
     if (std::filesystem::is_directory(path_, ignored))

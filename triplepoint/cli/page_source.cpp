@@ -14,6 +14,7 @@
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/study_runner.h"
 #include "triplepoint/cli/trace_input.h"
+#include "triplepoint/telemetry/upstream/upstream.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -55,6 +56,8 @@ Result<run::Run> joined(run::Run traced, const std::string& file) {
 Result<run::Run> read_run(const std::vector<std::string>& files, const TraceOptions& options) {
   const bool as_it_is = !options.ranks && !options.step && !options.rules;
   if (files.size() == 1 && is_run_file(files[0]) && as_it_is) return run::load(files[0]);
+  if (files.size() == 1 && as_it_is && telemetry::looks_like_upstream(files[0]))
+    return telemetry::read_upstream(files[0]);
   TraceInput input = TPT_TRY(read_trace_input(files, options, trace::HostSpans::ops));
   run::Manifest& manifest = input.run.manifest;
   if (manifest.producer.empty()) manifest.producer = "triplepoint, from " + input.format;

@@ -150,7 +150,7 @@ TEST_CASE("a row that was cut off at the end is no error, one in the middle is")
 TEST_CASE("a folder of something else is not taken for a recording") {
   const ResultFolder folder;
   folder.put("results.csv", "name,value\na,1\n");
-  folder.put("gpu_power_99999999999.csv", "1700000000.0,300\n");
+  folder.put("gpu_power_99999999999.csv", "1.0,300\n");
   folder.put("notes_3.csv", "hello\n");
   CHECK_FALSE(looks_like_upstream(folder.path()));
   CHECK_FALSE(looks_like_upstream(folder.path() / "no such file"));
