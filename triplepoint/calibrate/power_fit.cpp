@@ -212,9 +212,8 @@ std::vector<Knob> knobs_of(const CsvTable& table, const Cells& cells) {
 }
 
 Score score_of(const CsvTable& table, const spec::Library& library) {
-  const bool dvfs = is_dvfs_table(table.header());
-  return [&table, &library, dvfs](GpuShelf& shelf) -> Result<TableScores> {
-    if (dvfs) return score_dvfs_points(table, shelf);
+  return [&table, &library](GpuShelf& shelf) -> Result<TableScores> {
+    if (is_dvfs_table(table.header())) return score_dvfs_points(table, shelf);
     return score_kernel_power_rows(table, library, shelf);
   };
 }

@@ -298,7 +298,7 @@ Resolver::Step Resolver::take_batch() {
   int64_t micro = row_.micro_batch.value_or(0);
   if (micro == 0 && row_.global_batch && accumulation && *accumulation > 0)
     micro = *row_.global_batch / (replicas * *accumulation);
-  if (micro == 0) {
+  if (micro < 1) {
     micro = 1;
     assume("microbatches of one sequence");
   }
@@ -307,7 +307,8 @@ Resolver::Step Resolver::take_batch() {
     batch = micro * replicas * accumulation.value_or(1);
   if (batch == 0) {
     constexpr int64_t tokens = int64_t{1} << 22;
-    const int64_t rows = tokens / out_.job.model.sequence_length, at_once = micro * replicas;
+    const int64_t rows = tokens / out_.job.model.sequence_length,
+                  at_once = std::max<int64_t>(1, micro * replicas);
     batch = std::max(at_once, rows - rows % at_once);
     assume(fmt::format("a batch of {} sequences (4M tokens)", batch));
   }

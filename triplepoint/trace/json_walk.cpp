@@ -23,21 +23,15 @@ size_t after_string(std::string_view text, size_t at) {
   return std::string_view::npos;
 }
 
+/// Of what json_value_length() is asked for: a number or word.
 size_t bare_length(std::string_view text) {
   const size_t end = text.find_first_of(",]}: \n\r\t\"[{");
   if (end == 0) return std::string_view::npos;
   return end == std::string_view::npos ? 0 : end;
 }
 
-}  // namespace
-
-size_t json_value_length(std::string_view text) {
-  if (text.empty()) return 0;
-  if (text[0] == '"') {
-    const size_t end = after_string(text, 0);
-    return end == std::string_view::npos ? 0 : end;
-  }
-  if (text[0] != '{' && text[0] != '[') return bare_length(text);
+/// The same of an object or array.
+size_t nested_length(std::string_view text) {
   int depth = 0;
   for (size_t at = 0;;) {
     at = text.find_first_of("\"{}[]", at);
@@ -53,6 +47,16 @@ size_t json_value_length(std::string_view text) {
     if (depth == 0) return at;
     if (depth > deepest) return std::string_view::npos;
   }
+}
+
+}  // namespace
+
+size_t json_value_length(std::string_view text) {
+  if (text.empty()) return 0;
+  if (text[0] == '{' || text[0] == '[') return nested_length(text);
+  if (text[0] != '"') return bare_length(text);
+  const size_t end = after_string(text, 0);
+  return end == std::string_view::npos ? 0 : end;
 }
 
 bool JsonWalk::looks_into(std::string_view path) const {
