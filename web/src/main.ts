@@ -8,8 +8,10 @@ import { addJobCards } from "./job_card";
 import { drawPlots } from "./plots";
 import { addScrollRegions } from "./regions";
 import { addSorting } from "./tables";
+import { addTimeline } from "./timeline";
 
 const chooser = addChooser();
+addTimeline();
 addCsvButtons();
 addSorting();
 addJobCards();

@@ -14,6 +14,20 @@ export interface Job {
   page: string; // relative link to the page or file of its run; "": there is none
 }
 
+/**
+ * The numbers of a large table, kept out of the markup: `<details class="data" data-table="<figure id>">` has only its
+ * summary until the script fills it (when it is opened, and for CSV). One row per label; null is unknown.
+ * Heat maps have such tables: the rows of `svg.heat` are the rows here, in the same order, the first `columns` entry names
+ * the row. In the drawing, `g[data-job] > rect.row` lies over the cells of a job's row: invisible, to be clicked, and to be
+ * covered with the card's colour when it is filtered away.
+ */
+export interface CompactTable {
+  columns: string[];
+  labels: string[];
+  jobs: string[]; // of each row; "" for rows of no job (means)
+  values: (number | null)[][];
+}
+
 /** One curve; the values belong to the plot's times. */
 export interface Curve {
   name: string;
@@ -30,6 +44,7 @@ export interface Plot {
 export interface PageData {
   plots?: Plot[];
   jobs?: Job[];
+  tables?: Record<string, CompactTable>;
   timeline?: TimelineData;
 }
 

@@ -24,7 +24,7 @@ export interface TypeData {
 /** One row of the viewer. A simulated run may write one rank for several which do the same at the same time. */
 export interface RankData {
   rank: number;
-  label?: string; // default "rank 7"
+  label?: string; // default "rank 7 · stage 1"
   stage?: number; // pipeline stage
   node?: number;
   like?: number[]; // further ranks this one stands for

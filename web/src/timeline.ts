@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+// The timeline of a run: every rank, zoomable from minutes to a microsecond, with the curves under it on the same axis.
+import { button, element, oncePerFrame } from "./elements";
+import { pageData, type Plot } from "./page_data";
+import { classes, Palette } from "./timeline_classes";
+import type { TimelineData } from "./timeline_data";
+import { factsOf, type Found, spanAt, spanBeside, typesNamed } from "./timeline_find";
+import { listen } from "./timeline_input";
+import { TimelineModel, type Track } from "./timeline_model";
+import { Painter } from "./timeline_paint";
+import { RowArtist, RowLayout, type RowState } from "./timeline_rows";
+import { stripHeight, Strips } from "./timeline_strips";
+import { summaryTable } from "./timeline_table";
+import { ticksOf } from "./timeline_text";
+import { TimeWindow } from "./timeline_window";
+
+const axisHeight = 22;
+const laneHeights = [1, 2, 3, 4, 6, 9, 12, 15, 20];
+
+const keysHelp =
+  "Keys: plus and minus zoom, left and right move, up and down choose a rank, comma and full stop go to the span before and after, " +
+  "Enter zooms to it, 0 shows the whole timeline, 9 the whole run, square brackets change the height of the rows, slash searches.";
+
+class TimelineView {
+  private readonly model: TimelineModel;
+  private readonly strips: Strips;
+  private readonly view: TimeWindow;
+  private palette: Palette;
+  private readonly painter: Painter;
+  private readonly artist: RowArtist;
+  private layout: RowLayout;
+  private readonly off = new Set<number>();
+  private wanted: Set<number> | null = null;
+  private rank = 0;
+  private found: Found | null = null;
+  private gutter = 116;
+
+  private readonly axis = element("canvas", { "aria-hidden": "true" });
+  private readonly rows = element("canvas", { "aria-hidden": "true" });
+  private readonly curves = element("canvas", { "aria-hidden": "true" });
+  private readonly spacer = element("div");
+  private readonly scroller = element("div", { class: "timeline-rows" });
+  private readonly body = element("div", { class: "timeline-body", tabindex: "0", role: "application", "aria-roledescription": "timeline" });
+  private readonly cursor = element("div", { class: "timeline-cursor", hidden: true });
+  private readonly range = element("div", { class: "timeline-range", hidden: true });
+  private readonly tip = element("div", { class: "tooltip timeline-tip", hidden: true });
+  private readonly said = element("p", { class: "timeline-said", role: "status" });
+  private readonly readings: HTMLElement[];
+  private readonly search = element("input", { type: "search", placeholder: "search spans", "aria-label": "Search spans by name" });
+  private readonly hits = element("span", { class: "timeline-hits", role: "status" });
+
+  readonly draw = oncePerFrame(() => this.drawNow());
+
+  constructor(private readonly target: HTMLElement, data: TimelineData, plots: Plot[]) {
+    this.model = new TimelineModel(data);
+    this.strips = new Strips(plots);
+    const end = data.begin + this.model.length;
+    const [first, last] = this.strips.extent() ?? [data.begin, end];
+    this.view = new TimeWindow(Math.min(first, data.begin), Math.max(last, end), data.begin, end);
+    this.palette = new Palette(this.off, null);
+    this.painter = new Painter(this.model, this.palette);
+    this.artist = new RowArtist(this.model, this.painter);
+    this.layout = new RowLayout(this.model, this.fittingLane());
+    this.readings = this.strips.names().map((name, i) => {
+      const reading = element("output", { class: "timeline-reading" }, name);
+      reading.style.top = `${i * stripHeight + 6}px`;
+      return reading;
+    });
+    this.build();
+    this.resize();
+    this.view.home();
+  }
+
+  private fittingLane(): number {
+    const tracks = this.model.ranks.reduce((sum, { tracks }) => sum + tracks.length, 0);
+    const room = 460 - 7 * Math.min(this.model.ranks.length, 24);
+    return [...laneHeights].reverse().find((lane) => lane <= 15 && lane * tracks <= Math.max(room, 300)) ?? 2;
+  }
+
+  // ---- what stands around the canvases
+
+  private build(): void {
+    const many = this.model.ranks.length;
+    const id = `${this.target.id}-keys`;
+    this.body.setAttribute("aria-label", `Timeline of ${many} rank${many === 1 ? "" : "s"}`);
+    this.body.setAttribute("aria-describedby", id);
+    this.scroller.append(this.spacer);
+    this.spacer.append(this.rows);
+    const under = element("div", { class: "timeline-strips" }, this.curves, ...this.readings);
+    this.body.append(this.axis, this.scroller, under, this.cursor, this.range);
+    this.target.replaceChildren(this.tools(), this.legend(), this.body, this.said, element("p", { class: "unseen", id }, keysHelp));
+    if (this.model.data.note) this.target.append(element("p", { class: "note" }, this.model.data.note));
+    const figure = this.target.closest("figure");
+    if (!figure?.querySelector("details.data")) (figure ?? this.target).append(summaryTable(this.model));
+    document.body.append(this.tip);
+    this.scroller.addEventListener("scroll", this.draw);
+    this.listen();
+  }
+
+  private tools(): HTMLElement {
+    const zoom = (factor: number) => () => this.zoom(factor, null);
+    const tools = element("div", { class: "timeline-tools", role: "group", "aria-label": "Timeline" },
+      button("+", zoom(0.5), { "aria-label": "Zoom in", title: "Zoom in (+)" }),
+      button("−", zoom(2), { "aria-label": "Zoom out", title: "Zoom out (-)" }),
+      button("◀", () => this.pan(-0.25), { "aria-label": "Earlier", title: "Earlier (left arrow)" }),
+      button("▶", () => this.pan(0.25), { "aria-label": "Later", title: "Later (right arrow)" }),
+      button("Whole step", () => this.home(), { title: "The whole timeline (0)" }),
+      button("Whole run", () => this.everything(), { title: "All that is known (9)" }),
+      button("Flatter", () => this.resizeRows(-1), { title: "Flatter rows ([)" }),
+      button("Taller", () => this.resizeRows(1), { title: "Taller rows (])" }),
+      this.search,
+      button("Next", () => this.findNext(true), { "aria-label": "Next span found" }),
+      this.hits);
+    this.search.addEventListener("input", () => this.searchFor(this.search.value));
+    this.search.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") this.findNext(!event.shiftKey);
+    });
+    return tools;
+  }
+
+  private legend(): HTMLElement {
+    const used = new Set<number>(this.model.typeClass);
+    if (this.model.instances.some(({ index }) => index.length > 0)) for (const { passClass } of this.model.patterns) used.add(passClass);
+    const list = element("ul", { class: "legend timeline-legend", "aria-label": "Show or hide" });
+    for (const spanClass of [...used].sort((a, b) => a - b)) {
+      const { name, text } = classes[spanClass]!;
+      const toggle = button("", () => {
+        if (!this.off.delete(spanClass)) this.off.add(spanClass);
+        toggle.setAttribute("aria-pressed", String(!this.off.has(spanClass)));
+        this.repaint();
+      }, { "aria-pressed": "true" });
+      toggle.append(element("i", { class: `swatch c-${name}` }), text);
+      list.append(element("li", {}, toggle));
+    }
+    list.append(element("li", { class: "timeline-wait" }, element("i", { class: "swatch waiting" }), "waiting for a peer (hatched, pale)"));
+    return list;
+  }
+
+  private listen(): void {
+    listen(this.body, {
+      zoom: (factor, clientX) => this.zoom(factor, clientX),
+      pan: (pixels) => this.move(() => this.view.pan(pixels)),
+      scroll: (pixels) => (this.scroller.scrollTop += pixels),
+      select: (fromX, toX) => this.zoomTo(fromX, toX),
+      point: (event) => this.point(event),
+      click: (event) => this.choose(this.under(event), false),
+      key: (event) => this.key(event),
+    });
+    new ResizeObserver(() => this.resize()).observe(this.target);
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
+    window.addEventListener("beforeprint", () => this.drawNow());
+  }
+
+  // ---- moving
+
+  private move(act: () => void): void {
+    act();
+    this.draw();
+  }
+  private plotX(clientX: number): number {
+    return clientX - this.body.getBoundingClientRect().left - this.gutter;
+  }
+  private zoom(factor: number, clientX: number | null): void {
+    const x = clientX === null ? this.view.width / 2 : Math.max(0, Math.min(this.view.width, this.plotX(clientX)));
+    this.move(() => this.view.zoom(factor, x));
+  }
+  private pan(share: number): void {
+    this.move(() => this.view.pan(share * this.view.width));
+  }
+  private home(): void {
+    this.move(() => this.view.home());
+  }
+  private everything(): void {
+    this.move(() => this.view.everything());
+  }
+  private zoomTo(fromX: number, toX: number): void {
+    this.range.hidden = true;
+    const [a, b] = [this.plotX(Math.min(fromX, toX)), this.plotX(Math.max(fromX, toX))];
+    if (b - a > 2) this.move(() => this.view.show(this.view.time(a), this.view.time(b)));
+  }
+  private resizeRows(step: number): void {
+    const at = laneHeights.indexOf(this.layout.lane) + step;
+    const lane = laneHeights[Math.max(0, Math.min(laneHeights.length - 1, at))]!;
+    this.layout = new RowLayout(this.model, lane);
+    this.resize();
+    this.showRank();
+  }
+
+  private readonly keys: Record<string, () => void> = {
+    "+": () => this.zoom(0.5, null), "=": () => this.zoom(0.5, null), "-": () => this.zoom(2, null), "_": () => this.zoom(2, null),
+    ArrowLeft: () => this.pan(-0.15), ArrowRight: () => this.pan(0.15),
+    ArrowUp: () => this.chooseRank(this.rank - 1), ArrowDown: () => this.chooseRank(this.rank + 1),
+    PageUp: () => this.chooseRank(this.rank - 16), PageDown: () => this.chooseRank(this.rank + 16),
+    Home: () => this.home(), "0": () => this.home(), "9": () => this.everything(),
+    "[": () => this.resizeRows(-1), "]": () => this.resizeRows(1),
+    ".": () => this.chooseBeside(true), ",": () => this.chooseBeside(false), n: () => this.findNext(true), p: () => this.findNext(false),
+    Enter: () => this.zoomToFound(), "/": () => this.search.focus(), Escape: () => this.choose(null, false),
+  };
+  private key(event: KeyboardEvent): boolean {
+    const act = this.keys[event.key];
+    if (!act || (event.key === "Escape" && !this.found)) return false;
+    act();
+    return true;
+  }
+
+  // ---- choosing
+
+  private trackUnder(clientY: number): Track | undefined {
+    const box = this.scroller.getBoundingClientRect();
+    if (clientY < box.top || clientY >= box.bottom) return undefined;
+    return this.layout.tracks[this.layout.at(clientY - box.top + this.scroller.scrollTop)];
+  }
+
+  private under(event: PointerEvent): Found | null {
+    const track = this.trackUnder(event.clientY);
+    const x = this.plotX(event.clientX);
+    if (!track || x < 0) return null;
+    return spanAt(this.model, track, this.view.time(x) - this.model.data.begin, 3 * this.view.perPixel);
+  }
+
+  private choose(found: Found | null, show: boolean): void {
+    this.found = found;
+    if (found) {
+      this.rank = found.track.rank;
+      if (show) this.reveal(found);
+      this.said.textContent = this.sentenceOf(found);
+    } else {
+      this.said.textContent = "";
+    }
+    this.draw();
+  }
+
+  private sentenceOf(found: Found): string {
+    return `${this.model.nameOf(found.type)}: ${factsOf(this.model, found).map(([name, text]) => `${name} ${text}`).join(", ")}.`;
+  }
+
+  /** Brings a span into the window and its row into sight. */
+  private reveal(found: Found): void {
+    const begin = found.begin + this.model.data.begin;
+    const end = found.end + this.model.data.begin;
+    if (begin < this.view.from || end > this.view.to) {
+      const span = Math.max(this.view.span, 1.2 * (end - begin));
+      this.view.show((begin + end - span) / 2, (begin + end + span) / 2);
+    }
+    this.showTrack(found.track);
+  }
+  private showTrack(track: Track): void {
+    const top = this.layout.topOf(track);
+    const { scrollTop, clientHeight } = this.scroller;
+    if (top < scrollTop || top + this.layout.lane > scrollTop + clientHeight) this.scroller.scrollTop = top - clientHeight / 3;
+  }
+  private showRank(): void {
+    const track = this.model.ranks[this.rank]?.tracks[0];
+    if (track) this.showTrack(track);
+    this.draw();
+  }
+  private chooseRank(rank: number): void {
+    this.rank = Math.max(0, Math.min(this.model.ranks.length - 1, rank));
+    this.found = null;
+    const chosen = this.model.ranks[this.rank];
+    if (chosen) this.said.textContent = chosen.stage < 0 ? chosen.label : `${chosen.label}, stage ${chosen.stage}`;
+    this.showRank();
+  }
+
+  private chooseBeside(forward: boolean): void {
+    const tracks = this.model.ranks[this.rank]?.tracks ?? [];
+    const track = this.found?.track ?? tracks.find(({ lane }) => lane >= 0) ?? tracks[0];
+    if (!track) return;
+    const from = this.found?.begin ?? this.view.from - this.model.data.begin;
+    const beside = spanBeside(this.model, track, from, forward, null);
+    if (beside) this.choose(beside, true);
+  }
+
+  private zoomToFound(): void {
+    if (!this.found) return;
+    const length = Math.max(400, this.found.end - this.found.begin);
+    const begin = this.found.begin + this.model.data.begin;
+    this.move(() => this.view.show(begin - length, begin + 2 * length));
+  }
+
+  // ---- searching
+
+  private searchFor(text: string): void {
+    this.wanted = typesNamed(this.model, text);
+    this.hits.textContent = this.wanted === null ? "" : `${this.wanted.size} name${this.wanted.size === 1 ? "" : "s"}`;
+    this.repaint();
+  }
+
+  /** In time order over all ranks, from the span that is chosen or from the left edge. */
+  private findNext(forward: boolean): void {
+    if (!this.wanted || this.wanted.size === 0) return;
+    const from = this.found?.begin ?? this.view.from - this.model.data.begin;
+    let best: Found | null = null;
+    for (const { tracks } of this.model.ranks.slice(0, 64)) {
+      for (const track of tracks) {
+        const beside = spanBeside(this.model, track, from, forward, this.wanted);
+        if (beside && (!best || (forward ? beside.begin < best.begin : beside.begin > best.begin))) best = beside;
+      }
+    }
+    if (best) this.choose(best, true);
+    else this.hits.textContent = forward ? "none after this" : "none before this";
+  }
+
+  // ---- pointing
+
+  private point(event: PointerEvent | null): void {
+    const x = event ? this.plotX(event.clientX) : -1;
+    this.cursor.hidden = x < 0 || x > this.view.width;
+    if (!event || this.cursor.hidden) {
+      this.tip.hidden = true;
+      this.range.hidden = true;
+      this.readings.forEach((reading, i) => (reading.textContent = this.strips.names()[i] ?? ""));
+      return;
+    }
+    this.cursor.style.left = `${this.gutter + x}px`;
+    const time = this.view.time(x);
+    this.strips.valuesAt(time).forEach((text, i) => (this.readings[i]!.textContent = text));
+    this.showRange(event, x);
+    this.showTip(event);
+  }
+
+  private showRange(event: PointerEvent, x: number): void {
+    const isSelecting = event.shiftKey && event.buttons === 1;
+    if (!isSelecting) {
+      this.range.hidden = true;
+      return;
+    }
+    if (this.range.hidden) this.range.dataset.from = String(x);
+    const from = Number(this.range.dataset.from);
+    this.range.hidden = false;
+    this.range.style.left = `${this.gutter + Math.min(from, x)}px`;
+    this.range.style.width = `${Math.abs(x - from)}px`;
+  }
+
+  private showTip(event: PointerEvent): void {
+    const found = event.pointerType === "touch" ? null : this.under(event);
+    this.tip.hidden = found === null;
+    if (!found) return;
+    const facts = factsOf(this.model, found).map(([name, text]) => element("div", {}, element("span", {}, name), element("span", {}, text)));
+    this.tip.replaceChildren(element("b", {}, this.model.nameOf(found.type)), ...facts);
+    const { offsetWidth: width, offsetHeight: height } = this.tip;
+    this.tip.style.left = `${event.clientX + 16 + width < innerWidth ? event.clientX + 16 : Math.max(4, event.clientX - width - 12)}px`;
+    this.tip.style.top = `${Math.max(4, Math.min(event.clientY + 16, innerHeight - height - 6))}px`;
+  }
+
+  // ---- drawing
+
+  private resize(): void {
+    const width = this.target.clientWidth;
+    if (width === 0) return; // folded away
+    this.gutter = width < 560 ? 64 : 116;
+    const shown = Math.min(this.layout.height + 2, width < 560 ? 380 : 520);
+    const ratio = Math.min(2, window.devicePixelRatio || 1);
+    this.spacer.style.height = `${this.layout.height + 2}px`;
+    this.scroller.style.height = `${shown}px`;
+    const inner = this.scroller.clientWidth;
+    const sizes: [HTMLCanvasElement, number][] = [[this.axis, axisHeight], [this.rows, shown], [this.curves, this.strips.height]];
+    for (const [canvas, height] of sizes) {
+      canvas.width = Math.round(inner * ratio);
+      canvas.height = Math.max(1, Math.round(height * ratio));
+      canvas.style.width = `${inner}px`;
+      canvas.style.height = `${height}px`;
+    }
+    for (const reading of this.readings) reading.style.left = `${this.gutter + 6}px`;
+    this.view.resize(inner - this.gutter - 4);
+    this.draw();
+  }
+
+  private repaint(): void {
+    this.palette = new Palette(this.off, this.wanted);
+    this.painter.setPalette(this.palette);
+    this.draw();
+  }
+
+  private drawNow(): void {
+    const ratio = this.rows.width / Math.max(1, parseFloat(this.rows.style.width));
+    if (!(ratio > 0)) return;
+    const state: RowState = {
+      gutter: this.gutter, scroll: this.scroller.scrollTop, width: this.rows.width / ratio, height: this.rows.height / ratio,
+      rank: this.rank, found: this.found,
+    };
+    const done = this.artist.draw(this.rows.getContext("2d")!, ratio, this.layout, this.view, this.palette, state);
+    this.drawAxis(ratio);
+    this.strips.draw(this.curves.getContext("2d")!, ratio, this.view, this.gutter, state.width);
+    this.target.dataset.from = String(this.view.from);
+    this.target.dataset.to = String(this.view.to);
+    if (!done) this.draw();
+  }
+
+  private drawAxis(ratio: number): void {
+    const context = this.axis.getContext("2d")!;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, this.axis.width, axisHeight);
+    context.font = '10.5px system-ui, "DejaVu Sans", sans-serif';
+    context.fillStyle = this.palette.soft;
+    context.strokeStyle = this.palette.soft;
+    const { anchor, ticks } = ticksOf(this.view.from, this.view.to, this.view.width / 90);
+    context.textAlign = "right";
+    context.fillText(anchor || "time", this.gutter - 6, 12);
+    context.textAlign = "center";
+    for (const { at, text } of ticks) {
+      const x = this.gutter + this.view.x(at);
+      context.fillRect(x, axisHeight - 5, 1, 5);
+      const half = context.measureText(text).width / 2;
+      if (x - half > this.gutter - 4 && x + half < this.gutter + this.view.width) context.fillText(text, x, 12);
+    }
+    context.textAlign = "left";
+  }
+}
+
+/** The viewer stands in #timeline. True if it is there, and shows the page's curves as well. */
+export function addTimeline(): boolean {
+  const target = document.getElementById("timeline");
+  const { timeline, plots = [] } = pageData();
+  if (!target || !timeline || timeline.ranks.length === 0) return false;
+  const view = new TimelineView(target, timeline, plots);
+  view.draw();
+  return true;
+}

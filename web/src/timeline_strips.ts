@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// The curves under a timeline: power, temperature, clock, throttling, on its axis of time.
+import { type Curve, type Plot, styleValue } from "./page_data";
+import type { TimeWindow } from "./timeline_window";
+
+export const stripHeight = 66;
+const singles = ["--blue", "--orange", "--green", "--vermilion", "--sky", "--purple", "--yellow", "--grey"];
+
+interface Strip {
+  plot: Plot;
+  low: number;
+  high: number;
+}
+
+function rangeOf(plot: Plot): [number, number] {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const { values } of plot.curves) {
+    for (const value of values) {
+      if (value === null) continue;
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    }
+  }
+  if (low > high) return [0, 1];
+  const room = Math.max(0.06 * (high - low), 0.005 * Math.abs(high), 1e-6);
+  return [low === 0 ? 0 : low - room, high + room];
+}
+
+function colourOf(curve: Curve, index: number): string {
+  const name = { mean: "--blue", high: "--vermilion", low: "--sky", single: singles[index % singles.length] ?? "--blue" }[curve.style];
+  return styleValue(name);
+}
+
+/** First entry that is not before `value`. */
+function lowerBound(sorted: number[], value: number): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle]! < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+export class Strips {
+  private readonly strips: Strip[];
+
+  constructor(plots: Plot[]) {
+    this.strips = plots.filter(({ times }) => times.length > 0).map((plot) => {
+      const [low, high] = rangeOf(plot);
+      return { plot, low, high };
+    });
+  }
+
+  get height(): number {
+    return this.strips.length * stripHeight;
+  }
+
+  /** First and last stamp, ns since the epoch. */
+  extent(): [number, number] | null {
+    if (this.strips.length === 0) return null;
+    const times = this.strips.map(({ plot }) => [plot.times[0]!, plot.times[plot.times.length - 1]!] as const);
+    return [Math.min(...times.map(([first]) => first)) * 1e9, Math.max(...times.map(([, last]) => last)) * 1e9];
+  }
+
+  draw(context: CanvasRenderingContext2D, ratio: number, view: TimeWindow, gutter: number, width: number): void {
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, this.height);
+    context.font = '10.5px system-ui, "DejaVu Sans", sans-serif';
+    this.strips.forEach((strip, index) => this.drawStrip(context, strip, index * stripHeight, view, gutter));
+  }
+
+  private drawStrip(context: CanvasRenderingContext2D, strip: Strip, top: number, view: TimeWindow, gutter: number): void {
+    const inner = stripHeight - 8;
+    const y = (value: number): number => top + 4 + inner * (1 - (value - strip.low) / (strip.high - strip.low));
+    context.fillStyle = styleValue("--soft");
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    context.fillText(String(Number(strip.high.toPrecision(3))), gutter - 6, top + 9);
+    context.fillText(String(Number(strip.low.toPrecision(3))), gutter - 6, top + stripHeight - 9);
+    context.strokeStyle = styleValue("--rule");
+    context.lineWidth = 1;
+    context.strokeRect(gutter + 0.5, top + 3.5, view.width - 1, inner);
+    context.save();
+    context.beginPath();
+    context.rect(gutter, top + 3, view.width, inner + 2);
+    context.clip();
+    const { times, curves } = strip.plot;
+    const first = Math.max(0, lowerBound(times, view.from / 1e9) - 1);
+    const last = Math.min(times.length - 1, lowerBound(times, view.to / 1e9) + 1);
+    const x = (i: number): number => gutter + view.x(times[i]! * 1e9);
+    this.drawBand(context, curves, first, last, x, y);
+    curves.forEach((curve, index) => {
+      context.strokeStyle = colourOf(curve, index);
+      context.lineWidth = curve.style === "mean" ? 1.8 : 1.1;
+      context.beginPath();
+      let open = false;
+      for (let i = first; i <= last; ++i) {
+        const value = curve.values[i];
+        if (value == null) open = false;
+        else if (open) context.lineTo(x(i), y(value));
+        else context.moveTo(x(i), y(value));
+        open = value != null;
+      }
+      context.stroke();
+    });
+    context.restore();
+  }
+
+  private drawBand(context: CanvasRenderingContext2D, curves: Curve[], first: number, last: number, x: (i: number) => number, y: (value: number) => number): void {
+    const low = curves.find(({ style }) => style === "low")?.values;
+    const high = curves.find(({ style }) => style === "high")?.values;
+    if (!low || !high) return;
+    context.fillStyle = `${styleValue("--sky")}33`;
+    context.beginPath();
+    for (let i = first; i <= last; ++i) if (high[i] != null) context.lineTo(x(i), y(high[i]!));
+    for (let i = last; i >= first; --i) if (low[i] != null) context.lineTo(x(i), y(low[i]!));
+    context.fill();
+  }
+
+  /** What the curves say at a moment, one line a strip: "power (W): lowest GPU 402, mean 511, highest GPU 702". */
+  valuesAt(time: number): string[] {
+    return this.strips.map(({ plot }) => {
+      const after = Math.min(plot.times.length - 1, lowerBound(plot.times, time / 1e9));
+      const isNearer = after > 0 && time / 1e9 - plot.times[after - 1]! < plot.times[after]! - time / 1e9;
+      const at = isNearer ? after - 1 : after;
+      const inside = time >= plot.times[0]! * 1e9 - 1 && time <= plot.times[plot.times.length - 1]! * 1e9 + 1;
+      const texts = inside ? plot.curves.map((curve) => `${curve.name} ${curve.values[at]?.toPrecision(4) ?? "–"}`) : ["–"];
+      return `${plot.unit}: ${texts.join(", ")}`;
+    });
+  }
+
+  names(): string[] {
+    return this.strips.map(({ plot }) => plot.unit);
+  }
+}
