@@ -302,19 +302,18 @@ Resolver::Step Resolver::take_batch() {
     micro = 1;
     assume("microbatches of one sequence");
   }
+  const int64_t at_once = std::max<int64_t>(1, micro * replicas);
   int64_t batch = row_.global_batch.value_or(0);
-  if (batch == 0 && (accumulation || row_.micro_batch))
-    batch = micro * replicas * accumulation.value_or(1);
+  if (batch == 0 && (accumulation || row_.micro_batch)) batch = at_once * accumulation.value_or(1);
   if (batch == 0) {
     constexpr int64_t tokens = int64_t{1} << 22;
-    const int64_t rows = tokens / out_.job.model.sequence_length,
-                  at_once = std::max<int64_t>(1, micro * replicas);
+    const int64_t rows = tokens / out_.job.model.sequence_length;
     batch = std::max(at_once, rows - rows % at_once);
     assume(fmt::format("a batch of {} sequences (4M tokens)", batch));
   }
   plan().micro_batch_size = micro;
   plan().global_batch_size = batch;
-  if (batch % (micro * replicas) != 0)
+  if (batch % at_once != 0)
     return cannot(
         fmt::format("a batch of {} is no multiple of {} x {} replicas", batch, micro, replicas));
   return true;
