@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/energy/energy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace triplepoint::telemetry {
+
+namespace {
+
+using run::Series;
+
+double in_seconds(int64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) * 1e-9;
+}
+
+const run::SeriesSource* source_of(const run::Run& run, const Series& series) {
+  const auto found =
+      std::find_if(run.sources.begin(), run.sources.end(), [&](const run::SeriesSource& source) {
+        return source.device == series.device && source.of_node == series.of_node &&
+               source.signal == series.signal;
+      });
+  return found == run.sources.end() ? nullptr : &*found;
+}
+
+/// Between two updates: as seen or stated, else the median distance of the stamps.
+int64_t period_of(const run::Run& run, const Series& series) {
+  const run::SeriesSource* source = source_of(run, series);
+  if (source != nullptr && source->period) return std::llround(*source->period / unit::ns);
+  std::vector<int64_t> distances;
+  for (size_t i = 1; i < series.times.size(); ++i)
+    distances.push_back(series.times[i].nanoseconds() - series.times[i - 1].nanoseconds());
+  if (distances.empty()) return 0;
+  const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
+  std::nth_element(distances.begin(), middle, distances.end());
+  return *middle;
+}
+
+/// A series as a function of time, straight between its stamps, which may lie `shift` too late.
+class Line {
+ public:
+  Line(const Series& series, int64_t shift) : series_(series), shift_(shift) {}
+
+  int64_t time(size_t i) const { return series_.times[i].nanoseconds() - shift_; }
+  double value(size_t i) const { return series_.values[i]; }
+  size_t size() const { return series_.times.size(); }
+
+  /// Index of the first stamp after a time.
+  size_t after(int64_t time) const {
+    const auto found =
+        std::upper_bound(series_.times.begin(), series_.times.end(), Instant(time + shift_));
+    return static_cast<size_t>(found - series_.times.begin());
+  }
+  /// Outside of its stamps a line goes on as it ends.
+  double at(int64_t when) const {
+    const size_t next = after(when);
+    if (next == 0) return value(0);
+    if (next == size()) return value(size() - 1);
+    const double share = static_cast<double>(when - time(next - 1)) /
+                         static_cast<double>(time(next) - time(next - 1));
+    return value(next - 1) + share * (value(next) - value(next - 1));
+  }
+  double integral(int64_t begin, int64_t end) const {
+    double sum = 0, last = at(begin);
+    int64_t from = begin;
+    for (size_t i = after(begin); i < size() && time(i) < end; ++i) {
+      sum += (last + value(i)) / 2 * in_seconds(time(i) - from);
+      from = time(i);
+      last = value(i);
+    }
+    return sum + (last + at(end)) / 2 * in_seconds(end - from);
+  }
+
+ private:
+  const Series& series_;
+  int64_t shift_;
+};
+
+EnergyEstimate estimate(double joules, double edges) {
+  return {.energy = joules * unit::J,
+          .edges = std::abs(edges) * unit::J,
+          .gain = gain_error * std::abs(joules) * unit::J};
+}
+
+/// What the counter says, if it reaches over the stretch but for an update at each end.
+std::optional<EnergyEstimate> from_counter(const Series& counter, int64_t period, int64_t begin,
+                                           int64_t end) {
+  if (counter.times.size() < 2) return std::nullopt;
+  const Line line(counter, 0);
+  const int64_t slack = 2 * period;
+  if (line.time(0) > begin + slack || line.time(line.size() - 1) < end - slack) return std::nullopt;
+  // A straight line through the last two stamps, so that a stretch may end just behind them.
+  const auto at = [&](int64_t when) {
+    if (when >= line.time(0) && when <= line.time(line.size() - 1)) return line.at(when);
+    const size_t i = when < line.time(0) ? 1 : line.size() - 1;
+    const double slope = (line.value(i) - line.value(i - 1)) /
+                         std::max(1.0, static_cast<double>(line.time(i) - line.time(i - 1)));
+    return line.value(i) + slope * static_cast<double>(when - line.time(i));
+  };
+  const double joules = at(end) - at(begin);
+  // Power next to both ends, over one update.
+  const double first = at(begin + period) - at(begin), last = at(end) - at(end - period);
+  return estimate(joules, first + last);
+}
+
+std::optional<EnergyEstimate> from_power(const Series& power, int64_t period, int64_t window,
+                                         int64_t begin, int64_t end) {
+  if (power.times.empty()) return std::nullopt;
+  const Line line(power, window / 2);
+  const int64_t slack = 2 * period + window;
+  if (line.time(0) > begin + slack || line.time(line.size() - 1) < end - slack) return std::nullopt;
+  return estimate(line.integral(begin, end), (line.at(begin) + line.at(end)) * in_seconds(period));
+}
+
+/// Instant readings first: those of one second smear what happens in between.
+std::optional<EnergyEstimate> integrated(const run::Run& run, int32_t device, int64_t begin,
+                                         int64_t end) {
+  for (const char* signal : {"power_instant_w", "power_average_w", "power_w"}) {
+    const Series* series = run::find_series(run, signal, device);
+    if (series == nullptr || series->times.empty()) continue;
+    const run::SeriesSource* source = source_of(run, *series);
+    const int64_t window =
+        source != nullptr && source->window ? std::llround(*source->window / unit::ns) : int64_t{0};
+    if (auto found = from_power(*series, period_of(run, *series), window, begin, end)) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const EnergyEstimate* MeasuredEnergy::best() const {
+  if (method == "counter") return &*counter;
+  return integrated ? &*integrated : nullptr;
+}
+
+std::optional<double> MeasuredEnergy::disagreement() const {
+  if (!counter || !integrated || !(counter->energy > Joules())) return std::nullopt;
+  return std::abs((counter->energy - integrated->energy) / counter->energy);
+}
+
+MeasuredEnergy energy_of(const run::Run& run, int32_t device, Instant begin, Instant end) {
+  MeasuredEnergy found;
+  if (end <= begin) return found;
+  const int64_t from = begin.nanoseconds(), until = end.nanoseconds();
+  found.integrated = integrated(run, device, from, until);
+  if (found.integrated) found.method = "integrated";
+  const Series* counter = run::find_series(run, "energy_j", device);
+  if (counter == nullptr) return found;
+  const int64_t period = period_of(run, *counter);
+  found.counter = from_counter(*counter, period, from, until);
+  const bool long_enough =
+      static_cast<double>(until - from) >= least_updates * static_cast<double>(period);
+  if (found.counter && (long_enough || !found.integrated)) found.method = "counter";
+  return found;
+}
+
+std::optional<Joules> node_energy_of(const run::Run& run, std::string_view signal, int32_t node,
+                                     Instant begin, Instant end) {
+  const Series* series = run::find_series(run, signal, node, true);
+  if (series == nullptr || series->times.size() < 2) return std::nullopt;
+  const int64_t from = begin.nanoseconds(), until = end.nanoseconds();
+  const int64_t period = period_of(run, *series);
+  const bool counts = signal.ends_with("_j");
+  const auto found = counts ? from_counter(*series, period, from, until)
+                            : from_power(*series, period, 0, from, until);
+  if (!found) return std::nullopt;
+  return found->energy;
+}
+
+}  // namespace triplepoint::telemetry

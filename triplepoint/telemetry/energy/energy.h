@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/run/run.h"
+
+namespace triplepoint::telemetry {
+
+/// Energy of one device over a stretch of time, and how far it may be off.
+struct EnergyEstimate {
+  Joules energy;
+  Joules edges;  // what the two ends of the stretch leave open
+  Joules gain;   // what the sensor's scale leaves open
+  Joules uncertainty() const { return edges + gain; }
+};
+
+/// All that the sensors say about it. They are never mixed: each estimate rests on one series.
+struct MeasuredEnergy {
+  std::optional<EnergyEstimate> counter;     // from the energy counter
+  std::optional<EnergyEstimate> integrated;  // from the power readings, instant before average
+  std::string_view method;                   // of best(): "counter" or "integrated"; "" if none
+  const EnergyEstimate* best() const;
+  /// |counter - integrated| / counter; more than their uncertainties means that one of them lies.
+  std::optional<double> disagreement() const;
+};
+
+/// Energy of a device in [begin, end] from its series energy_j, power_instant_w, power_average_w.
+///
+///   counter     E = C(end) - C(begin), C between two stamps by interpolation
+///   integrated  E = integral of P, P a straight line between two readings. A reading that is the
+///               mean of the window W before its stamp belongs to the middle of W
+///   edges       one update period of power per end: P(begin) T + P(end) T
+///   gain        5 % of E: the typical error of a GPU's power sensor, which no counting removes
+///
+/// The counter is the better one if [begin, end] covers at least ten of its updates; a shorter
+/// stretch is integrated. T: period of the series' source, else the median distance of its stamps.
+/// A sensor that sees 25 ms of every 100 ms is right over many updates as long as the load does not
+/// repeat in step with them. Sources: "Part-time power measurements", SC 2024 (arXiv 2312.02741).
+MeasuredEnergy energy_of(const run::Run& run, int32_t device, Instant begin, Instant end);
+
+inline constexpr double gain_error = 0.05;
+inline constexpr double least_updates = 10;
+
+/// Energy of a node's own counter or power meter (cpu_energy_j, dram_energy_j, node_energy_j,
+/// node_power_w). Scopes overlap: a node contains its CPUs and GPUs, so they are never added here.
+std::optional<Joules> node_energy_of(const run::Run& run, std::string_view signal, int32_t node,
+                                     Instant begin, Instant end);
+
+}  // namespace triplepoint::telemetry
