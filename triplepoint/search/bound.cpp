@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/search/bound.h"
+
+#include <algorithm>
+
+#include "triplepoint/sim/boundaries.h"
+#include "triplepoint/sim/machine.h"
+#include "triplepoint/sim/step_end.h"
+#include "triplepoint/workload/stage_memory.h"
+#include "triplepoint/workload/work_without_programs.h"
+
+namespace triplepoint::search {
+namespace {
+
+using spec::Recompute;
+using spec::Schedule;
+using workload::ActionKind;
+using workload::ChunkLayers;
+using ChunkLayout = std::vector<std::vector<ChunkLayers>>;
+
+double real(int64_t count) {
+  return static_cast<double>(count);
+}
+
+void add_chunk(const spec::Plan& plan, const ChunkLayers& chunk, StageParts& parts) {
+  const workload::RecomputedLayers again = workload::recomputed_layers(plan, chunk);
+  parts.dense += real(chunk.dense);
+  parts.moe += real(chunk.moe);
+  parts.replayed_dense += real(again.dense);
+  parts.replayed_moe += real(again.moe);
+  parts.embedding |= chunk.has_embedding;
+  parts.head |= chunk.has_head;
+}
+
+/// One microbatch through some layers, forward and backward.
+struct PassCosts {
+  Cost forward, backward;
+};
+
+PassCosts cost_of(const LayerCosts& layers, const StageParts& parts, const spec::Plan& plan) {
+  PassCosts sum;
+  const bool split = plan.schedule == Schedule::zero_bubble;
+  const auto add = [&](double count, const PartCost& part) {
+    if (count == 0) return;
+    sum.forward += count * part.forward;
+    if (split) {
+      sum.backward += count * part.backward_input;
+      sum.backward += count * part.backward_weight;
+    } else {
+      sum.backward += count * part.backward;
+    }
+  };
+  add(parts.dense, layers.dense);
+  add(parts.moe, layers.moe);
+  add(parts.embedding ? 1 : 0, layers.embedding);
+  add(parts.head ? 1 : 0, layers.head);
+  if (plan.recompute == Recompute::selective) {
+    sum.backward += parts.dense * layers.dense.core;
+    sum.backward += parts.moe * layers.moe.core;
+  }
+  if (plan.recompute == Recompute::full) {
+    sum.backward += parts.replayed_dense * layers.dense.replay;
+    sum.backward += parts.replayed_moe * layers.moe.replay;
+  }
+  return sum;
+}
+
+/// Forwards until the first backward: all a stage holds at once under 1F1B and GPipe, and part of
+/// what it holds under the others.
+workload::StageProgram warm_up(const spec::Job& job, int64_t stage) {
+  const int64_t stages = job.plan.pipeline_parallel_size, chunks = job.plan.virtual_pipeline_size;
+  const int64_t microbatches = job.num_microbatches(), total = microbatches * chunks;
+  int64_t forwards = std::min(stages - stage, total);
+  if (job.plan.schedule == Schedule::gpipe) forwards = total;
+  if (chunks > 1) forwards = std::min(2 * (stages - stage - 1) + (chunks - 1) * stages + 1, total);
+  workload::StageProgram program(static_cast<size_t>(forwards));
+  for (int64_t k = 0; k < forwards; ++k)
+    program[static_cast<size_t>(k)].chunk = static_cast<int32_t>(k % (stages * chunks) / stages);
+  return program;
+}
+
+Bytes largest_end(const spec::Job& job, const ChunkLayout& layout, bool warms_up) {
+  const workload::LayerContext context{job, workload::share_of_rank(job)};
+  const auto of_stage = [&](size_t stage) {
+    const auto program =
+        warms_up ? warm_up(job, static_cast<int64_t>(stage)) : workload::StageProgram();
+    return workload::stage_memory(context, layout[stage], program).total();
+  };
+  return std::max(of_stage(0), of_stage(layout.size() - 1));
+}
+
+}  // namespace
+
+PipelineParts count_parts(const spec::Plan& plan, const ChunkLayout& layout) {
+  PipelineParts parts;
+  for (const auto& chunks : layout) {
+    add_chunk(plan, chunks.front(), parts.firsts.emplace_back());
+    StageParts& stage = parts.stages.emplace_back();
+    for (const ChunkLayers& chunk : chunks)
+      add_chunk(plan, chunk, stage);
+  }
+  return parts;
+}
+
+SendCosts price_sends(const spec::Job& job, const Typical& typical) {
+  const auto stages = static_cast<size_t>(job.plan.pipeline_parallel_size);
+  SendCosts costs{std::vector<double>(stages), std::vector<double>(stages)};
+  if (stages == 1) return costs;
+  workload::WorkGraph graph{.grid = workload::RankGrid(job)};
+  const workload::RankShare share = workload::share_of_rank(job);
+  graph.stages = job.plan.pipeline_parallel_size;
+  graph.virtual_stages = job.plan.virtual_pipeline_size;
+  graph.boundary_bytes = share.residual * real(share.sharded_tokens * share.hidden) * unit::B;
+  graph.programs = {{{.kind = ActionKind::backward}}};  // gradients travel, too
+  sim::Machine machine;
+  machine.host_factor.assign(static_cast<size_t>(job.cluster.num_nodes), typical.host_factor);
+  const std::vector<sim::Pipeline> pipelines = {sim::form_pipeline(job, graph, machine, 0)};
+  const sim::PricedBoundaries priced = sim::price_boundaries(job, graph, pipelines);
+  for (size_t s = 0; s < stages; ++s) {
+    const sim::StageBoundaries& boundary = priced.boundaries[0][s];
+    costs.next[s] = (boundary.next.latency + boundary.next.transfer) / unit::s;
+    costs.previous[s] = (boundary.previous.latency + boundary.previous.transfer) / unit::s;
+  }
+  return costs;
+}
+
+std::vector<EndCost> price_ends(const spec::Job& job) {
+  const workload::WorkGraph graph = workload::build_work_without_programs(job);
+  std::vector<EndCost> distinct;
+  for (const workload::StepWork& work : graph.step_works) {
+    const sim::PricedEnd end = sim::price_end(job, graph, work);
+    EndCost& cost = distinct.emplace_back();
+    for (const sim::PricedOp& op : end.gradient_sync)
+      (op.hidden ? cost.hidden_gradients : cost.gradients) += op.at(1) / unit::s;
+    cost.after = (sim::total_time(end.gradient_norm) + sim::total_time(end.optimizer)) / unit::s;
+    for (const sim::PricedOp& op : end.parameter_sync)
+      (op.hidden ? cost.hidden_parameters : cost.after) += op.at(1) / unit::s;
+  }
+  std::vector<EndCost> ends;
+  for (const int64_t work : graph.step_work)
+    ends.push_back(distinct[static_cast<size_t>(work)]);
+  return ends;
+}
+
+StepBound bound_step(const spec::Job& job, const BoundInputs& in) {
+  const spec::Plan& plan = job.plan;
+  const size_t stages = in.parts.stages.size();
+  const double gap = job.stack.microbatch_gap / unit::s;
+  const double microbatches = real(job.num_microbatches());
+  const double chunks = real(plan.virtual_pipeline_size);
+  const bool blocks = !plan.overlap_pipeline, wraps = plan.virtual_pipeline_size > 1;
+  const bool returns = plan.schedule != Schedule::zero_bubble;
+  const double gaps = (plan.schedule == Schedule::zero_bubble ? 3 : 2) * gap * chunks;
+
+  double ramp = job.stack.step_overhead / unit::s, drain = 0, energy = 0;
+  double finish = 0, alone = 0, after = 0;
+  for (size_t s = 0; s < stages; ++s) {
+    const PassCosts whole = cost_of(in.layers, in.parts.stages[s], plan);
+    const PassCosts first = wraps ? cost_of(in.layers, in.parts.firsts[s], plan) : whole;
+    double work = microbatches * (whole.forward.time + whole.backward.time + gaps);
+    // All but the last send back are followed by more work of the same stage.
+    if (blocks) {
+      const double each = wraps ? chunks : 1;
+      const double not_sent = wraps ? 1 : 0;
+      const bool last = s + 1 == stages;
+      work += (microbatches * (each - (last ? not_sent : 0))) * in.sends.next[s];
+      work +=
+          std::max(0., microbatches * (each - (s == 0 ? not_sent : 0)) - 1) * in.sends.previous[s];
+    }
+    const EndCost& end = in.ends[s];
+    const double own = ramp + work;
+    // A backward longer than what hides behind it adds at least as much to the stage's own work.
+    const double synced =
+        own + end.gradients + std::max(0., end.hidden_gradients - whole.backward.time);
+    alone = std::max(alone,
+                     synced + end.after + std::max(0., end.hidden_parameters - whole.forward.time));
+    finish = std::max({finish, synced, returns ? own + drain + in.ends[0].gradients : own});
+    after = std::max(after, end.after);
+    ramp += first.forward.time + gap + in.sends.next[s];
+    drain += first.backward.time + gap;
+    if (s + 1 < stages) drain += in.sends.previous[s + 1];
+    energy += microbatches * (whole.forward.energy + whole.backward.energy);
+  }
+  StepBound bound;
+  bound.time = std::max(alone, finish + after);
+  const double devices = real(job.world_size());
+  bound.energy =
+      devices * (energy / real(static_cast<int64_t>(stages)) + in.resting_power * bound.time);
+  return bound;
+}
+
+Bytes bound_memory(const spec::Job& job, const ChunkLayout& layout) {
+  return largest_end(job, layout, true);
+}
+
+Bytes bound_states(const spec::Job& job, const ChunkLayout& layout) {
+  return largest_end(job, layout, false);
+}
+
+}  // namespace triplepoint::search

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "triplepoint/spec/job.h"
+
+#include "triplepoint/search/layer_costs.h"
+#include "triplepoint/workload/layer_layout.h"
+#include "triplepoint/workload/schedule.h"
+
+namespace triplepoint::search {
+
+/// What no plan can beat: of a step, seconds and joules of all devices.
+struct StepBound {
+  double time = 0, energy = 0;
+};
+
+/// How a pipeline's layers lie, as the bound reads it; one per (layout, split).
+struct StageParts {
+  double dense = 0, moe = 0, replayed_dense = 0, replayed_moe = 0;
+  bool embedding = false, head = false;
+};
+struct PipelineParts {
+  std::vector<StageParts> stages;  // all chunks together
+  std::vector<StageParts> firsts;  // chunk 0 of each stage
+};
+PipelineParts count_parts(const spec::Plan&,
+                          const std::vector<std::vector<workload::ChunkLayers>>& layout);
+
+/// Sends of one pipeline when nobody shares: [stage], seconds; 0 where nothing is sent.
+struct SendCosts {
+  std::vector<double> next, previous;
+};
+SendCosts price_sends(const spec::Job&, const Typical&);
+
+/// What a step's end costs on each stage, when all of it that may hide does.
+struct EndCost {
+  double gradients = 0, hidden_gradients = 0;  // exposed whatever runs; hides behind a backward
+  double after = 0;                            // norm, optimizer, exposed parameter gather
+  double hidden_parameters = 0;                // hides behind a forward
+};
+std::vector<EndCost> price_ends(const spec::Job&);
+
+/// Everything the bound needs besides the plan's numbers.
+struct BoundInputs {
+  const LayerCosts& layers;
+  const PipelineParts& parts;
+  const SendCosts& sends;
+  const std::vector<EndCost>& ends;
+  double resting_power = 0;  // watts of a device that holds its lowest clock
+};
+
+/// Lower bound of the schedule-accurate step.
+///
+///   f_s, b_s   stage s, one microbatch: sums over its layers at full clock, one host gap each
+///   path(s) =  start + sum_{j<s} (f_j(chunk 0) + send_j)                first input arrives
+///            + m (f_s + b_s) + blocking sends                           its own work
+///            + sum_{j<s} (b_j(chunk 0) + send_{j+1})                    last gradient returns
+///   step >= max_s path(s) + what of the end cannot hide
+///
+/// m: microbatches. Zero bubble: the last input gradient may precede weight gradients, so the
+/// return is left out. Exact for equal stages without blocking sends; waiting on shared links,
+/// lower clocks and the bubbles of unequal stages only add to it.
+/// Energy: every joule that does not fall with the clock, and devices at their lowest clock for the
+/// rest of the bound time.
+StepBound bound_step(const spec::Job& job, const BoundInputs& inputs);
+
+/// Bytes that some GPU of the job holds at least: the first and the last stage at the end of their
+/// warm-up. The job's plan decides.
+Bytes bound_memory(const spec::Job&, const std::vector<std::vector<workload::ChunkLayers>>& layout);
+/// The same before anything is recomputed or scheduled: states and buffers alone.
+Bytes bound_states(const spec::Job&, const std::vector<std::vector<workload::ChunkLayers>>& layout);
+
+}  // namespace triplepoint::search

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/search/bound.h"
+
+#include "triplepoint/base/random.h"
+
+#include "triplepoint/search/layout_scan.h"
+#include "triplepoint/search/testing.h"
+
+namespace triplepoint::search {
+namespace {
+
+/// Compares the bound of one plan in many with its schedule; returns how many were compared.
+int64_t compare_some(const spec::Job& job, uint64_t seed) {
+  const Space space(job, Reach::everything, {});
+  const Typical typical = typical_of(job);
+  Limits limits;
+  limits.headroom = -10 * unit::TB;  // so that nothing is dropped
+  LayoutScan scan(space, limits, typical);
+  StepEvaluator evaluator(job, typical);
+  int64_t compared = 0;
+  for (size_t layout = 0; layout < space.layouts().size(); ++layout)
+    scan.visit(layout, [&](const VariantAt&, int64_t index, const StepBound& bound) {
+      const auto position = static_cast<uint64_t>(index);
+      if (random_uniform({seed, 7}, position) * static_cast<double>(space.size()) > 150) return;
+      const StepEstimate step = evaluator.evaluate(space.plan(index));
+      CAPTURE(index);
+      CHECK(bound.time <= step.time * (1 + 1e-12));
+      CHECK(bound.energy <= step.energy * (1 + 1e-12));
+      CHECK(bound.time >= 0.1 * step.time);
+      ++compared;
+    });
+  return compared;
+}
+
+TEST_CASE("no plan is faster or thriftier than its bound") {
+  for (const spec::Job& job : test::few_jobs()) {
+    CAPTURE(job.name);
+    CHECK(compare_some(job, 3) > 50);
+  }
+}
+
+TEST_CASE("no plan needs less memory than its bound") {
+  for (const spec::Job& base : test::few_jobs()) {
+    spec::Job job = base;
+    const Space space(job, Reach::everything, {});
+    StepEvaluator evaluator(job, typical_of(job));
+    for (int64_t i = 3; i < space.size(); i += space.size() / 150) {
+      job.plan = space.plan(i);
+      const workload::MemoryVerdict verdict = evaluator.memory(job.plan);
+      const Bytes needed = verdict.stages[static_cast<size_t>(verdict.worst_stage)].total();
+      const auto layout = workload::lay_out_layers(job);
+      CAPTURE(i);
+      CHECK(bound_memory(job, layout) <= needed);
+      spec::Job bare = job;
+      bare.plan.recompute = spec::Recompute::none;
+      bare.plan.recompute_layers.reset();
+      CHECK(bound_states(bare, layout) <= needed);
+    }
+  }
+}
+
+TEST_CASE("the bound of equal stages that never wait to send is their step") {
+  spec::Job job = test::job_on("gpt3-5b", "dgx-a100", {.nodes = 1, .batch = 32});
+  job.model.vocabulary_size = 128;  // the ends weigh nothing
+  job.plan.pipeline_parallel_size = 1;
+  job.plan.tensor_parallel_size = 8;
+  job.environment.ambient = Celsius(5);
+  const Typical typical{Celsius(20), 1};
+  StepEvaluator evaluator(job, typical);
+  const StepEstimate step = evaluator.evaluate(job.plan);
+  const auto layout = workload::lay_out_layers(job);
+  const LayerCosts layers = price_layers(job, typical);
+  const PipelineParts parts = count_parts(job.plan, layout);
+  const SendCosts sends = price_sends(job, typical);
+  const std::vector<EndCost> ends = price_ends(job);
+  const StepBound bound =
+      bound_step(job, {.layers = layers, .parts = parts, .sends = sends, .ends = ends});
+  CHECK(bound.time == doctest::Approx(step.time - step.term(Term::throttling)).epsilon(1e-9));
+}
+
+}  // namespace
+}  // namespace triplepoint::search

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "triplepoint/sim/play.h"
+#include "triplepoint/sim/wiring.h"
+
+namespace triplepoint::search {
+
+/// When the stages of one pipeline are through, where nobody slows down its sends: what sim::play
+/// gives, to the bit, without a record of each action.
+///
+/// Actions follow each other's dependencies as in sim/pipeline_player.h. Buffers are kept between
+/// calls. About 8 ns an action (bench/search_bench.cpp).
+class QuickPlayer {
+ public:
+  /// Finish of each stage; valid until the next call.
+  std::span<const Seconds> play(std::span<const sim::StageTimes> stages,
+                                std::span<const sim::Wire> wires, sim::SendMode mode,
+                                const sim::PlayRules& rules);
+
+ private:
+  struct Stage {
+    const workload::Action* next = nullptr;
+    const workload::Action* end = nullptr;
+    const std::array<Seconds, sim::action_kind_count>* durations = nullptr;
+    const double* awaits = nullptr;
+  };
+  void start(std::span<const sim::StageTimes> stages, const sim::PlayRules& rules);
+  bool play_next(size_t stage);
+  double* cell(std::vector<double>& mailbox, size_t virtual_stage, int32_t microbatch) {
+    return &mailbox[virtual_stage * microbatches_ + static_cast<size_t>(microbatch)];
+  }
+  void deliver(size_t stage, const workload::Action& action, size_t virtual_stage);
+  void send_to(size_t wire, size_t receiver, double* to, size_t stage);
+
+  std::span<const sim::Wire> wires_;
+  sim::SendMode mode_ = sim::SendMode::blocking;
+  double gap_ = 0;
+  size_t microbatches_ = 0, last_virtual_ = 0;
+  std::vector<double> forward_, backward_, channel_free_, free_;
+  std::vector<Stage> stages_;
+  std::vector<size_t> can_go_on_;
+  std::vector<Seconds> finish_;
+};
+
+}  // namespace triplepoint::search

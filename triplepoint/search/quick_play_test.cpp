@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/search/quick_play.h"
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/random.h"
+
+namespace triplepoint::search {
+namespace {
+
+using sim::SendMode;
+
+/// A pipeline whose stages and boundaries all differ.
+struct RandomPipeline {
+  std::vector<workload::StageProgram> programs;
+  std::vector<sim::StageTimes> times;
+  std::vector<sim::StageBoundaries> boundaries;
+};
+
+RandomPipeline make_pipeline(spec::Schedule schedule, int64_t stages, int64_t microbatches,
+                             int64_t chunks, uint64_t seed) {
+  RandomPipeline made;
+  made.programs = workload::build_schedule(schedule, stages, microbatches, chunks);
+  uint64_t drawn = 0;
+  const auto draw = [&] { return (0.1 + random_uniform({seed, 1}, drawn++)) * unit::ms; };
+  for (const workload::StageProgram& program : made.programs) {
+    sim::StageTimes stage{.program = &program, .durations = {}};
+    for (int64_t c = 0; c < chunks; ++c)
+      stage.durations.push_back({draw(), draw(), draw(), draw()});
+    made.times.push_back(std::move(stage));
+    const auto boundary = [&] {
+      return sim::Boundary{.bytes_per_rank = 1 * unit::MB,
+                           .latency = 0.01 * draw(),
+                           .transfer = 0.2 * draw(),
+                           .links = {}};
+    };
+    made.boundaries.push_back({boundary(), boundary()});
+  }
+  return made;
+}
+
+TEST_CASE("the quick player ends every stage when the simulator does, to the bit") {
+  struct Case {
+    spec::Schedule schedule;
+    int64_t stages, microbatches, chunks;
+  };
+  QuickPlayer player;
+  for (const Case& each :
+       {Case{spec::Schedule::one_f_one_b, 1, 3, 1}, Case{spec::Schedule::one_f_one_b, 5, 3, 1},
+        Case{spec::Schedule::one_f_one_b, 8, 32, 1}, Case{spec::Schedule::gpipe, 4, 7, 1},
+        Case{spec::Schedule::zero_bubble, 6, 17, 1}, Case{spec::Schedule::interleaved, 4, 12, 3},
+        Case{spec::Schedule::interleaved, 4, 4, 2}})
+    for (const SendMode mode : {SendMode::blocking, SendMode::overlapped})
+      for (uint64_t seed = 1; seed <= 5; ++seed) {
+        const RandomPipeline made =
+            make_pipeline(each.schedule, each.stages, each.microbatches, each.chunks, seed);
+        const sim::PlayRules rules{.gap = 7 * unit::us, .start = 3 * unit::ms};
+        const std::vector<std::vector<sim::StageBoundaries>> boundaries = {made.boundaries};
+        const sim::Wiring wiring(boundaries, {}, mode);
+        const std::vector<std::vector<sim::StageTimes>> pipelines = {made.times};
+        const auto played = sim::play(pipelines, wiring, rules);
+        const auto quick = player.play(made.times, wiring.wires(0), mode, rules);
+        for (size_t s = 0; s < quick.size(); ++s)
+          CHECK(quick[s] == played[0][s].finish);
+      }
+}
+
+}  // namespace
+}  // namespace triplepoint::search

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/search/search.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "triplepoint/base/parallel.h"
+
+#include "triplepoint/search/layout_scan.h"
+
+namespace triplepoint::search {
+namespace {
+
+constexpr double nothing_found = std::numeric_limits<double>::infinity();
+constexpr size_t layouts_at_once = 32;
+
+/// Workers that threads take and give back. Which one a task gets does not matter: they only keep
+/// prices.
+template <class Worker>
+class Workers {
+ public:
+  explicit Workers(std::function<std::unique_ptr<Worker>()> make) : make_(std::move(make)) {}
+
+  template <class Task>
+  void with(const Task& task) {
+    std::unique_ptr<Worker> worker = take();
+    task(*worker);
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(worker));
+  }
+
+ private:
+  std::unique_ptr<Worker> take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        std::unique_ptr<Worker> worker = std::move(idle_.back());
+        idle_.pop_back();
+        return worker;
+      }
+    }
+    return make_();
+  }
+
+  std::function<std::unique_ptr<Worker>()> make_;
+  std::vector<std::unique_ptr<Worker>> idle_;
+  std::mutex mutex_;
+};
+
+struct Worker {
+  LayoutScan scan;
+  StepEvaluator evaluator;
+};
+
+/// A layout, the best any of its plans can be, and its plans' number.
+struct BoundedLayout {
+  size_t layout = 0;
+  double bound = nothing_found;
+};
+
+bool is_better(const Candidate& a, const Candidate& b) {
+  return std::pair(a.value, a.index) < std::pair(b.value, b.index);
+}
+
+class Search {
+ public:
+  Search(const Space& space, const Objective& objective, const Limits& limits,
+         const SearchOptions& options)
+      : space_(space),
+        objective_(objective),
+        options_(options),
+        usable_(usable_memory(space.base(), limits)),
+        workers_([this, &limits, typical = typical_of(space.base())] {
+          return std::make_unique<Worker>(
+              Worker{LayoutScan(space_, limits, typical), StepEvaluator(space_.base(), typical)});
+        }) {}
+
+  Found run() {
+    found_.counts.plans = space_.size();
+    found_.counts.layouts = static_cast<int64_t>(space_.layouts().size());
+    const std::vector<BoundedLayout> order = bound_layouts();
+    play_layouts(order);
+    return std::move(found_);
+  }
+
+ private:
+  double value_of(const StepBound& bound) const {
+    return objective_.value(bound.time, bound.energy);
+  }
+
+  /// Layouts that share prices, as ranges.
+  std::vector<std::pair<size_t, size_t>> groups() const {
+    std::vector<std::pair<size_t, size_t>> ranges;
+    const auto key = [&](size_t i) {
+      Layout layout = space_.layouts()[i];
+      layout.micro = layout.chunks = 0;
+      return layout;
+    };
+    for (size_t i = 0; i < space_.layouts().size(); ++i) {
+      if (i == 0 || key(i) != key(i - 1)) ranges.emplace_back(i, i);
+      ranges.back().second = i + 1;
+    }
+    return ranges;
+  }
+
+  std::vector<BoundedLayout> bound_layouts() {
+    std::vector<BoundedLayout> bounds(space_.layouts().size());
+    const auto ranges = groups();
+    std::vector<SearchCounts> counts(ranges.size());
+    if (options_.begin) options_.begin("Bounding", ranges.size());
+    parallel_for(ranges.size(), options_.threads, [&](size_t g) {
+      workers_.with([&](Worker& worker) {
+        for (size_t i = ranges[g].first; i < ranges[g].second; ++i) {
+          bounds[i].layout = i;
+          counts[g].out_of_memory +=
+              worker.scan.visit(i, [&](const VariantAt&, int64_t, const StepBound& bound) {
+                ++counts[g].bounded;
+                bounds[i].bound = std::min(bounds[i].bound, value_of(bound));
+              });
+        }
+      });
+      if (options_.advance) options_.advance();
+    });
+    for (const SearchCounts& each : counts)
+      found_.counts += each;
+    std::erase_if(bounds, [](const BoundedLayout& each) { return each.bound == nothing_found; });
+    std::sort(bounds.begin(), bounds.end(), [](const BoundedLayout& a, const BoundedLayout& b) {
+      return std::pair(a.bound, a.layout) < std::pair(b.bound, b.layout);
+    });
+    return bounds;
+  }
+
+  double threshold() const {
+    return found_.best.size() < options_.keep ? nothing_found : found_.best.back().value;
+  }
+
+  void play_layouts(const std::vector<BoundedLayout>& order) {
+    if (options_.begin) options_.begin("Playing schedules", order.size());
+    for (size_t first = 0; first < order.size();) {
+      const double limit = threshold();
+      size_t last = first;
+      while (last < order.size() && last - first < layouts_at_once && order[last].bound <= limit)
+        ++last;
+      if (last == first) return;
+      std::vector<std::optional<Candidate>> best(last - first);
+      std::vector<SearchCounts> counts(last - first);
+      parallel_for(last - first, options_.threads, [&](size_t i) {
+        workers_.with([&](Worker& worker) {
+          best[i] = play_layout(worker, order[first + i].layout, limit, counts[i]);
+        });
+        if (options_.advance) options_.advance();
+      });
+      for (size_t i = 0; i < best.size(); ++i) {
+        found_.counts += counts[i];
+        if (best[i]) keep(std::move(*best[i]));
+      }
+      first = last;
+    }
+  }
+
+  void keep(Candidate candidate) {
+    auto& best = found_.best;
+    best.insert(std::upper_bound(best.begin(), best.end(), candidate, is_better),
+                std::move(candidate));
+    if (best.size() > options_.keep) best.pop_back();
+  }
+
+  std::optional<Candidate> play_layout(Worker& worker, size_t layout, double limit,
+                                       SearchCounts& counts) const {
+    struct Bounded {
+      double value;
+      int64_t index;
+      VariantAt at;
+    };
+    std::vector<Bounded> plans;
+    worker.scan.visit(layout, [&](const VariantAt& at, int64_t index, const StepBound& bound) {
+      if (value_of(bound) <= limit) plans.push_back({value_of(bound), index, at});
+    });
+    std::sort(plans.begin(), plans.end(), [](const Bounded& a, const Bounded& b) {
+      return std::pair(a.value, a.index) < std::pair(b.value, b.index);
+    });
+    const Layout& sizes = space_.layouts()[layout];
+    const Variants variants = space_.variants(sizes);
+    std::optional<Candidate> best;
+    ++counts.layouts_played;
+    for (const Bounded& bounded : plans) {
+      if (best && bounded.value > best->value) break;
+      Candidate candidate{.index = bounded.index,
+                          .layout = sizes,
+                          .plan = space_.plan(sizes, variants, bounded.at),
+                          .bound = bounded.value,
+                          .step = {},
+                          .memory = {}};
+      if (!play_plan(worker, candidate, counts)) continue;
+      if (!best || is_better(candidate, *best)) best = std::move(candidate);
+    }
+    return best;
+  }
+
+  bool play_plan(Worker& worker, Candidate& candidate, SearchCounts& counts) const {
+    const workload::MemoryVerdict memory = worker.evaluator.memory(candidate.plan);
+    candidate.memory = memory.stages[static_cast<size_t>(memory.worst_stage)].total();
+    if (candidate.memory > usable_) {
+      ++counts.exact_out_of_memory;
+      return false;
+    }
+    const int64_t linked = worker.evaluator.linked();
+    candidate.step = worker.evaluator.evaluate(candidate.plan);
+    candidate.value = objective_.value(candidate.step.time, candidate.step.energy);
+    ++counts.played;
+    counts.played_on_links += worker.evaluator.linked() - linked;
+    return true;
+  }
+
+  const Space& space_;
+  const Objective& objective_;
+  const SearchOptions& options_;
+  Bytes usable_;
+  Workers<Worker> workers_;
+  Found found_;
+};
+
+}  // namespace
+
+SearchCounts& SearchCounts::operator+=(const SearchCounts& other) {
+  out_of_memory += other.out_of_memory;
+  bounded += other.bounded;
+  layouts_played += other.layouts_played;
+  played += other.played;
+  played_on_links += other.played_on_links;
+  exact_out_of_memory += other.exact_out_of_memory;
+  return *this;
+}
+
+Bytes usable_memory(const spec::Job& job, const Limits& limits) {
+  return job.cluster.gpu.memory.value_or(Bytes()) - limits.headroom;
+}
+
+Found search(const Space& space, const Objective& objective, const Limits& limits,
+             const SearchOptions& options) {
+  return Search(space, objective, limits, options).run();
+}
+
+Candidate evaluate_plan(const spec::Job& job, const Objective& objective) {
+  StepEvaluator evaluator(job, typical_of(job));
+  Candidate candidate;
+  candidate.plan = job.plan;
+  const workload::MemoryVerdict memory = evaluator.memory(job.plan);
+  candidate.memory = memory.stages[static_cast<size_t>(memory.worst_stage)].total();
+  candidate.step = evaluator.evaluate(job.plan);
+  candidate.value = objective.value(candidate.step.time, candidate.step.energy);
+  return candidate;
+}
+
+}  // namespace triplepoint::search

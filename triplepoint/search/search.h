@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "triplepoint/search/bound.h"
+#include "triplepoint/search/objective.h"
+#include "triplepoint/search/space.h"
+#include "triplepoint/search/step.h"
+
+namespace triplepoint::search {
+
+/// The best plan of one layout.
+struct Candidate {
+  int64_t index = 0;  // in the space
+  Layout layout;
+  spec::Plan plan;
+  double bound = 0;  // of the objective
+  StepEstimate step;
+  Bytes memory;      // on the fullest device
+  double value = 0;  // of the objective, schedule-accurate
+};
+
+/// What became of all plans. The same for any number of threads.
+struct SearchCounts {
+  int64_t plans = 0, layouts = 0;
+  int64_t out_of_memory = 0;    // by the closed form
+  int64_t bounded = 0;          // closed forms of the step computed in the first pass
+  int64_t layouts_played = 0;   // layouts whose bound did not rule them out
+  int64_t played = 0;           // schedules played
+  int64_t played_on_links = 0;  // of these, event by event over shared links
+  int64_t exact_out_of_memory = 0;
+  SearchCounts& operator+=(const SearchCounts&);
+};
+
+struct SearchOptions {
+  int threads = 1;
+  size_t keep = 12;  // layouts
+  // Told, from any thread, how many pieces of work there are and that one is done.
+  std::function<void(const char* what, size_t total)> begin = {};
+  std::function<void()> advance = {};
+};
+
+struct Found {
+  std::vector<Candidate> best;  // of each layout its best plan, best layout first
+  SearchCounts counts;
+};
+
+/// The best plans of a space, as an exhaustive schedule-accurate search would find them.
+///
+/// Bounds of all plans first (bound.h); then layouts in the order of their bound, each searched in
+/// the order of its plans' bounds, until the next bound is above the `keep`-th best value found.
+/// A plan is dropped only by a bound that is above what was found, so the answer is that of a
+/// search without bounds; of equal values the lower index wins. Layouts are taken in batches of
+/// fixed size, so that threads change nothing.
+Found search(const Space&, const Objective&, const Limits&, const SearchOptions&);
+
+/// One plan at the schedule-accurate fidelity, for comparing a plan of one's own.
+Candidate evaluate_plan(const spec::Job&, const Objective&);
+
+/// Bytes a device may use under these limits.
+Bytes usable_memory(const spec::Job&, const Limits&);
+
+}  // namespace triplepoint::search

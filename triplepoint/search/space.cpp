@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/search/space.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "triplepoint/base/expect.h"
+
+namespace triplepoint::search {
+namespace {
+
+using spec::Recompute;
+using spec::Schedule;
+using spec::Sharding;
+
+constexpr int64_t recompute_steps = 8;
+
+template <class T>
+bool allows(const std::vector<T>& only, const T& value) {
+  return only.empty() || std::find(only.begin(), only.end(), value) != only.end();
+}
+
+std::vector<int64_t> divisors(int64_t whole) {
+  std::vector<int64_t> found;
+  for (int64_t d = 1; d <= whole; ++d)
+    if (whole % d == 0) found.push_back(d);
+  return found;
+}
+
+/// Layers over parts of which the first and the last already hold something worth a layer.
+std::optional<std::vector<int64_t>> weighted(int64_t layers, int64_t parts, int64_t first,
+                                             int64_t last) {
+  const int64_t total = layers + first + last, each = total / parts, rest = total % parts;
+  std::vector<int64_t> counts(static_cast<size_t>(parts), each);
+  // What is over goes to the parts in the middle.
+  for (int64_t i = 0; i < rest; ++i)
+    ++counts[static_cast<size_t>((parts / 2 + i) % parts)];
+  counts.front() -= first;
+  counts.back() -= last;
+  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+  if (*least < 1 || *least == *most) return std::nullopt;  // equal parts are the even split
+  return counts;
+}
+
+}  // namespace
+
+std::optional<std::vector<int64_t>> layers_of_split(Split split, int64_t layers, int64_t parts) {
+  const bool even = layers % parts == 0;
+  if (split == Split::even) return even ? std::optional(std::vector<int64_t>()) : std::nullopt;
+  if (parts < 2) return std::nullopt;
+  if (split == Split::ends_count) return weighted(layers, parts, 1, 1);
+  return weighted(layers, parts, 0, 1);
+}
+
+int64_t Variants::count() const {
+  int64_t overlaps = 0;
+  for (const StateChoice& state : states)
+    overlaps += static_cast<int64_t>(state.overlaps.size());
+  return overlaps * static_cast<int64_t>(splits.size() * schedules.size() * recomputes.size());
+}
+
+Space::Space(spec::Job base, Reach reach, Fixed fixed)
+    : base_(std::move(base)), reach_(reach), fixed_(std::move(fixed)) {
+  add_layouts();
+  first_.push_back(0);
+  for (const Layout& layout : layouts_)
+    first_.push_back(first_.back() + variants(layout).count());
+}
+
+void Space::add_layouts() {
+  const spec::Model& model = base_.model;
+  const int64_t world = base_.world_size();
+  const int64_t experts = model.moe ? model.moe->num_experts : 1;
+  for (const int64_t tensor : divisors(model.num_attention_heads))
+    for (int64_t pipeline = 1; pipeline <= model.num_layers; ++pipeline)
+      for (int64_t context = 1; tensor * pipeline * context <= world; context *= 2) {
+        if (world % (tensor * pipeline * context) != 0) continue;
+        for (const int64_t expert : divisors(experts)) {
+          Layout layout{.tensor = tensor,
+                        .pipeline = pipeline,
+                        .context = context,
+                        .expert = expert,
+                        .expert_tensor = tensor,
+                        .data = world / (tensor * pipeline * context)};
+          add_microbatches(layout);
+          layout.expert_tensor = 1;
+          if (model.moe && tensor > 1) add_microbatches(layout);
+        }
+      }
+}
+
+void Space::add_microbatches(Layout layout) {
+  if (!is_legal(layout)) return;
+  const int64_t batch = base_.plan.global_batch_size;
+  if (batch % layout.data != 0) return;
+  for (const int64_t micro : divisors(batch / layout.data)) {
+    layout.micro = micro;
+    if (allows(fixed_.micro, micro)) add_chunks(layout);
+  }
+}
+
+void Space::add_chunks(Layout layout) {
+  const int64_t layers = base_.model.num_layers;
+  const int64_t microbatches = base_.plan.global_batch_size / (layout.micro * layout.data);
+  for (int64_t chunks = 1; chunks * layout.pipeline <= layers; ++chunks) {
+    if (chunks > 1 && (layout.pipeline == 1 || microbatches % layout.pipeline != 0)) break;
+    layout.chunks = chunks;
+    if (!allows(fixed_.chunks, chunks) || splits(layout).empty() || schedules(layout).empty())
+      continue;
+    if (states(layout).empty() || recomputes(layout).empty()) continue;
+    layouts_.push_back(layout);
+  }
+}
+
+bool Space::is_legal(const Layout& layout) const {
+  const spec::Model& model = base_.model;
+  const bool chosen =
+      allows(fixed_.tensor, layout.tensor) && allows(fixed_.pipeline, layout.pipeline) &&
+      allows(fixed_.context, layout.context) && allows(fixed_.expert, layout.expert) &&
+      allows(fixed_.expert_tensor, layout.expert_tensor) && allows(fixed_.data, layout.data);
+  if (!chosen) return false;
+  if (model.num_query_groups % layout.tensor != 0 && !model.latent_attention) return false;
+  if (model.ffn_hidden_size % layout.tensor != 0) return false;
+  const int64_t context = layout.context;
+  if (context > 1 && model.sequence_length % (2 * context) != 0) return false;
+  if (!model.moe) return true;
+  const int64_t ranks = base_.world_size() / layout.pipeline;
+  return ranks % (layout.expert * layout.expert_tensor) == 0;
+}
+
+std::vector<Split> Space::splits(const Layout& layout) const {
+  std::vector<Split> found;
+  const int64_t layers = base_.model.num_layers, parts = layout.pipeline * layout.chunks;
+  const auto exists = [&](Split split) {
+    return layers_of_split(split, layers, parts).has_value();
+  };
+  if (exists(Split::even) && allows(fixed_.uneven, false)) found.push_back(Split::even);
+  if (!allows(fixed_.uneven, true)) return found;
+  // Chunks of unequal length only where embedding and head make them whole, as in Megatron.
+  if (exists(Split::ends_count) && (layout.chunks == 1 || (layers + 2) % parts == 0))
+    found.push_back(Split::ends_count);
+  if (exists(Split::head_counts) && (layout.chunks == 1 || (layers + 1) % parts == 0))
+    found.push_back(Split::head_counts);
+  return found;
+}
+
+std::vector<Schedule> Space::schedules(const Layout& layout) const {
+  std::vector<Schedule> found;
+  const auto add = [&](Schedule schedule) {
+    if (allows(fixed_.schedule, schedule)) found.push_back(schedule);
+  };
+  if (layout.chunks > 1) {
+    add(Schedule::interleaved);
+    return found;
+  }
+  add(Schedule::one_f_one_b);
+  const bool asked = !fixed_.schedule.empty();
+  if (layout.pipeline > 1 && (reach_ == Reach::everything || asked)) {
+    add(Schedule::gpipe);
+    add(Schedule::zero_bubble);
+  }
+  return found;
+}
+
+std::vector<RecomputeChoice> Space::recomputes(const Layout& layout) const {
+  std::vector<RecomputeChoice> found;
+  for (const Recompute kind : {Recompute::none, Recompute::selective})
+    if (allows(fixed_.recompute, kind)) found.push_back({kind, std::nullopt});
+  if (!allows(fixed_.recompute, Recompute::full)) return found;
+  const int64_t parts = layout.pipeline * layout.chunks;
+  const int64_t layers = (base_.model.num_layers + parts - 1) / parts;
+  const int64_t steps = std::min(layers, recompute_steps);
+  for (int64_t i = 1; i < steps; ++i) {
+    const int64_t some = (layers * i + steps - 1) / steps;
+    if (allows(fixed_.recompute_layers, some)) found.push_back({Recompute::full, some});
+  }
+  if (allows(fixed_.recompute_layers, layers)) found.push_back({Recompute::full, std::nullopt});
+  return found;
+}
+
+std::vector<StateChoice> Space::states(const Layout& layout) const {
+  std::vector<StateChoice> found;
+  const bool all = reach_ == Reach::everything;
+  for (const bool sequence_parallel : {false, true}) {
+    if (!allows(fixed_.sequence_parallel, sequence_parallel)) continue;
+    const bool split = layout.tensor > 1 && base_.model.sequence_length % layout.tensor == 0;
+    if (sequence_parallel && !split) continue;
+    // Megatron requires it of experts beside tensor parallelism.
+    if (!sequence_parallel && base_.model.moe && layout.tensor > 1 && !all) continue;
+    const auto add = [&](Sharding sharding, bool reshard) {
+      add_state(layout, {sequence_parallel, sharding, reshard, {}}, found);
+    };
+    add(Sharding::none, true);
+    if (layout.data == 1) continue;
+    add(Sharding::optimizer, true);
+    if (all || base_.stack.gradient_sync_accumulates) add(Sharding::gradients, true);
+    if (all || layout.pipeline == 1) add(Sharding::parameters, true);
+    if (all) add(Sharding::parameters, false);
+  }
+  return found;
+}
+
+void Space::add_state(const Layout& layout, StateChoice state,
+                      std::vector<StateChoice>& found) const {
+  if (!allows(fixed_.sharding, state.sharding)) return;
+  const bool fsdp = state.sharding == Sharding::parameters;
+  const bool zero = state.sharding == Sharding::optimizer || state.sharding == Sharding::gradients;
+  const bool all = reach_ == Reach::everything;
+  uint32_t may = 0;
+  // Userbuffers write into the memory of their peers: only where all reach each other directly.
+  const bool reach = layout.tensor <= base_.cluster.scale_up.domain_size;
+  if (state.sequence_parallel && (all || reach)) may |= overlaps_tensor;
+  if (layout.data > 1 && !fsdp) may |= overlaps_gradient;
+  if (layout.data > 1 && zero) may |= overlaps_parameter;
+  if (layout.pipeline > 1 && (all || layout.chunks > 1)) may |= overlaps_pipeline;
+  if (layout.expert > 1 && all) may |= overlaps_expert;
+  for (uint32_t bits = 0; bits < 32; ++bits) {
+    if ((bits & ~may) != 0) continue;
+    // Megatron gathers parameters ahead only where it reduces gradients ahead.
+    if (!all && (bits & overlaps_parameter) && !(bits & overlaps_gradient)) continue;
+    const bool gradient = (bits & overlaps_gradient) != 0;
+    if (!allows(fixed_.overlap_tensor, (bits & overlaps_tensor) != 0)) continue;
+    if (layout.data > 1 && !fsdp && !allows(fixed_.overlap_data, gradient)) continue;
+    if (!allows(fixed_.overlap_pipeline, (bits & overlaps_pipeline) != 0)) continue;
+    state.overlaps.push_back(bits);
+  }
+  if (!state.overlaps.empty()) found.push_back(std::move(state));
+}
+
+Variants Space::variants(const Layout& layout) const {
+  return {states(layout), splits(layout), schedules(layout), recomputes(layout)};
+}
+
+spec::Plan Space::plan(int64_t index) const {
+  TPT_EXPECT(index >= 0 && index < size());
+  const auto above = std::upper_bound(first_.begin(), first_.end(), index);
+  const auto at = static_cast<size_t>(above - first_.begin()) - 1;
+  const Variants variants = this->variants(layouts_[at]);
+  int64_t rest = index - first_[at];
+  const auto inner = static_cast<int64_t>(variants.splits.size() * variants.schedules.size() *
+                                          variants.recomputes.size());
+  VariantAt variant;
+  const auto overlaps = [&] {
+    return static_cast<int64_t>(variants.states[variant.state].overlaps.size());
+  };
+  for (; rest >= inner * overlaps(); ++variant.state)
+    rest -= inner * overlaps();
+  const auto take = [&](int64_t radix) {
+    const int64_t digit = rest % radix;
+    rest /= radix;
+    return static_cast<size_t>(digit);
+  };
+  variant.overlap = take(overlaps());
+  variant.recompute = take(static_cast<int64_t>(variants.recomputes.size()));
+  variant.schedule = take(static_cast<int64_t>(variants.schedules.size()));
+  variant.split = static_cast<size_t>(rest);
+  return plan(layouts_[at], variants, variant);
+}
+
+spec::Plan Space::plan(const Layout& layout, const Variants& variants, const VariantAt& at) const {
+  spec::Plan plan = base_.plan;
+  plan.tensor_parallel_size = layout.tensor;
+  plan.pipeline_parallel_size = layout.pipeline;
+  plan.context_parallel_size = layout.context;
+  plan.expert_parallel_size = layout.expert;
+  plan.expert_tensor_parallel_size.reset();
+  if (layout.expert_tensor != layout.tensor)
+    plan.expert_tensor_parallel_size = layout.expert_tensor;
+  plan.virtual_pipeline_size = layout.chunks;
+  plan.micro_batch_size = layout.micro;
+  const StateChoice& state = variants.states[at.state];
+  plan.sequence_parallel = state.sequence_parallel;
+  plan.sharding = state.sharding;
+  plan.reshard_after_forward = state.reshard;
+  plan.sharding_group_size = 0;
+  const RecomputeChoice& recompute = variants.recomputes[at.recompute];
+  plan.recompute = recompute.kind;
+  plan.recompute_layers = recompute.layers;
+  const uint32_t overlap = state.overlaps[at.overlap];
+  plan.overlap_tensor = (overlap & overlaps_tensor) != 0;
+  plan.overlap_gradient = (overlap & overlaps_gradient) != 0;
+  plan.overlap_parameter = (overlap & overlaps_parameter) != 0;
+  plan.overlap_pipeline = (overlap & overlaps_pipeline) != 0;
+  plan.overlap_expert = (overlap & overlaps_expert) != 0;
+  plan.schedule = variants.schedules[at.schedule];
+  plan.layers_per_stage = *layers_of_split(variants.splits[at.split], base_.model.num_layers,
+                                           layout.pipeline * layout.chunks);
+  return plan;
+}
+
+}  // namespace triplepoint::search

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/spec/job.h"
+
+namespace triplepoint::search {
+
+/// launchable: what Megatron-Core and NeMo start as they are. everything: also GPipe, zero bubble,
+/// overlapped sends without chunks, ZeRO-2, FSDP with pipelines, overlapped expert exchange.
+enum class Reach { launchable, everything };
+
+/// How layers are dealt over the parts (stages x chunks) of the model.
+///   even         equally many
+///   ends_count   embedding and head count as a layer each: the first and the last part get one
+///                less
+///   head_counts  the head counts as a layer
+enum class Split { even, ends_count, head_counts };
+
+/// What may not vary; an empty list leaves a choice open. From "tp=8,mbs=1|2,recompute=full".
+struct Fixed {
+  std::vector<int64_t> tensor, pipeline, chunks, expert, expert_tensor, context, data, micro;
+  std::vector<int64_t> recompute_layers;
+  std::vector<spec::Sharding> sharding;
+  std::vector<spec::Recompute> recompute;
+  std::vector<spec::Schedule> schedule;
+  std::vector<bool> sequence_parallel, overlap_tensor, overlap_data, overlap_pipeline, uneven;
+};
+Result<Fixed> parse_fixed(std::string_view text);
+
+/// Sizes of one layout; everything that decides how work is cut up.
+struct Layout {
+  int64_t tensor = 1, pipeline = 1, context = 1, expert = 1, expert_tensor = 1;
+  int64_t chunks = 1;  // of a stage
+  int64_t data = 1, micro = 1;
+  friend auto operator<=>(const Layout&, const Layout&) = default;
+};
+
+/// One way to save memory on state, with the communications that may hide under it.
+struct StateChoice {
+  bool sequence_parallel = false;
+  spec::Sharding sharding = spec::Sharding::none;
+  bool reshard = true;
+  std::vector<uint32_t> overlaps;  // sets of the bits below
+};
+enum OverlapBit : uint32_t {
+  overlaps_tensor = 1,
+  overlaps_gradient = 2,
+  overlaps_parameter = 4,
+  overlaps_pipeline = 8,
+  overlaps_expert = 16
+};
+
+struct RecomputeChoice {
+  spec::Recompute kind = spec::Recompute::none;
+  std::optional<int64_t> layers;  // of a chunk; absent: all
+};
+
+/// The choices within one layout, all of them independent of each other. A variant is their mixed
+/// radix number: state, then split, schedule, recompute, overlap, the last varies fastest.
+struct Variants {
+  std::vector<StateChoice> states;
+  std::vector<Split> splits;
+  std::vector<spec::Schedule> schedules;
+  std::vector<RecomputeChoice> recomputes;
+  int64_t count() const;
+};
+
+/// Position of a variant within its layout.
+struct VariantAt {
+  size_t state = 0, split = 0, schedule = 0, recompute = 0, overlap = 0;
+};
+
+/// All plans that a model, a cluster and a global batch allow, in one fixed order, none of them
+/// stored.
+///
+/// Left out are plans that spec::diagnose refuses or calls inert (an overlap without anything to
+/// hide), so that no two plans are the same work. Sizes run over all divisors; recomputed layers of
+/// a chunk over at most eight even steps. index <-> plan: a range of indices can be searched
+/// anywhere.
+class Space {
+ public:
+  Space(spec::Job base, Reach reach, Fixed fixed);
+
+  const spec::Job& base() const { return base_; }
+  const std::vector<Layout>& layouts() const { return layouts_; }
+  Variants variants(const Layout&) const;
+  int64_t size() const { return first_.back(); }
+  int64_t first_of(size_t layout) const { return first_[layout]; }
+
+  spec::Plan plan(int64_t index) const;
+  spec::Plan plan(const Layout&, const Variants&, const VariantAt&) const;
+
+ private:
+  void add_layouts();
+  void add_microbatches(Layout);
+  void add_chunks(Layout);
+  bool is_legal(const Layout&) const;
+  std::vector<StateChoice> states(const Layout&) const;
+  void add_state(const Layout&, StateChoice, std::vector<StateChoice>&) const;
+  std::vector<Split> splits(const Layout&) const;
+  std::vector<spec::Schedule> schedules(const Layout&) const;
+  std::vector<RecomputeChoice> recomputes(const Layout&) const;
+
+  spec::Job base_;
+  Reach reach_;
+  Fixed fixed_;
+  std::vector<Layout> layouts_;
+  std::vector<int64_t> first_;  // index of each layout's first plan, and one past the last
+};
+
+/// Layers of each part; empty for an even split, nothing where the split does not exist.
+std::optional<std::vector<int64_t>> layers_of_split(Split, int64_t layers, int64_t parts);
+
+}  // namespace triplepoint::search

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/search/space.h"
+
+#include <set>
+
+#include "triplepoint/search/testing.h"
+
+namespace triplepoint::search {
+namespace {
+
+/// A word for everything that tells plans apart.
+std::string key_of(const spec::Job& base, const spec::Plan& plan) {
+  spec::Job job = base;
+  job.plan = plan;
+  return spec::write_job(job);
+}
+
+TEST_CASE("every plan of a space can run, and none carries an option without effect") {
+  for (const spec::Job& base : test::few_jobs()) {
+    const Space space(base, Reach::everything, {});
+    REQUIRE(space.size() > 1000);
+    for (int64_t i = 0; i < space.size(); i += 37) {
+      spec::Job job = base;
+      job.plan = space.plan(i);
+      for (const spec::Diagnosis& diagnosis : spec::diagnose(job)) {
+        CAPTURE(diagnosis.what);
+        CHECK(diagnosis.severity != spec::Diagnosis::Severity::error);
+        CHECK(diagnosis.code != spec::DiagnosisCode::inert_option);
+      }
+    }
+  }
+}
+
+TEST_CASE("no two plans of a space are the same") {
+  const spec::Job base = test::job_on("gpt3-5b", "dgx-a100", {.nodes = 1, .batch = 8});
+  const Space space(base, Reach::launchable, test::must(parse_fixed("cp=1,mbs=1|2")));
+  std::set<std::string> seen;
+  for (int64_t i = 0; i < space.size(); ++i)
+    seen.insert(key_of(base, space.plan(i)));
+  CHECK(static_cast<int64_t>(seen.size()) == space.size());
+}
+
+TEST_CASE("a space holds what a user would write down by hand") {
+  const spec::Job base = test::job_on("gpt3-175b", "hgx-h200", {.nodes = 4, .batch = 128});
+  const Space space(base, Reach::launchable,
+                    test::must(parse_fixed("tp=8,pp=4,vpp=1,mbs=2,recompute=full,sp=on,cp=1")));
+  REQUIRE(space.layouts().size() == 1);
+  CHECK(space.layouts()[0] == Layout{.tensor = 8, .pipeline = 4, .expert_tensor = 8, .micro = 2});
+  bool found = false;
+  for (int64_t i = 0; i < space.size(); ++i)
+    found |= space.plan(i).recompute_layers == std::nullopt && space.plan(i).overlap_tensor &&
+             space.plan(i).layers_per_stage.empty();
+  CHECK(found);
+}
+
+TEST_CASE("everything holds all that is launchable") {
+  const spec::Job base = test::job_on("gpt3-5b", "dgx-a100", {.nodes = 1, .batch = 4});
+  const auto keys = [&](Reach reach) {
+    const Space space(base, reach, test::must(parse_fixed("cp=1,mbs=1")));
+    std::set<std::string> seen;
+    for (int64_t i = 0; i < space.size(); ++i)
+      seen.insert(key_of(base, space.plan(i)));
+    return seen;
+  };
+  const auto all = keys(Reach::everything), some = keys(Reach::launchable);
+  CHECK(all.size() > some.size());
+  CHECK(std::includes(all.begin(), all.end(), some.begin(), some.end()));
+}
+
+TEST_CASE("splits hold every layer, and embedding and head are counted where they stand") {
+  for (const int64_t layers : {9, 12, 61, 96})
+    for (const int64_t parts : {2, 3, 4, 8}) {
+      for (const Split split : {Split::even, Split::ends_count, Split::head_counts}) {
+        const auto counts = layers_of_split(split, layers, parts);
+        if (!counts || counts->empty()) continue;
+        int64_t sum = 0;
+        for (const int64_t each : *counts)
+          sum += each;
+        CHECK(sum == layers);
+        CHECK(counts->back() <= *std::max_element(counts->begin(), counts->end()));
+      }
+      CHECK(layers_of_split(Split::even, layers, parts).has_value() == (layers % parts == 0));
+    }
+}
+
+TEST_CASE("what may be fixed is said when a key or a value is wrong") {
+  CHECK(test::must(parse_fixed("tp=8|4,recompute=full,uneven=off")).tensor ==
+        std::vector<int64_t>{8, 4});
+  for (const char* wrong : {"tp", "tpp=8", "tp=x", "tp=0", "recompute=some", "sp=yes", "tp=8,,"})
+    CHECK_FALSE(parse_fixed(wrong).has_value());
+  CHECK(parse_fixed("tpp=8").error().what.find("\"tp\"") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace triplepoint::search

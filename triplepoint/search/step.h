@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/spec/job.h"
+
+#include "triplepoint/search/layer_costs.h"
+#include "triplepoint/search/quick_play.h"
+#include "triplepoint/sim/machine.h"
+#include "triplepoint/workload/memory.h"
+#include "triplepoint/workload/work_graph.h"
+
+namespace triplepoint::search {
+
+/// Where a step's time goes on the stage that works longest. The terms add up to the step.
+enum class Term {
+  compute,     // kernels at full clock, each needed once
+  recompute,   // what is computed again
+  exposed,     // communication inside passes that nothing hides
+  launch,      // the host is later than the device; gaps between passes
+  throttling,  // kernels at the clock that the power limit leaves
+  sends,       // activations and gradients between stages, where the stream waits for them
+  bubble,      // waiting for other stages, to the end of the step
+  data_sync,   // reduction of gradients and gather of parameters that show
+  optimizer,   // norm and update
+  overhead     // of the step: data, logging
+};
+inline constexpr size_t term_count = 10;
+std::string_view name_of(Term);
+
+/// One plan at the schedule-accurate fidelity: a mean device everywhere.
+struct StepEstimate {
+  double time = 0;                         // s
+  double energy = 0;                       // J, all devices
+  double peak_power = 0;                   // W: mean power of the hungriest phase of a device
+  std::array<double, term_count> terms{};  // s
+  double term(Term which) const { return terms[static_cast<size_t>(which)]; }
+};
+
+/// Plays the schedule of one plan, with sim's prices, governor and player; sends share links where
+/// the machine makes them. Equal to sim::StepModel on a machine without spread, at one die
+/// temperature (step_test.cpp).
+///
+/// Keeps what plans share (programs); one per thread.
+class StepEvaluator {
+ public:
+  StepEvaluator(const spec::Job& base, Typical typical);
+
+  /// The plan with its memory, exactly.
+  workload::MemoryVerdict memory(const spec::Plan& plan);
+  StepEstimate evaluate(const spec::Plan& plan);
+  /// Evaluations that went through shared links, event by event.
+  int64_t linked() const { return linked_; }
+
+ private:
+  struct Phases;
+  const std::vector<workload::StageProgram>& programs_of(const spec::Plan& plan);
+  Phases price(const workload::WorkGraph& graph);
+  void add_phase(Phases& phases, const workload::WorkGraph& graph, size_t stage, size_t chunk,
+                 workload::ActionKind kind);
+  std::vector<Seconds> finishes(const Phases& phases, const workload::WorkGraph& graph);
+  StepEstimate finish(const Phases& phases, const workload::WorkGraph& graph,
+                      const std::vector<Seconds>& finishes);
+
+  spec::Job job_;
+  Typical typical_;
+  sim::Machine machine_;
+  QuickPlayer player_;
+  std::map<std::array<int64_t, 4>, std::vector<workload::StageProgram>> programs_;
+  int64_t linked_ = 0;
+};
+
+}  // namespace triplepoint::search
