@@ -15,7 +15,7 @@ import { ticksOf } from "./timeline_text";
 import { TimeWindow } from "./timeline_window";
 
 const axisHeight = 22;
-const laneHeights = [1, 2, 3, 4, 6, 9, 12, 15, 20];
+const laneHeights = [1, 2, 3, 4, 6, 9, 12, 15, 20]; // CSS pixels
 
 const keysHelp =
   "Keys: plus and minus zoom, left and right move, up and down choose a rank, comma and full stop go to the span before and after, " +
@@ -60,7 +60,7 @@ class TimelineView {
     this.palette = new Palette(this.off, null);
     this.painter = new Painter(this.model, this.palette);
     this.artist = new RowArtist(this.model, this.painter);
-    this.layout = new RowLayout(this.model, this.fittingLane());
+    this.layout = this.fittingLayout();
     this.readings = this.strips.names().map((name, i) => {
       const reading = element("output", { class: "timeline-reading" }, name);
       reading.style.top = `${i * stripHeight + 6}px`;
@@ -71,10 +71,14 @@ class TimelineView {
     this.view.home();
   }
 
-  private fittingLane(): number {
-    const tracks = this.model.ranks.reduce((sum, { tracks }) => sum + tracks.length, 0);
-    const room = 460 - 7 * Math.min(this.model.ranks.length, 24);
-    return [...laneHeights].reverse().find((lane) => lane <= 15 && lane * tracks <= Math.max(room, 300)) ?? 2;
+  /** All streams if they can be read at once, else the fullest stream of each rank. */
+  private fittingLayout(): RowLayout {
+    const { ranks } = this.model;
+    const fitting = (lines: number, gap: number): number | undefined =>
+      [...laneHeights].reverse().find((lane) => lane <= 15 && lane * lines + gap * ranks.length <= 516);
+    const all = fitting(ranks.reduce((sum, { tracks }) => sum + tracks.length, 0), 7);
+    if (all !== undefined && all >= 9) return new RowLayout(this.model, all, true);
+    return new RowLayout(this.model, Math.max(3, fitting(ranks.length, 3) ?? 3), false);
   }
 
   // ---- what stands around the canvases
@@ -99,6 +103,9 @@ class TimelineView {
 
   private tools(): HTMLElement {
     const zoom = (factor: number) => () => this.zoom(factor, null);
+    const streams = button("All streams", () => this.showStreams(streams), {
+      "aria-pressed": String(this.layout.allStreams), title: "Every stream, or the fullest of each rank",
+    });
     const tools = element("div", { class: "timeline-tools", role: "group", "aria-label": "Timeline" },
       button("+", zoom(0.5), { "aria-label": "Zoom in", title: "Zoom in (+)" }),
       button("−", zoom(2), { "aria-label": "Zoom out", title: "Zoom out (-)" }),
@@ -108,6 +115,7 @@ class TimelineView {
       button("Whole run", () => this.everything(), { title: "All that is known (9)" }),
       button("Flatter", () => this.resizeRows(-1), { title: "Flatter rows ([)" }),
       button("Taller", () => this.resizeRows(1), { title: "Taller rows (])" }),
+      streams,
       this.search,
       button("Next", () => this.findNext(true), { "aria-label": "Next span found" }),
       this.hits);
@@ -127,7 +135,7 @@ class TimelineView {
       const toggle = button("", () => {
         if (!this.off.delete(spanClass)) this.off.add(spanClass);
         toggle.setAttribute("aria-pressed", String(!this.off.has(spanClass)));
-        this.repaint();
+        this.repaint(false);
       }, { "aria-pressed": "true" });
       toggle.append(element("i", { class: `swatch c-${name}` }), text);
       list.append(element("li", {}, toggle));
@@ -147,7 +155,7 @@ class TimelineView {
       key: (event) => this.key(event),
     });
     new ResizeObserver(() => this.resize()).observe(this.target);
-    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint(false));
     window.addEventListener("beforeprint", () => this.drawNow());
   }
 
@@ -181,7 +189,13 @@ class TimelineView {
   private resizeRows(step: number): void {
     const at = laneHeights.indexOf(this.layout.lane) + step;
     const lane = laneHeights[Math.max(0, Math.min(laneHeights.length - 1, at))]!;
-    this.layout = new RowLayout(this.model, lane);
+    this.layout = new RowLayout(this.model, lane, this.layout.allStreams);
+    this.resize();
+    this.showRank();
+  }
+  private showStreams(toggle: HTMLElement): void {
+    this.layout = new RowLayout(this.model, this.layout.lane, !this.layout.allStreams);
+    toggle.setAttribute("aria-pressed", String(this.layout.allStreams));
     this.resize();
     this.showRank();
   }
@@ -263,8 +277,7 @@ class TimelineView {
   }
 
   private chooseBeside(forward: boolean): void {
-    const tracks = this.model.ranks[this.rank]?.tracks ?? [];
-    const track = this.found?.track ?? tracks.find(({ lane }) => lane >= 0) ?? tracks[0];
+    const track = this.found?.track ?? this.layout.tracks.find(({ rank, lane }) => rank === this.rank && lane >= 0);
     if (!track) return;
     const from = this.found?.begin ?? this.view.from - this.model.data.begin;
     const beside = spanBeside(this.model, track, from, forward, null);
@@ -283,7 +296,7 @@ class TimelineView {
   private searchFor(text: string): void {
     this.wanted = typesNamed(this.model, text);
     this.hits.textContent = this.wanted === null ? "" : `${this.wanted.size} name${this.wanted.size === 1 ? "" : "s"}`;
-    this.repaint();
+    this.repaint(true);
   }
 
   /** In time order over all ranks, from the span that is chosen or from the left edge. */
@@ -366,9 +379,9 @@ class TimelineView {
     this.draw();
   }
 
-  private repaint(): void {
+  private repaint(counts: boolean): void {
     this.palette = new Palette(this.off, this.wanted);
-    this.painter.setPalette(this.palette);
+    this.painter.setPalette(this.palette, counts);
     this.draw();
   }
 

@@ -52,29 +52,30 @@ export function classOf(type: TypeData): number {
   return classIndex(nameOfClass(type));
 }
 
-/** Red, green and blue from 0 to 255, and how opaque from 0 to 1. */
-export type Rgba = readonly [number, number, number, number];
+/** Red, green and blue from 0 to 255. */
+export type Rgb = readonly [number, number, number];
 
-export function parseColour(text: string): Rgba {
+export function parseColour(text: string): Rgb {
   const hex = /^#([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})/i.exec(text);
-  if (!hex) return [128, 128, 128, 1];
-  return [parseInt(hex[1]!, 16), parseInt(hex[2]!, 16), parseInt(hex[3]!, 16), 1];
+  if (!hex) return [128, 128, 128];
+  return [parseInt(hex[1]!, 16), parseInt(hex[2]!, 16), parseInt(hex[3]!, 16)];
 }
 
-/** The colours of the theme of the moment; what is switched off or not looked for is pale. */
+/** The colours of the theme of the moment; and what is switched off or not looked for. */
 export class Palette {
-  readonly ofClass: Rgba[] = classes.map(({ colour }) => parseColour(styleValue(colour)));
-  readonly cssOfClass: string[] = classes.map(({ colour }) => styleValue(colour));
+  readonly ofClass: Rgb[] = classes.map(({ colour }) => parseColour(styleValue(colour)));
   readonly paper = styleValue("--card");
   readonly ink = styleValue("--ink");
   readonly soft = styleValue("--soft");
   readonly rule = styleValue("--rule");
-  readonly accent = styleValue("--accent");
 
   constructor(private readonly off: ReadonlySet<number>, private readonly wanted: ReadonlySet<number> | null) {}
 
-  strength(type: number, spanClass: number): number {
-    if (this.off.has(spanClass)) return 0;
-    return this.wanted === null || this.wanted.has(type) ? 1 : 0.13;
+  isOff(spanClass: number): boolean {
+    return this.off.has(spanClass);
+  }
+  /** By its type, as the search says. */
+  isWanted(type: number): boolean {
+    return this.wanted === null || this.wanted.has(type);
   }
 }

@@ -1,102 +1,117 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spans narrower than a pixel: the colour of a stretch of time is the mean of what ran in it, waiting paler.
-import { type Palette } from "./timeline_classes";
+// Spans narrower than a pixel: a column of pixels is divided among the classes by the time each took in it.
+import { classes, type Palette, parseColour } from "./timeline_classes";
 import type { Piece, PieceLane, TimelineModel, Track } from "./timeline_model";
+import { styleValue } from "./page_data";
 
-const waitStrength = 0.38;
-
-/** Adds colour times covered bins: four numbers per bin, colours premultiplied. */
+/** Shares of time by channel: the classes that occur, then waiting, then what the search is not for. */
 class Bins {
   sums = new Float32Array();
-  constructor(private from = 0, private perBin = 1, public count = 0) {}
+  private from = 0;
+  private perBin = 1;
+  count = 0;
+  constructor(readonly channels: number) {}
 
   reset(from: number, perBin: number, count: number): void {
     this.from = from;
     this.perBin = perBin;
     this.count = count;
-    if (this.sums.length < 4 * count) this.sums = new Float32Array(4 * count);
-    else this.sums.fill(0, 0, 4 * count);
+    if (this.sums.length < this.channels * count) this.sums = new Float32Array(this.channels * count);
+    else this.sums.fill(0, 0, this.channels * count);
   }
 
-  add(begin: number, end: number, red: number, green: number, blue: number, alpha: number): void {
+  add(begin: number, end: number, channel: number, weight: number): void {
     const a = Math.max(0, (begin - this.from) / this.perBin);
     const b = Math.min(this.count, (end - this.from) / this.perBin);
     if (!(b > a)) return;
-    const { sums } = this;
+    const { sums, channels } = this;
     const last = Math.min(this.count - 1, Math.floor(b));
     for (let bin = Math.floor(a); bin <= last; ++bin) {
       const share = Math.min(b, bin + 1) - Math.max(a, bin);
-      const at = 4 * bin;
-      sums[at] = sums[at]! + share * red;
-      sums[at + 1] = sums[at + 1]! + share * green;
-      sums[at + 2] = sums[at + 2]! + share * blue;
-      sums[at + 3] = sums[at + 3]! + share * alpha;
-    }
-  }
-
-  /** As an image has it: not premultiplied, bytes. */
-  write(into: Uint8ClampedArray, offset: number): void {
-    for (let i = 0; i < this.count; ++i) {
-      const alpha = this.sums[4 * i + 3]!;
-      const scale = alpha > 0 ? 1 / alpha : 0;
-      const at = offset + 4 * i;
-      into[at] = this.sums[4 * i]! * scale;
-      into[at + 1] = this.sums[4 * i + 1]! * scale;
-      into[at + 2] = this.sums[4 * i + 2]! * scale;
-      into[at + 3] = 255 * Math.min(1, alpha);
+      const at = bin * channels + channel;
+      sums[at] = sums[at]! + share * weight;
     }
   }
 }
 
-type Mean = [number, number, number, number];
-
-/** Halved and halved again: the colours of the whole timeline of a track. Premultiplied, four bytes a bin. */
+/** Halved and halved again: the shares over the whole timeline of a track, 255 for all of the time. */
 interface Levels {
   version: number;
   levels: Uint8Array[];
 }
 
+/** A part of an image: `lines` rows of pixels from `offset` on. */
+export interface Stripe {
+  pixels: Uint32Array;
+  offset: number;
+  stride: number;
+  lines: number;
+}
+
 const smallest = 256;
+const stackedFrom = 5; // rows of fewer pixels show what took most of the time
+
+function word([red, green, blue]: readonly number[]): number {
+  return ((255 << 24) | (blue! << 16) | (green! << 8) | red!) >>> 0; // as little-endian machines keep RGBA
+}
 
 export class Painter {
-  private readonly bins = new Bins();
+  private readonly channelOf = new Int8Array(classes.length).fill(-1);
+  private readonly classOfChannel: number[] = [];
+  private readonly waiting: number;
+  private readonly dimmed: number;
+  private readonly channels: number;
+  private readonly bins: Bins;
+  private readonly shares: Float32Array; // of one column
   private readonly kept = new Map<Track, Levels>();
-  private means = new Map<PieceLane, Mean>();
+  private means = new Map<PieceLane, Float32Array>();
+  private words = new Uint32Array();
   private version = 0;
   private readonly most: number;
 
   constructor(private readonly model: TimelineModel, private palette: Palette) {
+    const used = new Set<number>([...model.typeClass, ...model.patterns.map(({ passClass }) => passClass)]);
+    for (const spanClass of [...used].sort((a, b) => a - b)) {
+      this.channelOf[spanClass] = this.classOfChannel.length;
+      this.classOfChannel.push(spanClass);
+    }
+    this.waiting = this.classOfChannel.length;
+    this.dimmed = this.waiting + 1;
+    this.channels = this.waiting + 2;
+    this.bins = new Bins(this.channels);
+    this.shares = new Float32Array(this.channels);
     const tracks = model.ranks.reduce((sum, rank) => sum + rank.tracks.length, 0);
-    this.most = tracks > 400 ? 2048 : 16384; // bounds memory: some 30 MB for a thousand ranks
+    this.most = tracks > 400 ? 1024 : 16384; // bounds memory: some 30 MB for a thousand ranks
+    this.setPalette(palette, true);
   }
 
-  setPalette(palette: Palette): void {
+  /** `counts`: what is counted has changed too, not just its colours. */
+  setPalette(palette: Palette, counts: boolean): void {
     this.palette = palette;
+    const colours = this.classOfChannel.map((spanClass) => (palette.isOff(spanClass) ? 0 : word(palette.ofClass[spanClass]!)));
+    this.words = Uint32Array.from([...colours, word(parseColour(styleValue("--waiting"))), word(parseColour(styleValue("--rule")))]);
+    if (!counts) return;
     this.means = new Map();
     ++this.version;
   }
 
   private addSpan(bins: Bins, begin: number, end: number, type: number, wait: number): void {
-    const spanClass = this.model.classOfType(type);
-    const strength = this.palette.strength(type, spanClass);
-    if (strength === 0) return;
-    const [red, green, blue] = this.palette.ofClass[spanClass]!;
+    const channel = this.palette.isWanted(type) ? this.channelOf[this.model.classOfType(type)]! : this.dimmed;
     const split = wait > 0 ? Math.min(end, begin + wait) : begin;
-    const pale = strength * waitStrength;
-    if (split > begin) bins.add(begin, split, red * pale, green * pale, blue * pale, pale);
-    if (end > split) bins.add(split, end, red * strength, green * strength, blue * strength, strength);
+    if (split > begin) bins.add(begin, split, channel === this.dimmed ? channel : this.waiting, 1);
+    if (end > split) bins.add(split, end, channel, 1);
   }
 
   /** Of one repetition, over its length. */
-  private meanOf(piece: Piece, spans: PieceLane): Mean {
+  private meanOf(piece: Piece, spans: PieceLane): Float32Array {
     let mean = this.means.get(spans);
     if (mean) return mean;
-    const bins = new Bins();
+    const bins = new Bins(this.channels);
     bins.reset(0, Math.max(1, piece.length), 1);
     for (let i = 0; i < spans.begin.length; ++i) {
       this.addSpan(bins, spans.begin[i]!, spans.begin[i]! + spans.length[i]!, spans.type[i]!, spans.wait[i]!);
     }
-    mean = [...bins.sums.subarray(0, 4)] as Mean;
+    mean = bins.sums;
     this.means.set(spans, mean);
     return mean;
   }
@@ -109,12 +124,10 @@ export class Painter {
     if (track.lane < 0) return model.visit(track, from, to, add);
     model.visitSingles(track, from, to, add);
     model.visitPieces(track, from, to, (piece, spans, begin, instance) => {
-      if (piece.length < 3 * perBin) {
-        const [red, green, blue, alpha] = this.meanOf(piece, spans);
-        bins.add(begin, begin + piece.repeat * piece.length, red, green, blue, alpha);
-      } else {
-        model.visitRepetitions(piece, spans, begin, instance, from, to, add);
-      }
+      if (piece.length >= 3 * perBin) return model.visitRepetitions(piece, spans, begin, instance, from, to, add);
+      this.meanOf(piece, spans).forEach((share, channel) => {
+        if (share > 0) bins.add(begin, begin + piece.repeat * piece.length, channel, share);
+      });
     });
   }
 
@@ -123,16 +136,15 @@ export class Painter {
     return Math.min(wanted, this.most);
   }
 
-  private levelsOf(track: Track): Levels | null {
-    const count = this.binsOf(track);
-    if (count <= smallest && track.lane >= 0 && track.spans.index.length < 64 && track.size < 1000) return null; // as fast without
+  private levelsOf(track: Track): Levels {
     const kept = this.kept.get(track);
     if (kept?.version === this.version) return kept;
+    const count = this.binsOf(track);
     this.accumulate(track, 0, this.model.length / count, count);
-    const base = new Uint8Array(4 * count);
-    for (let i = 0; i < 4 * count; ++i) base[i] = Math.min(255, this.bins.sums[i]! * (i % 4 === 3 ? 255 : 1) + 0.5);
+    const base = new Uint8Array(this.channels * count);
+    for (let i = 0; i < base.length; ++i) base[i] = Math.min(255, this.bins.sums[i]! * 255 + 0.5);
     const levels: Uint8Array[] = [base];
-    while (levels[levels.length - 1]!.length > 4 * 64) levels.push(halved(levels[levels.length - 1]!));
+    while (levels[levels.length - 1]!.length > this.channels * 64) levels.push(halved(levels[levels.length - 1]!, this.channels));
     const made = { version: this.version, levels };
     this.kept.set(track, made);
     return made;
@@ -143,46 +155,57 @@ export class Painter {
     return this.kept.get(track)?.version === this.version || track.size < 2000;
   }
 
-  /** The colours of `count` pixels from time `from` on, as bytes of an image. */
-  row(track: Track, from: number, perPixel: number, count: number, into: Uint8ClampedArray, offset: number): void {
+  /** `count` columns of pixels from time `from` on. */
+  row(track: Track, from: number, perPixel: number, count: number, into: Stripe): void {
     const levels = perPixel * this.binsOf(track) >= this.model.length ? this.levelsOf(track) : null;
-    if (levels) return this.sample(levels, from, perPixel, count, into, offset);
+    if (levels) return this.sample(levels, from, perPixel, count, into);
     this.accumulate(track, from, perPixel, count);
-    this.bins.write(into, offset);
+    for (let x = 0; x < count; ++x) this.column(this.bins.sums, x * this.channels, 1, into, x);
   }
 
-  private sample({ levels }: Levels, from: number, perPixel: number, count: number, into: Uint8ClampedArray, offset: number): void {
-    const base = levels[0]!.length / 4;
+  private sample({ levels }: Levels, from: number, perPixel: number, count: number, into: Stripe): void {
+    const { channels, shares } = this;
+    const base = levels[0]!.length / channels;
     const wanted = Math.floor(Math.log2((perPixel * base) / this.model.length) + 1e-9);
     const level = levels[Math.max(0, Math.min(levels.length - 1, wanted))]!;
-    const size = level.length / 4;
+    const size = level.length / channels;
     const scale = size / this.model.length;
-    for (let i = 0; i < count; ++i) {
-      const first = Math.floor((from + i * perPixel) * scale);
-      const last = Math.max(first, Math.ceil((from + (i + 1) * perPixel) * scale) - 1);
-      let red = 0, green = 0, blue = 0, alpha = 0;
-      for (let bin = first; bin <= last; ++bin) {
-        if (bin < 0 || bin >= size) continue;
-        red += level[4 * bin]!;
-        green += level[4 * bin + 1]!;
-        blue += level[4 * bin + 2]!;
-        alpha += level[4 * bin + 3]!;
-      }
-      const at = offset + 4 * i;
-      const share = alpha > 0 ? 255 / alpha : 0;
-      into[at] = red * share;
-      into[at + 1] = green * share;
-      into[at + 2] = blue * share;
-      into[at + 3] = alpha / (last - first + 1);
+    for (let x = 0; x < count; ++x) {
+      const first = Math.max(0, Math.floor((from + x * perPixel) * scale));
+      const last = Math.min(size - 1, Math.ceil((from + (x + 1) * perPixel) * scale) - 1);
+      if (last < first) continue;
+      shares.fill(0);
+      for (let at = first * channels; at < (last + 1) * channels; ++at) shares[at % channels]! += level[at]!;
+      this.column(shares, 0, 1 / (255 * (last - first + 1)), into, x);
+    }
+  }
+
+  /** Stacked from the bottom; rows too flat for that show the largest share. */
+  private column(sums: Float32Array, at: number, scale: number, { pixels, offset, stride, lines }: Stripe, x: number): void {
+    const { channels, words } = this;
+    if (lines < stackedFrom) {
+      let most = -1;
+      for (let c = 0; c < channels; ++c) if (sums[at + c]! > 0.02 / scale && words[c] !== 0 && (most < 0 || sums[at + c]! > sums[at + most]!)) most = c;
+      for (let line = 0; most >= 0 && line < lines; ++line) pixels[offset + line * stride + x] = words[most]!;
+      return;
+    }
+    let sum = 0;
+    let filled = 0;
+    for (let c = 0; c < channels && filled < lines; ++c) {
+      const share = sums[at + c]!;
+      if (share === 0) continue;
+      sum += share * scale;
+      const until = Math.min(lines, Math.round(sum * lines));
+      for (; filled < until; ++filled) pixels[offset + (lines - 1 - filled) * stride + x] = words[c]!;
     }
   }
 }
 
-function halved(level: Uint8Array): Uint8Array {
-  const half = new Uint8Array(level.length / 2);
+function halved(level: Uint8Array, channels: number): Uint8Array {
+  const half = new Uint8Array(channels * Math.ceil(level.length / channels / 2));
   for (let i = 0; i < half.length; ++i) {
-    const from = 8 * (i >> 2) + (i & 3);
-    half[i] = (level[from]! + level[from + 4]! + 1) >> 1;
+    const from = 2 * channels * Math.floor(i / channels) + (i % channels);
+    half[i] = (level[from]! + (level[from + channels] ?? 0) + 1) >> 1;
   }
   return half;
 }

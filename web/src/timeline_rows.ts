@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Draws the ranks of a timeline into a canvas: pixels first, then what is wide enough for an edge, a hatching, a word.
-import type { Palette, Rgba } from "./timeline_classes";
+import type { Palette, Rgb } from "./timeline_classes";
 import type { Found } from "./timeline_find";
-import type { TimelineModel, Track, Visit } from "./timeline_model";
+import type { Rank, TimelineModel, Track, Visit } from "./timeline_model";
 import type { Painter } from "./timeline_paint";
 import type { TimeWindow } from "./timeline_window";
 
@@ -10,16 +10,23 @@ const font = '10.5px system-ui, "DejaVu Sans", sans-serif';
 const characterWidth = 6;
 const budget = 14; // ms a frame for rows that were not drawn before
 
+function mainTrack({ tracks }: Rank): Track[] {
+  const streams = tracks.filter(({ lane }) => lane >= 0);
+  const most = Math.max(...streams.map(({ size }) => size));
+  return streams.filter(({ size }) => size === most).slice(0, 1);
+}
+
 /** Where each track lies; heights in CSS pixels. */
 export class RowLayout {
   readonly tracks: Track[] = [];
   readonly tops: number[] = [];
   height = 0;
 
-  constructor(readonly model: TimelineModel, readonly lane: number) {
-    const gap = lane >= 9 ? 7 : lane >= 4 ? 2 : lane >= 2 ? 1 : 0;
+  /** A line for every stream, or for the fullest one of each rank. */
+  constructor(readonly model: TimelineModel, readonly lane: number, readonly allStreams: boolean) {
+    const gap = lane >= 9 ? (allStreams ? 7 : 3) : lane >= 4 ? 2 : lane >= 3 ? 1 : 0;
     for (const rank of model.ranks) {
-      for (const track of rank.tracks) {
+      for (const track of allStreams ? rank.tracks : mainTrack(rank)) {
         this.tracks.push(track);
         this.tops.push(this.height);
         this.height += lane;
@@ -39,8 +46,13 @@ export class RowLayout {
     }
     return low;
   }
+  /** A track that is not drawn stands where its rank stands. */
   topOf(track: Track): number {
-    return this.tops[this.tracks.indexOf(track)] ?? 0;
+    const own = this.tracks.indexOf(track);
+    return this.tops[own >= 0 ? own : this.tracks.findIndex(({ rank }) => rank === track.rank)] ?? 0;
+  }
+  linesOf(rank: Rank): number {
+    return this.allStreams ? rank.tracks.length : 1;
   }
 }
 
@@ -53,7 +65,14 @@ export interface RowState {
   found: Found | null;
 }
 
-function isDark([red, green, blue]: Rgba): boolean {
+/** "rank 7 · stage 1", where there is no room for it: "rank 7". */
+function shortened(text: string, room: number): string {
+  if (text.length <= room) return text;
+  const head = text.split(" · ")[0]!;
+  return head.length <= room ? head : `${head.slice(0, Math.max(1, room - 1))}…`;
+}
+
+function isDark([red, green, blue]: Rgb): boolean {
   return 0.299 * red + 0.587 * green + 0.114 * blue < 140;
 }
 
@@ -75,6 +94,7 @@ function hatching(colour: string): CanvasPattern | null {
 
 export class RowArtist {
   private readonly strip = document.createElement("canvas");
+  private image: ImageData | null = null;
   private hatch: CanvasPattern | null = null;
   private hatchColour = "";
 
@@ -104,37 +124,44 @@ export class RowArtist {
     if (!rank || !track) return;
     context.fillStyle = palette.rule;
     context.globalAlpha = 0.45;
-    context.fillRect(0, layout.topOf(track) - state.scroll - 1, state.width, Math.max(2, rank.tracks.length * layout.lane + 2));
+    context.fillRect(0, layout.topOf(track) - state.scroll - 1, state.width, Math.max(2, layout.linesOf(rank) * layout.lane + 2));
     context.globalAlpha = 1;
   }
 
   private drawPixels(context: CanvasRenderingContext2D, ratio: number, layout: RowLayout, view: TimeWindow, state: RowState, first: number, last: number): boolean {
     const count = Math.max(1, Math.round(view.width * ratio));
-    const rows = last - first + 1;
-    const image = new ImageData(count, Math.max(1, rows));
+    const image = this.imageOf(count, Math.max(1, Math.ceil(state.height * ratio)));
+    const pixels = new Uint32Array(image.data.buffer);
     const from = view.from - this.model.data.begin;
     const started = performance.now();
     let done = true;
-    for (let i = 0; i < rows; ++i) {
-      const track = layout.tracks[first + i]!;
+    for (let i = first; i <= last; ++i) {
+      const track = layout.tracks[i]!;
       if (!this.painter.isReady(track) && performance.now() - started > budget) {
         done = false;
         continue;
       }
-      this.painter.row(track, from, view.perPixel / ratio, count, image.data, 4 * count * i);
-    }
-    if (this.strip.width !== count || this.strip.height < rows) {
-      this.strip.width = count;
-      this.strip.height = rows;
+      const top = Math.round((layout.tops[i]! - state.scroll) * ratio);
+      const bottom = Math.round((layout.tops[i]! - state.scroll + layout.lane - (layout.lane >= 6 ? 1 : 0)) * ratio);
+      const shown = Math.min(bottom, image.height) - Math.max(0, top);
+      if (shown <= 0) continue;
+      this.painter.row(track, from, view.perPixel / ratio, count, { pixels, offset: Math.max(0, top) * count, stride: count, lines: shown });
     }
     this.strip.getContext("2d")!.putImageData(image, 0, 0);
     context.imageSmoothingEnabled = false;
-    const inset = layout.lane >= 6 ? 1 : 0;
-    for (let i = 0; i < rows; ++i) {
-      const y = layout.tops[first + i]! - state.scroll;
-      context.drawImage(this.strip, 0, i, count, 1, state.gutter, y, view.width, layout.lane - inset);
-    }
+    context.drawImage(this.strip, state.gutter, 0, count / ratio, image.height / ratio);
     return done;
+  }
+
+  private imageOf(width: number, height: number): ImageData {
+    if (this.image?.width === width && this.image.height === height) {
+      this.image.data.fill(0);
+      return this.image;
+    }
+    this.strip.width = width;
+    this.strip.height = height;
+    this.image = new ImageData(width, height);
+    return this.image;
   }
 
   private drawDetails(context: CanvasRenderingContext2D, layout: RowLayout, view: TimeWindow, palette: Palette, state: RowState, index: number): void {
@@ -150,7 +177,7 @@ export class RowArtist {
       const right = Math.min(view.width + 1, view.x(end + offset));
       if (right - left < 3) return;
       const spanClass = model.classOfType(type);
-      if (palette.strength(type, spanClass) < 1) return;
+      if (palette.isOff(spanClass) || !palette.isWanted(type)) return;
       const x = state.gutter + left;
       context.fillStyle = palette.paper;
       context.fillRect(x - 0.5, y, 1, height);
@@ -203,13 +230,12 @@ export class RowArtist {
       const track = layout.tracks[i]!;
       const rank = this.model.ranks[track.rank]!;
       const y = layout.tops[i]! - state.scroll + layout.lane / 2;
-      const isFirst = rank.tracks[0] === track;
+      const isFirst = !layout.allStreams || rank.tracks[0] === track;
       const text = layout.lane < 10 ? (isFirst ? rank.label : "") : isFirst ? rank.label : track.depth === 0 ? track.name : "";
       if (!text || y < free) continue;
       free = y + 12;
       context.fillStyle = isFirst ? palette.ink : palette.soft;
-      const room = Math.floor((state.gutter - 8) / characterWidth);
-      context.fillText(text.length > room ? `${text.slice(0, room - 1)}…` : text, state.gutter - 6, Math.max(7, y));
+      context.fillText(shortened(text, Math.floor((state.gutter - 8) / characterWidth)), state.gutter - 6, Math.max(7, y));
     }
     context.textAlign = "left";
   }

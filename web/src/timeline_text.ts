@@ -33,8 +33,8 @@ function roundStep(rough: number): number {
 /** Round times between `from` and `to` (ns since the epoch), counted from a rounder one when one looks closely. */
 export function ticksOf(from: number, to: number, most: number): Ticks {
   const step = Math.max(1, roundStep((to - from) / Math.max(1, most)));
-  const [size, name] = unitFor(step);
-  const decimals = Math.max(0, Math.round(Math.log10(size / step)));
+  const [size, name] = unitFor(10 * step); // "0.5 s", not "500 ms"
+  const decimals = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
   const large = 1000 * size;
   const anchor = size < 1e9 && to >= large ? Math.floor(from / large) * large : 0;
   const ticks = [];
