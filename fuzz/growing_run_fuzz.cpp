@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -57,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     append_any(writer, input);
   }
   must_be_sound(run::load(path.string()));
-  run::finish_growing(path, {}, {});
+  run::finish_growing(path, [](const run::SeriesLoader&) { return run::Run(); }, {});
   std::filesystem::remove(path);
   return 0;
 }

@@ -168,7 +168,40 @@ Result<void> write_series_rows(const Database& database, const std::vector<Serie
   return {};
 }
 
-Result<void> write_file(const Path& growing, const Path& target, const Run& closing,
+/// Reads back what has just been written, one series at a time.
+SeriesLoader loader_of(ColumnReader& reader, const std::vector<Series>& all,
+                       const std::vector<size_t>& owners) {
+  return [&](const Series& wanted) {
+    Series series{.signal = wanted.signal, .device = wanted.device, .of_node = wanted.of_node};
+    const auto same = [&](const Series& other) {
+      return other.signal == wanted.signal && other.device == wanted.device &&
+             other.of_node == wanted.of_node;
+    };
+    const auto found = std::find_if(all.begin(), all.end(), same);
+    if (found == all.end()) return series;
+    const auto number = static_cast<size_t>(found - all.begin());
+    const auto times = reader.integers({"axis", static_cast<int64_t>(owners[number]), "time_ns"});
+    auto values = reader.doubles({"series", static_cast<int64_t>(number), "value"});
+    if (!times || !values || times->size() != values->size()) return series;
+    series.times.reserve(times->size());
+    for (int64_t time : *times)
+      series.times.emplace_back(time);
+    series.values = std::move(*values);
+    return series;
+  };
+}
+
+Result<void> write_tables(const Database& database, const Run& closing,
+                          const HeadlineMetrics& metrics) {
+  TPT_TRY(write_manifest(database, closing));
+  TPT_TRY(write_devices(database, closing));
+  TPT_TRY(write_sources(database, closing));
+  TPT_TRY(write_steps(database, closing));
+  TPT_TRY(write_metrics(database, metrics));
+  return {};
+}
+
+Result<void> write_file(const Path& growing, const Path& target, const Closing& close,
                         const HeadlineMetrics& metrics) {
   AxisSurvey survey;
   Run head = TPT_TRY(play(growing, survey));
@@ -176,11 +209,6 @@ Result<void> write_file(const Path& growing, const Path& target, const Run& clos
   Database database = TPT_TRY(Database::create_file(target.string()));
   TPT_TRY(create_tables(database));
   TPT_TRY(database.execute("BEGIN"));
-  TPT_TRY(write_manifest(database, closing));
-  TPT_TRY(write_devices(database, closing));
-  TPT_TRY(write_sources(database, closing));
-  TPT_TRY(write_steps(database, closing));
-  TPT_TRY(write_metrics(database, metrics));
   TPT_TRY(write_series_rows(database, head.series, owners));
   ColumnWriter types_only = TPT_TRY(ColumnWriter::create(database));
   TPT_TRY(write_timeline(database, types_only, head.timeline));
@@ -188,6 +216,10 @@ Result<void> write_file(const Path& growing, const Path& target, const Run& clos
     Copier copier(TPT_TRY(ColumnWriter::create(database)), owners);
     TPT_TRY(play(growing, copier));
     TPT_TRY(copier.finish());
+  }
+  {
+    ColumnReader reader = TPT_TRY(ColumnReader::create(database));
+    TPT_TRY(write_tables(database, close(loader_of(reader, head.series, owners)), metrics));
   }
   TPT_TRY(database.execute("COMMIT"));
   return {};
@@ -206,7 +238,7 @@ Result<void> sync_and_rename(const Path& from, const Path& to) {
 
 }  // namespace
 
-Result<void> finish_growing(const Path& growing, const Run& closing,
+Result<void> finish_growing(const Path& growing, const Closing& closing,
                             const HeadlineMetrics& metrics) {
   const Path target = fmt::format("{}.{}.tmp", growing.string(), ::getpid());
   std::error_code ignored;

@@ -208,7 +208,7 @@ Result<void> GrowingRun::fold() {
   return tail_.clear();
 }
 
-Result<void> GrowingRun::finish(const Run& closing, const HeadlineMetrics& metrics) {
+Result<void> GrowingRun::finish(const Closing& closing, const HeadlineMetrics& metrics) {
   TPT_TRY(sync());
   if (buffered_ > 0 || !since_fold_.empty()) TPT_TRY(fold());
   return finish_growing(path(), closing, metrics);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,12 @@
 #include "triplepoint/run/store.h"
 
 namespace triplepoint::run {
+
+/// One series of a growing run that is about to be finished; without values if there is none.
+using SeriesLoader = std::function<Series(const Series& without_values)>;
+/// What the finished run shall say besides timeline and series; asks for series one by one, since
+/// all of them at once need not fit into memory.
+using Closing = std::function<Run(const SeriesLoader&)>;
 
 /// A run that is being recorded. While it grows, NAME.run is a journal of encoded chunks and
 /// NAME.run.tail a journal of what came since; load() and peek() read both, at any moment, from any
@@ -54,10 +61,12 @@ class GrowingRun {
   /// call.
   Result<void> sync();
 
-  /// Turns the files into the finished run. `closing`: steps and summaries as they shall be, notes
-  /// and facts besides those that were added; its timeline and series are not looked at. After an
-  /// error everything is still in the growing files.
-  Result<void> finish(const Run& closing, const HeadlineMetrics& metrics);
+  /// Turns the files into the finished run. What was added is in head(); `closing` is what is kept
+  /// of it. After an error everything is still in the growing files.
+  Result<void> finish(const Closing& closing, const HeadlineMetrics& metrics);
+  Result<void> finish(const Run& closing, const HeadlineMetrics& metrics) {
+    return finish([&](const SeriesLoader&) { return closing; }, metrics);
+  }
 
   int64_t num_dropped() const { return dropped_; }
 
@@ -97,6 +106,6 @@ Result<Run> load_growing(const Path& path);
 Result<Run> growing_from_bytes(std::string_view bytes, const std::string& name);
 
 /// Writes the finished file beside the growing one and renames it; memory stays small.
-Result<void> finish_growing(const Path& growing, const Run& closing, const HeadlineMetrics&);
+Result<void> finish_growing(const Path& growing, const Closing& closing, const HeadlineMetrics&);
 
 }  // namespace triplepoint::run

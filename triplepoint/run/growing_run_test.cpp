@@ -167,6 +167,28 @@ TEST_CASE("a finished run is what grew, in one file") {
   }
 }
 
+TEST_CASE("who closes a run can ask for its series") {
+  const Folder folder;
+  GrowingRun run = GrowingRun::create(folder.run(), start_of_recording()).value();
+  declare_all(run);
+  for (int64_t tick = 0; tick < 700; ++tick) {
+    add_tick(run, tick);
+    if (tick % 10 == 9) REQUIRE(run.sync());
+  }
+  const Run expected = expected_after(700);
+  REQUIRE(run.finish(
+      [&](const SeriesLoader& series) {
+        for (const Series& wanted : expected.series)
+          CHECK(series({.signal = wanted.signal,
+                        .device = wanted.device,
+                        .of_node = wanted.of_node}) == wanted);
+        CHECK(series({.signal = "none"}).values.empty());
+        return run.head();
+      },
+      {}));
+  check_same(load(folder.run()).value(), expected);
+}
+
 TEST_CASE("cut at every byte, a growing run opens and has lost no more than what was cut") {
   const Folder folder;
   GrowingRun run = GrowingRun::create(folder.run(), start_of_recording()).value();
