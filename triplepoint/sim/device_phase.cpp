@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "triplepoint/clock/governor.h"
+#include "triplepoint/power/node_power.h"
 #include "triplepoint/sim/heat.h"
 #include "triplepoint/sim/machine.h"
 
@@ -63,20 +64,38 @@ Watts typical_power(const spec::Job& job, const spec::GpuLoad& load, double cloc
   return power::gpu_power(*gpu.power, load, clock_ratio > 0 ? clock_ratio : lowest, die, {});
 }
 
-Celsius typical_die(const spec::Job& job, double share) {
-  spec::Job node = job;
-  node.cluster.num_nodes = 1;
-  node.cluster.gpu.variability = {};
-  node.cluster.chassis.inlet_spread = {};
-  if (node.cluster.liquid_chassis) node.cluster.liquid_chassis->inlet_spread = {};
+namespace {
+
+spec::Job mean_node(spec::Job job) {
+  job.cluster.num_nodes = 1;
+  job.cluster.gpu.variability = {};
+  job.cluster.chassis.inlet_spread = {};
+  if (job.cluster.liquid_chassis) job.cluster.liquid_chassis->inlet_spread = {};
+  return job;
+}
+
+ClusterHeat settled(const spec::Job& node, Watts per_device) {
   ClusterHeat heat(node, draw_machine(node));
-  heat.settle(
-      std::vector<Watts>(static_cast<size_t>(node.cluster.num_gpus()), share * node.power_limit()));
+  heat.settle(std::vector<Watts>(static_cast<size_t>(node.cluster.num_gpus()), per_device));
+  return heat;
+}
+
+}  // namespace
+
+Celsius typical_die(const spec::Job& job, double share) {
+  const spec::Job node = mean_node(job);
+  const std::vector<Celsius> dies = settled(node, share * node.power_limit()).dies();
   double sum = 0;
-  const std::vector<Celsius> dies = heat.dies();
   for (const Celsius die : dies)
     sum += die.degrees();
   return Celsius(sum / static_cast<double>(dies.size()));
+}
+
+Watts typical_node_power(const spec::Job& job, Watts per_device) {
+  const spec::Job node = mean_node(job);
+  const double flow = settled(node, per_device).flow_share(0);
+  const Watts devices = static_cast<double>(node.cluster.gpus_per_node) * per_device;
+  return power::node_power(node.cluster, devices, flow, 1).total();
 }
 
 }  // namespace triplepoint::sim

@@ -37,4 +37,8 @@ Watts typical_power(const spec::Job&, const spec::GpuLoad&, double clock_ratio, 
 /// Where the dies of a mean node come to rest at `share` of the power limit: the mean of its seats.
 Celsius typical_die(const spec::Job&, double share);
 
+/// What a mean node draws at the wall when each of its devices draws so much, its fans where they
+/// come to rest.
+Watts typical_node_power(const spec::Job&, Watts per_device);
+
 }  // namespace triplepoint::sim

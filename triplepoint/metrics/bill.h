@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/result.h"
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/spec/load.h"
+
+namespace triplepoint::metrics {
+
+/// What things cost and how often they break; defaults stand in data/economics.toml with their
+/// sources.
+struct BillRates {
+  double price_per_kwh = 0;       // money, electricity at the meter
+  double price_per_gpu_hour = 0;  // money, machine and building without electricity
+  std::string currency;           // "USD"
+  double pue = 1;                 // power of the building over that of its computers
+  double grams_co2_per_kwh = 0;   // of the grid
+  Seconds device_mtbf;            // of one device: mean time between two job-ending failures
+  Seconds checkpoint_write;       // the job stands still while it writes one
+  Seconds restart;                // from a failure to the first step again
+  Seconds checkpoint_interval;    // zero: the best one
+  friend bool operator==(const BillRates&, const BillRates&) = default;
+};
+Result<BillRates> load_bill_rates(const spec::Library&);
+
+/// A training run to be paid for.
+struct BillInput {
+  double tokens = 0, tokens_per_step = 0;
+  Seconds step_time;
+  double devices = 0;
+  Watts node_power;  // of all nodes, at the wall
+};
+
+struct Bill {
+  double steps = 0;
+  Seconds productive;  // steps alone
+  Seconds total;       // with checkpoints, lost work and restarts
+  double goodput = 1;  // productive / total
+  Seconds job_mtbf, checkpoint_interval;
+  double failures = 0;                   // expected
+  Joules energy;                         // of the building
+  double electricity = 0, machines = 0;  // money
+  double tonnes_co2 = 0;
+  double money() const { return electricity + machines; }
+};
+
+/// Days, energy, money and CO2 of training so many tokens.
+///
+///   productive = tokens / tokens_per_step * step
+///   M     = device_mtbf / devices                                  failures hit any device
+///   tau   = sqrt(2 d M) (1 + sqrt(d / (2 M)) / 3 + d / (18 M)) - d     for d < 2 M, else M
+///   total = productive / tau * M e^(R / M) (e^((tau + d) / M) - 1)
+///   energy = total * node_power * pue;  CO2 = energy * grid;  money = kWh + GPU-hours
+///
+/// d: checkpoint_write; R: restart; tau: work between two checkpoints. Without failures
+/// (device_mtbf zero) total = productive.
+/// Holds for failures that come at random and at a constant rate; a restart may fail as well.
+/// Source: Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps",
+/// FGCS 22 (2006), equations 20 and 37; Young, CACM 17 (1974), is its first term.
+Bill bill_of(const BillInput&, const BillRates&);
+
+/// Young's and Daly's interval for a checkpoint that takes so long.
+Seconds best_checkpoint_interval(Seconds write, Seconds job_mtbf);
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/search/finalists.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/parallel.h"
+
+#include "triplepoint/metrics/metrics.h"
+#include "triplepoint/sim/device_phase.h"
+#include "triplepoint/sim/simulate.h"
+
+namespace triplepoint::search {
+namespace {
+
+/// Reasons under which a device runs below the clock it was asked for, as shares of time.
+double throttled_share(const metrics::Metrics& measured) {
+  double share = 0;
+  for (const auto& [reason, part] : measured.throttle)
+    share += part;
+  return std::min(1., share);
+}
+
+std::string over_limit(const Finalist& plan, const Limits& limits, double nodes) {
+  const auto says = [](const char* what, double value, double limit, const char* unit_name) {
+    return fmt::format("{} {:.4g} {} is above {:.4g} {}", what, value, unit_name, limit, unit_name);
+  };
+  if (limits.temperature && plan.hottest > limits.temperature->degrees())
+    return says("the hottest die's", plan.hottest, limits.temperature->degrees(), "C");
+  if (limits.device_power && plan.power_peak > *limits.device_power / unit::W)
+    return says("a GPU's peak of", plan.power_peak, *limits.device_power / unit::W, "W");
+  if (limits.node_power && plan.node_power > *limits.node_power / unit::W)
+    return says("a node's", plan.node_power / 1e3, *limits.node_power / unit::kW, "kW");
+  const double total = nodes * plan.node_power;
+  if (limits.total_power && total > *limits.total_power / unit::W)
+    return says("the cluster's", total / 1e3, *limits.total_power / unit::kW, "kW");
+  return {};
+}
+
+bool dominates(const Finalist& a, const Finalist& b) {
+  const std::array<std::pair<double, double>, 4> pairs = {
+      std::pair{a.time, b.time}, std::pair{a.energy, b.energy},
+      std::pair{a.power_peak, b.power_peak}, std::pair{a.hottest, b.hottest}};
+  const bool never_worse =
+      std::all_of(pairs.begin(), pairs.end(), [](const auto& p) { return p.first <= p.second; });
+  const bool once_better =
+      std::any_of(pairs.begin(), pairs.end(), [](const auto& p) { return p.first < p.second; });
+  return never_worse && once_better;
+}
+
+Finalist play(const spec::Job& job, Candidate candidate, const Objective& objective) {
+  const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+  const metrics::Metrics measured = metrics::measure(run);
+  Finalist plan;
+  plan.candidate = std::move(candidate);
+  plan.time = measured.step_time.value_or(Seconds()) / unit::s;
+  plan.energy = measured.energy_j.value_or(0);
+  plan.value = objective.value(plan.time, plan.energy);
+  plan.tokens_per_second = measured.tokens_per_second.value_or(0);
+  plan.mfu = measured.mfu.value_or(0);
+  plan.power_mean = measured.power_mean_w.value_or(0);
+  plan.power_peak = measured.power_peak_w.value_or(0);
+  plan.hottest = measured.temperature_peak_c.value_or(0);
+  plan.throttled = throttled_share(measured);
+  plan.node_power = sim::typical_node_power(job, plan.power_mean * unit::W) / unit::W;
+  plan.terms = plan.candidate.step.terms;
+  // What single boards and heat add to the mean device's step is time at lower clocks.
+  plan.terms[static_cast<size_t>(Term::throttling)] += plan.time - plan.candidate.step.time;
+  return plan;
+}
+
+}  // namespace
+
+Loss largest_loss(const Finalist& plan, const Finalist& against) {
+  Loss loss{Term::compute, plan.terms[0] - against.terms[0]};
+  for (size_t t = 1; t < term_count; ++t)
+    if (plan.terms[t] - against.terms[t] > loss.seconds)
+      loss = {static_cast<Term>(t), plan.terms[t] - against.terms[t]};
+  return loss;
+}
+
+std::string_view reason_of(Term term) {
+  switch (term) {
+    case Term::compute:
+      return "slower kernels";
+    case Term::recompute:
+      return "memory (recompute)";
+    case Term::exposed:
+      return "exposed communication";
+    case Term::launch:
+      return "launch";
+    case Term::throttling:
+      return "throttling";
+    case Term::sends:
+      return "exposed communication (pipeline)";
+    case Term::bubble:
+      return "bubble";
+    case Term::data_sync:
+      return "exposed communication (data)";
+    case Term::optimizer:
+      return "optimizer";
+    case Term::overhead:
+      return "overhead";
+  }
+  return "";
+}
+
+void mark_front(std::vector<Finalist>& plans) {
+  for (Finalist& plan : plans)
+    plan.on_front = std::none_of(plans.begin(), plans.end(),
+                                 [&](const Finalist& other) { return dominates(other, plan); });
+}
+
+Finalist play_in_full(const spec::Job& job, const Objective& objective) {
+  return play(job, evaluate_plan(job, objective), objective);
+}
+
+Ranking rank_plans(const Space& space, const Objective& objective, const Limits& limits,
+                   const FinalOptions& options, const std::vector<Candidate>& extra) {
+  Found found = search(space, objective, limits, options.search);
+  for (const Candidate& candidate : extra) {
+    const bool known =
+        std::any_of(found.best.begin(), found.best.end(),
+                    [&](const Candidate& each) { return each.index == candidate.index; });
+    if (!known) found.best.push_back(candidate);
+  }
+  std::vector<Finalist> plans(found.best.size());
+  if (options.search.begin) options.search.begin("Simulating finalists", plans.size());
+  parallel_for(plans.size(), options.search.threads, [&](size_t i) {
+    spec::Job job = space.base();
+    job.plan = found.best[i].plan;
+    plans[i] = play(job, std::move(found.best[i]), objective);
+    if (options.search.advance) options.search.advance();
+  });
+  Ranking ranking;
+  ranking.counts = found.counts;
+  for (Finalist& plan : plans) {
+    plan.refused = over_limit(plan, limits, static_cast<double>(space.base().cluster.num_nodes));
+    (plan.refused.empty() ? ranking.ranked : ranking.refused).push_back(std::move(plan));
+  }
+  std::sort(ranking.ranked.begin(), ranking.ranked.end(), [](const Finalist& a, const Finalist& b) {
+    return std::pair(a.value, a.candidate.index) < std::pair(b.value, b.candidate.index);
+  });
+  mark_front(ranking.ranked);
+  return ranking;
+}
+
+}  // namespace triplepoint::search

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "triplepoint/search/search.h"
+
+namespace triplepoint::search {
+
+/// A plan played to thermal steady state, every device with its own clock and temperature.
+struct Finalist {
+  Candidate candidate;
+  double time = 0, energy = 0;  // s, J of all devices: one step
+  double value = 0;             // of the objective
+  double tokens_per_second = 0, mfu = 0;
+  double power_mean = 0, power_peak = 0;   // W of a device: mean; highest that a sensor shows
+  double node_power = 0;                   // W, a mean node at the wall
+  double hottest = 0;                      // C, highest die
+  double throttled = 0;                    // share of time that clocks are below the requested one
+  std::array<double, term_count> terms{};  // s; add up to `time`
+  std::string refused;                     // by which limit; empty: allowed
+  bool on_front = false;  // nothing is better in time, energy, peak power and peak heat
+};
+
+/// Where a plan loses against another: the term that grows most, in seconds of a step.
+struct Loss {
+  Term term = Term::compute;
+  double seconds = 0;
+};
+Loss largest_loss(const Finalist& plan, const Finalist& against);
+/// "bubble", "exposed communication", "memory (recompute)", ...: the reason in a user's words.
+std::string_view reason_of(Term);
+
+struct Ranking {
+  std::vector<Finalist> ranked;   // best first
+  std::vector<Finalist> refused;  // what broke a limit, in the order of the search
+  SearchCounts counts;
+};
+
+struct FinalOptions {
+  SearchOptions search;
+  size_t top = 5;
+};
+
+/// Searches, then plays the best plans in full (sim::simulate) until `top` of them keep within the
+/// limits, and ranks those by what the full run says. The Pareto front is marked among them.
+///
+/// Clocks follow each device's heat only here, so a plan may change places with one that the
+/// schedule alone put just behind it; how many are played in full is search.keep.
+/// `extra` are further candidates to play (other objectives' best, for a wider front).
+Ranking rank_plans(const Space&, const Objective&, const Limits&, const FinalOptions&,
+                   const std::vector<Candidate>& extra = {});
+
+/// One job in full; for comparing a plan of one's own.
+Finalist play_in_full(const spec::Job&, const Objective&);
+
+void mark_front(std::vector<Finalist>&);
+
+}  // namespace triplepoint::search

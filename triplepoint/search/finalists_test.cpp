@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/search/finalists.h"
+
+#include <numeric>
+
+#include "triplepoint/search/accuracy.h"
+#include "triplepoint/search/testing.h"
+
+namespace triplepoint::search {
+namespace {
+
+spec::Job paper_job() {
+  return test::job_on("gpt3-175b", "hgx-h200", {.nodes = 4, .batch = 128});
+}
+
+Ranking rank(const char* fixed, const Objective& objective, const Limits& limits, int threads = 1) {
+  const Space space(paper_job(), Reach::launchable, test::must(parse_fixed(fixed)));
+  return rank_plans(space, objective, limits,
+                    {.search = {.threads = threads, .keep = 6}, .top = 3});
+}
+
+constexpr const char* layouts = "cp=1,sp=on,vpp=1,uneven=off,overlap-tp=off";
+
+TEST_CASE("finalists are ranked by what they reach in full, with terms that add up") {
+  const Ranking ranking = rank(layouts, {}, {});
+  REQUIRE(ranking.ranked.size() == 6);
+  for (size_t i = 0; i < ranking.ranked.size(); ++i) {
+    const Finalist& plan = ranking.ranked[i];
+    if (i > 0) CHECK(plan.value >= ranking.ranked[i - 1].value);
+    CHECK(std::accumulate(plan.terms.begin(), plan.terms.end(), 0.0) == doctest::Approx(plan.time));
+    // Single boards and heat can only hold the others up, but the reference temperature is a guess.
+    CHECK(plan.time > 0.97 * plan.candidate.step.time);
+    CHECK(plan.node_power > 8 * plan.power_mean);
+  }
+  CHECK(ranking.ranked[0].on_front);
+  const Loss loss = largest_loss(ranking.ranked.back(), ranking.ranked[0]);
+  CHECK(loss.seconds > 0);
+}
+
+TEST_CASE("the same finalists at any number of threads, to the bit") {
+  const Ranking one = rank(layouts, {}, {}, 1), three = rank(layouts, {}, {}, 3);
+  REQUIRE(one.ranked.size() == three.ranked.size());
+  for (size_t i = 0; i < one.ranked.size(); ++i) {
+    CHECK(one.ranked[i].candidate.index == three.ranked[i].candidate.index);
+    CHECK(one.ranked[i].time == three.ranked[i].time);
+    CHECK(one.ranked[i].energy == three.ranked[i].energy);
+  }
+}
+
+TEST_CASE("a limit refuses what is above it, and says so") {
+  const Ranking free = rank(layouts, {}, {});
+  Limits limits;
+  limits.temperature = Celsius(free.ranked[0].hottest - 0.01);
+  const Ranking limited = rank(layouts, {}, limits);
+  for (const Finalist& plan : limited.ranked)
+    CHECK(plan.hottest <= limits.temperature->degrees());
+  REQUIRE_FALSE(limited.refused.empty());
+  CHECK(limited.refused[0].refused.find(" C is above ") != std::string::npos);
+  CHECK(limited.ranked.size() + limited.refused.size() == free.ranked.size());
+}
+
+TEST_CASE("the objective decides: no plan of the energy ranking beats it in energy") {
+  const Ranking fast = rank(layouts, {}, {});
+  const Ranking thrifty = rank(layouts, {.goal = Goal::energy}, {});
+  CHECK(thrifty.ranked[0].energy <= fast.ranked[0].energy);
+  CHECK(fast.ranked[0].time <= thrifty.ranked[0].time);
+}
+
+TEST_CASE("nothing on the front is beaten in everything, and everything else is") {
+  std::vector<Finalist> plans(4);
+  const double times[] = {1, 2, 3, 2}, energies[] = {4, 3, 3, 5};
+  for (size_t i = 0; i < plans.size(); ++i) {
+    plans[i].time = times[i];
+    plans[i].energy = energies[i];
+  }
+  mark_front(plans);
+  CHECK(plans[0].on_front);
+  CHECK(plans[1].on_front);
+  CHECK_FALSE(plans[2].on_front);
+  CHECK_FALSE(plans[3].on_front);
+}
+
+TEST_CASE("every GPU has an error band, its own where it was measured often enough") {
+  const spec::Library library = spec::default_library();
+  for (const std::string& gpu : spec::list_gpus(library)) {
+    const ErrorBand band = test::must(error_band(library, gpu));
+    CHECK(band.median_pct > 0);
+    CHECK(band.p90_pct > band.median_pct);
+  }
+  CHECK(test::must(error_band(library, "h100")).of == "h100");
+  CHECK(test::must(error_band(library, "mi250")).of == "all GPUs");
+}
+
+}  // namespace
+}  // namespace triplepoint::search
