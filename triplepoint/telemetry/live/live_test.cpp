@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/live/live.h"
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/telemetry/live/of_run.h"
+#include "triplepoint/telemetry/live/view.h"
+
+#include "tests/doubles/scripted_sensor.h"
+
+namespace triplepoint::telemetry {
+namespace {
+
+using doctest::Approx;
+using doubles::ScriptedSensor;
+using Kind = run::ReadingKind;
+
+constexpr double no_period = 0;
+
+/// A sensor whose clock the test turns, close to the machine's: what is current is judged by that.
+struct Scene {
+  int64_t begin_ns = monotonic_now_ns() - 100'000'000'000;
+  int64_t now_ns = begin_ns;
+  std::unique_ptr<ScriptedSensor> sensor =
+      std::make_unique<ScriptedSensor>("fake", [this] { return now_ns; });
+
+  int32_t add_gpu() { return sensor->add_device({.name = "GPU"}); }
+  /// So many seconds before the machine's now.
+  void set_age(double seconds) {
+    now_ns = monotonic_now_ns() - static_cast<int64_t>(seconds * 1e9);
+  }
+  Live live() {
+    Sensors sensors;
+    for (const run::Device& device : sensor->devices())
+      sensors.devices.push_back({.device = device, .sensor = 0});
+    sensors.node.host = "node";
+    sensors.all.push_back(std::move(sensor));
+    SamplingPlan plan;
+    plan.probe = 0 * unit::s;
+    return Live(std::move(sensors), plan);
+  }
+};
+
+TEST_CASE("a counter's rate is its growth between two readings") {
+  Scene scene;
+  const int32_t gpu = scene.add_gpu();
+  scene.sensor->add(
+      "energy_j", gpu, Kind::counter, [](double t) { return 300 * t; }, no_period);
+  scene.set_age(0.5);
+  Live live = scene.live();
+  live.read_now();
+  CHECK_FALSE(live.snapshot().readings.at(0).rate);
+  scene.set_age(0);
+  live.read_now();
+  CHECK(*live.snapshot().readings.at(0).rate == Approx(300));
+  CHECK(*view_gpu(live.snapshot(), 0).power_w == Approx(300));
+}
+
+TEST_CASE("what a lost GPU said before is not shown as what it says now") {
+  Scene scene;
+  const int32_t lost = scene.add_gpu(), fine = scene.add_gpu();
+  for (const int32_t gpu : {lost, fine})
+    scene.sensor->add(
+        "die_c", gpu, Kind::instant, [](double) { return 70.0; }, no_period);
+  scene.sensor->lose_device(lost, 50, 1e9);
+  scene.now_ns = scene.begin_ns + 40'000'000'000;  // a minute ago
+  Live live = scene.live();
+  live.read_now();
+  scene.set_age(0);
+  live.read_now();
+  const Snapshot snapshot = live.snapshot();
+  CHECK_FALSE(snapshot.devices[0].answers);
+  CHECK(snapshot.devices[1].answers);
+  CHECK(snapshot.readings.size() == 1);
+}
+
+TEST_CASE("troubles are told once each, however often they come") {
+  Scene scene;
+  scene.add_gpu();
+  scene.sensor->add_trouble(0, "GPU 0 fell off the bus");
+  scene.sensor->add_trouble(0, "GPU 0 fell off the bus");
+  scene.set_age(0);
+  Live live = scene.live();
+  live.read_now();
+  live.read_now();
+  CHECK(live.snapshot().troubles == std::vector<std::string>{"GPU 0 fell off the bus"});
+}
+
+TEST_CASE("gaps of all sensors are in the snapshot") {
+  Scene scene;
+  scene.sensor->add_gap({"HBM temperature", "not on this board", ""});
+  Live live = scene.live();
+  CHECK(live.snapshot().gaps.at(0).what == "HBM temperature");
+}
+
+run::Run sample_run() {
+  run::Run run;
+  run.manifest.origin = run::Origin::measured;
+  run.manifest.hosts = {"a", "b"};
+  for (int32_t i = 0; i < 2; ++i) {
+    run.devices.push_back({.index = i, .node = i, .local = 0, .name = "GPU"});
+    run::Series power{.signal = "power_instant_w", .device = i};
+    run::Series energy{.signal = "energy_j", .device = i};
+    for (int t = 0; t <= (i == 0 ? 100 : 50); ++t) {
+      power.times.push_back(instant_at(t * unit::s));
+      power.values.push_back(100 + t);
+      energy.times.push_back(instant_at(t * unit::s));
+      energy.values.push_back(200.0 * t);
+    }
+    run.series.push_back(power);
+    run.series.push_back(energy);
+  }
+  return run;
+}
+
+TEST_CASE("a run is looked at as its nodes were at a moment") {
+  const run::Run run = sample_run();
+  CHECK(last_reading(run) == instant_at(100 * unit::s));
+  const auto then = snapshots_of(run, instant_at(42.7 * unit::s));
+  REQUIRE(then.size() == 2);
+  CHECK(then[1].node.host == "b");
+  CHECK(*view_gpu(then[1], 0).power_w == 142);
+  CHECK(*find_reading(then[1], "energy_j", 0)->rate == Approx(200));
+  const auto end = snapshots_of(run, last_reading(run));
+  CHECK(*view_gpu(end[0], 0).power_w == 200);
+  CHECK_FALSE(end[1].devices[0].answers);  // silent for 50 s
+}
+
+}  // namespace
+}  // namespace triplepoint::telemetry
