@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "triplepoint/telemetry/amd/kfd.h"
+#include "triplepoint/telemetry/amd/sensor.h"
+#include "triplepoint/telemetry/amd/sysfs_gpu.h"
+#include "triplepoint/telemetry/gaps.h"
+
+namespace triplepoint::telemetry::amd {
+namespace {
+
+/// A counter and a power that should be its derivative, watched for a while.
+struct EnergyCheck {
+  KeptFile file;
+  std::optional<uint64_t> first, last;
+  double joules = 0;  // by power
+  double power_w = 0;
+  int64_t last_ns = 0;
+
+  void look() {
+    const auto metrics = read_metrics(file);
+    if (!metrics || !metrics->energy) return;
+    const double watts = metrics->power_instant_w.value_or(metrics->power_average_w.value_or(0));
+    const int64_t now = monotonic_now_ns();
+    if (first) joules += (power_w + watts) / 2 * static_cast<double>(now - last_ns) * 1e-9;
+    if (!first) first = metrics->energy;
+    last = metrics->energy, power_w = watts, last_ns = now;
+  }
+  double counted_j() const {
+    return first && *last >= *first ? static_cast<double>(*last - *first) * energy_unit_j : 0;
+  }
+  /// Rough on purpose: half a second of two sensors of different windows.
+  bool agrees() const {
+    return joules > 0 && counted_j() > 0.6 * joules && counted_j() < 1.6 * joules;
+  }
+};
+
+class SysfsSensor final : public Sensor {
+ public:
+  explicit SysfsSensor(std::vector<SysfsGpu> gpus, const Wait& wait) : gpus_(std::move(gpus)) {
+    std::vector<EnergyCheck> checks = check_energy(wait);
+    for (std::size_t i = 0; i < gpus_.size(); ++i) {
+      gpus_[i].device.index = static_cast<int32_t>(i);
+      devices_.push_back(gpus_[i].device);
+      readers_.emplace_back(gpus_[i], checks[i].agrees(), channels_);
+      say_gaps(gpus_[i], checks[i]);
+    }
+    said_ = gaps_.gaps();
+  }
+
+  std::string_view name() const override { return "amdgpu"; }
+  const std::vector<run::Device>& devices() const override { return devices_; }
+  const std::vector<Channel>& channels() const override { return channels_; }
+  const std::vector<Gap>& gaps() const override { return said_; }
+  void read(bool slow, std::vector<Reading>& readings) override {
+    for (SysfsReader& reader : readers_)
+      reader.read(slow, channels_, readings);
+  }
+  std::vector<std::string> take_troubles() override {
+    std::vector<std::string> troubles;
+    for (SysfsReader& reader : readers_)
+      reader.take_troubles(troubles);
+    return troubles;
+  }
+
+ private:
+  std::vector<EnergyCheck> check_energy(const Wait& wait) const {
+    std::vector<EnergyCheck> checks;
+    for (const SysfsGpu& gpu : gpus_)
+      checks.push_back({.file = KeptFile(gpu.folder / "gpu_metrics"), .first = {}, .last = {}});
+    for (EnergyCheck& check : checks)
+      check.look();
+    const bool any = std::any_of(checks.begin(), checks.end(),
+                                 [](const EnergyCheck& check) { return check.first.has_value(); });
+    for (int i = 0; any && i < 12; ++i) {
+      wait(50 * unit::ms);
+      for (EnergyCheck& check : checks)
+        check.look();
+    }
+    return checks;
+  }
+
+  void say_gaps(const SysfsGpu& gpu, const EnergyCheck& check) {
+    const int32_t local = gpu.device.local;
+    const auto metrics = read_metrics(KeptFile(gpu.folder / "gpu_metrics"));
+    if (!metrics)
+      gaps_.add({"one consistent snapshot", metrics.error().what + "; single files are read", ""},
+                local);
+    if (gpu.power_on)
+      gaps_.add(
+          {"power and energy",
+           fmt::format("a second die; GPU {} says the power of the whole package", *gpu.power_on),
+           ""},
+          local);
+    else if (check.first && !check.agrees())
+      gaps_.add({"energy counter",
+                 fmt::format("it counts {} of what power adds up to", ratio_words(check)),
+                 "a newer amdgpu driver; energy is integrated from power meanwhile"},
+                local);
+    else if (!check.first)
+      gaps_.add({"energy counter", "gpu_metrics has none", ""}, local);
+    gaps_.add({"PCIe bytes", "amdgpu counts them without saying in which direction", ""}, local);
+    if (metrics && !metrics->accumulation)
+      gaps_.add({"time throttled by cause", "gpu_metrics has it from version 1.6 on", ""}, local);
+  }
+
+  static std::string ratio_words(const EnergyCheck& check) {
+    if (check.counted_j() == 0) return "nothing";
+    return fmt::format("{:.0f} %", 100 * check.counted_j() / std::max(check.joules, 1e-9));
+  }
+
+  std::vector<SysfsGpu> gpus_;
+  std::vector<run::Device> devices_;
+  std::vector<Channel> channels_;
+  GapList gaps_;
+  std::vector<Gap> said_;
+  std::vector<SysfsReader> readers_;
+};
+
+/// The clock of the last state in a pp_dpm file: "2: 2100Mhz *".
+std::optional<Hertz> highest_clock(const Path& file) {
+  const auto text = read_file(file);
+  std::optional<Hertz> highest;
+  for (std::size_t at = 0; text && at < text->size();) {
+    const auto end = std::min(text->find('\n', at), text->size());
+    const std::string_view line(text->data() + at, end - at);
+    const auto colon = line.find(':');
+    const auto mhz =
+        colon == std::string_view::npos ? std::nullopt : leading_number(line.substr(colon + 1));
+    if (mhz && *mhz > 0 && *mhz < 1e5)
+      highest = std::max(highest.value_or(Hertz()), *mhz * unit::MHz);
+    at = end + 1;
+  }
+  return highest;
+}
+
+std::optional<Watts> microwatts(const Path& file) {
+  const auto number = KeptFile(file).number();
+  return number && *number > 0 ? std::optional(*number * 1e-6 * unit::W) : std::nullopt;
+}
+
+/// "temp2_input" of a label, with another ending: "temp2_crit".
+std::optional<Celsius> limit(const Path& hwmon, std::string_view label, std::string_view ending) {
+  Path input = labelled_input(hwmon, "temp", label);
+  if (input.empty()) return std::nullopt;
+  std::string name = input.filename();
+  name = name.substr(0, name.find('_') + 1) + std::string(ending);
+  const auto number = KeptFile(input.replace_filename(name)).number();
+  return number && *number > 0 ? std::optional(Celsius(*number * 1e-3)) : std::nullopt;
+}
+
+/// "16.0 GT/s PCIe" as a generation.
+std::optional<int32_t> generation(const Path& file) {
+  const auto speed = leading_number(first_line(file));
+  constexpr std::array<double, 6> speeds = {2.5, 5, 8, 16, 32, 64};
+  for (std::size_t i = 0; speed && i < speeds.size(); ++i)
+    if (std::fabs(*speed - speeds.at(i)) < 0.1) return static_cast<int32_t>(i) + 1;
+  return std::nullopt;
+}
+
+std::optional<int32_t> small_number(const Path& file) {
+  const auto number = KeptFile(file).number();
+  return number && *number >= 0 && *number < 1e6 ? std::optional(static_cast<int32_t>(*number))
+                                                 : std::nullopt;
+}
+
+void pcie_facts(const Path& folder, DeviceFacts& facts) {
+  facts.pcie_generation = generation(folder / "current_link_speed");
+  facts.pcie_generation_max = generation(folder / "max_link_speed");
+  facts.pcie_width = small_number(folder / "current_link_width");
+  facts.pcie_width_max = small_number(folder / "max_link_width");
+  facts.numa_node = small_number(folder / "numa_node");
+}
+
+DeviceFacts facts_of(const SysfsGpu& gpu) {
+  DeviceFacts facts;
+  facts.device = gpu.device;
+  facts.vendor = "amd";
+  facts.board = first_line(gpu.folder / "serial_number");
+  facts.power_limit = microwatts(gpu.hwmon / "power1_cap");
+  facts.power_limit_default = microwatts(gpu.hwmon / "power1_cap_default");
+  facts.power_limit_min = microwatts(gpu.hwmon / "power1_cap_min");
+  facts.power_limit_max = microwatts(gpu.hwmon / "power1_cap_max");
+  facts.slowdown = limit(gpu.hwmon, "junction", "crit");
+  facts.shutdown = limit(gpu.hwmon, "junction", "emergency");
+  facts.memory_max = limit(gpu.hwmon, "mem", "crit");
+  if (const auto bytes = KeptFile(gpu.folder / "mem_info_vram_total").number())
+    facts.memory = *bytes * unit::B;
+  facts.max_sm_clock = highest_clock(gpu.folder / "pp_dpm_sclk");
+  facts.max_memory_clock = highest_clock(gpu.folder / "pp_dpm_mclk");
+  pcie_facts(gpu.folder, facts);
+  return facts;
+}
+
+class SysfsNode final : public Node {
+ public:
+  SysfsNode(Path sysfs, Wait wait)
+      : sysfs_(std::move(sysfs)), wait_(std::move(wait)), gpus_(sysfs_gpus(sysfs_)) {
+    for (const SysfsGpu& gpu : gpus_)
+      devices_.push_back(gpu.device);
+  }
+
+  std::vector<run::Device>& devices() override { return devices_; }
+
+  std::unique_ptr<Sensor> open(const std::vector<bool>& selected) override {
+    return std::make_unique<SysfsSensor>(chosen(selected), wait_);
+  }
+
+  std::vector<DeviceFacts> facts(const std::vector<bool>& selected) const override {
+    std::vector<DeviceFacts> all;
+    const std::vector<SysfsGpu> gpus = chosen(selected);
+    for (const SysfsGpu& gpu : gpus) {
+      all.push_back(facts_of(gpu));
+      all.back().device.index = static_cast<int32_t>(all.size()) - 1;
+      add_kfd_facts(sysfs_ / "class/kfd/kfd/topology/nodes", all.back());
+      for (const SysfsGpu& other : gpus)
+        if (gpu.power_on == other.device.local)
+          all.back().power_counted_on = static_cast<int32_t>(&other - gpus.data());
+    }
+    return all;
+  }
+
+ private:
+  /// With the numbers that the node gave the devices meanwhile.
+  std::vector<SysfsGpu> chosen(const std::vector<bool>& selected) const {
+    std::vector<SysfsGpu> gpus;
+    for (std::size_t i = 0; i < gpus_.size(); ++i) {
+      if (!selected[i]) continue;
+      gpus.push_back(gpus_[i]);
+      gpus.back().device = devices_[i];
+      if (gpus_[i].power_on)
+        gpus.back().power_on = devices_[static_cast<std::size_t>(*gpus_[i].power_on)].local;
+    }
+    return gpus;
+  }
+
+  Path sysfs_;
+  Wait wait_;
+  std::vector<SysfsGpu> gpus_;
+  std::vector<run::Device> devices_;
+};
+
+void really_wait(Seconds length) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(length / unit::s));
+}
+
+/// Whether sysfs shows anything to read of some GPU.
+bool shows_something(const std::vector<SysfsGpu>& gpus) {
+  return std::any_of(gpus.begin(), gpus.end(),
+                     [](const SysfsGpu& gpu) { return power_now(gpu).has_value(); });
+}
+
+}  // namespace
+
+std::unique_ptr<Node> find_in_sysfs(const Path& sysfs, Wait wait) {
+  return std::make_unique<SysfsNode>(sysfs, std::move(wait));
+}
+
+std::unique_ptr<Node> find_devices(const SensorPaths& paths, std::vector<Gap>& gaps) {
+  if (!shows_something(sysfs_gpus(paths.sysfs)))
+    if (auto node = find_by_rocm_smi(paths.rocm_smi, gaps); node && !node->devices().empty())
+      return node;
+  return find_in_sysfs(paths.sysfs, really_wait);
+}
+
+}  // namespace triplepoint::telemetry::amd

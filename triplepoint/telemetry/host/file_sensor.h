@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "triplepoint/telemetry/counter.h"
+#include "triplepoint/telemetry/kept_file.h"
+#include "triplepoint/telemetry/plausible.h"
+#include "triplepoint/telemetry/sensor.h"
+
+namespace triplepoint::telemetry::host {
+
+/// Several files become one number: the sum of packages, the hottest of sockets.
+enum class Combine : uint8_t { sum, highest };
+
+/// A number that the kernel shows in files: which, and what one count of it is.
+struct FileNumber {
+  Channel channel;
+  std::vector<Path> files;
+  double unit = 1;
+  Combine combine = Combine::sum;
+  /// Of counters: where each file's counter wraps; empty: it does not.
+  std::vector<uint64_t> moduli;
+};
+
+/// Numbers of the node that stand in small files, one each: powercap, hwmon, networks.
+class FileSensor final : public Sensor {
+ public:
+  explicit FileSensor(std::string name) : name_(std::move(name)) {}
+
+  /// Adds a number if all of its files can be opened and hold one; else a gap with this remedy.
+  void add(FileNumber number, const std::string& what, const std::string& remedy);
+  void add_gap(Gap gap) { gaps_.push_back(std::move(gap)); }
+
+  std::string_view name() const override { return name_; }
+  const std::vector<run::Device>& devices() const override { return devices_; }
+  const std::vector<Channel>& channels() const override { return channels_; }
+  const std::vector<Gap>& gaps() const override { return gaps_; }
+  void read(bool slow, std::vector<Reading>& readings) override;
+  std::vector<std::string> take_troubles() override { return std::exchange(troubles_, {}); }
+
+ private:
+  struct Part {
+    KeptFile file;
+    Counter counter;
+  };
+  struct Item {
+    std::vector<Part> parts;
+    bool counts = false;
+    double unit = 1;
+    Combine combine = Combine::sum;
+    Range range;
+    int failures = 0;
+  };
+  std::optional<double> part_value(const Item& item, Part& part, int64_t now);
+  std::optional<double> value_of(Item& item, int64_t now);
+  void count_failure(Item& item, const Channel& channel);
+
+  std::string name_;
+  std::vector<run::Device> devices_;  // none: the node's
+  std::vector<Channel> channels_;
+  std::vector<Gap> gaps_;
+  std::vector<Item> items_;
+  std::vector<std::string> troubles_;
+};
+
+/// A channel of the node.
+Channel node_channel(std::string signal, run::Scope scope, run::ReadingKind kind,
+                     std::string sensor, Pace pace);
+
+}  // namespace triplepoint::telemetry::host

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/telemetry/open_sensors.h"
+#include "triplepoint/telemetry/sensor.h"
+
+/// What the node has besides its GPUs.
+namespace triplepoint::telemetry::host {
+
+/// CPU time by mode and memory in use, of /proc/stat and /proc/meminfo.
+std::unique_ptr<Sensor> open_proc(const Path& proc);
+
+/// Energy of CPU packages and DRAM, of /sys/class/powercap (RAPL). Domains that lie inside another
+/// one (cores in the package, everything in the platform) are not added to it.
+std::unique_ptr<Sensor> open_rapl(const Path& sysfs);
+
+/// Temperatures of CPUs and of the inlet, power of Grace modules, of /sys/class/hwmon.
+std::unique_ptr<Sensor> open_hwmon(const Path& sysfs);
+
+/// Bytes through InfiniBand and RoCE adapters and through Ethernet, of /sys/class.
+std::unique_ptr<Sensor> open_network(const Path& sysfs);
+
+/// Power of the whole node, by what is there: the command of the options; Cray's pm_counters; an
+/// ACPI power meter; IPMI through ipmitool. Null if none; `gaps` says why.
+std::unique_ptr<Sensor> open_node_power(const SensorOptions&, std::vector<Gap>& gaps);
+
+void node_facts(const SensorPaths&, NodeFacts&);
+
+}  // namespace triplepoint::telemetry::host
