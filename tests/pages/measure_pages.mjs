@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fast pages are in a headless Chromium on this machine; prints numbers, judges none of them.
+//   node measure_pages.mjs SAMPLE_PAGES_PROGRAM | FILE.html ...
+// load: from asking for the file until its script has ended, median of five; frames: while zooming the timeline in and out
+// by wheel, or while scrolling through a page without one; filter: from a click to the next frame.
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { launch, openPage } from "./browser.mjs";
+import { samplePlots, sampleTimeline, withTimeline } from "./sample_timeline.mjs";
+
+function samplePages(program, folder) {
+  execFileSync(program, [folder]);
+  const run = readFileSync(join(folder, "run.html"), "utf8");
+  const made = { "32-ranks": { microbatches: 128 }, "32-ranks-of-spans": { microbatches: 32, layers: 12, expanded: true },
+    "1024-ranks": { ranks: 1024, stages: 16, microbatches: 64, layers: 6 } };
+  for (const [name, options] of Object.entries(made)) {
+    const timeline = sampleTimeline(options);
+    writeFileSync(join(folder, `${name}.html`), withTimeline(run, timeline, samplePlots((1.2 * timeline.length) / 1e9)));
+  }
+  return ["study", "run", ...Object.keys(made)].map((name) => join(folder, `${name}.html`));
+}
+
+/** Runs in the page: frames a second over `frames` frames, of which each does a step; and the 95th percentile of their times. */
+function frames(count) {
+  const body = document.querySelector(".timeline-body");
+  body?.focus();
+  const box = body?.getBoundingClientRect();
+  const step = (n) => {
+    const deltaY = n % 240 < 120 ? -35 : 35;
+    if (body) body.dispatchEvent(new WheelEvent("wheel", { deltaY, clientX: box.left + 400 + (n % 7), clientY: box.top + 90, bubbles: true, cancelable: true }));
+    else scrollBy({ top: n % 480 < 240 ? 40 : -40, behavior: "instant" });
+  };
+  return new Promise((done) => {
+    const times = [];
+    const first = performance.now();
+    let last = first;
+    const frame = () => {
+      const now = performance.now();
+      times.push(now - last);
+      last = now;
+      step(times.length);
+      if (times.length < count) return requestAnimationFrame(frame);
+      times.sort((a, b) => a - b);
+      done({ rate: (1000 * count) / (now - first), slow: times[Math.floor(0.95 * count)] });
+    };
+    requestAnimationFrame(frame);
+  });
+}
+
+function filterTime() {
+  const box = document.querySelector(".choices input");
+  if (!box) return null;
+  const first = performance.now();
+  box.click();
+  return new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now() - first))));
+}
+
+async function measure(browser, file) {
+  const loads = [];
+  let result;
+  for (let i = 0; i < 5; ++i) {
+    const started = performance.now();
+    const { context, page } = await openPage(browser, file, { width: 1280 });
+    loads.push(await page.evaluate(() => performance.now()));
+    if (i === 4) result = { all: performance.now() - started, frames: await page.evaluate(frames, 480), filter: await page.evaluate(filterTime) };
+    await context.close();
+  }
+  loads.sort((a, b) => a - b);
+  const filter = result.filter === null ? "" : `, filter ${result.filter.toFixed(0)} ms`;
+  console.log(`${basename(file)}: ${(statSync(file).size / 1e6).toFixed(2)} MB, load ${loads[2].toFixed(0)} ms, ` +
+    `${result.frames.rate.toFixed(0)} frames/s (95 % within ${result.frames.slow.toFixed(0)} ms)${filter}`);
+}
+
+const browser = await launch();
+const scratch = mkdtempSync(join(tmpdir(), "triplepoint-pages-"));
+const given = process.argv.slice(2);
+for (const file of given.every((name) => name.endsWith(".html")) ? given : samplePages(given[0], scratch)) await measure(browser, file);
+await browser.close();
+rmSync(scratch, { recursive: true, force: true });
