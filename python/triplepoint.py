@@ -9,7 +9,7 @@
                 loss = model(batch)
             with triplepoint.span("all_reduce", "dp", bytes=4 * gradients):
                 reduce(gradients)
-            triplepoint.value("tokens", batch.tokens * ranks)   # of the whole step, all ranks
+            triplepoint.value("tokens", batch.tokens)           # this rank's share
 
     @triplepoint.region("evaluate")
     def evaluate(model): ...
@@ -201,6 +201,7 @@ def span(kind, group=None, bytes=None, flops=None):
 
 
 def value(name, number):
-    """A number that belongs to this moment: tokens, samples (of the whole step, all ranks), loss."""
+    """A number that belongs to this moment. "tokens" and "samples" of all ranks are added up to those of the step, so
+    that a rank says its share; others ("loss") are kept as series."""
     if _put is not None:
         _put(VALUE, _bytes(name), None, 0, 0, -1, float(number), -1.0)

@@ -99,7 +99,7 @@ class Marks(unittest.TestCase):
         self.assertEqual(sorted(by_process.values()), [["child"], ["parent", "parent"]])
 
     def test_the_rank_is_torchruns(self):
-        event, = marks("import triplepoint; triplepoint.value('x', 1)", RANK="5", WORLD_SIZE="8")
+        event, = marks("import triplepoint; triplepoint.value('x', 1)", RANK="5", LOCAL_RANK="1", WORLD_SIZE="8")
         self.assertEqual((event["rank"], event["world_size"]), (5, 8))
 
 
@@ -146,7 +146,7 @@ class Adapters(unittest.TestCase):
             callback = MarkSteps()
             assert isinstance(callback, TrainerCallback)
             of = types.SimpleNamespace
-            arguments = of(train_batch_size=4, gradient_accumulation_steps=2, world_size=8)
+            arguments = of(train_batch_size=4, gradient_accumulation_steps=2)
             state = of(global_step=10)
             callback.on_step_begin(arguments, state, None)
             state.global_step = 11
@@ -154,7 +154,7 @@ class Adapters(unittest.TestCase):
             callback.on_log(arguments, state, None, logs={"loss": 1.5, "epoch": 1})
             """)
         self.assertEqual(brief(events), ["step_begin 10", "value samples", "step_end 10", "value loss"])
-        self.assertEqual([e["value"] for e in events if e["kind"] == "value"], [64, 1.5])
+        self.assertEqual([e["value"] for e in events if e["kind"] == "value"], [8, 1.5])
 
     def test_megatron_train_step(self):
         events = marks("""
@@ -163,7 +163,7 @@ class Adapters(unittest.TestCase):
             training.train_step = lambda forward_step, model: ({"lm loss": 3.0}, 0, 0)
             package = types.ModuleType("megatron.training")
             package.training = training
-            arguments = types.SimpleNamespace(curr_iteration=41, global_batch_size=32, seq_length=128)
+            arguments = types.SimpleNamespace(curr_iteration=41, global_batch_size=32, seq_length=128, world_size=4)
             package.get_args = lambda: arguments
             sys.modules.update({"megatron": types.ModuleType("megatron"), "megatron.training": package,
                                 "megatron.training.training": training})
@@ -175,14 +175,14 @@ class Adapters(unittest.TestCase):
             """)
         self.assertEqual(brief(events), ["step_begin 41", "value samples", "value tokens", "value loss", "step_end 41",
                                          "step_begin 42", "value samples", "value tokens", "value loss", "step_end 42"])
-        self.assertEqual([e["value"] for e in events[1:4]], [32, 4096, 3.0])
+        self.assertEqual([e["value"] for e in events[1:4]], [8, 1024, 3.0])
 
     def test_nemo_callback(self):
         events = marks("""
             import types
             from nemo_callback import MarkSteps
             of = types.SimpleNamespace
-            trainer = of(global_step=7)
+            trainer = of(global_step=7, world_size=4)
             module = of(cfg={"global_batch_size": 16, "encoder_seq_length": 64})
             callback = MarkSteps()
             callback.on_train_batch_start(trainer, module, None, 7)
@@ -203,7 +203,7 @@ class Adapters(unittest.TestCase):
                 def zero_grad(self): pass
                 def step(self): pass
             pytorch_loop.train(model=lambda batch: Loss(), optimizer=Optimizer(), batches=[[1, 2], [3, 4]],
-                               tokens_per_batch=2, world_size=2)
+                               tokens_per_batch=2)
             """)
         step = ["region_begin forward", "region_end forward", "region_begin backward", "region_end backward",
                 "region_begin optimizer", "region_end optimizer", "value tokens", "value loss"]

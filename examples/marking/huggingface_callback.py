@@ -27,7 +27,7 @@ class MarkSteps(TrainerCallback):
         triplepoint.step_begin(self.number)
 
     def on_step_end(self, args, state, control, **_):
-        triplepoint.value("samples", args.train_batch_size * args.gradient_accumulation_steps * args.world_size)
+        triplepoint.value("samples", args.train_batch_size * args.gradient_accumulation_steps)  # this rank's
         triplepoint.step_end(self.number)
 
     def on_log(self, args, state, control, logs=None, **_):

@@ -15,12 +15,15 @@ import triplepoint
 
 
 def _mark_amounts(arguments):
+    """This rank's share: tensor- and pipeline-parallel ranks work on the same samples, and shares are added up."""
     samples = getattr(arguments, "global_batch_size", None)
     length = getattr(arguments, "seq_length", None)
-    if samples:
-        triplepoint.value("samples", samples)
-    if samples and length:
-        triplepoint.value("tokens", samples * length)
+    if not samples:
+        return
+    share = samples / (getattr(arguments, "world_size", None) or 1)
+    triplepoint.value("samples", share)
+    if length:
+        triplepoint.value("tokens", share * length)
 
 
 def _mark_loss(result):

@@ -45,18 +45,19 @@ class MarkSteps(Callback):
         if self.in_optimizer:
             triplepoint.region_end("optimizer")
             self.in_optimizer = False
-        self._mark_amounts(pl_module, outputs)
+        self._mark_amounts(trainer, pl_module, outputs)
         triplepoint.step_end(self.number)
         self.number = None
 
-    def _mark_amounts(self, module, outputs):
+    def _mark_amounts(self, trainer, module, outputs):
         if not triplepoint.marking():  # reading a loss waits for the GPU
             return
         samples, length = _setting(module, "global_batch_size"), _setting(module, "encoder_seq_length")
-        if samples:
-            triplepoint.value("samples", samples)
-        if samples and length:
-            triplepoint.value("tokens", samples * length)
+        if samples:  # this rank's share: tensor- and pipeline-parallel ranks work on the same ones
+            share = samples / (getattr(trainer, "world_size", None) or 1)
+            triplepoint.value("samples", share)
+            if length:
+                triplepoint.value("tokens", share * length)
         loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
         if loss is not None:
             triplepoint.value("loss", float(loss))

@@ -21,7 +21,7 @@ def finish_gpu_work():
         torch.cuda.synchronize()
 
 
-def train(model, optimizer, batches, tokens_per_batch, world_size):
+def train(model, optimizer, batches, tokens_per_batch):
     for number, batch in enumerate(batches):
         with triplepoint.step(number):
             optimizer.zero_grad()
@@ -32,7 +32,7 @@ def train(model, optimizer, batches, tokens_per_batch, world_size):
             with triplepoint.region("optimizer"):
                 optimizer.step()
             finish_gpu_work()
-            triplepoint.value("tokens", tokens_per_batch * world_size)  # of the whole step, all ranks
+            triplepoint.value("tokens", tokens_per_batch)  # this rank's; those of all ranks are added up
             triplepoint.value("loss", loss.item())
 
 
@@ -52,7 +52,7 @@ def main():
         return torch.nn.functional.cross_entropy(network(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
     batches = (torch.randint(1000, (8, 129), device=device) for _ in range(20))
-    train(loss_of, torch.optim.AdamW(network.parameters()), batches, 8 * 128, world_size)
+    train(loss_of, torch.optim.AdamW(network.parameters()), batches, 8 * 128)
 
 
 if __name__ == "__main__":

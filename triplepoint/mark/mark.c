@@ -66,16 +66,21 @@ static int32_t number_of(const char* variable) {
   return *end == 0 && number >= 0 && number <= INT32_MAX ? (int32_t)number : -1;
 }
 
-/* Who we are, in the words of the innermost launcher: torchrun may stand inside of srun. */
+/* Who we are, in the words of the innermost launcher: torchrun may stand inside of srun. A launcher
+   speaks only where its last variable is set: RANK alone may mean anything, and outside of srun, in
+   a batch script, Slurm's rank is that of the script. */
 static void name_rank(struct triplepoint_wire_header* header) {
-  static const char* const launchers[][3] = {
-      {"RANK", "LOCAL_RANK", "WORLD_SIZE"},
-      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"},
-      {"PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"},
-      {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"},
+  static const char* const launchers[][4] = {
+      {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_RANK"},
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE",
+       "OMPI_COMM_WORLD_RANK"},
+      {"PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALRANKID"},
+      {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_STEP_ID"},
+      {"PMI_RANK", NULL, "PMI_SIZE", "PMI_RANK"},
   };
   header->rank = header->local_rank = header->world_size = -1;
   for (size_t i = 0; i < sizeof launchers / sizeof *launchers && header->rank < 0; ++i) {
+    if (getenv(launchers[i][3]) == NULL) continue;
     header->rank = number_of(launchers[i][0]);
     if (header->rank < 0) continue;
     header->local_rank = number_of(launchers[i][1]);

@@ -14,8 +14,8 @@
  *     int64_t begin = triplepoint_now();
  *     MPI_Allreduce(...);
  *     triplepoint_span("all_reduce", "dp", bytes, -1, begin, triplepoint_now());
- *   triplepoint_value("tokens", 4096);                // tokens, samples, loss: of the step it is
- * in triplepoint_step_end(step);
+ *     triplepoint_value("tokens", 4096);              // this rank's share of the step
+ *   triplepoint_step_end(step);
  */
 
 #include <dlfcn.h>
@@ -116,7 +116,9 @@ static inline void triplepoint_span(const char* kind, const char* group, double 
                              flops);
 }
 
-/* A number that belongs to this moment: "tokens", "samples", "loss". */
+/* A number that belongs to this moment. "tokens" and "samples" of all ranks are added up to those
+   of the step: a rank says its share (with tensor or pipeline parallelism, those of the step over
+   the number of ranks). Others ("loss") are kept as series. */
 static inline void triplepoint_value(const char* name, double value) {
   triplepoint_mark_put_now()(triplepoint_mark_value, name, NULL, 0, 0, -1, value, -1);
 }

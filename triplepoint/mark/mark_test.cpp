@@ -96,7 +96,8 @@ TEST_CASE("the rank is what the innermost launcher says") {
     std::filesystem::remove(folder.only_file());
     return process;
   };
-  const Environment slurm = {{"SLURM_PROCID", "3"}, {"SLURM_LOCALID", "1"}, {"SLURM_NTASKS", "8"}};
+  const Environment slurm = {
+      {"SLURM_PROCID", "3"}, {"SLURM_LOCALID", "1"}, {"SLURM_NTASKS", "8"}, {"SLURM_STEP_ID", "0"}};
   Environment torchrun = slurm;
   torchrun.insert({{"RANK", "12"}, {"LOCAL_RANK", "4"}, {"WORLD_SIZE", "16"}});
   CHECK(process_with(slurm).rank == 3);
@@ -107,7 +108,9 @@ TEST_CASE("the rank is what the innermost launcher says") {
   CHECK(process_with({{"OMPI_COMM_WORLD_RANK", "5"}}).rank == 5);
   CHECK_FALSE(process_with({{"OMPI_COMM_WORLD_RANK", "5"}}).world_size);
   CHECK(process_with({{"PMI_RANK", "6"}, {"PMI_SIZE", "7"}}).world_size == 7);
-  CHECK_FALSE(process_with({{"RANK", "first"}}).rank);
+  CHECK_FALSE(process_with({{"RANK", "first"}, {"LOCAL_RANK", "0"}}).rank);
+  CHECK_FALSE(process_with({{"RANK", "3"}}).rank);          // of something else
+  CHECK_FALSE(process_with({{"SLURM_PROCID", "0"}}).rank);  // of a batch script
   CHECK(process_with({{"CUDA_VISIBLE_DEVICES", "2,3"}}).visible_devices == "2,3");
   CHECK(process_with({{"HIP_VISIBLE_DEVICES", "1"}}).visible_devices == "1");
 }
