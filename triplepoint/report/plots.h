@@ -7,8 +7,8 @@
 
 namespace triplepoint::report {
 
-/// Power, temperature, clock and throttling over time, as data for the script of the page: an array of plots,
-/// each with the id of its element, its unit, its times and its curves.
+/// Power, temperature, clock and throttling over time, as data for the script of the page: an array
+/// of plots, each with the id of its element, its unit, its times and its curves.
 ///
 /// Up to eight devices get a curve each. More are drawn as the mean of all and the band between the
 /// lowest and the highest; at most `points` moments, each the mean (or extreme) of what lies
