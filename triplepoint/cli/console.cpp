@@ -26,6 +26,18 @@ bool wants_colour() {
          (term == nullptr || std::string_view(term) != "dumb");
 }
 
+/// As the locale says; one that says nothing knows ASCII.
+bool knows_unicode() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string_view locale(value);
+    return locale.find("UTF-8") != std::string_view::npos ||
+           locale.find("utf8") != std::string_view::npos;
+  }
+  return false;
+}
+
 const char* escape_code(Style style) {
   switch (style) {
     case Style::plain:
@@ -68,6 +80,7 @@ Console process_console() {
   Console::Abilities abilities;
   abilities.width = terminal_width(STDOUT_FILENO);
   abilities.colour = abilities.width.has_value() && wants_colour();
+  abilities.unicode = !abilities.width || knows_unicode();  // files are UTF-8
   const auto error_width = terminal_width(STDERR_FILENO);
   abilities.error_is_terminal = error_width.has_value();
   abilities.error_width = error_width.value_or(80);

@@ -17,6 +17,7 @@ class Console {
   struct Abilities {
     std::optional<std::size_t> width;  // columns of standard output; absent: no terminal, no limit
     bool colour = false;               // on standard output
+    bool unicode = true;               // else ASCII only, where there is a choice
     bool error_is_terminal = false;    // progress may be drawn on standard error
     std::size_t error_width = 80;
   };

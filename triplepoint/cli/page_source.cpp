@@ -65,6 +65,24 @@ Result<run::Run> read_run(const std::vector<std::string>& files, const TraceOpti
   return std::move(input.run);
 }
 
+/// The runs of a study, or the recordings of the artifact in a folder and below; else the source.
+Result<std::vector<std::string>> runs_of(const std::string& source) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(source, ignored) || telemetry::looks_like_upstream(source))
+    return std::vector<std::string>{source};
+  std::vector<std::string> found;
+  for (const Path& file : TPT_TRY(list_files(source, ".run")))
+    found.push_back(file.string());
+  if (!found.empty()) return found;
+  using Walk = std::filesystem::recursive_directory_iterator;
+  for (auto at = Walk(source, ignored); at != Walk(); at.increment(ignored))
+    if (at->is_directory(ignored) && telemetry::looks_like_upstream(at->path()))
+      found.push_back(at->path().string());
+  std::sort(found.begin(), found.end());
+  if (found.empty()) found.push_back(source);  // traces
+  return found;
+}
+
 }  // namespace
 
 SourceKind kind_of_source(const std::string& source) {
@@ -115,6 +133,25 @@ std::vector<spec::Provenance> numbers_of(const run::Run& run) {
     if (number.file.starts_with(library->root))
       number.file = number.file.substr(library->root.size() + 1);
   return numbers;
+}
+
+Result<std::vector<report::PaperJob>> load_paper_jobs(const std::vector<std::string>& sources) {
+  std::vector<std::string> files;
+  for (const std::string& source : sources)
+    for (std::string& one : TPT_TRY(runs_of(source)))
+      files.push_back(std::move(one));
+  std::vector<report::PaperJob> jobs(files.size());
+  std::vector<std::string> problems(files.size());
+  parallel_for(files.size(), available_threads(), [&](std::size_t i) {
+    const Result<run::Run> run = load_run_source({files[i]}, {});
+    if (run)
+      jobs[i] = report::paper_job(*run, metrics::measure(*run), stem_of_source(files[i]));
+    else
+      problems[i] = run.error().what;
+  });
+  for (const std::string& problem : problems)
+    if (!problem.empty()) return error(problem);
+  return jobs;
 }
 
 Result<report::Study> load_study_source(const std::string& folder) {

@@ -11,6 +11,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/trace_options.h"
+#include "triplepoint/report/paper_figures.h"
 #include "triplepoint/report/study.h"
 
 namespace triplepoint::cli {
@@ -31,6 +32,10 @@ Result<run::Run> load_run_source(const std::vector<std::string>& sources, const 
 /// The numbers of the library that a predicted run rests on: of its model, GPU, cluster, stack and
 /// calibrations. Empty for runs that predict nothing, and for what the library does not hold.
 std::vector<spec::Provenance> numbers_of(const run::Run&);
+
+/// What the paper's figures draw, of every run of the sources: those in a study's folder, each
+/// .run, and traces.
+Result<std::vector<report::PaperJob>> load_paper_jobs(const std::vector<std::string>& sources);
 
 Result<report::Study> load_study_source(const std::string& folder);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
@@ -10,6 +12,7 @@
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/page_source.h"
 #include "triplepoint/cli/verbs.h"
+#include "triplepoint/report/paper_figures.h"
 #include "triplepoint/report/run_page.h"
 #include "triplepoint/report/study_page.h"
 
@@ -19,40 +22,53 @@ namespace {
 class Report : public Command {
  public:
   std::vector<Argument> arguments() override {
-    return {{.names = "SOURCE",
-             .help = "a .run file, a folder that characterize made, or traces: files, folders or "
-                     "tars of ranks, and the recording taken meanwhile",
-             .words = Words::files,
-             .required = true,
-             .repeats = true,
-             .store = into(sources_)},
-            {.names = "-o,--output",
-             .value = "FILE.html",
-             .help = "the page (default: beside the run, or report.html in the folder)",
-             .words = Words::files,
-             .store = into(output_)},
-            {.names = "--ranks",
-             .value = "LIST",
-             .help = "of a timeline, only these: 0,2,8-15",
-             .store = into(options_.ranks)},
-            {.names = "--step",
-             .value = "STEP",
-             .help = "of a timeline, only this one: a number from 1, or a name",
-             .store = into(options_.step)},
-            {.names = "--rules",
-             .value = "RULES",
-             .help = "which kernel is what: a name or a file (docs/traces.md)",
-             .words = Words::files,
-             .store = into(options_.rules)},
-            format_.argument()};
+    return {
+        {.names = "SOURCE",
+         .help = "a .run file, a folder that characterize made, or traces: files, folders or "
+                 "tars of ranks, and the recording taken meanwhile",
+         .words = Words::files,
+         .required = true,
+         .repeats = true,
+         .store = into(sources_)},
+        {.names = "-o,--output",
+         .value = "FILE",
+         .help = "the page (default: beside the run, or report.html in the folder; of a figure, "
+                 "figure-N.svg)",
+         .words = Words::files,
+         .store = into(output_)},
+        {.names = "--figure",
+         .value = "N",
+         .help = "instead of a page, this figure of the MICRO'25 paper as an SVG file: 3, 4, 5, "
+                 "8, 10, 13, 15 or 17 (docs/report.md)",
+         .store = into(figure_)},
+        {.names = "--ranks",
+         .value = "LIST",
+         .help = "of a timeline, only these: 0,2,8-15",
+         .store = into(options_.ranks)},
+        {.names = "--step",
+         .value = "STEP",
+         .help = "of a timeline, only this one: a number from 1, or a name",
+         .store = into(options_.step)},
+        {.names = "--rules",
+         .value = "RULES",
+         .help = "which kernel is what: a name or a file (docs/traces.md)",
+         .words = Words::files,
+         .store = into(options_.rules)},
+        format_.argument()};
   }
 
   Result<int> run(Console& console) override {
+    if (figure_) return draw_figure(console);
     const SourceKind kind =
         sources_.size() > 1 ? SourceKind::traces : kind_of_source(sources_.front());
     const Path page = output_ ? Path(*output_) : default_page();
     const std::string html = TPT_TRY(kind == SourceKind::study ? page_of_study() : page_of_run());
-    TPT_TRY(write_file_atomically(page, html));
+    return write(console, page, html);
+  }
+
+ private:
+  Result<int> write(Console& console, const Path& page, const std::string& text) const {
+    TPT_TRY(write_file_atomically(page, text));
     if (format_.is_json()) {
       print_json(console, {{"source", sources_.front()}, {"page", page.string()}});
     } else {
@@ -61,7 +77,16 @@ class Report : public Command {
     return exit_ok;
   }
 
- private:
+  Result<int> draw_figure(Console& console) const {
+    const std::vector<int64_t> known = report::paper_figure_numbers();
+    if (std::find(known.begin(), known.end(), *figure_) == known.end())
+      return error(fmt::format("--figure {}: not one that can be drawn; choose one of {}", *figure_,
+                               fmt::join(known, ", ")));
+    const std::string svg =
+        TPT_TRY(report::paper_figure(*figure_, TPT_TRY(load_paper_jobs(sources_))));
+    return write(console, output_.value_or(fmt::format("figure-{}.svg", *figure_)), svg);
+  }
+
   /// Beside what it shows: "ranks.html" of ranks.tar.gz, "report.html" in a folder.
   Path default_page() const {
     const Path first(sources_[0]);
@@ -86,6 +111,7 @@ class Report : public Command {
   std::vector<std::string> sources_;
   TraceOptions options_;
   std::optional<std::string> output_;
+  std::optional<int64_t> figure_;
   FormatFlag format_;
 };
 

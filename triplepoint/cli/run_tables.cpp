@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/cli/sparkline.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/metrics/results_json.h"
 #include "triplepoint/report/labels.h"
@@ -167,6 +168,9 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
       console.print("Kernel seconds of a GPU in one step, waiting inside collectives included\n" +
                     stage_table(console, metrics) + "\n");
   }
+  if (run.manifest.fits_memory)
+    if (const std::string lines = run_sparklines(console, run); !lines.empty())
+      console.print(lines + "\n");
   if (!run.memory.empty()) console.print("Memory of a GPU (GiB)\n" + memory_table(console, run));
   for (const std::string& note : run.manifest.notes)
     console.print("note: " + note + "\n");
