@@ -13,7 +13,8 @@ PACKAGES       := g++ make cmake=cmake ninja-build=ninja ccache pkg-config=pkg-c
                   nodejs=node npm=npm python3=python3
 PACKAGES_TEST  := $(PACKAGES) doctest-dev
 PACKAGES_BENCH := $(PACKAGES) libbenchmark-dev
-PACKAGES_CHECK := $(PACKAGES_TEST) clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14
+PACKAGES_CHECK := $(PACKAGES_TEST) clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 \
+                  openmpi-bin libopenmpi-dev slurm-wlm munge
 # Ubuntu's package of this name needs snap; there the page checks use a browser that is already installed, or skip.
 ifneq ($(shell grep -s '^ID=debian' /etc/os-release),)
 PACKAGES_CHECK += chromium=chromium

@@ -1,0 +1,24 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# srun of four nodes with two ranks each, everyone through `triplepoint record`: one recorder per node, one run of it all.
+#   slurm_test.sh TRIPLEPOINT TRAINING PYTHON
+set -u
+triplepoint=$1 training=$2 python=$3
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/slurm_cluster.sh"
+folder=$(mktemp -d "${TMPDIR:-/tmp}/triplepoint-slurm.XXXXXX")
+trap 'stop_slurm; rm -rf "$folder"' EXIT
+trap 'exit 1' INT TERM HUP
+
+start_slurm "$folder" || exit $?
+mkdir "$folder/out"
+head -c 4096 /dev/zero >"$folder/meeting"
+export TPT_MEETING=$folder/meeting
+gpus=$(grep -q GresTypes "$SLURM_CONF" && echo --gres=gpu:2)
+# shellcheck disable=SC2086
+timeout 120 srun -I20 -N 4 --ntasks-per-node=2 $gpus "$triplepoint" record -o "$folder/out" -- "$training" 20 >"$folder/said" 2>"$folder/errors"
+code=$?
+cat "$folder/errors"
+[ $code = 0 ] || { echo "srun failed with $code"; cat "$folder/said"; exit 1; }
+[ "$(grep -c 'of 8: recorded' "$folder/said")" = 8 ] || { echo "not all ranks were recorded:"; cat "$folder/said"; exit 1; }
+"$python" "$here/check_recording.py" "$triplepoint" "$folder/out" --ranks 8 --nodes 4 --steps 20
