@@ -19,12 +19,13 @@ const pictures = process.env.SCREENSHOTS;
 /** The pages of the program that writes samples, and a run whose timeline has all that a timeline may have. */
 function samplePages(program, folder) {
   execFileSync(program, [folder]);
-  const timelines = [["timeline-patterns", {}], ["timeline-spans", { ranks: 8, microbatches: 4, layers: 6, expanded: true }]];
-  for (const [name, options] of timelines) {
-    const timeline = sampleTimeline(options);
-    const html = withTimeline(readFileSync(join(folder, "run.html"), "utf8"), timeline, samplePlots((1.2 * timeline.length) / 1e9));
-    writeFileSync(join(folder, `${name}.html`), html);
-  }
+  const run = readFileSync(join(folder, "run.html"), "utf8");
+  const patterns = sampleTimeline({});
+  const spans = sampleTimeline({ ranks: 8, microbatches: 4, layers: 6, expanded: true });
+  const write = (name, timeline, seconds) => writeFileSync(join(folder, `${name}.html`), withTimeline(run, timeline, samplePlots(seconds)));
+  write("timeline-patterns", patterns, (1.2 * patterns.length) / 1e9);
+  write("timeline-spans", spans, (1.2 * spans.length) / 1e9);
+  write("timeline-curves", undefined, 60);
   return readdirSync(folder).filter((name) => name.endsWith(".html")).sort().map((name) => join(folder, name));
 }
 

@@ -29,7 +29,7 @@ export function inspect() {
   for (const plot of all(".plot")) expect(plot.querySelector("canvas")?.width > 0, `${plot.id} is not drawn`);
   for (const timeline of all(".timeline")) {
     for (const canvas of all("canvas", timeline)) {
-      if (canvas.height <= 1) continue; // no curves
+      if (canvas.height <= 1 || !isShown(canvas)) continue; // no curves, no ranks
       const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
       expect(data.some((value) => value !== 0), "a canvas of the timeline is empty");
     }

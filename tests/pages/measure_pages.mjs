@@ -50,7 +50,7 @@ function frames(count) {
 }
 
 function filterTime() {
-  const box = document.querySelector(".choices input");
+  const box = document.querySelector(".facet-choices input");
   if (!box) return null;
   const first = performance.now();
   box.click();

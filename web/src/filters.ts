@@ -2,7 +2,7 @@
 // Filters of a study's page: what they leave out is gone from tables and faint in charts.
 import type { Chooser } from "./chooser";
 import { button, element } from "./elements";
-import { type Job, jobsOfPage } from "./page_data";
+import { type Job, pageData, rowsAsJobs } from "./page_data";
 import { moveTo, place } from "./place";
 
 type Facet = "model" | "machine" | "layout" | "variant" | "microbatch" | "verdict";
@@ -57,7 +57,7 @@ class Filters {
   private facetMenu(facet: Facet, values: string[]): HTMLElement {
     const summary = element("summary", {}, facets[facet]);
     this.summaries.set(facet, summary);
-    const list = element("div", { class: "choices", role: "group", "aria-label": facets[facet] });
+    const list = element("div", { class: "facet-choices", role: "group", "aria-label": facets[facet] });
     for (const value of values) list.append(this.choice(facet, value));
     const menu = element("details", { class: "facet" }, summary, list);
     menu.addEventListener("keydown", (event) => {
@@ -134,7 +134,7 @@ class Filters {
   }
 
   private show(left: number): void {
-    this.count.textContent = `${left} of ${this.jobs.length} jobs`;
+    this.count.textContent = `${left} of ${this.jobs.length}${this.jobs[0]?.model ? " jobs" : ""}`;
     this.clearButton.hidden = !this.isActive();
     for (const [facet, summary] of this.summaries) {
       const size = this.chosen.get(facet)!.size;
@@ -167,22 +167,24 @@ function closeOthers(menu: HTMLDetailsElement): void {
   for (const other of document.querySelectorAll<HTMLDetailsElement>("details.facet[open]")) if (other !== menu) other.open = false;
 }
 
+function putBar(bar: HTMLElement): void {
+  const nav = document.querySelector<HTMLElement>(".chooser");
+  const sticky = element("div", { class: "sticky" });
+  (nav ?? document.querySelector<HTMLElement>(".jobs"))?.before(sticky);
+  if (nav) sticky.append(nav);
+  sticky.append(bar);
+}
+
 /** The bar stands above the charts and stays in sight; the search field stands above the table, where the page has it. */
 export function addFilters(chooser: Chooser): void {
-  const jobs = jobsOfPage();
+  const known = pageData().jobs ?? [];
+  const jobs = known.length > 0 ? known : rowsAsJobs();
   if (jobs.length === 0) return;
   const field = document.querySelector<HTMLInputElement>("#filter");
   const count = document.querySelector<HTMLElement>("#filter-count") ?? element("span", { id: "filter-count" });
   count.setAttribute("role", "status");
   const filters = new Filters(jobs, chooser, field, count);
-  const bar = filters.bar();
-  const nav = document.querySelector<HTMLElement>(".chooser");
-  const anchor = nav ?? document.querySelector<HTMLElement>(".jobs");
-  if (!anchor) return;
-  const sticky = element("div", { class: "sticky" });
-  anchor.before(sticky);
-  if (nav) sticky.append(nav);
-  sticky.append(bar);
+  if (known.length > 0) putBar(filters.bar());
   if (field) field.closest<HTMLElement>(".filter")!.hidden = false;
   field?.addEventListener("input", () => {
     filters.apply();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One click on what belongs to a job shows the job: its numbers, and the way to its run.
 import { button, element } from "./elements";
-import { type Job, jobsOfPage } from "./page_data";
+import { type Job, pageData } from "./page_data";
 import { addRoving } from "./roving";
 
 function tableRow(name: string): HTMLTableRowElement | null {
@@ -105,7 +105,7 @@ function labelOf(mark: SVGElement): string {
 }
 
 export function addJobCards(): void {
-  const jobs = new Map(jobsOfPage().map((job) => [job.name, job]));
+  const jobs = new Map((pageData().jobs ?? []).map((job) => [job.name, job]));
   if (jobs.size === 0) return;
   const card = new JobCard();
   addRowButtons();

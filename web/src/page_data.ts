@@ -61,15 +61,9 @@ export function styleValue(name: string): string {
 }
 
 /** A page without a list of jobs has at least the rows of its table; no facet is known of these. */
-function jobsOfTable(): Job[] {
+export function rowsAsJobs(): Job[] {
   return [...document.querySelectorAll<HTMLTableRowElement>(".jobs tbody tr")].map((row) => {
     row.dataset.job ??= row.cells[0]?.textContent ?? "";
     return { name: row.dataset.job, model: "", machine: "", layout: "", variant: "", microbatch: 0, verdict: "", page: "" };
   });
-}
-
-export function jobsOfPage(): Job[] {
-  const data = pageData();
-  data.jobs ??= jobsOfTable();
-  return data.jobs;
 }

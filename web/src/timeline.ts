@@ -7,14 +7,14 @@ import type { TimelineData } from "./timeline_data";
 import { factsOf, type Found, spanAt, spanBeside, typesNamed } from "./timeline_find";
 import { listen } from "./timeline_input";
 import { TimelineModel, type Track } from "./timeline_model";
+import { axisHeight, drawAxis } from "./timeline_axis";
 import { Painter } from "./timeline_paint";
 import { RowArtist, RowLayout, type RowState } from "./timeline_rows";
-import { stripHeight, Strips } from "./timeline_strips";
+import { curvesOnly, stripHeight, Strips } from "./timeline_strips";
 import { summaryTable } from "./timeline_table";
-import { ticksOf } from "./timeline_text";
+import { Tip } from "./timeline_tip";
 import { TimeWindow } from "./timeline_window";
 
-const axisHeight = 22;
 const laneHeights = [1, 2, 3, 4, 6, 9, 12, 15, 20]; // CSS pixels
 
 const keysHelp =
@@ -43,7 +43,7 @@ class TimelineView {
   private readonly body = element("div", { class: "timeline-body", tabindex: "0", role: "application", "aria-roledescription": "timeline" });
   private readonly cursor = element("div", { class: "timeline-cursor", hidden: true });
   private readonly range = element("div", { class: "timeline-range", hidden: true });
-  private readonly tip = element("div", { class: "tooltip timeline-tip", hidden: true });
+  private readonly tip = new Tip();
   private readonly said = element("p", { class: "timeline-said", role: "status" });
   private readonly readings: HTMLElement[];
   private readonly search = element("input", { type: "search", placeholder: "search spans", "aria-label": "Search spans by name" });
@@ -86,44 +86,46 @@ class TimelineView {
   private build(): void {
     const many = this.model.ranks.length;
     const id = `${this.target.id}-keys`;
-    this.body.setAttribute("aria-label", `Timeline of ${many} rank${many === 1 ? "" : "s"}`);
+    this.body.setAttribute("aria-label", many === 0 ? "Curves over time" : `Timeline of ${many} rank${many === 1 ? "" : "s"}`);
     this.body.setAttribute("aria-describedby", id);
     this.scroller.append(this.spacer);
     this.spacer.append(this.rows);
     const under = element("div", { class: "timeline-strips" }, this.curves, ...this.readings);
     this.body.append(this.axis, this.scroller, under, this.cursor, this.range);
-    this.target.replaceChildren(this.tools(), this.legend(), this.body, this.said, element("p", { class: "unseen", id }, keysHelp));
+    if (many === 0) this.scroller.hidden = true;
+    this.target.replaceChildren(this.tools(), many > 0 ? this.legend() : "", this.body, this.said, element("p", { class: "unseen", id }, keysHelp));
     if (this.model.data.note) this.target.append(element("p", { class: "note" }, this.model.data.note));
     const figure = this.target.closest("figure");
-    if (!figure?.querySelector("details.data")) (figure ?? this.target).append(summaryTable(this.model));
-    document.body.append(this.tip);
+    if (many > 0 && !figure?.querySelector("details.data")) (figure ?? this.target).append(summaryTable(this.model));
     this.scroller.addEventListener("scroll", this.draw);
     this.listen();
   }
 
   private tools(): HTMLElement {
     const zoom = (factor: number) => () => this.zoom(factor, null);
-    const streams = button("All streams", () => this.showStreams(streams), {
-      "aria-pressed": String(this.layout.allStreams), title: "Every stream, or the fullest of each rank",
-    });
     const tools = element("div", { class: "timeline-tools", role: "group", "aria-label": "Timeline" },
       button("+", zoom(0.5), { "aria-label": "Zoom in", title: "Zoom in (+)" }),
       button("−", zoom(2), { "aria-label": "Zoom out", title: "Zoom out (-)" }),
       button("◀", () => this.pan(-0.25), { "aria-label": "Earlier", title: "Earlier (left arrow)" }),
       button("▶", () => this.pan(0.25), { "aria-label": "Later", title: "Later (right arrow)" }),
-      button("Whole step", () => this.home(), { title: "The whole timeline (0)" }),
-      button("Whole run", () => this.everything(), { title: "All that is known (9)" }),
-      button("Flatter", () => this.resizeRows(-1), { title: "Flatter rows ([)" }),
-      button("Taller", () => this.resizeRows(1), { title: "Taller rows (])" }),
-      streams,
-      this.search,
-      button("Next", () => this.findNext(true), { "aria-label": "Next span found" }),
-      this.hits);
+      button("Whole run", () => this.everything(), { title: "All that is known (9)" }));
+    if (this.model.ranks.length > 0) tools.append(...this.rankTools());
+    return tools;
+  }
+
+  private rankTools(): HTMLElement[] {
+    const streams = button("All streams", () => this.showStreams(streams), {
+      "aria-pressed": String(this.layout.allStreams), title: "Every stream, or the fullest of each rank",
+    });
     this.search.addEventListener("input", () => this.searchFor(this.search.value));
     this.search.addEventListener("keydown", (event) => {
       if (event.key === "Enter") this.findNext(!event.shiftKey);
     });
-    return tools;
+    return [
+      button("Whole step", () => this.home(), { title: "The whole timeline (0)" }),
+      button("Flatter", () => this.resizeRows(-1), { title: "Flatter rows ([)" }),
+      button("Taller", () => this.resizeRows(1), { title: "Taller rows (])" }),
+      streams, this.search, button("Next", () => this.findNext(true), { "aria-label": "Next span found" }), this.hits];
   }
 
   private legend(): HTMLElement {
@@ -320,7 +322,7 @@ class TimelineView {
     const x = event ? this.plotX(event.clientX) : -1;
     this.cursor.hidden = x < 0 || x > this.view.width;
     if (!event || this.cursor.hidden) {
-      this.tip.hidden = true;
+      this.tip.hide();
       this.range.hidden = true;
       this.readings.forEach((reading, i) => (reading.textContent = this.strips.names()[i] ?? ""));
       return;
@@ -347,13 +349,8 @@ class TimelineView {
 
   private showTip(event: PointerEvent): void {
     const found = event.pointerType === "touch" ? null : this.under(event);
-    this.tip.hidden = found === null;
-    if (!found) return;
-    const facts = factsOf(this.model, found).map(([name, text]) => element("div", {}, element("span", {}, name), element("span", {}, text)));
-    this.tip.replaceChildren(element("b", {}, this.model.nameOf(found.type)), ...facts);
-    const { offsetWidth: width, offsetHeight: height } = this.tip;
-    this.tip.style.left = `${event.clientX + 16 + width < innerWidth ? event.clientX + 16 : Math.max(4, event.clientX - width - 12)}px`;
-    this.tip.style.top = `${Math.max(4, Math.min(event.clientY + 16, innerHeight - height - 6))}px`;
+    if (found) this.tip.show(this.model.nameOf(found.type), factsOf(this.model, found), event);
+    else this.tip.hide();
   }
 
   // ---- drawing
@@ -366,7 +363,7 @@ class TimelineView {
     const ratio = Math.min(2, window.devicePixelRatio || 1);
     this.spacer.style.height = `${this.layout.height + 2}px`;
     this.scroller.style.height = `${shown}px`;
-    const inner = this.scroller.clientWidth;
+    const inner = this.scroller.clientWidth || this.body.clientWidth;
     const sizes: [HTMLCanvasElement, number][] = [[this.axis, axisHeight], [this.rows, shown], [this.curves, this.strips.height]];
     for (const [canvas, height] of sizes) {
       canvas.width = Math.round(inner * ratio);
@@ -393,31 +390,11 @@ class TimelineView {
       rank: this.rank, found: this.found,
     };
     const done = this.artist.draw(this.rows.getContext("2d")!, ratio, this.layout, this.view, this.palette, state);
-    this.drawAxis(ratio);
+    drawAxis(this.axis, ratio, this.view, this.palette, this.gutter);
     this.strips.draw(this.curves.getContext("2d")!, ratio, this.view, this.gutter, state.width);
     this.target.dataset.from = String(this.view.from);
     this.target.dataset.to = String(this.view.to);
     if (!done) this.draw();
-  }
-
-  private drawAxis(ratio: number): void {
-    const context = this.axis.getContext("2d")!;
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, this.axis.width, axisHeight);
-    context.font = '10.5px system-ui, "DejaVu Sans", sans-serif';
-    context.fillStyle = this.palette.soft;
-    context.strokeStyle = this.palette.soft;
-    const { anchor, ticks } = ticksOf(this.view.from, this.view.to, this.view.width / 90);
-    context.textAlign = "right";
-    context.fillText(anchor || "time", this.gutter - 6, 12);
-    context.textAlign = "center";
-    for (const { at, text } of ticks) {
-      const x = this.gutter + this.view.x(at);
-      context.fillRect(x, axisHeight - 5, 1, 5);
-      const half = context.measureText(text).width / 2;
-      if (x - half > this.gutter - 4 && x + half < this.gutter + this.view.width) context.fillText(text, x, 12);
-    }
-    context.textAlign = "left";
   }
 }
 
@@ -425,8 +402,8 @@ class TimelineView {
 export function addTimeline(): boolean {
   const target = document.getElementById("timeline");
   const { timeline, plots = [] } = pageData();
-  if (!target || !timeline || timeline.ranks.length === 0) return false;
-  const view = new TimelineView(target, timeline, plots);
+  if (!target || (!timeline && plots.length === 0)) return false;
+  const view = new TimelineView(target, timeline ?? curvesOnly(plots), plots);
   view.draw();
   return true;
 }

@@ -106,6 +106,7 @@ export class RowArtist {
     context.clearRect(0, 0, state.width, state.height);
     context.font = font;
     context.textBaseline = "middle";
+    if (layout.tracks.length === 0) return true;
     const first = layout.at(state.scroll);
     const last = Math.min(layout.tracks.length - 1, layout.at(state.scroll + state.height));
     this.drawChosen(context, layout, palette, state);
