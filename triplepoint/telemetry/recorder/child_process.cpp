@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/recorder/child_process.h"
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace triplepoint::telemetry {
+
+namespace {
+
+constexpr int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
+
+/// nohup and its like make us deaf to a signal; then it is not ours to take.
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/// Our environment with some variables set.
+std::vector<std::string> environment_with(const std::map<std::string, std::string>& variables) {
+  std::vector<std::string> all;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (!variables.contains(text.substr(0, text.find('=')))) all.push_back(text);
+  }
+  for (const auto& [name, value] : variables)
+    all.push_back(name + "=" + value);
+  return all;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts)
+    pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// How the command begins: signals as if we were not there.
+class SpawnAttributes {
+ public:
+  explicit SpawnAttributes(const SignalsForCommand& signals) {
+    posix_spawnattr_init(&attributes_);
+    sigset_t ours;
+    sigemptyset(&ours);
+    for (int signal : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ})
+      sigaddset(&ours, signal);
+    posix_spawnattr_setsigdefault(&attributes_, &ours);
+    posix_spawnattr_setsigmask(&attributes_, &signals.before());
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  }
+  SpawnAttributes(const SpawnAttributes&) = delete;
+  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
+  ~SpawnAttributes() { posix_spawnattr_destroy(&attributes_); }
+  const posix_spawnattr_t* get() const { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_{};
+};
+
+}  // namespace
+
+SignalsForCommand::SignalsForCommand() {
+  sigemptyset(&taken_);
+  sigaddset(&taken_, SIGCHLD);
+  for (int signal : passed_on)
+    if (!is_ignored(signal)) sigaddset(&taken_, signal);
+  pthread_sigmask(SIG_BLOCK, &taken_, &before_);
+  // A file that may not grow any more is an error code, not an end.
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+SignalsForCommand::~SignalsForCommand() {
+  const timespec now{};
+  while (sigtimedwait(&taken_, nullptr, &now) > 0) {
+  }
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+std::optional<int> SignalsForCommand::take_end() const {
+  sigset_t ends;
+  sigemptyset(&ends);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
+    if (sigismember(&taken_, signal) == 1) sigaddset(&ends, signal);
+  const timespec now{};
+  const int signal = sigtimedwait(&ends, nullptr, &now);
+  if (signal <= 0) return std::nullopt;
+  return signal;
+}
+
+Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command,
+                                         const std::map<std::string, std::string>& variables,
+                                         const SignalsForCommand& signals) {
+  std::vector<std::string> words = command, environment = environment_with(variables);
+  const SpawnAttributes attributes(signals);
+  pid_t id = 0;
+  const int code = posix_spawnp(&id, words[0].c_str(), nullptr, attributes.get(),
+                                pointers_to(words).data(), pointers_to(environment).data());
+  if (code != 0)
+    return error(fmt::format("cannot run {} ({}); check its name and PATH", command[0],
+                             std::generic_category().message(code)));
+  return ChildProcess(id, signals.taken());
+}
+
+std::optional<int> ChildProcess::exit_code() const {
+  int status = 0;
+  if (waitpid(id_, &status, WNOHANG) != id_) return std::nullopt;
+  if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
+  return WEXITSTATUS(status);
+}
+
+std::optional<int> ChildProcess::wait_for(Seconds most) {
+  if (const auto code = exit_code()) return code;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const double end =
+      static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) + most / unit::s;
+  while (true) {
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const double left =
+        end - static_cast<double>(now.tv_sec) - 1e-9 * static_cast<double>(now.tv_nsec);
+    if (left <= 0) return std::nullopt;
+    const timespec wait{
+        static_cast<time_t>(left),
+        static_cast<long>((left - static_cast<double>(static_cast<time_t>(left))) * 1e9)};
+    siginfo_t info{};
+    const int signal = sigtimedwait(&signals_, &info, &wait);
+    if (signal == SIGCHLD) {
+      if (const auto code = exit_code()) return code;
+    } else if (signal > 0 && info.si_code != SI_KERNEL) {
+      kill(id_, signal);
+    }
+  }
+}
+
+int start_failed(const std::string& command) {
+  constexpr int not_found = 127, not_runnable = 126;
+  const bool is_path = command.find('/') != std::string::npos;
+  return is_path && access(command.c_str(), F_OK) == 0 ? not_runnable : not_found;
+}
+
+}  // namespace triplepoint::telemetry

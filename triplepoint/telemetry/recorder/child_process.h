@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <csignal>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "triplepoint/base/result.h"
+#include "triplepoint/base/units.h"
+
+namespace triplepoint::telemetry {
+
+/// Signals which this process gets for the command that it runs are taken by wait_for() from here
+/// on. To be made before any thread is.
+class SignalsForCommand {
+ public:
+  SignalsForCommand();
+  SignalsForCommand(const SignalsForCommand&) = delete;
+  SignalsForCommand& operator=(const SignalsForCommand&) = delete;
+  ~SignalsForCommand();
+
+  /// A signal that asks us to end, if one has come.
+  std::optional<int> take_end() const;
+  const sigset_t& taken() const { return taken_; }
+  const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t taken_, before_;
+};
+
+/// A command that runs beside us, as if it had been called alone: same standard streams, same
+/// process group (so that the terminal's Ctrl-C and Ctrl-Z reach it as ever), default signals.
+class ChildProcess {
+ public:
+  /// The error says that it could not be started; its exit code is then start_failed().
+  static Result<ChildProcess> start(const std::vector<std::string>& command,
+                                    const std::map<std::string, std::string>& variables,
+                                    const SignalsForCommand& signals);
+
+  /// Waits for its end, at most so long. Signals that come meanwhile are passed on, but for those
+  /// that the terminal has sent to both of us. The exit code as shells tell it: 128 + signal.
+  std::optional<int> wait_for(Seconds most);
+  pid_t id() const { return id_; }
+
+ private:
+  ChildProcess(pid_t id, const sigset_t& signals) : id_(id), signals_(signals) {}
+  std::optional<int> exit_code() const;
+
+  pid_t id_;
+  sigset_t signals_;
+};
+
+/// What shells return for a command that is not there (127) or may not be run (126).
+int start_failed(const std::string& command);
+
+}  // namespace triplepoint::telemetry

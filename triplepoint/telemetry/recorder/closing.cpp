@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/recorder/closing.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/telemetry/energy/throttle_residency.h"
+
+namespace triplepoint::telemetry {
+
+namespace {
+
+using run::DeviceSummary;
+using run::Run;
+using run::Series;
+using Extreme = RecordingSummary::Extreme;
+
+struct Window {
+  Instant begin, end;
+  Seconds length() const { return end - begin; }
+};
+
+/// One device's series, read when they are asked for.
+class DeviceSeries {
+ public:
+  DeviceSeries(const Run& head, const run::SeriesLoader& load, const run::Device& device)
+      : head_(head), load_(load), device_(device) {}
+
+  Series read(const char* signal) const {
+    return load_({.signal = signal, .device = device_.index});
+  }
+  /// A run of nothing but these.
+  Run run_of(std::initializer_list<const char*> signals) const {
+    Run few;
+    for (const char* signal : signals) {
+      Series series = read(signal);
+      if (!series.times.empty()) few.series.push_back(std::move(series));
+    }
+    few.sources = head_.sources;
+    return few;
+  }
+  const run::Device& device() const { return device_; }
+
+ private:
+  const Run& head_;
+  const run::SeriesLoader& load_;
+  const run::Device& device_;
+};
+
+/// Statistics over a window; nothing without a value in it.
+std::optional<run::SeriesStatistics> statistics_in(const Series& series, const Window& window) {
+  const run::SeriesStatistics all = run::statistics(series, window.begin, window.end);
+  if (all.count == 0) return std::nullopt;
+  return all;
+}
+
+/// The value that this share of them does not exceed.
+double quantile(std::vector<double> values, double share) {
+  const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), values.begin() + place, values.end());
+  return values[static_cast<size_t>(place)];
+}
+
+/// The mean over devices, kept as a sum until all have been seen.
+void add_mean(std::optional<double>& sum, double value) {
+  sum = sum.value_or(0) + value;
+}
+void keep_larger(std::optional<Extreme>& most, double value, const run::Device& device) {
+  if (!most || value > most->value) most = {value, device.local, device.rank};
+}
+void keep_smaller(std::optional<Extreme>& least, double value, const run::Device& device) {
+  if (!least || value < least->value) least = {value, device.local, device.rank};
+}
+
+/// How often each mean was added to.
+struct Counts {
+  int64_t power = 0, die = 0, memory = 0, clock = 0, throttle = 0, energy = 0;
+};
+
+constexpr auto energy_signals = {"energy_j", "power_instant_w", "power_average_w", "power_w"};
+
+void close_energy(const DeviceSeries& series, const Window& all, RecordingSummary& summary,
+                  Counts& counts) {
+  const Run few = series.run_of(energy_signals);
+  const MeasuredEnergy energy = energy_of(few, series.device().index, all.begin, all.end);
+  if (const EnergyEstimate* best = energy.best()) {
+    ++counts.energy;
+    summary.energy = summary.energy.value_or(Joules()) + best->energy;
+    summary.energy_uncertainty =
+        summary.energy_uncertainty.value_or(Joules()) + best->uncertainty();
+    summary.energy_method = energy.method;
+    if (const auto odds = energy.disagreement())
+      summary.disagreement = std::max(summary.disagreement.value_or(0), *odds);
+  }
+  for (const char* signal : {"power_instant_w", "power_average_w"}) {
+    const Series* power = run::find_series(few, signal, series.device().index);
+    if (power == nullptr) continue;
+    if (const auto found = statistics_in(*power, all)) {
+      ++counts.power;
+      add_mean(summary.power_mean_w, found->time_weighted_mean);
+      summary.power_p99_w =
+          std::max(summary.power_p99_w.value_or(0), quantile(power->values, 0.99));
+    }
+    return;
+  }
+}
+
+void close_heat(const DeviceSeries& series, const Window& all, RecordingSummary& summary,
+                Counts& counts) {
+  if (const auto die = statistics_in(series.read("die_c"), all)) {
+    ++counts.die;
+    add_mean(summary.die_mean_c, die->time_weighted_mean);
+    keep_larger(summary.die_max_c, die->maximum, series.device());
+  }
+  if (const auto memory = statistics_in(series.read("memory_c"), all)) {
+    ++counts.memory;
+    add_mean(summary.memory_mean_c, memory->time_weighted_mean);
+    keep_larger(summary.memory_max_c, memory->maximum, series.device());
+  }
+  if (const auto clock = statistics_in(series.read("sm_clock_mhz"), all)) {
+    ++counts.clock;
+    add_mean(summary.clock_mean_mhz, clock->time_weighted_mean);
+    keep_smaller(summary.slowest_clock_mhz, clock->time_weighted_mean, series.device());
+  }
+  const Series limit = series.read("power_limit_w");
+  if (!limit.values.empty())
+    summary.power_limit_w = std::max(summary.power_limit_w.value_or(0), limit.values.back());
+}
+
+constexpr auto throttle_signals = {"throttle_reasons",
+                                   "throttle_ns_sw_power_cap",
+                                   "throttle_ns_hw_slowdown",
+                                   "throttle_ns_sync_boost",
+                                   "throttle_ns_sw_thermal_slowdown",
+                                   "throttle_ns_hw_thermal_slowdown",
+                                   "throttle_ns_hw_power_brake"};
+
+std::string device_text(const run::Device& device) {
+  return device.rank ? fmt::format("GPU {} (rank {})", device.local, *device.rank)
+                     : fmt::format("GPU {}", device.local);
+}
+
+void close_throttle(const DeviceSeries& series, const Window& all, RecordingSummary& summary,
+                    Counts& counts) {
+  const auto residencies = throttle_residency(series.run_of(throttle_signals),
+                                              series.device().index, all.begin, all.end);
+  if (!residencies.empty()) ++counts.throttle;
+  for (const auto& [name, share] : throttle_shares(residencies, all.length())) {
+    RecordingSummary::Throttle& throttle = summary.throttle[name];
+    throttle.mean_share += share;
+    if (share > throttle.most.value)
+      throttle.most = {share, series.device().local, series.device().rank};
+  }
+  for (const auto& [name, residency] : residencies)
+    if (residency.was_missed_by_polling())
+      summary.findings.push_back(
+          fmt::format("{} was held back by {} for {:.3g} s, as its residency counter says; polling "
+                      "its reasons saw nothing of it (shorter than the time between two polls)",
+                      device_text(series.device()), name, *residency.counted / unit::s));
+}
+
+/// A counter's growth per second over the part of the window that it covers.
+std::optional<double> rate_of(const Series& counter, const Window& window) {
+  if (counter.times.size() < 2) return std::nullopt;
+  const Instant begin = std::max(window.begin, counter.times.front());
+  const Instant end = std::min(window.end, counter.times.back());
+  if (end <= begin) return std::nullopt;
+  return *run::counter_difference(counter, begin, end) / ((end - begin) / unit::s);
+}
+
+/// Both directions, summed over devices.
+void close_links(const DeviceSeries& series, const Window& all, RecordingSummary& summary) {
+  const auto add = [&](std::optional<double>& sum, const char* counter) {
+    if (const auto rate = rate_of(series.read(counter), all)) sum = sum.value_or(0) + *rate;
+  };
+  add(summary.scale_up_bytes_per_s, "scale_up_tx_bytes");
+  add(summary.scale_up_bytes_per_s, "scale_up_rx_bytes");
+  add(summary.pcie_bytes_per_s, "pcie_tx_bytes");
+  add(summary.pcie_bytes_per_s, "pcie_rx_bytes");
+}
+
+std::optional<double> amount(std::optional<double> rate, Seconds time) {
+  if (!rate) return std::nullopt;
+  return *rate * (time / unit::s);
+}
+
+/// Means over one step of the window.
+DeviceSummary summarize(const DeviceSeries& series, const Window& window, double num_steps) {
+  DeviceSummary summary;
+  const int32_t index = series.device().index;
+  const Seconds step = window.length() / num_steps;
+  {
+    const Run few = series.run_of(energy_signals);
+    const MeasuredEnergy energy = energy_of(few, index, window.begin, window.end);
+    if (const EnergyEstimate* best = energy.best()) {
+      summary.energy_j = best->energy / unit::J / num_steps;
+      summary.power_mean_w = best->energy / window.length() / unit::W;
+    }
+    for (const char* signal : {"power_w", "power_average_w", "power_instant_w"})
+      if (const Series* power = run::find_series(few, signal, index))
+        if (const auto found = statistics_in(*power, window)) summary.power_peak_w = found->maximum;
+  }
+  if (const auto die = statistics_in(series.read("die_c"), window)) {
+    summary.die_mean_c = die->time_weighted_mean;
+    summary.die_peak_c = die->maximum;
+  }
+  if (const auto clock = statistics_in(series.read("sm_clock_mhz"), window)) {
+    summary.sm_clock_mean_mhz = clock->time_weighted_mean;
+    summary.sm_clock_min_mhz = clock->minimum;
+  }
+  summary.throttle = throttle_shares(
+      throttle_residency(series.run_of(throttle_signals), index, window.begin, window.end),
+      window.length());
+  summary.scale_up_bytes = amount(rate_of(series.read("scale_up_tx_bytes"), window), step);
+  summary.scale_out_bytes = amount(rate_of(series.read("scale_out_tx_bytes"), window), step);
+  return summary;
+}
+
+void divide(std::optional<double>& sum, int64_t count) {
+  if (sum && count > 0) *sum /= static_cast<double>(count);
+}
+
+void close_devices(const Run& head, const Window& all, const run::SeriesLoader& load,
+                   RecordingSummary& summary) {
+  Counts counts;
+  for (const run::Device& device : head.devices) {
+    const DeviceSeries series(head, load, device);
+    close_energy(series, all, summary, counts);
+    close_heat(series, all, summary, counts);
+    close_throttle(series, all, summary, counts);
+    close_links(series, all, summary);
+  }
+  divide(summary.power_mean_w, counts.power);
+  divide(summary.die_mean_c, counts.die);
+  divide(summary.memory_mean_c, counts.memory);
+  divide(summary.clock_mean_mhz, counts.clock);
+  for (auto& [name, throttle] : summary.throttle)
+    throttle.mean_share /= static_cast<double>(counts.throttle);
+  // A sum without one of its parts is not the sum.
+  if (counts.energy < static_cast<int64_t>(head.devices.size()))
+    summary.energy.reset(), summary.energy_uncertainty.reset();
+}
+
+void close_node(const run::SeriesLoader& load, const Window& all, RecordingSummary& summary) {
+  const auto energy = [&](const char* signal) {
+    Run few;
+    few.series = {load({.signal = signal, .of_node = true})};
+    return node_energy_of(few, signal, 0, all.begin, all.end);
+  };
+  summary.cpu_energy = energy("cpu_energy_j");
+  summary.dram_energy = energy("dram_energy_j");
+  summary.node_energy = energy("node_energy_j");
+  if (!summary.node_energy) summary.node_energy = energy("node_power_w");
+  const auto rate = [&](const char* counter) {
+    return rate_of(load({.signal = counter, .of_node = true}), all);
+  };
+  const auto user = rate("cpu_user_s"), system = rate("cpu_system_s"), idle = rate("cpu_idle_s");
+  if (user && system && idle && *user + *system + *idle > 0) {
+    const double busy = *user + *system;
+    summary.cpu_busy_share = busy / (busy + *idle + rate("cpu_wait_s").value_or(0));
+  }
+  const Series cpu = load({.signal = "sampler_cpu_s", .of_node = true});
+  if (!cpu.values.empty() && all.length() > Seconds())
+    summary.sampler_share = cpu.values.back() / (all.length() / unit::s);
+  const Series lost = load({.signal = "sampler_lost_ticks", .of_node = true});
+  if (!lost.values.empty()) summary.lost_ticks = std::llround(lost.values.back());
+}
+
+/// Energy of every step, over all devices; nothing where a step is too short for the sensors.
+std::vector<double> energies_of_steps(const Run& head, const std::vector<run::StepRecord>& steps,
+                                      const run::SeriesLoader& load) {
+  std::vector<double> joules(steps.size(), 0);
+  for (const run::Device& device : head.devices) {
+    const Run few = DeviceSeries(head, load, device).run_of(energy_signals);
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const MeasuredEnergy energy = energy_of(few, device.index, steps[i].begin, steps[i].end);
+      const EnergyEstimate* best = energy.best();
+      const bool resolved = best != nullptr && best->edges <= 0.2 * best->energy;
+      if (!resolved) return {};
+      joules[i] += best->energy / unit::J;
+    }
+  }
+  return head.devices.empty() ? std::vector<double>() : joules;
+}
+
+void close_steps(const Run& head, const std::vector<run::StepRecord>& steps,
+                 const run::SeriesLoader& load, RecordingSummary& summary) {
+  summary.num_steps = static_cast<int64_t>(steps.size());
+  if (steps.empty()) return;
+  std::vector<double> seconds;
+  for (const run::StepRecord& step : steps)
+    seconds.push_back((step.end - step.begin) / unit::s);
+  summary.step_time_s = mean_with_interval(seconds);
+  const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
+  if (summary.step_time_s->mean > 0)
+    summary.step_spread = (*most - *least) / summary.step_time_s->mean;
+  const std::vector<double> joules = energies_of_steps(head, steps, load);
+  if (!joules.empty()) summary.step_energy_j = mean_with_interval(joules);
+}
+
+std::string number_text(double value) {
+  return fmt::format("{:.6g}", value);
+}
+
+void keep_facts(const RecordingSummary& summary, std::map<std::string, std::string>& facts) {
+  facts["recording_s"] = number_text(summary.duration / unit::s);
+  if (summary.energy) {
+    facts["recording_energy_j"] = number_text(*summary.energy / unit::J);
+    facts["recording_energy_uncertainty_j"] = number_text(*summary.energy_uncertainty / unit::J);
+    facts["recording_energy_method"] = summary.energy_method;
+  }
+  if (summary.disagreement)
+    facts["energy_counter_against_integral"] = number_text(*summary.disagreement);
+  if (summary.cpu_energy)
+    facts["recording_cpu_energy_j"] = number_text(*summary.cpu_energy / unit::J);
+  if (summary.dram_energy)
+    facts["recording_dram_energy_j"] = number_text(*summary.dram_energy / unit::J);
+  if (summary.node_energy)
+    facts["recording_node_energy_j"] = number_text(*summary.node_energy / unit::J);
+  const auto keep = [&](const char* key, const std::optional<MeanWithInterval>& value) {
+    if (!value) return;
+    facts[key] = number_text(value->mean);
+    if (value->half_width) facts[std::string(key) + "_ci95"] = number_text(*value->half_width);
+  };
+  keep("measured_step_time_s", summary.step_time_s);
+  keep("measured_step_energy_j", summary.step_energy_j);
+  facts["measured_steps"] = std::to_string(summary.num_steps);
+  facts["warmup_steps"] = std::to_string(summary.num_warmup);
+  facts["sampler_share_of_a_core"] = number_text(summary.sampler_share);
+  facts["sampler_lost_ticks"] = std::to_string(summary.lost_ticks);
+}
+
+void find_disagreement(RecordingSummary& summary) {
+  if (!summary.disagreement || !summary.energy || !(*summary.energy > Joules())) return;
+  const double allowed = std::max(0.05, *summary.energy_uncertainty / *summary.energy - gain_error);
+  if (*summary.disagreement > allowed)
+    summary.findings.push_back(fmt::format(
+        "energy by counter and energy by integrated power differ by up to {:.1f} %: the load "
+        "repeats in step with the sensor, or one of the two sensors is off",
+        100 * *summary.disagreement));
+}
+
+}  // namespace
+
+Run close_recording(Run head, Instant end, const StepWindow& wanted, const run::SeriesLoader& load,
+                    RecordingSummary& summary) {
+  const Window all{Instant(0), end};
+  const std::vector<run::StepRecord> steps = measured_steps(head.steps, wanted);
+  summary.duration = all.length();
+  summary.num_devices = static_cast<int64_t>(head.devices.size());
+  if (!head.devices.empty()) summary.device_name = head.devices.front().name;
+  if (!steps.empty())
+    summary.num_warmup = std::min(wanted.warmup, static_cast<int64_t>(head.steps.size()) - 1);
+  close_devices(head, all, load, summary);
+  close_node(load, all, summary);
+  close_steps(head, steps, load, summary);
+  find_disagreement(summary);
+  const Window window = steps.empty() ? all : Window{steps.front().begin, steps.back().end};
+  head.summaries.clear();
+  for (const run::Device& device : head.devices) {
+    head.summaries.push_back(summarize(DeviceSeries(head, load, device), window,
+                                       std::max<double>(1, static_cast<double>(steps.size()))));
+    // The energy of a step, where there are steps.
+    if (steps.empty()) head.summaries.back().energy_j.reset();
+  }
+  head.steps = steps;
+  keep_facts(summary, head.manifest.facts);
+  head.manifest.notes.insert(head.manifest.notes.end(), summary.findings.begin(),
+                             summary.findings.end());
+  return head;
+}
+
+}  // namespace triplepoint::telemetry

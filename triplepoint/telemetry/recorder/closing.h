@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/run/growing_run.h"
+
+#include "triplepoint/telemetry/energy/energy.h"
+#include "triplepoint/telemetry/sampler/sampler.h"
+
+namespace triplepoint::telemetry {
+
+/// Which of the marked steps are measured.
+struct StepWindow {
+  int64_t warmup = 3;
+  std::optional<int64_t> steps = 10;  // after warm-up; absent: all
+};
+std::vector<run::StepRecord> measured_steps(std::vector<run::StepRecord> all, const StepWindow&);
+
+/// A mean and half of its 95 % confidence interval (Student's t); absent for fewer than two values.
+struct MeanWithInterval {
+  double mean = 0;
+  std::optional<double> half_width;
+};
+MeanWithInterval mean_with_interval(const std::vector<double>& values);
+
+/// What is said of the recording as a whole, when it ends.
+struct RecordingSummary {
+  Seconds duration;
+  std::string device_name;
+  int64_t num_devices = 0;
+  std::optional<Joules> energy, energy_uncertainty;  // all GPUs; absent if one of them is not known
+  std::string energy_method;
+  std::optional<Joules> cpu_energy, dram_energy, node_energy;
+  std::optional<double> disagreement;  // largest, of counter and integral
+  std::optional<double> power_mean_w, power_p99_w, power_limit_w;
+  struct Extreme {
+    double value = 0;
+    int32_t device = 0;
+    std::optional<int32_t> rank;
+  };
+  std::optional<double> die_mean_c, memory_mean_c, clock_mean_mhz;
+  std::optional<Extreme> die_max_c, memory_max_c, slowest_clock_mhz;
+  struct Throttle {
+    double mean_share = 0;
+    Extreme most;
+  };
+  std::map<std::string, Throttle> throttle;
+  std::vector<std::string> findings;  // sentences: throttling that polls missed, energies at odds
+  std::optional<double> scale_up_bytes_per_s, pcie_bytes_per_s;
+  std::optional<double> cpu_busy_share;  // of all cores
+  int64_t num_steps = 0, num_warmup = 0;
+  std::optional<MeanWithInterval> step_time_s, step_energy_j;
+  std::optional<double> step_spread;  // (max - min) / mean
+  double sampler_share = 0;           // of one core
+  int64_t lost_ticks = 0, dropped_values = 0;
+};
+
+/// The run as it shall be kept: measured steps only, summaries of the devices over them (over all
+/// of the recording if no steps were marked), facts and notes. Asks for one device's series at a
+/// time.
+run::Run close_recording(run::Run head, Instant end, const StepWindow&, const run::SeriesLoader&,
+                         RecordingSummary& summary);
+
+/// Six lines or so for the terminal.
+std::string text_of(const RecordingSummary&, const std::string& file);
+
+}  // namespace triplepoint::telemetry

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/recorder/marks_to_run.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "triplepoint/spec/names.h"
+
+#include "triplepoint/telemetry/recorder/launch_environment.h"
+
+namespace triplepoint::telemetry {
+
+namespace {
+
+using mark::EventKind;
+
+// Steps that some rank never ends must not keep the others waiting for ever.
+constexpr size_t most_pending_steps = 1024;
+// Ranks are read one after the other, and their first marks are found a little later.
+constexpr int64_t grace_ns = 1'000'000'000;
+constexpr int64_t numbers_per_round = int64_t{1} << 40U;
+
+std::optional<spec::GroupKind> group_named(std::string_view name) {
+  struct Short {
+    std::string_view word;
+    spec::GroupKind group;
+  };
+  constexpr std::array shorts = {
+      Short{"tp", spec::GroupKind::tensor},        Short{"pp", spec::GroupKind::pipeline},
+      Short{"dp", spec::GroupKind::data},          Short{"ep", spec::GroupKind::expert},
+      Short{"cp", spec::GroupKind::context},       Short{"edp", spec::GroupKind::expert_data},
+      Short{"etp", spec::GroupKind::expert_tensor}};
+  for (const Short& each : shorts)
+    if (each.word == name) return each.group;
+  const auto& names = spec::EnumNames<spec::GroupKind>::names;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name) return static_cast<spec::GroupKind>(i);
+  return std::nullopt;
+}
+
+std::optional<spec::Collective> collective_named(std::string_view name) {
+  const auto& names = spec::EnumNames<spec::Collective>::names;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name) return static_cast<spec::Collective>(i);
+  return std::nullopt;
+}
+
+run::SpanType type_of_span(const mark::Event& event) {
+  run::SpanType type{.name = std::string(event.name)};
+  type.collective = collective_named(event.name);
+  if (!type.collective) {
+    const bool computes = event.flops >= 0 || event.name == "compute" || event.name == "gemm" ||
+                          event.name == "attention";
+    type.kind = computes ? run::SpanKind::compute : run::SpanKind::pass;
+    type.stream = computes ? run::Stream::compute : run::Stream::host;
+    if (computes) type.op_class = spec::OpClass::gemm;
+    return type;
+  }
+  type.kind = run::SpanKind::communication;
+  type.stream = run::Stream::communication;
+  type.op_class = spec::OpClass::communication;
+  type.group = group_named(event.group);
+  return type;
+}
+
+}  // namespace
+
+MarksToRun::Marker& MarksToRun::marker_of(const mark::Event& event,
+                                          const std::vector<mark::Process>& processes) {
+  const auto number = static_cast<size_t>(event.process);
+  while (markers_.size() <= number) {
+    const mark::Process& process = processes[markers_.size()];
+    Marker marker;
+    int32_t free_rank = 0;
+    for (const Marker& other : markers_)
+      free_rank = std::max(free_rank, other.rank + 1);
+    marker.rank = process.rank.value_or(free_rank);
+    const auto visible =
+        process.visible_devices.empty() ? std::nullopt : std::optional(process.visible_devices);
+    marker.device = device_of(run_.head().devices, process.local_rank, visible);
+    if (!marker.device && run_.head().devices.size() == 1) marker.device = 0;
+    if (process.rank || marker.device) know_rank(marker.rank, process.local_rank, visible);
+    markers_.push_back(std::move(marker));
+  }
+  return markers_[number];
+}
+
+void MarksToRun::know_rank(int32_t rank, std::optional<int32_t> local_rank,
+                           const std::optional<std::string>& visible_devices) {
+  const std::vector<run::Device>& devices = run_.head().devices;
+  auto found = device_of(devices, local_rank, visible_devices);
+  if (!found && devices.size() == 1) found = 0;
+  if (!found) return;
+  run::Device device = devices[static_cast<size_t>(*found)];
+  if (device.rank) return;
+  device.rank = rank;
+  run_.set_device(static_cast<size_t>(*found), device);
+}
+
+void MarksToRun::take(const mark::Event& event, const std::vector<mark::Process>& processes) {
+  if (event.process < 0 || static_cast<size_t>(event.process) >= processes.size()) return;
+  ++events_;
+  Marker& marker = marker_of(event, processes);
+  switch (event.kind) {
+    case EventKind::step_begin:
+      return begin_step(marker, event);
+    case EventKind::step_end:
+      return end_step(marker, event);
+    case EventKind::region_begin:
+      marker.regions[event.thread].push_back({std::string(event.name), event.begin_ns});
+      return;
+    case EventKind::region_end:
+      return end_region(marker, event);
+    case EventKind::span:
+      return add_span(marker, event);
+    case EventKind::value:
+      return add_value(marker, event);
+  }
+}
+
+void MarksToRun::begin_step(Marker& marker, const mark::Event& event) {
+  if (!marker.marks_steps) ++stepping_;
+  marker.marks_steps = true;
+  const int64_t number = event.number >= 0 ? event.number : marker.steps_begun;
+  ++marker.steps_begun;
+  if (number <= marker.last_number) ++marker.round;
+  marker.last_number = number;
+  const int64_t key = marker.round * numbers_per_round + number % numbers_per_round;
+  marker.step = key;
+  marker.step_begin_ns = event.begin_ns;
+  if (key <= last_kept_) return;  // too late to count
+  PendingStep& step = steps_[key];
+  step.begin_ns = std::min(step.begin_ns, event.begin_ns);
+  ++step.begun;
+}
+
+void MarksToRun::end_step(Marker& marker, const mark::Event& event) {
+  if (!marker.step) return;  // its begin was lost, or before the recording
+  const auto found = steps_.find(*marker.step);
+  marker.step.reset();
+  add(marker, {.name = "step", .kind = run::SpanKind::step, .stream = run::Stream::host},
+      marker.step_begin_ns, event.begin_ns, event);
+  if (found == steps_.end()) return;
+  found->second.end_ns = std::max(found->second.end_ns, event.begin_ns);
+  ++found->second.ended;
+}
+
+/// Regions that were begun inside and never ended end with it.
+void MarksToRun::end_region(Marker& marker, const mark::Event& event) {
+  std::vector<OpenRegion>& open = marker.regions[event.thread];
+  if (!event.name.empty() && std::none_of(open.begin(), open.end(), [&](const OpenRegion& region) {
+        return region.name == event.name;
+      }))
+    return;
+  while (!open.empty()) {
+    const OpenRegion region = std::move(open.back());
+    open.pop_back();
+    add(marker, {.name = region.name, .kind = run::SpanKind::pass, .stream = run::Stream::host},
+        region.begin_ns, event.begin_ns, event);
+    if (event.name.empty() || region.name == event.name) return;
+  }
+}
+
+void MarksToRun::add_span(const Marker& marker, const mark::Event& event) {
+  add(marker, type_of_span(event), event.begin_ns, event.end_ns, event);
+}
+
+void MarksToRun::add(const Marker& marker, const run::SpanType& type, int64_t begin_ns,
+                     int64_t end_ns, const mark::Event& event) {
+  if (end_ns < begin_ns) return;
+  run_.add(run::Span{.begin = instant(begin_ns),
+                     .end = instant(end_ns),
+                     .type = run_.intern(type),
+                     .rank = marker.rank,
+                     .bytes = std::max(0.0, event.bytes) * unit::B,
+                     .flops = std::max(0.0, event.flops) * unit::FLOP});
+}
+
+void MarksToRun::add_value(Marker& marker, const mark::Event& event) {
+  if (!std::isfinite(event.value)) return;
+  const bool of_step = event.name == "tokens" || event.name == "samples";
+  if (of_step && marker.step) {
+    const auto step_of_rank = steps_.find(*marker.step);
+    if (step_of_rank == steps_.end()) return;
+    PendingStep& step = step_of_rank->second;
+    (event.name == "tokens" ? step.tokens : step.samples) += event.value;
+    return;
+  }
+  const int32_t device = marker.device.value_or(-1);
+  const std::string signal = "mark_" + std::string(event.name);
+  const auto [found, is_new] = series_.emplace(std::pair(signal, device), 0);
+  if (is_new) {
+    const int32_t index = device < 0 ? 0 : run_.head().devices[static_cast<size_t>(device)].index;
+    found->second =
+        run_.declare({.signal = signal, .device = index, .of_node = device < 0}, nullptr);
+  }
+  run_.add(found->second, instant(event.begin_ns), event.value);
+}
+
+void MarksToRun::emit(std::map<int64_t, PendingStep>::iterator step) {
+  const PendingStep& done = step->second;
+  last_kept_ = step->first;
+  if (done.ended > 0)
+    run_.add(run::StepRecord{.begin = instant(done.begin_ns),
+                             .end = instant(done.end_ns),
+                             .samples = std::llround(done.samples),
+                             .tokens = std::llround(done.tokens)});
+  steps_.erase(step);
+}
+
+void MarksToRun::keep_finished_steps(int64_t now_ns) {
+  while (!steps_.empty()) {
+    const PendingStep& first = steps_.begin()->second;
+    const bool complete =
+        first.ended >= stepping_ && first.ended >= first.begun && first.end_ns < now_ns - grace_ns;
+    if (!complete && steps_.size() <= most_pending_steps) return;
+    emit(steps_.begin());
+  }
+}
+
+void MarksToRun::finish() {
+  while (!steps_.empty())
+    emit(steps_.begin());
+}
+
+}  // namespace triplepoint::telemetry

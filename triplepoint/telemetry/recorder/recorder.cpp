@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/recorder/recorder.h"
+
+#include <ctime>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "triplepoint/telemetry/recorder/clock_watch.h"
+#include "triplepoint/telemetry/recorder/marks_to_run.h"
+
+namespace triplepoint::telemetry {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t sync_every_ns = 1'000'000'000;
+constexpr size_t most_troubles = 100;
+
+double thread_cpu_s() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
+/// Same kernel, same monotonic clock: recordings of it need no alignment.
+std::string boot_id() {
+  auto text = read_file("/proc/sys/kernel/random/boot_id").value_or("");
+  while (!text.empty() && text.back() == '\n')
+    text.pop_back();
+  return text;
+}
+
+run::Run head_of(const RecordingPlan& plan, const Sampler& sampler, const ClockPair& epoch) {
+  run::Run head;
+  head.manifest.origin = run::Origin::measured;
+  head.manifest.fidelity = run::Fidelity::real;
+  head.manifest.name = plan.name;
+  head.manifest.producer = plan.producer;
+  head.manifest.epoch_unix_ns = epoch.unix_ns;
+  head.manifest.hosts = {plan.host};
+  head.manifest.facts = plan.facts;
+  head.manifest.facts["boot_id"] = boot_id();
+  head.manifest.facts["epoch_monotonic_ns"] = std::to_string(epoch.monotonic_ns);
+  head.manifest.facts["sampling_interval_s"] =
+      fmt::format("{:g}", plan.sampling.interval / unit::s);
+  std::vector<Gap> gaps = plan.gaps;
+  for (Gap& gap : sampler.gaps())
+    gaps.push_back(std::move(gap));
+  std::string not_measured;
+  for (const Gap& gap : gaps)
+    not_measured += fmt::format("{}{} ({})", not_measured.empty() ? "" : "; ", gap.what, gap.why);
+  if (!gaps.empty()) head.manifest.facts["not_measured"] = not_measured;
+  head.devices = sampler.devices();
+  return head;
+}
+
+}  // namespace
+
+struct Recorder::State {
+  State(const RecordingPlan& wanted, std::vector<std::unique_ptr<Sensor>> sensors)
+      : plan(wanted), sampler(std::move(sensors), wanted.sampling) {}
+
+  RecordingPlan plan;
+  Sampler sampler;
+  std::optional<run::GrowingRun> run;
+  std::optional<MarksToRun> marks_to_run;
+  std::optional<mark::Reader> marks;
+  ClockWatch clocks;
+  int64_t epoch_ns = 0, next_sync_ns = 0;
+  std::vector<std::optional<size_t>> series;  // of each channel, once it has a value
+  std::vector<Sample> samples;
+  std::set<int32_t> ranks_known;
+  size_t troubles = 0;
+  bool failed = false;
+
+  Result<void> begin();
+  void drain_marks(int64_t now);
+  void drain_samples();
+  void look_at_clocks();
+  void keep_troubles();
+  void refresh_periods(run::Run& closing) const;
+  Result<void> sync();
+};
+
+Result<void> Recorder::State::begin() {
+  const ClockPair epoch = read_clocks();
+  epoch_ns = epoch.monotonic_ns;
+  next_sync_ns = epoch_ns + sync_every_ns;
+  run.emplace(TPT_TRY(run::GrowingRun::create(plan.file, head_of(plan, sampler, epoch))));
+  marks_to_run.emplace(*run, epoch_ns);
+  series.resize(sampler.channels().size());
+  look_at_clocks();
+  if (plan.marks) marks.emplace(TPT_TRY(mark::Reader::watch(*plan.marks)));
+  sampler.start();
+  return {};
+}
+
+void Recorder::State::drain_marks(int64_t now) {
+  if (!marks) return;
+  const mark::Reader& reader = *marks;
+  marks->drain([&](const mark::Event& event) { marks_to_run->take(event, reader.processes()); });
+  marks_to_run->keep_finished_steps(now);
+}
+
+/// A channel becomes a series with its first value: what a machine never measures is absent.
+void Recorder::State::drain_samples() {
+  samples.clear();
+  sampler.take(samples);
+  const double own_cpu = thread_cpu_s();
+  for (const Sample& sample : samples) {
+    const auto channel = static_cast<size_t>(sample.channel);
+    const run::SeriesSource& source = sampler.channels()[channel];
+    if (!series[channel]) {
+      const run::Series empty{
+          .signal = source.signal, .device = source.device, .of_node = source.of_node};
+      series[channel] = run->declare(empty, &source);
+    }
+    // Sampling is one part of what recording costs; this thread is the other.
+    const double more = source.signal == "sampler_cpu_s" ? own_cpu : 0;
+    run->add(*series[channel], Instant(sample.time_ns - epoch_ns), sample.value + more);
+  }
+}
+
+void Recorder::State::look_at_clocks() {
+  const ClockPair now = read_clocks();
+  const ClockWatch::Verdict verdict = clocks.look(now);
+  if (verdict.jumped_ns)
+    run->note(fmt::format("the wall clock was set by {:+.3f} s at {:.1f} s of the recording",
+                          static_cast<double>(*verdict.jumped_ns) * 1e-9,
+                          static_cast<double>(now.monotonic_ns - epoch_ns) * 1e-9));
+  if (verdict.keep)
+    run->add(
+        run::ClockAnchor{.instant = Instant(now.monotonic_ns - epoch_ns), .unix_ns = now.unix_ns});
+}
+
+void Recorder::State::keep_troubles() {
+  for (const std::string& trouble : sampler.take_troubles())
+    if (troubles++ < most_troubles) run->note(trouble);
+}
+
+Result<void> Recorder::State::sync() {
+  drain_samples();
+  look_at_clocks();
+  keep_troubles();
+  return run->sync();
+}
+
+/// What was found of the sensors while sampling.
+void Recorder::State::refresh_periods(run::Run& closing) const {
+  const auto periods = sampler.periods();
+  const auto& channels = sampler.channels();
+  for (run::SeriesSource& source : closing.sources)
+    for (size_t i = 0; i < channels.size(); ++i)
+      if (channels[i].signal == source.signal && channels[i].device == source.device &&
+          channels[i].of_node == source.of_node && periods[i])
+        source.period = periods[i];
+}
+
+Recorder::Recorder(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Recorder::~Recorder() = default;
+
+Result<std::unique_ptr<Recorder>> Recorder::begin(const RecordingPlan& plan,
+                                                  std::vector<std::unique_ptr<Sensor>> sensors) {
+  auto state = std::make_unique<State>(plan, std::move(sensors));
+  TPT_TRY(state->begin());
+  return std::unique_ptr<Recorder>(new Recorder(std::move(state)));
+}
+
+Result<void> Recorder::turn() {
+  const int64_t now = monotonic_now_ns();
+  state_->drain_marks(now);
+  if (now < state_->next_sync_ns) return {};
+  state_->next_sync_ns = now + sync_every_ns;
+  Result<void> synced = state_->sync();
+  const bool said_so = std::exchange(state_->failed, !synced);
+  if (said_so) return {};
+  return synced;
+}
+
+void Recorder::know_ranks(const std::vector<NodeRank>& ranks) {
+  for (const NodeRank& rank : ranks)
+    if (rank.rank && state_->ranks_known.insert(*rank.rank).second)
+      state_->marks_to_run->know_rank(*rank.rank, rank.local_rank, rank.visible_devices);
+}
+
+void Recorder::note(const std::string& text) {
+  state_->run->note(text);
+}
+
+Result<RecordingSummary> Recorder::finish() {
+  State& state = *state_;
+  state.drain_marks(INT64_MAX);
+  state.marks_to_run->finish();
+  state.sampler.stop();
+  if (state.marks && state.marks->lost() > 0)
+    state.run->note(
+        fmt::format("{} marks were lost (the program marked faster than they could be "
+                    "read, or was killed in the middle of one)",
+                    state.marks->lost()));
+  state.drain_samples();
+  state.keep_troubles();
+  const ClockPair end = read_clocks();
+  state.run->add(run::ClockAnchor{.instant = Instant(end.monotonic_ns - state.epoch_ns),
+                                  .unix_ns = end.unix_ns});
+  RecordingSummary summary;
+  const run::Closing closing = [&](const run::SeriesLoader& load) {
+    run::Run head = state.run->head();
+    state.refresh_periods(head);
+    return close_recording(std::move(head), Instant(end.monotonic_ns - state.epoch_ns),
+                           state.plan.steps, load, summary);
+  };
+  TPT_TRY(state.run->finish(closing, {}));
+  summary.dropped_values = state.run->num_dropped() + state.sampler.cost().lost_samples;
+  return summary;
+}
+
+const Sampler& Recorder::sampler() const {
+  return state_->sampler;
+}
+
+Result<std::optional<Path>> keep_old_recording(const Path& file) {
+  std::error_code problem;
+  if (!fs::exists(fs::symlink_status(file, problem))) return std::optional<Path>();
+  for (int number = 1;; ++number) {
+    Path other = file;
+    other.replace_extension(fmt::format(".{}.run", number));
+    if (fs::exists(other, problem)) continue;
+    fs::rename(file, other, problem);
+    if (problem)
+      return error(fmt::format("cannot rename {} ({}); give another name with -o", file.string(),
+                               problem.message()));
+    std::error_code no_tail;
+    fs::rename(run::tail_of(file), run::tail_of(other), no_tail);
+    return std::optional(other);
+  }
+}
+
+Path file_of_node(const Path& file, const std::string& host) {
+  Path of_node = file;
+  return of_node.replace_extension(fmt::format(".{}.run", host));
+}
+
+}  // namespace triplepoint::telemetry

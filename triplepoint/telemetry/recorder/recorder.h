@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/mark/reader.h"
+#include "triplepoint/telemetry/recorder/closing.h"
+#include "triplepoint/telemetry/recorder/node_gathering.h"
+#include "triplepoint/telemetry/sampler/sampler.h"
+
+namespace triplepoint::telemetry {
+
+/// What to record, and under which names.
+struct RecordingPlan {
+  Path file;
+  SamplingPlan sampling;
+  StepWindow steps;
+  std::string name;      // of the run: the command
+  std::string producer;  // "triplepoint 0.1.0"
+  std::string host;
+  std::optional<Path> marks;  // folder in which the command leaves its marks
+  std::map<std::string, std::string> facts;
+  std::vector<Gap> gaps;  // of what could not be opened
+};
+
+/// Records a node into a growing run. Samples come from the sampler's own thread; turn() is called
+/// by the thread that waits for the command, some ten times a second.
+class Recorder {
+ public:
+  /// The file exists, and everything is being sampled, when this returns.
+  static Result<std::unique_ptr<Recorder>> begin(const RecordingPlan& plan,
+                                                 std::vector<std::unique_ptr<Sensor>> sensors);
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+  ~Recorder();
+
+  /// Takes marks; once a second takes samples and makes sure that all of it is on disk. The error
+  /// (disk full) is the first of its kind; the recording goes on as far as it can.
+  Result<void> turn();
+  void know_ranks(const std::vector<NodeRank>& ranks);
+  void note(const std::string& text);
+
+  /// Ends the recording; the file is then a run like any other.
+  Result<RecordingSummary> finish();
+
+  const Sampler& sampler() const;
+
+ private:
+  struct State;
+  explicit Recorder(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Makes room for a new recording: one that is there already becomes NAME.1.run (.2, ...); its new
+/// name. Nothing is ever written over.
+Result<std::optional<Path>> keep_old_recording(const Path& file);
+
+/// NAME.host.run for NAME.run.
+Path file_of_node(const Path& file, const std::string& host);
+
+}  // namespace triplepoint::telemetry

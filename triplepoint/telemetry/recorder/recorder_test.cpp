@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/recorder/recorder.h"
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "triplepoint/run/store.h"
+
+#include "triplepoint/telemetry/recorder/child_process.h"
+#include "triplepoint/telemetry/recorder/clock_watch.h"
+
+#include "tests/doubles/scripted_sensor.h"
+
+namespace triplepoint::telemetry {
+namespace {
+
+namespace fs = std::filesystem;
+using doubles::ScriptedSensor;
+using run::ReadingKind;
+
+class Folder {
+ public:
+  Folder() {
+    static int count = 0;
+    path_ = fs::temp_directory_path() /
+            ("triplepoint_recorder_" + std::to_string(getpid()) + "_" + std::to_string(count++));
+    fs::create_directories(path_);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { fs::remove_all(path_); }
+  Path operator/(const char* name) const { return path_ / name; }
+  const Path& path() const { return path_; }
+
+ private:
+  Path path_;
+};
+
+std::vector<std::unique_ptr<Sensor>> one_gpu() {
+  auto sensor = std::make_unique<ScriptedSensor>("scripted");
+  sensor->add_device({.name = "toy", .uuid = "GPU-1"});
+  sensor->add("power_instant_w", 0, ReadingKind::instant, [](double) { return 500.0; });
+  sensor->add("energy_j", 0, ReadingKind::counter, [](double t) { return 500 * t; });
+  sensor->add("die_c", 0, ReadingKind::instant, [](double) { return 60.0; });
+  sensor->add("throttle_ns_sw_power_cap", 0, ReadingKind::counter,
+              [](double t) { return 0.25e9 * t; });
+  sensor->add_gap({.what = "memory temperature", .why = "a toy has none"});
+  std::vector<std::unique_ptr<Sensor>> all;
+  all.push_back(std::move(sensor));
+  return all;
+}
+
+RecordingPlan plan_for(const Path& file) {
+  return {.file = file,
+          .sampling = {.interval = 5 * unit::ms, .probe = Seconds()},
+          .name = "test",
+          .producer = "test",
+          .host = "node1",
+          .facts = {{"command", "true"}}};
+}
+
+void record_for(Recorder& recorder, int64_t ticks) {
+  while (recorder.sampler().cost().ticks < ticks) {
+    recorder.turn().value();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+TEST_CASE("a recording is a run with devices, series, sources, clocks and summaries") {
+  const Folder folder;
+  auto recorder = Recorder::begin(plan_for(folder / "a.run"), one_gpu()).value();
+  record_for(*recorder, 40);
+  const RecordingSummary summary = recorder->finish().value();
+  const run::Run run = run::load((folder / "a.run").string()).value();
+  CHECK(run.manifest.origin == run::Origin::measured);
+  CHECK(run.manifest.hosts == std::vector<std::string>{"node1"});
+  CHECK(run.manifest.anchors.size() >= 2);
+  CHECK(run.manifest.facts.at("not_measured").find("a toy has none") != std::string::npos);
+  CHECK(run.manifest.notes.empty());
+  CHECK(run.devices[0].uuid == "GPU-1");
+  const run::Series* power = run::find_series(run, "power_instant_w", 0);
+  REQUIRE(power != nullptr);
+  CHECK(power->values.size() >= 40);
+  CHECK(run::find_series(run, "sampler_cpu_s", 0, true) != nullptr);
+  REQUIRE(run.summaries.size() == 1);
+  CHECK(run.summaries[0].power_mean_w.value() == doctest::Approx(500).epsilon(1e-3));
+  CHECK(run.summaries[0].throttle.at("software_power_cap") == doctest::Approx(0.25).epsilon(0.1));
+  CHECK(summary.energy.value() / unit::J ==
+        doctest::Approx(500 * (summary.duration / unit::s)).epsilon(1e-3));
+  CHECK(text_of(summary, "a.run").find("software_power_cap") != std::string::npos);
+}
+
+TEST_CASE("a recording that is under way can be read, and its recorder's end changes nothing") {
+  const Folder folder;
+  auto recorder = Recorder::begin(plan_for(folder / "a.run"), one_gpu()).value();
+  record_for(*recorder, 300);  // over a second, so that it was synced
+  const run::Run growing = run::load((folder / "a.run").string()).value();
+  const run::Series* early = run::find_series(growing, "power_instant_w", 0);
+  REQUIRE(early != nullptr);
+  recorder->finish().value();
+  const run::Run finished = run::load((folder / "a.run").string()).value();
+  const run::Series* late = run::find_series(finished, "power_instant_w", 0);
+  REQUIRE(late->times.size() >= early->times.size());
+  CHECK(std::equal(early->times.begin(), early->times.end(), late->times.begin()));
+}
+
+TEST_CASE("what is recorded is refused where it cannot be written") {
+  const Folder folder;
+  CHECK_FALSE(Recorder::begin(plan_for(folder / "no/such/a.run"), one_gpu()));
+}
+
+TEST_CASE("an old recording is kept under another name") {
+  const Folder folder;
+  REQUIRE(write_file_atomically(folder / "a.run", "first"));
+  CHECK(keep_old_recording(folder / "a.run").value() == folder / "a.1.run");
+  CHECK_FALSE(keep_old_recording(folder / "a.run").value());
+  REQUIRE(write_file_atomically(folder / "a.run", "second"));
+  CHECK(keep_old_recording(folder / "a.run").value() == folder / "a.2.run");
+  CHECK(read_file(folder / "a.1.run").value() == "first");
+  CHECK(file_of_node("x/job.run", "n1") == "x/job.n1.run");
+}
+
+TEST_CASE("warm-up is dropped, so many steps are measured, in order of time") {
+  std::vector<run::StepRecord> all;
+  for (int64_t i = 19; i >= 0; --i)
+    all.push_back({.begin = Instant(i), .end = Instant(i + 1)});
+  const auto ten = measured_steps(all, {.warmup = 3, .steps = 10});
+  CHECK(ten.size() == 10);
+  CHECK(ten.front().begin == Instant(3));
+  CHECK(measured_steps(all, {.warmup = 0, .steps = std::nullopt}).size() == 20);
+  CHECK(measured_steps(all, {.warmup = 15, .steps = 10}).size() == 5);
+  CHECK(measured_steps(all, {.warmup = 50, .steps = 10}).size() == 1);
+  CHECK(measured_steps({}, {}).empty());
+}
+
+TEST_CASE("the interval of a mean is Student's") {
+  const MeanWithInterval two = mean_with_interval({1, 3});
+  CHECK(two.mean == 2);
+  CHECK(two.half_width.value() == doctest::Approx(12.706));
+  CHECK(mean_with_interval({5, 5, 5}).half_width.value() == 0);
+  CHECK_FALSE(mean_with_interval({5}).half_width);
+  std::vector<double> many;
+  for (int i = 0; i < 400; ++i)
+    many.push_back(i % 2 == 0 ? -1 : 1);
+  CHECK(mean_with_interval(many).half_width.value() == doctest::Approx(1.96 / 20).epsilon(0.01));
+}
+
+TEST_CASE("clocks are kept at the start, every minute and when the wall clock jumps") {
+  constexpr int64_t s = 1'000'000'000;
+  ClockWatch watch;
+  int64_t kept = 0, jumps = 0;
+  int64_t wall = 0;
+  for (int64_t t = 0; t <= 600; ++t) {
+    if (t == 90) wall -= 3600 * s;
+    const auto verdict = watch.look({.monotonic_ns = t * s, .unix_ns = t * s + wall + 100 * t});
+    kept += verdict.keep ? 1 : 0;
+    if (verdict.jumped_ns) {
+      ++jumps;
+      CHECK(*verdict.jumped_ns == doctest::Approx(-3600.0 * s));
+    }
+  }
+  CHECK(jumps == 1);
+  CHECK(kept >= 11);
+  CHECK(kept <= 12);
+}
+
+int run_command(const std::vector<std::string>& words,
+                const std::function<void(pid_t)>& meanwhile = {}) {
+  const SignalsForCommand signals;
+  auto child = ChildProcess::start(words, {{"TPT_TEST", "7"}}, signals);
+  REQUIRE(child);
+  if (meanwhile) meanwhile(child->id());
+  while (true)
+    if (const auto code = child->wait_for(10 * unit::s)) return *code;
+}
+
+TEST_CASE("a command's exit code is passed on, its end by a signal is 128 and the signal") {
+  CHECK(run_command({"true"}) == 0);
+  CHECK(run_command({"sh", "-c", "exit 42"}) == 42);
+  CHECK(run_command({"sh", "-c", "kill -9 $$"}) == 137);
+  CHECK(run_command({"sh", "-c", "exit $TPT_TEST"}) == 7);
+}
+
+TEST_CASE("a command that is not there is told from one that may not run") {
+  const SignalsForCommand signals;
+  CHECK_FALSE(ChildProcess::start({"no-such-command-anywhere"}, {}, signals));
+  CHECK(start_failed("no-such-command-anywhere") == 127);
+  CHECK(start_failed("/etc/passwd") == 126);
+  CHECK(start_failed("/no/such") == 127);
+}
+
+TEST_CASE("signals that we get are the command's") {
+  for (int signal : {SIGTERM, SIGINT, SIGUSR1}) {
+    const auto send = [&](pid_t) { kill(getpid(), signal); };
+    CHECK(run_command({"sh", "-c", "sleep 20 & wait"}, send) == 128 + signal);
+  }
+}
+
+TEST_CASE("a command has the signals it would have had without us") {
+  std::signal(SIGPIPE, SIG_IGN);
+  // A shell that ignores SIGPIPE cannot reset it: `kill` would not end it.
+  CHECK(run_command({"sh", "-c", "kill -PIPE $$; exit 3"}) == 128 + SIGPIPE);
+  std::signal(SIGPIPE, SIG_DFL);
+}
+
+TEST_CASE("of all ranks that begin at once exactly one records, and it knows when the others end") {
+  const Folder folder;
+  constexpr int ranks = 64;
+  int ready[2], go[2];
+  REQUIRE(pipe(ready) == 0);
+  REQUIRE(pipe(go) == 0);
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const pid_t child = fork();
+    if (child == 0) {
+      close(go[1]);
+      const LaunchEnvironment place{.launcher = "test",
+                                    .rank = rank,
+                                    .local_rank = rank,
+                                    .local_size = ranks,
+                                    .job = "job",
+                                    .visible_devices = std::to_string(rank % 8)};
+      auto gathering = NodeGathering::join(place, 1, folder.path());
+      const char said = !gathering ? 'e' : gathering->leads() ? 'l' : 'f';
+      if (write(ready[1], &said, 1) != 1) _exit(1);
+      char wait = 0;
+      const bool led = gathering && gathering->leads();
+      if (led) {
+        while (gathering->ranks().size() < ranks || !gathering->others_have_left())
+          usleep(1000);
+        _exit(gathering->ranks()[7].visible_devices == "7" ? 0 : 2);
+      }
+      while (read(go[0], &wait, 1) > 0) {
+      }
+      _exit(0);
+    }
+    children.push_back(child);
+  }
+  int leaders = 0;
+  for (int i = 0; i < ranks; ++i) {
+    char said = 0;
+    REQUIRE(read(ready[0], &said, 1) == 1);
+    CHECK(said != 'e');
+    if (said == 'l') ++leaders;
+  }
+  CHECK(leaders == 1);
+  close(go[0]);
+  close(go[1]);
+  for (pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK(WEXITSTATUS(status) == 0);
+  }
+}
+
+TEST_CASE("launches of different names, and processes without a launcher, do not meet") {
+  const Folder folder;
+  const auto join = [&](const LaunchEnvironment& place, int64_t parent) {
+    return NodeGathering::join(place, parent, folder.path()).value();
+  };
+  const auto first = join({.rank = 0, .job = "one"}, 5), other = join({.rank = 0, .job = "two"}, 5);
+  CHECK(first.leads());
+  CHECK(other.leads());
+  CHECK_FALSE(join({.rank = 1, .job = "one"}, 5).leads());
+  CHECK(join({.rank = 0, .job = "one", .node = "elsewhere"}, 5).leads());
+  const auto nameless = join({.rank = 0}, 77);
+  CHECK(nameless.leads());
+  CHECK_FALSE(join({.rank = 1}, 77).leads());
+  CHECK(join({.rank = 1}, 78).leads());
+}
+
+TEST_CASE("the folder of a launch is nobody else's, and is gone when its recorder is") {
+  const Folder folder;
+  Path place;
+  {
+    const auto gathering = NodeGathering::join({}, 1, folder.path()).value();
+    place = gathering.marks().parent_path();
+    CHECK(fs::exists(gathering.marks()));
+    CHECK((fs::status(place).permissions() & fs::perms::others_all) == fs::perms::none);
+  }
+  CHECK_FALSE(fs::exists(place));
+  const LaunchEnvironment named{.rank = 0, .job = "open"};
+  place = NodeGathering::join(named, 1, folder.path()).value().marks().parent_path();
+  fs::create_directories(place);
+  fs::permissions(place, fs::perms::all);
+  CHECK_FALSE(NodeGathering::join(named, 1, folder.path()));
+}
+
+}  // namespace
+}  // namespace triplepoint::telemetry
