@@ -103,40 +103,48 @@ constexpr std::array<Wanted, 8> wanted_calls = {
      {Call::power_cap, "power_limit_w", "rsmi_dev_power_cap_get", run::ReadingKind::instant,
       Pace::slow}}};
 
-std::optional<double> number(int code, uint64_t raw, double unit) {
-  if (code != success || is_sentinel(raw, 64)) return std::nullopt;
+std::optional<double> unless_sentinel(uint64_t raw, double unit) {
+  if (is_sentinel(raw, 64)) return std::nullopt;
   return static_cast<double>(raw) * unit;
+}
+
+/// Calls a function that may be missing with one 64-bit result; what comes before it are arguments.
+template <class Function, class... Arguments>
+std::optional<double> number(double unit, Function* function, Arguments... arguments) {
+  uint64_t raw = 0;
+  if (function == nullptr || function(arguments..., &raw) != success) return std::nullopt;
+  return unless_sentinel(raw, unit);
 }
 
 std::optional<double> temperature(const Api& api, uint32_t gpu, uint32_t where) {
   int64_t millidegrees = 0;
-  if (api.temperature == nullptr || api.temperature(gpu, where, 0, &millidegrees) != success)
+  if (api.temperature == nullptr || api.temperature(gpu, where, 0, &millidegrees) != success ||
+      is_sentinel(static_cast<uint64_t>(millidegrees), 64))
     return std::nullopt;
-  return number(success, static_cast<uint64_t>(millidegrees), 1).has_value()
-             ? std::optional(static_cast<double>(millidegrees) * 1e-3)
-             : std::nullopt;
+  return static_cast<double>(millidegrees) * 1e-3;
+}
+
+std::optional<double> busy(const Api& api, uint32_t gpu) {
+  uint32_t percent = 0;
+  if (api.busy == nullptr || api.busy(gpu, &percent) != success) return std::nullopt;
+  return percent * 0.01;
 }
 
 std::optional<double> ask(const Api& api, uint32_t gpu, Call call) {
-  constexpr int not_there = -1;
+  constexpr double micro = 1e-6;
+  constexpr uint32_t package = 0;
   constexpr int vram = 0;
-  uint64_t raw = 0;
-  uint32_t percent = 0;
   switch (call) {
     case Call::power_current:
-      return number(api.power_current != nullptr ? api.power_current(gpu, &raw) : not_there, raw,
-                    1e-6);
+      return number(micro, api.power_current, gpu);
     case Call::power_average:
-      return number(api.power_average != nullptr ? api.power_average(gpu, 0, &raw) : not_there, raw,
-                    1e-6);
+      return number(micro, api.power_average, gpu, package);
     case Call::power_cap:
-      return number(api.power_cap != nullptr ? api.power_cap(gpu, 0, &raw) : not_there, raw, 1e-6);
+      return number(micro, api.power_cap, gpu, package);
     case Call::memory_used:
-      return number(api.memory_used != nullptr ? api.memory_used(gpu, vram, &raw) : not_there, raw,
-                    1);
+      return number(1, api.memory_used, gpu, vram);
     case Call::busy:
-      if (api.busy == nullptr || api.busy(gpu, &percent) != success) return std::nullopt;
-      return percent * 0.01;
+      return busy(api, gpu);
     case Call::edge:
       return temperature(api, gpu, 0);
     case Call::junction:
