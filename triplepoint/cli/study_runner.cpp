@@ -16,12 +16,14 @@
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/metrics/results_json.h"
 #include "triplepoint/report/study_page.h"
+#include "triplepoint/report/summary.h"
 
 namespace triplepoint::cli {
 namespace {
 
 constexpr const char* digest_fact = "job_digest";
 constexpr const char* plan_file = "study.json";
+constexpr int results_schema = 2;  // docs/formats.md says what changed
 
 /// One job of a study on its way through the machine.
 struct Item {  // NOLINT(bugprone-exception-escape): moving ordered JSON may allocate
@@ -171,11 +173,12 @@ StudyResults collect(std::vector<Item>& items, const spec::StudyPlan& plan) {
     results.study.rows.push_back(*std::move(item.row));
   }
   results.csv = csv.text();
-  const Json json = {{"schema", 1},
-                     {"study", plan.name},
-                     {"title", plan.title},
-                     {"producer", program_version()},
-                     {"jobs", std::move(jobs)}};
+  Json json = {{"schema", results_schema},
+               {"study", plan.name},
+               {"title", plan.title},
+               {"producer", program_version()}};
+  json.update(report::conclusions_json(results.study));
+  json["jobs"] = std::move(jobs);
   results.json = json_text(json) + "\n";
   return results;
 }

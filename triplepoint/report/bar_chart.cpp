@@ -14,7 +14,7 @@ namespace {
 
 // In the drawing's own units, about one CSS pixel each on a laptop.
 constexpr double width = 460;
-constexpr double right_margin = 52;  // room for the text at the end of the longest bar
+constexpr double least_right_margin = 52;  // room for the text at the end of the longest bar
 constexpr double row_height = 17;
 constexpr double bar_height = 12;
 constexpr double group_gap = 7;
@@ -35,6 +35,14 @@ struct Layout {
   double x(double value) const { return left + plot * axis.share(value); }
 };
 
+double right_margin(const BarChart& chart) {
+  std::size_t longest = 0;
+  for (const Bar& bar : chart.bars)
+    longest =
+        std::max(longest, std::max(bar.text.size(), bar.parts.empty() ? 0 : bar.status.size()));
+  return std::max(least_right_margin, static_cast<double>(longest) * character + 8);
+}
+
 Layout lay_out(const BarChart& chart) {
   Layout layout;
   std::size_t longest = 4;
@@ -47,7 +55,7 @@ Layout lay_out(const BarChart& chart) {
     rows += row_height + (bar.begins_group ? group_gap : 0);
   }
   layout.left = std::min(190.0, static_cast<double>(longest) * character + 8);
-  layout.plot = width - layout.left - right_margin;
+  layout.plot = width - layout.left - right_margin(chart);
   layout.height = rows + axis_height;
   double highest = chart.cuts || lengths.empty()
                        ? cut_above(lengths)
@@ -77,10 +85,10 @@ std::string bar_parts(const Bar& bar, const Layout& layout, double y) {
     const double begin = layout.x(from), end = layout.x(from + part.value);
     from += part.value;
     if (end - begin < 0.05) continue;
-    svg += fmt::format(
-        "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
-        "height=\"{}\"><title>{}</title></rect>",
-        part.style, begin, y, end - begin, bar_height, escape(part.name));
+    svg +=
+        fmt::format("<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\"{}",
+                    part.style, begin, y, end - begin, bar_height,
+                    part.name.empty() ? "/>" : "><title>" + escape(part.name) + "</title></rect>");
   }
   if (from > layout.axis.high * (1 + 1e-9)) {  // two slanted strokes: this bar goes on
     const double x = layout.x(layout.axis.high) - 10;
@@ -98,8 +106,11 @@ std::string peak_mark(const Bar& bar, const Layout& layout, double y) {
 }
 
 std::string bar_line(const Bar& bar, const Layout& layout, double y) {
-  std::string svg = fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
-                                layout.left - 6, y + bar_height - 2, escape(bar.label));
+  std::string svg = "<g>";
+  if (!bar.job.empty()) svg = fmt::format("<g data-job=\"{}\">", escape(bar.job));
+  if (!bar.hint.empty()) svg += "<title>" + escape(bar.hint) + "</title>";
+  svg += fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", layout.left - 6,
+                     y + bar_height - 2, escape(bar.label));
   svg += bar_parts(bar, layout, y) + peak_mark(bar, layout, y);
   const double end = layout.x(std::max(length_of(bar), bar.peak.value_or(0))) + 5;
   const double text_at = bar.parts.empty() ? layout.left + 5 : end;
@@ -110,7 +121,7 @@ std::string bar_line(const Bar& bar, const Layout& layout, double y) {
     svg += fmt::format("<text class=\"value\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", text_at,
                        y + bar_height - 2, escape(bar.text));
   }
-  return svg;
+  return svg + "</g>";
 }
 
 std::string limit_rule(const BarChart& chart, const Layout& layout) {

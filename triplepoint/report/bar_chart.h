@@ -16,12 +16,14 @@ struct BarPart {
 
 /// One line of a chart of lying bars.
 struct Bar {
-  std::string label;
+  std::string label = {};
   std::vector<BarPart> parts;  // drawn one after the other
   std::optional<double> peak;  // a mark beyond the bar
   std::string text;            // stands at the end
   std::string status;          // instead of a bar: "out of memory"
   bool begins_group = false;   // a gap and a rule above
+  std::string job = {};        // whose bar it is; empty: no job's
+  std::string hint = {};       // said when pointed at
 };
 
 struct BarChart {

@@ -3,27 +3,22 @@
 
 #include <vector>
 
+#include "triplepoint/report/bar_chart.h"
 #include "triplepoint/report/groups.h"
 #include "triplepoint/report/html.h"
 
 namespace triplepoint::report {
 
-/// Speed, energy, power, temperature and clock of every job of a group: one chart each.
-std::vector<Figure> measure_figures(const Group& group);
+/// One chart each, with a bar per job of the group: the paper's figures 4 and 8.
+std::vector<Figure> speed_figures(const Group& group);
+std::vector<Figure> heat_figures(const Group& group);  // power, temperature, clock
+/// Time below the requested clock, by reason.
+Figure throttle_figure(const Group& group);
 
-/// Kernel seconds by class, as the MICRO'25 paper's figures 3 and 10 stack them.
-Figure kernel_figure(const Group& group);
+/// The bar of a job before anything is known of it: its label, and why it has no value.
+Bar empty_bar(const StudyRow& row, const StudyRow* above);
 
-/// Memory of each job's fullest stage, against what the device has.
-Figure memory_figure(const Group& group);
-
-/// One line per layout over the microbatch sizes it was run with; nothing without a sweep.
-std::vector<Figure> microbatch_figures(const Group& group);
-std::vector<LegendEntry> microbatch_legend(const Group& group);
-
-/// The colours of variants and of kernel classes.
+/// The colours of variants.
 std::vector<LegendEntry> variant_legend(const Group& group);
-std::vector<LegendEntry> kernel_legend();
-std::vector<LegendEntry> memory_legend();
 
 }  // namespace triplepoint::report

@@ -2,50 +2,44 @@
 #pragma once
 
 #include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "triplepoint/report/study.h"
+#include "triplepoint/report/finding.h"
+#include "triplepoint/report/groups.h"
 
 namespace triplepoint::report {
 
-/// Where a number in a sentence comes from: a job's key of results.json, or the ratio of two jobs'.
-struct Evidence {
-  std::string job, key;  // "power_w.mean"
-  std::string over_job;  // not empty: divided by this job's ...
-  std::string over_key;  // ... value of this key
-  double value = 0;      // the number itself, before it was rounded
-  std::string printed;   // as the sentence has it
-};
-
-/// One plain sentence about a study, made of its numbers.
-class Finding {
- public:
-  explicit Finding(std::string anchor) : anchor_(std::move(anchor)) {}
-
-  Finding& say(std::string_view words);
-  /// A number of one job. `printed` is how the sentence writes it, with its unit.
-  Finding& number(const StudyRow& row, std::string_view key, double value, std::string printed);
-  /// How many times one number is another.
-  Finding& ratio(const StudyRow& row, const StudyRow& over, std::string_view key, double value,
-                 std::string printed);
-  Finding& ratio_of_keys(const StudyRow& row, std::string_view key, std::string_view over_key,
-                         double value, std::string printed);
-
-  const std::string& text() const { return text_; }
-  const std::string& html() const { return html_; }
-  const std::string& anchor() const { return anchor_; }
-  const std::vector<Evidence>& evidence() const { return evidence_; }
-
- private:
-  Finding& add(Evidence evidence);
-
-  std::string anchor_, text_, html_;
-  std::vector<Evidence> evidence_;
-};
-
-/// What stands out, most important first. Each looks over the whole study for its strongest case.
+/// What stands out, most important first. Each looks over the whole study for its strongest case
+/// and says nothing if the results do not bear it out.
 std::vector<Finding> find_findings(const Study& study);
+
+using FoundOne = std::optional<Finding>;
+using Groups = std::vector<Group>;
+
+// findings.cpp
+FoundOne about_speed(const Groups&);
+FoundOne about_energy(const Groups&);
+FoundOne about_communication(const Groups&);
+FoundOne about_memory(const Study&);
+// findings_heat.cpp
+FoundOne about_seats(const Groups&);
+FoundOne about_throttling(const Groups&);
+FoundOne about_lost_clocks(const Groups&);
+// findings_knobs.cpp
+FoundOne about_faster_microbatches(const Groups&);
+FoundOne about_slower_microbatches(const Groups&);
+FoundOne about_peaks_of_microbatches(const Groups&);
+FoundOne about_experts(const Groups&);
+FoundOne about_recompute(const Groups&);
+FoundOne about_what_recompute_unlocks(const Groups&);
+FoundOne about_overlap(const Groups&);
+FoundOne about_overlap_in_vain(const Groups&);
+FoundOne about_full_sharding(const Groups&);
+// findings_machines.cpp
+FoundOne about_machines(const Groups&);
+FoundOne about_machines_per_watt(const Groups&);
+
+/// Every job of the study that ran.
+std::vector<const StudyRow*> all_that_ran(const Groups&);
 
 }  // namespace triplepoint::report

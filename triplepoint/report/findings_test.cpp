@@ -2,13 +2,18 @@
 #include "triplepoint/report/findings.h"
 
 #include <cmath>
+#include <set>
 
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/metrics/results_json.h"
+#include "triplepoint/report/keys.h"
+#include "triplepoint/report/recommendations.h"
 #include "triplepoint/report/sample_study.h"
+#include "triplepoint/report/sentence_check.h"
+#include "triplepoint/report/summary.h"
 
 namespace triplepoint::report {
 namespace {
@@ -25,47 +30,138 @@ Json json_of(const StudyRow& row) {
   return metrics::results_json(run, row.metrics.value_or(metrics::Metrics{}));
 }
 
-/// The number under a dotted key of the job's object.
-double value_at(const Study& study, const std::string& job, const std::string& key) {
-  for (const StudyRow& row : study.rows) {
-    if (row.name != job) continue;
-    Json json = json_of(row);
-    std::string rest = key;
-    for (std::size_t dot = rest.find('.'); dot != std::string::npos; dot = rest.find('.')) {
-      json = Json(json.at(rest.substr(0, dot)));
-      rest.erase(0, dot + 1);
-    }
-    return json.at(rest).get<double>();
+Json json_of(const Study& study) {
+  Json json = conclusions_json(study);
+  json["jobs"] = Json::array();
+  for (const StudyRow& row : study.rows)
+    json["jobs"].push_back(json_of(row));
+  return json;
+}
+
+std::vector<Finding> all_sentences(const Study& study) {
+  std::vector<Finding> sentences = find_findings(study);
+  for (const Group& group : groups_of(study)) {
+    for (const Recommendation& change : recommendations_for(group))
+      sentences.push_back(change.text);
+    const Answers answers = answers_for(group);
+    for (const Finding& answer : {answers.fastest_text, answers.energy_text, answers.limit_text,
+                                  answers.change_text, answers.heat_text})
+      sentences.push_back(answer);
   }
-  return NAN;
+  return sentences;
 }
 
-/// The first number in a printed text: "1,465 s" is 1465.
-double printed_number(std::string text) {
-  std::erase(text, ',');
-  return std::stod(text);
+bool any_says(const std::vector<Finding>& findings, std::string_view words) {
+  return std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+    return finding.text().find(words) != std::string::npos;
+  });
 }
 
-TEST_CASE("a study opens with at least three findings") {
-  CHECK(find_findings(sample_study()).size() >= 3);
-}
-
-TEST_CASE("every number in a finding is the one in results.json") {
+TEST_CASE("every number in a sentence is the one in results.json") {
   const Study study = sample_study();
-  for (const Finding& finding : find_findings(study)) {
-    CAPTURE(finding.text());
-    CHECK(!finding.evidence().empty());
-    for (const Evidence& evidence : finding.evidence()) {
-      CAPTURE(evidence.key);
-      double value = value_at(study, evidence.job, evidence.key);
-      if (!evidence.over_job.empty())
-        value /= value_at(study, evidence.over_job, evidence.over_key);
-      CHECK(evidence.value == doctest::Approx(value).epsilon(1e-12));
-      const bool percent = evidence.printed.find('%') != std::string::npos;
-      const double printed = printed_number(evidence.printed) / (percent ? 100 : 1);
-      CHECK(printed == doctest::Approx(value).epsilon(0.006));
-      CHECK(finding.text().find(evidence.printed) != std::string::npos);
+  const Json results = json_of(study);
+  const std::vector<Finding> sentences = all_sentences(study);
+  CHECK(sentences.size() > 20);
+  std::size_t numbers = 0;
+  for (const Finding& sentence : sentences) {
+    CAPTURE(sentence.text());
+    for (const std::string& fault : faults_of(sentence, results))
+      FAIL_CHECK(fault);
+    numbers += sentence.evidence().size();
+  }
+  CHECK(numbers > 40);
+}
+
+TEST_CASE("a wrong number, a number without evidence and a wrong name are found out") {
+  Study study = sample_study();
+  const Json results = json_of(study);
+  const StudyRow& row = study.rows.front();
+  CHECK(!faults_of(Finding("a").say("It takes 5 s."), results).empty());
+  CHECK(!faults_of(Finding("a").name(row, "TP3-PP4"), results).empty());
+  Finding wrong("a");
+  wrong.number(row, "tokens_per_s", "tokens/s");
+  CHECK(faults_of(wrong, results).empty());
+  study.rows.front().metrics->tokens_per_second = 1.0;
+  CHECK(!faults_of(wrong, json_of(study)).empty());
+}
+
+TEST_CASE("keys of sentences say what results.json says under them") {
+  const Study study = sample_study();
+  const StudyRow& row = study.rows.front();
+  const Json json = json_of(row);
+  for (std::string_view key : known_keys()) {
+    CAPTURE(key);
+    std::string pointer = "/" + std::string(key);
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    const Json::json_pointer at(pointer);
+    REQUIRE(json.contains(at));
+    const auto value = number_at(row, key);
+    CHECK(value.has_value() == json.at(at).is_number());
+    if (value) CHECK(json.at(at).get<double>() == doctest::Approx(*value).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("a study speaks of speed, energy, seats, throttling, microbatches, memory") {
+  const std::vector<Finding> findings = find_findings(sample_study());
+  for (const char* words : {"Layout decides speed", "a token", "hot seats", "power cap",
+                            "microbatch", "Recomputing", "fill"})
+    CHECK_MESSAGE(any_says(findings, words), words);
+}
+
+TEST_CASE("findings that the results do not bear out are not there") {
+  Study study = sample_study();
+  for (StudyRow& row : study.rows) {
+    if (!row.metrics) continue;
+    row.metrics->hot_mean_c = row.metrics->cool_mean_c;
+    row.metrics->throttle.clear();
+  }
+  const std::vector<Finding> findings = find_findings(study);
+  CHECK(!any_says(findings, "hot seats"));
+  CHECK(!any_says(findings, "Clocks are held down"));
+}
+
+TEST_CASE("experts inside a node are compared with the same groups over nodes") {
+  Study study = sample_study();
+  CHECK(any_says(find_findings(study), "Experts belong inside a node"));
+  CHECK(any_says(find_findings(study), "3.67 times"));  // 44000 / 12000
+  for (StudyRow& row : study.rows)
+    if (row.job.plan.expert_parallel_size > 1) row.metrics->tokens_per_second = 12000;
+  CHECK(!any_says(find_findings(study), "Experts belong"));
+}
+
+TEST_CASE("two machines are compared for equal GPUs, memory and watts") {
+  Study study = sample_study();
+  CHECK(any_says(find_findings(study), "GPU for GPU"));
+  CHECK(any_says(find_findings(study), "for equal memory"));
+  CHECK(any_says(find_findings(study), "For equal watts"));
+  std::erase_if(study.rows, [](const StudyRow& row) { return row.job.cluster.gpu.name != "h200"; });
+  CHECK(!any_says(find_findings(study), "GPU for GPU"));
+}
+
+TEST_CASE("pairs differ in their knob and in nothing else") {
+  const Study study = sample_study();
+  std::size_t pairs = 0;
+  for (const Group& group : groups_of(study))
+    for (const Pair& pair : pairs_of(group)) {
+      ++pairs;
+      spec::Job from = pair.from->job, to = pair.to->job;
+      if (pair.knob == Knob::microbatch) from.plan.micro_batch_size = to.plan.micro_batch_size;
+      if (pair.knob == Knob::recompute) from.plan.recompute = to.plan.recompute;
+      if (pair.knob == Knob::overlap) from.plan.overlap_tensor = to.plan.overlap_tensor;
+      if (pair.knob == Knob::layout) continue;  // changes what a layout brings
+      CHECK(from.plan == to.plan);
     }
+  CHECK(pairs > 50);
+}
+
+TEST_CASE("the first recommendation leads to the fastest job, and each is worth a per cent") {
+  const Study study = sample_study();
+  for (const Group& group : groups_of(study)) {
+    const std::vector<Recommendation> all = recommendations_for(group);
+    if (all.empty()) continue;
+    CHECK(all.front().to == answers_for(group).fastest);
+    for (const Recommendation& change : all)
+      CHECK(change.gain >= (change.knob ? 0.01 : 0.005));
   }
 }
 
@@ -80,6 +176,23 @@ TEST_CASE("a study in which nothing runs has no findings") {
     row.verdict = Verdict::oom;
   }
   CHECK(find_findings(study).empty());
+}
+
+TEST_CASE("recordings of unknown jobs have rows, groups and answers") {
+  Study study = sample_study();
+  study.rows.resize(2);
+  for (StudyRow& row : study.rows) {
+    row.has_job = false;
+    row.job = {};
+    row.origin = run::Origin::measured;
+    row.seats.resize(8);
+  }
+  const std::vector<Group> groups = groups_of(study);
+  REQUIRE(groups.size() == 1);
+  CHECK(full_label(*groups[0].rows[0]) == study.rows[0].name);
+  CHECK(answers_for(groups[0]).fastest != nullptr);
+  for (const Finding& finding : find_findings(study))
+    CHECK(finding.text().find("TP1") == std::string::npos);
 }
 
 }  // namespace

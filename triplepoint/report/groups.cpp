@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -16,6 +17,10 @@ constexpr std::size_t longest_name = 28;  // what charts have room for
 constexpr std::array<std::string_view, 6> variant_order = {
     "base", "recompute", "selective", "overlap", "recompute+overlap", "selective+overlap"};
 
+std::string shortened(const std::string& name) {
+  return name.size() > longest_name ? name.substr(0, longest_name - 1) + "…" : name;
+}
+
 std::size_t variant_rank(const StudyRow& row) {
   const std::string variant = variant_label(row.job);
   return static_cast<std::size_t>(std::find(variant_order.begin(), variant_order.end(), variant) -
@@ -23,38 +28,32 @@ std::size_t variant_rank(const StudyRow& row) {
 }
 
 std::string spelled_variant(const StudyRow& row) {
-  const std::string variant = variant_label(row.job);
-  if (variant == "base") return "";
-  std::string text = " + ";
-  for (char c : variant)
-    text += c == '+' ? std::string(" + ") : std::string(1, c);
-  return text;
-}
-
-std::string group_title(const StudyRow& row) {
-  std::string title = group_label(row.job);
-  if (row.job.task != spec::Task::pretrain)
-    title += fmt::format(" ({})", spec::name_of(row.job.task));
-  return title;
+  const std::string options = options_label(row);
+  return options.empty() ? "" : " + " + options;
 }
 
 /// Layouts keep the order in which the study names them.
 void sort_rows(std::vector<const StudyRow*>& rows) {
   std::vector<std::string> layouts;
-  const auto place = [&](const StudyRow* row) {
-    const std::string label = configuration_label(row->job);
-    const auto found = std::find(layouts.begin(), layouts.end(), label);
-    return found - layouts.begin();
+  struct Place {
+    std::size_t layout, variant;
+    int64_t microbatch;
+    const StudyRow* row;
   };
+  std::vector<Place> places;
   for (const StudyRow* row : rows) {
-    const std::string label = configuration_label(row->job);
-    if (std::find(layouts.begin(), layouts.end(), label) == layouts.end()) layouts.push_back(label);
+    const std::string label = layout_label(*row);
+    const auto found = std::find(layouts.begin(), layouts.end(), label);
+    places.push_back({static_cast<std::size_t>(found - layouts.begin()), variant_rank(*row),
+                      row->job.plan.micro_batch_size, row});
+    if (found == layouts.end()) layouts.push_back(label);
   }
-  std::stable_sort(rows.begin(), rows.end(), [&](const StudyRow* a, const StudyRow* b) {
-    if (place(a) != place(b)) return place(a) < place(b);
-    if (variant_rank(*a) != variant_rank(*b)) return variant_rank(*a) < variant_rank(*b);
-    return a->job.plan.micro_batch_size < b->job.plan.micro_batch_size;
+  std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    return std::tie(a.layout, a.variant, a.microbatch) <
+           std::tie(b.layout, b.variant, b.microbatch);
   });
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    rows[i] = places[i].row;
 }
 
 }  // namespace
@@ -78,6 +77,39 @@ std::string identifier(std::string_view text) {
   return id;
 }
 
+std::string machine_title(const StudyRow& row) {
+  if (!row.has_job) return fmt::format("{} GPUs, job not known", row.seats.size());
+  const std::string label = group_label(row.job);
+  return label.substr(row.job.model.name.size() + std::string_view(" on ").size());
+}
+
+std::string model_title(const StudyRow& row) {
+  if (!row.has_job) return "";
+  if (row.job.task == spec::Task::pretrain) return row.job.model.name;
+  return fmt::format("{} ({})", row.job.model.name, spec::name_of(row.job.task));
+}
+
+std::string group_title(const StudyRow& row) {
+  if (!row.has_job) return machine_title(row);
+  std::string title = group_label(row.job);
+  if (row.job.task != spec::Task::pretrain)
+    title += fmt::format(" ({})", spec::name_of(row.job.task));
+  return title;
+}
+
+std::string layout_label(const StudyRow& row) {
+  return row.has_job ? configuration_label(row.job) : row.name;
+}
+
+std::string options_label(const StudyRow& row) {
+  const std::string variant = row.has_job ? variant_label(row.job) : "base";
+  if (variant == "base") return "";
+  std::string text;
+  for (char c : variant)
+    text += c == '+' ? std::string(" + ") : std::string(1, c);
+  return text;
+}
+
 std::vector<Group> groups_of(const Study& study) {
   std::vector<Group> groups;
   for (const StudyRow& row : study.rows) {
@@ -93,29 +125,32 @@ std::vector<Group> groups_of(const Study& study) {
 }
 
 std::string full_label(const StudyRow& row) {
-  return fmt::format("{}{}, microbatch {}", configuration_label(row.job), spelled_variant(row),
+  if (!row.has_job) return row.name;
+  return fmt::format("{}{}, microbatch {}", layout_label(row), spelled_variant(row),
                      row.job.plan.micro_batch_size);
 }
 
 std::string short_label(const StudyRow& row) {
-  return fmt::format("{}{}, mbs {}", configuration_label(row.job), spelled_variant(row),
+  if (!row.has_job) return row.name;
+  return fmt::format("{}{}, mbs {}", layout_label(row), spelled_variant(row),
                      row.job.plan.micro_batch_size);
 }
 
 bool begins_layout(const StudyRow& row, const StudyRow* above) {
-  return above == nullptr || configuration_label(row.job) != configuration_label(above->job);
+  return above == nullptr || layout_label(row) != layout_label(*above);
 }
 
 std::string label_below(const StudyRow& row, const StudyRow* above) {
+  if (!row.has_job) return shortened(row.name);
   const bool new_layout = begins_layout(row, above);
   // Alike in all that labels say (a sweep of NICs, of seeds): only the job's name tells them apart.
   if (!new_layout && variant_label(row.job) == variant_label(above->job) &&
       row.job.plan.micro_batch_size == above->job.plan.micro_batch_size) {
-    return row.name.size() > longest_name ? row.name.substr(0, longest_name - 1) + "…" : row.name;
+    return shortened(row.name);
   }
   const bool new_variant = new_layout || variant_label(row.job) != variant_label(above->job);
   std::string label;
-  if (new_layout) label = configuration_label(row.job);
+  if (new_layout) label = layout_label(row);
   if (new_variant) label += spelled_variant(row);
   if (!new_layout && label.empty() && new_variant) label = "base";
   if (label.starts_with(" ")) label.erase(0, 1);

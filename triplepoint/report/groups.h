@@ -20,6 +20,18 @@ struct Group {
 /// In the order in which the study names them. Rows point into the study.
 std::vector<Group> groups_of(const Study& study);
 
+/// "gpt3-175b on 32 x H200", with the task if it is no pretraining; "32 GPUs, job not known" of
+/// recordings.
+std::string group_title(const StudyRow& row);
+/// What the group of the row runs on, "32 x H200", and what runs there, "gpt3-175b".
+std::string machine_title(const StudyRow& row);
+std::string model_title(const StudyRow& row);
+
+/// The layout, "TP8-PP4"; of a recording of an unknown job its name.
+std::string layout_label(const StudyRow& row);
+/// "recompute + overlap"; empty if nothing was switched on.
+std::string options_label(const StudyRow& row);
+
 /// "TP8-PP4 + recompute, microbatch 2": the row among those of its group.
 std::string full_label(const StudyRow& row);
 /// "TP8-PP4 + recompute, mbs 2", for tables.

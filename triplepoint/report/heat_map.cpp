@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -14,7 +15,8 @@
 namespace triplepoint::report {
 namespace {
 
-constexpr double row_height = 16, cell_height = 15, node_gap = 4;
+constexpr double row_height = 16, cell_height = 15;
+constexpr int quarters = 4;  // cells are placed in quarters of their width, which are whole numbers
 constexpr double header = 18, footer = 44;
 constexpr double character = 6.1;
 constexpr int shades = 48;  // steps of the colour scale: finer than the eye tells apart
@@ -36,9 +38,14 @@ struct Layout {
   std::size_t columns = 0;
   int64_t per_node = 8;
   Axis axis;
+  int64_t gap_quarters() const { return cell >= 8 ? 2 : quarters; }  // between nodes
+  double gap() const { return cell * static_cast<double>(gap_quarters()) / quarters; }
+  int64_t quarter(std::size_t column) const {
+    const auto at = static_cast<int64_t>(column);
+    return quarters * at + gap_quarters() * (at / std::max<int64_t>(1, per_node));
+  }
   double x(std::size_t column) const {
-    const int64_t node = static_cast<int64_t>(column) / std::max<int64_t>(1, per_node);
-    return left + cell * static_cast<double>(column) + node_gap * static_cast<double>(node);
+    return left + cell * static_cast<double>(quarter(column)) / quarters;
   }
 };
 
@@ -64,34 +71,59 @@ Layout lay_out(const HeatMap& map) {
   return layout;
 }
 
-/// All cells of one shade as one path: a map of a thousand devices stays small.
+/// The shade of a value, 0 to `shades`; absent if the device did not say.
+std::optional<int> shade_of(double value, const Axis& axis) {
+  if (!std::isfinite(value)) return std::nullopt;
+  return static_cast<int>(std::lround(axis.share(value) * shades));
+}
+
+/// All cells of one shade as one path of thick strokes, equal neighbours as one stroke: a map of
+/// thousands of devices stays small.
 std::string cells(const HeatMap& map, const Layout& layout) {
   std::map<int, std::string> paths;
   for (std::size_t r = 0; r < map.rows.size(); ++r) {
-    for (std::size_t c = 0; c < map.rows[r].values.size(); ++c) {
-      if (!std::isfinite(map.rows[r].values[c])) continue;
-      const int shade =
-          static_cast<int>(std::lround(layout.axis.share(map.rows[r].values[c]) * shades));
-      paths[shade] += fmt::format("M{:.5g} {:.5g}h{:.4g}v{}h-{:.4g}z", layout.x(c),
-                                  header + row_height * static_cast<double>(r), layout.cell,
-                                  cell_height, layout.cell);
+    const std::vector<double>& values = map.rows[r].values;
+    for (std::size_t c = 0; c < values.size();) {
+      const auto shade = shade_of(values[c], layout.axis);
+      std::size_t end = c + 1;
+      while (end < values.size() && layout.quarter(end) == layout.quarter(end - 1) + quarters &&
+             shade_of(values[end], layout.axis) == shade)
+        ++end;
+      if (shade)
+        paths[*shade] += fmt::format("M{} {}h{}", layout.quarter(c), r,
+                                     layout.quarter(end - 1) - layout.quarter(c) + quarters);
+      c = end;
     }
   }
-  std::string svg;
-  for (const auto& [shade, path] : paths) {
-    svg += fmt::format("<path fill=\"{}\" d=\"{}\"/>",
+  std::string svg = fmt::format(
+      "<g fill=\"none\" stroke-width=\"{:.3f}\" transform=\"translate({:.1f} {:.1f}) scale({:.5f} "
+      "{})\">",
+      cell_height / row_height, layout.left, header + cell_height / 2, layout.cell / quarters,
+      row_height);
+  for (const auto& [shade, path] : paths)
+    svg += fmt::format("<path stroke=\"{}\" d=\"{}\"/>",
                        heat_colour(static_cast<double>(shade) / shades), path);
-  }
-  return svg;
+  return svg + "</g>";
+}
+
+/// What is said of a row: its label, and if it is a job's, a place to click at.
+std::string row_label(const HeatRow& row, double y, const Layout& layout) {
+  const std::string text = fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
+                                       layout.left - 6, y + 11.5, escape(row.label));
+  if (row.job.empty()) return text;
+  return fmt::format(
+      "<g data-job=\"{}\">{}<rect class=\"row\" x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" "
+      "height=\"{}\"/></g>",
+      escape(row.job), text, layout.left, y, std::max(0.0, layout.width - layout.left - 6),
+      cell_height);
 }
 
 std::string labels(const HeatMap& map, const Layout& layout) {
-  std::string svg;
-  for (std::size_t r = 0; r < map.rows.size(); ++r) {
-    svg +=
-        fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", layout.left - 6,
-                    header + row_height * static_cast<double>(r) + 11.5, escape(map.rows[r].label));
-  }
+  // Rows of jobs are clicked at through rectangles that nobody sees.
+  std::string svg = "<g fill=\"transparent\">";
+  for (std::size_t r = 0; r < map.rows.size(); ++r)
+    svg += row_label(map.rows[r], header + row_height * static_cast<double>(r), layout);
+  svg += "</g>";
   const auto per_node = static_cast<std::size_t>(std::max<int64_t>(1, layout.per_node));
   const std::size_t nodes = (layout.columns + per_node - 1) / per_node;
   const double node_width = layout.cell * static_cast<double>(per_node);
@@ -145,7 +177,7 @@ std::string heat_map_svg(const HeatMap& map) {
       "data-left=\"{:.1f}\" data-top=\"{}\" data-cell=\"{:.4f}\" data-row=\"{}\" "
       "data-per-node=\"{}\" data-gap=\"{}\" data-unit=\"{}\">",
       layout.width, rows + footer, std::min(layout.width, 640.0), escape(map.title), layout.left,
-      header, layout.cell, row_height, map.per_node, node_gap, escape(map.unit));
+      header, layout.cell, row_height, map.per_node, layout.gap(), escape(map.unit));
   return svg + cells(map, layout) + labels(map, layout) + colour_scale(map, layout, rows + 8) +
          "</svg>";
 }

@@ -10,6 +10,7 @@ namespace triplepoint::report {
 struct HeatRow {
   std::string label;
   std::vector<double> values;  // one per device
+  std::string job = {};        // whose row it is; empty: no job's
 };
 
 /// Devices from left to right, jobs from top to bottom, colour for the value.

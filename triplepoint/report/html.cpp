@@ -64,6 +64,12 @@ std::string escape(std::string_view text) {
   return result;
 }
 
+void DataTable::add(std::vector<std::string> cells, std::string job) {
+  jobs.resize(rows.size());
+  rows.push_back(std::move(cells));
+  jobs.push_back(std::move(job));
+}
+
 std::string html_table(const DataTable& table, std::string_view caption) {
   std::vector<bool> numeric;
   for (std::size_t i = 0; i < table.columns.size(); ++i)
@@ -77,9 +83,12 @@ std::string html_table(const DataTable& table, std::string_view caption) {
                         escape(table.columns[i]));
   }
   html += "</tr></thead><tbody>";
-  for (const auto& row : table.rows) {
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    const auto& row = table.rows[r];
     TPT_EXPECT(row.size() == table.columns.size());
-    html += "<tr><th scope=\"row\">" + escape(row[0]) + "</th>";
+    const bool of_job = r < table.jobs.size() && !table.jobs[r].empty();
+    html += of_job ? "<tr data-job=\"" + escape(table.jobs[r]) + "\">" : "<tr>";
+    html += "<th scope=\"row\">" + escape(row[0]) + "</th>";
     for (std::size_t i = 1; i < row.size(); ++i) {
       html += fmt::format("<td{}>{}</td>", numeric[i] ? " class=\"num\"" : "", escape(row[i]));
     }
@@ -98,6 +107,10 @@ std::string html_figure(const Figure& figure) {
     html += fmt::format("<details class=\"data\"{}><summary>Numbers</summary>",
                         figure.shows_table ? " open" : "") +
             html_table(figure.table, figure.title) + "</details>";
+  } else if (figure.has_compact_table) {
+    html += fmt::format(
+        "<details class=\"data\" data-table=\"{}\"><summary>Numbers</summary></details>",
+        escape(figure.id));
   }
   return html + "</figure>\n";
 }

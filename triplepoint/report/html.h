@@ -16,6 +16,9 @@ std::string escape(std::string_view text);
 struct DataTable {
   std::vector<std::string> columns;            // with units; the first names the row
   std::vector<std::vector<std::string>> rows;  // as many cells as columns
+  std::vector<std::string> jobs = {};  // of each row; empty, or shorter: the row is of no job
+
+  void add(std::vector<std::string> cells, std::string job = "");
 };
 
 /// A caption's table. Cells that look like numbers stand right.
@@ -26,8 +29,9 @@ struct Figure {
   std::string id, title, note;  // plain text
   std::string drawing;          // SVG, or an empty element which the script fills
   DataTable table;
-  bool wide = false;         // takes the whole row of the page
-  bool shows_table = false;  // its numbers are not folded away
+  bool wide = false;               // takes the whole row of the page
+  bool shows_table = false;        // its numbers are not folded away
+  bool has_compact_table = false;  // its numbers are in the page's data, for the script to write
 };
 std::string html_figure(const Figure& figure);
 

@@ -70,9 +70,12 @@ std::string line_path(const Line& line, const Layout& layout) {
     }
     const double x = layout.x(i), y = layout.y(*line.values[i]);
     path += fmt::format("{}{:.1f} {:.1f}", pen_down ? "L" : "M", x, y);
+    const bool of_job = i < line.jobs.size() && !line.jobs[i].empty();
     points += fmt::format(
-        "<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>{}: {}</title></circle>",
-        line.style, x, y, marker, escape(line.name), significant(*line.values[i]));
+        "<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"{}><title>{}: "
+        "{}</title></circle>",
+        line.style, x, y, marker, of_job ? " data-job=\"" + escape(line.jobs[i]) + "\"" : "",
+        escape(line.name), significant(*line.values[i]));
     pen_down = true;
   }
   return fmt::format("<path class=\"line {}\" d=\"{}\"/>", line.style, path) + points;

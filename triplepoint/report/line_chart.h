@@ -11,6 +11,7 @@ struct Line {
   std::string name;
   std::string style;                          // class of the style sheet: stroke and fill
   std::vector<std::optional<double>> values;  // one per position; absent: a gap
+  std::vector<std::string> jobs = {};         // whose value it is; empty: no job's
 };
 
 /// Values over a few named positions: microbatch sizes, stages.

@@ -49,9 +49,24 @@ void set_per_gpu(metrics::Metrics& m, double power) {
     const double degrees = 41 + 0.036 * power + (is_hot ? 6 : -6) + 0.7 * std::sin(gpu * 1.7);
     m.temperature_per_gpu_c.push_back(degrees);
     m.power_per_gpu_w.push_back(power + 6 * std::cos(gpu * 2.3));
+    m.power_peak_per_gpu_w.push_back(power + 200 + 6 * std::cos(gpu * 2.3));
+    m.temperature_peak_per_gpu_c.push_back(degrees + 3);
     m.sm_clock_per_gpu_mhz.push_back(1980 - 0.5 * power - (is_hot ? 12 : 0));
+    m.sm_clock_min_per_gpu_mhz.push_back(1400);
+    m.throttle_per_gpu["software_power_cap"].push_back(is_hot ? 0.4 : 0.3);
+    m.links.scale_up_per_gpu_bytes.push_back(4e11);
+    m.links.scale_out_per_gpu_bytes.push_back(1e9 * (1 + gpu / 8));
     (is_hot ? hot : cool) += degrees / (gpus / 2.0);
   }
+  m.hot_seats = {0, 3, 4, 6};
+  m.hot_clock_mean_mhz = 1980 - 0.5 * power - 12;
+  m.cool_clock_mean_mhz = 1980 - 0.5 * power;
+  m.slowest_in_hot_seat = 1.0;
+  m.clock_lost_to_power_mhz = 0.4 * power;
+  m.clock_lost_to_temperature_mhz = 0.05 * power;
+  m.links.scale_up_utilization = 0.06;
+  m.links.scale_out_utilization = 0.02 + 1e-4 * power;
+  m.links.messages = {{64 * unit::KiB, 500, 30 * unit::MB}, {64 * unit::MiB, 900, 50 * unit::GB}};
   m.hot_mean_c = hot;
   m.cool_mean_c = cool;
   m.temperature_mean_c = (hot + cool) / 2;
@@ -69,6 +84,7 @@ metrics::Metrics sample_metrics(const spec::Job& job) {
   const double step = (m.kernels.total() / unit::s) / (1 - bubble);
   m.step_time = step * unit::s;
   m.tokens_per_second = 128 * 2048 / step;
+  m.tokens_per_second_per_gpu = *m.tokens_per_second / gpus;
   m.bubble_fraction = bubble;
   m.exposed_communication = 0.1 * step * unit::s;
   m.mfu = 0.69 * 13 / step;
@@ -106,6 +122,10 @@ StudyRow sample_row(const spec::Job& job, bool fits) {
   row.memory = {sample_memory(job)};
   row.memory_limit = 140.4 * unit::GiB;
   if (fits) row.metrics = sample_metrics(job);
+  for (int32_t gpu = 0; gpu < gpus; ++gpu) {
+    row.seats.push_back(gpu % 8);
+    row.nodes.push_back(gpu / 8);
+  }
   return row;
 }
 
@@ -125,6 +145,32 @@ void add_model(Study& study, const std::string& model) {
       study.rows.push_back(sample_row(job, tp > 1 || mbs < 8));
     }
   }
+}
+
+/// Expert groups of eight: over nodes with TP 4, inside one with TP 1, where the step is shorter.
+void add_experts(Study& study) {
+  for (const auto& [tp, pp] : {std::pair<int64_t, int64_t>{4, 1}, {1, 4}}) {
+    spec::Job job = sample_job("mixtral-8x22b", tp, pp);
+    job.plan.expert_parallel_size = 8;
+    StudyRow row = sample_row(job, true);
+    row.metrics->kernels.all_to_all = (tp == 4 ? 40 : 2) * unit::s;
+    row.metrics->tokens_per_second = tp == 4 ? 12000 : 44000;
+    study.rows.push_back(row);
+  }
+}
+
+/// Twice as many GPUs with less memory.
+void add_other_machine(Study& study) {
+  spec::Job job = sample_job("gpt3-175b", 8, 8);
+  job.cluster.num_nodes = 8;
+  job.cluster.gpu.name = "h100";
+  StudyRow row = sample_row(job, true);
+  row.name += "-h100";
+  row.memory_limit = 79 * unit::GiB;
+  row.metrics->tokens_per_second = 1.5 * *row.metrics->tokens_per_second;
+  row.metrics->tokens_per_second_per_gpu = *row.metrics->tokens_per_second / 64;
+  row.metrics->joules_per_token = 1.3 * *row.metrics->joules_per_token;
+  study.rows.push_back(row);
 }
 
 run::Series sample_series(const std::string& signal, int32_t device, double base, double swing) {
@@ -159,6 +205,8 @@ Study sample_study() {
   fsdp.metrics->kernels.all_gather = 440 * unit::s;
   fsdp.metrics->tokens_per_second = 350;
   study.rows.push_back(fsdp);
+  add_experts(study);
+  add_other_machine(study);
   return study;
 }
 

@@ -32,8 +32,12 @@ StudyRow result_row(const spec::StudyJob& job, const run::Run& run, metrics::Met
   if (row.verdict == Verdict::ok) row.metrics = std::move(metrics);
   row.memory = run.memory;
   row.memory_limit = run.memory_limit;
-  for (const run::Device& device : run.devices)
+  for (const run::Device& device : run.devices) {
     row.seats.push_back(device.seat);
+    row.nodes.push_back(device.node);
+  }
+  row.has_job = run.manifest.job.has_value();
+  row.origin = run.manifest.origin;
   return row;
 }
 

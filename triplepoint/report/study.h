@@ -27,6 +27,10 @@ struct StudyRow {
   std::optional<Bytes> memory_limit;
   int64_t gpus_per_node = 8;
   std::vector<int32_t> seats;  // of each device, in the order of the metrics' per-GPU lists
+  std::vector<int32_t> nodes;  // the same
+  bool has_job = true;         // a recording of an unknown command has none: `job` says nothing
+  run::Origin origin = run::Origin::simulated;
+  std::string page;  // relative link to the page of its run; empty: there is none
 };
 
 /// A study with its results: what tables and the page show.

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/measures.h"
+
+#include <cctype>
+
+namespace triplepoint::report {
+namespace {
+
+constexpr const char* highest_reading = "Mark: the highest reading of any GPU. ";
+
+}  // namespace
+
+std::vector<Measure> measures_of_speed() {
+  return {{"throughput", "throughput", "tokens/s", "tokens_per_s", "", true, 0, "is fastest"},
+          {"energy", "energy", "J/token", "joules_per_token", "", false, 0, "needs least"},
+          {"efficiency", "training efficiency", "samples/(s MJ)", "samples_per_s_mj", "", true, 0,
+           "is best"}};
+}
+
+std::vector<Measure> measures_of_heat() {
+  return {{"power", "power of a GPU, mean and peak", "W", "power_w.mean", "power_w.peak", true, 0,
+           "draws most", highest_reading},
+          {"temperature", "die temperature, mean and peak", "°C", "temperature_c.mean",
+           "temperature_c.peak", true, 20, "is hottest", highest_reading},
+          {"clock", "SM clock, mean and the slowest GPU's", "MHz", "sm_clock_mhz.mean", "", false,
+           1000, "is slowest"}};
+}
+
+std::vector<Measure> measures_of_sweeps() {
+  return {
+      {"throughput", "throughput", "tokens/s", "tokens_per_s", "", true, 0, ""},
+      {"efficiency", "training efficiency", "samples/(s MJ)", "samples_per_s_mj", "", true, 0, ""},
+      {"peak-power", "peak power", "W", "power_w.peak", "", true, 100, ""},
+      {"peak-temperature", "peak die temperature", "°C", "temperature_c.peak", "", true, 20, ""},
+      {"clock", "mean SM clock", "MHz", "sm_clock_mhz.mean", "", true, 1000, ""}};
+}
+
+std::string capitalized(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+}  // namespace triplepoint::report

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "triplepoint/report/study.h"
+
+namespace triplepoint::report {
+
+/// One question about a job that a chart answers.
+struct Measure {
+  std::string id, name, unit;
+  std::string key, peak_key;    // of results.json; the peak may have none
+  bool high_is_news = true;     // the title names the highest; else the lowest
+  double low = 0;               // where the axis begins
+  std::string superlative;      // "is fastest"
+  std::string peak_words = {};  // what the mark shows
+};
+
+/// Speed and energy; then power, heat and clocks.
+std::vector<Measure> measures_of_speed();
+std::vector<Measure> measures_of_heat();
+/// What is followed over the microbatch size.
+std::vector<Measure> measures_of_sweeps();
+
+/// "Throughput" of "throughput".
+std::string capitalized(std::string text);
+
+}  // namespace triplepoint::report
