@@ -27,6 +27,15 @@ function containsWords(text: string, words: string[]): boolean {
   return words.every((word) => text.includes(word));
 }
 
+/** A line is as faint as its points: it is drawn before them. */
+function dimLines(): void {
+  for (const line of document.querySelectorAll("svg path.line")) {
+    const points: Element[] = [];
+    for (let next = line.nextElementSibling; next?.matches("circle[data-job]"); next = next.nextElementSibling) points.push(next);
+    line.classList.toggle("off", points.length > 0 && points.every((point) => point.classList.contains("off")));
+  }
+}
+
 class Filters {
   private readonly chosen: Chosen = new Map(facetNames.map((facet) => [facet, new Set<string>()]));
   private readonly boxes = new Map<string, HTMLInputElement>();
@@ -129,6 +138,7 @@ class Filters {
       if (mark instanceof HTMLTableRowElement) mark.hidden = off;
       else mark.classList.toggle("off", off);
     }
+    dimLines();
     this.chooser.keepOnly(this.isActive() ? left : null);
     this.show(left.size);
   }

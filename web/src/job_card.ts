@@ -28,11 +28,15 @@ function describe(job: Job): HTMLElement {
 
 class JobCard {
   private readonly box = element("div", { class: "card", role: "dialog", "aria-labelledby": "card-title", hidden: true });
+  private openedAt = 0;
   private opener: HTMLElement | SVGElement | null = null;
 
   constructor() {
     document.body.append(this.box);
     this.box.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
+    window.addEventListener("scroll", () => {
+      if (Math.abs(window.scrollY - this.openedAt) > 250) this.box.hidden = true;
+    }, { passive: true });
     document.addEventListener("pointerdown", (event) => {
       if (!this.box.hidden && !this.box.contains(event.target as Node)) this.box.hidden = true;
     });
@@ -40,6 +44,7 @@ class JobCard {
 
   open(job: Job, opener: HTMLElement | SVGElement): void {
     this.opener = opener;
+    this.openedAt = window.scrollY;
     const actions = element("p", { class: "actions" });
     if (job.page) actions.append(element("a", { href: job.page }, "Open its run"));
     const row = tableRow(job.name);
@@ -99,9 +104,11 @@ function addMarkButtons(): void {
   }
 }
 
+/** What one sees of it, then what a pointer would be told. */
 function labelOf(mark: SVGElement): string {
-  const titles = [...mark.querySelectorAll("title")].map((title) => title.textContent ?? "");
-  return titles[0] ?? mark.dataset.job ?? "";
+  const seen = [...mark.querySelectorAll("text")].map((text) => text.textContent ?? "").join(" ");
+  const told = mark.querySelector("title")?.textContent ?? "";
+  return [seen, told].filter(Boolean).join("; ") || (mark.dataset.job ?? "");
 }
 
 export function addJobCards(): void {

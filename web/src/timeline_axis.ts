@@ -19,7 +19,7 @@ export function drawAxis(canvas: HTMLCanvasElement, ratio: number, view: TimeWin
     const x = gutter + view.x(at);
     context.fillRect(x, axisHeight - 5, 1, 5);
     const half = context.measureText(text).width / 2;
-    if (x - half > gutter - 4 && x + half < gutter + view.width) context.fillText(text, x, 12);
+    if (x - half > gutter + 1 && x + half < gutter + view.width) context.fillText(text, x, 12);
   }
   context.textAlign = "left";
 }
