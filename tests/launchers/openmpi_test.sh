@@ -14,7 +14,7 @@ trap 'exit 1' INT TERM HUP
 mkdir "$folder/out"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
   OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
-timeout 120 mpirun -n 4 "$triplepoint" record -o "$folder/out" -- "$training" 20 >"$folder/said" 2>"$folder/errors" &
+timeout 120 mpirun -n 4 "$triplepoint" record -o "$folder/out/job.run" -- "$training" 20 >"$folder/said" 2>"$folder/errors" &
 mpirun_pid=$!
 wait "$mpirun_pid"
 code=$?

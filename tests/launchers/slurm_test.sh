@@ -16,7 +16,7 @@ head -c 4096 /dev/zero >"$folder/meeting"
 export TPT_MEETING=$folder/meeting
 gpus=$(grep -q GresTypes "$SLURM_CONF" && echo --gres=gpu:2)
 # shellcheck disable=SC2086
-timeout 120 srun -I20 -N 4 --ntasks-per-node=2 $gpus "$triplepoint" record -o "$folder/out" -- "$training" 20 >"$folder/said" 2>"$folder/errors"
+timeout 120 srun -I20 -N 4 --ntasks-per-node=2 $gpus "$triplepoint" record -o "$folder/out/job.run" -- "$training" 20 >"$folder/said" 2>"$folder/errors"
 code=$?
 cat "$folder/errors"
 [ $code = 0 ] || { echo "srun failed with $code"; cat "$folder/said"; exit 1; }

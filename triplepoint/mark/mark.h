@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Marks what a training program is doing, for `triplepoint record`. C99 and C++; nothing to link:
+ * Marks what a training program is doing, for `triplepoint record`. C99 with POSIX (-std=gnu99) and C++; nothing to link:
  * the header looks for libtriplepoint_mark.so when the first marker is set, and only if a recorder
  * asked for marks (it sets TRIPLEPOINT_MARKS and TRIPLEPOINT_MARK_LIBRARY). Without one a marker
  * costs a few nanoseconds, with one well under a microsecond. Any thread may mark, also after
@@ -17,6 +17,8 @@
  *     triplepoint_value("tokens", 4096);              // this rank's share of the step
  *   triplepoint_step_end(step);
  */
+
+/* NOLINTBEGIN: C, with a prefix for want of namespaces and with C's casts. */
 
 #include <dlfcn.h>
 #include <stdint.h>
@@ -125,6 +127,8 @@ static inline void triplepoint_value(const char* name, double value) {
 
 #ifdef __cplusplus
 }  // extern "C"
+
+/* NOLINTEND */
 
 namespace triplepoint::mark {
 

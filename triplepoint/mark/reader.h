@@ -49,6 +49,8 @@ class Reader {
   static Result<Reader> watch(const Path& folder);
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
   ~Reader();
 
   /// Calls visit for every event since the last call, per process in the order it was said.

@@ -30,6 +30,8 @@ class File {
   explicit File(int descriptor) : descriptor_(descriptor) {}
   File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
   File& operator=(File&& other) noexcept;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
   ~File() { close(); }
 
   explicit operator bool() const { return descriptor_ >= 0; }

@@ -28,6 +28,8 @@
  * 1; 0 is "no name". When 64 places are taken, an entry has no name.
  */
 
+/* NOLINTBEGIN: C, with a prefix for want of namespaces and with C's casts. */
+
 #define TRIPLEPOINT_WIRE_MAGIC "TPTMARK1" /* stored last: without it, the file is not ready */
 
 enum {
@@ -100,3 +102,5 @@ static inline uint64_t triplepoint_wire_hash(const char* text, size_t length) {
     rest |= (uint64_t)(unsigned char)text[i] << (8 * i);
   return triplepoint_wire_mix(hash, rest) | 2;
 }
+
+/* NOLINTEND */

@@ -131,6 +131,7 @@ int64_t warmup_steps(std::span<const double> values) {
 std::vector<run::StepRecord> measured_steps(const std::vector<run::StepRecord>& steps,
                                             const Protocol& protocol) {
   std::vector<double> durations;
+  durations.reserve(steps.size());
   for (const run::StepRecord& step : steps)
     durations.push_back((step.end - step.begin) / unit::s);
   const auto count = static_cast<int64_t>(steps.size());
