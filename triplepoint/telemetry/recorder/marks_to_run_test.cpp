@@ -53,7 +53,7 @@ class Bench {
   MarksToRun& marks() { return *marks_; }
   run::Run load() {
     marks_->finish();
-    growing_->sync().value();
+    REQUIRE(growing_->sync());
     return run::load_growing(folder_ / "a.run").value();
   }
 

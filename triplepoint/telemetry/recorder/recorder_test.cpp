@@ -68,7 +68,7 @@ RecordingPlan plan_for(const Path& file) {
 
 void record_for(Recorder& recorder, int64_t ticks) {
   while (recorder.sampler().cost().ticks < ticks) {
-    recorder.turn().value();
+    REQUIRE(recorder.turn());
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }
