@@ -158,7 +158,10 @@ class TimelineView {
     });
     new ResizeObserver(() => this.resize()).observe(this.target);
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint(false));
-    window.addEventListener("beforeprint", () => this.drawNow());
+    window.matchMedia("print").addEventListener("change", () => {
+      this.repaint(false);
+      this.drawNow(); // no frame comes before the sheet is made
+    });
   }
 
   // ---- moving
