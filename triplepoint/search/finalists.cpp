@@ -2,6 +2,7 @@
 #include "triplepoint/search/finalists.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -117,34 +118,83 @@ Finalist play_in_full(const spec::Job& job, const Objective& objective) {
   return play(job, evaluate_plan(job, objective), objective);
 }
 
+namespace {
+
+// A limit that refuses more plans than this is met by none, or by plans far behind.
+constexpr size_t most_finalists = 128;
+
+class Finals {
+ public:
+  Finals(const Space& space, const Objective& objective, const Limits& limits,
+         const FinalOptions& options)
+      : space_(space), objective_(objective), limits_(limits), options_(options) {}
+
+  Ranking run(const std::vector<Candidate>& extra) {
+    play_new(extra);
+    SearchOptions wider = options_.search;
+    while (true) {
+      const Found found = search(space_, objective_, limits_, wider);
+      ranking_.counts = found.counts;
+      play_new(found.best);
+      const bool enough = allowed() >= options_.top || found.best.size() < wider.keep;
+      if (enough || wider.keep >= most_finalists || wider.stop()) break;
+      wider.keep *= 4;
+    }
+    for (Finalist& plan : plans_)
+      (plan.refused.empty() ? ranking_.ranked : ranking_.refused).push_back(std::move(plan));
+    std::sort(ranking_.ranked.begin(), ranking_.ranked.end(), is_better);
+    std::sort(ranking_.refused.begin(), ranking_.refused.end(), is_better);
+    mark_front(ranking_.ranked);
+    return std::move(ranking_);
+  }
+
+ private:
+  static bool is_better(const Finalist& a, const Finalist& b) {
+    return std::pair(a.value, a.candidate.index) < std::pair(b.value, b.candidate.index);
+  }
+
+  size_t allowed() const {
+    return static_cast<size_t>(std::count_if(
+        plans_.begin(), plans_.end(), [](const Finalist& plan) { return plan.refused.empty(); }));
+  }
+
+  /// Simulates those that were not simulated before.
+  void play_new(const std::vector<Candidate>& candidates) {
+    std::vector<Candidate> fresh;
+    for (const Candidate& candidate : candidates)
+      if (seen_.insert(candidate.index).second) fresh.push_back(candidate);
+    if (fresh.empty()) return;
+    std::vector<Finalist> played(fresh.size());
+    if (options_.search.begin) options_.search.begin("Simulating finalists", fresh.size());
+    parallel_for(fresh.size(), options_.search.threads, [&](size_t i) {
+      if (options_.search.stop()) return;
+      spec::Job job = space_.base();
+      job.plan = fresh[i].plan;
+      played[i] = play(job, std::move(fresh[i]), objective_);
+      if (options_.search.advance) options_.search.advance();
+    });
+    std::erase_if(played, [](const Finalist& plan) { return plan.time == 0; });  // stopped
+    for (Finalist& plan : played) {
+      plan.refused =
+          over_limit(plan, limits_, static_cast<double>(space_.base().cluster.num_nodes));
+      plans_.push_back(std::move(plan));
+    }
+  }
+
+  const Space& space_;
+  const Objective& objective_;
+  const Limits& limits_;
+  const FinalOptions& options_;
+  std::set<int64_t> seen_;
+  std::vector<Finalist> plans_;
+  Ranking ranking_;
+};
+
+}  // namespace
+
 Ranking rank_plans(const Space& space, const Objective& objective, const Limits& limits,
                    const FinalOptions& options, const std::vector<Candidate>& extra) {
-  Found found = search(space, objective, limits, options.search);
-  for (const Candidate& candidate : extra) {
-    const bool known =
-        std::any_of(found.best.begin(), found.best.end(),
-                    [&](const Candidate& each) { return each.index == candidate.index; });
-    if (!known) found.best.push_back(candidate);
-  }
-  std::vector<Finalist> plans(found.best.size());
-  if (options.search.begin) options.search.begin("Simulating finalists", plans.size());
-  parallel_for(plans.size(), options.search.threads, [&](size_t i) {
-    spec::Job job = space.base();
-    job.plan = found.best[i].plan;
-    plans[i] = play(job, std::move(found.best[i]), objective);
-    if (options.search.advance) options.search.advance();
-  });
-  Ranking ranking;
-  ranking.counts = found.counts;
-  for (Finalist& plan : plans) {
-    plan.refused = over_limit(plan, limits, static_cast<double>(space.base().cluster.num_nodes));
-    (plan.refused.empty() ? ranking.ranked : ranking.refused).push_back(std::move(plan));
-  }
-  std::sort(ranking.ranked.begin(), ranking.ranked.end(), [](const Finalist& a, const Finalist& b) {
-    return std::pair(a.value, a.candidate.index) < std::pair(b.value, b.candidate.index);
-  });
-  mark_front(ranking.ranked);
-  return ranking;
+  return Finals(space, objective, limits, options).run(extra);
 }
 
 }  // namespace triplepoint::search

@@ -48,7 +48,8 @@ struct FinalOptions {
 /// limits, and ranks those by what the full run says. The Pareto front is marked among them.
 ///
 /// Clocks follow each device's heat only here, so a plan may change places with one that the
-/// schedule alone put just behind it; how many are played in full is search.keep.
+/// schedule alone put just behind it; how many are played in full is search.keep, and four times as
+/// many, and so on, where limits refuse too many of them.
 /// `extra` are further candidates to play (other objectives' best, for a wider front).
 Ranking rank_plans(const Space&, const Objective&, const Limits&, const FinalOptions&,
                    const std::vector<Candidate>& extra = {});

@@ -113,6 +113,7 @@ class Search {
     std::vector<SearchCounts> counts(ranges.size());
     if (options_.begin) options_.begin("Bounding", ranges.size());
     parallel_for(ranges.size(), options_.threads, [&](size_t g) {
+      if (options_.stop()) return;
       workers_.with([&](Worker& worker) {
         for (size_t i = ranges[g].first; i < ranges[g].second; ++i) {
           bounds[i].layout = i;
@@ -145,7 +146,7 @@ class Search {
       size_t last = first;
       while (last < order.size() && last - first < layouts_at_once && order[last].bound <= limit)
         ++last;
-      if (last == first) return;
+      if (last == first || options_.stop()) return;
       std::vector<std::optional<Candidate>> best(last - first);
       std::vector<SearchCounts> counts(last - first);
       parallel_for(last - first, options_.threads, [&](size_t i) {

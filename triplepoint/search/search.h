@@ -42,6 +42,8 @@ struct SearchOptions {
   // Told, from any thread, how many pieces of work there are and that one is done.
   std::function<void(const char* what, size_t total)> begin = {};
   std::function<void()> advance = {};
+  std::function<bool()> stopped = {};  // asked now and then; what was found until then is kept
+  bool stop() const { return stopped && stopped(); }
 };
 
 struct Found {

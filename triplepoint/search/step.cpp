@@ -2,6 +2,7 @@
 #include "triplepoint/search/step.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "triplepoint/sim/boundaries.h"
@@ -74,13 +75,201 @@ struct PricedPhase {
   PhaseParts parts;
 };
 
-struct StepEvaluator::Phases {
+/// Phases of one chunk of one stage: index of the phase by ActionKind, absent where it is not
+/// played.
+using ChunkPhases = std::array<std::optional<size_t>, sim::action_kind_count>;
+
+struct PricedPhases {
   std::vector<sim::Pipeline> pipelines;
   sim::PricedBoundaries boundaries;
   SendMode mode = SendMode::blocking;
   std::vector<PricedPhase> distinct;
-  std::vector<std::vector<std::array<size_t, sim::action_kind_count>>> of;  // [stage][chunk][kind]
+  std::vector<std::vector<ChunkPhases>> of;  // [stage][chunk]
+
+  const PricedPhase& at(size_t stage, const workload::Action& action) const {
+    const ChunkPhases& chunk = of[stage][static_cast<size_t>(action.chunk)];
+    return distinct[*chunk[static_cast<size_t>(action.kind)]];
+  }
 };
+
+namespace {
+
+bool same_exchange(const spec::GpuLoad& a, const spec::GpuLoad& b) {
+  return a.duration == b.duration && a.communicating == b.communicating &&
+         a.scale_out_bytes == b.scale_out_bytes;
+}
+
+/// Prices phases, equal ones once.
+class PhasePricer {
+ public:
+  PhasePricer(const spec::Job& job, const Typical& typical, const workload::WorkGraph& graph,
+              PricedPhases& phases)
+      : job_(job), typical_(typical), graph_(graph), phases_(phases) {}
+
+  size_t index_of(size_t stage, size_t chunk, ActionKind kind) {
+    const int64_t work = graph_.chunk_work[stage][chunk];
+    const auto way = static_cast<size_t>(kind == ActionKind::forward ? sim::Direction::next
+                                                                     : sim::Direction::previous);
+    const spec::GpuLoad exchange = sim::exchange_load(
+        job_.stack, phases_.boundaries.prices[0][stage][way], phases_.mode, kind);
+    for (size_t i = 0; i < phases_.distinct.size(); ++i) {
+      const PricedPhase& known = phases_.distinct[i];
+      if (known.work == work && known.kind == kind && same_exchange(known.exchange, exchange))
+        return i;
+    }
+    phases_.distinct.push_back(price(work, kind, exchange));
+    return phases_.distinct.size() - 1;
+  }
+
+ private:
+  PricedPhase price(int64_t work, ActionKind kind, const spec::GpuLoad& exchange) const {
+    const workload::ChunkWork& chunk = graph_.works[static_cast<size_t>(work)];
+    sim::PhaseTable table =
+        sim::make_phase_table(job_, sim::price_action(job_, graph_, chunk, kind));
+    const bool replays = kind == ActionKind::backward || kind == ActionKind::backward_input;
+    PricedPhase phase{.work = work, .kind = kind, .exchange = exchange, .device = {}, .parts = {}};
+    phase.device = sim::choose_device_phase(job_, table,
+                                            {.exchange = exchange,
+                                             .host_factor = typical_.host_factor,
+                                             .die = typical_.die,
+                                             .limit = job_.power_limit()});
+    phase.parts = parts_of(table, replays ? chunk.recompute.size() : 0, typical_.host_factor);
+    return phase;
+  }
+
+  const spec::Job& job_;
+  const Typical& typical_;
+  const workload::WorkGraph& graph_;
+  PricedPhases& phases_;
+};
+
+/// What stages do in a step, from when their schedules end: the step's time, energy and terms.
+class Account {
+ public:
+  Account(const spec::Job& job, const workload::WorkGraph& graph, const PricedPhases& phases,
+          const std::vector<Seconds>& finishes)
+      : job_(job), graph_(graph), phases_(phases), finishes_(finishes) {
+    for (const workload::StepWork& work : graph.step_works)
+      ends_.push_back(sim::price_end(job, graph, work));
+  }
+
+  StepEstimate estimate(Celsius die) const {
+    StepEstimate estimate;
+    estimate.time = step_time() / unit::s;
+    spec::GpuLoad waiting;
+    waiting.duration = waiting.waiting = 1 * unit::s;
+    const double waiting_power = sim::typical_power(job_, waiting, 1, die) / unit::W;
+    const double devices = real(job_.world_size() / graph_.stages);
+    double longest = -1;
+    for (size_t stage = 0; stage < finishes_.size(); ++stage) {
+      const StageSum sum = sum_of(stage);
+      const double rest = std::max(0., estimate.time - sum.busy);
+      estimate.energy += devices * (sum.energy + rest * waiting_power);
+      estimate.peak_power = std::max(estimate.peak_power, sum.peak_power);
+      if (sum.busy <= longest) continue;
+      longest = sum.busy;
+      estimate.terms = with_end(sum.terms, stage, estimate.time);
+    }
+    return estimate;
+  }
+
+ private:
+  using Terms = std::array<double, term_count>;
+  struct StageSum {
+    Terms terms{};
+    double busy = 0, energy = 0, peak_power = 0;
+  };
+
+  const sim::PricedEnd& end_of(size_t stage) const {
+    return ends_[static_cast<size_t>(graph_.step_work[stage])];
+  }
+  Seconds sync_of(size_t stage) const {
+    const PricedPhase& last = phases_.at(stage, graph_.programs[stage].back());
+    return sim::exposed_time(end_of(stage).gradient_sync, last.device.duration);
+  }
+  Seconds gather_of(size_t stage) const {
+    const PricedPhase& first = phases_.at(stage, graph_.programs[stage].front());
+    return sim::exposed_time(end_of(stage).parameter_sync, first.device.duration);
+  }
+
+  Seconds step_time() const {
+    Seconds norm_ready, step;
+    for (size_t s = 0; s < finishes_.size(); ++s)
+      norm_ready = std::max(norm_ready, finishes_[s] + sync_of(s));
+    for (size_t s = 0; s < finishes_.size(); ++s) {
+      const Seconds normed = norm_ready + sim::total_time(end_of(s).gradient_norm);
+      step = std::max(step, normed + sim::total_time(end_of(s).optimizer) + gather_of(s));
+    }
+    return step;
+  }
+
+  StageSum sum_of(size_t stage) const {
+    StageSum sum;
+    for (const ChunkPhases& chunk : phases_.of[stage])
+      for (const std::optional<size_t>& index : chunk)
+        if (index) add(phases_.distinct[*index], sum);
+    return sum;
+  }
+
+  void add(const PricedPhase& phase, StageSum& sum) const {
+    const auto term = [&](Term which) -> double& { return sum.terms[static_cast<size_t>(which)]; };
+    const double times = real(graph_.microbatches), gap = job_.stack.microbatch_gap / unit::s;
+    const double duration = phase.device.duration / unit::s;
+    const double with_exchange = duration + phase.exchange.duration / unit::s;
+    const double power = phase.device.power / unit::W;
+    term(Term::compute) += times * phase.parts.compute;
+    term(Term::recompute) += times * phase.parts.recompute;
+    term(Term::exposed) += times * phase.parts.exposed;
+    term(Term::launch) += times * (phase.parts.launch + gap);
+    term(Term::throttling) += times * (duration - phase.parts.length());
+    term(Term::sends) += times * (with_exchange - duration - gap);
+    sum.busy += times * with_exchange;
+    sum.energy += times * with_exchange * power;
+    sum.peak_power = std::max(sum.peak_power, power);
+  }
+
+  Terms with_end(Terms terms, size_t stage, double time) const {
+    const auto term = [&](Term which) -> double& { return terms[static_cast<size_t>(which)]; };
+    term(Term::overhead) = job_.stack.step_overhead / unit::s;
+    term(Term::data_sync) = (sync_of(stage) + gather_of(stage)) / unit::s;
+    term(Term::optimizer) =
+        (sim::total_time(end_of(stage).gradient_norm) + sim::total_time(end_of(stage).optimizer)) /
+        unit::s;
+    double rest = time;
+    for (const double each : terms)
+      rest -= each;
+    term(Term::bubble) = rest;
+    return terms;
+  }
+
+  const spec::Job& job_;
+  const workload::WorkGraph& graph_;
+  const PricedPhases& phases_;
+  const std::vector<Seconds>& finishes_;
+  std::vector<sim::PricedEnd> ends_;
+};
+
+std::vector<sim::StageTimes> stage_times(const PricedPhases& phases,
+                                         const workload::WorkGraph& graph) {
+  std::vector<sim::StageTimes> times(phases.of.size());
+  for (size_t s = 0; s < times.size(); ++s) {
+    times[s].program = &graph.programs[s];
+    for (const ChunkPhases& chunk : phases.of[s]) {
+      auto& durations = times[s].durations.emplace_back();
+      for (size_t kind = 0; kind < chunk.size(); ++kind)
+        if (chunk[kind]) durations[kind] = phases.distinct[*chunk[kind]].device.duration;
+    }
+  }
+  return times;
+}
+
+std::vector<ActionKind> kinds_of(spec::Schedule schedule) {
+  if (schedule == spec::Schedule::zero_bubble)
+    return {ActionKind::forward, ActionKind::backward_input, ActionKind::backward_weight};
+  return {ActionKind::forward, ActionKind::backward};
+}
+
+}  // namespace
 
 StepEvaluator::StepEvaluator(const spec::Job& base, Typical typical)
     : job_(base), typical_(typical) {
@@ -106,12 +295,13 @@ StepEstimate StepEvaluator::evaluate(const spec::Plan& plan) {
   job_.plan = plan;
   workload::WorkGraph graph = workload::build_work_without_programs(job_);
   graph.programs = programs_of(plan);
-  const Phases phases = price(graph);
-  return finish(phases, graph, finishes(phases, graph));
+  const PricedPhases phases = price(graph);
+  const std::vector<Seconds> finished = finishes(phases, graph);
+  return Account(job_, graph, phases, finished).estimate(typical_.die);
 }
 
-StepEvaluator::Phases StepEvaluator::price(const workload::WorkGraph& graph) {
-  Phases phases;
+PricedPhases StepEvaluator::price(const workload::WorkGraph& graph) const {
+  PricedPhases phases;
   phases.mode = job_.plan.overlap_pipeline ? SendMode::overlapped : SendMode::blocking;
   if (shares_links(job_.cluster) && graph.stages > 1)
     phases.pipelines = sim::form_pipelines(job_, graph, machine_);
@@ -119,160 +309,43 @@ StepEvaluator::Phases StepEvaluator::price(const workload::WorkGraph& graph) {
     phases.pipelines = {sim::form_pipeline(job_, graph, machine_, 0)};
   phases.boundaries = sim::price_boundaries(job_, graph, phases.pipelines);
   phases.of.resize(static_cast<size_t>(graph.stages));
+  PhasePricer pricer(job_, typical_, graph, phases);
   for (size_t stage = 0; stage < phases.of.size(); ++stage) {
     phases.of[stage].resize(static_cast<size_t>(graph.virtual_stages));
-    // Every chunk is played once for the first round of microbatches, whatever the schedule.
-    for (size_t chunk = 0; chunk < phases.of[stage].size(); ++chunk) {
-      add_phase(phases, graph, stage, chunk, ActionKind::forward);
-      if (job_.plan.schedule != spec::Schedule::zero_bubble) {
-        add_phase(phases, graph, stage, chunk, ActionKind::backward);
-        continue;
-      }
-      add_phase(phases, graph, stage, chunk, ActionKind::backward_input);
-      add_phase(phases, graph, stage, chunk, ActionKind::backward_weight);
-    }
+    for (size_t chunk = 0; chunk < phases.of[stage].size(); ++chunk)
+      for (const ActionKind kind : kinds_of(job_.plan.schedule))
+        phases.of[stage][chunk][static_cast<size_t>(kind)] = pricer.index_of(stage, chunk, kind);
   }
   return phases;
 }
 
-void StepEvaluator::add_phase(Phases& phases, const workload::WorkGraph& graph, size_t stage,
-                              size_t chunk, ActionKind kind) {
-  const int64_t work = graph.chunk_work[stage][chunk];
-  const sim::Direction way =
-      kind == ActionKind::forward ? sim::Direction::next : sim::Direction::previous;
-  const auto& send = phases.boundaries.prices[0][stage][static_cast<size_t>(way)];
-  const spec::GpuLoad exchange = sim::exchange_load(job_.stack, send, phases.mode, kind);
-  size_t& index = phases.of[stage][chunk][static_cast<size_t>(kind)];
-  for (index = 0; index < phases.distinct.size(); ++index) {
-    const PricedPhase& known = phases.distinct[index];
-    if (known.work == work && known.kind == kind && known.exchange.duration == exchange.duration &&
-        known.exchange.communicating == exchange.communicating &&
-        known.exchange.scale_out_bytes == exchange.scale_out_bytes)
-      return;
-  }
-  const workload::ChunkWork& chunk_work = graph.works[static_cast<size_t>(work)];
-  sim::PhaseTable table =
-      sim::make_phase_table(job_, sim::price_action(job_, graph, chunk_work, kind));
-  const bool replays = kind == ActionKind::backward || kind == ActionKind::backward_input;
-  PricedPhase phase{.work = work, .kind = kind, .exchange = exchange, .device = {}, .parts = {}};
-  phase.device = sim::choose_device_phase(job_, table,
-                                          {.exchange = exchange,
-                                           .host_factor = typical_.host_factor,
-                                           .die = typical_.die,
-                                           .limit = job_.power_limit()});
-  phase.parts = parts_of(table, replays ? chunk_work.recompute.size() : 0, typical_.host_factor);
-  phases.distinct.push_back(phase);
-}
-
-std::vector<Seconds> StepEvaluator::finishes(const Phases& phases,
+std::vector<Seconds> StepEvaluator::finishes(const PricedPhases& phases,
                                              const workload::WorkGraph& graph) {
-  std::vector<sim::StageTimes> times(phases.of.size());
-  for (size_t s = 0; s < times.size(); ++s) {
-    times[s].program = &graph.programs[s];
-    for (const auto& chunk : phases.of[s]) {
-      auto& durations = times[s].durations.emplace_back();
-      for (const workload::Action& action :
-           {workload::Action{ActionKind::forward}, workload::Action{ActionKind::backward},
-            workload::Action{ActionKind::backward_input},
-            workload::Action{ActionKind::backward_weight}}) {
-        const auto kind = static_cast<size_t>(action.kind);
-        const PricedPhase& phase = phases.distinct[chunk[kind]];
-        if (phase.kind == action.kind) durations[kind] = phase.device.duration;
-      }
-    }
-  }
+  const std::vector<sim::StageTimes> times = stage_times(phases, graph);
   const sim::PlayRules rules{.gap = job_.stack.microbatch_gap, .start = job_.stack.step_overhead};
   const sim::Wiring wiring(phases.boundaries.boundaries, phases.boundaries.capacities, phases.mode);
   const bool flows =
       std::any_of(wiring.clusters().begin(), wiring.clusters().end(),
                   [](const sim::Wiring::Cluster& cluster) { return cluster.has_flows; });
+  std::vector<Seconds> latest(times.size());
+  const auto take = [&](size_t stage, Seconds finish) {
+    latest[stage] = std::max(latest[stage], finish);
+  };
   if (!flows) {
-    const auto found = player_.play(times, wiring.wires(0), phases.mode, rules);
-    return {found.begin(), found.end()};
+    for (size_t p = 0; p < wiring.num_pipelines(); ++p) {
+      if (p > 0 && std::ranges::equal(wiring.wires(p), wiring.wires(p - 1))) continue;
+      const auto found = player_.play(times, wiring.wires(p), phases.mode, rules);
+      for (size_t s = 0; s < latest.size(); ++s)
+        take(s, found[s]);
+    }
+    return latest;
   }
   ++linked_;
   const std::vector<std::vector<sim::StageTimes>> all(phases.pipelines.size(), times);
-  std::vector<Seconds> latest(times.size());
   for (const auto& pipeline : sim::play(all, wiring, rules))
     for (size_t s = 0; s < latest.size(); ++s)
-      latest[s] = std::max(latest[s], pipeline[s].finish);
+      take(s, pipeline[s].finish);
   return latest;
-}
-
-StepEstimate StepEvaluator::finish(const Phases& phases, const workload::WorkGraph& graph,
-                                   const std::vector<Seconds>& finishes) {
-  std::vector<sim::PricedEnd> ends;
-  for (const workload::StepWork& work : graph.step_works)
-    ends.push_back(sim::price_end(job_, graph, work));
-  const auto end_of = [&](size_t stage) -> const sim::PricedEnd& {
-    return ends[static_cast<size_t>(graph.step_work[stage])];
-  };
-  const auto phase_of = [&](size_t stage, const workload::Action& action) -> const PricedPhase& {
-    return phases.distinct[phases.of[stage][static_cast<size_t>(action.chunk)]
-                                    [static_cast<size_t>(action.kind)]];
-  };
-  const auto sync_of = [&](size_t stage) {
-    const workload::Action& last = graph.programs[stage].back();
-    return sim::exposed_time(end_of(stage).gradient_sync, phase_of(stage, last).device.duration);
-  };
-  const auto gather_of = [&](size_t stage) {
-    const workload::Action& first = graph.programs[stage].front();
-    return sim::exposed_time(end_of(stage).parameter_sync, phase_of(stage, first).device.duration);
-  };
-  const auto update_of = [&](size_t stage) {
-    return sim::total_time(end_of(stage).gradient_norm) + sim::total_time(end_of(stage).optimizer);
-  };
-  Seconds norm_ready, step;
-  for (size_t s = 0; s < finishes.size(); ++s)
-    norm_ready = std::max(norm_ready, finishes[s] + sync_of(s));
-  for (size_t s = 0; s < finishes.size(); ++s) {
-    const Seconds normed = norm_ready + sim::total_time(end_of(s).gradient_norm);
-    step = std::max(step, normed + sim::total_time(end_of(s).optimizer) + gather_of(s));
-  }
-
-  StepEstimate estimate;
-  estimate.time = step / unit::s;
-  spec::GpuLoad waiting;
-  waiting.duration = waiting.waiting = 1 * unit::s;
-  const double waiting_power = sim::typical_power(job_, waiting, 1, typical_.die) / unit::W;
-  const double devices_per_stage = real(job_.world_size() / graph.stages);
-  const double gap = job_.stack.microbatch_gap / unit::s;
-  double longest = -1;
-  for (size_t s = 0; s < finishes.size(); ++s) {
-    std::array<double, term_count> terms{};
-    const auto term = [&](Term which) -> double& { return terms[static_cast<size_t>(which)]; };
-    double busy = 0, joules = 0;
-    const double times = real(graph.microbatches);
-    for (const auto& chunk : phases.of[s])
-      for (size_t kind = 0; kind < chunk.size(); ++kind) {
-        const PricedPhase& phase = phases.distinct[chunk[kind]];
-        if (static_cast<size_t>(phase.kind) != kind) continue;
-        const double duration = phase.device.duration / unit::s;
-        const double with_exchange = duration + phase.exchange.duration / unit::s;
-        term(Term::compute) += times * phase.parts.compute;
-        term(Term::recompute) += times * phase.parts.recompute;
-        term(Term::exposed) += times * phase.parts.exposed;
-        term(Term::launch) += times * (phase.parts.launch + gap);
-        term(Term::throttling) += times * (duration - phase.parts.length());
-        term(Term::sends) += times * (with_exchange - duration - gap);
-        busy += times * with_exchange;
-        joules += times * with_exchange * (phase.device.power / unit::W);
-        estimate.peak_power = std::max(estimate.peak_power, phase.device.power / unit::W);
-      }
-    estimate.energy +=
-        devices_per_stage * (joules + std::max(0., estimate.time - busy) * waiting_power);
-    if (busy <= longest) continue;
-    longest = busy;
-    term(Term::overhead) = job_.stack.step_overhead / unit::s;
-    term(Term::data_sync) = (sync_of(s) + gather_of(s)) / unit::s;
-    term(Term::optimizer) = update_of(s) / unit::s;
-    double rest = estimate.time;
-    for (const double each : terms)
-      rest -= each;
-    term(Term::bubble) = rest;
-    estimate.terms = terms;
-  }
-  return estimate;
 }
 
 }  // namespace triplepoint::search

@@ -42,6 +42,8 @@ struct StepEstimate {
   double term(Term which) const { return terms[static_cast<size_t>(which)]; }
 };
 
+struct PricedPhases;
+
 /// Plays the schedule of one plan, with sim's prices, governor and player; sends share links where
 /// the machine makes them. Equal to sim::StepModel on a machine without spread, at one die
 /// temperature (step_test.cpp).
@@ -58,14 +60,9 @@ class StepEvaluator {
   int64_t linked() const { return linked_; }
 
  private:
-  struct Phases;
   const std::vector<workload::StageProgram>& programs_of(const spec::Plan& plan);
-  Phases price(const workload::WorkGraph& graph);
-  void add_phase(Phases& phases, const workload::WorkGraph& graph, size_t stage, size_t chunk,
-                 workload::ActionKind kind);
-  std::vector<Seconds> finishes(const Phases& phases, const workload::WorkGraph& graph);
-  StepEstimate finish(const Phases& phases, const workload::WorkGraph& graph,
-                      const std::vector<Seconds>& finishes);
+  PricedPhases price(const workload::WorkGraph& graph) const;
+  std::vector<Seconds> finishes(const PricedPhases& phases, const workload::WorkGraph& graph);
 
   spec::Job job_;
   Typical typical_;
