@@ -241,9 +241,8 @@ std::string scale(const Picture& picture, double y) {
 std::string drawing(const Picture& picture, const std::vector<Node>& nodes,
                     const std::string& title) {
   const double gap = 14;
-  const std::size_t across = std::min<std::size_t>(nodes.size(), picture.columns > 2 ? 2
-                                                                 : nodes.size() > 4  ? 4
-                                                                                     : 2);
+  const std::size_t across =
+      std::min<std::size_t>(nodes.size(), picture.columns > 2 || nodes.size() < 3 ? 2 : 4);
   const std::size_t down = (nodes.size() + across - 1) / across;
   const double width = static_cast<double>(across) * (picture.width() + gap) - gap;
   const double height = static_cast<double>(down) * (picture.height() + gap) + 30;

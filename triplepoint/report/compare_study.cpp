@@ -180,7 +180,7 @@ void add_study_sentences(const StudyComparison& c, std::size_t side,
     text = fmt::format("Over the {} jobs that ran in both, a step of {} takes as long as in {}",
                        step->jobs, c.names[side], c.names[0]);
   if (const auto energy = c.mean_ratio("energy_j", side))
-    text += fmt::format(", and {} energy", mean_words(*energy, "more", "less"));
+    text += fmt::format(" and costs {} energy", mean_words(*energy, "more", "less"));
   sentences.push_back(text + " (geometric means).");
   for (const bool grew : {true, false}) {
     const Extreme most = most_changed(c, "step_time_s", side, grew);

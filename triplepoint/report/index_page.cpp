@@ -25,14 +25,14 @@ std::string row_of(const IndexEntry& entry, bool with_numbers) {
   };
   cell(escape(entry.state), false);
   if (with_numbers) {
-    cell(significant(entry.num_gpus), true);
+    cell(entry.num_gpus ? whole(static_cast<int64_t>(*entry.num_gpus)) : "–", true);
     cell(significant(entry.step_time_s), true);
     cell(significant(entry.tokens_per_s_per_gpu), true);
     cell(entry.mfu ? percent(*entry.mfu) : "–", true);
     cell(significant(entry.joules_per_token), true);
     cell(significant(entry.power_mean_w), true);
     cell(significant(entry.temperature_peak_c), true);
-    cell(entry.compare_link.empty() ? "" : link(entry.compare_link, "with the one before"), false);
+    cell(entry.compare_link.empty() ? "" : link(entry.compare_link, "with the previous"), false);
   }
   cell(escape(entry.changed), false);
   return html + "</tr>";

@@ -184,11 +184,11 @@ std::string ranks_figure(PaperJobs jobs, const std::string& what,
                          const std::function<std::string(const PaperJob&)>& title) {
   jobs = of_one_model(jobs);
   std::stable_sort(jobs.begin(), jobs.end(), [&](const PaperJob* a, const PaperJob* b) {
-    return a->microbatch < b->microbatch;
+    return std::tie(a->machine, a->microbatch) < std::tie(b->machine, b->microbatch);
   });
   std::vector<KernelGroup> groups;
   for (const PaperJob* job : jobs)
-    groups.push_back({title(*job), stage_stacks(*job)});
+    groups.push_back({job->machine, title(*job), stage_stacks(*job)});
   return stacks_figure(fmt::format("{}: {}", jobs.front()->model, what), groups);
 }
 
@@ -197,8 +197,9 @@ std::string classes_figure(const PaperJobs& jobs) {
   for (const PaperGroup& model : by_model(jobs, [](const PaperJob& j) { return j.variant; })) {
     for (std::size_t i = 0; i < model.jobs.size(); ++i) {
       const PaperJob& job = *model.jobs[i];
-      const std::string title = model.title + " " + job.layout;
-      if (groups.empty() || groups.back().title != title) groups.push_back({title, {}});
+      const bool is_new = groups.empty() || groups.back().heading != model.title ||
+                          groups.back().title != job.layout;
+      if (is_new) groups.push_back({model.title, job.layout, {}});
       KernelSeconds mean;
       for (const auto& [stage, kernels] : job.kernels)
         mean += kernels;
@@ -207,8 +208,6 @@ std::string classes_figure(const PaperJobs& jobs) {
           {job.variant, job.fits_memory ? std::optional(mean) : std::nullopt});
     }
   }
-  for (KernelGroup& group : groups)  // a title as wide as its bars
-    group.title = group.title.substr(group.title.find(' ') + 1);
   return stacks_figure("Kernel seconds by class" + machine_text(jobs), groups);
 }
 
@@ -296,9 +295,8 @@ Result<std::string> kernel_figure(int64_t number, const std::vector<PaperJob>& a
   sort_jobs(jobs);
   if (number == 10) return classes_figure(jobs);
   if (number == 3)
-    return ranks_figure(jobs, "kernel seconds of each pipeline stage", [](const PaperJob& j) {
-      return j.layout + (j.machine.empty() ? "" : ", " + j.machine);
-    });
+    return ranks_figure(jobs, "kernel seconds of each pipeline stage",
+                        [](const PaperJob& j) { return j.layout; });
   jobs = swept(jobs);
   PaperJobs ends;  // the paper shows microbatches 1 and 4
   std::copy_if(jobs.begin(), jobs.end(), std::back_inserter(ends),

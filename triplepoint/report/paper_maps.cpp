@@ -45,6 +45,8 @@ Scale scale_of(const PaperMap& map) {
       high = std::max(high, value);
     }
   if (low > high) low = 0, high = 1;
+  // What is smaller than the rest by so much (a norm's few bytes) would take all colours.
+  if (map.is_logarithmic) low = std::max(low, high / 65536);
   if (map.is_logarithmic && low > 0) return {powers_of_two(low, high), true};
   return {axis_between(low, high, 6), false};
 }

@@ -12,7 +12,7 @@ namespace triplepoint::report {
 namespace {
 
 constexpr double left = 64, right = 62, top = 56, panel = 128, panel_gap = 16, step = 15;
-constexpr double group_gap = 10;
+constexpr double group_gap = 10, title_character = 6.6;
 
 using Value = std::optional<double>;
 
@@ -58,7 +58,13 @@ std::vector<Spot> spots_of(const std::vector<PaperGroup>& groups, bool normalize
           {group.jobs[i], group.labels[i], x, i == 0, efficiency ? *efficiency / scale : -1});
       x += step;
     }
-    x += group_gap;
+    // A narrow group makes room for its title.
+    const double taken = step * static_cast<double>(group.jobs.size());
+    const double room =
+        std::max(0.0, title_character * static_cast<double>(group.title.size()) - taken);
+    for (std::size_t i = spots.size() - group.jobs.size(); i < spots.size(); ++i)
+      spots[i].x += room / 2;
+    x += room + group_gap;
   }
   return spots;
 }
@@ -146,7 +152,9 @@ void draw_legend(SvgSheet& sheet, double y, bool normalizes) {
 std::string panels_figure(const std::string& title, const std::vector<PaperGroup>& groups,
                           bool normalizes_efficiency) {
   const std::vector<Spot> spots = spots_of(groups, normalizes_efficiency);
-  const double plot = spots.back().x + step - left;
+  const double plot =
+      spots.back().x + step - left +
+      std::max(0.0, title_character * static_cast<double>(groups.back().title.size()) / 2 - step);
   double longest = 0;
   for (const Spot& spot : spots)
     longest = std::max(longest, static_cast<double>(spot.label.size()));

@@ -30,6 +30,7 @@ struct KernelStack {
   std::optional<metrics::KernelSeconds> kernels;  // nothing: out of memory
 };
 struct KernelGroup {
+  std::string heading;  // over neighbours that share it; may be empty
   std::string title;
   std::vector<KernelStack> stacks;
 };

@@ -56,30 +56,60 @@ void draw_stack(SvgSheet& sheet, const PlotBox& box, double x, const KernelStack
   }
 }
 
+/// At least as wide as the words below it.
+double width_of(const KernelGroup& group) {
+  return std::max({step * static_cast<double>(group.stacks.size()),
+                   6.4 * static_cast<double>(group.title.size()),
+                   6.8 * static_cast<double>(group.heading.size())}) +
+         group_gap;
+}
+
+/// Where headings begin and end, so that neighbours share one.
+struct Heading {
+  std::string words;
+  double begin = 0, end = 0;
+};
+
+void draw_headings(SvgSheet& sheet, const std::vector<Heading>& headings, double y) {
+  for (const Heading& heading : headings) {
+    if (heading.words.empty()) continue;
+    sheet.line(heading.begin, y, heading.end, y, ink::soft);
+    sheet.text((heading.begin + heading.end) / 2, y + 14, heading.words,
+               {.anchor = SvgSheet::Anchor::middle, .size = 11.5, .bold = true});
+  }
+}
+
 /// Groups on one scale, side by side; returns where the plot ends.
 double draw_plot(SvgSheet& sheet, const std::vector<const KernelGroup*>& groups, double begin,
                  double foot) {
   double highest = 0, width = step / 2;
   for (const KernelGroup* group : groups) {
     highest = std::max(highest, highest_of(*group));
-    width += step * static_cast<double>(group->stacks.size()) + group_gap;
+    width += width_of(*group);
   }
   const PlotBox box{begin, top, width, height, axis_from_zero(highest > 0 ? highest : 1)};
   draw_axis(sheet, box, "kernel seconds of a rank in one step");
-  double x = begin + step;
+  std::vector<Heading> headings;
+  double from = begin + step / 2;
   for (const KernelGroup* group : groups) {
-    const double first = x;
+    const double room = width_of(*group) - group_gap;
+    const double taken = step * static_cast<double>(group->stacks.size());
+    double x = from + (room - taken) / 2 + step / 2;
     for (const KernelStack& stack : group->stacks) {
       draw_stack(sheet, box, x, stack);
       sheet.text(x + 4, box.bottom() + 8, stack.label,
                  {.anchor = SvgSheet::Anchor::end, .size = 10.5, .turned = -90});
       x += step;
     }
-    sheet.line(first - 6, foot, x - step + 6, foot, ink::soft);
-    sheet.text((first + x - step) / 2, foot + 14, group->title,
-               {.anchor = SvgSheet::Anchor::middle, .size = 10.5, .bold = true});
-    x += group_gap;
+    sheet.line(from + 2, foot, from + room - 2, foot, ink::soft);
+    sheet.text(from + room / 2, foot + 14, group->title,
+               {.anchor = SvgSheet::Anchor::middle, .size = 10.5});
+    if (headings.empty() || headings.back().words != group->heading)
+      headings.push_back({group->heading, from, from});
+    headings.back().end = from + room;
+    from += room + group_gap;
   }
+  draw_headings(sheet, headings, foot + 22);
   return box.right();
 }
 
@@ -121,7 +151,7 @@ std::string stacks_figure(const std::string& title, const std::vector<KernelGrou
   double end = left - scale_gap;
   for (const auto& plot : plots)
     if (!plot.empty()) end = draw_plot(sheet, plot, end + scale_gap, foot);
-  return sheet.svg(std::max(end + 30, 620.0), foot + 26, title);
+  return sheet.svg(std::max(end + 30, 620.0), foot + 46, title);
 }
 
 }  // namespace triplepoint::report

@@ -62,6 +62,8 @@ std::string breakdown_title(const std::vector<RankBreakdown>& ranks) {
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   if (parts.empty()) return "Nothing ran on the devices";
   const int64_t all = sum_over(ranks, [](const RankBreakdown& r) { return r.span(); });
+  const auto is_nothing = [&](const auto& part) { return ratio(part.first, all) < 5e-4; };
+  parts.erase(std::find_if(parts.begin() + 1, parts.end(), is_nothing), parts.end());
   std::string title = ranks.size() > 1 ? "Of all ranks' time, " : "Of the time, ";
   for (std::size_t i = 0; i < std::min<std::size_t>(3, parts.size()); ++i)
     title += fmt::format("{}{} is {}", i == 0 ? "" : ", ", percent(ratio(parts[i].first, all)),
