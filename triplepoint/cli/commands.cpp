@@ -102,6 +102,48 @@ constexpr std::array table = {
         "  triplepoint compare simulated.run measured.run -o compare.html\n"
         "  triplepoint compare study-a/ study-b/ --format csv\n",
         make_compare},
+    CommandEntry{
+        "top", "Watch power, heat, clocks and what slows GPUs down, in the terminal.",
+        "This node, other nodes, or a run while it is recorded. Throttling is the share of the\n"
+        "last second, by the hardware's counters, with its cause. Keys: q quit, s sort, m mode,\n"
+        "space pause, h help, arrows scroll (in a run left and right: time).\n\n"
+        "  triplepoint top\n"
+        "  triplepoint top --once -o 0-3 --sort temperature\n"
+        "  triplepoint top --hosts node17:9400,node18:9400,ann@login\n"
+        "  triplepoint top job.run\n",
+        make_top},
+    CommandEntry{"snapshot", "Print everything that can be measured here, once or again and again.",
+                 "Counters are shown as rates over half a second. What is not measured is absent,\n"
+                 "never 0; triplepoint doctor says why.\n\n"
+                 "  triplepoint snapshot\n"
+                 "  triplepoint snapshot --format json\n"
+                 "  triplepoint snapshot --format csv --every 1s > node.csv\n",
+                 make_snapshot},
+    CommandEntry{
+        "exporter", "Give this node's readings to Prometheus.",
+        "Listens on this machine alone unless told otherwise; other machines then need a token,\n"
+        "or everybody is let in. /metrics has few labels (gpu, uuid, host, model); jobs are a\n"
+        "series of their own to join with. /snapshot.json is what top --hosts reads.\n\n"
+        "  triplepoint exporter\n"
+        "  triplepoint exporter --listen 0.0.0.0:9400 --token-file /etc/triplepoint/token\n"
+        "  triplepoint exporter --dcgm-names --job-file /run/triplepoint/jobs\n",
+        make_exporter},
+    CommandEntry{
+        "doctor", "Say what can be measured here, how often it is new, and how to get the rest.",
+        "Watches all sensors for some seconds; lists signals with their scope, kind and update\n"
+        "period, what is missing with the command that helps, and what one may trip over.\n\n"
+        "  triplepoint doctor\n"
+        "  triplepoint doctor --format json --look 10s\n",
+        make_doctor},
+    CommandEntry{
+        "discover", "Describe this node as a cluster that simulate reads.",
+        "Numbers of the driver and the kernel, on top of the library's machine with the same GPU;\n"
+        "each with its source, and compared. With --nccl-tests the links' efficiencies are those\n"
+        "that were measured. A node without GPUs is refused.\n\n"
+        "  triplepoint discover -o cluster.toml\n"
+        "  triplepoint discover -o cluster.toml --nccl-tests all_gather.txt\n"
+        "  triplepoint simulate --cluster cluster.toml --model llama3-8b --tp 8\n",
+        make_discover},
     CommandEntry{"list", "List the models, GPUs, clusters, stacks or studies known by name.",
                  "  triplepoint list models\n", make_list},
     CommandEntry{"show", "Show what is known about a model, GPU, cluster, stack or study.",

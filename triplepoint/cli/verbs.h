@@ -20,5 +20,10 @@ std::unique_ptr<Command> make_trace();
 std::unique_ptr<Command> make_completion();
 std::unique_ptr<Command> make_validate();
 std::unique_ptr<Command> make_calibrate();
+std::unique_ptr<Command> make_top();
+std::unique_ptr<Command> make_snapshot();
+std::unique_ptr<Command> make_exporter();
+std::unique_ptr<Command> make_doctor();
+std::unique_ptr<Command> make_discover();
 
 }  // namespace triplepoint::cli
