@@ -232,7 +232,6 @@ uint32_t newest_field() {
 }
 
 void answer(FieldValue& field, int gpu) {
-  const std::string number = std::to_string(field.field);
   field.timestamp_us = driver.clock.unix_us(now());
   field.code = field.field > newest_field() ? Code::invalid_argument : Code::not_supported;
   if (field.field > newest_field() || !set_field(field, gpu)) return;
@@ -240,6 +239,8 @@ void answer(FieldValue& field, int gpu) {
   if (const auto found = driver.script.latency_us.find(field.field);
       found != driver.script.latency_us.end())
     field.latency_us = found->second;
+  if (driver.script.faults.empty() && driver.script.cost.empty()) return;
+  const std::string number = std::to_string(field.field);
   if (const auto cost = driver.script.cost.find(number); cost != driver.script.cost.end())
     spend(cost->second);
   const Fault* const fault = driver.script.fault(gpu, number, now());

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
 #include <string>
+#include <thread>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -232,6 +234,51 @@ TEST_CASE("a GPU that falls off the bus is said once, and the others go on") {
   const auto troubles = bench.sensor->take_troubles();
   REQUIRE(troubles.size() == 1);
   CHECK(troubles[0].find("GPU 1 (0000:1b:00.0) is gone: GPU is lost (15)") != std::string::npos);
+}
+
+TEST_CASE("GPUs come back after a driver reset, and their counters go on where they stood") {
+  Bench bench("gpus 2\nstart energy 5000000000\ngpu * power hold 400\nreset 10 12\nlost 1 20 21\n");
+  bench.at(1);
+  CHECK(bench.value(9, "energy_j", 1) == doctest::Approx(3200));
+  CHECK(bench.at(11).empty());
+  CHECK(bench.at(13).empty());  // not before a second has passed
+  std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+  // The counters began anew at 12; what they said between 9 and 15 is not known.
+  const auto back = bench.at(15);
+  CHECK(back.at({"energy_j", 0}).value == doctest::Approx(3200));
+  CHECK(back.at({"energy_j", 1}).value == doctest::Approx(3200));
+  CHECK(bench.value(16, "energy_j", 1) == doctest::Approx(3600));
+  auto troubles = bench.sensor->take_troubles();
+  REQUIRE(troubles.size() == 4);
+  CHECK(std::count_if(troubles.begin(), troubles.end(), [](const std::string& sentence) {
+          return sentence.find(" is back after ") != std::string::npos;
+        }) == 2);
+  // One GPU that is lost comes back under a handle of its own; the other one never stops.
+  CHECK(bench.at(20.5).count({"energy_j", 0}) == 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+  CHECK(bench.at(25).at({"energy_j", 0}).value == doctest::Approx(7200));
+  CHECK(bench.at(26).count({"energy_j", 1}) == 1);
+}
+
+TEST_CASE("a reading has the stamp of the sensor's update, and the same one until the next") {
+  FakeNvml fake("sensor 10 0.025\n");  // updates every ten seconds: none while this runs
+  auto driver = Driver::open(fake.library());
+  REQUIRE(driver);
+  auto listed = list_devices(**driver);
+  const auto sensor = make_sensor(std::move(*driver), std::move(listed), false);
+  const auto power = [&] {
+    std::vector<Reading> readings;
+    sensor->read(false, readings);
+    for (const Reading& reading : readings)
+      if (sensor->channels()[static_cast<std::size_t>(reading.channel)].about.signal ==
+          "power_instant_w")
+        return reading;
+    return Reading{};
+  };
+  const Reading first = power(), again = power();
+  CHECK(first.time_ns > 0);
+  CHECK(first.time_ns == again.time_ns);
+  CHECK(first.time_ns <= monotonic_now_ns());
 }
 
 TEST_CASE("no GPU at all is a driver with no devices, not an error") {
