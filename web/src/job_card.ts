@@ -98,9 +98,10 @@ function addMarkButtons(): void {
     for (const mark of marks) {
       mark.setAttribute("role", "button");
       mark.setAttribute("aria-haspopup", "dialog");
+      for (const text of mark.querySelectorAll("text")) text.after(" "); // words of two texts stay two words when read in a row
       if (!mark.hasAttribute("aria-label")) mark.setAttribute("aria-label", labelOf(mark));
     }
-    addRoving(svg, () => marks.filter((mark) => !mark.classList.contains("off")));
+    addRoving(svg.parentElement!, () => marks.filter((mark) => !mark.classList.contains("off")));
   }
 }
 

@@ -2,15 +2,16 @@
 
 const steps: Record<string, number> = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
 
-/** One stop of the tabulator key for many marks; arrow keys go from mark to mark, Home and End to the ends. */
-export function addRoving(container: Element, marksOf: () => (HTMLElement | SVGElement)[]): void {
+/**
+ * One stop of the tabulator key for many marks; arrow keys go from mark to mark, Home and End to the ends. `container` is
+ * no SVG element: browsers let the tabulator stop at those which listen for the focus.
+ */
+export function addRoving(container: HTMLElement, marksOf: () => (HTMLElement | SVGElement)[]): void {
+  let stop: HTMLElement | SVGElement | undefined;
   const stopAt = (mark: HTMLElement | SVGElement | undefined): void => {
-    for (const other of container.querySelectorAll("[data-stop]")) {
-      other.setAttribute("tabindex", "-1");
-      other.removeAttribute("data-stop");
-    }
-    mark?.setAttribute("tabindex", "0");
-    mark?.setAttribute("data-stop", "");
+    stop?.setAttribute("tabindex", "-1");
+    stop = mark;
+    stop?.setAttribute("tabindex", "0");
   };
   for (const mark of marksOf()) mark.setAttribute("tabindex", "-1");
   stopAt(marksOf()[0]);

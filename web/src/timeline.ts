@@ -61,8 +61,8 @@ class TimelineView {
     this.painter = new Painter(this.model, this.palette);
     this.artist = new RowArtist(this.model, this.painter);
     this.layout = this.fittingLayout();
-    this.readings = this.strips.names().map((name, i) => {
-      const reading = element("output", { class: "timeline-reading" }, name);
+    this.readings = Array.from({ length: this.strips.count }, (_, i) => {
+      const reading = element("output", { class: "timeline-reading", hidden: true });
       reading.style.top = `${i * stripHeight + 6}px`;
       return reading;
     });
@@ -327,12 +327,15 @@ class TimelineView {
     if (!event || this.cursor.hidden) {
       this.tip.hide();
       this.range.hidden = true;
-      this.readings.forEach((reading, i) => (reading.textContent = this.strips.names()[i] ?? ""));
+      for (const reading of this.readings) reading.hidden = true;
       return;
     }
     this.cursor.style.left = `${this.gutter + x}px`;
     const time = this.view.time(x);
-    this.strips.valuesAt(time).forEach((text, i) => (this.readings[i]!.textContent = text));
+    this.strips.valuesAt(time).forEach((text, i) => {
+      this.readings[i]!.textContent = text;
+      this.readings[i]!.hidden = false;
+    });
     this.showRange(event, x);
     this.showTip(event);
   }

@@ -28,6 +28,7 @@ export interface RankData {
   stage?: number; // pipeline stage
   node?: number;
   like?: number[]; // further ranks this one stands for
+  main?: number; // index into lanes: the line of a rank that has one; default: the lane with most spans
   lanes: string[]; // "compute", "communication", "host", "stream 7", "thread 1234 (python)": at least one
 }
 

@@ -10,7 +10,10 @@ const font = '10.5px system-ui, "DejaVu Sans", sans-serif';
 const characterWidth = 6;
 const budget = 14; // ms a frame for rows that were not drawn before
 
-function mainTrack({ tracks }: Rank): Track[] {
+/** The lane that the data names, else the fullest. */
+function mainTrack({ tracks }: Rank, main: number | undefined): Track[] {
+  const named = tracks.filter(({ lane }) => lane === main);
+  if (named.length > 0) return named.slice(0, 1);
   const streams = tracks.filter(({ lane }) => lane >= 0);
   const most = Math.max(...streams.map(({ size }) => size));
   return streams.filter(({ size }) => size === most).slice(0, 1);
@@ -26,7 +29,7 @@ export class RowLayout {
   constructor(readonly model: TimelineModel, readonly lane: number, readonly allStreams: boolean) {
     const gap = lane >= 9 ? (allStreams ? 7 : 3) : lane >= 4 ? 2 : lane >= 3 ? 1 : 0;
     for (const rank of model.ranks) {
-      for (const track of allStreams ? rank.tracks : mainTrack(rank)) {
+      for (const track of allStreams ? rank.tracks : mainTrack(rank, model.data.ranks[rank.index]?.main)) {
         this.tracks.push(track);
         this.tops.push(this.height);
         this.height += lane;

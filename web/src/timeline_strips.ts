@@ -108,6 +108,13 @@ export class Strips {
       context.stroke();
     });
     context.restore();
+    context.textAlign = "left";
+    context.lineWidth = 4;
+    context.lineJoin = "round";
+    context.strokeStyle = styleValue("--card");
+    context.strokeText(strip.plot.unit, gutter + 8, top + 13);
+    context.fillStyle = styleValue("--ink");
+    context.fillText(strip.plot.unit, gutter + 8, top + 13);
   }
 
   private drawBand(context: CanvasRenderingContext2D, curves: Curve[], first: number, last: number, x: (i: number) => number, y: (value: number) => number): void {
@@ -133,8 +140,8 @@ export class Strips {
     });
   }
 
-  names(): string[] {
-    return this.strips.map(({ plot }) => plot.unit);
+  get count(): number {
+    return this.strips.length;
   }
 }
 
