@@ -64,7 +64,7 @@ std::string grid(const Layout& layout) {
     svg += fmt::format("<path class=\"{}\" d=\"M{:.1f} 0V{:.1f}\"/>", share == 0 ? "peak" : "grid",
                        x, bottom);
     svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}{} %</text>", x,
-                       bottom + 13, value > 0 ? "+" : "", significant(100 * value));
+                       bottom + 13, value > 0 ? "+" : "", fmt::format("{:g}", 100 * value));
   }
   return svg + fmt::format(
                    "<text class=\"unit\" x=\"{:.1f}\" y=\"{:.1f}\">against the "
@@ -171,8 +171,9 @@ std::vector<LegendEntry> difference_legend() {
 
 std::string difference_svg(const std::string& title, const std::vector<DifferenceBar>& bars) {
   const Layout layout = lay_out(bars);
-  std::string svg = fmt::format("<svg viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"{}\">",
-                                width, layout.height, escape(title));
+  std::string svg = fmt::format(
+      "<svg viewBox=\"0 0 {} {:.0f}\" style=\"max-width:680px\" role=\"img\" aria-label=\"{}\">",
+      width, layout.height, escape(title));
   svg += grid(layout);
   double y = 4;
   for (const DifferenceBar& bar : bars) {
@@ -187,8 +188,7 @@ Figure headline_figure(const Comparison& c) {
   std::vector<const ComparedRow*> rows;
   for (const char* key :
        {"step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "joules_per_token", "power_mean_w",
-        "power_peak_w", "temperature_mean_c", "temperature_peak_c", "sm_clock_mean_mhz",
-        "exposed_communication_s", "memory_gib"})
+        "power_peak_w", "sm_clock_mean_mhz", "exposed_communication_s", "memory_gib"})
     if (const ComparedRow* row = c.find(key)) rows.push_back(row);
   std::vector<DifferenceBar> bars;
   for (const ComparedRow* row : rows)

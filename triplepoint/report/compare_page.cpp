@@ -40,7 +40,11 @@ std::string figures(const std::vector<Figure>& all) {
   std::string html;
   for (const Figure& figure : all)
     if (!figure.drawing.empty()) html += html_figure(figure);
-  return html.empty() ? "" : "<div class=\"figures\">" + html + "</div>";
+  if (html.empty()) return "";
+  // Wider than elsewhere: the bars have long labels.
+  return "<div class=\"figures\" style=\"grid-template-columns:repeat(auto-fit,minmax(min(100%,"
+         "500px),1fr))\">" +
+         html + "</div>";
 }
 
 std::string settings_table(const Comparison& c) {

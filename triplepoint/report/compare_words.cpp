@@ -208,7 +208,7 @@ std::string difference_text(const ComparedRow& row, std::size_t side) {
   if (row.says == Says::relative && by->relative) {
     const double size = std::abs(*by->relative);
     if (size >= 2) return fmt::format("×{}", significant(1 + *by->relative));
-    return fmt::format("{}{} %", sign, significant(100 * size, size < 0.0995 ? 2 : 3));
+    return fmt::format("{}{} %", sign, significant(100 * size, size < 1 ? 2 : 3));
   }
   const std::string number = significant(std::abs(by->absolute) / row.scale, 2);
   if (row.unit == "%") return fmt::format("{}{} points", sign, number);

@@ -61,7 +61,7 @@ TEST_CASE("chassis: a ring of seats has an end") {
 
 TEST_CASE("chassis: the title says how much hotter the rear is, and every GPU is in the table") {
   const Figure figure = chassis_figure(run_with_chassis(), metrics_of_32());
-  CHECK(contains(figure.title, "run 11 °C hotter"));
+  CHECK(contains(figure.title, "run 11.0 °C hotter"));
   CHECK(figure.table.rows.size() == 32);
   CHECK(contains(figure.drawing, "node 3"));
 }

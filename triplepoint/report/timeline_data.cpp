@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -209,8 +210,31 @@ class Writer {
     }
   }
 
+  /// Of each row the lane of its device on which most time is spent: launches and host calls, which
+  /// outnumber kernels, are not what one looks for first.
+  std::vector<std::optional<int64_t>> main_lanes() const {
+    std::vector<std::map<LaneKey, int64_t>> busy(rows_.size());
+    for (const Placed& placed : spans_) {
+      const bool is_marks_or_host = placed.lane.order < 2 || placed.lane.order == 4;
+      if (!is_marks_or_host)
+        busy[placed.row][placed.lane] +=
+            placed.span->end.nanoseconds() - placed.span->begin.nanoseconds();
+    }
+    std::vector<std::optional<int64_t>> lanes(rows_.size());
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      const auto most =
+          std::max_element(busy[row].begin(), busy[row].end(),
+                           [](const auto& a, const auto& b) { return a.second < b.second; });
+      if (most != busy[row].end()) lanes[row] = lanes_[row].at(most->first);
+    }
+    return lanes;
+  }
+
   Json ranks_json() const {
     Json ranks = Json::array();
+    const auto main = timeline_.patterns.empty()
+                          ? main_lanes()
+                          : std::vector<std::optional<int64_t>>(rows_.size());
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const TimelineRow& row = rows_[i];
       Json json = {{"rank", row.rank},
@@ -219,6 +243,7 @@ class Writer {
       if (const int32_t stage = stage_of(timeline_, row.rank); stage >= 0) json["stage"] = stage;
       if (const int32_t node = node_of(run_, row); node >= 0) json["node"] = node;
       if (!row.like.empty()) json["like"] = row.like;
+      if (main[i]) json["main"] = *main[i];
       ranks.push_back(std::move(json));
     }
     return ranks;
