@@ -103,6 +103,14 @@ constexpr std::array table = {
         "  triplepoint compare study-a/ study-b/ --format csv\n",
         make_compare},
     CommandEntry{
+        "serve", "Show a folder of runs and studies as pages that keep up with it.",
+        "Opens a small web server on this machine alone. What comes into the folder, also a\n"
+        "recording that still grows, appears by itself. Other machines get in only with a\n"
+        "token, or if everybody is let in.\n\n"
+        "  triplepoint serve results/\n"
+        "  triplepoint serve results/ --listen 0.0.0.0:8080 --token-file token\n",
+        make_serve},
+    CommandEntry{
         "top", "Watch power, heat, clocks and what slows GPUs down, in the terminal.",
         "This node, other nodes, or a run while it is recorded. Throttling is the share of the\n"
         "last second, by the hardware's counters, with its cause. Keys: q quit, s sort, m mode,\n"

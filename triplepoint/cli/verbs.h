@@ -14,6 +14,7 @@ std::unique_ptr<Command> make_import();
 std::unique_ptr<Command> make_export();
 std::unique_ptr<Command> make_report();
 std::unique_ptr<Command> make_compare();
+std::unique_ptr<Command> make_serve();
 std::unique_ptr<Command> make_list();
 std::unique_ptr<Command> make_show();
 std::unique_ptr<Command> make_trace();
