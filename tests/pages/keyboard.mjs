@@ -62,6 +62,9 @@ async function tryTable(page, problems) {
   await page.locator("#filter").focus();
   await page.keyboard.type("zzzz-no-such-job");
   await check(problems, page.evaluate(() => document.querySelector(".jobs tbody tr:not([hidden])") === null), "the search lets everything through");
+  await page.locator("#filter").fill("tp2");
+  await check(problems, page.evaluate(() => document.querySelector(".jobs .job") === null || document.querySelector(".jobs tr:not([hidden]) .job[tabindex='0']") !== null),
+    "after a search the tabulator finds no job");
   await page.locator("#filter").fill("");
   await check(problems, page.evaluate(() => document.querySelector(".jobs tbody tr[hidden]") === null), "the empty search hides jobs");
 }

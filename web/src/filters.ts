@@ -4,6 +4,7 @@ import type { Chooser } from "./chooser";
 import { button, element } from "./elements";
 import { type Job, pageData, rowsAsJobs } from "./page_data";
 import { moveTo, place } from "./place";
+import { marksChanged } from "./roving";
 
 type Facet = "model" | "machine" | "layout" | "variant" | "microbatch" | "verdict";
 const facets: Record<Facet, string> = {
@@ -139,6 +140,7 @@ class Filters {
       else mark.classList.toggle("off", off);
     }
     dimLines();
+    document.dispatchEvent(new Event(marksChanged));
     this.chooser.keepOnly(this.isActive() ? left : null);
     this.show(left.size);
   }

@@ -28,15 +28,16 @@ function describe(job: Job): HTMLElement {
 
 class JobCard {
   private readonly box = element("div", { class: "card", role: "dialog", "aria-labelledby": "card-title", hidden: true });
-  private openedAt = 0;
   private opener: HTMLElement | SVGElement | null = null;
 
   constructor() {
     document.body.append(this.box);
     this.box.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
-    window.addEventListener("scroll", () => {
-      if (Math.abs(window.scrollY - this.openedAt) > 250) this.box.hidden = true;
-    }, { passive: true });
+    for (const leaving of ["wheel", "touchmove"]) {
+      document.addEventListener(leaving, (event) => {
+        if (!this.box.hidden && !this.box.contains(event.target as Node)) this.close();
+      }, { passive: true });
+    }
     document.addEventListener("pointerdown", (event) => {
       if (!this.box.hidden && !this.box.contains(event.target as Node)) this.box.hidden = true;
     });
@@ -44,7 +45,6 @@ class JobCard {
 
   open(job: Job, opener: HTMLElement | SVGElement): void {
     this.opener = opener;
-    this.openedAt = window.scrollY;
     const actions = element("p", { class: "actions" });
     if (job.page) actions.append(element("a", { href: job.page }, "Open its run"));
     const row = tableRow(job.name);
@@ -74,7 +74,7 @@ class JobCard {
 
   close(): void {
     this.box.hidden = true;
-    this.opener?.focus();
+    this.opener?.focus({ preventScroll: true });
   }
 }
 

@@ -2,6 +2,9 @@
 
 const steps: Record<string, number> = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
 
+/** Said to the document when marks have come or gone. */
+export const marksChanged = "marks-changed";
+
 /**
  * One stop of the tabulator key for many marks; arrow keys go from mark to mark, Home and End to the ends. `container` is
  * no SVG element: browsers let the tabulator stop at those which listen for the focus.
@@ -15,6 +18,10 @@ export function addRoving(container: HTMLElement, marksOf: () => (HTMLElement | 
   };
   for (const mark of marksOf()) mark.setAttribute("tabindex", "-1");
   stopAt(marksOf()[0]);
+  document.addEventListener(marksChanged, () => {
+    const marks = marksOf();
+    if (!stop || !marks.includes(stop)) stopAt(marks[0]);
+  });
   container.addEventListener("focusin", (event) => {
     const mark = marksOf().find((candidate) => candidate.contains(event.target as Node));
     if (mark) stopAt(mark);
