@@ -66,6 +66,16 @@ require(0 < len(steps) <= asked.steps, f"there are steps, not more than {asked.s
 for step in steps:
     require(int(step["tokens"]) == 128 * asked.ranks, f"a step has the tokens of all ranks, not {step['tokens']}")
     require(int(step["end_ns"]) > int(step["begin_ns"]), "a step takes time")
+# A GPU of every node draws 200 W, the next one 300 W, and so on; ranks own one each.
+devices = {int(d["rank"]): d for d in table("devices.csv") if d["rank"]}
+require(set(devices) == ranks, f"every rank has a GPU; those with one are {sorted(devices)}")
+for rank, device in devices.items():
+    local = rank % (asked.ranks // asked.nodes)
+    require(int(device["local"]) == local and int(device["node"]) == rank // (asked.ranks // asked.nodes),
+            f"rank {rank} owns GPU {local} of its node, not {device['local']} of node {device['node']}")
+    power, wanted = float(device["power_mean_w"]), 200 + 100 * local
+    require(abs(power - wanted) < 0.02 * wanted, f"GPU {local} drew {wanted} W, not {power}")
+
 nodes = {s["index"] for s in table("series.csv") if s["scope"] == "node" and s["signal"].startswith("cpu")}
 require(len(nodes) == asked.nodes, f"every node's processor was watched: {sorted(nodes)}")
 triplepoint("report", merged, "-o", asked.folder / "page.html")
