@@ -25,6 +25,21 @@ constexpr std::array table = {
         "  triplepoint simulate --replay ranks.tar.gz --clock-scale 0.9\n",
         make_simulate},
     CommandEntry{
+        "plan", "Find the layout a training job should run with, and say why.",
+        "Looks at every legal combination of tensor, pipeline, context, expert and data "
+        "parallelism,\n"
+        "chunks, microbatch, sharding, recompute, overlap, schedule and uneven stages: bounds "
+        "drop\n"
+        "what cannot win, schedules are played for the rest, and the best are simulated with "
+        "power,\n"
+        "heat and clocks. Shows the ranking and why each other plan loses.\n\n"
+        "  triplepoint plan --model gpt3-175b --cluster hgx-h200 --nodes 4 --gbs 128\n"
+        "  triplepoint plan --model llama3-70b --cluster dgx-h100 --nodes 8 --gbs 512 \\\n"
+        "    --fix \"tp=8,mbs=1|2\" --max-temperature \"75 C\" --tokens 2T -o plans\n"
+        "  triplepoint plan --model mixtral-8x7b --cluster dgx-h100 --nodes 2 --gbs 128 "
+        "--objective energy --pareto\n",
+        make_plan},
+    CommandEntry{
         "validate", "Compare predictions with tables of measurements.",
         "The columns of a table say what it holds: training runs, kernels, collectives, power,\n"
         "temperatures. Every row that can be expressed is predicted; the others are listed with\n"

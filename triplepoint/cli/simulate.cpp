@@ -8,6 +8,7 @@
 
 #include "triplepoint/run/store.h"
 
+#include "triplepoint/cli/bill_flags.h"
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/job_flags.h"
@@ -51,6 +52,8 @@ class Simulate : public Command {
     Argument format = format_.argument();
     format.group = group;
     all.push_back(std::move(format));
+    for (Argument& argument : bill_.arguments())
+      all.push_back(std::move(argument));
     for (Argument& argument : replay_.arguments())
       all.push_back(std::move(argument));
     return all;
@@ -71,10 +74,17 @@ class Simulate : public Command {
     const run::Run run = sim::simulate(job, {.duration = duration_, .steps = steps_});
     const metrics::Metrics metrics = metrics::measure(run);
     TPT_TRY(write_files(run));
+    const metrics::BillRates rates = TPT_TRY(bill_.rates(library));
+    std::optional<metrics::Bill> bill;
+    if (bill_.given() && metrics.step_time && metrics.power_mean_w)
+      bill = bill_.bill(job, rates, *metrics.step_time, *metrics.power_mean_w * unit::W);
     if (format_.is_json()) {
-      print_json(console, metrics::results_json(run, metrics));
+      Json json = metrics::results_json(run, metrics);
+      if (bill) json["bill"] = bill_json(*bill, rates);
+      print_json(console, json);
     } else {
       print_run(console, run, metrics);
+      if (bill) console.print("\nBill: " + bill_text(*bill, rates) + "\n");
     }
     return exit_ok;
   }
@@ -98,6 +108,7 @@ class Simulate : public Command {
 
   JobFlags flags_;
   ReplayFlags replay_;
+  BillFlags bill_;
   FormatFlag format_;
   std::optional<Seconds> duration_;
   std::optional<int64_t> steps_;

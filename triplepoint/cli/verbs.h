@@ -20,6 +20,7 @@ std::unique_ptr<Command> make_show();
 std::unique_ptr<Command> make_trace();
 std::unique_ptr<Command> make_completion();
 std::unique_ptr<Command> make_validate();
+std::unique_ptr<Command> make_plan();
 std::unique_ptr<Command> make_calibrate();
 std::unique_ptr<Command> make_top();
 std::unique_ptr<Command> make_snapshot();

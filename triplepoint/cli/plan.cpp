@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which plan should a job run, and why that one.
+#include <algorithm>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/parallel.h"
+
+#include "triplepoint/cli/bill_flags.h"
+#include "triplepoint/cli/bind.h"
+#include "triplepoint/cli/format_flag.h"
+#include "triplepoint/cli/interrupt.h"
+#include "triplepoint/cli/job_flags.h"
+#include "triplepoint/cli/plan_tables.h"
+#include "triplepoint/cli/progress.h"
+#include "triplepoint/cli/read_job.h"
+#include "triplepoint/cli/text_table.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/formats/export.h"
+#include "triplepoint/report/number_text.h"
+#include "triplepoint/search/accuracy.h"
+#include "triplepoint/search/finalists.h"
+#include "triplepoint/sim/device_phase.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using search::Finalist;
+
+constexpr size_t fewest_finalists = 8;
+// Above this a second search, without the memory limit, would be felt.
+constexpr int64_t most_plans_for_a_second_search = 1'500'000;
+
+/// "600 W", or "gpu=600 W,node=8 kW,cluster=1 MW".
+Result<void> parse_power(std::string_view text, search::Limits& limits) {
+  for (const std::string& part : TPT_TRY(split_list(text))) {
+    const size_t equals = part.find('=');
+    const std::string scope = equals == std::string::npos ? "gpu" : part.substr(0, equals);
+    const Watts power = TPT_TRY(
+        parse_quantity<Watts>(equals == std::string::npos ? part : part.substr(equals + 1)));
+    if (scope == "gpu")
+      limits.device_power = power;
+    else if (scope == "node")
+      limits.node_power = power;
+    else if (scope == "cluster")
+      limits.total_power = power;
+    else
+      return error(
+          fmt::format("\"{}\" is no place where power is limited; known are gpu, node, "
+                      "cluster",
+                      scope));
+  }
+  return {};
+}
+
+/// "4 GB", or "5%" of what a device has.
+struct Headroom {
+  Bytes bytes;
+  double share = 0;
+};
+Result<Headroom> parse_headroom(std::string_view text) {
+  if (text.empty() || text.back() != '%') return Headroom{TPT_TRY(parse_quantity<Bytes>(text)), 0};
+  const int64_t percent = TPT_TRY(parse_count(text.substr(0, text.size() - 1)));
+  if (percent < 0 || percent > 90)
+    return error(fmt::format("{} % free is no headroom (a plan needs the rest); try 5%", percent));
+  return Headroom{Bytes(), static_cast<double>(percent) / 100};
+}
+
+/// A bar for one part of the search after the other.
+class Bars {
+ public:
+  explicit Bars(Console& console) : console_(console) {}
+  void begin(const char* what, size_t total) {
+    bar_.reset();
+    bar_ = std::make_unique<Progress>(console_, what, total);
+  }
+  void advance() { bar_->advance(); }
+
+ private:
+  Console& console_;
+  std::unique_ptr<Progress> bar_;
+};
+
+class PlanCommand : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    std::vector<Argument> all;
+    for (Argument& argument : flags_.arguments())
+      if (is_no_choice(argument)) all.push_back(std::move(argument));
+    for (auto part : {&PlanCommand::search_arguments, &PlanCommand::output_arguments})
+      for (Argument& argument : (this->*part)())
+        all.push_back(std::move(argument));
+    for (Argument& argument : bill_.arguments())
+      all.push_back(std::move(argument));
+    return all;
+  }
+
+  Result<int> run(Console& console) override {
+    const spec::Library library = TPT_TRY(require_library());
+    const spec::Job base = TPT_TRY(base_job(library));
+    const search::Space space(base, space_, TPT_TRY(search::parse_fixed(fix_)));
+    if (space.size() == 0)
+      return error(fmt::format(
+          "no plan is left of the space (--fix {} and the sizes of {} on {} GPUs at batch {} "
+          "exclude each other); fix less, or change the batch",
+          fix_, base.model.name, base.world_size(), base.plan.global_batch_size));
+    const metrics::BillRates rates = TPT_TRY(bill_.rates(library));
+    objective_ = make_objective(base, rates);
+    limits_.headroom = headroom_.bytes + headroom_.share * *base.cluster.gpu.memory;
+    const search::Ranking ranking = find_plans(console, space);
+    if (ranking.ranked.empty()) return explain_nothing(ranking);
+    const search::ErrorBand band = TPT_TRY(search::error_band(library, base.cluster.gpu.name));
+    if (output_) TPT_TRY(write_plans(console, library, base, ranking));
+    const Outcome outcome{base, space, ranking, rates, band};
+    TPT_TRY(print(console, library, outcome));
+    if (!interrupted()) return exit_ok;
+    console.warn("triplepoint: interrupted; what is shown is the best found until then\n");
+    return exit_interrupted;
+  }
+
+ private:
+  struct Outcome {
+    const spec::Job& base;
+    const search::Space& space;
+    const search::Ranking& ranking;
+    const metrics::BillRates& rates;
+    const search::ErrorBand& band;
+  };
+
+  /// Of the flags that describe a job, those that the search does not choose.
+  static bool is_no_choice(const Argument& argument) {
+    if (argument.names.starts_with("--mbs")) return false;
+    return argument.group == "What runs where" || argument.group == "Batch and precision" ||
+           argument.group == "Room and machine";
+  }
+
+  std::vector<Argument> search_arguments() {
+    const std::string group = "What is looked for";
+    return {
+        {.names = "--objective",
+         .value = "GOAL",
+         .help = "what is least: time, energy, energy x time, or money (default throughput)",
+         .group = group,
+         .choices = {"throughput", "energy", "edp", "cost"},
+         .store = into(goal_)},
+        {.names = "--max-temperature",
+         .value = "TEMP",
+         .help = "of the hottest die, as in \"80 C\"",
+         .group = group,
+         .store = into_quantity(limits_.temperature)},
+        {.names = "--max-power",
+         .value = "POWER",
+         .help = "peak of a GPU, mean of a node or of all: \"gpu=700 W,node=8 kW,cluster=1 MW\"",
+         .group = group,
+         .store = [this](std::string_view text) { return parse_power(text, limits_); }},
+        {.names = "--memory-headroom",
+         .value = "SIZE",
+         .help = "of each GPU's memory that stays free, as in 4GB or 5%",
+         .group = group,
+         .store = [this](std::string_view text) -> Result<void> {
+           headroom_ = TPT_TRY(parse_headroom(text));
+           return {};
+         }},
+        {.names = "--fix",
+         .value = "LIST",
+         .help = "what is given, as in tp=8,mbs=1|2: tp pp vpp ep etp cp dp mbs sharding "
+                 "recompute recompute-layers schedule sp overlap-tp overlap-dp overlap-pp uneven",
+         .group = group,
+         .store = into(fix_)},
+        {.names = "--space",
+         .value = "REACH",
+         .help = "launchable: what Megatron and NeMo start; everything: all that is modelled "
+                 "(default launchable)",
+         .group = group,
+         .choices = {"launchable", "everything"},
+         .store = [this](std::string_view text) -> Result<void> {
+           space_ = text == "everything" ? search::Reach::everything : search::Reach::launchable;
+           return {};
+         }}};
+  }
+
+  std::vector<Argument> output_arguments() {
+    const std::string group = "What is shown and written";
+    return {{.names = "--top",
+             .value = "N",
+             .help = "plans, each of another layout (default 5)",
+             .group = group,
+             .store = into(top_)},
+            {.names = "--pareto",
+             .help = "show the front over time, energy, peak power and peak temperature",
+             .group = group,
+             .store = into_switch(pareto_)},
+            {.names = "--explain",
+             .value = "A,B",
+             .help = "two plans term by term: their numbers in the ranking, or job files",
+             .group = group,
+             .store = into(explain_)},
+            {.names = "-o,--output",
+             .value = "DIR",
+             .help = "write each plan as job.toml, Megatron arguments and NeMo YAML",
+             .group = group,
+             .words = Words::folders,
+             .store = into(output_)},
+            {.names = "--threads",
+             .value = "N",
+             .help = "that search (default: all there are)",
+             .group = group,
+             .store = into(threads_)},
+            {.names = "--format",
+             .value = "FORMAT",
+             .help = "what is printed (default table)",
+             .group = group,
+             .choices = {"table", "json", "csv"},
+             .store = into(format_)}};
+  }
+
+  Result<spec::Job> base_job(const spec::Library& library) {
+    if (top_.value_or(5) < 1)
+      return error("--top is below 1 (nothing would be shown); try --top 5");
+    spec::Job job = TPT_TRY(flags_.job(library));
+    if (job.task != spec::Task::pretrain && job.task != spec::Task::lora)
+      return error("only training is planned (the job says otherwise); leave its task out");
+    // The sizes that the search chooses must not stop a job from being looked at.
+    spec::Job whole = job;
+    const spec::Plan defaults;
+    whole.plan.tensor_parallel_size = whole.plan.pipeline_parallel_size = 1;
+    whole.plan.context_parallel_size = whole.plan.expert_parallel_size = 1;
+    whole.plan.expert_tensor_parallel_size.reset();
+    whole.plan.virtual_pipeline_size = whole.plan.micro_batch_size = 1;
+    whole.plan.schedule = defaults.schedule;
+    whole.plan.layers_per_stage.clear();
+    whole.plan.sequence_parallel = whole.plan.overlap_tensor = whole.plan.overlap_pipeline = false;
+    whole.plan.global_batch_size = whole.world_size();
+    TPT_TRY(require_valid_or_nothing(whole));
+    return job;
+  }
+  static Result<bool> require_valid_or_nothing(const spec::Job& job) {
+    const Result<void> valid = require_valid(job);
+    if (!valid) return tl::unexpected(valid.error());
+    return true;
+  }
+
+  search::Objective make_objective(const spec::Job& job, const metrics::BillRates& rates) const {
+    search::Objective objective{.goal = *search::goal_named(goal_)};
+    const double nodes = static_cast<double>(job.cluster.num_nodes);
+    const double gpus = static_cast<double>(job.cluster.gpus_per_node);
+    const double per_joule = rates.price_per_kwh / (unit::kWh / unit::J) * rates.pue;
+    // A node's draw is a line in its devices': what stands at zero is paid by the hour.
+    const Watts low = 0.5 * job.power_limit(), high = 0.9 * job.power_limit();
+    const double low_w = sim::typical_node_power(job, low) / unit::W;
+    const double slope =
+        (sim::typical_node_power(job, high) / unit::W - low_w) / (gpus * ((high - low) / unit::W));
+    const double fixed = nodes * (low_w - slope * gpus * (low / unit::W));
+    objective.price = per_joule * slope;
+    objective.rate = static_cast<double>(job.world_size()) * rates.price_per_gpu_hour / 3600 +
+                     std::max(0., fixed) * per_joule;
+    return objective;
+  }
+
+  search::Ranking find_plans(Console& console, const search::Space& space) const {
+    Bars bars(console);
+    search::FinalOptions options;
+    options.top = static_cast<size_t>(top_.value_or(5));
+    options.search.threads = static_cast<int>(threads_.value_or(available_threads()));
+    options.search.keep = std::max(fewest_finalists, options.top + options.top / 2);
+    options.search.begin = [&](const char* what, size_t total) { bars.begin(what, total); };
+    options.search.advance = [&] { bars.advance(); };
+    options.search.stopped = [] { return interrupted(); };
+    std::vector<search::Candidate> extra;
+    if (pareto_ && objective_.goal != search::Goal::energy) {
+      search::Objective thrifty = objective_;
+      thrifty.goal = search::Goal::energy;
+      extra = search::search(space, thrifty, limits_, options.search).best;
+    }
+    return search::rank_plans(space, objective_, limits_, options, extra);
+  }
+
+  static Result<int> explain_nothing(const search::Ranking& ranking) {
+    if (interrupted()) return exit_interrupted;
+    if (!ranking.refused.empty())
+      return error(
+          fmt::format("no plan keeps within the limits ({}, of the best one); raise the "
+                      "limit, or lower --power-limit",
+                      ranking.refused.front().refused));
+    return error(
+        fmt::format("none of {} plans fits in memory (states, activations and buffers of "
+                    "every one are larger than a GPU's memory less headroom); use more "
+                    "nodes, or a smaller batch",
+                    ranking.counts.plans));
+  }
+
+  static spec::Job job_of(const spec::Job& base, const Finalist& plan) {
+    spec::Job job = base;
+    job.plan = plan.candidate.plan;
+    job.name = default_name(job);
+    return job;
+  }
+
+  Result<bool> write_plans(Console& console, const spec::Library& library, const spec::Job& base,
+                           const search::Ranking& ranking) const {
+    const Path folder(*output_);
+    if (auto made = make_folder(folder); !made) return tl::unexpected(made.error());
+    const size_t count = std::min(ranking.ranked.size(), static_cast<size_t>(top_.value_or(5)));
+    for (size_t i = 0; i < count; ++i) {
+      const spec::Job job = job_of(base, ranking.ranked[i]);
+      const std::pair<std::string, std::string> files[] = {
+          {"job.toml", spec::write_job(job, library)},
+          {"megatron.sh", formats::export_megatron_args(job).text},
+          {"nemo.yaml", formats::export_nemo_yaml(job).text}};
+      for (const auto& [name, text] : files) {
+        const auto written =
+            write_file_atomically(folder / fmt::format("{}-{}", i + 1, name), text);
+        if (!written) return tl::unexpected(written.error());
+      }
+    }
+    console.warn(fmt::format("{} plans as job.toml, megatron.sh and nemo.yaml in {}\n", count,
+                             folder.string()));
+    return true;
+  }
+
+  Result<void> print(Console& console, const spec::Library& library, const Outcome& outcome) const {
+    const auto& ranked = outcome.ranking.ranked;
+    const DataTable table =
+        ranking_table(outcome.base, ranked, static_cast<size_t>(top_.value_or(5)));
+    std::optional<DataTable> comparison;
+    if (explain_) {
+      const auto [a, b] = TPT_TRY(compared(library, outcome));
+      comparison = comparison_table(a, b);
+    }
+    if (format_ == "json") {
+      print_json(console, json_of(outcome, comparison));
+    } else if (format_ == "csv") {
+      console.print(table_csv(comparison ? *comparison : table));
+    } else {
+      print_text(console, outcome, table);
+      if (comparison) console.print("\n" + table_text(*comparison, console));
+    }
+    return {};
+  }
+
+  void print_text(Console& console, const Outcome& outcome, const DataTable& table) const {
+    const auto& ranked = outcome.ranking.ranked;
+    console.print(table_text(table, console));
+    const auto line = [&](const std::string& text) {
+      console.print(wrap(text, console.abilities().width.value_or(100), "  ") + "\n");
+    };
+    line(counts_text(outcome.ranking.counts));
+    line(fmt::format(
+        "Predicted steps were off by {:.1f} % in the median and {:.1f} % at the 90th percentile of "
+        "{} measured jobs ({}): {:.2f} to {:.2f} s for the first. Plans of one job differ by less.",
+        outcome.band.median_pct, outcome.band.p90_pct, outcome.band.rows, outcome.band.of,
+        ranked[0].time * (1 - outcome.band.p90_pct / 100),
+        ranked[0].time * (1 + outcome.band.p90_pct / 100)));
+    for (const Finalist& plan : outcome.ranking.refused)
+      line(fmt::format("Refused: {} ({}).", plan_text(plan.candidate.plan, plan.candidate.layout),
+                       plan.refused));
+    if (const auto memory = memory_line(outcome)) line(*memory);
+    if (pareto_) print_front(console, outcome);
+    if (bill_.given())
+      line("Bill of the first: " + bill_text(bill_of(outcome, ranked[0]), outcome.rates) + ".");
+  }
+
+  metrics::Bill bill_of(const Outcome& outcome, const Finalist& plan) const {
+    return bill_.bill(outcome.base, outcome.rates, plan.time * unit::s, plan.power_mean * unit::W);
+  }
+
+  /// What the best plan would be if memory were no limit.
+  std::optional<std::string> memory_line(const Outcome& outcome) const {
+    if (outcome.space.size() > most_plans_for_a_second_search || interrupted()) return std::nullopt;
+    search::Limits free;
+    free.headroom = -1e6 * unit::GB;
+    const search::Found found =
+        search::search(outcome.space, objective_, free,
+                       {.threads = static_cast<int>(threads_.value_or(available_threads())),
+                        .keep = 1,
+                        .stopped = [] { return interrupted(); }});
+    const auto best = std::min_element(
+        outcome.ranking.ranked.begin(), outcome.ranking.ranked.end(),
+        [](const Finalist& a, const Finalist& b) { return a.candidate.value < b.candidate.value; });
+    if (found.best.empty() || found.best[0].value >= best->candidate.value) return std::nullopt;
+    const search::Candidate& plan = found.best[0];
+    return fmt::format("Memory costs {:.1f} %: without its limit {} would be best, with {} GiB.",
+                       100 * (best->candidate.value / plan.value - 1),
+                       plan_text(plan.plan, plan.layout),
+                       report::significant(plan.memory / unit::GiB));
+  }
+
+  static void print_front(Console& console, const Outcome& outcome) {
+    std::vector<Finalist> front;
+    for (const Finalist& plan : outcome.ranking.ranked)
+      if (plan.on_front) front.push_back(plan);
+    DataTable table = ranking_table(outcome.base, front, front.size());
+    table.title = "Nothing found is better in time, energy, peak power and peak temperature";
+    console.print("\n" + table_text(table, console));
+  }
+
+  Json json_of(const Outcome& outcome, const std::optional<DataTable>& comparison) const {
+    Json json = {{"model", outcome.base.model.name},
+                 {"cluster", outcome.base.cluster.name},
+                 {"gpus", outcome.base.world_size()},
+                 {"global_batch_size", outcome.base.plan.global_batch_size},
+                 {"objective", goal_},
+                 {"search", counts_json(outcome.ranking.counts)},
+                 {"error_band",
+                  {{"median_pct", outcome.band.median_pct},
+                   {"p90_pct", outcome.band.p90_pct},
+                   {"rows", outcome.band.rows},
+                   {"of", outcome.band.of}}},
+                 {"plans", Json::array()},
+                 {"refused", Json::array()}};
+    for (const Finalist& plan : outcome.ranking.ranked) {
+      Json one = finalist_json(outcome.base, plan);
+      if (bill_.given()) one["bill"] = bill_json(bill_of(outcome, plan), outcome.rates);
+      json["plans"].push_back(std::move(one));
+    }
+    for (const Finalist& plan : outcome.ranking.refused)
+      json["refused"].push_back(finalist_json(outcome.base, plan));
+    if (comparison) json["explain"] = table_json(*comparison);
+    return json;
+  }
+
+  /// The two plans of --explain: numbers of the ranking, or files.
+  Result<std::pair<Finalist, Finalist>> compared(const spec::Library& library,
+                                                 const Outcome& outcome) const {
+    const std::vector<std::string> names = TPT_TRY(split_list(*explain_));
+    if (names.size() != 2)
+      return error("--explain compares two plans (it was given another number); try --explain 1,2");
+    Finalist a = TPT_TRY(named_plan(library, outcome, names[0]));
+    Finalist b = TPT_TRY(named_plan(library, outcome, names[1]));
+    return std::pair(std::move(a), std::move(b));
+  }
+
+  Result<Finalist> named_plan(const spec::Library& library, const Outcome& outcome,
+                              const std::string& name) const {
+    const auto& ranked = outcome.ranking.ranked;
+    if (const Result<int64_t> place = parse_count(name)) {
+      if (*place >= 1 && *place <= static_cast<int64_t>(ranked.size()))
+        return ranked[static_cast<size_t>(*place) - 1];
+      return error(
+          fmt::format("--explain: there is no plan {} (the ranking has {}); name one of "
+                      "them, or a job file",
+                      name, ranked.size()));
+    }
+    spec::Job job = outcome.base;
+    job.plan = TPT_TRY(read_job(library, name)).plan;
+    job.plan.global_batch_size = outcome.base.plan.global_batch_size;
+    if (auto valid = require_valid(job); !valid) return tl::unexpected(valid.error());
+    Finalist plan = search::play_in_full(job, objective_);
+    if (plan.time == 0)
+      return error(
+          fmt::format("--explain: the plan of {} does not fit in memory (it has no step "
+                      "to compare); save more, or use more nodes",
+                      name));
+    return plan;
+  }
+
+  JobFlags flags_;
+  BillFlags bill_;
+  search::Limits limits_;
+  search::Objective objective_;
+  search::Reach space_ = search::Reach::launchable;
+  Headroom headroom_;
+  std::string goal_ = "throughput", format_ = "table", fix_;
+  std::optional<std::string> explain_, output_;
+  std::optional<int64_t> top_, threads_;
+  bool pareto_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_plan() {
+  return std::make_unique<PlanCommand>();
+}
+
+}  // namespace triplepoint::cli
