@@ -45,6 +45,11 @@ PartitionName=main Nodes=n[1-4] Default=YES MaxTime=60 State=UP
 CONF
 }
 
+# A daemon that ends when this script does, even if the script is killed.
+with_us() {
+  if command -v setpriv >/dev/null; then exec setpriv --pdeathsig TERM "$@"; else exec "$@"; fi
+}
+
 start_slurm() {
   slurm_folder=$1
   if slurm_missing; then return 77; fi
@@ -54,13 +59,13 @@ start_slurm() {
   export SLURM_CONF=$slurm_folder/slurm.conf
   dd if=/dev/urandom of="$slurm_folder/munge.key" bs=128 count=1 2>/dev/null
   chmod 400 "$slurm_folder/munge.key"
-  munged --foreground --force --socket="$slurm_folder/munge.socket" --key-file="$slurm_folder/munge.key" \
+  with_us munged --foreground --force --socket="$slurm_folder/munge.socket" --key-file="$slurm_folder/munge.key" \
     --pid-file="$slurm_folder/munged.pid" --log-file="$slurm_folder/munged.log" --seed-file="$slurm_folder/munged.seed" \
     >"$slurm_folder/munged.out" 2>&1 &
   for _ in $(seq 50); do [ -S "$slurm_folder/munge.socket" ] && break; sleep 0.1; done
-  slurmctld -D -f "$SLURM_CONF" >"$slurm_folder/slurmctld.out" 2>&1 &
+  with_us slurmctld -D -f "$SLURM_CONF" >"$slurm_folder/slurmctld.out" 2>&1 &
   for node in n1 n2 n3 n4; do
-    slurmd -D -N $node -f "$SLURM_CONF" >"$slurm_folder/slurmd.$node.out" 2>&1 &
+    with_us slurmd -D -N $node -f "$SLURM_CONF" >"$slurm_folder/slurmd.$node.out" 2>&1 &
   done
   for _ in $(seq 150); do
     [ "$(sinfo -h -t idle -o %D 2>/dev/null | head -1)" = 4 ] && return 0

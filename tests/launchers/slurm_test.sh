@@ -19,7 +19,8 @@ printf 'gpus 2\ngpu 0 power hold 200\ngpu 1 power hold 300\n' >"$folder/nvml.txt
 export TRIPLEPOINT_FAKE_NVML=$folder/nvml.txt
 gpus=$(grep -q GresTypes "$SLURM_CONF" && echo --gres=gpu:2)
 # shellcheck disable=SC2086
-timeout 120 srun -I20 -N 4 --ntasks-per-node=2 $gpus "$triplepoint" record -o "$folder/out/job.run" -- "$training" 20 >"$folder/said" 2>"$folder/errors"
+with_us timeout 120 srun -I20 -N 4 --ntasks-per-node=2 $gpus "$triplepoint" record -o "$folder/out/job.run" -- "$training" 20 >"$folder/said" 2>"$folder/errors" &
+wait $!  # and not in the foreground, so that a signal is acted on at once
 code=$?
 cat "$folder/errors"
 [ $code = 0 ] || { echo "srun failed with $code"; cat "$folder/said"; exit 1; }
