@@ -101,7 +101,8 @@ class Record : public Command {
          .store = into(output_)},
         {.names = "--interval",
          .value = "TIME",
-         .help = "time between two readings, 20 ms or more (default: 100 ms)",
+         .help = "time between two readings, 20 ms or more (default: 100 ms, or half of what "
+                 "a sensor takes for an update)",
          .store = into_quantity(interval_)},
         {.names = "--warmup",
          .value = "N",
@@ -202,6 +203,7 @@ class Record : public Command {
     plan.marks = gathering.marks();
     plan.gaps = sensors.gaps;
     if (interval_) plan.sampling.interval = *interval_;
+    plan.sampling.follow_sensors = !interval_;
     plan.facts["command"] = joined(command_);
     if (!environment_.launcher.empty()) plan.facts["launcher"] = environment_.launcher;
     if (!environment_.job.empty()) plan.facts["launch"] = environment_.job;

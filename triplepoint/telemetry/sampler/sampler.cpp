@@ -72,6 +72,7 @@ struct Sampler::State {
   int64_t next_slow_ns = 0;
 
   void work();
+  int64_t chosen_tick(int64_t probe_ticks) const;
   void sample(const TickGrid& grid, int64_t now, std::vector<Sample>& fresh);
   void publish(std::vector<Sample>& fresh, const SensorRound::Calls& calls, bool slow);
   bool sleep_until(int64_t time_ns);
@@ -85,6 +86,17 @@ bool Sampler::State::sleep_until(int64_t time_ns) {
   return !wake.wait_until(lock, until, [this] { return stopping; });
 }
 
+/// Between ticks after the probe, which shows what a tick costs.
+int64_t Sampler::State::chosen_tick(int64_t probe_ticks) const {
+  const int64_t interval = nanoseconds(plan.interval), period = round.shortest_period_ns();
+  if (!plan.follow_sensors || period == 0 || probe_ticks == 0) return interval;
+  const int64_t shortest = std::min(interval, nanoseconds(plan.shortest_tick));
+  const int64_t wanted = std::clamp(period / 2, shortest, interval);
+  const double cpu_per_tick = thread_cpu_s() / static_cast<double>(probe_ticks);
+  const double share = cpu_per_tick / (static_cast<double>(wanted) * 1e-9);
+  return share <= plan.most_cpu ? wanted : interval;
+}
+
 void Sampler::State::work() {
   std::vector<Sample> fresh;
   const int64_t begin = monotonic_now_ns();
@@ -92,12 +104,13 @@ void Sampler::State::work() {
   TickGrid grid(begin, nanoseconds(std::min(plan.probe_tick, plan.interval)));
   while (grid.next_ns() < probe_end && sleep_until(grid.next_ns()))
     sample(grid, monotonic_now_ns(), fresh), grid.advance(monotonic_now_ns());
-  round.slow_down(nanoseconds(plan.interval));
+  const int64_t tick = chosen_tick(grid.index());
+  round.set_pace(tick, nanoseconds(plan.interval));
   {
     const std::lock_guard lock(mutex);
     cost.lost_ticks = 0;  // while probing, ticks are closer than anybody asked for
   }
-  grid = TickGrid(probe_end, nanoseconds(plan.interval));
+  grid = TickGrid(probe_end, tick);
   while (sleep_until(grid.next_ns())) {
     sample(grid, monotonic_now_ns(), fresh);
     const int64_t lost = grid.advance(monotonic_now_ns());

@@ -21,7 +21,12 @@ struct SamplingPlan {
   int slow_every = 10;                 // slow channels: every so many ticks
   Seconds probe = 1500 * unit::ms;     // at the start, in which update periods are found; 0: none
   Seconds probe_tick = 10 * unit::ms;  // ticks while probing
-  size_t most_waiting = 1U << 16U;     // samples kept for take(); later ones are lost, and counted
+  /// Faster than `interval` if a sensor's updates are: ticks of half of its period, not below
+  /// `shortest_tick`, as long as that costs at most `most_cpu` of a core.
+  bool follow_sensors = false;
+  Seconds shortest_tick = 20 * unit::ms;
+  double most_cpu = 0.008;
+  size_t most_waiting = 1U << 16U;  // samples kept for take(); later ones are lost, and counted
 };
 
 /// One reading of one of Sampler::channels().

@@ -70,6 +70,14 @@ TEST_CASE("the update period of a sensor that does not stamp is found from its v
   }
 }
 
+TEST_CASE("the update period of a sensor that is silent between its updates is found") {
+  UpdatePeriod period;
+  for (int64_t now = 0; now < 2000 * ms; now += 10 * ms)
+    now % (100 * ms) == 0 ? period.see(now, now - 3 * ms, 5) : period.see_nothing(now);
+  REQUIRE(period.found_ns());
+  CHECK(*period.found_ns() == 100 * ms);
+}
+
 TEST_CASE("what changes with every reading or now and then has no period that could be seen") {
   const auto as_read = [](int64_t now) { return now; };
   CHECK_FALSE(period_seen(10 * ms, as_read, [](int64_t now) { return static_cast<double>(now); }));
@@ -139,9 +147,10 @@ TEST_CASE("a sensor slower than the ticks is read at half of its period, and mis
   });
   bench.poll(10 * ms, 150);
   CHECK(bench.round->periods()[0].value() / unit::ms == doctest::Approx(100));
-  bench.round->slow_down(20 * ms);
+  bench.round->set_pace(20 * ms, 20 * ms);
   const int64_t reads = bench.sensor->reads();
   const auto samples = bench.poll(20 * ms, 500);
+  CHECK(bench.round->periods()[0].value() / unit::ms == doctest::Approx(100));
   CHECK(bench.sensor->reads() - reads == 250);
   CHECK(samples.size() == 100);
 }
@@ -155,9 +164,39 @@ TEST_CASE("a sensor with a channel of unknown period is read at every tick") {
     sensor.add("sm_clock_mhz", 0, ReadingKind::instant, [](double) { return 1980; });
   });
   bench.poll(10 * ms, 150);
-  bench.round->slow_down(20 * ms);
+  bench.round->set_pace(20 * ms, 20 * ms);
   const int64_t reads = bench.sensor->reads();
   bench.poll(20 * ms, 100);
+  CHECK(bench.sensor->reads() - reads == 100);
+}
+
+TEST_CASE("where sensors set the pace, others are read as often as was asked for") {
+  Bench bench;
+  bench.build([](ScriptedSensor& sensor) {
+    sensor.add_device();
+    sensor.add("cpu_user_s", -1, ReadingKind::counter, [](double t) { return t; });
+  });
+  bench.poll(10 * ms, 150);
+  bench.round->set_pace(50 * ms, 100 * ms);
+  const int64_t reads = bench.sensor->reads();
+  bench.poll(50 * ms, 100);
+  CHECK(bench.sensor->reads() - reads == 50);
+}
+
+TEST_CASE("a sensor with a known period sets the pace, whatever else it reads") {
+  Bench bench;
+  bench.build([](ScriptedSensor& sensor) {
+    sensor.add_device();
+    sensor.add(
+        "power_instant_w", 0, ReadingKind::instant, [](double t) { return t; }, 0.1);
+    sensor.add("sm_clock_mhz", 0, ReadingKind::instant, [](double) { return 1980; });
+  });
+  CHECK(bench.round->shortest_period_ns() == 0);
+  bench.poll(10 * ms, 150);
+  CHECK(bench.round->shortest_period_ns() == 100 * ms);
+  bench.round->set_pace(50 * ms, 100 * ms);
+  const int64_t reads = bench.sensor->reads();
+  bench.poll(50 * ms, 100);
   CHECK(bench.sensor->reads() - reads == 100);
 }
 

@@ -59,12 +59,12 @@ SensorRound::Calls SensorRound::read(int64_t tick, bool slow, std::vector<Sample
     calls.all_ns += took;
     if (took > calls.longest_ns) calls.slowest = i;
     calls.longest_ns = std::max(calls.longest_ns, took);
-    take(i, samples);
+    take(i, slow, samples);
   }
   return calls;
 }
 
-void SensorRound::take(size_t sensor, std::vector<Sample>& samples) {
+void SensorRound::take(size_t sensor, bool slow, std::vector<Sample>& samples) {
   const int64_t now = now_();
   int64_t moment = INT64_MIN / 2;
   for (const Reading& reading : readings_) {
@@ -75,6 +75,7 @@ void SensorRound::take(size_t sensor, std::vector<Sample>& samples) {
     const int64_t stamp = reading.time_ns > now + farthest_ahead_ns ? now : reading.time_ns;
     ChannelState& state = states_[channel];
     state.period.see(now, stamp, reading.value);
+    state.spoke = true;
     if (stamp <= state.last_stamp) continue;  // no update since
     state.last_stamp = stamp;
     if (std::abs(stamp - moment) > same_moment_ns) moment = stamp;
@@ -82,6 +83,18 @@ void SensorRound::take(size_t sensor, std::vector<Sample>& samples) {
     if (kept <= state.last_kept) continue;
     state.last_kept = kept;
     samples.push_back({static_cast<int32_t>(channel), kept, reading.value});
+  }
+  note_silence(sensor, slow, now);
+}
+
+/// Channels that were asked and said nothing: sensors may drop what is not new themselves.
+void SensorRound::note_silence(size_t sensor, bool slow, int64_t now) {
+  for (auto channel = static_cast<size_t>(first_channel_[sensor]); channel < end_of(sensor);
+       ++channel) {
+    ChannelState& state = states_[channel];
+    const bool asked = slow || paces_[channel] == Pace::every_tick;
+    if (asked && !state.spoke && state.last_stamp != INT64_MIN) state.period.see_nothing(now);
+    state.spoke = false;
   }
 }
 
@@ -93,24 +106,44 @@ std::vector<std::string> SensorRound::take_troubles() {
   return all;
 }
 
-void SensorRound::slow_down(int64_t tick_ns) {
+size_t SensorRound::end_of(size_t sensor) const {
+  return sensor + 1 < sensors_.size() ? static_cast<size_t>(first_channel_[sensor + 1])
+                                      : states_.size();
+}
+
+void SensorRound::set_pace(int64_t tick_ns, int64_t longest_ns) {
+  for (ChannelState& state : states_)
+    state.found = state.period.found_ns();
   for (size_t i = 0; i < sensors_.size(); ++i) {
-    const auto first = static_cast<size_t>(first_channel_[i]);
-    const size_t end =
-        i + 1 < sensors_.size() ? static_cast<size_t>(first_channel_[i + 1]) : states_.size();
     int64_t shortest = INT64_MAX;
-    for (size_t channel = first; channel < end; ++channel)
-      if (paces_[channel] == Pace::every_tick)
-        shortest = std::min(shortest, states_[channel].period.found_ns().value_or(0));
-    if (first < end && shortest < INT64_MAX)
-      every_[i] = std::max<int64_t>(1, shortest / 2 / tick_ns);
+    bool any_unknown = false;
+    for (auto channel = static_cast<size_t>(first_channel_[i]); channel < end_of(i); ++channel) {
+      if (paces_[channel] != Pace::every_tick) continue;
+      const auto found = states_[channel].found;
+      any_unknown = any_unknown || !found;
+      shortest = std::min(shortest, found.value_or(INT64_MAX));
+    }
+    const bool ticks_are_enough = longest_ns <= tick_ns;
+    int64_t wanted = shortest == INT64_MAX ? longest_ns : shortest / 2;
+    if (ticks_are_enough && any_unknown) wanted = tick_ns;
+    if (!ticks_are_enough) wanted = std::min(wanted, longest_ns);
+    every_[i] = std::max<int64_t>(1, wanted / tick_ns);
   }
+}
+
+int64_t SensorRound::shortest_period_ns() const {
+  int64_t shortest = 0;
+  for (const ChannelState& state : states_) {
+    const int64_t found = state.period.is_stamped() ? state.period.found_ns().value_or(0) : 0;
+    if (found > 0 && (shortest == 0 || found < shortest)) shortest = found;
+  }
+  return shortest;
 }
 
 std::vector<std::optional<Seconds>> SensorRound::periods() const {
   std::vector<std::optional<Seconds>> periods;
   for (size_t i = 0; i < channels_.size(); ++i) {
-    const auto found = states_[i].period.found_ns();
+    const auto found = states_[i].found ? states_[i].found : states_[i].period.found_ns();
     periods.push_back(found ? std::optional(static_cast<double>(*found) * unit::ns)
                             : channels_[i].period);
   }

@@ -32,18 +32,25 @@ class SensorRound {
   Calls read(int64_t tick, bool slow, std::vector<Sample>& samples);
   std::vector<std::string> take_troubles();
 
-  /// From now on a sensor none of whose channels changes within two ticks is read at half of its
-  /// shortest period only.
-  void slow_down(int64_t tick_ns);
+  /// How often each sensor is read from now on, in ticks. One whose shortest known period is longer
+  /// than two ticks is read at half of that; but at every `longest_ns` at least, and at every tick
+  /// if some channel of it may change any time and ticks are what was asked for.
+  void set_pace(int64_t tick_ns, int64_t longest_ns);
+  /// Of the channels that stamp their readings; 0: none was found.
+  int64_t shortest_period_ns() const;
   std::vector<std::optional<Seconds>> periods() const;
   const std::string& sensor_name(size_t sensor) const { return names_[sensor]; }
 
  private:
   struct ChannelState {
     UpdatePeriod period;
+    std::optional<int64_t> found;  // when the pace was set; slower readings would blur it
     int64_t last_stamp = INT64_MIN, last_kept = INT64_MIN;
+    bool spoke = false;  // in this reading
   };
-  void take(size_t sensor, std::vector<Sample>& samples);
+  void take(size_t sensor, bool slow, std::vector<Sample>& samples);
+  void note_silence(size_t sensor, bool slow, int64_t now);
+  size_t end_of(size_t sensor) const;
   void adopt(const Sensor& sensor);
 
   std::vector<std::unique_ptr<Sensor>> sensors_;

@@ -16,7 +16,10 @@ class UpdatePeriod {
  public:
   /// A reading taken at `read_ns`, with the stamp and value it came with.
   void see(int64_t read_ns, int64_t stamp_ns, double value);
+  /// The sensor was asked and had nothing new: as good as the stamp of before once more.
+  void see_nothing(int64_t read_ns) { see(read_ns, last_stamp_, last_value_); }
   std::optional<int64_t> found_ns() const;
+  bool is_stamped() const { return repeated_stamps_ > 0; }
 
  private:
   void see_update(int64_t at);
