@@ -8,13 +8,13 @@ const here = dirname(fileURLToPath(import.meta.url));
 const output = process.argv[2];
 if (!output) throw new Error("usage: node build.mjs OUT.cpp | OUT.html");
 
-/** The script, with uPlot in it; or none, when the packages were never installed. */
+/** The script, or none when the packages were never installed. */
 async function bundledScript() {
   let esbuild;
   try {
     esbuild = await import("esbuild");
   } catch {
-    console.error("web: esbuild is not installed (run npm ci in web/); pages get no plots over time");
+    console.error("web: esbuild is not installed (run npm ci in web/); pages get no timeline and no filters");
     return "document.documentElement.dataset.ready = 'without script';";
   }
   const result = await esbuild.build({
@@ -22,24 +22,6 @@ async function bundledScript() {
     bundle: true, minify: true, write: false, target: "es2020", format: "iife", legalComments: "none", charset: "utf8",
   });
   return result.outputFiles[0].text;
-}
-
-function uplotStyle() {
-  try {
-    return readFileSync(join(here, "node_modules/uplot/dist/uPlot.min.css"), "utf8");
-  } catch {
-    return "";
-  }
-}
-
-/** Licence of what is bundled, as its terms ask. */
-function uplotLicence() {
-  try {
-    const text = readFileSync(join(here, "node_modules/uplot/LICENSE"), "utf8").trim();
-    return `/* This page contains uPlot.\n${text.replaceAll("*/", "* /")}\n*/\n`;
-  } catch {
-    return "";
-  }
 }
 
 /** Raw string literals of at most 12,000 bytes: compilers need not take longer ones. */
@@ -58,10 +40,10 @@ function cppLiteral(text) {
 // Later ones win: what is printed comes last.
 const styles = ["base", "charts", "tables", "filters", "timeline", "print"];
 const read = (name) => readFileSync(join(here, name), "utf8");
-const script = (uplotLicence() + (await bundledScript())).replaceAll("</script", "<\\/script");
+const script = (await bundledScript()).replaceAll("</script", "<\\/script");
 // Functions, because "$&" in the text would mean something to replace().
 const template = read("template.html")
-  .replace("/*STYLE*/", () => uplotStyle() + styles.map((name) => read(`src/${name}.css`)).join(""))
+  .replace("/*STYLE*/", () => styles.map((name) => read(`src/${name}.css`)).join(""))
   .replace("/*SCRIPT*/", () => script);
 const cpp = `// Made by web/build.mjs; do not edit.
 #include "triplepoint/report/page_template.h"

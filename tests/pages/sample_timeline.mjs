@@ -95,8 +95,8 @@ export function sampleTimeline({ ranks = 32, stages = 4, microbatches = 32, laye
 export function samplePlots(seconds, points = 600) {
   const times = Array.from({ length: points }, (_, i) => (i * seconds) / points);
   const curve = (name, style, middle, swing) => ({ name, style, values: times.map((t, i) => middle + swing * Math.sin(t * 3) + (i % 7)) });
-  return [["power (W)", 560, 90], ["die (°C)", 62, 4], ["SM clock (MHz)", 1840, 60], ["throttled (%)", 20, 15]].map(([unit, middle, swing], i) => ({
-    target: `strip-${i}`, unit, times,
+  return [["power (W)", 560, 90], ["die (°C)", 62, 4], ["SM clock (MHz)", 1840, 60], ["throttled (%)", 20, 15]].map(([unit, middle, swing]) => ({
+    unit, times,
     curves: [curve("highest GPU", "high", middle * 1.1, swing), curve("lowest GPU", "low", middle * 0.9, swing), curve("mean", "mean", middle, swing)],
   }));
 }

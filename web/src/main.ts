@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a report page does besides being read: choose, filter, sort, save, point at, plot.
+// What a report page does besides being read: choose, filter, sort, save, point at, zoom.
 import { addChooser } from "./chooser";
 import { addCsvButtons } from "./csv";
 import { addFilters } from "./filters";
 import { addHeatTips } from "./heat";
 import { addJobCards } from "./job_card";
-import { drawPlots } from "./plots";
 import { addScrollRegions } from "./regions";
 import { addSorting } from "./tables";
 import { addTimeline } from "./timeline";
@@ -17,6 +16,5 @@ addSorting();
 addJobCards();
 addFilters(chooser);
 addHeatTips();
-drawPlots();
 addScrollRegions();
 document.documentElement.dataset.ready = "yes"; // tests wait for this

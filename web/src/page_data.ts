@@ -34,8 +34,8 @@ export interface Curve {
   style: "mean" | "low" | "high" | "single";
   values: (number | null)[];
 }
+/** Curves that share an axis, drawn under the timeline. */
 export interface Plot {
-  target: string; // id of the element it goes into
   unit: string;
   times: number[]; // seconds since the run's epoch
   curves: Curve[];

@@ -3,8 +3,8 @@
 // between triplepoint/report (which writes it) and web/ (which reads it); the decoder below is its definition.
 //
 // Page:   <div id="timeline" class="timeline"></div> stands where the viewer goes (inside a figure, say); the script fills it.
-//         The curves under it are the page data's "plots" (see plots.ts), drawn on the viewer's time axis. A plot whose
-//         "target" names no element of the page is drawn there only. No "timeline" in the data: the viewer shows curves only.
+//         The curves under it are the page data's "plots" (page_data.ts), drawn on the viewer's time axis. No "timeline"
+//         in the data: the viewer shows curves only.
 // Time:   whole nanoseconds. "begin" is since the run's epoch, as the seconds of "plots" are; everything else counts from it.
 // Column: a number (all entries have this value) or text: base64 of LEB128 varints (7 bits a byte, least significant
 //         first, 0x80: more follow) of zigzag(difference to the entry before; of the first entry, to 0).
