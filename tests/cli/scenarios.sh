@@ -85,4 +85,29 @@ completion() {
   done
 }
 
+# A result folder of the paper's artifact is a run: it is shown, drawn, imported, and written again as it was.
+upstream() {
+  mkdir results
+  for rank in 0 1 2 3 4 5 6 7; do
+    for i in 0 1 2 3; do
+      echo "1700000000.${i}00000000,$((400 + 10 * rank))" >>results/gpu_power_$rank.csv
+      echo "1700000000.${i}00000000,$((50 + rank))" >>results/gpu_thermal_$rank.csv
+    done
+  done
+  "$program" report results -o page.html >out 2>err
+  expect_code 0 $? "a page of a result folder: $(cat err)"
+  grep -q "CharLLM-PPT" page.html || fail "the page does not say where the run comes from"
+  "$program" report results --figure 17 -o figure.svg >out 2>err
+  expect_code 0 $? "a figure of a result folder: $(cat err)"
+  "$program" import results -o runs >out 2>err
+  expect_code 0 $? "an import: $(cat err)"
+  grep -q "8 GPUs, 16 series, 1 steps" out || fail "read something else: $(cat out)"
+  "$program" export runs/results.run --upstream-csv again >out 2>err
+  expect_code 0 $? "an export: $(cat err)"
+  diff -r results again || fail "written differently than read"
+  "$program" export runs/results.run --zeus-csv zeus >out 2>err
+  "$program" import zeus >out 2>err
+  grep -q "a recording of Zeus: 8 GPUs, 8 series, 1 steps" out || fail "Zeus: $(cat out err)"
+}
+
 "$scenario"

@@ -38,6 +38,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 MpiDefault=none
 ReturnToService=2
+FirstJobId=$port
 SlurmdParameters=config_overrides
 ${gpus:+GresTypes=gpu}
 NodeName=n[1-4] NodeAddr=127.0.0.1 NodeHostname=$(hostname -s) Port=[$((port + 1))-$((port + 4))] CPUs=8 RealMemory=1000 ${gpus:+Gres=$gpus} State=UNKNOWN

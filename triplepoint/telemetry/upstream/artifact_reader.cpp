@@ -56,6 +56,7 @@ class ArtifactReader {
   void add_gpu(const ArtifactName& name, Samples samples) {
     const ArtifactMetric& metric = *name.metric;
     if (!seen_.insert({std::string(metric.signal), name.rank}).second) return;
+    has_links_ = has_links_ || metric.signal.starts_with("scale_up");
     if (metric.wraps) {
       unwrap(samples, metric.factor);
     } else {
@@ -123,9 +124,10 @@ class ArtifactReader {
     run_.note(
         "one step is assumed to be the whole recording: the artifact samples one iteration, and "
         "its scripts take the time from the first to the last power reading as the step");
-    run_.note(
-        "scale_up_tx_bytes and scale_up_rx_bytes are of NVLink 0 only: the artifact's sampler "
-        "asked for scope 0, which is a link");
+    if (has_links_)
+      run_.note(
+          "scale_up_tx_bytes and scale_up_rx_bytes are of NVLink 0 only: the artifact's sampler "
+          "asked for scope 0, which is a link");
     for (const std::string_view metric : left_out_)
       run_.note(fmt::format("{} is left out: {}", metric,
                             metric == "cpu_usage" ? "its modes are interleaved without their names"
@@ -141,6 +143,7 @@ class ArtifactReader {
   NodeFiles nodes_;
   std::set<std::pair<std::string, int32_t>> seen_;
   std::set<std::string_view> left_out_;
+  bool has_links_ = false;
   int64_t begin_ = std::numeric_limits<int64_t>::max(), end_ = 0;
 };
 
