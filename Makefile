@@ -14,7 +14,7 @@ PACKAGES       := g++ make cmake=cmake ninja-build=ninja ccache pkg-config=pkg-c
 PACKAGES_TEST  := $(PACKAGES) doctest-dev
 PACKAGES_BENCH := $(PACKAGES) libbenchmark-dev
 PACKAGES_CHECK := $(PACKAGES_TEST) clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 \
-                  openmpi-bin libopenmpi-dev slurm-wlm munge
+                  openmpi-bin libopenmpi-dev slurm-wlm munge tmux=tmux prometheus=prometheus
 # Ubuntu's package of this name needs snap; there the page checks use a browser that is already installed, or skip.
 ifneq ($(shell grep -s '^ID=debian' /etc/os-release),)
 PACKAGES_CHECK += chromium=chromium
