@@ -101,6 +101,19 @@ std::optional<std::string> missing_word(CLI::App& app, const std::vector<Argumen
   return std::nullopt;
 }
 
+/// Words behind "--" are no flags, whatever they look like; they go to the argument that takes
+/// many.
+Result<bool> take_words_behind_dashes(const std::vector<Argument>& arguments,
+                                      std::span<const std::string> words) {
+  const auto many = std::find_if(arguments.begin(), arguments.end(), [](const Argument& argument) {
+    return !argument.is_flag() && argument.repeats;
+  });
+  if (many == arguments.end()) return error("nothing is expected behind --");
+  for (const std::string& word : words)
+    TPT_TRY(many->store(word));
+  return !words.empty();
+}
+
 /// Fills the command's variables. Says whether help was asked for instead, or what is wrong.
 Result<bool> read_arguments(std::vector<Argument>& arguments, std::span<const std::string> words) {
   guard_choices(arguments);
@@ -112,14 +125,23 @@ Result<bool> read_arguments(std::vector<Argument>& arguments, std::span<const st
   std::optional<std::string> problem;
   for (const Argument& argument : arguments)
     add_argument(app, argument, problem);
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  const std::vector<std::string> flags(words.begin(), dashes);
   try {
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 wants them reversed
+    app.parse(std::vector<std::string>(flags.rbegin(), flags.rend()));  // CLI11 wants them reversed
   } catch (const CLI::ParseError& wrong) {
     if (!problem) problem = wrong.what();
   }
   if (help) return true;
   if (!problem) problem = left_over(app, arguments);
-  if (!problem) problem = missing_word(app, arguments);
+  bool has_words = false;
+  if (!problem && dashes != words.end()) {
+    const auto behind = take_words_behind_dashes(
+        arguments, words.subspan(static_cast<std::size_t>(dashes - words.begin()) + 1));
+    if (!behind) problem = behind.error().what;
+    has_words = behind.value_or(false);
+  }
+  if (!problem && !has_words) problem = missing_word(app, arguments);
   if (problem) return error(*problem);
   return false;
 }

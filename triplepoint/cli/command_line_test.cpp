@@ -73,6 +73,16 @@ TEST_CASE("a misspelt flag gets a suggestion") {
   CHECK(contains(outcome.err, "--model?"));
 }
 
+TEST_CASE("words behind -- are the command\'s that is to be run, whatever they look like") {
+  CHECK(contains(call({"record", "--"}).err, "COMMAND is missing"));
+  CHECK(contains(call({"record"}).err, "COMMAND is missing"));
+  const Outcome refused =
+      call({"record", "--interval", "1ms", "--", "true", "--no-such-flag", "--"});
+  CHECK(refused.code == exit_failed);
+  CHECK(contains(refused.err, "20 ms or more"));
+  CHECK(call({"list", "models", "--", "x"}).code == exit_usage);
+}
+
 TEST_CASE("a value that is no number, no choice or no quantity is refused with the flag's name") {
   const std::vector<std::vector<std::string>> wrong = {
       {"--tp", "eight"},        {"--tp", "8x"},        {"--sharding", "some"},

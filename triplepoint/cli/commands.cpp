@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::array table = {
     CommandEntry{"characterize", "Simulate every job of a study and write tables and a report.",
-                 "Writes runs/*.run, results.csv, results.json and report.html into a folder.\n"
+                 "Writes runs/*.run, results.csv, results.json and report.html into a folder. The\n"
+                 "report links every job to the page of its run, where there is one: see --pages.\n"
                  "Interrupted, it keeps what is finished; the same call then goes on from there.\n"
                  "A job that is invalid or does not fit in memory is a row with its diagnosis.\n\n"
                  "  triplepoint characterize paper/h200 -o study\n",
@@ -78,6 +79,22 @@ constexpr std::array table = {
                  "  triplepoint export job.toml --nemo-yaml -o pretrain.yaml\n"
                  "  triplepoint export job.run --upstream-csv results\n",
                  make_export},
+    CommandEntry{
+        "record", "Run a training command and record power, heat, clocks, links and its steps.",
+        "The command runs as if it was called alone: its streams, its signals, its exit status.\n"
+        "Under srun, mpirun or torchrun one recorder per node records for all ranks. Kill it, and\n"
+        "all but the last second is in the file. A file of that name is kept as NAME.1.run.\n\n"
+        "  triplepoint record -o job.run -- torchrun --nproc-per-node 8 train.py\n"
+        "  srun triplepoint record -o job.run -- python train.py\n"
+        "  triplepoint record --interval 20ms --devices 0-3 -- ./train --steps 100\n",
+        make_record},
+    CommandEntry{"merge",
+                 "Make one run of the recordings of a job's nodes, with their clocks aligned.",
+                 "Clocks by a common kernel, else by the wall clocks and then by the ends of\n"
+                 "collectives or steps; what remains is said.\n\n"
+                 "  triplepoint merge recordings/ -o job.run\n"
+                 "  triplepoint merge job.n1.run job.n2.run -o job.run --format json\n",
+                 make_merge},
     CommandEntry{
         "trace", "Say where the time of profiler traces went, who was late, and what it cost.",
         "Reads PyTorch profiler (Kineto) JSON, Nsight exports, Chakra, flight recorder dumps and\n"

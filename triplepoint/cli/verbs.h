@@ -22,6 +22,8 @@ std::unique_ptr<Command> make_completion();
 std::unique_ptr<Command> make_validate();
 std::unique_ptr<Command> make_plan();
 std::unique_ptr<Command> make_calibrate();
+std::unique_ptr<Command> make_record();
+std::unique_ptr<Command> make_merge();
 std::unique_ptr<Command> make_top();
 std::unique_ptr<Command> make_snapshot();
 std::unique_ptr<Command> make_exporter();

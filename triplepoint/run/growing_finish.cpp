@@ -244,6 +244,9 @@ Result<void> finish_growing(const Path& growing, const Closing& closing,
   std::error_code ignored;
   std::filesystem::remove(target, ignored);
   Result<void> done = write_file(growing, target, closing, metrics);
+  if (!done)
+    done = error(fmt::format("cannot finish {} ({}); free some space beside it", growing.string(),
+                             done.error().what.substr(0, done.error().what.find(';'))));
   if (done) done = sync_and_rename(target, growing);
   std::filesystem::remove(done ? tail_of(growing) : target, ignored);
   return done;
