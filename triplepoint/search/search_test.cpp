@@ -43,11 +43,11 @@ TEST_CASE("the search finds the optimum of an exhaustive one, for every objectiv
   };
   const Case cases[] = {
       {test::job_on("llama3-8b", "hgx-h200", {.nodes = 1, .batch = 16}), Reach::everything,
-       "cp=1|2,mbs=1|2,recompute=none|selective"},
+       "cp=1|2,mbs=1,recompute=none|selective,tp=1|2,uneven=off"},
       {test::job_on("gpt3-5b", "dgx-a100", {.nodes = 2, .batch = 32}), Reach::launchable,
-       "cp=1,mbs=1|4"},
+       "cp=1,mbs=1|4,tp=2|4,pp=1|2|3"},
       {test::job_on("mixtral-8x7b", "dgx-h100", {.nodes = 2, .batch = 32, .layers = 16}),
-       Reach::launchable, "cp=1,mbs=1|2,tp=1|2|4"}};
+       Reach::launchable, "cp=1,mbs=2,tp=1|2,pp=2|4"}};
   for (const Case& each : cases) {
     const Space space(each.job, each.reach, test::must(parse_fixed(each.fixed)));
     CAPTURE(each.job.name);
