@@ -73,7 +73,7 @@ TEST_CASE("a misspelt flag gets a suggestion") {
   CHECK(contains(outcome.err, "--model?"));
 }
 
-TEST_CASE("words behind -- are the command\'s that is to be run, whatever they look like") {
+TEST_CASE("words behind -- belong to the command that is to be run, whatever they look like") {
   CHECK(contains(call({"record", "--"}).err, "COMMAND is missing"));
   CHECK(contains(call({"record"}).err, "COMMAND is missing"));
   const Outcome refused =
