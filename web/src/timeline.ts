@@ -17,9 +17,10 @@ import { TimeWindow } from "./timeline_window";
 
 const laneHeights = [1, 2, 3, 4, 6, 9, 12, 15, 20]; // CSS pixels
 
-const keysHelp =
-  "Keys: plus and minus zoom, left and right move, up and down choose a rank, comma and full stop go to the span before and after, " +
-  "Enter zooms to it, 0 shows the whole timeline, 9 the whole run, square brackets change the height of the rows, slash searches.";
+const help =
+  "Click into it, then: the wheel zooms, dragging moves, dragging with Shift chooses a stretch; two fingers zoom. Keys: + and − zoom, " +
+  "← and → move, ↑ and ↓ choose a rank, comma and full stop step to the span before and after, Enter zooms to it, 0 shows the timeline, " +
+  "9 the whole run, [ and ] change the rows' height, / searches.";
 
 class TimelineView {
   private readonly model: TimelineModel;
@@ -93,7 +94,7 @@ class TimelineView {
     const under = element("div", { class: "timeline-strips" }, this.curves, ...this.readings);
     this.body.append(this.axis, this.scroller, under, this.cursor, this.range);
     if (many === 0) this.scroller.hidden = true;
-    this.target.replaceChildren(this.tools(), many > 0 ? this.legend() : "", this.body, this.said, element("p", { class: "unseen", id }, keysHelp));
+    this.target.replaceChildren(this.tools(), many > 0 ? this.legend() : "", this.body, this.said, element("p", { class: "note timeline-help", id }, help));
     if (this.model.data.note) this.target.append(element("p", { class: "note" }, this.model.data.note));
     const figure = this.target.closest("figure");
     if (many > 0 && !figure?.querySelector("details.data")) (figure ?? this.target).append(summaryTable(this.model));
@@ -285,7 +286,7 @@ class TimelineView {
     const track = this.found?.track ?? this.layout.tracks.find(({ rank, lane }) => rank === this.rank && lane >= 0);
     if (!track) return;
     const from = this.found?.begin ?? this.view.from - this.model.data.begin;
-    const beside = spanBeside(this.model, track, from, forward, null);
+    const beside = spanBeside(this.model, [track], from, forward, null);
     if (beside) this.choose(beside, true);
   }
 
@@ -308,13 +309,7 @@ class TimelineView {
   private findNext(forward: boolean): void {
     if (!this.wanted || this.wanted.size === 0) return;
     const from = this.found?.begin ?? this.view.from - this.model.data.begin;
-    let best: Found | null = null;
-    for (const { tracks } of this.model.ranks.slice(0, 64)) {
-      for (const track of tracks) {
-        const beside = spanBeside(this.model, track, from, forward, this.wanted);
-        if (beside && (!best || (forward ? beside.begin < best.begin : beside.begin > best.begin))) best = beside;
-      }
-    }
+    const best = spanBeside(this.model, this.model.ranks.flatMap(({ tracks }) => tracks), from, forward, this.wanted);
     if (best) this.choose(best, true);
     else this.hits.textContent = forward ? "none after this" : "none before this";
   }

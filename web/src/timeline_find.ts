@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One span: under the pointer, or the next of a kind.
-import type { TimelineModel, Track } from "./timeline_model";
+import type { TimelineModel, Track, Visit } from "./timeline_model";
 import { bytesText, durationText, secondsText } from "./timeline_text";
 
 export interface Found {
@@ -28,20 +28,21 @@ export function spanAt(model: TimelineModel, track: Track, time: number, toleran
   return best;
 }
 
-/** The next (or previous) span of the track whose begin lies after (before) `time`; of wanted types only, if there are any. */
-export function spanBeside(model: TimelineModel, track: Track, time: number, forward: boolean, wanted: ReadonlySet<number> | null): Found | null {
+/** The next (or previous) span of the tracks whose begin lies after (before) `time`; of wanted types only, if there are any. */
+export function spanBeside(model: TimelineModel, tracks: readonly Track[], time: number, forward: boolean, wanted: ReadonlySet<number> | null): Found | null {
   let best: Found | null = null;
-  const consider = (begin: number, end: number, type: number, wait: number, microbatch: number, layer: number, bytes: number): void => {
+  const consider = (track: Track): Visit => (begin, end, type, wait, microbatch, layer, bytes) => {
     if (wanted && !wanted.has(type)) return;
     if (forward ? begin <= time : begin >= time) return;
     if (best && (forward ? begin >= best.begin : begin <= best.begin)) return;
     best = { track, begin, end, type, wait, microbatch, layer, bytes };
   };
   // In growing stretches: the neighbour is mostly near.
-  for (let reach = model.length / 4096; best === null; reach *= 8) {
-    if (forward) model.visit(track, time, time + reach, consider);
-    else model.visit(track, time - reach, time + 1, consider);
-    if (reach > model.length) break;
+  for (let reach = model.length / 4096; best === null && reach < 16 * model.length; reach *= 8) {
+    for (const track of tracks) {
+      if (forward) model.visit(track, time, time + reach, consider(track));
+      else model.visit(track, time - reach, time + 1, consider(track));
+    }
   }
   return best;
 }
