@@ -67,7 +67,8 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
   if (const auto gap = depth_gap(run, m); gap && gap->rear_c > gap->front_c)
     text += fmt::format("; seats behind others run {} °C hotter than those at the inlet",
                         significant(gap->rear_c - gap->front_c));
-  findings.push_back({text + ".", "chassis"});
+  const bool has_picture = !chassis_figure(run, m).drawing.empty();
+  findings.push_back({text + ".", has_picture ? "chassis" : "map-temperature"});
 }
 
 /// Megahertz that the producer wrote down; nothing if it did not, or if it is next to nothing.
