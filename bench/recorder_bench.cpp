@@ -62,9 +62,6 @@ void tick_of_eight_gpus(benchmark::State& state) {
     samples.clear();
     sampler.read_now(tick++ % 10 == 0, samples);
   }
-  // Ten ticks a second of one core.
-  state.counters["core_share_at_100ms"] = benchmark::Counter(
-      10.0, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(tick_of_eight_gpus)->Unit(benchmark::kMicrosecond);
 
