@@ -102,22 +102,30 @@ void set_links(const NodeShape& shape, const spec::Cluster& base, Draft& draft) 
 
 /// Fewer GPUs sit on the first seats of the library's chassis, more on copies of them: nobody
 /// measured the air of this node.
+std::vector<spec::Seat> seats_for(const NodeShape& shape, const std::vector<spec::Seat>& known) {
+  const auto count = static_cast<std::size_t>(shape.gpus);
+  std::vector<spec::Seat> seats;
+  for (std::size_t i = 0; i < count && !known.empty(); ++i)
+    seats.push_back(known[i % known.size()]);
+  for (spec::Seat& seat : seats)
+    if (!seat.breathes.empty()) seat.breathes.resize(count);
+  return seats;
+}
+
 void set_seats(const NodeShape& shape, const spec::Cluster& base, std::string& toml) {
   if (shape.gpus == base.gpus_per_node) return;
-  spec::Chassis chassis = base.chassis;
-  const auto seats = static_cast<std::size_t>(shape.gpus);
-  for (std::size_t i = 0; chassis.seats.size() < seats && !base.chassis.seats.empty(); ++i)
-    chassis.seats.push_back(base.chassis.seats[i % base.chassis.seats.size()]);
-  chassis.seats.resize(seats);
-  for (spec::Seat& seat : chassis.seats)
-    if (!seat.breathes.empty()) seat.breathes.resize(seats);
-  spec::TableWriter writer(nullptr, "cluster.chassis");
-  writer("seats", chassis.seats);
-  toml += writer.text();
-  toml += fmt::format(
-      "\n[[source]]\nkeys = [\"cluster.chassis.seats.*\"]\nkind = \"assumed\"\n"
-      "cite = \"the seats of {}, for {} GPUs\"\n",
-      base.name, shape.gpus);
+  const auto write = [&](const std::string& table, const spec::Chassis& chassis) {
+    std::vector<spec::Seat> seats = seats_for(shape, chassis.seats);
+    spec::TableWriter writer(nullptr, table);
+    writer("seats", seats);
+    toml += writer.text();
+    toml += fmt::format(
+        "\n[[source]]\nkeys = [\"{}.seats.*\"]\nkind = \"assumed\"\n"
+        "cite = \"the seats of {}, for {} GPUs\"\n",
+        table, base.name, shape.gpus);
+  };
+  write("cluster.chassis", base.chassis);
+  if (base.liquid_chassis) write("cluster.liquid_chassis", *base.liquid_chassis);
 }
 
 /// Best bus bandwidth of an operation's large messages.
