@@ -8,6 +8,7 @@
 #include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/progress.h"
 #include "triplepoint/cli/read_job.h"
+#include "triplepoint/cli/run_pages.h"
 #include "triplepoint/cli/study_runner.h"
 #include "triplepoint/cli/study_table.h"
 #include "triplepoint/cli/text_table.h"
@@ -31,6 +32,12 @@ class Characterize : public Command {
              .help = "where results go (default: the study's name)",
              .words = Words::folders,
              .store = into(output_)},
+            {.names = "--pages",
+             .value = "WHICH",
+             .help = "whose runs get a page, one click from the study's: the fastest, thriftiest "
+                     "and hottest of each model and machine (best, the default), all or none",
+             .choices = {"best", "all", "none"},
+             .store = into(pages_)},
             {.names = "--threads",
              .value = "N",
              .help = "jobs at once (default: all cores)",
@@ -44,7 +51,8 @@ class Characterize : public Command {
     const spec::Library library = TPT_TRY(require_library());
     const spec::StudyPlan plan = TPT_TRY(spec::load_study(library, study_));
     const Path folder = output_ ? Path(*output_) : Path(plan.name).filename();
-    const StudyResults results = TPT_TRY(play(console, library, plan, folder));
+    StudyResults results = TPT_TRY(play(console, library, plan, folder));
+    TPT_TRY(write_pages(console, results, folder));
     TPT_TRY(write_results(results, folder));
     format_.is_json() ? console.print(results.json) : print_summary(console, results, folder);
     return results.left > 0 ? say_how_to_go_on(console, results, folder) : exit_ok;
@@ -59,6 +67,20 @@ class Characterize : public Command {
                            .finished = [&progress] { progress.advance(); },
                            .program_digest = program_digest(library)};
     return run_study(plan, folder, static_cast<int>(threads_.value_or(available_threads())), world);
+  }
+
+  RunPages pages() const {
+    return pages_ == "all" ? RunPages::all : pages_ == "none" ? RunPages::none : RunPages::best;
+  }
+
+  Result<void> write_pages(Console& console, StudyResults& results, const Path& folder) const {
+    const std::size_t most = pages() == RunPages::all    ? results.study.rows.size()
+                             : pages() == RunPages::best ? best_rows(results.study).size()
+                                                         : 0;
+    Progress progress(console, "Writing pages", most);
+    return write_run_pages(results, folder, pages(),
+                           static_cast<int>(threads_.value_or(available_threads())),
+                           [&progress] { progress.advance(); });
   }
 
   static void print_summary(Console& console, const StudyResults& results, const Path& folder) {
@@ -83,6 +105,7 @@ class Characterize : public Command {
   std::string study_;
   std::optional<std::string> output_;
   std::optional<int64_t> threads_;
+  std::string pages_ = "best";
   FormatFlag format_;
 };
 

@@ -14,6 +14,7 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/cli/command_line.h"
+#include "triplepoint/cli/run_pages.h"
 #include "triplepoint/metrics/results_json.h"
 #include "triplepoint/report/study_page.h"
 #include "triplepoint/report/summary.h"
@@ -114,6 +115,8 @@ void play(Item& item, const StudyWorld& world) {
     item.problem = saved.error().what;
     return;
   }
+  std::error_code ignored;  // the page of an earlier run with this name shows another one
+  std::filesystem::remove(page_of(item.file), ignored);
   take_results(item, run);
 }
 
@@ -170,6 +173,8 @@ StudyResults collect(std::vector<Item>& items, const spec::StudyPlan& plan) {
     csv.cell(as_text(item.job->diagnoses));
     csv.end_row();
     jobs.push_back(std::move(item.json));
+    const bool was_played = item.row->verdict != report::Verdict::invalid;
+    results.run_files.push_back(was_played ? item.file : Path());
     results.study.rows.push_back(*std::move(item.row));
   }
   results.csv = csv.text();
@@ -306,6 +311,7 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
   parallel_for(items.size(), threads, [&](std::size_t i) {
     Item& item = items[i];
     item.job = &plan.jobs[i];
+    item.file = runs[i];
     if (spec::has_errors(plan.jobs[i].diagnoses)) return take_diagnoses(item);
     if (!std::filesystem::exists(runs[i])) return;  // not played yet
     const Result<run::Run> run = run::load(runs[i].string());
@@ -317,7 +323,9 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
     take_results(item, *run);
   });
   TPT_TRY(first_problem(items));
-  return collect(items, plan);
+  StudyResults results = collect(items, plan);
+  link_run_pages(results, folder);
+  return results;
 }
 
 }  // namespace triplepoint::cli

@@ -25,11 +25,12 @@ struct StudyWorld {
 
 /// Results of a study so far.
 struct StudyResults {
-  report::Study study;     // rows of the jobs that are done, in the study's order
-  std::string json;        // the same as results.json
-  std::string csv;         // the same as results.csv
-  std::size_t reused = 0;  // jobs whose run was there already
-  std::size_t left = 0;    // jobs not begun because a stop was asked for
+  report::Study study;          // rows of the jobs that are done, in the study's order
+  std::vector<Path> run_files;  // of each row; empty for jobs that were not played
+  std::string json;             // the same as results.json
+  std::string csv;              // the same as results.csv
+  std::size_t reused = 0;       // jobs whose run was there already
+  std::size_t left = 0;         // jobs not begun because a stop was asked for
 };
 
 /// Plays every valid job on so many threads and keeps each run as FOLDER/runs/NAME.run as soon as

@@ -8,7 +8,12 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/cli/run_pages.h"
 #include "triplepoint/cli/scratch_folder.h"
+#include "triplepoint/report/findings.h"
+#include "triplepoint/report/recommendations.h"
+#include "triplepoint/report/sentence_check.h"
+#include "triplepoint/report/study_page.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::cli {
@@ -167,6 +172,51 @@ TEST_CASE("a folder that cannot be made is an error, not a crash") {
   REQUIRE(!results);
   CHECK(results.error().what.find("file") != std::string::npos);
   CHECK(world.simulated == 0);
+}
+
+TEST_CASE("every number in a sentence about a simulated study is the one in its results.json") {
+  const ScratchFolder scratch;
+  CountingWorld world;
+  const auto results = run_study(small_study(), scratch.folder(), 2, world.world());
+  REQUIRE(results);
+  const Json json = *parse_json(results->json, "results.json");
+  CHECK(json["schema"] == 2);
+  CHECK(json["summary"]["jobs"] == 6);
+  CHECK(json["summary"]["oom"] == 1);
+  const std::vector<report::Finding> findings = report::find_findings(results->study);
+  CHECK(findings.size() >= 3);
+  CHECK(json["findings"].size() == findings.size());
+  for (const report::Finding& finding : findings)
+    for (const std::string& fault : report::faults_of(finding, json))
+      FAIL_CHECK(finding.text() << ": " << fault);
+  for (const report::Group& group : report::groups_of(results->study))
+    for (const report::Recommendation& change : report::recommendations_for(group))
+      for (const std::string& fault : report::faults_of(change.text, json))
+        FAIL_CHECK(change.text.text() << ": " << fault);
+}
+
+TEST_CASE(
+    "the best runs get pages, the study links to them, and a run played anew loses its page") {
+  const ScratchFolder scratch;
+  CountingWorld world;
+  auto results = run_study(small_study(), scratch.folder(), 2, world.world());
+  REQUIRE(results);
+  const std::vector<std::size_t> best = best_rows(results->study);
+  CHECK(!best.empty());
+  REQUIRE(write_run_pages(*results, scratch.folder(), RunPages::best, 2, [] {}));
+  for (std::size_t i = 0; i < results->study.rows.size(); ++i) {
+    const bool is_best = std::find(best.begin(), best.end(), i) != best.end();
+    CHECK(results->study.rows[i].page.empty() == !is_best);
+  }
+  const auto again = load_results(spec::default_library(), scratch.folder(), 1);
+  REQUIRE(again);
+  const std::string page = again->study.rows[best[0]].page;
+  CHECK(page == results->study.rows[best[0]].page);
+  CHECK(report::study_page(again->study).find("href=\"" + page + "\"") != std::string::npos);
+  StudyWorld other = world.world();
+  other.program_digest = "another program";
+  REQUIRE(run_study(small_study(), scratch.folder(), 1, other));
+  CHECK(!std::filesystem::exists(scratch.folder() / page));
 }
 
 }  // namespace
