@@ -14,6 +14,8 @@ class FakeDriver {
  public:
   FakeDriver(const FakeDriver&) = delete;
   FakeDriver& operator=(const FakeDriver&) = delete;
+  FakeDriver(FakeDriver&&) = delete;
+  FakeDriver& operator=(FakeDriver&&) = delete;
   ~FakeDriver();
 
   const std::string& library() const { return library_; }

@@ -14,6 +14,8 @@ class ScratchTree {
   ScratchTree();
   ScratchTree(const ScratchTree&) = delete;
   ScratchTree& operator=(const ScratchTree&) = delete;
+  ScratchTree(ScratchTree&&) = delete;
+  ScratchTree& operator=(ScratchTree&&) = delete;
   ~ScratchTree();
 
   const Path& root() const { return root_; }

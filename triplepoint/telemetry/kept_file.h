@@ -18,6 +18,8 @@ class KeptFile {
   KeptFile() = default;
   /// Opens; `is_open()` says whether that worked, `why()` why not.
   explicit KeptFile(const Path& path);
+  KeptFile(const KeptFile&) = delete;
+  KeptFile& operator=(const KeptFile&) = delete;
   KeptFile(KeptFile&& other) noexcept;
   KeptFile& operator=(KeptFile&& other) noexcept;
   ~KeptFile();

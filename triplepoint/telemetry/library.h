@@ -15,6 +15,8 @@ class Library {
   static Result<std::unique_ptr<Library>> open(const std::string& name);
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
+  Library(Library&&) = delete;
+  Library& operator=(Library&&) = delete;
   ~Library();
 
   /// The first of these symbols that the library has, newest name first; null if it has none.

@@ -47,6 +47,8 @@ class Smi {
   }
   Smi(const Smi&) = delete;
   Smi& operator=(const Smi&) = delete;
+  Smi(Smi&&) = delete;
+  Smi& operator=(Smi&&) = delete;
   ~Smi() {
     if (running_) api.shut_down();
   }

@@ -17,6 +17,8 @@ class Node {
   Node() = default;
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
+  Node(Node&&) = delete;
+  Node& operator=(Node&&) = delete;
   virtual ~Node() = default;
   virtual std::vector<run::Device>& devices() = 0;
   virtual std::unique_ptr<Sensor> open(const std::vector<bool>& selected) = 0;

@@ -16,8 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char** environ;
-
 namespace triplepoint::telemetry::host {
 namespace {
 
@@ -29,6 +27,8 @@ class Pipe {
   Pipe() { works_ = pipe2(ends_.data(), O_CLOEXEC) == 0; }
   Pipe(const Pipe&) = delete;
   Pipe& operator=(const Pipe&) = delete;
+  Pipe(Pipe&&) = delete;
+  Pipe& operator=(Pipe&&) = delete;
   ~Pipe() {
     close_end(0);
     close_end(1);
@@ -49,6 +49,7 @@ class Pipe {
 /// can be killed with all it started.
 int start(const std::vector<std::string>& command, int output, pid_t& pid) {
   std::vector<char*> words;
+  words.reserve(command.size() + 1);
   for (const std::string& word : command)
     words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);

@@ -149,6 +149,8 @@ class Driver {
   static Result<std::unique_ptr<Driver>> open(const std::string& library);
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
+  Driver(Driver&&) = delete;
+  Driver& operator=(Driver&&) = delete;
   ~Driver();
 
   const Api& api() const { return api_; }

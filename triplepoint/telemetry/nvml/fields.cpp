@@ -89,7 +89,7 @@ Wanted link_bytes(bool out, unsigned architecture, const std::vector<unsigned>& 
   return wanted;
 }
 
-Wanted residency(std::string reason, std::vector<Source> sources) {
+Wanted residency(const std::string& reason, std::vector<Source> sources) {
   return {.signal = "throttle_ns_" + reason,
           .sources = std::move(sources),
           .what = "time throttled by " + reason,
