@@ -170,16 +170,18 @@ std::string timeline_section(const run::Run& run, const Json& plots, const Json&
          "</section>\n";
 }
 
-std::string findings_section(const std::vector<RunFinding>& findings, bool names_stragglers) {
+/// Where the collectives themselves say who was late, their sentence goes before the metrics' one,
+/// which knows less.
+std::string findings_section(const std::vector<RunFinding>& findings, const TraceSection& trace) {
   if (findings.empty()) return "";
   std::string html =
       "<section aria-labelledby=\"findings\"><h2 id=\"findings\">What was found</h2><ol "
       "class=\"findings\">";
   for (const RunFinding& finding : findings) {
-    const std::string anchor =
-        names_stragglers && finding.anchor == "stragglers" ? "late" : finding.anchor;
-    html += fmt::format("<li>{} <a href=\"#{}\">See why</a></li>", escape(finding.text),
-                        escape(anchor));
+    const bool is_replaced = trace.names_stragglers && finding.anchor == "stragglers";
+    html += fmt::format("<li>{} <a href=\"#{}\">See why</a></li>",
+                        escape(is_replaced ? trace.straggler : finding.text),
+                        escape(is_replaced ? "late" : finding.anchor));
   }
   return html + "</ol></section>\n";
 }
@@ -346,7 +348,7 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   const TraceSection trace = trace_section(run);
   std::string body = header(run);
   if (run.manifest.fits_memory) body += tiles_section(metrics);
-  body += findings_section(run_findings(run, metrics), trace.names_stragglers);
+  body += findings_section(run_findings(run, metrics), trace);
   body += timeline_section(run, plots, timeline);
   body += charts_section(run, metrics) + trace.html + energy_section(metrics);
   if (!trace.names_stragglers) body += straggler_section(metrics);

@@ -70,6 +70,7 @@ TraceSection across_ranks(const run::Run& run, const run::Timeline& timeline,
   const metrics::LateRanks late =
       metrics::find_late_ranks(timeline, match, run.series.empty() ? nullptr : &run);
   answer.names_stragglers = !late.starts.empty();
+  answer.straggler = lateness_sentences(late).front();
   if (!match.collectives.empty()) answer.html += collectives_section(match, late);
   return answer;
 }

@@ -13,6 +13,7 @@ namespace triplepoint::report {
 struct TraceSection {
   std::string html;
   bool names_stragglers = false;  // it says who was waited for
+  std::string straggler;          // in a sentence
 };
 TraceSection trace_section(const run::Run&);
 
