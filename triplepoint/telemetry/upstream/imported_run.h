@@ -45,10 +45,10 @@ class ImportedRun {
 /// Two kinds of recordings, each reads what it recognizes.
 bool looks_like_artifact(const Path& folder);
 Result<run::Run> read_artifact(const Path& folder);
-bool looks_like_zeus(const Path& file_or_folder);
-Result<run::Run> read_zeus(const Path& file_or_folder);
+bool looks_like_zeus(const Path& source);
+Result<run::Run> read_zeus(const Path& source);
 
 /// The plain .csv files of a folder (not of those below), by name; the file itself if it is one.
-std::vector<Path> csv_files(const Path& file_or_folder);
+std::vector<Path> csv_files(const Path& source);
 
 }  // namespace triplepoint::telemetry

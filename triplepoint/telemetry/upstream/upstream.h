@@ -22,13 +22,13 @@ namespace triplepoint::telemetry {
 ///    or a folder of such files (source: ml-energy/zeus, zeus/monitor/power.py, energy.py).
 ///
 /// By the names and the first lines of the files.
-bool looks_like_upstream(const Path& file_or_folder);
+bool looks_like_upstream(const Path& source);
 
 /// Such a recording as a run of origin `imported`. Readings that failed (-1) are left out, counters
 /// that were read modulo 2^32 are put together again, and notes say what was left out and what
 /// could not be known. The artifact's recording is one window: it becomes one step, as its scripts
 /// take it; windows of ZeusMonitor are steps.
-Result<run::Run> read_upstream(const Path& file_or_folder);
+Result<run::Run> read_upstream(const Path& source);
 
 /// The artifact's files of a run, which its scripts read as if its own sampler had written them. A
 /// device without a rank counts as the rank of its index; a run without an epoch begins at Unix

@@ -63,7 +63,7 @@ std::optional<int64_t> calendar_time(std::string_view text) {
   const int hour = part(11, 2), minute = part(14, 2), second = part(17, 2);
   if (!day.ok() || hour < 0 || minute < 0 || second < 0) return std::nullopt;
   const int64_t days = chrono::sys_days(day).time_since_epoch().count();
-  const int64_t seconds = days * 86400 + hour * 3600 + minute * 60 + second;
+  const int64_t seconds = days * 86400 + hour * int64_t{3600} + minute * int64_t{60} + second;
   return unix_time(fmt::format("{}{}", seconds, text.substr(19)));
 }
 
