@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { tableBelow } from "./compact_tables";
 
 function quoted(cell: string): string {
   return /[",\n]/.test(cell) ? `"${cell.replace(/"/g, '""')}"` : cell;
@@ -18,14 +19,15 @@ export function csvOf(table: HTMLTableElement): string {
 /** A button above every chart's table that saves it. */
 export function addCsvButtons(): void {
   for (const details of document.querySelectorAll<HTMLElement>("figure details.data")) {
-    const table = details.querySelector("table");
     const figure = details.closest("figure");
-    if (!table || !figure) continue;
+    if (!figure || !(details.querySelector("table") || details.dataset.table)) continue;
     const button = document.createElement("button");
     button.type = "button";
     button.className = "csv";
     button.textContent = "Save as CSV";
     button.addEventListener("click", () => {
+      const table = tableBelow(details);
+      if (!table) return;
       const link = document.createElement("a");
       link.href = URL.createObjectURL(new Blob([csvOf(table)], { type: "text/csv" }));
       link.download = `${figure.id}.csv`;

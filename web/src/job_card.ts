@@ -98,18 +98,17 @@ function addMarkButtons(): void {
     for (const mark of marks) {
       mark.setAttribute("role", "button");
       mark.setAttribute("aria-haspopup", "dialog");
-      for (const text of mark.querySelectorAll("text")) text.after(" "); // words of two texts stay two words when read in a row
       if (!mark.hasAttribute("aria-label")) mark.setAttribute("aria-label", labelOf(mark));
     }
     addRoving(svg.parentElement!, () => marks.filter((mark) => !mark.classList.contains("off")));
   }
 }
 
-/** What one sees of it, then what a pointer would be told. */
+/** Every text of it in a row: what one sees has to be part of what one hears. */
 function labelOf(mark: SVGElement): string {
-  const seen = [...mark.querySelectorAll("text")].map((text) => text.textContent ?? "").join(" ");
-  const told = mark.querySelector("title")?.textContent ?? "";
-  return [seen, told].filter(Boolean).join("; ") || (mark.dataset.job ?? "");
+  const texts = [...mark.querySelectorAll("title, text")];
+  for (const text of texts) text.after(" "); // or two words would be read as one
+  return texts.map((text) => (text.textContent ?? "").trim()).join(" ") || (mark.dataset.job ?? "");
 }
 
 export function addJobCards(): void {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a report page does besides being read: choose, filter, sort, save, point at, zoom.
 import { addChooser } from "./chooser";
+import { addCompactTables } from "./compact_tables";
 import { addCsvButtons } from "./csv";
 import { addFilters } from "./filters";
 import { addHeatTips } from "./heat";
@@ -11,6 +12,7 @@ import { addTimeline } from "./timeline";
 
 const chooser = addChooser();
 addTimeline();
+addCompactTables();
 addCsvButtons();
 addSorting();
 addJobCards();
