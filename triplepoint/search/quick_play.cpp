@@ -53,6 +53,9 @@ void QuickPlayer::start(std::span<const sim::StageTimes> stages, const sim::Play
   forward_.assign((last_virtual_ + 1) * microbatches_, not_yet);
   backward_.assign(forward_.size(), not_yet);
   channel_free_.assign(2 * stages.size(), 0);
+  begins_.resize(2 * stages.size());
+  for (std::vector<double>& begins : begins_)
+    begins.clear();
   free_.assign(stages.size(), rules.start / unit::s);
   stages_.clear();
   for (const sim::StageTimes& stage : stages) {
@@ -98,13 +101,61 @@ void QuickPlayer::deliver(size_t s, const Action& action, size_t v) {
 }
 
 void QuickPlayer::send_to(size_t wire, size_t receiver, double* to, size_t s) {
-  const double arrival = std::max(free_[s], channel_free_[wire]) + wires_[wire].alone / unit::s;
+  const double begin = std::max(free_[s], channel_free_[wire]);
+  const double arrival = begin + wires_[wire].alone / unit::s;
+  begins_[wire].push_back(begin);
   channel_free_[wire] = arrival;
   if (mode_ == sim::SendMode::blocking) free_[s] = arrival;
   *to = arrival;
   if (stages_[receiver].awaits != to) return;
   stages_[receiver].awaits = nullptr;
   can_go_on_.push_back(receiver);
+}
+
+namespace {
+
+/// A wire on a link: when its data flow, one send at a time, and what they take of the link.
+struct LinkUser {
+  const std::vector<double>* begins = nullptr;
+  double latency = 0, alone = 0, rate = 0;
+  double busy_until = 0;
+  size_t next = 0;
+  double next_begin() const { return next < begins->size() ? (*begins)[next] + latency : not_yet; }
+};
+
+/// Goes through the sends in the order of their begin.
+bool suffices(std::vector<LinkUser>& users, double capacity) {
+  while (true) {
+    auto first = users.begin();
+    for (auto user = users.begin(); user != users.end(); ++user)
+      if (user->next_begin() < first->next_begin()) first = user;
+    const double now = first->next_begin();
+    if (now == not_yet) return true;
+    first->busy_until = (*first->begins)[first->next++] + first->alone;
+    double carried = 0;
+    for (const LinkUser& user : users)
+      if (user.busy_until > now) carried += user.rate;
+    if (carried > capacity) return false;
+  }
+}
+
+}  // namespace
+
+bool QuickPlayer::links_suffice(const sim::Wiring& wiring, size_t pipeline) const {
+  std::vector<std::vector<LinkUser>> users(wiring.capacities().size());
+  const auto wires = wiring.wires(pipeline);
+  for (size_t w = 0; w < wires.size(); ++w) {
+    if (wires[w].flow_class == sim::Wire::no_flow) continue;
+    const sim::FlowClass& flow = wiring.classes()[static_cast<size_t>(wires[w].flow_class)];
+    for (const sim::LinkUse& use : flow.links)
+      users[static_cast<size_t>(use.link)].push_back({.begins = &begins_[w],
+                                                      .latency = wires[w].latency / unit::s,
+                                                      .alone = wires[w].alone / unit::s,
+                                                      .rate = use.ranks * flow.limit});
+  }
+  for (size_t link = 0; link < users.size(); ++link)
+    if (!suffices(users[link], wiring.capacities()[link].in_base_units())) return false;
+  return true;
 }
 
 }  // namespace triplepoint::search

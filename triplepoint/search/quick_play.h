@@ -22,6 +22,11 @@ class QuickPlayer {
                                 std::span<const sim::Wire> wires, sim::SendMode mode,
                                 const sim::PlayRules& rules);
 
+  /// Whether the sends of the last play never ask more of a link than it carries. Then nobody slows
+  /// anybody down, and sim::play, event by event, ends every stage at the same time. `pipeline` is
+  /// the one that was played, of a wiring in which no other shares its links.
+  bool links_suffice(const sim::Wiring& wiring, size_t pipeline) const;
+
  private:
   struct Stage {
     const workload::Action* next = nullptr;
@@ -41,6 +46,7 @@ class QuickPlayer {
   sim::SendMode mode_ = sim::SendMode::blocking;
   double gap_ = 0;
   size_t microbatches_ = 0, last_virtual_ = 0;
+  std::vector<std::vector<double>> begins_;  // of sends, by wire
   std::vector<double> forward_, backward_, channel_free_, free_;
   std::vector<Stage> stages_;
   std::vector<size_t> can_go_on_;

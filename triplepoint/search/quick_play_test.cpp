@@ -65,5 +65,38 @@ TEST_CASE("the quick player ends every stage when the simulator does, to the bit
       }
 }
 
+TEST_CASE("where sends fit into shared links the quick player is right about flows, too") {
+  QuickPlayer player;
+  int fitted = 0, crowded = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed)
+    for (const double share : {0.01, 0.1, 1.}) {
+      RandomPipeline made = make_pipeline(spec::Schedule::one_f_one_b, 4, 12, 1, seed);
+      // Neighbours of a stage send into the same link; each alone would fill it.
+      for (size_t s = 0; s < made.boundaries.size(); ++s)
+        for (const bool next : {true, false}) {
+          sim::Boundary& boundary = next ? made.boundaries[s].next : made.boundaries[s].previous;
+          const size_t to = next ? (s + 1) % 4 : (s + 3) % 4;
+          boundary.transfer = share * unit::ms;
+          boundary.links = {{static_cast<int32_t>(to), 1}};
+        }
+      const std::vector<BytesPerSecond> capacities(4, 1 * unit::MB / (share * unit::ms));
+      const std::vector<std::vector<sim::StageBoundaries>> boundaries = {made.boundaries};
+      const sim::Wiring wiring(boundaries, capacities, SendMode::blocking);
+      const sim::PlayRules rules{.gap = 7 * unit::us, .start = {}};
+      const auto quick = player.play(made.times, wiring.wires(0), SendMode::blocking, rules);
+      if (!player.links_suffice(wiring, 0)) {
+        ++crowded;
+        continue;
+      }
+      ++fitted;
+      const std::vector<std::vector<sim::StageTimes>> pipelines = {made.times};
+      const auto played = sim::play(pipelines, wiring, rules);
+      for (size_t s = 0; s < quick.size(); ++s)
+        CHECK(quick[s] / unit::s == doctest::Approx(played[0][s].finish / unit::s).epsilon(1e-12));
+    }
+  CHECK(fitted > 5);
+  CHECK(crowded > 5);
+}
+
 }  // namespace
 }  // namespace triplepoint::search

@@ -276,7 +276,7 @@ StepEvaluator::StepEvaluator(const spec::Job& base, Typical typical)
   machine_.host_factor.assign(static_cast<size_t>(job_.cluster.num_nodes), typical.host_factor);
 }
 
-const std::vector<workload::StageProgram>& StepEvaluator::programs_of(const spec::Plan& plan) {
+std::vector<workload::StageProgram>& StepEvaluator::programs_of(const spec::Plan& plan) {
   const std::array<int64_t, 4> key = {static_cast<int64_t>(plan.schedule),
                                       plan.pipeline_parallel_size, plan.virtual_pipeline_size,
                                       job_.num_microbatches()};
@@ -294,10 +294,14 @@ workload::MemoryVerdict StepEvaluator::memory(const spec::Plan& plan) {
 StepEstimate StepEvaluator::evaluate(const spec::Plan& plan) {
   job_.plan = plan;
   workload::WorkGraph graph = workload::build_work_without_programs(job_);
-  graph.programs = programs_of(plan);
+  // Lent for as long as the plan is played: programs of many microbatches are long.
+  std::vector<workload::StageProgram>& programs = programs_of(plan);
+  std::swap(graph.programs, programs);
   const PricedPhases phases = price(graph);
   const std::vector<Seconds> finished = finishes(phases, graph);
-  return Account(job_, graph, phases, finished).estimate(typical_.die);
+  const StepEstimate estimate = Account(job_, graph, phases, finished).estimate(typical_.die);
+  std::swap(graph.programs, programs);
+  return estimate;
 }
 
 PricedPhases StepEvaluator::price(const workload::WorkGraph& graph) const {
@@ -339,6 +343,10 @@ std::vector<Seconds> StepEvaluator::finishes(const PricedPhases& phases,
         take(s, found[s]);
     }
     return latest;
+  }
+  if (wiring.num_pipelines() == 1) {
+    const auto found = player_.play(times, wiring.wires(0), phases.mode, rules);
+    if (player_.links_suffice(wiring, 0)) return {found.begin(), found.end()};
   }
   ++linked_;
   const std::vector<std::vector<sim::StageTimes>> all(phases.pipelines.size(), times);

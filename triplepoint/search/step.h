@@ -60,7 +60,7 @@ class StepEvaluator {
   int64_t linked() const { return linked_; }
 
  private:
-  const std::vector<workload::StageProgram>& programs_of(const spec::Plan& plan);
+  std::vector<workload::StageProgram>& programs_of(const spec::Plan& plan);
   PricedPhases price(const workload::WorkGraph& graph) const;
   std::vector<Seconds> finishes(const PricedPhases& phases, const workload::WorkGraph& graph);
 
