@@ -14,6 +14,8 @@
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/job_flags.h"
+#include "triplepoint/cli/plan_limits.h"
+#include "triplepoint/cli/plan_report.h"
 #include "triplepoint/cli/plan_tables.h"
 #include "triplepoint/cli/progress.h"
 #include "triplepoint/cli/read_job.h"
@@ -31,43 +33,6 @@ namespace {
 using search::Finalist;
 
 constexpr size_t fewest_finalists = 8;
-// Above this a second search, without the memory limit, would be felt.
-constexpr int64_t most_plans_for_a_second_search = 1'500'000;
-
-/// "600 W", or "gpu=600 W,node=8 kW,cluster=1 MW".
-Result<void> parse_power(std::string_view text, search::Limits& limits) {
-  for (const std::string& part : TPT_TRY(split_list(text))) {
-    const size_t equals = part.find('=');
-    const std::string scope = equals == std::string::npos ? "gpu" : part.substr(0, equals);
-    const Watts power = TPT_TRY(
-        parse_quantity<Watts>(equals == std::string::npos ? part : part.substr(equals + 1)));
-    if (scope == "gpu")
-      limits.device_power = power;
-    else if (scope == "node")
-      limits.node_power = power;
-    else if (scope == "cluster")
-      limits.total_power = power;
-    else
-      return error(
-          fmt::format("\"{}\" is no place where power is limited; known are gpu, node, "
-                      "cluster",
-                      scope));
-  }
-  return {};
-}
-
-/// "4 GB", or "5%" of what a device has.
-struct Headroom {
-  Bytes bytes;
-  double share = 0;
-};
-Result<Headroom> parse_headroom(std::string_view text) {
-  if (text.empty() || text.back() != '%') return Headroom{TPT_TRY(parse_quantity<Bytes>(text)), 0};
-  const int64_t percent = TPT_TRY(parse_count(text.substr(0, text.size() - 1)));
-  if (percent < 0 || percent > 90)
-    return error(fmt::format("{} % free is no headroom (a plan needs the rest); try 5%", percent));
-  return Headroom{Bytes(), static_cast<double>(percent) / 100};
-}
 
 /// A bar for one part of the search after the other.
 class Bars {
@@ -109,12 +74,20 @@ class PlanCommand : public Command {
           fix_, base.model.name, base.world_size(), base.plan.global_batch_size));
     const metrics::BillRates rates = TPT_TRY(bill_.rates(library));
     objective_ = make_objective(base, rates);
-    limits_.headroom = headroom_.bytes + headroom_.share * *base.cluster.gpu.memory;
+    limits_.headroom = headroom_.of(*base.cluster.gpu.memory);
     const search::Ranking ranking = find_plans(console, space);
     if (ranking.ranked.empty()) return explain_nothing(ranking);
     const search::ErrorBand band = TPT_TRY(search::error_band(library, base.cluster.gpu.name));
     if (output_) TPT_TRY(write_plans(console, library, base, ranking));
-    const Outcome outcome{base, space, ranking, rates, band};
+    const PlanOutcome outcome{.base = base,
+                              .space = space,
+                              .ranking = ranking,
+                              .rates = rates,
+                              .band = band,
+                              .bill = bill_,
+                              .objective = objective_,
+                              .threads = threads(),
+                              .top = top()};
     TPT_TRY(print(console, library, outcome));
     if (!interrupted()) return exit_ok;
     console.warn("triplepoint: interrupted; what is shown is the best found until then\n");
@@ -122,14 +95,6 @@ class PlanCommand : public Command {
   }
 
  private:
-  struct Outcome {
-    const spec::Job& base;
-    const search::Space& space;
-    const search::Ranking& ranking;
-    const metrics::BillRates& rates;
-    const search::ErrorBand& band;
-  };
-
   /// Of the flags that describe a job, those that the search does not choose.
   static bool is_no_choice(const Argument& argument) {
     if (argument.names.starts_with("--mbs")) return false;
@@ -263,8 +228,8 @@ class PlanCommand : public Command {
   search::Ranking find_plans(Console& console, const search::Space& space) const {
     Bars bars(console);
     search::FinalOptions options;
-    options.top = static_cast<size_t>(top_.value_or(5));
-    options.search.threads = static_cast<int>(threads_.value_or(available_threads()));
+    options.top = top();
+    options.search.threads = threads();
     options.search.keep = std::max(fewest_finalists, options.top + options.top / 2);
     options.search.begin = [&](const char* what, size_t total) { bars.begin(what, total); };
     options.search.advance = [&] { bars.advance(); };
@@ -303,7 +268,7 @@ class PlanCommand : public Command {
                            const search::Ranking& ranking) const {
     const Path folder(*output_);
     if (auto made = make_folder(folder); !made) return tl::unexpected(made.error());
-    const size_t count = std::min(ranking.ranked.size(), static_cast<size_t>(top_.value_or(5)));
+    const size_t count = std::min(ranking.ranked.size(), top());
     for (size_t i = 0; i < count; ++i) {
       const spec::Job job = job_of(base, ranking.ranked[i]);
       const std::pair<std::string, std::string> files[] = {
@@ -321,110 +286,28 @@ class PlanCommand : public Command {
     return true;
   }
 
-  Result<void> print(Console& console, const spec::Library& library, const Outcome& outcome) const {
-    const auto& ranked = outcome.ranking.ranked;
-    const DataTable table =
-        ranking_table(outcome.base, ranked, static_cast<size_t>(top_.value_or(5)));
+  Result<void> print(Console& console, const spec::Library& library,
+                     const PlanOutcome& outcome) const {
+    const DataTable table = ranking_table(outcome.base, outcome.ranking.ranked, top());
     std::optional<DataTable> comparison;
     if (explain_) {
       const auto [a, b] = TPT_TRY(compared(library, outcome));
       comparison = comparison_table(a, b);
     }
     if (format_ == "json") {
-      print_json(console, json_of(outcome, comparison));
+      print_json(console, plan_json(outcome, comparison));
     } else if (format_ == "csv") {
       console.print(table_csv(comparison ? *comparison : table));
     } else {
-      print_text(console, outcome, table);
+      print_plan(console, outcome, table, pareto_);
       if (comparison) console.print("\n" + table_text(*comparison, console));
     }
     return {};
   }
 
-  void print_text(Console& console, const Outcome& outcome, const DataTable& table) const {
-    const auto& ranked = outcome.ranking.ranked;
-    console.print(table_text(table, console));
-    const auto line = [&](const std::string& text) {
-      console.print(wrap(text, console.abilities().width.value_or(100), "  ") + "\n");
-    };
-    line(counts_text(outcome.ranking.counts));
-    line(fmt::format(
-        "Predicted steps were off by {:.1f} % in the median and {:.1f} % at the 90th percentile of "
-        "{} measured jobs ({}): {:.2f} to {:.2f} s for the first. Plans of one job differ by less.",
-        outcome.band.median_pct, outcome.band.p90_pct, outcome.band.rows, outcome.band.of,
-        ranked[0].time * (1 - outcome.band.p90_pct / 100),
-        ranked[0].time * (1 + outcome.band.p90_pct / 100)));
-    for (const Finalist& plan : outcome.ranking.refused)
-      line(fmt::format("Refused: {} ({}).", plan_text(plan.candidate.plan, plan.candidate.layout),
-                       plan.refused));
-    if (const auto memory = memory_line(outcome)) line(*memory);
-    if (pareto_) print_front(console, outcome);
-    if (bill_.given())
-      line("Bill of the first: " + bill_text(bill_of(outcome, ranked[0]), outcome.rates) + ".");
-  }
-
-  metrics::Bill bill_of(const Outcome& outcome, const Finalist& plan) const {
-    return bill_.bill(outcome.base, outcome.rates, plan.time * unit::s, plan.power_mean * unit::W);
-  }
-
-  /// What the best plan would be if memory were no limit.
-  std::optional<std::string> memory_line(const Outcome& outcome) const {
-    if (outcome.space.size() > most_plans_for_a_second_search || interrupted()) return std::nullopt;
-    search::Limits free;
-    free.headroom = -1e6 * unit::GB;
-    const search::Found found =
-        search::search(outcome.space, objective_, free,
-                       {.threads = static_cast<int>(threads_.value_or(available_threads())),
-                        .keep = 1,
-                        .stopped = [] { return interrupted(); }});
-    const auto best = std::min_element(
-        outcome.ranking.ranked.begin(), outcome.ranking.ranked.end(),
-        [](const Finalist& a, const Finalist& b) { return a.candidate.value < b.candidate.value; });
-    if (found.best.empty() || found.best[0].value >= best->candidate.value) return std::nullopt;
-    const search::Candidate& plan = found.best[0];
-    return fmt::format("Memory costs {:.1f} %: without its limit {} would be best, with {} GiB.",
-                       100 * (best->candidate.value / plan.value - 1),
-                       plan_text(plan.plan, plan.layout),
-                       report::significant(plan.memory / unit::GiB));
-  }
-
-  static void print_front(Console& console, const Outcome& outcome) {
-    std::vector<Finalist> front;
-    for (const Finalist& plan : outcome.ranking.ranked)
-      if (plan.on_front) front.push_back(plan);
-    DataTable table = ranking_table(outcome.base, front, front.size());
-    table.title = "Nothing found is better in time, energy, peak power and peak temperature";
-    console.print("\n" + table_text(table, console));
-  }
-
-  Json json_of(const Outcome& outcome, const std::optional<DataTable>& comparison) const {
-    Json json = {{"model", outcome.base.model.name},
-                 {"cluster", outcome.base.cluster.name},
-                 {"gpus", outcome.base.world_size()},
-                 {"global_batch_size", outcome.base.plan.global_batch_size},
-                 {"objective", goal_},
-                 {"search", counts_json(outcome.ranking.counts)},
-                 {"error_band",
-                  {{"median_pct", outcome.band.median_pct},
-                   {"p90_pct", outcome.band.p90_pct},
-                   {"rows", outcome.band.rows},
-                   {"of", outcome.band.of}}},
-                 {"plans", Json::array()},
-                 {"refused", Json::array()}};
-    for (const Finalist& plan : outcome.ranking.ranked) {
-      Json one = finalist_json(outcome.base, plan);
-      if (bill_.given()) one["bill"] = bill_json(bill_of(outcome, plan), outcome.rates);
-      json["plans"].push_back(std::move(one));
-    }
-    for (const Finalist& plan : outcome.ranking.refused)
-      json["refused"].push_back(finalist_json(outcome.base, plan));
-    if (comparison) json["explain"] = table_json(*comparison);
-    return json;
-  }
-
   /// The two plans of --explain: numbers of the ranking, or files.
   Result<std::pair<Finalist, Finalist>> compared(const spec::Library& library,
-                                                 const Outcome& outcome) const {
+                                                 const PlanOutcome& outcome) const {
     const std::vector<std::string> names = TPT_TRY(split_list(*explain_));
     if (names.size() != 2)
       return error("--explain compares two plans (it was given another number); try --explain 1,2");
@@ -433,7 +316,7 @@ class PlanCommand : public Command {
     return std::pair(std::move(a), std::move(b));
   }
 
-  Result<Finalist> named_plan(const spec::Library& library, const Outcome& outcome,
+  Result<Finalist> named_plan(const spec::Library& library, const PlanOutcome& outcome,
                               const std::string& name) const {
     const auto& ranked = outcome.ranking.ranked;
     if (const Result<int64_t> place = parse_count(name)) {
@@ -456,6 +339,9 @@ class PlanCommand : public Command {
                       name));
     return plan;
   }
+
+  size_t top() const { return static_cast<size_t>(top_.value_or(5)); }
+  int threads() const { return static_cast<int>(threads_.value_or(available_threads())); }
 
   JobFlags flags_;
   BillFlags bill_;

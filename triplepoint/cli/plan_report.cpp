@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/cli/plan_report.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/cli/interrupt.h"
+#include "triplepoint/cli/plan_tables.h"
+#include "triplepoint/cli/text_table.h"
+#include "triplepoint/report/number_text.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using search::Finalist;
+
+// Above this a second search, without the memory limit, would be felt.
+constexpr int64_t most_plans_for_a_second_search = 1'500'000;
+
+metrics::Bill bill_of(const PlanOutcome& outcome, const Finalist& plan) {
+  return outcome.bill.bill(outcome.base, outcome.rates, plan.time * unit::s,
+                           plan.power_mean * unit::W);
+}
+
+/// What the best plan would be if memory were no limit.
+std::optional<std::string> memory_line(const PlanOutcome& outcome) {
+  if (outcome.space.size() > most_plans_for_a_second_search || interrupted()) return std::nullopt;
+  search::Limits free;
+  free.headroom = -1e6 * unit::GB;
+  const search::Found found = search::search(
+      outcome.space, outcome.objective, free,
+      {.threads = outcome.threads, .keep = 1, .stopped = [] { return interrupted(); }});
+  const auto best = std::min_element(
+      outcome.ranking.ranked.begin(), outcome.ranking.ranked.end(),
+      [](const Finalist& a, const Finalist& b) { return a.candidate.value < b.candidate.value; });
+  if (found.best.empty() || found.best[0].value >= best->candidate.value) return std::nullopt;
+  const search::Candidate& plan = found.best[0];
+  return fmt::format("Memory costs {:.1f} %: without its limit {} would be best, with {} GiB.",
+                     100 * (best->candidate.value / plan.value - 1),
+                     plan_text(plan.plan, plan.layout),
+                     report::significant(plan.memory / unit::GiB));
+}
+
+void print_front(Console& console, const PlanOutcome& outcome) {
+  std::vector<Finalist> front;
+  for (const Finalist& plan : outcome.ranking.ranked)
+    if (plan.on_front) front.push_back(plan);
+  DataTable table = ranking_table(outcome.base, front, front.size());
+  table.title = "Nothing found is better in time, energy, peak power and peak temperature";
+  console.print("\n" + table_text(table, console));
+}
+
+}  // namespace
+
+void print_plan(Console& console, const PlanOutcome& outcome, const DataTable& table, bool front) {
+  const auto& ranked = outcome.ranking.ranked;
+  console.print(table_text(table, console));
+  const auto line = [&](const std::string& text) {
+    console.print(wrap(text, console.abilities().width.value_or(100), "  ") + "\n");
+  };
+  line(counts_text(outcome.ranking.counts));
+  line(fmt::format(
+      "Predicted steps were off by {:.1f} % in the median and {:.1f} % at the 90th percentile of "
+      "{} measured jobs ({}): {:.2f} to {:.2f} s for the first. Plans of one job differ by less.",
+      outcome.band.median_pct, outcome.band.p90_pct, outcome.band.rows, outcome.band.of,
+      ranked[0].time * (1 - outcome.band.p90_pct / 100),
+      ranked[0].time * (1 + outcome.band.p90_pct / 100)));
+  for (const Finalist& plan : outcome.ranking.refused)
+    line(fmt::format("Refused: {} ({}).", plan_text(plan.candidate.plan, plan.candidate.layout),
+                     plan.refused));
+  if (const auto memory = memory_line(outcome)) line(*memory);
+  if (front) print_front(console, outcome);
+  if (outcome.bill.given())
+    line("Bill of the first: " + bill_text(bill_of(outcome, ranked[0]), outcome.rates) + ".");
+}
+
+Json plan_json(const PlanOutcome& outcome, const std::optional<DataTable>& comparison) {
+  Json json = {{"model", outcome.base.model.name},
+               {"cluster", outcome.base.cluster.name},
+               {"gpus", outcome.base.world_size()},
+               {"global_batch_size", outcome.base.plan.global_batch_size},
+               {"objective", name_of(outcome.objective.goal)},
+               {"search", counts_json(outcome.ranking.counts)},
+               {"error_band",
+                {{"median_pct", outcome.band.median_pct},
+                 {"p90_pct", outcome.band.p90_pct},
+                 {"rows", outcome.band.rows},
+                 {"of", outcome.band.of}}},
+               {"plans", Json::array()},
+               {"refused", Json::array()}};
+  for (const Finalist& plan : outcome.ranking.ranked) {
+    Json one = finalist_json(outcome.base, plan);
+    if (outcome.bill.given()) one["bill"] = bill_json(bill_of(outcome, plan), outcome.rates);
+    json["plans"].push_back(std::move(one));
+  }
+  for (const Finalist& plan : outcome.ranking.refused)
+    json["refused"].push_back(finalist_json(outcome.base, plan));
+  if (comparison) json["explain"] = table_json(*comparison);
+  return json;
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "triplepoint/base/json_fwd.h"
+
+#include "triplepoint/cli/bill_flags.h"
+#include "triplepoint/cli/console.h"
+#include "triplepoint/cli/data_table.h"
+#include "triplepoint/search/accuracy.h"
+#include "triplepoint/search/finalists.h"
+
+namespace triplepoint::cli {
+
+/// What a search found, and what belongs to it.
+struct PlanOutcome {
+  const spec::Job& base;
+  const search::Space& space;
+  const search::Ranking& ranking;
+  const metrics::BillRates& rates;
+  const search::ErrorBand& band;
+  const BillFlags& bill;
+  const search::Objective& objective;
+  int threads = 1;
+  size_t top = 5;
+};
+
+/// The ranking as `table`, and below it how it came about: counts, error band, what was refused,
+/// what memory costs, the bill, the front.
+void print_plan(Console& console, const PlanOutcome& outcome, const DataTable& table, bool front);
+Json plan_json(const PlanOutcome& outcome, const std::optional<DataTable>& comparison);
+
+}  // namespace triplepoint::cli
