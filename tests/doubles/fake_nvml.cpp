@@ -243,7 +243,9 @@ void answer(FieldValue& field, int gpu) {
   const std::string number = std::to_string(field.field);
   if (const auto cost = driver.script.cost.find(number); cost != driver.script.cost.end())
     spend(cost->second);
-  const Fault* const fault = driver.script.fault(gpu, number, now());
+  const Fault* fault = driver.script.fault(gpu, number, now());
+  if (fault == nullptr)
+    fault = driver.script.fault(gpu, number + "/" + std::to_string(field.scope), now());
   if (fault == nullptr) return;
   field.code = fault->code;
   if (fault->code == 0) field.value.u64 = ~0ULL;

@@ -51,7 +51,7 @@ void find_nvidia(const SensorOptions& options, Found& found, std::vector<Gap>& g
     return;
   }
   found.driver = std::move(*driver);
-  found.nvidia = nvml::list_devices(*found.driver);
+  found.nvidia = nvml::list_devices(*found.driver, &gaps);
   for (const nvml::Listed& listed : found.nvidia)
     found.devices.push_back(listed.device);
 }

@@ -181,10 +181,15 @@ void GpuReader::take_answers(Gpu& gpu, FieldBatch& batch, int64_t now,
 }
 
 void GpuReader::stamp(FieldSlot& slot, const FieldValue& answer, int64_t now) const {
-  if (answer.timestamp_us != 0 && answer.timestamp_us == slot.stamp_us) return;
+  const bool same_stamp = answer.timestamp_us != 0 && answer.timestamp_us == slot.stamp_us;
+  const bool same_value = answer.value.u64 == slot.last_value;
   slot.stamp_us = answer.timestamp_us;
-  // A stamp never goes back, whatever the time of day does.
-  slot.stamp_ns = std::max(slot.stamp_ns, clock_.monotonic(answer.timestamp_us).value_or(now));
+  slot.last_value = answer.value.u64;
+  if (same_stamp && same_value) return;
+  // A value that changed under the same stamp is newer than that says. And a stamp never goes back,
+  // whatever the time of day does.
+  const auto said = same_stamp ? std::nullopt : clock_.monotonic(answer.timestamp_us);
+  slot.stamp_ns = std::max(slot.stamp_ns, said.value_or(now));
 }
 
 std::optional<double> GpuReader::value_in(FieldSlot& slot, const FieldValue& answer) {

@@ -27,7 +27,8 @@ struct FieldSlot {
   Counter counter;
   int bits = 0;  // of the counter; 0: not yet seen
   int64_t stamp_us = 0, stamp_ns = 0;
-  int failures = 0;  // in a row
+  uint64_t last_value = 0;  // as it came
+  int failures = 0;         // in a row
 };
 
 /// What one nvmlDeviceGetFieldValues asks for. `request` is copied into `answer` before each call.

@@ -139,14 +139,18 @@ std::string plain_pci(std::string_view bus_id) {
   return plain;
 }
 
-std::vector<Listed> list_devices(const Driver& driver) {
+std::vector<Listed> list_devices(const Driver& driver, std::vector<Gap>* gaps) {
   const Api& api = driver.api();
   unsigned count = 0;
   if (api.count(&count) != Code::success) return {};
   std::vector<Listed> listed;
   for (unsigned i = 0; i < count; ++i) {
     Listed found;
-    if (api.by_index(i, &found.handle) != Code::success) continue;  // lost, or not for us
+    if (const int code = api.by_index(i, &found.handle); code != Code::success) {
+      if (gaps != nullptr)
+        gaps->push_back({fmt::format("GPU {}", i), driver.words(code), "nvidia-smi --gpu-reset"});
+      continue;
+    }
     found.device.local = static_cast<int32_t>(i);
     found.device.name = text_of(api.name, found.handle);
     found.device.uuid = text_of(api.uuid, found.handle);

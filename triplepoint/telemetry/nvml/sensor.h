@@ -15,7 +15,8 @@ struct Listed {
   Handle handle = nullptr;
   run::Device device;
 };
-std::vector<Listed> list_devices(const Driver&);
+/// `gaps`, if given, gets those that the driver counts but does not hand out.
+std::vector<Listed> list_devices(const Driver&, std::vector<Gap>* gaps = nullptr);
 
 DeviceFacts device_facts(const Driver&, const Listed&);
 /// Driver and CUDA version, into the node's facts.
