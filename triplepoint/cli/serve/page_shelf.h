@@ -30,6 +30,8 @@ class PageShelf {
 
   explicit PageShelf(std::size_t most_bytes = std::size_t{256} << 20U) : most_bytes_(most_bytes) {}
   PageShelf(const PageShelf&) = delete;
+  PageShelf(PageShelf&&) = delete;
+  PageShelf& operator=(PageShelf&&) = delete;
   PageShelf& operator=(const PageShelf&) = delete;
   ~PageShelf();
 

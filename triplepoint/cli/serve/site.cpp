@@ -189,6 +189,7 @@ std::vector<report::IndexEntry> Site::entries() {
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<report::IndexEntry> entries;
+  entries.reserve(found.size());
   for (auto& [changed, entry] : found)
     entries.push_back(std::move(entry));
   for (std::size_t i = 0; i < entries.size(); ++i) {
