@@ -28,7 +28,7 @@ void append_any(run::JournalWriter& writer, std::string_view input) {
   uint64_t sequence = 0;
   while (!input.empty()) {
     const std::size_t size = 1 + static_cast<unsigned char>(input[0]);
-    writer.append(++sequence, input.substr(0, size).substr(1)).value();
+    TPT_ENSURE(writer.append(++sequence, input.substr(0, size).substr(1)));
     input.remove_prefix(std::min(size, input.size()));
   }
 }

@@ -86,11 +86,11 @@ void RecordWriter::add(size_t position, const Device& device) {
     out_.text(text);
 }
 
-void RecordWriter::add(const Series& series, const SeriesSource* source) {
+void RecordWriter::add(const Series& without_values, const SeriesSource* source) {
   kind(RecordKind::series);
-  out_.text(series.signal);
-  out_.integer(int64_t{series.device});
-  out_.count(series.of_node ? 1 : 0);
+  out_.text(without_values.signal);
+  out_.integer(int64_t{without_values.device});
+  out_.count(without_values.of_node ? 1 : 0);
   out_.count(source != nullptr ? 1 : 0);
   if (source == nullptr) return;
   out_.count(static_cast<uint64_t>(source->scope));

@@ -70,6 +70,8 @@ class RecordVisitor {
   RecordVisitor() = default;
   RecordVisitor(const RecordVisitor&) = delete;
   RecordVisitor& operator=(const RecordVisitor&) = delete;
+  RecordVisitor(RecordVisitor&&) = delete;
+  RecordVisitor& operator=(RecordVisitor&&) = delete;
   virtual ~RecordVisitor() = default;
 
   virtual void take(const Span&) = 0;

@@ -88,10 +88,11 @@ void GrowingRun::put(Write write) {
   }
 }
 
-size_t GrowingRun::declare(const Series& series, const SeriesSource* source) {
-  put([&](RecordWriter& out) { out.add(series, source); });
-  head_.series.push_back(
-      {.signal = series.signal, .device = series.device, .of_node = series.of_node});
+size_t GrowingRun::declare(const Series& without_values, const SeriesSource* source) {
+  put([&](RecordWriter& out) { out.add(without_values, source); });
+  head_.series.push_back({.signal = without_values.signal,
+                          .device = without_values.device,
+                          .of_node = without_values.of_node});
   if (source != nullptr) head_.sources.push_back(*source);
   columns_.emplace_back();
   return columns_.size() - 1;

@@ -29,6 +29,8 @@ class Folder {
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
+  Folder(Folder&&) = delete;
+  Folder& operator=(Folder&&) = delete;
   ~Folder() { fs::remove_all(path_); }
   Path run() const { return path_ / "a.run"; }
   const Path& path() const { return path_; }
@@ -323,9 +325,10 @@ TEST_CASE("while the disk is full values wait, and are dropped only when too man
 TEST_CASE("a recording takes less than two bytes a value") {
   const Folder folder;
   GrowingRun run = GrowingRun::create(folder.run(), start_of_recording()).value();
-  constexpr int devices = 8, signals = 24, ticks = 3600;
-  for (int series = 0; series < devices * signals; ++series)
-    run.declare({.signal = "signal" + std::to_string(series % signals), .device = series / signals},
+  constexpr size_t devices = 8, signals = 24, ticks = 3600;
+  for (size_t series = 0; series < devices * signals; ++series)
+    run.declare({.signal = "signal" + std::to_string(series % signals),
+                 .device = static_cast<int32_t>(series / signals)},
                 nullptr);
   std::vector<double> state(devices * signals, 40);
   for (uint64_t tick = 0; tick < ticks; ++tick) {
@@ -359,7 +362,9 @@ TEST_CASE("a recording takes less than two bytes a value") {
     if (tick % 10 == 9) REQUIRE(run.sync());
   }
   REQUIRE(run.finish(run.head(), {}));
-  CHECK(static_cast<double>(fs::file_size(folder.run())) / (devices * signals * ticks) < 2);
+  CHECK(static_cast<double>(fs::file_size(folder.run())) /
+            static_cast<double>(devices * signals * ticks) <
+        2);
 }
 
 }  // namespace

@@ -25,6 +25,8 @@ class FreePath {
   }
   FreePath(const FreePath&) = delete;
   FreePath& operator=(const FreePath&) = delete;
+  FreePath(FreePath&&) = delete;
+  FreePath& operator=(FreePath&&) = delete;
   ~FreePath() { fs::remove(path_); }
   const Path& path() const { return path_; }
 

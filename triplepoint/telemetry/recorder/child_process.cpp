@@ -58,6 +58,8 @@ class SpawnAttributes {
   }
   SpawnAttributes(const SpawnAttributes&) = delete;
   SpawnAttributes& operator=(const SpawnAttributes&) = delete;
+  SpawnAttributes(SpawnAttributes&&) = delete;
+  SpawnAttributes& operator=(SpawnAttributes&&) = delete;
   ~SpawnAttributes() { posix_spawnattr_destroy(&attributes_); }
   const posix_spawnattr_t* get() const { return &attributes_; }
 

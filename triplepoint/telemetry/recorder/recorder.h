@@ -38,6 +38,8 @@ class Recorder {
                                                  std::vector<std::unique_ptr<Sensor>> sensors);
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
+  Recorder(Recorder&&) = delete;
+  Recorder& operator=(Recorder&&) = delete;
   ~Recorder();
 
   /// Takes marks; once a second takes samples and makes sure that all of it is on disk. The error

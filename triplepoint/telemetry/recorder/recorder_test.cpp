@@ -35,6 +35,8 @@ class Folder {
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
+  Folder(Folder&&) = delete;
+  Folder& operator=(Folder&&) = delete;
   ~Folder() { fs::remove_all(path_); }
   Path operator/(const char* name) const { return path_ / name; }
   const Path& path() const { return path_; }
