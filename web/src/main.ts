@@ -7,7 +7,7 @@ import { addFilters } from "./filters";
 import { addHeatTips } from "./heat";
 import { addJobCards } from "./job_card";
 import { addScrollRegions } from "./regions";
-import { addSorting } from "./tables";
+import { addCellHeadings, addSorting } from "./tables";
 import { addTimeline } from "./timeline";
 
 const chooser = addChooser();
@@ -15,6 +15,7 @@ addTimeline();
 addCompactTables();
 addCsvButtons();
 addSorting();
+addCellHeadings();
 addJobCards();
 addFilters(chooser);
 addHeatTips();

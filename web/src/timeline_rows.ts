@@ -7,7 +7,8 @@ import type { Painter } from "./timeline_paint";
 import type { TimeWindow } from "./timeline_window";
 
 const font = '10.5px system-ui, "DejaVu Sans", sans-serif';
-const characterWidth = 6;
+const characterWidth = 6; // more or less
+const labelWidth = 6.4; // of a character; rather too much than cut off
 const budget = 14; // ms a frame for rows that were not drawn before
 
 /** The lane that the data names, else the fullest. */
@@ -239,7 +240,7 @@ export class RowArtist {
       if (!text || y < free) continue;
       free = y + 12;
       context.fillStyle = isFirst ? palette.ink : palette.soft;
-      context.fillText(shortened(text, Math.floor((state.gutter - 8) / characterWidth)), state.gutter - 6, Math.max(7, y));
+      context.fillText(shortened(text, Math.floor((state.gutter - 8) / labelWidth)), state.gutter - 6, Math.max(7, y));
     }
     context.textAlign = "left";
   }
