@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/run/journal.h"
 #include "triplepoint/run/store.h"
 #include "triplepoint/run/trace_tracks.h"
 
@@ -164,7 +165,8 @@ bool is_run_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string head(15, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  return file && head == "SQLite format 3" && path.ends_with(".run");
+  const bool finished = head == "SQLite format 3";
+  return file && path.ends_with(".run") && (finished || run::is_journal(head));
 }
 
 int64_t TraceOptions::gap_ns() const {
