@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Marks what a training program is doing, for `triplepoint record`. C99 with POSIX (-std=gnu99) and C++; nothing to link:
- * the header looks for libtriplepoint_mark.so when the first marker is set, and only if a recorder
- * asked for marks (it sets TRIPLEPOINT_MARKS and TRIPLEPOINT_MARK_LIBRARY). Without one a marker
- * costs a few nanoseconds, with one well under a microsecond. Any thread may mark, also after
- * fork(). No marker ever blocks, fails or prints. (Before glibc 2.34, link with -ldl.)
+ * Marks what a training program is doing, for `triplepoint record`. C99 with POSIX (-std=gnu99) and
+ * C++; nothing to link: the header looks for libtriplepoint_mark.so when the first marker is set,
+ * and only if a recorder asked for marks (it sets TRIPLEPOINT_MARKS and TRIPLEPOINT_MARK_LIBRARY).
+ * Without one a marker costs a few nanoseconds, with one well under a microsecond. Any thread may
+ * mark, also after fork(). No marker ever blocks, fails or prints. (Before glibc 2.34, link with
+ * -ldl.)
  *
  *   triplepoint_step_begin(step);                     // one per training step
  *     triplepoint_region_begin("forward");            // regions nest, per thread
