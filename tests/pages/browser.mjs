@@ -43,6 +43,7 @@ export async function openPage(browser, file, { width, theme = "light", height =
   page.on("pageerror", (error) => problems.push(`error: ${error.message}`));
   page.on("request", (request) => /^(file|data|blob):/.test(request.url()) || problems.push(`request: ${request.url()}`));
   await page.addInitScript(() => addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.blockedURI}`)));
+  if (file === "about:blank") return { context, page, problems };
   await page.goto(pathToFileURL(file).href);
   await page.waitForSelector("html[data-ready]", { state: "attached", timeout: 60000 });
   return { context, page, problems };

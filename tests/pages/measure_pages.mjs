@@ -2,13 +2,17 @@
 // How fast pages are in a headless Chromium on this machine; prints numbers, judges none of them.
 //   node measure_pages.mjs SAMPLE_PAGES_PROGRAM | FILE.html ...
 // load: from asking for the file until its script has ended, median of five; frames: while zooming the timeline in and out
-// by wheel, or while scrolling through a page without one; filter: from a click to the next frame.
+// by wheel, or while scrolling through a page without one; filter: from a click to the next frame. Beside each, what it
+// takes of the main thread's CPU time, which other programs do not disturb.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { launch, openPage } from "./browser.mjs";
 import { samplePlots, sampleTimeline, withTimeline } from "./sample_timeline.mjs";
+
+const frameCount = 480;
 
 function samplePages(program, folder) {
   execFileSync(program, [folder]);
@@ -57,20 +61,40 @@ function filterTime() {
   return new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now() - first))));
 }
 
+/** Milliseconds of CPU time that the page's main thread has used so far. */
+async function cpuClock(page) {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  return async () => 1000 * (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value;
+}
+
+async function loadOnce(browser, file) {
+  const { context, page } = await openPage(browser, "about:blank", { width: 1280 });
+  const cpu = await cpuClock(page);
+  const before = await cpu();
+  await page.goto(pathToFileURL(file).href);
+  await page.waitForSelector("html[data-ready]", { state: "attached" });
+  const load = await page.evaluate(() => performance.now());
+  return { context, page, cpu, load, loadCpu: (await cpu()) - before };
+}
+
 async function measure(browser, file) {
   const loads = [];
-  let result;
-  for (let i = 0; i < 5; ++i) {
-    const started = performance.now();
-    const { context, page } = await openPage(browser, file, { width: 1280 });
-    loads.push(await page.evaluate(() => performance.now()));
-    if (i === 4) result = { all: performance.now() - started, frames: await page.evaluate(frames, 480), filter: await page.evaluate(filterTime) };
+  for (let i = 0; i < 4; ++i) {
+    const { context, load } = await loadOnce(browser, file);
+    loads.push(load);
     await context.close();
   }
+  const { context, page, cpu, load, loadCpu } = await loadOnce(browser, file);
+  loads.push(load);
   loads.sort((a, b) => a - b);
-  const filter = result.filter === null ? "" : `, filter ${result.filter.toFixed(0)} ms`;
-  console.log(`${basename(file)}: ${(statSync(file).size / 1e6).toFixed(2)} MB, load ${loads[2].toFixed(0)} ms, ` +
-    `${result.frames.rate.toFixed(0)} frames/s (95 % within ${result.frames.slow.toFixed(0)} ms)${filter}`);
+  const before = await cpu();
+  const { rate, slow } = await page.evaluate(frames, frameCount);
+  const frameCpu = ((await cpu()) - before) / frameCount;
+  const filter = await page.evaluate(filterTime);
+  await context.close();
+  console.log(`${basename(file)}: ${(statSync(file).size / 1e6).toFixed(2)} MB, load ${loads[2].toFixed(0)} ms (CPU ${loadCpu.toFixed(0)}), ` +
+    `${rate.toFixed(0)} frames/s (95 % within ${slow.toFixed(0)} ms, CPU ${frameCpu.toFixed(1)} ms)${filter === null ? "" : `, filter ${filter.toFixed(0)} ms`}`);
 }
 
 const browser = await launch();
