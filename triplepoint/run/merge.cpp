@@ -68,7 +68,8 @@ void add_manifest(Run& all, const Run& run, const Numbers& numbers) {
     all.manifest.notes.push_back(fmt::format("{}: {}", host, note));
   for (const auto& [key, value] : run.manifest.facts) {
     const auto [found, is_new] = all.manifest.facts.emplace(key, value);
-    if (!is_new && found->second != value) all.manifest.facts[key + "@" + host] = value;
+    if (!is_new && found->second != value)
+      all.manifest.facts[fmt::format("{}@{}", key, host)] = value;
   }
 }
 

@@ -31,7 +31,7 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
     if (!variables.contains(text.substr(0, text.find('=')))) all.push_back(text);
   }
   for (const auto& [name, value] : variables)
-    all.push_back(name + "=" + value);
+    all.push_back(fmt::format("{}={}", name, value));
   return all;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/telemetry/recorder/recorder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -212,47 +213,48 @@ TEST_CASE("a command has the signals it would have had without us") {
   std::signal(SIGPIPE, SIG_DFL);
 }
 
-TEST_CASE("of all ranks that begin at once exactly one records, and it knows when the others end") {
+constexpr int many_ranks = 64;
+
+/// A rank's process: says whether it leads, follows or failed; a leader waits for all the others.
+[[noreturn]] void be_rank(int rank, const Path& base, int say, int go) {
+  const LaunchEnvironment place{.launcher = "test",
+                                .rank = rank,
+                                .local_rank = rank,
+                                .local_size = many_ranks,
+                                .job = "job",
+                                .visible_devices = std::to_string(rank % 8)};
+  const auto gathering = NodeGathering::join(place, 1, base);
+  const bool leads = gathering && gathering->leads();
+  const char said = !gathering ? 'e' : leads ? 'l' : 'f';
+  if (write(say, &said, 1) != 1) _exit(1);
+  char wait = 0;
+  while (!leads && read(go, &wait, 1) > 0) {
+  }
+  if (!leads) _exit(0);
+  while (gathering->ranks().size() < many_ranks || !gathering->others_have_left())
+    usleep(1000);
+  _exit(gathering->ranks()[7].visible_devices == "7" ? 0 : 2);
+}
+
+TEST_CASE("of all ranks that begin at once exactly one records, and it knows when others end") {
   const Folder folder;
-  constexpr int ranks = 64;
   int ready[2], go[2];
   REQUIRE(pipe(ready) == 0);
   REQUIRE(pipe(go) == 0);
   std::vector<pid_t> children;
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < many_ranks; ++rank) {
     const pid_t child = fork();
     if (child == 0) {
       close(go[1]);
-      const LaunchEnvironment place{.launcher = "test",
-                                    .rank = rank,
-                                    .local_rank = rank,
-                                    .local_size = ranks,
-                                    .job = "job",
-                                    .visible_devices = std::to_string(rank % 8)};
-      auto gathering = NodeGathering::join(place, 1, folder.path());
-      const char said = !gathering ? 'e' : gathering->leads() ? 'l' : 'f';
-      if (write(ready[1], &said, 1) != 1) _exit(1);
-      char wait = 0;
-      const bool led = gathering && gathering->leads();
-      if (led) {
-        while (gathering->ranks().size() < ranks || !gathering->others_have_left())
-          usleep(1000);
-        _exit(gathering->ranks()[7].visible_devices == "7" ? 0 : 2);
-      }
-      while (read(go[0], &wait, 1) > 0) {
-      }
-      _exit(0);
+      be_rank(rank, folder.path(), ready[1], go[0]);
     }
     children.push_back(child);
   }
-  int leaders = 0;
-  for (int i = 0; i < ranks; ++i) {
-    char said = 0;
-    REQUIRE(read(ready[0], &said, 1) == 1);
-    CHECK(said != 'e');
-    if (said == 'l') ++leaders;
-  }
-  CHECK(leaders == 1);
+  std::string said(many_ranks, ' ');
+  for (char& one : said)
+    REQUIRE(read(ready[0], &one, 1) == 1);
+  CHECK(std::count(said.begin(), said.end(), 'l') == 1);
+  CHECK(std::count(said.begin(), said.end(), 'f') == many_ranks - 1);
   close(go[0]);
   close(go[1]);
   for (pid_t child : children) {
