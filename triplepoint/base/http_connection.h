@@ -18,7 +18,9 @@ class HttpConnection {
   HttpConnection(int descriptor, const HttpLimits& limits, Clock::time_point now);
   ~HttpConnection();
   HttpConnection(const HttpConnection&) = delete;
+  HttpConnection(HttpConnection&&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
+  HttpConnection& operator=(HttpConnection&&) = delete;
 
   /// Does what can be done without waiting: reads, answers, writes. False: over, to be closed.
   bool advance(const Answer& answer, Clock::time_point now);

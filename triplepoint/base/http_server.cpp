@@ -30,6 +30,8 @@ class Descriptor {
   ~Descriptor() {
     if (value_ >= 0) ::close(value_);
   }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
   Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
     std::swap(value_, other.value_);

@@ -44,7 +44,9 @@ class Exchange {
     if (socket_ >= 0) ::close(socket_);
   }
   Exchange(const Exchange&) = delete;
+  Exchange(Exchange&&) = delete;
   Exchange& operator=(const Exchange&) = delete;
+  Exchange& operator=(Exchange&&) = delete;
 
   Result<void> connect(const Authority& authority) {
     addrinfo hints{}, *found = nullptr;

@@ -56,7 +56,9 @@ class Watcher {
  public:
   Watcher() = default;
   Watcher(const Watcher&) = delete;
+  Watcher(Watcher&&) = delete;
   Watcher& operator=(const Watcher&) = delete;
+  Watcher& operator=(Watcher&&) = delete;
   virtual ~Watcher() = default;
   virtual void collect(TopHost& host) = 0;
 };
@@ -117,7 +119,9 @@ class Child {
     ::waitpid(pid_, nullptr, 0);
   }
   Child(const Child&) = delete;
+  Child(Child&&) = delete;
   Child& operator=(const Child&) = delete;
+  Child& operator=(Child&&) = delete;
   bool runs() const { return pid_ > 0; }
   int output() const { return output_; }
 
@@ -202,7 +206,7 @@ class RemoteSource : public TopSource {
       watchers_[i]->collect(hosts[i]);
     }
   }
-  std::string title() const override { return ""; }
+  std::string title() const override { return wall_clock_text(); }
 
  private:
   std::vector<std::string> names_;

@@ -43,7 +43,9 @@ class Terminal {
   Terminal();
   ~Terminal();
   Terminal(const Terminal&) = delete;
+  Terminal(Terminal&&) = delete;
   Terminal& operator=(const Terminal&) = delete;
+  Terminal& operator=(Terminal&&) = delete;
 
   bool works() const { return works_; }
   static TerminalSize size();

@@ -17,15 +17,6 @@
 namespace triplepoint::cli {
 namespace {
 
-std::string clock_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  localtime_r(&now, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%H:%M:%S", &parts);
-  return text.data();
-}
-
 class LocalSource : public TopSource {
  public:
   LocalSource(telemetry::Sensors sensors, const telemetry::SamplingPlan& plan, bool once)
@@ -44,7 +35,7 @@ class LocalSource : public TopSource {
     hosts[0].name = snapshot.node.host;
     add_snapshot(hosts[0], std::move(snapshot));
   }
-  std::string title() const override { return clock_text(); }
+  std::string title() const override { return wall_clock_text(); }
 
  private:
   telemetry::Live live_;
@@ -117,6 +108,15 @@ class RunSource : public TopSource {
 };
 
 }  // namespace
+
+std::string wall_clock_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%H:%M:%S", &parts);
+  return text.data();
+}
 
 Result<std::unique_ptr<TopSource>> local_source(const telemetry::SensorOptions& options,
                                                 Seconds interval, bool once) {

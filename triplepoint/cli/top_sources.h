@@ -20,7 +20,9 @@ class TopSource {
  public:
   TopSource() = default;
   TopSource(const TopSource&) = delete;
+  TopSource(TopSource&&) = delete;
   TopSource& operator=(const TopSource&) = delete;
+  TopSource& operator=(TopSource&&) = delete;
   virtual ~TopSource() = default;
 
   /// Brings these hosts up to date; a source makes as many as it has nodes.
@@ -29,6 +31,9 @@ class TopSource {
   virtual void move(int intervals) { (void)intervals; }
   virtual std::string title() const = 0;
 };
+
+/// The time of day, for titles: "19:04:23".
+std::string wall_clock_text();
 
 /// This node. With `once`, two readings right away instead of a thread.
 Result<std::unique_ptr<TopSource>> local_source(const telemetry::SensorOptions& options,

@@ -5,13 +5,15 @@
 #include <ctime>
 #include <utility>
 
+#include "triplepoint/base/expect.h"
+
 namespace triplepoint::telemetry {
 namespace {
 
 constexpr int64_t second_ns = 1'000'000'000;
 constexpr int64_t trouble_lasts_ns = 300 * second_ns;
-// A reading may be so old: some seconds, for what is read once a second, or some of its periods.
-constexpr double oldest_s = 5, oldest_periods = 5;
+// A reading may be so old: some seconds, or some of the times after which a new one is due.
+constexpr double oldest_s = 5, oldest_periods = 5, oldest_slow_readings = 2.5;
 
 int64_t unix_now_ns() {
   timespec now{};
@@ -29,6 +31,7 @@ std::vector<int32_t> positions(const Sensors& sensors) {
         return facts.sensor == static_cast<int32_t>(s) && facts.device.index == device.index;
       };
       const auto found = std::find_if(sensors.devices.begin(), sensors.devices.end(), same);
+      TPT_EXPECT(found != sensors.devices.end());
       position.push_back(static_cast<int32_t>(found - sensors.devices.begin()));
     }
   return position;
@@ -50,7 +53,8 @@ Live::Live(Sensors sensors, const SamplingPlan& plan)
       device_of_sampler_(positions(sensors)),
       sampler_(std::move(sensors.all), plan),
       about_(sampler_.channels()),
-      begin_ns_(monotonic_now_ns()) {
+      begin_ns_(monotonic_now_ns()),
+      slow_s_(plan.interval / unit::s * plan.slow_every) {
   for (run::SeriesSource& about : about_)
     if (!about.of_node)
       about.device = device_of_sampler_.at(static_cast<std::size_t>(about.device));
@@ -98,7 +102,9 @@ bool Live::is_current(std::size_t channel, int64_t now_ns) const {
   const Latest& latest = latest_[channel];
   if (latest.count == 0) return false;
   const auto& period = about_[channel].period;
-  const double allowed_s = std::max(oldest_s, oldest_periods * (period ? *period / unit::s : 0.0));
+  const double period_s = period ? *period / unit::s : 0;
+  const double allowed_s =
+      std::max({oldest_s, oldest_periods * period_s, oldest_slow_readings * slow_s_});
   return static_cast<double>(now_ns - latest.last.time_ns) < allowed_s * 1e9;
 }
 

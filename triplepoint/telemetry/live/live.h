@@ -57,6 +57,7 @@ class Live {
   std::vector<Sample> samples_;
   std::vector<Trouble> troubles_;
   int64_t begin_ns_ = 0;
+  double slow_s_ = 1;  // between two readings of a slow channel
 };
 
 }  // namespace triplepoint::telemetry

@@ -29,13 +29,12 @@ struct Scene {
   void set_age(double seconds) {
     now_ns = monotonic_now_ns() - static_cast<int64_t>(seconds * 1e9);
   }
-  Live live() {
+  Live live(SamplingPlan plan = {}) {
     Sensors sensors;
     for (const run::Device& device : sensor->devices())
       sensors.devices.push_back({.device = device, .sensor = 0});
     sensors.node.host = "node";
     sensors.all.push_back(std::move(sensor));
-    SamplingPlan plan;
     plan.probe = 0 * unit::s;
     return Live(std::move(sensors), plan);
   }
@@ -72,6 +71,19 @@ TEST_CASE("what a lost GPU said before is not shown as what it says now") {
   CHECK_FALSE(snapshot.devices[0].answers);
   CHECK(snapshot.devices[1].answers);
   CHECK(snapshot.readings.size() == 1);
+}
+
+TEST_CASE("readings that come rarely hold until the next one is due") {
+  Scene scene;
+  const int32_t gpu = scene.add_gpu();
+  scene.sensor->add(
+      "die_c", gpu, Kind::instant, [](double) { return 70.0; }, no_period);
+  scene.set_age(20);
+  SamplingPlan rarely;
+  rarely.interval = 1 * unit::s;  // slow channels every ten
+  Live live = scene.live(rarely);
+  live.read_now();
+  CHECK(live.snapshot().readings.size() == 1);
 }
 
 TEST_CASE("troubles are told once each, however often they come") {

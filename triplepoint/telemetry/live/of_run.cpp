@@ -29,6 +29,13 @@ run::SeriesSource source_of(const run::Run& run, const run::Series& series) {
   return source;
 }
 
+/// Between two values, in the mean; 0 for fewer than two.
+double spacing_s(const run::Series& series) {
+  if (series.times.size() < 2) return 0;
+  return (series.times.back() - series.times.front()) / unit::s /
+         static_cast<double>(series.times.size() - 1);
+}
+
 /// Index of the last value at or before `at`; nothing before the first.
 std::optional<std::size_t> index_at(const run::Series& series, Instant at) {
   const auto after = std::upper_bound(series.times.begin(), series.times.end(), at);
@@ -42,7 +49,8 @@ std::optional<LiveReading> reading_at(const run::Run& run, const run::Series& se
   LiveReading reading{.about = source_of(run, series), .value = series.values[*last]};
   reading.age_s = (at - series.times[*last]) / unit::s;
   const double period_s = reading.about.period ? *reading.about.period / unit::s : 0;
-  const double allowed_s = std::max(oldest_s, oldest_periods * period_s);
+  const double allowed_s =
+      std::max(oldest_s, oldest_periods * std::max(period_s, spacing_s(series)));
   if (run.manifest.origin == run::Origin::measured && reading.age_s > allowed_s)
     return std::nullopt;
   if (reading.about.kind != run::ReadingKind::counter) return reading;

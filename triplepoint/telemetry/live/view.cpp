@@ -11,6 +11,7 @@ namespace triplepoint::telemetry {
 namespace {
 
 constexpr double shown_share = 0.005;  // below, a reason is noise
+constexpr double most_bits = 9e15;     // a whole number in a double; more is nobody's bit set
 
 /// The signals of one device or of the node.
 class Signals {
@@ -160,8 +161,8 @@ GpuView view_gpu(const Snapshot& snapshot, int32_t device) {
   view.scale_up_rx_bps = signals.rate("scale_up_rx_bytes");
   view.pcie_tx_bps = signals.rate("pcie_tx_bytes");
   view.pcie_rx_bps = signals.rate("pcie_rx_bytes");
-  if (const auto bits = signals.value("throttle_reasons"))
-    view.reasons = static_cast<uint64_t>(*bits);
+  const auto bits = signals.value("throttle_reasons");
+  if (bits && *bits >= 0 && *bits < most_bits) view.reasons = static_cast<uint64_t>(*bits);
   return view;
 }
 
