@@ -39,7 +39,7 @@ struct Driver {
   std::size_t used = 0;
 };
 
-Driver driver;
+Driver driver;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): a library's state
 
 double now() {
   return driver.clock.now();
@@ -116,6 +116,13 @@ Handle handle_of(int gpu) {
 std::string uuid_of(int gpu) {
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "GPU-%08x-fa4e-4000-8000-000000000000", 0x5eed0000 + gpu);
+  return text.data();
+}
+
+/// Not std::to_string: its table would be a unique symbol, which keeps dlclose from unloading this.
+std::string text_of(uint32_t number) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "%u", number);
   return text.data();
 }
 
@@ -240,12 +247,12 @@ void answer(FieldValue& field, int gpu) {
       found != driver.script.latency_us.end())
     field.latency_us = found->second;
   if (driver.script.faults.empty() && driver.script.cost.empty()) return;
-  const std::string number = std::to_string(field.field);
+  const std::string number = text_of(field.field);
   if (const auto cost = driver.script.cost.find(number); cost != driver.script.cost.end())
     spend(cost->second);
   const Fault* fault = driver.script.fault(gpu, number, now());
   if (fault == nullptr)
-    fault = driver.script.fault(gpu, number + "/" + std::to_string(field.scope), now());
+    fault = driver.script.fault(gpu, number + "/" + text_of(field.scope), now());
   if (fault == nullptr) return;
   field.code = fault->code;
   if (fault->code == 0) field.value.u64 = ~0ULL;
@@ -260,6 +267,7 @@ int give(Handle handle, const char* call, unsigned* to, double number) {
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): NVML's names
 /// For tests in the same process: from now on the script's clock stands where it is put.
 extern "C" __attribute__((visibility("default"))) void triplepoint_fake_set_time(double at) {
   driver.clock.set(at);
@@ -512,3 +520,4 @@ FAKE_API nvmlDeviceGetTemperatureV(Handle handle, Temperature* to) {
   return code;
 }
 #endif
+// NOLINTEND(readability-identifier-naming)

@@ -49,6 +49,60 @@ Fault read_times(std::istringstream& words, Fault fault) {
   return fault;
 }
 
+using Words = std::istringstream;
+using Statements = std::map<std::string, std::function<void(Words&)>>;
+
+void add_settings(Statements& statements, Script& script) {
+  statements["gpus"] = [&](Words& w) { w >> script.gpus; };
+  statements["architecture"] = [&](Words& w) { w >> script.architecture; };
+  statements["links"] = [&](Words& w) { w >> script.links; };
+  statements["driver"] = [&](Words& w) { w >> script.driver; };
+  statements["name"] = [&](Words& w) { std::getline(w >> std::ws, script.name); };
+  statements["numbering"] = [&](Words& w) { w >> script.numbering; };
+  statements["sensor"] = [&](Words& w) { w >> script.period >> script.window; };
+  statements["counters"] = [&](Words& w) { w >> script.counter_period; };
+  statements["pcie_bits"] = [&](Words& w) { w >> script.pcie_bits; };
+  statements["mig"] = [&](Words& w) { w >> script.mig.emplace_back(); };
+  std::string word;
+  statements["start"] = [&script, word](Words& w) mutable { w >> word >> script.start[word]; };
+  statements["cost"] = [&script, word](Words& w) mutable { w >> word >> script.cost[word].first; };
+  statements["slow"] = [&script, word](Words& w) mutable { w >> word >> script.cost[word].second; };
+  uint32_t field = 0;
+  statements["latency"] = [&script, field](Words& w) mutable {
+    w >> field >> script.latency_us[field];
+  };
+}
+
+/// "GPU WHAT", then a code if there is one to read, then times.
+Fault read_fault(Words& words, bool has_code) {
+  std::string gpu;
+  Fault fault;
+  words >> gpu >> fault.what;
+  fault.gpu = gpu_of(gpu);
+  if (has_code) words >> fault.code;
+  return fault;
+}
+
+void add_faults(Statements& statements, Script& script) {
+  constexpr int not_supported = 3, lost = 15;
+  statements["unsupported"] = [&](Words& w) {
+    script.faults.push_back(read_fault(w, false));
+    script.faults.back().code = not_supported;
+  };
+  statements["fail"] = [&](Words& w) {
+    script.faults.push_back(read_times(w, read_fault(w, true)));
+  };
+  statements["sentinel"] = [&](Words& w) {
+    script.faults.push_back(read_times(w, read_fault(w, false)));
+  };
+  statements["lost"] = [&](Words& w) {
+    std::string gpu;
+    w >> gpu;
+    script.losses.push_back(read_times(w, {.gpu = gpu_of(gpu), .code = lost}));
+  };
+  statements["reset"] = [&](Words& w) { script.resets.push_back(read_times(w, {.code = lost})); };
+}
+
 }  // namespace
 
 double Wave::once(double t) const {
@@ -100,74 +154,14 @@ Script Script::from_environment(const char* variable) {
 
 Script Script::parse(const std::string& text) {
   Script script;
-  using Words = std::istringstream;
-  const std::map<std::string, std::function<void(Words&)>> statements = {
-      {"gpus", [&](Words& w) { w >> script.gpus; }},
-      {"architecture", [&](Words& w) { w >> script.architecture; }},
-      {"links", [&](Words& w) { w >> script.links; }},
-      {"driver", [&](Words& w) { w >> script.driver; }},
-      {"name", [&](Words& w) { std::getline(w >> std::ws, script.name); }},
-      {"numbering", [&](Words& w) { w >> script.numbering; }},
-      {"sensor", [&](Words& w) { w >> script.period >> script.window; }},
-      {"counters", [&](Words& w) { w >> script.counter_period; }},
-      {"pcie_bits", [&](Words& w) { w >> script.pcie_bits; }},
-      {"mig", [&](Words& w) { w >> script.mig.emplace_back(); }},
-      {"start",
-       [&](Words& w) {
-         std::string counter;
-         w >> counter >> script.start[counter];
-       }},
-      {"cost",
-       [&](Words& w) {
-         std::string call;
-         w >> call >> script.cost[call].first;
-       }},
-      {"slow",
-       [&](Words& w) {
-         std::string call;
-         w >> call >> script.cost[call].second;
-       }},
-      {"latency",
-       [&](Words& w) {
-         uint32_t field = 0;
-         w >> field >> script.latency_us[field];
-       }},
-      {"unsupported",
-       [&](Words& w) {
-         std::string gpu;
-         Fault fault{.code = 3};
-         w >> gpu >> fault.what;
-         fault.gpu = gpu_of(gpu);
-         script.faults.push_back(fault);
-       }},
-      {"fail",
-       [&](Words& w) {
-         std::string gpu;
-         Fault fault;
-         w >> gpu >> fault.what >> fault.code;
-         fault.gpu = gpu_of(gpu);
-         script.faults.push_back(read_times(w, fault));
-       }},
-      {"sentinel",
-       [&](Words& w) {
-         std::string gpu;
-         Fault fault;
-         w >> gpu >> fault.what;
-         fault.gpu = gpu_of(gpu);
-         script.faults.push_back(read_times(w, fault));
-       }},
-      {"lost",
-       [&](Words& w) {
-         std::string gpu;
-         w >> gpu;
-         script.losses.push_back(read_times(w, {.gpu = gpu_of(gpu), .code = 15}));
-       }},
-      {"reset", [&](Words& w) { script.resets.push_back(read_times(w, {.code = 15})); }},
-      {"gpu", [&](Words& w) {
-         std::string gpu, signal;
-         w >> gpu >> signal;
-         script.waves_[{gpu_of(gpu), signal}] = read_wave(w);
-       }}};
+  Statements statements;
+  add_settings(statements, script);
+  add_faults(statements, script);
+  statements["gpu"] = [&](Words& w) {
+    std::string gpu, signal;
+    w >> gpu >> signal;
+    script.waves_[{gpu_of(gpu), signal}] = read_wave(w);
+  };
   std::istringstream lines(text);
   for (std::string line, word; std::getline(lines, line);) {
     Words words(line);
