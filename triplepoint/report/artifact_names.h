@@ -19,7 +19,7 @@ struct ArtifactName {
 /// first is overlap, the second recompute. Where the artifact's scripts label Mixtral-8x7B's
 /// indices 1 and 2 otherwise, its own YAML files decide. Source: CharLLM-PPT, scripts/experiments
 /// and scripts/visualization/figure_8.py.
-std::optional<ArtifactName> parse_artifact_name(std::string_view name, int64_t devices);
+std::optional<ArtifactName> parse_artifact_name(std::string_view text, int64_t devices);
 
 /// The artifact's scripts take this batch for every run.
 inline constexpr double artifact_batch = 128;

@@ -128,7 +128,7 @@ std::vector<Node> shown_of(std::vector<Node> nodes) {
 std::string flow(const Picture& picture, const std::string& gradient) {
   std::string svg;
   const double begin = 6, end = picture.width() - 12;
-  for (double row = 0; row < picture.rows; ++row) {
+  for (int row = 0; row < static_cast<int>(picture.rows); ++row) {
     const double y = head + seat_gap + (row + 0.5) * (seat_height + seat_gap) - seat_gap / 2;
     const double thick = picture.is_liquid() ? 6 : 15;
     svg += fmt::format(

@@ -99,6 +99,7 @@ std::string all_numbers(const Comparison& c, const std::vector<std::string>& nam
 
 std::string facts_of(const Comparison& c) {
   std::vector<std::string> facts;
+  facts.reserve(c.sides.size());
   for (const Side& side : c.sides)
     facts.push_back(fmt::format("{}: {}, {} GPUs", side.name, side.origin, side.num_gpus));
   return fmt::format("{}. Differences are against {}.", fmt::join(facts, "; "), c.sides[0].name);
@@ -148,6 +149,7 @@ std::string jobs_table(const StudyComparison& c) {
 
 std::string compare_page(const Comparison& c) {
   std::vector<std::string> names;
+  names.reserve(c.sides.size());
   for (const Side& side : c.sides)
     names.push_back(side.name);
   const std::string title = title_of(names);
@@ -168,6 +170,7 @@ std::string compare_page(const StudyComparison& c) {
                             fmt::format("{} jobs, joined by name.", c.jobs.size()));
   body += findings(sentences_of(c));
   std::vector<Figure> drawings;
+  drawings.reserve(c.names.size());
   for (std::size_t i = 1; i < c.names.size(); ++i)
     drawings.push_back(jobs_figure(c, i));
   body += section("overview", "Job by job", figures(drawings));

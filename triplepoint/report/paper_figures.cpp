@@ -88,6 +88,7 @@ PaperJobs without_repeats(const PaperJobs& jobs) {
 
 PaperJobs select(const std::vector<PaperJob>& all, const Selection& selection) {
   PaperJobs jobs;
+  jobs.reserve(all.size());
   for (const PaperJob& job : all)
     jobs.push_back(&job);
   const auto keep = [&](const auto& wanted) {
@@ -175,6 +176,7 @@ PaperJobs of_one_model(const PaperJobs& jobs) {
 std::vector<KernelStack> stage_stacks(const PaperJob& job) {
   if (!job.fits_memory) return {{"OOM", std::nullopt}};
   std::vector<KernelStack> stacks;
+  stacks.reserve(job.kernels.size());
   for (const auto& [stage, kernels] : job.kernels)
     stacks.push_back({fmt::format("{}", stage), kernels});
   return stacks;
@@ -187,6 +189,7 @@ std::string ranks_figure(PaperJobs jobs, const std::string& what,
     return std::tie(a->machine, a->microbatch) < std::tie(b->machine, b->microbatch);
   });
   std::vector<KernelGroup> groups;
+  groups.reserve(jobs.size());
   for (const PaperJob* job : jobs)
     groups.push_back({job->machine, title(*job), stage_stacks(*job)});
   return stacks_figure(fmt::format("{}: {}", jobs.front()->model, what), groups);

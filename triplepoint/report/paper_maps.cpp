@@ -30,8 +30,9 @@ Axis powers_of_two(double low, double high) {
   Axis axis{std::floor(std::log2(low)),
             std::max(std::ceil(std::log2(high)), std::floor(std::log2(low)) + 1),
             {}};
-  const double by = std::max(1.0, std::ceil((axis.high - axis.low) / 6));
-  for (double tick = axis.low; tick <= axis.high; tick += by)
+  const auto lowest = static_cast<int>(axis.low), highest = static_cast<int>(axis.high);
+  const int by = std::max(1, (highest - lowest + 5) / 6);
+  for (int tick = lowest; tick <= highest; tick += by)
     axis.ticks.push_back(tick);
   return axis;
 }
@@ -70,9 +71,8 @@ std::pair<std::string, std::vector<double>> mean_row(const PaperMap& map) {
 }
 
 double x_of(double left, std::size_t column, int64_t per_node) {
-  const auto node =
-      static_cast<double>(column / static_cast<std::size_t>(std::max<int64_t>(1, per_node)));
-  return left + cell * static_cast<double>(column) + node_gap * node;
+  const std::size_t node = column / static_cast<std::size_t>(std::max<int64_t>(1, per_node));
+  return left + cell * static_cast<double>(column) + node_gap * static_cast<double>(node);
 }
 
 void draw_row(SvgSheet& sheet, const PaperMap& map, const Scale& scale, double left, double y,

@@ -113,12 +113,14 @@ void add_energy(Findings& findings, const Metrics& m) {
     sum += joules;
   if (sum <= 0) return;
   std::vector<std::pair<double, std::string>> uses;
+  uses.reserve(m.energy_ledger_j.size());
   for (const auto& [use, joules] : m.energy_ledger_j)
     uses.emplace_back(joules / sum, use);
   std::stable_sort(uses.begin(), uses.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   uses.resize(std::min<std::size_t>(3, uses.size()));
   std::vector<std::string> words;
+  words.reserve(uses.size());
   for (const auto& [share, use] : uses)
     words.push_back(fmt::format("{} into {}", percent(share), use));
   std::string text = fmt::format("Of the energy of a step, {}", fmt::join(words, ", "));

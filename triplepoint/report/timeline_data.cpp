@@ -186,6 +186,7 @@ class Writer {
   }
   static std::vector<const Span*> by_begin(const run::PatternPiece& piece) {
     std::vector<const Span*> spans;
+    spans.reserve(piece.spans.size());
     for (const Span& span : piece.spans)
       spans.push_back(&span);
     std::stable_sort(spans.begin(), spans.end(),
