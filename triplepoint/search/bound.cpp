@@ -65,6 +65,21 @@ PassCosts cost_of(const LayerCosts& layers, const StageParts& parts, const spec:
   return sum;
 }
 
+/// Time that a stage's own stream is taken by sends: all but the last one back, after which it has
+/// no more work.
+double blocked_by_sends(const spec::Job& job, const SendCosts& sends, size_t stage) {
+  const spec::Plan& plan = job.plan;
+  if (plan.overlap_pipeline) return 0;
+  const double microbatches = real(job.num_microbatches());
+  const double chunks = real(plan.virtual_pipeline_size);
+  const bool wraps = plan.virtual_pipeline_size > 1;
+  const bool first = stage == 0, last = stage + 1 == sends.next.size();
+  // With chunks the last stage sends to the first, but for the last chunk; and the other way round.
+  const double forwards = microbatches * (wraps && last ? chunks - 1 : chunks);
+  const double backwards = microbatches * (wraps && first ? chunks - 1 : chunks);
+  return forwards * sends.next[stage] + std::max(0., backwards - 1) * sends.previous[stage];
+}
+
 /// Forwards until the first backward: all a stage holds at once under 1F1B and GPipe, and part of
 /// what it holds under the others.
 workload::StageProgram warm_up(const spec::Job& job, int64_t stage) {
@@ -148,7 +163,7 @@ StepBound bound_step(const spec::Job& job, const BoundInputs& in) {
   const double gap = job.stack.microbatch_gap / unit::s;
   const double microbatches = real(job.num_microbatches());
   const double chunks = real(plan.virtual_pipeline_size);
-  const bool blocks = !plan.overlap_pipeline, wraps = plan.virtual_pipeline_size > 1;
+  const bool wraps = plan.virtual_pipeline_size > 1;
   const bool returns = plan.schedule != Schedule::zero_bubble;
   const double gaps = (plan.schedule == Schedule::zero_bubble ? 3 : 2) * gap * chunks;
 
@@ -157,16 +172,8 @@ StepBound bound_step(const spec::Job& job, const BoundInputs& in) {
   for (size_t s = 0; s < stages; ++s) {
     const PassCosts whole = cost_of(in.layers, in.parts.stages[s], plan);
     const PassCosts first = wraps ? cost_of(in.layers, in.parts.firsts[s], plan) : whole;
-    double work = microbatches * (whole.forward.time + whole.backward.time + gaps);
-    // All but the last send back are followed by more work of the same stage.
-    if (blocks) {
-      const double each = wraps ? chunks : 1;
-      const double not_sent = wraps ? 1 : 0;
-      const bool last = s + 1 == stages;
-      work += (microbatches * (each - (last ? not_sent : 0))) * in.sends.next[s];
-      work +=
-          std::max(0., microbatches * (each - (s == 0 ? not_sent : 0)) - 1) * in.sends.previous[s];
-    }
+    const double work = microbatches * (whole.forward.time + whole.backward.time + gaps) +
+                        blocked_by_sends(job, in.sends, s);
     const EndCost& end = in.ends[s];
     const double own = ramp + work;
     // A backward longer than what hides behind it adds at least as much to the stage's own work.
