@@ -250,10 +250,11 @@ std::string drawing(const Picture& picture, const std::vector<Node>& nodes,
       "<svg viewBox=\"0 0 {:.0f} {:.0f}\" style=\"min-width:{:.0f}px;max-width:{:.0f}"
       "px\" role=\"img\" aria-label=\"{}\">",
       width, height, 0.8 * width, 1.35 * width, escape(title));
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    svg +=
-        node_drawing(picture, nodes[i], static_cast<double>(i % across) * (picture.width() + gap),
-                     static_cast<double>(i / across) * (picture.height() + gap));
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const std::size_t column = i % across, row = i / across;
+    svg += node_drawing(picture, nodes[i], static_cast<double>(column) * (picture.width() + gap),
+                        static_cast<double>(row) * (picture.height() + gap));
+  }
   return svg + scale(picture, height - 28) + "</svg>";
 }
 

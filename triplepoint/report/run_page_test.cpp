@@ -93,7 +93,7 @@ TEST_CASE("plots: a value holds until the next stamp, so a slow sensor has no ho
     CHECK(value == 40.0);
 }
 
-TEST_CASE("plots: reasons become a share of time; idle is no throttling") {
+TEST_CASE("plots: reasons become a share of time, and idle is no throttling") {
   run::Run run;
   run.series.push_back({"throttle_reasons", 0, false, {}, {}});
   for (int i = 0; i < 10; ++i) {
