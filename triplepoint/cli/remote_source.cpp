@@ -15,9 +15,6 @@
 #include "triplepoint/cli/http_get.h"
 #include "triplepoint/cli/top_sources.h"
 
-// NOLINTNEXTLINE(readability-redundant-declaration): POSIX wants it declared by us
-extern char** environ;
-
 namespace triplepoint::cli {
 namespace {
 
@@ -103,6 +100,7 @@ class Child {
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (std::string& word : words)
       arguments.push_back(word.data());
     arguments.push_back(nullptr);

@@ -93,6 +93,7 @@ std::vector<std::string> help_lines(const Console& console, std::size_t width) {
       {"history", "power of the limit, temperature up to the slowdown, clock of the highest"},
   }};
   std::vector<std::string> shown;
+  shown.reserve(lines.size());
   for (const auto& [name, what] : lines)
     shown.push_back(Line(console, width).add("  ").left(name, 13, Style::bold).add(what).text());
   return shown;

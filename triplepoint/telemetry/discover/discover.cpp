@@ -16,6 +16,7 @@ std::string models_text(const std::vector<DeviceFacts>& devices) {
   for (const DeviceFacts& facts : devices)
     ++count[facts.device.name];
   std::vector<std::string> words;
+  words.reserve(count.size());
   for (const auto& [name, number] : count)
     words.push_back(fmt::format("{} x {}", number, name));
   return fmt::format("{}", fmt::join(words, ", "));
