@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/csv.h"
+#include "triplepoint/base/expect.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/parallel.h"
 
@@ -66,12 +67,22 @@ std::string as_text(const std::vector<spec::Diagnosis>& diagnoses) {
   return text;
 }
 
-/// The run as object, as cells and as a row of the page.
+std::string& cell_named(std::vector<std::string>& cells, std::string_view name) {
+  const std::vector<std::string> columns = metrics::results_columns();
+  const auto column = std::find(columns.begin(), columns.end(), name);
+  TPT_EXPECT(column != columns.end());
+  return cells[static_cast<std::size_t>(column - columns.begin())];
+}
+
+/// The run as object, as cells and as a row of the page. All go by the job's name in the study: a
+/// folder may hold two recordings of one job.
 void take_results(Item& item, const run::Run& run) {
   const metrics::Metrics metrics = metrics::measure(run);
   item.json = metrics::results_json(run, metrics);
+  item.json["name"] = item.job->job.name;
   item.json["diagnoses"] = as_json(item.job->diagnoses);
   item.cells = metrics::results_row(run, metrics);
+  cell_named(item.cells, "name") = item.job->job.name;
   item.row = report::result_row(*item.job, run, metrics);
 }
 
@@ -85,10 +96,7 @@ void take_diagnoses(Item& item) {
   item.json["verdict"] = "invalid";
   item.json["diagnoses"] = as_json(item.job->diagnoses);
   item.cells = metrics::results_row(nothing, {});
-  const std::vector<std::string> columns = metrics::results_columns();
-  const auto verdict = std::find(columns.begin(), columns.end(), "verdict");
-  if (verdict != columns.end())
-    item.cells[static_cast<std::size_t>(verdict - columns.begin())] = "invalid";
+  cell_named(item.cells, "verdict") = "invalid";
   item.row = report::invalid_row(*item.job);
 }
 
@@ -319,7 +327,11 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
       item.problem = run.error().what;
       return;
     }
-    if (run->manifest.job) plan.jobs[i].job = *run->manifest.job;
+    if (run->manifest.job) {
+      std::string name = std::move(plan.jobs[i].job.name);
+      plan.jobs[i].job = *run->manifest.job;
+      plan.jobs[i].job.name = std::move(name);
+    }
     take_results(item, *run);
   });
   TPT_TRY(first_problem(items));

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/cli/study_runner.h"
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/json.h"
+
+#include "triplepoint/run/store.h"
 
 #include "triplepoint/cli/run_pages.h"
 #include "triplepoint/cli/scratch_folder.h"
@@ -217,6 +220,33 @@ TEST_CASE(
   other.program_digest = "another program";
   REQUIRE(run_study(small_study(), scratch.folder(), 1, other));
   CHECK(!std::filesystem::exists(scratch.folder() / page));
+}
+
+TEST_CASE("a folder of recordings is a study: one row a file, of known and of unknown jobs") {
+  const ScratchFolder scratch;
+  const spec::StudyPlan plan = small_study();
+  for (const char* name : {"monday", "tuesday"})  // the same job twice
+    REQUIRE(run::save(sim::simulate(plan.jobs[0].job, {}),
+                      (scratch.folder() / (std::string(name) + ".run")).string()));
+  run::Run unknown;
+  unknown.manifest.origin = run::Origin::measured;
+  unknown.devices = {{.index = 0, .name = "gpu"}};
+  unknown.summaries = {{.power_mean_w = 500.0, .die_mean_c = 60.0, .die_peak_c = 65.0}};
+  REQUIRE(run::save(unknown, (scratch.folder() / "unknown.run").string()));
+  const auto results = load_results(spec::default_library(), scratch.folder(), 1);
+  REQUIRE(results);
+  REQUIRE(results->study.rows.size() == 3);
+  const Json json = *parse_json(results->json, "results.json");
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::string name = std::array{"monday", "tuesday", "unknown"}[i];
+    CHECK(results->study.rows[i].name == name);
+    CHECK(json["jobs"][i]["name"] == name);
+  }
+  CHECK(results->study.rows[0].has_job);
+  CHECK(!results->study.rows[2].has_job);
+  const std::string page = report::study_page(results->study);
+  CHECK(page.find("tuesday") != std::string::npos);
+  CHECK(page.find("job not known") != std::string::npos);
 }
 
 }  // namespace

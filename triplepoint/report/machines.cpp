@@ -33,9 +33,6 @@ double per_tib(const StudyRow& row) {
 double per_kilowatt(const StudyRow& row) {
   return joules_per_kilojoule / or_nan(number_at(row, "joules_per_token"));
 }
-double as_they_are(const StudyRow& row) {
-  return or_nan(number_at(row, "tokens_per_s"));
-}
 
 struct Duel {
   const StudyRow *winner = nullptr, *loser = nullptr;
@@ -108,8 +105,7 @@ std::vector<Contest> contests_of(const std::vector<Group>& groups) {
 }
 
 std::vector<Basis> bases() {
-  return {{"as-they-are", "As they are", "tokens/s", as_they_are},
-          {"equal-gpus", "At equal GPUs", "tokens/s per GPU", per_gpu},
+  return {{"equal-gpus", "At equal GPUs", "tokens/s per GPU", per_gpu},
           {"equal-memory", "At equal memory", "tokens/s per TiB of GPU memory", per_tib},
           {"equal-watts", "At equal watts", "tokens/s per kW of GPU power", per_kilowatt}};
 }

@@ -21,7 +21,7 @@ struct Basis {
   std::string id, name, unit;
   double (*value)(const StudyRow&);  // not-a-number if not known
 };
-/// Equal GPUs, equal memory, equal watts; and as they are.
+/// Equal GPUs, equal memory, equal watts.
 std::vector<Basis> bases();
 
 /// One chart per basis; nothing without a contest.

@@ -30,6 +30,7 @@ std::vector<Measure> measures_of_sweeps() {
   return {
       {"throughput", "throughput", "tokens/s", "tokens_per_s", "", true, 0, ""},
       {"efficiency", "training efficiency", "samples/(s MJ)", "samples_per_s_mj", "", true, 0, ""},
+      {"power", "mean power of a GPU", "W", "power_w.mean", "", true, 100, ""},
       {"peak-power", "peak power", "W", "power_w.peak", "", true, 100, ""},
       {"peak-temperature", "peak die temperature", "°C", "temperature_c.peak", "", true, 20, ""},
       {"clock", "mean SM clock", "MHz", "sm_clock_mhz.mean", "", true, 1000, ""}};

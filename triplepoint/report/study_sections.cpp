@@ -117,7 +117,7 @@ std::string sweeps(const Group& group) {
   const std::vector<Figure> figures = microbatch_figures(group);
   if (figures.empty()) return "";
   return section_title(group, "microbatch", "Microbatch sweep") +
-         html_legend(microbatch_legend(group)) + figures_html(figures, "figures four");
+         html_legend(microbatch_legend(group)) + figures_html(figures);
 }
 
 std::string maps(const Group& group, Json& tables) {
