@@ -83,13 +83,22 @@ EnergyEstimate estimate(double joules, double edges) {
           .gain = gain_error * std::abs(joules) * unit::J};
 }
 
+/// Time at the ends of a stretch that a series does not reach; nothing if it is too much to guess:
+/// more than two updates and more than a twentieth of the stretch.
+std::optional<int64_t> time_missing(const Line& line, int64_t slack, int64_t begin, int64_t end) {
+  const int64_t front = std::max<int64_t>(0, line.time(0) - begin);
+  const int64_t back = std::max<int64_t>(0, end - line.time(line.size() - 1));
+  if (std::max(front, back) > std::max(slack, (end - begin) / 20)) return std::nullopt;
+  return front + back;
+}
+
 /// What the counter says, if it reaches over the stretch but for an update at each end.
 std::optional<EnergyEstimate> from_counter(const Series& counter, int64_t period, int64_t begin,
                                            int64_t end) {
   if (counter.times.size() < 2) return std::nullopt;
   const Line line(counter, 0);
-  const int64_t slack = 2 * period;
-  if (line.time(0) > begin + slack || line.time(line.size() - 1) < end - slack) return std::nullopt;
+  const auto missing = time_missing(line, 2 * period, begin, end);
+  if (!missing) return std::nullopt;
   // A straight line through the last two stamps, so that a stretch may end just behind them.
   const auto at = [&](int64_t when) {
     if (when >= line.time(0) && when <= line.time(line.size() - 1)) return line.at(when);
@@ -101,16 +110,19 @@ std::optional<EnergyEstimate> from_counter(const Series& counter, int64_t period
   const double joules = at(end) - at(begin);
   // Power next to both ends, over one update.
   const double first = at(begin + period) - at(begin), last = at(end) - at(end - period);
-  return estimate(joules, first + last);
+  const double guessed = joules / static_cast<double>(end - begin) * static_cast<double>(*missing);
+  return estimate(joules, std::abs(first + last) + std::abs(guessed));
 }
 
 std::optional<EnergyEstimate> from_power(const Series& power, int64_t period, int64_t window,
                                          int64_t begin, int64_t end) {
   if (power.times.empty()) return std::nullopt;
   const Line line(power, window / 2);
-  const int64_t slack = 2 * period + window;
-  if (line.time(0) > begin + slack || line.time(line.size() - 1) < end - slack) return std::nullopt;
-  return estimate(line.integral(begin, end), (line.at(begin) + line.at(end)) * in_seconds(period));
+  const auto missing = time_missing(line, 2 * period + window, begin, end);
+  if (!missing) return std::nullopt;
+  const double joules = line.integral(begin, end);
+  const double guessed = joules / static_cast<double>(end - begin) * static_cast<double>(*missing);
+  return estimate(joules, (line.at(begin) + line.at(end)) * in_seconds(period) + std::abs(guessed));
 }
 
 /// Instant readings first: those of one second smear what happens in between.

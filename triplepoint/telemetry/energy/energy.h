@@ -36,6 +36,9 @@ struct MeasuredEnergy {
 ///   edges       one update period of power per end: P(begin) T + P(end) T
 ///   gain        5 % of E: the typical error of a GPU's power sensor, which no counting removes
 ///
+/// A series may lack up to a twentieth of the stretch at an end; that part of the energy is added
+/// to what the edges leave open.
+///
 /// The counter is the better one if [begin, end] covers at least ten of its updates; a shorter
 /// stretch is integrated. T: period of the series' source, else the median distance of its stamps.
 /// A sensor that sees 25 ms of every 100 ms is right over many updates as long as the load does not

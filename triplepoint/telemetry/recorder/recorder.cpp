@@ -80,6 +80,7 @@ struct Recorder::State {
   Result<void> begin();
   void drain_marks(int64_t now);
   void drain_samples();
+  void keep(const std::vector<Sample>& fresh);
   void look_at_clocks();
   void keep_troubles();
   void refresh_periods(run::Run& closing) const;
@@ -106,12 +107,16 @@ void Recorder::State::drain_marks(int64_t now) {
   marks_to_run->keep_finished_steps(now);
 }
 
-/// A channel becomes a series with its first value: what a machine never measures is absent.
 void Recorder::State::drain_samples() {
   samples.clear();
   sampler.take(samples);
+  keep(samples);
+}
+
+/// A channel becomes a series with its first value: what a machine never measures is absent.
+void Recorder::State::keep(const std::vector<Sample>& fresh) {
   const double own_cpu = thread_cpu_s();
-  for (const Sample& sample : samples) {
+  for (const Sample& sample : fresh) {
     const auto channel = static_cast<size_t>(sample.channel);
     const run::SeriesSource& source = sampler.channels()[channel];
     if (!series[channel]) {
@@ -202,6 +207,10 @@ Result<RecordingSummary> Recorder::finish() {
                     "read, or was killed in the middle of one)",
                     state.marks->lost()));
   state.drain_samples();
+  // One more look, so that what is measured reaches to the end.
+  state.samples.clear();
+  state.sampler.read_now(true, state.samples);
+  state.keep(state.samples);
   state.keep_troubles();
   const ClockPair end = read_clocks();
   state.run->add(run::ClockAnchor{.instant = Instant(end.monotonic_ns - state.epoch_ns),

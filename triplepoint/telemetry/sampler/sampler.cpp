@@ -186,7 +186,8 @@ std::vector<Gap> Sampler::gaps() const {
 void Sampler::read_now(bool slow, std::vector<Sample>& samples) {
   TPT_EXPECT(!state_->thread.joinable());
   state_->round.read(0, slow, samples);
-  state_->troubles = state_->round.take_troubles();
+  for (std::string& trouble : state_->round.take_troubles())
+    state_->troubles.push_back(std::move(trouble));
 }
 
 void Sampler::start() {

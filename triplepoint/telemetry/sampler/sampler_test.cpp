@@ -64,7 +64,10 @@ TEST_CASE("the update period of a sensor that does not stamp is found from its v
   for (int64_t true_period : {50 * ms, 100 * ms}) {
     const auto found = period_seen(
         10 * ms, [](int64_t now) { return now; },
-        [&](int64_t now) { return static_cast<double>(now / true_period); });
+        [&](int64_t now) {
+          const int64_t updates = now / true_period;
+          return static_cast<double>(updates);
+        });
     REQUIRE(found);
     CHECK(std::abs(*found - true_period) <= ms);
   }
