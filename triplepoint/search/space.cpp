@@ -68,25 +68,26 @@ Space::Space(spec::Job base, Reach reach, Fixed fixed)
 }
 
 void Space::add_layouts() {
-  const spec::Model& model = base_.model;
   const int64_t world = base_.world_size();
-  const int64_t experts = model.moe ? model.moe->num_experts : 1;
-  for (const int64_t tensor : divisors(model.num_attention_heads))
-    for (int64_t pipeline = 1; pipeline <= model.num_layers; ++pipeline)
-      for (int64_t context = 1; tensor * pipeline * context <= world; context *= 2) {
-        if (world % (tensor * pipeline * context) != 0) continue;
-        for (const int64_t expert : divisors(experts)) {
-          Layout layout{.tensor = tensor,
-                        .pipeline = pipeline,
-                        .context = context,
-                        .expert = expert,
-                        .expert_tensor = tensor,
-                        .data = world / (tensor * pipeline * context)};
-          add_microbatches(layout);
-          layout.expert_tensor = 1;
-          if (model.moe && tensor > 1) add_microbatches(layout);
-        }
-      }
+  for (const int64_t tensor : divisors(base_.model.num_attention_heads))
+    for (int64_t pipeline = 1; pipeline <= base_.model.num_layers; ++pipeline)
+      for (int64_t context = 1; tensor * pipeline * context <= world; context *= 2)
+        if (world % (tensor * pipeline * context) == 0)
+          add_experts({.tensor = tensor,
+                       .pipeline = pipeline,
+                       .context = context,
+                       .data = world / (tensor * pipeline * context)});
+}
+
+void Space::add_experts(Layout layout) {
+  const auto& moe = base_.model.moe;
+  for (const int64_t expert : divisors(moe ? moe->num_experts : 1)) {
+    layout.expert = expert;
+    layout.expert_tensor = layout.tensor;
+    add_microbatches(layout);
+    layout.expert_tensor = 1;
+    if (moe && layout.tensor > 1) add_microbatches(layout);
+  }
 }
 
 void Space::add_microbatches(Layout layout) {
@@ -200,30 +201,41 @@ std::vector<StateChoice> Space::states(const Layout& layout) const {
   return found;
 }
 
+/// Overlaps that have something to hide.
+uint32_t Space::possible_overlaps(const Layout& layout, const StateChoice& state) const {
+  const bool all = reach_ == Reach::everything;
+  const bool fsdp = state.sharding == Sharding::parameters;
+  const bool zero = state.sharding == Sharding::optimizer || state.sharding == Sharding::gradients;
+  // Userbuffers write into the memory of their peers: only where all reach each other directly.
+  const bool reaches = all || layout.tensor <= base_.cluster.scale_up.domain_size;
+  uint32_t may = 0;
+  const auto add = [&](bool possible, uint32_t bit) { may |= possible ? bit : 0; };
+  add(state.sequence_parallel && reaches, overlaps_tensor);
+  add(layout.data > 1 && !fsdp, overlaps_gradient);
+  add(layout.data > 1 && zero, overlaps_parameter);
+  add(layout.pipeline > 1 && (all || layout.chunks > 1), overlaps_pipeline);
+  add(layout.expert > 1 && all, overlaps_expert);
+  return may;
+}
+
+bool Space::allows_overlap(uint32_t bits, uint32_t possible) const {
+  const auto has = [&](uint32_t bit) { return (bits & bit) != 0; };
+  if ((bits & ~possible) != 0) return false;
+  // Megatron gathers parameters ahead only where it reduces gradients ahead.
+  const bool gathers_alone = has(overlaps_parameter) && !has(overlaps_gradient);
+  if (gathers_alone && reach_ != Reach::everything) return false;
+  const bool data =
+      (possible & overlaps_gradient) == 0 || allows(fixed_.overlap_data, has(overlaps_gradient));
+  return data && allows(fixed_.overlap_tensor, has(overlaps_tensor)) &&
+         allows(fixed_.overlap_pipeline, has(overlaps_pipeline));
+}
+
 void Space::add_state(const Layout& layout, StateChoice state,
                       std::vector<StateChoice>& found) const {
   if (!allows(fixed_.sharding, state.sharding)) return;
-  const bool fsdp = state.sharding == Sharding::parameters;
-  const bool zero = state.sharding == Sharding::optimizer || state.sharding == Sharding::gradients;
-  const bool all = reach_ == Reach::everything;
-  uint32_t may = 0;
-  // Userbuffers write into the memory of their peers: only where all reach each other directly.
-  const bool reach = layout.tensor <= base_.cluster.scale_up.domain_size;
-  if (state.sequence_parallel && (all || reach)) may |= overlaps_tensor;
-  if (layout.data > 1 && !fsdp) may |= overlaps_gradient;
-  if (layout.data > 1 && zero) may |= overlaps_parameter;
-  if (layout.pipeline > 1 && (all || layout.chunks > 1)) may |= overlaps_pipeline;
-  if (layout.expert > 1 && all) may |= overlaps_expert;
-  for (uint32_t bits = 0; bits < 32; ++bits) {
-    if ((bits & ~may) != 0) continue;
-    // Megatron gathers parameters ahead only where it reduces gradients ahead.
-    if (!all && (bits & overlaps_parameter) && !(bits & overlaps_gradient)) continue;
-    const bool gradient = (bits & overlaps_gradient) != 0;
-    if (!allows(fixed_.overlap_tensor, (bits & overlaps_tensor) != 0)) continue;
-    if (layout.data > 1 && !fsdp && !allows(fixed_.overlap_data, gradient)) continue;
-    if (!allows(fixed_.overlap_pipeline, (bits & overlaps_pipeline) != 0)) continue;
-    state.overlaps.push_back(bits);
-  }
+  const uint32_t possible = possible_overlaps(layout, state);
+  for (uint32_t bits = 0; bits < 2 * overlaps_expert; ++bits)
+    if (allows_overlap(bits, possible)) state.overlaps.push_back(bits);
   if (!state.overlaps.empty()) found.push_back(std::move(state));
 }
 

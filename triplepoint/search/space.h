@@ -99,10 +99,13 @@ class Space {
 
  private:
   void add_layouts();
+  void add_experts(Layout);
   void add_microbatches(Layout);
   void add_chunks(Layout);
   bool is_legal(const Layout&) const;
   std::vector<StateChoice> states(const Layout&) const;
+  uint32_t possible_overlaps(const Layout&, const StateChoice&) const;
+  bool allows_overlap(uint32_t bits, uint32_t possible) const;
   void add_state(const Layout&, StateChoice, std::vector<StateChoice>&) const;
   std::vector<Split> splits(const Layout&) const;
   std::vector<spec::Schedule> schedules(const Layout&) const;
