@@ -28,7 +28,7 @@ blob::V13 mi210() {
   now.edge = 41, now.hotspot = 47, now.mem = 52;
   now.gfx_activity = 87, now.umc_activity = 40;
   now.average_socket_power = 245;
-  now.energy_accumulator = 65536 * 1000;
+  now.energy_accumulator = 65'536'000;
   now.current_gfxclk = 1700, now.current_uclk = 1600;
   now.pcie_link_width = 16;
   now.firmware_timestamp = 123456;
@@ -63,7 +63,7 @@ TEST_CASE("every version's fields are where C puts them") {
   CHECK(old->power_average_w == 245);
   CHECK_FALSE(old->power_instant_w);
   CHECK(old->utilization == doctest::Approx(0.87));
-  CHECK(old->energy == 65536 * 1000);
+  CHECK(old->energy == 65'536'000);
   CHECK(old->sm_clock_mhz == 1700);
   CHECK(old->memory_clock_mhz == 1600);
   CHECK(old->firmware_time == 123456);
