@@ -29,7 +29,7 @@ const std::vector<Signal>& signals() {
       {"power_w", "power (W)", {"power_w", "power_instant_w", "power_average_w"}},
       {"die_c", "die (°C)", {"die_c", "junction_c"}},
       {"sm_clock_mhz", "SM clock (MHz)", {"sm_clock_mhz"}},
-      {"throttled", "throttled (% of time)", {"throttle_reasons"}},
+      {"throttled", "throttled (% of time)", {"throttle_reasons", "throttled_share"}},
       {"memory_c", "memory (°C)", {"memory_c"}}};
   return all;
 }
@@ -40,6 +40,7 @@ constexpr uint32_t no_throttling = 1U | 2U | 256U;
 
 /// What is drawn of a series' value.
 double drawn_value(const run::Series& series, double value) {
+  if (series.signal == "throttled_share") return 100 * value;
   if (series.signal != "throttle_reasons") return value;
   return (static_cast<uint32_t>(value) & ~no_throttling) != 0 ? 100 : 0;
 }

@@ -17,7 +17,8 @@ namespace triplepoint::run {
 ///
 /// Known signals. Of a device: power_w (true mean since the previous stamp), power_instant_w,
 /// power_average_w, memory_power_w (sensor views), energy_j (counter), die_c, memory_c, junction_c,
-/// sm_clock_mhz, memory_clock_mhz, throttle_reasons (bit set), throttle_ns_<reason> (residency
+/// sm_clock_mhz, memory_clock_mhz, throttle_reasons (bit set), throttled_share (of the time since the
+/// previous stamp), throttle_ns_<reason> (residency
 /// counters: sw_power_cap, hw_slowdown, sync_boost, sw_thermal_slowdown, hw_thermal_slowdown,
 /// hw_power_brake), utilization, memory_utilization (shares), memory_used_b, power_limit_w,
 /// fan_share, scale_up_tx_bytes, scale_up_rx_bytes, pcie_tx_bytes, pcie_rx_bytes (counters).

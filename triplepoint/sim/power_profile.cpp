@@ -40,7 +40,7 @@ class Bins {
 
 struct DeviceBins {
   std::vector<Watts> power;
-  std::vector<double> ratio;
+  std::vector<double> ratio, throttled;
 };
 
 /// One device and the actions it played.
@@ -52,7 +52,7 @@ struct Player {
 DeviceBins profile_device(const StepModel& model, const CoupledStep& step, const Player& player,
                           Seconds bin, size_t count) {
   const auto& [device, stage, played] = player;
-  Bins power(bin, count), ratio(bin, count);
+  Bins power(bin, count), ratio(bin, count), throttled(bin, count);
   Joules in_phases;
   Seconds covered;
   for (const PlayedAction& action : played.actions) {
@@ -60,13 +60,14 @@ DeviceBins profile_device(const StepModel& model, const CoupledStep& step, const
     const Seconds begin = action.end - phase.duration;
     power.add(begin, action.end, phase.power / unit::W);
     ratio.add(begin, action.end, model.clock_ratio(phase.clock_index));
+    throttled.add(begin, action.end, clock::is_throttled(phase.reason) ? 1 : 0);
     in_phases += phase.power * phase.duration;
     covered += phase.duration;
   }
   const Joules total = step.devices[device].ledger.total();
   const Seconds open = step.played.step_time - covered;
   const Watts rest = open > Seconds() ? (total - in_phases) / open : Watts();
-  DeviceBins bins{.power = {}, .ratio = ratio.means(1)};
+  DeviceBins bins{.power = {}, .ratio = ratio.means(1), .throttled = throttled.means(0)};
   for (const double watts : power.means(rest / unit::W))
     bins.power.push_back(watts * unit::W);
   return bins;
@@ -78,7 +79,8 @@ StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins
   const size_t devices = step.devices.size();
   StepProfile profile{.bin = step.played.step_time / static_cast<double>(bins),
                       .power = std::vector<std::vector<Watts>>(devices),
-                      .clock_ratio = std::vector<std::vector<double>>(devices)};
+                      .clock_ratio = std::vector<std::vector<double>>(devices),
+                      .throttled = std::vector<std::vector<double>>(devices)};
   for (size_t p = 0; p < model.pipelines.size(); ++p)
     for (const Team& team : model.pipelines[p].teams)
       for (const int64_t device : team.devices) {
@@ -88,6 +90,7 @@ StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins
                                            profile.bin, static_cast<size_t>(bins));
         profile.power[d] = std::move(filled.power);
         profile.clock_ratio[d] = std::move(filled.ratio);
+        profile.throttled[d] = std::move(filled.throttled);
       }
   return profile;
 }

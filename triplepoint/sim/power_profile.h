@@ -9,11 +9,13 @@
 
 namespace triplepoint::sim {
 
-/// One step of every device in equal bins: mean power and clock in each.
+/// One step of every device in equal bins: mean power and clock in each, and the share of its time
+/// in which something held the clock back.
 struct StepProfile {
   Seconds bin;
   std::vector<std::vector<Watts>> power;         // [device][bin]
   std::vector<std::vector<double>> clock_ratio;  // [device][bin]
+  std::vector<std::vector<double>> throttled;    // [device][bin]
 };
 
 /// Lays the played phases and waits of each device into bins. What happens outside phases has one

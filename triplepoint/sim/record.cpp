@@ -125,12 +125,14 @@ void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, Cl
     run::Series power = make_series("power_w", d, begin, profile.bin, dies[d].size());
     run::Series die = make_series("die_c", d, begin, profile.bin, dies[d].size());
     run::Series clock = make_series("sm_clock_mhz", d, begin, profile.bin, dies[d].size());
+    run::Series held = make_series("throttled_share", d, begin, profile.bin, dies[d].size());
+    held.values = profile.throttled[d];
     for (size_t b = 0; b < dies[d].size(); ++b) {
       power.values.push_back(profile.power[d][b] / unit::W);
       die.values.push_back(dies[d][b].degrees());
       clock.values.push_back(profile.clock_ratio[d][b] * max_mhz);
     }
-    for (run::Series* series : {&power, &die, &clock})
+    for (run::Series* series : {&power, &die, &clock, &held})
       run.series.push_back(std::move(*series));
   }
 }

@@ -64,7 +64,7 @@ class Transient {
 
   void start_series() {
     for (size_t d = 0; d < run_.devices.size(); ++d)
-      for (const char* signal : {"power_w", "die_c", "sm_clock_mhz"})
+      for (const char* signal : {"power_w", "die_c", "sm_clock_mhz", "throttled_share"})
         run_.series.push_back({.signal = signal,
                                .device = static_cast<int32_t>(d),
                                .of_node = false,
@@ -75,11 +75,14 @@ class Transient {
   void append_series() {
     const double max_mhz = *model_.job.cluster.gpu.max_clock / unit::MHz;
     for (size_t d = 0; d < run_.devices.size(); ++d) {
-      const double values[] = {step_.devices[d].mean_power / unit::W, step_.dies[d].degrees(),
-                               step_.devices[d].mean_clock_ratio * max_mhz};
-      for (size_t s = 0; s < 3; ++s) {
-        run_.series[d * 3 + s].times.push_back(instant_at(now_));
-        run_.series[d * 3 + s].values.push_back(values[s]);
+      const DeviceStep& device = step_.devices[d];
+      const double values[] = {
+          device.mean_power / unit::W, step_.dies[d].degrees(), device.mean_clock_ratio * max_mhz,
+          (device.throttled_power + device.throttled_thermal) / step_.played.step_time};
+      for (size_t s = 0; s < std::size(values); ++s) {
+        run::Series& series = run_.series[d * std::size(values) + s];
+        series.times.push_back(instant_at(now_));
+        series.values.push_back(values[s]);
       }
     }
   }
