@@ -240,8 +240,10 @@ std::vector<std::pair<std::string, std::vector<std::string>>> differing_settings
       const auto found = side.settings.find(name);
       values.push_back(found == side.settings.end() ? "–" : found->second);
     }
-    const bool equal = std::all_of(values.begin(), values.end(),
-                                   [&](const std::string& value) { return value == values[0]; });
+    // A recording knows nothing of its job: that is no difference.
+    std::set<std::string> known(values.begin(), values.end());
+    known.erase("–");
+    const bool equal = known.size() < 2;
     if (!equal && name != "job") differing.emplace_back(name, std::move(values));
   }
   return differing;

@@ -98,6 +98,12 @@ TEST_CASE("compare: a difference below what steps of one run differ is called no
   CHECK_FALSE(says(sentences_of(compare_runs({a, b})), "take it for noise"));
 }
 
+TEST_CASE("compare: a side that knows nothing of its job was not set up differently") {
+  Side a = sample_side("a", 4);
+  a.settings = {{"micro_batch_size", "1"}};
+  CHECK(compare_runs({a, sample_side("b", 5)}).settings.empty());
+}
+
 TEST_CASE("compare: a job that does not fit shows only its memory") {
   Side b = sample_side("b", 4);
   b.fits_memory = false;

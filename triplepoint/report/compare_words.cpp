@@ -177,6 +177,7 @@ std::string settings_sentence(const Comparison& c, std::size_t side) {
   std::string list;
   for (const auto& [name, values] : c.settings) {
     if (values[side] == values[0] || name == "num_microbatches" || name == "num_nodes") continue;
+    if (values[side] == "–" || values[0] == "–") continue;
     list += fmt::format("{}{} {} instead of {}", list.empty() ? "" : ", ", name, values[side],
                         values[0]);
   }

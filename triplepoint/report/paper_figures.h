@@ -48,6 +48,6 @@ std::vector<int64_t> paper_figure_numbers();
 /// Of the jobs, those are drawn that the paper's figure is about (recompute in 4, 13 and 15; base
 /// in 5 and 17; microbatch 1 but for sweeps; one machine but for 3: the one with most jobs); if
 /// none is, all. An error says what is missing.
-Result<std::string> paper_figure(int64_t number, const std::vector<PaperJob>& jobs);
+Result<std::string> paper_figure(int64_t number, const std::vector<PaperJob>& all);
 
 }  // namespace triplepoint::report
