@@ -136,7 +136,8 @@ class Search {
   }
 
   double threshold() const {
-    return found_.best.size() < options_.keep ? nothing_found : found_.best.back().value;
+    if (found_.best.size() < options_.keep) return nothing_found;
+    return found_.best.back().value;
   }
 
   void play_layouts(const std::vector<BoundedLayout>& order) {
