@@ -16,16 +16,19 @@ namespace triplepoint::run {
 /// sm_clock_mhz.
 ///
 /// Known signals. Of a device: power_w (true mean since the previous stamp), power_instant_w,
-/// power_average_w, memory_power_w (sensor views), energy_j (counter), die_c, memory_c, junction_c,
-/// sm_clock_mhz, memory_clock_mhz, throttle_reasons (bit set), throttled_share (of the time since
-/// the previous stamp), throttle_ns_<reason> (residency counters: sw_power_cap, hw_slowdown,
-/// sync_boost, sw_thermal_slowdown, hw_thermal_slowdown, hw_power_brake), utilization,
-/// memory_utilization (shares), memory_used_b, power_limit_w, fan_share, scale_up_tx_bytes,
-/// scale_up_rx_bytes, pcie_tx_bytes, pcie_rx_bytes (counters). Of a node: node_power_w,
-/// node_energy_j, inlet_c, cpu_energy_j, dram_energy_j, cpu_c, cpu_user_s, cpu_system_s,
-/// cpu_idle_s, cpu_wait_s (counters, all cores), memory_used_b, scale_out_tx_bytes,
-/// scale_out_rx_bytes, ethernet_tx_bytes, ethernet_rx_bytes (counters), and of the recorder itself:
-/// sampler_cpu_s, sampler_late_s, sampler_lost_ticks, sampler_call_s.
+/// power_average_w, memory_power_w, module_power_w (sensor views), energy_j (counter), die_c,
+/// memory_c, junction_c, sm_clock_mhz, memory_clock_mhz, throttle_reasons (bit set),
+/// throttled_share (of the time since the previous stamp), throttle_ns_<reason> (residency
+/// counters: sw_power_cap, hw_slowdown, sync_boost, sw_thermal_slowdown, hw_thermal_slowdown,
+/// hw_power_brake), utilization, memory_utilization (shares), memory_used_b, power_limit_w,
+/// fan_share, scale_up_tx_bytes, scale_up_rx_bytes, pcie_tx_bytes, pcie_rx_bytes (counters), and
+/// shares that performance counters tell: sm_active, sm_occupancy, tensor_active, memory_active,
+/// graphics_active, fp64_active, fp32_active, fp16_active.
+/// Of a node: node_power_w, node_energy_j, platform_energy_j, cpu_power_w, inlet_c, cpu_energy_j,
+/// dram_energy_j, cpu_c, cpu_user_s, cpu_system_s, cpu_idle_s, cpu_wait_s (counters, all cores),
+/// memory_used_b, scale_out_tx_bytes, scale_out_rx_bytes, ethernet_tx_bytes, ethernet_rx_bytes
+/// (counters), and of the recorder itself: sampler_cpu_s, sampler_late_s, sampler_lost_ticks,
+/// sampler_call_s.
 struct Series {
   std::string signal;
   int32_t device = 0;  // global device index; nodes: node index

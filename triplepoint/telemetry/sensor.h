@@ -46,7 +46,9 @@ class Sensor {
  public:
   Sensor() = default;
   Sensor(const Sensor&) = delete;
+  Sensor(Sensor&&) = delete;
   Sensor& operator=(const Sensor&) = delete;
+  Sensor& operator=(Sensor&&) = delete;
   virtual ~Sensor() = default;
 
   virtual std::string_view name() const = 0;  // "nvml"
