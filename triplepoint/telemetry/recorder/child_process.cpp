@@ -30,6 +30,7 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
     const std::string text = *entry;
     if (!variables.contains(text.substr(0, text.find('=')))) all.push_back(text);
   }
+  all.reserve(all.size() + variables.size());
   for (const auto& [name, value] : variables)
     all.push_back(fmt::format("{}={}", name, value));
   return all;
