@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -122,26 +123,32 @@ std::string tiles_section(const Metrics& metrics) {
 
 // ---- charts
 
-/// Lowest, highest and mean of what a plot draws, for those who do not see it.
-std::vector<std::string> plot_cells(const Json& plot) {
-  double low = 0, high = 0, sum = 0;
-  int64_t count = 0;
-  for (const Json& curve : plot["curves"])
+/// The values of a plot's curves, those that are means apart from all.
+struct PlotValues {
+  std::vector<double> all, means;
+};
+PlotValues values_of(const Json& plot) {
+  PlotValues values;
+  for (const Json& curve : plot["curves"]) {
+    const bool is_mean = curve["style"] == "mean" || curve["style"] == "single";
     for (const Json& value : curve["values"]) {
       if (value.is_null()) continue;
-      const double number = value.get<double>();
-      low = count == 0 ? number : std::min(low, number);
-      high = count == 0 ? number : std::max(high, number);
-      if (curve["style"] == "mean" || curve["style"] == "single") sum += number;
-      ++count;
+      values.all.push_back(value.get<double>());
+      if (is_mean) values.means.push_back(value.get<double>());
     }
-  int64_t means = 0;
-  for (const Json& curve : plot["curves"])
-    if (curve["style"] == "mean" || curve["style"] == "single")
-      means += std::count_if(curve["values"].begin(), curve["values"].end(),
-                             [](const Json& value) { return !value.is_null(); });
-  return {plot["unit"].get<std::string>(), significant(low, 4),
-          means > 0 ? significant(sum / static_cast<double>(means), 4) : "–", significant(high, 4)};
+  }
+  return values;
+}
+
+/// Lowest, highest and mean of what a plot draws, for those who do not see it.
+std::vector<std::string> plot_cells(const Json& plot) {
+  const PlotValues values = values_of(plot);
+  const std::string unit_name = plot["unit"].get<std::string>();
+  if (values.all.empty() || values.means.empty()) return {unit_name, "–", "–", "–"};
+  const auto [low, high] = std::minmax_element(values.all.begin(), values.all.end());
+  const double sum = std::accumulate(values.means.begin(), values.means.end(), 0.0);
+  return {unit_name, significant(*low, 4),
+          significant(sum / static_cast<double>(values.means.size()), 4), significant(*high, 4)};
 }
 
 /// "32", or "4 of 32" where the timeline shows the others by their like.
