@@ -290,6 +290,7 @@ void close_steps(const Run& head, const std::vector<run::StepRecord>& steps,
   summary.num_steps = static_cast<int64_t>(steps.size());
   if (steps.empty()) return;
   std::vector<double> seconds;
+  seconds.reserve(steps.size());
   for (const run::StepRecord& step : steps)
     seconds.push_back((step.end - step.begin) / unit::s);
   summary.step_time_s = mean_with_interval(seconds);

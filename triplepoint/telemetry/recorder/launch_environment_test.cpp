@@ -108,6 +108,7 @@ TEST_CASE("numbers that are none are not believed") {
 
 std::vector<run::Device> four_gpus() {
   std::vector<run::Device> devices;
+  devices.reserve(4);
   for (int32_t i = 0; i < 4; ++i)
     devices.push_back({.index = i,
                        .local = i,

@@ -132,6 +132,7 @@ TEST_CASE("an old recording is kept under another name") {
 
 TEST_CASE("warm-up is dropped, so many steps are measured, in order of time") {
   std::vector<run::StepRecord> all;
+  all.reserve(20);
   for (int64_t i = 19; i >= 0; --i)
     all.push_back({.begin = Instant(i), .end = Instant(i + 1)});
   const auto ten = measured_steps(all, {.warmup = 3, .steps = 10});
