@@ -24,7 +24,7 @@ parser.add_argument("triplepoint")
 parser.add_argument("nvml")
 parser.add_argument("--kills", type=int, default=6)
 parser.add_argument("tests", nargs="*")
-asked = parser.parse_args()
+asked = parser.parse_intermixed_args()
 
 LOAD = """gpus 8
 gpu * power steps 0:650 0.41:310 0.58:480 0.67:150 every 0.73
