@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -75,8 +76,16 @@ void keep_smaller(std::optional<Extreme>& least, double value, const run::Device
 }
 
 /// How often each mean was added to.
+/// Throttling that only residency counters saw.
+struct Unseen {
+  int64_t devices = 0;
+  run::Device worst;
+  Seconds longest;
+};
+
 struct Counts {
   int64_t power = 0, die = 0, memory = 0, clock = 0, throttle = 0, energy = 0;
+  std::map<std::string, Unseen> unseen;  // by reason
 };
 
 constexpr auto energy_signals = {"energy_j", "power_instant_w", "power_average_w", "power_w"};
@@ -153,12 +162,21 @@ void close_throttle(const DeviceSeries& series, const Window& all, RecordingSumm
     if (share > throttle.most.value)
       throttle.most = {share, series.device().local, series.device().rank};
   }
-  for (const auto& [name, residency] : residencies)
-    if (residency.was_missed_by_polling())
-      summary.findings.push_back(
-          fmt::format("{} was held back by {} for {:.3g} s, as its residency counter says; polling "
-                      "its reasons saw nothing of it (shorter than the time between two polls)",
-                      device_text(series.device()), name, *residency.counted / unit::s));
+  for (const auto& [name, residency] : residencies) {
+    if (!residency.was_missed_by_polling()) continue;
+    Unseen& unseen = counts.unseen[name];
+    if (unseen.devices++ == 0 || *residency.counted > unseen.longest)
+      unseen.worst = series.device(), unseen.longest = *residency.counted;
+  }
+}
+
+std::string unseen_sentence(const std::string& reason, const Unseen& unseen) {
+  return fmt::format(
+      "{} was held back by {} for {:.3g} s{}, as residency counters say; polling the reasons saw "
+      "nothing of it (shorter than the time between two polls)",
+      device_text(unseen.worst), reason, unseen.longest / unit::s,
+      unseen.devices == 1 ? ""
+                          : fmt::format(", and {} more for as long or less", unseen.devices - 1));
 }
 
 /// A counter's growth per second over the part of the window that it covers.
@@ -238,6 +256,8 @@ void close_devices(const Run& head, const Window& all, const run::SeriesLoader& 
   divide(summary.clock_mean_mhz, counts.clock);
   for (auto& [name, throttle] : summary.throttle)
     throttle.mean_share /= static_cast<double>(counts.throttle);
+  for (const auto& [reason, unseen] : counts.unseen)
+    summary.findings.push_back(unseen_sentence(reason, unseen));
   // A sum without one of its parts is not the sum.
   if (counts.energy < static_cast<int64_t>(head.devices.size()))
     summary.energy.reset(), summary.energy_uncertainty.reset();
