@@ -137,7 +137,7 @@ std::string labels(const HeatMap& map, const Layout& layout) {
 }
 
 std::string colour_scale(const HeatMap& map, const Layout& layout, double y) {
-  const double length = std::min(300.0, layout.width - layout.left - 10);
+  const double length = std::min(300.0, layout.width - layout.left - 18);
   const auto at = [&](double share) { return layout.left + length * share; };
   std::string svg;
   for (int i = 0; i < shades; ++i) {
