@@ -82,8 +82,8 @@ class Report : public Command {
     if (std::find(known.begin(), known.end(), *figure_) == known.end())
       return error(fmt::format("--figure {}: not one that can be drawn; choose one of {}", *figure_,
                                fmt::join(known, ", ")));
-    const std::string svg =
-        TPT_TRY(report::paper_figure(*figure_, TPT_TRY(load_paper_jobs(sources_))));
+    const auto jobs = TPT_TRY(load_paper_jobs(sources_));
+    const std::string svg = TPT_TRY(report::paper_figure(*figure_, jobs));
     return write(console, output_.value_or(fmt::format("figure-{}.svg", *figure_)), svg);
   }
 

@@ -174,7 +174,7 @@ std::string history_row(const TopRow& row, const TopColumns& columns, const Cons
                         std::size_t width) {
   Line line(console, width);
   line.add(std::string((columns.host > 0 ? columns.host + 1 : 0) + 4, ' '));
-  const std::size_t taken = 3 * 8;
+  constexpr std::size_t taken = 24;  // by the names of three graphs
   const std::size_t each = line.room() > taken + 12 ? (line.room() - taken) / 3 : 4;
   if (row.history == nullptr) return line.text();
   const auto graph = [&](const char* name, const std::deque<std::optional<double>>& shares) {
