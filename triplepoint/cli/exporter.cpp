@@ -56,8 +56,8 @@ class ExporterCommand : public Command {
         job_ ? TPT_TRY(telemetry::parse_job(*job_))
              : telemetry::job_of_environment(telemetry::process_variable);
     if (!job.empty()) options.jobs.push_back(job);
-    const auto exporter = TPT_TRY(
-        telemetry::Exporter::open(TPT_TRY(telemetry::open_sensors(sensors_.options())), options));
+    auto sensors = TPT_TRY(telemetry::open_sensors(sensors_.options()));
+    const auto exporter = TPT_TRY(telemetry::Exporter::open(std::move(sensors), options));
     console.warn(fmt::format("metrics of this node: http://{}/metrics (Ctrl-C ends)\n",
                              exporter->address()));
     TPT_TRY(exporter->serve([] { return interrupted(); }));

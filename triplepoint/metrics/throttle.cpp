@@ -38,7 +38,7 @@ std::map<int32_t, NodeClocks> clocks_of_nodes(const View& view) {
     const auto clock = view.devices[i].sm_clock_mean_mhz;
     if (!clock) continue;
     const run::Device& device = view.run.devices[i];
-    const auto [at, is_new] = nodes.try_emplace(device.node, *clock, *clock, device.seat);
+    const auto at = nodes.try_emplace(device.node, NodeClocks{*clock, *clock, device.seat}).first;
     NodeClocks& node = at->second;
     node.fastest = std::max(node.fastest, *clock);
     if (*clock < node.slowest) node.slowest = *clock, node.seat_of_slowest = device.seat;
