@@ -11,7 +11,7 @@ cd "$scratch" || exit 1
 fail() { echo "FAILED: $*" >&2; exit 1; }
 expect_code() { [ "$2" -eq "$1" ] || fail "exit code $2 instead of $1: $3"; }
 runs() { find "$1" -name '*.run' 2>/dev/null | wc -l; }
-half_written() { find . -type f ! -name '*.run' ! -name 'study.json' ! -name 'results.*' ! -name 'report.html' ! -name 'err' ! -name 'out' | head -3; }
+half_written() { find . -type f ! -name '*.run' ! -name 'study.json' ! -name 'results.*' ! -name 'report.html' ! -path '*/runs/*.html' ! -name 'err' ! -name 'out' | head -3; }
 
 # Ctrl-C keeps what is finished; the same call goes on.
 interrupt() {
