@@ -110,36 +110,45 @@ std::string title_of(const std::vector<std::string>& names) {
   return fmt::format("{} against {}", fmt::join(others, ", "), names[0]);
 }
 
-std::string jobs_table(const StudyComparison& c) {
-  DataTable table{{"job"}, {}};
-  for (const std::string& name : c.names)
-    table.columns.push_back(name + ": verdict");
-  struct Shown {
-    const char *key, *title;
-  };
-  constexpr Shown shown[] = {{"step_time_s", "step (s)"},
-                             {"energy_j", "energy (MJ)"},
-                             {"power_mean_w", "power (W)"},
-                             {"temperature_peak_c", "peak (°C)"},
-                             {"sm_clock_mean_mhz", "clock (MHz)"}};
-  for (const Shown& number : shown)
-    for (std::size_t i = 0; i < c.names.size(); ++i) {
-      table.columns.push_back(c.names[i] + ": " + number.title);
-      if (i > 0) table.columns.emplace_back("difference");
+struct ShownNumber {
+  const char *key, *title;
+};
+constexpr ShownNumber shown_numbers[] = {{"step_time_s", "step (s)"},
+                                         {"energy_j", "energy (MJ)"},
+                                         {"power_mean_w", "power (W)"},
+                                         {"temperature_peak_c", "peak (°C)"},
+                                         {"sm_clock_mean_mhz", "clock (MHz)"}};
+
+std::vector<std::string> job_columns(const std::vector<std::string>& names) {
+  std::vector<std::string> columns = {"job"};
+  for (const std::string& name : names)
+    columns.push_back(name + ": verdict");
+  for (const ShownNumber& number : shown_numbers)
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      columns.push_back(names[i] + ": " + number.title);
+      if (i > 0) columns.emplace_back("difference");
     }
-  for (const ComparedJob& job : c.jobs) {
-    std::vector<std::string> cells = {job.name};
-    for (const std::string& verdict : job.verdicts)
-      cells.push_back(verdict.empty() ? "–" : verdict);
-    for (const Shown& number : shown) {
-      const ComparedRow* row = job.numbers.find(number.key);
-      for (std::size_t i = 0; i < c.names.size(); ++i) {
-        cells.push_back(row != nullptr ? row->value_text(i) : "–");
-        if (i > 0) cells.push_back(row != nullptr ? difference_text(*row, i) : "–");
-      }
+  return columns;
+}
+
+std::vector<std::string> job_cells(const ComparedJob& job, std::size_t studies) {
+  std::vector<std::string> cells = {job.name};
+  for (const std::string& verdict : job.verdicts)
+    cells.push_back(verdict.empty() ? "–" : verdict);
+  for (const ShownNumber& number : shown_numbers) {
+    const ComparedRow* row = job.numbers.find(number.key);
+    for (std::size_t i = 0; i < studies; ++i) {
+      cells.push_back(row != nullptr ? row->value_text(i) : "–");
+      if (i > 0) cells.push_back(row != nullptr ? difference_text(*row, i) : "–");
     }
-    table.rows.push_back(std::move(cells));
   }
+  return cells;
+}
+
+std::string jobs_table(const StudyComparison& c) {
+  DataTable table{job_columns(c.names), {}};
+  for (const ComparedJob& job : c.jobs)
+    table.rows.push_back(job_cells(job, c.names.size()));
   return "<p class=\"filter\" hidden><label>Filter <input type=\"search\" id=\"filter\"></label> "
          "<span id=\"filter-count\" role=\"status\"></span></p><div class=\"jobs\">" +
          html_table(table, "Every job of the studies") + "</div>";

@@ -116,21 +116,24 @@ void add_number(CsvWriter& csv, const Value& value) {
     csv.empty_cell();
 }
 
+void add_values(CsvWriter& csv, const ComparedRow& row) {
+  for (std::size_t i = 0; i < row.values.size(); ++i) {
+    add_number(csv, row.values[i]);
+    if (i == 0) continue;
+    const auto by = difference(row, i);
+    add_number(csv, by ? Value(by->absolute) : Value());
+    add_number(csv, by ? by->relative : Value());
+  }
+}
+
 void add_rows(CsvWriter& csv, const Comparison& c, const std::string* job) {
-  for (const ComparedSection& section : c.sections) {
+  for (const ComparedSection& section : c.sections)
     for (const ComparedRow& row : section.rows) {
       if (job != nullptr) csv.cell(*job);
       csv.cell(section.name).cell(row.key);
-      for (std::size_t i = 0; i < row.values.size(); ++i) {
-        add_number(csv, row.values[i]);
-        if (i == 0) continue;
-        const auto by = difference(row, i);
-        add_number(csv, by ? Value(by->absolute) : Value());
-        add_number(csv, by ? by->relative : Value());
-      }
+      add_values(csv, row);
       csv.end_row();
     }
-  }
 }
 
 std::vector<std::string> names_of(const Comparison& c) {

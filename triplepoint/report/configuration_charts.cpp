@@ -124,6 +124,7 @@ Figure measure_figure(const Measure& measure, const Group& group) {
 
 std::vector<Figure> figures_of(const std::vector<Measure>& measures, const Group& group) {
   std::vector<Figure> figures;
+  figures.reserve(measures.size());
   for (const Measure& measure : measures)
     figures.push_back(measure_figure(measure, group));
   return figures;
@@ -182,6 +183,7 @@ Bar throttle_bar(const StudyRow& row, const StudyRow* above,
 
 std::vector<LegendEntry> throttle_legend(const std::vector<std::string>& reasons) {
   std::vector<LegendEntry> legend;
+  legend.reserve(reasons.size());
   for (const std::string& reason : reasons)
     legend.push_back({style_of_reason(reason), reason});
   return legend;

@@ -36,7 +36,7 @@ std::string with_unit(std::string number, std::string_view unit) {
 
 std::string formula_of(const Evidence& evidence) {
   const std::string above = product_of(evidence.above), below = product_of(evidence.below);
-  const std::string quotient = below.empty() ? above : above + " / " + below;
+  std::string quotient = below.empty() ? above : above + " / " + below;
   switch (evidence.form) {
     case Form::value:
       return quotient;

@@ -108,8 +108,8 @@ std::string cells(const HeatMap& map, const Layout& layout) {
 
 /// What is said of a row: its label, and if it is a job's, a place to click at.
 std::string row_label(const HeatRow& row, double y, const Layout& layout) {
-  const std::string text = fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
-                                       layout.left - 6, y + 11.5, escape(row.label));
+  std::string text = fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
+                                 layout.left - 6, y + 11.5, escape(row.label));
   if (row.job.empty()) return text;
   return fmt::format(
       "<g data-job=\"{}\">{}<rect class=\"row\" x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" "
