@@ -55,7 +55,8 @@ void set_per_gpu(metrics::Metrics& m, double power) {
     m.sm_clock_min_per_gpu_mhz.push_back(1400);
     m.throttle_per_gpu["software_power_cap"].push_back(is_hot ? 0.4 : 0.3);
     m.links.scale_up_per_gpu_bytes.push_back(4e11);
-    m.links.scale_out_per_gpu_bytes.push_back(1e9 * (1 + gpu / 8));
+    const int node = gpu / 8;
+    m.links.scale_out_per_gpu_bytes.push_back(1e9 * (1 + node));
     (is_hot ? hot : cool) += degrees / (gpus / 2.0);
   }
   m.hot_seats = {0, 3, 4, 6};
