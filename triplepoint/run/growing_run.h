@@ -36,7 +36,7 @@ using Closing = std::function<Run(const SeriesLoader&)>;
 class GrowingRun {
  public:
   static constexpr size_t fold_at = 100'000;        // values
-  static constexpr int64_t fold_after = 60;         // syncs
+  static constexpr int64_t fold_after = 80;         // syncs: a minute
   static constexpr size_t most_buffered = 400'000;  // values
 
   /// Both files, with what `start` says: manifest, devices. They must not exist.
