@@ -177,8 +177,9 @@ std::string panels_figure(const std::string& title, const std::vector<PaperGroup
     sheet.text((begin.x + end.x) / 2, foot + 14, group.title,
                {.anchor = SvgSheet::Anchor::middle, .size = 11, .bold = true});
     if (first > 0)
-      sheet.line(begin.x - (step + group_gap) / 2, top, begin.x - (step + group_gap) / 2,
-                 y - panel_gap, ink::grey, 0.7, "2 3");
+      sheet.path(fmt::format("M{:.2f} {:.2f}V{:.2f}", begin.x - (step + group_gap) / 2, top,
+                             y - panel_gap),
+                 ink::grey, 0.7, "2 3");
     first += group.jobs.size();
   }
   const double width = std::max(left + plot + right, 560.0);

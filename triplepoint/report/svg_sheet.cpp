@@ -29,8 +29,8 @@ void SvgSheet::rect(double x, double y, double width, double height, std::string
 }
 
 void SvgSheet::line(double x1, double y1, double x2, double y2, std::string_view colour,
-                    double thick, std::string_view dashes) {
-  path(fmt::format("M{:.2f} {:.2f}L{:.2f} {:.2f}", x1, y1, x2, y2), colour, thick, dashes);
+                    double thick) {
+  path(fmt::format("M{:.2f} {:.2f}L{:.2f} {:.2f}", x1, y1, x2, y2), colour, thick);
 }
 
 void SvgSheet::path(std::string_view d, std::string_view stroke, double thick,

@@ -22,8 +22,7 @@ class SvgSheet {
 
   void rect(double x, double y, double width, double height, std::string_view fill,
             std::string_view says = "");
-  void line(double x1, double y1, double x2, double y2, std::string_view colour, double thick = 1,
-            std::string_view dashes = "");
+  void line(double x1, double y1, double x2, double y2, std::string_view colour, double thick = 1);
   void path(std::string_view d, std::string_view stroke, double thick,
             std::string_view dashes = "");
   /// shape 0: disc, 1: triangle, 2: diamond, 3: square
