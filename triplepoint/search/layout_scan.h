@@ -18,8 +18,8 @@ class LayoutScan {
 
   /// Told of every plan that may fit in memory: its place, index and bound.
   using Visit = std::function<void(const VariantAt&, int64_t index, const StepBound&)>;
-  /// Returns how many plans cannot fit.
-  int64_t visit(size_t layout, const Visit& visit);
+  /// Of the layout with this number in the space; returns how many of its plans cannot fit.
+  int64_t visit(size_t number, const Visit& visit);
 
  private:
   using Group = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>;
