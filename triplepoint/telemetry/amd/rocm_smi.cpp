@@ -37,7 +37,8 @@ struct Api {
 class Smi {
  public:
   static Result<std::unique_ptr<Smi>> open(const std::string& name) {
-    std::unique_ptr<Smi> smi(new Smi(TPT_TRY(Library::open(name))));
+    auto library = TPT_TRY(Library::open(name));  // not inside new: a return there would leak
+    std::unique_ptr<Smi> smi(new Smi(std::move(library)));
     if (smi->api.init == nullptr || smi->api.count == nullptr || smi->api.shut_down == nullptr)
       return error(fmt::format("{} is not ROCm SMI (it lacks rsmi_init)", name));
     if (const int code = smi->api.init(0); code != success)

@@ -75,7 +75,8 @@ Driver::Driver(std::unique_ptr<Library> library) : library_(std::move(library)) 
 }
 
 Result<std::unique_ptr<Driver>> Driver::open(const std::string& library) {
-  std::unique_ptr<Driver> driver(new Driver(TPT_TRY(Library::open(library))));
+  auto opened = TPT_TRY(Library::open(library));  // not inside new: a return there would leak
+  std::unique_ptr<Driver> driver(new Driver(std::move(opened)));
   const Api& api = driver->api_;
   if (api.init == nullptr || api.shutdown == nullptr || api.count == nullptr ||
       api.by_index == nullptr)
