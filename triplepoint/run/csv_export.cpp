@@ -2,10 +2,6 @@
 #include "triplepoint/run/csv_export.h"
 
 #include <array>
-#include <iterator>
-#include <set>
-
-#include <fmt/format.h>
 
 #include "triplepoint/base/csv.h"
 
@@ -14,10 +10,6 @@
 namespace triplepoint::run {
 
 namespace {
-
-double seconds(Instant when) {
-  return (when - Instant()) / unit::s;
-}
 
 void add(CsvWriter& csv, std::optional<double> value) {
   if (value)
@@ -112,31 +104,6 @@ std::string steps_csv(const std::vector<StepRecord>& steps) {
   return csv.text();
 }
 
-struct ArtifactMetric {
-  std::string_view signal, metric;
-  double factor = 1;  // from our unit to theirs
-};
-
-// Of two signals for one metric the first that a device has is taken: the artifact reads the
-// instantaneous field.
-constexpr std::array<ArtifactMetric, 8> artifact_metrics = {
-    {{"power_instant_w", "gpu_power"},
-     {"power_w", "gpu_power"},
-     {"power_average_w", "gpu_power"},
-     {"die_c", "gpu_thermal"},
-     {"memory_c", "mem_thermal"},
-     {"sm_clock_mhz", "sm_clock"},
-     {"utilization", "gpu_util", 100},
-     {"scale_up_tx_bytes", "nvlink_tx_throughput", 1.0 / 1024}}};
-
-std::string artifact_text(const Series& series, double factor, double epoch_s) {
-  std::string text;
-  for (size_t i = 0; i < series.times.size(); ++i)
-    fmt::format_to(std::back_inserter(text), "{:.6f},{}\n", epoch_s + seconds(series.times[i]),
-                   series.values[i] * factor);
-  return text;
-}
-
 }  // namespace
 
 std::vector<NamedText> csv_tables(const Run& run) {
@@ -144,21 +111,6 @@ std::vector<NamedText> csv_tables(const Run& run) {
           {"series.csv", series_csv(run.series)},
           {"devices.csv", devices_csv(run)},
           {"steps.csv", steps_csv(run.steps)}};
-}
-
-std::vector<NamedText> artifact_csv(const Run& run) {
-  const double epoch_s = static_cast<double>(run.manifest.epoch_unix_ns.value_or(0)) * 1e-9;
-  std::vector<NamedText> files;
-  for (const Device& device : run.devices) {
-    std::set<std::string_view> written;
-    for (const ArtifactMetric& metric : artifact_metrics) {
-      const Series* series = find_series(run, metric.signal, device.index);
-      if (series == nullptr || !written.insert(metric.metric).second) continue;
-      files.push_back({fmt::format("{}_{}.csv", metric.metric, device.rank.value_or(device.index)),
-                       artifact_text(*series, metric.factor, epoch_s)});
-    }
-  }
-  return files;
 }
 
 Result<void> write_all(const std::vector<NamedText>& files, const Path& folder) {

@@ -255,14 +255,5 @@ TEST_CASE("CSV tables have units in their names and leave unknown cells empty") 
   }
 }
 
-TEST_CASE("the artifact's files are named by metric and rank and carry Unix times") {
-  Run run = small_run();
-  run.manifest.epoch_unix_ns = 1'700'000'000'000'000'000;
-  const auto files = artifact_csv(run);
-  REQUIRE(files.size() == 1);
-  CHECK(files[0].name == "gpu_power_0.csv");
-  CHECK(files[0].text == "1700000000.000000,650.5\n1700000000.000002,700\n");
-}
-
 }  // namespace
 }  // namespace triplepoint::run
