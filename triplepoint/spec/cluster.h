@@ -95,6 +95,9 @@ struct Cluster {
   Gpu gpu;
   int64_t num_nodes = 1;
   int64_t gpus_per_node = 8;  // devices
+  // Devices that are processes sharing so many cores of one machine (an emulated cluster); 0: each
+  // is a processor of its own.
+  int64_t shared_cores = 0;
   ScaleUp scale_up;
   ScaleOut scale_out;
   Chassis chassis;

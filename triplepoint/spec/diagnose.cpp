@@ -3,6 +3,7 @@
 #include <array>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <string>
 
 #include <fmt/format.h>
@@ -446,21 +447,36 @@ class Examination {
             "{} dies a node cannot make packages of {} dies (every die has its neighbours); change "
             "gpus_per_node",
             devices, cluster.gpu.dies_per_package);
-    device_order_is_a_permutation();
+    device_orders_are_permutations();
+    if (!plan_.node_order.empty() && !is_permutation(plan_.node_order, cluster.num_nodes))
+      error(Code::inconsistent,
+            "node_order {} is no permutation of 0 to {} (every node is used once); name each of "
+            "them once",
+            fmt::join(plan_.node_order, ","), cluster.num_nodes - 1);
   }
 
-  void device_order_is_a_permutation() {
-    if (plan_.device_order.empty()) return;
-    std::vector<int64_t> sorted = plan_.device_order;
+  static bool is_permutation(std::span<const int64_t> order, int64_t count) {
+    std::vector<int64_t> sorted(order.begin(), order.end());
     std::sort(sorted.begin(), sorted.end());
-    std::vector<int64_t> all(static_cast<std::size_t>(job_.cluster.gpus_per_node));
+    std::vector<int64_t> all(static_cast<std::size_t>(count));
     std::iota(all.begin(), all.end(), 0);
-    if (sorted != all)
+    return sorted == all;
+  }
+
+  /// One order for all nodes, or one for each in turn.
+  void device_orders_are_permutations() {
+    const auto devices = static_cast<std::size_t>(job_.cluster.gpus_per_node);
+    const std::span<const int64_t> order = plan_.device_order;
+    if (order.empty()) return;
+    const bool each = order.size() == static_cast<std::size_t>(job_.world_size());
+    bool sound = each || order.size() == devices;
+    for (std::size_t first = 0; sound && first < order.size(); first += devices)
+      sound = is_permutation(order.subspan(first, devices), job_.cluster.gpus_per_node);
+    if (!sound)
       error(Code::inconsistent,
             "device_order {} is no permutation of 0 to {} (every GPU of a node is used once); name "
-            "each "
-            "of them once",
-            fmt::join(plan_.device_order, ","), job_.cluster.gpus_per_node - 1);
+            "each of them once, for all nodes alike or for each in turn",
+            fmt::join(order, ","), job_.cluster.gpus_per_node - 1);
   }
 
   void limits_are_possible() {

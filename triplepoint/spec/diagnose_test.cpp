@@ -343,7 +343,18 @@ TEST_CASE("a device order uses every GPU of a node once") {
       Code::inconsistent,
       "device_order 1,2,5,7,0,3,4,4 is no permutation of 0 to 7 (every GPU of a node is used "
       "once); "
-      "name each of them once");
+      "name each of them once, for all nodes alike or for each in turn");
+  CHECK(after(sound_job(), [](Job& job) {
+          std::vector<int64_t> orders;
+          for (int64_t node = 0; node < job.cluster.num_nodes; ++node)
+            for (int64_t seat = 0; seat < 8; ++seat)
+              orders.push_back((seat + node) % 8);
+          job.plan.device_order = orders;
+        }).empty());
+  refused(
+      sound_job(), [](Job& job) { job.plan.node_order.assign(2, 0); }, Code::inconsistent,
+      "node_order 0,0 is no permutation of 0 to 3 (every node is used once); name each of them "
+      "once");
 }
 
 TEST_CASE("schedule and chunks have to agree") {

@@ -244,6 +244,7 @@ void visit_fields(Visitor& visit, Cluster& cluster) {
   visit("title", cluster.title, Need::required);
   visit("num_nodes", cluster.num_nodes, Need::required);
   visit("gpus_per_node", cluster.gpus_per_node, Need::required);
+  visit("shared_cores", cluster.shared_cores);
   visit("gpu", cluster.gpu, Need::required);
   visit("scale_up", cluster.scale_up, Need::required);
   visit("scale_out", cluster.scale_out, Need::required);
@@ -330,6 +331,7 @@ void visit_fields(Visitor& visit, Plan& plan) {
   visit("rank_order", plan.rank_order);
   visit("layers_per_stage", plan.layers_per_stage);
   visit("device_order", plan.device_order);
+  visit("node_order", plan.node_order);
   visit("precision", plan.precision);
   visit("fp32_residual", plan.fp32_residual);
   visit("optimizer", plan.optimizer);
@@ -337,11 +339,27 @@ void visit_fields(Visitor& visit, Plan& plan) {
 }
 
 template <class Visitor>
+void visit_fields(Visitor& visit, Fault& fault) {
+  visit("kind", fault.kind, Need::required);
+  visit("gpu", fault.gpu);
+  visit("node", fault.node);
+  visit("share", fault.share);
+  visit("rise", fault.rise);
+  visit("begin", fault.begin);
+  visit("end", fault.end);
+  visit("period", fault.period);
+  visit("restart", fault.restart);
+}
+
+template <class Visitor>
 void visit_fields(Visitor& visit, Environment& environment) {
   visit("ambient", environment.ambient);
   visit("cooling", environment.cooling);
   visit("power_limit", environment.power_limit);
+  visit("device_power_limits", environment.device_power_limits);
+  visit("device_clock_limits", environment.device_clock_limits);
   visit("seed", environment.seed);
+  visit("faults", environment.faults);
 }
 
 template <class Visitor>

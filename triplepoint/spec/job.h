@@ -8,6 +8,7 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/cluster.h"
+#include "triplepoint/spec/fault.h"
 #include "triplepoint/spec/model.h"
 #include "triplepoint/spec/plan.h"
 #include "triplepoint/spec/stack.h"
@@ -21,7 +22,11 @@ struct Environment {
   std::optional<Celsius> ambient;    // absent: the chassis' own inlet
   std::optional<Cooling> cooling;    // absent: the chassis' own
   std::optional<Watts> power_limit;  // per device; absent: its TDP
-  uint64_t seed = 1;                 // of board and node spread
+  // One entry per device of the cluster, node by node; empty: no limit of their own.
+  std::vector<Watts> device_power_limits;
+  std::vector<Hertz> device_clock_limits;  // locked SM clocks (nvidia-smi -lgc)
+  uint64_t seed = 1;                       // of board and node spread
+  std::vector<Fault> faults;
   friend bool operator==(const Environment&, const Environment&) = default;
 };
 

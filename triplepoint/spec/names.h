@@ -104,6 +104,11 @@ struct EnumNames<ContextExchange> {
   static constexpr auto names = words({"ring", "all_gather"});
 };
 template <>
+struct EnumNames<FaultKind> {
+  static constexpr auto names =
+      words({"power", "fan", "inlet", "heat_path", "link", "host", "node_lost"});
+};
+template <>
 struct EnumNames<Task> {
   static constexpr auto names = words({"pretrain", "lora", "prefill", "decode"});
 };

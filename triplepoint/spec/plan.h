@@ -75,8 +75,11 @@ struct Plan {
   RankOrder rank_order = RankOrder::tp_cp_ep_dp_pp;
   ContextExchange context_exchange = ContextExchange::ring;
   std::vector<int64_t>
-      layers_per_stage;               // empty: even; else PP (x VPP) counts that sum to num_layers
-  std::vector<int64_t> device_order;  // inside each node; empty: 0, 1, 2, ...
+      layers_per_stage;  // empty: even; else PP (x VPP) counts that sum to num_layers
+  // Device that each rank of a node sits on: gpus_per_node entries, alike in every node, or that
+  // many for each node of the job in turn. Empty: 0, 1, 2, ...
+  std::vector<int64_t> device_order;
+  std::vector<int64_t> node_order;  // node of each block of ranks (the host file); empty: 0, 1, ...
 
   Precision precision = Precision::bf16;
   OptimizerState optimizer;

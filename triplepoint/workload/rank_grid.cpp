@@ -23,7 +23,8 @@ RankGrid::RankGrid(const spec::Job& job)
       expert_tensor_(job.plan.expert_tensor_size()),
       shard_(shard_group_size(job)),
       order_(job.plan.rank_order),
-      device_order_(job.plan.device_order) {
+      device_order_(job.plan.device_order),
+      node_order_(job.plan.node_order) {
   TPT_EXPECT(tensor_ * context_ * data_ * pipeline_ == world_);
   TPT_EXPECT(tensor_ * context_ * data_ % (expert_tensor_ * expert_) == 0);
 }
@@ -157,9 +158,12 @@ GroupShape RankGrid::shape(GroupKind kind) const {
 }
 
 int64_t RankGrid::device_of(int64_t rank) const {
-  const int64_t local = rank % gpus_per_node_;
-  const int64_t seat = device_order_.empty() ? local : device_order_[static_cast<size_t>(local)];
-  return rank - local + seat;
+  const int64_t block = rank / gpus_per_node_, local = rank % gpus_per_node_;
+  const int64_t node = node_order_.empty() ? block : node_order_[static_cast<size_t>(block)];
+  if (device_order_.empty()) return node * gpus_per_node_ + local;
+  const bool alike = static_cast<int64_t>(device_order_.size()) == gpus_per_node_;
+  const int64_t first = alike ? 0 : node * gpus_per_node_;
+  return node * gpus_per_node_ + device_order_[static_cast<size_t>(first + local)];
 }
 
 }  // namespace triplepoint::workload

@@ -39,7 +39,8 @@ struct GroupShape {
 ///   them
 /// With tp_pp_dp and EP > 1 Megatron allows only layouts in which its two grids agree; this one
 /// always keeps an expert group inside one stage.
-/// Device of rank r: node r / gpus_per_node, local device plan.device_order[r % gpus_per_node].
+/// Device of rank r: node n = plan.node_order[r / gpus_per_node], and inside of it
+/// plan.device_order[r % gpus_per_node], of n's own part where the order is told node by node.
 /// Source: Megatron-LM, megatron/core/parallel_state.py (RankGenerator).
 class RankGrid {
  public:
@@ -73,7 +74,7 @@ class RankGrid {
   int64_t tensor_ = 1, context_ = 1, expert_ = 1, data_ = 1, pipeline_ = 1, expert_tensor_ = 1,
           shard_ = 1;
   spec::RankOrder order_ = spec::RankOrder::tp_cp_ep_dp_pp;
-  std::vector<int64_t> device_order_;
+  std::vector<int64_t> device_order_, node_order_;
 };
 
 /// Ranks that share one copy of sharded states: the hybrid sharding group, or DP x CP.

@@ -184,5 +184,17 @@ TEST_CASE("a device order moves ranks inside their nodes and nowhere else") {
   CHECK(static_cast<int64_t>(devices.size()) == grid.world_size());
 }
 
+TEST_CASE("every node may have a device order of its own, and nodes a rank order of theirs") {
+  spec::Job job = job_of({8, 2, 1, 1, 2});
+  job.plan.device_order = {1, 2, 5, 7, 0, 3, 4, 6, 7, 6, 5, 4, 3, 2, 1, 0};
+  job.plan.node_order = {1, 0};
+  const RankGrid grid(job);
+  CHECK(grid.device_of(0) == 15);
+  CHECK(grid.device_of(7) == 8);
+  CHECK(grid.device_of(8) == 1);
+  CHECK(grid.node_of(0) == 1);
+  CHECK(grid.node_of(15) == 0);
+}
+
 }  // namespace
 }  // namespace triplepoint::workload
