@@ -9,12 +9,13 @@ STUDY        ?= paper/all
 # Names as in Debian 12 and Ubuntu 24.04; package=program: any version of that program will do.
 PACKAGES       := g++ make cmake=cmake ninja-build=ninja ccache pkg-config=pkg-config \
                   libfmt-dev libexpected-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libyaml-cpp-dev \
+                  libopenblas-dev libopenmpi-dev openmpi-bin \
                   libeigen3-dev libsqlite3-dev libzstd-dev zlib1g-dev libdeflate-dev libisal-dev libsimdjson-dev \
                   nodejs=node npm=npm python3=python3
 PACKAGES_TEST  := $(PACKAGES) doctest-dev
 PACKAGES_BENCH := $(PACKAGES) libbenchmark-dev
 PACKAGES_CHECK := $(PACKAGES_TEST) clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 \
-                  openmpi-bin libopenmpi-dev slurm-wlm munge tmux=tmux prometheus=prometheus
+                  slurm-wlm munge tmux=tmux prometheus=prometheus
 # Ubuntu's package of this name needs snap; there the page checks use a browser that is already installed, or skip.
 ifneq ($(shell grep -s '^ID=debian' /etc/os-release),)
 PACKAGES_CHECK += chromium=chromium
