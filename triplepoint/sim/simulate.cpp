@@ -8,6 +8,7 @@
 #include "triplepoint/sim/settle.h"
 #include "triplepoint/sim/step_model.h"
 #include "triplepoint/sim/transient.h"
+#include "triplepoint/sim/without_power.h"
 #include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::sim {
@@ -22,6 +23,9 @@ void simulate_steady(run::Run& run, StepModel& model, ClusterHeat heat, const Ho
 }  // namespace
 
 run::Run simulate(const spec::Job& job, const Horizon& horizon) {
+  if (lacks_power(job))
+    return play_without_power(
+        job, [&](const spec::Job& complete) { return simulate(complete, horizon); });
   const workload::WorkGraph graph = workload::build_work_graph(job);
   run::Run run = start_run(job, graph);
   if (!graph.memory.fits()) return run;

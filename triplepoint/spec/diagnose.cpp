@@ -45,6 +45,13 @@ std::string nearest_divisors(int64_t whole, int64_t size) {
   return fmt::format("try {} or {}", below, above);
 }
 
+/// Ranks that share the cores of one machine have no power, heat and clock of their own: such a job
+/// is predicted without them.
+bool predicted_without_power(const Job& job) {
+  const Gpu& gpu = job.cluster.gpu;
+  return job.cluster.shared_cores > 0 && !gpu.power && !gpu.thermal && !gpu.governor;
+}
+
 class Examination {
  public:
   explicit Examination(const Job& job) : job_(job), plan_(job.plan), model_(job.model) {}
@@ -401,6 +408,7 @@ class Examination {
           fmt::format("peak_{}", precision));
     needs(gpu.hbm_bandwidth.has_value(), "memory bandwidth", "hbm_bandwidth");
     needs(gpu.memory.has_value(), "memory size", "memory");
+    if (predicted_without_power(job_)) return;
     needs(gpu.tdp.has_value(), "design power", "tdp");
     needs(gpu.max_clock.has_value(), "highest clock", "max_clock");
     needs(gpu.compute_units.has_value(), "number of compute units", "compute_units");
@@ -440,7 +448,7 @@ class Examination {
   void cluster_is_whole() {
     const Cluster& cluster = job_.cluster;
     const int64_t devices = cluster.gpus_per_node;
-    chassis_has_all_seats(cluster.chassis);
+    if (!predicted_without_power(job_)) chassis_has_all_seats(cluster.chassis);
     if (cluster.liquid_chassis) chassis_has_all_seats(*cluster.liquid_chassis);
     if (devices % cluster.gpu.dies_per_package != 0)
       error(Code::inconsistent,
@@ -487,6 +495,10 @@ class Examination {
             job_.environment.seed, largest_seed);
     const auto& limit = job_.environment.power_limit;
     const Gpu& gpu = job_.cluster.gpu;
+    if (limit && predicted_without_power(job_))
+      error(Code::unsupported,
+            "power_limit {} on {} (nothing is known of the power of its devices); leave it out",
+            to_text(*limit), job_.cluster.name);
     if (limit && gpu.tdp && *limit > *gpu.tdp)
       error(Code::inconsistent,
             "power_limit {} is above the {} that {} is built for (the driver refuses it); set at "

@@ -248,9 +248,9 @@ void visit_fields(Visitor& visit, Cluster& cluster) {
   visit("gpu", cluster.gpu, Need::required);
   visit("scale_up", cluster.scale_up, Need::required);
   visit("scale_out", cluster.scale_out, Need::required);
-  visit("chassis", cluster.chassis, Need::required);
+  visit("chassis", cluster.chassis);
   visit("liquid_chassis", cluster.liquid_chassis);
-  visit("host", cluster.host, Need::required);
+  visit("host", cluster.host);
 }
 
 template <class Visitor>

@@ -37,7 +37,8 @@ TEST_CASE("every GPU, cluster, stack and optimizer of the library reads") {
   for (const std::string& name : list_clusters(library)) {
     const Result<Cluster> cluster = load_cluster(library, name);
     REQUIRE_MESSAGE(cluster, cluster.error().what);
-    CHECK(cluster->chassis.seats.size() == static_cast<std::size_t>(cluster->gpus_per_node));
+    if (cluster->shared_cores == 0)  // an emulated one has no chassis
+      CHECK(cluster->chassis.seats.size() == static_cast<std::size_t>(cluster->gpus_per_node));
   }
   for (const std::string& name : list_stacks(library)) {
     const Result<Stack> stack = load_stack(library, name);
