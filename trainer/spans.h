@@ -7,6 +7,12 @@
 
 namespace triplepoint::trainer {
 
+/// Says which rank this thread works for: needed once by every thread that marks where ranks are
+/// threads, harmless where they are processes.
+inline void introduce_rank(int rank) {
+  triplepoint_value("rank", rank);
+}
+
 /// What the trainer says of a piece of its work, through the markers: to whoever records, or to
 /// nobody. Names are those of the workload's ops ("qkv", "mlp_up_dgrad", "tp_all_reduce"), static.
 struct SpanText {

@@ -21,10 +21,11 @@ _Static_assert(offsetof(struct triplepoint_wire_header, head) == 64, "layout");
 _Static_assert(sizeof(struct triplepoint_wire_name) == 128, "layout");
 _Static_assert(sizeof(struct triplepoint_wire_entry) == 64, "layout");
 
-static const size_t whole_bytes =
-    triplepoint_wire_header_bytes +
-    triplepoint_wire_name_count * sizeof(struct triplepoint_wire_name) +
-    triplepoint_wire_entry_count * sizeof(struct triplepoint_wire_entry);
+static size_t bytes_of_file(uint32_t entries) {
+  return triplepoint_wire_header_bytes +
+         triplepoint_wire_name_count * sizeof(struct triplepoint_wire_name) +
+         entries * sizeof(struct triplepoint_wire_entry);
+}
 
 enum phase { unopened, opening, listening, silent };
 
@@ -39,11 +40,12 @@ static struct process fallback; /* where there is no such page; the fork handler
 
 /* The parent's file, for the child to let go of. */
 static void* mapped;
+static size_t mapped_bytes;
 static int mapped_file = -1;
 
 static void forget_after_fork(void) {
   memset(process, 0, sizeof *process);
-  if (mapped != NULL) munmap(mapped, whole_bytes);
+  if (mapped != NULL) munmap(mapped, mapped_bytes);
   if (mapped_file >= 0) close(mapped_file);
   mapped = NULL;
   mapped_file = -1;
@@ -92,19 +94,28 @@ static void name_rank(struct triplepoint_wire_header* header) {
     strncpy(header->visible_devices, devices, sizeof header->visible_devices - 1);
 }
 
+/* Entries of the ring: as many as the recorder asks for, if that is a power of two in reason. */
+static uint32_t entries_wanted(void) {
+  const int32_t wanted = number_of(triplepoint_wire_entries_variable);
+  const int is_power = wanted > 0 && (wanted & (wanted - 1)) == 0;
+  if (!is_power || wanted < triplepoint_wire_entry_count || wanted > triplepoint_wire_most_entries)
+    return triplepoint_wire_entry_count;
+  return (uint32_t)wanted;
+}
+
 /* Whether the limit of file sizes leaves room: going beyond it ends a program with a signal. */
-static int may_be_as_large(void) {
+static int may_be_as_large(size_t bytes) {
   struct rlimit limit;
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-         limit.rlim_cur >= whole_bytes;
+         limit.rlim_cur >= bytes;
 }
 
 /* A new file with all its room taken, so that a full disk is noticed here and not as a SIGBUS in
    the middle of a training. -1 if it cannot be. */
-static int make_file(int64_t now) {
+static int make_file(int64_t now, size_t bytes) {
   const char* folder = getenv("TRIPLEPOINT_MARKS");
   char path[4096];
-  if (folder == NULL || *folder == 0 || !may_be_as_large()) return -1;
+  if (folder == NULL || *folder == 0 || !may_be_as_large(bytes)) return -1;
   const int length =
       snprintf(path, sizeof path, "%s/%ld-%lld.marks", folder, (long)getpid(), (long long)now);
   if (length < 0 || (size_t)length >= sizeof path) return -1;
@@ -112,7 +123,7 @@ static int make_file(int64_t now) {
   if (file < 0) return -1;
   int problem = EINTR;
   for (int tries = 0; problem == EINTR && tries < 100; ++tries)
-    problem = posix_fallocate(file, 0, (off_t)whole_bytes);
+    problem = posix_fallocate(file, 0, (off_t)bytes);
   if (problem == 0) return file;
   unlink(path);
   close(file);
@@ -121,9 +132,11 @@ static int make_file(int64_t now) {
 
 static struct triplepoint_wire_header* make_ring(void) {
   const int64_t now = triplepoint_now();
-  const int file = make_file(now);
+  const uint32_t entries = entries_wanted();
+  const size_t bytes = bytes_of_file(entries);
+  const int file = make_file(now, bytes);
   if (file < 0) return NULL;
-  void* memory = mmap(NULL, whole_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (memory == MAP_FAILED) {
     close(file);
     return NULL;
@@ -134,7 +147,7 @@ static struct triplepoint_wire_header* make_ring(void) {
   struct triplepoint_wire_header* header = memory;
   header->version = triplepoint_wire_version;
   header->header_bytes = triplepoint_wire_header_bytes;
-  header->entry_count = triplepoint_wire_entry_count;
+  header->entry_count = entries;
   header->name_count = triplepoint_wire_name_count;
   header->pid = getpid();
   header->begin_ns = now;
@@ -143,6 +156,7 @@ static struct triplepoint_wire_header* make_ring(void) {
   memcpy(&magic, TRIPLEPOINT_WIRE_MAGIC, sizeof magic);
   __atomic_store_n((uint64_t*)(void*)header->magic, magic, __ATOMIC_RELEASE);
   mapped = memory;
+  mapped_bytes = bytes;
   mapped_file = file;
   return header;
 }
@@ -209,7 +223,7 @@ static void write_entry(struct triplepoint_wire_header* header,
                                               triplepoint_wire_name_count *
                                                   sizeof(struct triplepoint_wire_name));
   const uint64_t number = __atomic_fetch_add(&header->head, 1, __ATOMIC_ACQ_REL);
-  struct triplepoint_wire_entry* place = &entries[number % triplepoint_wire_entry_count];
+  struct triplepoint_wire_entry* place = &entries[number % header->entry_count];
   entry->sequence = number + 1;
   entry->check = triplepoint_wire_check(entry);
   memcpy((char*)place + 8, (const char*)entry + 8, sizeof *entry - 8);

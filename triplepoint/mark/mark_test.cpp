@@ -161,6 +161,22 @@ TEST_CASE("a ring that nobody reads keeps the newest and says how many it lost")
   CHECK(events.back().value == marks - 1);
 }
 
+TEST_CASE("a recorder that asks for a larger ring loses less") {
+  const MarkFolder folder;
+  const int marks = 3 * triplepoint_wire_entry_count + 5;
+  for (const char* wanted : {"65536", "65535", "many"}) {
+    REQUIRE(run_child(folder, [wanted] {
+              setenv(triplepoint_wire_entries_variable, wanted, 1);
+              for (int i = 0; i < marks; ++i)
+                triplepoint_value("i", i);
+            }) == 0);
+  }
+  Reader reader = *Reader::watch(folder.path());
+  // What is no power of two is not heeded.
+  CHECK(all_events(reader).size() == marks + 2 * triplepoint_wire_entry_count);
+  CHECK(reader.lost() == 2 * (marks - triplepoint_wire_entry_count));
+}
+
 TEST_CASE("what is read while it is written is right, and all is accounted for") {
   const MarkFolder folder;
   const int64_t marks = 200000;

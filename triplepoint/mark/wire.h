@@ -32,11 +32,15 @@
 
 #define TRIPLEPOINT_WIRE_MAGIC "TPTMARK1" /* stored last: without it, the file is not ready */
 
+/* Names the number of entries that the recorder wants, for programs that mark fast. */
+#define triplepoint_wire_entries_variable "TRIPLEPOINT_MARK_ENTRIES"
+
 enum {
   triplepoint_wire_version = 1,
   triplepoint_wire_header_bytes = 4096,
   triplepoint_wire_name_count = 2048,
   triplepoint_wire_entry_count = 16384, /* a power of two; 1 MiB */
+  triplepoint_wire_most_entries = 1 << 20,
   triplepoint_wire_name_length = 118,   /* what is longer is cut */
   triplepoint_wire_probes = 64
 };

@@ -39,28 +39,38 @@ std::optional<spec::GroupKind> group_named(std::string_view name) {
   return std::nullopt;
 }
 
+/// "all_reduce", and "tp_all_reduce" or "gradient_reduce_scatter" as the workload calls them.
 std::optional<spec::Collective> collective_named(std::string_view name) {
   const auto& names = spec::EnumNames<spec::Collective>::names;
-  for (size_t i = 0; i < names.size(); ++i)
-    if (names[i] == name) return static_cast<spec::Collective>(i);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const bool ends = name.ends_with(names[i]) && (name.size() == names[i].size() ||
+                                                   name[name.size() - names[i].size() - 1] == '_');
+    if (ends) return static_cast<spec::Collective>(i);
+  }
   return std::nullopt;
+}
+
+bool has_amounts(const mark::Event& event) {
+  return event.flops >= 0 || event.bytes >= 0;
 }
 
 run::SpanType type_of_span(const mark::Event& event) {
   run::SpanType type{.name = std::string(event.name)};
   type.collective = collective_named(event.name);
-  if (!type.collective) {
-    const bool computes = event.flops >= 0 || event.name == "compute" || event.name == "gemm" ||
-                          event.name == "attention";
-    type.kind = computes ? run::SpanKind::compute : run::SpanKind::pass;
-    type.stream = computes ? run::Stream::compute : run::Stream::host;
-    if (computes) type.op_class = spec::OpClass::gemm;
+  type.group = group_named(event.group.substr(0, event.group.find(' ')));
+  if (type.collective || type.group) {
+    type.kind = run::SpanKind::communication;
+    type.stream = run::Stream::communication;
+    type.op_class = spec::OpClass::communication;
     return type;
   }
-  type.kind = run::SpanKind::communication;
-  type.stream = run::Stream::communication;
-  type.op_class = spec::OpClass::communication;
-  type.group = group_named(event.group);
+  const bool computes = has_amounts(event) || event.name == "compute" || event.name == "gemm" ||
+                        event.name == "attention";
+  type.kind = computes ? run::SpanKind::compute : run::SpanKind::pass;
+  type.stream = computes ? run::Stream::compute : run::Stream::host;
+  if (computes)
+    type.op_class =
+        event.bytes >= 0 && event.flops < 0 ? spec::OpClass::elementwise : spec::OpClass::gemm;
   return type;
 }
 
@@ -68,6 +78,9 @@ run::SpanType type_of_span(const mark::Event& event) {
 
 MarksToRun::Marker& MarksToRun::marker_of(const mark::Event& event,
                                           const std::vector<mark::Process>& processes) {
+  if (!threads_.empty())
+    if (const auto found = threads_.find({event.process, event.thread}); found != threads_.end())
+      return found->second;
   const auto number = static_cast<size_t>(event.process);
   while (markers_.size() <= number) {
     const mark::Process& process = processes[markers_.size()];
@@ -139,8 +152,7 @@ void MarksToRun::end_step(Marker& marker, const mark::Event& event) {
   if (!marker.step) return;  // its begin was lost, or before the recording
   const auto found = steps_.find(*marker.step);
   marker.step.reset();
-  add(marker, {.name = "step", .kind = run::SpanKind::step, .stream = run::Stream::host},
-      marker.step_begin_ns, event.begin_ns, event);
+  add(marker, host_type("step", run::SpanKind::step), marker.step_begin_ns, event.begin_ns, event);
   if (found == steps_.end()) return;
   found->second.end_ns = std::max(found->second.end_ns, event.begin_ns);
   ++found->second.ended;
@@ -156,29 +168,52 @@ void MarksToRun::end_region(Marker& marker, const mark::Event& event) {
   while (!open.empty()) {
     const OpenRegion region = std::move(open.back());
     open.pop_back();
-    add(marker, {.name = region.name, .kind = run::SpanKind::pass, .stream = run::Stream::host},
-        region.begin_ns, event.begin_ns, event);
+    add(marker, host_type(region.name, run::SpanKind::pass), region.begin_ns, event.begin_ns,
+        event);
     if (event.name.empty() || region.name == event.name) return;
   }
 }
 
-void MarksToRun::add_span(const Marker& marker, const mark::Event& event) {
-  add(marker, type_of_span(event), event.begin_ns, event.end_ns, event);
+int32_t MarksToRun::host_type(std::string_view name, run::SpanKind kind) {
+  return run_.intern({.name = std::string(name), .kind = kind, .stream = run::Stream::host});
 }
 
-void MarksToRun::add(const Marker& marker, const run::SpanType& type, int64_t begin_ns,
-                     int64_t end_ns, const mark::Event& event) {
+int32_t MarksToRun::span_type(const mark::Event& event) {
+  const bool only_bytes = event.bytes >= 0 && event.flops < 0;
+  const auto [found, is_new] =
+      types_.try_emplace({event.name.data(), event.group.data(), only_bytes}, 0);
+  if (is_new) found->second = run_.intern(type_of_span(event));
+  return found->second;
+}
+
+void MarksToRun::add_span(const Marker& marker, const mark::Event& event) {
+  add(marker, span_type(event), event.begin_ns, event.end_ns, event);
+}
+
+void MarksToRun::add(const Marker& marker, int32_t type, int64_t begin_ns, int64_t end_ns,
+                     const mark::Event& event) {
   if (end_ns < begin_ns) return;
+  const bool is_span = event.kind == EventKind::span;
+  const bool has_microbatch = is_span && event.number >= 0 && event.number <= INT32_MAX;
   run_.add(run::Span{.begin = instant(begin_ns),
                      .end = instant(end_ns),
-                     .type = run_.intern(type),
+                     .type = type,
                      .rank = marker.rank,
+                     .microbatch = has_microbatch ? static_cast<int32_t>(event.number) : -1,
                      .bytes = std::max(0.0, event.bytes) * unit::B,
                      .flops = std::max(0.0, event.flops) * unit::FLOP});
 }
 
+/// What the thread says from here on is said by this rank.
+void MarksToRun::become_rank(const Marker& of_process, const mark::Event& event) {
+  if (!(event.value >= 0 && event.value <= INT32_MAX)) return;
+  Marker marker{.rank = static_cast<int32_t>(event.value), .device = of_process.device};
+  threads_.insert_or_assign({event.process, event.thread}, std::move(marker));
+}
+
 void MarksToRun::add_value(Marker& marker, const mark::Event& event) {
   if (!std::isfinite(event.value)) return;
+  if (event.name == "rank") return become_rank(marker, event);
   const bool of_step = event.name == "tokens" || event.name == "samples";
   if (of_step && marker.step) {
     const auto step_of_rank = steps_.find(*marker.step);

@@ -5,6 +5,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "triplepoint/run/growing_run.h"
@@ -16,9 +19,11 @@ namespace triplepoint::telemetry {
 /// Puts what training processes say into a growing run.
 ///
 ///   region     a span of kind pass on the host stream, named as the program names it
-///   span       a collective (its name is one, as in all_reduce) is communication; one with flops,
-///              or called compute, gemm or attention, is compute; any other is a pass. Groups: tp,
-///              pp, dp, ep, cp, or the words of spec::GroupKind
+///   span       one with a group, or whose name is that of a collective or ends in one (all_reduce,
+///              tp_all_reduce), is communication; one with flops or bytes, or called compute, gemm
+///              or attention, is compute; any other is a pass. Groups: tp, pp, dp, ep, cp, or the
+///              words of spec::GroupKind; what follows behind a blank is left aside. The number of
+///              a span is its microbatch
 ///   step       a span of kind step per rank; one StepRecord of the run from the first rank's begin
 ///              to the last rank's end
 ///   value      tokens and samples are added to the step they are said in, over all ranks; any
@@ -26,7 +31,7 @@ namespace triplepoint::telemetry {
 ///              is a series mark_<name> of the rank's device, or of the node
 ///
 /// A process without a rank counts as the next free one. Its device is found by its local rank and
-/// visible devices.
+/// visible devices. A thread that says the value `rank` is that rank: ranks may be threads.
 class MarksToRun {
  public:
   MarksToRun(run::GrowingRun& run, int64_t epoch_ns) : run_(run), epoch_ns_(epoch_ns) {}
@@ -72,12 +77,18 @@ class MarksToRun {
   void add_value(Marker& marker, const mark::Event& event);
   void emit(std::map<int64_t, PendingStep>::iterator step);
   Instant instant(int64_t time_ns) const { return Instant(time_ns - epoch_ns_); }
-  void add(const Marker& marker, const run::SpanType& type, int64_t begin_ns, int64_t end_ns,
+  void add(const Marker& marker, int32_t type, int64_t begin_ns, int64_t end_ns,
            const mark::Event& event);
+  int32_t span_type(const mark::Event& event);
+  int32_t host_type(std::string_view name, run::SpanKind kind);
+  void become_rank(const Marker& of_process, const mark::Event& event);
 
   run::GrowingRun& run_;
   int64_t epoch_ns_;
   std::vector<Marker> markers_;
+  std::map<std::pair<int32_t, int32_t>, Marker> threads_;  // that are ranks; by process and thread
+  // By the texts' addresses, which the reader keeps once each.
+  std::map<std::tuple<const char*, const char*, bool>, int32_t> types_;
   std::map<int64_t, PendingStep> steps_;
   std::map<std::pair<std::string, int32_t>, size_t> series_;  // of values; -1: the node's
   int64_t last_kept_ = -1;                                    // key

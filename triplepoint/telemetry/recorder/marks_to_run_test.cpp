@@ -166,6 +166,66 @@ TEST_CASE("spans of collectives are communication of their group") {
   CHECK(run.timeline.spans[1].flops == 1e12 * unit::FLOP);
 }
 
+TEST_CASE("operations named as the workload names them keep group, amounts and microbatch") {
+  Bench bench;
+  bench.say({.kind = EventKind::span,
+             .begin_ns = 1,
+             .end_ns = 5,
+             .number = 3,
+             .name = "gradient_reduce_scatter",
+             .group = "edp ring",
+             .bytes = 4096});
+  bench.say(
+      {.kind = EventKind::span, .begin_ns = 5, .end_ns = 6, .name = "ep_dispatch", .group = "ep"});
+  bench.say(
+      {.kind = EventKind::span, .begin_ns = 6, .end_ns = 7, .name = "input_norm", .bytes = 64});
+  bench.say(
+      {.kind = EventKind::span, .begin_ns = 7, .end_ns = 8, .name = "qkv", .bytes = 9, .flops = 5});
+  bench.say({.kind = EventKind::span, .begin_ns = 8, .end_ns = 9, .name = "load_batch"});
+  const run::Run run = bench.load();
+  REQUIRE(run.timeline.spans.size() == 5);
+  const auto type = [&](size_t span) {
+    return run.timeline.types[static_cast<size_t>(run.timeline.spans[span].type)];
+  };
+  CHECK(type(0).collective == spec::Collective::reduce_scatter);
+  CHECK(type(0).group == spec::GroupKind::expert_data);
+  CHECK(run.timeline.spans[0].microbatch == 3);
+  CHECK(run.timeline.spans[1].microbatch == -1);
+  CHECK(type(1).kind == run::SpanKind::communication);
+  CHECK(type(1).group == spec::GroupKind::expert);
+  CHECK(type(2).kind == run::SpanKind::compute);
+  CHECK(type(2).op_class == spec::OpClass::elementwise);
+  CHECK(type(3).op_class == spec::OpClass::gemm);
+  CHECK(type(4).kind == run::SpanKind::pass);
+}
+
+TEST_CASE("threads of one process may be ranks of their own") {
+  Bench bench;
+  bench.processes = {{.pid = 1}};
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    const int32_t thread = 70 + rank;
+    const auto say = [&](EventKind kind, int64_t at, const char* name, double value) {
+      bench.say({.kind = kind,
+                 .thread = thread,
+                 .begin_ns = at,
+                 .number = 1,
+                 .name = name,
+                 .value = value});
+    };
+    say(EventKind::value, 1, "rank", rank);
+    say(EventKind::step_begin, 10 + rank, "", 0);
+    say(EventKind::value, 15, "tokens", 8);
+    say(EventKind::step_end, 20 + rank, "", 0);
+  }
+  const run::Run run = bench.load();
+  REQUIRE(run.steps.size() == 1);
+  CHECK(run.steps[0].begin == Instant(10));
+  CHECK(run.steps[0].end == Instant(22));
+  CHECK(run.steps[0].tokens == 24);
+  CHECK(run.timeline.num_ranks == 3);
+  CHECK(run.series.empty());
+}
+
 TEST_CASE("a rank's device is the one its process sees") {
   Bench bench;
   bench.processes = {{.pid = 1, .rank = 3, .local_rank = 0, .visible_devices = "1,0"},
