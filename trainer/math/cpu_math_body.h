@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// No pragma once: each instruction set includes it once, with TPT_NEW_CPU_MATH as its own name.
+#include <cstdlib>
+
+#include "trainer/math/cpu_attention.h"
+#include "trainer/math/cpu_rows.h"
+#include "trainer/math/cpu_vectors.h"
+
+namespace triplepoint::trainer {
+namespace {
+
+class CpuMath final : public Math {
+ public:
+  explicit CpuMath(Rounding rounding) : rounds_(rounding == Rounding::bf16) {}
+  CpuMath(const CpuMath&) = delete;
+  CpuMath& operator=(const CpuMath&) = delete;
+  ~CpuMath() override { std::free(scratch_); }
+
+  void gemm(const Gemm& g) override {
+    if (g.m == 0 || g.n == 0) return;
+    multiply(g);
+    if (!rounds_ || g.beta != 0) return;  // sums stay fp32
+    for (int64_t i = 0; i < g.m; ++i)
+      round(g.n, g.c + i * g.c_stride);
+  }
+  void round(int64_t n, float* x) override {
+    if (!rounds_) return;
+    for (int64_t j = 0; j < n; ++j)
+      x[j] = round_to_bf16(x[j]);
+  }
+
+  void norm(const Norm& norm, const float* x, const float* gain, const float* bias, float* y,
+            float* statistics) override {
+    for (int64_t i = 0; i < norm.rows; ++i) {
+      const RowMoments row = moments_of(norm, row_at(x, i, norm.width));
+      statistics[2 * i] = row.mean;
+      statistics[2 * i + 1] = row.deviation;
+      norm_row(norm, row, row_at(x, i, norm.width), gain, bias, row_at(y, i, norm.width));
+    }
+    round(norm.rows * norm.width, y);
+  }
+  void norm_backward(const Norm& norm, const float* x, const float* gain, const float* statistics,
+                     const float* dy, float* dx, float* gain_gradient,
+                     float* bias_gradient) override {
+    for (int64_t i = 0; i < norm.rows; ++i) {
+      const RowMoments row{statistics[2 * i], statistics[2 * i + 1]};
+      const float* in = row_at(x, i, norm.width);
+      const float* slope = row_at(dy, i, norm.width);
+      norm_row_backward(norm, row, in, gain, slope, row_at(dx, i, norm.width));
+      if (gain_gradient != nullptr) add_gain_gradient(norm, row, in, slope, gain_gradient);
+      if (bias_gradient != nullptr) add_row(norm.width, slope, bias_gradient);
+    }
+    round(norm.rows * norm.width, dx);
+  }
+
+  void rotary(const Rotary& shape, float* x) override {
+    const int64_t half = shape.head_dim / 2;
+    for (int64_t t = 0; t < shape.tokens; ++t) {
+      const float* cosine = shape.table + t % shape.length * shape.head_dim;
+      for (int64_t h = 0; h < shape.heads; ++h)
+        turn(half, cosine, cosine + half, shape.backward ? -1.0F : 1.0F,
+             x + t * shape.stride + h * shape.head_dim);
+      round(shape.heads * shape.head_dim, x + t * shape.stride);
+    }
+  }
+
+  void attention(const Attention& shape, const float* qkv, float* out, float* sums) override {
+    float* scores = scratch(query_block(shape) * shape.length);
+    for (int64_t s = 0; s < shape.sequences; ++s)
+      for (int64_t h = 0; h < shape.heads; ++h)
+        attention_head(shape, {s, h}, qkv, out, sums, scores);
+    round(shape.sequences * shape.length * shape.heads * shape.head_dim, out);
+  }
+  void attention_backward(const Attention& shape, float* qkv, const float* out,
+                          const float* out_gradient, const float* sums) override {
+    float* space = scratch(attention_scratch(shape));
+    for (int64_t s = 0; s < shape.sequences; ++s)
+      for (int64_t h = 0; h < shape.heads; h += shape.heads / shape.groups)
+        attention_group_backward(shape, {s, h}, qkv, {out, out_gradient, sums}, space);
+    round(shape.sequences * shape.length * shape.width(), qkv);
+  }
+  void causal_softmax(int64_t matrices, int64_t length, float scale, float* scores) override {
+    for (int64_t i = 0; i < matrices * length; ++i) {
+      float* row = row_at(scores, i, length);
+      const int64_t seen = i % length + 1;
+      const float sum = exponentials(seen, scale, scale * largest(seen, row), row);
+      scale_row(seen, 1.0F / sum, row);
+      zero_row(length - seen, row + seen);
+    }
+    round(matrices * length * length, scores);
+  }
+  void softmax_backward(int64_t matrices, int64_t length, float scale, const float* p,
+                        float* gradient) override {
+    for (int64_t i = 0; i < matrices * length; ++i) {
+      const float* in = row_at(p, i, length);
+      float* __restrict out = row_at(gradient, i, length);
+      const float along = dot(length, in, out);
+      for (int64_t j = 0; j < length; ++j)
+        out[j] = in[j] * (out[j] - along) * scale;
+    }
+    round(matrices * length * length, gradient);
+  }
+
+  void activation(Nonlinearity kind, int64_t rows, int64_t width, const float* z, const float* bias,
+                  float* y) override {
+    const int64_t gates = kind == Nonlinearity::swiglu ? 2 : 1;
+    float* biased = bias != nullptr ? scratch(gates * width) : nullptr;
+    for (int64_t i = 0; i < rows; ++i) {
+      const float* in = row_at(z, i, gates * width);
+      if (bias != nullptr) {
+        for (int64_t j = 0; j < gates * width; ++j)
+          biased[j] = in[j] + bias[j];
+        in = biased;
+      }
+      activate_row(kind, width, in, in + (gates - 1) * width, row_at(y, i, width));
+    }
+    round(rows * width, y);
+  }
+  void activation_backward(Nonlinearity kind, int64_t rows, int64_t width, float* z,
+                           const float* bias, const float* dy) override {
+    const int64_t gates = kind == Nonlinearity::swiglu ? 2 : 1;
+    for (int64_t i = 0; i < rows; ++i) {
+      float* in = row_at(z, i, gates * width);
+      if (bias != nullptr) add_row(gates * width, bias, in);
+      activate_row_backward(kind, width, in, in + width, row_at(dy, i, width));
+    }
+    round(rows * gates * width, z);
+  }
+
+  void add_bias(int64_t rows, int64_t width, int64_t stride, const float* bias, float* x) override {
+    for (int64_t i = 0; i < rows; ++i) {
+      add_row(width, bias, x + i * stride);
+      round(width, x + i * stride);
+    }
+  }
+  void add_column_sums(int64_t rows, int64_t width, int64_t stride, const float* x,
+                       float* sums) override {
+    for (int64_t i = 0; i < rows; ++i)
+      add_row(width, x + i * stride, sums);
+  }
+  void residual(int64_t rows, int64_t width, const Dropout& dropout, const float* x,
+                const float* branch, float* y) override {
+    if (dropout.probability > 0) {
+      for (int64_t i = 0; i < rows; ++i)
+        dropped_row(width, dropout_row(dropout.site, dropout.first_row + i), dropout,
+                    row_at(x, i, width), row_at(branch, i, width), row_at(y, i, width));
+    } else {
+#pragma omp simd
+      for (int64_t j = 0; j < rows * width; ++j)
+        y[j] = x[j] + branch[j];
+    }
+    round(rows * width, y);
+  }
+  void dropout(int64_t rows, int64_t width, const Dropout& dropout, const float* x,
+               float* y) override {
+    for (int64_t i = 0; i < rows; ++i)
+      dropped_row(width, dropout_row(dropout.site, dropout.first_row + i), dropout, nullptr,
+                  row_at(x, i, width), row_at(y, i, width));
+    round(rows * width, y);
+  }
+
+  void copy(int64_t n, const float* x, float* y) override {
+    copy_row(n, x, y);
+  }
+  void copy_matrix(int64_t rows, int64_t width, const float* x, int64_t x_stride, float* y,
+                   int64_t y_stride) override {
+    for (int64_t i = 0; i < rows; ++i)
+      copy_row(width, x + i * x_stride, y + i * y_stride);
+  }
+  void zero(int64_t n, float* x) override {
+    zero_row(n, x);
+  }
+  void add(int64_t n, const float* x, float* y) override {
+    add_row(n, x, y);
+    round(n, y);
+  }
+  void scale(int64_t n, float factor, float* x) override {
+    scale_row(n, factor, x);
+  }
+  double sum_of_squares(int64_t n, const float* x) override {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < n; ++j)
+      sum += static_cast<double>(x[j]) * static_cast<double>(x[j]);
+    return sum;
+  }
+
+  void lookup(int64_t tokens, int64_t width, const int32_t* words, int64_t first, int64_t held,
+              const float* table, float* y) override {
+    for (int64_t i = 0; i < tokens; ++i) {
+      const int64_t row = words[i] - first;
+      if (row >= 0 && row < held)
+        copy_row(width, row_at(table, row, width), row_at(y, i, width));
+      else
+        zero_row(width, row_at(y, i, width));
+    }
+  }
+  void add_lookup_gradient(int64_t tokens, int64_t width, const int32_t* words, int64_t first,
+                           int64_t held, const float* dy, float* gradient) override {
+    for (int64_t i = 0; i < tokens; ++i) {
+      const int64_t row = words[i] - first;
+      if (row >= 0 && row < held)
+        add_row(width, row_at(dy, i, width), row_at(gradient, row, width));
+    }
+  }
+
+  void row_maximum(const LogitShape& shape, const float* logits, float* maximum) override {
+    for (int64_t i = 0; i < shape.rows; ++i)
+      maximum[i] = largest(shape.valid, row_at(logits, i, shape.width));
+  }
+  void loss_sums(const LogitShape& shape, const int32_t* targets, const float* maximum,
+                 float* logits, float* target_logit, float* sum) override {
+    for (int64_t i = 0; i < shape.rows; ++i)
+      loss_sums_row(shape, targets[i], maximum[i], row_at(logits, i, shape.width), target_logit + i,
+                    sum + i);
+  }
+  void loss_backward(const LogitShape& shape, const int32_t* targets, const float* sum,
+                     float weight, float* e) override {
+    for (int64_t i = 0; i < shape.rows; ++i) {
+      float* row = row_at(e, i, shape.width);
+      scale_row(shape.valid, weight / sum[i], row);
+      const int64_t column = held_target(shape, targets[i]);
+      if (column >= 0) row[column] -= weight;
+    }
+    round(shape.rows * shape.width, e);
+  }
+
+  void top_k(int64_t rows, int64_t experts, int64_t k, const float* scores, int32_t* chosen,
+             float* weights) override {
+    for (int64_t i = 0; i < rows; ++i) {
+      choose(experts, k, row_at(scores, i, experts), chosen + i * k);
+      weigh(experts, k, row_at(scores, i, experts), chosen + i * k, weights + i * k);
+    }
+  }
+  void top_k_backward(int64_t rows, int64_t experts, int64_t k, const float* scores,
+                      const int32_t* chosen, const float* weights, const float* weight_gradient,
+                      float* score_gradient) override {
+    for (int64_t i = 0; i < rows; ++i)
+      weigh_backward(experts, k, row_at(scores, i, experts), chosen + i * k, weights + i * k,
+                     weight_gradient + i * k, row_at(score_gradient, i, experts));
+  }
+  void gather_rows(int64_t count, int64_t width, const int32_t* row_of, const float* x,
+                   float* y) override {
+    for (int64_t i = 0; i < count; ++i) {
+      if (row_of[i] >= 0)
+        copy_row(width, row_at(x, row_of[i], width), row_at(y, i, width));
+      else
+        zero_row(width, row_at(y, i, width));
+    }
+  }
+  void scatter_rows(int64_t count, int64_t width, const int32_t* row_of, const float* x,
+                    float* y) override {
+    for (int64_t i = 0; i < count; ++i)
+      if (row_of[i] >= 0) add_row(width, row_at(x, i, width), row_at(y, row_of[i], width));
+  }
+  void combine_rows(int64_t rows, int64_t width, int64_t k, const int32_t* place,
+                    const float* weights, const float* x, float* y) override {
+    for (int64_t i = 0; i < rows; ++i) {
+      float* __restrict out = row_at(y, i, width);
+      zero_row(width, out);
+      for (int64_t j = i * k; j < (i + 1) * k; ++j) {
+        if (place[j] < 0) continue;
+        const float* in = row_at(x, place[j], width);
+        for (int64_t c = 0; c < width; ++c)
+          out[c] += weights[j] * in[c];
+      }
+    }
+    round(rows * width, y);
+  }
+  void combine_backward(int64_t rows, int64_t width, int64_t k, const int32_t* place,
+                        const float* weights, const float* dy, float* x,
+                        float* weight_gradient) override {
+    for (int64_t i = 0; i < rows; ++i) {
+      const float* slope = row_at(dy, i, width);
+      for (int64_t j = i * k; j < (i + 1) * k; ++j) {
+        weight_gradient[j] = 0;
+        if (place[j] < 0) continue;
+        float* __restrict out = row_at(x, place[j], width);
+        weight_gradient[j] = dot(width, slope, out);
+        for (int64_t c = 0; c < width; ++c)
+          out[c] = weights[j] * slope[c];
+      }
+    }
+  }
+
+  void adamw(const AdamW& step, int64_t n, const float* gradient, float* first, float* second,
+             float* master, float* value) override {
+    adamw_row(step, n, gradient, first, second, master);
+    if (value == master) return;
+    copy_row(n, master, value);
+    round(n, value);
+  }
+
+ private:
+  float* scratch(int64_t n) {
+    if (n <= held_) return scratch_;
+    std::free(scratch_);
+    held_ = (n + 4095) / 4096 * 4096;
+    scratch_ =
+        static_cast<float*>(std::aligned_alloc(64, static_cast<size_t>(held_) * sizeof(float)));
+    return scratch_;
+  }
+
+  bool rounds_;
+  float* scratch_ = nullptr;
+  int64_t held_ = 0;
+};
+
+}  // namespace
+
+Math* TPT_NEW_CPU_MATH(Rounding rounding) {
+  return new CpuMath(rounding);
+}
+
+}  // namespace triplepoint::trainer

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace triplepoint::trainer {
+
+/// What numbers are rounded to at the end of an operation. They are floats in memory either way.
+enum class Rounding { none, bf16 };
+
+enum class Nonlinearity { gelu, swiglu, squared_relu };
+
+/// C[m, n] = alpha op(A)[m, k] op(B)[k, n] + beta C. Row major; strides in elements.
+struct Gemm {
+  int64_t m = 0, n = 0, k = 0;
+  const float* a = nullptr;
+  int64_t a_stride = 0;
+  bool a_transposed = false;
+  const float* b = nullptr;
+  int64_t b_stride = 0;
+  bool b_transposed = false;
+  float* c = nullptr;
+  int64_t c_stride = 0;
+  float alpha = 1, beta = 0;
+};
+
+/// LayerNorm (centered) or RMSNorm of rows. `statistics`: mean and reciprocal deviation of each
+/// row.
+struct Norm {
+  int64_t rows = 0, width = 0;
+  bool centered = true;
+  float epsilon = 1e-5F;
+};
+
+/// Which elements of a matrix are dropped: drawn by (site, row of the whole, column), so that every
+/// layout drops the same ones and the backward pass draws them again instead of keeping a mask.
+struct Dropout {
+  uint64_t site = 0;
+  int64_t first_row = 0;
+  float probability = 0;
+};
+
+/// Rotary embedding of `heads` heads side by side, halves turned against each other. `table`:
+/// [length][head_dim] cosines then sines.
+struct Rotary {
+  int64_t tokens = 0, length = 0, heads = 0, head_dim = 0, stride = 0;
+  const float* table = nullptr;
+  bool backward = false;
+};
+
+/// Causal attention over whole sequences. Rows of `qkv`: queries of all heads, keys of all groups,
+/// values of all groups.
+struct Attention {
+  int64_t sequences = 0, length = 0, heads = 0, groups = 0, head_dim = 0;
+  Dropout dropout = {};  // of the probabilities; row = (sequence x all heads + head) length + query
+  int64_t all_heads = 0, first_head = 0;
+
+  int64_t width() const { return (heads + 2 * groups) * head_dim; }
+};
+
+/// Part of a row of logits: columns [first, first + width) of the vocabulary, of which `valid` are
+/// words and the rest is padding that takes no part.
+struct LogitShape {
+  int64_t rows = 0, width = 0, valid = 0, first = 0;
+};
+
+struct AdamW {
+  float rate = 0, beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F, decay = 0;
+  float correction1 = 1, correction2 = 1;  // 1 - beta^step
+  float gradient_scale = 1;                // of clipping
+};
+
+/// Everything a training computes, over plain arrays. The CPU's is the only one so far; another
+/// machine's is another class.
+///
+/// Vectors of a backward pass: "adds" means that the result is added to what is there. Pointers
+/// that may be null say so.
+class Math {
+ public:
+  virtual ~Math();
+
+  virtual void gemm(const Gemm&) = 0;
+  virtual void round(int64_t n, float* x) = 0;  // as the precision wants; nothing for fp32
+
+  virtual void norm(const Norm&, const float* x, const float* gain, const float* bias, float* y,
+                    float* statistics) = 0;  // bias may be null
+  /// Adds to dx, and to the gradients of gain and bias where they are not null.
+  virtual void norm_backward(const Norm&, const float* x, const float* gain,
+                             const float* statistics, const float* dy, float* dx,
+                             float* gain_gradient, float* bias_gradient) = 0;
+
+  virtual void rotary(const Rotary&, float* x) = 0;
+
+  /// `sums`: log of the sum of exponentials, [sequence][head][query].
+  virtual void attention(const Attention&, const float* qkv, float* out, float* sums) = 0;
+  /// Writes the gradients over `qkv`.
+  virtual void attention_backward(const Attention&, float* qkv, const float* out,
+                                  const float* out_gradient, const float* sums) = 0;
+  /// The same with the scores kept, [sequence][head][query][key]: of the whole square.
+  virtual void causal_softmax(int64_t matrices, int64_t length, float scale, float* scores) = 0;
+  virtual void softmax_backward(int64_t matrices, int64_t length, float scale, const float* p,
+                                float* gradient) = 0;
+
+  /// y[rows, width] from z[rows, width or 2 width] + bias (may be null); SwiGLU: gate, then up.
+  virtual void activation(Nonlinearity, int64_t rows, int64_t width, const float* z,
+                          const float* bias, float* y) = 0;
+  /// Writes dz over z.
+  virtual void activation_backward(Nonlinearity, int64_t rows, int64_t width, float* z,
+                                   const float* bias, const float* dy) = 0;
+
+  virtual void add_bias(int64_t rows, int64_t width, int64_t stride, const float* bias,
+                        float* x) = 0;
+  /// Adds sums over rows to `sums`.
+  virtual void add_column_sums(int64_t rows, int64_t width, int64_t stride, const float* x,
+                               float* sums) = 0;
+  /// y = x + dropped branch. y may be x or branch.
+  virtual void residual(int64_t rows, int64_t width, const Dropout&, const float* x,
+                        const float* branch, float* y) = 0;
+  /// y = dropped x (the gradient of the above).
+  virtual void dropout(int64_t rows, int64_t width, const Dropout&, const float* x, float* y) = 0;
+
+  virtual void copy(int64_t n, const float* x, float* y) = 0;
+  virtual void copy_matrix(int64_t rows, int64_t width, const float* x, int64_t x_stride, float* y,
+                           int64_t y_stride) = 0;
+  virtual void zero(int64_t n, float* x) = 0;
+  virtual void add(int64_t n, const float* x, float* y) = 0;  // y += x
+  virtual void scale(int64_t n, float factor, float* x) = 0;
+  virtual double sum_of_squares(int64_t n, const float* x) = 0;
+
+  /// Rows of `table` ([words, width], holding words first...); a word of others gives zeros.
+  virtual void lookup(int64_t tokens, int64_t width, const int32_t* words, int64_t first,
+                      int64_t held, const float* table, float* y) = 0;
+  virtual void add_lookup_gradient(int64_t tokens, int64_t width, const int32_t* words,
+                                   int64_t first, int64_t held, const float* dy,
+                                   float* gradient) = 0;
+
+  virtual void row_maximum(const LogitShape&, const float* logits, float* maximum) = 0;
+  /// Logits become exponentials; writes the target's logit less the maximum (0 where another rank
+  /// holds it) and the sum.
+  virtual void loss_sums(const LogitShape&, const int32_t* targets, const float* maximum,
+                         float* logits, float* target_logit, float* sum) = 0;
+  /// Exponentials become gradients, each token's counting `weight`.
+  virtual void loss_backward(const LogitShape&, const int32_t* targets, const float* sum,
+                             float weight, float* exponentials) = 0;
+
+  /// The k largest of each row, by falling value, and their softmax (k = 1: the probability among
+  /// all).
+  virtual void top_k(int64_t rows, int64_t experts, int64_t k, const float* scores, int32_t* chosen,
+                     float* weights) = 0;
+  virtual void top_k_backward(int64_t rows, int64_t experts, int64_t k, const float* scores,
+                              const int32_t* chosen, const float* weights,
+                              const float* weight_gradient, float* score_gradient) = 0;
+  /// y[i] = x[row_of[i]]; -1: zeros.
+  virtual void gather_rows(int64_t count, int64_t width, const int32_t* row_of, const float* x,
+                           float* y) = 0;
+  /// y[row_of[i]] += x[i]; -1: left out.
+  virtual void scatter_rows(int64_t count, int64_t width, const int32_t* row_of, const float* x,
+                            float* y) = 0;
+  /// y[r] = sum over j of weights[r, j] x[place[r, j]]; -1: dropped.
+  virtual void combine_rows(int64_t rows, int64_t width, int64_t k, const int32_t* place,
+                            const float* weights, const float* x, float* y) = 0;
+  /// dx[place] = weight dy[r], in the place of x; weight_gradient = x . dy.
+  virtual void combine_backward(int64_t rows, int64_t width, int64_t k, const int32_t* place,
+                                const float* weights, const float* dy, float* x,
+                                float* weight_gradient) = 0;
+
+  /// One step; `value` is the master rounded (may be the master itself).
+  virtual void adamw(const AdamW&, int64_t n, const float* gradient, float* first, float* second,
+                     float* master, float* value) = 0;
+};
+
+/// The widest vectors this processor has; OpenBLAS with one thread a rank.
+std::unique_ptr<Math> make_cpu_math(Rounding);
+
+/// "avx512", "avx2" or "generic": which of them it is.
+const char* cpu_math_name();
+
+}  // namespace triplepoint::trainer
