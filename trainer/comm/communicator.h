@@ -69,7 +69,8 @@ class Communicator {
   /// To and from a member; ordered per pair and `channel`.
   virtual Pending send(std::span<const float> data, int to, int channel, Wire = Wire::fp32) = 0;
   virtual Pending receive(std::span<float> data, int from, int channel, Wire = Wire::fp32) = 0;
-  void barrier();
+  /// All members have come here. Counts as nothing.
+  virtual void barrier() = 0;
 
   /// By collective, in the order of spec::Collective.
   virtual const Traffic& traffic(spec::Collective) const = 0;

@@ -14,6 +14,8 @@ class CommError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+class NativeCollectives;
+
 /// Messages between the ranks of a job. Those of one (from, to, channel) arrive in order.
 ///
 /// Implemented by MPI point-to-point (one process per rank), by memory between threads of one
@@ -31,8 +33,33 @@ class Transport {
   virtual Ticket receive(int from, int channel, std::span<std::byte> bytes) = 0;
   /// Makes progress. True exactly once; the ticket is forgotten then.
   virtual bool done(Ticket) = 0;
-  /// Tells all ranks that this one gives up.
+  /// Tells all ranks that this one gives up: their next done() throws CommError. Never throws.
   virtual void abort(const char* why) = 0;
+  /// Called when nothing has moved for so many looks in a row: gives the core to others, at most
+  /// for a millisecond, and comes back early where it can tell that something has arrived. May be
+  /// called beside the other functions.
+  virtual void rest(int looks);
+  /// Collectives of the transport's own; null where it has none.
+  virtual NativeCollectives* native() { return nullptr; }
+};
+
+/// What an MPI brings itself, of numbers in fp32. Tickets are the transport's.
+class NativeCollectives {
+ public:
+  using Ticket = Transport::Ticket;
+  using Numbers = std::span<const float>;
+  using Counts = std::span<const int>;
+
+  virtual ~NativeCollectives() = default;
+  /// A group of its own; all members call it, in the same order as everywhere.
+  virtual int join(std::span<const int> ranks, int channel) = 0;
+  virtual Ticket all_reduce(int group, std::span<float> data, bool maximum) = 0;
+  virtual Ticket all_gather(int group, Numbers mine, std::span<float> whole, Counts counts) = 0;
+  virtual Ticket reduce_scatter(int group, Numbers whole, std::span<float> mine, Counts counts,
+                                bool maximum) = 0;
+  virtual Ticket all_to_all(int group, Numbers send, Counts send_counts, std::span<float> receive,
+                            Counts receive_counts) = 0;
+  virtual Ticket broadcast(int group, std::span<float> data, int root) = 0;
 };
 
 }  // namespace triplepoint::trainer

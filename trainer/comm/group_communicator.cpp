@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/expect.h"
+
+#include "trainer/comm/engine.h"
+#include "trainer/comm/wire.h"
+#include "trainer/spans.h"
+
+namespace triplepoint::trainer {
+namespace {
+
+using spec::Collective;
+
+constexpr size_t most_known_schedules = 256;
+constexpr int first_message_channel = 16;
+// An MPI counts in int, and two halves of a very long message can overlap.
+constexpr int64_t longest_message = int64_t{1} << 26U;
+
+/// As the recorder and the traces of others call them.
+const char* short_name(spec::GroupKind kind) {
+  constexpr std::array names = {"tp", "cp",    "ep",        "etp",   "dp",     "edp",
+                                "pp", "model", "embedding", "shard", "replica"};
+  static_assert(names.size() == spec::group_kind_count);
+  return names[static_cast<size_t>(kind)];
+}
+
+const char* span_name(Collective collective) {
+  return spec::name_of(collective).data();  // names are literals
+}
+
+int64_t sum(std::span<const int64_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
+/// The block of member i, of n numbers over p.
+int64_t block_size(int64_t n, int64_t i, int64_t p) {
+  return block_begin(n, i + 1, p) - block_begin(n, i, p);
+}
+
+}  // namespace
+
+GroupCommunicator::GroupCommunicator(Endpoint::Engine& engine, spec::GroupKind kind,
+                                     std::vector<int> ranks, int index, int channel)
+    : engine_(engine), kind_(kind), ranks_(std::move(ranks)), index_(index), channel_(channel) {
+  const std::vector<int>& nodes = engine.settings().nodes;
+  if (!nodes.empty())
+    for (const int rank : ranks_)
+      nodes_.push_back(nodes[static_cast<size_t>(rank)]);
+  engine_.add(*this);
+}
+
+GroupCommunicator::~GroupCommunicator() {
+  engine_.remove(*this);
+}
+
+std::string GroupCommunicator::text() const {
+  return fmt::format("{} group [{}]", spec::name_of(kind_), fmt::join(ranks_, ", "));
+}
+
+ScheduleRequest GroupCommunicator::request(Collective collective, int64_t count) const {
+  const EndpointSettings& settings = engine_.settings();
+  return {.collective = collective,
+          .algorithm = settings.algorithms[static_cast<size_t>(collective)],
+          .count = count,
+          .index = index_,
+          .size = size(),
+          .nodes = nodes_,
+          .segment = std::max<int64_t>(1, settings.segment_bytes / 4),
+          .sends = {}};
+}
+
+std::shared_ptr<const Schedule> GroupCommunicator::schedule_for(Collective collective,
+                                                                int64_t count, int root) {
+  for (const Known& known : known_)
+    if (known.collective == collective && known.count == count && known.root == root)
+      return known.schedule;
+  ScheduleRequest wanted = request(collective, count);
+  wanted.root = root;
+  const auto schedule = std::make_shared<const Schedule>(make_schedule(wanted));
+  if (known_.size() == most_known_schedules) known_.pop_front();
+  known_.push_back({collective, count, root, schedule});
+  return schedule;
+}
+
+std::shared_ptr<Pending::State> GroupCommunicator::prepare(Collective collective,
+                                                           std::shared_ptr<const Schedule> schedule,
+                                                           const Buffers& buffers) {
+  return std::make_shared<Pending::State>(
+      engine_, *this, collective,
+      Operation(std::move(schedule), buffers, {.ranks = &ranks_, .channel = channel_}));
+}
+
+Pending GroupCommunicator::start(Collective collective, std::shared_ptr<const Schedule> schedule,
+                                 const Buffers& buffers, double payload) {
+  auto state = prepare(collective, std::move(schedule), buffers);
+  state->payload = payload;
+  engine_.start(state);
+  return Pending(state);
+}
+
+void GroupCommunicator::barrier() {
+  float nothing = 0;
+  auto state = prepare(Collective::all_reduce, schedule_for(Collective::all_reduce, 1),
+                       {&nothing, &nothing, 1, Reduction::sum, Wire::fp32});
+  state->counted = false;
+  engine_.start(state);
+  Pending(state).wait();
+}
+
+Pending GroupCommunicator::all_reduce(std::span<float> data, Reduction reduction, Wire wire) {
+  const auto count = static_cast<int64_t>(data.size());
+  return start(Collective::all_reduce, schedule_for(Collective::all_reduce, count),
+               {data.data(), data.data(), count, reduction, wire},
+               static_cast<double>(count * bytes_of(wire)));
+}
+
+Pending GroupCommunicator::all_gather(std::span<const float> mine, std::span<float> whole,
+                                      Wire wire) {
+  const auto count = static_cast<int64_t>(whole.size());
+  TPT_EXPECT(static_cast<int64_t>(mine.size()) == block_size(count, index_, size()));
+  return start(Collective::all_gather, schedule_for(Collective::all_gather, count),
+               {mine.data(), whole.data(), count, Reduction::sum, wire},
+               static_cast<double>(count * bytes_of(wire)));
+}
+
+Pending GroupCommunicator::reduce_scatter(std::span<const float> whole, std::span<float> mine,
+                                          Reduction reduction, Wire wire) {
+  const auto count = static_cast<int64_t>(whole.size());
+  TPT_EXPECT(static_cast<int64_t>(mine.size()) == block_size(count, index_, size()));
+  return start(Collective::reduce_scatter, schedule_for(Collective::reduce_scatter, count),
+               {whole.data(), mine.data(), static_cast<int64_t>(mine.size()), reduction, wire},
+               static_cast<double>(count * bytes_of(wire)));
+}
+
+Pending GroupCommunicator::all_to_all(std::span<const float> send,
+                                      std::span<const int64_t> send_counts,
+                                      std::span<float> receive,
+                                      std::span<const int64_t> receive_counts, Wire wire) {
+  TPT_EXPECT(send_counts.size() == ranks_.size() && receive_counts.size() == ranks_.size());
+  TPT_EXPECT(sum(send_counts) <= static_cast<int64_t>(send.size()) &&
+             sum(receive_counts) <= static_cast<int64_t>(receive.size()));
+  ScheduleRequest wanted = request(Collective::all_to_all, sum(send_counts));
+  wanted.sends.assign(send_counts.begin(), send_counts.end());
+  wanted.receives.assign(receive_counts.begin(), receive_counts.end());
+  return start(Collective::all_to_all, std::make_shared<const Schedule>(make_schedule(wanted)),
+               {send.data(), receive.data(), sum(receive_counts), Reduction::sum, wire},
+               static_cast<double>(sum(send_counts) * bytes_of(wire)));
+}
+
+Pending GroupCommunicator::broadcast(std::span<float> data, int root, Wire wire) {
+  TPT_EXPECT(root >= 0 && root < size());
+  const auto count = static_cast<int64_t>(data.size());
+  return start(Collective::broadcast, schedule_for(Collective::broadcast, count, root),
+               {data.data(), data.data(), count, Reduction::sum, wire},
+               static_cast<double>(count * bytes_of(wire)));
+}
+
+Pending GroupCommunicator::message(bool sends, const Buffers& buffers, int peer, int channel,
+                                   int64_t count) {
+  TPT_EXPECT(peer >= 0 && peer < size() && peer != index_);
+  TPT_EXPECT(channel >= 0 && channel < Endpoint::most_channels);
+  Schedule schedule;
+  Round& round = schedule.lanes.emplace_back().emplace_back();
+  for (int64_t begin = 0; begin < count; begin += longest_message)
+    (sends ? round.sends : round.receives)
+        .push_back({peer,
+                    {sends ? Array::input : Array::output, begin,
+                     std::min(longest_message, count - begin)}});
+  const auto node = [&](int member) {
+    return nodes_.empty() ? 0 : nodes_[static_cast<size_t>(member)];
+  };
+  if (sends) (node(peer) == node(index_) ? schedule.sent_in_node : schedule.sent_across) = count;
+  auto state = std::make_shared<Pending::State>(
+      engine_, *this, Collective::send_recv,
+      Operation(std::make_shared<const Schedule>(std::move(schedule)), buffers,
+                {.ranks = &ranks_, .channel = channel_ + first_message_channel + channel}));
+  state->alone = true;
+  state->payload = sends ? static_cast<double>(count * bytes_of(buffers.wire)) : -1;
+  engine_.start(state);
+  return Pending(state);
+}
+
+Pending GroupCommunicator::send(std::span<const float> data, int to, int channel, Wire wire) {
+  return message(true, {data.data(), nullptr, 0, Reduction::sum, wire}, to, channel,
+                 static_cast<int64_t>(data.size()));
+}
+
+Pending GroupCommunicator::receive(std::span<float> data, int from, int channel, Wire wire) {
+  const auto count = static_cast<int64_t>(data.size());
+  return message(false, {nullptr, data.data(), count, Reduction::sum, wire}, from, channel, count);
+}
+
+void GroupCommunicator::finish(Pending::State& state) {
+  if (state.counted) count(state);
+  state.over.store(true, std::memory_order_release);
+}
+
+void GroupCommunicator::count(Pending::State& state) {
+  const Schedule& schedule = state.operation.schedule();
+  Traffic& traffic = traffic_[static_cast<size_t>(state.collective)];
+  const auto width = static_cast<double>(bytes_of(state.operation.wire()));
+  const int64_t end = triplepoint_now();
+  if (state.payload >= 0) {
+    ++traffic.calls;
+    traffic.payload += state.payload;
+  }
+  traffic.sent_in_node += static_cast<double>(schedule.sent_in_node) * width;
+  traffic.sent_across += static_cast<double>(schedule.sent_across) * width;
+  traffic.busy_seconds += static_cast<double>(end - state.begin_ns) * 1e-9;
+  if (size() > 1)
+    ScopedSpan::emit(
+        {.name = span_name(state.collective), .group = short_name(kind_), .bytes = state.payload},
+        state.begin_ns, end);
+}
+
+}  // namespace triplepoint::trainer

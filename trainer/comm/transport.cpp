@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/comm/transport.h"
+
+#include <chrono>
+#include <thread>
+
+namespace triplepoint::trainer {
+
+void Transport::rest(int looks) {
+  constexpr int patient_looks = 64;
+  if (looks < patient_looks) return std::this_thread::yield();
+  // Waiting must not cost those who compute on the same core much: a look takes some microseconds.
+  std::this_thread::sleep_for(std::chrono::microseconds(looks < 2 * patient_looks ? 20 : 100));
+}
+
+}  // namespace triplepoint::trainer
