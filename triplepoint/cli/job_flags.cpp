@@ -61,6 +61,11 @@ Result<void> JobFlags::require_no_job_but_cluster() const {
   return {};
 }
 
+bool JobFlags::has_layout() const {
+  return tp_ || pp_ || cp_ || ep_ || vpp_ || layers_per_virtual_stage_ || sharding_ || fsdp_ ||
+         distributed_optimizer_;
+}
+
 std::vector<Argument> JobFlags::arguments() {
   std::vector<Argument> all;
   for (auto part : {&JobFlags::inputs, &JobFlags::parallelism, &JobFlags::batch, &JobFlags::memory,
@@ -322,6 +327,11 @@ Result<spec::Job> JobFlags::job(const spec::Library& library) const {
 
 Result<spec::Job> JobFlags::start(const spec::Library& library) const {
   if (!file_.empty()) return read_job(library, file_);
+  if (!beginning_.empty()) {
+    spec::Job job = TPT_TRY(spec::parse_job(library, beginning_, "command line"));
+    job.name.clear();
+    return job;
+  }
   if (!model_ || !cluster_) {
     return error(fmt::format(
         "no {} was named (a job needs a model and a cluster); try --{} {}, or give a job file",
@@ -400,7 +410,8 @@ void JobFlags::set_batch(spec::Job& job) const {
 }
 
 void JobFlags::set_memory_savings(spec::Job& job) const {
-  if (file_.empty() && data_parallel_size(job) > 1) job.plan.sharding = spec::Sharding::optimizer;
+  if (file_.empty() && beginning_.empty() && data_parallel_size(job) > 1)
+    job.plan.sharding = spec::Sharding::optimizer;
   if (distributed_optimizer_) job.plan.sharding = spec::Sharding::optimizer;
   if (fsdp_) job.plan.sharding = spec::Sharding::parameters;
   set(job.plan.sharding, sharding_);

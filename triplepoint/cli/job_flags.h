@@ -20,6 +20,14 @@ class JobFlags {
   std::vector<Argument> arguments();
   Result<spec::Job> job(const spec::Library& library) const;
 
+  /// What a job begins with if no file is named, as a job.toml; without it flags must name a model
+  /// and a cluster.
+  void begin_with(std::string job_text) { beginning_ = std::move(job_text); }
+  /// Whether the flags name a file.
+  bool has_file() const { return !file_.empty(); }
+  /// Whether the flags say anything of how ranks are split.
+  bool has_layout() const;
+
   const std::optional<std::string>& cluster() const { return cluster_; }
   /// An error if more was said of a job than its cluster: for what needs no job.
   Result<void> require_no_job_but_cluster() const;
@@ -42,7 +50,7 @@ class JobFlags {
   void set_order(spec::Job& job) const;
   void set_surroundings(spec::Job& job) const;
 
-  std::string file_;
+  std::string file_, beginning_;
   std::optional<std::string> model_, cluster_, stack_, overlap_, recompute_method_;
   std::optional<int64_t> nodes_, tp_, pp_, cp_, ep_, expert_tp_, vpp_, layers_per_virtual_stage_;
   std::optional<int64_t> mbs_, gbs_, seq_, recompute_layers_, lora_rank_;

@@ -10,6 +10,8 @@
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/console.h"
+#include "triplepoint/cli/read_job.h"
+#include "triplepoint/cli/recorded_job.h"
 #include "triplepoint/cli/sensor_flags.h"
 #include "triplepoint/cli/verbs.h"
 #include "triplepoint/telemetry/recorder/child_process.h"
@@ -112,6 +114,12 @@ class Record : public Command {
          .value = "N",
          .help = "steps that are measured after them, or all (default: 10)",
          .store = into(steps_)},
+        {.names = "--job",
+         .value = "FILE",
+         .help = "what the command trains (job.toml, NeMo YAML, Megatron arguments): the recording "
+                 "then knows model, layout and flops",
+         .words = Words::files,
+         .store = into(job_file_)},
         {.names = "-q,--quiet", .help = "no summary at the end", .store = into_switch(quiet_)}};
     for (Argument& argument : sensors_.arguments())
       all.push_back(std::move(argument));
@@ -139,6 +147,9 @@ class Record : public Command {
     if (steps_ && *steps_ != "all" && parse_count(*steps_).value_or(0) < 1)
       return error(
           fmt::format("--steps {} is no number of steps (10, or all); give one above 0", *steps_));
+    if (!job_file_) return {};
+    const spec::Library library = TPT_TRY(require_library());
+    job_ = TPT_TRY(read_job(library, *job_file_));
     return {};
   }
 
@@ -258,11 +269,16 @@ class Record : public Command {
                       summary.error().what, target.string(), run::tail_of(target).string()));
       return;
     }
+    if (job_)
+      if (const auto described = describe_recording(target, *job_); !described)
+        console.warn(fmt::format("triplepoint: {}; the recording does not know its job\n",
+                                 described.error().what));
     if (!quiet_) console.warn(telemetry::text_of(*summary, target.string()));
   }
 
   std::vector<std::string> command_;
-  std::optional<std::string> output_, steps_;
+  std::optional<std::string> output_, steps_, job_file_;
+  std::optional<spec::Job> job_;
   std::optional<Seconds> interval_;
   std::optional<int64_t> warmup_;
   SensorFlags sensors_;

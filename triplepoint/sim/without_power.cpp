@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/sim/without_power.h"
 
+#include <algorithm>
+
 namespace triplepoint::sim {
 namespace {
 
@@ -45,6 +47,10 @@ run::Run play_without_power(const spec::Job& job,
   run::Run run = play(with_stand_ins(job));
   take_out(run);
   run.manifest.job = job;
+  // Ranks that share cores have no more than their share of them.
+  const double cores = static_cast<double>(job.cluster.shared_cores);
+  if (cores > 0 && run.peak_flops)
+    run.peak_flops = std::min(1.0, cores / static_cast<double>(job.world_size())) * *run.peak_flops;
   return run;
 }
 

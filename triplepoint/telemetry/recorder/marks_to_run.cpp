@@ -66,11 +66,14 @@ run::SpanType type_of_span(const mark::Event& event) {
   }
   const bool computes = has_amounts(event) || event.name == "compute" || event.name == "gemm" ||
                         event.name == "attention";
-  type.kind = computes ? run::SpanKind::compute : run::SpanKind::pass;
-  type.stream = computes ? run::Stream::compute : run::Stream::host;
-  if (computes)
-    type.op_class =
-        event.bytes >= 0 && event.flops < 0 ? spec::OpClass::elementwise : spec::OpClass::gemm;
+  if (!computes) {
+    type.kind = run::SpanKind::pass;
+    type.stream = run::Stream::host;
+    return type;
+  }
+  const bool streams = event.bytes >= 0 && event.flops < 0;
+  type.kind = streams ? run::SpanKind::memory : run::SpanKind::compute;
+  type.op_class = streams ? spec::OpClass::elementwise : spec::OpClass::gemm;
   return type;
 }
 

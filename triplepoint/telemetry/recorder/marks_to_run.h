@@ -20,10 +20,10 @@ namespace triplepoint::telemetry {
 ///
 ///   region     a span of kind pass on the host stream, named as the program names it
 ///   span       one with a group, or whose name is that of a collective or ends in one (all_reduce,
-///              tp_all_reduce), is communication; one with flops or bytes, or called compute, gemm
-///              or attention, is compute; any other is a pass. Groups: tp, pp, dp, ep, cp, or the
-///              words of spec::GroupKind; what follows behind a blank is left aside. The number of
-///              a span is its microbatch
+///              tp_all_reduce), is communication; one with flops, or called compute, gemm or
+///              attention, is compute; one with bytes alone is memory; any other is a pass. Groups:
+///              tp, pp, dp, ep, cp, or the words of spec::GroupKind; what follows behind a blank is
+///              left aside. The number of a span is its microbatch
 ///   step       a span of kind step per rank; one StepRecord of the run from the first rank's begin
 ///              to the last rank's end
 ///   value      tokens and samples are added to the step they are said in, over all ranks; any

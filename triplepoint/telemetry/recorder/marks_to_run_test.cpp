@@ -193,7 +193,7 @@ TEST_CASE("operations named as the workload names them keep group, amounts and m
   CHECK(run.timeline.spans[1].microbatch == -1);
   CHECK(type(1).kind == run::SpanKind::communication);
   CHECK(type(1).group == spec::GroupKind::expert);
-  CHECK(type(2).kind == run::SpanKind::compute);
+  CHECK(type(2).kind == run::SpanKind::memory);
   CHECK(type(2).op_class == spec::OpClass::elementwise);
   CHECK(type(3).op_class == spec::OpClass::gemm);
   CHECK(type(4).kind == run::SpanKind::pass);

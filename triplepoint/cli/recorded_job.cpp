@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/cli/recorded_job.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/run/store.h"
+
+#include "triplepoint/workload/model_flops.h"
+#include "triplepoint/workload/work_graph.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using OpsByName = std::map<std::string_view, const spec::Op*>;
+
+void collect(const std::vector<spec::Op>& ops, OpsByName& all) {
+  for (const spec::Op& op : ops)
+    all.emplace(op.name, &op);
+}
+
+OpsByName ops_of(const workload::WorkGraph& graph) {
+  OpsByName all;
+  for (const workload::ChunkWork& work : graph.works)
+    for (const auto* groups :
+         {&work.forward, &work.recompute, &work.backward_input, &work.backward_weight})
+      for (const workload::OpGroup& group : *groups)
+        collect(group.ops, all);
+  for (const workload::StepWork& work : graph.step_works)
+    for (const auto* ops :
+         {&work.gradient_sync, &work.gradient_norm, &work.optimizer, &work.parameter_sync})
+      collect(*ops, all);
+  return all;
+}
+
+/// A span named as an operation of the job is that operation; what the program said of its group
+/// stands where it said something.
+void name_types(run::Timeline& timeline, const OpsByName& ops) {
+  for (run::SpanType& type : timeline.types) {
+    const auto found = ops.find(type.name);
+    const bool is_work =
+        type.kind == run::SpanKind::compute || type.kind == run::SpanKind::communication;
+    if (found == ops.end() || !is_work) continue;
+    const spec::Op& op = *found->second;
+    type.op_class = op.op_class;
+    type.kind = op.is_communication() ? run::SpanKind::communication : run::SpanKind::compute;
+    type.stream = op.is_communication() ? run::Stream::communication : run::Stream::compute;
+    if (!op.is_communication()) continue;
+    if (!type.collective) type.collective = op.collective;
+    if (!type.group) type.group = op.group;
+  }
+}
+
+/// GEMM and attention are compute; everything else that runs on a device is memory work.
+void sort_kinds(run::Timeline& timeline) {
+  for (run::SpanType& type : timeline.types) {
+    if (type.kind != run::SpanKind::compute) continue;
+    const bool multiplies = type.op_class == spec::OpClass::gemm ||
+                            type.op_class == spec::OpClass::grouped_gemm ||
+                            type.op_class == spec::OpClass::attention;
+    if (!multiplies) type.kind = run::SpanKind::memory;
+  }
+}
+
+void set_stages(run::Timeline& timeline, const workload::RankGrid& grid) {
+  std::vector<int32_t> stages;
+  for (int64_t rank = 0; rank < grid.world_size(); ++rank)
+    stages.push_back(static_cast<int32_t>(grid.coordinates(rank).pipeline));
+  for (run::Span& span : timeline.spans)
+    if (span.rank >= 0 && static_cast<size_t>(span.rank) < stages.size() && span.stage < 0)
+      span.stage = stages[static_cast<size_t>(span.rank)];
+}
+
+/// One device per rank that was heard of here.
+void make_devices(run::Run& recording, const spec::Cluster& cluster) {
+  std::vector<int32_t> ranks;
+  for (const run::Span& span : recording.timeline.spans)
+    if (ranks.empty() || ranks.back() != span.rank) ranks.push_back(span.rank);
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  for (const int32_t rank : ranks) {
+    const auto index = static_cast<int32_t>(recording.devices.size());
+    recording.devices.push_back(
+        {.index = index, .local = index, .seat = index, .name = cluster.gpu.title, .rank = rank});
+    recording.summaries.emplace_back();
+  }
+}
+
+/// Of one device; ranks that share cores have no more than their share of them.
+std::optional<FlopsPerSecond> peak_of(const spec::Job& job) {
+  const auto peak = job.cluster.gpu.peak(job.plan.precision);
+  if (!peak || job.cluster.shared_cores == 0) return peak;
+  const double cores = static_cast<double>(job.cluster.shared_cores);
+  return std::min(1.0, cores / static_cast<double>(job.world_size())) * *peak;
+}
+
+}  // namespace
+
+void describe_with_job(run::Run& recording, const spec::Job& job) {
+  recording.manifest.job = job;
+  if (spec::has_errors(spec::diagnose(job))) return;
+  const workload::WorkGraph graph = workload::build_work_graph(job);
+  recording.model_flops = graph.model_flops;
+  recording.hardware_flops = graph.hardware_flops;
+  recording.peak_flops = peak_of(job);
+  for (run::StepRecord& step : recording.steps) {
+    if (step.tokens == 0) step.tokens = graph.tokens_per_step;
+    if (step.samples == 0) step.samples = job.plan.global_batch_size;
+  }
+  name_types(recording.timeline, ops_of(graph));
+  sort_kinds(recording.timeline);
+  set_stages(recording.timeline, graph.grid);
+  if (recording.devices.empty() && job.cluster.shared_cores > 0)
+    make_devices(recording, job.cluster);
+}
+
+Result<void> describe_recording(const Path& file, const spec::Job& job) {
+  run::Run recording = TPT_TRY(run::load(file.string()));
+  describe_with_job(recording, job);
+  TPT_TRY(run::save(recording, file.string()));
+  return {};
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/job.h"
+
+namespace triplepoint::cli {
+
+/// Writes into a recording what its job says: the job itself, the flops of a step, the stage of
+/// each rank's spans, and what spans are that bear the names of the job's operations (class,
+/// collective, group). Ranks that are processes on the cores of one machine become its devices,
+/// which have a rank and no readings. Nothing that was measured changes.
+void describe_with_job(run::Run& recording, const spec::Job& job);
+
+/// The same, in its file.
+Result<void> describe_recording(const Path& file, const spec::Job& job);
+
+}  // namespace triplepoint::cli
