@@ -19,6 +19,12 @@ int64_t steps_to_lowest_clock(const spec::GovernorCoefficients& governor, Hertz 
   return static_cast<int64_t>((max_clock - governor.min_clock) / governor.clock_step + almost);
 }
 
+int64_t steps_to_clock(const spec::GovernorCoefficients& governor, Hertz max_clock, Hertz lock) {
+  const double steps = std::ceil((max_clock - lock) / governor.clock_step - almost);
+  return std::clamp<int64_t>(static_cast<int64_t>(steps), 0,
+                             steps_to_lowest_clock(governor, max_clock));
+}
+
 Hertz clock_at(const spec::GovernorCoefficients& governor, Hertz max_clock, int64_t steps_down) {
   return max_clock - static_cast<double>(steps_down) * governor.clock_step;
 }

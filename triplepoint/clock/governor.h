@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "triplepoint/base/units.h"
 
@@ -63,6 +64,22 @@ ThermalLimit thermal_limit(const spec::GovernorCoefficients&, Hertz max_clock, C
 template <class PowerAt>
 ClockChoice choose_clock(const spec::GovernorCoefficients&, Hertz max_clock, Watts limit,
                          Celsius die, const PowerAt& power_at);
+
+/// What an operator set beside the power limit, and where the search for the clock may begin.
+struct ClockBounds {
+  Watts limit;
+  int64_t locked_steps = 0;  // below the maximum: no higher clock is asked for (nvidia-smi -lgc)
+  // A guess of the answer, usually the last one: two evaluations where it still holds. Any guess
+  // gives the same answer.
+  std::optional<int64_t> guess;
+};
+/// The same among the clocks that are not above the lock. The reason of a clock that neither heat
+/// nor power lowers further is application_clocks.
+template <class PowerAt>
+ClockChoice choose_clock(const spec::GovernorCoefficients&, Hertz max_clock, const ClockBounds&,
+                         Celsius die, const PowerAt& power_at);
+/// Steps below the maximum of the highest clock that is not above `lock`.
+int64_t steps_to_clock(const spec::GovernorCoefficients&, Hertz max_clock, Hertz lock);
 
 bool is_throttled(ClockEventReason);  // leaves out none, idle, application and display clocks
 const char* name_of(ClockEventReason);

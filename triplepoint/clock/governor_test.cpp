@@ -170,5 +170,37 @@ TEST_CASE("reasons keep NVML's bits and our words") {
   }
 }
 
+TEST_CASE("any guess finds the same clock") {
+  for (double watts = 600; watts < 2400; watts += 97) {
+    const auto load = load_of(watts);
+    const ClockChoice plain = choose_clock(h100_like(), max_clock, 700 * unit::W, cool, load);
+    for (int64_t guess = -3; guess < 120; ++guess)
+      CHECK(choose_clock(h100_like(), max_clock,
+                         ClockBounds{.limit = 700 * unit::W, .locked_steps = 0, .guess = guess},
+                         cool, load) == plain);
+  }
+}
+
+TEST_CASE("a locked clock holds where power and heat would allow more, and is no throttling") {
+  const int64_t lock = steps_to_clock(h100_like(), max_clock, 1500 * unit::MHz);
+  CHECK(clock_at(h100_like(), max_clock, lock) / unit::MHz == Approx(1500));
+  const ClockBounds bounds{.limit = 700 * unit::W, .locked_steps = lock, .guess = {}};
+  const ClockChoice held = choose_clock(h100_like(), max_clock, bounds, cool, load_of(650));
+  CHECK(held.clock / unit::MHz == Approx(1500));
+  CHECK(held.reason == ClockEventReason::application_clocks);
+  CHECK(!is_throttled(held.reason));
+  const ClockChoice capped = choose_clock(h100_like(), max_clock, bounds, cool, load_of(2000));
+  CHECK(capped.clock < held.clock);
+  CHECK(capped.reason == ClockEventReason::software_power_cap);
+}
+
+TEST_CASE("a lock between two clocks takes the lower one, and none below the lowest") {
+  CHECK(clock_at(h100_like(), max_clock, steps_to_clock(h100_like(), max_clock, 1499 * unit::MHz)) /
+            unit::MHz ==
+        Approx(1485));
+  CHECK(steps_to_clock(h100_like(), max_clock, 1 * unit::MHz) ==
+        steps_to_lowest_clock(h100_like(), max_clock));
+}
+
 }  // namespace
 }  // namespace triplepoint::clock

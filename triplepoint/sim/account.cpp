@@ -2,6 +2,7 @@
 // Energy, clocks and peaks of one device over a played step.
 #include <algorithm>
 
+#include "triplepoint/sim/device_phase.h"
 #include "triplepoint/sim/step_model.h"
 
 namespace triplepoint::sim {
@@ -31,7 +32,7 @@ spec::GpuLoad load_outside_phases(const StepModel& model, const PlayedStep& step
                                   size_t stage) {
   const PlayedStage& played = step.pipelines[pipeline][stage];
   const StepEnd& at = step.ends[pipeline][stage];
-  const PricedEnd& end = model.ends[static_cast<size_t>(model.graph.step_work[stage])];
+  const PricedEnd& end = model.end_of(stage);
   spec::GpuLoad load;
   add_ops(load, end.gradient_sync);
   add_ops(load, end.gradient_norm);
@@ -51,17 +52,17 @@ struct PhasePeaks {
 /// Power before the governor has reacted: a phase begins at full clock after any wait. The sensor's
 /// window holds a few layers, recomputed and differentiated in turn, so layers count with the
 /// phase's mean; embedding and head stand alone and count if they fill the window.
-PhasePeaks phase_peaks(const StepModel& model, PhaseTable& table, double host_factor, Celsius die,
-                       const power::BoardFactors& board) {
+PhasePeaks phase_peaks(const StepModel& model, PhaseTable& table, const PhaseConditions& at) {
   PhasePeaks peaks;
   const auto power_of = [&](const spec::GpuLoad& load) {
-    return power::gpu_power(model.power(), load, 1, die, board);
+    return power::gpu_power(model.power(), load, model.clock_ratio(at.locked_steps), at.die,
+                            at.board);
   };
-  peaks.sensor = power_of(table.at(0, host_factor).load);
-  const std::vector<GroupPoint>& points = table.groups_at(0);
+  peaks.sensor = power_of(table.at(at.locked_steps, at.host_factor).load);
+  const std::vector<GroupPoint>& points = table.groups_at(at.locked_steps);
   for (size_t g = 0; g < points.size(); ++g) {
     spec::GpuLoad load = points[g].load;
-    load.duration = table.groups()[g].length(points[g], host_factor);
+    load.duration = table.groups()[g].length(points[g], at.host_factor);
     const Seconds played = static_cast<double>(table.groups()[g].repeat) * load.duration;
     if (!table.groups()[g].is_layer && played >= model.job.cluster.gpu.sensor.power_window)
       peaks.sensor = std::max(peaks.sensor, power_of(load));
@@ -69,7 +70,7 @@ PhasePeaks phase_peaks(const StepModel& model, PhaseTable& table, double host_fa
     for (const PricedOp& priced : table.groups()[g].ops) {
       spec::GpuLoad kernel;
       add_ops(kernel, {priced});
-      kernel.duration = priced.at(1);
+      kernel.duration = priced.at(model.clock_ratio(at.locked_steps));
       if (kernel.duration > Seconds()) peaks.instant = std::max(peaks.instant, power_of(kernel));
     }
   }
@@ -90,7 +91,7 @@ std::vector<spec::GpuLoad> StepModel::exchanges(const PlayedStage& played, size_
     exchange.communicating = action.sent;
     if (exchange.scale_out_bytes > Bytes()) exchange.communicating_scale_out = action.sent;
     exchange.duration = job.stack.microbatch_gap;
-    if (wiring_.mode() == SendMode::blocking) exchange.duration += action.sent;
+    if (wiring_->mode() == SendMode::blocking) exchange.duration += action.sent;
     loads[use] += exchange;
   }
   return loads;
@@ -111,7 +112,7 @@ DeviceStep StepModel::account_device(const ClockState& clocks, const PlayedStep&
     const DevicePhase& phase = clocks.devices[device][u];
     const double count = static_cast<double>(use.count);
     const double ratio = clock_ratio(phase.clock_index);
-    const PhasePoint point = tables[use.table].at(phase.clock_index, team.host_factor);
+    const PhasePoint point = table(team, use).at(phase.clock_index, team.host_factor);
     // Lockstep waits, gaps and sends are shorter than the governor's window: the clock stays.
     const Seconds lockstep = step.phase_durations[pipeline][stage][u] - phase.duration;
     spec::GpuLoad lasting = point.load;
@@ -131,11 +132,14 @@ DeviceStep StepModel::account_device(const ClockState& clocks, const PlayedStep&
   }
   spec::GpuLoad rest = load_outside_phases(*this, step, pipeline, stage);
   rest.duration = step.step_time - in_phases;
-  sum.ledger += power::energy_of(power(), rest, 1, die, board);
+  // Waiting at the highest clock that is allowed: a lock holds there too (nvidia-smi -lgc).
+  const double resting_ratio = clock_ratio(conditions_.locked_steps[device]);
+  sum.ledger += power::energy_of(power(), rest, resting_ratio, die, board);
   sum.scale_up_bytes += rest.scale_up_bytes;
   sum.scale_out_bytes += rest.scale_out_bytes;
   sum.mean_power = sum.ledger.total() / step.step_time;
-  sum.mean_clock_ratio = (clock_seconds + rest.duration / unit::s) / (step.step_time / unit::s);
+  sum.mean_clock_ratio =
+      (clock_seconds + resting_ratio * (rest.duration / unit::s)) / (step.step_time / unit::s);
   return sum;
 }
 
@@ -160,8 +164,13 @@ void StepModel::add_peaks(std::vector<DeviceStep>& devices, std::span<const Cels
       for (const int64_t device : team.devices) {
         const size_t d = static_cast<size_t>(device);
         for (const PhaseUse& use : uses[static_cast<size_t>(team.stage)]) {
-          const PhasePeaks peaks =
-              phase_peaks(*this, tables[use.table], team.host_factor, die[d], machine.boards[d]);
+          const PhasePeaks peaks = phase_peaks(*this, table(team, use),
+                                               {.exchange = {},
+                                                .host_factor = team.host_factor,
+                                                .die = die[d],
+                                                .limit = {},
+                                                .board = machine.boards[d],
+                                                .locked_steps = conditions_.locked_steps[d]});
           devices[d].sensor_peak = std::max(devices[d].sensor_peak, peaks.sensor);
           devices[d].instant_peak = std::max(devices[d].instant_peak, peaks.instant);
         }

@@ -25,6 +25,13 @@ class LinkMap {
     return capacities;
   }
 
+  /// A share of the NICs of each node.
+  void slow_down(std::span<const double> share, std::vector<BytesPerSecond>& capacities) const {
+    for (size_t node = 0; node < share.size(); ++node)
+      for (size_t link = 0; link < static_cast<size_t>(2 * nics_); ++link)
+        capacities[node * static_cast<size_t>(2 * nics_) + link] *= share[node];
+  }
+
   void add_path(int64_t from, int64_t to, std::vector<LinkUse>& links) const {
     links.push_back({nic_link(from, 0)});
     links.push_back({nic_link(to, 1)});
@@ -61,14 +68,17 @@ class LinkMap {
 
 class Pricer {
  public:
-  Pricer(const spec::Job& job, const workload::WorkGraph& graph)
+  Pricer(const spec::Job& job, const workload::WorkGraph& graph, const Conditions* conditions)
       : graph_(graph),
+        cluster_(job.cluster),
+        conditions_(conditions),
         links_(job.cluster),
         inside_(perf::point_to_point_time(job.cluster, graph.boundary_bytes, true, 1)),
         outside_(perf::point_to_point_time(job.cluster, graph.boundary_bytes, false, 1)) {
     const bool sends = outside_.transfer > Seconds();
     capacities_ = links_.capacities(sends ? graph.boundary_bytes / outside_.transfer
                                           : job.cluster.scale_out.nic_bandwidth);
+    if (conditions) links_.slow_down(conditions->scale_out_share, capacities_);
   }
 
   PricedBoundaries price(std::span<const Pipeline> pipelines) const {
@@ -113,7 +123,7 @@ class Pricer {
       ++crossing;
     }
     const double share = crossing / static_cast<double>(from.devices.size());
-    price = crossing > 0 ? outside_ : inside_;
+    price = slowed_price(from, to, crossing > 0);
     price.scale_up_bytes = (1 - share) * graph_.boundary_bytes;
     price.scale_out_bytes = share * graph_.boundary_bytes;
     boundary.bytes_per_rank = graph_.boundary_bytes;
@@ -121,7 +131,27 @@ class Pricer {
     boundary.transfer = price.transfer;
   }
 
+  /// What a tensor takes alone on the slowest way between two teams.
+  perf::CollectiveTime slowed_price(const Team& from, const Team& to, bool crosses) const {
+    const perf::CollectiveTime& whole = crosses ? outside_ : inside_;
+    if (!conditions_) return whole;
+    double share = 1;
+    for (const Team* team : {&from, &to})
+      for (const int64_t device : team->devices) {
+        const auto node = static_cast<size_t>(device / cluster_.gpus_per_node);
+        share = std::min(share, crosses ? conditions_->scale_out_share[node]
+                                        : conditions_->scale_up_share[static_cast<size_t>(device)]);
+      }
+    if (share == 1) return whole;
+    spec::Cluster slow = cluster_;
+    slow.scale_up.bandwidth *= share;
+    slow.scale_out.nic_bandwidth *= share;
+    return perf::point_to_point_time(slow, graph_.boundary_bytes, !crosses, 1);
+  }
+
   const workload::WorkGraph& graph_;
+  const spec::Cluster& cluster_;
+  const Conditions* conditions_;
   LinkMap links_;
   perf::CollectiveTime inside_, outside_;
   std::vector<BytesPerSecond> capacities_;
@@ -130,8 +160,9 @@ class Pricer {
 }  // namespace
 
 PricedBoundaries price_boundaries(const spec::Job& job, const workload::WorkGraph& graph,
-                                  std::span<const Pipeline> pipelines) {
-  return Pricer(job, graph).price(pipelines);
+                                  std::span<const Pipeline> pipelines,
+                                  const Conditions* conditions) {
+  return Pricer(job, graph, conditions).price(pipelines);
 }
 
 }  // namespace triplepoint::sim

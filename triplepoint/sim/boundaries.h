@@ -8,6 +8,7 @@
 #include "triplepoint/spec/job.h"
 
 #include "triplepoint/perf/collective_time.h"
+#include "triplepoint/sim/conditions.h"
 #include "triplepoint/sim/machine.h"
 #include "triplepoint/sim/wiring.h"
 #include "triplepoint/workload/work_graph.h"
@@ -34,7 +35,11 @@ struct PricedBoundaries {
 /// coordinated, and many small ones do not fill a link better than a single one. Source of that:
 /// the SendRecv times of TP against PP in "Characterizing the Efficiency of Distributed Training"
 /// (MICRO'25, arXiv 2509.10371).
+///
+/// Where faults leave a share of the bandwidth, `conditions` says so: a tensor between two devices
+/// goes at the slower one's.
 PricedBoundaries price_boundaries(const spec::Job& job, const workload::WorkGraph& graph,
-                                  std::span<const Pipeline> pipelines);
+                                  std::span<const Pipeline> pipelines,
+                                  const Conditions* conditions = nullptr);
 
 }  // namespace triplepoint::sim

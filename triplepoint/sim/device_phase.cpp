@@ -27,8 +27,10 @@ DevicePhase choose_device_phase(const spec::Job& job, PhaseTable& table,
     load += at.exchange;
     return power::gpu_power(*gpu.power, load, ratio, at.die, at.board);
   };
+  const clock::ClockBounds bounds{
+      .limit = at.limit, .locked_steps = at.locked_steps, .guess = at.guess};
   const clock::ClockChoice choice =
-      clock::choose_clock(*gpu.governor, *gpu.max_clock, at.limit, at.die, power_at);
+      clock::choose_clock(*gpu.governor, *gpu.max_clock, bounds, at.die, power_at);
   DevicePhase phase;
   phase.clock_index = index_of(choice.clock / *gpu.max_clock);
   phase.reason = choice.reason;

@@ -16,6 +16,8 @@ struct PhaseConditions {
   Celsius die;
   Watts limit;
   power::BoardFactors board = {};
+  int64_t locked_steps = 0;           // clock steps below the maximum that an operator locked
+  std::optional<int64_t> guess = {};  // of the clock index; any gives the same answer
 };
 
 /// The clock the governor chooses for a phase: the highest at which the mean power of the phase and

@@ -4,76 +4,127 @@
 #include <algorithm>
 #include <cmath>
 
+#include "triplepoint/base/expect.h"
+
 namespace triplepoint::sim {
 namespace {
 
-// Fans move in whole per cents: finer steps would rebuild the network for nothing anybody could
+// Fans move in whole per cents: finer steps would ask for new propagators for nothing anybody could
 // measure.
 double whole_per_cent(double flow) {
-  return std::round(flow * 100) / 100;
+  return std::max(1.0, std::round(flow * 100)) / 100;
 }
+
+// A few windows at each of the fans' speeds; beyond that, durations come from odd moments which do
+// not come again.
+constexpr size_t most_paces = 512;
 
 }  // namespace
 
 ClusterHeat::ClusterHeat(const spec::Job& job, const Machine& machine)
-    : job_(job),
-      chassis_(job.chassis()),
+    : chassis_(job.chassis()),
+      ladder_(*job.cluster.gpu.thermal),
+      dies_per_package_(static_cast<int>(job.cluster.gpu.dies_per_package)),
+      per_node_(static_cast<size_t>(job.cluster.gpus_per_node)),
+      state_size_(per_node_ * ladder_.capacities.size()),
+      steady_(chassis_, ladder_, dies_per_package_),
       resistance_(machine.thermal_resistance),
+      sink_factor_(resistance_.size(), 1.0),
       inlets_(machine.inlet),
-      flows_(static_cast<size_t>(job.cluster.num_nodes), 1.0),
-      per_node_(static_cast<size_t>(job.cluster.gpus_per_node)) {
-  for (size_t node = 0; node < flows_.size(); ++node) {
-    models_.emplace_back(chassis_, *job.cluster.gpu.thermal, job.cluster.gpu.dies_per_package,
-                         flows_[node], std::span(resistance_).subspan(node * per_node_, per_node_));
-    states_.push_back(models_.back().uniform(inlets_[node]));
-  }
+      rises_(inlets_.size()),
+      flow_limits_(inlets_.size(), 1.0),
+      flows_(inlets_.size(), 1.0),
+      states_(inlets_.size() * state_size_) {
+  for (size_t node = 0; node < inlets_.size(); ++node)
+    std::ranges::fill(state(node), inlets_[node].degrees());
 }
 
-void ClusterHeat::rebuild(size_t node, double flow) {
-  flows_[node] = flow;
-  models_[node] =
-      thermal::ChassisModel(chassis_, *job_.cluster.gpu.thermal, job_.cluster.gpu.dies_per_package,
-                            flow, std::span(resistance_).subspan(node * per_node_, per_node_));
+void ClusterHeat::set_conditions(const Conditions& conditions) {
+  rises_ = conditions.inlet_rise;
+  flow_limits_ = conditions.flow_limit;
+  if (sink_factor_ != conditions.sink_factor) {
+    sink_factor_ = conditions.sink_factor;
+    paces_.clear();
+  }
+  for (size_t node = 0; node < flows_.size(); ++node)
+    flows_[node] = std::min(flows_[node], whole_per_cent(flow_limits_[node]));
+}
+
+void ClusterHeat::take_over(const ClusterHeat& before) {
+  TPT_EXPECT(before.flows_.size() == flows_.size() && before.state_size_ == state_size_);
+  states_ = before.states_;
+  flows_ = before.flows_;
+}
+
+void ClusterHeat::fill_steady(size_t node, std::span<const Watts> power,
+                              std::span<double> out) const {
+  steady_.fill({.flow_share = flows_[node],
+                .inlet = inlet(static_cast<int64_t>(node)),
+                .board = seats_of(resistance_, node),
+                .sink = seats_of(sink_factor_, node)},
+               power.subspan(node * per_node_, per_node_), out);
+}
+
+/// How the state of a node with this flow decays towards its rest.
+const thermal::Propagator& ClusterHeat::pace(size_t node, Seconds duration) {
+  const auto sinks = seats_of(sink_factor_, node);
+  const bool plain = std::ranges::all_of(sinks, [](double factor) { return factor == 1; });
+  const PaceKey key{plain ? -1 : static_cast<int64_t>(node), flows_[node], duration / unit::s};
+  const auto found = paces_.find(key);
+  if (found != paces_.end()) return found->second;
+  if (paces_.size() >= most_paces) paces_.clear();
+  spec::Chassis chassis = chassis_;
+  for (size_t seat = 0; seat < sinks.size(); ++seat)
+    chassis.seats[seat].resistance_factor *= sinks[seat];
+  const thermal::ChassisModel model(chassis, ladder_, dies_per_package_, flows_[node]);
+  return paces_.emplace(key, model.prepare(duration)).first->second;
 }
 
 Celsius ClusterHeat::hottest(size_t node) const {
-  Celsius top = models_[node].die(states_[node], 0);
+  const size_t nodes = state_size_ / per_node_;
+  double top = states_[node * state_size_];
   for (size_t seat = 1; seat < per_node_; ++seat)
-    top = std::max(top, models_[node].die(states_[node], static_cast<int64_t>(seat)));
-  return top;
+    top = std::max(top, states_[node * state_size_ + seat * nodes]);
+  return Celsius(top);
+}
+
+double ClusterHeat::next_flow(size_t node, Seconds duration) const {
+  const double wanted = thermal::next_flow_share(chassis_, flows_[node], hottest(node), duration);
+  return whole_per_cent(std::min(wanted, flow_limits_[node]));
 }
 
 void ClusterHeat::settle(std::span<const Watts> power) {
   constexpr Seconds as_long_as_needed = 1e9 * unit::s;
-  for (size_t node = 0; node < models_.size(); ++node) {
-    const std::span<const Watts> own = power.subspan(node * per_node_, per_node_);
-    states_[node] = models_[node].steady(own, inlets_[node]);
+  for (size_t node = 0; node < flows_.size(); ++node) {
+    fill_steady(node, power, state(node));
     for (int i = 0; i < 20; ++i) {
-      const double wanted = whole_per_cent(
-          thermal::next_flow_share(chassis_, flows_[node], hottest(node), as_long_as_needed));
+      const double wanted = next_flow(node, as_long_as_needed);
       if (wanted == flows_[node]) break;
-      rebuild(node, wanted);
-      states_[node] = models_[node].steady(own, inlets_[node]);
+      flows_[node] = wanted;
+      fill_steady(node, power, state(node));
     }
   }
 }
 
 void ClusterHeat::advance(std::span<const Watts> power, Seconds duration) {
-  for (size_t node = 0; node < models_.size(); ++node) {
-    models_[node].advance(states_[node], power.subspan(node * per_node_, per_node_), inlets_[node],
-                          duration);
-    const double wanted =
-        whole_per_cent(thermal::next_flow_share(chassis_, flows_[node], hottest(node), duration));
-    if (wanted != flows_[node]) rebuild(node, wanted);
+  std::vector<double> rest(state_size_), distance(state_size_);
+  for (size_t node = 0; node < flows_.size(); ++node) {
+    const std::span<double> now = state(node);
+    fill_steady(node, power, rest);
+    for (size_t i = 0; i < state_size_; ++i)
+      distance[i] = now[i] - rest[i];
+    std::ranges::copy(rest, now.begin());
+    pace(node, duration).add_decayed(distance, now);
+    flows_[node] = next_flow(node, duration);
   }
 }
 
 std::vector<Celsius> ClusterHeat::dies() const {
+  const size_t nodes = state_size_ / per_node_;
   std::vector<Celsius> dies;
-  dies.reserve(models_.size() * per_node_);
-  for (size_t node = 0; node < models_.size(); ++node)
-    for (size_t seat = 0; seat < per_node_; ++seat)
-      dies.push_back(models_[node].die(states_[node], static_cast<int64_t>(seat)));
+  dies.reserve(flows_.size() * per_node_);
+  for (size_t at = 0; at < states_.size(); at += nodes)
+    dies.emplace_back(states_[at]);
   return dies;
 }
 

@@ -2,21 +2,34 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "triplepoint/spec/job.h"
 
+#include "triplepoint/sim/conditions.h"
 #include "triplepoint/sim/machine.h"
 #include "triplepoint/thermal/chassis.h"
+#include "triplepoint/thermal/steady.h"
 
 namespace triplepoint::sim {
 
 /// Temperatures of every device of a cluster: one chassis per node, each with its own boards, inlet
-/// and fans.
+/// and fans. A value.
+///
+/// Every node goes to its own steady state; chassis with equal fans go there at one pace, that of
+/// boards without spread (thermal/chassis.h says what this leaves out), so that a propagator serves
+/// all of them. A seat whose sink a fault has changed has its own.
 class ClusterHeat {
  public:
   ClusterHeat(const spec::Job& job, const Machine& machine);
+
+  /// Inlets, fans and sinks as limits and faults leave them.
+  void set_conditions(const Conditions&);
+  /// Goes on from the temperatures and fans of another job on the same boards.
+  void take_over(const ClusterHeat& before);
 
   /// Goes where constant power leads, fans included, and stays there.
   void settle(std::span<const Watts> power);
@@ -24,21 +37,38 @@ class ClusterHeat {
   void advance(std::span<const Watts> power, Seconds duration);
 
   std::vector<Celsius> dies() const;
-  Celsius inlet(int64_t node) const { return inlets_[static_cast<size_t>(node)]; }
+  Celsius inlet(int64_t node) const {
+    return inlets_[static_cast<size_t>(node)] + rises_[static_cast<size_t>(node)];
+  }
   double flow_share(int64_t node) const { return flows_[static_cast<size_t>(node)]; }
 
  private:
-  void rebuild(size_t node, double flow);
+  /// Node (-1: any without a fault of its own), flow, duration.
+  using PaceKey = std::tuple<int64_t, double, double>;
+
+  std::span<double> state(size_t node) {
+    return std::span(states_).subspan(node * state_size_, state_size_);
+  }
+  template <class T>
+  std::span<const T> seats_of(const std::vector<T>& values, size_t node) const {
+    return std::span(values).subspan(node * per_node_, per_node_);
+  }
+  void fill_steady(size_t node, std::span<const Watts> power, std::span<double> out) const;
+  const thermal::Propagator& pace(size_t node, Seconds duration);
+  double next_flow(size_t node, Seconds duration) const;
   Celsius hottest(size_t node) const;
 
-  const spec::Job& job_;
   spec::Chassis chassis_;  // of this job: its cooling may override the cluster's
-  std::vector<double> resistance_;
-  std::vector<Celsius> inlets_;
-  std::vector<double> flows_;
-  std::vector<thermal::ChassisModel> models_;
-  std::vector<thermal::ChassisModel::State> states_;
-  size_t per_node_;
+  spec::ThermalLadder ladder_;
+  int dies_per_package_;
+  size_t per_node_, state_size_;
+  thermal::SteadySeats steady_;
+  std::vector<double> resistance_, sink_factor_;  // per device
+  std::vector<Celsius> inlets_;                   // per node, as are the rest
+  std::vector<Kelvins> rises_;
+  std::vector<double> flow_limits_, flows_;
+  std::vector<double> states_;  // [node][seat][node of the ladder], degrees C
+  std::map<PaceKey, thermal::Propagator> paces_;
 };
 
 }  // namespace triplepoint::sim

@@ -31,6 +31,7 @@ struct Team {
   std::vector<int64_t> ranks;
   std::vector<int64_t> devices;  // of those ranks
   double host_factor = 1;        // of the slowest node
+  size_t links = 0;              // which shares of the links' bandwidth it has (StepModel)
 };
 
 /// One pipeline: a team per stage. Pipelines meet only at the end of a step.

@@ -48,11 +48,8 @@ run::DeviceSummary summarize(const StepModel& model, const PlayedStep& played,
   run::DeviceSummary summary;
   const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
   summary.power_mean_w = device.mean_power / unit::W;
-  summary.power_peak_w = device.sensor_peak / unit::W;
-  summary.power_kernel_peak_w = device.instant_peak / unit::W;
   summary.energy_j = device.ledger.total() / unit::J;
   summary.die_mean_c = die.degrees();
-  summary.die_peak_c = die.degrees();
   summary.sm_clock_mean_mhz = device.mean_clock_ratio * max_mhz;
   summary.throttle = {{"software_power_cap", device.throttled_power / played.step_time},
                       {"software_thermal", device.throttled_thermal / played.step_time}};
@@ -186,14 +183,23 @@ run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph) {
   return run;
 }
 
+void record_summaries(run::Run& run, const StepModel& model, const CoupledStep& step) {
+  run.summaries.clear();
+  for (size_t d = 0; d < step.devices.size(); ++d)
+    run.summaries.push_back(summarize(model, step.played, step.devices[d], step.dies[d]));
+  lowest_clocks(run, model, step.clocks);
+}
+
 void record_step(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
                  Instant begin, const Horizon& horizon) {
+  record_summaries(run, model, step);
   std::vector<DeviceStep> devices = step.devices;
   model.add_peaks(devices, step.dies);
-  run.summaries.clear();
-  for (size_t d = 0; d < devices.size(); ++d)
-    run.summaries.push_back(summarize(model, step.played, devices[d], step.dies[d]));
-  lowest_clocks(run, model, step.clocks);
+  for (size_t d = 0; d < devices.size(); ++d) {
+    run.summaries[d].power_peak_w = devices[d].sensor_peak / unit::W;
+    run.summaries[d].power_kernel_peak_w = devices[d].instant_peak / unit::W;
+    run.summaries[d].die_peak_c = step.dies[d].degrees();
+  }
   record_lost_clocks(run, model, step);
   if (devices.size() <= most_profiled_devices)
     record_profile(run, model, step, std::move(heat), begin, horizon.timeline);

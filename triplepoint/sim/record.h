@@ -13,6 +13,9 @@ namespace triplepoint::sim {
 /// counts.
 run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph);
 
+/// What a played step meant for each device, as far as the step alone tells: no peaks.
+void record_summaries(run::Run& run, const StepModel& model, const CoupledStep& step);
+
 /// Writes one played step into the run: device summaries; if the horizon wants it, timeline and
 /// series of the step, which begins at `begin`.
 ///

@@ -100,7 +100,7 @@ class RankWriter {
   /// parts.
   run::Pattern pattern_of(size_t chunk, size_t u) {
     const PhaseUse& use = model_.uses[stage_][u];
-    PhaseTable& table = model_.tables[use.table];
+    PhaseTable& table = model_.table(team_, use);
     const DevicePhase& phase = step_.clocks.devices[device_][u];
     double collectives = 0;
     for (const PricedGroup& group : table.groups())
@@ -214,7 +214,7 @@ class RankWriter {
   }
 
   void write_end() {
-    const PricedEnd& end = model_.ends[static_cast<size_t>(model_.graph.step_work[stage_])];
+    const PricedEnd& end = model_.end_of(stage_);
     write_ops(end.gradient_sync, end_.finish, end_.sync_begin, end_.sync_end);
     write_ops(end.gradient_norm, end_.sync_end, end_.norm_begin, end_.norm_end);
     write_ops(end.optimizer, end_.norm_end, end_.norm_end, end_.optimizer_end);

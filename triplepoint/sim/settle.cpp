@@ -26,28 +26,36 @@ std::vector<Watts> mean_powers(const std::vector<DeviceStep>& devices) {
   return powers;
 }
 
-CoupledStep step_at(StepModel& model, std::vector<Celsius> dies, const CoupledStep* previous) {
+CoupledStep step_at(StepModel& model, std::vector<Celsius> dies) {
   CoupledStep step;
   step.clocks = model.choose_clocks(dies);
-  const bool same = previous && step.clocks.same_clocks(previous->clocks);
-  step.played = same ? previous->played : model.play_step(step.clocks);
+  step.played = model.play_step(step.clocks);
   step.devices = model.account(step.clocks, step.played, dies);
   step.dies = std::move(dies);
   return step;
 }
 
+bool update_step(StepModel& model, std::vector<Celsius> dies, CoupledStep& step) {
+  ClockState clocks = model.choose_clocks(dies, &step.clocks);
+  const bool changed = !clocks.same_clocks(step.clocks);
+  step.clocks = std::move(clocks);
+  if (changed) step.played = model.play_step(step.clocks);
+  step.devices = model.account(step.clocks, step.played, dies);
+  step.dies = std::move(dies);
+  return changed;
+}
+
 CoupledStep settle(StepModel& model, ClusterHeat& heat) {
   heat.settle(std::vector<Watts>(static_cast<size_t>(model.job.cluster.num_gpus()),
                                  0.8 * model.job.power_limit()));
-  CoupledStep step = step_at(model, heat.dies(), nullptr);
+  CoupledStep step = step_at(model, heat.dies());
   for (int round = 1; round < most_rounds; ++round) {
     heat.settle(mean_powers(step.devices));
-    CoupledStep next = step_at(model, heat.dies(), &step);
-    const bool at_rest =
-        largest_move(next.dies, step.dies) < settled && next.clocks.same_clocks(step.clocks);
-    step = std::move(next);
+    std::vector<Celsius> dies = heat.dies();
+    const bool at_rest = largest_move(dies, step.dies) < settled;
+    const bool changed = update_step(model, std::move(dies), step);
     step.rounds = round;
-    if (at_rest) return step;
+    if (at_rest && !changed) return step;
   }
   step.limit_cycle = true;
   return step;

@@ -23,8 +23,11 @@ struct CoupledStep {
 /// clocks changed. Leaves `heat` in that state.
 CoupledStep settle(StepModel& model, ClusterHeat& heat);
 
-/// One step at the present temperatures; reuses `previous` where the clocks have not changed.
-CoupledStep step_at(StepModel& model, std::vector<Celsius> dies, const CoupledStep* previous);
+/// One step at the present temperatures.
+CoupledStep step_at(StepModel& model, std::vector<Celsius> dies);
+/// The same from the step before; the schedule is played again only if a clock has changed.
+/// Whether one has.
+bool update_step(StepModel& model, std::vector<Celsius> dies, CoupledStep& step);
 
 std::vector<Watts> mean_powers(const std::vector<DeviceStep>&);
 

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "triplepoint/sim/heat.h"
+#include "triplepoint/sim/passage.h"
 #include "triplepoint/sim/record.h"
 #include "triplepoint/sim/settle.h"
 #include "triplepoint/sim/step_model.h"
-#include "triplepoint/sim/transient.h"
 #include "triplepoint/sim/without_power.h"
 #include "triplepoint/workload/work_graph.h"
 
@@ -15,6 +15,7 @@ namespace triplepoint::sim {
 namespace {
 
 void simulate_steady(run::Run& run, StepModel& model, ClusterHeat heat, const Horizon& horizon) {
+  heat.set_conditions(model.conditions());
   const CoupledStep step = settle(model, heat);
   run.manifest.facts["limit_cycle"] = step.limit_cycle ? "yes" : "no";
   record_step(run, model, step, std::move(heat), Instant(), horizon);
@@ -29,12 +30,14 @@ run::Run simulate(const spec::Job& job, const Horizon& horizon) {
   const workload::WorkGraph graph = workload::build_work_graph(job);
   run::Run run = start_run(job, graph);
   if (!graph.memory.fits()) return run;
+  if (horizon.duration || horizon.steps) {
+    Passage passage(job);
+    run = passage.play(horizon);
+    passage.record_detail(run, horizon);
+    return run;
+  }
   StepModel model(job, graph);
-  ClusterHeat heat(job, model.machine);
-  if (horizon.duration || horizon.steps)
-    play_transient(run, model, std::move(heat), horizon);
-  else
-    simulate_steady(run, model, std::move(heat), horizon);
+  simulate_steady(run, model, ClusterHeat(job, model.machine), horizon);
   return run;
 }
 

@@ -66,22 +66,18 @@ StepModel::StepModel(const spec::Job& the_job, const workload::WorkGraph& the_gr
     : job(the_job),
       graph(the_graph),
       machine(draw_machine(the_job)),
-      pipelines(form_pipelines(job, graph, machine)),
-      sends(price_boundaries(job, graph, pipelines)),
-      wiring_(sends.boundaries, sends.capacities,
-              job.plan.overlap_pipeline ? SendMode::overlapped : SendMode::blocking) {
+      pipelines(form_pipelines(job, graph, machine)) {
   const spec::GovernorCoefficients& governor = *job.cluster.gpu.governor;
   const Hertz max_clock = *job.cluster.gpu.max_clock;
   step_ratio_ = governor.clock_step / max_clock;
   clock_steps_ =
       static_cast<int64_t>(std::floor((max_clock - governor.min_clock) / governor.clock_step));
-  build_tables();
-  for (const workload::StepWork& work : graph.step_works)
-    ends.push_back(price_end(job, graph, work));
+  find_uses();
+  set_conditions(lasting_conditions(job));
 }
 
 /// A table per distinct (chunk work, action kind); per stage, which of them it plays and how often.
-void StepModel::build_tables() {
+void StepModel::find_uses() {
   constexpr size_t none = ~size_t{0};
   std::vector<size_t> table_of(graph.works.size() * action_kind_count, none);
   uses.resize(static_cast<size_t>(graph.stages));
@@ -90,9 +86,8 @@ void StepModel::build_tables() {
       const size_t work = static_cast<size_t>(work_of(graph, stage, action.chunk));
       size_t& table = table_of[work * action_kind_count + static_cast<size_t>(action.kind)];
       if (table == none) {
-        table = tables.size();
-        tables.emplace_back(price_action(job, graph, graph.works[work], action.kind), job.stack,
-                            clock_steps_, step_ratio_);
+        table = table_works_.size();
+        table_works_.emplace_back(work, action.kind);
       }
       const auto use =
           std::find_if(uses[stage].begin(), uses[stage].end(),
@@ -103,6 +98,69 @@ void StepModel::build_tables() {
         uses[stage].push_back({.table = table, .work = work, .kind = action.kind, .count = 1});
     }
   }
+  num_tables_ = table_works_.size();
+}
+
+/// Index of these shares; prices them the first time.
+size_t StepModel::links_of(const LinkShares& shares) {
+  const auto known = std::find(known_shares_.begin(), known_shares_.end(), shares);
+  if (known != known_shares_.end()) return static_cast<size_t>(known - known_shares_.begin());
+  spec::Job slowed = job;
+  slowed.cluster.scale_up.bandwidth *= shares.scale_up;
+  slowed.cluster.scale_out.nic_bandwidth *= shares.scale_out;
+  for (const auto& [work, kind] : table_works_)
+    tables_.emplace_back(price_action(slowed, graph, graph.works[work], kind), job.stack,
+                         clock_steps_, step_ratio_);
+  for (const workload::StepWork& work : graph.step_works)
+    ends_.push_back(price_end(slowed, graph, work));
+  known_shares_.push_back(shares);
+  return known_shares_.size() - 1;
+}
+
+/// A ring goes as fast as its slowest link.
+StepModel::LinkShares StepModel::shares_of(const Team& team) const {
+  LinkShares least;
+  for (const int64_t device : team.devices) {
+    const int64_t node = device / job.cluster.gpus_per_node;
+    least.scale_up =
+        std::min(least.scale_up, conditions_.scale_up_share[static_cast<size_t>(device)]);
+    least.scale_out =
+        std::min(least.scale_out, conditions_.scale_out_share[static_cast<size_t>(node)]);
+  }
+  return least;
+}
+
+void StepModel::set_hosts_and_links() {
+  std::vector<LinkShares> of_stage(static_cast<size_t>(graph.stages));
+  for (Pipeline& pipeline : pipelines)
+    for (Team& team : pipeline.teams) {
+      team.host_factor = 0;
+      for (const int64_t device : team.devices) {
+        const auto node = static_cast<size_t>(device / job.cluster.gpus_per_node);
+        team.host_factor =
+            std::max(team.host_factor, conditions_.host_factor[node] * machine.host_factor[node]);
+      }
+      const LinkShares shares = shares_of(team);
+      team.links = links_of(shares);
+      LinkShares& stage = of_stage[static_cast<size_t>(team.stage)];
+      stage.scale_up = std::min(stage.scale_up, shares.scale_up);
+      stage.scale_out = std::min(stage.scale_out, shares.scale_out);
+    }
+  end_links_.clear();
+  for (const LinkShares& shares : of_stage)
+    end_links_.push_back(links_of(shares));
+  sends = price_boundaries(job, graph, pipelines, &conditions_);
+  wiring_.emplace(sends.boundaries, sends.capacities,
+                  job.plan.overlap_pipeline ? SendMode::overlapped : SendMode::blocking);
+}
+
+bool StepModel::set_conditions(const Conditions& conditions) {
+  const bool same = wiring_ && conditions.scale_up_share == conditions_.scale_up_share &&
+                    conditions.scale_out_share == conditions_.scale_out_share &&
+                    conditions.host_factor == conditions_.host_factor;
+  conditions_ = conditions;
+  if (!same) set_hosts_and_links();
+  return !same;
 }
 
 size_t StepModel::use_of(size_t stage, const workload::Action& action) const {
@@ -120,33 +178,32 @@ spec::GpuLoad StepModel::exchange_after(size_t pipeline, size_t stage,
   const Direction way =
       kind == workload::ActionKind::forward ? Direction::next : Direction::previous;
   return exchange_load(job.stack, sends.prices[pipeline][stage][static_cast<size_t>(way)],
-                       wiring_.mode(), kind);
+                       wiring_->mode(), kind);
 }
 
-DevicePhase StepModel::choose_phase(const PhaseUse& use, const spec::GpuLoad& exchange,
-                                    size_t device, double host_factor, Celsius die, Watts limit) {
-  return choose_device_phase(job, tables[use.table],
-                             {.exchange = exchange,
-                              .host_factor = host_factor,
-                              .die = die,
-                              .limit = limit,
-                              .board = machine.boards[device]});
-}
-
-ClockState StepModel::choose_clocks(std::span<const Celsius> die) {
+ClockState StepModel::choose_clocks(std::span<const Celsius> die, const ClockState* before) {
   ClockState state;
   state.devices.resize(static_cast<size_t>(job.cluster.num_gpus()));
-  const Watts limit = job.power_limit();
   for (size_t p = 0; p < pipelines.size(); ++p)
-    for (const Team& team : pipelines[p].teams)
-      for (const PhaseUse& use : uses[static_cast<size_t>(team.stage)]) {
-        const spec::GpuLoad exchange = exchange_after(p, static_cast<size_t>(team.stage), use.kind);
+    for (const Team& team : pipelines[p].teams) {
+      const size_t stage = static_cast<size_t>(team.stage);
+      for (size_t u = 0; u < uses[stage].size(); ++u) {
+        const PhaseUse& use = uses[stage][u];
+        PhaseConditions at{.exchange = exchange_after(p, stage, use.kind),
+                           .host_factor = team.host_factor,
+                           .die = {},
+                           .limit = {}};
         for (const int64_t device : team.devices) {
           const size_t d = static_cast<size_t>(device);
-          state.devices[d].push_back(
-              choose_phase(use, exchange, d, team.host_factor, die[d], limit));
+          at.die = die[d];
+          at.limit = conditions_.power_limit[d];
+          at.board = machine.boards[d];
+          at.locked_steps = conditions_.locked_steps[d];
+          if (before) at.guess = before->devices[d][u].clock_index;
+          state.devices[d].push_back(choose_device_phase(job, table(team, use), at));
         }
       }
+    }
   return state;
 }
 
@@ -189,7 +246,7 @@ PlayedStep StepModel::play_step(const ClockState& clocks) {
     times.push_back(stage_times(durations));
   }
   step.pipelines =
-      play(times, wiring_, {.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead});
+      play(times, *wiring_, {.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead});
   finish_step(step);
   return step;
 }
@@ -201,7 +258,7 @@ void StepModel::finish_step(PlayedStep& step) const {
   step.ends.assign(step.pipelines.size(), std::vector<StepEnd>(stages));
   Seconds norm_ready;
   for (size_t s = 0; s < stages; ++s) {
-    const PricedEnd& end = ends[static_cast<size_t>(graph.step_work[s])];
+    const PricedEnd& end = end_of(s);
     Seconds replicas_ready;
     for (const auto& played : step.pipelines)
       replicas_ready = std::max(replicas_ready, played[s].finish);
@@ -217,7 +274,7 @@ void StepModel::finish_step(PlayedStep& step) const {
   }
   for (size_t p = 0; p < step.pipelines.size(); ++p)
     for (size_t s = 0; s < stages; ++s) {
-      const PricedEnd& end = ends[static_cast<size_t>(graph.step_work[s])];
+      const PricedEnd& end = end_of(s);
       StepEnd& at = step.ends[p][s];
       at.norm_begin = norm_ready;
       at.norm_end = norm_ready + total_time(end.gradient_norm);

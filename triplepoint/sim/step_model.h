@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "triplepoint/spec/job.h"
@@ -12,6 +13,7 @@
 #include "triplepoint/clock/governor.h"
 #include "triplepoint/power/gpu_power.h"
 #include "triplepoint/sim/boundaries.h"
+#include "triplepoint/sim/conditions.h"
 #include "triplepoint/sim/machine.h"
 #include "triplepoint/sim/phase_table.h"
 #include "triplepoint/sim/play.h"
@@ -21,7 +23,7 @@ namespace triplepoint::sim {
 
 /// One kind of phase in a stage's program, and how often it is played per step.
 struct PhaseUse {
-  size_t table = 0;  // index into StepModel::tables
+  size_t table = 0;  // of StepModel::table
   size_t work = 0;   // index into WorkGraph::works
   workload::ActionKind kind = workload::ActionKind::forward;
   int64_t count = 0;
@@ -85,9 +87,15 @@ struct TeamExchanges {
 /// temperatures.
 class StepModel {
  public:
+  /// Under the conditions that last (sim/conditions.h), until others are set.
   StepModel(const spec::Job& job, const workload::WorkGraph& graph);
 
-  ClockState choose_clocks(std::span<const Celsius> die);
+  /// Whether the same clocks give another step than before: links or hosts have changed.
+  bool set_conditions(const Conditions&);
+  const Conditions& conditions() const { return conditions_; }
+
+  /// `before`: where to look first, usually the last choice. Any gives the same answer.
+  ClockState choose_clocks(std::span<const Celsius> die, const ClockState* before = nullptr);
   PlayedStep play_step(const ClockState&);
   std::vector<DeviceStep> account(const ClockState&, const PlayedStep&,
                                   std::span<const Celsius> die);
@@ -97,27 +105,50 @@ class StepModel {
   const workload::WorkGraph& graph;
   Machine machine;
   std::vector<Pipeline> pipelines;
-  std::vector<PhaseTable> tables;
   std::vector<std::vector<PhaseUse>> uses;  // [stage]
-  std::vector<PricedEnd> ends;              // [distinct step work]
   PricedBoundaries sends;
+
+  /// Of this team's links.
+  PhaseTable& table(const Team& team, const PhaseUse& use) {
+    return tables_[team.links * num_tables_ + use.table];
+  }
+  /// Of a stage, whose replicas all wait for the slowest links among them.
+  const PricedEnd& end_of(size_t stage) const {
+    return ends_[end_links_[stage] * graph.step_works.size() +
+                 static_cast<size_t>(graph.step_work[stage])];
+  }
 
   double clock_ratio(int64_t index) const { return 1 - static_cast<double>(index) * step_ratio_; }
   size_t use_of(size_t stage, const workload::Action&) const;
   const spec::PowerCoefficients& power() const { return *job.cluster.gpu.power; }
 
  private:
-  void build_tables();
+  /// Shares of its links' bandwidth that a team or a stage has.
+  struct LinkShares {
+    double scale_up = 1, scale_out = 1;
+    friend bool operator==(const LinkShares&, const LinkShares&) = default;
+  };
+
+  void find_uses();
+  size_t links_of(const LinkShares&);
+  LinkShares shares_of(const Team&) const;
+  void set_hosts_and_links();
   std::vector<StageTimes> stage_times(const std::vector<std::vector<Seconds>>& durations) const;
   void finish_step(PlayedStep&) const;
-  DevicePhase choose_phase(const PhaseUse&, const spec::GpuLoad& exchange, size_t device,
-                           double host_factor, Celsius die, Watts limit);
   spec::GpuLoad exchange_after(size_t pipeline, size_t stage, workload::ActionKind) const;
   std::vector<spec::GpuLoad> exchanges(const PlayedStage&, size_t pipeline, size_t stage) const;
   DeviceStep account_device(const ClockState&, const PlayedStep&, const TeamExchanges&,
                             size_t device, Celsius die);
 
-  Wiring wiring_;
+  Conditions conditions_;
+  std::optional<Wiring> wiring_;
+  // Priced once per distinct shares: num_tables_ tables and an end per distinct step work each.
+  std::vector<LinkShares> known_shares_;
+  std::vector<std::pair<size_t, workload::ActionKind>> table_works_;  // work of each table
+  std::vector<PhaseTable> tables_;
+  std::vector<PricedEnd> ends_;
+  std::vector<size_t> end_links_;  // [stage] -> known_shares_
+  size_t num_tables_ = 0;
   double step_ratio_ = 0;
   int64_t clock_steps_ = 0;
 };

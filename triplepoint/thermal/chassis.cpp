@@ -206,6 +206,12 @@ Propagator ChassisModel::prepare(Seconds duration) const {
   return propagator;
 }
 
+void Propagator::add_decayed(std::span<const double> distance, std::span<double> out) const {
+  TPT_EXPECT(static_cast<int64_t>(distance.size()) == decay_.rows());
+  TPT_EXPECT(distance.size() == out.size());
+  multiply_add(decay_, distance.data(), out.data());
+}
+
 void ChassisModel::advance(State& state, std::span<const Watts> power, Celsius inlet,
                            const Propagator& propagator) const {
   advance_many(propagator, state, power, {&inlet, 1});

@@ -23,6 +23,8 @@ inline constexpr double air_heat_capacity_j_per_m3_k = 1171;
 class Propagator {
  public:
   Seconds duration() const { return duration_; }
+  /// out += E distance: what is left after the duration of a state's distance from rest.
+  void add_decayed(std::span<const double> distance, std::span<double> out) const;
 
  private:
   friend class ChassisModel;

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/conditions.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "triplepoint/clock/governor.h"
+
+namespace triplepoint::sim {
+namespace {
+
+using spec::Fault;
+using spec::FaultKind;
+
+// A moment computed from a period may miss the edge it stands for by rounding.
+constexpr double almost = 1e-9;
+
+/// Which half of its period a flapping fault is in: even halves are on.
+double half_of(const Fault& fault, Seconds now) {
+  return std::floor((now - fault.begin) / (0.5 * *fault.period) + almost);
+}
+
+bool flaps(const Fault& fault) {
+  return fault.period && fault.kind != FaultKind::node_lost;
+}
+
+bool is_on(const Fault& fault, Seconds now) {
+  if (now < fault.begin || (fault.end && now >= *fault.end)) return false;
+  return !flaps(fault) || std::fmod(half_of(fault, now), 2) == 0;
+}
+
+struct Span {
+  size_t first, last;
+};
+
+/// Devices a fault touches.
+Span devices_of(const spec::Cluster& cluster, const Fault& fault) {
+  const auto per_node = static_cast<size_t>(cluster.gpus_per_node);
+  if (fault.gpu) return {static_cast<size_t>(*fault.gpu), static_cast<size_t>(*fault.gpu) + 1};
+  if (fault.node)
+    return {static_cast<size_t>(*fault.node) * per_node,
+            (static_cast<size_t>(*fault.node) + 1) * per_node};
+  return {0, static_cast<size_t>(cluster.num_gpus())};
+}
+
+Span nodes_of(const spec::Cluster& cluster, const Fault& fault) {
+  const Span devices = devices_of(cluster, fault);
+  const auto per_node = static_cast<size_t>(cluster.gpus_per_node);
+  return {devices.first / per_node, (devices.last + per_node - 1) / per_node};
+}
+
+template <class T, class Change>
+void change(std::vector<T>& values, Span span, const Change& with) {
+  for (size_t i = span.first; i < span.last; ++i)
+    values[i] = with(values[i]);
+}
+
+void apply(const spec::Cluster& cluster, const Fault& fault, Conditions& now) {
+  const Span devices = devices_of(cluster, fault), nodes = nodes_of(cluster, fault);
+  const auto times_share = [&](auto value) { return fault.share * value; };
+  switch (fault.kind) {
+    case FaultKind::power:
+      return change(now.power_limit, devices, times_share);
+    case FaultKind::fan:
+      return change(now.flow_limit, nodes, times_share);
+    case FaultKind::inlet:
+      return change(now.inlet_rise, nodes, [&](Kelvins rise) { return rise + fault.rise; });
+    case FaultKind::heat_path:
+      return change(now.sink_factor, devices, times_share);
+    case FaultKind::link:
+      if (!fault.node) change(now.scale_up_share, devices, times_share);
+      if (!fault.gpu) change(now.scale_out_share, nodes, times_share);
+      return;
+    case FaultKind::host:
+      return change(now.host_factor, nodes, times_share);
+    case FaultKind::node_lost:
+      return;
+  }
+}
+
+/// Without any fault.
+Conditions limits_of(const spec::Job& job) {
+  const auto devices = static_cast<size_t>(job.cluster.num_gpus());
+  const auto nodes = static_cast<size_t>(job.cluster.num_nodes);
+  Conditions limits{.power_limit = job.environment.device_power_limits,
+                    .locked_steps = std::vector<int64_t>(devices, 0),
+                    .sink_factor = std::vector<double>(devices, 1.0),
+                    .scale_up_share = std::vector<double>(devices, 1.0),
+                    .scale_out_share = std::vector<double>(nodes, 1.0),
+                    .host_factor = std::vector<double>(nodes, 1.0),
+                    .flow_limit = std::vector<double>(nodes, 1.0),
+                    .inlet_rise = std::vector<Kelvins>(nodes)};
+  if (limits.power_limit.empty()) limits.power_limit.assign(devices, job.power_limit());
+  const spec::Gpu& gpu = job.cluster.gpu;
+  const std::vector<Hertz>& locks = job.environment.device_clock_limits;
+  for (size_t d = 0; d < locks.size(); ++d)
+    limits.locked_steps[d] = clock::steps_to_clock(*gpu.governor, *gpu.max_clock, locks[d]);
+  return limits;
+}
+
+/// The first edge of a fault after `now`.
+std::optional<Seconds> next_edge(const Fault& fault, Seconds now) {
+  if (now < fault.begin) return fault.begin;
+  std::optional<Seconds> end = fault.end;
+  if (fault.kind == FaultKind::node_lost) end = fault.begin + fault.restart;
+  if (end && now >= *end) return std::nullopt;
+  if (!flaps(fault)) return end;
+  const Seconds flap = fault.begin + (half_of(fault, now) + 1) * (0.5 * *fault.period);
+  return end ? std::min(flap, *end) : flap;
+}
+
+}  // namespace
+
+bool is_lasting(const Fault& fault) {
+  return fault.kind != FaultKind::node_lost && fault.begin == Seconds() && !fault.end &&
+         !fault.period;
+}
+
+Conditions conditions_at(const spec::Job& job, Seconds now) {
+  Conditions conditions = limits_of(job);
+  for (const Fault& fault : job.environment.faults)
+    if (is_on(fault, now)) apply(job.cluster, fault, conditions);
+  return conditions;
+}
+
+Conditions lasting_conditions(const spec::Job& job) {
+  Conditions conditions = limits_of(job);
+  for (const Fault& fault : job.environment.faults)
+    if (is_lasting(fault)) apply(job.cluster, fault, conditions);
+  return conditions;
+}
+
+std::optional<Seconds> next_change(const spec::Job& job, Seconds now) {
+  std::optional<Seconds> first;
+  for (const Fault& fault : job.environment.faults) {
+    const std::optional<Seconds> edge = next_edge(fault, now);
+    if (edge && (!first || *edge < *first)) first = edge;
+  }
+  return first;
+}
+
+std::optional<Loss> loss_at(const spec::Job& job, Seconds now) {
+  std::optional<Loss> loss;
+  for (const Fault& fault : job.environment.faults) {
+    if (fault.kind != FaultKind::node_lost || fault.begin != now) continue;
+    if (!loss) loss.emplace();
+    loss->restart = std::max(loss->restart, fault.restart);
+    if (fault.period)
+      loss->uncovered =
+          std::max(loss->uncovered, std::fmod(now / unit::s, *fault.period / unit::s) * unit::s);
+  }
+  return loss;
+}
+
+}  // namespace triplepoint::sim

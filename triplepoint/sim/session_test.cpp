@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/session.h"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/sim/simulate.h"
+
+namespace triplepoint::sim {
+namespace {
+
+spec::Job small_job(const std::string& more = "") {
+  const auto job = spec::parse_job(spec::default_library(), R"(
+model = "llama3-8b"
+cluster = "hgx-h200"
+nodes = 2
+[plan]
+tensor_parallel_size = 8
+global_batch_size = 32
+)" + more,
+                                   "job.toml");
+  REQUIRE(job.has_value());
+  return *job;
+}
+
+const run::Series& series_of(const run::Run& run, const char* signal, int32_t device) {
+  const run::Series* series = run::find_series(run, signal, device);
+  REQUIRE(series != nullptr);
+  return *series;
+}
+double last(const run::Run& run, const char* signal, int32_t device = 0) {
+  return series_of(run, signal, device).values.back();
+}
+
+void append(run::Run& first, const run::Run& second) {
+  for (size_t s = 0; s < first.series.size(); ++s) {
+    run::Series& to = first.series[s];
+    const run::Series& from = second.series[s];
+    to.times.insert(to.times.end(), from.times.begin(), from.times.end());
+    to.values.insert(to.values.end(), from.values.begin(), from.values.end());
+  }
+  first.steps.insert(first.steps.end(), second.steps.begin(), second.steps.end());
+}
+
+TEST_CASE("playing twice thirty seconds is playing sixty, bit for bit") {
+  Session one(small_job()), two(small_job());
+  const run::Run whole = one.play(60 * unit::s);
+  run::Run parts = two.play(30 * unit::s);
+  append(parts, two.play(30 * unit::s));
+  CHECK(parts.series == whole.series);
+  CHECK(parts.steps == whole.steps);
+  CHECK(one.now() == two.now());
+}
+
+TEST_CASE("parts that end between whole seconds differ by what a second of clocks can") {
+  Session one(small_job()), two(small_job());
+  const run::Run whole = one.play(40 * unit::s);
+  two.play(13.37 * unit::s);
+  const run::Run part = two.play(26.63 * unit::s);
+  for (int32_t device = 0; device < 16; ++device)
+    CHECK(last(part, "die_c", device) ==
+          doctest::Approx(last(whole, "die_c", device)).epsilon(0.005));
+}
+
+TEST_CASE("a copy plays what the original plays, and leaves it alone") {
+  Session original(small_job());
+  original.play(10 * unit::s);
+  Session copy(original);
+  const run::Run copied = copy.play(20 * unit::s);
+  CHECK(original.now() == 10 * unit::s);
+  const run::Run played = original.play(20 * unit::s);
+  CHECK(copied.series == played.series);
+  CHECK(copied.steps == played.steps);
+}
+
+TEST_CASE("changing to the same job changes nothing") {
+  Session one(small_job()), two(small_job());
+  one.play(10 * unit::s);
+  two.play(10 * unit::s);
+  two.change(small_job());
+  CHECK(one.play(10 * unit::s).series == two.play(10 * unit::s).series);
+}
+
+TEST_CASE("heat goes on through a change") {
+  Session session(small_job());
+  const run::Run before = session.play(60 * unit::s);
+  spec::Job other = small_job();
+  other.environment.power_limit = 400 * unit::W;
+  session.change(other);
+  CHECK(session.now() == 60 * unit::s);
+  const run::Run after = session.play(1 * unit::s);
+  const Celsius inlet = other.cluster.chassis.inlet;
+  CHECK(last(after, "die_c") > inlet.degrees() + 10);
+  CHECK(last(after, "die_c") < last(before, "die_c"));
+  CHECK(last(after, "power_w") < last(before, "power_w"));
+}
+
+TEST_CASE("a pause cools, and its time counts") {
+  Session session(small_job());
+  const double hot = last(session.play(60 * unit::s), "die_c");
+  session.pause(300 * unit::s);
+  CHECK(session.now() == 360 * unit::s);
+  CHECK(last(session.play(1 * unit::s), "die_c") < hot - 5);
+}
+
+TEST_CASE("time leads to the steady state, and stays there") {
+  Session patient(small_job()), settled(small_job());
+  patient.play(3000 * unit::s);
+  settled.settle();
+  CHECK(settled.now() == Seconds());
+  const run::Run one = patient.play(5 * unit::s), other = settled.play(5 * unit::s);
+  for (int32_t device = 0; device < 16; ++device)
+    CHECK(last(one, "die_c", device) ==
+          doctest::Approx(last(other, "die_c", device)).epsilon(0.03));
+  CHECK(other.summaries[3].power_mean_w.has_value());
+}
+
+TEST_CASE("a transient is a session played once") {
+  const spec::Job job = small_job();
+  Session session(job);
+  const run::Run played = session.play(20 * unit::s);
+  const run::Run simulated = simulate(job, {.duration = 20 * unit::s, .steps = {}});
+  CHECK(played.steps == simulated.steps);
+  CHECK(played.series == simulated.series);
+  CHECK(simulated.steps.back().end <= instant_at(20 * unit::s));
+  CHECK(!simulated.timeline.empty());
+}
+
+TEST_CASE("so many steps are so many steps") {
+  const run::Run run = simulate(small_job(), {.duration = {}, .steps = 7});
+  CHECK(run.steps.size() == 7);
+  CHECK(run.steps.back().end == run.series.front().times.back());
+}
+
+}  // namespace
+}  // namespace triplepoint::sim

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/thermal/steady.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "triplepoint/base/expect.h"
+
+#include "triplepoint/thermal/chassis.h"
+#include "triplepoint/thermal/dense.h"
+
+namespace triplepoint::thermal {
+
+SteadySeats::SteadySeats(const spec::Chassis& chassis, const spec::ThermalLadder& ladder,
+                         int dies_per_package)
+    : lid_(std::min<size_t>(1, ladder.resistances.size() - 1)),
+      dies_per_package_(dies_per_package),
+      full_capacity_(chassis.cooling == spec::Cooling::air
+                         ? air_heat_capacity_j_per_m3_k * chassis.volume_flow_m3_s
+                         : chassis.coolant_heat_capacity_w_per_k),
+      exponent_(chassis.sink_flow_exponent),
+      fixed_heat_(chassis.fixed_heat / unit::W) {
+  TPT_EXPECT(!ladder.resistances.empty() && !chassis.seats.empty() && full_capacity_ > 0);
+  if (ladder.lateral_resistance && dies_per_package > 1)
+    lateral_ = 1 / ladder.lateral_resistance->in_base_units();
+  for (const KelvinsPerWatt& resistance : ladder.resistances)
+    resistances_.push_back(resistance.in_base_units());
+  for (const spec::Seat& seat : chassis.seats) {
+    offset_.push_back(seat.inlet_offset / unit::K);
+    seat_factor_.push_back(seat.resistance_factor);
+    for (size_t other = 0; other < chassis.seats.size(); ++other)
+      breathes_.push_back(other < seat.breathes.size() ? seat.breathes[other] : 0);
+  }
+}
+
+double SteadySeats::sink_resistance(const Node& node, size_t seat, double typical) const {
+  return typical * seat_factor_[seat] * node.board[seat] * node.sink[seat];
+}
+
+/// (1 + G (B / W + S)) q = P - G (offset + fixed_heat / W), S_i: from the lid to the air, G: the
+/// lids' conductances as a graph's Laplacian.
+void SteadySeats::share_between_lids(const Node& node, double capacity, double sink,
+                                     std::span<double> heat) const {
+  const auto count = static_cast<int64_t>(heat.size());
+  Matrix left = identity(count), right(count, 1);
+  for (size_t i = 0; i < heat.size(); ++i)
+    right(static_cast<int64_t>(i), 0) = heat[i];
+  const auto add = [&](size_t row, size_t lid, double conductance) {  // conductance * L_lid
+    const auto r = static_cast<int64_t>(row), l = static_cast<int64_t>(lid);
+    double below = sink_resistance(node, lid, sink);
+    for (size_t k = lid_; k + 1 < resistances_.size(); ++k)
+      below += node.board[lid] * resistances_[k];
+    left(r, l) += conductance * below;
+    for (size_t j = 0; j < heat.size(); ++j)
+      left(r, static_cast<int64_t>(j)) += conductance * breathes_[lid * heat.size() + j] / capacity;
+    right(r, 0) -= conductance * (offset_[lid] + fixed_heat_ / capacity);
+  };
+  for (size_t i = 0; i + 1 < heat.size(); ++i) {
+    if ((i + 1) % static_cast<size_t>(dies_per_package_) == 0) continue;
+    for (const auto& [one, other] : {std::pair(i, i + 1), std::pair(i + 1, i)}) {
+      add(one, one, lateral_);
+      add(one, other, -lateral_);
+    }
+  }
+  const Matrix solved = solve(left, right);
+  std::copy_n(solved.column(0), count, heat.begin());
+}
+
+void SteadySeats::fill(const Node& node, std::span<const Watts> power,
+                       std::span<double> state) const {
+  const size_t seats = offset_.size(), nodes = resistances_.size();
+  TPT_EXPECT(power.size() == seats && state.size() == seats * nodes);
+  TPT_EXPECT(node.board.size() == seats && node.sink.size() == seats && node.flow_share > 0);
+  const double capacity = full_capacity_ * node.flow_share;
+  const double sink = resistances_.back() / std::pow(node.flow_share, exponent_);
+  constexpr size_t usual_seats = 16;
+  std::array<double, usual_seats> few;
+  std::vector<double> many(seats > usual_seats ? seats : 0);
+  const std::span<double> heat =
+      seats > usual_seats ? std::span(many) : std::span(few).first(seats);
+  for (size_t i = 0; i < seats; ++i)
+    heat[i] = power[i] / unit::W;
+  if (lateral_ > 0) share_between_lids(node, capacity, sink, heat);
+  for (size_t i = 0; i < seats; ++i) {
+    double picked_up = fixed_heat_;
+    for (size_t j = 0; j < seats; ++j)
+      picked_up += breathes_[i * seats + j] * heat[j];
+    double* ladder = state.data() + i * nodes;
+    const double air = node.inlet.degrees() + offset_[i] + picked_up / capacity;
+    ladder[nodes - 1] = air + sink_resistance(node, i, sink) * heat[i];
+    for (size_t k = nodes - 1; k-- > 0;)
+      ladder[k] = ladder[k + 1] +
+                  node.board[i] * resistances_[k] * (k < lid_ ? power[i] / unit::W : heat[i]);
+  }
+}
+
+}  // namespace triplepoint::thermal

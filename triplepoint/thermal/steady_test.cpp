@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/thermal/steady.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/thermal/chassis.h"
+
+namespace triplepoint::thermal {
+namespace {
+
+/// Largest difference between the closed form and the network, all seats unlike each other.
+double largest_difference(const char* cluster_name, double flow) {
+  const auto cluster = spec::load_cluster(spec::default_library(), cluster_name);
+  REQUIRE(cluster.has_value());
+  const spec::Chassis& chassis = cluster->chassis;
+  const spec::ThermalLadder& ladder = *cluster->gpu.thermal;
+  const int dies = static_cast<int>(cluster->gpu.dies_per_package);
+  std::vector<double> board, sink(chassis.seats.size(), 1);
+  std::vector<Watts> power;
+  for (size_t seat = 0; seat < chassis.seats.size(); ++seat) {
+    board.push_back(0.9 + 0.03 * static_cast<double>(seat));
+    power.push_back((100 + 50 * static_cast<double>(seat % 5)) * unit::W);
+  }
+  const ChassisModel network(chassis, ladder, dies, flow, board);
+  const SteadySeats seats(chassis, ladder, dies);
+  std::vector<double> state(static_cast<size_t>(seats.state_size()));
+  seats.fill({.flow_share = flow, .inlet = Celsius(27), .board = board, .sink = sink}, power,
+             state);
+  const ChassisModel::State expected = network.steady(power, Celsius(27));
+  REQUIRE(expected.size() == state.size());
+  double largest = 0;
+  for (size_t i = 0; i < state.size(); ++i)
+    largest = std::max(largest, std::abs(state[i] - expected[i]));
+  return largest;
+}
+
+TEST_CASE("the closed form of the steady state is the network's, air, liquid and joined dies") {
+  for (const char* cluster : {"hgx-h200", "dgx-a100", "mi250", "gb200-nvl72"})
+    for (const double flow : {0.3, 0.77, 1.0}) {
+      CAPTURE(cluster);
+      CHECK(largest_difference(cluster, flow) < 1e-8);
+    }
+}
+
+TEST_CASE("a sink that conducts half lets its own seat alone rise") {
+  const auto cluster = spec::load_cluster(spec::default_library(), "hgx-h200");
+  REQUIRE(cluster.has_value());
+  const SteadySeats seats(cluster->chassis, *cluster->gpu.thermal, 1);
+  const size_t count = static_cast<size_t>(seats.seats());
+  const std::vector<double> board(count, 1), plain(count, 1);
+  std::vector<double> dusty = plain;
+  dusty[2] = 2;
+  const std::vector<Watts> power(count, 500 * unit::W);
+  std::vector<double> before(static_cast<size_t>(seats.state_size())), after = before;
+  seats.fill({.flow_share = 1, .inlet = Celsius(25), .board = board, .sink = plain}, power, before);
+  seats.fill({.flow_share = 1, .inlet = Celsius(25), .board = board, .sink = dusty}, power, after);
+  const size_t nodes = before.size() / count;
+  for (size_t seat = 0; seat < count; ++seat)
+    CHECK((after[seat * nodes] > before[seat * nodes]) == (seat == 2));
+}
+
+}  // namespace
+}  // namespace triplepoint::thermal
