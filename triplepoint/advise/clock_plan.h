@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/spec/job.h"
+
+namespace triplepoint::advise {
+
+/// A step at thermal steady state under some limits, as the simulator plays it.
+struct JudgedStep {
+  Seconds time;
+  Joules energy;  // of all devices
+  Celsius hottest;
+  Watts mean;                       // of a device
+  std::vector<double> clock_ratio;  // [device]: mean over the step
+  std::vector<Watts> device_power;  // [device]: mean over the step
+  std::vector<Watts> hungriest;     // [device]: mean power of its hungriest phase
+};
+
+/// One point of the frontier of time and energy: a clock that each device must not exceed.
+struct ClockPoint {
+  double allowed = 0;         // slowdown that was asked for, over the job as it is
+  std::vector<Hertz> clocks;  // [device], to lock; empty: as it is
+  std::vector<Watts> caps;    // [device], that hold the hungriest phase at about the same clock
+  JudgedStep step;            // with the clocks locked
+  JudgedStep capped;          // with the caps instead
+  double slowdown = 0, saving = 0;                // of `step`, over the job as it is
+  double capped_slowdown = 0, capped_saving = 0;  // of `capped`
+};
+
+/// What a stage does in the job as it is, over all its replicas.
+struct StageSlack {
+  int64_t stage = 0;
+  double worked = 0, waited = 0;          // shares of the step, mean over replicas
+  Seconds forward_slack, backward_slack;  // the least of its passes, of the replica with most
+  double lowest_member = 1;  // clock of the slowest device over that of the mean one, least of all
+  int64_t slowest_device = 0;
+  bool replica_waits = false;  // for other replicas, longer than for other stages
+};
+
+struct ClockPlan {
+  bool fits = true;
+  JudgedStep baseline;               // the job as it is
+  std::vector<ClockPoint> frontier;  // time rises, energy falls; the first costs no time
+  std::vector<StageSlack> stages;
+  std::string nothing;  // why no time can be kept and energy saved; empty: it can
+};
+
+struct ClockOptions {
+  double most_slowdown = 0.1;
+  int threads = 1;
+  std::function<void(const char* what, size_t total)> begin = {};
+  std::function<void()> advance = {};
+  std::function<bool()> stopped = {};
+};
+
+/// How far a plan that must not slow a job down may miss that: the schedule's own tolerance. A
+/// stage is passed through once at the begin and the end of each step also by those who set the
+/// pace, so a static clock below its highest always costs some microseconds.
+inline constexpr double schedule_tolerance = 1e-3;
+
+/// Clocks of each device that save energy, for a ladder of slowdowns from none on.
+///
+/// In a pipeline most devices wait for others: for a stage with more layers, for the slowest member
+/// of their tensor-parallel group, for a hotter replica. What waits may run slower. For each
+/// slowdown the clocks of every pipeline's stages are lowered along its critical path
+/// (advise/stage_walk.h); heat, leakage and each board's own governor are in the curves, and the
+/// simulator judges the outcome at thermal steady state. A point that breaks its promise there is
+/// made tighter, or left out. The frontier keeps what no other point beats.
+///
+/// In the manner of Perseus (Chung et al., SOSP 2024), which sets the clock before each pass; here
+/// a device keeps one clock, as nvidia-smi -lgc sets it. Holds for training and for jobs that fit.
+ClockPlan plan_clocks(const spec::Job& job, const ClockOptions& options);
+
+/// Why a stage has the clock it has, in words.
+std::string reason_of(const ClockPlan& plan, const StageSlack& stage);
+
+}  // namespace triplepoint::advise

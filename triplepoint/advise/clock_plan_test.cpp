@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/advise/clock_plan.h"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/advise/clock_export.h"
+
+namespace triplepoint::advise {
+namespace {
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) FAIL(result.error().what);
+  return *std::move(result);
+}
+
+spec::Job job_on(const std::string& cluster, int64_t layers, int64_t nodes) {
+  const spec::Library library = spec::default_library();
+  spec::Job job;
+  job.name = "clocks";
+  job.model = must(spec::load_model(library, "llama3-70b"));
+  job.model.num_layers = layers;
+  job.cluster = must(spec::load_cluster(library, cluster));
+  job.cluster.num_nodes = nodes;
+  job.stack = must(spec::load_stack(library, "nemo"));
+  return job;
+}
+
+/// Four stages on one node, the second with more layers than the others.
+spec::Job uneven_job(const std::string& cluster = "dgx-h100") {
+  spec::Job job = job_on(cluster, 12, 1);
+  job.plan.tensor_parallel_size = 2;
+  job.plan.pipeline_parallel_size = 4;
+  job.plan.sequence_parallel = true;
+  job.plan.global_batch_size = 32;
+  job.plan.layers_per_stage = {2, 6, 2, 2};
+  return job;
+}
+
+/// Nobody waits for anybody: every device has the whole model for itself, and all are alike.
+spec::Job lonely_job() {
+  spec::Job job = job_on("dgx-h100", 1, 1);
+  job.cluster.gpu.variability = {};
+  job.cluster.host.speed_spread = 0;
+  job.cluster.gpu.governor->target_temperature.reset();
+  job.environment.power_limit = 2 * unit::kW;  // never reached, so seats make no difference
+  job.plan.global_batch_size = 64;
+  return job;
+}
+
+TEST_CASE("clocks that must not cost time cost no time and no energy") {
+  for (const char* cluster : {"dgx-h100", "hgx-h200", "mi300x"}) {
+    const ClockPlan plan = plan_clocks(uneven_job(cluster), {.most_slowdown = 0});
+    REQUIRE(plan.fits);
+    REQUIRE(plan.frontier.size() == 1);
+    CHECK(plan.frontier[0].slowdown <= schedule_tolerance);
+    CHECK(plan.frontier[0].saving > 0);
+    CHECK(plan.nothing.empty());
+  }
+}
+
+TEST_CASE("along the frontier time rises and energy falls") {
+  const ClockPlan plan = plan_clocks(uneven_job(), {});
+  REQUIRE(plan.frontier.size() > 2);
+  for (size_t i = 1; i < plan.frontier.size(); ++i) {
+    CHECK(plan.frontier[i].step.time > plan.frontier[i - 1].step.time);
+    CHECK(plan.frontier[i].step.energy < plan.frontier[i - 1].step.energy);
+  }
+  for (const ClockPoint& point : plan.frontier)
+    CHECK(point.slowdown <= std::max(point.allowed, schedule_tolerance));
+}
+
+TEST_CASE("who works longest keeps the highest clock, and the others are told what they wait for") {
+  const ClockPlan plan = plan_clocks(uneven_job(), {.most_slowdown = 0});
+  REQUIRE(plan.frontier.size() == 1);
+  const std::vector<Hertz>& clocks = plan.frontier[0].clocks;  // two devices a stage
+  const Hertz busiest = std::max(clocks[2], clocks[3]);
+  for (const size_t device : {0, 1, 4, 5, 6, 7})
+    CHECK(clocks[device] < busiest);
+  for (const StageSlack& stage : plan.stages)
+    CHECK(!reason_of(plan, stage).empty());
+}
+
+TEST_CASE("where nobody waits nothing is gained without losing time, and that is said") {
+  const ClockPlan plan = plan_clocks(lonely_job(), {.most_slowdown = 0});
+  REQUIRE(plan.fits);
+  CHECK(plan.frontier.empty());
+  CHECK(plan.nothing.find("every clock sets the pace") != std::string::npos);
+}
+
+TEST_CASE("clocks and caps stay within what the device and the job allow") {
+  spec::Job job = uneven_job();
+  job.environment.power_limit = 500 * unit::W;
+  const ClockPlan plan = plan_clocks(job, {.most_slowdown = 0.05});
+  REQUIRE(!plan.frontier.empty());
+  for (const ClockPoint& point : plan.frontier)
+    for (size_t d = 0; d < point.clocks.size(); ++d) {
+      CHECK(point.clocks[d] <= *job.cluster.gpu.max_clock);
+      CHECK(point.clocks[d] >= job.cluster.gpu.governor->min_clock);
+      CHECK(point.caps[d] <= *job.environment.power_limit);
+    }
+}
+
+TEST_CASE("any number of threads plans the same clocks") {
+  spec::Job job = uneven_job();
+  job.plan.pipeline_parallel_size = 2;
+  job.plan.layers_per_stage = {5, 7};
+  const ClockPlan one = plan_clocks(job, {.most_slowdown = 0.02, .threads = 1});
+  const ClockPlan two = plan_clocks(job, {.most_slowdown = 0.02, .threads = 2});
+  REQUIRE(one.frontier.size() == two.frontier.size());
+  for (size_t i = 0; i < one.frontier.size(); ++i) {
+    CHECK(one.frontier[i].clocks == two.frontier[i].clocks);
+    CHECK(one.frontier[i].step.energy == two.frontier[i].step.energy);
+  }
+}
+
+TEST_CASE("the script names every GPU of every node once, the table every rank") {
+  const spec::Job job = uneven_job();
+  const ClockPlan plan = plan_clocks(job, {.most_slowdown = 0});
+  REQUIRE(!plan.frontier.empty());
+  const std::string script = clock_script(job, plan.frontier[0]);
+  for (int gpu = 0; gpu < 8; ++gpu)
+    CHECK(script.find("nvidia-smi -i " + std::to_string(gpu) + " -lgc ") != std::string::npos);
+  const std::string csv = clock_csv(job, plan, plan.frontier[0]);
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 1 + job.world_size());
+}
+
+}  // namespace
+}  // namespace triplepoint::advise
