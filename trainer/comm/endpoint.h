@@ -15,7 +15,9 @@ namespace triplepoint::trainer {
 struct EndpointSettings {
   double timeout_seconds = 300;  // how long a peer may stay silent
   std::vector<int> nodes;        // of each rank of the job; empty: all in one
-  std::array<Algorithm, spec::collective_count> algorithms{};  // automatic
+  /// Zero: automatic. native: as the transport does it (an MPI's own, in fp32), where it can; its
+  /// bytes are not known. Communicators must then be made in the same order by all ranks.
+  std::array<Algorithm, spec::collective_count> algorithms{};
   int64_t segment_bytes = 1 << 18;  // large arrays travel in pieces of this size
   /// A thread that keeps messages moving while this rank computes; worth it only where something
   /// overlaps. An MPI must then have been opened for calls from any thread, one at a time.

@@ -114,9 +114,11 @@ class GroupCommunicator final : public Communicator {
 
   std::shared_ptr<const Schedule> schedule_for(spec::Collective, int64_t count, int root = 0);
   ScheduleRequest request(spec::Collective, int64_t count) const;
-  Pending start(spec::Collective, std::shared_ptr<const Schedule>, const Buffers&, double payload);
-  std::shared_ptr<Pending::State> prepare(spec::Collective, std::shared_ptr<const Schedule>,
-                                          const Buffers&);
+  Pending start(spec::Collective, const Buffers&, int64_t count, int root = 0);
+  Pending start(spec::Collective, Operation, double payload);
+  bool is_native(spec::Collective, Wire) const;
+  Operation native(spec::Collective, const Buffers&, int64_t count, int root);
+  std::vector<int> block_sizes(int64_t count) const;
   Pending message(bool sends, const Buffers&, int peer, int channel, int64_t count);
   void finish(Pending::State&);
   void count(Pending::State&);
@@ -124,10 +126,11 @@ class GroupCommunicator final : public Communicator {
   Endpoint::Engine& engine_;
   spec::GroupKind kind_;
   std::vector<int> ranks_, nodes_;
-  int index_, channel_;
+  int index_, channel_, native_group_ = -1;
   std::deque<Known> known_;
   std::deque<std::shared_ptr<Pending::State>> queue_, alone_;
   Workspaces workspaces_;
+  NativeCollectives* natives_ = nullptr;
   std::array<Traffic, spec::collective_count> traffic_{};
 };
 

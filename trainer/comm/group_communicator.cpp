@@ -51,6 +51,10 @@ GroupCommunicator::GroupCommunicator(Endpoint::Engine& engine, spec::GroupKind k
   if (!nodes.empty())
     for (const int rank : ranks_)
       nodes_.push_back(nodes[static_cast<size_t>(rank)]);
+  const auto& algorithms = engine.settings().algorithms;
+  if (std::find(algorithms.begin(), algorithms.end(), Algorithm::native) != algorithms.end())
+    natives_ = engine.transport().native();
+  if (natives_ != nullptr && ranks_.size() > 1) native_group_ = natives_->join(ranks_, channel_);
   engine_.add(*this);
 }
 
@@ -87,26 +91,65 @@ std::shared_ptr<const Schedule> GroupCommunicator::schedule_for(Collective colle
   return schedule;
 }
 
-std::shared_ptr<Pending::State> GroupCommunicator::prepare(Collective collective,
-                                                           std::shared_ptr<const Schedule> schedule,
-                                                           const Buffers& buffers) {
-  return std::make_shared<Pending::State>(
-      engine_, *this, collective,
-      Operation(std::move(schedule), buffers, {.ranks = &ranks_, .channel = channel_}));
+bool GroupCommunicator::is_native(Collective collective, Wire wire) const {
+  return natives_ != nullptr && wire == Wire::fp32 &&
+         engine_.settings().algorithms[static_cast<size_t>(collective)] == Algorithm::native;
 }
 
-Pending GroupCommunicator::start(Collective collective, std::shared_ptr<const Schedule> schedule,
-                                 const Buffers& buffers, double payload) {
-  auto state = prepare(collective, std::move(schedule), buffers);
+std::vector<int> GroupCommunicator::block_sizes(int64_t count) const {
+  std::vector<int> sizes;
+  for (int i = 0; i < size(); ++i)
+    sizes.push_back(static_cast<int>(block_size(count, i, size())));
+  return sizes;
+}
+
+Operation GroupCommunicator::native(Collective collective, const Buffers& buffers, int64_t count,
+                                    int root) {
+  const auto n = static_cast<size_t>(count);
+  const auto block = static_cast<size_t>(block_size(count, index_, size()));
+  const bool maximum = buffers.reduction == Reduction::maximum;
+  const auto post = [=, this]() -> Transport::Ticket {
+    switch (collective) {
+      case Collective::all_reduce:
+        return natives_->all_reduce(native_group_, {buffers.output, n}, maximum);
+      case Collective::all_gather:
+        return natives_->all_gather(native_group_, {buffers.input, block}, {buffers.output, n},
+                                    block_sizes(count));
+      case Collective::reduce_scatter:
+        return natives_->reduce_scatter(native_group_, {buffers.input, n}, {buffers.output, block},
+                                        block_sizes(count), maximum);
+      default:
+        return natives_->broadcast(native_group_, {buffers.output, n}, root);
+    }
+  };
+  return {post, buffers};
+}
+
+Pending GroupCommunicator::start(Collective collective, Operation operation, double payload) {
+  auto state = std::make_shared<Pending::State>(engine_, *this, collective, std::move(operation));
   state->payload = payload;
   engine_.start(state);
   return Pending(state);
 }
 
+Pending GroupCommunicator::start(Collective collective, const Buffers& buffers, int64_t count,
+                                 int root) {
+  const auto payload = static_cast<double>(count * bytes_of(buffers.wire));
+  if (is_native(collective, buffers.wire) && size() > 1)
+    return start(collective, native(collective, buffers, count, root), payload);
+  return start(collective,
+               Operation(schedule_for(collective, count, root), buffers,
+                         {.ranks = &ranks_, .channel = channel_}),
+               payload);
+}
+
 void GroupCommunicator::barrier() {
   float nothing = 0;
-  auto state = prepare(Collective::all_reduce, schedule_for(Collective::all_reduce, 1),
-                       {&nothing, &nothing, 1, Reduction::sum, Wire::fp32});
+  const Buffers buffers{&nothing, &nothing, 1, Reduction::sum, Wire::fp32};
+  auto state =
+      std::make_shared<Pending::State>(engine_, *this, Collective::all_reduce,
+                                       Operation(schedule_for(Collective::all_reduce, 1), buffers,
+                                                 {.ranks = &ranks_, .channel = channel_}));
   state->counted = false;
   engine_.start(state);
   Pending(state).wait();
@@ -114,27 +157,31 @@ void GroupCommunicator::barrier() {
 
 Pending GroupCommunicator::all_reduce(std::span<float> data, Reduction reduction, Wire wire) {
   const auto count = static_cast<int64_t>(data.size());
-  return start(Collective::all_reduce, schedule_for(Collective::all_reduce, count),
-               {data.data(), data.data(), count, reduction, wire},
-               static_cast<double>(count * bytes_of(wire)));
+  return start(Collective::all_reduce, {data.data(), data.data(), count, reduction, wire}, count);
 }
 
 Pending GroupCommunicator::all_gather(std::span<const float> mine, std::span<float> whole,
                                       Wire wire) {
   const auto count = static_cast<int64_t>(whole.size());
   TPT_EXPECT(static_cast<int64_t>(mine.size()) == block_size(count, index_, size()));
-  return start(Collective::all_gather, schedule_for(Collective::all_gather, count),
-               {mine.data(), whole.data(), count, Reduction::sum, wire},
-               static_cast<double>(count * bytes_of(wire)));
+  return start(Collective::all_gather, {mine.data(), whole.data(), count, Reduction::sum, wire},
+               count);
 }
 
 Pending GroupCommunicator::reduce_scatter(std::span<const float> whole, std::span<float> mine,
                                           Reduction reduction, Wire wire) {
   const auto count = static_cast<int64_t>(whole.size());
-  TPT_EXPECT(static_cast<int64_t>(mine.size()) == block_size(count, index_, size()));
-  return start(Collective::reduce_scatter, schedule_for(Collective::reduce_scatter, count),
-               {whole.data(), mine.data(), static_cast<int64_t>(mine.size()), reduction, wire},
-               static_cast<double>(count * bytes_of(wire)));
+  const auto block = static_cast<int64_t>(mine.size());
+  TPT_EXPECT(block == block_size(count, index_, size()));
+  return start(Collective::reduce_scatter, {whole.data(), mine.data(), block, reduction, wire},
+               count);
+}
+
+Pending GroupCommunicator::broadcast(std::span<float> data, int root, Wire wire) {
+  TPT_EXPECT(root >= 0 && root < size());
+  const auto count = static_cast<int64_t>(data.size());
+  return start(Collective::broadcast, {data.data(), data.data(), count, Reduction::sum, wire},
+               count, root);
 }
 
 Pending GroupCommunicator::all_to_all(std::span<const float> send,
@@ -142,22 +189,28 @@ Pending GroupCommunicator::all_to_all(std::span<const float> send,
                                       std::span<float> receive,
                                       std::span<const int64_t> receive_counts, Wire wire) {
   TPT_EXPECT(send_counts.size() == ranks_.size() && receive_counts.size() == ranks_.size());
-  TPT_EXPECT(sum(send_counts) <= static_cast<int64_t>(send.size()) &&
-             sum(receive_counts) <= static_cast<int64_t>(receive.size()));
-  ScheduleRequest wanted = request(Collective::all_to_all, sum(send_counts));
+  const int64_t sent = sum(send_counts), received = sum(receive_counts);
+  TPT_EXPECT(sent <= static_cast<int64_t>(send.size()) &&
+             received <= static_cast<int64_t>(receive.size()));
+  const Buffers buffers{send.data(), receive.data(), received, Reduction::sum, wire};
+  const auto payload = static_cast<double>(sent * bytes_of(wire));
+  if (is_native(Collective::all_to_all, wire) && size() > 1)
+    return start(
+        Collective::all_to_all,
+        Operation(
+            [this, send, receive, out = std::vector<int>(send_counts.begin(), send_counts.end()),
+             in = std::vector<int>(receive_counts.begin(), receive_counts.end())] {
+              return natives_->all_to_all(native_group_, send, out, receive, in);
+            },
+            buffers),
+        payload);
+  ScheduleRequest wanted = request(Collective::all_to_all, sent);
   wanted.sends.assign(send_counts.begin(), send_counts.end());
   wanted.receives.assign(receive_counts.begin(), receive_counts.end());
-  return start(Collective::all_to_all, std::make_shared<const Schedule>(make_schedule(wanted)),
-               {send.data(), receive.data(), sum(receive_counts), Reduction::sum, wire},
-               static_cast<double>(sum(send_counts) * bytes_of(wire)));
-}
-
-Pending GroupCommunicator::broadcast(std::span<float> data, int root, Wire wire) {
-  TPT_EXPECT(root >= 0 && root < size());
-  const auto count = static_cast<int64_t>(data.size());
-  return start(Collective::broadcast, schedule_for(Collective::broadcast, count, root),
-               {data.data(), data.data(), count, Reduction::sum, wire},
-               static_cast<double>(count * bytes_of(wire)));
+  return start(Collective::all_to_all,
+               Operation(std::make_shared<const Schedule>(make_schedule(wanted)), buffers,
+                         {.ranks = &ranks_, .channel = channel_}),
+               payload);
 }
 
 Pending GroupCommunicator::message(bool sends, const Buffers& buffers, int peer, int channel,

@@ -69,6 +69,7 @@ void Operation::start(Workspaces& workspaces) {
 }
 
 bool Operation::advance(Transport& transport, Workspaces& workspaces) {
+  if (native_ != nullptr) return advance_native(transport);
   bool moved = false;
   if (!started_) start(workspaces), moved = true;
   for (size_t i = 0; i < lanes_.size(); ++i)
@@ -79,6 +80,16 @@ bool Operation::advance(Transport& transport, Workspaces& workspaces) {
   if (moved && complete() && buffers_.wire == Wire::bf16)
     round_to_bf16(buffers_.output, buffers_.output_count);
   return moved;
+}
+
+bool Operation::advance_native(Transport& transport) {
+  if (!started_) {
+    native_ticket_ = native_();
+    return started_ = true;
+  }
+  if (!transport.done(native_ticket_)) return false;
+  native_ = nullptr;
+  return true;
 }
 
 bool Operation::advance_lane(const Lane& lane, LaneRun& run, Transport& transport) {

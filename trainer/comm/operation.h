@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,10 +54,17 @@ class Operation {
   Operation(std::shared_ptr<const Schedule> schedule, const Buffers& buffers, const Route& route)
       : schedule_(std::move(schedule)), buffers_(buffers), route_(route) {}
 
+  /// A collective of the transport's own: `start` posts it.
+  Operation(std::function<Transport::Ticket()> native, const Buffers& buffers)
+      : schedule_(std::make_shared<const Schedule>(Schedule{Algorithm::native, {}, 0, 0, 0})),
+        buffers_(buffers),
+        native_(std::move(native)) {}
+
   /// Posts what can be posted, works on what has landed. True if anything has moved.
   bool advance(Transport&, Workspaces&);
-  bool complete() const { return finished_lanes_ == lanes_.size() && started_; }
-  bool started() const { return started_; }
+  bool complete() const {
+    return started_ && finished_lanes_ == lanes_.size() && native_ == nullptr;
+  }
   /// The rank that is waited for; -1: none.
   int waits_for() const;
   const Schedule& schedule() const { return *schedule_; }
@@ -79,6 +86,7 @@ class Operation {
   };
 
   void start(Workspaces&);
+  bool advance_native(Transport&);
   bool advance_lane(const Lane&, LaneRun&, Transport&);
   void post_receives(const Lane&, size_t round, LaneRun&, std::vector<Flight>&, Transport&);
   void post_sends(const Round&, LaneRun&, Transport&);
@@ -93,6 +101,8 @@ class Operation {
   float* scratch_ = nullptr;
   std::vector<LaneRun> lanes_;
   size_t finished_lanes_ = 0;
+  std::function<Transport::Ticket()> native_;  // until it is done
+  Transport::Ticket native_ticket_ = 0;
   bool started_ = false;
 };
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "triplepoint/base/result.h"
+
+#include "trainer/comm/transport.h"
+
+namespace triplepoint::trainer {
+
+/// What carries the messages of ranks that an MPI has started. Memory of one machine lets waiting
+/// ranks sleep; an MPI's own messages go anywhere (and have its own collectives beside ours).
+enum class Carrier { automatic, shared_memory, mpi };
+
+/// An MPI that has been initialized, from here to the end of this object. One per process.
+class MpiSession {
+ public:
+  /// Nothing where the program was built without MPI.
+  static Result<std::unique_ptr<MpiSession>> open();
+  /// Was this process started by mpirun or srun? Then open() is worth it.
+  static bool launched();
+
+  virtual ~MpiSession() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// All ranks call it, once. automatic: shared memory where all ranks are on one machine.
+  virtual Result<std::unique_ptr<Transport>> transport(Carrier) = 0;
+  /// Ends all ranks, this one included, with this exit code.
+  [[noreturn]] virtual void end_all(int code) = 0;
+};
+
+}  // namespace triplepoint::trainer

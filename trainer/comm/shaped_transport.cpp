@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/comm/shaped_transport.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "triplepoint/base/expect.h"
+
+#include "triplepoint/mark/mark.h"
+
+namespace triplepoint::trainer {
+namespace {
+
+constexpr int stamp_channels = 1 << 16;  // above all channels
+
+struct Shaped {
+  bool live = false, receives = false, has_stamp = false, has_bytes = false;
+  int64_t arrival_ns = 0;  // the stamp
+  Transport::Ticket stamp = 0, bytes = 0;
+};
+
+class ShapedTransport final : public Transport {
+ public:
+  ShapedTransport(std::unique_ptr<Transport> inner, LinkShapes shapes)
+      : inner_(std::move(inner)), shapes_(std::move(shapes)) {
+    TPT_EXPECT(static_cast<int>(shapes_.nodes.size()) == inner_->size());
+  }
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+
+  Ticket send(int to, int channel, std::span<const std::byte> bytes) override {
+    const size_t hop = hop_to(to);
+    Shaped& message = make(false, shape(hop).is_shaped());
+    if (!message.has_stamp) {
+      message.arrival_ns = arrival(hop, bytes.size());
+      message.stamp = inner_->send(to, channel + stamp_channels,
+                                   std::as_bytes(std::span(&message.arrival_ns, 1)));
+    }
+    message.bytes = inner_->send(to, channel, bytes);
+    return newest_;
+  }
+
+  Ticket receive(int from, int channel, std::span<std::byte> bytes) override {
+    Shaped& message = make(true, shape(hop_to(from)).is_shaped());
+    if (!message.has_stamp)
+      message.stamp = inner_->receive(from, channel + stamp_channels,
+                                      std::as_writable_bytes(std::span(&message.arrival_ns, 1)));
+    message.bytes = inner_->receive(from, channel, bytes);
+    return newest_;
+  }
+
+  bool done(Ticket ticket) override {
+    Shaped& message = *messages_[static_cast<size_t>(ticket)];
+    if (!message.has_stamp) message.has_stamp = inner_->done(message.stamp);
+    if (!message.has_bytes) message.has_bytes = inner_->done(message.bytes);
+    if (!message.has_stamp || !message.has_bytes) return false;
+    if (message.receives && message.arrival_ns > triplepoint_now()) {
+      next_arrival_ = std::min(next_arrival_.load(), message.arrival_ns);
+      return false;
+    }
+    free_.push_back(static_cast<size_t>(ticket));
+    return true;
+  }
+
+  void abort(const char* why) override { inner_->abort(why); }
+
+  void rest(int looks) override {
+    const int64_t next = next_arrival_.exchange(never);
+    const int64_t left = next == never ? 0 : next - triplepoint_now();
+    if (left <= 0) return inner_->rest(looks);
+    constexpr int64_t longest = 1'000'000;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(left, longest)));
+  }
+
+ private:
+  static constexpr int64_t never = std::numeric_limits<int64_t>::max();
+
+  size_t hop_to(int peer) const {
+    const auto node = [&](int rank) { return shapes_.nodes[static_cast<size_t>(rank)]; };
+    return node(peer) == node(rank()) ? 0 : 1;
+  }
+  const HopShape& shape(size_t hop) const { return hop == 0 ? shapes_.in_node : shapes_.across; }
+
+  int64_t arrival(size_t hop, size_t bytes) {
+    const double rate = shape(hop).bandwidth / (unit::B / unit::s);
+    const double seconds = rate > 0 ? static_cast<double>(bytes) / rate : 0;
+    link_free_[hop] =
+        std::max(link_free_[hop], triplepoint_now()) + static_cast<int64_t>(seconds * 1e9);
+    return link_free_[hop] + static_cast<int64_t>(shape(hop).latency / unit::s * 1e9);
+  }
+
+  Shaped& make(bool receives, bool shaped) {
+    if (free_.empty()) {
+      free_.push_back(messages_.size());
+      messages_.push_back(std::make_unique<Shaped>());
+    }
+    newest_ = free_.back();
+    free_.pop_back();
+    *messages_[newest_] = {.live = true, .receives = receives, .has_stamp = !shaped};
+    return *messages_[newest_];
+  }
+
+  std::unique_ptr<Transport> inner_;
+  LinkShapes shapes_;
+  int64_t link_free_[2] = {0, 0};
+  std::vector<std::unique_ptr<Shaped>> messages_;
+  std::vector<size_t> free_;
+  size_t newest_ = 0;
+  std::atomic<int64_t> next_arrival_{never};
+};
+
+}  // namespace
+
+LinkShapes link_shapes(const spec::Cluster& cluster, std::vector<int> nodes) {
+  const spec::ScaleOut& out = cluster.scale_out;
+  const double nics_per_rank = static_cast<double>(out.nics_per_node) /
+                               static_cast<double>(std::max<int64_t>(1, cluster.gpus_per_node));
+  return {
+      .nodes = std::move(nodes),
+      .in_node = {},
+      .across = {out.nic_bandwidth * nics_per_rank * out.point_to_point_efficiency, out.latency}};
+}
+
+std::unique_ptr<Transport> shaped_transport(std::unique_ptr<Transport> inner, LinkShapes shapes) {
+  return std::make_unique<ShapedTransport>(std::move(inner), std::move(shapes));
+}
+
+}  // namespace triplepoint::trainer

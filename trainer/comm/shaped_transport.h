@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/spec/cluster.h"
+
+#include "trainer/comm/transport.h"
+
+namespace triplepoint::trainer {
+
+/// What one rank's messages of one class of hops get. Zero bandwidth: as fast as they go.
+struct HopShape {
+  BytesPerSecond bandwidth;
+  Seconds latency;
+  bool is_shaped() const { return bandwidth / (unit::B / unit::s) > 0 || latency > Seconds{}; }
+};
+
+struct LinkShapes {
+  std::vector<int> nodes;  // of each rank
+  HopShape in_node, across;
+};
+
+/// An emulated cluster's links. Across nodes each rank has its share of the node's NICs, at the
+/// efficiency of a message between two; what stays in a node is left as fast as it goes.
+LinkShapes link_shapes(const spec::Cluster&, std::vector<int> nodes);
+
+/// Slows another transport's messages down to links of a cluster that is not there.
+///
+///   departure = max(now, link free);  link free = departure + bytes / bandwidth;
+///   arrival = link free + latency
+///
+/// Each rank has one outgoing link per class of hops, and messages queue on it. Before a shaped
+/// message goes a stamp with the time of its arrival (CLOCK_MONOTONIC of one machine); the receiver
+/// gets the message no earlier. The bytes move at once, so the sender need not look after them.
+/// What arrives is not shaped: many senders to one receiver do not share its link.
+std::unique_ptr<Transport> shaped_transport(std::unique_ptr<Transport>, LinkShapes);
+
+}  // namespace triplepoint::trainer

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "triplepoint/base/result.h"
+
+namespace triplepoint::trainer {
+
+/// Memory that the ranks of one machine share: a ring of bytes from each to each, and a bell each.
+/// Pages are taken from the system when a ring is first used.
+class SharedSegment {
+ public:
+  static constexpr uint64_t ring_bytes = 1 << 18;
+
+  /// From one rank to another. Counts of bytes only grow.
+  struct Ring {
+    alignas(64) std::atomic<uint64_t> written;
+    alignas(64) std::atomic<uint64_t> read;
+    alignas(64) std::array<std::byte, ring_bytes> bytes;
+  };
+
+  struct alignas(64) Bell {
+    std::atomic<uint32_t> count;
+    std::atomic<uint32_t> sleepers;
+    std::atomic<int32_t> process;  // 0: not there yet
+  };
+
+  struct alignas(64) Head {
+    std::atomic<uint32_t> aborted;  // 1: somebody writes the reason; 2: it is written
+    std::array<char, 1020> reason;
+  };
+
+  /// A new one, under a name nobody else has; everybody else opens it by that name.
+  static Result<std::shared_ptr<SharedSegment>> create(int ranks);
+  static Result<std::shared_ptr<SharedSegment>> open(const std::string& name, int ranks);
+  ~SharedSegment();
+  SharedSegment(const SharedSegment&) = delete;
+  SharedSegment& operator=(const SharedSegment&) = delete;
+
+  /// Nobody can open it any more; it goes with the last process that has it.
+  void unlink();
+
+  const std::string& name() const { return name_; }
+  int ranks() const { return ranks_; }
+  Head& head() { return *at<Head>(0); }
+  Bell& bell(int rank) { return at<Bell>(sizeof(Head))[rank]; }
+  Ring& ring(int from, int to) {
+    return at<Ring>(sizeof(Head) + sizeof(Bell) * static_cast<size_t>(ranks_))[from * ranks_ + to];
+  }
+
+  void ring_bell(int rank);
+  /// Until somebody rings after `seen`, at most a millisecond.
+  void sleep(int rank, uint32_t seen);
+  void abort(const std::string& why);
+  bool aborted() { return head().aborted.load(std::memory_order_relaxed) != 0; }
+  std::string reason();
+
+ private:
+  SharedSegment(std::string name, int ranks, std::byte* memory)
+      : name_(std::move(name)), ranks_(ranks), memory_(memory) {}
+  static size_t bytes_for(int ranks);
+  static Result<std::shared_ptr<SharedSegment>> map(const std::string& name, int ranks, int flags);
+
+  template <typename T>
+  T* at(size_t offset) {
+    return reinterpret_cast<T*>(memory_ + offset);
+  }
+
+  std::string name_;
+  int ranks_;
+  std::byte* memory_;
+  bool linked_ = false;
+};
+
+}  // namespace triplepoint::trainer

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/comm/shared_transport.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <thread>
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "triplepoint/base/expect.h"
+
+#include "triplepoint/mark/mark.h"
+
+namespace triplepoint::trainer {
+namespace {
+
+using Ring = SharedSegment::Ring;
+
+constexpr uint64_t ring_bytes = SharedSegment::ring_bytes;
+// Published piece by piece, so that the reader copies one while the writer copies the next.
+constexpr size_t piece = 1 << 15;
+
+/// Before each message in a ring.
+struct FrameHead {
+  int32_t channel = 0;
+  int32_t reserved = 0;
+  uint64_t size = 0;
+};
+
+constexpr size_t padded(size_t size) {
+  return (size + 7) / 8 * 8;
+}
+
+void copy_in(Ring& ring, uint64_t at, const std::byte* from, size_t size) {
+  const size_t begin = at % ring_bytes;
+  const size_t first = std::min(size, static_cast<size_t>(ring_bytes - begin));
+  std::memcpy(ring.bytes.data() + begin, from, first);
+  std::memcpy(ring.bytes.data(), from + first, size - first);
+}
+
+void copy_out(const Ring& ring, uint64_t at, std::byte* to, size_t size) {
+  const size_t begin = at % ring_bytes;
+  const size_t first = std::min(size, static_cast<size_t>(ring_bytes - begin));
+  std::memcpy(to, ring.bytes.data() + begin, first);
+  std::memcpy(to + first, ring.bytes.data(), size - first);
+}
+
+struct Request {
+  bool sends = false, done = false;
+  int peer = 0, channel = 0;
+  const std::byte* source = nullptr;
+  std::byte* target = nullptr;
+  size_t size = 0, moved = 0;
+  bool headed = false;
+};
+
+/// A message that came before anybody asked for it.
+struct Early {
+  std::vector<std::byte> bytes;
+  bool whole = false;
+};
+
+/// What comes from one peer.
+struct Incoming {
+  FrameHead head;
+  bool headed = false;
+  size_t moved = 0;
+  Request* request = nullptr;  // where it goes, or
+  Early* early = nullptr;
+  struct Channel {
+    std::deque<Request*> requests;
+    std::deque<std::unique_ptr<Early>> early;
+  };
+  std::map<int, Channel> channels;
+};
+
+class SharedTransport final : public Transport {
+ public:
+  SharedTransport(std::shared_ptr<SharedSegment> segment, int rank)
+      : segment_(std::move(segment)),
+        rank_(rank),
+        outgoing_(static_cast<size_t>(size())),
+        incoming_(static_cast<size_t>(size())) {
+    segment_->bell(rank).process.store(getpid());
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return segment_->ranks(); }
+
+  Ticket send(int to, int channel, std::span<const std::byte> bytes) override {
+    Request& request = make(to, channel, bytes.size());
+    request.sends = true;
+    request.source = bytes.data();
+    std::deque<Request*>& queue = outgoing_[static_cast<size_t>(to)];
+    queue.push_back(&request);
+    if (queue.size() == 1) write(to);
+    return newest_;
+  }
+
+  Ticket receive(int from, int channel, std::span<std::byte> bytes) override {
+    Request& request = make(from, channel, bytes.size());
+    request.target = bytes.data();
+    Incoming& incoming = incoming_[static_cast<size_t>(from)];
+    Incoming::Channel& line = incoming.channels[channel];
+    if (line.early.empty() || !line.requests.empty())
+      line.requests.push_back(&request);
+    else
+      take_early(incoming, line, request);
+    return newest_;
+  }
+
+  bool done(Ticket ticket) override {
+    Request& request = *requests_[static_cast<size_t>(ticket)];
+    if (!request.done) {
+      if (segment_->aborted()) throw CommError(segment_->reason());
+      if (request.sends)
+        write(request.peer);
+      else
+        read(request.peer);
+    }
+    if (!request.done) return false;
+    free_.push_back(static_cast<size_t>(ticket));
+    return true;
+  }
+
+  void abort(const char* why) override { segment_->abort(why); }
+
+  void rest(int looks) override {
+    constexpr int patient_looks = 24;
+    const uint32_t seen = segment_->bell(rank_).count.load(std::memory_order_seq_cst);
+    const bool news = seen_.exchange(seen) != seen;
+    if (news || looks < patient_looks) return std::this_thread::yield();
+    segment_->sleep(rank_, seen);
+    check_peers();
+  }
+
+ private:
+  Request& make(int peer, int channel, size_t size) {
+    if (segment_->aborted()) throw CommError(segment_->reason());
+    if (free_.empty()) {
+      free_.push_back(requests_.size());
+      requests_.push_back(std::make_unique<Request>());
+    }
+    newest_ = free_.back();
+    free_.pop_back();
+    *requests_[newest_] = {.peer = peer, .channel = channel, .size = size};
+    return *requests_[newest_];
+  }
+
+  /// As much as there is room for.
+  void write(int to) {
+    std::deque<Request*>& queue = outgoing_[static_cast<size_t>(to)];
+    if (queue.empty()) return;
+    Ring& ring = segment_->ring(rank_, to);
+    uint64_t written = ring.written.load(std::memory_order_relaxed);
+    bool moved = false;
+    while (!queue.empty()) {
+      const uint64_t room = ring_bytes - (written - ring.read.load(std::memory_order_acquire));
+      const size_t step = write_some(*queue.front(), ring, written, room);
+      if (step == 0 && !queue.front()->done) break;
+      written += step;
+      ring.written.store(written, std::memory_order_release);
+      moved = true;
+      if (queue.front()->done) queue.pop_front();
+    }
+    if (moved) segment_->ring_bell(to);
+  }
+
+  static size_t write_some(Request& request, Ring& ring, uint64_t at, uint64_t room) {
+    size_t used = 0;
+    if (!request.headed) {
+      if (room < sizeof(FrameHead)) return 0;
+      const FrameHead head{request.channel, 0, request.size};
+      copy_in(ring, at, reinterpret_cast<const std::byte*>(&head), sizeof head);
+      request.headed = true;
+      used = sizeof head;
+    }
+    // Rooms are multiples of eight, like everything that is written: only the last piece is padded.
+    const size_t count =
+        std::min({request.size - request.moved, piece, static_cast<size_t>(room) - used});
+    copy_in(ring, at + used, request.source + request.moved, count);
+    request.moved += count;
+    request.done = request.moved == request.size;
+    return used + padded(count);
+  }
+
+  void read(int from) {
+    Incoming& incoming = incoming_[static_cast<size_t>(from)];
+    Ring& ring = segment_->ring(from, rank_);
+    uint64_t position = ring.read.load(std::memory_order_relaxed);
+    bool moved = false;
+    for (;;) {
+      const uint64_t there = ring.written.load(std::memory_order_acquire) - position;
+      if (there == 0) break;
+      position += read_some(incoming, from, ring, position, there);
+      ring.read.store(position, std::memory_order_release);
+      moved = true;
+    }
+    if (moved) segment_->ring_bell(from);
+  }
+
+  size_t read_some(Incoming& incoming, int from, Ring& ring, uint64_t at, uint64_t there) {
+    size_t used = 0;
+    if (!incoming.headed) {
+      copy_out(ring, at, reinterpret_cast<std::byte*>(&incoming.head), sizeof(FrameHead));
+      incoming.headed = true;
+      incoming.moved = 0;
+      used = sizeof(FrameHead);
+      find_place(incoming, from);
+    }
+    const size_t left = incoming.head.size - incoming.moved;
+    const size_t count = std::min({left, piece, static_cast<size_t>(there) - used});
+    std::byte* to =
+        incoming.request != nullptr ? incoming.request->target : incoming.early->bytes.data();
+    if (count > 0) copy_out(ring, at + used, to + incoming.moved, count);
+    incoming.moved += count;
+    if (incoming.moved == incoming.head.size) {
+      if (incoming.request != nullptr) incoming.request->done = true;
+      if (incoming.early != nullptr) incoming.early->whole = true;
+      incoming.headed = false;
+      incoming.request = nullptr, incoming.early = nullptr;
+    }
+    return used + padded(count);
+  }
+
+  void find_place(Incoming& incoming, int from) {
+    Incoming::Channel& line = incoming.channels[incoming.head.channel];
+    if (!line.requests.empty()) {
+      incoming.request = line.requests.front();
+      line.requests.pop_front();
+      expect_size(incoming.head.size, *incoming.request, from);
+      return;
+    }
+    incoming.early = line.early.emplace_back(std::make_unique<Early>()).get();
+    incoming.early->bytes.resize(incoming.head.size);
+  }
+
+  /// What has come early is copied; what is just coming goes on coming into the request's buffer.
+  void take_early(Incoming& incoming, Incoming::Channel& line, Request& request) {
+    Early& early = *line.early.front();
+    expect_size(early.bytes.size(), request, request.peer);
+    const size_t there = early.whole ? early.bytes.size() : incoming.moved;
+    if (there > 0) std::memcpy(request.target, early.bytes.data(), there);
+    request.done = early.whole;
+    if (!early.whole) incoming.request = &request, incoming.early = nullptr;
+    line.early.pop_front();
+  }
+
+  void expect_size(size_t size, const Request& request, int from) {
+    if (size == request.size) return;
+    const std::string why = fmt::format(
+        "rank {} sent {} bytes on channel {} where rank {} expects {}; all members of a group must "
+        "start the same collectives in the same order",
+        from, size, request.channel, rank_, request.size);
+    segment_->abort(why);
+    throw CommError(why);
+  }
+
+  /// A process that has died takes nobody with it: everybody gets a sentence.
+  void check_peers() {
+    const int64_t now = triplepoint_now();
+    int64_t checked = checked_ns_.load();
+    if (now - checked < 1'000'000'000 || !checked_ns_.compare_exchange_strong(checked, now)) return;
+    for (int peer = 0; peer < size(); ++peer) {
+      const int32_t process = segment_->bell(peer).process.load();
+      if (process > 0 && kill(process, 0) != 0 && errno == ESRCH)
+        segment_->abort(
+            fmt::format("rank {} (process {}) has died; see what it said last", peer, process));
+    }
+  }
+
+  std::shared_ptr<SharedSegment> segment_;
+  int rank_;
+  std::vector<std::deque<Request*>> outgoing_;
+  std::vector<Incoming> incoming_;
+  std::vector<std::unique_ptr<Request>> requests_;
+  std::vector<size_t> free_;
+  size_t newest_ = 0;
+  std::atomic<uint32_t> seen_{0};
+  std::atomic<int64_t> checked_ns_{0};
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> shared_transport(std::shared_ptr<SharedSegment> segment, int rank) {
+  TPT_EXPECT(rank >= 0 && rank < segment->ranks());
+  return std::make_unique<SharedTransport>(std::move(segment), rank);
+}
+
+std::vector<std::unique_ptr<Transport>> shared_transports(int ranks) {
+  const auto segment = SharedSegment::create(ranks);
+  std::vector<std::unique_ptr<Transport>> transports;
+  for (int rank = 0; segment && rank < ranks; ++rank)
+    transports.push_back(shared_transport(*segment, rank));
+  return transports;
+}
+
+}  // namespace triplepoint::trainer
