@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "triplepoint/base/parallel.h"
@@ -6,6 +9,7 @@
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/interrupt.h"
+#include "triplepoint/cli/measure_jobs.h"
 #include "triplepoint/cli/progress.h"
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/run_pages.h"
@@ -42,12 +46,53 @@ class Characterize : public Command {
              .value = "N",
              .help = "jobs at once (default: all cores)",
              .store = into(threads_)},
+            {.names = "--measure",
+             .help = "run every job for real instead of simulating it, one after the other",
+             .group = measuring,
+             .store = into_switch(measure_)},
+            {.names = "--launcher",
+             .value = "WHO",
+             .help = "who runs the jobs: this machine (local, the default; mpirun and threads say "
+                     "how), or slurm by sbatch",
+             .group = measuring,
+             .choices = {"local", "mpirun", "threads", "slurm"},
+             .store = into(measure_plan_.launcher)},
+            {.names = "--repeats",
+             .value = "N",
+             .help = "runs of each job, of which the one in the middle counts (default 1)",
+             .group = measuring,
+             .store = into(repeats_)},
+            {.names = "--steps",
+             .value = "N",
+             .help = "steps of a run (default 8)",
+             .group = measuring,
+             .store = into(steps_)},
+            {.names = "--warmup",
+             .value = "N",
+             .help = "of them, steps that are not measured (default 2)",
+             .group = measuring,
+             .store = into(warmup_)},
+            {.names = "--timeout",
+             .value = "TIME",
+             .help = "how long one run may take (default 10min)",
+             .group = measuring,
+             .store = into_quantity(timeout_)},
+            {.names = "--scripts-only",
+             .help = "write scripts and launch files, start nothing; what they record is taken by "
+                     "the next call",
+             .group = measuring,
+             .store = into_switch(measure_plan_.scripts_only)},
+            {.names = "--retry",
+             .help = "measure jobs again that failed",
+             .group = measuring,
+             .store = into_switch(retry_)},
             format_.argument()};
   }
 
   Result<int> run(Console& console) override {
     if (threads_ && *threads_ < 1)
       return error("--threads is below 1 (somebody must work); try --threads 1");
+    TPT_TRY(check_measuring());
     const spec::Library library = TPT_TRY(require_library());
     const spec::StudyPlan plan = TPT_TRY(spec::load_study(library, study_));
     const Path folder = output_ ? Path(*output_) : Path(plan.name).filename();
@@ -59,8 +104,54 @@ class Characterize : public Command {
   }
 
  private:
+  static constexpr const char* measuring = "Measuring (--measure)";
+
+  Result<void> check_measuring() {
+    const bool of_measuring = repeats_ || steps_ || warmup_ || timeout_ || retry_ ||
+                              measure_plan_.scripts_only || measure_plan_.launcher != "local";
+    if (!measure_ && of_measuring)
+      return error(
+          "--repeats, --steps, --warmup, --timeout, --launcher, --scripts-only and --retry say how "
+          "jobs are measured (these would be simulated); add --measure");
+    measure_plan_.repeats = repeats_.value_or(1);
+    measure_plan_.steps = steps_.value_or(8);
+    measure_plan_.warmup = warmup_.value_or(std::min<int64_t>(2, measure_plan_.steps - 1));
+    if (timeout_) measure_plan_.timeout = *timeout_;
+    if (measure_plan_.repeats < 1 || measure_plan_.steps < 1)
+      return error("--repeats and --steps count what is run; give 1 or more");
+    if (measure_plan_.warmup < 0 || measure_plan_.warmup >= measure_plan_.steps)
+      return error(
+          fmt::format("--warmup {} of {} steps (at least one has to be measured); give 0 "
+                      "to {}",
+                      measure_plan_.warmup, measure_plan_.steps, measure_plan_.steps - 1));
+    if (measure_plan_.timeout < 1 * unit::s)
+      return error("--timeout is below a second (nothing starts so fast); try 10min");
+    return {};
+  }
+
+  Result<StudyResults> play_for_real(Console& console, const spec::StudyPlan& plan,
+                                     const Path& folder) const {
+    std::error_code problem;
+    const JobMeasurer measurer = TPT_TRY(
+        JobMeasurer::make(folder, measure_plan_,
+                          std::filesystem::read_symlink("/proc/self/exe", problem), interrupted));
+    Progress progress(console, measure_plan_.scripts_only ? "Writing scripts" : "Measuring",
+                      plan.jobs.size());
+    const StudyWorld world{.simulate = {},
+                           .stopped = interrupted,
+                           .finished = [&progress] { progress.advance(); },
+                           .program_digest = fmt::format("measured {} {} {}", measure_plan_.repeats,
+                                                         measure_plan_.steps, measure_plan_.warmup),
+                           .measure = measurer,
+                           .retry_failures = retry_};
+    // Two trainings on one machine would measure each other; Slurm keeps them apart.
+    const int64_t at_once = measure_plan_.launcher == "slurm" ? 16 : 1;
+    return run_study(plan, folder, static_cast<int>(threads_.value_or(at_once)), world);
+  }
+
   Result<StudyResults> play(Console& console, const spec::Library& library,
                             const spec::StudyPlan& plan, const Path& folder) const {
+    if (measure_) return play_for_real(console, plan, folder);
     Progress progress(console, "Simulating", plan.jobs.size());
     const StudyWorld world{.simulate = [](const spec::Job& job) { return sim::simulate(job, {}); },
                            .stopped = interrupted,
@@ -89,22 +180,34 @@ class Characterize : public Command {
       console.print(wrap("- " + finding.text(), console.abilities().width.value_or(100), "  ") +
                     "\n");
     }
-    console.print(fmt::format("\n{} jobs ({} from before); tables and report in {}\n",
+    console.print(fmt::format("\n{} jobs ({} from before{}); tables and report in {}\n",
                               results.study.rows.size(), results.reused,
+                              results.failed > 0 ? fmt::format(", {} failed", results.failed) : "",
                               (folder / "report.html").string()));
   }
 
   int say_how_to_go_on(Console& console, const StudyResults& results, const Path& folder) const {
+    if (measure_plan_.scripts_only && !interrupted()) {
+      console.warn(fmt::format(
+          "triplepoint: scripts of {0} jobs are in {1}/scripts (start them with bash or sbatch); "
+          "then\n  triplepoint characterize {2} --measure -o {1}\n",
+          results.left, folder.string(), study_));
+      return exit_ok;
+    }
     console.warn(
         fmt::format("triplepoint: interrupted; {} jobs are finished and kept, {} are left. To go "
-                    "on:\n  triplepoint characterize {} -o {}\n",
-                    results.study.rows.size(), results.left, study_, folder.string()));
+                    "on:\n  triplepoint characterize {}{} -o {}\n",
+                    results.study.rows.size(), results.left, study_, measure_ ? " --measure" : "",
+                    folder.string()));
     return exit_interrupted;
   }
 
   std::string study_;
   std::optional<std::string> output_;
-  std::optional<int64_t> threads_;
+  std::optional<int64_t> threads_, repeats_, steps_, warmup_;
+  std::optional<Seconds> timeout_;
+  MeasurePlan measure_plan_;
+  bool measure_ = false, retry_ = false;
   std::string pages_ = "best";
   FormatFlag format_;
 };

@@ -8,13 +8,18 @@ namespace triplepoint::cli {
 namespace {
 
 constexpr std::array table = {
-    CommandEntry{"characterize", "Simulate every job of a study and write tables and a report.",
-                 "Writes runs/*.run, results.csv, results.json and report.html into a folder. The\n"
-                 "report links every job to the page of its run, where there is one: see --pages.\n"
-                 "Interrupted, it keeps what is finished; the same call then goes on from there.\n"
-                 "A job that is invalid or does not fit in memory is a row with its diagnosis.\n\n"
-                 "  triplepoint characterize paper/h200 -o study\n",
-                 make_characterize},
+    CommandEntry{
+        "characterize", "Simulate or measure every job of a study and write tables and a report.",
+        "Writes runs/*.run, results.csv, results.json and report.html into a folder. The\n"
+        "report links every job to the page of its run, where there is one: see --pages.\n"
+        "Interrupted, it keeps what is finished; the same call then goes on from there.\n"
+        "A job that is invalid or does not fit in memory is a row with its diagnosis.\n"
+        "With --measure jobs are run for real, here or by Slurm: with triplepoint train, or,\n"
+        "if that is their stack, Megatron-LM, NeMo or torchtitan, the recorder in front. A\n"
+        "training that crashes or takes too long is a row, too.\n\n"
+        "  triplepoint characterize paper/h200 -o study\n"
+        "  triplepoint characterize laptop --measure --repeats 3 -o measured\n",
+        make_characterize},
     CommandEntry{
         "simulate", "Predict speed, power, heat and clocks of one training job.",
         "The job comes from a file, from flags, or from both: flags go on top of the file.\n"

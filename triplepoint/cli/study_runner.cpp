@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -36,7 +37,8 @@ struct Item {  // NOLINT(bugprone-exception-escape): moving ordered JSON may all
   Json json;
   std::vector<std::string> cells;
   bool reused = false;
-  std::string problem;  // why its run could not be kept
+  std::string problem;                   // why its run could not be kept
+  std::optional<spec::StudyJob> failed;  // with the diagnosis of how its measurement ended
 };
 
 std::string file_name(std::string_view job_name) {
@@ -117,15 +119,78 @@ void play(Item& item, const StudyWorld& world) {
     item.reused = true;
     return take_results(item, *earlier);
   }
-  run::Run run = world.simulate(item.job->job);
-  run.manifest.facts[digest_fact] = item.digest;
-  if (const auto saved = run::save(run, item.file.string()); !saved) {
+// ---- measurements that failed
+
+Path failure_file(const Item& item) {
+  Path file = item.file;
+  return file.replace_extension(".failed");
+}
+
+void mark_failed(Item& item) {
+  item.json["verdict"] = "failed";
+  cell_named(item.cells, "verdict") = "failed";
+  item.row->origin = run::Origin::measured;
+}
+
+/// The job as one whose measurement ended so: a row like that of an invalid job.
+void take_failure(Item& item, const std::string& what) {
+  item.failed = *item.job;
+  item.failed->diagnoses.push_back({.code = spec::DiagnosisCode::inconsistent,
+                                    .severity = spec::Diagnosis::Severity::error,
+                                    .what = what});
+  item.job = &*item.failed;
+  take_diagnoses(item);
+  mark_failed(item);
+}
+
+std::optional<std::string> earlier_failure(const Item& item) {
+  const auto text = read_file(failure_file(item));
+  if (!text) return std::nullopt;
+  const auto json = parse_json(*text, "failure");
+  if (!json || !json->is_object() || json->value("digest", "") != item.digest) return std::nullopt;
+  return json->value("what", "");
+}
+
+void keep_failure(Item& item, const std::string& what) {
+  const Json json = {{"digest", item.digest}, {"what", what}};
+  if (const auto kept = write_file_atomically(failure_file(item), json_text(json) + "\n"); !kept)
+    item.problem = kept.error().what;
+  take_failure(item, what);
+}
+
+void forget_failure(const Item& item) {
+  std::error_code ignored;
+  std::filesystem::remove(failure_file(item), ignored);
+}
+
+/// What a job's measurement came to; nothing if it was stopped or failed.
+std::optional<run::Run> measure(Item& item, const StudyWorld& world) {
+  if (!world.retry_failures)
+    if (const auto what = earlier_failure(item)) {
+      item.reused = true;
+      take_failure(item, *what);
+      return std::nullopt;
+    }
+  Result<std::optional<run::Run>> run = world.measure(item.job->job, item.file.stem().string());
+  if (!run) {
+    keep_failure(item, run.error().what);
+    return std::nullopt;
+  }
+  if (*run) forget_failure(item);
+  return *std::move(run);
+}
+
+  std::optional<run::Run> run =
+      world.measure ? measure(item, world) : std::optional(world.simulate(item.job->job));
+  if (!run) return;
+  run->manifest.facts[digest_fact] = item.digest;
+  if (const auto saved = run::save(*run, item.file.string()); !saved) {
     item.problem = saved.error().what;
     return;
   }
   std::error_code ignored;  // the page of an earlier run with this name shows another one
   std::filesystem::remove(page_of(item.file), ignored);
-  take_results(item, run);
+  take_results(item, *run);
 }
 
 std::vector<Item> items_of(const spec::StudyPlan& plan, const Path& folder,
@@ -162,6 +227,7 @@ Json plan_json(const spec::StudyPlan& plan, const std::vector<Item>& items) {
           {"about", plan.about},
           {"jobs", std::move(jobs)}};
 }
+    if (item.failed) job["failed"] = true;
 
 StudyResults collect(std::vector<Item>& items, const spec::StudyPlan& plan) {
   StudyResults results;
@@ -185,6 +251,7 @@ StudyResults collect(std::vector<Item>& items, const spec::StudyPlan& plan) {
     results.run_files.push_back(was_played ? item.file : Path());
     results.study.rows.push_back(*std::move(item.row));
   }
+    results.failed += item.failed ? 1 : 0;
   results.csv = csv.text();
   Json json = {{"schema", results_schema},
                {"study", plan.name},
@@ -205,6 +272,15 @@ Result<void> first_problem(const std::vector<Item>& items) {
 // ---- a folder that is there already
 
 Result<std::vector<spec::Diagnosis>> diagnoses_from(const Json& list) {
+/// What a prediction lacks does not keep a job from being measured.
+spec::StudyPlan as_measured(spec::StudyPlan plan) {
+  for (spec::StudyJob& job : plan.jobs)
+    std::erase_if(job.diagnoses, [](const spec::Diagnosis& diagnosis) {
+      return diagnosis.code == spec::DiagnosisCode::unsupported;
+    });
+  return plan;
+}
+
   std::vector<spec::Diagnosis> diagnoses;
   for (const Json& entry : list) {
     spec::Diagnosis diagnosis;
@@ -221,7 +297,7 @@ Result<std::vector<spec::Diagnosis>> diagnoses_from(const Json& list) {
 
 /// study.json back as a plan; jobs that were played get their job from their run.
 Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file,
-                                  std::vector<Path>& runs) {
+                                  std::vector<Path>& runs, std::set<std::string>& failed) {
   const std::string text = TPT_TRY(read_file(file));
   const Json json = TPT_TRY(parse_json(text, file.string()));
   spec::StudyPlan plan;
@@ -242,6 +318,7 @@ Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file
                              file.string(), wrong.what()));
   }
   return plan;
+      if (entry.value("failed", false)) failed.insert(job.job.name);
 }
 
 /// A folder of runs that nobody called a study.
@@ -281,7 +358,7 @@ std::string program_digest(const spec::Library& library) {
   return digest(all);
 }
 
-Result<StudyResults> run_study(const spec::StudyPlan& plan, const Path& folder, int threads,
+Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder, int threads,
                                const StudyWorld& world) {
   TPT_TRY(make_folder(folder / "runs"));
   std::vector<Item> items = items_of(plan, folder, world.program_digest);
@@ -293,6 +370,7 @@ Result<StudyResults> run_study(const spec::StudyPlan& plan, const Path& folder, 
         if (world.stopped()) stop.request_stop();
         if (stop.stop_requested()) return;
         play(items[i], world);
+  const spec::StudyPlan plan = world.measure ? as_measured(wanted) : wanted;
         if (!items[i].problem.empty())
           stop.request_stop();  // a full disk will not take the next run either
         world.finished();
@@ -308,19 +386,26 @@ Result<void> write_results(const StudyResults& results, const Path& folder) {
   TPT_TRY(write_file_atomically(folder / "report.html", report::study_page(results.study)));
   return {};
 }
+  if (std::any_of(items.begin(), items.end(), [](const Item& item) { return item.failed; }))
+    TPT_TRY(write_file_atomically(folder / plan_file, json_text(plan_json(plan, items)) + "\n"));
 
 Result<StudyResults> load_results(const spec::Library& library, const Path& folder, int threads) {
   std::vector<Path> runs;
   std::error_code ignored;
   const bool ours = std::filesystem::exists(folder / plan_file, ignored);
-  spec::StudyPlan plan = ours ? TPT_TRY(read_plan(library, folder / plan_file, runs))
+  spec::StudyPlan plan = ours ? TPT_TRY(read_plan(library, folder / plan_file, runs, failed))
                               : TPT_TRY(plan_of_runs(folder, runs));
   std::vector<Item> items(plan.jobs.size());
   parallel_for(items.size(), threads, [&](std::size_t i) {
     Item& item = items[i];
     item.job = &plan.jobs[i];
     item.file = runs[i];
-    if (spec::has_errors(plan.jobs[i].diagnoses)) return take_diagnoses(item);
+  std::set<std::string> failed;
+    if (spec::has_errors(plan.jobs[i].diagnoses)) {
+      take_diagnoses(item);
+      if (failed.contains(item.job->job.name)) mark_failed(item);
+      return;
+    }
     if (!std::filesystem::exists(runs[i])) return;  // not played yet
     const Result<run::Run> run = run::load(runs[i].string());
     if (!run) {

@@ -20,6 +20,12 @@ Style style_of(Verdict verdict) {
                                    : Style::warning;
 }
 
+/// A job whose measurement failed was valid.
+std::string verdict_of(const StudyRow& row) {
+  const bool failed = row.verdict == Verdict::invalid && row.origin == run::Origin::measured;
+  return failed ? "failed" : std::string(name_of(row.verdict));
+}
+
 std::string first_error(const StudyRow& row) {
   for (const spec::Diagnosis& diagnosis : row.diagnoses)
     if (diagnosis.severity == spec::Diagnosis::Severity::error) return diagnosis.what;
@@ -34,7 +40,7 @@ std::vector<TextTable::Cell> cells_of(const StudyRow& row) {
   const auto stage = report::worst_stage(row);
   return {
       row.name,
-      {std::string(name_of(row.verdict)), style_of(row.verdict)},
+      {verdict_of(row), style_of(row.verdict)},
       row.metrics && row.metrics->step_time ? significant(*row.metrics->step_time / unit::s) : "",
       of(&Metrics::tokens_per_second, 4),
       row.metrics && row.metrics->mfu ? report::percent(*row.metrics->mfu) : "",

@@ -150,18 +150,13 @@ class Train : public Command {
                          .trainer = TPT_TRY(find_trainer(around)),
                          .job_file = job_file,
                          .ranks = job.world_size(),
-                         .nodes = allocated_nodes(around),
+                         .nodes = nodes_allocated(around),
                          .steps = steps(),
                          .flags = trainer_flags_,
                          .warmup = warmup_.value_or(std::min<int64_t>(2, steps() - 1)),
                          .quiet = quiet_};
     if (output_) request.recording = *output_;
     return request;
-  }
-
-  static int64_t allocated_nodes(const LaunchSurroundings& around) {
-    const auto nodes = around.variable("SLURM_JOB_NUM_NODES");
-    return nodes ? parse_count(*nodes).value_or(1) : 1;
   }
 
   static int show(Console& console, const spec::Library& library, const spec::Job& job,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/cli/train_launch.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -82,12 +83,20 @@ LaunchSurroundings process_surroundings() {
           }};
 }
 
+int64_t nodes_allocated(const LaunchSurroundings& around) {
+  const auto nodes = around.variable("SLURM_JOB_NUM_NODES");
+  return nodes ? std::max<int64_t>(1, std::atoll(nodes->c_str())) : 1;
+}
+
 Result<Launcher> choose_launcher(const std::string& word, const LaunchSurroundings& around) {
   const telemetry::LaunchEnvironment launched = telemetry::read_launch_environment(around.variable);
   if (word == "auto" || word == "none") {
     if (launched.rank) return Launcher::none;
-    if (around.variable("SLURM_JOB_ID") && around.has_program("srun")) return Launcher::srun;
-    return around.has_program("mpirun") ? Launcher::mpirun : Launcher::threads;
+    // On one node mpirun needs nothing of Slurm; srun starts MPI as the site has set it up, or not.
+    const bool may_srun = around.variable("SLURM_JOB_ID") && around.has_program("srun");
+    if (may_srun && nodes_allocated(around) > 1) return Launcher::srun;
+    if (around.has_program("mpirun")) return Launcher::mpirun;
+    return may_srun ? Launcher::srun : Launcher::threads;
   }
   if (word == "threads") return Launcher::threads;
   if (!around.has_program(word))
@@ -133,6 +142,13 @@ std::map<std::string, std::string> launch_variables(const LaunchSurroundings& ar
   };
   for (const auto& [name, value] : settings)
     add(name, value);
+  if (around.variable("SLURM_JOB_ID") && nodes_allocated(around) == 1) {
+    // mpirun would start itself by srun, on a node that it is on already.
+    add("OMPI_MCA_plm", "isolated");
+    add("OMPI_MCA_ras", "^slurm");
+    add("PRTE_MCA_plm", "^slurm");
+    add("PRTE_MCA_ras", "^slurm");
+  }
   if (!may_copy_between_processes()) add("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
   return variables;
 }

@@ -37,8 +37,11 @@ struct LaunchSurroundings {
 };
 LaunchSurroundings process_surroundings();
 
-/// A rank that has been started does not start others; inside of a Slurm allocation srun does it;
-/// then whoever is there: mpirun, else threads. Words: auto, mpirun, srun, threads.
+/// Of the Slurm allocation that we are in; 1 without.
+int64_t nodes_allocated(const LaunchSurroundings&);
+
+/// A rank that has been started does not start others; in a Slurm allocation of several nodes srun
+/// does it; then whoever is there: mpirun, else threads. Words: auto, mpirun, srun, threads.
 Result<Launcher> choose_launcher(const std::string& word, const LaunchSurroundings&);
 
 std::vector<std::string> launch_command(const TrainRequest& request, Launcher launcher);
