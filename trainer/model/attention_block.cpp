@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/model/attention_block.h"
+
+#include <cmath>
+#include <utility>
+
+#include "trainer/model/layer_names.h"
+
+namespace triplepoint::trainer {
+namespace {
+
+/// Rows of the whole QKV matrix held here: queries of all heads, then keys, then values, by head.
+std::vector<int64_t> qkv_rows(const ModelContext& context) {
+  const spec::Model& model = context.model();
+  const auto& share = context.share;
+  const int64_t rank = context.groups.tensor->index(), d = share.head_dim;
+  std::vector<int64_t> rows;
+  const auto take = [&](int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count * d; ++i)
+      rows.push_back((first + rank * count) * d + i);
+  };
+  take(0, share.heads);
+  take(model.num_attention_heads, share.query_groups);
+  take(model.num_attention_heads + model.num_query_groups, share.query_groups);
+  return rows;
+}
+
+LinearPlan qkv_plan(const ModelContext& context, int64_t layer) {
+  const spec::Model& model = context.model();
+  LinearPlan plan{.names = {"qkv", "qkv_dgrad", "qkv_wgrad"},
+                  .name = layer_name(layer) + "attention.qkv",
+                  .rows = qkv_rows(context)};
+  plan.whole_rows = (model.num_attention_heads + 2 * model.num_query_groups) * model.kv_channels;
+  plan.whole_columns = plan.columns = model.hidden_size;
+  plan.lora_target = "attention_qkv";
+  return plan;
+}
+
+LinearPlan projection_plan(const ModelContext& context, int64_t layer) {
+  const spec::Model& model = context.model();
+  LinearPlan plan{.names = {"projection", "projection_dgrad", "projection_wgrad"},
+                  .name = layer_name(layer) + "attention.projection",
+                  .rows = all_rows(model.hidden_size)};
+  plan.whole_rows = model.hidden_size;
+  plan.whole_columns = model.num_attention_heads * model.kv_channels;
+  plan.columns = context.share.heads * context.share.head_dim;
+  plan.first_column = context.groups.tensor->index() * plan.columns;
+  plan.deviation = exit_deviation(model);
+  plan.lora_target = "attention_dense";
+  return plan;
+}
+
+/// Angle of pair j at position t: t / 10000^(2 j / d).
+std::vector<float> rotary_table(const spec::Model& model) {
+  if (model.position_embedding != spec::PositionEmbedding::rope) return {};
+  const int64_t half = model.kv_channels / 2;
+  std::vector<float> table;
+  for (int64_t t = 0; t < model.sequence_length; ++t)
+    for (int64_t j = 0; j < 2 * half; ++j) {
+      const double angle = static_cast<double>(t) * std::pow(1e4, -static_cast<double>(j % half) /
+                                                                      static_cast<double>(half));
+      table.push_back(static_cast<float>(j < half ? std::cos(angle) : std::sin(angle)));
+    }
+  return table;
+}
+
+double core_flops(const Attention& shape, double per_score) {
+  return 0.5 * per_score * static_cast<double>(shape.sequences * shape.heads) *
+         static_cast<double>(shape.length) * static_cast<double>(shape.length) *
+         static_cast<double>(shape.head_dim);
+}
+
+}  // namespace
+
+AttentionBlock::AttentionBlock(ModelContext& context, int64_t layer,
+                               std::vector<Parameter>& parameters)
+    : context_(context),
+      site_(dropout_site(layer, DropoutPlace::attention_core)),
+      norm_(context, "input_norm", layer_name(layer) + "input_norm", parameters),
+      qkv_(context, qkv_plan(context, layer), parameters),
+      projection_(context, projection_plan(context, layer), parameters),
+      table_(rotary_table(context.model())) {}
+
+Attention AttentionBlock::shape_for(const Tokens& tokens) const {
+  const auto& share = context_.share;
+  Attention shape{.sequences = share.sequences,
+                  .length = share.key_length,
+                  .heads = share.heads,
+                  .groups = share.query_groups,
+                  .head_dim = share.head_dim};
+  shape.all_heads = context_.model().num_attention_heads;
+  shape.first_head = context_.groups.tensor->index() * share.heads;
+  shape.dropout = {.site = site_,
+                   .first_row = tokens.first_sample * shape.all_heads * shape.length,
+                   .probability = static_cast<float>(context_.model().dropout)};
+  return shape;
+}
+
+void AttentionBlock::turn(AttentionKept& kept, bool backward) {
+  if (table_.empty()) return;
+  const auto& share = context_.share;
+  const Rotary shape{.tokens = share.tokens,
+                     .length = share.key_length,
+                     .heads = share.heads + share.query_groups,
+                     .head_dim = share.head_dim,
+                     .stride = qkv_.out(),
+                     .table = table_.data(),
+                     .backward = backward};
+  const ScopedSpan span(
+      op_text(context_, "rotary", 2 * shape.tokens * shape.heads * shape.head_dim));
+  context_.math.rotary(shape, kept.qkv.data());
+}
+
+void AttentionBlock::core(const Tokens& tokens, AttentionKept& kept) {
+  const Attention shape = shape_for(tokens);
+  if (!context_.job.stack.flash_attention) {
+    unfused_core(shape, kept);
+    return;
+  }
+  const ScopedSpan span(op_text(context_, "attention",
+                                context_.tokens() * (shape.width() + shape.heads * shape.head_dim),
+                                core_flops(shape, 4)));
+  context_.math.attention(shape, kept.qkv.data(), kept.output.data(), kept.sums.data());
+}
+
+void AttentionBlock::core_backward(const Tokens& tokens, AttentionKept& kept,
+                                   const float* output_gradient) {
+  const Attention shape = shape_for(tokens);
+  if (!context_.job.stack.flash_attention) {
+    unfused_core_backward(shape, kept, output_gradient);
+    return;
+  }
+  const ScopedSpan span(
+      op_text(context_, "attention_backward",
+              2 * context_.tokens() * (shape.width() + shape.heads * shape.head_dim),
+              core_flops(shape, 10)));
+  context_.math.attention_backward(shape, kept.qkv.data(), kept.output.data(), output_gradient,
+                                   kept.sums.data());
+}
+
+Buffer AttentionBlock::forward(const Tokens& tokens, Buffer trunk, AttentionKept& kept) {
+  const int64_t rows = context_.tokens(), width = context_.share.heads * context_.share.head_dim;
+  kept.trunk = std::move(trunk);
+  kept.normed = context_.kept(context_.shard_size());
+  kept.statistics = context_.kept(2 * context_.shard_tokens());
+  kept.qkv = context_.kept(rows * qkv_.out());
+  kept.output = context_.kept(rows * width);
+  if (context_.job.stack.flash_attention) kept.sums = context_.kept(rows * context_.share.heads);
+  norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());
+  qkv_.enter(context_, kept.normed.data(), kept.qkv.data(), kept.qkv_linear);
+  qkv_.add_bias(rows, kept.qkv.data());
+  turn(kept, false);
+  core(tokens, kept);
+  if (context_.job.plan.recompute == spec::Recompute::selective) kept.scores.release();
+  if (context_.job.plan.recompute == spec::Recompute::selective) kept.dropped_scores.release();
+  Buffer next = context_.kept(context_.shard_size());
+  projection_.leave(context_, kept.output.data(), next.data(), kept.projection_linear);
+  const ScopedSpan span(op_text(context_, "attention_residual", 3 * context_.shard_size()));
+  context_.math.residual(context_.shard_tokens(), context_.hidden(),
+                         context_.dropout_at(site_ + 1, tokens), kept.trunk.data(), next.data(),
+                         next.data());
+  return next;
+}
+
+void AttentionBlock::replay_core(const Tokens& tokens, AttentionKept& kept) {
+  core(tokens, kept);
+}
+
+void AttentionBlock::backward(const Tokens& tokens, Half half, AttentionKept& kept,
+                              float* gradient) {
+  const int64_t rows = context_.tokens(), width = context_.share.heads * context_.share.head_dim;
+  Buffer branch, output_gradient, normed_gradient;
+  const float* branch_gradient = gradient;
+  if (has_input(half)) {
+    if (context_.model().dropout > 0) {
+      const ScopedSpan span(op_text(context_, "attention_residual", 2 * context_.shard_size()));
+      branch = context_.workspace(context_.shard_size());
+      context_.math.dropout(context_.shard_tokens(), context_.hidden(),
+                            context_.dropout_at(site_ + 1, tokens), gradient, branch.data());
+      branch_gradient = branch.data();
+    }
+    output_gradient = context_.workspace(rows * width);
+    normed_gradient = context_.workspace(context_.shard_size());
+  }
+  projection_.leave_backward(context_, half, kept.output.data(), branch_gradient,
+                             output_gradient.data(), kept.projection_linear);
+  if (has_input(half)) {
+    core_backward(tokens, kept, output_gradient.data());
+    turn(kept, true);
+  }
+  qkv_.enter_backward(context_, half, kept.normed.data(), kept.qkv.data(), normed_gradient.data(),
+                      kept.qkv_linear);
+  if (has_input(half))
+    norm_.backward(kept.trunk.data(), kept.statistics.data(), normed_gradient.data(), gradient);
+  if (has_weight(half)) kept = AttentionKept();
+}
+
+}  // namespace triplepoint::trainer

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "trainer/model/normalization.h"
+#include "trainer/model/tensor_region.h"
+
+namespace triplepoint::trainer {
+
+/// What the attention part of a layer keeps of a microbatch, as workload's layer_activation_bytes
+/// counts it. The backward pass writes gradients over what it has read for the last time.
+struct AttentionKept {
+  Buffer trunk, normed, statistics;  // [shard tokens, hidden]
+  Buffer qkv;                        // after the rotary embedding; then its gradient
+  Buffer output, sums;               // of the core
+  Buffer scores, dropped_scores;     // where the core is not fused
+  LinearKept qkv_linear, projection_linear;
+};
+
+/// Norm, QKV, rotary embedding, causal core, projection, dropout, residual.
+class AttentionBlock {
+ public:
+  AttentionBlock(ModelContext&, int64_t layer, std::vector<Parameter>& parameters);
+
+  /// Takes the trunk, returns the next one.
+  Buffer forward(const Tokens&, Buffer trunk, AttentionKept&);
+  /// The core alone, from what is kept.
+  void replay_core(const Tokens&, AttentionKept&);
+  /// `gradient`: of the output; becomes that of the input.
+  void backward(const Tokens&, Half, AttentionKept&, float* gradient);
+
+ private:
+  void turn(AttentionKept&, bool backward);
+  void core(const Tokens&, AttentionKept&);
+  void core_backward(const Tokens&, AttentionKept&, const float* output_gradient);
+  void unfused_core(const Attention&, AttentionKept&);
+  void unfused_core_backward(const Attention&, AttentionKept&, const float* output_gradient);
+  Attention shape_for(const Tokens&) const;
+
+  ModelContext& context_;
+  uint64_t site_;  // of dropout: two per layer and block
+  Normalization norm_;
+  EntranceLinear qkv_;
+  ExitLinear projection_;
+  std::vector<float> table_;  // cosines and sines
+};
+
+}  // namespace triplepoint::trainer

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/model/buffers.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <new>
+
+namespace triplepoint::trainer {
+namespace {
+
+/// Sizes that arrays come in: steps of an eighth of their power of two, so that routed rows, which
+/// are never twice as many, find an array.
+int64_t capacity_for(int64_t count) {
+  const int64_t least = std::max<int64_t>(count, 64);
+  const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(least)));
+  const int64_t step = std::max<int64_t>(power / 8, 16);
+  return (least + step - 1) / step * step;
+}
+
+}  // namespace
+
+BufferPool::~BufferPool() {
+  for (const Idle& size : idle_)
+    for (float* array : size.arrays)
+      std::free(array);
+}
+
+std::vector<float*>& BufferPool::idle_of(int64_t capacity) {
+  const auto found = std::find_if(idle_.begin(), idle_.end(), [capacity](const Idle& size) {
+    return size.capacity == capacity;
+  });
+  if (found != idle_.end()) return found->arrays;
+  idle_.push_back({capacity, {}});
+  return idle_.back().arrays;
+}
+
+void BufferPool::count(int64_t count, std::optional<MemoryTerm> term, int64_t sign) {
+  const int64_t bytes = sign * count * static_cast<int64_t>(sizeof(float));
+  if (term) {
+    ledger_.add(*term, bytes);
+    return;
+  }
+  workspace_ += bytes;
+  workspace_peak_ = std::max(workspace_peak_, workspace_);
+}
+
+float* BufferPool::take(int64_t wanted, std::optional<MemoryTerm> term) {
+  count(wanted, term, 1);
+  const int64_t capacity = capacity_for(wanted);
+  std::vector<float*>& idle = idle_of(capacity);
+  if (!idle.empty()) {
+    float* array = idle.back();
+    idle.pop_back();
+    return array;
+  }
+  void* array = std::aligned_alloc(64, static_cast<size_t>(capacity) * sizeof(float));
+  if (array == nullptr) throw std::bad_alloc();
+  return static_cast<float*>(array);
+}
+
+void BufferPool::give(float* array, int64_t held, std::optional<MemoryTerm> term) {
+  count(held, term, -1);
+  idle_of(capacity_for(held)).push_back(array);
+}
+
+}  // namespace triplepoint::trainer
