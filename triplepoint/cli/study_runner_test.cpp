@@ -249,5 +249,57 @@ TEST_CASE("a folder of recordings is a study: one row a file, of known and of un
   CHECK(page.find("job not known") != std::string::npos);
 }
 
+/// Measurements that succeed but for one job, counted.
+struct MeasuredWorld {
+  std::atomic<int> measured{0};
+  bool breaks = true, retries = false;
+  StudyWorld world() {
+    return {.stopped = [] { return false; },
+            .finished = [] {},
+            .program_digest = "measured",
+            .measure = [this](const spec::Job& job,
+                              const std::string&) -> Result<std::optional<run::Run>> {
+              ++measured;
+              if (breaks && job.name == "tp4") return error("the training crashed (on purpose)");
+              if (job.name == "tp2") return std::optional<run::Run>();  // stopped in the middle
+              return std::optional(sim::simulate(job, {}));
+            },
+            .retry_failures = retries};
+  }
+};
+
+TEST_CASE("a measurement that fails is a row with its sentence, and is not tried again unasked") {
+  const ScratchFolder scratch;
+  MeasuredWorld world;
+  const auto first = run_study(small_study(), scratch.folder(), 1, world.world());
+  REQUIRE(first);
+  CHECK(world.measured == 5);  // the invalid job was not begun
+  CHECK(first->failed == 1);
+  CHECK(first->left == 1);
+  CHECK(first->csv.find("failed") != std::string::npos);
+  CHECK(first->json.find("the training crashed (on purpose)") != std::string::npos);
+  const auto second = run_study(small_study(), scratch.folder(), 1, world.world());
+  REQUIRE(second);
+  CHECK(world.measured == 6);  // only what was stopped
+  CHECK(second->json == first->json);
+  world.breaks = false;
+  world.retries = true;
+  const auto third = run_study(small_study(), scratch.folder(), 1, world.world());
+  REQUIRE(third);
+  CHECK(world.measured == 8);
+  CHECK(third->failed == 0);
+}
+
+TEST_CASE("a folder with failed measurements is read back as it was written") {
+  const ScratchFolder scratch;
+  MeasuredWorld world;
+  const auto played = run_study(small_study(), scratch.folder(), 1, world.world());
+  REQUIRE(played);
+  const auto loaded = load_results(spec::default_library(), scratch.folder(), 1);
+  REQUIRE(loaded);
+  CHECK(loaded->json == played->json);
+  CHECK(loaded->csv == played->csv);
+}
+
 }  // namespace
 }  // namespace triplepoint::cli

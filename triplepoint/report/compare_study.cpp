@@ -10,6 +10,7 @@
 
 #include "triplepoint/report/compare.h"
 #include "triplepoint/report/number_text.h"
+#include "triplepoint/report/prediction_score.h"
 
 namespace triplepoint::report {
 namespace {
@@ -25,7 +26,7 @@ const StudyRow* row_of(const Study& study, const std::string& name) {
 Side side_of_row(const StudyRow& row, const std::string& study) {
   Side side;
   side.name = study;
-  side.origin = "study";
+  side.origin = run::name_of(row.origin);
   side.fits_memory = row.verdict == Verdict::ok;
   if (row.metrics) side.metrics = *row.metrics;
   if (const auto stage = worst_stage(row)) side.memory_gib = row.memory[*stage].total() / unit::GiB;
@@ -243,6 +244,7 @@ std::vector<std::string> sentences_of(const StudyComparison& c) {
   std::vector<std::string> sentences;
   for (std::size_t i = 1; i < c.names.size(); ++i) {
     add_study_sentences(c, i, sentences);
+    if (const auto score = score_prediction(c, i)) sentences.push_back(sentence_of(*score, c, i));
     add_verdict_sentences(c, i, sentences);
   }
   return sentences;
@@ -277,6 +279,12 @@ Json comparison_json(const StudyComparison& c) {
     for (const char* key : {"step_time_s", "energy_j", "power_mean_w", "sm_clock_mean_mhz"})
       if (const auto mean = c.mean_ratio(key, i))
         of_side[key] = {{"ratio", mean->ratio}, {"jobs", mean->jobs}};
+    if (const auto score = i > 0 ? score_prediction(c, i) : std::nullopt)
+      of_side["prediction"] = {{"jobs", score->jobs},
+                               {"median_error", score->median_error},
+                               {"largest_error", score->largest_error},
+                               {"worst_job", score->worst},
+                               {"rank_correlation", score->rank_correlation}};
     means.push_back(std::move(of_side));
   }
   return {{"schema", 1},
