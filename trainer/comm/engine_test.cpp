@@ -247,4 +247,34 @@ TEST_CASE("no message arrives before a shaped link could have carried it, in-nod
       });
 }
 
+TEST_CASE("ranks of a node that share a NIC queue on it") {
+  spec::Cluster cluster;
+  cluster.gpus_per_node = 2;
+  cluster.scale_out.nics_per_node = 1;
+  cluster.scale_out.nic_bandwidth = 50e6 * (unit::B / unit::s);
+  cluster.scale_out.point_to_point_efficiency = 1;
+  for (const bool shared : {false, true}) {
+    std::vector<std::unique_ptr<Transport>> transports;
+    for (std::unique_ptr<Transport>& inner : shared ? shared_transports(4) : thread_transports(4))
+      transports.push_back(shaped_transport(std::move(inner), link_shapes(cluster, {0, 0, 1, 1})));
+    std::array<std::atomic<int64_t>, 2> begins{}, ends{};
+    testing::on_transports(std::move(transports), {.timeout_seconds = 20, .nodes = {0, 0, 1, 1}},
+                           [&](Endpoint& endpoint) {
+                             const auto pair = endpoint.communicator(
+                                 GroupKind::pipeline, line(endpoint.rank() % 2, 2, 2));
+                             const auto place = static_cast<size_t>(endpoint.rank() % 2);
+                             std::vector<float> data(25'000);
+                             if (endpoint.rank() < 2) {
+                               begins[place] = triplepoint_now();
+                               pair->send(data, 1, 0).wait();
+                             } else {
+                               pair->receive(data, 0, 0).wait();
+                               ends[place] = triplepoint_now();
+                             }
+                           });
+    // Two times 100 kB through one NIC of 50 MB/s.
+    CHECK(std::max(ends[0], ends[1]) - std::min(begins[0], begins[1]) >= 4'000'000);
+  }
+}
+
 }  // namespace triplepoint::trainer

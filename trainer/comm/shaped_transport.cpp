@@ -2,6 +2,7 @@
 #include "trainer/comm/shaped_transport.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <limits>
@@ -28,6 +29,14 @@ class ShapedTransport final : public Transport {
   ShapedTransport(std::unique_ptr<Transport> inner, LinkShapes shapes)
       : inner_(std::move(inner)), shapes_(std::move(shapes)) {
     TPT_EXPECT(static_cast<int>(shapes_.nodes.size()) == inner_->size());
+    if (shapes_.nics.empty()) return;
+    TPT_EXPECT(shapes_.nics.size() == shapes_.nodes.size());
+    const int nic = shapes_.nics[static_cast<size_t>(inner_->rank())];
+    if (nic < most_shared_numbers) nic_free_ = inner_->shared_number(nic);
+    if (nic_free_ == nullptr)
+      shapes_.across.bandwidth =
+          shapes_.across.bandwidth /
+          static_cast<double>(std::count(shapes_.nics.begin(), shapes_.nics.end(), nic));
   }
 
   int rank() const override { return inner_->rank(); }
@@ -89,9 +98,13 @@ class ShapedTransport final : public Transport {
   int64_t arrival(size_t hop, size_t bytes) {
     const double rate = shape(hop).bandwidth / (unit::B / unit::s);
     const double seconds = rate > 0 ? static_cast<double>(bytes) / rate : 0;
-    link_free_[hop] =
-        std::max(link_free_[hop], triplepoint_now()) + static_cast<int64_t>(seconds * 1e9);
-    return link_free_[hop] + static_cast<int64_t>(shape(hop).latency / unit::s * 1e9);
+    const auto busy = static_cast<int64_t>(seconds * 1e9);
+    std::atomic<int64_t>& free = hop == 1 && nic_free_ != nullptr ? *nic_free_ : link_free_[hop];
+    int64_t before = free.load(), after = 0;
+    do
+      after = std::max(before, triplepoint_now()) + busy;
+    while (!free.compare_exchange_weak(before, after));
+    return after + static_cast<int64_t>(shape(hop).latency / unit::s * 1e9);
   }
 
   Shaped& make(bool receives, bool shaped) {
@@ -107,7 +120,8 @@ class ShapedTransport final : public Transport {
 
   std::unique_ptr<Transport> inner_;
   LinkShapes shapes_;
-  int64_t link_free_[2] = {0, 0};
+  std::array<std::atomic<int64_t>, 2> link_free_{};
+  std::atomic<int64_t>* nic_free_ = nullptr;
   std::vector<std::unique_ptr<Shaped>> messages_;
   std::vector<size_t> free_;
   size_t newest_ = 0;
@@ -118,12 +132,22 @@ class ShapedTransport final : public Transport {
 
 LinkShapes link_shapes(const spec::Cluster& cluster, std::vector<int> nodes) {
   const spec::ScaleOut& out = cluster.scale_out;
-  const double nics_per_rank = static_cast<double>(out.nics_per_node) /
-                               static_cast<double>(std::max<int64_t>(1, cluster.gpus_per_node));
-  return {
+  const int64_t ranks = std::max<int64_t>(1, cluster.gpus_per_node);
+  const int64_t nics = std::max<int64_t>(1, std::min(out.nics_per_node, ranks));
+  const double nics_of_a_rank =
+      std::max(1.0, static_cast<double>(out.nics_per_node) / static_cast<double>(ranks));
+  LinkShapes shapes{
       .nodes = std::move(nodes),
+      .nics = {},
       .in_node = {},
-      .across = {out.nic_bandwidth * nics_per_rank * out.point_to_point_efficiency, out.latency}};
+      .across = {out.nic_bandwidth * nics_of_a_rank * out.point_to_point_efficiency, out.latency}};
+  for (size_t rank = 0; rank < shapes.nodes.size(); ++rank) {
+    const int node = shapes.nodes[rank];
+    const auto here = shapes.nodes.begin();
+    const int64_t place = std::count(here, here + static_cast<std::ptrdiff_t>(rank), node);
+    shapes.nics.push_back(static_cast<int>(node * nics + place % ranks * nics / ranks));
+  }
+  return shapes;
 }
 
 std::unique_ptr<Transport> shaped_transport(std::unique_ptr<Transport> inner, LinkShapes shapes) {

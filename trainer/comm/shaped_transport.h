@@ -20,12 +20,13 @@ struct HopShape {
 };
 
 struct LinkShapes {
-  std::vector<int> nodes;  // of each rank
-  HopShape in_node, across;
+  std::vector<int> nodes;    // of each rank
+  std::vector<int> nics;     // of each rank, counted through all nodes: ranks may share one
+  HopShape in_node, across;  // of one rank's link; of one NIC
 };
 
-/// An emulated cluster's links. Across nodes each rank has its share of the node's NICs, at the
-/// efficiency of a message between two; what stays in a node is left as fast as it goes.
+/// An emulated cluster's links. Across nodes: the NIC next to each rank, at the efficiency of a
+/// message between two; what stays in a node is left as fast as it goes.
 LinkShapes link_shapes(const spec::Cluster&, std::vector<int> nodes);
 
 /// Slows another transport's messages down to links of a cluster that is not there.
@@ -33,10 +34,11 @@ LinkShapes link_shapes(const spec::Cluster&, std::vector<int> nodes);
 ///   departure = max(now, link free);  link free = departure + bytes / bandwidth;
 ///   arrival = link free + latency
 ///
-/// Each rank has one outgoing link per class of hops, and messages queue on it. Before a shaped
-/// message goes a stamp with the time of its arrival (CLOCK_MONOTONIC of one machine); the receiver
-/// gets the message no earlier. The bytes move at once, so the sender need not look after them.
-/// What arrives is not shaped: many senders to one receiver do not share its link.
+/// Messages queue on each outgoing link, those of all ranks that share a NIC on one (where the
+/// transport lets ranks share a number; elsewhere each has its part of the NIC's bandwidth). Before
+/// a shaped message goes a stamp with the time of its arrival (CLOCK_MONOTONIC of one machine); the
+/// receiver gets the message no earlier. The bytes move at once, so the sender need not look after
+/// them. What arrives is not shaped: many senders to one receiver do not share its link.
 std::unique_ptr<Transport> shaped_transport(std::unique_ptr<Transport>, LinkShapes);
 
 }  // namespace triplepoint::trainer

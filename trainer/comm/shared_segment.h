@@ -34,6 +34,7 @@ class SharedSegment {
   struct alignas(64) Head {
     std::atomic<uint32_t> aborted;  // 1: somebody writes the reason; 2: it is written
     std::array<char, 1020> reason;
+    std::array<std::atomic<int64_t>, 256> numbers;  // Transport::shared_number
   };
 
   /// A new one, under a name nobody else has; everybody else opens it by that name.

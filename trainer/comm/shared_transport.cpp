@@ -130,6 +130,11 @@ class SharedTransport final : public Transport {
 
   void abort(const char* why) override { segment_->abort(why); }
 
+  std::atomic<int64_t>* shared_number(int place) override {
+    static_assert(most_shared_numbers == std::tuple_size_v<decltype(SharedSegment::Head::numbers)>);
+    return &segment_->head().numbers.at(static_cast<size_t>(place));
+  }
+
   void rest(int looks) override {
     constexpr int patient_looks = 24;
     const uint32_t seen = segment_->bell(rank_).count.load(std::memory_order_seq_cst);

@@ -2,6 +2,7 @@
 #include "trainer/comm/thread_transport.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -55,6 +56,7 @@ struct Hub {
   explicit Hub(int ranks) : boxes(static_cast<size_t>(ranks)), bells(static_cast<size_t>(ranks)) {}
   std::vector<Box> boxes;
   std::vector<Bell> bells;
+  std::array<std::atomic<int64_t>, Transport::most_shared_numbers> numbers{};
   std::atomic<bool> aborted{false};
   std::mutex reason_mutex;
   std::string reason;
@@ -106,6 +108,10 @@ class ThreadTransport final : public Transport {
   void abort(const char* why) override {
     hub_->abort(why);
     withdraw();
+  }
+
+  std::atomic<int64_t>* shared_number(int place) override {
+    return &hub_->numbers.at(static_cast<size_t>(place));
   }
 
   void rest(int looks) override {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -39,6 +40,10 @@ class Transport {
   /// for a millisecond, and comes back early where it can tell that something has arrived. May be
   /// called beside the other functions.
   virtual void rest(int looks);
+  /// A number that all ranks of one machine see, zero at first, `place` below most_shared_numbers;
+  /// null where there is none.
+  virtual std::atomic<int64_t>* shared_number(int place);
+  static constexpr int most_shared_numbers = 256;
   /// Collectives of the transport's own; null where it has none.
   virtual NativeCollectives* native() { return nullptr; }
 };
