@@ -22,7 +22,7 @@ PACKAGES_CHECK += chromium=chromium
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help build calibrations report test check bench install clean format tidy tidy-all lint packages validation fuzz sanitize threads pages
+.PHONY: help build calibrations report measure test check bench install clean format tidy tidy-all lint packages validation fuzz sanitize threads pages
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -40,6 +40,10 @@ calibrations: build  ## fit data/calibrations and data/clusters to the published
 report: build  ## characterize STUDY (paper/all) by simulation: build/report/report.html
 	build/release/bin/triplepoint characterize $(STUDY) -o build/report
 	@echo "the report is build/report/report.html"
+
+measure: build  ## train the study laptop for real on this machine (five minutes): build/measured/report.html
+	build/release/bin/triplepoint characterize laptop --measure -o build/measured
+	@echo "the report is build/measured/report.html"
 
 test: packages-test web  ## the quick suite
 	cmake --preset ci
