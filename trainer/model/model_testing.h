@@ -252,6 +252,7 @@ struct RankWork {
 /// Loss and gradients of the whole model, played on as many threads as the job's TP and DP ask for.
 inline Outcome play(const spec::Job& job, Backward backward = Backward::whole) {
   spec::Job flat = job;  // groups as without a pipeline: every rank plays all of its stages
+  flat.cluster.gpus_per_node /= job.plan.pipeline_parallel_size;
   flat.plan.pipeline_parallel_size = 1;
   const workload::RankGrid grid(flat);
   Outcome outcome;
