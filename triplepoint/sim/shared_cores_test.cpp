@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/shared_cores.h"
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/sim/play_testing.h"
+
+namespace triplepoint::sim {
+namespace {
+
+using doctest::Approx;
+
+TestJob pipelines_of(int64_t count, int64_t stages, int64_t microbatches) {
+  TestJob job;
+  for (int64_t p = 0; p < count; ++p)
+    add_pipeline(job,
+                 workload::build_schedule(spec::Schedule::one_f_one_b, stages, microbatches, 1), 1,
+                 1 * unit::ms, 2 * unit::ms, fixed_send(0.1 * unit::ms));
+  job.rules = {.gap = {}, .start = 1 * unit::ms};
+  return job;
+}
+
+std::vector<std::vector<TeamOnCores>> teams_of(const TestJob& job, int64_t ranks, Seconds waiting) {
+  std::vector<std::vector<TeamOnCores>> teams;
+  for (const auto& pipeline : job.pipelines)
+    teams.emplace_back(pipeline.size(), TeamOnCores{ranks, {{waiting, waiting, waiting, waiting}}});
+  return teams;
+}
+
+Seconds step_of(const TestJob& job, int64_t ranks, Seconds waiting, int64_t cores) {
+  Seconds end;
+  for (const auto& pipeline : play_on_shared_cores(job.pipelines, teams_of(job, ranks, waiting),
+                                                   job.wiring(), job.rules, cores))
+    end = std::max(end, finish_of(pipeline));
+  return end - job.rules.start;
+}
+
+}  // namespace
+
+TEST_CASE("with a core for every rank the play is the ordinary one") {
+  for (const int64_t stages : {1, 2, 4})
+    for (const SendMode mode : {SendMode::blocking, SendMode::overlapped}) {
+      const TestJob job = pipelines_of(2, stages, 8);
+      const auto alone = job.played(mode);
+      const auto shared = play_on_shared_cores(job.pipelines, teams_of(job, 2, {}),
+                                               job.wiring(mode), job.rules, 4 * stages);
+      for (size_t p = 0; p < alone.size(); ++p)
+        for (size_t s = 0; s < alone[p].size(); ++s) {
+          CHECK(shared[p][s].finish / alone[p][s].finish == Approx(1).epsilon(1e-9));
+          CHECK(shared[p][s].actions.size() == alone[p][s].actions.size());
+        }
+    }
+}
+
+TEST_CASE("ranks that all compute take their work over the cores, whatever else they are") {
+  for (const int64_t replicas : {2, 4})
+    for (const int64_t ranks : {1, 4})
+      for (const int64_t cores : {1, 2}) {
+        const TestJob job = pipelines_of(replicas, 1, 8);  // 8 x 3 ms each
+        CHECK(step_of(job, ranks, {}, cores) / (24 * unit::ms) ==
+              Approx(static_cast<double>(replicas * ranks) / static_cast<double>(cores)));
+      }
+}
+
+TEST_CASE("no step is shorter than the work over the cores, nor than the longest chain") {
+  for (const int64_t cores : {1, 2, 3, 8}) {
+    const TestJob job = pipelines_of(2, 4, 8);
+    const Seconds step = step_of(job, 1, {}, cores);
+    CHECK(step >= 2 * 4 * 8 * 3 * unit::ms / static_cast<double>(cores) * (1 - 1e-9));
+    CHECK(step >= step_of(job, 1, {}, 100) * (1 - 1e-9));
+    CHECK(step <= step_of(job, 1, {}, 100) + 2 * 4 * 8 * 3 * unit::ms / static_cast<double>(cores));
+  }
+}
+
+TEST_CASE("what waits for links takes no core") {
+  const TestJob job = pipelines_of(8, 1, 8);
+  // All of it is waiting: eight ranks on one core are as fast as one.
+  CHECK(step_of(job, 1, 3 * unit::ms, 1) / (24 * unit::ms) == Approx(1));
+}
+
+}  // namespace triplepoint::sim
