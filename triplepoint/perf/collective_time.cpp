@@ -255,9 +255,37 @@ CollectiveTime all_to_all_over_nodes(const Cluster& cluster, double size, const 
       .algorithm = Algorithm::pairwise};
 }
 
+/// As triplepoint train does it on an emulated cluster: each node's ranks reduce to a part each,
+/// equal parts meet across the nodes, all of a node's ranks at once over its NICs, and spread
+/// again. Few bytes go by recursive doubling instead.
+CollectiveTime emulated_over_nodes(const Cluster& cluster, Collective collective, double size,
+                                   const Layout& layout) {
+  constexpr double few_bytes = 16384;
+  const bool few = size <= few_bytes;
+  const double r = layout.ranks_per_domain, n = layout.domains, ways = passes(collective);
+  const Work inside{.up_steps = few ? std::log2(r) : ways * (r - 1),
+                    .out_steps = 0,
+                    .bytes = few ? std::log2(r) * size : ways * (r - 1) / r * size};
+  const Work outside{.up_steps = 0,
+                     .out_steps = few ? std::log2(n) : ways * (n - 1),
+                     .bytes = few ? std::log2(n) * size : ways * (n - 1) / n * size / r};
+  const Pipe up = up_pipe(cluster, r, cluster.scale_up.efficiency);
+  Pipe out = out_pipe(cluster, layout, cluster.scale_out.efficiency, outside.out_steps);
+  out.bytes_per_s /= r;
+  return {.latency = latency_over_nodes(cluster, {inside.up_steps, outside.out_steps, 0}),
+          .transfer =
+              (transfer_seconds(up, inside.bytes) + transfer_seconds(out, outside.bytes)) * unit::s,
+          .scale_up_bytes = inside.bytes * unit::B,
+          .scale_out_bytes = outside.bytes * unit::B,
+          .algorithm = Algorithm::hierarchical};
+}
+
 CollectiveTime time_over_nodes(const Cluster& cluster, Collective collective, double size,
                                const Layout& layout) {
   if (collective == Collective::all_to_all) return all_to_all_over_nodes(cluster, size, layout);
+  if (cluster.shared_cores > 0 && layout.ranks_per_domain > 1 &&
+      collective != Collective::broadcast)
+    return emulated_over_nodes(cluster, collective, size, layout);
   CollectiveTime best = ring_over_nodes(cluster, collective, size, layout);
   if (collective != Collective::all_reduce) return best;
   best = shorter(best, tree_all_reduce(cluster, size, layout));
