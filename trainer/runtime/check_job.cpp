@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/runtime/check_job.h"
+
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/files.h"
+
+#include "triplepoint/workload/memory.h"
+#include "triplepoint/workload/rank_grid.h"
+
+namespace triplepoint::trainer {
+namespace {
+
+using spec::Precision;
+using spec::Sharding;
+
+/// A condition under which the trainer cannot go on, and its sentence.
+struct Refusal {
+  bool refused;
+  const char* what;
+};
+
+Result<void> first_of(std::initializer_list<Refusal> refusals) {
+  for (const Refusal& refusal : refusals)
+    if (refusal.refused) return error(refusal.what);
+  return {};
+}
+
+Result<void> check_model(const spec::Job& job) {
+  const spec::Model& model = job.model;
+  return first_of({
+      {job.task != spec::Task::pretrain && job.task != spec::Task::lora,
+       "the task is inference (the trainer trains); set task to pretrain or lora, or simulate it"},
+      {(job.task == spec::Task::lora) != job.plan.lora.has_value(),
+       "task and plan disagree about LoRA (task lora needs a [plan.lora], pretrain has none); "
+       "change one of them"},
+      {model.latent_attention.has_value(),
+       "the model has latent attention (the trainer knows multi-head and grouped-query attention); "
+       "take another model, or simulate it"},
+      {model.kv_channels % 2 != 0 && model.position_embedding == spec::PositionEmbedding::rope,
+       "kv_channels is odd (rotary embedding turns pairs of channels); make it even"},
+  });
+}
+
+Result<void> check_plan(const spec::Job& job) {
+  const spec::Plan& plan = job.plan;
+  const auto even = [](double bytes) { return bytes == 2 || bytes == 4; };
+  return first_of({
+      {plan.context_parallel_size > 1,
+       "context_parallel_size is above 1 (the trainer keeps sequences whole); set it to 1 and use "
+       "sequence_parallel, or simulate it"},
+      {plan.packed_length.has_value(),
+       "packed_length is set (the trainer's attention sees whole sequences); remove it, or "
+       "simulate it"},
+      {plan.precision != Precision::fp32 && plan.precision != Precision::bf16,
+       "the precision is neither fp32 nor bf16 (the trainer has no other); change plan.precision, "
+       "or simulate it"},
+      {plan.virtual_pipeline_size > 1 && plan.pipeline_parallel_size == 1,
+       "virtual_pipeline_size is above 1 without a pipeline (chunks of one stage would be "
+       "neighbours); set it to 1"},
+      {!even(plan.optimizer.gradient_sync_bytes),
+       "optimizer.gradient_sync_bytes is neither 2 nor 4 (gradients travel as bf16 or fp32); "
+       "change it"},
+      {plan.sharding_group_size == 1 && plan.sharding != Sharding::none &&
+           job.data_parallel_size() > 1,
+       "sharding_group_size is 1 (nothing would be sharded); set sharding to none, or a larger "
+       "group"},
+      {plan.overlap_expert,
+       "overlap_expert is set (the trainer plays one microbatch's experts at a time); set it to "
+       "false, or simulate it"},
+  });
+}
+
+/// Where workload rounds a share up to the busiest rank's, a real rank has no such share.
+Result<void> check_shares(const spec::Job& job) {
+  const int64_t tp = job.plan.tensor_parallel_size;
+  const int64_t tokens = job.plan.micro_batch_size * job.model.sequence_length;
+  if (job.plan.sequence_parallel && tokens % tp != 0)
+    return error(
+        fmt::format("{} tokens of a microbatch are not divisible by tensor_parallel_size "
+                    "{} (sequence_parallel cuts them evenly); change one of them",
+                    tokens, tp));
+  if (job.plan.lora && job.plan.lora->rank % tp != 0)
+    return error(
+        fmt::format("LoRA's rank {} is not divisible by tensor_parallel_size {} (adapters "
+                    "are cut evenly); change one of them",
+                    job.plan.lora->rank, tp));
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_job(const spec::Job& job) {
+  // `unsupported` is what a simulation lacks: numbers of the hardware, models of tasks.
+  for (const spec::Diagnosis& diagnosis : spec::diagnose(job))
+    if (diagnosis.severity == spec::Diagnosis::Severity::error &&
+        diagnosis.code != spec::DiagnosisCode::unsupported)
+      return error(diagnosis.what);
+  TPT_TRY(check_model(job));
+  TPT_TRY(check_plan(job));
+  return check_shares(job);
+}
+
+double predicted_bytes(const spec::Job& job) {
+  const workload::MemoryVerdict verdict = workload::estimate_memory(job);
+  double bytes = 0;
+  for (const workload::StageMemory& stage : verdict.stages)
+    bytes += stage.total() / unit::B;
+  return bytes * static_cast<double>(job.world_size() / job.plan.pipeline_parallel_size);
+}
+
+Result<void> check_memory(const spec::Job& job, int64_t ranks_here, double available) {
+  const double share = static_cast<double>(ranks_here) / static_cast<double>(job.world_size());
+  const double needed = predicted_bytes(job) * share;
+  if (needed <= available) return {};
+  return error(fmt::format(
+      "out of memory: {} ranks on this machine need {:.3g} GB and {:.3g} GB are free (weights, "
+      "gradients, optimizer states, activations and buffers by the memory model); use a smaller "
+      "model or micro_batch_size, shard more, recompute, or --memory-limit 0 to try it anyway",
+      ranks_here, needed / 1e9, available / 1e9));
+}
+
+double available_memory() {
+  const Result<std::string> text = read_file("/proc/meminfo");
+  const size_t at = text ? text->find("MemAvailable:") : std::string::npos;
+  if (at == std::string::npos) return std::numeric_limits<double>::infinity();
+  return std::strtod(text->c_str() + at + sizeof "MemAvailable:", nullptr) * 1024;
+}
+
+}  // namespace triplepoint::trainer

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/runtime/checkpoint.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+#include "trainer/runtime/checkpoint_file.h"
+
+namespace triplepoint::trainer {
+namespace {
+
+using spec::GroupKind;
+using Blocks = std::multimap<std::string, SavedBlock>;
+
+constexpr std::string_view manifest_name = "manifest.json";
+
+Path folder_of_step(const Path& folder, int64_t step) {
+  return folder / fmt::format("step-{:08}", step);
+}
+
+std::string file_of_rank(int64_t rank) {
+  return fmt::format("rank-{:04}.tpt", rank);
+}
+
+/// Steps whose folder has a manifest, newest first.
+std::vector<int64_t> whole_checkpoints(const Path& folder) {
+  std::vector<int64_t> steps;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
+    const std::string name = entry.path().filename().string();
+    if (name.rfind("step-", 0) != 0) continue;
+    if (!std::filesystem::exists(entry.path() / manifest_name, failed)) continue;
+    steps.push_back(std::strtoll(name.c_str() + 5, nullptr, 10));
+  }
+  std::sort(steps.rbegin(), steps.rend());
+  return steps;
+}
+
+/// Of several ranks that hold the same, one writes.
+bool writes(const Bucket& bucket, const Parameter& parameter, const RankGroups& groups) {
+  if (bucket.replica != nullptr && bucket.replica->index() > 0) return false;
+  if (!bucket.trained && bucket.shard == nullptr) {
+    const GroupKind copies = bucket.experts ? GroupKind::expert_data : GroupKind::data;
+    if (groups.of(copies).index() > 0) return false;
+  }
+  if (bucket.tied && groups.of(GroupKind::pipeline).index() > 0) return false;
+  return !parameter.on_every_tensor_rank || bucket.experts ||
+         groups.of(GroupKind::tensor).index() == 0;
+}
+
+std::string blocks_of(ParameterStore& store, const RankGroups& groups) {
+  BlockWriter writer;
+  for (Bucket& bucket : store.buckets()) {
+    const std::span<const float> master = store.owned_master(bucket);
+    for (const Piece& piece : bucket.owned_pieces()) {
+      if (!writes(bucket, *piece.parameter, groups)) continue;
+      const auto part = [&](std::span<const float> owned) {
+        return owned.empty() ? owned
+                             : owned.subspan(static_cast<size_t>(piece.begin - bucket.owned_begin),
+                                             static_cast<size_t>(piece.end - piece.begin));
+      };
+      writer.add(*piece.parameter, piece.first, part(master), part(bucket.first_moment.all()),
+                 part(bucket.second_moment.all()));
+    }
+  }
+  return writer.take();
+}
+
+/// A parameter in whole coordinates; not a number where no block says.
+struct Whole {
+  int64_t rows = 0;  // of the writers' parameter: vocabularies are padded by layout
+  std::vector<float> master, first_moment, second_moment;
+};
+
+Whole assemble(const Parameter& wanted, const Blocks& blocks) {
+  const auto count = static_cast<size_t>(wanted.whole_rows * wanted.whole_columns);
+  Whole whole{0, std::vector<float>(count, std::numeric_limits<float>::quiet_NaN()),
+              std::vector<float>(count), std::vector<float>(count)};
+  const auto [begin, end] = blocks.equal_range(wanted.name);
+  for (auto found = begin; found != end; ++found) {
+    const SavedBlock& block = found->second;
+    if (block.shape.whole_columns != wanted.whole_columns) continue;
+    whole.rows = block.shape.whole_rows;
+    for (size_t k = 0; k < block.master.size(); ++k) {
+      const int64_t element = block.first + static_cast<int64_t>(k);
+      const int64_t row = block.shape.rows[static_cast<size_t>(element / block.shape.columns)];
+      const int64_t column = block.shape.first_column + element % block.shape.columns;
+      if (row >= wanted.whole_rows) continue;
+      const auto place = static_cast<size_t>(row * wanted.whole_columns + column);
+      whole.master[place] = block.master[k];
+      if (block.first_moment.empty()) continue;
+      whole.first_moment[place] = block.first_moment[k];
+      whole.second_moment[place] = block.second_moment[k];
+    }
+  }
+  return whole;
+}
+
+/// Elements of the owned piece, taken from the whole. False where one is missing.
+bool fill_piece(const Piece& piece, const Whole& whole, Bucket& bucket, std::span<float> master) {
+  bool complete = true;
+  const Parameter& shape = *piece.parameter;
+  for (int64_t k = 0; k < piece.end - piece.begin; ++k) {
+    const int64_t element = piece.first + k;
+    const int64_t row = shape.rows[static_cast<size_t>(element / shape.columns)];
+    const int64_t column = shape.first_column + element % shape.columns;
+    const auto from = static_cast<size_t>(row * shape.whole_columns + column);
+    const auto to = static_cast<size_t>(piece.begin - bucket.owned_begin + k);
+    if (whole.rows > 0 && row >= whole.rows) continue;  // padding keeps its first values
+    complete = complete && whole.master[from] == whole.master[from];
+    master[to] = whole.master[from];
+    if (!bucket.trained) continue;
+    bucket.first_moment.all()[to] = whole.first_moment[from];
+    bucket.second_moment.all()[to] = whole.second_moment[from];
+  }
+  return complete;
+}
+
+Result<void> fill_store(const Blocks& blocks, const Path& folder, ParameterStore& store) {
+  for (Bucket& bucket : store.buckets()) {
+    const std::span<float> master = store.owned_master(bucket);
+    for (const Piece& piece : bucket.owned_pieces())
+      if (!fill_piece(piece, assemble(*piece.parameter, blocks), bucket, master))
+        return error(
+            fmt::format("{}: has not all of {} ({} x {}) (it is the checkpoint of another "
+                        "model); name the folder of this one, or an empty one",
+                        folder.string(), piece.parameter->name, piece.parameter->whole_rows,
+                        piece.parameter->whole_columns));
+  }
+  return {};
+}
+
+Result<Json> read_manifest(const Path& folder) {
+  const Path file = folder / manifest_name;
+  const std::string text = TPT_TRY(read_file(file));
+  Json manifest = TPT_TRY(parse_json(text, file.string()));
+  const bool sound = manifest.is_object() && manifest.contains("ranks") &&
+                     manifest["ranks"].is_number_integer() && manifest.contains("step") &&
+                     manifest["step"].is_number_integer() && manifest.contains("seed") &&
+                     manifest["seed"].is_number_integer();
+  if (!sound)
+    return error(
+        fmt::format("{}: is no manifest of a checkpoint (step, seed and ranks are "
+                    "missing); remove its folder to resume from the checkpoint before",
+                    file.string()));
+  return manifest;
+}
+
+}  // namespace
+
+/// One rank's failure is everybody's, so that all end alike.
+Result<void> Checkpoints::agree(const Result<void>& mine, const char* act) {
+  float failed = mine ? 0.0F : 1.0F;
+  world_.all_reduce({&failed, 1}).wait();
+  if (!mine || failed == 0) return mine;
+  return error(
+      fmt::format("{:.0f} ranks could not {} the checkpoint (their messages say why); "
+                  "free space or name another folder",
+                  failed, act));
+}
+
+Result<void> Checkpoints::write(const TrainState& state, ParameterStore& store,
+                                const RankGroups& groups) {
+  store.settle();
+  const Path folder = folder_of_step(folder_, state.step);
+  const auto write_part = [&]() -> Result<void> {
+    TPT_TRY(make_folder(folder));
+    return write_file_atomically(folder / file_of_rank(world_.index()), blocks_of(store, groups));
+  };
+  TPT_TRY(agree(write_part(), "write"));
+  Result<void> named;
+  if (world_.index() == 0) {
+    const Json manifest = {{"format", 1},
+                           {"step", state.step},
+                           {"seed", state.seed},
+                           {"loss", state.loss},
+                           {"ranks", world_.size()}};
+    named = write_file_atomically(folder / manifest_name, json_text(manifest) + "\n");
+  }
+  TPT_TRY(agree(named, "finish"));
+  if (world_.index() == 0) remove_old(state.step);
+  return {};
+}
+
+void Checkpoints::remove_old(int64_t newest) const {
+  int64_t kept = 0;
+  for (const int64_t step : whole_checkpoints(folder_)) {
+    if (step > newest || ++kept <= 2) continue;
+    std::error_code ignored;
+    // Without its manifest first it is no checkpoint, wherever a kill falls.
+    std::filesystem::remove(folder_of_step(folder_, step) / manifest_name, ignored);
+    std::filesystem::remove_all(folder_of_step(folder_, step), ignored);
+  }
+}
+
+Result<std::optional<TrainState>> Checkpoints::read(ParameterStore& store) {
+  const std::vector<int64_t> steps = whole_checkpoints(folder_);
+  if (steps.empty()) return std::optional<TrainState>();
+  const Path folder = folder_of_step(folder_, steps.front());
+  TrainState state;
+  const auto read_all = [&]() -> Result<void> {
+    const Json manifest = TPT_TRY(read_manifest(folder));
+    Blocks blocks;
+    for (int64_t rank = 0; rank < manifest["ranks"].get<int64_t>(); ++rank)
+      TPT_TRY(read_blocks(folder / file_of_rank(rank), blocks));
+    TPT_TRY(fill_store(blocks, folder, store));
+    state = {manifest["step"].get<int64_t>(), manifest["seed"].get<uint64_t>(),
+             manifest.value("loss", 0.0)};
+    return {};
+  };
+  TPT_TRY(agree(read_all(), "read"));
+  store.publish();
+  return state;
+}
+
+}  // namespace triplepoint::trainer

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/result.h"
+
+#include "trainer/comm/communicator.h"
+#include "trainer/runtime/parameter_store.h"
+
+namespace triplepoint::trainer {
+
+/// Where a training stands between two steps.
+struct TrainState {
+  int64_t step = 0;  // finished ones; the next one's number
+  uint64_t seed = 1;
+  double loss = 0;  // of the last finished step
+};
+
+/// Checkpoints of one training in one folder: step-00000040/rank-0003.tpt and manifest.json.
+///
+/// A rank's file holds blocks of parameters with their whole coordinates, masters and moments.
+/// Every file is written beside its name, synced and renamed; the manifest, which names them all
+/// with their sizes, comes last. A folder without one is not there. So a kill at any moment leaves
+/// the checkpoint before; and a training laid out otherwise finds what it needs by name and place.
+class Checkpoints {
+ public:
+  /// `world`: all ranks.
+  Checkpoints(Path folder, Communicator& world) : folder_(std::move(folder)), world_(world) {}
+
+  /// All ranks together. Afterwards the two newest ones are kept.
+  Result<void> write(const TrainState&, ParameterStore&, const RankGroups&);
+  /// The newest whole one, into the store; nothing where there is none.
+  Result<std::optional<TrainState>> read(ParameterStore&);
+
+ private:
+  Result<void> agree(const Result<void>& mine, const char* act);
+  void remove_old(int64_t newest) const;
+
+  Path folder_;
+  Communicator& world_;
+};
+
+}  // namespace triplepoint::trainer

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/runtime/gradient_reducer.h"
+
+#include <algorithm>
+
+#include "trainer/runtime/wire.h"
+
+namespace triplepoint::trainer {
+namespace {
+
+void bind_gradient(Bucket& bucket, std::span<float> whole) {
+  for (const Piece& piece : bucket.pieces)
+    piece.parameter->gradient = whole.empty()
+                                    ? whole
+                                    : whole.subspan(static_cast<size_t>(piece.begin),
+                                                    static_cast<size_t>(piece.end - piece.begin));
+}
+
+}  // namespace
+
+std::span<float> owned_gradient(Bucket& bucket) {
+  if (bucket.gradient.empty()) return bucket.owned_gradient.all();
+  return bucket.gradient.all().subspan(static_cast<size_t>(bucket.owned_begin),
+                                       static_cast<size_t>(bucket.owned()));
+}
+
+bool GradientReducer::reduces_each_microbatch(const spec::Job& job) {
+  if (job.plan.sharding == spec::Sharding::parameters) return true;
+  return job.plan.sharding == spec::Sharding::gradients &&
+         (job.stack.gradient_sync_accumulates || job.num_microbatches() == 1);
+}
+
+GradientReducer::GradientReducer(const spec::Job& job, std::vector<Bucket>& buckets, Math& math,
+                                 MemoryLedger& ledger)
+    : job_(job),
+      buckets_(buckets),
+      map_(buckets),
+      math_(math),
+      ledger_(ledger),
+      wire_(gradient_wire(job)),
+      each_(reduces_each_microbatch(job)),
+      behind_(job.plan.overlap_gradient || job.plan.sharding == spec::Sharding::parameters),
+      open_(buckets.size()) {
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.trained) continue;
+    if (each_ && bucket.shard != nullptr) {
+      bucket.owned_gradient = FlatArray(ledger_, MemoryTerm::gradients, bucket.owned());
+    } else {
+      bucket.gradient = FlatArray(ledger_, MemoryTerm::gradients, bucket.count);
+      bind_gradient(bucket, bucket.gradient.all());
+    }
+  }
+}
+
+void GradientReducer::begin_step() {
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    Bucket& bucket = buckets_[i];
+    if (!bucket.trained) continue;
+    FlatArray& kept = bucket.gradient.empty() ? bucket.owned_gradient : bucket.gradient;
+    math_.zero(static_cast<int64_t>(kept.all().size()), kept.all().data());
+    open_[i].opened = open_[i].closed = 0;
+    open_[i].reduced = false;
+  }
+}
+
+void GradientReducer::attach(size_t index) {
+  open_[index].gradient = FlatArray(ledger_, MemoryTerm::buffers, buckets_[index].count);
+  bind_gradient(buckets_[index], open_[index].gradient.all());
+}
+
+void GradientReducer::before_backward(UnitName name) {
+  for (const size_t index : map_.of(name)) {
+    const Bucket& bucket = buckets_[index];
+    if (!bucket.trained || !bucket.gradient.empty()) continue;
+    ++open_[index].opened;
+    if (open_[index].gradient.empty()) attach(index);
+  }
+}
+
+void GradientReducer::after_backward(UnitName name) {
+  for (const size_t index : map_.of(name)) {
+    const Bucket& bucket = buckets_[index];
+    if (!bucket.trained) continue;
+    const bool whole = !bucket.gradient.empty();
+    if (whole && !(behind_ && last_)) continue;
+    const auto units = static_cast<int64_t>(bucket.units.size());
+    if (++open_[index].closed % units != 0) continue;
+    if (whole)
+      reduce_step(index);
+    else
+      reduce_microbatch(index);
+  }
+}
+
+void GradientReducer::start(size_t index, std::span<float> whole, UnderWay reduction) {
+  Bucket& bucket = buckets_[index];
+  reduction.bucket = index;
+  if (bucket.shard != nullptr) {
+    reduction.mine = FlatArray(ledger_, MemoryTerm::buffers, bucket.owned());
+    reduction.pending =
+        bucket.shard->reduce_scatter(whole, reduction.mine.all(), trainer::Reduction::sum, wire_);
+  } else if (bucket.replica != nullptr) {
+    reduction.pending = bucket.replica->all_reduce(whole, trainer::Reduction::sum, wire_);
+  } else {
+    return;
+  }
+  under_way_.push_back(std::move(reduction));
+  if (!behind_) drain(0);
+}
+
+void GradientReducer::reduce_microbatch(size_t index) {
+  drain(1);  // so many gradients of one microbatch are held beside the one that is being made
+  UnderWay reduction;
+  reduction.whole = std::move(open_[index].gradient);
+  const std::span<float> whole = reduction.whole.all();
+  if (open_[index].opened > open_[index].closed)
+    attach(index);
+  else
+    bind_gradient(buckets_[index], {});
+  start(index, whole, std::move(reduction));
+}
+
+void GradientReducer::reduce_step(size_t index) {
+  if (open_[index].reduced) return;
+  open_[index].reduced = true;
+  start(index, buckets_[index].gradient.all(), UnderWay());
+}
+
+void GradientReducer::complete(UnderWay& reduction) {
+  reduction.pending.wait();
+  Bucket& bucket = buckets_[reduction.bucket];
+  if (bucket.shard == nullptr) return;  // all-reduced in place
+  const std::span<float> mine = reduction.mine.all();
+  if (bucket.replica != nullptr)
+    bucket.replica->all_reduce(mine, trainer::Reduction::sum, wire_).wait();
+  const std::span<float> owned = owned_gradient(bucket);
+  if (bucket.gradient.empty())
+    math_.add(bucket.owned(), mine.data(), owned.data());
+  else
+    math_.copy(bucket.owned(), mine.data(), owned.data());
+}
+
+void GradientReducer::drain(size_t most) {
+  while (under_way_.size() > most) {
+    complete(under_way_.front());
+    under_way_.pop_front();
+  }
+}
+
+void GradientReducer::finish() {
+  for (size_t i = 0; i < buckets_.size(); ++i)
+    if (buckets_[i].trained && !buckets_[i].gradient.empty()) reduce_step(i);
+  drain(0);
+}
+
+}  // namespace triplepoint::trainer

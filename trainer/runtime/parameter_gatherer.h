@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "trainer/math/math.h"
+#include "trainer/runtime/bucket.h"
+#include "trainer/runtime/bucket_map.h"
+
+namespace triplepoint::trainer {
+
+/// FSDP: makes a unit's parameters whole before it is used, and lets go of them after it.
+///
+/// Per microbatch: once for the forward pass; for a layer that was let go after it, again for the
+/// backward pass; and for one that is recomputed a third time where the stack gathers for that,
+/// else recompute and backward pass share one. Embedding and head stay (FSDP's root unit).
+/// `plan.prefetch_depth` gathers are under way ahead of the one that is needed.
+class ParameterGatherer {
+ public:
+  struct Chunk {
+    size_t units = 0;
+    std::vector<bool> is_layer, is_recomputed;  // per unit
+  };
+  ParameterGatherer(const spec::Job&, std::vector<Bucket>&, std::vector<Chunk>, Math&,
+                    MemoryLedger&);
+
+  void begin_forward(size_t chunk);
+  void begin_backward(size_t chunk);
+  void before_forward(UnitName);
+  void after_forward(UnitName);
+  void before_recompute(UnitName);
+  void before_backward(UnitName);
+  void after_backward(UnitName);
+
+ private:
+  enum class Use { forward, recompute, backward };
+  struct Event {
+    UnitName name;
+    Use use;
+  };
+  /// One bucket on its way to being whole, or whole.
+  struct Gather {
+    FlatArray whole, mine;
+    Pending pending;
+  };
+  struct Held {
+    std::deque<Gather> coming;
+    Gather now;
+    int64_t open_forward = 0, open_backward = 0;
+  };
+
+  void start(const Event&);
+  void start(size_t bucket);
+  void reach(UnitName, Use);
+  void bind(size_t bucket);
+  void let_go(UnitName);
+  bool resharded(UnitName) const;
+  bool alone(const Bucket&) const;
+
+  const spec::Job& job_;
+  std::vector<Bucket>& buckets_;
+  BucketMap map_;
+  std::vector<Chunk> chunks_;
+  Math& math_;
+  MemoryLedger& ledger_;
+  Wire wire_;
+  std::vector<Held> held_;  // per bucket
+  std::vector<Event> sequence_;
+  size_t started_ = 0, reached_ = 0;
+};
+
+}  // namespace triplepoint::trainer

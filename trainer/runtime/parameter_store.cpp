@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/runtime/parameter_store.h"
+
+#include <algorithm>
+
+#include "trainer/runtime/initial_values.h"
+#include "trainer/runtime/wire.h"
+
+namespace triplepoint::trainer {
+namespace {
+
+using spec::GroupKind;
+using spec::Sharding;
+
+std::vector<std::vector<Unit>*> units_of(const std::vector<Chunk*>& chunks) {
+  std::vector<std::vector<Unit>*> units;
+  for (Chunk* chunk : chunks)
+    units.push_back(&chunk->units());
+  return units;
+}
+
+/// What the gatherer has to know of a chunk. Units are: embedding, layers, head.
+ParameterGatherer::Chunk describe(const spec::Job& job, const workload::ChunkLayers& layers,
+                                  const std::vector<Unit>& units) {
+  const workload::RecomputedLayers again = workload::recomputed_layers(job.plan, layers);
+  ParameterGatherer::Chunk chunk;
+  chunk.units = units.size();
+  for (const Unit& unit : units) {
+    const bool is_layer = unit.layer >= 0;
+    chunk.is_layer.push_back(is_layer);
+    chunk.is_recomputed.push_back(is_layer &&
+                                  unit.layer - layers.first_layer < again.dense + again.moe);
+  }
+  return chunk;
+}
+
+size_t at(int64_t place) {
+  return static_cast<size_t>(place);
+}
+
+}  // namespace
+
+/// Turns a chunk's events into the store's.
+class ParameterStore::Hooks : public UnitHooks {
+ public:
+  Hooks(ParameterStore& store, size_t chunk) : store_(store), chunk_(chunk) {}
+
+  void before_forward(size_t unit) override {
+    store_.wait_for({chunk_, unit});
+    if (store_.gatherer_) store_.gatherer_->before_forward({chunk_, unit});
+  }
+  void after_forward(size_t unit) override {
+    if (store_.gatherer_) store_.gatherer_->after_forward({chunk_, unit});
+  }
+  void before_recompute(size_t unit) override {
+    if (store_.gatherer_) store_.gatherer_->before_recompute({chunk_, unit});
+  }
+  void before_backward(size_t unit) override {
+    if (store_.gatherer_) store_.gatherer_->before_backward({chunk_, unit});
+    store_.reducer_->before_backward({chunk_, unit});
+  }
+  void after_backward(size_t unit) override {
+    if (store_.gatherer_) store_.gatherer_->after_backward({chunk_, unit});
+    store_.reducer_->after_backward({chunk_, unit});
+  }
+
+ private:
+  ParameterStore& store_;
+  size_t chunk_;
+};
+
+ParameterStore::ParameterStore(const StoreParts& parts, const std::vector<Chunk*>& chunks,
+                               const std::vector<workload::ChunkLayers>& layers, uint64_t seed)
+    : job_(parts.job),
+      groups_(parts.groups),
+      math_(parts.math),
+      ledger_(parts.ledger),
+      buckets_(make_buckets(parts.job, units_of(chunks), parts.groups)),
+      map_(buckets_),
+      sharded_parameters_(parts.job.plan.sharding == Sharding::parameters),
+      rounded_(parameter_wire(parts.job) == Wire::bf16),
+      gathering_(buckets_.size()) {
+  allocate();
+  fill(seed);
+  reducer_.emplace(job_, buckets_, math_, ledger_);
+  if (sharded_parameters_) {
+    std::vector<ParameterGatherer::Chunk> described;
+    for (size_t i = 0; i < chunks.size(); ++i)
+      described.push_back(describe(job_, layers[i], chunks[i]->units()));
+    gatherer_.emplace(job_, buckets_, std::move(described), math_, ledger_);
+  }
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    hooks_.push_back(std::make_unique<Hooks>(*this, i));
+    chunks[i]->set_hooks(hooks_.back().get());
+  }
+}
+
+ParameterStore::~ParameterStore() = default;
+
+void ParameterStore::allocate() {
+  for (Bucket& bucket : buckets_) {
+    if (sharded_parameters_)
+      bucket.owned_value = FlatArray(ledger_, MemoryTerm::weights, bucket.owned());
+    else
+      bucket.value = FlatArray(ledger_, MemoryTerm::weights, bucket.count);
+    if (!bucket.trained) continue;
+    bucket.first_moment = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
+    bucket.second_moment = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
+    // FSDP's shard is its own master: it is rounded when it is gathered.
+    if (rounded_ && !sharded_parameters_)
+      bucket.master = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
+  }
+}
+
+void ParameterStore::fill(uint64_t seed) {
+  for (Bucket& bucket : buckets_) {
+    if (sharded_parameters_) {
+      for (const Piece& piece : bucket.owned_pieces())
+        fill_initial(*piece.parameter, seed, piece.first,
+                     bucket.owned_value.all().subspan(at(piece.begin - bucket.owned_begin),
+                                                      at(piece.end - piece.begin)));
+      continue;
+    }
+    for (const Piece& piece : bucket.pieces) {
+      piece.parameter->value =
+          bucket.value.all().subspan(at(piece.begin), at(piece.end - piece.begin));
+      fill_initial(*piece.parameter, seed, 0, piece.parameter->value);
+    }
+    if (!bucket.master.empty())
+      math_.copy(bucket.owned(), bucket.value.all().data() + bucket.owned_begin,
+                 bucket.master.all().data());
+    if (rounded_) math_.round(bucket.count, bucket.value.all().data());
+  }
+}
+
+std::span<float> ParameterStore::owned_master(Bucket& bucket) {
+  if (!bucket.master.empty()) return bucket.master.all();
+  if (!bucket.owned_value.empty() || sharded_parameters_) return bucket.owned_value.all();
+  return bucket.value.all().subspan(at(bucket.owned_begin), at(bucket.owned()));
+}
+
+void ParameterStore::publish() {
+  if (sharded_parameters_) return;
+  for (Bucket& bucket : buckets_) {
+    const std::span<float> owned =
+        bucket.value.all().subspan(at(bucket.owned_begin), at(bucket.owned()));
+    if (!bucket.master.empty())
+      math_.copy(bucket.owned(), bucket.master.all().data(), owned.data());
+    if (rounded_) math_.round(bucket.owned(), owned.data());
+  }
+  gather_updated();
+  settle();
+}
+
+void ParameterStore::begin_step() {
+  reducer_->begin_step();
+}
+
+void ParameterStore::begin_forward(size_t chunk) {
+  if (gatherer_) gatherer_->begin_forward(chunk);
+}
+
+void ParameterStore::begin_backward(size_t chunk) {
+  if (gatherer_) gatherer_->begin_backward(chunk);
+}
+
+void ParameterStore::finish_gradients() {
+  reducer_->finish();
+  if (job_.plan.lora) return;
+  Communicator& tensor = groups_.of(GroupKind::tensor);
+  if (job_.plan.sequence_parallel && tensor.size() > 1)
+    add_over(tensor, [](const Bucket& bucket, const Parameter& parameter) {
+      return bucket.trained && parameter.on_every_tensor_rank;
+    });
+  Communicator& ends = groups_.of(GroupKind::embedding);
+  if (job_.model.tied_embeddings && ends.size() > 1)
+    add_over(ends, [](const Bucket& bucket, const Parameter&) { return bucket.tied; });
+}
+
+/// Adds up gradients over ranks that own the same blocks of the same buckets. The array is that of
+/// the whole parameters, zero outside of the owned blocks.
+void ParameterStore::add_over(Communicator& group,
+                              bool (*belongs)(const Bucket&, const Parameter&)) {
+  const auto visit = [&](const auto& act) {
+    int64_t place = 0;
+    for (Bucket& bucket : buckets_)
+      for (const Piece& piece : bucket.pieces) {
+        if (!belongs(bucket, *piece.parameter)) continue;
+        const int64_t begin = std::max(piece.begin, bucket.owned_begin);
+        const int64_t end = std::min(piece.end, bucket.owned_end);
+        if (begin < end)
+          act(owned_gradient(bucket).data() + (begin - bucket.owned_begin),
+              place + begin - piece.begin, end - begin);
+        place += piece.end - piece.begin;
+      }
+    return place;
+  };
+  const int64_t count = visit([](float*, int64_t, int64_t) {});
+  if (count == 0) return;
+  FlatArray whole(ledger_, MemoryTerm::buffers, count);
+  visit([&](const float* gradient, int64_t place, int64_t n) {
+    math_.copy(n, gradient, whole.all().data() + place);
+  });
+  group.all_reduce(whole.all()).wait();
+  visit([&](float* gradient, int64_t place, int64_t n) {
+    math_.copy(n, whole.all().data() + place, gradient);
+  });
+}
+
+void ParameterStore::update(const AdamW& adam, double weight_decay) {
+  for (Bucket& bucket : buckets_)
+    if (bucket.trained) update(bucket, adam, weight_decay);
+  if (!sharded_parameters_) gather_updated();
+  if (!job_.plan.overlap_parameter) settle();
+}
+
+void ParameterStore::update(Bucket& bucket, const AdamW& adam, double weight_decay) {
+  const std::span<float> master = owned_master(bucket);
+  const std::span<float> gradient = owned_gradient(bucket);
+  float* value =
+      sharded_parameters_ ? master.data() : bucket.value.all().data() + bucket.owned_begin;
+  for (const Piece& piece : bucket.owned_pieces()) {
+    AdamW step = adam;
+    step.decay = piece.parameter->decays ? static_cast<float>(weight_decay) : 0.0F;
+    const int64_t first = piece.begin - bucket.owned_begin;
+    math_.adamw(step, piece.end - piece.begin, gradient.data() + first,
+                bucket.first_moment.all().data() + first, bucket.second_moment.all().data() + first,
+                master.data() + first, value + first);
+  }
+}
+
+void ParameterStore::gather_updated() {
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    Bucket& bucket = buckets_[i];
+    if (!bucket.trained || bucket.shard == nullptr) continue;
+    const std::span<float> whole = bucket.value.all();
+    gathering_[i] = bucket.shard->all_gather(
+        whole.subspan(at(bucket.owned_begin), at(bucket.owned())), whole, parameter_wire(job_));
+  }
+}
+
+void ParameterStore::settle() {
+  for (Pending& pending : gathering_) {
+    pending.wait();
+    pending = Pending();
+  }
+}
+
+void ParameterStore::wait_for(UnitName name) {
+  if (sharded_parameters_) return;
+  for (const size_t index : map_.of(name)) {
+    gathering_[index].wait();
+    gathering_[index] = Pending();
+  }
+}
+
+}  // namespace triplepoint::trainer

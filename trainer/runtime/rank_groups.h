@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "triplepoint/spec/op.h"
+
+#include "triplepoint/workload/rank_grid.h"
+
+#include "trainer/comm/communicator.h"
+#include "trainer/model/chunk.h"
+
+namespace triplepoint::trainer {
+
+/// Makes a communicator of a kind among ranks of the job, in group order.
+using MakeCommunicator =
+    std::function<std::unique_ptr<Communicator>(spec::GroupKind, const std::vector<int>& ranks)>;
+
+/// The groups that one rank is a member of, one per kind.
+class RankGroups {
+ public:
+  RankGroups(const workload::RankGrid&, int rank, const MakeCommunicator&);
+
+  Communicator& of(spec::GroupKind kind) const { return *groups_[static_cast<size_t>(kind)]; }
+  ModelGroups model() const {
+    return {&of(spec::GroupKind::tensor), &of(spec::GroupKind::expert),
+            &of(spec::GroupKind::expert_tensor)};
+  }
+
+ private:
+  std::array<std::unique_ptr<Communicator>, spec::group_kind_count> groups_;
+};
+
+}  // namespace triplepoint::trainer

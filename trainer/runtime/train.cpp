@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/runtime/train.h"
+
+#include <cmath>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "triplepoint/mark/mark.h"
+#include "triplepoint/workload/work_graph.h"
+
+#include "trainer/runtime/checkpoint.h"
+#include "trainer/runtime/gemm_rate.h"
+#include "trainer/runtime/pipeline.h"
+#include "trainer/spans.h"
+
+namespace triplepoint::trainer {
+namespace {
+
+using spec::GroupKind;
+
+std::vector<int> all_ranks(int size) {
+  std::vector<int> ranks(static_cast<size_t>(size));
+  for (int rank = 0; rank < size; ++rank)
+    ranks[static_cast<size_t>(rank)] = rank;
+  return ranks;
+}
+
+double since(int64_t begin_ns) {
+  return static_cast<double>(triplepoint_now() - begin_ns) * 1e-9;
+}
+
+/// Everything that one rank needs, in the order in which it is made and (backwards) let go.
+class Rank {
+ public:
+  Rank(const spec::Job& job, const TrainSettings& settings, Endpoint& endpoint,
+       std::unique_ptr<TokenSource> tokens)
+      : job_(job),
+        settings_(settings),
+        graph_(workload::build_work_graph(job)),
+        math_(make_cpu_math(job.plan.precision == spec::Precision::bf16 ? Rounding::bf16
+                                                                        : Rounding::none)),
+        // The runtime's own talk is on a group of its own, so that the job's counts stay exact.
+        world_(endpoint.communicator(GroupKind::model, all_ranks(endpoint.size()), 1)),
+        groups_(graph_.grid, endpoint.rank(),
+                [&](GroupKind kind, const std::vector<int>& ranks) {
+                  return endpoint.communicator(kind, ranks);
+                }),
+        tokens_(std::move(tokens)) {
+    const auto stage = static_cast<size_t>(groups_.of(GroupKind::pipeline).index());
+    const auto layers = workload::lay_out_layers(job)[stage];
+    for (const workload::ChunkLayers& of_chunk : layers) {
+      owned_.push_back(std::make_unique<Chunk>(job_, of_chunk, groups_.model(), *math_, ledger_));
+      chunks_.push_back(owned_.back().get());
+    }
+    store_.emplace(StoreParts{job_, groups_, *math_, ledger_}, chunks_, layers, settings.seed);
+    pipeline_.emplace(PipelineParts{job_, groups_, chunks_, *store_, *tokens_, ledger_});
+    report_.rank = endpoint.rank();
+    report_.stage = stage;
+    report_.expected = expected_traffic(graph_, stage);
+    report_.expected_memory = trainer::expected_memory(graph_, stage);
+  }
+
+  Result<TrainOutcome> run(const OnStep& on_step) {
+    if (settings_.resume) TPT_TRY(resume());
+    measure_peak();
+    for (; state_.step < settings_.steps && !report_.stopped; ++state_.step) {
+      const StepResult result = play_step();
+      report_.steps.push_back(result);
+      if (on_step && report_.rank == 0) on_step(result, report_);
+      state_.loss = result.loss;
+      TPT_TRY(save_after(state_.step));
+    }
+    store_->settle();
+    report_.traffic = measured_traffic(groups_);
+    for (size_t term = 0; term < memory_term_count; ++term)
+      report_.memory[term] = static_cast<double>(ledger_.at_peak(static_cast<MemoryTerm>(term)));
+    std::vector<TrainReport> all = exchange_reports(*world_, report_);
+    return TrainOutcome{std::move(report_), std::move(all)};
+  }
+
+ private:
+  Result<void> resume() {
+    Checkpoints checkpoints(settings_.checkpoint_folder, *world_);
+    const std::optional<TrainState> state = TPT_TRY(checkpoints.read(*store_));
+    if (!state) return {};
+    if (state->seed != settings_.seed)
+      return error(
+          fmt::format("{}: was begun with seed {} (the order of the data depends on it); "
+                      "go on with --seed {}",
+                      settings_.checkpoint_folder, state->seed, state->seed));
+    state_ = *state;
+    return {};
+  }
+
+  Result<void> save_after(int64_t step) {
+    if (settings_.checkpoint_folder.empty()) return {};
+    const int64_t every = settings_.checkpoint_every;
+    const bool due = every > 0 && (step + 1) % every == 0;
+    if (!due && step + 1 != settings_.steps && !report_.stopped) return {};
+    TrainState state = state_;
+    state.step = step + 1;
+    state.seed = settings_.seed;
+    return Checkpoints(settings_.checkpoint_folder, *world_).write(state, *store_, groups_);
+  }
+
+  void measure_peak() {
+    world_->barrier();
+    report_.rank_peak_flops =
+        settings_.peak_flops > 0 ? settings_.peak_flops : measure_gemm_rate(*math_, 0.2);
+    // In units that a float holds well.
+    auto all = static_cast<float>(report_.rank_peak_flops * 1e-9);
+    world_->all_reduce({&all, 1}).wait();
+    report_.all_peak_flops = static_cast<double>(all) * 1e9;
+  }
+
+  StepResult play_step() {
+    const int64_t begin = triplepoint_now();
+    const mark::Step step(state_.step);
+    StepResult result{.step = state_.step, .rate = settings_.rate.at(state_.step)};
+    const double loss = pipeline_->play(state_.step);
+    {
+      const mark::Region region("gradient_sync");
+      store_->finish_gradients();
+    }
+    result.gradient_norm = clip_and_update(result.rate);
+    result.loss = mean_loss(loss);
+    result.seconds = since(begin);
+    say_values(result);
+    return result;
+  }
+
+  double clip_and_update(double rate) {
+    const mark::Region region("optimizer");
+    const ScopedSpan span({.name = "optimizer"});
+    const double norm = store_->gradient_norm();
+    const AdamSettings& adam = settings_.adam;
+    const auto times = static_cast<double>(state_.step + 1);
+    const double scale = settings_.clip > 0 && norm > settings_.clip ? settings_.clip / norm : 1;
+    AdamW update;
+    update.rate = static_cast<float>(rate);
+    update.beta1 = static_cast<float>(adam.beta1);
+    update.beta2 = static_cast<float>(adam.beta2);
+    update.epsilon = static_cast<float>(adam.epsilon);
+    update.correction1 = static_cast<float>(1 - std::pow(adam.beta1, times));
+    update.correction2 = static_cast<float>(1 - std::pow(adam.beta2, times));
+    update.gradient_scale = static_cast<float>(scale);
+    store_->update(update, adam.weight_decay);
+    return norm;
+  }
+
+  /// Of the global batch. The tensor ranks of the last stage all have the same sum: one says it.
+  double mean_loss(double own) {
+    const bool says = groups_.of(GroupKind::tensor).index() == 0;
+    const double sum = says ? own : 0;
+    const auto high = static_cast<float>(sum);
+    const bool stop = settings_.stop != nullptr && settings_.stop->load();
+    std::array<float, 3> parts = {high, static_cast<float>(sum - static_cast<double>(high)),
+                                  stop ? 1.0F : 0.0F};
+    world_->all_reduce(parts).wait();
+    report_.stopped = parts[2] > 0;
+    return (static_cast<double>(parts[0]) + static_cast<double>(parts[1])) /
+           static_cast<double>(graph_.tokens_per_step);
+  }
+
+  void say_values(const StepResult& result) const {
+    if (triplepoint_marking() == 0) return;
+    const auto ranks = static_cast<double>(world_->size());
+    triplepoint_value("tokens", static_cast<double>(graph_.tokens_per_step) / ranks);
+    triplepoint_value("samples", static_cast<double>(job_.plan.global_batch_size) / ranks);
+    if (report_.rank != 0) return;
+    triplepoint_value("loss", result.loss);
+    triplepoint_value("gradient_norm", result.gradient_norm);
+    triplepoint_value("model_flops", graph_.model_flops / unit::FLOP / result.seconds);
+  }
+
+  const spec::Job& job_;
+  const TrainSettings& settings_;
+  workload::WorkGraph graph_;
+  std::unique_ptr<Math> math_;
+  MemoryLedger ledger_;
+  std::unique_ptr<Communicator> world_;
+  RankGroups groups_;
+  std::unique_ptr<TokenSource> tokens_;
+  std::vector<std::unique_ptr<Chunk>> owned_;
+  std::vector<Chunk*> chunks_;
+  std::optional<ParameterStore> store_;
+  std::optional<Pipeline> pipeline_;
+  TrainState state_;
+  TrainReport report_;
+};
+
+}  // namespace
+
+EndpointSettings endpoint_settings(const spec::Job& job, double timeout_seconds) {
+  const spec::Plan& plan = job.plan;
+  const workload::RankGrid grid(job);
+  EndpointSettings settings;
+  settings.timeout_seconds = timeout_seconds;
+  for (int64_t rank = 0; rank < grid.world_size(); ++rank)
+    settings.nodes.push_back(static_cast<int>(grid.node_of(rank)));
+  settings.progress_thread = plan.overlap_tensor || plan.overlap_gradient ||
+                             plan.overlap_parameter || plan.overlap_pipeline ||
+                             plan.sharding == spec::Sharding::parameters;
+  return settings;
+}
+
+Result<TrainOutcome> train(const spec::Job& job, const TrainSettings& settings, Endpoint& endpoint,
+                           const OnStep& on_step) {
+  if (endpoint.size() != job.world_size())
+    return error(
+        fmt::format("{} ranks were started and the job has {} (num_nodes x "
+                    "gpus_per_node); start as many as it has",
+                    endpoint.size(), job.world_size()));
+  const TokenNeeds needs{job.model.sequence_length, job.model.vocabulary_size, settings.seed};
+  auto tokens = TPT_TRY(open_tokens(settings.data, needs));
+  Rank rank(job, settings, endpoint, std::move(tokens));
+  try {
+    return rank.run(on_step);
+  } catch (const CommError& lost) {
+    // Before the rank's buffers go: nothing may move numbers into them any more.
+    endpoint.abort(lost.what());
+    throw;
+  }
+}
+
+}  // namespace triplepoint::trainer

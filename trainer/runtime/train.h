@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/spec/job.h"
+
+#include "trainer/comm/endpoint.h"
+#include "trainer/runtime/expectation.h"
+#include "trainer/runtime/learning_rate.h"
+
+namespace triplepoint::trainer {
+
+/// What is asked of a training beside its job.
+struct TrainSettings {
+  int64_t steps = 10;
+  uint64_t seed = 1;
+  std::string data = "synthetic";
+  LearningRate rate;
+  AdamSettings adam;
+  double clip = 1;  // largest norm of a step's gradient; 0: any
+
+  std::string checkpoint_folder;  // empty: none
+  int64_t checkpoint_every = 0;   // steps; 0: at the end
+  bool resume = false;
+  const std::atomic<bool>* stop = nullptr;  // asks all ranks to end after this step, if any is set
+
+  double peak_flops = 0;  // of one rank, 1/s; 0: measured at the start
+};
+
+struct StepResult {
+  int64_t step = 0;
+  double loss = 0, gradient_norm = 0, rate = 0;
+  double seconds = 0;  // from the first rank's begin to rank 0's end
+};
+
+/// What one rank has to say at the end.
+struct TrainReport {
+  int rank = 0;
+  size_t stage = 0;
+  std::vector<StepResult> steps;
+  double rank_peak_flops = 0;          // 1/s
+  double all_peak_flops = 0;           // of all ranks together
+  TrafficTable traffic{}, expected{};  // bytes of all steps; of one step
+  std::array<double, memory_term_count> memory{}, expected_memory{};
+  bool stopped = false;  // before all steps were done, because somebody asked for it
+};
+
+/// The reports of all ranks but for their steps, on every rank; called by all of them together.
+std::vector<TrainReport> exchange_reports(Communicator& world, const TrainReport& own);
+
+/// Called by rank 0 after every step.
+using OnStep = std::function<void(const StepResult&, const TrainReport&)>;
+
+/// What a training leaves behind on every rank.
+struct TrainOutcome {
+  TrainReport own;
+  std::vector<TrainReport> all;  // by rank, without steps
+};
+
+/// Trains as one rank of the job; all ranks call it. Throws CommError where a peer is lost.
+Result<TrainOutcome> train(const spec::Job&, const TrainSettings&, Endpoint&, const OnStep& = {});
+
+/// Sets up the endpoint as the job's cluster and plan want it.
+EndpointSettings endpoint_settings(const spec::Job&, double timeout_seconds);
+
+}  // namespace triplepoint::trainer
