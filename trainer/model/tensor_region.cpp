@@ -51,7 +51,8 @@ void EntranceLinear::enter(ModelContext& context, const float* x, float* y,
     return;
   }
   Buffer whole = context.buffer(context.tokens() * context.hidden());
-  if (overlaps_tensor(context)) {
+  // Pieces arrive in another order of rows than the adapter's product wants.
+  if (overlaps_tensor(context) && !has_adapter()) {
     enter_in_pieces(context, x, y, &whole);
   } else {
     gather_tokens(context, x, whole.data()).wait();
