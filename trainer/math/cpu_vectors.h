@@ -113,9 +113,9 @@ inline void activate_row_backward(Nonlinearity kind, int64_t width, float* __res
       return;
     case Nonlinearity::swiglu:
       for (int64_t j = 0; j < width; ++j) {
-        const float g = gate[j];
-        gate[j] = swish_slope(g) * up[j] * dy[j];
-        up[j] = g * sigmoid(g) * dy[j];
+        const float g = gate[j], s = sigmoid(g);
+        gate[j] = swish_slope(g, s) * up[j] * dy[j];
+        up[j] = g * s * dy[j];
       }
       return;
     case Nonlinearity::squared_relu:

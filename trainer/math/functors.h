@@ -53,8 +53,8 @@ TPT_HOST_DEVICE inline float gelu_slope(float x) {
   return s + x * s * (1.0F - s) * 1.5957691216F * (1.0F + 0.134145F * x * x);
 }
 
-TPT_HOST_DEVICE inline float swish_slope(float x) {
-  const float s = sigmoid(x);
+/// Slope of x s, s = sigmoid(x).
+TPT_HOST_DEVICE inline float swish_slope(float x, float s) {
   return s * (1.0F + x * (1.0F - s));
 }
 

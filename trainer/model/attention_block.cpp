@@ -148,6 +148,7 @@ Buffer AttentionBlock::forward(const Tokens& tokens, Buffer trunk, AttentionKept
   if (context_.job.stack.flash_attention) kept.sums = context_.kept(rows * context_.share.heads);
   norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());
   qkv_.enter(context_, kept.normed.data(), kept.qkv.data(), kept.qkv_linear);
+  if (!qkv_.reads_input_again()) kept.normed.release();
   qkv_.add_bias(rows, kept.qkv.data());
   turn(kept, false);
   core(tokens, kept);

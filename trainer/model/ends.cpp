@@ -207,6 +207,7 @@ double HeadBlock::forward(const Tokens& tokens, Buffer trunk, HeadKept& kept) {
   kept.sum = context_.kept(2 * rows);
   norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());
   words_.enter(context_, kept.normed.data(), kept.logits.data(), kept.linear);
+  if (!words_.reads_input_again()) kept.normed.release();
   return loss(tokens, kept);
 }
 

@@ -65,6 +65,9 @@ void Experts::forward(ExpertsKept& kept, float* y) {
     down_[e].forward(count, activated, y + row * hidden);
     down_[e].add_bias(count, y + row * hidden);
   }
+  if (!context_.frozen()) return;
+  kept.input.release();
+  kept.activated.release();
 }
 
 void Experts::backward(Half half, ExpertsKept& kept, float* dx) {
@@ -85,7 +88,7 @@ void Experts::backward(Half half, ExpertsKept& kept, float* dx) {
                                         up_[e].bias(), slope);
     }
     if (has_input(half)) up_[e].backward_input(count, up, dx + row * hidden, none);
-    if (!has_weight(half)) continue;
+    if (!has_weight(half) || context_.frozen()) continue;
     down_[e].backward_weight(count, kept.activated.data() + row * width(), dy, none);
     up_[e].backward_weight(count, kept.input.data() + row * hidden, up, none);
   }

@@ -49,6 +49,11 @@ class Linear {
   int64_t in() const { return weight_->columns; }
   int64_t out() const { return static_cast<int64_t>(weight_->rows.size()); }
   bool trains_base() const { return weight_->trained; }
+  /// Does the weight gradient read the input as it was given?
+  bool reads_input_again() const {
+    const bool apart = cut_by_rows_ && context_.share.sequence_parallel;
+    return trains_base() || (has_adapter() && !apart);
+  }
   bool has_adapter() const { return static_cast<bool>(down_); }
   const float* bias() const { return bias_.value(); }
 

@@ -77,6 +77,7 @@ void MlpCore::forward(const float* x, float* y, MlpCoreKept& kept) {
                              up_.bias(), kept.activated.data());
   }
   down_.leave(context_, kept.activated.data(), y, kept.down_linear);
+  if (!down_.reads_input_again()) kept.activated.release();
 }
 
 void MlpCore::backward(Half half, const float* x, const float* dy, float* dx, MlpCoreKept& kept) {
@@ -107,6 +108,7 @@ Buffer MlpBlock::forward(const Tokens& tokens, Buffer trunk, MlpKept& kept) {
   norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());
   Buffer next = context_.kept(context_.shard_size());
   core_.forward(kept.normed.data(), next.data(), kept.core);
+  if (!core_.reads_input_again()) kept.normed.release();
   const ScopedSpan span(op_text(context_, "mlp_residual", 3 * context_.shard_size()));
   context_.math.residual(context_.shard_tokens(), context_.hidden(),
                          context_.dropout_at(site_, tokens), kept.trunk.data(), next.data(),

@@ -20,6 +20,7 @@ class MlpCore {
   /// `name`: "layers.3.mlp"; `ffn`: hidden units of the whole.
   MlpCore(ModelContext&, const std::string& name, int64_t ffn, std::vector<Parameter>& parameters);
 
+  bool reads_input_again() const { return up_.reads_input_again(); }
   /// [shard tokens, hidden] both.
   void forward(const float* x, float* y, MlpCoreKept&);
   /// dx is written.

@@ -239,6 +239,8 @@ Buffer MoeBlock::forward(const Tokens& tokens_in, Buffer trunk, MoeKept& kept) {
     shared_->forward(kept.normed.data(), beside.data(), kept.shared);
     context_.math.add(context_.shard_size(), beside.data(), next.data());
   }
+  const bool read_again = !context_.frozen() || (shared_ && shared_->reads_input_again());
+  if (!read_again) kept.normed.release();
   const ScopedSpan span(op_text(context_, "mlp_residual", 3 * context_.shard_size()));
   context_.math.residual(tokens(), hidden, context_.dropout_at(site_, tokens_in), kept.trunk.data(),
                          next.data(), next.data());
