@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/unit_text.h"
 
+#include "triplepoint/spec/diagnose_environment.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/names.h"
 
@@ -45,13 +46,6 @@ std::string nearest_divisors(int64_t whole, int64_t size) {
   return fmt::format("try {} or {}", below, above);
 }
 
-/// Ranks that share the cores of one machine have no power, heat and clock of their own: such a job
-/// is predicted without them.
-bool predicted_without_power(const Job& job) {
-  const Gpu& gpu = job.cluster.gpu;
-  return job.cluster.shared_cores > 0 && !gpu.power && !gpu.thermal && !gpu.governor;
-}
-
 class Examination {
  public:
   explicit Examination(const Job& job) : job_(job), plan_(job.plan), model_(job.model) {}
@@ -70,8 +64,8 @@ class Examination {
     task_is_modelled();
     gpu_numbers_are_known();
     cluster_is_whole();
-    cooling_is_known();
-    limits_are_possible();
+    for (Diagnosis& found : diagnose_environment(job_))
+      found_.push_back(std::move(found));
     options_have_effect();
     return found_;
   }
@@ -417,17 +411,6 @@ class Examination {
     needs(gpu.governor.has_value(), "clock governor", "[governor]");
   }
 
-  void cooling_is_known() {
-    const Cluster& cluster = job_.cluster;
-    const Cooling own = cluster.chassis.cooling;
-    const Cooling wanted = job_.environment.cooling.value_or(own);
-    if (wanted == own || (wanted == Cooling::liquid && cluster.liquid_chassis)) return;
-    error(Code::unsupported,
-          "{} has no {} chassis (its seats and coolant are not known); leave cooling at {} or add "
-          "[cluster.liquid_chassis]",
-          cluster.name, enum_name(wanted), enum_name(own));
-  }
-
   void chassis_has_all_seats(const Chassis& chassis) {
     const Cluster& cluster = job_.cluster;
     const int64_t devices = cluster.gpus_per_node;
@@ -485,31 +468,6 @@ class Examination {
             "device_order {} is no permutation of 0 to {} (every GPU of a node is used once); name "
             "each of them once, for all nodes alike or for each in turn",
             fmt::join(order, ","), job_.cluster.gpus_per_node - 1);
-  }
-
-  void limits_are_possible() {
-    constexpr uint64_t largest_seed = std::numeric_limits<int64_t>::max();
-    if (job_.environment.seed > largest_seed)
-      error(Code::inconsistent,
-            "seed {} is above {} (a job file could not hold it); choose a smaller one",
-            job_.environment.seed, largest_seed);
-    const auto& limit = job_.environment.power_limit;
-    const Gpu& gpu = job_.cluster.gpu;
-    if (limit && predicted_without_power(job_))
-      error(Code::unsupported,
-            "power_limit {} on {} (nothing is known of the power of its devices); leave it out",
-            to_text(*limit), job_.cluster.name);
-    if (limit && gpu.tdp && *limit > *gpu.tdp)
-      error(Code::inconsistent,
-            "power_limit {} is above the {} that {} is built for (the driver refuses it); set at "
-            "most that",
-            to_text(*limit), to_text(*gpu.tdp), gpu.name);
-    if (limit && gpu.min_power_limit && *limit < *gpu.min_power_limit)
-      error(Code::inconsistent,
-            "power_limit {} is below the {} that {} can be set to (the driver refuses it); set at "
-            "least "
-            "that",
-            to_text(*limit), to_text(*gpu.min_power_limit), gpu.name);
   }
 
   void options_have_effect() {
