@@ -30,11 +30,11 @@ Joules links(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load) {
          gpu.communicating * scale_up + gpu.communicating_scale_out * load.communicating_scale_out;
 }
 
-Watts typical_leakage(const spec::PowerCoefficients& gpu, double clock_ratio, Celsius die) {
+Watts typical_leakage(const spec::PowerCoefficients& gpu, double voltage, Celsius die) {
   // A chip type whose leakage nobody has measured has none, and no e-fold to divide by.
   if (gpu.leakage == Watts()) return Watts();
   const double warmer = (die - gpu.reference_temperature) / gpu.leakage_e_fold;
-  return gpu.leakage * std::sqrt(voltage_squared_ratio(gpu, clock_ratio)) * std::exp(warmer);
+  return gpu.leakage * voltage * std::exp(warmer);
 }
 
 }  // namespace
@@ -45,20 +45,29 @@ double voltage_squared_ratio(const spec::PowerCoefficients& gpu, double clock_ra
 
 Watts leakage_power(const spec::PowerCoefficients& gpu, double clock_ratio, Celsius die,
                     const BoardFactors& board) {
-  return board.leakage * typical_leakage(gpu, clock_ratio, die);
+  return board.leakage * typical_leakage(gpu, clock_point(gpu, clock_ratio).voltage, die);
+}
+
+ClockPoint clock_point(const spec::PowerCoefficients& gpu, double clock_ratio) {
+  const double voltage_squared = voltage_squared_ratio(gpu, clock_ratio);
+  return {clock_ratio, voltage_squared, std::sqrt(voltage_squared)};
 }
 
 EnergyLedger energy_of(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load,
                        double clock_ratio, Celsius die, const BoardFactors& board) {
-  TPT_EXPECT(clock_ratio > 0);
-  const double voltage_squared = voltage_squared_ratio(gpu, clock_ratio);
-  const double per_event = board.dynamic_energy * voltage_squared;
-  const double ticking = per_event * clock_ratio;
-  const double on_chip = gpu.hbm_clocked_share * (clock_ratio * voltage_squared - 1);
+  return energy_of(gpu, load, clock_point(gpu, clock_ratio), die, board);
+}
+
+EnergyLedger energy_of(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load,
+                       const ClockPoint& clock, Celsius die, const BoardFactors& board) {
+  TPT_EXPECT(clock.ratio > 0);
+  const double per_event = board.dynamic_energy * clock.voltage_squared;
+  const double ticking = per_event * clock.ratio;
+  const double on_chip = gpu.hbm_clocked_share * (clock.ratio * clock.voltage_squared - 1);
   const Seconds resident =
       std::min(load.duration, load.computing + load.communicating + load.waiting);
-  const Watts leakage = leakage_power(gpu, clock_ratio, die, board) -
-                        typical_leakage(gpu, 1, gpu.reference_temperature);
+  // At full clock the voltage is the highest, at the reference temperature the exponential is 1.
+  const Watts leakage = board.leakage * typical_leakage(gpu, clock.voltage, die) - gpu.leakage;
   return {.idle = (gpu.idle + ticking * (gpu.active_idle - gpu.idle)) * load.duration,
           .leakage = leakage * load.duration,
           .compute = per_event * arithmetic(gpu, load),
@@ -71,6 +80,12 @@ Watts gpu_power(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load, d
                 Celsius die, const BoardFactors& board) {
   TPT_EXPECT(load.duration > Seconds());
   return energy_of(gpu, load, clock_ratio, die, board).total() / load.duration;
+}
+
+Watts gpu_power(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load,
+                const ClockPoint& clock, Celsius die, const BoardFactors& board) {
+  TPT_EXPECT(load.duration > Seconds());
+  return energy_of(gpu, load, clock, die, board).total() / load.duration;
 }
 
 EnergyLedger& EnergyLedger::operator+=(const EnergyLedger& other) {

@@ -54,6 +54,17 @@ struct EnergyLedger {
 EnergyLedger energy_of(const spec::PowerCoefficients&, const spec::GpuLoad&, double clock_ratio,
                        Celsius die, const BoardFactors&);
 
+/// What of the power depends on the clock alone: worked out once for each clock of a governor where
+/// millions of powers are asked for. The same bits.
+struct ClockPoint {
+  double ratio = 1, voltage_squared = 1, voltage = 1;
+};
+ClockPoint clock_point(const spec::PowerCoefficients&, double clock_ratio);
+EnergyLedger energy_of(const spec::PowerCoefficients&, const spec::GpuLoad&, const ClockPoint&,
+                       Celsius die, const BoardFactors&);
+Watts gpu_power(const spec::PowerCoefficients&, const spec::GpuLoad&, const ClockPoint&,
+                Celsius die, const BoardFactors&);
+
 /// V^2 / V_max^2 at a clock ratio: the energy per event over that at the maximum clock.
 double voltage_squared_ratio(const spec::PowerCoefficients&, double clock_ratio);
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Energy, clocks and peaks of one device over a played step.
+// Energy and clocks of one device over a played step.
 #include <algorithm>
 
 #include "triplepoint/sim/device_phase.h"
+#include "triplepoint/base/parallel.h"
+
 #include "triplepoint/sim/step_model.h"
 
 namespace triplepoint::sim {
@@ -43,38 +45,6 @@ spec::GpuLoad load_outside_phases(const StepModel& model, const PlayedStep& step
   load.waiting = played.waited + (at.sync_begin - at.finish) + (at.norm_begin - at.sync_end) +
                  (step.step_time - at.end);
   return load;
-}
-
-struct PhasePeaks {
-  Watts sensor, instant;
-};
-
-/// Power before the governor has reacted: a phase begins at full clock after any wait. The sensor's
-/// window holds a few layers, recomputed and differentiated in turn, so layers count with the
-/// phase's mean; embedding and head stand alone and count if they fill the window.
-PhasePeaks phase_peaks(const StepModel& model, PhaseTable& table, const PhaseConditions& at) {
-  PhasePeaks peaks;
-  const auto power_of = [&](const spec::GpuLoad& load) {
-    return power::gpu_power(model.power(), load, model.clock_ratio(at.locked_steps), at.die,
-                            at.board);
-  };
-  peaks.sensor = power_of(table.at(at.locked_steps, at.host_factor).load);
-  const std::vector<GroupPoint>& points = table.groups_at(at.locked_steps);
-  for (size_t g = 0; g < points.size(); ++g) {
-    spec::GpuLoad load = points[g].load;
-    load.duration = table.groups()[g].length(points[g], at.host_factor);
-    const Seconds played = static_cast<double>(table.groups()[g].repeat) * load.duration;
-    if (!table.groups()[g].is_layer && played >= model.job.cluster.gpu.sensor.power_window)
-      peaks.sensor = std::max(peaks.sensor, power_of(load));
-    peaks.instant = std::max(peaks.instant, power_of(points[g].load));
-    for (const PricedOp& priced : table.groups()[g].ops) {
-      spec::GpuLoad kernel;
-      add_ops(kernel, {priced});
-      kernel.duration = priced.at(model.clock_ratio(at.locked_steps));
-      if (kernel.duration > Seconds()) peaks.instant = std::max(peaks.instant, power_of(kernel));
-    }
-  }
-  return peaks;
 }
 
 }  // namespace
@@ -118,8 +88,9 @@ DeviceStep StepModel::account_device(const ClockState& clocks, const PlayedStep&
     spec::GpuLoad lasting = point.load;
     lasting.duration += lockstep;
     lasting.waiting += lockstep;
-    sum.ledger += count * power::energy_of(power(), lasting, ratio, die, board);
-    sum.ledger += power::energy_of(power(), between[u], ratio, die, board);
+    const power::ClockPoint& clock = scale_.played[static_cast<size_t>(phase.clock_index)];
+    sum.ledger += count * power::energy_of(power(), lasting, clock, die, board);
+    sum.ledger += power::energy_of(power(), between[u], clock, die, board);
     sum.scale_up_bytes += count * point.load.scale_up_bytes + between[u].scale_up_bytes;
     sum.scale_out_bytes += count * point.load.scale_out_bytes + between[u].scale_out_bytes;
     const Seconds at_this_clock = count * lasting.duration + between[u].duration;
@@ -146,35 +117,22 @@ DeviceStep StepModel::account_device(const ClockState& clocks, const PlayedStep&
 std::vector<DeviceStep> StepModel::account(const ClockState& clocks, const PlayedStep& step,
                                            std::span<const Celsius> die) {
   std::vector<DeviceStep> devices(die.size());
-  for (size_t p = 0; p < pipelines.size(); ++p)
-    for (const Team& team : pipelines[p].teams) {
-      const size_t stage = static_cast<size_t>(team.stage);
-      const TeamExchanges own{p, team, exchanges(step.pipelines[p][stage], p, stage)};
-      for (const int64_t device : team.devices) {
-        const size_t d = static_cast<size_t>(device);
-        devices[d] = account_device(clocks, step, own, d, die[d]);
-      }
-    }
+  parallel_for(pipelines.size(), threads_,
+               [&](size_t p) { account_pipeline(p, clocks, step, die, devices); });
   return devices;
 }
 
-void StepModel::add_peaks(std::vector<DeviceStep>& devices, std::span<const Celsius> die) {
-  for (const Pipeline& pipeline : pipelines)
-    for (const Team& team : pipeline.teams)
-      for (const int64_t device : team.devices) {
-        const size_t d = static_cast<size_t>(device);
-        for (const PhaseUse& use : uses[static_cast<size_t>(team.stage)]) {
-          const PhasePeaks peaks = phase_peaks(*this, table(team, use),
-                                               {.exchange = {},
-                                                .host_factor = team.host_factor,
-                                                .die = die[d],
-                                                .limit = {},
-                                                .board = machine.boards[d],
-                                                .locked_steps = conditions_.locked_steps[d]});
-          devices[d].sensor_peak = std::max(devices[d].sensor_peak, peaks.sensor);
-          devices[d].instant_peak = std::max(devices[d].instant_peak, peaks.instant);
-        }
-      }
+void StepModel::account_pipeline(size_t pipeline, const ClockState& clocks, const PlayedStep& step,
+                                 std::span<const Celsius> die, std::vector<DeviceStep>& devices) {
+  for (const Team& team : pipelines[pipeline].teams) {
+    const size_t stage = static_cast<size_t>(team.stage);
+    const TeamExchanges own{pipeline, team,
+                            exchanges(step.pipelines[pipeline][stage], pipeline, stage)};
+    for (const int64_t device : team.devices) {
+      const size_t d = static_cast<size_t>(device);
+      devices[d] = account_device(clocks, step, own, d, die[d]);
+    }
+  }
 }
 
 }  // namespace triplepoint::sim

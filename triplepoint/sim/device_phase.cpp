@@ -18,14 +18,30 @@ double step_ratio(const spec::Gpu& gpu) {
 
 }  // namespace
 
+ClockScale clock_scale(const spec::Gpu& gpu, int64_t clock_steps) {
+  ClockScale scale;
+  for (int64_t k = 0; k <= clock_steps; ++k) {
+    const Hertz clock = clock::clock_at(*gpu.governor, *gpu.max_clock, k);
+    scale.asked.push_back(power::clock_point(*gpu.power, clock / *gpu.max_clock));
+    scale.played.push_back(
+        power::clock_point(*gpu.power, 1 - static_cast<double>(k) * step_ratio(gpu)));
+  }
+  return scale;
+}
+
 DevicePhase choose_device_phase(const spec::Job& job, PhaseTable& table,
                                 const PhaseConditions& at) {
   const spec::Gpu& gpu = job.cluster.gpu;
   const auto index_of = [&](double ratio) { return std::llround((1 - ratio) / step_ratio(gpu)); };
-  const auto power_at = [&](double ratio) {
-    spec::GpuLoad load = table.at(index_of(ratio), at.host_factor).load;
+  const auto power_of = [&](int64_t index, const power::ClockPoint& clock) {
+    spec::GpuLoad load = table.at(index, at.host_factor).load;
     load += at.exchange;
-    return power::gpu_power(*gpu.power, load, ratio, at.die, at.board);
+    return power::gpu_power(*gpu.power, load, clock, at.die, at.board);
+  };
+  const auto power_at = [&](double ratio) {
+    const int64_t index = index_of(ratio);
+    return power_of(index, at.clocks ? at.clocks->asked[static_cast<size_t>(index)]
+                                     : power::clock_point(*gpu.power, ratio));
   };
   const clock::ClockBounds bounds{
       .limit = at.limit, .locked_steps = at.locked_steps, .guess = at.guess};
@@ -35,7 +51,10 @@ DevicePhase choose_device_phase(const spec::Job& job, PhaseTable& table,
   phase.clock_index = index_of(choice.clock / *gpu.max_clock);
   phase.reason = choice.reason;
   phase.duration = table.at(phase.clock_index, at.host_factor).duration;
-  phase.power = power_at(table.ratio(phase.clock_index));
+  phase.power =
+      power_of(phase.clock_index,
+               at.clocks ? at.clocks->played[static_cast<size_t>(phase.clock_index)]
+                         : power::clock_point(*gpu.power, table.ratio(phase.clock_index)));
   return phase;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "triplepoint/perf/collective_time.h"
@@ -9,6 +11,8 @@
 
 namespace triplepoint::sim {
 
+ClockScale clock_scale(const spec::Gpu&, int64_t clock_steps);
+
 /// Under what a device plays a phase.
 struct PhaseConditions {
   spec::GpuLoad exchange;  // what lies between this phase and the next
@@ -16,8 +20,9 @@ struct PhaseConditions {
   Celsius die;
   Watts limit;
   power::BoardFactors board = {};
-  int64_t locked_steps = 0;           // clock steps below the maximum that an operator locked
-  std::optional<int64_t> guess = {};  // of the clock index; any gives the same answer
+  int64_t locked_steps = 0;            // clock steps below the maximum that an operator locked
+  std::optional<int64_t> guess = {};   // of the clock index; any gives the same answer
+  const ClockScale* clocks = nullptr;  // absent: worked out when needed
 };
 
 /// The clock the governor chooses for a phase: the highest at which the mean power of the phase and

@@ -23,15 +23,15 @@ struct FlyingTensor {
 class EventPlay {
  public:
   EventPlay(std::span<PipelinePlayer> players, const Wiring& wiring, const Wiring::Cluster& cluster,
-            const LinkObserver& observer)
+            const LinkObserver& observer, FlowScratch& scratch)
       : players_(players),
         wiring_(wiring),
         cluster_(cluster),
         observer_(observer),
-        rates_(wiring.classes(), wiring.capacities()),
+        rates_(scratch.rates),
         tensors_(name_tensors()),
         queue_(tensors_.size()),
-        in_flight_(wiring.classes().size()) {}
+        in_flight_(scratch.in_flight) {}
 
   void run() {
     for (size_t p = 0; p < players_.size(); ++p) {
@@ -156,11 +156,11 @@ class EventPlay {
   const Wiring& wiring_;
   const Wiring::Cluster& cluster_;
   const LinkObserver& observer_;
-  FlowRates rates_;
+  FlowRates& rates_;
   std::vector<size_t> first_;  // [player], of tensors_
   std::vector<FlyingTensor> tensors_;
   EventQueue queue_;
-  std::vector<std::vector<int32_t>> in_flight_;  // [class]
+  std::vector<std::vector<int32_t>>& in_flight_;  // [class]
   std::vector<int32_t> arrived_, set_out_;
   Seconds now_;
 };
@@ -168,8 +168,9 @@ class EventPlay {
 }  // namespace
 
 void play_events(std::span<PipelinePlayer> players, const Wiring& wiring,
-                 const Wiring::Cluster& cluster, const LinkObserver& observer) {
-  EventPlay(players, wiring, cluster, observer).run();
+                 const Wiring::Cluster& cluster, const LinkObserver& observer,
+                 FlowScratch& scratch) {
+  EventPlay(players, wiring, cluster, observer, scratch).run();
 }
 
 }  // namespace triplepoint::sim

@@ -150,7 +150,7 @@ void Passage::end_step(Seconds end, Played* played) {
 /// At constant clocks steps follow each other; the last one goes on behind the window.
 void Passage::train(Seconds window, Played* played) {
   const Seconds step_time = step_.played.step_time;
-  const Seconds rounding = 1e-12 * step_time;
+  const Seconds rounding = 1e-12 * (step_time + now_);  // of moments, whose digits are finite
   Seconds at, left = (1 - progress_) * step_time;
   while (at + left <= window + rounding) {
     at += left;

@@ -192,7 +192,13 @@ PhaseTable::PhaseTable(std::vector<PricedGroup> groups, const spec::Stack& stack
       compute_loss_(stack.overlap_compute_loss),
       transfer_stretch_(stack.overlap_transfer_stretch),
       step_ratio_(step_ratio),
-      points_(static_cast<size_t>(clock_steps) + 1) {}
+      points_(static_cast<size_t>(clock_steps) + 1),
+      sums_(points_.size()) {}
+
+void PhaseTable::fill() {
+  for (size_t index = 0; index < points_.size(); ++index)
+    groups_at(static_cast<int64_t>(index));
+}
 
 namespace {
 
@@ -249,17 +255,19 @@ const std::vector<GroupPoint>& PhaseTable::groups_at(int64_t clock_index) {
         std::min(point.load.communicating, point.load.communicating_scale_out);
     points.push_back(point);
   }
+  spec::GpuLoad& sum = sums_[static_cast<size_t>(clock_index)];
+  for (size_t i = 0; i < points.size(); ++i)
+    sum += times(static_cast<double>(groups_[i].repeat), points[i].load);
   return points;
 }
 
 PhasePoint PhaseTable::at(int64_t clock_index, double host_factor) {
   PhasePoint phase;
   const std::vector<GroupPoint>& points = groups_at(clock_index);
-  for (size_t i = 0; i < points.size(); ++i) {
-    const double repeat = static_cast<double>(groups_[i].repeat);
-    phase.duration += repeat * groups_[i].length(points[i], host_factor);
-    phase.load += times(repeat, points[i].load);
-  }
+  for (size_t i = 0; i < points.size(); ++i)
+    phase.duration +=
+        static_cast<double>(groups_[i].repeat) * groups_[i].length(points[i], host_factor);
+  phase.load = sums_[static_cast<size_t>(clock_index)];
   phase.load.duration = phase.duration;
   return phase;
 }

@@ -65,6 +65,8 @@ class PhaseTable {
   /// clock_index k means f_max - k * clock_step.
   const std::vector<GroupPoint>& groups_at(int64_t clock_index);
   PhasePoint at(int64_t clock_index, double host_factor);
+  /// Computes all points, after which threads may share the table.
+  void fill();
 
   const std::vector<PricedGroup>& groups() const { return groups_; }
   double ratio(int64_t clock_index) const {
@@ -75,6 +77,7 @@ class PhaseTable {
   std::vector<PricedGroup> groups_;
   double tensor_stretch_, compute_loss_, transfer_stretch_, step_ratio_;
   std::vector<std::vector<GroupPoint>> points_;  // [clock index], empty: not asked for yet
+  std::vector<spec::GpuLoad> sums_;  // [clock index]: of all groups, if points are there
 };
 
 /// Prices the groups of an action: passes in order, input and weight gradient of one layer side by

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "triplepoint/base/expect.h"
+#include "triplepoint/base/parallel.h"
 
 #include "triplepoint/sim/event_play.h"
 #include "triplepoint/sim/pipeline_player.h"
@@ -16,9 +17,17 @@ namespace {
 class ClusterPlayer {
  public:
   ClusterPlayer(std::span<const std::vector<StageTimes>> pipelines, const Wiring& wiring,
-                const PlayRules& rules)
-      : pipelines_(pipelines), wiring_(wiring), rules_(rules), played_(pipelines.size()) {}
+                const PlayRules& rules, std::span<std::vector<PlayedStage>> played)
+      : pipelines_(pipelines), wiring_(wiring), rules_(rules), played_(played) {}
 
+  void play(const Wiring::Cluster& cluster, const LinkObserver& observer) {
+    if (cluster.has_flows)
+      play_together(cluster, observer);
+    else
+      play_alone(cluster.pipelines.front());
+  }
+
+ private:
   void play_alone(size_t p) {
     if (last_ && are_equal(p, *last_)) {
       played_[p] = played_[*last_];
@@ -35,14 +44,12 @@ class ClusterPlayer {
     players.reserve(cluster.pipelines.size());
     for (const size_t p : cluster.pipelines)
       players.push_back(player_of(p));
-    play_events(players, wiring_, cluster, observer);
+    if (!scratch_) scratch_.emplace(wiring_);
+    play_events(players, wiring_, cluster, observer, *scratch_);
     for (size_t i = 0; i < players.size(); ++i)
       played_[cluster.pipelines[i]] = players[i].take();
   }
 
-  std::vector<std::vector<PlayedStage>> take() { return std::move(played_); }
-
- private:
   PipelinePlayer player_of(size_t p) const {
     return {pipelines_[p], wiring_.wires(p), wiring_.mode(), rules_};
   }
@@ -53,24 +60,27 @@ class ClusterPlayer {
   std::span<const std::vector<StageTimes>> pipelines_;
   const Wiring& wiring_;
   const PlayRules& rules_;
-  std::vector<std::vector<PlayedStage>> played_;
+  std::span<std::vector<PlayedStage>> played_;
   std::optional<size_t> last_;
+  std::optional<FlowScratch> scratch_;
 };
 
 }  // namespace
 
 std::vector<std::vector<PlayedStage>> play(std::span<const std::vector<StageTimes>> pipelines,
                                            const Wiring& wiring, const PlayRules& rules,
-                                           const LinkObserver& observer) {
+                                           const LinkObserver& observer, int threads) {
   TPT_EXPECT(pipelines.size() == wiring.num_pipelines());
-  ClusterPlayer player(pipelines, wiring, rules);
-  for (const Wiring::Cluster& cluster : wiring.clusters()) {
-    if (cluster.has_flows)
-      player.play_together(cluster, observer);
-    else
-      player.play_alone(cluster.pipelines.front());
-  }
-  return player.take();
+  const std::vector<Wiring::Cluster>& clusters = wiring.clusters();
+  std::vector<std::vector<PlayedStage>> played(pipelines.size());
+  const size_t parts =
+      observer ? 1 : std::clamp<size_t>(clusters.size(), 1, static_cast<size_t>(threads));
+  parallel_for(parts, threads, [&](size_t part) {
+    ClusterPlayer player(pipelines, wiring, rules, played);
+    for (size_t c = clusters.size() * part / parts; c < clusters.size() * (part + 1) / parts; ++c)
+      player.play(clusters[c], observer);
+  });
+  return played;
 }
 
 }  // namespace triplepoint::sim

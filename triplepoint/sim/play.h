@@ -55,10 +55,11 @@ using LinkObserver = std::function<void(Seconds now, std::span<const BytesPerSec
 /// link can bind (see Wiring) nothing needs events: actions follow each other's dependencies, with
 /// the same bits as result.
 ///
-/// Deterministic. Oracles: workload::bubble_fraction for equal stages without communication; a
-/// solution of all rates at every event for flows. Model and costs: docs/models/schedule_play.md.
+/// Deterministic, for any number of threads. Oracles: workload::bubble_fraction for equal stages
+/// without communication; a solution of all rates at every event for flows. Model and costs:
+/// docs/models/schedule_play.md.
 std::vector<std::vector<PlayedStage>> play(std::span<const std::vector<StageTimes>> pipelines,
                                            const Wiring& wiring, const PlayRules& rules,
-                                           const LinkObserver& observer = {});
+                                           const LinkObserver& observer = {}, int threads = 1);
 
 }  // namespace triplepoint::sim

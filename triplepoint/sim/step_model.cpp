@@ -5,8 +5,10 @@
 #include <cmath>
 
 #include "triplepoint/base/expect.h"
+#include "triplepoint/base/parallel.h"
 
 #include "triplepoint/sim/device_phase.h"
+#include "triplepoint/sim/shared_cores.h"
 #include "triplepoint/sim/step_end.h"
 
 namespace triplepoint::sim {
@@ -14,6 +16,9 @@ namespace {
 
 using clock::ClockEventReason;
 using workload::ActionKind;
+
+// Below, a round is over before threads have begun.
+constexpr int64_t fewest_devices_for_threads = 1024;
 
 int64_t work_of(const workload::WorkGraph& graph, size_t stage, int32_t chunk) {
   return graph.chunk_work[stage][static_cast<size_t>(chunk)];
@@ -73,6 +78,8 @@ StepModel::StepModel(const spec::Job& the_job, const workload::WorkGraph& the_gr
   clock_steps_ =
       static_cast<int64_t>(std::floor((max_clock - governor.min_clock) / governor.clock_step));
   find_uses();
+  scale_ = clock_scale(job.cluster.gpu, clock_steps_);
+  if (job.cluster.num_gpus() >= fewest_devices_for_threads) threads_ = available_threads();
   set_conditions(lasting_conditions(job));
 }
 
@@ -111,6 +118,9 @@ size_t StepModel::links_of(const LinkShares& shares) {
   for (const auto& [work, kind] : table_works_)
     tables_.emplace_back(price_action(slowed, graph, graph.works[work], kind), job.stack,
                          clock_steps_, step_ratio_);
+  if (threads_ > 1)
+    for (PhaseTable& table : tables_)
+      table.fill();
   for (const workload::StepWork& work : graph.step_works)
     ends_.push_back(price_end(slowed, graph, work));
   known_shares_.push_back(shares);
@@ -184,27 +194,36 @@ spec::GpuLoad StepModel::exchange_after(size_t pipeline, size_t stage,
 ClockState StepModel::choose_clocks(std::span<const Celsius> die, const ClockState* before) {
   ClockState state;
   state.devices.resize(static_cast<size_t>(job.cluster.num_gpus()));
-  for (size_t p = 0; p < pipelines.size(); ++p)
-    for (const Team& team : pipelines[p].teams) {
-      const size_t stage = static_cast<size_t>(team.stage);
-      for (size_t u = 0; u < uses[stage].size(); ++u) {
-        const PhaseUse& use = uses[stage][u];
-        PhaseConditions at{.exchange = exchange_after(p, stage, use.kind),
-                           .host_factor = team.host_factor,
-                           .die = {},
-                           .limit = {}};
-        for (const int64_t device : team.devices) {
-          const size_t d = static_cast<size_t>(device);
-          at.die = die[d];
-          at.limit = conditions_.power_limit[d];
-          at.board = machine.boards[d];
-          at.locked_steps = conditions_.locked_steps[d];
-          if (before) at.guess = before->devices[d][u].clock_index;
-          state.devices[d].push_back(choose_device_phase(job, table(team, use), at));
-        }
+  parallel_for(pipelines.size(), threads_,
+               [&](size_t p) { choose_clocks_of(pipelines[p], p, die, before, state); });
+  return state;
+}
+
+void StepModel::choose_clocks_of(const Pipeline& pipeline, size_t index,
+                                 std::span<const Celsius> die, const ClockState* before,
+                                 ClockState& state) {
+  for (const Team& team : pipeline.teams) {
+    const size_t stage = static_cast<size_t>(team.stage);
+    for (const int64_t device : team.devices)
+      state.devices[static_cast<size_t>(device)].reserve(uses[stage].size());
+    for (size_t u = 0; u < uses[stage].size(); ++u) {
+      const PhaseUse& use = uses[stage][u];
+      PhaseConditions at{.exchange = exchange_after(index, stage, use.kind),
+                         .host_factor = team.host_factor,
+                         .die = {},
+                         .limit = {}};
+      at.clocks = &scale_;
+      for (const int64_t device : team.devices) {
+        const size_t d = static_cast<size_t>(device);
+        at.die = die[d];
+        at.limit = conditions_.power_limit[d];
+        at.board = machine.boards[d];
+        at.locked_steps = conditions_.locked_steps[d];
+        if (before) at.guess = before->devices[d][u].clock_index;
+        state.devices[d].push_back(choose_device_phase(job, table(team, use), at));
       }
     }
-  return state;
+  }
 }
 
 namespace {
@@ -221,19 +240,43 @@ std::vector<Seconds> team_durations(const Team& team, const ClockState& clocks, 
 
 }  // namespace
 
+/// From the phases a stage uses to what its chunks' actions play.
+std::vector<std::array<Seconds, action_kind_count>> StepModel::by_chunk(
+    size_t s, const std::vector<Seconds>& of_uses) const {
+  std::vector<std::array<Seconds, action_kind_count>> times(
+      static_cast<size_t>(graph.virtual_stages));
+  for (size_t chunk = 0; chunk < times.size(); ++chunk)
+    for (size_t u = 0; u < uses[s].size(); ++u)
+      if (static_cast<size_t>(work_of(graph, s, static_cast<int32_t>(chunk))) == uses[s][u].work)
+        times[chunk][static_cast<size_t>(uses[s][u].kind)] = of_uses[u];
+  return times;
+}
+
 /// What the schedule needs of one pipeline, from its teams' phases.
 std::vector<StageTimes> StepModel::stage_times(
     const std::vector<std::vector<Seconds>>& durations) const {
   std::vector<StageTimes> times(durations.size());
-  for (size_t s = 0; s < times.size(); ++s) {
-    times[s].program = &graph.programs[s];
-    times[s].durations.resize(static_cast<size_t>(graph.virtual_stages));
-    for (size_t chunk = 0; chunk < times[s].durations.size(); ++chunk)
-      for (size_t u = 0; u < uses[s].size(); ++u)
-        if (static_cast<size_t>(work_of(graph, s, static_cast<int32_t>(chunk))) == uses[s][u].work)
-          times[s].durations[chunk][static_cast<size_t>(uses[s][u].kind)] = durations[s][u];
-  }
+  for (size_t s = 0; s < times.size(); ++s)
+    times[s] = {.program = &graph.programs[s], .durations = by_chunk(s, durations[s])};
   return times;
+}
+
+/// [pipeline][stage]; what their phases wait for the fabric.
+std::vector<std::vector<TeamOnCores>> StepModel::teams_on_cores() {
+  std::vector<std::vector<TeamOnCores>> all;
+  for (const Pipeline& pipeline : pipelines) {
+    std::vector<TeamOnCores>& teams = all.emplace_back();
+    for (const Team& team : pipeline.teams) {
+      const auto s = static_cast<size_t>(team.stage);
+      std::vector<Seconds> waiting;
+      for (const PhaseUse& use : uses[s]) {
+        const PhasePoint point = table(team, use).at(0, team.host_factor);
+        waiting.push_back(waiting_of(point.load, point.duration));
+      }
+      teams.push_back({static_cast<int64_t>(team.devices.size()), by_chunk(s, waiting)});
+    }
+  }
+  return all;
 }
 
 PlayedStep StepModel::play_step(const ClockState& clocks) {
@@ -245,8 +288,12 @@ PlayedStep StepModel::play_step(const ClockState& clocks) {
       durations.push_back(team_durations(pipeline.teams[s], clocks, uses[s].size()));
     times.push_back(stage_times(durations));
   }
-  step.pipelines =
-      play(times, *wiring_, {.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead});
+  const PlayRules rules{.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead};
+  if (job.cluster.shared_cores > 0)
+    step.pipelines =
+        play_on_shared_cores(times, teams_on_cores(), *wiring_, rules, job.cluster.shared_cores);
+  else
+    step.pipelines = play(times, *wiring_, rules, {}, threads_);
   finish_step(step);
   return step;
 }
@@ -255,6 +302,9 @@ PlayedStep StepModel::play_step(const ClockState& clocks) {
 /// gather.
 void StepModel::finish_step(PlayedStep& step) const {
   const size_t stages = static_cast<size_t>(graph.stages);
+  // At the end of a step all ranks are at work at once.
+  const double cores = static_cast<double>(job.cluster.shared_cores);
+  const double crowd = cores > 0 ? std::max(1.0, static_cast<double>(job.world_size()) / cores) : 1;
   step.ends.assign(step.pipelines.size(), std::vector<StepEnd>(stages));
   Seconds norm_ready;
   for (size_t s = 0; s < stages; ++s) {
@@ -267,8 +317,9 @@ void StepModel::finish_step(PlayedStep& step) const {
       at.finish = step.pipelines[p][s].finish;
       at.sync_begin = end.waits_for_replicas ? replicas_ready : at.finish;
       const workload::Action& last = step.pipelines[p][s].actions.back().action;
-      at.sync_end = at.sync_begin +
-                    exposed_time(end.gradient_sync, step.phase_durations[p][s][use_of(s, last)]);
+      at.sync_end =
+          at.sync_begin + crowded_time(end.gradient_sync,
+                                       crowd * step.phase_durations[p][s][use_of(s, last)], crowd);
       norm_ready = std::max(norm_ready, at.sync_end);
     }
   }
@@ -277,10 +328,10 @@ void StepModel::finish_step(PlayedStep& step) const {
       const PricedEnd& end = end_of(s);
       StepEnd& at = step.ends[p][s];
       at.norm_begin = norm_ready;
-      at.norm_end = norm_ready + total_time(end.gradient_norm);
-      at.optimizer_end = at.norm_end + total_time(end.optimizer);
-      const Seconds forward = step.phase_durations[p][s].front();
-      at.end = at.optimizer_end + exposed_time(end.parameter_sync, forward);
+      at.norm_end = norm_ready + crowd * total_time(end.gradient_norm);
+      at.optimizer_end = at.norm_end + crowd * total_time(end.optimizer);
+      const Seconds forward = crowd * step.phase_durations[p][s].front();
+      at.end = at.optimizer_end + crowded_time(end.parameter_sync, forward, crowd);
       step.step_time = std::max(step.step_time, at.end);
     }
 }

@@ -37,6 +37,12 @@ struct DevicePhase {
   Watts power;
 };
 
+/// The clocks of a governor by index, worked out once where many devices share them: as it is asked
+/// for them, and as phases are played at them (the same but for rounding).
+struct ClockScale {
+  std::vector<power::ClockPoint> asked, played;
+};
+
 /// Clocks of all devices; equal choices give an equal step.
 struct ClockState {
   std::vector<std::vector<DevicePhase>> devices;  // [device][phase use of its stage]
@@ -82,6 +88,8 @@ struct TeamExchanges {
   const Team& team;
   std::vector<spec::GpuLoad> between;  // [phase use]
 };
+
+struct TeamOnCores;
 
 /// Everything about a job that does not change while it runs, and the step as a function of
 /// temperatures.
@@ -130,9 +138,16 @@ class StepModel {
   };
 
   void find_uses();
+  void choose_clocks_of(const Pipeline&, size_t index, std::span<const Celsius> die,
+                        const ClockState* before, ClockState& state);
+  void account_pipeline(size_t pipeline, const ClockState&, const PlayedStep&,
+                        std::span<const Celsius> die, std::vector<DeviceStep>& devices);
   size_t links_of(const LinkShares&);
   LinkShares shares_of(const Team&) const;
   void set_hosts_and_links();
+  std::vector<std::array<Seconds, action_kind_count>> by_chunk(
+      size_t stage, const std::vector<Seconds>& of_uses) const;
+  std::vector<std::vector<TeamOnCores>> teams_on_cores();
   std::vector<StageTimes> stage_times(const std::vector<std::vector<Seconds>>& durations) const;
   void finish_step(PlayedStep&) const;
   spec::GpuLoad exchange_after(size_t pipeline, size_t stage, workload::ActionKind) const;
@@ -140,6 +155,8 @@ class StepModel {
   DeviceStep account_device(const ClockState&, const PlayedStep&, const TeamExchanges&,
                             size_t device, Celsius die);
 
+  int threads_ = 1;  // over pipelines; never in a result
+  ClockScale scale_;
   Conditions conditions_;
   std::optional<Wiring> wiring_;
   // Priced once per distinct shares: num_tables_ tables and an end per distinct step work each.

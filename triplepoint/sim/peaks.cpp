@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The highest powers of each device: before the governor has reacted, as a phase begins at full
+// clock after any wait.
+#include <algorithm>
+#include <span>
+
+#include "triplepoint/base/parallel.h"
+
+#include "triplepoint/sim/step_model.h"
+
+namespace triplepoint::sim {
+namespace {
+
+/// The dynamic factors that boards have at all.
+struct BoardRange {
+  double least = 1, most = 1;
+};
+
+BoardRange range_of(const Machine& machine) {
+  BoardRange range{machine.boards.front().dynamic_energy, machine.boards.front().dynamic_energy};
+  for (const power::BoardFactors& board : machine.boards) {
+    range.least = std::min(range.least, board.dynamic_energy);
+    range.most = std::max(range.most, board.dynamic_energy);
+  }
+  return range;
+}
+
+spec::GpuLoad kernel_load(const PricedOp& priced) {
+  spec::GpuLoad load;
+  add_work(load, priced);
+  add_time(load, priced, priced.at(1));
+  load.duration = priced.at(1);
+  return load;
+}
+
+/// Kernels and layers of a phase of which one may be the hungriest on some board.
+///
+/// At full clock P = x + d y + leakage, the last alike for all of them, so a load below another on
+/// the boards with the least and the most d is below it on every board.
+std::vector<spec::GpuLoad> hungriest(const spec::PowerCoefficients& power, PhaseTable& table,
+                                     const BoardRange& range) {
+  std::vector<spec::GpuLoad> all;
+  const std::vector<GroupPoint>& points = table.groups_at(0);
+  for (size_t g = 0; g < points.size(); ++g) {
+    if (points[g].load.duration > Seconds()) all.push_back(points[g].load);
+    for (const PricedOp& priced : table.groups()[g].ops)
+      if (priced.at(1) > Seconds()) all.push_back(kernel_load(priced));
+  }
+  const auto power_on = [&](const spec::GpuLoad& load, double dynamic) {
+    return power::gpu_power(power, load, 1, power.reference_temperature,
+                            {.dynamic_energy = dynamic, .leakage = 1});
+  };
+  std::vector<spec::GpuLoad> kept;
+  for (const spec::GpuLoad& load : all) {
+    constexpr double clearly = 1 - 1e-9;
+    const bool beaten = std::ranges::any_of(all, [&](const spec::GpuLoad& other) {
+      return power_on(load, range.least) < clearly * power_on(other, range.least) &&
+             power_on(load, range.most) < clearly * power_on(other, range.most);
+    });
+    if (!beaten) kept.push_back(load);
+  }
+  return kept;
+}
+
+/// What a sensor may see of a phase. Its window holds a few layers, recomputed and differentiated
+/// in turn, so layers count with the phase's mean; embedding and head stand alone and count if they
+/// fill the window.
+std::vector<spec::GpuLoad> seen_by_sensor(PhaseTable& table, double host_factor, Seconds window) {
+  std::vector<spec::GpuLoad> loads = {table.at(0, host_factor).load};
+  const std::vector<GroupPoint>& points = table.groups_at(0);
+  for (size_t g = 0; g < points.size(); ++g) {
+    if (table.groups()[g].is_layer) continue;
+    spec::GpuLoad load = points[g].load;
+    load.duration = table.groups()[g].length(points[g], host_factor);
+    if (static_cast<double>(table.groups()[g].repeat) * load.duration >= window)
+      loads.push_back(load);
+  }
+  return loads;
+}
+
+Watts highest(const spec::PowerCoefficients& power, std::span<const spec::GpuLoad> loads,
+              const power::ClockPoint& full, Celsius die, const power::BoardFactors& board) {
+  Watts peak;
+  for (const spec::GpuLoad& load : loads)
+    peak = std::max(peak, power::gpu_power(power, load, full, die, board));
+  return peak;
+}
+
+}  // namespace
+
+void StepModel::add_peaks(std::vector<DeviceStep>& devices, std::span<const Celsius> die) {
+  const BoardRange range = range_of(machine);
+  std::vector<std::vector<spec::GpuLoad>> kernels;
+  for (PhaseTable& table : tables_)
+    kernels.push_back(hungriest(power(), table, range));
+  const Seconds window = job.cluster.gpu.sensor.power_window;
+  const power::ClockPoint& full = scale_.played.front();
+  parallel_for(pipelines.size(), threads_, [&](size_t p) {
+    for (const Team& team : pipelines[p].teams)
+      for (const PhaseUse& use : uses[static_cast<size_t>(team.stage)]) {
+        const std::vector<spec::GpuLoad> seen =
+            seen_by_sensor(table(team, use), team.host_factor, window);
+        const std::vector<spec::GpuLoad>& hungry = kernels[team.links * num_tables_ + use.table];
+        for (const int64_t device : team.devices) {
+          const size_t d = static_cast<size_t>(device);
+          const power::BoardFactors& board = machine.boards[d];
+          DeviceStep& of = devices[d];
+          of.sensor_peak = std::max(of.sensor_peak, highest(power(), seen, full, die[d], board));
+          of.instant_peak =
+              std::max(of.instant_peak, highest(power(), hungry, full, die[d], board));
+        }
+      }
+  });
+}
+
+}  // namespace triplepoint::sim
