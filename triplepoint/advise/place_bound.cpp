@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/advise/place_bound.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "triplepoint/base/expect.h"
+
+#include "triplepoint/sim/step_end.h"
+#include "triplepoint/sim/step_model.h"
+#include "triplepoint/workload/work_graph.h"
+
+namespace triplepoint::advise {
+namespace {
+
+using Pass = ColdestPasses::Pass;
+
+/// The air at every die while nothing is computed.
+std::vector<Celsius> coldest_dies(const spec::Job& job, const sim::Machine& machine) {
+  const spec::Chassis chassis = job.chassis();
+  const size_t per_node = static_cast<size_t>(job.cluster.gpus_per_node);
+  std::vector<Celsius> dies;
+  for (size_t d = 0; d < static_cast<size_t>(job.cluster.num_gpus()); ++d) {
+    Kelvins offset;
+    if (d % per_node < chassis.seats.size()) offset = chassis.seats[d % per_node].inlet_offset;
+    dies.push_back(machine.inlet[d / per_node] + offset);
+  }
+  return dies;
+}
+
+Seconds slowest_of(const sim::ClockState& clocks, const sim::Team& team, size_t use) {
+  Seconds slowest;
+  for (const int64_t device : team.devices)
+    slowest = std::max(slowest, clocks.devices[static_cast<size_t>(device)][use].duration);
+  return slowest;
+}
+
+Pass pass_of(const sim::StepModel& model, const sim::ClockState& clocks, const sim::Team& team) {
+  const size_t stage = static_cast<size_t>(team.stage);
+  Pass pass;
+  for (size_t u = 0; u < model.uses[stage].size(); ++u) {
+    const bool is_forward = model.uses[stage][u].kind == workload::ActionKind::forward;
+    (is_forward ? pass.forward : pass.backward) += slowest_of(clocks, team, u) / unit::s;
+  }
+  const sim::PricedEnd& end = model.end_of(stage);
+  const size_t last = model.use_of(stage, model.graph.programs[stage].back());
+  pass.sync = sim::exposed_time(end.gradient_sync, slowest_of(clocks, team, last)) / unit::s;
+  constexpr Seconds everything = 1e9 * unit::s;
+  pass.end = (sim::total_time(end.gradient_norm) + sim::total_time(end.optimizer) +
+              sim::exposed_time(end.parameter_sync, everything)) /
+             unit::s;
+  return pass;
+}
+
+/// A model of as many layers as every stage having so many.
+spec::Job with_even_layers(spec::Job job, int64_t layers) {
+  job.plan.layers_per_stage.clear();
+  job.model.num_layers = layers * job.plan.pipeline_parallel_size;
+  return job;
+}
+
+}  // namespace
+
+ColdestPasses::ColdestPasses(const spec::Job& job, int64_t least_layers, int64_t most_layers)
+    : least_(least_layers) {
+  TPT_EXPECT(least_layers >= 1 && most_layers >= least_layers);
+  for (int64_t layers = least_layers; layers <= most_layers; ++layers) {
+    const spec::Job even = with_even_layers(job, layers);
+    const workload::WorkGraph graph = workload::build_work_graph(even);
+    sim::StepModel model(even, graph);
+    const sim::ClockState clocks = model.choose_clocks(coldest_dies(even, model.machine));
+    auto& pipelines = passes_.emplace_back();
+    for (const sim::Pipeline& pipeline : model.pipelines) {
+      std::vector<Pass>& stages = pipelines.emplace_back();
+      for (const sim::Team& team : pipeline.teams)
+        stages.push_back(pass_of(model, clocks, team));
+    }
+  }
+}
+
+size_t ColdestPasses::stages() const {
+  return passes_.front().front().size();
+}
+
+const Pass& ColdestPasses::at(size_t pipeline, size_t stage, int64_t layers) const {
+  return passes_[static_cast<size_t>(layers - least_)][pipeline][stage];
+}
+
+namespace {
+
+/// The bound, stage by stage, so that a search can leave early.
+class PathBound {
+ public:
+  PathBound(const spec::Job& job, const PassChoice& passes)
+      : passes_(passes),
+        microbatches_(static_cast<double>(job.num_microbatches())),
+        gap_(job.stack.microbatch_gap / unit::s),
+        start_(job.stack.step_overhead / unit::s),
+        // The last input gradient may precede weight gradients where those are apart.
+        returns_(job.plan.schedule != spec::Schedule::zero_bubble),
+        before_(passes.size()) {}
+
+  /// Bound through stage `stage` with so many layers, given the stages before.
+  double through(size_t stage, int64_t layers) const {
+    double bound = 0;
+    for (size_t p = 0; p < before_.size(); ++p) {
+      const Pass& pass = passes_[p][stage]->at(p, stage, layers);
+      const double own =
+          microbatches_ * (pass.forward + pass.backward) + (2 * microbatches_ - 1) * gap_;
+      const Before& before = before_[p];
+      const double after = std::max(pass.sync, before.backward + before.first_sync);
+      bound = std::max(bound, start_ + before.forward + own + after + pass.end);
+    }
+    return bound;
+  }
+  void add(size_t stage, int64_t layers, double sign) {
+    for (size_t p = 0; p < before_.size(); ++p) {
+      const Pass& pass = passes_[p][stage]->at(p, stage, layers);
+      before_[p].forward += sign * pass.forward;
+      if (!returns_) continue;
+      before_[p].backward += sign * pass.backward;
+      if (stage == 0) before_[p].first_sync += sign * pass.sync;
+    }
+  }
+
+ private:
+  struct Before {  // sums over the stages before
+    double forward = 0, backward = 0, first_sync = 0;
+  };
+  const PassChoice& passes_;
+  double microbatches_, gap_, start_;
+  bool returns_;
+  std::vector<Before> before_;  // per pipeline
+};
+
+class LayerWalk {
+ public:
+  LayerWalk(const spec::Job& job, const PassChoice& passes, const LayerLimits& limits)
+      : bound_(job, passes),
+        limit_(limits.time),
+        fewest_(limits.fewest),
+        most_found_(limits.found) {
+    const size_t stages = static_cast<size_t>(job.plan.pipeline_parallel_size);
+    // Alone, with nothing before it, a stage holds at most so many layers.
+    most_.assign(stages, fewest_ - 1);
+    for (size_t s = 0; s < stages; ++s)
+      while (most_[s] < limits.most && bound_.through(s, most_[s] + 1) < limits.time)
+        ++most_[s];
+    room_.assign(stages + 1, 0);
+    for (size_t s = stages; s-- > 0;)
+      room_[s] = room_[s + 1] + most_[s];
+    layers_.assign(stages, 0);
+    walk(0, job.model.num_layers, 0);
+    std::stable_sort(
+        search.found.begin(), search.found.end(),
+        [](const BoundedLayers& a, const BoundedLayers& b) { return a.bound < b.bound; });
+  }
+
+  LayerSearch search;
+
+ private:
+  void walk(size_t stage, int64_t left, double bound) {
+    if (stage == layers_.size()) {
+      if (left == 0) search.found.push_back({bound, layers_});
+      return;
+    }
+    const int64_t after = room_[stage + 1];
+    const int64_t stages_after = static_cast<int64_t>(layers_.size() - stage) - 1;
+    const int64_t least = std::max(fewest_, left - after);
+    for (int64_t n = least; n <= std::min(most_[stage], left - fewest_ * stages_after); ++n) {
+      if (search.found.size() >= most_found_) {
+        search.complete = false;
+        return;
+      }
+      ++search.looked_at;
+      const double through = std::max(bound, bound_.through(stage, n));
+      if (through >= limit_) break;  // more layers take longer
+      layers_[stage] = n;
+      bound_.add(stage, n, 1);
+      walk(stage + 1, left - n, through);
+      bound_.add(stage, n, -1);
+    }
+  }
+
+  PathBound bound_;
+  double limit_;
+  int64_t fewest_;
+  size_t most_found_;
+  std::vector<int64_t> most_, room_, layers_;
+};
+
+}  // namespace
+
+double placement_bound(const spec::Job& job, const PassChoice& passes,
+                       const std::vector<int64_t>& layers) {
+  PathBound path(job, passes);
+  double bound = 0;
+  for (size_t s = 0; s < layers.size(); ++s) {
+    bound = std::max(bound, path.through(s, layers[s]));
+    path.add(s, layers[s], 1);
+  }
+  return bound;
+}
+
+LayerSearch layers_below(const spec::Job& job, const PassChoice& passes,
+                         const LayerLimits& limits) {
+  return LayerWalk(job, passes, limits).search;
+}
+
+}  // namespace triplepoint::advise

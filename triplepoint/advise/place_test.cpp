@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/advise/place.h"
+
+#include <cmath>
+#include <numeric>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/random.h"
+
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/advise/place_bound.h"
+#include "triplepoint/advise/thermal_samples.h"
+#include "triplepoint/sim/simulate.h"
+
+namespace triplepoint::advise {
+namespace {
+
+using doctest::Approx;
+
+/// GPT on HGX H200 nodes; layers and sizes small enough to play in milliseconds.
+spec::Job small_job(int64_t layers, int64_t tensor, int64_t pipeline, int64_t nodes) {
+  static const spec::Library library = spec::default_library();
+  spec::Job job;
+  job.model = spec::load_model(library, "gpt3-175b").value();
+  job.model.num_layers = layers;
+  job.cluster = spec::load_cluster(library, "hgx-h200").value();
+  job.cluster.num_nodes = nodes;
+  job.stack = spec::load_stack(library, "nemo").value();
+  job.plan.tensor_parallel_size = tensor;
+  job.plan.pipeline_parallel_size = pipeline;
+  job.plan.sequence_parallel = tensor > 1;
+  job.plan.global_batch_size = 16 * nodes * 8 / (tensor * pipeline);
+  job.plan.sharding = spec::Sharding::optimizer;
+  job.plan.rank_order = spec::RankOrder::tp_pp_dp;
+  job.plan.recompute = spec::Recompute::full;
+  return job;
+}
+
+ColdMap map_of(const spec::Job& job) {
+  const auto samples = thermal_samples(sim::simulate(job, {}));
+  return cold_map(find_thermal_groups(samples), mean_samples(samples), job);
+}
+
+const Placement& of_kind(const PlaceResult& result, PlacementKind kind) {
+  for (const Placement& placement : result.placements)
+    if (placement.kind == kind) return placement;
+  FAIL("no such placement");
+  return result.placements.front();
+}
+
+TEST_CASE("a simulated HGX H200 shows the hot seats of the paper in every node") {
+  const spec::Job job = small_job(16, 4, 4, 2);
+  const auto samples = thermal_samples(sim::simulate(job, {}));
+  const ThermalGroups found = find_thermal_groups(samples);
+  REQUIRE(found.groups.size() == 2);
+  for (const auto& order : cold_first_order(found, samples))
+    CHECK(order == std::vector<int64_t>{1, 2, 5, 7, 0, 3, 4, 6});
+}
+
+TEST_CASE("the paper's layers come out: 80 on 4 stages and 96 on 8") {
+  spec::Job four = small_job(80, 4, 4, 4), eight = small_job(96, 4, 8, 4);
+  const ColdMap map{
+      .group =
+          [] {
+            std::vector<size_t> hot;
+            for (int64_t d = 0; d < 32; ++d)
+              hot.push_back(d % 8 == 0 || d % 8 == 3 || d % 8 == 4 || d % 8 == 6 ? 1 : 0);
+            return hot;
+          }(),
+      .groups = 2,
+      .node_effect = std::vector<double>(4)};
+  four.plan = place_cold_first(four, map, {});
+  eight.plan = place_cold_first(eight, map, {});
+  CHECK(four.plan.device_order == std::vector<int64_t>{1, 2, 5, 7, 0, 3, 4, 6});
+  CHECK(shift_layers(four, coldness_of_stages(four, map), 1) ==
+        std::vector<int64_t>{21, 19, 21, 19});
+  CHECK(shift_layers(eight, coldness_of_stages(eight, map), 1) ==
+        std::vector<int64_t>{13, 11, 13, 11, 13, 11, 13, 11});
+  // What does not divide goes to the last stage.
+  four.model.num_layers = 82;
+  const auto uneven = shift_layers(four, coldness_of_stages(four, map), 1);
+  CHECK(std::accumulate(uneven.begin(), uneven.end(), int64_t{0}) == 82);
+}
+
+TEST_CASE("nodes with other cold seats get an order of their own") {
+  const spec::Job job = small_job(16, 4, 4, 2);
+  ColdMap map{.group = {1, 0, 0, 1, 1, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1},
+              .groups = 2,
+              .node_effect = {0, 0}};
+  CHECK(place_cold_first(job, map, {}).device_order ==
+        std::vector<int64_t>{1, 2, 5, 7, 0, 3, 4, 6, 0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(place_cold_first(job, map, {{1, 0}, {1, 0}}).device_order ==
+        std::vector<int64_t>{0, 3, 4, 6, 1, 2, 5, 7, 4, 5, 6, 7, 0, 1, 2, 3});
+}
+
+TEST_CASE("no schedule beats the bound of its placement") {
+  uint64_t at = 0;
+  const auto draw = [&](int64_t below) {
+    return static_cast<int64_t>(random_uniform({5, 1}, at++) * static_cast<double>(below));
+  };
+  for (int i = 0; i < 12; ++i) {
+    const int64_t pipeline = int64_t{2} << draw(2);
+    spec::Job job = small_job(pipeline * (2 + draw(3)), 4, pipeline, pipeline > 4 ? 4 : 2);
+    job.environment.seed = static_cast<uint64_t>(i);
+    if (draw(2) > 0) job.plan.recompute = spec::Recompute::none;
+    if (draw(3) == 0) job.plan.schedule = spec::Schedule::gpipe;
+    std::vector<int64_t> layers = layers_of(job);
+    layers.front() += 1, layers.back() -= 1;
+    job.plan.layers_per_stage = layers;
+    const ColdestPasses passes(job, 1, 8);
+    PassChoice choice(passes.pipelines(),
+                      std::vector<const ColdestPasses*>(passes.stages(), &passes));
+    const auto time = judge_time(job);
+    REQUIRE(time);
+    const double bound = placement_bound(job, choice, layers);
+    CHECK(bound <= *time);
+    CHECK(bound > 0.85 * *time);  // and it says something
+  }
+}
+
+TEST_CASE("the search over layers finds what an exhaustive walk finds") {
+  const spec::Job job = small_job(12, 4, 4, 2);
+  const ColdestPasses passes(job, 1, 7);
+  const PassChoice choice(passes.pipelines(),
+                          std::vector<const ColdestPasses*>(passes.stages(), &passes));
+  const double limit = 1.3 * placement_bound(job, choice, {3, 3, 3, 3});
+  const LayerSearch found =
+      layers_below(job, choice, {.fewest = 1, .most = 7, .time = limit, .found = 10000});
+  size_t below = 0;
+  for (int64_t a = 1; a <= 7; ++a)
+    for (int64_t b = 1; b <= 7; ++b)
+      for (int64_t c = 1; c <= 7; ++c)
+        if (const int64_t d = 12 - a - b - c; d >= 1 && d <= 7)
+          below += placement_bound(job, choice, {a, b, c, d}) < limit ? 1 : 0;
+  CHECK(found.complete);
+  CHECK(found.found.size() == below);
+  CHECK(below > 1);
+  for (size_t i = 1; i < found.found.size(); ++i)
+    CHECK(found.found[i - 1].bound <= found.found[i].bound);
+}
+
+TEST_CASE("the optimum is never worse than baseline, symmetric and asymmetric") {
+  uint64_t at = 0;
+  const auto draw = [&](int64_t below) {
+    return static_cast<int64_t>(random_uniform({7, 1}, at++) * static_cast<double>(below));
+  };
+  int better = 0;
+  for (int i = 0; i < 6; ++i) {
+    const int64_t tensor = int64_t{2} << draw(2), nodes = 1 + draw(2);
+    const int64_t pipeline = std::min<int64_t>(8 * nodes / tensor, int64_t{2} << draw(2));
+    spec::Job job = small_job(pipeline * (2 + draw(4)), tensor, pipeline, nodes);
+    job.environment.seed = static_cast<uint64_t>(i);
+    if (draw(2) > 0) job.plan.rank_order = spec::RankOrder::tp_cp_ep_dp_pp;
+    PlaceOptions options;
+    options.most_judged = 40;
+    const PlaceResult result = place(job, map_of(job), options);
+    const Placement& optimal = of_kind(result, PlacementKind::optimal);
+    CHECK(spec::diagnose(optimal.job) == spec::diagnose(job));
+    for (const Placement& other : result.placements)
+      if (other.outcome.fits) CHECK(optimal.outcome.step_time <= other.outcome.step_time);
+    better += optimal.outcome.step_time < result.placements.front().outcome.step_time ? 1 : 0;
+  }
+  CHECK(better > 0);
+}
+
+TEST_CASE("with every candidate judged, the search's best is the best of all of them") {
+  spec::Job job = small_job(6, 4, 2, 1);
+  const ColdMap map = map_of(job);
+  PlaceOptions options;
+  const PlaceResult result = place(job, map, options);
+  CHECK(result.counts.left == 0);
+  double best = 1e9;
+  for (int64_t first = 1; first <= 5; ++first)
+    for (const std::vector<size_t>& preference : {std::vector<size_t>{}, {0, 1}, {1, 0}}) {
+      spec::Job one = job;
+      if (!preference.empty()) one.plan = place_cold_first(job, map, {preference});
+      one.plan.layers_per_stage = {first, 6 - first};
+      best = std::min(best, judge_time(one).value_or(1e9));
+    }
+  CHECK(of_kind(result, PlacementKind::optimal).outcome.step_time == best);
+}
+
+TEST_CASE("the reason adds up to the difference, and says nothing of what did not change") {
+  const spec::Job job = small_job(16, 4, 4, 2);
+  PlaceOptions options;
+  options.most_judged = 40;
+  const PlaceResult result = place(job, map_of(job), options);
+  const Placement& base = result.placements.front();
+  for (const Placement& placement : result.placements) {
+    const double difference = placement.outcome.step_time - base.outcome.step_time;
+    CHECK(placement.reason.total() == Approx(difference).epsilon(1e-9).scale(1e-6));
+  }
+  const PlacementReason& seats = of_kind(result, PlacementKind::symmetric).reason;
+  CHECK(seats.order == 0);
+  CHECK(seats.layers == 0);  // on a machine of equal seats, who sits where is nothing
+  CHECK(of_kind(result, PlacementKind::asymmetric).reason.layers > 0);
+}
+
+TEST_CASE("on a machine of equal seats there is nothing to place, and the answer says so") {
+  const spec::Job job = on_alike_machine(small_job(8, 4, 2, 1));
+  const ColdMap map = map_of(job);
+  CHECK(map.groups == 1);
+  const PlaceResult result = place(job, map, {});
+  CHECK(result.placements.size() == 2);  // baseline and optimal layers
+  REQUIRE(!result.notes.empty());
+  CHECK(result.notes.front().find("nothing separates") != std::string::npos);
+}
+
+TEST_CASE("any number of threads gives the same placement") {
+  const spec::Job job = small_job(16, 4, 4, 2);
+  const ColdMap map = map_of(job);
+  PlaceOptions one;
+  one.most_judged = 40;
+  PlaceOptions four = one;
+  four.threads = 4;
+  const PlaceResult a = place(job, map, one), b = place(job, map, four);
+  REQUIRE(a.placements.size() == b.placements.size());
+  for (size_t i = 0; i < a.placements.size(); ++i) {
+    CHECK(a.placements[i].job.plan == b.placements[i].job.plan);
+    CHECK(a.placements[i].outcome.step_time == b.placements[i].outcome.step_time);
+  }
+  CHECK(a.counts.judged == b.counts.judged);
+}
+
+}  // namespace
+}  // namespace triplepoint::advise

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/advise/placement.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "triplepoint/workload/layer_layout.h"
+#include "triplepoint/workload/rank_grid.h"
+
+namespace triplepoint::advise {
+namespace {
+
+int64_t node_at(const spec::Plan& plan, int64_t block) {
+  return plan.node_order.empty() ? block : plan.node_order[static_cast<size_t>(block)];
+}
+
+/// The devices of a block's node in the order in which the plan's ranks take them.
+std::vector<int64_t> order_written_out(const spec::Job& job) {
+  const size_t per_node = static_cast<size_t>(job.cluster.gpus_per_node);
+  const size_t devices = static_cast<size_t>(job.cluster.num_gpus());
+  std::vector<int64_t> order(devices);
+  const std::vector<int64_t>& said = job.plan.device_order;
+  for (size_t d = 0; d < devices; ++d) {
+    if (said.empty())
+      order[d] = static_cast<int64_t>(d % per_node);
+    else
+      order[d] = said[said.size() == devices ? d : d % per_node];
+  }
+  return order;
+}
+
+}  // namespace
+
+std::vector<int64_t> ColdMap::cold_first(int64_t node, int64_t gpus_per_node) const {
+  std::vector<int64_t> order(static_cast<size_t>(gpus_per_node));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  const auto group_at = [&](int64_t local) {
+    return group[static_cast<size_t>(node * gpus_per_node + local)];
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return group_at(a) < group_at(b); });
+  return order;
+}
+
+ColdMap cold_map(const ThermalGroups& found, const std::vector<ThermalSample>& devices,
+                 const spec::Job& job) {
+  const int64_t per_node = job.cluster.gpus_per_node;
+  const bool one_node = std::all_of(devices.begin(), devices.end(),
+                                    [](const ThermalSample& one) { return one.node == 0; });
+  ColdMap map{.group = std::vector<size_t>(static_cast<size_t>(job.cluster.num_gpus())),
+              .groups = found.groups.size(),
+              .node_effect = std::vector<double>(static_cast<size_t>(job.cluster.num_nodes))};
+  for (int64_t node = 0; node < job.cluster.num_nodes; ++node)
+    for (size_t i = 0; i < devices.size(); ++i) {
+      const bool is_here = one_node || devices[i].node == node;
+      if (is_here && devices[i].local < per_node)
+        map.group[static_cast<size_t>(node * per_node + devices[i].local)] = found.group_of[i];
+    }
+  for (size_t n = 0; !one_node && n < map.node_effect.size(); ++n)
+    if (n < found.node_effects.size()) map.node_effect[n] = found.node_effects[n];
+  return map;
+}
+
+std::vector<NodeStages> stages_of_nodes(const spec::Job& job) {
+  const workload::RankGrid grid(job);
+  const int64_t per_node = job.cluster.gpus_per_node;
+  std::vector<NodeStages> nodes;
+  for (int64_t block = 0; block < job.cluster.num_nodes; ++block) {
+    std::map<int64_t, std::vector<int64_t>> locals;
+    for (int64_t local = 0; local < per_node; ++local)
+      locals[grid.coordinates(block * per_node + local).pipeline].push_back(local);
+    NodeStages& node = nodes.emplace_back();
+    node.node = node_at(job.plan, block);
+    for (auto& [stage, own] : locals) {
+      node.stages.push_back(stage);
+      node.locals.push_back(std::move(own));
+    }
+  }
+  return nodes;
+}
+
+bool mixes_stages(const spec::Job& job) {
+  const std::vector<NodeStages> nodes = stages_of_nodes(job);
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const NodeStages& node) { return node.stages.size() > 1; });
+}
+
+spec::Plan place_cold_first(const spec::Job& job, const ColdMap& map,
+                            const std::vector<std::vector<size_t>>& preference) {
+  const int64_t per_node = job.cluster.gpus_per_node;
+  spec::Plan plan = job.plan;
+  plan.device_order = order_written_out(job);
+  const std::vector<NodeStages> nodes = stages_of_nodes(job);
+  for (size_t block = 0; block < nodes.size(); ++block) {
+    const NodeStages& node = nodes[block];
+    const std::vector<int64_t> cold = map.cold_first(node.node, per_node);
+    std::vector<size_t> wanted(node.stages.size());
+    std::iota(wanted.begin(), wanted.end(), size_t{0});
+    if (block < preference.size() && !preference[block].empty()) wanted = preference[block];
+    size_t next = 0;
+    for (const size_t which : wanted)
+      for (const int64_t local : node.locals[which])
+        plan.device_order[static_cast<size_t>(node.node * per_node + local)] = cold[next++];
+  }
+  shorten_orders(plan, job);
+  return plan;
+}
+
+void shorten_orders(spec::Plan& plan, const spec::Job& job) {
+  const size_t per_node = static_cast<size_t>(job.cluster.gpus_per_node);
+  std::vector<int64_t>& order = plan.device_order;
+  bool alike = true;
+  for (size_t d = per_node; d < order.size(); ++d)
+    alike = alike && order[d] == order[d % per_node];
+  if (alike && order.size() > per_node) order.resize(per_node);
+  const auto is_identity = [](const std::vector<int64_t>& numbers) {
+    for (size_t i = 0; i < numbers.size(); ++i)
+      if (numbers[i] != static_cast<int64_t>(i)) return false;
+    return true;
+  };
+  if (alike && is_identity(order)) order.clear();
+  if (is_identity(plan.node_order)) plan.node_order.clear();
+}
+
+std::vector<double> coldness_of_stages(const spec::Job& job, const ColdMap& map) {
+  const workload::RankGrid grid(job);
+  std::vector<double> sum(static_cast<size_t>(job.plan.pipeline_parallel_size));
+  for (int64_t rank = 0; rank < grid.world_size(); ++rank)
+    sum[static_cast<size_t>(grid.coordinates(rank).pipeline)] +=
+        static_cast<double>(map.group[static_cast<size_t>(grid.device_of(rank))]);
+  const double ranks = static_cast<double>(grid.world_size() / job.plan.pipeline_parallel_size);
+  for (double& one : sum)
+    one /= ranks;
+  return sum;
+}
+
+std::vector<int64_t> layers_of(const spec::Job& job) {
+  const auto layout = workload::lay_out_layers(job);
+  std::vector<int64_t> layers;
+  for (size_t chunk = 0; chunk < layout.front().size(); ++chunk)
+    for (const auto& stage : layout)
+      layers.push_back(stage[chunk].layers());
+  return layers;
+}
+
+std::vector<int64_t> shift_layers(const spec::Job& job, const std::vector<double>& coldness,
+                                  int64_t extra) {
+  std::vector<int64_t> layers = layers_of(job);
+  const double mean =
+      std::accumulate(coldness.begin(), coldness.end(), 0.0) / static_cast<double>(coldness.size());
+  int64_t given = 0;
+  for (size_t part = 0; part < layers.size(); ++part) {
+    const double warmer = coldness[part % coldness.size()] - mean;
+    const int64_t more = warmer < -1e-9 ? extra : warmer > 1e-9 ? -extra : 0;
+    layers[part] += more;
+    given += more;
+  }
+  layers.back() -= given;
+  const bool whole = std::all_of(layers.begin(), layers.end(), [](int64_t n) { return n > 0; });
+  return whole ? layers : std::vector<int64_t>();
+}
+
+}  // namespace triplepoint::advise

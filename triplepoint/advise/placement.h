@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "triplepoint/spec/job.h"
+
+#include "triplepoint/advise/thermal_groups.h"
+
+namespace triplepoint::advise {
+
+/// Devices of a job by coldness: what placements are made of.
+struct ColdMap {
+  std::vector<size_t> group;  // per device of the cluster (node by node); 0: coldest
+  size_t groups = 1;
+  std::vector<double> node_effect;  // per node: warmer than the mean node; same unit for all
+
+  /// Devices of a node, coldest group first, inside of a group by index.
+  std::vector<int64_t> cold_first(int64_t node, int64_t gpus_per_node) const;
+};
+/// For a job of as many devices as were sampled; samples of one node stand for every node.
+ColdMap cold_map(const ThermalGroups&, const std::vector<ThermalSample>& devices, const spec::Job&);
+
+/// Which stages a node's ranks belong to, in the order of stages.
+struct NodeStages {
+  int64_t node = 0;
+  std::vector<int64_t> stages;               // distinct, ascending
+  std::vector<std::vector<int64_t>> locals;  // of each: the node's local ranks
+};
+/// Of each block of gpus_per_node ranks, in the order of blocks.
+std::vector<NodeStages> stages_of_nodes(const spec::Job&);
+
+/// Whether seats can help: some node holds ranks of more than one stage.
+bool mixes_stages(const spec::Job&);
+
+/// The same job with the devices of each node dealt out coldest first: to the stages of the node in
+/// order of `preference[block]` (indices into NodeStages::stages; empty: ascending).
+spec::Plan place_cold_first(const spec::Job&, const ColdMap&,
+                            const std::vector<std::vector<size_t>>& preference);
+
+/// Mean group of a stage's devices: 0 where all are of the coldest group.
+std::vector<double> coldness_of_stages(const spec::Job&, const ColdMap&);
+
+/// Layers of each part of the model as the plan has them, written out.
+std::vector<int64_t> layers_of(const spec::Job&);
+
+/// The paper's asymmetric layers: stages on colder devices than the mean get `extra` more in each
+/// chunk, those on hotter ones as many less; what does not add up goes to the last part. Empty if a
+/// part would be left without a layer.
+///
+/// 80 layers on 4 stages: 21, 19, 21, 19; 96 on 8: 13, 11, 13, 11, ... Source: arXiv 2509.10371,
+/// thermal-aware pipeline scheduling.
+std::vector<int64_t> shift_layers(const spec::Job&, const std::vector<double>& coldness,
+                                  int64_t extra);
+
+/// Plans whose `device_order` is the identity, or alike in all nodes, say so in the short form.
+void shorten_orders(spec::Plan&, const spec::Job&);
+
+}  // namespace triplepoint::advise

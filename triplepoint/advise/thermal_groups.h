@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/units.h"
+
+namespace triplepoint::advise {
+
+/// How one GPU behaved under load, whoever saw it. Absent: nobody measured it.
+struct ThermalSample {
+  int64_t node = 0, local = 0;  // local: index of the device in its node
+  std::optional<double> temperature_c, power_w, clock_mhz, throttled;  // throttled: share of time
+  friend bool operator==(const ThermalSample&, const ThermalSample&) = default;
+};
+
+/// What tells devices apart; higher is worse for temperature and throttling, lower for clocks.
+enum class ThermalSign { temperature, clock, throttling };
+const char* name_of(ThermalSign);
+
+/// Devices that behave alike.
+struct ThermalGroup {
+  std::vector<size_t> members;  // indices into the samples, by node, then local index
+  double mean = 0;              // of the sign at equal load, without the node's own share
+  // Plain means over the members, where known.
+  std::optional<double> temperature_c, power_w, clock_mhz, throttled;
+};
+
+/// Whether devices fall into so many groups, and how sure that is.
+struct GroupingTest {
+  int64_t groups = 2;
+  double left = 1;    // scatter within the groups over scatter of all, best grouping
+  double chance = 1;  // share of even spreads of so many devices that group as well
+  double gain = 0;    // ln of what even spreads leave on average, over what these leave
+  double step = 0;    // least difference of neighbouring groups' means, in the sign's unit
+  bool possible = false;
+};
+
+/// Devices grouped by thermal behaviour, coldest group first.
+struct ThermalGroups {
+  ThermalSign sign = ThermalSign::temperature;
+  std::vector<ThermalGroup> groups;
+  std::vector<size_t> group_of;      // of each sample
+  std::vector<double> node_effects;  // of each node: above the mean node, in the sign's unit
+  std::vector<GroupingTest> tests;   // of two groups and more
+  double load_slope = 0;             // K/W taken out of temperatures; 0: loads taken as equal
+  /// Of a sample: node and group told, what is left.
+  std::vector<double> adjusted;
+};
+
+struct GroupingOptions {
+  std::optional<ThermalSign> sign;        // absent: temperature, else clock, else throttling
+  std::optional<double> kelvin_per_watt;  // known slope of temperature over power
+  double significance = 0.01;
+};
+
+/// Groups devices by thermal behaviour; the number of groups comes out, it is not asked for.
+///
+///   x = T - r (P - mean P) - node effect
+///
+/// r: K/W of the package, given, or by least squares within devices that were seen under several
+/// loads (samples of one device repeat); without either, and without powers, loads count as equal.
+/// Node effects (room, inlet) are means of what groups leave over, found in turn with the groups.
+/// Two to four groups are tried, each cut where the least scatter is left (exact in one dimension).
+/// So many groups are possible, if
+///  - at most 1 % of 999 even spreads of as many devices can be grouped as well (of all spreads
+///    without groups, the even one groups best), and
+///  - neighbours differ by more than sensors resolve: 3 K, two clock steps (30 MHz), 5 % of time.
+/// Of the possible numbers that one is taken that leaves least against even spreads (the gap
+/// statistic of Tibshirani, Walther, Hastie, J. R. Stat. Soc. B 63, 2001). None: one group.
+/// Holds where one sign decides; needs at least 4 devices to see two groups. Of more than 512
+/// devices, as many quantiles decide. Equal samples, equal groups: spreads are drawn by position.
+ThermalGroups find_thermal_groups(const std::vector<ThermalSample>&, const GroupingOptions& = {});
+
+/// Mean sample of each device that was seen several times, in order of (node, local).
+std::vector<ThermalSample> mean_samples(const std::vector<ThermalSample>&);
+
+/// The devices of each node, coldest group first, inside of a group by index: what a launcher sets
+/// as the order of visible devices. [node][position].
+std::vector<std::vector<int64_t>> cold_first_order(const ThermalGroups&,
+                                                   const std::vector<ThermalSample>& devices);
+
+}  // namespace triplepoint::advise
