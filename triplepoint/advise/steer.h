@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/job.h"
+
+#include "triplepoint/advise/steer_moves.h"
+#include "triplepoint/advise/steer_policy.h"
+#include "triplepoint/search/objective.h"
+
+namespace triplepoint::advise {
+
+struct SteerOptions {
+  Seconds duration = 1800 * unit::s;
+  Seconds interval = 30 * unit::s;  // between two looks
+  SteerRules rules;
+  MoveOptions moves;
+  search::Goal goal = search::Goal::edp;
+  Seconds restart = 600 * unit::s;              // stop, start, read the checkpoint, compile
+  Seconds checkpoint_interval = 600 * unit::s;  // restarts happen right after a checkpoint
+  bool tune = true;   // both sides begin with the clock limit that is best without disturbance
+  bool check = true;  // where everything was left: play the alternatives, too
+  std::function<void()> advance = {};  // told at every look
+  std::function<bool()> stopped = {};
+};
+
+/// An alternative that was looked at.
+struct Considered {
+  Candidate candidate;
+  std::string setting;
+  double ratio = 1;  // predicted objective over leaving it
+  Forecast forecast;
+};
+
+/// One time the controller thought.
+struct Decision {
+  Seconds time;
+  MoveKind kind = MoveKind::leave;
+  std::string seen;    // what made it think
+  std::string action;  // "limit all clocks to 1485 MHz"; "leave it"
+  std::string reason;
+  std::string setting;  // from then on
+  double ratio = 1;     // predicted, of the action
+  Seconds horizon;      // for which it was predicted
+  Seconds cost;         // nobody computes
+  Forecast leave, then;
+  std::vector<Considered> considered;
+};
+
+/// What a stretch of training came to.
+struct SteerTotals {
+  Seconds time;
+  double steps = 0;  // with the part of the last one
+  int64_t tokens_per_step = 0;
+  Joules energy;  // all devices
+  Celsius hottest;
+  double step_time() const { return time / unit::s / steps; }
+  double joules_per_step() const { return energy / unit::J / steps; }
+  /// Energy x time of a step: less is better, whatever was done in how long.
+  double energy_delay() const { return step_time() * joules_per_step(); }
+};
+double objective_of(const SteerTotals&, search::Goal);
+
+/// Moments of both sides, for a picture.
+struct SteerPoint {
+  Seconds time;
+  std::optional<double> step_time_s;
+  double power_w = 0, hottest_c = 0, lowest_clock_mhz = 0, mean_clock_mhz = 0;
+};
+
+/// A move that was not made, played nevertheless.
+struct Checked {
+  std::string what;
+  double ratio = 1;  // of the objective over that of leaving it
+};
+
+struct SteerOutcome {
+  std::string initial;  // setting both begin with
+  SteerTotals fixed, steered;
+  std::vector<SteerPoint> fixed_points, steered_points;
+  std::vector<Decision> decisions;
+  int moves = 0, restarts = 0;
+  std::vector<Checked> checked;  // best first
+  bool stopped = false;
+  double ratio(search::Goal goal) const {
+    return objective_of(steered, goal) / objective_of(fixed, goal);
+  }
+  /// Leaving everything was right: no checked alternative gains more than the margin.
+  bool leaving_was_right(double margin) const {
+    return checked.empty() || checked.front().ratio > 1 - margin;
+  }
+};
+
+/// Plays a job through its faults twice on the same boards: left alone, and with a controller that
+/// looks every interval at what was recorded since the last look.
+///
+/// Where an alarm comes or goes, where step time, power, clocks or heat have moved, or where what
+/// began earlier lasts, it plays copies of the machine ahead, each with one thing changed, under
+/// what is known now (known_at), and asks the policy. Clock limits and caps cost nothing; what
+/// restarts the job costs the restart, after the next checkpoint, and is worth it only if what is
+/// wrong stays: it is assumed to last once more as long as it has lasted.
+///
+/// Of faults the controller is told what is wrong, as a diagnosis would; not when it ends, nor what
+/// comes. The job must be free of errors and fit.
+SteerOutcome steer(const spec::Job&, const SteerOptions&);
+
+/// "step time 4.1 % up; node 1 at 88 % of the others' clocks", against earlier readings; empty if
+/// nothing has moved.
+std::string change_words(const SteerReadings& before, const SteerReadings& now);
+
+}  // namespace triplepoint::advise

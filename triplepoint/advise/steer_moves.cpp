@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/advise/steer_moves.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/workload/memory.h"
+#include "triplepoint/workload/rank_grid.h"
+#include "triplepoint/workload/work_graph.h"
+
+namespace triplepoint::advise {
+namespace {
+
+// A ladder, so that equal settings are equal: a fortieth of the highest clock, about 50 MHz.
+constexpr double rung = 0.025, lowest_rung = 0.4, lowest_cap = 0.5;
+
+double on_ladder(double share) {
+  const double steps = std::round(share / rung);
+  return std::clamp(steps * rung, lowest_rung, 1.0);
+}
+
+double mhz_of(double ceiling, const spec::Job& job) {
+  return ceiling * (*job.cluster.gpu.max_clock / unit::MHz);
+}
+
+std::string ceiling_words(double ceiling, const spec::Job& job) {
+  return fmt::format("{:.0f} MHz", mhz_of(ceiling, job));
+}
+
+bool hits_node(const spec::Fault& fault, int64_t node, int64_t per_node) {
+  return fault.node == node || (fault.gpu && *fault.gpu / per_node == node);
+}
+
+bool can_run(const spec::Job& job) {
+  return !spec::has_errors(spec::diagnose(job)) && workload::build_work_graph(job).memory.fits();
+}
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values)
+    sum += value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+/// Mean of a series over the window, by how long each value held.
+std::optional<double> mean_of(const run::Run& window, const char* signal, int32_t device) {
+  const run::Series* series = run::find_series(window, signal, device);
+  if (series == nullptr || series->values.empty()) return std::nullopt;
+  return run::statistics(*series).time_weighted_mean;
+}
+
+Candidate clock_candidate(const spec::Job& base, SteerSetting setting, double ceiling) {
+  setting.ceiling = on_ladder(ceiling);
+  const std::string what = setting.ceiling < 1 ? fmt::format("limit all clocks to {}",
+                                                             ceiling_words(setting.ceiling, base))
+                                               : "lift the clock limit";
+  return {MoveKind::clock_limit, setting, false, what};
+}
+
+Candidate cap_candidate(const spec::Job& base, SteerSetting setting, double cap) {
+  setting.cap = std::clamp(cap, lowest_cap, 1.0);
+  const std::string what =
+      setting.cap < 1
+          ? fmt::format("cap all GPUs at {:.0f} W", setting.cap * (base.power_limit() / unit::W))
+          : "lift the power cap";
+  return {MoveKind::power_cap, setting, false, what};
+}
+
+/// Layers of each stage as they are now.
+std::vector<int64_t> stage_layers(const spec::Job& job) {
+  if (!job.plan.layers_per_stage.empty()) return job.plan.layers_per_stage;
+  const int64_t stages = job.plan.pipeline_parallel_size;
+  return std::vector<int64_t>(static_cast<std::size_t>(stages), job.model.num_layers / stages);
+}
+
+/// Mean of the devices' values of each stage.
+std::vector<double> by_stage(const spec::Job& job, const std::vector<double>& values) {
+  const workload::RankGrid grid(job);
+  std::vector<double> sum(static_cast<std::size_t>(job.plan.pipeline_parallel_size)),
+      count(sum.size());
+  for (int64_t rank = 0; rank < job.world_size(); ++rank) {
+    const auto stage = static_cast<std::size_t>(grid.coordinates(rank).pipeline);
+    const auto device = static_cast<std::size_t>(grid.device_of(rank));
+    if (device >= values.size()) continue;
+    sum[stage] += values[device];
+    count[stage] += 1;
+  }
+  for (std::size_t i = 0; i < sum.size(); ++i)
+    sum[i] = count[i] > 0 ? sum[i] / count[i] : 0;
+  return sum;
+}
+
+/// One layer from the stage with the lowest clocks to the one with the highest.
+std::optional<Candidate> layer_candidate(const spec::Job& base, const SteerSetting& present,
+                                         const SteerReadings& seen) {
+  const spec::Job job = job_with(base, present);
+  if (job.plan.pipeline_parallel_size < 2 || job.plan.virtual_pipeline_size > 1)
+    return std::nullopt;
+  const std::vector<double> clocks = by_stage(job, seen.clock);
+  const auto from = std::min_element(clocks.begin(), clocks.end()) - clocks.begin();
+  const auto to = std::max_element(clocks.begin(), clocks.end()) - clocks.begin();
+  Candidate candidate{MoveKind::layer_shift, present, true, ""};
+  candidate.setting.layers_per_stage = stage_layers(job);
+  auto& layers = candidate.setting.layers_per_stage;
+  if (from == to || layers[static_cast<std::size_t>(from)] < 2) return std::nullopt;
+  --layers[static_cast<std::size_t>(from)];
+  ++layers[static_cast<std::size_t>(to)];
+  candidate.what = fmt::format("move a layer from stage {} to stage {}", from, to);
+  return candidate;
+}
+
+void add_restarts(std::vector<Candidate>& all, const spec::Job& base, const SteerSetting& present,
+                  const SteerReadings& seen, const MoveOptions& options) {
+  for (const double factor : {2.0, 0.5}) {
+    Candidate candidate{MoveKind::microbatch, present, true, ""};
+    const double size = factor * static_cast<double>(present.micro_batch_size);
+    if (size < 1) continue;
+    candidate.setting.micro_batch_size = static_cast<int64_t>(size);
+    candidate.what = fmt::format("train with microbatch {}", candidate.setting.micro_batch_size);
+    all.push_back(std::move(candidate));
+  }
+  if (auto candidate = layer_candidate(base, present, seen)) all.push_back(*std::move(candidate));
+  const auto& gone = present.swapped;
+  const bool is_gone = std::find(gone.begin(), gone.end(), seen.slowest_node) != gone.end();
+  if (is_gone || static_cast<int>(gone.size()) >= options.spares) return;
+  Candidate candidate{MoveKind::node_swap, present, true,
+                      fmt::format("put a spare in place of node {}", seen.slowest_node)};
+  candidate.setting.swapped.push_back(seen.slowest_node);
+  std::sort(candidate.setting.swapped.begin(), candidate.setting.swapped.end());
+  all.push_back(std::move(candidate));
+}
+
+}  // namespace
+
+std::string_view name_of(MoveKind kind) {
+  constexpr std::string_view names[] = {"leave",      "clock_limit", "power_cap",
+                                        "microbatch", "layer_shift", "node_swap"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+SteerSetting setting_of(const spec::Job& job) {
+  SteerSetting setting;
+  setting.micro_batch_size = job.plan.micro_batch_size;
+  setting.layers_per_stage = job.plan.layers_per_stage;
+  return setting;
+}
+
+std::string words_of(const SteerSetting& setting, const spec::Job& base) {
+  std::string words =
+      setting.ceiling < 1 ? "clocks up to " + ceiling_words(setting.ceiling, base) : "clocks free";
+  if (setting.cap < 1)
+    words += fmt::format(", caps {:.0f} W", setting.cap * (base.power_limit() / unit::W));
+  words += fmt::format(", microbatch {}", setting.micro_batch_size);
+  if (!setting.layers_per_stage.empty()) {
+    words += ", layers";
+    for (const int64_t layers : setting.layers_per_stage)
+      words += fmt::format(" {}", layers);
+  }
+  for (const int64_t node : setting.swapped)
+    words += fmt::format(", spare for node {}", node);
+  return words;
+}
+
+spec::Job job_with(const spec::Job& base, const SteerSetting& setting) {
+  spec::Job job = base;
+  const auto gpus = static_cast<std::size_t>(base.cluster.num_gpus());
+  auto& room = job.environment;
+  if (setting.ceiling < 1) {
+    const Hertz ceiling = setting.ceiling * *base.cluster.gpu.max_clock;
+    room.device_clock_limits.resize(gpus, *base.cluster.gpu.max_clock);
+    for (Hertz& limit : room.device_clock_limits)
+      limit = std::min(limit, ceiling);
+  }
+  if (setting.cap < 1) {
+    const Watts cap = setting.cap * base.power_limit();
+    room.device_power_limits.resize(gpus, base.power_limit());
+    for (Watts& limit : room.device_power_limits)
+      limit = std::min(limit, cap);
+  }
+  job.plan.micro_batch_size = setting.micro_batch_size;
+  job.plan.layers_per_stage = setting.layers_per_stage;
+  for (const int64_t node : setting.swapped)
+    std::erase_if(room.faults, [&](const spec::Fault& fault) {
+      return hits_node(fault, node, base.cluster.gpus_per_node);
+    });
+  return job;
+}
+
+std::optional<SteerReadings> readings_of(const run::Run& window, const spec::Job& job) {
+  if (window.steps.empty()) return std::nullopt;
+  SteerReadings seen;
+  seen.step_time = (window.steps.back().end - window.steps.front().begin) /
+                   static_cast<double>(window.steps.size());
+  const double max_mhz = *job.cluster.gpu.max_clock / unit::MHz;
+  double watts = 0;
+  std::vector<double> node_clock(static_cast<std::size_t>(job.cluster.num_nodes), 1);
+  for (int32_t d = 0; d < job.cluster.num_gpus(); ++d) {
+    const auto clock = mean_of(window, "sm_clock_mhz", d);
+    auto power = mean_of(window, "power_w", d);
+    if (!power) power = mean_of(window, "power_instant_w", d);
+    if (!power) power = mean_of(window, "power_average_w", d);
+    const auto die = mean_of(window, "die_c", d);
+    if (!clock || !power || !die) return std::nullopt;
+    seen.clock.push_back(*clock / max_mhz);
+    seen.power_w.push_back(*power);
+    seen.die_c.push_back(*die);
+    watts += *power;
+    auto& node = node_clock[static_cast<std::size_t>(d / job.cluster.gpus_per_node)];
+    node = std::min(node, seen.clock.back());
+  }
+  seen.power = watts * unit::W;
+  seen.mean_clock = mean_of(seen.clock);
+  seen.lowest_clock = *std::min_element(seen.clock.begin(), seen.clock.end());
+  seen.slowest_node = std::min_element(node_clock.begin(), node_clock.end()) - node_clock.begin();
+  seen.hottest_device = std::max_element(seen.die_c.begin(), seen.die_c.end()) - seen.die_c.begin();
+  return seen;
+}
+
+std::vector<Candidate> candidates(const spec::Job& base, const SteerSetting& initial,
+                                  const SteerSetting& present, const SteerReadings& seen,
+                                  const MoveOptions& options) {
+  std::vector<Candidate> all;
+  // Who sets the pace may also run slower than it does: the objective decides how far.
+  all.push_back(clock_candidate(base, present, initial.ceiling));
+  for (double ceiling = 1; ceiling > lowest_rung; ceiling -= rung)
+    all.push_back(clock_candidate(base, present, ceiling));
+  for (const double cap : {initial.cap, present.cap - 0.1, present.cap + 0.1})
+    all.push_back(cap_candidate(base, present, cap));
+  if (options.may_restart) add_restarts(all, base, present, seen, options);
+  std::vector<Candidate> kept;
+  for (Candidate& candidate : all) {
+    const bool known = std::any_of(kept.begin(), kept.end(), [&](const Candidate& other) {
+      return other.setting == candidate.setting;
+    });
+    if (known || candidate.setting == present) continue;
+    if (candidate.restarts && !can_run(job_with(base, candidate.setting))) continue;
+    kept.push_back(std::move(candidate));
+  }
+  return kept;
+}
+
+std::vector<SteerSetting> clock_ladder(const SteerSetting& setting) {
+  std::vector<SteerSetting> all;
+  for (double share = setting.ceiling - rung; share > lowest_rung; share -= rung) {
+    all.push_back(setting);
+    all.back().ceiling = on_ladder(share);
+  }
+  return all;
+}
+
+namespace {
+
+/// A settled machine repeats itself: two of its steps say all.
+Forecast settled_forecast(const sim::Session& now, const spec::Job& job) {
+  sim::Session ahead(now);
+  ahead.change(job);
+  ahead.settle();
+  Seconds length = 2 * unit::s;
+  run::Run run = ahead.play(length);
+  for (int tries = 0; tries < 12 && run.steps.size() < 2; ++tries) {
+    run = ahead.play(length);
+    length = 2 * length;
+  }
+  Forecast forecast;
+  const std::optional<SteerReadings> seen = readings_of(run, job);
+  if (!seen) return forecast;
+  forecast.step_time = run.steps.back().end - run.steps.back().begin;
+  forecast.power = seen->power;
+  forecast.hottest = Celsius(*std::max_element(seen->die_c.begin(), seen->die_c.end()));
+  return forecast;
+}
+
+}  // namespace
+
+Forecast foresee(const sim::Session& now, const spec::Job& job) {
+  spec::Job on = job, off = job;
+  std::erase_if(off.environment.faults, [](const spec::Fault& f) { return f.period.has_value(); });
+  if (off.environment.faults.size() == job.environment.faults.size())
+    return settled_forecast(now, job);
+  for (spec::Fault& fault : on.environment.faults)
+    fault.period.reset();
+  const Forecast a = settled_forecast(now, on), b = settled_forecast(now, off);
+  if (!(a.step_time > Seconds() && b.step_time > Seconds())) return {};
+  return {2 / (1 / a.step_time + 1 / b.step_time), 0.5 * (a.power + b.power),
+          std::max(a.hottest, b.hottest)};
+}
+
+double worth(const Forecast& leave, const Forecast& then, const MoveCost& cost, Seconds horizon,
+             search::Goal goal) {
+  const double work = horizon / leave.step_time;
+  const Seconds trained = work * then.step_time;
+  const double time = (cost.time + trained) / horizon;
+  const double energy = (cost.time * cost.power + trained * then.power) / (horizon * leave.power);
+  if (goal == search::Goal::throughput) return time;
+  if (goal == search::Goal::energy) return energy;
+  return time * energy;
+}
+
+}  // namespace triplepoint::advise
