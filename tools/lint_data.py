@@ -4,7 +4,7 @@
 
 Every value of a data/**/*.toml must be covered by a [[source]] entry: `keys` names dotted keys ("gpu.tdp", or "gpu.*" for all below),
 `kind` is one of four, `cite` says where it comes from. Text that is no quantity (names, notes, references to other files) needs none.
-A key in `keys` that names nothing is an error too. Studies and jobs are choices, not facts, and are left out.
+A key in `keys` that names nothing is an error too. Studies, suites and jobs are choices, not facts, and are left out.
 """
 import re
 import sys
@@ -18,7 +18,7 @@ except ImportError:
     sys.exit(77)
 
 KINDS = ("datasheet", "measured", "fitted", "assumed")
-CHOICES = {"studies", "jobs"}
+CHOICES = {"studies", "jobs", "suites"}
 QUANTITY = re.compile(r"^[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?\s*[A-Za-zµ°%/]+[A-Za-z0-9/*]*$")
 
 
