@@ -10,6 +10,8 @@
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/rank_grid.h"
 
+#include "trainer/model/check_shapes.h"
+
 namespace triplepoint::trainer {
 namespace {
 
@@ -67,6 +69,11 @@ Result<void> check_plan(const spec::Job& job) {
            job.data_parallel_size() > 1,
        "sharding_group_size is 1 (nothing would be sharded); set sharding to none, or a larger "
        "group"},
+      {job.model.moe && plan.expert_tensor_size() != plan.tensor_parallel_size &&
+           !plan.sequence_parallel && plan.tensor_parallel_size > 1,
+       "experts are split otherwise than the rest and sequence_parallel is off (every tensor rank "
+       "would send the same tokens); set sequence_parallel, or leave expert_tensor_parallel_size "
+       "out"},
       {plan.overlap_expert,
        "overlap_expert is set (the trainer plays one microbatch's experts at a time); set it to "
        "false, or simulate it"},
@@ -100,6 +107,7 @@ Result<void> check_job(const spec::Job& job) {
       return error(diagnosis.what);
   TPT_TRY(check_model(job));
   TPT_TRY(check_plan(job));
+  TPT_TRY(check_shapes(job));
   return check_shares(job);
 }
 

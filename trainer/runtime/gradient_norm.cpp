@@ -21,7 +21,8 @@ Copies copies_in_sums(const spec::Job& job) {
   const workload::RankShare share = workload::share_of_rank(job);
   const bool divided = job.plan.sharding != Sharding::none;
   // Experts that are dealt out over more ranks than the tensor group has: their squares lie apart.
-  const bool experts_apart = job.model.moe && share.expert * share.expert_tensor > share.tensor;
+  const bool experts_apart =
+      job.model.moe && !job.plan.lora && share.expert * share.expert_tensor > share.tensor;
   Copies copies;
   copies.over_data = share.data > 1 && (divided || experts_apart);
   if (copies.over_data) {

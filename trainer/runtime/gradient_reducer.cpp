@@ -77,6 +77,13 @@ void GradientReducer::before_backward(UnitName name) {
   }
 }
 
+void GradientReducer::prepare(UnitName name) {
+  for (const size_t index : map_.of(name)) {
+    const Bucket& bucket = buckets_[index];
+    if (bucket.trained && bucket.gradient.empty() && open_[index].gradient.empty()) attach(index);
+  }
+}
+
 void GradientReducer::after_backward(UnitName name) {
   for (const size_t index : map_.of(name)) {
     const Bucket& bucket = buckets_[index];

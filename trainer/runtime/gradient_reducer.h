@@ -25,6 +25,8 @@ class GradientReducer {
   void begin_step();
   void begin_backward(bool last_of_chunk) { last_ = last_of_chunk; }
   void before_backward(UnitName);
+  /// Gives a unit's gradients a place before its own turn: a tied head adds to the embedding's.
+  void prepare(UnitName);
   void after_backward(UnitName);
   /// Everything that is not yet reduced, and waits for all of it.
   void finish();

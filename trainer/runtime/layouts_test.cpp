@@ -52,14 +52,21 @@ Moved moved_by_stage(const TrainOutcome& outcome, size_t stage, size_t group, si
   return sum;
 }
 
-/// What `workload` leaves out, on purpose: how many rows each expert will get is asked for before
-/// they are sent, and LoRA's adapters, split over the tensor group, add up their narrow middle.
+/// What `workload` leaves out or knows as a mean only:
+///  - how many rows each expert will get is told before they are sent;
+///  - rows of dropless experts are dealt out unevenly, and an all-gather over the ranks that share
+///    an expert takes the most of them;
+///  - LoRA's adapters, split over the tensor group, add up their narrow middle;
+///  - without sharding, the squares of experts that lie on different data ranks.
 bool is_left_out(const spec::Job& job, size_t group, size_t kind) {
   const auto of = static_cast<spec::GroupKind>(group);
   const auto collective = static_cast<spec::Collective>(kind);
-  return (of == spec::GroupKind::expert && collective == spec::Collective::all_gather) ||
-         (of == spec::GroupKind::tensor && collective == spec::Collective::all_reduce &&
-          job.plan.lora);
+  const bool sums = collective == spec::Collective::all_reduce;
+  return of == spec::GroupKind::expert_tensor ||
+         (of == spec::GroupKind::expert && collective == spec::Collective::all_gather) ||
+         (of == spec::GroupKind::tensor && sums && job.plan.lora) ||
+         (of == spec::GroupKind::data && sums && job.plan.expert_parallel_size > 1 &&
+          job.plan.sharding == spec::Sharding::none);
 }
 
 /// "stage 0 tensor all_reduce: 4096 moved, 2048 by workload", for each class that differs. Stages
@@ -79,12 +86,10 @@ std::string wrong_bytes(const spec::Job& job, const TrainOutcome& outcome) {
   return wrong;
 }
 
-/// Every so-manieth layout of the covering array, against the same training on one rank.
-void check_slice(size_t slice) {
+/// Each against the same training on one rank.
+void check(const std::vector<test::Choice>& layouts, size_t first = 0, size_t every = 1) {
   std::map<int, TrainOutcome> alone;
-  const std::vector<test::Choice> layouts = test::pairwise_layouts(16);
-  REQUIRE(layouts.size() >= 48);
-  for (size_t i = slice; i < layouts.size(); i += slices) {
+  for (size_t i = first; i < layouts.size(); i += every) {
     const int training = test::training_of(layouts[i]);
     if (alone.count(training) == 0) alone.emplace(training, outcome_of(test::alone(layouts[i])));
     const spec::Job job = test::job_of(layouts[i]);
@@ -94,6 +99,13 @@ void check_slice(size_t slice) {
     CHECK(difference(outcome, alone.at(training)) < 1e-5);
     CHECK(wrong_bytes(job, outcome) == "");
   }
+}
+
+/// Every so-manieth layout of the covering array.
+void check_slice(size_t slice) {
+  const std::vector<test::Choice> layouts = test::pairwise_layouts(16);
+  REQUIRE(layouts.size() >= 54);
+  check(layouts, slice, slices);
 }
 
 }  // namespace
@@ -117,6 +129,12 @@ TEST_CASE("layouts train like one rank and move the bytes of workload, part 5 of
 }
 TEST_CASE("layouts train like one rank and move the bytes of workload, part 6 of 6") {
   check_slice(5);
+}
+
+TEST_CASE("so do layouts of 32 ranks") {
+  const std::vector<test::Choice> layouts = test::layouts_of_size(32, 8);
+  REQUIRE(layouts.size() == 8);
+  check(layouts);
 }
 
 }  // namespace triplepoint::trainer

@@ -57,6 +57,7 @@ class ParameterStore::Hooks : public UnitHooks {
   }
   void before_backward(size_t unit) override {
     if (store_.gatherer_) store_.gatherer_->before_backward({chunk_, unit});
+    if (store_.shares_words_) store_.reducer_->prepare({chunk_, 0});
     store_.reducer_->before_backward({chunk_, unit});
   }
   void after_backward(size_t unit) override {
@@ -78,6 +79,7 @@ ParameterStore::ParameterStore(const StoreParts& parts, const std::vector<Chunk*
       buckets_(make_buckets(parts.job, units_of(chunks), parts.groups)),
       map_(buckets_),
       sharded_parameters_(parts.job.plan.sharding == Sharding::parameters),
+      shares_words_(parts.job.model.tied_embeddings && parts.job.plan.pipeline_parallel_size == 1),
       rounded_(parameter_wire(parts.job) == Wire::bf16),
       gathering_(buckets_.size()) {
   allocate();

@@ -75,7 +75,7 @@ class ParameterStore {
   MemoryLedger& ledger_;
   std::vector<Bucket> buckets_;
   BucketMap map_;
-  bool sharded_parameters_, rounded_;
+  bool sharded_parameters_, shares_words_, rounded_;
   std::vector<std::unique_ptr<Hooks>> hooks_;
   std::optional<GradientReducer> reducer_;
   std::optional<ParameterGatherer> gatherer_;

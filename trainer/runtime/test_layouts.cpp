@@ -206,4 +206,11 @@ std::vector<Choice> pairwise_layouts(int64_t largest) {
   return chosen;
 }
 
+std::vector<Choice> layouts_of_size(int64_t ranks, size_t count) {
+  std::vector<Choice> chosen;
+  for (const Choice& choice : valid_choices(ranks, 20000))
+    if (job_of(choice).world_size() == ranks && chosen.size() < count) chosen.push_back(choice);
+  return chosen;
+}
+
 }  // namespace triplepoint::trainer::test
