@@ -103,3 +103,23 @@ TEST_CASE("one expert a token weighs with its probability among all") {
   model.moe->router_topk = 1;
   check_against_reference(job_of(model));
 }
+
+TEST_CASE("numbers rounded to bf16 train nearly the same") {
+  for (const spec::Model& model : models()) {
+    spec::Job job = job_of(model);
+    const Outcome exact = reference_outcome(job);
+    job.plan.precision = spec::Precision::bf16;
+    const Outcome rounded = play(job);
+    CHECK(rounded.loss != exact.loss);
+    CHECK(rounded.loss == doctest::Approx(exact.loss).epsilon(0.02));
+    double square = 0, difference = 0;
+    for (const auto& [name, gradient] : rounded.gradients)
+      for (size_t i = 0; i < gradient.size(); ++i) {
+        if (i >= exact.gradients.at(name).size()) continue;  // padding of the vocabulary
+        const double right = exact.gradients.at(name)[i];
+        square += right * right;
+        difference += (gradient[i] - right) * (gradient[i] - right);
+      }
+    CHECK(std::sqrt(difference / square) < 0.1);
+  }
+}

@@ -186,7 +186,8 @@ struct RankWork {
 
   double play(Gradients& whole, std::mutex& mutex, bool counts_replicated) const {
     MemoryLedger ledger;
-    const auto math = make_cpu_math(Rounding::none);
+    const auto math = make_cpu_math(job.plan.precision == spec::Precision::bf16 ? Rounding::bf16
+                                                                                : Rounding::none);
     std::deque<Chunk> chunks;
     std::deque<TestStore> stores;
     for (const auto& stage : workload::lay_out_layers(job))

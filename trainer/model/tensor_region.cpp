@@ -143,22 +143,58 @@ void ExitLinear::leave_in_pieces(ModelContext& context, const float* x, float* y
     pending.wait();
 }
 
-void ExitLinear::leave_backward(ModelContext& context, Half half, const float* x, const float* dy,
-                                float* dx, LinearKept& kept) const {
+/// While one piece of every rank's gradient is multiplied, the next one travels. `whole`: all of
+/// it, in order, for the weight gradient.
+void ExitLinear::gather_in_pieces(ModelContext& context, const float* dy, float* dx,
+                                  float* whole) const {
+  const int64_t hidden = context.hidden(), size = context.groups.tensor->size();
+  Buffer arrivals = context.workspace(context.tokens() * hidden);
+  std::array<Pending, pieces> travelling;
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    const Block rows = piece_at(context, piece);
+    travelling[static_cast<size_t>(piece)] = context.groups.tensor->all_gather(
+        {dy + rows.first * hidden, static_cast<size_t>(rows.count * hidden)},
+        {arrivals.data() + rows.first * size * hidden,
+         static_cast<size_t>(rows.count * size * hidden)},
+        context.wire);
+  }
+  LinearKept none;
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    const Block rows = piece_at(context, piece);
+    travelling[static_cast<size_t>(piece)].wait();
+    for (int64_t rank = 0; rank < size; ++rank) {
+      const float* arrived = arrivals.data() + (rows.first * size + rank * rows.count) * hidden;
+      const int64_t row = rank * context.shard_tokens() + rows.first;
+      context.math.copy(rows.count * hidden, arrived, whole + row * hidden);
+      backward_input(rows.count, arrived, dx + row * in(), none);
+    }
+  }
+}
+
+void ExitLinear::leave_backward_input(ModelContext& context, Half half, const float* dy, float* dx,
+                                      LinearKept& kept) const {
   const int64_t whole_size = context.tokens() * context.hidden();
-  const bool sharded = context.share.sequence_parallel;
-  if (has_input(half)) {
-    if (sharded) {
-      kept.output_gradient =
-          half == Half::both ? context.workspace(whole_size) : context.kept(whole_size);
-      gather_tokens(context, dy, kept.output_gradient.data()).wait();
-    } else if (half == Half::input) {  // the trunk's gradient goes on changing
+  if (!context.share.sequence_parallel) {
+    if (half == Half::input) {  // the trunk's gradient goes on changing
       kept.output_gradient = context.kept(whole_size);
       context.math.copy(whole_size, dy, kept.output_gradient.data());
     }
-    backward_input(context.tokens(),
-                   kept.output_gradient.empty() ? dy : kept.output_gradient.data(), dx, kept);
+    backward_input(context.tokens(), dy, dx, kept);
+    return;
   }
+  kept.output_gradient =
+      half == Half::both ? context.workspace(whole_size) : context.kept(whole_size);
+  if (overlaps_tensor(context) && !has_adapter()) {
+    gather_in_pieces(context, dy, dx, kept.output_gradient.data());
+    return;
+  }
+  gather_tokens(context, dy, kept.output_gradient.data()).wait();
+  backward_input(context.tokens(), kept.output_gradient.data(), dx, kept);
+}
+
+void ExitLinear::leave_backward(ModelContext& context, Half half, const float* x, const float* dy,
+                                float* dx, LinearKept& kept) const {
+  if (has_input(half)) leave_backward_input(context, half, dy, dx, kept);
   if (!has_weight(half)) return;
   backward_weight(context.tokens(), x,
                   kept.output_gradient.empty() ? dy : kept.output_gradient.data(), kept);

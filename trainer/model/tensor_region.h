@@ -38,6 +38,8 @@ class ExitLinear : public Linear {
 
  private:
   void leave_in_pieces(ModelContext&, const float* x, float* y) const;
+  void leave_backward_input(ModelContext&, Half, const float* dy, float* dx, LinearKept&) const;
+  void gather_in_pieces(ModelContext&, const float* dy, float* dx, float* whole) const;
 };
 
 /// Is the split communication hidden behind products (plan.overlap_tensor)?
