@@ -128,7 +128,44 @@ void products_alone(benchmark::State& state) {
       benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
+/// A training step of the whole model, optimizer included.
+void whole_step(benchmark::State& state) {
+  spec::Job job = llama(state.range(0), state.range(1), state.range(2));
+  job.model.vocabulary_size = 2048;
+  Endpoint endpoint(std::move(thread_transports(1)[0]));
+  const auto alone = endpoint.communicator(spec::GroupKind::tensor, {0});
+  const auto math = make_cpu_math(Rounding::none);
+  MemoryLedger ledger;
+  Chunk chunk(
+      job, {.first_layer = 0, .dense = layers, .moe = 0, .has_embedding = true, .has_head = true},
+      {alone.get(), alone.get(), alone.get()}, *math, ledger);
+  Values values(chunk);
+  std::deque<std::vector<float>> first, second;
+  for (const auto& value : values.values) {
+    first.emplace_back(value.size(), 0.0F);
+    second.emplace_back(value.size(), 0.0F);
+  }
+  const int64_t size = state.range(1) * state.range(2);
+  std::vector<int32_t> words(static_cast<size_t>(size));
+  for (size_t i = 0; i < words.size(); ++i)
+    words[i] = static_cast<int32_t>(i * 7919 % 2048);
+  const Tokens tokens{.microbatch = 0, .inputs = words, .targets = words};
+  const AdamW adam{.rate = 1e-4F};
+  for (auto _ : state) {
+    for (auto& gradient : values.gradients)
+      math->zero(static_cast<int64_t>(gradient.size()), gradient.data());
+    chunk.forward(tokens, {}, {});
+    chunk.backward(tokens, {}, {}, 1.0 / static_cast<double>(size));
+    for (size_t i = 0; i < values.values.size(); ++i)
+      math->adamw(adam, static_cast<int64_t>(values.values[i].size()), values.gradients[i].data(),
+                  first[i].data(), second[i].data(), values.values[i].data(),
+                  values.values[i].data());
+    benchmark::DoNotOptimize(chunk.take_loss_sum());
+  }
+}
+
 // hidden, sequence length, sequences
+BENCHMARK(whole_step)->Args({128, 128, 4})->Unit(benchmark::kMillisecond);
 BENCHMARK(layer_passes)->Args({128, 128, 4})->Args({512, 256, 4})->Unit(benchmark::kMillisecond);
 BENCHMARK(products_alone)->Args({128, 128, 4})->Args({512, 256, 4})->Unit(benchmark::kMillisecond);
 
