@@ -112,11 +112,11 @@ void GradientReducer::start(size_t index, std::span<float> whole, UnderWay reduc
     return;
   }
   under_way_.push_back(std::move(reduction));
-  if (!behind_) drain(0);
+  if (!behind_) drain();
 }
 
 void GradientReducer::reduce_microbatch(size_t index) {
-  drain(1);  // so many gradients of one microbatch are held beside the one that is being made
+  drain();  // one gradient travels while the next one is made
   UnderWay reduction;
   reduction.whole = std::move(open_[index].gradient);
   const std::span<float> whole = reduction.whole.all();
@@ -147,8 +147,8 @@ void GradientReducer::complete(UnderWay& reduction) {
     math_.copy(bucket.owned(), mine.data(), owned.data());
 }
 
-void GradientReducer::drain(size_t most) {
-  while (under_way_.size() > most) {
+void GradientReducer::drain() {
+  while (!under_way_.empty()) {
     complete(under_way_.front());
     under_way_.pop_front();
   }
@@ -157,7 +157,7 @@ void GradientReducer::drain(size_t most) {
 void GradientReducer::finish() {
   for (size_t i = 0; i < buckets_.size(); ++i)
     if (buckets_[i].trained && !buckets_[i].gradient.empty()) reduce_step(i);
-  drain(0);
+  drain();
 }
 
 }  // namespace triplepoint::trainer

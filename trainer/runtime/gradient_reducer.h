@@ -47,7 +47,7 @@ class GradientReducer {
   void reduce_microbatch(size_t bucket);
   void reduce_step(size_t bucket);
   void start(size_t bucket, std::span<float> whole, UnderWay);
-  void drain(size_t most);
+  void drain();
   void complete(UnderWay&);
 
   const spec::Job& job_;
