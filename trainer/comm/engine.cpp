@@ -153,6 +153,7 @@ void Endpoint::Engine::abort(const char* why) {
 }
 
 void Endpoint::Engine::run_in_background() {
+  introduce_rank(transport_->rank());
   for (int looks = 0;;) {
     {
       std::unique_lock lock(mutex_);

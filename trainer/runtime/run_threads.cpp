@@ -4,6 +4,7 @@
 
 #include "trainer/comm/thread_transport.h"
 #include "trainer/runtime/world.h"
+#include "trainer/spans.h"
 
 namespace triplepoint::trainer {
 namespace {
@@ -22,6 +23,7 @@ struct Gathered {
 
 void play_rank(const spec::Job& job, const TrainSettings& settings, Endpoint& endpoint,
                const OnStep& on_step, Gathered& gathered) {
+  introduce_rank(endpoint.rank());
   try {
     Result<TrainOutcome> outcome = train(job, settings, endpoint, on_step);
     if (!outcome) return gathered.fail(outcome.error());

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "triplepoint/run/store.h"
 
@@ -73,6 +76,79 @@ void set_stages(run::Timeline& timeline, const workload::RankGrid& grid) {
       span.stage = stages[static_cast<size_t>(span.rank)];
 }
 
+// ---- which spans are one collective
+
+/// The collectives of one group of ranks, in the order in which each member played them.
+struct GroupPlays {
+  std::vector<int64_t> members;
+  std::map<int32_t, std::vector<size_t>> spans;  // of each rank, indexes into the timeline's
+};
+using Groups = std::map<std::pair<spec::GroupKind, int64_t>, GroupPlays>;  // by kind, first member
+
+Groups groups_of(run::Timeline& timeline, const workload::RankGrid& grid) {
+  Groups groups;
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    const run::Span& span = timeline.spans[i];
+    const run::SpanType& type = timeline.types[static_cast<size_t>(span.type)];
+    const bool meets = type.group && type.collective &&
+                       type.collective != spec::Collective::send_recv && span.rank >= 0 &&
+                       span.rank < grid.world_size();
+    if (!meets) continue;
+    std::vector<int64_t> members = grid.members(*type.group, span.rank);
+    GroupPlays& group = groups[{*type.group, members.front()}];
+    group.members = std::move(members);
+    group.spans[span.rank].push_back(i);
+  }
+  return groups;
+}
+
+/// Members play a group's collectives in one order, so that the n-th of each is one collective;
+/// unless marks were lost.
+bool is_whole(const GroupPlays& group, const run::Timeline& timeline) {
+  const std::vector<size_t>& first = group.spans.begin()->second;
+  if (group.spans.size() != group.members.size()) return false;
+  return std::all_of(group.spans.begin(), group.spans.end(), [&](const auto& of_rank) {
+    const std::vector<size_t>& own = of_rank.second;
+    if (own.size() != first.size()) return false;
+    for (size_t n = 0; n < own.size(); ++n)
+      if (timeline.spans[own[n]].type != timeline.spans[first[n]].type) return false;
+    return true;
+  });
+}
+
+/// Numbers a group's collectives, and says of each member how long it waited for the last one.
+void join_collectives(run::Timeline& timeline, const GroupPlays& group, int32_t communicator) {
+  const size_t count = group.spans.begin()->second.size();
+  for (size_t n = 0; n < count; ++n) {
+    Instant last = timeline.spans[group.spans.begin()->second[n]].begin;
+    for (const auto& [rank, spans] : group.spans)
+      last = std::max(last, timeline.spans[spans[n]].begin);
+    for (const auto& [rank, spans] : group.spans) {
+      run::Span& span = timeline.spans[spans[n]];
+      span.wait = std::min(last, span.end) - span.begin;
+      run::SpanDetail& detail = timeline.details[spans[n]];
+      detail.communicator = communicator;
+      detail.sequence = static_cast<int64_t>(n);
+    }
+  }
+}
+
+void match_collectives(run::Timeline& timeline, const workload::RankGrid& grid) {
+  if (!timeline.details.empty()) return;  // a profiler knows better
+  Groups groups = groups_of(timeline, grid);
+  std::erase_if(groups, [&](const auto& group) { return !is_whole(group.second, timeline); });
+  if (groups.empty()) return;
+  timeline.details.resize(timeline.spans.size());
+  for (const auto& [key, group] : groups) {
+    const auto index = static_cast<int32_t>(timeline.communicators.size());
+    timeline.communicators.push_back(
+        {.name = fmt::format("{} of rank {}", spec::name_of(key.first), key.second),
+         .ranks = {group.members.begin(), group.members.end()},
+         .size = static_cast<int32_t>(group.members.size())});
+    join_collectives(timeline, group, index);
+  }
+}
+
 /// One device per rank that was heard of here.
 void make_devices(run::Run& recording, const spec::Cluster& cluster) {
   std::vector<int32_t> ranks;
@@ -112,6 +188,7 @@ void describe_with_job(run::Run& recording, const spec::Job& job) {
   name_types(recording.timeline, ops_of(graph));
   sort_kinds(recording.timeline);
   set_stages(recording.timeline, graph.grid);
+  match_collectives(recording.timeline, graph.grid);
   if (recording.devices.empty() && job.cluster.shared_cores > 0)
     make_devices(recording, job.cluster);
 }

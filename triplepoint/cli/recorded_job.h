@@ -12,7 +12,8 @@ namespace triplepoint::cli {
 /// Writes into a recording what its job says: the job itself, the flops of a step, the stage of
 /// each rank's spans, and what spans are that bear the names of the job's operations (class,
 /// collective, group). Ranks that are processes on the cores of one machine become its devices,
-/// which have a rank and no readings. Nothing that was measured changes.
+/// which have a rank and no readings. Spans that are one collective are told, and with them how
+/// long each rank waited for the last; unless marks were lost. Nothing that was measured changes.
 void describe_with_job(run::Run& recording, const spec::Job& job);
 
 /// The same, in its file.

@@ -125,8 +125,8 @@ class Train : public Command {
 
  private:
   Result<void> check() const {
-    if (steps_ < 1) return error("--steps is below 1 (nothing would be trained); try --steps 10");
-    if (warmup_ && (*warmup_ < 0 || *warmup_ >= steps_))
+    if (steps() < 1) return error("--steps is below 1 (nothing would be trained); try --steps 10");
+    if (warmup_ && (*warmup_ < 0 || *warmup_ >= steps()))
       return error(
           fmt::format("--warmup {} of {} steps (at least one has to be measured); give "
                       "0 to {}",

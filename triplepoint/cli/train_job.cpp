@@ -10,7 +10,8 @@ std::string beginning_of_training(bool user_splits) {
 cluster = "laptop"
 stack = "triplepoint-train"
 [plan]
-{}micro_batch_size = 2
+{}sharding = "none"
+micro_batch_size = 2
 global_batch_size = 32
 precision = "fp32"
 optimizer = "fp32_adamw"

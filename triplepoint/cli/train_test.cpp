@@ -167,6 +167,32 @@ TEST_CASE("a recording learns flops, stages, kinds and devices from its job") {
   CHECK(*recording.peak_flops / *job.cluster.gpu.peak_fp32 == doctest::Approx(0.25));
 }
 
+TEST_CASE("spans of one collective are matched, and say how long each rank waited for the last") {
+  run::Run recording;
+  run::Timeline& timeline = recording.timeline;
+  timeline.num_ranks = 8;
+  const int32_t reduce = timeline.intern({.name = "all_reduce",
+                                          .kind = run::SpanKind::communication,
+                                          .collective = spec::Collective::all_reduce,
+                                          .group = spec::GroupKind::tensor});
+  const auto say = [&](int32_t rank, int64_t begin, int64_t end) {
+    timeline.spans.push_back(
+        {.begin = Instant(begin), .end = Instant(end), .type = reduce, .rank = rank});
+  };
+  say(0, 10, 50), say(0, 60, 70), say(1, 40, 50), say(1, 60, 70);
+  say(2, 10, 20);  // its peer was never heard of
+  describe_with_job(recording, job_of(beginning_of_training(false)));
+  REQUIRE(timeline.details.size() == 5);
+  CHECK(timeline.spans[0].wait == 30 * unit::ns);
+  CHECK(timeline.spans[2].wait == Seconds());
+  CHECK(timeline.details[0].sequence == 0);
+  CHECK(timeline.details[3].sequence == 1);
+  CHECK(timeline.details[0].communicator == timeline.details[2].communicator);
+  CHECK(timeline.details[4].sequence == -1);
+  CHECK(timeline.communicators.size() == 1);
+  CHECK_FALSE(run::find_fault(timeline));
+}
+
 TEST_CASE("devices that were measured are not replaced by ranks") {
   run::Run recording = recording_of_two_ranks();
   recording.devices.push_back({.name = "GPU"});
