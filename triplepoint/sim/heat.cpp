@@ -69,14 +69,17 @@ void ClusterHeat::fill_steady(size_t node, std::span<const Watts> power,
 const thermal::Propagator& ClusterHeat::pace(size_t node, Seconds duration) {
   const auto sinks = seats_of(sink_factor_, node);
   const bool plain = std::ranges::all_of(sinks, [](double factor) { return factor == 1; });
-  const PaceKey key{plain ? -1 : static_cast<int64_t>(node), flows_[node], duration / unit::s};
+  const bool shared = plain && pace_ == Pace::shared;
+  const PaceKey key{shared ? -1 : static_cast<int64_t>(node), flows_[node], duration / unit::s};
   const auto found = paces_.find(key);
   if (found != paces_.end()) return found->second;
   if (paces_.size() >= most_paces) paces_.clear();
   spec::Chassis chassis = chassis_;
   for (size_t seat = 0; seat < sinks.size(); ++seat)
     chassis.seats[seat].resistance_factor *= sinks[seat];
-  const thermal::ChassisModel model(chassis, ladder_, dies_per_package_, flows_[node]);
+  const std::span<const double> boards =
+      shared ? std::span<const double>() : seats_of(resistance_, node);
+  const thermal::ChassisModel model(chassis, ladder_, dies_per_package_, flows_[node], boards);
   return paces_.emplace(key, model.prepare(duration)).first->second;
 }
 

@@ -21,13 +21,15 @@ namespace triplepoint::sim {
 ///
 /// Every node goes to its own steady state; chassis with equal fans go there at one pace, that of
 /// boards without spread (thermal/chassis.h says what this leaves out), so that a propagator serves
-/// all of them. A seat whose sink a fault has changed has its own.
+/// all of them. A node with a seat whose sink a fault has changed has its own.
 class ClusterHeat {
  public:
+  enum class Pace { shared, own };  // own: of each node's boards, for few durations
   ClusterHeat(const spec::Job& job, const Machine& machine);
 
   /// Inlets, fans and sinks as limits and faults leave them.
   void set_conditions(const Conditions&);
+  void set_pace(Pace pace) { pace_ = pace; }
   /// Goes on from the temperatures and fans of another job on the same boards.
   void take_over(const ClusterHeat& before);
 
@@ -43,7 +45,7 @@ class ClusterHeat {
   double flow_share(int64_t node) const { return flows_[static_cast<size_t>(node)]; }
 
  private:
-  /// Node (-1: any without a fault of its own), flow, duration.
+  /// Node (-1: any that shares its pace), flow, duration.
   using PaceKey = std::tuple<int64_t, double, double>;
 
   std::span<double> state(size_t node) {
@@ -58,6 +60,7 @@ class ClusterHeat {
   double next_flow(size_t node, Seconds duration) const;
   Celsius hottest(size_t node) const;
 
+  Pace pace_ = Pace::shared;
   spec::Chassis chassis_;  // of this job: its cooling may override the cluster's
   spec::ThermalLadder ladder_;
   int dies_per_package_;

@@ -96,6 +96,7 @@ StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins
 }
 
 std::vector<std::vector<Celsius>> ripple(ClusterHeat heat, const StepProfile& profile) {
+  heat.set_pace(ClusterHeat::Pace::own);
   const size_t bins = profile.power.front().size();
   std::vector<std::vector<Celsius>> dies(profile.power.size());
   std::vector<Watts> power(profile.power.size());

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/json_fwd.h"
+
+#include "triplepoint/run/run.h"
+
+namespace triplepoint::metrics {
+
+/// How a job went over some time.
+struct FaultSpan {
+  Seconds begin, end;
+  int64_t steps = 0;                                     // that ended in it
+  std::optional<Seconds> step_time;                      // their mean; absent: none ended
+  double power_w = 0;                                    // mean of the devices
+  double hottest_c = 0, clock_mhz = 0, slowest_mhz = 0;  // clock: mean; slowest: of one device
+  int64_t hottest = 0, slowest = 0;                      // devices
+};
+
+struct DeviceSpan {
+  double power_w = 0, die_c = 0, clock_mhz = 0;  // die: highest, the others means
+};
+
+/// What one fault did: before it (at most as long as a minute), while it was on, and after it. A
+/// steady state has no before and after: there the same job without any fault stands before it.
+struct FaultEffect {
+  std::optional<FaultSpan> before, during, after;
+  std::vector<DeviceSpan> devices_before, devices_during, devices_after;  // by device, or empty
+  /// Device whose clock the others wait for while the fault is on: it runs clearly below the middle
+  /// one, and steps take longer.
+  std::optional<int64_t> waited_for;
+};
+
+/// By fault of the run's job; from its series and steps.
+std::vector<FaultEffect> fault_effects(const run::Run&);
+/// Of all faults of a steady state together, against the same job without them; from summaries.
+FaultEffect steady_effect(const run::Run& without, const run::Run& with);
+
+/// How much longer steps take while it is on, 0.1 for a tenth; nothing if no step tells.
+std::optional<double> slowdown(const FaultEffect&);
+
+/// Devices that it touches most, by the change of their clock, then temperature; at most so many.
+std::vector<int64_t> most_affected(const FaultEffect&, size_t most);
+
+Json fault_json(const std::string& fault, const FaultEffect&);
+
+}  // namespace triplepoint::metrics
