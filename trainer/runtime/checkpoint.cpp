@@ -10,6 +10,7 @@
 
 #include "triplepoint/base/json.h"
 
+#include "trainer/runtime/agree.h"
 #include "trainer/runtime/checkpoint_file.h"
 
 namespace triplepoint::trainer {
@@ -154,17 +155,6 @@ Result<Json> read_manifest(const Path& folder) {
 
 }  // namespace
 
-/// One rank's failure is everybody's, so that all end alike.
-Result<void> Checkpoints::agree(const Result<void>& mine, const char* act) {
-  float failed = mine ? 0.0F : 1.0F;
-  world_.all_reduce({&failed, 1}).wait();
-  if (!mine || failed == 0) return mine;
-  return error(
-      fmt::format("{:.0f} ranks could not {} the checkpoint (their messages say why); "
-                  "free space or name another folder",
-                  failed, act));
-}
-
 Result<void> Checkpoints::write(const TrainState& state, ParameterStore& store,
                                 const RankGroups& groups) {
   store.settle();
@@ -173,7 +163,7 @@ Result<void> Checkpoints::write(const TrainState& state, ParameterStore& store,
     TPT_TRY(make_folder(folder));
     return write_file_atomically(folder / file_of_rank(world_.index()), blocks_of(store, groups));
   };
-  TPT_TRY(agree(write_part(), "write"));
+  TPT_TRY(agree(world_, write_part(), "write their part of the checkpoint"));
   Result<void> named;
   if (world_.index() == 0) {
     const Json manifest = {{"format", 1},
@@ -183,7 +173,7 @@ Result<void> Checkpoints::write(const TrainState& state, ParameterStore& store,
                            {"ranks", world_.size()}};
     named = write_file_atomically(folder / manifest_name, json_text(manifest) + "\n");
   }
-  TPT_TRY(agree(named, "finish"));
+  TPT_TRY(agree(world_, named, "name the checkpoint"));
   if (world_.index() == 0) remove_old(state.step);
   return {};
 }
@@ -214,7 +204,7 @@ Result<std::optional<TrainState>> Checkpoints::read(ParameterStore& store) {
              manifest.value("loss", 0.0)};
     return {};
   };
-  TPT_TRY(agree(read_all(), "read"));
+  TPT_TRY(agree(world_, read_all(), "read the checkpoint"));
   store.publish();
   return state;
 }

@@ -37,7 +37,6 @@ class Checkpoints {
   Result<std::optional<TrainState>> read(ParameterStore&);
 
  private:
-  Result<void> agree(const Result<void>& mine, const char* act);
   void remove_old(int64_t newest) const;
 
   Path folder_;

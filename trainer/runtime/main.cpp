@@ -67,7 +67,9 @@ Result<TrainOutcome> run(const spec::Job& job, const Options& options) {
                             : train_with_threads(job, options.train, world, say);
 }
 
-int fail(const Error& error) {
+/// Errors that all ranks see alike are said once.
+int fail(const Error& error, bool everywhere) {
+  if (error.what.empty() || (everywhere && launched_rank() > 0)) return 1;
   fmt::print(stderr, "triplepoint-train: {}\n", error.what);
   return 1;
 }
@@ -77,9 +79,9 @@ int play(Options options) {
   std::signal(SIGTERM, stop_after_step);
   options.train.stop = &stop_asked;
   const Result<spec::Job> job = load(options);
-  if (!job) return fail(job.error());
+  if (!job) return fail(job.error(), true);
   const Result<TrainOutcome> outcome = run(*job, options);
-  if (!outcome) return fail(outcome.error());
+  if (!outcome) return fail(outcome.error(), false);
   if (outcome->own.rank == 0)
     fmt::print("{}\n", options.json ? summary_json(*job, *outcome) : summary_text(*job, *outcome));
   return outcome->own.stopped ? interrupted_code : 0;

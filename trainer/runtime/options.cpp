@@ -32,9 +32,21 @@ const std::map<std::string, Algorithm> algorithms = {
     {"pairwise", Algorithm::pairwise},
     {"native", Algorithm::native}};
 
+const CLI::Validator positive(
+    [](const std::string& text) {
+      double value = 0;
+      return CLI::detail::lexical_cast(text, value) && value > 0 ? "" : text + " is not above 0";
+    },
+    "");
+
+const CLI::Validator not_negative(
+    [](const std::string& text) {
+      double value = 0;
+      return CLI::detail::lexical_cast(text, value) && value >= 0 ? "" : text + " is below 0";
+    },
+    "");
+
 void add_training(CLI::App& app, TrainSettings& train) {
-  const auto positive = CLI::PositiveNumber;
-  const auto not_negative = CLI::NonNegativeNumber;
   app.add_option("--steps", train.steps, "Optimizer steps, in all")->check(positive);
   app.add_option("--seed", train.seed, "Of weights, data and dropout");
   app.add_option("--data", train.data,
@@ -59,7 +71,7 @@ void add_checkpoints(CLI::App& app, TrainSettings& train) {
   CLI::Option* folder =
       app.add_option("--checkpoint", train.checkpoint_folder, "Folder of checkpoints");
   app.add_option("--every", train.checkpoint_every, "Steps between checkpoints; 0: at the end")
-      ->check(CLI::NonNegativeNumber)
+      ->check(not_negative)
       ->needs(folder);
   app.add_flag("--resume", train.resume, "Go on from the newest checkpoint, if there is one")
       ->needs(folder);
@@ -81,16 +93,16 @@ void add_machine(CLI::App& app, Options& options, double& peak_gflops) {
          "are processes that share cores")
       ->check(CLI::IsMember({"auto", "shaped", "real"}));
   app.add_option("--ranks", options.ranks, "Threads to start; the job's devices, if not said")
-      ->check(CLI::PositiveNumber);
+      ->check(positive);
   app.add_option("--collectives", options.collectives,
                  "auto, ring, recursive_doubling, tree, hierarchical, pairwise or native (MPI's)")
       ->transform(CLI::CheckedTransformer(algorithms, CLI::ignore_case));
   app.add_option("--timeout", options.timeout_seconds, "Seconds that a silent rank is waited for")
-      ->check(CLI::PositiveNumber);
+      ->check(positive);
   app.add_option("--memory-limit", options.memory_limit,
                  "Memory of this machine, as 8GB; 0: not checked; what is free, if not said");
   app.add_option("--peak", peak_gflops, "GFLOP/s of one rank, for MFU; measured, if not said")
-      ->check(CLI::PositiveNumber);
+      ->check(positive);
   app.add_option_function<std::string>(
          "--format", [&](const std::string& text) { options.json = text == "json"; },
          "table or json: one object at the end")

@@ -27,6 +27,12 @@ int64_t number_of(const char* name) {
 
 }  // namespace
 
+int64_t launched_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"})
+    if (const int64_t rank = number_of(name); rank > 0) return rank;
+  return 0;
+}
+
 int64_t launched_ranks_here(int64_t all) {
   for (const char* name :
        {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"})

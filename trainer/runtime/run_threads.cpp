@@ -17,7 +17,7 @@ struct Gathered {
 
   void fail(Error error) {
     const std::lock_guard lock(mutex);
-    if (!failure) failure = std::move(error);
+    if (!failure || failure->what.empty()) failure = std::move(error);
   }
 };
 

@@ -9,6 +9,7 @@
 #include "triplepoint/mark/mark.h"
 #include "triplepoint/workload/work_graph.h"
 
+#include "trainer/runtime/agree.h"
 #include "trainer/runtime/checkpoint.h"
 #include "trainer/runtime/gemm_rate.h"
 #include "trainer/runtime/pipeline.h"
@@ -26,6 +27,12 @@ std::vector<int> all_ranks(int size) {
   return ranks;
 }
 
+template <class T>
+Result<void> nothing_of(const Result<T>& result) {
+  if (!result) return tl::unexpected(result.error());
+  return {};
+}
+
 double since(int64_t begin_ns) {
   return static_cast<double>(triplepoint_now() - begin_ns) * 1e-9;
 }
@@ -34,14 +41,13 @@ double since(int64_t begin_ns) {
 class Rank {
  public:
   Rank(const spec::Job& job, const TrainSettings& settings, Endpoint& endpoint,
-       std::unique_ptr<TokenSource> tokens)
+       std::unique_ptr<TokenSource> tokens, std::unique_ptr<Communicator> world)
       : job_(job),
         settings_(settings),
         graph_(workload::build_work_graph(job)),
         math_(make_cpu_math(job.plan.precision == spec::Precision::bf16 ? Rounding::bf16
                                                                         : Rounding::none)),
-        // The runtime's own talk is on a group of its own, so that the job's counts stay exact.
-        world_(endpoint.communicator(GroupKind::model, all_ranks(endpoint.size()), 1)),
+        world_(std::move(world)),
         groups_(graph_.grid, endpoint.rank(),
                 [&](GroupKind kind, const std::vector<int>& ranks) {
                   return endpoint.communicator(kind, ranks);
@@ -213,8 +219,11 @@ Result<TrainOutcome> train(const spec::Job& job, const TrainSettings& settings, 
                     "gpus_per_node); start as many as it has",
                     endpoint.size(), job.world_size()));
   const TokenNeeds needs{job.model.sequence_length, job.model.vocabulary_size, settings.seed};
-  auto tokens = TPT_TRY(open_tokens(settings.data, needs));
-  Rank rank(job, settings, endpoint, std::move(tokens));
+  // The runtime's own talk is on a group of its own, so that the job's counts stay exact.
+  auto world = endpoint.communicator(GroupKind::model, all_ranks(endpoint.size()), 1);
+  auto tokens = open_tokens(settings.data, needs);
+  TPT_TRY(agree(*world, nothing_of(tokens), "open the data"));
+  Rank rank(job, settings, endpoint, *std::move(tokens), std::move(world));
   try {
     return rank.run(on_step);
   } catch (const CommError& lost) {

@@ -29,6 +29,9 @@ Result<TrainOutcome> train_with_threads(const spec::Job&, const TrainSettings&,
 Result<TrainOutcome> train_with_mpi(const spec::Job&, const TrainSettings&, const WorldSettings&,
                                     const OnStep& = {});
 
+/// Which of the launcher's processes this one is; 0 without a launcher.
+int64_t launched_rank();
+
 /// Ranks of the job on this machine, as the launcher says; all of them where it does not.
 int64_t launched_ranks_here(int64_t all);
 

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/runtime/agree.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+namespace triplepoint::trainer {
+
+Result<void> agree(Communicator& world, const Result<void>& mine, const char* act) {
+  const float failed = mine ? 0.0F : 1.0F;
+  std::array<float, 2> sums = {failed, world.index() == 0 ? failed : 0.0F};
+  world.all_reduce(sums).wait();
+  if (sums[0] == 0) return {};
+  if (world.index() == 0 && sums[1] > 0) return mine;
+  if (sums[1] > 0) return error("");
+  if (!mine) return mine;
+  if (world.index() > 0) return error("");
+  return error(
+      fmt::format("{:.0f} ranks could not {} (their messages say why); give all of them "
+                  "what the others have",
+                  sums[0], act));
+}
+
+}  // namespace triplepoint::trainer
