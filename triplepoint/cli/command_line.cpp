@@ -59,8 +59,10 @@ void add_argument(CLI::App& app, const Argument& argument, std::optional<std::st
         std::for_each(texts.begin(), texts.end(), store);
       });
   option->type_size(1)->expected(1, argument.repeats ? CLI::detail::expected_max_vector_size : 1);
-  option->allow_extra_args(argument.repeats);  // else a word takes those of the next one
-  if (argument.is_flag()) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  // Else a word takes those of the next one. A flag that repeats takes one word each time.
+  option->allow_extra_args(argument.repeats && !argument.is_flag());
+  if (argument.is_flag() && !argument.repeats)
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
 /// The first word that no argument of the command explains.

@@ -46,6 +46,17 @@ constexpr std::array table = {
         "--objective energy --pareto\n",
         make_plan},
     CommandEntry{
+        "bench", "Score a cluster in the standard suite, and compare clusters by their cards.",
+        "Plays the suite's jobs for half an hour each, or reads runs of them, checks the rules,\n"
+        "and prints what counts: tokens/s, J/token, peak power and heat, throttling, spread,\n"
+        "stability; with a score against the published reference, which is 1. What a plan may\n"
+        "choose is free; docs/score-card.md has the rules.\n\n"
+        "  triplepoint bench training-v1 --cluster hgx-h200 --nodes 4 -o card\n"
+        "  triplepoint bench training-v1 --cluster hgx-h200:4 --cluster dgx-b200:4\n"
+        "  triplepoint bench node-v1 --runs recordings/\n"
+        "  triplepoint bench compare ours.json theirs.json\n",
+        make_bench},
+    CommandEntry{
         "validate", "Compare predictions with tables of measurements.",
         "The columns of a table say what it holds: training runs, kernels, collectives, power,\n"
         "temperatures. Every row that can be expressed is predicted; the others are listed with\n"
