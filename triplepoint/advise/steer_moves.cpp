@@ -228,7 +228,17 @@ std::vector<Candidate> candidates(const spec::Job& base, const SteerSetting& ini
     all.push_back(clock_candidate(base, present, ceiling));
   for (const double cap : {initial.cap, present.cap - 0.1, present.cap + 0.1})
     all.push_back(cap_candidate(base, present, cap));
-  if (options.may_restart) add_restarts(all, base, present, seen, options);
+  if (options.may_restart) {
+    add_restarts(all, base, present, seen, options);
+    // What a disturbance limited may not be needed any more.
+    SteerSetting freed = present;
+    freed.ceiling = initial.ceiling;
+    freed.cap = initial.cap;
+    const std::size_t first = all.size();
+    if (freed != present) add_restarts(all, base, freed, seen, options);
+    for (std::size_t i = first; i < all.size(); ++i)
+      all[i].what += ", with limits as in the beginning";
+  }
   std::vector<Candidate> kept;
   for (Candidate& candidate : all) {
     const bool known = std::any_of(kept.begin(), kept.end(), [&](const Candidate& other) {

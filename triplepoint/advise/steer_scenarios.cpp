@@ -32,7 +32,7 @@ std::vector<std::string> scenario_names() {
   return {names.begin(), names.end()};
 }
 
-// How strong: a summer afternoon without chillers, half of the fans, a rack's breaker limit, paste
+// How strong: a summer afternoon without chillers, most of the fans, a rack's breaker limit, paste
 // that has pumped out, a power brake, one of several bad optics, a neighbour on the same host.
 std::vector<Scenario> scenarios_for(const spec::Job& job, Seconds duration) {
   const Seconds begin = duration / 6, end = 4 * duration / 6;
@@ -41,30 +41,30 @@ std::vector<Scenario> scenarios_for(const spec::Job& job, Seconds duration) {
   Fault heat = fault_of(FaultKind::inlet, 1, begin);
   heat.rise = 12 * unit::K;
   heat.end = end;
-  Fault fan = fault_of(FaultKind::fan, 0.45, begin);
+  Fault fan = fault_of(FaultKind::fan, 0.2, begin);
   fan.node = node;
   Fault cap = fault_of(FaultKind::power, 0.7, begin);
   cap.end = end;
-  Fault board = fault_of(FaultKind::heat_path, 2.5, begin);
+  Fault board = fault_of(FaultKind::heat_path, 4, begin);
   board.gpu = gpu;
   Fault brake = fault_of(FaultKind::power, 0.6, begin);
   brake.node = node;
   Fault link = fault_of(FaultKind::link, 0.2, begin);
   link.node = node;
   link.period = 60 * unit::s;
-  Fault host = fault_of(FaultKind::host, 3, begin);
+  Fault host = fault_of(FaultKind::host, 6, begin);
   host.node = node;
   return {
       {names[0], "air comes in 12 K warmer everywhere, and cools down again", {heat}},
-      {names[1], fmt::format("node {} is left with 45 % of its air", node), {fan}},
+      {names[1], fmt::format("node {} is left with a fifth of its air", node), {fan}},
       {names[2], "the room's supply leaves 70 % of every GPU's power for a while", {cap}},
-      {names[3], fmt::format("the sink of GPU {} carries off heat 2.5 times worse", gpu), {board}},
+      {names[3], fmt::format("the sink of GPU {} carries off heat 4 times worse", gpu), {board}},
       {names[4], fmt::format("node {} is held at 60 % of its power", node), {brake}},
       {names[5],
        fmt::format("links of node {} fall to a fifth for half of every minute", node),
        {link}},
       {names[6],
-       fmt::format("kernels of node {} wait three times as long for their host", node),
+       fmt::format("kernels of node {} wait six times as long for their host", node),
        {host}}};
 }
 
