@@ -42,7 +42,7 @@ struct PlaceCounts {
 
 struct PlaceOptions {
   int64_t largest_shift = 3;
-  int64_t most_judged = 400;
+  int64_t most_judged = 4000;
   int threads = 1;
   std::function<void(const char* what, size_t total)> begin;  // of a part that takes time
   std::function<void()> advance;

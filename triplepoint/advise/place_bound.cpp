@@ -6,6 +6,7 @@
 
 #include "triplepoint/base/expect.h"
 
+#include "triplepoint/sim/heat.h"
 #include "triplepoint/sim/step_end.h"
 #include "triplepoint/sim/step_model.h"
 #include "triplepoint/workload/work_graph.h"
@@ -35,7 +36,8 @@ Seconds slowest_of(const sim::ClockState& clocks, const sim::Team& team, size_t 
   return slowest;
 }
 
-Pass pass_of(const sim::StepModel& model, const sim::ClockState& clocks, const sim::Team& team) {
+Pass pass_of(const sim::StepModel& model, const sim::ClockState& clocks, size_t pipeline,
+             const sim::Team& team) {
   const size_t stage = static_cast<size_t>(team.stage);
   Pass pass;
   for (size_t u = 0; u < model.uses[stage].size(); ++u) {
@@ -45,11 +47,39 @@ Pass pass_of(const sim::StepModel& model, const sim::ClockState& clocks, const s
   const sim::PricedEnd& end = model.end_of(stage);
   const size_t last = model.use_of(stage, model.graph.programs[stage].back());
   pass.sync = sim::exposed_time(end.gradient_sync, slowest_of(clocks, team, last)) / unit::s;
+  if (model.graph.stages > 1) {
+    const sim::StageBoundaries& boundary = model.sends.boundaries[pipeline][stage];
+    pass.send_next = (boundary.next.latency + boundary.next.transfer) / unit::s;
+    pass.send_previous = (boundary.previous.latency + boundary.previous.transfer) / unit::s;
+  }
   constexpr Seconds everything = 1e9 * unit::s;
   pass.end = (sim::total_time(end.gradient_norm) + sim::total_time(end.optimizer) +
               sim::exposed_time(end.parameter_sync, everything)) /
              unit::s;
   return pass;
+}
+
+/// What a device draws at least in a step of at most `limit` seconds. In a pass it draws what was
+/// chosen for cold dies or, where that is the power limit, stays within a clock step of it; a tenth
+/// is left for that and for neighbours with fewer layers, whose heat it breathes.
+std::vector<Watts> least_powers(const sim::StepModel& model, const sim::ClockState& clocks,
+                                double limit) {
+  constexpr double kept = 0.9;
+  std::vector<Watts> powers(clocks.devices.size());
+  for (const sim::Pipeline& pipeline : model.pipelines)
+    for (const sim::Team& team : pipeline.teams) {
+      const auto& uses = model.uses[static_cast<size_t>(team.stage)];
+      for (const int64_t device : team.devices)
+        for (size_t u = 0; u < uses.size(); ++u) {
+          const sim::DevicePhase& phase = clocks.devices[static_cast<size_t>(device)][u];
+          const double share =
+              static_cast<double>(uses[u].count) * (phase.duration / unit::s) / limit;
+          powers[static_cast<size_t>(device)] += kept * share * phase.power;
+        }
+    }
+  for (Watts& power : powers)
+    power = std::min(power, model.job.power_limit());
+  return powers;
 }
 
 /// A model of as many layers as every stage having so many.
@@ -61,19 +91,24 @@ spec::Job with_even_layers(spec::Job job, int64_t layers) {
 
 }  // namespace
 
-ColdestPasses::ColdestPasses(const spec::Job& job, int64_t least_layers, int64_t most_layers)
+ColdestPasses::ColdestPasses(const spec::Job& job, int64_t least_layers, int64_t most_layers,
+                             double limit)
     : least_(least_layers) {
   TPT_EXPECT(least_layers >= 1 && most_layers >= least_layers);
   for (int64_t layers = least_layers; layers <= most_layers; ++layers) {
     const spec::Job even = with_even_layers(job, layers);
     const workload::WorkGraph graph = workload::build_work_graph(even);
     sim::StepModel model(even, graph);
-    const sim::ClockState clocks = model.choose_clocks(coldest_dies(even, model.machine));
+    const sim::ClockState cold = model.choose_clocks(coldest_dies(even, model.machine));
+    sim::ClusterHeat heat(even, model.machine);
+    heat.set_conditions(model.conditions());
+    heat.settle(least_powers(model, cold, limit));
+    const sim::ClockState clocks = model.choose_clocks(heat.dies(), &cold);
     auto& pipelines = passes_.emplace_back();
-    for (const sim::Pipeline& pipeline : model.pipelines) {
+    for (size_t p = 0; p < model.pipelines.size(); ++p) {
       std::vector<Pass>& stages = pipelines.emplace_back();
-      for (const sim::Team& team : pipeline.teams)
-        stages.push_back(pass_of(model, clocks, team));
+      for (const sim::Team& team : model.pipelines[p].teams)
+        stages.push_back(pass_of(model, clocks, p, team));
     }
   }
 }
@@ -96,6 +131,7 @@ class PathBound {
         microbatches_(static_cast<double>(job.num_microbatches())),
         gap_(job.stack.microbatch_gap / unit::s),
         start_(job.stack.step_overhead / unit::s),
+        blocking_(!job.plan.overlap_pipeline),
         // The last input gradient may precede weight gradients where those are apart.
         returns_(job.plan.schedule != spec::Schedule::zero_bubble),
         before_(passes.size()) {}
@@ -105,10 +141,13 @@ class PathBound {
     double bound = 0;
     for (size_t p = 0; p < before_.size(); ++p) {
       const Pass& pass = passes_[p][stage]->at(p, stage, layers);
+      const double sends =
+          blocking_ ? microbatches_ * pass.send_next + (microbatches_ - 1) * pass.send_previous : 0;
       const double own =
-          microbatches_ * (pass.forward + pass.backward) + (2 * microbatches_ - 1) * gap_;
+          microbatches_ * (pass.forward + pass.backward) + (2 * microbatches_ - 1) * gap_ + sends;
       const Before& before = before_[p];
-      const double after = std::max(pass.sync, before.backward + before.first_sync);
+      const double back = returns_ ? pass.send_previous + before.backward + before.first_sync : 0;
+      const double after = std::max(pass.sync, back);
       bound = std::max(bound, start_ + before.forward + own + after + pass.end);
     }
     return bound;
@@ -116,9 +155,9 @@ class PathBound {
   void add(size_t stage, int64_t layers, double sign) {
     for (size_t p = 0; p < before_.size(); ++p) {
       const Pass& pass = passes_[p][stage]->at(p, stage, layers);
-      before_[p].forward += sign * pass.forward;
+      before_[p].forward += sign * (pass.forward + gap_ + pass.send_next);
       if (!returns_) continue;
-      before_[p].backward += sign * pass.backward;
+      before_[p].backward += sign * (pass.backward + pass.send_previous);
       if (stage == 0) before_[p].first_sync += sign * pass.sync;
     }
   }
@@ -129,7 +168,7 @@ class PathBound {
   };
   const PassChoice& passes_;
   double microbatches_, gap_, start_;
-  bool returns_;
+  bool blocking_, returns_;
   std::vector<Before> before_;  // per pipeline
 };
 

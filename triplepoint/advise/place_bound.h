@@ -12,19 +12,20 @@ namespace triplepoint::advise {
 
 /// Pass times that no temperature can beat, for every number of layers a stage may have.
 ///
-/// Dies are taken at the temperature of the air that reaches them when nothing is computed, which
-/// is colder than they ever run: leakage only grows from there, so a governor's clock is at most
-/// the one found here and a pass takes at least as long. Each stage's team moves with its slowest
-/// device, as in sim/machine.h.
+/// A step within the limit needs its passes' energy within that time, and so some mean power: dies
+/// are taken as warm as nine tenths of it makes them. They are at least that warm; leakage only
+/// grows from there, so a governor's clock is at most the one found here and a pass takes at least
+/// as long. Each stage's team moves with its slowest device, as in sim/machine.h.
 class ColdestPasses {
  public:
-  /// `layers`: those of a part of the model for which times are wanted, ascending.
-  ColdestPasses(const spec::Job& job, int64_t least_layers, int64_t most_layers);
+  /// For stages of so many layers, in steps that take at most `limit` seconds.
+  ColdestPasses(const spec::Job& job, int64_t least_layers, int64_t most_layers, double limit);
 
   struct Pass {
     double forward = 0, backward = 0;  // s; one microbatch, recompute and weight gradient included
-    double sync = 0;                   // s; what shows of the gradient reduction
-    double end = 0;                    // s; norm, optimizer, and parameters that nothing hides
+    double send_next = 0, send_previous = 0;  // s; boundary tensors, when nobody shares a link
+    double sync = 0;                          // s; what shows of the gradient reduction
+    double end = 0;  // s; norm, optimizer, and parameters that nothing hides
   };
   /// Of a stage on one pipeline; layers between the limits.
   const Pass& at(size_t pipeline, size_t stage, int64_t layers) const;
@@ -42,14 +43,15 @@ using PassChoice = std::vector<std::vector<const ColdestPasses*>>;
 /// Shortest time in which any pipeline schedule can play these layers:
 ///
 ///   max over pipelines and stages s of
-///     start + sum_{j<s} F_j  +  m (F_s + B_s) + gaps of s
-///           + max(sync_s, sum_{j<s} B_j + sync_0)  +  end_s
+///     start + sum_{j<s} (F_j + gap + next_j)
+///           + m (F_s + B_s) + (2 m - 1) gap + [m next_s + (m - 1) previous_s]
+///           + max(sync_s, previous_s + sum_{j<s} (B_j + previous_j) + sync_0)  +  end_s
 ///
-/// F, B, sync, end: of ColdestPasses; m: microbatches; gaps: what the host needs between passes.
-/// The first input has to come through the stages before, the last gradient has to go back through
-/// them, and the norm waits for all. Slower passes hide more of a reduction, but never more than
-/// they take longer, so what shows behind the fastest belongs to a bound. Without virtual stages
-/// only; sends are left out, so the bound stays below.
+/// F, B, next, previous (sends), sync, end: of ColdestPasses; m: microbatches; gap: of the host,
+/// after a pass. The first input has to come through the stages before, the last gradient has to go
+/// back through them, and the norm waits for all. In brackets: where sends block the stage's
+/// stream. Slower passes hide more of a reduction, but never more than they take longer, so what
+/// shows behind the fastest belongs to a bound. Without virtual stages only.
 double placement_bound(const spec::Job& job, const PassChoice& passes,
                        const std::vector<int64_t>& layers);
 

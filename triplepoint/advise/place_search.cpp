@@ -125,7 +125,7 @@ class OrderSearch {
   /// Adds all that may be below the limit.
   void look(double limit, std::vector<Candidate>& candidates, PlaceCounts& counts,
             const PlaceOptions& options) {
-    price(options);
+    price(limit, options);
     std::vector<size_t> chosen(blocks_);
     do {
       ++counts.assignments;
@@ -137,13 +137,13 @@ class OrderSearch {
  private:
   bool layers_are_free() const { return job_.plan.virtual_pipeline_size == 1; }
 
-  void price(const PlaceOptions& options) {
+  void price(double limit, const PlaceOptions& options) {
     for (const Pattern& pattern : patterns_) {
       spec::Job placed = job_;
       placed.plan = place_cold_first(job_, map_, pattern.preference);
       if (&pattern == &patterns_.front()) placed.plan.device_order = job_.plan.device_order;
       if (layers_are_free())
-        passes_.push_back(std::make_unique<ColdestPasses>(placed, fewest_, most_));
+        passes_.push_back(std::make_unique<ColdestPasses>(placed, fewest_, most_, limit));
       if (options.advance) options.advance();
     }
     block_of_.clear();

@@ -11,6 +11,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/place_bound.h"
+#include "triplepoint/advise/place_machine.h"
 #include "triplepoint/advise/thermal_samples.h"
 #include "triplepoint/sim/simulate.h"
 
@@ -109,11 +110,12 @@ TEST_CASE("no schedule beats the bound of its placement") {
     std::vector<int64_t> layers = layers_of(job);
     layers.front() += 1, layers.back() -= 1;
     job.plan.layers_per_stage = layers;
-    const ColdestPasses passes(job, 1, 8);
-    PassChoice choice(passes.pipelines(),
-                      std::vector<const ColdestPasses*>(passes.stages(), &passes));
     const auto time = judge_time(job);
     REQUIRE(time);
+    // The tightest limit that still has to hold: the step itself.
+    const ColdestPasses passes(job, 1, 8, *time);
+    const PassChoice choice(passes.pipelines(),
+                            std::vector<const ColdestPasses*>(passes.stages(), &passes));
     const double bound = placement_bound(job, choice, layers);
     CHECK(bound <= *time);
     CHECK(bound > 0.85 * *time);  // and it says something
@@ -122,7 +124,7 @@ TEST_CASE("no schedule beats the bound of its placement") {
 
 TEST_CASE("the search over layers finds what an exhaustive walk finds") {
   const spec::Job job = small_job(12, 4, 4, 2);
-  const ColdestPasses passes(job, 1, 7);
+  const ColdestPasses passes(job, 1, 7, 10);
   const PassChoice choice(passes.pipelines(),
                           std::vector<const ColdestPasses*>(passes.stages(), &passes));
   const double limit = 1.3 * placement_bound(job, choice, {3, 3, 3, 3});
@@ -206,6 +208,26 @@ TEST_CASE("on a machine of equal seats there is nothing to place, and the answer
   CHECK(result.placements.size() == 2);  // baseline and optimal layers
   REQUIRE(!result.notes.empty());
   CHECK(result.notes.front().find("nothing separates") != std::string::npos);
+}
+
+TEST_CASE("a machine is made as hot as it was measured, node by node") {
+  const spec::Job job = small_job(16, 4, 4, 2);
+  const auto before = thermal_samples(sim::simulate(job, {}));
+  // Somebody else's chassis: another row is hot, the second node has it in other seats.
+  std::vector<ThermalSample> measured = before;
+  for (ThermalSample& sample : measured) {
+    const bool hot = sample.node == 0 ? sample.local >= 4 : sample.local % 2 == 0;
+    sample.temperature_c = hot ? 70 : 58;
+  }
+  const MatchedMachine matched = match_machine(job, measured);
+  CHECK(matched.before_k > 5);
+  CHECK(matched.after_k < 0.5);
+  const auto after = thermal_samples(sim::simulate(matched.job, {}));
+  const ThermalGroups found = find_thermal_groups(after);
+  REQUIRE(found.groups.size() == 2);
+  CHECK(cold_first_order(found, after) ==
+        std::vector<std::vector<int64_t>>{{0, 1, 2, 3, 4, 5, 6, 7}, {1, 3, 5, 7, 0, 2, 4, 6}});
+  CHECK(match_machine(job, before).after_k == Approx(0));
 }
 
 TEST_CASE("any number of threads gives the same placement") {
