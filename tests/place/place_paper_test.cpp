@@ -91,10 +91,10 @@ Effects mean_effects(const Paper& paper) {
     add(mean.symmetric, effect_of(three.symmetric, three.baseline));
     add(mean.asymmetric, effect_of(three.asymmetric, three.baseline));
   }
-  MESSAGE(paper.model << ": symmetric " << 100 * mean.symmetric.efficiency << " % efficiency, "
-                      << mean.symmetric.gap << " K, " << mean.symmetric.variance
-                      << " K2; asymmetric " << 100 * mean.asymmetric.efficiency << " %, "
-                      << mean.asymmetric.gap << " K");
+  MESSAGE(std::string(paper.model)
+          << ": symmetric " << 100 * mean.symmetric.efficiency << " % efficiency, "
+          << mean.symmetric.gap << " K, " << mean.symmetric.variance << " K2; asymmetric "
+          << 100 * mean.asymmetric.efficiency << " %, " << mean.asymmetric.gap << " K");
   return mean;
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("all 32 GPUs of the shared heat map fall into the same seats") {
   }
 }
 
-TEST_CASE("snapshots of single nodes are grouped as far as they show groups") {
+TEST_CASE("a snapshot of eight GPUs that are spread evenly is one group") {
   const auto table = shared_table("thermal_snapshots_calibration.csv");
   if (!table) {
     MESSAGE("skipped: thermal_snapshots_calibration.csv is not in ../shared/data");
@@ -184,9 +184,11 @@ TEST_CASE("snapshots of single nodes are grouped as far as they show groups") {
   CHECK(!read_thermal_table(*table).has_value());  // several machines: one has to be chosen
   const auto samples = read_thermal_table(*table, {.row = "a100-sxm80-8gpu-train"});
   REQUIRE(samples);
+  // Its rows stand at 63 to 68 and 71 to 78 C at one instant: eight GPUs so spread are no groups.
   const ThermalGroups found = find_thermal_groups(*samples);
-  REQUIRE(found.groups.size() == 2);
-  CHECK(found.groups[0].members == std::vector<size_t>{1, 2, 5, 6});
+  CHECK(found.groups.size() == 1);
+  REQUIRE(!found.tests.empty());
+  CHECK(found.tests.front().chance > 0.01);
 }
 
 }  // namespace
