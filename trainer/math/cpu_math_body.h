@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// No pragma once: each instruction set includes it once, with TPT_NEW_CPU_MATH as its own name.
+// Each instruction set includes it in a file of its own, with TPT_NEW_CPU_MATH as its own name.
+#pragma once
+
 #include <cstdlib>
 
 #include "trainer/math/cpu_attention.h"
