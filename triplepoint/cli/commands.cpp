@@ -102,8 +102,24 @@ constexpr std::array table = {
         "all but the last second is in the file. A file of that name is kept as NAME.1.run.\n\n"
         "  triplepoint record -o job.run -- torchrun --nproc-per-node 8 train.py\n"
         "  srun triplepoint record -o job.run -- python train.py\n"
+        "  triplepoint record --job pretrain.yaml -o job.run -- python "
+        "megatron_gpt_pretraining.py\n"
         "  triplepoint record --interval 20ms --devices 0-3 -- ./train --steps 100\n",
         make_record},
+    CommandEntry{
+        "train", "Train a small model with real parallelism on this machine, and record it.",
+        "A transformer (GPT, Llama, mixture of experts) with tensor, pipeline, data and expert\n"
+        "parallelism, on ranks that are processes of this machine, or of a Slurm allocation.\n"
+        "Nothing but MPI and a BLAS is needed. The job is the one that simulate reads; without "
+        "one\n"
+        "it is a small Llama on the emulated cluster laptop (2 nodes of 4 ranks, 1 Gb/s between\n"
+        "them), in fp32, 32 sequences a step in microbatches of 2, gradients not sharded. Open "
+        "MPI\n"
+        "gets the settings that it needs; under mpirun or srun it is one rank.\n\n"
+        "  triplepoint train\n"
+        "  triplepoint train --model tiny-gpt --tp 2 --pp 4 --steps 20 -o gpt.run\n"
+        "  triplepoint train job.toml --ranks 16 -- --data book.txt --lr 1e-3\n",
+        make_train},
     CommandEntry{"merge",
                  "Make one run of the recordings of a job's nodes, with their clocks aligned.",
                  "Clocks by a common kernel, else by the wall clocks and then by the ends of\n"
@@ -113,22 +129,8 @@ constexpr std::array table = {
                  make_merge},
     CommandEntry{
         "trace", "Say where the time of profiler traces went, who was late, and what it cost.",
-        "  triplepoint record --job pretrain.yaml -o job.run -- python "
-        "megatron_gpt_pretraining.py\n"
         "Reads PyTorch profiler (Kineto) JSON, Nsight exports, Chakra, flight recorder dumps and\n"
         "more, told by content; gzip, zstd and tar as they are; one file or those of many ranks; "
-    CommandEntry{
-        "train", "Train a small model with real parallelism on this machine, and record it.",
-        "A transformer (GPT, Llama, mixture of experts) with tensor, pipeline, data and expert\n"
-        "parallelism, on ranks that are processes of this machine, or of a Slurm allocation.\n"
-        "Nothing but MPI and a BLAS is needed. The job is the one that simulate reads; without "
-        "one\n"
-        "it is a small Llama on the emulated cluster laptop (2 nodes of 4 ranks, 1 Gb/s between\n"
-        "them). Open MPI gets the settings that it needs; under mpirun or srun it is one rank.\n\n"
-        "  triplepoint train\n"
-        "  triplepoint train --model tiny-gpt --tp 2 --pp 4 --steps 20 -o gpt.run\n"
-        "  triplepoint train job.toml --ranks 16 -- --data book.txt --lr 1e-3\n",
-        make_train},
         "or\n"
         "the timeline of a .run. Times are exact to the nanosecond.\n\n"
         "  breakdown      compute, exposed communication, copies, idle and why\n"

@@ -112,13 +112,6 @@ std::optional<run::Run> earlier_run(const Item& item) {
   return *std::move(run);
 }
 
-/// Plays one job, or takes its earlier run. What cannot be stored is the item's problem.
-void play(Item& item, const StudyWorld& world) {
-  if (spec::has_errors(item.job->diagnoses)) return take_diagnoses(item);
-  if (const auto earlier = earlier_run(item)) {
-    item.reused = true;
-    return take_results(item, *earlier);
-  }
 // ---- measurements that failed
 
 Path failure_file(const Item& item) {
@@ -180,6 +173,13 @@ std::optional<run::Run> measure(Item& item, const StudyWorld& world) {
   return *std::move(run);
 }
 
+/// Plays one job, or takes its earlier run. What cannot be stored is the item's problem.
+void play(Item& item, const StudyWorld& world) {
+  if (spec::has_errors(item.job->diagnoses)) return take_diagnoses(item);
+  if (const auto earlier = earlier_run(item)) {
+    item.reused = true;
+    return take_results(item, *earlier);
+  }
   std::optional<run::Run> run =
       world.measure ? measure(item, world) : std::optional(world.simulate(item.job->job));
   if (!run) return;
@@ -220,6 +220,7 @@ Json plan_json(const spec::StudyPlan& plan, const std::vector<Item>& items) {
                 {"run", item.file.filename().string()},
                 {"diagnoses", as_json(item.job->diagnoses)}};
     if (spec::has_errors(item.job->diagnoses)) job["job"] = spec::write_job(item.job->job);
+    if (item.failed) job["failed"] = true;
     jobs.push_back(std::move(job));
   }
   return {{"study", plan.name},
@@ -227,7 +228,6 @@ Json plan_json(const spec::StudyPlan& plan, const std::vector<Item>& items) {
           {"about", plan.about},
           {"jobs", std::move(jobs)}};
 }
-    if (item.failed) job["failed"] = true;
 
 StudyResults collect(std::vector<Item>& items, const spec::StudyPlan& plan) {
   StudyResults results;
@@ -242,6 +242,7 @@ StudyResults collect(std::vector<Item>& items, const spec::StudyPlan& plan) {
       continue;
     }
     results.reused += item.reused ? 1 : 0;
+    results.failed += item.failed ? 1 : 0;
     for (const std::string& cell : item.cells)
       csv.cell(cell);
     csv.cell(as_text(item.job->diagnoses));
@@ -251,7 +252,6 @@ StudyResults collect(std::vector<Item>& items, const spec::StudyPlan& plan) {
     results.run_files.push_back(was_played ? item.file : Path());
     results.study.rows.push_back(*std::move(item.row));
   }
-    results.failed += item.failed ? 1 : 0;
   results.csv = csv.text();
   Json json = {{"schema", results_schema},
                {"study", plan.name},
@@ -263,15 +263,6 @@ StudyResults collect(std::vector<Item>& items, const spec::StudyPlan& plan) {
   return results;
 }
 
-Result<void> first_problem(const std::vector<Item>& items) {
-  for (const Item& item : items)
-    if (!item.problem.empty()) return error(item.problem);
-  return {};
-}
-
-// ---- a folder that is there already
-
-Result<std::vector<spec::Diagnosis>> diagnoses_from(const Json& list) {
 /// What a prediction lacks does not keep a job from being measured.
 spec::StudyPlan as_measured(spec::StudyPlan plan) {
   for (spec::StudyJob& job : plan.jobs)
@@ -281,6 +272,15 @@ spec::StudyPlan as_measured(spec::StudyPlan plan) {
   return plan;
 }
 
+Result<void> first_problem(const std::vector<Item>& items) {
+  for (const Item& item : items)
+    if (!item.problem.empty()) return error(item.problem);
+  return {};
+}
+
+// ---- a folder that is there already
+
+Result<std::vector<spec::Diagnosis>> diagnoses_from(const Json& list) {
   std::vector<spec::Diagnosis> diagnoses;
   for (const Json& entry : list) {
     spec::Diagnosis diagnosis;
@@ -309,6 +309,7 @@ Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file
         job.job =
             TPT_TRY(spec::parse_job(library, entry.at("job").get<std::string>(), file.string()));
       job.job.name = entry.value("name", "");
+      if (entry.value("failed", false)) failed.insert(job.job.name);
       job.diagnoses = TPT_TRY(diagnoses_from(entry.at("diagnoses")));
       plan.jobs.push_back(std::move(job));
       runs.push_back(file.parent_path() / "runs" / Path(entry.value("run", "")).filename());
@@ -318,7 +319,6 @@ Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file
                              file.string(), wrong.what()));
   }
   return plan;
-      if (entry.value("failed", false)) failed.insert(job.job.name);
 }
 
 /// A folder of runs that nobody called a study.
@@ -361,6 +361,7 @@ std::string program_digest(const spec::Library& library) {
 Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder, int threads,
                                const StudyWorld& world) {
   TPT_TRY(make_folder(folder / "runs"));
+  const spec::StudyPlan plan = world.measure ? as_measured(wanted) : wanted;
   std::vector<Item> items = items_of(plan, folder, world.program_digest);
   TPT_TRY(write_file_atomically(folder / plan_file, json_text(plan_json(plan, items)) + "\n"));
   std::stop_source stop;
@@ -370,13 +371,14 @@ Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder
         if (world.stopped()) stop.request_stop();
         if (stop.stop_requested()) return;
         play(items[i], world);
-  const spec::StudyPlan plan = world.measure ? as_measured(wanted) : wanted;
         if (!items[i].problem.empty())
           stop.request_stop();  // a full disk will not take the next run either
         world.finished();
       },
       stop.get_token());
   TPT_TRY(first_problem(items));
+  if (std::any_of(items.begin(), items.end(), [](const Item& item) { return item.failed; }))
+    TPT_TRY(write_file_atomically(folder / plan_file, json_text(plan_json(plan, items)) + "\n"));
   return collect(items, plan);
 }
 
@@ -386,11 +388,10 @@ Result<void> write_results(const StudyResults& results, const Path& folder) {
   TPT_TRY(write_file_atomically(folder / "report.html", report::study_page(results.study)));
   return {};
 }
-  if (std::any_of(items.begin(), items.end(), [](const Item& item) { return item.failed; }))
-    TPT_TRY(write_file_atomically(folder / plan_file, json_text(plan_json(plan, items)) + "\n"));
 
 Result<StudyResults> load_results(const spec::Library& library, const Path& folder, int threads) {
   std::vector<Path> runs;
+  std::set<std::string> failed;
   std::error_code ignored;
   const bool ours = std::filesystem::exists(folder / plan_file, ignored);
   spec::StudyPlan plan = ours ? TPT_TRY(read_plan(library, folder / plan_file, runs, failed))
@@ -400,7 +401,6 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
     Item& item = items[i];
     item.job = &plan.jobs[i];
     item.file = runs[i];
-  std::set<std::string> failed;
     if (spec::has_errors(plan.jobs[i].diagnoses)) {
       take_diagnoses(item);
       if (failed.contains(item.job->job.name)) mark_failed(item);
