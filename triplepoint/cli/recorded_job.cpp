@@ -133,12 +133,32 @@ void join_collectives(run::Timeline& timeline, const GroupPlays& group, int32_t 
   }
 }
 
+/// A rank does not say with whom it exchanges a message; so each rank's transfers stand alone, and
+/// are not taken for one that all ranks share.
+void keep_transfers_apart(run::Timeline& timeline) {
+  std::map<int32_t, std::pair<int32_t, int64_t>> of_rank;  // communicator, transfers so far
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    const run::Span& span = timeline.spans[i];
+    const run::SpanType& type = timeline.types[static_cast<size_t>(span.type)];
+    if (type.collective != spec::Collective::send_recv) continue;
+    const auto [own, is_new] = of_rank.try_emplace(span.rank);
+    if (is_new) {
+      own->second.first = static_cast<int32_t>(timeline.communicators.size());
+      timeline.communicators.push_back({.name = fmt::format("transfers of rank {}", span.rank),
+                                        .ranks = {span.rank},
+                                        .size = 1});
+    }
+    timeline.details[i].communicator = own->second.first;
+    timeline.details[i].sequence = own->second.second++;
+  }
+}
+
 void match_collectives(run::Timeline& timeline, const workload::RankGrid& grid) {
   if (!timeline.details.empty()) return;  // a profiler knows better
   Groups groups = groups_of(timeline, grid);
   std::erase_if(groups, [&](const auto& group) { return !is_whole(group.second, timeline); });
-  if (groups.empty()) return;
   timeline.details.resize(timeline.spans.size());
+  keep_transfers_apart(timeline);
   for (const auto& [key, group] : groups) {
     const auto index = static_cast<int32_t>(timeline.communicators.size());
     timeline.communicators.push_back(

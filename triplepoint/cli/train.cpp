@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -61,7 +62,7 @@ class Train : public Command {
     const std::string group = "How it is run, and what is kept";
     const std::vector<Argument> own = {
         {.names = "FLAGS",
-         .help = "flags of triplepoint-train, behind --: see triplepoint train -- --help",
+         .help = "flags of triplepoint-train, behind --; its own help: triplepoint train -- --help",
          .group = group,
          .repeats = true,
          .store = into(trainer_flags_)},
@@ -113,6 +114,8 @@ class Train : public Command {
     if (ranks_) TPT_TRY(spread_ranks(job, *ranks_));
     TPT_TRY(require_trainable(job));
     const LaunchSurroundings around = process_surroundings();
+    if (wants_trainers_help())
+      return start(console, {TPT_TRY(find_trainer(around)).string(), "--help"}, around);
     const Launcher launcher = TPT_TRY(choose_launcher(launcher_, around));
     const JobFile file = TPT_TRY(JobFile::write(folder_of_job(launcher), spec::write_job(job)));
     const TrainRequest request = TPT_TRY(make_request(job, file.path(), around));
@@ -134,6 +137,11 @@ class Train : public Command {
     if (ranks_ && *ranks_ < 1)
       return error("--ranks is below 1 (somebody must work); try --ranks 8");
     return {};
+  }
+
+  bool wants_trainers_help() const {
+    return std::find(trainer_flags_.begin(), trainer_flags_.end(), "--help") !=
+           trainer_flags_.end();
   }
 
   int64_t steps() const { return steps_.value_or(10); }

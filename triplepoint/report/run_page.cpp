@@ -328,6 +328,16 @@ std::string charts_section(const run::Run& run, const Metrics& metrics) {
 
 // ---- tables
 
+/// A measured run without power has no chart of it: said, so that nobody looks for one.
+std::string missing_sensors_section(const run::Run& run, const Metrics& metrics) {
+  const bool any = metrics.power_mean_w || metrics.temperature_mean_c ||
+                   metrics.sm_clock_mean_mhz || metrics.node_energy_j;
+  if (any || run.manifest.origin != run::Origin::measured) return "";
+  return "<section aria-labelledby=\"sensors\"><h2 id=\"sensors\">Power and heat</h2><p>No sensor "
+         "told of power, energy, temperature or clocks while this ran, so that nothing is said of "
+         "them. <code>triplepoint doctor</code> says why, and how to get them.</p></section>\n";
+}
+
 std::string energy_section(const Metrics& metrics) {
   if (metrics.energy_ledger_j.empty()) return "";
   return "<section aria-labelledby=\"energy\"><h2 id=\"energy\">Where the energy went</h2><div "
@@ -359,6 +369,7 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   body += timeline_section(run, plots, timeline);
   body += charts_section(run, metrics) + trace.html + energy_section(metrics);
   if (!trace.names_stragglers) body += straggler_section(metrics);
+  body += missing_sensors_section(run, metrics);
   body += manifest_sections(run, numbers);
   Json data = {{"plots", plots}};
   if (!timeline.is_null()) data["timeline"] = timeline;
