@@ -152,6 +152,15 @@ bool Controller::is_news(const SteerReadings& seen) const {
                       [&](const SteerReadings& thought) { return agree(thought, seen); });
 }
 
+/// The one node that the diagnosis names.
+std::optional<int64_t> Controller::node_at_fault() const {
+  for (const spec::Fault& fault : diagnosis_) {
+    if (fault.node) return fault.node;
+    if (fault.gpu) return *fault.gpu / base_.cluster.gpus_per_node;
+  }
+  return std::nullopt;
+}
+
 Seconds Controller::next_checkpoint(Seconds now) const {
   return (std::floor(now / options_.checkpoint_interval + 1e-9) + 1) * options_.checkpoint_interval;
 }
@@ -222,7 +231,9 @@ Decision Controller::think(Track& track, const SteerReadings& seen) {
   decision.horizon = std::max(now - *episode_, options_.interval);
   if (options_.duration > now)
     decision.horizon = std::min(decision.horizon, options_.duration - now);
-  const Outlook outlook = look_ahead(track, seen, decision.horizon);
+  SteerReadings judged = seen;
+  if (const auto node = node_at_fault()) judged.slowest_node = *node;
+  const Outlook outlook = look_ahead(track, judged, decision.horizon);
   const SteerPolicy::Verdict verdict = policy_.choose(now, outlook.options);
   decision.leave = decision.then = outlook.leave;
   decision.action = "leave it";

@@ -46,6 +46,7 @@ class Controller {
   void tune();
   std::string diagnosis_change(Seconds now);
   bool is_news(const SteerReadings& seen) const;
+  std::optional<int64_t> node_at_fault() const;
   Seconds next_checkpoint(Seconds now) const;
   bool after_checkpoint(Seconds now) const;
   Outlook look_ahead(const Track& track, const SteerReadings& seen, Seconds horizon) const;

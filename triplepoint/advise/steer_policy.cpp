@@ -46,11 +46,12 @@ SteerPolicy::Verdict SteerPolicy::choose(Seconds now, std::span<const SteerOptio
     // Not-a-number is no gain.
     if (!(gain >= least)) {
       if (first)
-        why = gain > 0 ? fmt::format(
-                             "the best alternative gains {}, less than the {} that a "
-                             "move must",
-                             percent_text(gain), percent_text(least))
-                       : fmt::format("the best alternative costs {}", percent_text(-gain));
+        why = gain > 5e-4 ? fmt::format(
+                                "the best alternative gains {}, less than the {} that a "
+                                "move must",
+                                percent_text(gain), percent_text(least))
+              : gain > -5e-4 ? "the best alternative comes to the same"
+                             : fmt::format("the best alternative costs {}", percent_text(-gain));
       first = false;
       continue;
     }
