@@ -18,6 +18,7 @@
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/text_table.h"
+#include "triplepoint/cli/this_machine.h"
 #include "triplepoint/cli/verbs.h"
 
 namespace triplepoint::cli {
@@ -149,11 +150,17 @@ void print_report(Console& console, const FitReport& report, bool before) {
 class Calibrate : public Command {
  public:
   std::vector<Argument> arguments() override {
+    std::vector<Argument> all = arguments_of_tables();
+    for (Argument& argument : this_machine_.arguments())
+      all.push_back(std::move(argument));
+    return all;
+  }
+
+  std::vector<Argument> arguments_of_tables() {
     return {
         {.names = "WHAT",
          .help = "which block of data is fitted",
          .choices = {"kernels", "collectives", "power", "thermal"},
-         .required = true,
          .store = into(what_)},
         {.names = "--from",
          .value = "CSV",
@@ -208,6 +215,12 @@ class Calibrate : public Command {
   }
 
   Result<int> run(Console& console) override {
+    if (this_machine_.given() != what_.empty())
+      return error(
+          "say either which block is fitted to tables, or --this-machine (one thing at a time); "
+          "try kernels, collectives, power or thermal");
+    if (this_machine_.given())
+      return this_machine_.run(console, output_.value_or("this-machine"), format_.is_json());
     const spec::Library library = TPT_TRY(require_library());
     if (like_) return derive(console, library);
     if (files_.empty())
@@ -345,6 +358,7 @@ class Calibrate : public Command {
   std::optional<std::string> output_, gpu_, cluster_, like_;
   double peak_share_ = 1;
   FormatFlag format_;
+  ThisMachineFlags this_machine_;
 };
 
 }  // namespace

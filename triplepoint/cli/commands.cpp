@@ -76,6 +76,7 @@ constexpr std::array table = {
         "  collectives  links inside a node or domain: clusters/CLUSTER.toml\n"
         "  power        calibrations/GPU/power.toml\n"
         "  thermal      calibrations/GPU/thermal.toml\n\n"
+        "  triplepoint calibrate --this-machine -o mine\n"
         "  triplepoint calibrate kernels --from gemm.csv,attention.csv --gpu h100 -o kernels.toml\n"
         "  triplepoint calibrate collectives --from nccl.csv --cluster dgx-h100\n"
         "  triplepoint calibrate kernels --gpu gb200 --like b200 --peak-share 0.94 --reason \"same "

@@ -12,6 +12,7 @@
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/job_flags.h"
+#include "triplepoint/cli/like_run.h"
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/replay.h"
 #include "triplepoint/cli/run_tables.h"
@@ -56,6 +57,8 @@ class Simulate : public Command {
       all.push_back(std::move(argument));
     for (Argument& argument : replay_.arguments())
       all.push_back(std::move(argument));
+    for (Argument& argument : like_.arguments())
+      all.push_back(std::move(argument));
     return all;
   }
 
@@ -68,7 +71,9 @@ class Simulate : public Command {
       return exit_ok;
     }
     const spec::Library library = TPT_TRY(require_library());
-    const spec::Job job = TPT_TRY(flags_.job(library));
+    if (like_.given() && !flags_.require_no_job_but_cluster())
+      return error("a job and --like were both given (the run says its job); keep one of them");
+    const spec::Job job = TPT_TRY(like_.given() ? like_.job(library) : flags_.job(library));
     TPT_TRY(require_valid(job));
     TPT_TRY(check_horizon());
     const run::Run run = sim::simulate(job, {.duration = duration_, .steps = steps_});
@@ -107,6 +112,7 @@ class Simulate : public Command {
   }
 
   JobFlags flags_;
+  LikeFlags like_;
   ReplayFlags replay_;
   BillFlags bill_;
   FormatFlag format_;

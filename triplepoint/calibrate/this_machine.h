@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/json_fwd.h"
+#include "triplepoint/base/result.h"
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/spec/cluster.h"
+#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/stack.h"
+
+namespace triplepoint::calibrate {
+
+/// A cluster of processes on one machine: how many, and the fabric that is emulated between nodes.
+struct EmulatedCluster {
+  std::string name = "this-machine";
+  int64_t nodes = 2, ranks_per_node = 4;
+  BytesPerSecond fabric_bandwidth = 0.125 * (unit::GB / unit::s);  // of a node's NIC
+  Seconds fabric_latency = 50 * unit::us;
+};
+
+/// How far the fit is from one class of rows.
+struct MachineError {
+  std::string rows_of;
+  int64_t rows = 0;
+  double median_pct = 0, worst_pct = 0;
+};
+
+struct MachineFit {
+  std::string processor;
+  spec::Cluster cluster;  // with the core as its device
+  spec::Stack stack;
+  std::vector<MachineError> errors;
+};
+
+/// Describes the machine that triplepoint-machine has measured.
+///
+///   products    t = flops / (peak share) (k + k0)/k: share and k0 by least squares of log t
+///   attention   the shares, the key length and the head dimension of perf/kernel_time.h
+///   links       launch and latency from the smallest messages, bandwidth from those that fill a
+///               pipe; all of it is time on cores (copies), so ranks that share cores share it
+///   steps       the rate of everything that streams, how much slower a product is within a step,
+///               and what a step costs besides: on one-rank steps of the tiny models
+///
+/// All seconds are a core's. Peak is the fastest product that was seen. Least squares of
+/// logarithms; nothing is fitted per configuration of ranks. Errors: rows that are missing or make
+/// no sense.
+Result<MachineFit> fit_machine(const Json& rows, const EmulatedCluster&, const spec::Library&);
+
+/// Whole files: a cluster that says everything itself, and the stack.
+std::string cluster_toml(const MachineFit&);
+std::string stack_toml(const MachineFit&);
+
+}  // namespace triplepoint::calibrate
