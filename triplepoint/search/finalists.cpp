@@ -51,7 +51,19 @@ bool dominates(const Finalist& a, const Finalist& b) {
   return never_worse && once_better;
 }
 
-Finalist play(const spec::Job& job, Candidate candidate, const Objective& objective) {
+using Ageing = std::optional<metrics::AgeingModel>;
+
+void add_wear(Finalist& plan, const run::Run& run, const metrics::Metrics& measured,
+              const Ageing& ageing) {
+  if (!ageing) return;
+  const std::optional<metrics::RunWear> wear = metrics::wear_of(run, measured, *ageing);
+  if (!wear) return;
+  plan.wear = wear->mean;
+  plan.wear_gpu_hours = wear->gpu_hours_per_million_tokens;
+}
+
+Finalist play(const spec::Job& job, Candidate candidate, const Objective& objective,
+              const Ageing& ageing) {
   const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
   const metrics::Metrics measured = metrics::measure(run);
   Finalist plan;
@@ -66,6 +78,7 @@ Finalist play(const spec::Job& job, Candidate candidate, const Objective& object
   plan.hottest = measured.temperature_peak_c.value_or(0);
   plan.throttled = throttled_share(measured);
   plan.node_power = sim::typical_node_power(job, plan.power_mean * unit::W) / unit::W;
+  add_wear(plan, run, measured, ageing);
   plan.terms = plan.candidate.step.terms;
   // What single boards and heat add to the mean device's step is time at lower clocks.
   plan.terms[static_cast<size_t>(Term::throttling)] += plan.time - plan.candidate.step.time;
@@ -114,14 +127,54 @@ void mark_front(std::vector<Finalist>& plans) {
                                  [&](const Finalist& other) { return dominates(other, plan); });
 }
 
-Finalist play_in_full(const spec::Job& job, const Objective& objective) {
-  return play(job, evaluate_plan(job, objective), objective);
+Finalist play_in_full(const spec::Job& job, const Objective& objective, const Ageing& ageing) {
+  return play(job, evaluate_plan(job, objective), objective, ageing);
 }
 
 namespace {
 
-// A limit that refuses more plans than this is met by none, or by plans far behind.
-constexpr size_t most_finalists = 128;
+/// What a full run says of a plan, as it travels between processes.
+struct Verdict {
+  double time, energy, value, tokens_per_second, mfu, power_mean, power_peak, node_power, hottest;
+  std::optional<double> wear, wear_gpu_hours;
+  double throttled;
+  std::array<double, term_count> terms;
+};
+
+Verdict verdict_of(const Finalist& plan) {
+  return {.time = plan.time,
+          .energy = plan.energy,
+          .value = plan.value,
+          .tokens_per_second = plan.tokens_per_second,
+          .mfu = plan.mfu,
+          .power_mean = plan.power_mean,
+          .power_peak = plan.power_peak,
+          .node_power = plan.node_power,
+          .hottest = plan.hottest,
+          .wear = plan.wear,
+          .wear_gpu_hours = plan.wear_gpu_hours,
+          .throttled = plan.throttled,
+          .terms = plan.terms};
+}
+
+Finalist finalist_of(Candidate candidate, const Verdict& verdict) {
+  Finalist plan;
+  plan.candidate = std::move(candidate);
+  plan.time = verdict.time;
+  plan.energy = verdict.energy;
+  plan.value = verdict.value;
+  plan.tokens_per_second = verdict.tokens_per_second;
+  plan.mfu = verdict.mfu;
+  plan.power_mean = verdict.power_mean;
+  plan.power_peak = verdict.power_peak;
+  plan.node_power = verdict.node_power;
+  plan.hottest = verdict.hottest;
+  plan.wear = verdict.wear;
+  plan.wear_gpu_hours = verdict.wear_gpu_hours;
+  plan.throttled = verdict.throttled;
+  plan.terms = verdict.terms;
+  return plan;
+}
 
 class Finals {
  public:
@@ -133,11 +186,12 @@ class Finals {
     play_new(extra);
     SearchOptions wider = options_.search;
     while (true) {
-      const Found found = search(space_, objective_, limits_, wider);
+      const Found found =
+          options_.find ? options_.find(wider) : search(space_, objective_, limits_, wider);
       ranking_.counts = found.counts;
       play_new(found.best);
       const bool enough = allowed() >= options_.top || found.best.size() < wider.keep;
-      if (enough || wider.keep >= most_finalists || wider.stop()) break;
+      if (enough || wider.keep >= most_finalists || anyone(wider.team, wider.stop())) break;
       wider.keep *= 4;
     }
     for (Finalist& plan : plans_)
@@ -166,13 +220,17 @@ class Finals {
     if (fresh.empty()) return;
     std::vector<Finalist> played(fresh.size());
     if (options_.search.begin) options_.search.begin("Simulating finalists", fresh.size());
+    const Team* team = options_.search.team;
     parallel_for(fresh.size(), options_.search.threads, [&](size_t i) {
-      if (options_.search.stop()) return;
+      if (options_.search.stop() || (team != nullptr && !team->has(i))) return;
       spec::Job job = space_.base();
       job.plan = fresh[i].plan;
-      played[i] = play(job, std::move(fresh[i]), objective_);
+      played[i] = play(job, fresh[i], objective_, options_.ageing);
       if (options_.search.advance) options_.search.advance();
     });
+    complete(
+        team, played.size(), [&](Packer& to, size_t i) { to.add(verdict_of(played[i])); },
+        [&](Unpacker& from, size_t i) { played[i] = finalist_of(fresh[i], from.take<Verdict>()); });
     std::erase_if(played, [](const Finalist& plan) { return plan.time == 0; });  // stopped
     for (Finalist& plan : played) {
       plan.refused =
@@ -194,7 +252,10 @@ class Finals {
 
 Ranking rank_plans(const Space& space, const Objective& objective, const Limits& limits,
                    const FinalOptions& options, const std::vector<Candidate>& extra) {
-  return Finals(space, objective, limits, options).run(extra);
+  std::vector<Candidate> valued = extra;  // found for another goal, so far
+  for (Candidate& candidate : valued)
+    candidate.value = objective.value(candidate.step.time, candidate.step.energy);
+  return Finals(space, objective, limits, options).run(valued);
 }
 
 }  // namespace triplepoint::search

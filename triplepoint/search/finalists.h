@@ -2,9 +2,12 @@
 #pragma once
 
 #include <array>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "triplepoint/metrics/ageing.h"
 #include "triplepoint/search/search.h"
 
 namespace triplepoint::search {
@@ -15,9 +18,12 @@ struct Finalist {
   double time = 0, energy = 0;  // s, J of all devices: one step
   double value = 0;             // of the objective
   double tokens_per_second = 0, mfu = 0;
-  double power_mean = 0, power_peak = 0;   // W of a device: mean; highest that a sensor shows
-  double node_power = 0;                   // W, a mean node at the wall
-  double hottest = 0;                      // C, highest die
+  double power_mean = 0, power_peak = 0;  // W of a device: mean; highest that a sensor shows
+  double node_power = 0;                  // W, a mean node at the wall
+  double hottest = 0;                     // C, highest die
+  // How fast the GPUs wear beside the reference of metrics/ageing.h, and its GPU hours that a
+  // million tokens cost; absent without a model of ageing.
+  std::optional<double> wear, wear_gpu_hours;
   double throttled = 0;                    // share of time that clocks are below the requested one
   std::array<double, term_count> terms{};  // s; add up to `time`
   std::string refused;                     // by which limit; empty: allowed
@@ -42,6 +48,10 @@ struct Ranking {
 struct FinalOptions {
   SearchOptions search;
   size_t top = 5;
+  std::optional<metrics::AgeingModel> ageing;
+  // Who finds the plans with these options; absent: search(). A merge of shards finds them in
+  // files.
+  std::function<Found(const SearchOptions&)> find = {};
 };
 
 /// Searches, then plays the best plans in full (sim::simulate) until `top` of them keep within the
@@ -55,7 +65,11 @@ Ranking rank_plans(const Space&, const Objective&, const Limits&, const FinalOpt
                    const std::vector<Candidate>& extra = {});
 
 /// One job in full; for comparing a plan of one's own.
-Finalist play_in_full(const spec::Job&, const Objective&);
+Finalist play_in_full(const spec::Job&, const Objective&,
+                      const std::optional<metrics::AgeingModel>& ageing = {});
+
+/// So many plans limits may refuse before the search for others is given up.
+inline constexpr size_t most_finalists = 128;
 
 void mark_front(std::vector<Finalist>&);
 

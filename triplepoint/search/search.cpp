@@ -2,6 +2,7 @@
 #include "triplepoint/search/search.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -104,7 +105,10 @@ class Search {
       if (i == 0 || key(i) != key(i - 1)) ranges.emplace_back(i, i);
       ranges.back().second = i + 1;
     }
-    return ranges;
+    std::vector<std::pair<size_t, size_t>> ours;
+    for (size_t g = options_.shard; g < ranges.size(); g += options_.shards)
+      ours.push_back(ranges[g]);
+    return ours;
   }
 
   std::vector<BoundedLayout> bound_layouts() {
@@ -113,7 +117,7 @@ class Search {
     std::vector<SearchCounts> counts(ranges.size());
     if (options_.begin) options_.begin("Bounding", ranges.size());
     parallel_for(ranges.size(), options_.threads, [&](size_t g) {
-      if (options_.stop()) return;
+      if (options_.stop() || !is_mine(g)) return;
       workers_.with([&](Worker& worker) {
         for (size_t i = ranges[g].first; i < ranges[g].second; ++i) {
           bounds[i].layout = i;
@@ -126,6 +130,18 @@ class Search {
       });
       if (options_.advance) options_.advance();
     });
+    complete(
+        options_.team, ranges.size(),
+        [&](Packer& to, size_t g) {
+          to.add(counts[g]);
+          for (size_t i = ranges[g].first; i < ranges[g].second; ++i)
+            to.add(bounds[i]);
+        },
+        [&](Unpacker& from, size_t g) {
+          counts[g] = from.take<SearchCounts>();
+          for (size_t i = ranges[g].first; i < ranges[g].second; ++i)
+            bounds[i] = from.take<BoundedLayout>();
+        });
     for (const SearchCounts& each : counts)
       found_.counts += each;
     std::erase_if(bounds, [](const BoundedLayout& each) { return each.bound == nothing_found; });
@@ -136,8 +152,8 @@ class Search {
   }
 
   double threshold() const {
-    if (found_.best.size() < options_.keep) return nothing_found;
-    return found_.best.back().value;
+    if (found_.best.size() < options_.keep) return options_.known;
+    return std::min(options_.known, found_.best.back().value);
   }
 
   void play_layouts(const std::vector<BoundedLayout>& order) {
@@ -147,21 +163,49 @@ class Search {
       size_t last = first;
       while (last < order.size() && last - first < layouts_at_once && order[last].bound <= limit)
         ++last;
-      if (last == first || options_.stop()) return;
+      if (last == first || anyone(options_.team, options_.stop())) return;
       std::vector<std::optional<Candidate>> best(last - first);
       std::vector<SearchCounts> counts(last - first);
       parallel_for(last - first, options_.threads, [&](size_t i) {
+        if (!is_mine(i)) return;
         workers_.with([&](Worker& worker) {
           best[i] = play_layout(worker, order[first + i].layout, limit, counts[i]);
         });
         if (options_.advance) options_.advance();
       });
+      share(best, counts);
       for (size_t i = 0; i < best.size(); ++i) {
         found_.counts += counts[i];
         if (best[i]) keep(std::move(*best[i]));
       }
       first = last;
     }
+  }
+
+  bool is_mine(size_t item) const { return options_.team == nullptr || options_.team->has(item); }
+
+  /// Tells the team what became of its layouts. A plan travels as its index.
+  void share(std::vector<std::optional<Candidate>>& best, std::vector<SearchCounts>& counts) const {
+    complete(
+        options_.team, best.size(),
+        [&](Packer& to, size_t i) {
+          to.add(counts[i]).add(best[i].has_value());
+          if (best[i])
+            to.add(best[i]->index)
+                .add(best[i]->bound)
+                .add(best[i]->step)
+                .add(best[i]->memory)
+                .add(best[i]->value);
+        },
+        [&](Unpacker& from, size_t i) {
+          counts[i] = from.take<SearchCounts>();
+          if (!from.take<bool>()) return;
+          best[i] = candidate_at(space_, from.take<int64_t>());
+          best[i]->bound = from.take<double>();
+          best[i]->step = from.take<StepEstimate>();
+          best[i]->memory = from.take<Bytes>();
+          best[i]->value = from.take<double>();
+        });
   }
 
   void keep(Candidate candidate) {
@@ -236,6 +280,27 @@ SearchCounts& SearchCounts::operator+=(const SearchCounts& other) {
   played_on_links += other.played_on_links;
   exact_out_of_memory += other.exact_out_of_memory;
   return *this;
+}
+
+Candidate candidate_at(const Space& space, int64_t index) {
+  Candidate candidate;
+  candidate.index = index;
+  candidate.layout = space.layout_of(index);
+  candidate.plan = space.plan(index);
+  return candidate;
+}
+
+Found merge(std::vector<Found> parts, size_t keep) {
+  Found whole;
+  for (Found& part : parts) {
+    whole.counts.plans = part.counts.plans;
+    whole.counts.layouts = part.counts.layouts;
+    whole.counts += part.counts;
+    std::move(part.best.begin(), part.best.end(), std::back_inserter(whole.best));
+  }
+  std::sort(whole.best.begin(), whole.best.end(), is_better);
+  whole.best.resize(std::min(keep, whole.best.size()));
+  return whole;
 }
 
 Bytes usable_memory(const spec::Job& job, const Limits& limits) {

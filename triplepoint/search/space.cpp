@@ -243,10 +243,18 @@ Variants Space::variants(const Layout& layout) const {
   return {states(layout), splits(layout), schedules(layout), recomputes(layout)};
 }
 
-spec::Plan Space::plan(int64_t index) const {
+size_t Space::layout_number(int64_t index) const {
   TPT_EXPECT(index >= 0 && index < size());
   const auto above = std::upper_bound(first_.begin(), first_.end(), index);
-  const auto at = static_cast<size_t>(above - first_.begin()) - 1;
+  return static_cast<size_t>(above - first_.begin()) - 1;
+}
+
+const Layout& Space::layout_of(int64_t index) const {
+  return layouts_[layout_number(index)];
+}
+
+spec::Plan Space::plan(int64_t index) const {
+  const size_t at = layout_number(index);
   const Variants variants = this->variants(layouts_[at]);
   int64_t rest = index - first_[at];
   const auto inner = static_cast<int64_t>(variants.splits.size() * variants.schedules.size() *

@@ -94,10 +94,12 @@ class Space {
   int64_t size() const { return first_.back(); }
   int64_t first_of(size_t layout) const { return first_[layout]; }
 
+  const Layout& layout_of(int64_t index) const;
   spec::Plan plan(int64_t index) const;
   spec::Plan plan(const Layout&, const Variants&, const VariantAt&) const;
 
  private:
+  size_t layout_number(int64_t index) const;
   void add_layouts();
   void add_experts(Layout);
   void add_microbatches(Layout);
