@@ -139,6 +139,7 @@ std::vector<StageSlack> stage_slacks(const sim::StepModel& model, const sim::Cou
   const double replicas = static_cast<double>(model.pipelines.size());
   for (size_t p = 0; p < model.pipelines.size(); ++p) {
     const std::vector<StageWalk::Slack> slack = walks.of(p).slacks();
+    const std::vector<int64_t> free = walks.of(p).free_steps();
     for (size_t s = 0; s < stages.size(); ++s) {
       StageSlack& stage = stages[s];
       stage.stage = static_cast<int64_t>(s);
@@ -151,6 +152,8 @@ std::vector<StageSlack> stage_slacks(const sim::StepModel& model, const sim::Cou
       stage.forward_slack = std::max(stage.forward_slack, slack[s].forward);
       stage.backward_slack = std::max(stage.backward_slack, slack[s].backward);
       stage.replica_waits |= for_replicas > 0.5 * waited;
+      // The least of all replicas is free for all.
+      stage.free_clock = std::max(p == 0 ? 0 : stage.free_clock, model.clock_ratio(free[s]));
       note_members(step, model.pipelines[p].teams[s], stage);
     }
   }
@@ -275,6 +278,10 @@ ClockPlan plan_clocks(const spec::Job& job, const ClockOptions& options) {
 }
 
 std::string reason_of(const ClockPlan& plan, const StageSlack& stage) {
+  if (stage.free_clock < 0.95)
+    return fmt::format(
+        "launches and links set its pace: its passes take no longer down to {:.0f} % of the clock",
+        100 * stage.free_clock);
   const double slack = std::min(stage.forward_slack, stage.backward_slack) / plan.baseline.time;
   if (stage.lowest_member < 1 - 5e-3)
     return fmt::format("its group waits for GPU {}, whose clock is {:.1f} % below the group's mean",

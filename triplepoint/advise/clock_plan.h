@@ -39,6 +39,7 @@ struct StageSlack {
   Seconds forward_slack, backward_slack;  // the least of its passes, of the replica with most
   double lowest_member = 1;  // clock of the slowest device over that of the mean one, least of all
   int64_t slowest_device = 0;
+  double free_clock = 1;       // clock over the highest at which its passes still take no longer
   bool replica_waits = false;  // for other replicas, longer than for other stages
 };
 

@@ -15,6 +15,8 @@ using sim::action_kind_count;
 /// A use of slack that delays nothing counts so much of what a delay counts: of two free moves the
 /// one that leaves more slack to others goes first.
 constexpr double price_of_slack = 1e-3;
+// Work that grows by less counts as growing not at all.
+constexpr double as_long_as = 5e-4;
 // Longer pipelines take longer strides, so that a walk stays within some thousand plays.
 constexpr size_t stages_per_stride = 16;
 
@@ -151,6 +153,19 @@ void StageWalk::go_on(Seconds extra) {
     blocked[move.stage] = true;
     play();
   }
+}
+
+std::vector<int64_t> StageWalk::free_steps() const {
+  std::vector<int64_t> free;
+  for (const TeamCurve& curve : curves_) {
+    int64_t steps = 0;
+    const Seconds today = curve.points[0].worked;
+    while (steps + 1 < static_cast<int64_t>(curve.points.size()) &&
+           curve.points[static_cast<size_t>(steps) + 1].worked <= (1 + as_long_as) * today)
+      ++steps;
+    free.push_back(steps);
+  }
+  return free;
 }
 
 std::vector<StageWalk::Slack> StageWalk::slacks() const {

@@ -48,6 +48,9 @@ class StageWalk {
     Seconds forward, backward;
   };
   std::vector<Slack> slacks() const;
+  /// So many steps down a stage's passes take no longer: its host launches them more slowly than it
+  /// plays them, or a slower member sets its pace.
+  std::vector<int64_t> free_steps() const;
 
  private:
   struct Move {
