@@ -128,15 +128,43 @@ int64_t RankGrid::leader_of(GroupKind kind, int64_t rank) const {
   return rank_of({line_of(kind, place.seat).first, stages_of(kind, place.stage).first});
 }
 
+namespace {
+
+/// Nodes and the most ranks on one of them, of `count` ranks from `first` on, `step` apart: in
+/// closed form, because the search asks for groups of thousands of ranks again and again.
+GroupShape shape_of_even_ranks(int64_t first, int64_t step, int64_t count, int64_t per_node) {
+  if (step >= per_node || count == 1) return {.ranks = count, .nodes = count, .ranks_per_node = 1};
+  const int64_t first_node = first / per_node, last = first + (count - 1) * step;
+  GroupShape shape{.ranks = count, .nodes = last / per_node - first_node + 1, .ranks_per_node = 0};
+  // How ranks lie in a node repeats after at most `step` nodes.
+  for (int64_t i = 0; i < std::min(shape.nodes, step + 2); ++i) {
+    const int64_t begin = std::max(first, (first_node + i) * per_node);
+    const int64_t end = std::min(last + 1, (first_node + i + 1) * per_node);
+    const auto below = [&](int64_t rank) { return (rank - first + step - 1) / step; };
+    shape.ranks_per_node = std::max(shape.ranks_per_node, below(end) - below(begin));
+  }
+  return shape;
+}
+
+}  // namespace
+
 GroupShape RankGrid::shape_around(GroupKind kind, int64_t rank) const {
+  const Place place = place_of(rank);
+  const Line seats = line_of(kind, place.seat);
+  const bool is_one_stage = stages_of(kind, place.stage).count == 1;
+  if (is_one_stage && order_ == spec::RankOrder::tp_cp_ep_dp_pp)
+    return shape_of_even_ranks(rank_of({seats.first, place.stage}), seats.step, seats.count,
+                               gpus_per_node_);
+  // Blocks of ranks and nodes are one to one, whatever the order of nodes.
   const std::vector<int64_t> ranks = members(kind, rank);  // ascending, so nodes come in runs
   GroupShape shape{.ranks = static_cast<int64_t>(ranks.size()), .nodes = 0, .ranks_per_node = 0};
-  int64_t run = 0;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    const bool new_node = i == 0 || node_of(ranks[i]) != node_of(ranks[i - 1]);
-    shape.nodes += new_node ? 1 : 0;
-    run = new_node ? 1 : run + 1;
+  int64_t run = 0, before = -1;
+  for (const int64_t member : ranks) {
+    const int64_t block = member / gpus_per_node_;
+    shape.nodes += block != before ? 1 : 0;
+    run = block != before ? 1 : run + 1;
     shape.ranks_per_node = std::max(shape.ranks_per_node, run);
+    before = block;
   }
   return shape;
 }

@@ -2,6 +2,7 @@
 #include "triplepoint/workload/rank_grid.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <doctest/doctest.h>
@@ -159,6 +160,39 @@ TEST_CASE("a group's shape counts its members node by node") {
   CHECK(grid.shape(GroupKind::pipeline) == GroupShape{4, 4, 1, 8});
   CHECK(grid.shape(GroupKind::model) == GroupShape{8, 4, 2, 4});
   CHECK(grid.shape(GroupKind::embedding) == GroupShape{2, 2, 1, 8});
+}
+
+/// The slow reference: nodes of the members, and the most of them on one.
+GroupShape counted_shape(const RankGrid& grid, GroupKind kind, int64_t per_node) {
+  GroupShape widest{.ranks = 0, .nodes = 0};
+  std::set<std::vector<int64_t>> groups;
+  for (int64_t rank = 0; rank < std::min(per_node, grid.world_size()); ++rank) {
+    const std::vector<int64_t> members = grid.members(kind, rank);
+    if (!groups.insert(members).second) continue;
+    std::map<int64_t, int64_t> on_node;
+    for (const int64_t member : members)
+      ++on_node[member / per_node];
+    GroupShape shape{.ranks = static_cast<int64_t>(members.size()),
+                     .nodes = static_cast<int64_t>(on_node.size()),
+                     .ranks_per_node = 0};
+    for (const auto& [node, count] : on_node)
+      shape.ranks_per_node = std::max(shape.ranks_per_node, count);
+    if (shape.nodes > widest.nodes) widest = shape;
+  }
+  widest.groups_per_node = static_cast<int64_t>(groups.size());
+  return widest;
+}
+
+TEST_CASE("a group's shape in closed form is the one that counting its members gives") {
+  for (const RankOrder order : {RankOrder::tp_cp_ep_dp_pp, RankOrder::tp_pp_dp})
+    for (const Sizes& sizes :
+         {Sizes{2, 4, 1, 1, 4}, Sizes{1, 1, 8, 1, 4}, Sizes{4, 2, 2, 2, 8}, Sizes{8, 1, 1, 2, 4},
+          Sizes{1, 2, 4, 4, 8}, Sizes{2, 1, 2, 1, 3}, Sizes{1, 3, 1, 1, 3}, Sizes{2, 6, 1, 2, 9}}) {
+      const spec::Job job = job_of(sizes, order);
+      const RankGrid grid(job);
+      for (const GroupKind kind : all_kinds)
+        CHECK(grid.shape(kind) == counted_shape(grid, kind, job.cluster.gpus_per_node));
+    }
 }
 
 TEST_CASE("hybrid sharding cuts the data group into blocks and joins them across") {
