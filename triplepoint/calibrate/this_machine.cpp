@@ -209,7 +209,8 @@ spec::Cluster bare_cluster(const EmulatedCluster& emulated, int64_t cores) {
   spec::ScaleOut& out = cluster.scale_out;
   out.nics_per_node = 1;
   out.nic_bandwidth = emulated.fabric_bandwidth;
-  out.efficiency = out.point_to_point_efficiency = out.all_to_all_efficiency = 1;
+  out.efficiency = out.point_to_point_efficiency = out.all_to_all_efficiency =
+      emulated.fabric_efficiency;
   out.latency = emulated.fabric_latency;
   return cluster;
 }

@@ -20,6 +20,7 @@ struct EmulatedCluster {
   int64_t nodes = 2, ranks_per_node = 4;
   BytesPerSecond fabric_bandwidth = 0.125 * (unit::GB / unit::s);  // of a node's NIC
   Seconds fabric_latency = 50 * unit::us;
+  double fabric_efficiency = 0.97;  // to which the trainer holds messages, as on cluster `laptop`
 };
 
 /// How far the fit is from one class of rows.

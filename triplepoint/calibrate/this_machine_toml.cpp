@@ -72,10 +72,12 @@ std::string cluster_toml(const MachineFit& fit) {
       up.low_latency_efficiency, up.launch / unit::us, up.latency / unit::us, up.domain_size);
   text += fmt::format(
       "\n[cluster.scale_out]\nkind = \"fat_tree\"\nnics_per_node = {}\nnic_bandwidth = \"{:.5g} "
-      "MB/s\"\nefficiency = 1\npoint_to_point_efficiency = 1\nall_to_all_efficiency = 1\n"
-      "latency = \"{:.5g} us\"\nlaunch = \"{:.5g} us\"\nhalf_size = \"0 B\"\noversubscription = "
+      "MB/s\"\nefficiency = {:.5g}\npoint_to_point_efficiency = {:.5g}\n"
+      "all_to_all_efficiency = {:.5g}\nlatency = \"{:.5g} us\"\nlaunch = \"{:.5g} us\"\nhalf_size "
+      "= \"0 B\"\noversubscription = "
       "1\nnodes_per_leaf = {}\n",
-      out.nics_per_node, out.nic_bandwidth / (unit::MB / unit::s), out.latency / unit::us,
+      out.nics_per_node, out.nic_bandwidth / (unit::MB / unit::s), out.efficiency,
+      out.point_to_point_efficiency, out.all_to_all_efficiency, out.latency / unit::us,
       out.launch / unit::us, out.nodes_per_leaf);
   return text + sources(fit, "cluster.*");
 }

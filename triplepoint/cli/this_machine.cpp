@@ -60,7 +60,26 @@ void print_fit(Console& console, const calibrate::MachineFit& fit, const std::st
                    fmt::format("{:.1f}", each.worst_pct)});
   console.print(table.text(console));
   console.print(
-      fmt::format("\nwritten: {0}/cluster.toml, {0}/stack.toml, {0}/measured.json\n", folder));
+      fmt::format("\nwritten to {}: cluster.toml, stack.toml, measured.json, and the study "
+                  "laptop.toml on them\n",
+                  folder));
+}
+
+/// The study `laptop` on this machine, where that has the ranks the study wants.
+Result<void> write_study(const Path& folder, const spec::Cluster& cluster,
+                         const spec::Library& library) {
+  const spec::Cluster laptop = TPT_TRY(spec::load_cluster(library, "laptop"));
+  if (cluster.num_nodes != laptop.num_nodes || cluster.gpus_per_node != laptop.gpus_per_node)
+    return {};
+  std::string text = TPT_TRY(read_file(Path(library.root) / "studies" / "laptop.toml"));
+  const std::string here = std::filesystem::absolute(folder).string();
+  for (const auto& [was, is] : {std::pair<std::string, std::string>{"\"laptop\"", "cluster"},
+                                {"\"triplepoint-train\"", "stack"}}) {
+    const size_t place = text.find(is + " = " + was);
+    if (place == std::string::npos) return {};
+    text.replace(place + is.size() + 3, was.size(), fmt::format("\"{}/{}.toml\"", here, is));
+  }
+  return write_file_atomically(folder / "laptop.toml", text);
 }
 
 }  // namespace
@@ -130,6 +149,7 @@ Result<int> ThisMachineFlags::run(Console& console, const std::string& folder, b
   const Path there = folder;
   TPT_TRY(write_file_atomically(there / "cluster.toml", calibrate::cluster_toml(fit)));
   TPT_TRY(write_file_atomically(there / "stack.toml", calibrate::stack_toml(fit)));
+  TPT_TRY(write_study(there, fit.cluster, library));
   if (json)
     print_json(console, json_of(fit, folder));
   else
