@@ -41,7 +41,7 @@ enum {
   triplepoint_wire_name_count = 2048,
   triplepoint_wire_entry_count = 16384, /* a power of two; 1 MiB */
   triplepoint_wire_most_entries = 1 << 20,
-  triplepoint_wire_name_length = 118,   /* what is longer is cut */
+  triplepoint_wire_name_length = 118, /* what is longer is cut */
   triplepoint_wire_probes = 64
 };
 

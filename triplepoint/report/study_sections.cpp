@@ -87,21 +87,42 @@ std::string choices(const Group& group) {
   return "<div class=\"figures choices\">" + html + "</div>";
 }
 
+/// Figures of which no job that ran knows a number are left out: a measurement without sensors is
+/// no reason for a page of empty charts.
+std::vector<Figure> known(const Group& group, std::vector<Figure> figures) {
+  if (group.that_ran().empty()) return figures;
+  std::erase_if(figures,
+                [](const Figure& figure) { return figure.title.ends_with(": not known"); });
+  return figures;
+}
+
+bool knows_clocks(const Group& group) {
+  const auto ran = group.that_ran();
+  return std::any_of(ran.begin(), ran.end(), [](const StudyRow* row) {
+    return row->metrics && !row->metrics->sm_clock_per_gpu_mhz.empty();
+  });
+}
+
 std::string speed(const Group& group) {
   return section_title(group, "speed", "Speed and energy") + html_legend(variant_legend(group)) +
-         figures_html(speed_figures(group));
+         figures_html(known(group, speed_figures(group)));
 }
 
 std::string heat(const Group& group) {
+  const std::vector<Figure> figures = known(group, heat_figures(group));
+  if (figures.empty())
+    return section_title(group, "heat", "Power, heat, clocks") +
+           "<p>Nothing is known of them: no sensor told, or the devices have none of their own. "
+           "<code>triplepoint doctor</code> says what can be measured on a machine.</p>";
   return section_title(group, "heat", "Power, heat, clocks") + html_legend(variant_legend(group)) +
-         figures_html(heat_figures(group));
+         figures_html(figures);
 }
 
 std::string time(const Group& group) {
   std::vector<Figure> figures = {kernel_figure(group)};
   for (Figure& figure : stage_figures(group))
     figures.push_back(std::move(figure));
-  figures.push_back(throttle_figure(group));
+  if (knows_clocks(group) || group.that_ran().empty()) figures.push_back(throttle_figure(group));
   return section_title(group, "time", "Where the time goes") + figures_html(figures);
 }
 
@@ -109,12 +130,14 @@ std::string room_and_links(const Group& group) {
   std::vector<Figure> figures = {memory_figure(group)};
   for (Figure& figure : link_figures(group))
     figures.push_back(std::move(figure));
+  figures = known(group, std::move(figures));
+  if (figures.empty()) return "";
   return section_title(group, "links", "Memory and links") + html_legend(variant_legend(group)) +
          figures_html(figures);
 }
 
 std::string sweeps(const Group& group) {
-  const std::vector<Figure> figures = microbatch_figures(group);
+  const std::vector<Figure> figures = known(group, microbatch_figures(group));
   if (figures.empty()) return "";
   return section_title(group, "microbatch", "Microbatch sweep") +
          html_legend(microbatch_legend(group)) + figures_html(figures);
