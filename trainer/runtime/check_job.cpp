@@ -69,11 +69,6 @@ Result<void> check_plan(const spec::Job& job) {
            job.data_parallel_size() > 1,
        "sharding_group_size is 1 (nothing would be sharded); set sharding to none, or a larger "
        "group"},
-      {job.model.moe && plan.expert_tensor_size() != plan.tensor_parallel_size &&
-           !plan.sequence_parallel && plan.tensor_parallel_size > 1,
-       "experts are split otherwise than the rest and sequence_parallel is off (every tensor rank "
-       "would send the same tokens); set sequence_parallel, or leave expert_tensor_parallel_size "
-       "out"},
       {plan.overlap_expert,
        "overlap_expert is set (the trainer plays one microbatch's experts at a time); set it to "
        "false, or simulate it"},
@@ -116,7 +111,8 @@ double predicted_bytes(const spec::Job& job) {
   double bytes = 0;
   for (const workload::StageMemory& stage : verdict.stages)
     bytes += stage.total() / unit::B;
-  return bytes * static_cast<double>(job.world_size() / job.plan.pipeline_parallel_size);
+  const int64_t ranks_per_stage = job.world_size() / job.plan.pipeline_parallel_size;
+  return bytes * static_cast<double>(ranks_per_stage);
 }
 
 Result<void> check_memory(const spec::Job& job, int64_t ranks_here, double available) {

@@ -4,6 +4,7 @@
 #include "triplepoint/workload/rank_share.h"
 
 #include "trainer/runtime/parameter_store.h"
+#include "trainer/spans.h"
 
 namespace triplepoint::trainer {
 namespace {
@@ -38,6 +39,7 @@ Copies copies_in_sums(const spec::Job& job) {
 }  // namespace
 
 double ParameterStore::own_squares() {
+  const ScopedSpan span({.name = "gradient_norm"});
   const Copies copies = copies_in_sums(job_);
   const bool first_tensor_rank = groups_.of(GroupKind::tensor).index() == 0;
   const bool later_stage = groups_.of(GroupKind::pipeline).index() > 0;
