@@ -46,6 +46,18 @@ constexpr std::array table = {
         "--objective energy --pareto\n",
         make_plan},
     CommandEntry{
+        "steer", "Decide what to change while a job trains, and what to leave.",
+        "Plays a job through a disturbance twice on the same boards: left alone, and with a\n"
+        "controller that plays copies ahead and picks clock limits, power caps, microbatch, a\n"
+        "layer shift or a spare node, or leaves it. Costs of moving count; nothing swings.\n"
+        "With --watch it looks at a recording while it grows: it advises, and acts only through\n"
+        "a --hook of yours.\n\n"
+        "  triplepoint steer job.toml --scenario dead-fan --duration 30min\n"
+        "  triplepoint steer --model llama3-8b --cluster hgx-h200 --nodes 4 --tp 8 --gbs 64 -o "
+        "steer.html\n"
+        "  triplepoint steer --watch job.run --hook ./apply-limits\n",
+        make_steer},
+    CommandEntry{
         "bench", "Score a cluster in the standard suite, and compare clusters by their cards.",
         "Plays the suite's jobs for half an hour each, or reads runs of them, checks the rules,\n"
         "and prints what counts: tokens/s, J/token, peak power and heat, throttling, spread,\n"

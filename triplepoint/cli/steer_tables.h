@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "triplepoint/base/json_fwd.h"
+
+#include "triplepoint/advise/steer.h"
+#include "triplepoint/cli/console.h"
+#include "triplepoint/cli/data_table.h"
+
+namespace triplepoint::cli {
+
+/// A disturbance with what came of it.
+struct SteeredScenario {
+  std::string name, about;
+  advise::SteerOutcome outcome;
+};
+
+/// One row per scenario: both sides, the gain, moves, and what was said.
+DataTable scenarios_table(const std::vector<SteeredScenario>&, search::Goal, double margin);
+/// What happened and why, moment by moment.
+void print_decisions(Console&, const SteeredScenario&, double margin);
+
+Json decision_json(const advise::Decision&);
+Json scenario_json(const SteeredScenario&, search::Goal, double margin);
+/// "dynamic", "leave it (right)", "leave it (wrong)", "static": which side was right.
+std::string verdict_of(const advise::SteerOutcome&, search::Goal, double margin);
+
+}  // namespace triplepoint::cli
