@@ -58,6 +58,18 @@ constexpr std::array table = {
         "  triplepoint steer --watch job.run --hook ./apply-limits\n",
         make_steer},
     CommandEntry{
+        "place", "Put stages and layers on GPUs by how warm they sit, and say what it is worth.",
+        "Groups GPUs by temperature at equal load (how many groups there are comes out), gives\n"
+        "cold ones the earlier stages (symmetric), or more layers as well (asymmetric), and\n"
+        "searches for the best of all (optimal); each is simulated and compared with the job as\n"
+        "it stands: rank order, imbalance paid, clock gained. docs/place.md has the rules.\n\n"
+        "  triplepoint place job.toml -o placed\n"
+        "  triplepoint place --model llama3-70b --cluster hgx-h200 --nodes 4 --tp 4 --pp 4 --gbs "
+        "128\n"
+        "  triplepoint place --from recording.run\n"
+        "  triplepoint place job.toml --from smi.csv --format json\n",
+        make_place},
+    CommandEntry{
         "bench", "Score a cluster in the standard suite, and compare clusters by their cards.",
         "Plays the suite's jobs for half an hour each, or reads runs of them, checks the rules,\n"
         "and prints what counts: tokens/s, J/token, peak power and heat, throttling, spread,\n"

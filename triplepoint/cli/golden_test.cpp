@@ -74,6 +74,10 @@ TEST_CASE("golden: validate") {
   check_golden_without_numbers("validate-csv", {"validate", rows, "--format", "csv"});
 }
 
+TEST_CASE("golden: groups of GPUs") {
+  check_golden("place-groups", {"place", "--from", TPT_SOURCE_DIR "/tests/golden/smi.csv"});
+}
+
 TEST_CASE("golden: models") {
   check_golden("list-models", {"list", "models"});
 }

@@ -21,6 +21,7 @@ std::unique_ptr<Command> make_trace();
 std::unique_ptr<Command> make_completion();
 std::unique_ptr<Command> make_validate();
 std::unique_ptr<Command> make_plan();
+std::unique_ptr<Command> make_place();
 std::unique_ptr<Command> make_calibrate();
 std::unique_ptr<Command> make_record();
 std::unique_ptr<Command> make_merge();

@@ -111,6 +111,18 @@ TEST_CASE("what no launch file can say stands on top of it") {
   }
 }
 
+TEST_CASE("orders that differ from node to node, and of nodes, are not in a launch file either") {
+  spec::Job job = job_of("pretrain-h200.yaml");
+  const auto devices = static_cast<size_t>(job.cluster.num_gpus());
+  for (size_t d = 0; d < devices; ++d)
+    job.plan.device_order.push_back(static_cast<int64_t>(d < 8 ? 7 - d : d % 8));
+  job.plan.node_order = {3, 2, 1, 0};
+  const std::vector<std::string> lost = export_megatron_args(job).lost;
+  REQUIRE(lost.size() == 2);
+  CHECK(lost[0].find("node by node") != std::string::npos);
+  CHECK(lost[1].find("3,2,1,0") != std::string::npos);
+}
+
 TEST_CASE(
     "Megatron-LM has no LoRA and no inference in its training program, and the export says so") {
   CHECK(export_megatron_args(job_of("lora.yaml")).lost ==

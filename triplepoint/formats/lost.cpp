@@ -22,9 +22,18 @@ std::vector<std::string> lost_in_any_launch_file(const spec::Job& job) {
   if (room.seed != spec::Environment().seed)
     lost.push_back(
         fmt::format("seed {} of the boards' spread (real boards have their own)", room.seed));
-  if (!job.plan.device_order.empty())
+  const bool nodes_differ =
+      static_cast<int64_t>(job.plan.device_order.size()) > job.cluster.gpus_per_node;
+  if (nodes_differ)
+    lost.emplace_back(
+        "the order of devices in each node (set CUDA_VISIBLE_DEVICES node by node: triplepoint "
+        "place -o writes it)");
+  else if (!job.plan.device_order.empty())
     lost.push_back(fmt::format("the order of devices in a node (set CUDA_VISIBLE_DEVICES={})",
                                fmt::join(job.plan.device_order, ",")));
+  if (!job.plan.node_order.empty())
+    lost.push_back(fmt::format("the order of nodes (list them as {} in the host file)",
+                               fmt::join(job.plan.node_order, ",")));
   if (job.model.moe && job.model.moe->load_imbalance != 1)
     lost.push_back(fmt::format("load imbalance {} between experts (the data decide it)",
                                job.model.moe->load_imbalance));

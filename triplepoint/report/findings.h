@@ -23,6 +23,7 @@ FoundOne about_communication(const Groups&);
 FoundOne about_memory(const Study&);
 // findings_heat.cpp
 FoundOne about_seats(const Groups&);
+FoundOne about_placement(const Groups&);
 FoundOne about_throttling(const Groups&);
 FoundOne about_lost_clocks(const Groups&);
 // findings_knobs.cpp

@@ -62,7 +62,90 @@ void add_pace(Finding& finding, const StudyRow& row) {
         .say(" of the nodes");
 }
 
+/// The same job but for who sits where and who has how many layers.
+bool is_placed_like(const StudyRow& placed, const StudyRow& base) {
+  spec::Job job = placed.job;
+  job.plan.device_order = base.job.plan.device_order;
+  job.plan.node_order = base.job.plan.node_order;
+  job.plan.layers_per_stage = base.job.plan.layers_per_stage;
+  job.name = base.job.name;
+  job.origin = base.job.origin;
+  job.notes = base.job.notes;
+  return job == base.job;
+}
+
+double gap_of(const StudyRow& row) {
+  return number_at(row, "temperature_c.hot_mean").value_or(0) -
+         number_at(row, "temperature_c.cool_mean").value_or(0);
+}
+
+struct Placed {
+  const StudyRow *row = nullptr, *base = nullptr;
+  double gain = 0;  // efficiency over the baseline's
+};
+
+/// Every row with seats of its own, against the row of the same job without.
+std::vector<Placed> placed_rows(const Groups& groups, bool with_layers) {
+  std::vector<Placed> found;
+  for (const Group& group : groups)
+    for (const StudyRow* row : group.that_ran()) {
+      const spec::Plan& plan = row->job.plan;
+      if (!row->has_job || plan.device_order.empty() ||
+          plan.layers_per_stage.empty() == with_layers)
+        continue;
+      for (const StudyRow* base : group.that_ran()) {
+        const auto gain = ratio_at(*row, *base, "samples_per_s_mj");
+        if (base->job.plan.device_order.empty() && base->job.plan.layers_per_stage.empty() &&
+            gain && is_placed_like(*row, *base))
+          found.push_back({row, base, *gain - 1});
+      }
+    }
+  return found;
+}
+
+void say_efficiency(Finding& finding, const Placed& placed) {
+  if (placed.gain < 0)
+    finding.less(*placed.row, *placed.base, "samples_per_s_mj")
+        .say(" less samples per second and megajoule");
+  else
+    finding.more(*placed.row, *placed.base, "samples_per_s_mj")
+        .say(" more samples per second and megajoule");
+}
+
 }  // namespace
+
+/// Layers moved from hot to cold stages: where it pays most and where least.
+FoundOne about_placement(const Groups& groups) {
+  std::vector<Placed> placed = placed_rows(groups, true);
+  std::erase_if(placed, [](const Placed& one) { return gap_of(*one.row) >= gap_of(*one.base); });
+  if (placed.empty()) return std::nullopt;
+  const auto [worst, best] =
+      std::minmax_element(placed.begin(), placed.end(),
+                          [](const Placed& a, const Placed& b) { return a.gain < b.gain; });
+  Finding finding("heat-temperature-" + identifier(group_title(*best->row)));
+  finding.say("Layers can follow the cold: with more of them on cold seats and fewer on hot ones, ")
+      .group_and_name(*best->row)
+      .say(" reaches ");
+  say_efficiency(finding, *best);
+  finding.say(" than ")
+      .name(*best->base)
+      .say(", with hot seats at ")
+      .number(*best->row, "temperature_c.hot_mean", "°C")
+      .say(" instead of ")
+      .number(*best->base, "temperature_c.hot_mean", "°C");
+  if (worst != best && worst->gain < 0) {
+    finding.say("; where stages have few layers the imbalance costs more than the heat did: ")
+        .group_and_name(*worst->row)
+        .say(" reaches ");
+    say_efficiency(finding, *worst);
+    finding.say(", its bubble grown to ")
+        .share(*worst->row, "bubble_fraction")
+        .say(" from ")
+        .share(*worst->base, "bubble_fraction");
+  }
+  finding.say(".");
+  return finding;
+}
 
 /// Hot and cool seats: where their ratio is widest.
 FoundOne about_seats(const Groups& groups) {

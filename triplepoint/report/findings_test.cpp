@@ -120,6 +120,30 @@ TEST_CASE("findings that the results do not bear out are not there") {
   CHECK(!any_says(findings, "Clocks are held down"));
 }
 
+TEST_CASE("layers that follow the cold are found, with what they gain and what they cost") {
+  Study study = sample_study();
+  CHECK(!any_says(find_findings(study), "Layers can follow the cold"));
+  // The first and the last row that ran, again with cold seats first: one gains, one loses.
+  std::vector<StudyRow> placed;
+  for (const StudyRow& row : study.rows)
+    if (row.metrics) placed.push_back(row);
+  placed = {placed.front(), placed.back()};
+  for (StudyRow& row : placed) {
+    row.name += "-placed";
+    row.job.plan.device_order = {1, 2, 5, 7, 0, 3, 4, 6};
+    row.job.plan.layers_per_stage = {2, 1};
+    *row.metrics->hot_mean_c -= 2;
+    *row.metrics->samples_per_s_mj *= &row == &placed.front() ? 1.02 : 0.95;
+    study.rows.push_back(row);
+  }
+  const std::vector<Finding> findings = find_findings(study);
+  CHECK(any_says(findings, "Layers can follow the cold"));
+  CHECK(any_says(findings, "2 % more samples per second and megajoule"));
+  CHECK(any_says(findings, "the imbalance costs more than the heat did"));
+  for (const Finding& finding : findings)
+    CHECK(faults_of(finding, json_of(study)).empty());
+}
+
 TEST_CASE("experts inside a node are compared with the same groups over nodes") {
   Study study = sample_study();
   CHECK(any_says(find_findings(study), "Experts belong inside a node"));

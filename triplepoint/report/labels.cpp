@@ -3,11 +3,20 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <vector>
 
 #include <fmt/format.h>
 
 namespace triplepoint::report {
+namespace {
+
+bool has_uneven_layers(const spec::Plan& plan) {
+  const auto& layers = plan.layers_per_stage;
+  return std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) != layers.end();
+}
+
+}  // namespace
 
 std::string configuration_label(const spec::Job& job) {
   const spec::Plan& plan = job.plan;
@@ -34,6 +43,8 @@ std::string variant_label(const spec::Job& job) {
       plan.overlap_pipeline) {
     parts.emplace_back("overlap");
   }
+  if (!plan.device_order.empty() || !plan.node_order.empty()) parts.emplace_back("placed");
+  if (has_uneven_layers(plan)) parts.emplace_back("uneven");
   return parts.empty() ? "base" : fmt::format("{}", fmt::join(parts, "+"));
 }
 

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which stages belong on which GPUs, when some sit warmer than others?
+#include "triplepoint/advise/place.h"
+
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/parallel.h"
+
+#include "triplepoint/run/store.h"
+
+#include "triplepoint/advise/place_machine.h"
+#include "triplepoint/advise/thermal_samples.h"
+#include "triplepoint/cli/bind.h"
+#include "triplepoint/cli/format_flag.h"
+#include "triplepoint/cli/interrupt.h"
+#include "triplepoint/cli/job_flags.h"
+#include "triplepoint/cli/place_report.h"
+#include "triplepoint/cli/progress.h"
+#include "triplepoint/cli/read_job.h"
+#include "triplepoint/cli/text_table.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/report/labels.h"
+#include "triplepoint/report/placement_figure.h"
+#include "triplepoint/sim/simulate.h"
+#include "triplepoint/telemetry/upstream/upstream.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using advise::ThermalSample;
+
+/// What the files of --from hold.
+struct Telemetry {
+  std::vector<ThermalSample> samples;
+  std::optional<spec::Job> job;    // of the first run that knows its own
+  std::vector<std::string> hosts;  // names of nodes
+};
+
+bool is_csv_table(const std::string& path) {
+  return path.ends_with(".csv") && !telemetry::looks_like_upstream(path);
+}
+
+class Place : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    std::vector<Argument> all = search_arguments();
+    for (Argument& argument : flags_.arguments())
+      all.push_back(std::move(argument));
+    return all;
+  }
+
+  Result<int> run(Console& console) override {
+    if (judged_.value_or(1) < 1 || shift_.value_or(1) < 1)
+      return error("--judge and --max-shift count from 1 (0 would judge nothing); leave them out");
+    Telemetry seen = TPT_TRY(read_telemetry());
+    const spec::Library library = TPT_TRY(require_library());
+    const bool named = !flags_.require_no_job_but_cluster().has_value();
+    if (!named && !seen.job && from_.empty())
+      return error(
+          "no job and no telemetry (there is nothing to place); name a job, or --from recordings");
+    if (!named && !seen.job) return print_groups(console, group(seen.samples, std::nullopt));
+    spec::Job job = seen.job && !named ? *seen.job : TPT_TRY(flags_.job(library));
+    if (auto valid = require_valid(job); !valid) return tl::unexpected(valid.error());
+    if (job.name.empty()) job.name = default_name(job);
+    return place_job(console, library, job, seen);
+  }
+
+ private:
+  std::vector<Argument> search_arguments() {
+    const std::string group = "What is seen, searched and written";
+    return {{.names = "--from",
+             .value = "FILE",
+             .help = "runs, folders of the paper's artifact, or CSV tables that show how warm the "
+                     "GPUs are; may be said again (default: the job is simulated)",
+             .group = group,
+             .words = Words::files,
+             .store = into(from_)},
+            {.names = "--row",
+             .value = "NAME",
+             .help = "of a CSV table: its config or snapshot_id",
+             .group = group,
+             .store = into(choice_.row)},
+            {.names = "--by",
+             .value = "SIGN",
+             .help = "what tells GPUs apart (default: temperature, else clock, else throttling)",
+             .group = group,
+             .choices = {"temperature", "clock", "throttling"},
+             .store = into(by_)},
+            {.names = "--max-shift",
+             .value = "K",
+             .help = "most layers that an asymmetric placement moves per stage (default 3)",
+             .group = group,
+             .store = into(shift_)},
+            {.names = "--judge",
+             .value = "N",
+             .help = "most placements that the search simulates (default 4000)",
+             .group = group,
+             .store = into(judged_)},
+            {.names = "--hosts",
+             .value = "LIST",
+             .help = "names of the nodes, for the host file",
+             .group = group,
+             .store = into(hosts_)},
+            {.names = "-o,--output",
+             .value = "DIR",
+             .help = "write each placement as job.toml, megatron.sh, nemo.yaml, devices.sh, "
+                     "hostfile, and a "
+                     "picture of all",
+             .group = group,
+             .words = Words::folders,
+             .store = into(output_)},
+            {.names = "--threads",
+             .value = "N",
+             .help = "that simulate (default: all there are)",
+             .group = group,
+             .store = into(threads_)},
+            {.names = "--format",
+             .value = "FORMAT",
+             .help = "what is printed (default table)",
+             .group = group,
+             .choices = {"table", "json", "csv"},
+             .store = into(format_)}};
+  }
+
+  Result<Telemetry> read_telemetry() const {
+    Telemetry all;
+    for (const std::string& path : from_) {
+      std::vector<ThermalSample> samples;
+      if (is_csv_table(path)) {
+        std::string text = TPT_TRY(read_file(path));
+        const CsvTable table = TPT_TRY(CsvTable::parse(std::move(text), path));
+        samples = TPT_TRY(advise::read_thermal_table(table, choice_));
+      } else {
+        const bool upstream = telemetry::looks_like_upstream(path);
+        const run::Run run = TPT_TRY(upstream ? telemetry::read_upstream(path) : run::load(path));
+        samples = advise::thermal_samples(run);
+        if (run.manifest.job && !all.job) all.job = run.manifest.job;
+        if (all.hosts.empty()) all.hosts = run.manifest.hosts;
+      }
+      all.samples.insert(all.samples.end(), samples.begin(), samples.end());
+    }
+    TPT_TRY(require_readings(all.samples));
+    return all;
+  }
+
+  Result<bool> require_readings(const std::vector<ThermalSample>& samples) const {
+    for (const ThermalSample& sample : samples)
+      if (!sample.temperature_c && !sample.clock_mhz && !sample.throttled)
+        return error(fmt::format(
+            "GPU {} of node {} has no temperature, clock or throttling in {} (it cannot "
+            "be grouped); record it with triplepoint record",
+            sample.local, sample.node, from_.front()));
+    return true;
+  }
+
+  SeenMachine group(const std::vector<ThermalSample>& samples,
+                    const std::optional<double>& slope) const {
+    advise::GroupingOptions options;
+    options.kelvin_per_watt = slope;
+    for (const auto sign : {advise::ThermalSign::temperature, advise::ThermalSign::clock,
+                            advise::ThermalSign::throttling})
+      if (by_ == name_of(sign)) options.sign = sign;
+    SeenMachine seen{.devices = advise::mean_samples(samples),
+                     .groups = advise::find_thermal_groups(samples, options),
+                     .source = "simulated"};
+    if (!from_.empty()) seen.source = "from " + Path(from_.front()).filename().string();
+    if (from_.size() > 1) seen.source += fmt::format(" and {} more", from_.size() - 1);
+    return seen;
+  }
+
+  /// Without a job: what separates the GPUs, and the order that puts cold ones first.
+  Result<int> print_groups(Console& console, const SeenMachine& seen) {
+    if (format_ == "json") {
+      print_json(console, {{"thermal_groups", groups_json(seen)}});
+    } else if (format_ == "csv") {
+      console.print(table_csv(groups_table(seen)));
+    } else {
+      print_seen(console, seen);
+      print_line(console,
+                 "No job is known, so nothing was placed; name one to see what the order "
+                 "is worth.");
+    }
+    return exit_ok;
+  }
+
+  static void print_line(Console& console, const std::string& text) {
+    console.print(wrap(text, console.abilities().width.value_or(100), "  ") + "\n");
+  }
+
+  static void print_seen(Console& console, const SeenMachine& seen) {
+    console.print(table_text(groups_table(seen), console));
+    print_line(console, grouping_text(seen.groups));
+    if (seen.groups.groups.size() > 1)
+      print_line(console, "Cold first: CUDA_VISIBLE_DEVICES=" + seats_text(seen));
+  }
+
+  Result<int> place_job(Console& console, const spec::Library& library, const spec::Job& job,
+                        const Telemetry& telemetry) {
+    if (job.cluster.shared_cores > 0)
+      return error(
+          "the cluster is emulated on shared cores (its ranks have no heat of their own); place a "
+          "job on GPUs");
+    TPT_TRY(require_same_size(job, telemetry.samples));
+    const auto slope = advise::kelvin_per_watt(job.cluster.gpu);
+    spec::Job machine = job;
+    std::optional<advise::MatchedMachine> matched;
+    std::vector<ThermalSample> samples = telemetry.samples;
+    if (from_.empty()) {
+      samples = advise::thermal_samples(sim::simulate(job, {}));
+      if (samples.empty() || !samples.front().temperature_c)
+        return error(
+            fmt::format("{} does not fit in memory (nothing runs that could be warm); see "
+                        "triplepoint simulate",
+                        job.name));
+    } else {
+      matched = advise::match_machine(job, advise::mean_samples(samples));
+      machine = matched->job;
+    }
+    const SeenMachine seen = group(samples, slope);
+    const advise::ColdMap map = advise::cold_map(seen.groups, seen.devices, job);
+    advise::PlaceResult result = find_placements(console, machine, map);
+    if (matched) result.notes.push_back(match_note(*matched));
+    if (output_) TPT_TRY(write(console, library, result, job, telemetry));
+    print(console, job, seen, result);
+    if (!interrupted()) return exit_ok;
+    console.warn("triplepoint: interrupted; what is shown is the best found until then\n");
+    return exit_interrupted;
+  }
+
+  static std::string match_note(const advise::MatchedMachine& matched) {
+    return fmt::format(
+        "the simulated machine was made as warm as the measured one: its GPUs are {:.1f} K from "
+        "them on average (rms), {:.1f} K before",
+        matched.after_k, matched.before_k);
+  }
+
+  Result<bool> require_same_size(const spec::Job& job,
+                                 const std::vector<ThermalSample>& samples) const {
+    int64_t nodes = 0, locals = 0;
+    for (const ThermalSample& sample : samples) {
+      nodes = std::max(nodes, sample.node + 1);
+      locals = std::max(locals, sample.local + 1);
+    }
+    const bool fits = samples.empty() || (locals <= job.cluster.gpus_per_node &&
+                                          (nodes == 1 || nodes == job.cluster.num_nodes));
+    if (fits) return true;
+    return error(fmt::format(
+        "the telemetry is of {} nodes with up to {} GPUs, the job is for {} with {} (its GPUs are "
+        "others); give that of one node, or of all of them",
+        nodes, locals, job.cluster.num_nodes, job.cluster.gpus_per_node));
+  }
+
+  advise::PlaceResult find_placements(Console& console, const spec::Job& job,
+                                      const advise::ColdMap& map) const {
+    std::unique_ptr<Progress> bar;
+    advise::PlaceOptions options;
+    options.largest_shift = shift_.value_or(options.largest_shift);
+    options.most_judged = judged_.value_or(options.most_judged);
+    options.threads = threads_ ? static_cast<int>(*threads_) : available_threads();
+    options.begin = [&](const char* what, size_t total) {
+      bar.reset();
+      bar = std::make_unique<Progress>(console, what, total);
+    };
+    options.advance = [&] { bar->advance(); };
+    options.stopped = [] { return interrupted(); };
+    return advise::place(job, map, options);
+  }
+
+  Result<bool> write(Console& console, const spec::Library& library,
+                     const advise::PlaceResult& result, const spec::Job& job,
+                     const Telemetry& telemetry) const {
+    std::vector<std::string> hosts = telemetry.hosts;
+    if (hosts_) hosts = TPT_TRY(split_list(*hosts_));
+    if (hosts_ && static_cast<int64_t>(hosts.size()) != job.cluster.num_nodes)
+      return error(
+          fmt::format("--hosts names {} nodes, the job has {} (each needs a name); name "
+                      "them all",
+                      hosts.size(), job.cluster.num_nodes));
+    const auto files = TPT_TRY(write_placements(*output_, library, result, job, hosts));
+    const std::string title =
+        fmt::format("{}, {}", report::group_label(job), report::configuration_label(job));
+    if (auto drawn = write_file_atomically(Path(*output_) / "placements.svg",
+                                           report::placement_figure(result, title));
+        !drawn)
+      return tl::unexpected(drawn.error());
+    console.warn(fmt::format("{} placements in {} files, and placements.svg, in {}\n",
+                             result.placements.size(), files.size(), *output_));
+    return true;
+  }
+
+  void print(Console& console, const spec::Job& job, const SeenMachine& seen,
+             const advise::PlaceResult& result) const {
+    if (format_ == "json") {
+      Json json = place_json(seen, result);
+      json["job"] = job.name;
+      print_json(console, json);
+      return;
+    }
+    const DataTable table = placements_table(result);
+    if (format_ == "csv") {
+      console.print(table_csv(table));
+      return;
+    }
+    console.print(
+        fmt::format("{}, {}\n\n", report::group_label(job), report::configuration_label(job)));
+    print_seen(console, seen);
+    console.print("\n" + table_text(table, console));
+    if (result.placements.size() > 1) {
+      console.print("\n" + table_text(reasons_table(result), console));
+      print_line(console, counts_text(result.counts));
+    }
+    for (const std::string& note : result.notes)
+      print_line(console, "Note: " + note + ".");
+    console.print("\nTo launch the optimal placement\n");
+    for (const std::string& line : launch_lines(result.placements.back().job))
+      print_line(console, "  " + line);
+  }
+
+  JobFlags flags_;
+  std::vector<std::string> from_;
+  advise::TableChoice choice_;
+  std::optional<std::string> hosts_, output_;
+  std::optional<int64_t> shift_, judged_, threads_;
+  std::string by_, format_ = "table";
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_place() {
+  return std::make_unique<Place>();
+}
+
+}  // namespace triplepoint::cli
