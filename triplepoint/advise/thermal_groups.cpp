@@ -8,6 +8,8 @@
 
 #include "triplepoint/base/random.h"
 
+#include "triplepoint/advise/best_groupings.h"
+
 namespace triplepoint::advise {
 namespace {
 
@@ -52,70 +54,6 @@ ThermalSign choose_sign(const std::vector<ThermalSample>& samples, const Groupin
     if (all_have(samples, sign)) return sign;
   return ThermalSign::temperature;
 }
-
-/// The groupings of ascending values into 1, 2, ... groups that leave the least scatter, by dynamic
-/// programming over the last group's begin, which moves monotonically (so each row is found by
-/// halving). Source: Wu, J. Algorithms 12, 1991; Wang and Song, R Journal 3, 2011 (Ckmeans.1d.dp).
-class BestGroupings {
- public:
-  BestGroupings(const std::vector<double>& ascending, size_t most) : n_(ascending.size()) {
-    // Around the mean, so that sums of squares keep their digits.
-    const double mean =
-        std::accumulate(ascending.begin(), ascending.end(), 0.0) / static_cast<double>(n_);
-    sums_.assign(n_ + 1, 0);
-    squares_.assign(n_ + 1, 0);
-    for (size_t i = 0; i < n_; ++i) {
-      const double x = ascending[i] - mean;
-      sums_[i + 1] = sums_[i] + x;
-      squares_[i + 1] = squares_[i] + x * x;
-    }
-    left_.emplace_back(n_ + 1);
-    for (size_t end = 1; end <= n_; ++end)
-      left_[0][end] = scatter(0, end);
-    for (size_t k = 1; k < std::min(most, n_); ++k) {
-      left_.emplace_back(n_ + 1);
-      begins_.emplace_back(n_ + 1);
-      fill(k, k + 1, n_, k, n_ - 1);
-    }
-  }
-
-  double left(size_t groups) const { return left_[groups - 1][n_]; }
-  /// Where each of the groups ends.
-  std::vector<size_t> ends(size_t groups) const {
-    std::vector<size_t> ends(groups, n_);
-    for (size_t k = groups - 1; k > 0; --k)
-      ends[k - 1] = begins_[k - 1][ends[k]];
-    return ends;
-  }
-
- private:
-  double scatter(size_t begin, size_t end) const {
-    const double sum = sums_[end] - sums_[begin];
-    const double within =
-        squares_[end] - squares_[begin] - sum * sum / static_cast<double>(end - begin);
-    return std::max(0.0, within);
-  }
-  /// Row k at ends first..last, whose last groups begin between low and high.
-  void fill(size_t k, size_t first, size_t last, size_t low, size_t high) {
-    if (first > last) return;
-    const size_t end = first + (last - first) / 2;
-    size_t best = low;
-    double least = -1;
-    for (size_t begin = low; begin <= std::min(high, end - 1); ++begin) {
-      const double left = left_[k - 1][begin] + scatter(begin, end);
-      if (least < 0 || left < least) least = left, best = begin;
-    }
-    left_[k][end] = least;
-    begins_[k - 1][end] = best;
-    if (end > first) fill(k, first, end - 1, low, best);
-    fill(k, end + 1, last, best, high);
-  }
-
-  size_t n_;
-  std::vector<double> sums_, squares_;
-  std::vector<std::vector<double>> left_;    // [groups - 1][end]
-  std::vector<std::vector<size_t>> begins_;  // [groups - 2][end]: of the last group
-};
 
 /// What even spreads of n values leave, as shares of their scatter: [draw][groups - 1].
 std::vector<std::vector<double>> even_spreads(size_t n, size_t most) {

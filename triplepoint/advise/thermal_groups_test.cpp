@@ -8,6 +8,8 @@
 
 #include "triplepoint/base/random.h"
 
+#include "triplepoint/advise/best_groupings.h"
+
 namespace triplepoint::advise {
 namespace {
 
@@ -35,6 +37,35 @@ std::set<int64_t> seats_of(const ThermalGroup& group, const std::vector<ThermalS
   for (const size_t i : group.members)
     seats.insert(devices[i].local);
   return seats;
+}
+
+TEST_CASE("the grouping that leaves the least scatter is found among all of them") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    std::vector<double> values;
+    for (uint64_t i = 0; i < 9; ++i)
+      values.push_back(random_normal({seed, 2}, i));
+    std::sort(values.begin(), values.end());
+    const auto scatter = [&](size_t begin, size_t end) {
+      double mean = 0, sum = 0;
+      for (size_t i = begin; i < end; ++i)
+        mean += values[i] / static_cast<double>(end - begin);
+      for (size_t i = begin; i < end; ++i)
+        sum += (values[i] - mean) * (values[i] - mean);
+      return sum;
+    };
+    double two = 1e9, three = 1e9;
+    for (size_t a = 1; a < 9; ++a) {
+      two = std::min(two, scatter(0, a) + scatter(a, 9));
+      for (size_t b = a + 1; b < 9; ++b)
+        three = std::min(three, scatter(0, a) + scatter(a, b) + scatter(b, 9));
+    }
+    const BestGroupings groupings(values, 3);
+    CHECK(groupings.left(2) == doctest::Approx(two));
+    CHECK(groupings.left(3) == doctest::Approx(three));
+    const auto ends = groupings.ends(3);
+    CHECK(scatter(0, ends[0]) + scatter(ends[0], ends[1]) + scatter(ends[1], 9) ==
+          doctest::Approx(three));
+  }
 }
 
 TEST_CASE("hot seats are found whichever they are and however many nodes there are") {

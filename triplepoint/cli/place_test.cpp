@@ -108,7 +108,7 @@ TEST_CASE("place: a run that knows its job needs nothing else, and says the same
   CHECK(step_of(of_run, "symmetric") == doctest::Approx(step_of(of_job, "symmetric")));
 }
 
-TEST_CASE("place: a table of one node stands for all nodes; of other nodes it is refused") {
+TEST_CASE("place: a table of one node stands for all nodes, one of other nodes is refused") {
   const std::string table = TPT_SOURCE_DIR "/tests/golden/smi.csv";
   const Json json =
       parsed(ask(job_and("place", {"--from", table, "--judge", "30", "--format", "json"})));
