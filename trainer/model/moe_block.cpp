@@ -61,31 +61,38 @@ void MoeBlock::route(MoeKept& kept) {
   plan_dispatch(moe, tokens(), kept.chosen.data(), kept.dispatch);
 }
 
+/// Numbers of every rank of a group, rank after rank, from each one's own.
+std::vector<int64_t> MoeBlock::counts_of_all(Communicator& group,
+                                             const std::vector<int64_t>& mine) {
+  const size_t each = mine.size(), all = static_cast<size_t>(group.size()) * each;
+  Buffer numbers = context_.workspace(static_cast<int64_t>(all));
+  float* own = numbers.data() + static_cast<size_t>(group.index()) * each;
+  std::transform(mine.begin(), mine.end(), own,
+                 [](int64_t rows) { return static_cast<float>(rows); });
+  group.all_gather({own, each}, {numbers.data(), all}).wait();
+  std::vector<int64_t> counts(all);
+  std::transform(numbers.data(), numbers.data() + all, counts.begin(),
+                 [](float rows) { return static_cast<int64_t>(rows); });
+  return counts;
+}
+
 /// Rows that come from each rank of the expert group for each expert here. With padding all ranks
 /// send alike; otherwise they must be asked.
-void MoeBlock::exchange_counts(MoeKept& kept, std::vector<int64_t>& counts) {
+std::vector<int64_t> MoeBlock::received_rows(const MoeKept& kept) {
   Communicator& expert = *context_.groups.expert;
   const auto size = static_cast<size_t>(expert.size()),
              here = static_cast<size_t>(experts_.count());
   const std::vector<int64_t>& mine = kept.dispatch.rows_of;
+  const size_t first = static_cast<size_t>(expert.index()) * here;
   const bool padded =
       context_.model().moe->pad_to_capacity && context_.model().moe->capacity_factor;
-  counts.resize(size * here);
-  const size_t first = static_cast<size_t>(expert.index()) * here;
-  if (padded || size == 1) {
-    for (size_t i = 0; i < counts.size(); ++i)
-      counts[i] = mine[first + i % here];
-    return;
-  }
-  Buffer all = context_.workspace(static_cast<int64_t>(size * mine.size()));
-  float* own = all.data() + static_cast<size_t>(expert.index()) * mine.size();
-  std::transform(mine.begin(), mine.end(), own,
-                 [](int64_t rows) { return static_cast<float>(rows); });
-  expert.all_gather({own, mine.size()}, {all.data(), size * mine.size()}).wait();
+  std::vector<int64_t> all;
+  if (!padded && size > 1) all = counts_of_all(expert, mine);
+  std::vector<int64_t> counts;
   for (size_t source = 0; source < size; ++source)
-    for (size_t e = 0; e < here; ++e)
-      counts[source * here + e] =
-          static_cast<int64_t>(all.data()[source * mine.size() + first + e]);
+    for (size_t e = first; e < first + here; ++e)
+      counts.push_back(all.empty() ? mine[e] : all[source * mine.size() + e]);
+  return counts;
 }
 
 /// All that the rows' ways depend on, from what the router chose.
@@ -93,8 +100,7 @@ void MoeBlock::plan_rows(MoeKept& kept) {
   const auto size = static_cast<size_t>(context_.groups.expert->size());
   const auto here = static_cast<size_t>(experts_.count());
   const int64_t hidden = context_.hidden();
-  std::vector<int64_t> counts;
-  exchange_counts(kept, counts);
+  std::vector<int64_t> counts = received_rows(kept);
   kept.sent_counts.assign(size, 0);
   kept.received_counts.assign(size, 0);
   for (size_t i = 0; i < size * here; ++i) {
@@ -102,39 +108,21 @@ void MoeBlock::plan_rows(MoeKept& kept) {
     kept.received_counts[i / here] += counts[i] * hidden;
   }
   kept.received = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-  kept.gathered = kept.received;
+  const auto each = static_cast<int64_t>(counts.size());
+  if (gathers_rows()) counts = counts_of_all(*context_.groups.expert_tensor, counts);
+  // Every rank that shares the experts has as many rows as the one with most; what is missing is
+  // filler.
+  int64_t most = 0, parts = 0;
+  for (auto part = counts.begin(); part != counts.end(); part += each, ++parts)
+    most = std::max(most, std::accumulate(part, part + each, int64_t{0}));
+  kept.gathered = parts * most;
   std::vector<int64_t> first_row;
-  if (gathers_rows()) {
-    // Every rank of the group has as many rows as the one with most; what is missing is filler.
-    Communicator& cut = *context_.groups.expert_tensor;
-    const auto parts = static_cast<size_t>(cut.size());
-    Buffer all = context_.workspace(static_cast<int64_t>(parts * counts.size()));
-    float* own = all.data() + static_cast<size_t>(cut.index()) * counts.size();
-    std::transform(counts.begin(), counts.end(), own,
-                   [](int64_t rows) { return static_cast<float>(rows); });
-    cut.all_gather({own, counts.size()}, {all.data(), parts * counts.size()}).wait();
-    const size_t each = counts.size();
-    counts.resize(parts * each);
-    int64_t most = 0;
-    for (size_t part = 0; part < parts; ++part) {
-      int64_t sum = 0;
-      for (size_t i = part * each; i < (part + 1) * each; ++i)
-        sum += counts[i] = static_cast<int64_t>(all.data()[i]);
-      most = std::max(most, sum);
+  for (int64_t part = 0; part < parts; ++part)
+    for (size_t source = 0; source < size; ++source) {
+      const auto begin = counts.begin() + part * each;
+      first_row.push_back(
+          std::accumulate(begin, begin + static_cast<int64_t>(source * here), part * most));
     }
-    kept.gathered = most * cut.size();
-    for (size_t part = 0; part < parts; ++part)
-      for (size_t source = 0; source < size; ++source)
-        first_row.push_back(
-            static_cast<int64_t>(part) * most +
-            std::accumulate(counts.begin() + static_cast<int64_t>(part * each),
-                            counts.begin() + static_cast<int64_t>(part * each + source * here),
-                            int64_t{0}));
-  } else {
-    for (size_t source = 0; source < size; ++source)
-      first_row.push_back(std::accumulate(
-          counts.begin(), counts.begin() + static_cast<int64_t>(source * here), int64_t{0}));
-  }
   sort_by_expert(counts, first_row, kept.gathered, kept.experts.here);
 }
 

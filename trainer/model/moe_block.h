@@ -43,7 +43,8 @@ class MoeBlock {
   bool gathers_rows() const;
   bool reduces_rows() const;
   void route(MoeKept&);
-  void exchange_counts(MoeKept&, std::vector<int64_t>& counts);
+  std::vector<int64_t> counts_of_all(Communicator& group, const std::vector<int64_t>& mine);
+  std::vector<int64_t> received_rows(const MoeKept&);
   void plan_rows(MoeKept&);
   Buffer to_experts(MoeKept&, const float* sent);    // -> received, gathered
   void from_experts(MoeKept&, Buffer, float* sent);  // the way back, summing
