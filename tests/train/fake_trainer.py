@@ -4,6 +4,7 @@
 
     fake_trainer.py JOB.toml --steps N [--transport threads --ranks N] [...]
 """
+import json
 import os
 import sys
 import threading
@@ -42,6 +43,16 @@ def play(rank, ranks, steps, marks_rank):
             print(f"step {step} loss {6.0 - 0.1 * step:.4f}", flush=True)
 
 
+def report(ranks, steps):
+    """What triplepoint-train writes at its end for whoever started it."""
+    if "TRIPLEPOINT_TRAIN_REPORT" in os.environ:
+        terms = {term: {"bytes": 1e6, "model_bytes": 1e6} for term in ("weights", "gradients", "optimizer", "activations", "logits", "buffers")}
+        with open(os.environ["TRIPLEPOINT_TRAIN_REPORT"], "w") as file:
+            json.dump({"ranks": ranks, "steps": [{"loss": 6.0 - 0.1 * step} for step in range(steps)], "peak_flops": 8e10,
+                       "traffic": [{"group": "tensor", "collective": "all_reduce", "bytes": 4096, "workload_bytes": 4096}],
+                       "memory": [{"stage": 0, "rank": 0, "terms": terms}]}, file)
+
+
 def main():
     job = open(sys.argv[1]).read()
     rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("SLURM_PROCID", "0")))
@@ -52,13 +63,15 @@ def main():
         time.sleep(600)
     steps = flag("--steps", 10)
     if flag("--transport", "mpi") != "threads":
-        return play(rank, ranks, steps, False)
+        play(rank, ranks, steps, False)
+        return report(ranks, steps) if rank == 0 else None
     ranks = flag("--ranks", 1)
     threads = [threading.Thread(target=play, args=(i, ranks, steps, True)) for i in range(ranks)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    report(ranks, steps)
 
 
 main()

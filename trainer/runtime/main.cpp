@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/load.h"
@@ -74,6 +76,14 @@ int fail(const Error& error, bool everywhere) {
   return 1;
 }
 
+/// `triplepoint train` names a file in which it wants the numbers of the summary.
+void keep_report(const spec::Job& job, const TrainOutcome& outcome) {
+  const char* file = std::getenv("TRIPLEPOINT_TRAIN_REPORT");
+  if (file == nullptr || *file == 0) return;
+  if (const auto kept = write_file_atomically(file, summary_json(job, outcome)); !kept)
+    fmt::print(stderr, "triplepoint-train: {}\n", kept.error().what);
+}
+
 int play(Options options) {
   std::signal(SIGINT, stop_after_step);
   std::signal(SIGTERM, stop_after_step);
@@ -82,8 +92,10 @@ int play(Options options) {
   if (!job) return fail(job.error(), true);
   const Result<TrainOutcome> outcome = run(*job, options);
   if (!outcome) return fail(outcome.error(), false);
-  if (outcome->own.rank == 0)
+  if (outcome->own.rank == 0) {
     fmt::print("{}\n", options.json ? summary_json(*job, *outcome) : summary_text(*job, *outcome));
+    keep_report(*job, *outcome);
+  }
   return outcome->own.stopped ? interrupted_code : 0;
 }
 

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/json.h"
+
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/workload/model_flops.h"
@@ -192,7 +194,64 @@ std::optional<FlopsPerSecond> peak_of(const spec::Job& job) {
   return std::min(1.0, cores / static_cast<double>(job.world_size())) * *peak;
 }
 
+// ---- what the trainer says at its end
+
+run::MemoryUse memory_of(const Json& terms) {
+  const auto bytes = [&](const char* term) {
+    return terms.at(term).at("bytes").get<double>() * unit::B;
+  };
+  return {.weights = bytes("weights"),
+          .gradients = bytes("gradients"),
+          .optimizer = bytes("optimizer"),
+          .activations = bytes("activations"),
+          .logits = bytes("logits"),
+          .buffers = bytes("buffers"),
+          .reserve = Bytes()};
+}
+
+std::vector<run::MemoryUse> memory_of_stages(const Json& stages) {
+  std::vector<run::MemoryUse> memory;
+  for (const Json& stage : stages)
+    memory.push_back(memory_of(stage.at("terms")));
+  return memory;
+}
+
+std::map<std::string, std::string> facts_of(const Json& report) {
+  std::map<std::string, std::string> facts;
+  bool as_foretold = true;
+  for (const Json& row : report.at("traffic")) {
+    const double moved = row.at("bytes").get<double>();
+    as_foretold = as_foretold && moved == row.at("workload_bytes").get<double>();
+    facts[fmt::format("bytes_{}_{}", row.at("group").get<std::string>(),
+                      row.at("collective").get<std::string>())] = fmt::format("{:.0f}", moved);
+  }
+  facts["bytes_as_workload"] = as_foretold ? "yes" : "no";
+  const Json& steps = report.at("steps");
+  if (steps.empty()) return facts;
+  facts["loss_first"] = fmt::format("{:.6g}", steps.front().at("loss").get<double>());
+  facts["loss_last"] = fmt::format("{:.6g}", steps.back().at("loss").get<double>());
+  return facts;
+}
+
 }  // namespace
+
+Result<void> add_trainer_report(run::Run& recording, const std::string& report) {
+  const Json json = TPT_TRY(parse_json(report, "the trainer's report"));
+  try {
+    std::map<std::string, std::string> facts = facts_of(json);
+    std::vector<run::MemoryUse> memory = memory_of_stages(json.at("memory"));
+    const double ranks = json.at("ranks").get<double>(), peak = json.at("peak_flops").get<double>();
+    recording.manifest.facts.merge(facts);
+    recording.memory = std::move(memory);
+    if (peak > 0 && ranks > 0) recording.peak_flops = peak / ranks * unit::FLOP / unit::s;
+  } catch (const Json::exception& wrong) {
+    return error(
+        fmt::format("the trainer's report lacks something ({}); triplepoint-train may be of "
+                    "another version",
+                    wrong.what()));
+  }
+  return {};
+}
 
 void describe_with_job(run::Run& recording, const spec::Job& job) {
   recording.manifest.job = job;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
 
@@ -16,7 +18,13 @@ namespace triplepoint::cli {
 /// long each rank waited for the last; unless marks were lost. Nothing that was measured changes.
 void describe_with_job(run::Run& recording, const spec::Job& job);
 
-/// The same, in its file.
+/// Writes into a recording what triplepoint-train says at its end (trainer/runtime/train_output.h):
+/// the memory of each stage at its peak, the rate of products that was measured before the first
+/// step as the peak of MFU, bytes moved per group and collective, the first and the last loss. The
+/// error says what is wrong with the report; the recording is then as it was.
+Result<void> add_trainer_report(run::Run& recording, const std::string& report);
+
+/// The same as describe_with_job, in its file.
 Result<void> describe_recording(const Path& file, const spec::Job& job);
 
 }  // namespace triplepoint::cli

@@ -15,6 +15,7 @@
 #include "triplepoint/cli/console.h"
 #include "triplepoint/cli/job_flags.h"
 #include "triplepoint/cli/read_job.h"
+#include "triplepoint/cli/recorded_job.h"
 #include "triplepoint/cli/train_job.h"
 #include "triplepoint/cli/train_launch.h"
 #include "triplepoint/cli/verbs.h"
@@ -46,9 +47,16 @@ class JobFile {
   JobFile& operator=(const JobFile&) = delete;
   ~JobFile() {
     std::error_code ignored;
-    if (!path_.empty()) fs::remove(path_, ignored);
+    if (path_.empty()) return;
+    fs::remove(path_, ignored);
+    fs::remove(report(), ignored);
   }
   const Path& path() const { return path_; }
+  /// Where the trainer leaves its numbers.
+  Path report() const {
+    Path report = path_;
+    return report.replace_extension(".json");
+  }
 
  private:
   explicit JobFile(Path path) : path_(std::move(path)) {}
@@ -121,8 +129,10 @@ class Train : public Command {
     const TrainRequest request = TPT_TRY(make_request(job, file.path(), around));
     const std::vector<std::string> command = launch_command(request, launcher);
     if (dry_run_) return show(console, library, job, command, around);
-    const int code = TPT_TRY(start(console, command, around));
+    const int code = TPT_TRY(start(console, command, around, file.report()));
     if (launcher == Launcher::srun && output_) TPT_TRY(merge_nodes(*output_));
+    if (output_ && code == 0 && launcher != Launcher::none)
+      keep_report(console, *output_, file.report());
     return code;
   }
 
@@ -178,13 +188,29 @@ class Train : public Command {
   }
 
   static Result<int> start(Console& console, const std::vector<std::string>& command,
-                           const LaunchSurroundings& around) {
+                           const LaunchSurroundings& around, const Path& report = {}) {
     console.flush();
+    std::map<std::string, std::string> variables = launch_variables(around);
+    if (!report.empty()) variables["TRIPLEPOINT_TRAIN_REPORT"] = fs::absolute(report).string();
     const telemetry::SignalsForCommand signals;
     telemetry::ChildProcess child =
-        TPT_TRY(telemetry::ChildProcess::start(command, launch_variables(around), signals));
+        TPT_TRY(telemetry::ChildProcess::start(command, variables, signals));
     while (true)
       if (const auto code = child.wait_for(unit::h)) return *code;
+  }
+
+  /// A recording without these numbers is a recording all the same.
+  static void keep_report(Console& console, const Path& output, const Path& report) {
+    const auto kept = [&]() -> Result<void> {
+      const std::string text = TPT_TRY(read_file(report));
+      run::Run recording = TPT_TRY(run::load(output.string()));
+      TPT_TRY(add_trainer_report(recording, text));
+      TPT_TRY(run::save(recording, output.string()));
+      return {};
+    }();
+    if (!kept)
+      console.warn(fmt::format("triplepoint: the recording lacks memory and traffic: {}\n",
+                               kept.error().what));
   }
 
   /// Each node recorded NAME.HOST.run; together they are NAME.run.

@@ -193,6 +193,28 @@ TEST_CASE("spans of one collective are matched, and say how long each rank waite
   CHECK_FALSE(run::find_fault(timeline));
 }
 
+TEST_CASE("a recording takes memory, traffic and the measured peak from the trainer's report") {
+  const std::string term = R"({"bytes": 5, "model_bytes": 6})";
+  std::string terms;
+  for (const char* name : {"weights", "gradients", "optimizer", "activations", "logits", "buffers"})
+    terms += std::string(terms.empty() ? "" : ",") + "\"" + name + "\":" + term;
+  const std::string report =
+      R"({"ranks": 4, "peak_flops": 8e9, "steps": [{"loss": 6}, {"loss": 5.5}], "traffic": )"
+      R"([{"group": "tensor", "collective": "all_reduce", "bytes": 64, "workload_bytes": 60}], )"
+      R"("memory": [{"terms": {)" +
+      terms + "}}]}";
+  run::Run recording = recording_of_two_ranks();
+  REQUIRE(add_trainer_report(recording, report));
+  REQUIRE(recording.memory.size() == 1);
+  CHECK(recording.memory[0].total() == 30 * unit::B);
+  CHECK(recording.peak_flops == 2e9 * unit::FLOP / unit::s);
+  CHECK(recording.manifest.facts.at("bytes_tensor_all_reduce") == "64");
+  CHECK(recording.manifest.facts.at("bytes_as_workload") == "no");
+  CHECK(recording.manifest.facts.at("loss_last") == "5.5");
+  CHECK_FALSE(add_trainer_report(recording, "{}"));
+  CHECK_FALSE(add_trainer_report(recording, "no"));
+}
+
 TEST_CASE("devices that were measured are not replaced by ranks") {
   run::Run recording = recording_of_two_ranks();
   recording.devices.push_back({.name = "GPU"});
