@@ -35,7 +35,7 @@ std::vector<float*>& BufferPool::idle_of(int64_t capacity) {
   return idle_.back().arrays;
 }
 
-void BufferPool::count(int64_t count, std::optional<MemoryTerm> term, int64_t sign) {
+void BufferPool::tell(int64_t count, std::optional<MemoryTerm> term, int64_t sign) {
   const int64_t bytes = sign * count * static_cast<int64_t>(sizeof(float));
   if (term) {
     ledger_.add(*term, bytes);
@@ -45,9 +45,9 @@ void BufferPool::count(int64_t count, std::optional<MemoryTerm> term, int64_t si
   workspace_peak_ = std::max(workspace_peak_, workspace_);
 }
 
-float* BufferPool::take(int64_t wanted, std::optional<MemoryTerm> term) {
-  count(wanted, term, 1);
-  const int64_t capacity = capacity_for(wanted);
+float* BufferPool::take(int64_t count, std::optional<MemoryTerm> term) {
+  tell(count, term, 1);
+  const int64_t capacity = capacity_for(count);
   std::vector<float*>& idle = idle_of(capacity);
   if (!idle.empty()) {
     float* array = idle.back();
@@ -59,9 +59,9 @@ float* BufferPool::take(int64_t wanted, std::optional<MemoryTerm> term) {
   return static_cast<float*>(array);
 }
 
-void BufferPool::give(float* array, int64_t held, std::optional<MemoryTerm> term) {
-  count(held, term, -1);
-  idle_of(capacity_for(held)).push_back(array);
+void BufferPool::give(float* array, int64_t count, std::optional<MemoryTerm> term) {
+  tell(count, term, -1);
+  idle_of(capacity_for(count)).push_back(array);
 }
 
 }  // namespace triplepoint::trainer

@@ -21,7 +21,7 @@ class BufferPool {
 
   /// `term`: what the ledger is told; absent for what lives within one operation.
   float* take(int64_t count, std::optional<MemoryTerm> term);
-  void give(float*, int64_t count, std::optional<MemoryTerm> term);
+  void give(float* array, int64_t count, std::optional<MemoryTerm> term);
 
   int64_t workspace_peak() const { return workspace_peak_; }  // bytes without a term
 
@@ -31,7 +31,7 @@ class BufferPool {
     std::vector<float*> arrays;
   };
   std::vector<float*>& idle_of(int64_t capacity);
-  void count(int64_t count, std::optional<MemoryTerm> term, int64_t sign);
+  void tell(int64_t count, std::optional<MemoryTerm> term, int64_t sign);
 
   MemoryLedger& ledger_;
   std::vector<Idle> idle_;

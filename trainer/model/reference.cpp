@@ -5,72 +5,12 @@
 #include <cmath>
 #include <numbers>
 
+#include "trainer/model/reference_tape.h"
+
 namespace triplepoint::trainer {
 namespace {
 
-/// Every number that was computed, with its slopes along the two it came from.
-struct Tape {
-  struct Entry {
-    size_t a, b;
-    double slope_a, slope_b;
-  };
-  std::vector<Entry> entries;
-};
-
-thread_local Tape tape;
-
-struct Number {
-  double value = 0;
-  size_t at = 0;
-};
-
-Number record(double value, Number a, double slope_a, Number b = {}, double slope_b = 0) {
-  tape.entries.push_back({a.at, b.at, slope_a, slope_b});
-  return {value, tape.entries.size() - 1};
-}
-Number constant(double value) {
-  return record(value, {}, 0);
-}
-Number operator+(Number a, Number b) {
-  return record(a.value + b.value, a, 1, b, 1);
-}
-Number operator-(Number a, Number b) {
-  return record(a.value - b.value, a, 1, b, -1);
-}
-Number operator*(Number a, Number b) {
-  return record(a.value * b.value, a, b.value, b, a.value);
-}
-Number operator*(double a, Number b) {
-  return record(a * b.value, b, a);
-}
-Number operator/(Number a, Number b) {
-  return record(a.value / b.value, a, 1 / b.value, b, -a.value / (b.value * b.value));
-}
-Number exp(Number a) {
-  return record(std::exp(a.value), a, std::exp(a.value));
-}
-Number log(Number a) {
-  return record(std::log(a.value), a, 1 / a.value);
-}
-Number tanh(Number a) {
-  const double t = std::tanh(a.value);
-  return record(t, a, 1 - t * t);
-}
-Number sqrt(Number a) {
-  return record(std::sqrt(a.value), a, 0.5 / std::sqrt(a.value));
-}
-
-std::vector<double> slopes_of(Number result) {
-  std::vector<double> slopes(tape.entries.size(), 0.0);
-  slopes[result.at] = 1;
-  for (size_t i = tape.entries.size(); i-- > 1;) {
-    const Tape::Entry& entry = tape.entries[i];
-    if (slopes[i] == 0) continue;
-    slopes[entry.a] += slopes[i] * entry.slope_a;
-    slopes[entry.b] += slopes[i] * entry.slope_b;
-  }
-  return slopes;
-}
+using namespace tape;
 
 using Row = std::vector<Number>;
 using Matrix = std::vector<Row>;
@@ -120,7 +60,7 @@ Matrix times_transposed(const Matrix& x, const Matrix& w) {
 class Reference {
  public:
   explicit Reference(const ReferenceInput& input) : input_(input), model_(input.model) {
-    tape.entries.assign(1, {0, 0, 0, 0});  // entry 0: what constants come from
+    tape::tape.entries.assign(1, {0, 0, 0, 0});  // entry 0: what constants come from
   }
   ReferenceResult run();
 
@@ -128,13 +68,19 @@ class Reference {
   const Matrix& parameter(const std::string& name, int64_t rows, int64_t columns);
   Matrix linear(const Matrix& x, const std::string& name, int64_t out, const std::string& target);
   Matrix norm(const Matrix& x, const std::string& name);
-  Matrix dropped(Matrix x, uint64_t site) const;
+  Matrix dropped(Matrix x, uint64_t where) const;
   Matrix embed();
   Matrix attention(const Matrix& x, int64_t layer);
   void attend(const Matrix& qkv, int64_t layer, int64_t sequence, int64_t head, Matrix& out);
   Row rotated(const Matrix& qkv, size_t token, int64_t column) const;
   Number bent(Number gate, Number up) const;
   Matrix mlp(const Matrix& x, const std::string& name, int64_t ffn, bool adapted);
+  struct Choice {
+    std::vector<size_t> order;
+    Row weights;
+  };
+  Choice choose(const Row& scores) const;
+  double places() const;
   Matrix experts(const Matrix& x, const std::string& prefix);
   Number loss(const Matrix& x);
 
@@ -311,43 +257,50 @@ Matrix Reference::mlp(const Matrix& x, const std::string& name, int64_t ffn, boo
   return linear(middle, name + ".down", model_.hidden_size, adapted ? "mlp_fc2" : "never");
 }
 
+/// Experts of a token by falling score, and what the first of them weigh.
+Reference::Choice Reference::choose(const Row& scores) const {
+  const auto topk = static_cast<size_t>(model_.moe->router_topk);
+  Choice choice;
+  for (size_t e = 0; e < scores.size(); ++e)
+    choice.order.push_back(e);
+  std::stable_sort(choice.order.begin(), choice.order.end(),
+                   [&](size_t a, size_t b) { return scores[a].value > scores[b].value; });
+  Row compared;  // one expert weighs with its probability among all
+  for (size_t j = 0; j < (topk == 1 ? scores.size() : topk); ++j)
+    compared.push_back(scores[choice.order[j]]);
+  choice.weights = softmax(compared);
+  choice.order.resize(topk);
+  return choice;
+}
+
+/// Tokens of a microbatch that an expert takes.
+double Reference::places() const {
+  const spec::MixtureOfExperts& moe = *model_.moe;
+  if (!moe.capacity_factor) return 1e9;
+  return static_cast<double>(input_.microbatch_sequences * model_.sequence_length *
+                             moe.router_topk) *
+         *moe.capacity_factor / static_cast<double>(moe.num_experts);
+}
+
 /// Token by token; an expert that is full drops what comes later in the microbatch.
 Matrix Reference::experts(const Matrix& x, const std::string& prefix) {
   const spec::MixtureOfExperts& moe = *model_.moe;
-  const auto count = static_cast<size_t>(moe.num_experts);
-  const auto topk = static_cast<size_t>(moe.router_topk);
   const Matrix scores = linear(x, prefix + "router", moe.num_experts, "");
   const size_t microbatch = static_cast<size_t>(input_.microbatch_sequences) * length();
-  std::vector<int64_t> taken(count, 0);
+  std::vector<double> taken;
   Matrix y(x.size(), Row(x[0].size(), constant(0)));
   for (size_t t = 0; t < x.size(); ++t) {
-    if (t % microbatch == 0) std::fill(taken.begin(), taken.end(), 0);
-    std::vector<size_t> order(count);
-    for (size_t e = 0; e < count; ++e)
-      order[e] = e;
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return scores[t][a].value > scores[t][b].value; });
-    Row best;
-    for (size_t j = 0; j < topk; ++j)
-      best.push_back(scores[t][order[j]]);
-    Row weights = softmax(best);
-    if (topk == 1) {
-      Row all;
-      for (const size_t e : order)
-        all.push_back(scores[t][e]);
-      weights = softmax(all);
-    }
-    for (size_t j = 0; j < topk; ++j) {
-      const double places = moe.capacity_factor
-                                ? static_cast<double>(microbatch * topk) * *moe.capacity_factor /
-                                      static_cast<double>(count)
-                                : 1e9;
-      if (static_cast<double>(taken[order[j]]) >= places) continue;
-      ++taken[order[j]];
-      const Matrix result =
-          mlp({x[t]}, prefix + "experts." + std::to_string(order[j]), moe.ffn_hidden_size, false);
-      for (size_t c = 0; c < y[t].size(); ++c)
-        y[t][c] = y[t][c] + weights[j] * result[0][c];
+    if (t % microbatch == 0) taken.assign(static_cast<size_t>(moe.num_experts), 0);
+    const Choice choice = choose(scores[t]);
+    for (size_t j = 0; j < choice.order.size(); ++j) {
+      const size_t expert = choice.order[j];
+      if (taken[expert] >= places()) continue;
+      taken[expert] += 1;
+      Matrix result =
+          mlp({x[t]}, prefix + "experts." + std::to_string(expert), moe.ffn_hidden_size, false);
+      for (Number& number : result[0])
+        number = choice.weights[j] * number;
+      y[t] = plus({y[t]}, result)[0];
     }
   }
   if (moe.shared_expert_ffn_hidden_size == 0) return y;
@@ -377,7 +330,8 @@ ReferenceResult Reference::run() {
   }
   const Number total = loss(x);
   const std::vector<double> slopes = slopes_of(total);
-  ReferenceResult result{.loss = total.value};
+  ReferenceResult result;
+  result.loss = total.value;
   for (const auto& [name, matrix] : parameters_)
     for (const Row& row : matrix)
       for (const Number& element : row)

@@ -140,6 +140,8 @@ class Region {
   ~Region() { triplepoint_region_end(name_); }
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
+  Region(Region&&) = delete;
+  Region& operator=(Region&&) = delete;
 
  private:
   const char* name_;
@@ -152,6 +154,8 @@ class Step {
   ~Step() { triplepoint_step_end(number_); }
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
+  Step(Step&&) = delete;
+  Step& operator=(Step&&) = delete;
 
  private:
   int64_t number_;
