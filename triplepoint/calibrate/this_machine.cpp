@@ -139,7 +139,7 @@ spec::Gpu bare_core(const Rows& rows, const Json& json) {
   spec::KernelCoefficients& kernels = gpu.kernels;
   kernels.hbm_share = 1;
   kernels.wave_quantization = 0;
-  kernels.tile_m = kernels.tile_n = 64;
+  kernels.tile_m = kernels.tile_n = 16;
   kernels.attention_wave_quantization = 0;
   kernels.attention_tile = 64;
   kernels.grouped_gemm_share = 1;
@@ -263,15 +263,15 @@ void fit_steps(spec::Gpu& gpu, spec::Stack& stack, const std::vector<Training>& 
     stack.step_overhead = x[2] * unit::ms;
   };
   const Minimum best = minimize(
-      {{"bandwidth", 15, 1, 100}, {"slowdown", 1, 0.8, 2}, {"overhead", 0.5, 0, 20}},
+      {{"bandwidth", 15, 1, 60}, {"slowdown", 1, 0.9, 1.5}, {"overhead", 0.5, 0, 5}},
       [&](const std::vector<double>& x) {
         set(x);
         double sum = 0;
         for (const Training& row : rows)
-          sum += log_error(step_seconds(row.job, gpu, stack), row.seconds);
+          sum += std::abs(std::log(step_seconds(row.job, gpu, stack) / row.seconds));
         return sum;
       },
-      100);
+      300);
   set(best.at);
 }
 

@@ -37,15 +37,15 @@ double element_bytes(spec::Precision precision) {
 struct TileSearch {
   double m, n, k, count;
   double units, quantization;
+  double side_step;  // of tiles, and of the slices of k that the main loop works on
   double half_tile, half_k;
   double seconds_per_cell;       // one multiply-add on one unit at the large-tile rate
   double seconds_per_split_out;  // one fp32 partial result written and read again
 };
 
 double tile_time(const TileSearch& s, double tile_m, double tile_n, double split) {
-  constexpr double k_step = 64;  // the main loop works on slices of this many elements
   const double tiles = ceil_div(s.m, tile_m) * ceil_div(s.n, tile_n) * s.count * split;
-  const double depth = ceil_div(s.k, split * k_step) * k_step + s.half_k;
+  const double depth = ceil_div(s.k, split * s.side_step) * s.side_step + s.half_k;
   const double delivery = 1 + 0.5 * s.half_tile * (1 / tile_m + 1 / tile_n);
   const double products =
       waves_of(tiles / s.units, s.quantization) * tile_m * tile_n * depth * delivery;
@@ -64,7 +64,7 @@ double best_split_time(const TileSearch& s, double tile_m, double tile_n) {
 }
 
 double best_tile_time(const TileSearch& s, int64_t largest_m, int64_t largest_n) {
-  constexpr int64_t side_step = 64;
+  const auto side_step = static_cast<int64_t>(s.side_step);
   const int64_t longest = std::max(largest_m, largest_n);
   double best = std::numeric_limits<double>::infinity();
   for (int64_t tile_m = side_step; tile_m <= longest; tile_m += side_step) {
@@ -105,12 +105,15 @@ TileSearch tile_search(const spec::Gpu& gpu, const spec::GemmShape& shape,
   const FlopsPerSecond unit_rate =
       *gpu.peak(precision) * peak_share(kernels, precision) / units_of(gpu);
   constexpr Bytes partial = 2 * 4 * unit::B;
+  // A core's products are made of smaller pieces than any GPU's.
+  const int64_t side_step = std::min<int64_t>({64, kernels.tile_m, kernels.tile_n});
   return {.m = static_cast<double>(shape.m),
           .n = static_cast<double>(shape.n),
           .k = static_cast<double>(shape.k),
           .count = static_cast<double>(shape.count),
           .units = units_of(gpu),
           .quantization = kernels.wave_quantization,
+          .side_step = static_cast<double>(side_step),
           .half_tile = kernels.gemm_half_tile,
           .half_k = kernels.gemm_half_k * 2 / element_bytes(precision),
           .seconds_per_cell = (2 * unit::FLOP / unit_rate) / unit::s,

@@ -43,9 +43,9 @@ KernelTime kernel_time(const spec::Gpu& gpu, const spec::Op& op);
 ///   waves = ceil(w) - (1 - Q) (ceil(w) - w),  w = ceil(m/tm) ceil(n/tn) count s / units
 ///
 /// k0: gemm_half_k, in 2-byte elements (a prologue is bytes, so fp8 counts it double); h:
-/// gemm_half_tile; Q: wave_quantization; tiles: sides in steps of 64, area up to tile_m x tile_n;
-/// s: 1, 2, 4, 8 where tiles alone do not fill the chip. Holds for m, n >= 64 or so; below, a tile
-/// is padded. Source: docs/models/kernels.md.
+/// gemm_half_tile; Q: wave_quantization; tiles: sides in steps of 64 (or the largest tile's, where
+/// that is smaller), area up to tile_m x tile_n; s: 1, 2, 4, 8 where tiles alone do not fill the
+/// chip. Holds for m, n >= 64 or so; below, a tile is padded. Source: docs/models/kernels.md.
 double gemm_efficiency(const spec::Gpu& gpu, const spec::GemmShape& shape,
                        spec::Precision precision);
 
