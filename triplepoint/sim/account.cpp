@@ -2,9 +2,9 @@
 // Energy and clocks of one device over a played step.
 #include <algorithm>
 
-#include "triplepoint/sim/device_phase.h"
 #include "triplepoint/base/parallel.h"
 
+#include "triplepoint/sim/device_phase.h"
 #include "triplepoint/sim/step_model.h"
 
 namespace triplepoint::sim {

@@ -39,6 +39,7 @@ class ClusterHeat {
   void advance(std::span<const Watts> power, Seconds duration);
 
   std::vector<Celsius> dies() const;
+  int64_t num_nodes() const { return static_cast<int64_t>(flows_.size()); }
   Celsius inlet(int64_t node) const {
     return inlets_[static_cast<size_t>(node)] + rises_[static_cast<size_t>(node)];
   }

@@ -69,18 +69,32 @@ class ClusterPlayer {
 
 std::vector<std::vector<PlayedStage>> play(std::span<const std::vector<StageTimes>> pipelines,
                                            const Wiring& wiring, const PlayRules& rules,
-                                           const LinkObserver& observer, int threads) {
+                                           const LinkObserver& observer) {
   TPT_EXPECT(pipelines.size() == wiring.num_pipelines());
-  const std::vector<Wiring::Cluster>& clusters = wiring.clusters();
   std::vector<std::vector<PlayedStage>> played(pipelines.size());
-  const size_t parts =
-      observer ? 1 : std::clamp<size_t>(clusters.size(), 1, static_cast<size_t>(threads));
-  parallel_for(parts, threads, [&](size_t part) {
-    ClusterPlayer player(pipelines, wiring, rules, played);
-    for (size_t c = clusters.size() * part / parts; c < clusters.size() * (part + 1) / parts; ++c)
-      player.play(clusters[c], observer);
-  });
+  ClusterPlayer player(pipelines, wiring, rules, played);
+  for (const Wiring::Cluster& cluster : wiring.clusters())
+    player.play(cluster, observer);
   return played;
+}
+
+void play_again(const Replay& replay, const Wiring& wiring, const PlayRules& rules,
+                std::vector<std::vector<PlayedStage>>& played) {
+  TPT_EXPECT(replay.pipelines.size() == wiring.num_pipelines());
+  TPT_EXPECT(replay.changed.size() == replay.pipelines.size());
+  played.resize(replay.pipelines.size());
+  std::vector<const Wiring::Cluster*> clusters;
+  for (const Wiring::Cluster& cluster : wiring.clusters())
+    if (std::ranges::any_of(cluster.pipelines, [&](size_t p) { return replay.changed[p] != 0; }))
+      clusters.push_back(&cluster);
+  const size_t parts =
+      std::clamp<size_t>(clusters.size(), 1, static_cast<size_t>(std::max(1, replay.threads)));
+  parallel_for(parts, replay.threads, [&](size_t part) {
+    ClusterPlayer player(replay.pipelines, wiring, rules, played);
+    const size_t end = clusters.size() * (part + 1) / parts;
+    for (size_t c = clusters.size() * part / parts; c < end; ++c)
+      player.play(*clusters[c], {});
+  });
 }
 
 }  // namespace triplepoint::sim

@@ -60,6 +60,16 @@ using LinkObserver = std::function<void(Seconds now, std::span<const BytesPerSec
 /// docs/models/schedule_play.md.
 std::vector<std::vector<PlayedStage>> play(std::span<const std::vector<StageTimes>> pipelines,
                                            const Wiring& wiring, const PlayRules& rules,
-                                           const LinkObserver& observer = {}, int threads = 1);
+                                           const LinkObserver& observer = {});
+
+/// The same, in place, where some pipelines' times have changed: plays those and what meets them on
+/// links. `changed`: by pipeline, 0 or 1.
+struct Replay {
+  std::span<const std::vector<StageTimes>> pipelines;
+  std::span<const char> changed;
+  int threads = 1;
+};
+void play_again(const Replay&, const Wiring& wiring, const PlayRules& rules,
+                std::vector<std::vector<PlayedStage>>& played);
 
 }  // namespace triplepoint::sim

@@ -281,21 +281,27 @@ std::vector<std::vector<TeamOnCores>> StepModel::teams_on_cores() {
 
 PlayedStep StepModel::play_step(const ClockState& clocks) {
   PlayedStep step;
-  std::vector<std::vector<StageTimes>> times;
-  for (const Pipeline& pipeline : pipelines) {
-    std::vector<std::vector<Seconds>>& durations = step.phase_durations.emplace_back();
-    for (size_t s = 0; s < pipeline.teams.size(); ++s)
-      durations.push_back(team_durations(pipeline.teams[s], clocks, uses[s].size()));
-    times.push_back(stage_times(durations));
-  }
-  const PlayRules rules{.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead};
-  if (job.cluster.shared_cores > 0)
-    step.pipelines =
-        play_on_shared_cores(times, teams_on_cores(), *wiring_, rules, job.cluster.shared_cores);
-  else
-    step.pipelines = play(times, *wiring_, rules, {}, threads_);
-  finish_step(step);
+  play_again(clocks, step);
   return step;
+}
+
+void StepModel::play_again(const ClockState& clocks, PlayedStep& step) {
+  std::vector<std::vector<StageTimes>> times;
+  std::vector<char> changed;
+  step.phase_durations.resize(pipelines.size());
+  for (size_t p = 0; p < pipelines.size(); ++p) {
+    std::vector<std::vector<Seconds>> durations;
+    for (size_t s = 0; s < pipelines[p].teams.size(); ++s)
+      durations.push_back(team_durations(pipelines[p].teams[s], clocks, uses[s].size()));
+    times.push_back(stage_times(durations));
+    changed.push_back(durations != step.phase_durations[p]);
+    step.phase_durations[p] = std::move(durations);
+  }
+  sim::play_again({.pipelines = times, .changed = changed, .threads = threads_}, *wiring_,
+                  {.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead},
+                  step.pipelines);
+  step.step_time = Seconds();
+  finish_step(step);
 }
 
 /// Gradient reduction over the replicas, the norm over the whole model, optimizer, parameter

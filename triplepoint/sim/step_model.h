@@ -105,6 +105,9 @@ class StepModel {
   /// `before`: where to look first, usually the last choice. Any gives the same answer.
   ClockState choose_clocks(std::span<const Celsius> die, const ClockState* before = nullptr);
   PlayedStep play_step(const ClockState&);
+  /// From a step played before under the same conditions: only pipelines with other durations, and
+  /// those that meet them on links, are played again. The same bits.
+  void play_again(const ClockState&, PlayedStep& step);
   std::vector<DeviceStep> account(const ClockState&, const PlayedStep&,
                                   std::span<const Celsius> die);
   void add_peaks(std::vector<DeviceStep>&, std::span<const Celsius> die);
