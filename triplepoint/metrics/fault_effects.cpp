@@ -82,18 +82,48 @@ std::optional<FaultSpan> look_at(const run::Run& run, const Stretch& stretch,
   if (stretch.empty()) return std::nullopt;
   devices = devices_over(run, stretch);
   FaultSpan span = span_of(devices, stretch);
-  Seconds time;
+  Seconds ended, whole;
+  int64_t wholes = 0;
   for (const run::StepRecord& step : run.steps) {
-    const Seconds end = seconds_of(step.end);
+    const Seconds end = seconds_of(step.end), length = step.end - step.begin;
     if (end <= stretch.begin || end > stretch.end) continue;
     ++span.steps;
-    time += step.end - step.begin;
+    ended += length;
+    if (seconds_of(step.begin) < stretch.begin) continue;
+    ++wholes;
+    whole += length;
   }
-  if (span.steps > 0) span.step_time = time / static_cast<double>(span.steps);
+  if (wholes > 0)  // a step that was on its way when it began tells of both
+    span.step_time = whole / static_cast<double>(wholes);
+  else if (span.steps > 0)
+    span.step_time = ended / static_cast<double>(span.steps);
   return span;
 }
 
-Seconds end_of(const run::Run& run) {
+/// Not later than `last`; of a lost node, until it is back.
+Seconds end_of(const spec::Fault& fault, Seconds last) {
+  if (fault.kind == spec::FaultKind::node_lost) return std::min(last, fault.begin + fault.restart);
+  return std::min(last, fault.end.value_or(last));
+}
+
+/// Where the calm before a fault begins: not before the end of another one.
+Seconds begin_of_calm(const std::vector<spec::Fault>& faults, const spec::Fault& fault) {
+  Seconds begin = std::max(Seconds(), fault.begin - longest_before);
+  for (const spec::Fault& other : faults) {
+    const Seconds end = end_of(other, fault.begin);
+    if (other.begin < fault.begin && end < fault.begin) begin = std::max(begin, end);
+  }
+  return begin;
+}
+
+/// Where the calm after a fault ends: not after the beginning of another one.
+Seconds end_of_calm(const std::vector<spec::Fault>& faults, Seconds end, Seconds last) {
+  for (const spec::Fault& other : faults)
+    if (other.begin > end) last = std::min(last, other.begin);
+  return last;
+}
+
+Seconds length_of(const run::Run& run) {
   Seconds end;
   for (const run::Series& series : run.series)
     if (!series.times.empty()) end = std::max(end, seconds_of(series.times.back()));
@@ -154,15 +184,15 @@ Json span_json(const std::optional<FaultSpan>& span, const std::vector<DeviceSpa
 std::vector<FaultEffect> fault_effects(const run::Run& run) {
   std::vector<FaultEffect> effects;
   if (!run.manifest.job) return effects;
-  const Seconds last = end_of(run);
-  for (const spec::Fault& fault : run.manifest.job->environment.faults) {
-    Seconds end = std::min(last, fault.end.value_or(last));
-    if (fault.kind == spec::FaultKind::node_lost) end = std::min(last, fault.begin + fault.restart);
+  const Seconds last = length_of(run);
+  const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
+  for (const spec::Fault& fault : faults) {
+    const Seconds end = end_of(fault, last);
     FaultEffect effect;
-    effect.before = look_at(run, {std::max(Seconds(), fault.begin - longest_before), fault.begin},
-                            effect.devices_before);
+    effect.before =
+        look_at(run, {begin_of_calm(faults, fault), fault.begin}, effect.devices_before);
     effect.during = look_at(run, {fault.begin, end}, effect.devices_during);
-    effect.after = look_at(run, {end, last}, effect.devices_after);
+    effect.after = look_at(run, {end, end_of_calm(faults, end, last)}, effect.devices_after);
     effect.waited_for = find_waited_for(effect);
     effects.push_back(std::move(effect));
   }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/metrics/fault_effects.h"
 #include "triplepoint/report/chassis_picture.h"
 #include "triplepoint/report/number_text.h"
 
@@ -129,11 +130,58 @@ void add_energy(Findings& findings, const Metrics& m) {
   findings.push_back({text + ".", "energy-ledger"});
 }
 
+std::string name_of_place(const spec::Fault& fault) {
+  if (fault.gpu) return fmt::format(" of GPU {}", *fault.gpu);
+  if (fault.node) return fmt::format(" of node {}", *fault.node);
+  return "";
+}
+
+std::string_view name_of_fault(spec::FaultKind kind) {
+  switch (kind) {
+    case spec::FaultKind::power:
+      return "the power brake";
+    case spec::FaultKind::fan:
+      return "the failing fans";
+    case spec::FaultKind::inlet:
+      return "the warm inlet";
+    case spec::FaultKind::heat_path:
+      return "the loose heat sink";
+    case spec::FaultKind::link:
+      return "the slow links";
+    case spec::FaultKind::host:
+      return "the busy host";
+    case spec::FaultKind::node_lost:
+      return "the loss";
+  }
+  return "the fault";
+}
+
+/// What each fault of a simulated run did to its steps; of the hottest die where it did nothing.
+void add_faults(Findings& findings, const run::Run& run) {
+  if (!run.manifest.job || run.manifest.job->environment.faults.empty()) return;
+  const std::vector<metrics::FaultEffect> effects = metrics::fault_effects(run);
+  for (std::size_t f = 0; f < effects.size(); ++f) {
+    const spec::Fault& fault = run.manifest.job->environment.faults[f];
+    const metrics::FaultEffect& effect = effects[f];
+    const std::optional<double> longer = metrics::slowdown(effect);
+    if (!longer || !effect.during) continue;
+    std::string text = fmt::format("While {}{} lasted, steps took {} {}", name_of_fault(fault.kind),
+                                   name_of_place(fault), percent(std::abs(*longer)),
+                                   *longer >= 0 ? "longer" : "less");
+    if (effect.waited_for)
+      text += fmt::format(": all others waited for GPU {}, at {} MHz", *effect.waited_for,
+                          significant(effect.during->slowest_mhz, 4));
+    text += fmt::format("; the hottest die reached {} °C.", significant(effect.during->hottest_c));
+    findings.push_back({std::move(text), "time"});
+  }
+}
+
 }  // namespace
 
 std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics) {
   Findings findings;
   if (!run.manifest.fits_memory) return findings;
+  add_faults(findings, run);
   add_time(findings, metrics);
   add_clock(findings, run, metrics);
   add_heat(findings, run, metrics);

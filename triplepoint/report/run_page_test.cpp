@@ -144,5 +144,31 @@ TEST_CASE("run page: findings link to elements that are there") {
     CHECK(contains(page, "id=\"" + finding.anchor + "\""));
 }
 
+TEST_CASE("run page: what a fault did is said, and who was waited for") {
+  run::Run run = sample_run();
+  spec::Fault fault;
+  fault.gpu = 1;
+  fault.share = 0.5;
+  fault.begin = 4 * unit::s;
+  run.manifest.job->environment.faults = {fault};
+  run.series.clear();
+  run.steps.clear();
+  for (const run::Device& device : run.devices)
+    run.series.push_back({.signal = "sm_clock_mhz",
+                          .device = device.index,
+                          .of_node = false,
+                          .times = {instant_at(4 * unit::s), instant_at(8 * unit::s)},
+                          .values = {1800, device.index == 1 ? 900.0 : 1850.0}});
+  for (const double begin : {0.0, 1.0, 2.0, 4.0, 6.0})
+    run.steps.push_back({.begin = instant_at(begin * unit::s),
+                         .end = instant_at((begin + (begin < 4 ? 1 : 1.5)) * unit::s)});
+  const auto findings = run_findings(run, metrics_of_32());
+  REQUIRE(!findings.empty());
+  CHECK(
+      contains(findings[0].text, "While the power brake of GPU 1 lasted, steps took 50 % longer"));
+  CHECK(contains(findings[0].text, "all others waited for GPU 1, at 900 MHz"));
+  CHECK(contains(run_page(run, metrics_of_32()), "id=\"" + findings[0].anchor + "\""));
+}
+
 }  // namespace
 }  // namespace triplepoint::report
