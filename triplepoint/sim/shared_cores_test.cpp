@@ -3,7 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/spec/load.h"
+
 #include "triplepoint/sim/play_testing.h"
+#include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::sim {
 namespace {
@@ -76,6 +79,29 @@ TEST_CASE("what waits for links takes no core") {
   const TestJob job = pipelines_of(8, 1, 8);
   // All of it is waiting: eight ranks on one core are as fast as one.
   CHECK(step_of(job, 1, 3 * unit::ms, 1) / (24 * unit::ms) == Approx(1));
+}
+
+TEST_CASE("a job on fewer cores than ranks takes their whole work over the cores") {
+  auto job = spec::parse_job(spec::default_library(), R"(
+model = "tiny-llama"
+cluster = "laptop"
+stack = "triplepoint-train"
+[plan]
+pipeline_parallel_size = 4
+global_batch_size = 16
+precision = "fp32"
+optimizer = "fp32_adamw"
+)",
+                             "job.toml");
+  REQUIRE_MESSAGE(job, job.error().what);
+  const auto step_on = [&](int64_t cores) {
+    job->cluster.shared_cores = cores;
+    const run::Run run = simulate(*job, {});
+    return (run.steps[0].end - run.steps[0].begin) / unit::s;
+  };
+  // Most of the work is the pipelines', 8 ranks of which some wait for their turn.
+  CHECK(step_on(1) > 1.8 * step_on(2));
+  CHECK(step_on(2) > 1.4 * step_on(8));
 }
 
 }  // namespace triplepoint::sim

@@ -297,9 +297,13 @@ void StepModel::play_again(const ClockState& clocks, PlayedStep& step) {
     changed.push_back(durations != step.phase_durations[p]);
     step.phase_durations[p] = std::move(durations);
   }
-  sim::play_again({.pipelines = times, .changed = changed, .threads = threads_}, *wiring_,
-                  {.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead},
-                  step.pipelines);
+  const PlayRules rules{.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead};
+  const int64_t cores = job.cluster.shared_cores;
+  if (cores > 0)
+    step.pipelines = play_on_shared_cores(times, teams_on_cores(), *wiring_, rules, cores);
+  else
+    sim::play_again({.pipelines = times, .changed = changed, .threads = threads_}, *wiring_, rules,
+                    step.pipelines);
   step.step_time = Seconds();
   finish_step(step);
 }
