@@ -111,7 +111,8 @@ Result<Axis> read_axis(const ReadScope& scope, const TomlValue& table) {
 
 /// These are lists already; only a list of lists varies them.
 bool takes_a_list(const std::string& key) {
-  return key == "layers_per_stage" || key == "device_order" || key == "notes";
+  return key == "layers_per_stage" || key == "device_order" || key == "node_order" ||
+         key == "notes";
 }
 
 bool varies(const TomlEntry& entry) {
