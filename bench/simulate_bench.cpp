@@ -48,5 +48,20 @@ void ten_minutes_of_32_gpus(benchmark::State& state) {
 }
 BENCHMARK(ten_minutes_of_32_gpus)->Unit(benchmark::kMillisecond);
 
+void hundred_thousand_gpus_to_steady_state(benchmark::State& state) {
+  const spec::Job job = gpt3_on("dgx-h200", 12500, 8, 4, 100000);
+  for ([[maybe_unused]] auto _ : state)
+    benchmark::DoNotOptimize(sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false}));
+}
+BENCHMARK(hundred_thousand_gpus_to_steady_state)->Unit(benchmark::kMillisecond)->Iterations(1);
+
+void ten_minutes_of_1024_gpus(benchmark::State& state) {
+  const spec::Job job = gpt3_on("hgx-h100", 128, 8, 8, 512);
+  for ([[maybe_unused]] auto _ : state)
+    benchmark::DoNotOptimize(
+        sim::simulate(job, {.duration = 600 * unit::s, .steps = {}, .timeline = false}));
+}
+BENCHMARK(ten_minutes_of_1024_gpus)->Unit(benchmark::kMillisecond)->Iterations(1);
+
 }  // namespace
 }  // namespace triplepoint

@@ -97,8 +97,21 @@ std::string gpu_table(const Console& console, const FaultEffect& effect, bool st
   return table.text(console);
 }
 
-/// What it cost, and who waits for whom.
-std::string verdict(const run::Run& run, const FaultEffect& effect) {
+/// Whose links or host everybody waits for, where no clock is to blame.
+std::string slow_part(const std::vector<spec::Fault>& faults) {
+  if (faults.size() != 1) return "";
+  const spec::Fault& fault = faults.front();
+  const bool link = fault.kind == spec::FaultKind::link;
+  if (!link && fault.kind != spec::FaultKind::host) return "";
+  std::string place;
+  if (fault.gpu) place = fmt::format(" of GPU {}", *fault.gpu);
+  if (fault.node) place = fmt::format(" of node {}", *fault.node);
+  return fmt::format(" All wait for the {}{}.", link ? "links" : "host", place);
+}
+
+/// What it cost, and who waits for whom. `faults`: those it is about.
+std::string verdict(const run::Run& run, const std::vector<spec::Fault>& faults,
+                    const FaultEffect& effect) {
   const std::optional<double> longer = metrics::slowdown(effect);
   if (!effect.during) return "It began after what was played.";
   if (!longer) return "No step ended on both sides of it, so none can be compared.";
@@ -108,6 +121,8 @@ std::string verdict(const run::Run& run, const FaultEffect& effect) {
   if (effect.waited_for)
     text += fmt::format(" All {} others wait for GPU {}.", run.summaries.size() - 1,
                         *effect.waited_for);
+  else if (*longer > 0)
+    text += slow_part(faults);
   return text;
 }
 
@@ -130,17 +145,18 @@ std::string step_line(const Console& console, const run::Run& run) {
                      sparkline(values, console.abilities().unicode));
 }
 
-std::string names_of(const spec::Job& job) {
+std::string names_of(const std::vector<spec::Fault>& faults) {
   std::string names;
-  for (const spec::Fault& fault : job.environment.faults)
+  for (const spec::Fault& fault : faults)
     names += (names.empty() ? "" : " ") + spec::to_text(fault);
   return names;
 }
 
-void print_effect(Console& console, const run::Run& run, const std::string& name,
+void print_effect(Console& console, const run::Run& run, const std::vector<spec::Fault>& faults,
                   const FaultEffect& effect, bool steady) {
-  console.print(
-      fmt::format("\nFault {}: {}\n", console.styled(name, Style::bold), verdict(run, effect)));
+  const std::string name = names_of(faults);
+  console.print(fmt::format("\nFault {}: {}\n", console.styled(name, Style::bold),
+                            verdict(run, faults, effect)));
   console.print(span_table(console, effect, steady));
   if (!metrics::most_affected(effect, 1).empty())
     console.print("\n" + gpu_table(console, effect, steady));
@@ -179,11 +195,10 @@ void print_faults(Console& console, const run::Run& run, const run::Run* without
   const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
   if (faults.empty() || !run.manifest.fits_memory) return;
   if (without)
-    return print_effect(console, run, names_of(*run.manifest.job),
-                        metrics::steady_effect(*without, run), true);
+    return print_effect(console, run, faults, metrics::steady_effect(*without, run), true);
   const std::vector<FaultEffect> effects = metrics::fault_effects(run);
   for (size_t f = 0; f < faults.size(); ++f)
-    print_effect(console, run, spec::to_text(faults[f]), effects[f], false);
+    print_effect(console, run, {faults[f]}, effects[f], false);
   console.print(step_line(console, run));
 }
 
@@ -191,8 +206,7 @@ Json faults_json(const run::Run& run, const run::Run* without) {
   Json all = Json::array();
   const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
   if (without) {
-    all.push_back(
-        metrics::fault_json(names_of(*run.manifest.job), metrics::steady_effect(*without, run)));
+    all.push_back(metrics::fault_json(names_of(faults), metrics::steady_effect(*without, run)));
     return all;
   }
   const std::vector<FaultEffect> effects = metrics::fault_effects(run);

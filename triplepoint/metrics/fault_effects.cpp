@@ -139,7 +139,12 @@ std::optional<int64_t> find_waited_for(const FaultEffect& effect) {
   const auto middle = clocks.begin() + static_cast<std::ptrdiff_t>(clocks.size() / 2);
   std::nth_element(clocks.begin(), middle, clocks.end());
   if (effect.during->slowest_mhz >= clearly_slower * *middle) return std::nullopt;
-  return effect.during->slowest;
+  const std::vector<DeviceSpan>& calm =
+      effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
+  const auto slowest = static_cast<size_t>(effect.during->slowest);
+  const bool slowed = slowest < calm.size() &&
+                      effect.during->slowest_mhz < clearly_slower * calm[slowest].clock_mhz;
+  return slowed ? std::optional(effect.during->slowest) : std::nullopt;
 }
 
 std::vector<DeviceSpan> devices_of(const run::Run& run) {
