@@ -36,6 +36,10 @@ class ParameterStore {
   ParameterStore(const StoreParts&, const std::vector<Chunk*>& chunks,
                  const std::vector<workload::ChunkLayers>& layers, uint64_t seed);
   ~ParameterStore();
+  ParameterStore(const ParameterStore&) = delete;
+  ParameterStore& operator=(const ParameterStore&) = delete;
+  ParameterStore(ParameterStore&&) = delete;
+  ParameterStore& operator=(ParameterStore&&) = delete;
 
   void begin_step();
   void begin_forward(size_t chunk);

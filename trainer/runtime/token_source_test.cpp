@@ -25,6 +25,8 @@ class Folder {
   ~Folder() { std::filesystem::remove_all(path_); }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
+  Folder(Folder&&) = delete;
+  Folder& operator=(Folder&&) = delete;
   std::string write(const std::string& name, const std::string& text) const {
     REQUIRE(write_file_atomically(path_ / name, text));
     return (path_ / name).string();

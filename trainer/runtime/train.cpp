@@ -177,7 +177,7 @@ class Rank {
     if (report_.rank != 0) return;
     triplepoint_value("loss", result.loss);
     triplepoint_value("gradient_norm", result.gradient_norm);
-    triplepoint_value("model_flops", graph_.model_flops / unit::FLOP / result.seconds);
+    triplepoint_value("achieved_flops", graph_.model_flops / unit::FLOP / result.seconds);
   }
 
   const spec::Job& job_;
