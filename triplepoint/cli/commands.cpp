@@ -28,6 +28,7 @@ constexpr std::array table = {
         "  triplepoint simulate --model gpt3-175b --cluster hgx-h200 --nodes 4 --tp 8 --pp 4 --gbs "
         "128\n"
         "  triplepoint simulate job.toml --mbs 2 --format json\n"
+        "  triplepoint simulate job.toml --duration 10min --fault gpu=3,power=0.25@120s..300s\n"
         "  triplepoint simulate --replay ranks.tar.gz --clock-scale 0.9\n",
         make_simulate},
     CommandEntry{

@@ -10,6 +10,7 @@
 
 #include "triplepoint/cli/bill_flags.h"
 #include "triplepoint/cli/bind.h"
+#include "triplepoint/cli/fault_flags.h"
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/job_flags.h"
 #include "triplepoint/cli/like_run.h"
@@ -53,6 +54,8 @@ class Simulate : public Command {
     Argument format = format_.argument();
     format.group = group;
     all.push_back(std::move(format));
+    for (Argument& argument : faults_.arguments())
+      all.push_back(std::move(argument));
     for (Argument& argument : bill_.arguments())
       all.push_back(std::move(argument));
     for (Argument& argument : replay_.arguments())
@@ -73,10 +76,12 @@ class Simulate : public Command {
     const spec::Library library = TPT_TRY(require_library());
     if (like_.given() && !flags_.require_no_job_but_cluster())
       return error("a job and --like were both given (the run says its job); keep one of them");
-    const spec::Job job = TPT_TRY(like_.given() ? like_.job(library) : flags_.job(library));
+    spec::Job job = TPT_TRY(like_.given() ? like_.job(library) : flags_.job(library));
+    TPT_TRY(faults_.apply(job, over_time()));
     TPT_TRY(require_valid(job));
     TPT_TRY(check_horizon());
     const run::Run run = sim::simulate(job, {.duration = duration_, .steps = steps_});
+    const std::optional<run::Run> calm = without_faults(job);
     const metrics::Metrics metrics = metrics::measure(run);
     TPT_TRY(write_files(run));
     const metrics::BillRates rates = TPT_TRY(bill_.rates(library));
@@ -86,15 +91,27 @@ class Simulate : public Command {
     if (format_.is_json()) {
       Json json = metrics::results_json(run, metrics);
       if (bill) json["bill"] = bill_json(*bill, rates);
+      if (!job.environment.faults.empty())
+        json["faults"] = faults_json(run, calm ? &*calm : nullptr);
       print_json(console, json);
     } else {
       print_run(console, run, metrics);
+      print_faults(console, run, calm ? &*calm : nullptr);
       if (bill) console.print("\nBill: " + bill_text(*bill, rates) + "\n");
     }
     return exit_ok;
   }
 
  private:
+  bool over_time() const { return duration_ || steps_; }
+
+  /// What a steady state with faults is held against.
+  std::optional<run::Run> without_faults(spec::Job job) const {
+    if (over_time() || job.environment.faults.empty()) return std::nullopt;
+    job.environment.faults.clear();
+    return sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+  }
+
   Result<void> check_horizon() const {
     if (duration_ && steps_)
       return error("--duration and --steps were both given (each says how long to play); keep one");
@@ -115,6 +132,7 @@ class Simulate : public Command {
   LikeFlags like_;
   ReplayFlags replay_;
   BillFlags bill_;
+  FaultFlags faults_;
   FormatFlag format_;
   std::optional<Seconds> duration_;
   std::optional<int64_t> steps_;
