@@ -138,7 +138,7 @@ TEST_CASE("layers that follow the cold are found, with what they gain and what t
   }
   const std::vector<Finding> findings = find_findings(study);
   CHECK(any_says(findings, "Layers can follow the cold"));
-  CHECK(any_says(findings, "2 % more samples per second and megajoule"));
+  CHECK(any_says(findings, "2.0 % more samples per second and megajoule"));
   CHECK(any_says(findings, "the imbalance costs more than the heat did"));
   for (const Finding& finding : findings)
     CHECK(faults_of(finding, json_of(study)).empty());
