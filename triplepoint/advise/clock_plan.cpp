@@ -283,6 +283,14 @@ std::string reason_of(const ClockPlan& plan, const StageSlack& stage) {
         "launches and links set its pace: its passes take no longer down to {:.0f} % of the clock",
         100 * stage.free_clock);
   const double slack = std::min(stage.forward_slack, stage.backward_slack) / plan.baseline.time;
+  const auto longest = std::max_element(
+      plan.stages.begin(), plan.stages.end(),
+      [](const StageSlack& a, const StageSlack& b) { return a.worked < b.worked; });
+  const double less = longest->worked - stage.worked;
+  const std::string works_less =
+      fmt::format("works {:.1f} % of the step less than stage {}", 100 * less, longest->stage);
+  constexpr double much_less = 0.05;
+  if (less > much_less) return works_less;
   if (stage.lowest_member < 1 - 5e-3)
     return fmt::format("its group waits for GPU {}, whose clock is {:.1f} % below the group's mean",
                        stage.slowest_device, 100 * (1 - stage.lowest_member));
@@ -290,13 +298,8 @@ std::string reason_of(const ClockPlan& plan, const StageSlack& stage) {
   if (slack > schedule_tolerance)
     return fmt::format("every pass may end {:.1f} % of a step later: other stages work longer",
                        100 * slack);
-  const auto longest = std::max_element(
-      plan.stages.begin(), plan.stages.end(),
-      [](const StageSlack& a, const StageSlack& b) { return a.worked < b.worked; });
   if (longest->stage == stage.stage) return "works longest: it sets the pace";
-  if (longest->worked - stage.worked > 5e-3)
-    return fmt::format("works {:.1f} % of the step less than stage {}",
-                       100 * (longest->worked - stage.worked), longest->stage);
+  if (less > 5e-3) return works_less;
   return "works about as long as the longest: it sets the pace too";
 }
 

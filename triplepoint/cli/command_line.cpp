@@ -148,9 +148,11 @@ Result<bool> read_arguments(std::vector<Argument>& arguments, std::span<const st
   return false;
 }
 
-int run_command(const CommandEntry& entry, std::span<const std::string> words, Console& console) {
-  const std::unique_ptr<Command> command = entry.make();
-  std::vector<Argument> arguments = command->arguments();
+}  // namespace
+
+int run_command(const CommandEntry& entry, Command& command, std::span<const std::string> words,
+                Console& console) {
+  std::vector<Argument> arguments = command.arguments();
   const Result<bool> help = read_arguments(arguments, words);
   if (!help) {
     console.warn(usage_error(fmt::format("{}: {}", entry.name, help.error().what), entry.name));
@@ -160,7 +162,7 @@ int run_command(const CommandEntry& entry, std::span<const std::string> words, C
     console.print(command_help(entry, console.abilities().width.value_or(100)));
     return exit_ok;
   }
-  const Result<int> code = command->run(console);
+  const Result<int> code = command.run(console);
   console.flush();
   if (!code) {
     console.warn(fmt::format("triplepoint: {}\n", code.error().what));
@@ -172,8 +174,6 @@ int run_command(const CommandEntry& entry, std::span<const std::string> words, C
   }
   return *code;
 }
-
-}  // namespace
 
 std::string program_version() {
   return "triplepoint " TPT_VERSION;
@@ -190,7 +190,7 @@ int run_command_line(std::span<const std::string> words, Console& console) {
     return exit_ok;
   }
   for (const CommandEntry& entry : commands()) {
-    if (entry.name == words[0]) return run_command(entry, words.subspan(1), console);
+    if (entry.name == words[0]) return run_command(entry, *entry.make(), words.subspan(1), console);
   }
   console.warn(usage_error(
       fmt::format("no command \"{}\"; {}", words[0], did_you_mean(words[0], command_names())), ""));

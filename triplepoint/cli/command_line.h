@@ -13,6 +13,10 @@ namespace triplepoint::cli {
 /// Returns the exit code: 0 fine, 1 our error, 2 wrong use, 130 interrupted.
 int run_command_line(std::span<const std::string> words, Console& console);
 
+/// One command, made by the caller, with the words after its name.
+int run_command(const CommandEntry& entry, Command& command, std::span<const std::string> words,
+                Console& console);
+
 /// Help of the program, and of one command. `width`: columns to wrap at.
 std::string program_help(std::size_t width);
 std::string command_help(const CommandEntry& entry, std::size_t width);

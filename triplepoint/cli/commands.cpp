@@ -39,12 +39,18 @@ constexpr std::array table = {
         "drop\n"
         "what cannot win, schedules are played for the rest, and the best are simulated with "
         "power,\n"
-        "heat and clocks. Shows the ranking and why each other plan loses.\n\n"
+        "heat and clocks. Shows the ranking and why each other plan loses. --clocks takes the job\n"
+        "as it is and plans the clock of each GPU: what waits for others may run slower.\n"
+        "Under mpirun all ranks search together; --shard and --merge do so where they cannot "
+        "talk.\n\n"
         "  triplepoint plan --model gpt3-175b --cluster hgx-h200 --nodes 4 --gbs 128\n"
         "  triplepoint plan --model llama3-70b --cluster dgx-h100 --nodes 8 --gbs 512 \\\n"
         "    --fix \"tp=8,mbs=1|2\" --max-temperature \"75 C\" --tokens 2T -o plans\n"
         "  triplepoint plan --model mixtral-8x7b --cluster dgx-h100 --nodes 2 --gbs 128 "
-        "--objective energy --pareto\n",
+        "--objective energy --pareto\n"
+        "  triplepoint plan --clocks job.toml --slowdown 1% -o clocks\n"
+        "  mpirun -n 16 triplepoint plan --model deepseek-v3 --cluster dgx-h100 --nodes 256 --gbs "
+        "8192\n",
         make_plan},
     CommandEntry{
         "steer", "Decide what to change while a job trains, and what to leave.",

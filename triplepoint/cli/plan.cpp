@@ -14,18 +14,19 @@
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/job_flags.h"
+#include "triplepoint/cli/plan_clocks.h"
 #include "triplepoint/cli/plan_limits.h"
+#include "triplepoint/cli/plan_of_team.h"
 #include "triplepoint/cli/plan_report.h"
+#include "triplepoint/cli/plan_spread.h"
 #include "triplepoint/cli/plan_tables.h"
-#include "triplepoint/cli/progress.h"
 #include "triplepoint/cli/read_job.h"
+#include "triplepoint/cli/search_bars.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
-#include "triplepoint/formats/export.h"
 #include "triplepoint/report/number_text.h"
 #include "triplepoint/search/accuracy.h"
 #include "triplepoint/search/finalists.h"
-#include "triplepoint/sim/device_phase.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -34,30 +35,20 @@ using search::Finalist;
 
 constexpr size_t fewest_finalists = 8;
 
-/// A bar for one part of the search after the other.
-class Bars {
- public:
-  explicit Bars(Console& console) : console_(console) {}
-  void begin(const char* what, size_t total) {
-    bar_.reset();
-    bar_ = std::make_unique<Progress>(console_, what, total);
-  }
-  void advance() { bar_->advance(); }
-
- private:
-  Console& console_;
-  std::unique_ptr<Progress> bar_;
-};
-
 class PlanCommand : public Command {
  public:
+  explicit PlanCommand(const search::Team* team) : team_(team) {}
+
   std::vector<Argument> arguments() override {
     std::vector<Argument> all;
     for (Argument& argument : flags_.arguments())
       if (is_no_choice(argument)) all.push_back(std::move(argument));
-    for (auto part : {&PlanCommand::search_arguments, &PlanCommand::output_arguments})
+    for (auto part : {&PlanCommand::search_arguments, &PlanCommand::clock_arguments,
+                      &PlanCommand::output_arguments})
       for (Argument& argument : (this->*part)())
         all.push_back(std::move(argument));
+    for (Argument& argument : spread_.arguments())
+      all.push_back(std::move(argument));
     for (Argument& argument : bill_.arguments())
       all.push_back(std::move(argument));
     return all;
@@ -65,6 +56,10 @@ class PlanCommand : public Command {
 
   Result<int> run(Console& console) override {
     const spec::Library library = TPT_TRY(require_library());
+    if (slowdown_ && !clocks_)
+      return error("--slowdown belongs to --clocks (layouts are not planned by it); add --clocks");
+    if (clocks_) return plan_clocks(console, library);
+    TPT_TRY(spread_.check(output_.has_value(), team_ != nullptr));
     const spec::Job base = TPT_TRY(base_job(library));
     const search::Space space(base, space_, TPT_TRY(search::parse_fixed(fix_)));
     if (space.size() == 0)
@@ -73,12 +68,13 @@ class PlanCommand : public Command {
           "exclude each other); fix less, or change the batch",
           fix_, base.model.name, base.world_size(), base.plan.global_batch_size));
     const metrics::BillRates rates = TPT_TRY(bill_.rates(library));
-    objective_ = make_objective(base, rates);
+    objective_ = objective_of(*search::goal_named(goal_), base, rates);
     limits_.headroom = headroom_.of(*base.cluster.gpu.memory);
-    const search::Ranking ranking = find_plans(console, space);
+    ageing_ = TPT_TRY(metrics::load_ageing_model(library));
+    if (spread_.shard) return search_shard(console, space);
+    const search::Ranking ranking = TPT_TRY(find_plans(console, space));
     if (ranking.ranked.empty()) return explain_nothing(ranking);
     const search::ErrorBand band = TPT_TRY(search::error_band(library, base.cluster.gpu.name));
-    if (output_) TPT_TRY(write_plans(console, library, base, ranking));
     const PlanOutcome outcome{.base = base,
                               .space = space,
                               .ranking = ranking,
@@ -86,8 +82,9 @@ class PlanCommand : public Command {
                               .band = band,
                               .bill = bill_,
                               .objective = objective_,
-                              .threads = threads(),
+                              .search = search_options(),
                               .top = top()};
+    if (output_ && leads()) TPT_TRY(write_plans(console, library, outcome, Path(*output_)));
     TPT_TRY(print(console, library, outcome));
     if (!interrupted()) return exit_ok;
     console.warn("triplepoint: interrupted; what is shown is the best found until then\n");
@@ -147,6 +144,32 @@ class PlanCommand : public Command {
          }}};
   }
 
+  std::vector<Argument> clock_arguments() {
+    const std::string group = "Clocks instead of layouts";
+    return {{.names = "--clocks",
+             .help = "of the job as it is: clocks and power caps per GPU that use what waits",
+             .group = group,
+             .store = into_switch(clocks_)},
+            {.names = "--slowdown",
+             .value = "SHARE",
+             .help = "how much longer a step may take with what -o writes, as in 2% (default 0)",
+             .group = group,
+             .store = [this](std::string_view text) -> Result<void> {
+               slowdown_ = TPT_TRY(parse_slowdown(text));
+               return {};
+             }}};
+  }
+
+  Result<int> plan_clocks(Console& console, const spec::Library& library) const {
+    spec::Job job = TPT_TRY(flags_.job(library));
+    if (job.name.empty()) job.name = default_name(job);
+    return plan_the_clocks(console, library, job,
+                           {.slowdown = slowdown_.value_or(0),
+                            .format = format_,
+                            .output = output_,
+                            .threads = threads()});
+  }
+
   std::vector<Argument> output_arguments() {
     const std::string group = "What is shown and written";
     return {{.names = "--top",
@@ -188,60 +211,88 @@ class PlanCommand : public Command {
     spec::Job job = TPT_TRY(flags_.job(library));
     if (job.task != spec::Task::pretrain && job.task != spec::Task::lora)
       return error("only training is planned (the job says otherwise); leave its task out");
-    // The sizes that the search chooses must not stop a job from being looked at.
-    spec::Job whole = job;
-    const spec::Plan defaults;
-    whole.plan.tensor_parallel_size = whole.plan.pipeline_parallel_size = 1;
-    whole.plan.context_parallel_size = whole.plan.expert_parallel_size = 1;
-    whole.plan.expert_tensor_parallel_size.reset();
-    whole.plan.virtual_pipeline_size = whole.plan.micro_batch_size = 1;
-    whole.plan.schedule = defaults.schedule;
-    whole.plan.layers_per_stage.clear();
-    whole.plan.sequence_parallel = whole.plan.overlap_tensor = whole.plan.overlap_pipeline = false;
-    whole.plan.global_batch_size = whole.world_size();
-    TPT_TRY(require_valid_or_nothing(whole));
+    TPT_TRY(require_valid(without_layout(job)));
     return job;
   }
-  static Result<bool> require_valid_or_nothing(const spec::Job& job) {
-    const Result<void> valid = require_valid(job);
-    if (!valid) return tl::unexpected(valid.error());
-    return true;
+
+  search::SearchOptions search_options() const {
+    search::SearchOptions options;
+    options.threads = threads();
+    options.keep = std::max(fewest_finalists, top() + top() / 2);
+    options.team = team_;
+    options.stopped = [] { return interrupted(); };
+    return options;
   }
 
-  search::Objective make_objective(const spec::Job& job, const metrics::BillRates& rates) const {
-    search::Objective objective{.goal = *search::goal_named(goal_)};
-    const double nodes = static_cast<double>(job.cluster.num_nodes);
-    const double gpus = static_cast<double>(job.cluster.gpus_per_node);
-    const double per_joule = rates.price_per_kwh / (unit::kWh / unit::J) * rates.pue;
-    // A node's draw is a line in its devices': what stands at zero is paid by the hour.
-    const Watts low = 0.5 * job.power_limit(), high = 0.9 * job.power_limit();
-    const double low_w = sim::typical_node_power(job, low) / unit::W;
-    const double slope =
-        (sim::typical_node_power(job, high) / unit::W - low_w) / (gpus * ((high - low) / unit::W));
-    const double fixed = nodes * (low_w - slope * gpus * (low / unit::W));
-    objective.price = per_joule * slope;
-    objective.rate = static_cast<double>(job.world_size()) * rates.price_per_gpu_hour / 3600 +
-                     std::max(0., fixed) * per_joule;
-    return objective;
+  /// Plans that are thrifty alone widen the front.
+  search::Found thrifty_plans(const search::Space& space,
+                              const search::SearchOptions& options) const {
+    if (!pareto_ || objective_.goal == search::Goal::energy) return {};
+    search::Objective thrifty = objective_;
+    thrifty.goal = search::Goal::energy;
+    return search::search(space, thrifty, limits_, options);
   }
 
-  search::Ranking find_plans(Console& console, const search::Space& space) const {
-    Bars bars(console);
+  Result<search::Ranking> find_plans(Console& console, const search::Space& space) const {
+    SearchBars bars(console);
     search::FinalOptions options;
     options.top = top();
-    options.search.threads = threads();
-    options.search.keep = std::max(fewest_finalists, options.top + options.top / 2);
+    options.ageing = ageing_;
+    options.search = search_options();
     options.search.begin = [&](const char* what, size_t total) { bars.begin(what, total); };
     options.search.advance = [&] { bars.advance(); };
-    options.search.stopped = [] { return interrupted(); };
-    std::vector<search::Candidate> extra;
-    if (pareto_ && objective_.goal != search::Goal::energy) {
-      search::Objective thrifty = objective_;
-      thrifty.goal = search::Goal::energy;
-      extra = search::search(space, thrifty, limits_, options.search).best;
+    if (!spread_.merge)
+      return search::rank_plans(space, objective_, limits_, options,
+                                thrifty_plans(space, options.search).best);
+    std::vector<search::Found> parts, thrifty;
+    for (SearchPart& part : TPT_TRY(read_parts(space, Path(*spread_.merge), question(space)))) {
+      parts.push_back(std::move(part.found));
+      thrifty.push_back(std::move(part.thrifty));
     }
-    return search::rank_plans(space, objective_, limits_, options, extra);
+    options.find = [&](const search::SearchOptions& asked) {
+      return search::merge(parts, asked.keep);
+    };
+    return search::rank_plans(space, objective_, limits_, options,
+                              search::merge(thrifty, options.search.keep).best);
   }
+
+  std::string question(const search::Space& space) const {
+    return digest_of_question(space, objective_, limits_,
+                              fmt::format("{} {} {}", fix_, pareto_, top()));
+  }
+
+  /// Finds the best plans of one part of the space and leaves the rest to who merges.
+  Result<int> search_shard(Console& console, const search::Space& space) const {
+    SearchPart part;
+    {
+      SearchBars bars(console);
+      search::SearchOptions options = search_options();
+      options.shard = spread_.shard->index;
+      options.shards = spread_.shard->count;
+      // Where limits may refuse plans, the merge may ask for as many as one search would.
+      if (limits_.temperature || limits_.device_power || limits_.node_power || limits_.total_power)
+        options.keep = std::max(options.keep, search::most_finalists);
+      options.begin = [&](const char* what, size_t total) { bars.begin(what, total); };
+      options.advance = [&] { bars.advance(); };
+      part = {.shard = *spread_.shard,
+              .question = question(space),
+              .found = search::search(space, objective_, limits_, options),
+              .thrifty = thrifty_plans(space, options)};
+    }
+    if (interrupted()) return exit_interrupted;
+    const Path folder(*output_), file = folder / part_name(part.shard);
+    if (auto made = make_folder(folder); !made) return tl::unexpected(made.error());
+    if (auto written = write_file_atomically(file, write_part(part)); !written)
+      return tl::unexpected(written.error());
+    console.warn(
+        fmt::format("{} plans in {}; with all {} parts there: triplepoint plan (the same "
+                    "flags) --merge {}\n",
+                    part.found.best.size(), file.string(), part.shard.count, folder.string()));
+    return exit_ok;
+  }
+
+  /// Of a team, who prints and writes.
+  bool leads() const { return team_ == nullptr || team_->rank == 0; }
 
   static Result<int> explain_nothing(const search::Ranking& ranking) {
     if (interrupted()) return exit_interrupted;
@@ -255,35 +306,6 @@ class PlanCommand : public Command {
                     "every one are larger than a GPU's memory less headroom); use more "
                     "nodes, or a smaller batch",
                     ranking.counts.plans));
-  }
-
-  static spec::Job job_of(const spec::Job& base, const Finalist& plan) {
-    spec::Job job = base;
-    job.plan = plan.candidate.plan;
-    job.name = default_name(job);
-    return job;
-  }
-
-  Result<bool> write_plans(Console& console, const spec::Library& library, const spec::Job& base,
-                           const search::Ranking& ranking) const {
-    const Path folder(*output_);
-    if (auto made = make_folder(folder); !made) return tl::unexpected(made.error());
-    const size_t count = std::min(ranking.ranked.size(), top());
-    for (size_t i = 0; i < count; ++i) {
-      const spec::Job job = job_of(base, ranking.ranked[i]);
-      const std::pair<std::string, std::string> files[] = {
-          {"job.toml", spec::write_job(job, library)},
-          {"megatron.sh", formats::export_megatron_args(job).text},
-          {"nemo.yaml", formats::export_nemo_yaml(job).text}};
-      for (const auto& [name, text] : files) {
-        const auto written =
-            write_file_atomically(folder / fmt::format("{}-{}", i + 1, name), text);
-        if (!written) return tl::unexpected(written.error());
-      }
-    }
-    console.warn(fmt::format("{} plans as job.toml, megatron.sh and nemo.yaml in {}\n", count,
-                             folder.string()));
-    return true;
   }
 
   Result<void> print(Console& console, const spec::Library& library,
@@ -331,7 +353,7 @@ class PlanCommand : public Command {
     job.plan = TPT_TRY(read_job(library, name)).plan;
     job.plan.global_batch_size = outcome.base.plan.global_batch_size;
     if (auto valid = require_valid(job); !valid) return tl::unexpected(valid.error());
-    Finalist plan = search::play_in_full(job, objective_);
+    Finalist plan = search::play_in_full(job, objective_, ageing_);
     if (plan.time == 0)
       return error(
           fmt::format("--explain: the plan of {} does not fit in memory (it has no step "
@@ -343,22 +365,30 @@ class PlanCommand : public Command {
   size_t top() const { return static_cast<size_t>(top_.value_or(5)); }
   int threads() const { return static_cast<int>(threads_.value_or(available_threads())); }
 
+  const search::Team* team_;
+  SpreadFlags spread_;
   JobFlags flags_;
   BillFlags bill_;
   search::Limits limits_;
   search::Objective objective_;
   search::Reach space_ = search::Reach::launchable;
   Headroom headroom_;
+  std::optional<metrics::AgeingModel> ageing_;
   std::string goal_ = "throughput", format_ = "table", fix_;
   std::optional<std::string> explain_, output_;
   std::optional<int64_t> top_, threads_;
-  bool pareto_ = false;
+  std::optional<double> slowdown_;
+  bool pareto_ = false, clocks_ = false;
 };
 
 }  // namespace
 
 std::unique_ptr<Command> make_plan() {
-  return std::make_unique<PlanCommand>();
+  return std::make_unique<PlanCommand>(nullptr);
+}
+
+std::unique_ptr<Command> make_plan_of(const search::Team& team) {
+  return std::make_unique<PlanCommand>(&team);
 }
 
 }  // namespace triplepoint::cli

@@ -6,6 +6,9 @@
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/units.h"
 
+#include "triplepoint/spec/job.h"
+
+#include "triplepoint/metrics/bill.h"
 #include "triplepoint/search/objective.h"
 
 namespace triplepoint::cli {
@@ -20,5 +23,13 @@ struct Headroom {
   Bytes of(Bytes memory) const { return bytes + share * memory; }
 };
 Result<Headroom> parse_headroom(std::string_view text);
+
+/// The job with sizes that fit any cluster: what the search chooses must not stop it from being
+/// looked at.
+spec::Job without_layout(const spec::Job& job);
+
+/// What a step is worth, with the money of a second and of a joule at these rates.
+search::Objective objective_of(search::Goal goal, const spec::Job& job,
+                               const metrics::BillRates& rates);
 
 }  // namespace triplepoint::cli

@@ -8,8 +8,10 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/cli/interrupt.h"
+#include "triplepoint/cli/job_flags.h"
 #include "triplepoint/cli/plan_tables.h"
 #include "triplepoint/cli/text_table.h"
+#include "triplepoint/formats/export.h"
 #include "triplepoint/report/number_text.h"
 
 namespace triplepoint::cli {
@@ -27,15 +29,17 @@ metrics::Bill bill_of(const PlanOutcome& outcome, const Finalist& plan) {
 
 /// What the best plan would be if memory were no limit.
 std::optional<std::string> memory_line(const PlanOutcome& outcome) {
-  if (outcome.space.size() > most_plans_for_a_second_search || interrupted()) return std::nullopt;
+  if (outcome.space.size() > most_plans_for_a_second_search) return std::nullopt;
+  if (search::anyone(outcome.search.team, interrupted())) return std::nullopt;
   search::Limits free;
   free.headroom = -1e6 * unit::GB;
-  const search::Found found = search::search(
-      outcome.space, outcome.objective, free,
-      {.threads = outcome.threads, .keep = 1, .stopped = [] { return interrupted(); }});
   const auto best = std::min_element(
       outcome.ranking.ranked.begin(), outcome.ranking.ranked.end(),
       [](const Finalist& a, const Finalist& b) { return a.candidate.value < b.candidate.value; });
+  search::SearchOptions options = outcome.search;
+  options.keep = 1;
+  options.known = best->candidate.value;  // what is no better need not be looked at
+  const search::Found found = search::search(outcome.space, outcome.objective, free, options);
   if (found.best.empty() || found.best[0].value >= best->candidate.value) return std::nullopt;
   const search::Candidate& plan = found.best[0];
   return fmt::format("Memory costs {:.1f} %: without its limit {} would be best, with {} GiB.",
@@ -75,6 +79,26 @@ void print_plan(Console& console, const PlanOutcome& outcome, const DataTable& t
   if (front) print_front(console, outcome);
   if (outcome.bill.given())
     line("Bill of the first: " + bill_text(bill_of(outcome, ranked[0]), outcome.rates) + ".");
+}
+
+Result<void> write_plans(Console& console, const spec::Library& library, const PlanOutcome& outcome,
+                         const Path& folder) {
+  if (auto made = make_folder(folder); !made) return tl::unexpected(made.error());
+  const size_t count = std::min(outcome.ranking.ranked.size(), outcome.top);
+  for (size_t i = 0; i < count; ++i) {
+    spec::Job job = outcome.base;
+    job.plan = outcome.ranking.ranked[i].candidate.plan;
+    job.name = default_name(job);
+    const std::pair<std::string, std::string> files[] = {
+        {"job.toml", spec::write_job(job, library)},
+        {"megatron.sh", formats::export_megatron_args(job).text},
+        {"nemo.yaml", formats::export_nemo_yaml(job).text}};
+    for (const auto& [name, text] : files)
+      TPT_TRY(write_file_atomically(folder / fmt::format("{}-{}", i + 1, name), text));
+  }
+  console.warn(fmt::format("{} plans as job.toml, megatron.sh and nemo.yaml in {}\n", count,
+                           folder.string()));
+  return {};
 }
 
 Json plan_json(const PlanOutcome& outcome, const std::optional<DataTable>& comparison) {

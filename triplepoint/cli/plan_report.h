@@ -3,7 +3,9 @@
 
 #include <optional>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/json_fwd.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/cli/bill_flags.h"
 #include "triplepoint/cli/console.h"
@@ -22,13 +24,16 @@ struct PlanOutcome {
   const search::ErrorBand& band;
   const BillFlags& bill;
   const search::Objective& objective;
-  int threads = 1;
+  search::SearchOptions search;  // how it was searched
   size_t top = 5;
 };
 
 /// The ranking as `table`, and below it how it came about: counts, error band, what was refused,
 /// what memory costs, the bill, the front.
 void print_plan(Console& console, const PlanOutcome& outcome, const DataTable& table, bool front);
+/// The best plans as 1-job.toml, 1-megatron.sh, 1-nemo.yaml, 2-... in a folder.
+Result<void> write_plans(Console& console, const spec::Library& library, const PlanOutcome& outcome,
+                         const Path& folder);
 Json plan_json(const PlanOutcome& outcome, const std::optional<DataTable>& comparison);
 
 }  // namespace triplepoint::cli

@@ -98,6 +98,7 @@ DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranke
                    {"power_peak_w", "peak W", 1, 0},
                    {"temperature_peak_c", "hot C", 1, 1},
                    {"energy_j", "kJ/step", 1e3, 0},
+                   {"wear", "wear", 1, 2},
                    {"front", "front"},
                    {"why", "why not first"}};
   const double gpus = static_cast<double>(job.world_size());
@@ -106,7 +107,8 @@ DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranke
     table.add({static_cast<int64_t>(i + 1), plan_text(plan.candidate.plan, plan.candidate.layout),
                plan.time, plan.tokens_per_second / gpus, plan.mfu,
                plan.candidate.memory / unit::GiB, plan.power_mean, plan.power_peak, plan.hottest,
-               plan.energy, std::string(plan.on_front ? "*" : ""),
+               plan.energy, cell_of(plan.wear, "no model of ageing was given"),
+               std::string(plan.on_front ? "*" : ""),
                i == 0 ? std::string() : why_not_first(plan, ranked[0])});
   }
   return table;
@@ -176,6 +178,8 @@ Json finalist_json(const spec::Job& job, const Finalist& plan) {
       {"on_front", plan.on_front},
       {"terms_s", terms}};
   if (choice.recompute_layers) json["recompute_layers"] = *choice.recompute_layers;
+  if (plan.wear) json["wear"] = *plan.wear;
+  if (plan.wear_gpu_hours) json["wear_gpu_hours_per_million_tokens"] = *plan.wear_gpu_hours;
   if (!plan.refused.empty()) json["refused"] = plan.refused;
   return json;
 }

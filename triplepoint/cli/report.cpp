@@ -11,6 +11,7 @@
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/page_source.h"
+#include "triplepoint/cli/run_extras.h"
 #include "triplepoint/cli/verbs.h"
 #include "triplepoint/report/paper_figures.h"
 #include "triplepoint/report/run_page.h"
@@ -105,7 +106,8 @@ class Report : public Command {
   }
   Result<std::string> page_of_run() const {
     const run::Run run = TPT_TRY(load_run_source(sources_, options_));
-    return report::run_page(run, metrics::measure(run), numbers_of(run));
+    const metrics::Metrics metrics = metrics::measure(run);
+    return report::run_page(run, metrics, numbers_of(run), run_wear(run, metrics));
   }
 
   std::vector<std::string> sources_;

@@ -9,6 +9,7 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/cli/page_source.h"
+#include "triplepoint/cli/run_extras.h"
 #include "triplepoint/report/recommendations.h"
 #include "triplepoint/report/run_page.h"
 
@@ -34,7 +35,8 @@ std::vector<std::size_t> rows_to_show(const StudyResults& results, RunPages whic
 
 Result<void> write_page(const Path& run_file) {
   const run::Run run = TPT_TRY(run::load(run_file.string()));
-  const std::string page = report::run_page(run, metrics::measure(run), numbers_of(run));
+  const metrics::Metrics metrics = metrics::measure(run);
+  const std::string page = report::run_page(run, metrics, numbers_of(run), run_wear(run, metrics));
   return write_file_atomically(page_of(run_file), page);
 }
 

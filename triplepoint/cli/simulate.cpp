@@ -16,6 +16,7 @@
 #include "triplepoint/cli/like_run.h"
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/replay.h"
+#include "triplepoint/cli/run_extras.h"
 #include "triplepoint/cli/run_tables.h"
 #include "triplepoint/cli/verbs.h"
 #include "triplepoint/metrics/results_json.h"
@@ -51,6 +52,16 @@ class Simulate : public Command {
                    .group = group,
                    .words = Words::files,
                    .store = into(perfetto_)});
+    all.push_back({.names = "--power-profile",
+                   .help = "swing, ramps and peaks of nodes, racks and the site over a step, and "
+                           "what smoothing them would cost",
+                   .group = group,
+                   .store = into_switch(power_profile_)});
+    all.push_back({.names = "--nodes-per-rack",
+                   .value = "N",
+                   .help = "of the power profile (default 4)",
+                   .group = group,
+                   .store = into(nodes_per_rack_)});
     Argument format = format_.argument();
     format.group = group;
     all.push_back(std::move(format));
@@ -80,6 +91,7 @@ class Simulate : public Command {
     TPT_TRY(faults_.apply(job, over_time()));
     TPT_TRY(require_valid(job));
     TPT_TRY(check_horizon());
+    TPT_TRY(check_rack());
     const run::Run run = sim::simulate(job, {.duration = duration_, .steps = steps_});
     const std::optional<run::Run> calm = without_faults(job);
     const metrics::Metrics metrics = metrics::measure(run);
@@ -88,8 +100,12 @@ class Simulate : public Command {
     std::optional<metrics::Bill> bill;
     if (bill_.given() && metrics.step_time && metrics.power_mean_w)
       bill = bill_.bill(job, rates, *metrics.step_time, *metrics.power_mean_w * unit::W);
+    const std::optional<metrics::RunWear> wear = run_wear(run, metrics);
+    const std::optional<metrics::PowerProfile> profile = profile_of(run);
     if (format_.is_json()) {
       Json json = metrics::results_json(run, metrics);
+      if (wear) json["wear"] = metrics::wear_json(*wear);
+      if (profile) json["power_profile"] = metrics::power_profile_json(*profile);
       if (bill) json["bill"] = bill_json(*bill, rates);
       if (!job.environment.faults.empty())
         json["faults"] = faults_json(run, calm ? &*calm : nullptr);
@@ -97,6 +113,8 @@ class Simulate : public Command {
     } else {
       print_run(console, run, metrics);
       print_faults(console, run, calm ? &*calm : nullptr);
+      if (wear) console.print("\n" + wear_text(*wear));
+      if (profile) print_power_profile(console, *profile);
       if (bill) console.print("\nBill: " + bill_text(*bill, rates) + "\n");
     }
     return exit_ok;
@@ -122,6 +140,22 @@ class Simulate : public Command {
     return {};
   }
 
+  Result<void> check_rack() const {
+    if (nodes_per_rack_ && *nodes_per_rack_ < 1)
+      return error("--nodes-per-rack is below 1 (a rack holds nodes); try --nodes-per-rack 4");
+    if (nodes_per_rack_ && !power_profile_)
+      return error(
+          "--nodes-per-rack belongs to --power-profile (nothing else knows racks); add it");
+    return {};
+  }
+
+  std::optional<metrics::PowerProfile> profile_of(const run::Run& run) const {
+    if (!power_profile_) return std::nullopt;
+    metrics::PowerProfileOptions options;
+    options.nodes_per_rack = nodes_per_rack_.value_or(options.nodes_per_rack);
+    return metrics::power_profile(run, options);
+  }
+
   Result<void> write_files(const run::Run& run) const {
     if (output_) TPT_TRY(run::save(run, *output_));
     if (perfetto_) TPT_TRY(write_file_atomically(*perfetto_, report::perfetto_trace(run)));
@@ -135,7 +169,8 @@ class Simulate : public Command {
   FaultFlags faults_;
   FormatFlag format_;
   std::optional<Seconds> duration_;
-  std::optional<int64_t> steps_;
+  std::optional<int64_t> steps_, nodes_per_rack_;
+  bool power_profile_ = false;
   std::optional<std::string> output_, perfetto_;
 };
 

@@ -16,6 +16,7 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/cli/command_line.h"
+#include "triplepoint/cli/run_extras.h"
 #include "triplepoint/cli/run_pages.h"
 #include "triplepoint/metrics/results_json.h"
 #include "triplepoint/report/study_page.h"
@@ -83,7 +84,11 @@ void take_results(Item& item, const run::Run& run) {
   item.json = metrics::results_json(run, metrics);
   item.json["name"] = item.job->job.name;
   item.json["diagnoses"] = as_json(item.job->diagnoses);
+  const std::optional<metrics::RunWear> wear = run_wear(run, metrics);
+  if (wear) item.json["wear"] = metrics::wear_json(*wear);
   item.cells = metrics::results_row(run, metrics);
+  for (std::string& cell : wear_cells(wear))
+    item.cells.push_back(std::move(cell));
   cell_named(item.cells, "name") = item.job->job.name;
   item.row = report::result_row(*item.job, run, metrics);
 }
@@ -98,6 +103,8 @@ void take_diagnoses(Item& item) {
   item.json["verdict"] = "invalid";
   item.json["diagnoses"] = as_json(item.job->diagnoses);
   item.cells = metrics::results_row(nothing, {});
+  for (std::string& cell : wear_cells({}))
+    item.cells.push_back(std::move(cell));
   cell_named(item.cells, "verdict") = "invalid";
   item.row = report::invalid_row(*item.job);
 }
@@ -234,6 +241,8 @@ StudyResults collect(std::vector<Item>& items, const spec::StudyPlan& plan) {
   results.study = {plan.name, plan.title, plan.about, program_version(), {}};
   Json jobs = Json::array();
   std::vector<std::string> columns = metrics::results_columns();
+  for (std::string& column : wear_columns())
+    columns.push_back(std::move(column));
   columns.emplace_back("diagnoses");
   CsvWriter csv(columns);
   for (Item& item : items) {

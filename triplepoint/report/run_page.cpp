@@ -19,6 +19,7 @@
 #include "triplepoint/report/labels.h"
 #include "triplepoint/report/number_text.h"
 #include "triplepoint/report/plots.h"
+#include "triplepoint/report/power_swing.h"
 #include "triplepoint/report/run_findings.h"
 #include "triplepoint/report/run_manifest.h"
 #include "triplepoint/report/timeline_data.h"
@@ -295,8 +296,17 @@ Figure device_map(const run::Run& run, const std::vector<double>& values, const 
           std::move(table)};
 }
 
+using Wear = std::optional<metrics::RunWear>;
+
+std::vector<double> wear_totals(const metrics::RunWear& wear) {
+  std::vector<double> totals;
+  for (const auto& device : wear.devices)
+    totals.push_back(device ? device->total() : std::nan(""));
+  return totals;
+}
+
 /// Heat in the chassis, and a map per number that devices know.
-std::string devices_section(const run::Run& run, const Metrics& metrics) {
+std::string devices_section(const run::Run& run, const Metrics& metrics, const Wear& wear) {
   std::string html;
   const Figure chassis = chassis_figure(run, metrics);
   if (!chassis.drawing.empty()) html += html_figure(chassis);
@@ -308,13 +318,14 @@ std::string devices_section(const run::Run& run, const Metrics& metrics) {
   add(metrics.temperature_per_gpu_c, "temperature", "°C");
   add(metrics.power_per_gpu_w, "power", "W");
   add(metrics.sm_clock_per_gpu_mhz, "clock", "MHz");
+  if (wear) add(wear_totals(*wear), "wear", "times the reference");
   if (html.empty()) return "";
   return "<section aria-labelledby=\"devices\"><h2 id=\"devices\">The devices</h2><div "
          "class=\"figures\">" +
          html + "</div></section>\n";
 }
 
-std::string charts_section(const run::Run& run, const Metrics& metrics) {
+std::string charts_section(const run::Run& run, const Metrics& metrics, const Wear& wear) {
   std::string html;
   if (!metrics.stages.empty() || !run.memory.empty())
     html =
@@ -323,7 +334,7 @@ std::string charts_section(const run::Run& run, const Metrics& metrics) {
   if (!metrics.stages.empty()) html += html_figure(kernel_figure(metrics));
   if (!run.memory.empty()) html += html_figure(memory_figure(run));
   if (!html.empty()) html += "</div></section>\n";
-  return html + devices_section(run, metrics);
+  return html + devices_section(run, metrics, wear);
 }
 
 // ---- tables
@@ -346,6 +357,13 @@ std::string energy_section(const Metrics& metrics) {
          "</div></section>\n";
 }
 
+std::string swing_section(const std::optional<metrics::PowerProfile>& profile) {
+  if (!profile) return "";
+  return "<section aria-labelledby=\"swing\"><h2 id=\"swing\">What the power supply sees</h2><div "
+         "class=\"figures\">" +
+         html_figure(power_swing_figure(*profile)) + "</div></section>\n";
+}
+
 std::string straggler_section(const Metrics& metrics) {
   if (metrics.stragglers.empty()) return "";
   DataTable table{{"rank", "stage", "share of all waiting", "cause"}, {}};
@@ -359,15 +377,21 @@ std::string straggler_section(const Metrics& metrics) {
 }  // namespace
 
 std::string run_page(const run::Run& run, const Metrics& metrics,
-                     const std::vector<spec::Provenance>& numbers) {
+                     const std::vector<spec::Provenance>& numbers, const Wear& wear) {
   const Json plots = plots_of(run);
   const Json timeline = timeline_data(run);
   const TraceSection trace = trace_section(run);
   std::string body = header(run);
   if (run.manifest.fits_memory) body += tiles_section(metrics);
-  body += findings_section(run_findings(run, metrics), trace);
+  const std::optional<metrics::PowerProfile> profile = metrics::power_profile(run);
+  std::vector<RunFinding> findings = run_findings(run, metrics);
+  if (const auto swing = profile ? swing_finding(*profile) : std::nullopt)
+    findings.push_back(*swing);
+  if (const auto worn = wear ? wear_finding(*wear) : std::nullopt) findings.push_back(*worn);
+  body += findings_section(findings, trace);
   body += timeline_section(run, plots, timeline);
-  body += charts_section(run, metrics) + trace.html + energy_section(metrics);
+  body += charts_section(run, metrics, wear) + trace.html + energy_section(metrics);
+  body += swing_section(profile);
   if (!trace.names_stragglers) body += straggler_section(metrics);
   body += missing_sensors_section(run, metrics);
   body += manifest_sections(run, numbers);

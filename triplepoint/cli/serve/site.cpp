@@ -11,6 +11,7 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/cli/page_source.h"
+#include "triplepoint/cli/run_extras.h"
 #include "triplepoint/report/compare_page.h"
 #include "triplepoint/report/run_page.h"
 #include "triplepoint/report/study_page.h"
@@ -237,7 +238,8 @@ HttpResponse Site::run_page(const std::string& address, const HttpRequest& reque
   const std::string file = item.path.string();
   const auto make = [file]() -> Result<std::string> {
     const run::Run run = TPT_TRY(run::load(file));
-    return report::run_page(run, metrics::measure(run), numbers_of(run));
+    const metrics::Metrics metrics = metrics::measure(run);
+    return report::run_page(run, metrics, numbers_of(run), run_wear(run, metrics));
   };
   return page(run_address(address), item.stamp, make, request);
 }
