@@ -231,8 +231,9 @@ TEST_CASE("the script of an emulated job asks Slurm for one node, of a real one 
   CHECK(emulated.find("--cpus-per-task=2\n") != std::string::npos);
   CHECK(emulated.find("'/bin/triplepoint' train '/study/jobs/name-1.toml'") != std::string::npos);
   CHECK(emulated.find("touch '/study/work/name-1'-$repeat.done") != std::string::npos);
-  job =
-      job_of("model = \"gpt3-1.3b\"\ncluster = \"hgx-h200\"\nnodes = 4\nstack = \"megatron-lm\"\n");
+  job = job_of(
+      "model = \"gpt3-1.3b\"\ncluster = \"hgx-h200\"\nnodes = 4\nstack = "
+      "\"megatron-lm\"\n[plan]\nglobal_batch_size = 32\n");
   const std::string real = job_script(job, files, {}, "/bin/triplepoint");
   CHECK(real.find("#SBATCH --nodes=4\n") != std::string::npos);
   CHECK(real.find("#SBATCH --gpus-per-node=8\n") != std::string::npos);
@@ -245,7 +246,7 @@ TEST_CASE("other stacks get a launch file in their own words, with the steps tha
   const auto files_of = [&](const std::string& stack) {
     const spec::Job job =
         job_of("model = \"llama3-8b\"\ncluster = \"hgx-h200\"\nnodes = 1\nstack = \"" + stack +
-               "\"\n[plan]\ntensor_parallel_size = 2\n");
+               "\"\n[plan]\ntensor_parallel_size = 2\nglobal_batch_size = 16\n");
     const auto all = launch_files(job, files, plan);
     return all.empty() ? std::string() : all.front().text;
   };
