@@ -131,8 +131,12 @@ FoundOne about_placement(const Groups& groups) {
       .name(*best->base)
       .say(", with hot seats at ")
       .number(*best->row, "temperature_c.hot_mean", "°C")
+      .say(" and cool ones at ")
+      .number(*best->row, "temperature_c.cool_mean", "°C")
       .say(" instead of ")
-      .number(*best->base, "temperature_c.hot_mean", "°C");
+      .number(*best->base, "temperature_c.hot_mean", "°C")
+      .say(" and ")
+      .number(*best->base, "temperature_c.cool_mean", "°C");
   if (worst != best && worst->gain < 0) {
     finding.say("; where stages have few layers the imbalance costs more than the heat did: ")
         .group_and_name(*worst->row)
