@@ -52,6 +52,7 @@ class Spawn {
   Result<pid_t> start(const std::vector<std::string>& command) const {
     std::vector<std::string> words = command;
     std::vector<char*> pointers;
+    pointers.reserve(words.size() + 1);
     for (std::string& word : words)
       pointers.push_back(word.data());
     pointers.push_back(nullptr);
