@@ -185,6 +185,23 @@ void add_power_and_heat(Json& json, const Metrics& m) {
   json["throttle_per_gpu"] = m.throttle_per_gpu;
 }
 
+// Numbers of single devices stay in the run where there are more: nobody reads 100,000 of them as
+// text, and a study of such jobs would write hundreds of megabytes.
+constexpr size_t most_listed_devices = 4096;
+
+void leave_out_devices(Json& json) {
+  for (auto entry = json.begin(); entry != json.end();) {
+    const bool of_devices = entry.key().find("per_gpu") != std::string::npos &&
+                            (entry->is_array() || entry->is_object());
+    if (of_devices) {
+      entry = json.erase(entry);
+      continue;
+    }
+    if (entry->is_object()) leave_out_devices(*entry);
+    ++entry;
+  }
+}
+
 }  // namespace
 
 size_t worst_stage(const run::Run& run) {
@@ -209,6 +226,7 @@ Json results_json(const run::Run& run, const Metrics& metrics) {
   json["configuration"] = configuration(run);
   json["notes"] = run.manifest.notes;
   json["facts"] = run.manifest.facts;
+  if (run.devices.size() > most_listed_devices) leave_out_devices(json);
   return json;
 }
 

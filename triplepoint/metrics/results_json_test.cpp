@@ -142,5 +142,19 @@ TEST_CASE("a row has a cell for every column, and its numbers are those of the o
   CHECK(cell("model").empty());  // no job, no model
 }
 
+TEST_CASE("numbers of single devices stay out of the object where there are very many") {
+  run::Run run;
+  Metrics metrics;
+  run.devices.resize(5000);
+  metrics.power_per_gpu_w.assign(5000, 600);
+  metrics.power_mean_w = 600;
+  const Json json = results_json(run, metrics);
+  CHECK(json["power_w"]["mean"] == 600);
+  CHECK(!json["power_w"].contains("per_gpu"));
+  CHECK(json.contains("tokens_per_s_per_gpu"));
+  run.devices.resize(32);
+  CHECK(results_json(run, metrics)["power_w"].contains("per_gpu"));
+}
+
 }  // namespace
 }  // namespace triplepoint::metrics
