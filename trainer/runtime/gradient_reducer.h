@@ -43,10 +43,10 @@ class GradientReducer {
     Pending pending;
   };
 
-  void attach(size_t bucket);
-  void reduce_microbatch(size_t bucket);
-  void reduce_step(size_t bucket);
-  void start(size_t bucket, std::span<float> whole, UnderWay);
+  void attach(size_t index);
+  void reduce_microbatch(size_t index);
+  void reduce_step(size_t index);
+  void start(size_t index, std::span<float> whole, UnderWay reduction);
   void drain();
   void complete(UnderWay&);
 

@@ -29,6 +29,11 @@ size_t token_bytes(uint8_t code) {
   return code < sizes.size() ? sizes[code] : 0;
 }
 
+/// Of a file whose type has been read.
+size_t tokens_in(Bytes file, uint8_t code) {
+  return file.size() / std::max<size_t>(1, token_bytes(code));
+}
+
 int64_t token_at(Bytes bytes, uint8_t code, size_t index) {
   switch (code) {
     case 1:
@@ -81,7 +86,7 @@ class IndexedTokens : public TokenSource {
         length_(needs.sequence_length),
         windows_((count() - 1) / length_, needs.seed) {}
 
-  int64_t count() const { return static_cast<int64_t>(file_.bytes().size() / token_bytes(code_)); }
+  int64_t count() const { return static_cast<int64_t>(tokens_in(file_.bytes(), code_)); }
   int64_t token(int64_t index) const {
     return token_at(file_.bytes(), code_, static_cast<size_t>(index));
   }
@@ -117,7 +122,7 @@ Result<std::unique_ptr<TokenSource>> open_indexed_tokens(const std::string& pref
   const MappedFile index = TPT_TRY(MappedFile::open(idx));
   const uint8_t code = TPT_TRY(read_token_type(idx, index.bytes()));
   MappedFile file = TPT_TRY(MappedFile::open(bin));
-  if (file.bytes().size() / token_bytes(code) <= static_cast<size_t>(needs.sequence_length))
+  if (tokens_in(file.bytes(), code) <= static_cast<size_t>(needs.sequence_length))
     return error(
         fmt::format("{}: {} bytes are less than one sequence (of {} tokens and the one "
                     "after); use a larger dataset or a shorter sequence_length",

@@ -20,7 +20,8 @@ namespace {
 
 constexpr int interrupted_code = 130;
 
-std::atomic<bool> stop_asked{false};
+// A signal handler reaches nothing else.
+std::atomic<bool> stop_asked{false};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 /// The first Ctrl-C ends the training after the step at work (and its checkpoint), the second one
 /// at once.

@@ -51,9 +51,9 @@ class ParameterGatherer {
   };
 
   void start(const Event&);
-  void start(size_t bucket);
+  void start(size_t index);
   void reach(UnitName, Use);
-  void bind(size_t bucket);
+  void bind(size_t index);
   void let_go(UnitName);
   bool resharded(UnitName) const;
   bool alone(const Bucket&) const;
