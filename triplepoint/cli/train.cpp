@@ -218,6 +218,7 @@ class Train : public Command {
     const std::vector<Path> files = TPT_TRY(recordings_of_nodes(output));
     if (files.empty()) return {};  // one node: it has the name already
     std::vector<run::Run> recordings;
+    recordings.reserve(files.size());
     for (const Path& file : files)
       recordings.push_back(TPT_TRY(run::load(file.string())));
     const run::Merged merged = TPT_TRY(run::merge(std::move(recordings)));
