@@ -166,7 +166,7 @@ TEST_CASE("run page: what a fault did is said, and who was waited for") {
   REQUIRE(!findings.empty());
   CHECK(
       contains(findings[0].text, "While the power brake of GPU 1 lasted, steps took 50 % longer"));
-  CHECK(contains(findings[0].text, "all others waited for GPU 1, at 900 MHz"));
+  CHECK(contains(findings[0].text, "all others waited for GPU 1, at 900.0 MHz"));
   CHECK(contains(run_page(run, metrics_of_32()), "id=\"" + findings[0].anchor + "\""));
 }
 
