@@ -2,6 +2,7 @@
 #include "triplepoint/cli/place_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
@@ -27,7 +28,7 @@ const char* const no_memory = "does not fit in memory";
 
 /// "of 999 even spreads 12 do as well" from the share that counts the machine itself.
 int64_t spreads_as_good(const advise::GroupingTest& test) {
-  return static_cast<int64_t>(test.chance * 1000 + 0.5) - 1;
+  return std::lround(test.chance * 1000) - 1;
 }
 
 Json number_or_null(const std::optional<double>& value) {
