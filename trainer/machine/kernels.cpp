@@ -89,7 +89,7 @@ std::vector<AttentionRow> measure_attention(Math& math, const MachineEffort& eff
         row.shape.head_dim = head_dim;
         row.backward = backward;
         const double products = backward ? 10 : 4;  // flops per pair and number of a head, halved
-        row.flops = products * 0.5 * static_cast<double>(2 * 4 * length * length * head_dim);
+        row.flops = products * 0.5 * static_cast<double>(int64_t{8} * length * length * head_dim);
         const auto tokens = static_cast<size_t>(2 * length);
         const std::vector<float> start(tokens * static_cast<size_t>(row.shape.width()), 0.01F);
         std::vector<float> qkv = start, out(tokens * static_cast<size_t>(4 * head_dim), 0.01F);
