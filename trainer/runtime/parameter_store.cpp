@@ -14,6 +14,7 @@ using spec::Sharding;
 
 std::vector<std::vector<Unit>*> units_of(const std::vector<Chunk*>& chunks) {
   std::vector<std::vector<Unit>*> units;
+  units.reserve(chunks.size());
   for (Chunk* chunk : chunks)
     units.push_back(&chunk->units());
   return units;
