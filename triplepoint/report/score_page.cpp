@@ -155,9 +155,12 @@ Figure metrics_figure(const std::vector<ScoredCard>& cards, const ScoreCard& ref
           bar_chart_svg(chart), std::move(table)};
 }
 
+/// Shares as per cent to a hundredth: below that, steps of one run differ by less.
 std::string value_text(const JobResult& job, std::size_t metric) {
   if (!job.values[metric]) return "–";
-  return significant(*job.values[metric] * info_of(static_cast<ScoreMetric>(metric)).scale);
+  const double scale = info_of(static_cast<ScoreMetric>(metric)).scale;
+  const double value = *job.values[metric] * scale;
+  return scale == 1 ? significant(value) : fmt::format("{:.2f}", value);
 }
 
 std::string numbers(const std::vector<ScoredCard>& cards) {

@@ -131,8 +131,8 @@ Figure figure_of(const SteerStory& story, const Quantity& quantity) {
   std::string svg = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">", width,
                                 height, escape(title));
   svg += grid(frame, quantity) + marks(*story.outcome, frame);
-  svg += curve(story.outcome->fixed_points, quantity, frame, "k-reducescatter");
-  svg += curve(story.outcome->steered_points, quantity, frame, "k-compute") + "</svg>";
+  svg += curve(story.outcome->fixed_points, quantity, frame, "s3");
+  svg += curve(story.outcome->steered_points, quantity, frame, "s0") + "</svg>";
   return {fmt::format("{}-{}", story.name, quantity.id), title, "", svg,
           points_table(*story.outcome, quantity)};
 }
@@ -194,8 +194,8 @@ std::string story_section(const SteerStory& story) {
              "<section aria-labelledby=\"{0}\"><h2 id=\"{0}\">{0}</h2><p>{1}. Both sides begin "
              "with {2}.</p>",
              escape(story.name), escape(story.about), escape(story.outcome->initial)) +
-         html_legend({{"k-reducescatter", "left alone"}, {"k-compute", "steered"}}) +
-         "<div class=\"figures\">" + figures + "</div>" + decisions_table(story) + "</section>\n";
+         html_legend({{"s3", "left alone"}, {"s0", "steered"}}) + "<div class=\"figures\">" +
+         figures + "</div>" + decisions_table(story) + "</section>\n";
 }
 
 }  // namespace
