@@ -20,8 +20,11 @@ namespace triplepoint::sim {
 /// A job with all that is computed from it once. Stays where it is: its parts point at each other.
 struct Situation {
   explicit Situation(const spec::Job& job);
+  ~Situation() = default;
   Situation(const Situation&) = delete;
   Situation& operator=(const Situation&) = delete;
+  Situation(Situation&&) = delete;
+  Situation& operator=(Situation&&) = delete;
 
   spec::Job job;
   workload::WorkGraph graph;
@@ -36,6 +39,7 @@ class Passage {
  public:
   explicit Passage(const spec::Job&);
   Passage(const Passage&);
+  Passage& operator=(const Passage&) = delete;
   Passage& operator=(Passage&&) noexcept = default;
   Passage(Passage&&) noexcept = default;
   ~Passage() = default;
