@@ -18,6 +18,22 @@ using spec::Plan;
 using spec::Recompute;
 using spec::Sharding;
 
+double real_count(int64_t count) {
+  return static_cast<double>(count);
+}
+
+/// A stage without a layer gets one of the nearest earlier stage that has two.
+void fill_empty_stages(std::vector<int64_t>& layers) {
+  for (size_t i = layers.size(); i-- > 0;) {
+    if (layers[i] > 0) continue;
+    size_t giver = i;
+    while (giver > 0 && layers[giver] < 2)
+      --giver;
+    if (layers[giver] < 2) return;
+    --layers[giver], ++layers[i];
+  }
+}
+
 /// Fills a job from a row, step by step, and notes what the row did not say.
 class Resolver {
  public:
@@ -33,6 +49,7 @@ class Resolver {
     TPT_TRY(take_sizes());
     TPT_TRY(take_batch());
     take_sharding();
+    TPT_TRY(take_sharded_optimizer());
     take_overlap();
     TPT_TRY(check());
     take_recompute();
@@ -58,9 +75,11 @@ class Resolver {
   void guess_model_parallel();
   void drop_misprinted_pipeline();
   void lay_out_chunks();
+  void balance_stages();
   void spread_over_context();
   Step take_batch();
   void take_sharding();
+  Step take_sharded_optimizer();
   void take_overlap();
   Step check();
   void take_recompute();
@@ -232,6 +251,7 @@ void Resolver::lay_out_chunks() {
   if (chunks > 1) plan().schedule = spec::Schedule::interleaved;
   if (row_.virtual_pipeline && chunks < *row_.virtual_pipeline && stages > 1)
     assume(fmt::format("{} chunks a stage", chunks));
+  if (rule_.balances_stages && stages > 1) return balance_stages();
   if (divides(layers)) return;
   const int64_t parts = stages * chunks, each = (layers + parts - 1) / parts;
   plan().layers_per_stage.assign(static_cast<size_t>(parts), each);
@@ -242,6 +262,34 @@ void Resolver::lay_out_chunks() {
     --plan().layers_per_stage[i % 2 == 0 ? static_cast<size_t>(parts) - 1 - at : at];
   }
   assume("embedding and head count as layers");
+}
+
+/// nanotron deals out blocks front to back: stage s ends with the first block at which the matrices
+/// so far reach the (s + 1)-th part of all, the head's included. Our stages hold a layer at least.
+/// Source: nanotron, src/nanotron/models/base.py (build_model) and the models' block costs.
+void Resolver::balance_stages() {
+  const spec::Model& model = out_.job.model;
+  const int64_t stages = plan().pipeline_parallel_size;
+  const double head = real_count(model.hidden_size) * real_count(model.vocabulary_size);
+  const auto cost = [&](int64_t layer) {
+    const spec::LayerParameters parameters = spec::count_layer_parameters(model, layer);
+    return parameters.attention + parameters.mlp;
+  };
+  double total = head;
+  for (int64_t layer = 0; layer < model.num_layers; ++layer)
+    total += cost(layer);
+  std::vector<int64_t> counts(static_cast<size_t>(stages), 0);
+  double sum = 0;
+  size_t stage = 0;
+  for (int64_t layer = 0; layer < model.num_layers; ++layer) {
+    ++counts[stage];
+    sum += cost(layer);
+    while (stage + 1 < counts.size() &&
+           sum >= total * static_cast<double>(stage + 1) / static_cast<double>(stages))
+      ++stage;
+  }
+  fill_empty_stages(counts);
+  plan().layers_per_stage = std::move(counts);
 }
 
 /// Nothing is said of the layout: what batch and accumulation leave, or the smallest that fits:
@@ -316,6 +364,13 @@ Resolver::Step Resolver::take_batch() {
   if (batch % at_once != 0)
     return cannot(
         fmt::format("a batch of {} is no multiple of {} x {} replicas", batch, micro, replicas));
+  return true;
+}
+
+/// Some optimizers keep other buffers where their states are sharded.
+Resolver::Step Resolver::take_sharded_optimizer() {
+  if (rule_.sharded_optimizer.empty() || plan().sharding == Sharding::none) return true;
+  plan().optimizer = TPT_TRY(spec::load_optimizer(library_, rule_.sharded_optimizer));
   return true;
 }
 

@@ -18,6 +18,8 @@ struct FrameworkRule {
   bool overlaps_tensor = false;    // userbuffers
   bool overlaps_data = false;      // gradient reduction and parameter gather
   bool overlaps_pipeline = false;  // where stages interleave
+  bool balances_stages = false;    // deals out layers by their parameters, the head's included
+  std::string_view sharded_optimizer = {};  // where optimizer states are sharded; empty: the same
 };
 
 /// The rule for this framework; a general one for frameworks that nobody has described.

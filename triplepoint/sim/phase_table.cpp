@@ -64,16 +64,23 @@ double attention_speed(const spec::Job& job) {
   return job.stack.attention_share * portable;
 }
 
-Seconds launch_time(const spec::Stack& stack, const workload::OpGroup& group) {
-  int64_t kernels = 0;
-  for (const spec::Op& op : group.ops)
+/// Kernels, and what each tensor-parallel collective asks of the host for every peer.
+Seconds launch_time(const spec::Job& job, const workload::OpGroup& group) {
+  if (job.stack.cuda_graphs) return Seconds();
+  int64_t kernels = 0, pieces = 0;
+  for (const spec::Op& op : group.ops) {
     kernels += op.kernels;
-  return stack.cuda_graphs ? Seconds() : static_cast<double>(kernels) * stack.kernel_launch;
+    if (op.is_communication() && op.group == spec::GroupKind::tensor)
+      pieces += job.plan.tensor_parallel_size;
+  }
+  return static_cast<double>(kernels) * job.stack.kernel_launch +
+         static_cast<double>(pieces) * job.stack.tensor_collective_host;
 }
 
-Seconds host_time(const spec::Stack& stack, const workload::OpGroup& group, bool forward) {
+Seconds host_time(const spec::Job& job, const workload::OpGroup& group, bool forward) {
+  const spec::Stack& stack = job.stack;
   const Seconds per_layer = forward ? stack.layer_forward_host : stack.layer_backward_host;
-  return (group.is_layer ? per_layer : Seconds()) + launch_time(stack, group);
+  return (group.is_layer ? per_layer : Seconds()) + launch_time(job, group);
 }
 
 /// A pass through a MoE layer stops once for the router's counts. Weight gradients do not.
@@ -102,7 +109,7 @@ void append_pass(std::vector<PricedGroup>& out, const spec::Job& job,
                  const workload::WorkGraph& graph, const std::vector<workload::OpGroup>& pass,
                  bool forward) {
   for (const workload::OpGroup& group : pass)
-    out.push_back(price_group(job, graph, group, host_time(job.stack, group, forward)));
+    out.push_back(price_group(job, graph, group, host_time(job, group, forward)));
 }
 
 /// Weight gradients run layer by layer beside the input gradients: one repetition holds both.
@@ -114,7 +121,7 @@ void merge_weight_gradients(std::vector<PricedGroup>& input, const spec::Job& jo
         std::find_if(input.begin(), input.end(), [&](const PricedGroup& candidate) {
           return candidate.name == group.name && candidate.repeat == group.repeat;
         });
-    PricedGroup priced = price_group(job, graph, group, launch_time(job.stack, group));
+    PricedGroup priced = price_group(job, graph, group, launch_time(job, group));
     if (partner == input.end()) {
       input.push_back(std::move(priced));
       continue;

@@ -263,6 +263,7 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("kernel_launch", stack.kernel_launch, Need::required);
   visit("layer_forward_host", stack.layer_forward_host, Need::required);
   visit("layer_backward_host", stack.layer_backward_host, Need::required);
+  visit("tensor_collective_host", stack.tensor_collective_host);
   visit("microbatch_gap", stack.microbatch_gap, Need::required);
   visit("step_overhead", stack.step_overhead, Need::required);
   visit("tensor_overlap_compute_loss", stack.tensor_overlap_compute_loss, Need::required);

@@ -17,6 +17,9 @@ struct Stack {
   Seconds kernel_launch;       // host time per kernel
   Seconds layer_forward_host;  // further host time per layer and forward (or recompute) pass
   Seconds layer_backward_host;
+  // Further host time per tensor-parallel collective and rank of its group: Python that handles a
+  // list of pieces, one per peer.
+  Seconds tensor_collective_host;
   Seconds microbatch_gap;  // host gap per pipeline exchange
   Seconds step_overhead;   // data, logging, start and stop of the measured window
   double tensor_overlap_compute_loss =
