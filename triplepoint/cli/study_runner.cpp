@@ -19,6 +19,7 @@
 #include "triplepoint/cli/run_extras.h"
 #include "triplepoint/cli/run_pages.h"
 #include "triplepoint/metrics/results_json.h"
+#include "triplepoint/report/conditions.h"
 #include "triplepoint/report/study_page.h"
 #include "triplepoint/report/summary.h"
 
@@ -261,6 +262,7 @@ StudyResults collect(std::vector<Item>& items, const spec::StudyPlan& plan) {
     results.run_files.push_back(was_played ? item.file : Path());
     results.study.rows.push_back(*std::move(item.row));
   }
+  report::tell_conditions(results.study);
   results.csv = csv.text();
   Json json = {{"schema", results_schema},
                {"study", plan.name},

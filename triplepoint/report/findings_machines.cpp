@@ -64,12 +64,15 @@ FoundOne about_machines(const Groups& groups) {
   if (!duel) return std::nullopt;
   const auto& [winner, loser] = *duel;
   Finding finding("machines-equal-gpus");
-  finding.say("Scale up or out: GPU for GPU, ")
+  const bool same_gpus = winner->job.cluster.gpu == loser->job.cluster.gpu &&
+                         winner->job.world_size() == loser->job.world_size();
+  finding.say(same_gpus ? "The same GPUs elsewhere: " : "Scale up or out: GPU for GPU, ")
       .group(*winner)
       .say(" is ")
       .more(*winner, *loser, "tokens_per_s_per_gpu")
       .say(" faster than ")
       .name(*loser, machine_title(*loser));
+  if (same_gpus) return std::move(finding.say("."));
   if (const auto memory = memory_ratio(*winner, *loser))
     finding.say(", for equal memory ")
         .add(*memory)

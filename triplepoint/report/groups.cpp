@@ -32,6 +32,10 @@ std::string spelled_variant(const StudyRow& row) {
   return options.empty() ? "" : " + " + options;
 }
 
+std::string spelled_condition(const StudyRow& row) {
+  return row.condition.empty() ? "" : ", " + row.condition;
+}
+
 /// Layouts keep the order in which the study names them.
 void sort_rows(std::vector<const StudyRow*>& rows) {
   std::vector<std::string> layouts;
@@ -79,7 +83,7 @@ std::string identifier(std::string_view text) {
 
 std::string machine_title(const StudyRow& row) {
   if (!row.has_job) return fmt::format("{} GPUs, job not known", row.seats.size());
-  const std::string label = group_label(row.job);
+  const std::string label = group_label(row.job) + spelled_condition(row);
   return label.substr(row.job.model.name.size() + std::string_view(" on ").size());
 }
 
@@ -91,7 +95,7 @@ std::string model_title(const StudyRow& row) {
 
 std::string group_title(const StudyRow& row) {
   if (!row.has_job) return machine_title(row);
-  std::string title = group_label(row.job);
+  std::string title = group_label(row.job) + spelled_condition(row);
   if (row.job.task != spec::Task::pretrain)
     title += fmt::format(" ({})", spec::name_of(row.job.task));
   return title;

@@ -30,7 +30,8 @@ struct StudyRow {
   std::vector<int32_t> nodes;  // the same
   bool has_job = true;         // a recording of an unknown command has none: `job` says nothing
   run::Origin origin = run::Origin::simulated;
-  std::string page;  // relative link to the page of its run; empty: there is none
+  std::string page;       // relative link to the page of its run; empty: there is none
+  std::string condition;  // what tells its room or machine from others' (conditions.h)
 };
 
 /// A study with its results: what tables and the page show.
