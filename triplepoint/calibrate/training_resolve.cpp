@@ -377,6 +377,8 @@ Resolver::Step Resolver::take_sharded_optimizer() {
 void Resolver::take_sharding() {
   const std::string& said = row_.sharding;
   plan().sharding = rule_.sharding;
+  if (const auto zero = number_after(said, "zero_stage="); zero && *zero >= 0 && *zero <= 3)
+    plan().sharding = static_cast<Sharding>(*zero);
   if (mentions(said, "FULL_SHARD") || said == "FSDP" || mentions(said, "HSDP"))
     plan().sharding = Sharding::parameters;
   if (mentions(said, "SHARD_GRAD_OP")) {

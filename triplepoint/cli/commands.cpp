@@ -49,8 +49,8 @@ constexpr std::array table = {
         "  triplepoint plan --model mixtral-8x7b --cluster dgx-h100 --nodes 2 --gbs 128 "
         "--objective energy --pareto\n"
         "  triplepoint plan --clocks job.toml --slowdown 1% -o clocks\n"
-        "  mpirun -n 16 triplepoint plan --model deepseek-v3 --cluster dgx-h100 --nodes 256 --gbs "
-        "8192\n",
+        "  mpirun -n 16 triplepoint plan --model deepseek-v3 --cluster dgx-h100 \\\n"
+        "    --nodes 256 --gbs 8192\n",
         make_plan},
     CommandEntry{
         "steer", "Decide what to change while a job trains, and what to leave.",
