@@ -85,7 +85,7 @@ std::shared_ptr<const Schedule> GroupCommunicator::schedule_for(Collective colle
       return known.schedule;
   ScheduleRequest wanted = request(collective, count);
   wanted.root = root;
-  const auto schedule = std::make_shared<const Schedule>(make_schedule(wanted));
+  auto schedule = std::make_shared<const Schedule>(make_schedule(wanted));
   if (known_.size() == most_known_schedules) known_.pop_front();
   known_.push_back({collective, count, root, schedule});
   return schedule;
@@ -98,6 +98,7 @@ bool GroupCommunicator::is_native(Collective collective, Wire wire) const {
 
 std::vector<int> GroupCommunicator::block_sizes(int64_t count) const {
   std::vector<int> sizes;
+  sizes.reserve(static_cast<size_t>(size()));
   for (int i = 0; i < size(); ++i)
     sizes.push_back(static_cast<int>(block_size(count, i, size())));
   return sizes;

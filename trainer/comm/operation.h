@@ -88,7 +88,7 @@ class Operation {
   void start(Workspaces&);
   bool advance_native(Transport&);
   bool advance_lane(const Lane&, LaneRun&, Transport&);
-  void post_receives(const Lane&, size_t round, LaneRun&, std::vector<Flight>&, Transport&);
+  void post_receives(const Lane&, size_t number, LaneRun&, std::vector<Flight>&, Transport&);
   void post_sends(const Round&, LaneRun&, Transport&);
   static bool poll(std::vector<Flight>&, Transport&, bool& moved);
   void work(const Round&, const LaneRun&);

@@ -404,7 +404,9 @@ void Resolver::take_sharding() {
 
 void Resolver::take_overlap() {
   Plan& p = plan();
-  p.sequence_parallel = rule_.sequence_parallel && p.tensor_parallel_size > 1;
+  // nanotron calls it by what its row-parallel layers end with.
+  const bool scatters = mentions(row_.extra, "tp_mode=REDUCE_SCATTER");
+  p.sequence_parallel = (rule_.sequence_parallel || scatters) && p.tensor_parallel_size > 1;
   p.overlap_tensor = rule_.overlaps_tensor && p.sequence_parallel;
   const bool replicated = out_.job.data_parallel_size() > 1;
   if (rule_.overlaps_data && replicated && p.sharding != Sharding::none)
