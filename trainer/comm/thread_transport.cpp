@@ -77,6 +77,8 @@ class ThreadTransport final : public Transport {
   ThreadTransport(std::shared_ptr<Hub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {}
   ThreadTransport(const ThreadTransport&) = delete;
   ThreadTransport& operator=(const ThreadTransport&) = delete;
+  ThreadTransport(ThreadTransport&&) = delete;
+  ThreadTransport& operator=(ThreadTransport&&) = delete;
   ~ThreadTransport() override { withdraw(); }
 
   int rank() const override { return rank_; }
@@ -218,6 +220,7 @@ class ThreadTransport final : public Transport {
 std::vector<std::unique_ptr<Transport>> thread_transports(int ranks) {
   const auto hub = std::make_shared<Hub>(ranks);
   std::vector<std::unique_ptr<Transport>> transports;
+  transports.reserve(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank)
     transports.push_back(std::make_unique<ThreadTransport>(hub, rank));
   return transports;
