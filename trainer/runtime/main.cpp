@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -70,9 +72,14 @@ Result<TrainOutcome> run(const spec::Job& job, const Options& options) {
                             : train_with_threads(job, options.train, world, say);
 }
 
-/// Errors that all ranks see alike are said once.
+/// Errors that all ranks see alike are said once, by the first. Launchers end the whole job when
+/// one rank ends badly, so the others leave it the time to speak.
 int fail(const Error& error, bool everywhere) {
-  if (error.what.empty() || (everywhere && launched_rank() > 0)) return 1;
+  if (everywhere && launched_rank() > 0) {
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    return 1;
+  }
+  if (error.what.empty()) return 1;
   fmt::print(stderr, "triplepoint-train: {}\n", error.what);
   return 1;
 }
