@@ -12,6 +12,7 @@
 #include "triplepoint/perf/collective_time.h"
 #include "triplepoint/perf/kernel_time.h"
 #include "triplepoint/sim/simulate.h"
+#include "triplepoint/spec/names.h"
 
 namespace triplepoint::calibrate {
 namespace {
@@ -72,11 +73,10 @@ spec::Op attention_op(const Json& row) {
 
 Result<Link> link_of(const Json& row) {
   const auto word = row.at("collective").get<std::string>();
-  for (int c = 0; c < spec::collective_count; ++c)
-    if (spec::name_of(static_cast<Collective>(c)) == word)
-      return Link{static_cast<Collective>(c), row.at("ranks").get<int64_t>(),
-                  row.at("bytes").get<double>(), row.at("core_seconds").get<double>()};
-  return error(fmt::format("'{}' is no collective (of a row under links)", word));
+  const auto collective = spec::enum_from_name<Collective>(word);
+  if (!collective) return error(fmt::format("'{}' is no collective (of a row under links)", word));
+  return Link{*collective, row.at("ranks").get<int64_t>(), row.at("bytes").get<double>(),
+              row.at("core_seconds").get<double>()};
 }
 
 /// One rank alone, as triplepoint-machine trains it.

@@ -10,6 +10,7 @@
 #include "triplepoint/calibrate/training_row.h"
 #include "triplepoint/calibrate/training_rules.h"
 #include "triplepoint/workload/memory.h"
+#include "triplepoint/workload/rank_share.h"
 
 namespace triplepoint::calibrate {
 namespace {
@@ -17,10 +18,6 @@ namespace {
 using spec::Plan;
 using spec::Recompute;
 using spec::Sharding;
-
-double real_count(int64_t count) {
-  return static_cast<double>(count);
-}
 
 /// A stage without a layer gets one of the nearest earlier stage that has two.
 void fill_empty_stages(std::vector<int64_t>& layers) {
@@ -270,7 +267,7 @@ void Resolver::lay_out_chunks() {
 void Resolver::balance_stages() {
   const spec::Model& model = out_.job.model;
   const int64_t stages = plan().pipeline_parallel_size;
-  const double head = real_count(model.hidden_size) * real_count(model.vocabulary_size);
+  const double head = workload::real(model.hidden_size) * workload::real(model.vocabulary_size);
   const auto cost = [&](int64_t layer) {
     const spec::LayerParameters parameters = spec::count_layer_parameters(model, layer);
     return parameters.attention + parameters.mlp;
