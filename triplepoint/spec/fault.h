@@ -28,7 +28,8 @@ struct Fault {
   Kelvins rise;  // inlet
   Seconds begin;
   std::optional<Seconds> end;     // absent: to the end
-  std::optional<Seconds> period;  // flapping: on for the first half of each period
+  // Flapping: on for the first half of each period. node_lost: time between checkpoints.
+  std::optional<Seconds> period;
   Seconds restart;                // node_lost
   friend bool operator==(const Fault&, const Fault&) = default;
 };
