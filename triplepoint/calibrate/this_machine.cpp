@@ -8,11 +8,12 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/spec/names.h"
+
 #include "triplepoint/calibrate/kernel_simplex.h"
 #include "triplepoint/perf/collective_time.h"
 #include "triplepoint/perf/kernel_time.h"
 #include "triplepoint/sim/simulate.h"
-#include "triplepoint/spec/names.h"
 
 namespace triplepoint::calibrate {
 namespace {

@@ -27,10 +27,10 @@ struct Fault {
   double share = 1;
   Kelvins rise;  // inlet
   Seconds begin;
-  std::optional<Seconds> end;     // absent: to the end
+  std::optional<Seconds> end;  // absent: to the end
   // Flapping: on for the first half of each period. node_lost: time between checkpoints.
   std::optional<Seconds> period;
-  Seconds restart;                // node_lost
+  Seconds restart;  // node_lost
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
