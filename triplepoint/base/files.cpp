@@ -95,6 +95,20 @@ mode_t permissions_for(const Path& path) {
   return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777U : usual;
 }
 
+/// Devices, pipes and sockets, also by a link like /dev/stdout: nothing can be renamed onto them.
+bool is_stream(const Path& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+Result<void> write_stream(const Path& path, std::string_view content) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+  if (!file.is_open()) return cannot("write", path, errno);
+  if (const std::optional<int> problem = write_all(file, content))
+    return cannot("write", path, *problem);
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> read_file(const Path& path) {
@@ -104,6 +118,7 @@ Result<std::string> read_file(const Path& path) {
 }
 
 Result<void> write_file_atomically(const Path& path, std::string_view content) {
+  if (is_stream(path)) return write_stream(path, content);
   const Path target =
       std::filesystem::is_symlink(path) ? std::filesystem::weakly_canonical(path) : path;
   const Path temporary = fmt::format("{}.{}.tmp", target.string(), ::getpid());

@@ -2,7 +2,9 @@
 #include "triplepoint/base/files.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace triplepoint {
@@ -79,6 +81,35 @@ TEST_CASE("a full disk is an error with a way out") {
             "cannot write {} (No space left on device); free some space or write to another folder",
             (folder / "file").string()));
   CHECK_FALSE(std::filesystem::exists(folder / "file"));
+}
+
+TEST_CASE("a device is written to, not replaced, and says when it is full") {
+  if (!std::filesystem::is_character_file("/dev/full")) {
+    MESSAGE("skipped: no /dev/full on this system");
+    return;
+  }
+  const TemporaryFolder folder("device");
+  std::filesystem::create_symlink("/dev/full", folder / "device");
+  CHECK(write_file_atomically(folder / "device", "text").error().what ==
+        fmt::format(
+            "cannot write {} (No space left on device); free some space or write to another folder",
+            (folder / "device").string()));
+  CHECK(std::filesystem::is_character_file(folder / "device"));
+}
+
+TEST_CASE("a pipe gets the content and stays a pipe") {
+  const TemporaryFolder folder("pipe");
+  const Path pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  REQUIRE(reader >= 0);
+  CHECK(write_file_atomically(pipe, "text"));
+  std::string content(16, ' ');
+  const ssize_t count = ::read(reader, content.data(), content.size());
+  ::close(reader);
+  REQUIRE(count == 4);
+  CHECK(content.substr(0, 4) == "text");
+  CHECK(std::filesystem::is_fifo(pipe));
 }
 
 TEST_CASE("files are listed by extension, below too, sorted") {
