@@ -287,7 +287,7 @@ std::string reason_of(const ClockPlan& plan, const StageSlack& stage) {
       plan.stages.begin(), plan.stages.end(),
       [](const StageSlack& a, const StageSlack& b) { return a.worked < b.worked; });
   const double less = longest->worked - stage.worked;
-  const std::string works_less =
+  std::string works_less =
       fmt::format("works {:.1f} % of the step less than stage {}", 100 * less, longest->stage);
   constexpr double much_less = 0.05;
   if (less > much_less) return works_less;

@@ -129,9 +129,9 @@ std::vector<double> coldness_of_stages(const spec::Job& job, const ColdMap& map)
   for (int64_t rank = 0; rank < grid.world_size(); ++rank)
     sum[static_cast<size_t>(grid.coordinates(rank).pipeline)] +=
         static_cast<double>(map.group[static_cast<size_t>(grid.device_of(rank))]);
-  const double ranks = static_cast<double>(grid.world_size() / job.plan.pipeline_parallel_size);
+  const int64_t ranks_of_stage = grid.world_size() / job.plan.pipeline_parallel_size;
   for (double& one : sum)
-    one /= ranks;
+    one /= static_cast<double>(ranks_of_stage);
   return sum;
 }
 
