@@ -71,7 +71,7 @@ std::optional<SteerReadings> Eye::see(const SteerReadings& look) {
 
 std::string change_words(const SteerReadings& before, const SteerReadings& now) {
   std::string words;
-  const auto say = [&](std::string text) { words += (words.empty() ? "" : "; ") + text; };
+  const auto say = [&](const std::string& text) { words += (words.empty() ? "" : "; ") + text; };
   const auto change = [&](const char* what, double ratio, double least) {
     if (std::abs(ratio - 1) > least)
       say(fmt::format("{} {:.1f} % {}", what, 100 * std::abs(ratio - 1),

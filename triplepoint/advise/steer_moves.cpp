@@ -14,11 +14,15 @@ namespace triplepoint::advise {
 namespace {
 
 // A ladder, so that equal settings are equal: a fortieth of the highest clock, about 50 MHz.
-constexpr double rung = 0.025, lowest_rung = 0.4, lowest_cap = 0.5;
+constexpr double rung = 0.025, lowest_cap = 0.5;
+constexpr int64_t lowest_rung = 16, highest_rung = 40;
+
+int64_t rung_of(double share) {
+  return std::clamp<int64_t>(std::llround(share / rung), lowest_rung, highest_rung);
+}
 
 double on_ladder(double share) {
-  const double steps = std::round(share / rung);
-  return std::clamp(steps * rung, lowest_rung, 1.0);
+  return static_cast<double>(rung_of(share)) * rung;
 }
 
 double mhz_of(double ceiling, const spec::Job& job) {
@@ -224,8 +228,8 @@ std::vector<Candidate> candidates(const spec::Job& base, const SteerSetting& ini
   std::vector<Candidate> all;
   // Who sets the pace may also run slower than it does: the objective decides how far.
   all.push_back(clock_candidate(base, present, initial.ceiling));
-  for (double ceiling = 1; ceiling > lowest_rung; ceiling -= rung)
-    all.push_back(clock_candidate(base, present, ceiling));
+  for (int64_t step = highest_rung; step > lowest_rung; --step)
+    all.push_back(clock_candidate(base, present, static_cast<double>(step) * rung));
   for (const double cap : {initial.cap, present.cap - 0.1, present.cap + 0.1})
     all.push_back(cap_candidate(base, present, cap));
   if (options.may_restart) {
@@ -253,9 +257,9 @@ std::vector<Candidate> candidates(const spec::Job& base, const SteerSetting& ini
 
 std::vector<SteerSetting> clock_ladder(const SteerSetting& setting) {
   std::vector<SteerSetting> all;
-  for (double share = setting.ceiling - rung; share > lowest_rung; share -= rung) {
+  for (int64_t step = rung_of(setting.ceiling) - 1; step > lowest_rung; --step) {
     all.push_back(setting);
-    all.back().ceiling = on_ladder(share);
+    all.back().ceiling = static_cast<double>(step) * rung;
   }
   return all;
 }

@@ -14,6 +14,16 @@ std::string percent_text(double share) {
   return fmt::format("{:.1f} %", 100 * share);
 }
 
+/// Why the best option is left, if its gain is below the least that a move must.
+std::string too_little(double gain, double least) {
+  constexpr double same = 5e-4;
+  if (gain > same)
+    return fmt::format("the best alternative gains {}, less than the {} that a move must",
+                       percent_text(gain), percent_text(least));
+  if (gain > -same) return "the best alternative comes to the same";
+  return fmt::format("the best alternative costs {}", percent_text(-gain));
+}
+
 }  // namespace
 
 /// Why an option that gains is not taken; empty: it may be.
@@ -38,29 +48,17 @@ SteerPolicy::Verdict SteerPolicy::choose(Seconds now, std::span<const SteerOptio
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return options[a].ratio < options[b].ratio;
   });
-  std::string why = "nothing else can be set";
-  bool first = true;
+  std::optional<std::string> why;  // the best of them is left
   for (const std::size_t i : order) {
     const double gain = 1 - options[i].ratio;
     const double least = options[i].restarts ? rules_.restart_margin : rules_.margin;
-    // Not-a-number is no gain.
-    if (!(gain >= least)) {
-      if (first)
-        why = gain > 5e-4 ? fmt::format(
-                                "the best alternative gains {}, less than the {} that a "
-                                "move must",
-                                percent_text(gain), percent_text(least))
-              : gain > -5e-4 ? "the best alternative comes to the same"
-                             : fmt::format("the best alternative costs {}", percent_text(-gain));
-      first = false;
-      continue;
-    }
-    const std::string refused = refusal(now, options[i]);
+    const bool gains = gain >= least;  // not-a-number is no gain
+    const std::string refused = gains ? refusal(now, options[i]) : too_little(gain, least);
     if (refused.empty()) return {i, ""};
-    if (first) why = fmt::format("{} would gain, but {}", percent_text(gain), refused);
-    first = false;
+    if (!why)
+      why = gains ? fmt::format("{} would gain, but {}", percent_text(gain), refused) : refused;
   }
-  return {std::nullopt, why};
+  return {std::nullopt, why.value_or("nothing else can be set")};
 }
 
 void SteerPolicy::moved(Seconds now, const SteerOption& option) {

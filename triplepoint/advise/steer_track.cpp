@@ -11,7 +11,7 @@ std::optional<SteerReadings> Track::play(Seconds duration) {
   count_steps(window);
   count_energy(window, begin);
   totals_.time += duration;
-  const auto seen = readings_of(window, job());
+  auto seen = readings_of(window, job());
   add_point(window, seen);
   return seen;
 }

@@ -279,6 +279,7 @@ void fit_steps(spec::Gpu& gpu, spec::Stack& stack, const std::vector<Training>& 
 template <typename Row, typename Predict>
 MachineError errors_of(std::string rows_of, const std::vector<Row>& rows, const Predict& predict) {
   std::vector<double> off;
+  off.reserve(rows.size());
   for (const Row& row : rows)
     off.push_back(100 * std::abs(predict(row) / row.seconds - 1));
   return {std::move(rows_of), static_cast<int64_t>(rows.size()), median(off),

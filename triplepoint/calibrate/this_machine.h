@@ -37,7 +37,7 @@ struct MachineFit {
   std::vector<MachineError> errors;
 };
 
-/// Describes the machine that triplepoint-machine has measured.
+/// Describes the machine that triplepoint-machine has measured; json: what it printed.
 ///
 ///   products    t = flops / (peak share) (k + k0)/k: share and k0 by least squares of log t
 ///   attention   the shares, the key length and the head dimension of perf/kernel_time.h
@@ -49,7 +49,8 @@ struct MachineFit {
 /// All seconds are a core's. Peak is the fastest product that was seen. Least squares of
 /// logarithms; nothing is fitted per configuration of ranks. Errors: rows that are missing or make
 /// no sense.
-Result<MachineFit> fit_machine(const Json& rows, const EmulatedCluster&, const spec::Library&);
+Result<MachineFit> fit_machine(const Json& json, const EmulatedCluster& emulated,
+                               const spec::Library& library);
 
 /// Whole files: a cluster that says everything itself, and the stack.
 std::string cluster_toml(const MachineFit&);
