@@ -50,6 +50,9 @@ struct ScaleOut {
   Bytes half_size;
   double oversubscription = 1;  // of the layer above the leaf switches
   int64_t nodes_per_leaf = 32;
+  Seconds hop_latency;               // of one switch, or of one node that a torus passes through
+  int64_t nodes_per_group = 0;       // dragonfly: nodes whose leaves are wired all to all
+  std::vector<int64_t> torus_shape;  // nodes around each ring; empty: as near a cube as they allow
   friend bool operator==(const ScaleOut&, const ScaleOut&) = default;
 };
 

@@ -13,6 +13,7 @@
 #include "triplepoint/spec/diagnose_environment.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/names.h"
+#include "triplepoint/spec/task.h"
 
 namespace triplepoint::spec {
 namespace {
@@ -67,6 +68,7 @@ class Examination {
     for (Diagnosis& found : diagnose_environment(job_))
       found_.push_back(std::move(found));
     options_have_effect();
+    training_options_in_inference();
     return found_;
   }
 
@@ -352,10 +354,11 @@ class Examination {
   }
 
   void task_is_modelled() {
-    if (job_.task == Task::prefill || job_.task == Task::decode)
+    if (job_.task == Task::decode && plan_.context_parallel_size > 1)
       error(Code::unsupported,
-            "task {} is not modelled (only training is, so far); choose pretrain or lora",
-            enum_name(job_.task));
+            "context_parallel_size {} with task decode (a sequence grows by one token at a time, "
+            "and a cache split over ranks is not modelled); use tensor_parallel_size",
+            plan_.context_parallel_size);
     if (job_.task == Task::lora && !plan_.lora)
       error(Code::inconsistent,
             "task lora without a [plan.lora] (the rank decides what is trained); add rank and "
@@ -499,8 +502,22 @@ class Examination {
            enum_name(plan_.recompute));
   }
 
+  /// What training alone does.
+  void training_options_in_inference() {
+    if (!is_inference(job_.task)) return;
+    std::vector<std::string_view> inert;
+    if (plan_.recompute != Recompute::none) inert.push_back("recompute");
+    if (plan_.overlap_gradient) inert.push_back("overlap_gradient");
+    if (plan_.overlap_parameter) inert.push_back("overlap_parameter");
+    if (plan_.gradient_bucket) inert.push_back("gradient_bucket");
+    if (!inert.empty())
+      warn(Code::inert_option,
+           "{} with task {} (there is no backward pass and no gradient); leave {} out",
+           fmt::join(inert, " and "), enum_name(job_.task), inert.size() > 1 ? "them" : "it");
+  }
+
   void inert_overlaps() {
-    if (job_.data_parallel_size() > 1) return;
+    if (job_.data_parallel_size() > 1 || is_inference(job_.task)) return;
     if (plan_.overlap_gradient || plan_.overlap_parameter)
       warn(Code::inert_option,
            "overlap_gradient or overlap_parameter with data_parallel_size 1 (there is no gradient "

@@ -203,6 +203,9 @@ void visit_fields(Visitor& visit, ScaleOut& fabric) {
   visit("half_size", fabric.half_size, Need::required);
   visit("oversubscription", fabric.oversubscription, Need::required);
   visit("nodes_per_leaf", fabric.nodes_per_leaf, Need::required);
+  visit("hop_latency", fabric.hop_latency);
+  visit("nodes_per_group", fabric.nodes_per_group);
+  visit("torus_shape", fabric.torus_shape);
 }
 
 template <class Visitor>
@@ -271,6 +274,9 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("overlap_transfer_stretch", stack.overlap_transfer_stretch, Need::required);
   visit("memory_fragmentation", stack.memory_fragmentation, Need::required);
   visit("framework_reserve", stack.framework_reserve, Need::required);
+  visit("kept_gathered_inputs", stack.kept_gathered_inputs);
+  visit("loss_temporary_bytes", stack.loss_temporary_bytes);
+  visit("expert_row_copies", stack.expert_row_copies);
   visit("kernel_slowdown", stack.kernel_slowdown);
   visit("attention_share", stack.attention_share);
   visit("portable_attention", stack.portable_attention);

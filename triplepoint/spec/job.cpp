@@ -3,6 +3,7 @@
 
 #include "triplepoint/spec/job_reader.h"
 #include "triplepoint/spec/table_writer.h"
+#include "triplepoint/spec/task.h"
 
 namespace triplepoint::spec {
 namespace {
@@ -25,10 +26,12 @@ int64_t data_parallel_size_or_one(const Job& job) {
 /// What follows from the rest where it is not written.
 Result<void> fill_defaults(const ReadScope& scope, const TomlValue& root, Job& job) {
   if (root.find("stack") == nullptr)
-    job.stack = TPT_TRY(NamedThing<Stack>::load(scope, default_stack));
+    job.stack = TPT_TRY(NamedThing<Stack>::load(
+        scope, is_inference(job.task) ? serving_stack : default_stack));
   if (!says(root, "plan", "optimizer"))
     job.plan.optimizer = TPT_TRY(NamedThing<OptimizerState>::load(scope, default_optimizer));
-  if (!says(root, "plan", "sharding") && data_parallel_size_or_one(job) > 1)
+  if (!says(root, "plan", "sharding") && data_parallel_size_or_one(job) > 1 &&
+      !is_inference(job.task))
     job.plan.sharding = Sharding::optimizer;
   if (root.find("task") == nullptr && job.plan.lora) job.task = Task::lora;
   if (job.origin.empty()) job.origin = scope.file;

@@ -8,6 +8,7 @@ namespace triplepoint::spec {
 // What a job that names neither runs with: the plainest Megatron, and the optimizer that NeMo and
 // Megatron share.
 inline constexpr std::string_view default_stack = "megatron-core";
+inline constexpr std::string_view serving_stack = "vllm";  // of prefill and decode
 inline constexpr std::string_view default_optimizer = "distributed_fused_adam";
 
 /// A job from the root of its tree.

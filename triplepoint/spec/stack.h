@@ -28,6 +28,16 @@ struct Stack {
   double overlap_transfer_stretch = 0;  // collective lengthening per second of overlapped GEMM
   double memory_fragmentation = 1.03;   // allocated over needed
   Bytes framework_reserve;              // CUDA context, NCCL buffers, workspace
+  // Inputs gathered under sequence parallelism that stay whole for the weight gradient, per dense
+  // layer: 2 (QKV and MLP) where the layer saves what it multiplied, 0 where it gathers it again.
+  int64_t kept_gathered_inputs = 0;
+  // Bytes per logit of the microbatch at work beyond the fp32 softmax, the logits and their
+  // gradient: casts and temporaries of a loss that is written op by op; below 0 for one that works
+  // in place.
+  double loss_temporary_bytes = 0;
+  // Copies of each row that an MoE layer keeps: as sent, as the experts read it, as they wrote it,
+  // as it came back.
+  double expert_row_copies = 4;
   double kernel_slowdown = 1;  // of a kernel within a step over the same one benchmarked alone and
                                // repeated: cold caches, operands that were just written
   double attention_share = 1;  // speed of its attention kernels over those the GPU's file describes

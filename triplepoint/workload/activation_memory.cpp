@@ -28,12 +28,19 @@ double kept_input_element(const LayerContext& context, std::string_view lora_tar
                                                                    : kept_input_element(context);
 }
 
+/// Tokens of a branch's input that stay: this rank's, or all that were gathered for the GEMM.
+double kept_input_tokens(const LayerContext& context) {
+  const double gathered_share = real(context.stack().kept_gathered_inputs) / 2;
+  const RankShare& share = context.share;
+  return real(share.sharded_tokens) + gathered_share * real(share.tokens - share.sharded_tokens);
+}
+
 /// Trunk, norm output (what `reader` multiplies) and dropout mask at the edge of attention or MLP.
 double branch_edge_bytes(const LayerContext& context, std::string_view reader) {
   const RankShare& share = context.share;
   const double width = real(share.hidden);
   const double trunk = share.residual * real(share.sharded_tokens) * width;
-  const double input = kept_input_element(context, reader) * real(share.sharded_tokens) * width;
+  const double input = kept_input_element(context, reader) * kept_input_tokens(context) * width;
   return trunk + input + dropout_mask(context);
 }
 
@@ -79,14 +86,15 @@ double hidden_units_bytes(const LayerContext& context, double rows, int64_t ffn)
   return rows * real(ffn) * (gate_input + kept_input_element(context, "mlp_fc2"));
 }
 
-/// Four copies of each row: as sent, as the experts read it, as they wrote it, as it came back.
+/// The copies that the stack keeps of each row, half of them as sent, half as computed.
 double experts_bytes(const LayerContext& context) {
   const RankShare& share = context.share;
   const spec::MixtureOfExperts& moe = *context.model().moe;
   const ExpertRows rows = count_expert_rows(context);
   const bool inputs_only = context.stack().fused_moe_dispatch && share.expert > 1;
   const double kept = inputs_only ? kept_input_element(context) * real(rows.computed)
-                                  : share.element * 2 * real(rows.sent + rows.computed);
+                                  : context.stack().expert_row_copies / 2 * share.element *
+                                        real(rows.sent + rows.computed);
   const int64_t ffn = divide_up(moe.ffn_hidden_size, share.expert_tensor);
   const double shared = hidden_units_bytes(
       context, real(share.tokens), divide_up(moe.shared_expert_ffn_hidden_size, share.tensor));
@@ -101,6 +109,21 @@ double layer_activation_bytes(const LayerContext& context, bool moe_layer) {
                 : hidden_units_bytes(context, real(context.share.tokens), context.share.ffn);
   return branch_edge_bytes(context, "attention_qkv") + branch_edge_bytes(context, "mlp_fc1") +
          attention_bytes(context) + mlp;
+}
+
+double served_layer_bytes(const LayerContext& context, bool moe_layer) {
+  const RankShare& share = context.share;
+  const double e = share.element, hidden = real(share.hidden), tokens = real(share.tokens);
+  const double query = real(share.heads * core_head_dim(context.model()));
+  const double attention = e * tokens * (hidden + 2 * query + key_value_width(context));
+  double mlp = e * tokens * (hidden + real((share.gates + 1) * share.ffn));
+  if (moe_layer) {
+    const ExpertRows rows = count_expert_rows(context);
+    const int64_t ffn = divide_up(context.model().moe->ffn_hidden_size, share.expert_tensor);
+    mlp = e * (2 * real(rows.sent) * hidden +
+               real(rows.computed) * (hidden + real((share.gates + 1) * ffn)));
+  }
+  return checkpoint_bytes(context) + std::max(attention, mlp);
 }
 
 double checkpoint_bytes(const LayerContext& context) {

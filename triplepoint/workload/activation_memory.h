@@ -21,6 +21,15 @@ namespace triplepoint::workload {
 /// equation 1; with it their equations 2 and 4. GEMM inputs kept in fp8 count one byte.
 double layer_activation_bytes(const LayerContext&, bool moe_layer);
 
+/// Bytes that one layer holds at once where nothing is kept for a backward pass: the trunk, and the
+/// larger of attention and MLP.
+///
+///   trunk        residual T' h
+///   attention    e T (h + 2 q + kv)                    norm, queries, keys, values, output
+///   MLP          e T (h + (gates + 1) f)               norm, up product, activation
+///   experts      e (2 S h + C (h + (gates + 1) f'))    S: rows sent, C: rows computed
+double served_layer_bytes(const LayerContext&, bool moe_layer);
+
 /// What full recompute keeps of a layer: its input.
 double checkpoint_bytes(const LayerContext&);
 

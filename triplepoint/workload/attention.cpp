@@ -41,17 +41,41 @@ bool is_causal(const LayerContext& context) {
   return context.share.query_length > 1;
 }
 
+bool is_decoding(const LayerContext& context) {
+  return context.job.task == spec::Task::decode;
+}
+
+/// Latent attention decodes against the cache as it is kept, keys and values of one latent head:
+/// the products that would expand it are applied to the query and the output instead.
+bool reads_latent_cache(const LayerContext& context) {
+  return is_decoding(context) && context.model().latent_attention.has_value();
+}
+
+/// Width of a score's two products: q k and p v.
+double score_width(const LayerContext& context) {
+  if (!reads_latent_cache(context)) return real(core_head_dim(context.model()));
+  const spec::LatentAttention& latent = *context.model().latent_attention;
+  return real(latent.key_value_rank) + real(latent.rope_head_dim) / 2;
+}
+
+/// Elements of keys and values of one token that the core reads.
+double cached_width(const LayerContext& context) {
+  if (!reads_latent_cache(context)) return key_value_width(context);
+  const spec::LatentAttention& latent = *context.model().latent_attention;
+  return real(latent.key_value_rank + latent.rope_head_dim);
+}
+
 Op core_op(const LayerContext& context, std::string_view name, double flops_per_score,
            double bytes) {
   const RankShare& share = context.share;
   Op op = streaming(context, name, OpClass::attention, bytes);
   const double causal_share = is_causal(context) ? 0.5 : 1.0;
-  op.flops = flops_per_score * real(core_head_dim(context.model())) * scores(context) *
-             causal_share * unit::FLOP;
+  op.flops =
+      flops_per_score * score_width(context) * scores(context) * causal_share * unit::FLOP;
   const Documents documents = documents_of(context);
   op.attention = {.batch = documents.count,
                   .heads = share.heads,
-                  .query_groups = share.query_groups,
+                  .query_groups = reads_latent_cache(context) ? 1 : share.query_groups,
                   .query_length = documents.query_length,
                   .key_length = documents.key_length,
                   .head_dim = core_head_dim(context.model()),
@@ -62,7 +86,7 @@ Op core_op(const LayerContext& context, std::string_view name, double flops_per_
 /// Query, key, value in, output and log-sum-exp out; decoding reads the whole cache.
 void add_flash_core(const LayerContext& context, Passes& passes) {
   const RankShare& share = context.share;
-  const double keys = real(share.sequences * share.key_length) * key_value_width(context);
+  const double keys = real(share.sequences * share.key_length) * cached_width(context);
   const double queries = real(share.tokens) * query_width(context);
   const double sums = 4 * real(share.tokens * share.heads);
   Op forward = core_op(context, "attention", 4, share.element * (2 * queries + keys) + sums);
@@ -214,7 +238,8 @@ double key_value_width(const LayerContext& context) {
 
 void add_attention_core(const LayerContext& context, Passes& passes) {
   exchange_keys_and_values(context, passes);
-  if (context.stack().flash_attention)
+  // A query of one token has no scores worth writing: its kernel streams the cache on any stack.
+  if (context.stack().flash_attention || is_decoding(context))
     add_flash_core(context, passes);
   else
     add_unfused_core(context, passes);

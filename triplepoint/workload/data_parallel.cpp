@@ -134,12 +134,20 @@ double updated_parameters(const LayerContext& context, const RankParameters& par
          parameters.trained_experts / real(context.share.expert_data);
 }
 
+/// Squares of a gradient lie on several data ranks where states are sharded, and those of experts
+/// where these are dealt out over more ranks than the tensor group has.
+bool spreads_squares(const LayerContext& context) {
+  const RankShare& share = context.share;
+  const bool experts_apart =
+      context.model().moe && !share.frozen && share.expert * share.expert_tensor > share.tensor;
+  return share.data > 1 && (context.plan().sharding != Sharding::none || experts_apart);
+}
+
 std::vector<Op> find_gradient_norm(const LayerContext& context, double updated) {
-  const bool sharded = context.plan().sharding != Sharding::none && context.share.data > 1;
   std::vector<Op> ops;
   ops.push_back(streaming(context, "gradient_norm", OpClass::optimizer,
                           context.plan().optimizer.gradient_bytes * updated, 2));
-  if (sharded)
+  if (spreads_squares(context))
     ops.push_back(collective("norm_all_reduce_shards", Collective::all_reduce, GroupKind::data, 4));
   if (context.share.tensor * context.plan().pipeline_parallel_size > 1)
     ops.push_back(collective("norm_all_reduce", Collective::all_reduce, GroupKind::model, 4));
@@ -177,6 +185,16 @@ Op add_to_shard(const LayerContext& context, const RankParameters& parameters) {
   const double added = element + 2 * context.plan().optimizer.gradient_bytes;
   return streaming(context, "fsdp_gradient", OpClass::elementwise,
                    2 * element * whole + added * shard, 3);
+}
+
+/// Inference: the last stage knows the next tokens, the first one embeds them. It stands where
+/// training has its norm: nobody begins another pass before.
+void send_tokens_back(const LayerContext& context, std::vector<Op>& ops) {
+  if (context.plan().pipeline_parallel_size == 1) return;
+  constexpr double bytes_of_a_token = 8;
+  const double sequences = real(context.share.sequences * context.job.num_microbatches());
+  ops.push_back(collective("token_broadcast", Collective::broadcast, GroupKind::pipeline,
+                           bytes_of_a_token * sequences));
 }
 
 }  // namespace
@@ -221,7 +239,10 @@ std::vector<Op> reduce_each_microbatch(const LayerContext& context,
 StepWork build_step_work(const LayerContext& context, const RankParameters& of_stage,
                          bool holds_tied_embedding) {
   StepWork work;
-  if (!context.share.training) return work;
+  if (!context.share.training) {
+    send_tokens_back(context, work.gradient_norm);
+    return work;
+  }
   const double updated = updated_parameters(context, of_stage);
   work.gradient_sync = sync_gradients(context, of_stage);
   sync_copies_within_model(context, of_stage, holds_tied_embedding, work.gradient_sync);

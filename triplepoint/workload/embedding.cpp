@@ -39,6 +39,18 @@ void add_loss(const LayerContext& context, Passes& passes) {
                                             (fused ? 14 : 22) * logits, fused ? 2 : 4));
 }
 
+/// The next token of each sequence: every rank gathers the logits, casts them and takes the
+/// largest. Sources: Megatron-LM, megatron/inference/text_generation (greedy).
+void add_sampling(const LayerContext& context, Passes& passes) {
+  const RankShare& share = context.share;
+  const double logits = real(share.sequences * share.vocabulary * share.tensor);
+  if (share.tensor > 1)
+    passes.forward.push_back(collective("logits_all_gather", Collective::all_gather,
+                                        GroupKind::tensor, share.element * logits));
+  passes.forward.push_back(
+      streaming(context, "sampling", OpClass::loss, (share.element + 2 * 4) * logits, 2));
+}
+
 }  // namespace
 
 void add_embedding(const LayerContext& context, Passes& passes) {
@@ -78,7 +90,10 @@ void add_head(const LayerContext& context, Passes& passes) {
               .quantized = false},
              passes);
   gather_for_weight_gradient(context, passes);
-  if (share.training) add_loss(context, passes);
+  if (share.training)
+    add_loss(context, passes);
+  else
+    add_sampling(context, passes);
 }
 
 }  // namespace triplepoint::workload

@@ -18,16 +18,22 @@ struct ExpertRows {
   int64_t sent = 0;           // rows in the dispatch buffer of this rank: tokens x top-k x capacity
   int64_t computed = 0;       // rows its experts multiply (gathered over expert TP)
   int64_t local_experts = 1;
+  int64_t busy_experts = 1;  // of them, those that have a row: few tokens leave weights unread
 };
 /// top-k rows a token; with padding every expert gets exactly capacity_factor times its fair share,
 /// without padding at most that; dropless the busiest rank gets `load_imbalance` times the mean.
 /// All ranks play the busiest one, because the combine waits for it.
+///
+/// In inference a microbatch of T tokens of the expert group touches E (1 - (1 - k/E)^T) of E
+/// experts, even routing assumed; a step of training touches all of them. Padded experts are
+/// multiplied whether they have rows or not.
 ExpertRows count_expert_rows(const LayerContext&);
 
 /// Router, permutation, dispatch, experts, combine, and the shared expert where there is one.
 ///
 /// Dispatch and combine are all-to-alls over the expert group: payload = rows sent x hidden x
-/// element bytes, the buffer of one rank (nccl-tests' S), its own part included. With expert TP
+/// element bytes, the buffer of one rank (nccl-tests' S), its own part included. Where rows are not
+/// padded, ranks gather each other's counts of rows per expert before. With expert TP
 /// under sequence parallelism rows are then gathered over the expert-tensor group, and reduced
 /// and scattered before the combine; without sequence parallelism every TP rank routes all tokens
 /// and the experts' outputs are reduced over the group.

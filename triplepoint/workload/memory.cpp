@@ -32,6 +32,29 @@ bool shards_gradients(const LayerContext& context) {
          (context.stack().gradient_sync_accumulates || context.job.num_microbatches() == 1);
 }
 
+/// Bytes per weight of a matrix that is served: scales of 4-bit blocks included.
+double matrix_bytes(const LayerContext& context) {
+  const spec::Precision precision = context.plan().precision;
+  if (!spec::is_quantized(precision)) return context.share.element;
+  return precision == spec::Precision::nvfp4 ? 0.5 + 1.0 / 16 : 1;
+}
+
+/// Inference keeps the copy it computes with: layers' matrices in the precision of the products,
+/// embedding, head and norms in 16 bits.
+double served_weight_bytes(const LayerContext& context, const Chunks& chunks) {
+  const RankShare& share = context.share;
+  RankParameters all, layers;
+  for (const ChunkLayers& chunk : chunks) {
+    all += chunk_parameters(context.job, share, chunk);
+    const ChunkLayers inner{chunk.first_layer, chunk.dense, chunk.moe, false, false};
+    layers += chunk_parameters(context.job, share, inner);
+  }
+  const bool fsdp = context.plan().sharding == Sharding::parameters;
+  const double saved = share.element - matrix_bytes(context);
+  return share.element * sharded(share, all.dense, all.experts, fsdp) -
+         saved * sharded(share, layers.dense - layers.unsplit, layers.experts, fsdp);
+}
+
 void add_states(const LayerContext& context, const Chunks& chunks, StageMemory& memory) {
   const RankShare& share = context.share;
   const spec::OptimizerState& state = context.plan().optimizer;
@@ -39,15 +62,18 @@ void add_states(const LayerContext& context, const Chunks& chunks, StageMemory& 
   for (const ChunkLayers& chunk : chunks)
     p += chunk_parameters(context.job, share, chunk);
   const bool fsdp = context.plan().sharding == Sharding::parameters;
-  // What stays in memory between gathers is the stored weight; inference keeps the compute copy.
-  const double weight = share.training ? state.weight_bytes : share.element;
+  if (!share.training) {
+    memory.weights = served_weight_bytes(context, chunks) * unit::B;
+    return;
+  }
+  // What stays in memory between gathers is the stored weight.
+  const double weight = state.weight_bytes;
   memory.weights = weight * sharded(share, p.dense, p.experts, fsdp) * unit::B;
   if (share.frozen && context.stack().fp8_frozen_weights &&
       spec::is_quantized(context.plan().precision)) {
     const double frozen = sharded(share, p.dense - p.trained_dense, p.experts, fsdp);
     memory.weights -= (weight - 1) * frozen * unit::B;
   }
-  if (!share.training) return;
   memory.gradients = state.gradient_bytes *
                      sharded(share, p.trained_dense, p.trained_experts, shards_gradients(context)) *
                      unit::B;
@@ -102,7 +128,8 @@ void add_training_activations(const LayerContext& context, const Chunks& chunks,
   if (!is_last(chunks.back())) return;
   // fp32 softmax of every microbatch in flight; logits and their gradient of the one at work.
   const double logits = real(context.share.tokens * context.share.vocabulary);
-  memory.logits = logits * (4 * real(peak.last_chunk) + 2 * context.share.element) * unit::B;
+  const double at_work = 2 * context.share.element + context.stack().loss_temporary_bytes;
+  memory.logits = logits * (4 * real(peak.last_chunk) + at_work) * unit::B;
 }
 
 /// The cache of every sequence of the batch, and one layer at work.
@@ -112,8 +139,8 @@ void add_inference_activations(const LayerContext& context, const Chunks& chunks
   double cache = 0, at_work = 0;
   for (const ChunkLayers& chunk : chunks) {
     cache += real(chunk.layers()) * layer_cache_bytes(context, sequences);
-    if (chunk.dense > 0) at_work = std::max(at_work, layer_activation_bytes(context, false));
-    if (chunk.moe > 0) at_work = std::max(at_work, layer_activation_bytes(context, true));
+    if (chunk.dense > 0) at_work = std::max(at_work, served_layer_bytes(context, false));
+    if (chunk.moe > 0) at_work = std::max(at_work, served_layer_bytes(context, true));
   }
   memory.activations = (cache + at_work) * unit::B;
   if (is_last(chunks.back()))
@@ -144,7 +171,7 @@ double gather_buffers(const LayerContext& context, const Chunks& chunks) {
       ends += gathered_bytes(context, head_parameters(context.job, context.share));
   }
   const double ahead = std::min(all, layer * (1 + real(context.plan().prefetch_depth)));
-  const double gradient = context.share.frozen ? 0 : layer;
+  const double gradient = context.share.frozen || !context.share.training ? 0 : layer;
   return (context.plan().reshard_after_forward ? ahead : all) + gradient + ends;
 }
 
@@ -158,7 +185,7 @@ void add_buffers(const LayerContext& context, const Chunks& chunks, StageMemory&
   // Under sequence parallelism the gathered input of one linear layer.
   if (share.sequence_parallel) bytes += activation_payload(context);
   memory.buffers = bytes * unit::B;
-  if (context.plan().gradient_bucket && share.data > 1)
+  if (context.plan().gradient_bucket && share.data > 1 && share.training)
     memory.buffers += 2 * *context.plan().gradient_bucket;
 }
 

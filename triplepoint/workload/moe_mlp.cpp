@@ -24,6 +24,18 @@ double row_bytes(const LayerContext& context) {
   return context.share.element * real(context.share.hidden);
 }
 
+int64_t busy_experts(const LayerContext& context, const ExpertRows& rows) {
+  const spec::MixtureOfExperts& moe = *context.model().moe;
+  const bool all = context.share.training || (moe.capacity_factor && moe.pad_to_capacity);
+  if (all) return rows.local_experts;
+  const double chosen = real(moe.router_topk) / real(moe.num_experts);
+  // The tokens of all ranks that share the experts: each sends its rows to some of them.
+  const double tokens =
+      real(rows.computed * context.share.expert) / real(std::max<int64_t>(1, moe.router_topk));
+  const double busy = real(rows.local_experts) * (1 - std::pow(1 - chosen, tokens));
+  return std::clamp<int64_t>(std::llround(std::ceil(busy)), 1, rows.local_experts);
+}
+
 /// Gate product, top-k, counts, auxiliary loss: small kernels, few bytes.
 void add_router(const LayerContext& context, const ExpertRows& rows, Passes& passes) {
   const int64_t experts = context.model().moe->num_experts;
@@ -66,6 +78,21 @@ double travelling_share(const LayerContext& context) {
   return places * (1 - std::pow(1 - 1 / places, chosen)) / chosen;
 }
 
+/// Before dropless rows are sent, every rank learns how many come from whom for which expert; the
+/// ranks that share an expert learn it of each other before they gather rows. Four bytes a count.
+void tell_counts(const LayerContext& context, Passes& passes) {
+  const spec::MixtureOfExperts& moe = *context.model().moe;
+  if (moe.pad_to_capacity && moe.capacity_factor) return;  // all alike
+  const RankShare& share = context.share;
+  const auto tell = [&](GroupKind group, int64_t ranks) {
+    passes.forward.push_back(collective("expert_counts", Collective::all_gather, group,
+                                        4 * real(ranks * moe.num_experts)));
+  };
+  if (share.expert > 1) tell(GroupKind::expert, share.expert);
+  if (share.expert_tensor > 1 && share.sequence_parallel)
+    tell(GroupKind::expert_tensor, share.expert_tensor);
+}
+
 void add_all_to_all(const LayerContext& context, std::string_view name, const ExpertRows& rows,
                     Passes& passes) {
   if (context.share.expert == 1) return;
@@ -106,7 +133,7 @@ void leave_expert_region(const LayerContext& context, const ExpertRows& rows, Pa
 void add_experts(const LayerContext& context, const ExpertRows& rows, Passes& passes) {
   const spec::MixtureOfExperts& moe = *context.model().moe;
   const int64_t ffn = divide_up(moe.ffn_hidden_size, context.share.expert_tensor);
-  const int64_t each = divide_up(rows.computed, rows.local_experts);
+  const int64_t busy = rows.busy_experts, each = divide_up(rows.computed, busy);
   add_linear(context,
              {.name = "expert_up",
               .input_gradient = "expert_up_dgrad",
@@ -114,10 +141,10 @@ void add_experts(const LayerContext& context, const ExpertRows& rows, Passes& pa
               .tokens = each,
               .in = context.share.hidden,
               .out = context.share.gates * ffn,
-              .count = rows.local_experts,
+              .count = busy,
               .one_kernel_each = !moe.grouped_gemm},
              passes);
-  add_activation(context, real(each * rows.local_experts * ffn), passes);
+  add_activation(context, real(each * busy * ffn), passes);
   add_linear(context,
              {.name = "expert_down",
               .input_gradient = "expert_down_dgrad",
@@ -125,7 +152,7 @@ void add_experts(const LayerContext& context, const ExpertRows& rows, Passes& pa
               .tokens = each,
               .in = ffn,
               .out = context.share.hidden,
-              .count = rows.local_experts,
+              .count = busy,
               .one_kernel_each = !moe.grouped_gemm,
               .cast_fused = context.stack().fused_activations},
              passes);
@@ -154,6 +181,7 @@ ExpertRows count_expert_rows(const LayerContext& context) {
       std::llround(std::ceil(real(rows.routed_tokens * moe.router_topk) * busiest_share(moe)));
   rows.computed = share.sequence_parallel ? rows.sent * share.expert_tensor : rows.sent;
   rows.local_experts = divide_up(moe.num_experts, share.expert);
+  rows.busy_experts = busy_experts(context, rows);
   return rows;
 }
 
@@ -162,6 +190,7 @@ void add_moe_mlp(const LayerContext& context, Passes& passes) {
   const double moved = 2 * real(rows.sent);
   add_residual_norm(context, "mlp_norm", passes);
   add_router(context, rows, passes);
+  tell_counts(context, passes);
   const bool once = dispatches_once(context);
   if (!once) add_row_copy(context, "permute", moved, passes);
   add_all_to_all(context, "ep_dispatch", rows, passes);

@@ -76,6 +76,15 @@ double weight_gradient_bytes(const LayerContext& context) {
   return 2 * context.plan().optimizer.gradient_bytes;
 }
 
+/// Both matrices of an adapter are split over TP, whichever way the base is: what is between them,
+/// [tokens, rank], is a partial sum in both directions. Source: NeMo, ParallelLinearAdapter.
+void sum_between(const LayerContext& context, int64_t tokens, std::vector<Op>& pass) {
+  if (context.share.tensor == 1) return;
+  pass.push_back(collective("lora_all_reduce", spec::Collective::all_reduce,
+                            spec::GroupKind::tensor,
+                            context.share.element * real(tokens * context.plan().lora->rank)));
+}
+
 /// B A x beside W x: two thin GEMMs and a scaled addition, and their gradients.
 void add_adapter(const LayerContext& context, const Linear& base, Passes& passes) {
   const int64_t rank = context.plan().lora->rank;
@@ -86,11 +95,13 @@ void add_adapter(const LayerContext& context, const Linear& base, Passes& passes
   const double added = 3 * element * real(base.tokens) * real(base.out);
   const int64_t t = base.tokens;
   passes.forward.push_back(gemm("lora_down", {t, rank, base.in}, precision, plain));
+  sum_between(context, t, passes.forward);
   passes.forward.push_back(gemm("lora_up", {t, base.out, rank}, precision, plain));
   passes.forward.push_back(streaming(context, "lora_add", OpClass::elementwise, added));
   const double joined = 3 * element * real(t) * real(base.in);
   passes.backward_input.push_back(streaming(context, "lora_add", OpClass::elementwise, joined));
   passes.backward_input.push_back(gemm("lora_down_dgrad", {t, base.in, rank}, precision, plain));
+  sum_between(context, t, passes.backward_input);
   passes.backward_input.push_back(gemm("lora_up_dgrad", {t, rank, base.out}, precision, plain));
   passes.backward_weight.push_back(
       gemm("lora_down_wgrad", {rank, base.in, t}, precision, accumulated));
