@@ -131,6 +131,34 @@ TEST_CASE("an all_gather gives every rank the blocks of all, in place or not") {
   });
 }
 
+TEST_CASE("blocks of any size are gathered, and reduced and scattered, as even ones are") {
+  const auto size_of_block = [](int rank, int64_t most) { return (rank * 5 + 2) % 7 * most; };
+  for_all_cases([&](const Case& one) {
+    if (one.count == 257) return;
+    std::vector<int64_t> counts;
+    for (int rank = 0; rank < one.ranks; ++rank)
+      counts.push_back(size_of_block(rank, one.count / 7));
+    const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    testing::on_ranks(one.ranks, settings_of(one), [&](Endpoint&, Communicator& all) {
+      const int64_t first =
+          std::accumulate(counts.begin(), counts.begin() + all.index(), int64_t{0});
+      const auto own = static_cast<size_t>(counts[static_cast<size_t>(all.index())]);
+      const std::vector<float> whole = numbers(all.index(), total);
+      std::vector<float> kept = whole, mine(own, -1);
+      all.reduce_scatter_uneven(kept, mine, counts, one.reduction, one.wire).wait();
+      for (size_t i = 0; i < mine.size(); ++i)
+        TPT_SAME(mine[i], reduced(one.ranks, first + static_cast<int64_t>(i), one.reduction));
+      TPT_SAME(kept == whole, true);
+      const std::vector<float> expected = numbers(3, total);
+      std::vector<float> there(expected.size(), -1);
+      all.all_gather_uneven(std::span(expected).subspan(static_cast<size_t>(first), own), there,
+                            counts, one.wire)
+          .wait();
+      TPT_SAME(there == expected, true);
+    });
+  });
+}
+
 TEST_CASE("a broadcast gives everybody what the root has") {
   for_all_cases([](const Case& one) {
     if (one.reduction == Reduction::maximum) return;

@@ -61,6 +61,12 @@ class Communicator {
                              Wire = Wire::fp32) = 0;
   virtual Pending reduce_scatter(std::span<const float> whole, std::span<float> mine,
                                  Reduction = Reduction::sum, Wire = Wire::fp32) = 0;
+  /// The same where member i's block has counts[i] numbers; blocks lie one after the other.
+  virtual Pending all_gather_uneven(std::span<const float> mine, std::span<float> whole,
+                                    std::span<const int64_t> counts, Wire = Wire::fp32) = 0;
+  virtual Pending reduce_scatter_uneven(std::span<const float> whole, std::span<float> mine,
+                                        std::span<const int64_t> counts, Reduction = Reduction::sum,
+                                        Wire = Wire::fp32) = 0;
   /// Counts per peer, in group order; blocks lie one after the other.
   virtual Pending all_to_all(std::span<const float> send, std::span<const int64_t> send_counts,
                              std::span<float> receive, std::span<const int64_t> receive_counts,

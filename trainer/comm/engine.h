@@ -90,6 +90,10 @@ class GroupCommunicator final : public Communicator {
   Pending all_reduce(std::span<float>, Reduction, Wire) override;
   Pending all_gather(std::span<const float>, std::span<float>, Wire) override;
   Pending reduce_scatter(std::span<const float>, std::span<float>, Reduction, Wire) override;
+  Pending all_gather_uneven(std::span<const float>, std::span<float>, std::span<const int64_t>,
+                            Wire) override;
+  Pending reduce_scatter_uneven(std::span<const float>, std::span<float>, std::span<const int64_t>,
+                                Reduction, Wire) override;
   Pending all_to_all(std::span<const float>, std::span<const int64_t>, std::span<float>,
                      std::span<const int64_t>, Wire) override;
   Pending broadcast(std::span<float>, int root, Wire) override;
@@ -116,6 +120,7 @@ class GroupCommunicator final : public Communicator {
   ScheduleRequest request(spec::Collective, int64_t count) const;
   Pending start(spec::Collective, const Buffers&, int64_t count, int root = 0);
   Pending start(spec::Collective, Operation, double payload);
+  Pending start_uneven(spec::Collective, const Buffers&, std::span<const int64_t> counts);
   bool is_native(spec::Collective, Wire) const;
   Operation native(spec::Collective, const Buffers&, int64_t count, int root);
   std::vector<int> block_sizes(int64_t count) const;

@@ -178,6 +178,38 @@ Pending GroupCommunicator::reduce_scatter(std::span<const float> whole, std::spa
                count);
 }
 
+/// By its own schedule, which the next call will not find again; never an MPI's.
+Pending GroupCommunicator::start_uneven(Collective collective, const Buffers& buffers,
+                                        std::span<const int64_t> counts) {
+  TPT_EXPECT(counts.size() == ranks_.size());
+  ScheduleRequest wanted = request(collective, sum(counts));
+  wanted.blocks.assign(counts.begin(), counts.end());
+  return start(collective,
+               Operation(std::make_shared<const Schedule>(make_schedule(wanted)), buffers,
+                         {.ranks = &ranks_, .channel = channel_}),
+               static_cast<double>(wanted.count * bytes_of(buffers.wire)));
+}
+
+Pending GroupCommunicator::all_gather_uneven(std::span<const float> mine, std::span<float> whole,
+                                             std::span<const int64_t> counts, Wire wire) {
+  const auto count = static_cast<int64_t>(whole.size());
+  TPT_EXPECT(static_cast<int64_t>(mine.size()) == counts[static_cast<size_t>(index_)]);
+  TPT_EXPECT(count == sum(counts));
+  return start_uneven(Collective::all_gather,
+                      {mine.data(), whole.data(), count, Reduction::sum, wire}, counts);
+}
+
+Pending GroupCommunicator::reduce_scatter_uneven(std::span<const float> whole,
+                                                 std::span<float> mine,
+                                                 std::span<const int64_t> counts,
+                                                 Reduction reduction, Wire wire) {
+  const auto block = static_cast<int64_t>(mine.size());
+  TPT_EXPECT(block == counts[static_cast<size_t>(index_)]);
+  TPT_EXPECT(static_cast<int64_t>(whole.size()) == sum(counts));
+  return start_uneven(Collective::reduce_scatter,
+                      {whole.data(), mine.data(), block, reduction, wire}, counts);
+}
+
 Pending GroupCommunicator::broadcast(std::span<float> data, int root, Wire wire) {
   TPT_EXPECT(root >= 0 && root < size());
   const auto count = static_cast<int64_t>(data.size());

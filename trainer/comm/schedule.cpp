@@ -2,6 +2,7 @@
 #include "trainer/comm/schedule.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "triplepoint/base/expect.h"
 
@@ -12,13 +13,24 @@ namespace {
 
 using spec::Collective;
 
+/// First number of member i's block; of i = p the end of the last.
+int64_t first_of_block(const ScheduleRequest& request, int64_t i) {
+  if (request.blocks.empty()) return block_begin(request.count, i, request.size);
+  return std::accumulate(request.blocks.begin(), request.blocks.begin() + i, int64_t{0});
+}
+
+int64_t largest_block(const ScheduleRequest& request) {
+  if (request.blocks.empty()) return request.count / request.size;
+  return *std::max_element(request.blocks.begin(), request.blocks.end());
+}
+
 /// Piece s of S of every member's block.
 std::vector<Part> segment_of_blocks(const ScheduleRequest& request, Array array, int64_t segment,
                                     int64_t segments) {
   std::vector<Part> parts;
   for (int i = 0; i < request.size; ++i) {
-    const int64_t block = block_begin(request.count, i, request.size);
-    const int64_t count = block_begin(request.count, i + 1, request.size) - block;
+    const int64_t block = first_of_block(request, i);
+    const int64_t count = first_of_block(request, i + 1) - block;
     const int64_t begin = block_begin(count, segment, segments);
     parts.push_back({{array, block + begin, block_begin(count, segment + 1, segments) - begin}});
   }
@@ -101,7 +113,7 @@ class Builder {
     const bool in_blocks = request_.collective != Collective::broadcast &&
                            schedule_.algorithm != Algorithm::recursive_doubling &&
                            schedule_.algorithm != Algorithm::tree;
-    const int64_t largest = in_blocks ? request_.count / request_.size : request_.count;
+    const int64_t largest = in_blocks ? largest_block(request_) : request_.count;
     return std::max<int64_t>(1, largest / std::max<int64_t>(1, request_.segment));
   }
 
@@ -118,7 +130,7 @@ class Builder {
       for (int64_t segment = i; segment < count; segment += lanes)
         write(lane, segment, count);
       const int64_t apart = by_ring && request_.collective == Collective::reduce_scatter
-                                ? 3 * (request_.count / request_.size / count + 2)
+                                ? 3 * (largest_block(request_) / count + 2)
                                 : 0;
       schedule_.scratch = std::max(schedule_.scratch + apart, lane.scratch_end());
     }
@@ -140,7 +152,7 @@ class Builder {
     }
   }
 
-  int64_t own_block() const { return block_begin(request_.count, request_.index, request_.size); }
+  int64_t own_block() const { return first_of_block(request_, request_.index); }
 
   void all_gather(LaneWriter& lane, const std::vector<Part>& parts) {
     const Part& own = parts[static_cast<size_t>(request_.index)];

@@ -62,6 +62,9 @@ struct ScheduleRequest {
   std::vector<int> nodes;                  // of each member; empty: all in one
   int64_t segment = 1 << 16;               // numbers that a large array is cut into
   std::vector<int64_t> sends, receives{};  // all_to_all: numbers per peer
+  // all_gather, reduce_scatter: numbers of each member's block; empty: dealt out as evenly as may
+  // be
+  std::vector<int64_t> blocks{};
 };
 
 /// First number of block i of n numbers over p members, as communicator.h cuts them.

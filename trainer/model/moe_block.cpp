@@ -48,6 +48,11 @@ bool MoeBlock::reduces_rows() const {
   return context_.groups.expert_tensor->size() > 1 && !context_.share.sequence_parallel;
 }
 
+/// Do all ranks send alike?
+bool MoeBlock::is_padded() const {
+  return context_.model().moe->pad_to_capacity && context_.model().moe->capacity_factor;
+}
+
 void MoeBlock::route(MoeKept& kept) {
   const spec::MixtureOfExperts& moe = *context_.model().moe;
   const int64_t copies = tokens() * moe.router_topk;
@@ -84,10 +89,8 @@ std::vector<int64_t> MoeBlock::received_rows(const MoeKept& kept) {
              here = static_cast<size_t>(experts_.count());
   const std::vector<int64_t>& mine = kept.dispatch.rows_of;
   const size_t first = static_cast<size_t>(expert.index()) * here;
-  const bool padded =
-      context_.model().moe->pad_to_capacity && context_.model().moe->capacity_factor;
   std::vector<int64_t> all;
-  if (!padded && size > 1) all = counts_of_all(expert, mine);
+  if (!is_padded() && size > 1) all = counts_of_all(expert, mine);
   std::vector<int64_t> counts;
   for (size_t source = 0; source < size; ++source)
     for (size_t e = first; e < first + here; ++e)
@@ -95,35 +98,48 @@ std::vector<int64_t> MoeBlock::received_rows(const MoeKept& kept) {
   return counts;
 }
 
+/// Those of every rank that shares the experts here, rank after rank, from this one's.
+std::vector<int64_t> MoeBlock::gathered_rows(std::vector<int64_t> counts) {
+  if (!gathers_rows()) return counts;
+  Communicator& cut = *context_.groups.expert_tensor;
+  if (!is_padded()) return counts_of_all(cut, counts);
+  std::vector<int64_t> all;
+  for (int rank = 0; rank < cut.size(); ++rank)
+    all.insert(all.end(), counts.begin(), counts.end());
+  return all;
+}
+
 /// All that the rows' ways depend on, from what the router chose.
 void MoeBlock::plan_rows(MoeKept& kept) {
   const auto size = static_cast<size_t>(context_.groups.expert->size());
   const auto here = static_cast<size_t>(experts_.count());
   const int64_t hidden = context_.hidden();
-  std::vector<int64_t> counts = received_rows(kept);
+  const std::vector<int64_t> own = received_rows(kept);
   kept.sent_counts.assign(size, 0);
   kept.received_counts.assign(size, 0);
   for (size_t i = 0; i < size * here; ++i) {
     kept.sent_counts[i / here] += kept.dispatch.rows_of[i] * hidden;
-    kept.received_counts[i / here] += counts[i] * hidden;
+    kept.received_counts[i / here] += own[i] * hidden;
   }
-  kept.received = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-  const auto each = static_cast<int64_t>(counts.size());
-  if (gathers_rows()) counts = counts_of_all(*context_.groups.expert_tensor, counts);
-  // Every rank that shares the experts has as many rows as the one with most; what is missing is
-  // filler.
-  int64_t most = 0, parts = 0;
-  for (auto part = counts.begin(); part != counts.end(); part += each, ++parts)
-    most = std::max(most, std::accumulate(part, part + each, int64_t{0}));
-  kept.gathered = parts * most;
+  kept.received = std::accumulate(own.begin(), own.end(), int64_t{0});
+  const std::vector<int64_t> counts = gathered_rows(own);
   std::vector<int64_t> first_row;
-  for (int64_t part = 0; part < parts; ++part)
-    for (size_t source = 0; source < size; ++source) {
-      const auto begin = counts.begin() + part * each;
-      first_row.push_back(
-          std::accumulate(begin, begin + static_cast<int64_t>(source * here), part * most));
-    }
+  kept.gathered_counts.assign(counts.size() / own.size(), 0);
+  kept.gathered = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (i % here == 0) first_row.push_back(kept.gathered);
+    kept.gathered += counts[i];
+    kept.gathered_counts[i / own.size()] += counts[i] * hidden;
+  }
   sort_by_expert(counts, first_row, kept.gathered, kept.experts.here);
+}
+
+/// First element of this rank's rows among those gathered.
+int64_t MoeBlock::own_begin(const MoeKept& kept) const {
+  if (!gathers_rows()) return 0;
+  return std::accumulate(kept.gathered_counts.begin(),
+                         kept.gathered_counts.begin() + context_.groups.expert_tensor->index(),
+                         int64_t{0});
 }
 
 Buffer MoeBlock::to_experts(MoeKept& kept, const float* sent) {
@@ -132,8 +148,7 @@ Buffer MoeBlock::to_experts(MoeKept& kept, const float* sent) {
   const int64_t hidden = context_.hidden();
   const auto count = [hidden](int64_t rows) { return static_cast<size_t>(rows * hidden); };
   Buffer rows = context_.buffer(kept.gathered * hidden);
-  const int64_t block = gathers_rows() ? kept.gathered / cut.size() : kept.gathered;
-  float* own = rows.data() + (gathers_rows() ? cut.index() * block * hidden : 0);
+  float* own = rows.data() + own_begin(kept);
   if (expert.size() > 1)
     expert
         .all_to_all({sent, count(kept.dispatch.sent())}, kept.sent_counts,
@@ -141,9 +156,10 @@ Buffer MoeBlock::to_experts(MoeKept& kept, const float* sent) {
         .wait();
   else
     context_.math.copy(kept.received * hidden, sent, own);
-  if (!gathers_rows()) return rows;
-  context_.math.zero((block - kept.received) * hidden, own + kept.received * hidden);
-  cut.all_gather({own, count(block)}, {rows.data(), count(kept.gathered)}, context_.wire).wait();
+  if (gathers_rows())
+    cut.all_gather_uneven({own, count(kept.received)}, {rows.data(), count(kept.gathered)},
+                          kept.gathered_counts, context_.wire)
+        .wait();
   return rows;
 }
 
@@ -155,10 +171,10 @@ void MoeBlock::from_experts(MoeKept& kept, Buffer rows, float* sent) {
   const float* own = rows.data();
   Buffer block;
   if (gathers_rows()) {
-    block = context_.buffer(kept.gathered / cut.size() * hidden);
-    cut.reduce_scatter({rows.data(), count(kept.gathered)},
-                       {block.data(), static_cast<size_t>(block.count())}, Reduction::sum,
-                       context_.wire)
+    block = context_.buffer(kept.received * hidden);
+    cut.reduce_scatter_uneven({rows.data(), count(kept.gathered)},
+                              {block.data(), count(kept.received)}, kept.gathered_counts,
+                              Reduction::sum, context_.wire)
         .wait();
     own = block.data();
   } else if (reduces_rows()) {

@@ -17,7 +17,8 @@ struct MoeKept {
   std::vector<int32_t> chosen;
   Dispatch dispatch;
   std::vector<int64_t> sent_counts, received_counts;  // elements per expert-parallel rank
-  int64_t received = 0, gathered = 0;  // rows; `gathered` over expert TP, with filler
+  int64_t received = 0, gathered = 0;                 // rows; `gathered` over expert TP
+  std::vector<int64_t> gathered_counts;               // elements per expert-tensor rank
   ExpertsKept experts;
   Buffer returned;  // rows as the experts sent them back
   LinearKept router_linear;
@@ -42,9 +43,12 @@ class MoeBlock {
   int64_t tokens() const { return context_.shard_tokens(); }
   bool gathers_rows() const;
   bool reduces_rows() const;
+  bool is_padded() const;
   void route(MoeKept&);
   std::vector<int64_t> counts_of_all(Communicator& group, const std::vector<int64_t>& mine);
   std::vector<int64_t> received_rows(const MoeKept&);
+  std::vector<int64_t> gathered_rows(std::vector<int64_t> counts);
+  int64_t own_begin(const MoeKept&) const;
   void plan_rows(MoeKept&);
   Buffer to_experts(MoeKept&, const float* sent);    // -> received, gathered
   void from_experts(MoeKept&, Buffer, float* sent);  // the way back, summing

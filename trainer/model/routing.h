@@ -32,14 +32,14 @@ std::vector<int64_t> expert_places(const spec::MixtureOfExperts&, int64_t tokens
 struct ExpertRowsHere {
   std::vector<int64_t> rows_of;       // per local expert, of all ranks
   std::vector<int32_t> received_row;  // per sorted row: where it was received
-  std::vector<int32_t> sorted_row;    // per received row: where it is sorted to; -1: filler
+  std::vector<int32_t> sorted_row;    // per received row: where it is sorted to
   bool in_order = false;              // sorted = received
   int64_t received() const { return static_cast<int64_t>(sorted_row.size()); }
   int64_t sorted() const { return static_cast<int64_t>(received_row.size()); }
 };
 
 /// `counts`: rows of [source][local expert]; `first_row`: where each source's rows begin; `total`:
-/// rows received, filler included.
+/// rows received.
 void sort_by_expert(const std::vector<int64_t>& counts, const std::vector<int64_t>& first_row,
                     int64_t total, ExpertRowsHere& here);
 

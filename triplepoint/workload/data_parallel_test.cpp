@@ -157,6 +157,22 @@ TEST_CASE(
   CHECK(last.payload == 4 * unit::B);
 }
 
+TEST_CASE("squares are added over data ranks where states or experts are dealt out over them") {
+  const auto adds = [](const spec::Job& job) {
+    const std::vector<spec::Op> ops = build_work_graph(job).step_works.front().gradient_norm;
+    return std::any_of(ops.begin(), ops.end(),
+                       [](const spec::Op& op) { return op.group == GroupKind::data; });
+  };
+  spec::Job dense = data_parallel(Sharding::none);
+  CHECK(!adds(dense));
+  CHECK(adds(data_parallel(Sharding::optimizer)));
+  spec::Job mixtral = test::with(test::on_nodes(test::mixtral_8x22b(), 4), {1, 1, 8});
+  mixtral.plan.sharding = Sharding::none;
+  CHECK(adds(mixtral));
+  mixtral.plan.expert_parallel_size = 1;
+  CHECK(!adds(mixtral));
+}
+
 TEST_CASE("adapters in the work have as many weights as are synchronized, dense or with experts") {
   spec::Job mixtral = test::on_nodes(test::mixtral_8x22b(), 4);
   mixtral.model.moe->shared_expert_ffn_hidden_size = 2048;

@@ -219,6 +219,26 @@ TEST_CASE("fp8 is for the layers' GEMMs, and attention, norms and the LM head st
   }
 }
 
+TEST_CASE("what is between an adapter's matrices is summed over tensor ranks, both ways") {
+  for (const int64_t tensor : {1, 8}) {
+    spec::Job job = test::gpt3_on_32({.tensor = tensor, .pipeline = 4});
+    job.task = spec::Task::lora;
+    job.plan.lora = spec::Lora{.rank = 32, .targets = {"attention_qkv", "attention_dense"}};
+    double calls = 0, bytes = 0, layers = 0;
+    const ChunkWork work = build_work_graph(job).works.front();
+    layers = static_cast<double>(work.num_layers);
+    for (const auto& [op, times] : test::ops_of(work)) {
+      if (op.name != "lora_all_reduce") continue;
+      calls += times;
+      bytes += times * (op.payload / unit::B);
+    }
+    const double tokens =
+        static_cast<double>(job.plan.micro_batch_size * job.model.sequence_length);
+    CHECK(calls == (tensor > 1 ? 4 * layers : 0));
+    CHECK(bytes == calls * tokens * 32 * 2);
+  }
+}
+
 TEST_CASE("LoRA computes input gradients everywhere and weight gradients of its adapters only") {
   spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
   const double pretrain = test::flops(test::ops_of(middle_stage(job)), test::is_gemm);

@@ -39,6 +39,24 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "ranks tell each other the rows of every expert, once a forward pass, unless all are alike") {
+  spec::Job job = mixtral({2, 2, 8});
+  job.plan.sequence_parallel = true;
+  job.plan.expert_tensor_parallel_size = 2;
+  job.model.moe->pad_to_capacity = false;
+  const auto told = [&](GroupKind group) {
+    return test::traffic(test::ops_of(middle_stage(job)), Collective::all_gather, group);
+  };
+  const auto layers = static_cast<double>(middle_stage(job).num_layers);
+  const double experts = static_cast<double>(job.model.moe->num_experts);
+  CHECK(told(GroupKind::expert).calls == layers);
+  CHECK(told(GroupKind::expert).payload == layers * 4 * 8 * experts);
+  job.model.moe->capacity_factor = 1.0;
+  job.model.moe->pad_to_capacity = true;
+  CHECK(told(GroupKind::expert).calls == 0);
+}
+
 TEST_CASE("experts do top-k times the flops of a dense MLP, however they are spread") {
   const double mlp = 3 * 6144.0 * 16384;
   for (const test::Layout layout :
