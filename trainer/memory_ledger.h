@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "trainer/math/math.h"
+
 namespace triplepoint::trainer {
 
 /// The terms of workload::StageMemory.
@@ -15,6 +17,10 @@ inline constexpr size_t memory_term_count = 6;
 /// rank's compute thread.
 class MemoryLedger {
  public:
+  explicit MemoryLedger(Arrays& arrays = plain_arrays()) : arrays_(&arrays) {}
+
+  /// Where the arrays come from whose bytes stand here.
+  Arrays& arrays() const { return *arrays_; }
   void add(MemoryTerm term, int64_t bytes) {
     now_[static_cast<size_t>(term)] += bytes;
     total_ += bytes;
@@ -27,6 +33,12 @@ class MemoryLedger {
   int64_t at_peak(MemoryTerm term) const { return at_peak_[static_cast<size_t>(term)]; }
 
  private:
+  static Arrays& plain_arrays() {
+    static Arrays plain;
+    return plain;
+  }
+
+  Arrays* arrays_;
   std::array<int64_t, memory_term_count> now_{}, at_peak_{};
   int64_t total_ = 0, peak_total_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "triplepoint/spec/op.h"
@@ -18,18 +19,38 @@ enum class Algorithm { automatic, ring, recursive_doubling, tree, hierarchical, 
 /// Numbers are floats in memory; on the wire they may be rounded to bf16, two bytes each.
 enum class Wire { fp32, bf16 };
 
-/// A collective that has been started. Buffers stay as they are until wait() returns.
+/// What a started collective answers.
+class PendingWork {
+ public:
+  virtual ~PendingWork() = default;
+  virtual bool done() = 0;  // makes progress
+  virtual void wait() = 0;  // throws CommError when a peer stays silent longer than the timeout
+};
+
+/// A collective that has been started. Buffers stay as they are until wait() returns, or, where
+/// they lie on a device, until done(): there wait() only holds up what the device computes
+/// afterwards.
 class Pending {
  public:
   Pending() = default;  // done
-  bool done();          // makes progress
-  void wait();          // throws CommError when a peer stays silent longer than the timeout
+  explicit Pending(std::shared_ptr<PendingWork> work) : work_(std::move(work)) {}
+  bool done() { return work_ == nullptr || work_->done(); }
+  void wait() {
+    if (work_ != nullptr) work_->wait();
+    work_.reset();
+  }
 
   struct State;
-  explicit Pending(std::shared_ptr<State> state);
 
  private:
-  std::shared_ptr<State> state_;
+  std::shared_ptr<PendingWork> work_;
+};
+
+/// One direction of messages between two members: what a group's point-to-point channels are opened
+/// with where opening takes all.
+struct MessageLine {
+  int peer = 0, channel = 0;
+  bool sends = false;
 };
 
 /// What has been moved, as `workload` counts it and as the links saw it.
@@ -75,6 +96,8 @@ class Communicator {
   /// To and from a member; ordered per pair and `channel`.
   virtual Pending send(std::span<const float> data, int to, int channel, Wire = Wire::fp32) = 0;
   virtual Pending receive(std::span<float> data, int from, int channel, Wire = Wire::fp32) = 0;
+  /// All lines that this member will use, both ends of each; called once, by all members together.
+  virtual void open_lines(std::span<const MessageLine> /*lines*/) {}
   /// All members have come here. Counts as nothing.
   virtual void barrier() = 0;
 

@@ -169,15 +169,4 @@ void Endpoint::Engine::run_in_background() {
   }
 }
 
-bool Pending::done() {
-  return state_ == nullptr || state_->engine.done(*state_);
-}
-
-void Pending::wait() {
-  if (state_ != nullptr) state_->engine.wait(*state_);
-  state_.reset();
-}
-
-Pending::Pending(std::shared_ptr<State> state) : state_(std::move(state)) {}
-
 }  // namespace triplepoint::trainer

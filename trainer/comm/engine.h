@@ -17,27 +17,6 @@ namespace triplepoint::trainer {
 
 class GroupCommunicator;
 
-/// What has been started and is not over.
-struct Pending::State {
-  State(Endpoint::Engine& its_engine, GroupCommunicator& its_group, spec::Collective its_collective,
-        Operation its_operation)
-      : engine(its_engine),
-        group(its_group),
-        collective(its_collective),
-        operation(std::move(its_operation)) {}
-
-  Endpoint::Engine& engine;
-  GroupCommunicator& group;
-  spec::Collective collective;
-  Operation operation;
-  Workspaces own;      // of a point-to-point message
-  bool alone = false;  // point to point: waits for nothing before it
-  bool counted = true;
-  double payload = 0;  // bytes; -1: said by the other side
-  int64_t begin_ns = 0, moved_ns = 0;
-  std::atomic<bool> over{false};
-};
-
 /// Keeps all of a rank's groups moving. One lock around everything: the rank's own thread and the
 /// progress thread take turns.
 class Endpoint::Engine {
@@ -74,6 +53,30 @@ class Endpoint::Engine {
   int64_t active_ = 0;
   bool stop_ = false;
   std::thread background_;
+};
+
+/// What has been started and is not over.
+struct Pending::State : PendingWork {
+  State(Endpoint::Engine& its_engine, GroupCommunicator& its_group, spec::Collective its_collective,
+        Operation its_operation)
+      : engine(its_engine),
+        group(its_group),
+        collective(its_collective),
+        operation(std::move(its_operation)) {}
+
+  bool done() override { return engine.done(*this); }
+  void wait() override { engine.wait(*this); }
+
+  Endpoint::Engine& engine;
+  GroupCommunicator& group;
+  spec::Collective collective;
+  Operation operation;
+  Workspaces own;      // of a point-to-point message
+  bool alone = false;  // point to point: waits for nothing before it
+  bool counted = true;
+  double payload = 0;  // bytes; -1: said by the other side
+  int64_t begin_ns = 0, moved_ns = 0;
+  std::atomic<bool> over{false};
 };
 
 class GroupCommunicator final : public Communicator {

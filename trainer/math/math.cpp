@@ -35,8 +35,6 @@ Math* new_widest(Rounding rounding) {
 
 }  // namespace
 
-Math::~Math() = default;
-
 std::unique_ptr<Math> make_cpu_math(Rounding rounding) {
   // A rank is one thread: more of them on the same cores make small products ten times slower.
   openblas_set_num_threads(1);

@@ -43,7 +43,7 @@ class AttentionBlock {
   Normalization norm_;
   EntranceLinear qkv_;
   ExitLinear projection_;
-  std::vector<float> table_;  // cosines and sines
+  MathArray table_;  // cosines and sines
 };
 
 }  // namespace triplepoint::trainer

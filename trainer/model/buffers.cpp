@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
-#include <new>
 
 namespace triplepoint::trainer {
 namespace {
@@ -23,20 +21,19 @@ int64_t capacity_for(int64_t count) {
 BufferPool::~BufferPool() {
   for (const Idle& size : idle_)
     for (float* array : size.arrays)
-      std::free(array);
+      ledger_.arrays().release(array);
 }
 
-std::vector<float*>& BufferPool::idle_of(int64_t capacity) {
-  const auto found = std::find_if(idle_.begin(), idle_.end(), [capacity](const Idle& size) {
-    return size.capacity == capacity;
+std::vector<float*>& BufferPool::idle_of(int64_t capacity, Storage storage) {
+  const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const Idle& size) {
+    return size.capacity == capacity && size.storage == storage;
   });
   if (found != idle_.end()) return found->arrays;
-  idle_.push_back({capacity, {}});
+  idle_.push_back({capacity, storage, {}});
   return idle_.back().arrays;
 }
 
-void BufferPool::tell(int64_t count, std::optional<MemoryTerm> term, int64_t sign) {
-  const int64_t bytes = sign * count * static_cast<int64_t>(sizeof(float));
+void BufferPool::tell(int64_t bytes, std::optional<MemoryTerm> term) {
   if (term) {
     ledger_.add(*term, bytes);
     return;
@@ -45,23 +42,20 @@ void BufferPool::tell(int64_t count, std::optional<MemoryTerm> term, int64_t sig
   workspace_peak_ = std::max(workspace_peak_, workspace_);
 }
 
-float* BufferPool::take(int64_t count, std::optional<MemoryTerm> term) {
-  tell(count, term, 1);
+float* BufferPool::take(int64_t count, std::optional<MemoryTerm> term, Storage storage) {
+  tell(count * ledger_.arrays().bytes_each(storage), term);
   const int64_t capacity = capacity_for(count);
-  std::vector<float*>& idle = idle_of(capacity);
-  if (!idle.empty()) {
-    float* array = idle.back();
-    idle.pop_back();
-    return array;
-  }
-  void* array = std::aligned_alloc(64, static_cast<size_t>(capacity) * sizeof(float));
-  if (array == nullptr) throw std::bad_alloc();
-  return static_cast<float*>(array);
+  std::vector<float*>& idle = idle_of(capacity, storage);
+  if (idle.empty()) return ledger_.arrays().allocate(capacity, storage);
+  float* array = idle.back();
+  idle.pop_back();
+  return array;
 }
 
-void BufferPool::give(float* array, int64_t count, std::optional<MemoryTerm> term) {
-  tell(count, term, -1);
-  idle_of(capacity_for(count)).push_back(array);
+void BufferPool::give(float* array, int64_t count, std::optional<MemoryTerm> term,
+                      Storage storage) {
+  tell(-count * ledger_.arrays().bytes_each(storage), term);
+  idle_of(capacity_for(count), storage).push_back(array);
 }
 
 }  // namespace triplepoint::trainer

@@ -20,18 +20,19 @@ class BufferPool {
   BufferPool& operator=(const BufferPool&) = delete;
 
   /// `term`: what the ledger is told; absent for what lives within one operation.
-  float* take(int64_t count, std::optional<MemoryTerm> term);
-  void give(float* array, int64_t count, std::optional<MemoryTerm> term);
+  float* take(int64_t count, std::optional<MemoryTerm> term, Storage = Storage::value);
+  void give(float* array, int64_t count, std::optional<MemoryTerm> term, Storage = Storage::value);
 
   int64_t workspace_peak() const { return workspace_peak_; }  // bytes without a term
 
  private:
   struct Idle {
     int64_t capacity;
+    Storage storage;
     std::vector<float*> arrays;
   };
-  std::vector<float*>& idle_of(int64_t capacity);
-  void tell(int64_t count, std::optional<MemoryTerm> term, int64_t sign);
+  std::vector<float*>& idle_of(int64_t capacity, Storage);
+  void tell(int64_t bytes, std::optional<MemoryTerm> term);
 
   MemoryLedger& ledger_;
   std::vector<Idle> idle_;
@@ -42,8 +43,13 @@ class BufferPool {
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(BufferPool& pool, int64_t count, std::optional<MemoryTerm> term)
-      : pool_(&pool), term_(term), count_(count), data_(pool.take(count, term)) {}
+  Buffer(BufferPool& pool, int64_t count, std::optional<MemoryTerm> term,
+         Storage storage = Storage::value)
+      : pool_(&pool),
+        term_(term),
+        storage_(storage),
+        count_(count),
+        data_(pool.take(count, term, storage)) {}
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     Buffer taken(std::move(other));
@@ -59,7 +65,7 @@ class Buffer {
   int64_t count() const { return count_; }
   bool empty() const { return data_ == nullptr; }
   void release() {
-    if (data_ != nullptr) pool_->give(data_, count_, term_);
+    if (data_ != nullptr) pool_->give(data_, count_, term_, storage_);
     data_ = nullptr;
     count_ = 0;
   }
@@ -68,12 +74,14 @@ class Buffer {
   void swap(Buffer& other) {
     std::swap(pool_, other.pool_);
     std::swap(term_, other.term_);
+    std::swap(storage_, other.storage_);
     std::swap(count_, other.count_);
     std::swap(data_, other.data_);
   }
 
   BufferPool* pool_ = nullptr;
   std::optional<MemoryTerm> term_;
+  Storage storage_ = Storage::value;
   int64_t count_ = 0;
   float* data_ = nullptr;
 };

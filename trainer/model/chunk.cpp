@@ -94,7 +94,6 @@ struct Chunk::Parts {
   std::deque<Layer> layers;
   std::optional<HeadBlock> head;
   std::deque<Slot> slots;
-  double loss_sum = 0;
 };
 
 Buffer Chunk::Parts::enter(const Tokens& tokens, std::span<const float> input) {
@@ -204,7 +203,7 @@ void Chunk::forward(const Tokens& tokens, std::span<const float> input, std::spa
     return;
   }
   parts.hooks->before_forward(parts.head_unit());
-  parts.loss_sum += parts.head->forward(tokens, std::move(trunk), slot.head);
+  parts.head->forward(tokens, std::move(trunk), slot.head);
   parts.hooks->after_forward(parts.head_unit());
 }
 
@@ -223,7 +222,7 @@ void Chunk::backward_weight(const Tokens& tokens) {
 }
 
 double Chunk::take_loss_sum() {
-  return std::exchange(parts_->loss_sum, 0.0);
+  return parts_->head ? parts_->context.math.take_losses() : 0.0;
 }
 
 int64_t Chunk::workspace_bytes() const {

@@ -42,6 +42,9 @@ struct ModelContext {
 
   Buffer workspace(int64_t count) { return {pool, count, std::nullopt}; }
   Buffer kept(int64_t count) { return {pool, count, MemoryTerm::activations}; }
+  /// What a device must not round: statistics, sums of exponentials, logits, routing.
+  Buffer exact(int64_t count) { return {pool, count, MemoryTerm::activations, Storage::exact}; }
+  Buffer exact_workspace(int64_t count) { return {pool, count, std::nullopt, Storage::exact}; }
   Buffer buffer(int64_t count) { return {pool, count, MemoryTerm::buffers}; }
 };
 

@@ -173,7 +173,7 @@ LogitShape HeadBlock::logit_shape() const {
   return {.rows = context_.tokens(), .width = width, .valid = valid, .first = first};
 }
 
-double HeadBlock::loss(const Tokens& tokens, HeadKept& kept) {
+void HeadBlock::loss(const Tokens& tokens, HeadKept& kept) {
   const auto rows = static_cast<size_t>(context_.tokens());
   const LogitShape shape = logit_shape();
   Communicator& tensor = *context_.groups.tensor;
@@ -191,24 +191,22 @@ double HeadBlock::loss(const Tokens& tokens, HeadKept& kept) {
     tensor.all_reduce({target, rows}).wait();
     tensor.all_reduce({sum, rows}).wait();
   }
-  double total = 0;
-  for (size_t i = 0; i < rows; ++i)
-    total += std::log(static_cast<double>(sum[i])) - static_cast<double>(target[i]);
-  return total;
+  context_.math.add_losses(shape.rows, sum, target);
 }
 
-double HeadBlock::forward(const Tokens& tokens, Buffer trunk, HeadKept& kept) {
+void HeadBlock::forward(const Tokens& tokens, Buffer trunk, HeadKept& kept) {
   const int64_t rows = context_.tokens();
   kept.trunk = std::move(trunk);
   kept.normed = context_.kept(context_.shard_size());
-  kept.statistics = context_.kept(2 * context_.shard_tokens());
-  kept.logits = Buffer(context_.pool, rows * context_.share.vocabulary, MemoryTerm::logits);
-  kept.maximum = context_.kept(rows);
-  kept.sum = context_.kept(2 * rows);
+  kept.statistics = context_.exact(2 * context_.shard_tokens());
+  kept.logits =
+      Buffer(context_.pool, rows * context_.share.vocabulary, MemoryTerm::logits, Storage::exact);
+  kept.maximum = context_.exact(rows);
+  kept.sum = context_.exact(2 * rows);
   norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());
   words_.enter(context_, kept.normed.data(), kept.logits.data(), kept.linear);
   if (!words_.reads_input_again()) kept.normed.release();
-  return loss(tokens, kept);
+  loss(tokens, kept);
 }
 
 void HeadBlock::backward(const Tokens& tokens, Half half, HeadKept& kept, double weight,

@@ -41,13 +41,13 @@ class HeadBlock {
   /// `tied`: the embedding's words where they lie on the same rank, else null.
   HeadBlock(ModelContext&, ParameterRef tied, std::vector<Parameter>& parameters);
 
-  /// Returns the sum of the tokens' losses.
-  double forward(const Tokens&, Buffer trunk, HeadKept&);
+  /// Adds the tokens' losses to math's.
+  void forward(const Tokens&, Buffer trunk, HeadKept&);
   /// Writes the gradient of the trunk; `weight`: what a token's loss counts.
   void backward(const Tokens&, Half, HeadKept&, double weight, float* gradient);
 
  private:
-  double loss(const Tokens&, HeadKept&);
+  void loss(const Tokens&, HeadKept&);
   LogitShape logit_shape() const;
 
   ModelContext& context_;

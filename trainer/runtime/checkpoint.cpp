@@ -55,10 +55,36 @@ bool writes(const Bucket& bucket, const Parameter& parameter, const RankGroups& 
          groups.of(GroupKind::tensor).index() == 0;
 }
 
+/// An array as the host sees it.
+std::vector<float> fetched(Math& math, std::span<const float> numbers) {
+  std::vector<float> here(numbers.size());
+  if (!here.empty()) math.fetch(static_cast<int64_t>(here.size()), numbers.data(), here.data());
+  return here;
+}
+
+/// What a bucket's optimizer keeps, as the host sees it.
+struct HostStates {
+  HostStates(ParameterStore& store, Bucket& bucket)
+      : master(fetched(store.math(), store.owned_master(bucket))),
+        first_moment(fetched(store.math(), bucket.first_moment.all())),
+        second_moment(fetched(store.math(), bucket.second_moment.all())) {}
+
+  void put_back(ParameterStore& store, Bucket& bucket) const {
+    put(store.math(), master, store.owned_master(bucket));
+    put(store.math(), first_moment, bucket.first_moment.all());
+    put(store.math(), second_moment, bucket.second_moment.all());
+  }
+  static void put(Math& math, const std::vector<float>& here, std::span<float> numbers) {
+    if (!here.empty()) math.put(static_cast<int64_t>(here.size()), here.data(), numbers.data());
+  }
+
+  std::vector<float> master, first_moment, second_moment;
+};
+
 std::string blocks_of(ParameterStore& store, const RankGroups& groups) {
   BlockWriter writer;
   for (Bucket& bucket : store.buckets()) {
-    const std::span<const float> master = store.owned_master(bucket);
+    const HostStates states(store, bucket);
     for (const Piece& piece : bucket.owned_pieces()) {
       if (!writes(bucket, *piece.parameter, groups)) continue;
       const auto part = [&](std::span<const float> owned) {
@@ -66,8 +92,8 @@ std::string blocks_of(ParameterStore& store, const RankGroups& groups) {
                              : owned.subspan(static_cast<size_t>(piece.begin - bucket.owned_begin),
                                              static_cast<size_t>(piece.end - piece.begin));
       };
-      writer.add(*piece.parameter, piece.first, part(master), part(bucket.first_moment.all()),
-                 part(bucket.second_moment.all()));
+      writer.add(*piece.parameter, piece.first, part(states.master), part(states.first_moment),
+                 part(states.second_moment));
     }
   }
   return writer.take();
@@ -104,7 +130,7 @@ Whole assemble(const Parameter& wanted, const Blocks& blocks) {
 }
 
 /// Elements of the owned piece, taken from the whole. False where one is missing.
-bool fill_piece(const Piece& piece, const Whole& whole, Bucket& bucket, std::span<float> master) {
+bool fill_piece(const Piece& piece, const Whole& whole, const Bucket& bucket, HostStates& states) {
   bool complete = true;
   const Parameter& shape = *piece.parameter;
   for (int64_t k = 0; k < piece.end - piece.begin; ++k) {
@@ -115,24 +141,25 @@ bool fill_piece(const Piece& piece, const Whole& whole, Bucket& bucket, std::spa
     const auto to = static_cast<size_t>(piece.begin - bucket.owned_begin + k);
     if (whole.rows > 0 && row >= whole.rows) continue;  // padding keeps its first values
     complete = complete && whole.master[from] == whole.master[from];
-    master[to] = whole.master[from];
+    states.master[to] = whole.master[from];
     if (!bucket.trained) continue;
-    bucket.first_moment.all()[to] = whole.first_moment[from];
-    bucket.second_moment.all()[to] = whole.second_moment[from];
+    states.first_moment[to] = whole.first_moment[from];
+    states.second_moment[to] = whole.second_moment[from];
   }
   return complete;
 }
 
 Result<void> fill_store(const Blocks& blocks, const Path& folder, ParameterStore& store) {
   for (Bucket& bucket : store.buckets()) {
-    const std::span<float> master = store.owned_master(bucket);
+    HostStates states(store, bucket);
     for (const Piece& piece : bucket.owned_pieces())
-      if (!fill_piece(piece, assemble(*piece.parameter, blocks), bucket, master))
+      if (!fill_piece(piece, assemble(*piece.parameter, blocks), bucket, states))
         return error(
             fmt::format("{}: has not all of {} ({} x {}) (it is the checkpoint of another "
                         "model); name the folder of this one, or an empty one",
                         folder.string(), piece.parameter->name, piece.parameter->whole_rows,
                         piece.parameter->whole_columns));
+    states.put_back(store, bucket);
   }
   return {};
 }

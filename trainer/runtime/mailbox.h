@@ -27,7 +27,7 @@ class Inbox {
   void begin_step(int64_t messages, int64_t count, MemoryLedger& ledger) {
     left_ = messages;
     while (static_cast<int64_t>(posted_.size()) < depth_ && left_ > 0)
-      post(FlatArray(ledger, MemoryTerm::buffers, count));
+      post(FlatArray(ledger, MemoryTerm::buffers, count, Storage::value));
   }
   /// Waits for the next one.
   std::span<const float> take() {

@@ -105,7 +105,7 @@ void ParameterStore::allocate() {
     if (sharded_parameters_)
       bucket.owned_value = FlatArray(ledger_, MemoryTerm::weights, bucket.owned());
     else
-      bucket.value = FlatArray(ledger_, MemoryTerm::weights, bucket.count);
+      bucket.value = FlatArray(ledger_, MemoryTerm::weights, bucket.count, Storage::value);
     if (!bucket.trained) continue;
     bucket.first_moment = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
     bucket.second_moment = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
@@ -119,21 +119,26 @@ void ParameterStore::fill(uint64_t seed) {
   for (Bucket& bucket : buckets_) {
     if (sharded_parameters_) {
       for (const Piece& piece : bucket.owned_pieces())
-        fill_initial(*piece.parameter, seed, piece.first,
-                     bucket.owned_value.all().subspan(at(piece.begin - bucket.owned_begin),
-                                                      at(piece.end - piece.begin)));
+        put_initial(piece, seed,
+                    bucket.owned_value.all().data() + piece.begin - bucket.owned_begin);
       continue;
     }
     for (const Piece& piece : bucket.pieces) {
       piece.parameter->value =
           bucket.value.all().subspan(at(piece.begin), at(piece.end - piece.begin));
-      fill_initial(*piece.parameter, seed, 0, piece.parameter->value);
+      put_initial(piece, seed, piece.parameter->value.data());
     }
     if (!bucket.master.empty())
-      math_.copy(bucket.owned(), bucket.value.all().data() + bucket.owned_begin,
-                 bucket.master.all().data());
+      for (const Piece& piece : bucket.owned_pieces())
+        put_initial(piece, seed, bucket.master.all().data() + piece.begin - bucket.owned_begin);
     if (rounded_) math_.round(bucket.count, bucket.value.all().data());
   }
+}
+
+void ParameterStore::put_initial(const Piece& piece, uint64_t seed, float* x) {
+  std::vector<float> values(at(piece.end - piece.begin));
+  fill_initial(*piece.parameter, seed, piece.first, values);
+  math_.put(piece.end - piece.begin, values.data(), x);
 }
 
 std::span<float> ParameterStore::owned_master(Bucket& bucket) {

@@ -140,7 +140,8 @@ void Pipeline::forward(const Action& action) {
   std::span<const float> input;
   if (!is_first(chunk)) input = inputs_[chunk].take();
   FlatArray output;
-  if (!is_last(chunk)) output = FlatArray(parts_.ledger, MemoryTerm::buffers, count_);
+  if (!is_last(chunk))
+    output = FlatArray(parts_.ledger, MemoryTerm::buffers, count_, Storage::value);
   parts_.store.begin_forward(chunk);
   parts_.chunks[chunk]->forward(batch.tokens, input, output.all());
   if (!is_first(chunk)) inputs_[chunk].give_back();
@@ -153,7 +154,8 @@ void Pipeline::backward(const Action& action) {
   std::span<const float> output_gradient;
   if (!is_last(chunk)) output_gradient = gradients_[chunk].take();
   FlatArray input_gradient;
-  if (!is_first(chunk)) input_gradient = FlatArray(parts_.ledger, MemoryTerm::buffers, count_);
+  if (!is_first(chunk))
+    input_gradient = FlatArray(parts_.ledger, MemoryTerm::buffers, count_, Storage::value);
   parts_.store.begin_backward(chunk);
   Chunk& player = *parts_.chunks[chunk];
   if (action.kind == ActionKind::backward)

@@ -47,6 +47,7 @@ class Rank {
         graph_(workload::build_work_graph(job)),
         math_(make_cpu_math(job.plan.precision == spec::Precision::bf16 ? Rounding::bf16
                                                                         : Rounding::none)),
+        ledger_(*math_),
         world_(std::move(world)),
         groups_(graph_.grid, endpoint.rank(),
                 [&](GroupKind kind, const std::vector<int>& ranks) {
@@ -131,6 +132,7 @@ class Rank {
     }
     result.gradient_norm = clip_and_update(result.rate);
     result.loss = mean_loss(loss);
+    math_->finish();
     result.seconds = since(begin);
     say_values(result);
     return result;
