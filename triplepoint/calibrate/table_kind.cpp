@@ -9,6 +9,7 @@
 
 #include "triplepoint/calibrate/collective_tables.h"
 #include "triplepoint/calibrate/dvfs_table.h"
+#include "triplepoint/calibrate/inference_tables.h"
 #include "triplepoint/calibrate/kernel_tables.h"
 #include "triplepoint/calibrate/node_power_tables.h"
 #include "triplepoint/calibrate/power_tables.h"
@@ -31,12 +32,6 @@ TableScores all_skipped(const CsvTable& table, std::string_view reason) {
   for (std::size_t r = 0; r < table.rows(); ++r)
     scores.skipped.push_back({Cells(table, r).id(), std::string(reason)});
   return scores;
-}
-
-Result<TableScores> skip_inference(const CsvTable& table, const ScoreContext&) {
-  return all_skipped(table,
-                     "the power of inference is not predicted from such a row (requests, "
-                     "lengths and batches over time are not stated)");
 }
 
 Result<TableScores> skip_specifications(const CsvTable& table, const ScoreContext&) {
@@ -110,7 +105,7 @@ const std::vector<TableKind> all_kinds = {
     {"inference-power",
      "one inference configuration: power of its GPUs",
      {"gpu", "task", "throughput", "power_mean_per_gpu_w"},
-     {skip_inference}},
+     {score_inference_table}},
     {"hardware", "one accelerator's data sheet", {"gpu", "form", "tdp_w"}, {skip_specifications}},
     {"paper-figure",
      "one bar of the paper's figures",

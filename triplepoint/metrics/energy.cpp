@@ -3,9 +3,10 @@
 //
 //   energy_j         = one step, all GPUs, device scope
 //   joules_per_token = energy_j / tokens of the step
-//   samples_per_s_mj = samples per second / energy_j in MJ
+//   samples_per_s_mj = samples per second / energy_j in MJ; of training only
 // Source of the last: "Characterizing the Efficiency of Distributed Training", MICRO 2025,
 // figure 4.
+#include "triplepoint/metrics/inference.h"
 #include "triplepoint/metrics/view.h"
 
 namespace triplepoint::metrics {
@@ -52,7 +53,7 @@ void answer_energy(const View& view, Metrics& answer) {
   const double seconds = *answer.step_time / unit::s;
   if (answer.tokens_per_second)
     answer.joules_per_token = *answer.energy_j / (*answer.tokens_per_second * seconds);
-  if (answer.samples_per_second)
+  if (answer.samples_per_second && !is_inference(view.run))
     answer.samples_per_s_mj = *answer.samples_per_second / (*answer.energy_j / 1e6);
 }
 

@@ -2,8 +2,9 @@
 // How fast is a step, and what share of the chips' peak is that?
 //
 //   mfu = model flops / (step time * devices * dense peak of the data type); hfu counts recomputed
-//   flops too.
+//   flops too, which only training has.
 // Source: Chowdhery et al. 2022 (PaLM), appendix B; Korthikanti et al. 2022, section 6.3.
+#include "triplepoint/metrics/inference.h"
 #include "triplepoint/metrics/view.h"
 
 namespace triplepoint::metrics {
@@ -32,7 +33,7 @@ void answer_utilization(const run::Run& run, double devices, Metrics& answer) {
   if (!run.peak_flops || devices == 0 || *run.peak_flops <= FlopsPerSecond()) return;
   const Flops possible = *run.peak_flops * time * devices;
   if (run.model_flops) answer.mfu = *run.model_flops / possible;
-  if (run.hardware_flops) answer.hfu = *run.hardware_flops / possible;
+  if (run.hardware_flops && !is_inference(run)) answer.hfu = *run.hardware_flops / possible;
 }
 
 }  // namespace
@@ -42,7 +43,10 @@ void answer_speed(const View& view, Metrics& answer) {
   if (totals.time <= Seconds()) return;
   const auto devices = static_cast<double>(view.run.devices.size());
   answer.step_time = totals.time / view.num_steps();
-  if (totals.samples > 0) answer.samples_per_second = totals.samples / (totals.time / unit::s);
+  // A decoding step gives each sequence one token; none is done after it.
+  const bool whole = !view.run.manifest.job || view.run.manifest.job->task != spec::Task::decode;
+  if (totals.samples > 0 && whole)
+    answer.samples_per_second = totals.samples / (totals.time / unit::s);
   if (totals.tokens > 0) answer.tokens_per_second = totals.tokens / (totals.time / unit::s);
   if (answer.tokens_per_second && devices > 0)
     answer.tokens_per_second_per_gpu = *answer.tokens_per_second / devices;

@@ -7,6 +7,7 @@
 
 #include "triplepoint/spec/names.h"
 
+#include "triplepoint/metrics/inference.h"
 #include "triplepoint/metrics/layout.h"
 
 namespace triplepoint::metrics {
@@ -26,11 +27,12 @@ Json memory_gib(const run::Run& run) {
   const size_t worst = worst_stage(run);
   const run::MemoryUse& use = run.memory[worst];
   const auto gib = [](Bytes bytes) { return bytes / unit::GiB; };
+  const bool trains = !is_inference(run);
   Json json = {{"total", gib(use.total())},
                {"limit", run.memory_limit ? Json(gib(*run.memory_limit)) : Json()},
                {"weights", gib(use.weights)},
-               {"gradients", gib(use.gradients)},
-               {"optimizer", gib(use.optimizer)},
+               {"gradients", trains ? Json(gib(use.gradients)) : Json()},
+               {"optimizer", trains ? Json(gib(use.optimizer)) : Json()},
                {"activations", gib(use.activations)},
                {"other", gib(use.logits + use.buffers + use.reserve)},
                {"worst_stage", worst}};
@@ -107,6 +109,7 @@ Json configuration(const run::Run& run) {
   if (!run.manifest.job) return {};
   const spec::Job& job = *run.manifest.job;
   const spec::Plan& plan = job.plan;
+  const bool trains = !is_inference(run);
   return {{"job", job.name},
           {"task", spec::enum_name(job.task)},
           {"model", job.model.name},
@@ -128,9 +131,9 @@ Json configuration(const run::Run& run) {
           {"sequence_length", job.model.sequence_length},
           {"sequence_parallel", plan.sequence_parallel},
           {"sharding", spec::enum_name(plan.sharding)},
-          {"recompute", spec::enum_name(plan.recompute)},
+          {"recompute", trains ? Json(spec::enum_name(plan.recompute)) : Json()},
           {"overlap", overlaps(plan)},
-          {"schedule", spec::enum_name(plan.schedule)},
+          {"schedule", trains ? Json(spec::enum_name(plan.schedule)) : Json()},
           {"precision", spec::enum_name(plan.precision)}};
 }
 
@@ -149,6 +152,19 @@ void add_speed(Json& json, const Metrics& m, bool has_timeline) {
   json["overlapped_communication_s"] = of(m.overlapped_communication);
   json["idle_s"] = of(m.idle);
   json["launch_gaps_s"] = of(m.launch_gaps);
+}
+
+/// Keys that only inference has.
+void add_inference(Json& json, const run::Run& run, const Metrics& m) {
+  if (!is_inference(run)) return;
+  const InferenceSpeed speed = inference_speed(run.manifest.job->task, m);
+  const auto add = [&](const char* key, const Json& value) {
+    if (!value.is_null()) json[key] = value;
+  };
+  add("prompt_tokens_per_s", of(speed.prompt_tokens_per_s));
+  add("time_to_first_token_s", of(speed.time_to_first_token));
+  add("generated_tokens_per_s", of(speed.generated_tokens_per_s));
+  add("time_per_output_token_s", of(speed.time_per_output_token));
 }
 
 void add_power_and_heat(Json& json, const Metrics& m) {
@@ -216,6 +232,7 @@ Json results_json(const run::Run& run, const Metrics& metrics) {
                {"memory_gib", memory_gib(run)}};
   if (run.manifest.fits_memory) {
     add_speed(json, metrics, !run.timeline.empty());
+    add_inference(json, run, metrics);
     add_power_and_heat(json, metrics);
     json["links"] = links(metrics.links);
     json["stragglers"] = stragglers(metrics);

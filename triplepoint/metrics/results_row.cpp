@@ -3,6 +3,7 @@
 
 #include "triplepoint/spec/names.h"
 
+#include "triplepoint/metrics/inference.h"
 #include "triplepoint/metrics/layout.h"
 #include "triplepoint/metrics/results_json.h"
 
@@ -55,6 +56,20 @@ std::string memory(const Source& source, Bytes (*part)(const run::MemoryUse&)) {
   return text(part(source.run.memory[worst_stage(source.run)]) / unit::GiB);
 }
 
+/// What training alone has.
+template <class Ask>
+std::string of_training(const Source& source, Ask&& ask) {
+  return is_inference(source.run) ? std::string() : of_plan(source, ask);
+}
+std::string training_memory(const Source& source, Bytes (*part)(const run::MemoryUse&)) {
+  return is_inference(source.run) ? std::string() : memory(source, part);
+}
+
+InferenceSpeed serving(const Source& source) {
+  return source.job() != nullptr ? inference_speed(source.job()->task, source.metrics)
+                                 : InferenceSpeed{};
+}
+
 std::string kernels(const Source& source, Seconds (*part)(const KernelSeconds&)) {
   return source.has_timeline() ? text(part(source.metrics.kernels) / unit::s) : std::string();
 }
@@ -97,8 +112,10 @@ constexpr Column job_columns[] = {
     {"micro_batch_size", [](S s) { return of_plan(s, [](P p) { return p.micro_batch_size; }); }},
     {"global_batch_size", [](S s) { return of_plan(s, [](P p) { return p.global_batch_size; }); }},
     {"sharding", [](S s) { return of_plan(s, [](P p) { return spec::enum_name(p.sharding); }); }},
-    {"recompute", [](S s) { return of_plan(s, [](P p) { return spec::enum_name(p.recompute); }); }},
-    {"schedule", [](S s) { return of_plan(s, [](P p) { return spec::enum_name(p.schedule); }); }},
+    {"recompute",
+     [](S s) { return of_training(s, [](P p) { return spec::enum_name(p.recompute); }); }},
+    {"schedule",
+     [](S s) { return of_training(s, [](P p) { return spec::enum_name(p.schedule); }); }},
     {"precision", [](S s) { return of_plan(s, [](P p) { return spec::enum_name(p.precision); }); }},
 };
 
@@ -109,8 +126,10 @@ constexpr Column memory_columns[] = {
        return s.run.memory_limit ? text(*s.run.memory_limit / unit::GiB) : std::string();
      }},
     {"memory_weights_gib", [](S s) { return memory(s, [](M m) { return m.weights; }); }},
-    {"memory_gradients_gib", [](S s) { return memory(s, [](M m) { return m.gradients; }); }},
-    {"memory_optimizer_gib", [](S s) { return memory(s, [](M m) { return m.optimizer; }); }},
+    {"memory_gradients_gib",
+     [](S s) { return training_memory(s, [](M m) { return m.gradients; }); }},
+    {"memory_optimizer_gib",
+     [](S s) { return training_memory(s, [](M m) { return m.optimizer; }); }},
     {"memory_activations_gib", [](S s) { return memory(s, [](M m) { return m.activations; }); }},
     {"memory_other_gib",
      [](S s) { return memory(s, [](M m) { return m.logits + m.buffers + m.reserve; }); }},
@@ -160,6 +179,13 @@ constexpr Column power_and_heat_columns[] = {
     {"throttle_hardware_thermal", [](S s) { return throttled(s, "hardware_thermal"); }},
 };
 
+constexpr Column inference_columns[] = {
+    {"prompt_tokens_per_s", [](S s) { return text(serving(s).prompt_tokens_per_s); }},
+    {"time_to_first_token_s", [](S s) { return text(serving(s).time_to_first_token); }},
+    {"generated_tokens_per_s", [](S s) { return text(serving(s).generated_tokens_per_s); }},
+    {"time_per_output_token_s", [](S s) { return text(serving(s).time_per_output_token); }},
+};
+
 template <class Visit>
 void for_each_column(Visit&& visit) {
   for (const Column& column : job_columns)
@@ -169,6 +195,8 @@ void for_each_column(Visit&& visit) {
   for (const Column& column : time_columns)
     visit(column);
   for (const Column& column : power_and_heat_columns)
+    visit(column);
+  for (const Column& column : inference_columns)
     visit(column);
 }
 

@@ -144,6 +144,8 @@ bool multiplies_matrices(OpClass op_class) {
 
 /// How much of the chip the blocks of query rows keep busy, until the last one ends.
 double filled_share(const spec::Gpu& gpu, const spec::AttentionShape& shape) {
+  // One query a sequence: kernels split the keys over the chip instead (Flash-Decoding).
+  if (shape.query_length == 1 && !shape.causal) return 1;
   const double drain = gpu.kernels.attention_wave_quantization;
   const double of_a_head = std::max(1.0, ceil_div(static_cast<double>(shape.query_length),
                                                   static_cast<double>(gpu.kernels.attention_tile)));

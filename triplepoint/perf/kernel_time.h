@@ -59,7 +59,7 @@ double gemm_efficiency(const spec::Gpu& gpu, const spec::GemmShape& shape,
 /// over a mean one (under a causal mask the last rows see all keys, the first almost none); Q:
 /// attention_wave_quantization, what of the longest block drains alone. d0 follows from the chip:
 /// matrix flops per clock over 4 x special functions per clock. Causal flops are the half square.
-/// Holds for self-attention of 512 and more keys. Source: docs/models/kernels.md.
+/// Holds for 512 and more keys; a lone query splits them (w, b: 1). Source: docs/models/kernels.md.
 double attention_efficiency(const spec::Gpu& gpu, const spec::AttentionShape& shape, bool backward);
 
 }  // namespace triplepoint::perf

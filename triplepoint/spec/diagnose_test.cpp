@@ -413,10 +413,39 @@ TEST_CASE("a shard group has to divide the replicas") {
       "the state); try 4 or 8");
 }
 
-TEST_CASE("a task has to be modelled, and LoRA needs its adapters") {
+TEST_CASE("prompts and tokens are tasks as training is, but one token has no context to split") {
+  for (const Task task : {Task::prefill, Task::decode}) {
+    Job job = sound_job();
+    job.task = task;
+    CHECK_FALSE(has_errors(diagnose(job)));
+  }
   refused(
-      sound_job(), [](Job& job) { job.task = Task::decode; }, Code::unsupported,
-      "task decode is not modelled (only training is, so far); choose pretrain or lora");
+      sound_job(),
+      [](Job& job) {
+        job.task = Task::decode;
+        job.plan.tensor_parallel_size = 4;
+        job.plan.context_parallel_size = 2;
+      },
+      Code::unsupported,
+      "context_parallel_size 2 with task decode (a sequence grows by one token at a time, and a "
+      "cache split over ranks is not modelled); use tensor_parallel_size");
+}
+
+TEST_CASE("what only training does is inert in inference") {
+  Job job = sound_job();
+  job.task = Task::prefill;
+  job.plan.recompute = Recompute::full;
+  job.plan.overlap_gradient = true;
+  const std::vector<Diagnosis> found = diagnose(job);
+  CHECK_FALSE(has_errors(found));
+  REQUIRE(found.size() == 1);
+  CHECK(found.front().code == Code::inert_option);
+  CHECK(found.front().what ==
+        "recompute and overlap_gradient with task prefill (there is no backward pass and no "
+        "gradient); leave them out");
+}
+
+TEST_CASE("LoRA needs its adapters") {
   refused(
       sound_job(), [](Job& job) { job.task = Task::lora; }, Code::inconsistent,
       "task lora without a [plan.lora] (the rank decides what is trained); add rank and targets");

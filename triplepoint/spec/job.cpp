@@ -26,8 +26,8 @@ int64_t data_parallel_size_or_one(const Job& job) {
 /// What follows from the rest where it is not written.
 Result<void> fill_defaults(const ReadScope& scope, const TomlValue& root, Job& job) {
   if (root.find("stack") == nullptr)
-    job.stack = TPT_TRY(NamedThing<Stack>::load(
-        scope, is_inference(job.task) ? serving_stack : default_stack));
+    job.stack = TPT_TRY(
+        NamedThing<Stack>::load(scope, is_inference(job.task) ? serving_stack : default_stack));
   if (!says(root, "plan", "optimizer"))
     job.plan.optimizer = TPT_TRY(NamedThing<OptimizerState>::load(scope, default_optimizer));
   if (!says(root, "plan", "sharding") && data_parallel_size_or_one(job) > 1 &&
@@ -52,8 +52,9 @@ Result<Job> read_job(const ReadScope& scope, const TomlValue& root) {
   Job job;
   TableReader reader(root, scope);
   visit_fields(reader, job);
-  std::optional<int64_t> nodes;
+  std::optional<int64_t> nodes, sequence_length;
   reader("nodes", nodes);
+  reader("sequence_length", sequence_length);
   if (auto finished = reader.finish(); !finished) return tl::unexpected(finished.error());
   if (!says(root, "plan", "global_batch_size"))
     return error(
@@ -61,6 +62,7 @@ Result<Job> read_job(const ReadScope& scope, const TomlValue& root) {
                     "add it",
                     scope.file, root.line));
   if (nodes) job.cluster.num_nodes = *nodes;
+  if (sequence_length) job.model.sequence_length = *sequence_length;
   if (auto filled = fill_defaults(scope, root, job); !filled) return tl::unexpected(filled.error());
   return job;
 }

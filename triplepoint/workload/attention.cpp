@@ -70,8 +70,7 @@ Op core_op(const LayerContext& context, std::string_view name, double flops_per_
   const RankShare& share = context.share;
   Op op = streaming(context, name, OpClass::attention, bytes);
   const double causal_share = is_causal(context) ? 0.5 : 1.0;
-  op.flops =
-      flops_per_score * score_width(context) * scores(context) * causal_share * unit::FLOP;
+  op.flops = flops_per_score * score_width(context) * scores(context) * causal_share * unit::FLOP;
   const Documents documents = documents_of(context);
   op.attention = {.batch = documents.count,
                   .heads = share.heads,

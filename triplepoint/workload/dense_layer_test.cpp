@@ -269,6 +269,39 @@ TEST_CASE("unfused norms and activations move more bytes in more kernels") {
   CHECK(cost(false).second > cost(true).second);
 }
 
+TEST_CASE("the pass of a prompt is the forward pass of training on the same layout, op by op") {
+  spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
+  job.model.dropout = 0;
+  const std::vector<OpGroup> trained = middle_stage(job).forward;
+  job.task = spec::Task::prefill;
+  const std::vector<OpGroup> read = middle_stage(job).forward;
+  REQUIRE(read.size() == trained.size());
+  for (size_t group = 0; group < read.size(); ++group) {
+    CHECK(read[group].repeat == trained[group].repeat);
+    REQUIRE(read[group].ops.size() == trained[group].ops.size());
+    for (size_t i = 0; i < read[group].ops.size(); ++i) {
+      const spec::Op &a = read[group].ops[i], &b = trained[group].ops[i];
+      CHECK(a.name == b.name);
+      CHECK(a.flops == b.flops);
+      CHECK(a.hbm_bytes == b.hbm_bytes);
+      CHECK(a.payload == b.payload);
+    }
+  }
+}
+
+TEST_CASE("latent attention decodes against the latent cache, all heads on one of its rows") {
+  spec::Job job = test::with(test::on_nodes(test::llama3_70b(), 1), {.tensor = 8});
+  job.model.latent_attention = spec::LatentAttention{
+      .query_rank = 1536, .key_value_rank = 512, .rope_head_dim = 64, .value_head_dim = 128};
+  job.task = spec::Task::decode;
+  for (const OpGroup& group : build_work_graph(job).works.front().forward)
+    for (const spec::Op& op : group.ops)
+      if (test::is_attention(op)) {
+        CHECK(op.hbm_bytes / unit::B == Approx(8192.0 * (512 + 64) * 2).epsilon(0.01));
+        CHECK(op.flops / unit::FLOP == Approx(2 * (512 + 512 + 64) * 8192.0 * 8));
+      }
+}
+
 TEST_CASE("prefill computes the forward pass alone, decoding one token against the whole cache") {
   spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
   const ChunkWork training = middle_stage(job);

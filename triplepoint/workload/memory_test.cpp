@@ -179,6 +179,31 @@ TEST_CASE("decoding keeps keys and values of every sequence it serves") {
   CHECK(of_64 - of_32 == Approx(32 * 8192.0 * 80 * 2 * 2 * 128));
 }
 
+TEST_CASE("served weights are kept in the precision of their products") {
+  spec::Job job = test::with(test::on_nodes(test::llama3_70b(), 1), {.tensor = 8});
+  job.task = spec::Task::decode;
+  const double bf16 = estimate_memory(job).stages[0].weights / unit::B;
+  const double parameters = spec::count_parameters(job.model).total() / 8;
+  CHECK(bf16 == Approx(2 * parameters).epsilon(0.001));
+  job.plan.precision = spec::Precision::fp8;
+  const double ends = 2 * 2 * 128256 * 8192.0 / 8;  // embedding and head stay in 16 bits
+  CHECK(estimate_memory(job).stages[0].weights / unit::B ==
+        Approx((bf16 - ends) / 2 + ends).epsilon(0.001));
+  CHECK(estimate_memory(job).stages[0].gradients == Bytes());
+}
+
+TEST_CASE("a prompt's pass keeps no activations of earlier layers") {
+  spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
+  const double training = estimate_memory(job).stages[1].activations / unit::B;
+  job.task = spec::Task::prefill;
+  job.plan.global_batch_size = 1;
+  job.plan.micro_batch_size = 1;
+  const double cache = 24 * 2048.0 * 2 * 2 * 12288 / 8;
+  const double at_work = estimate_memory(job).stages[1].activations / unit::B - cache;
+  CHECK(at_work > 0);
+  CHECK(at_work < training / 24);  // which keeps 24 layers of four microbatches
+}
+
 TEST_CASE("more of anything never takes less memory") {
   const spec::Job base = test::gpt3_on_32({.tensor = 4, .pipeline = 8});
   const double before = gigabytes(base);

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/calibrate/inference_tables.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "triplepoint/calibrate/machine_names.h"
+#include "triplepoint/calibrate/model_names.h"
+#include "triplepoint/calibrate/table_cells.h"
+#include "triplepoint/calibrate/training_rules.h"
+#include "triplepoint/sim/simulate.h"
+#include "triplepoint/workload/memory.h"
+
+namespace triplepoint::calibrate {
+namespace {
+
+/// Keys in the cache of a sequence in the middle of its answer.
+struct TaskLength {
+  std::string_view task;
+  int64_t keys;
+};
+// Not stated by the tables. Chats and code are answered in some hundred tokens, questions that need
+// thinking in some thousand.
+constexpr std::array usual_lengths = {TaskLength{"chat", 1024}, TaskLength{"gpqa", 4096},
+                                      TaskLength{"fim", 512}};
+
+struct ServedRow {
+  std::string id, family, sweep, gpu, model;
+  int64_t gpus = 1, replicas = 1, experts = 1, sequences = 1, keys = 0;
+  spec::Precision precision = spec::Precision::bf16;
+  std::optional<double> power_w, tokens_per_s;
+  std::vector<std::string> notes;
+};
+
+/// A whole number behind a word of the notes, with or without ".0".
+std::optional<double> noted(const Cells& cells, std::string_view key) {
+  const std::string notes = cells.text("notes");
+  const std::size_t at = notes.find(key);
+  if (at == std::string::npos) return std::nullopt;
+  const double value = std::strtod(notes.c_str() + at + key.size(), nullptr);
+  return value > 0 ? std::optional<double>(value) : std::nullopt;
+}
+
+int64_t keys_of(const Cells& cells) {
+  if (const auto stated = noted(cells, "ctx ")) return std::llround(*stated);
+  const std::string task = cells.text("task");
+  const auto* usual = std::find_if(
+      usual_lengths.begin(), usual_lengths.end(),
+      [&](const TaskLength& length) { return task.find(length.task) != std::string::npos; });
+  return usual == usual_lengths.end() ? 0 : usual->keys;
+}
+
+Result<spec::Precision> precision_of(const Cells& cells) {
+  const std::string words = cells.text("precision");
+  if (words.find("int") != std::string::npos || words.find("mxfp4") != std::string::npos)
+    return error("weights of 4 bits that are multiplied in 16 are not modelled");
+  return words.find("fp8") != std::string::npos ? spec::Precision::fp8 : spec::Precision::bf16;
+}
+
+Result<ServedRow> read_row(const Cells& cells) {
+  ServedRow row;
+  const std::string task = cells.text("task");
+  const bool pictures =
+      task.find("image") != std::string::npos || task.find("video") != std::string::npos;
+  if (pictures) return error("a model of images or video is not modelled");
+  if (cells.count("batch") < 1)
+    return error("the number of sequences at a time is not stated (it decides power and speed)");
+  row.keys = keys_of(cells);
+  if (row.keys < 1)
+    return error("the length of its sequences is not stated, nor known of the task");
+  row.precision = TPT_TRY(precision_of(cells));
+  row.model = TPT_TRY(model_named(cells.text("model")));
+  row.gpu = cells.text("gpu");
+  row.gpus = std::max<int64_t>(1, cells.count("n_gpus"));
+  row.replicas = std::max<int64_t>(1, std::llround(noted(cells, "dp ").value_or(1)));
+  row.experts = std::max<int64_t>(1, std::llround(noted(cells, "ep ").value_or(1)));
+  const double at_once = noted(cells, "avg_batch ").value_or(cells.number_or("batch", 1));
+  row.sequences = std::max<int64_t>(1, std::llround(at_once));
+  row.power_w = cells.number("power_mean_per_gpu_w");
+  if (cells.text("throughput_unit").starts_with("output"))
+    row.tokens_per_s = cells.number("throughput");
+  const std::string short_task = task.substr(task.rfind(' ') + 1);
+  row.family = fmt::format("{} {} {}", cells.text("family"), row.gpu, short_task);
+  row.sweep = fmt::format("{} x{} {} {}", cells.text("model"), row.gpus, row.gpu, short_task);
+  row.id = fmt::format("{}, batch {}", row.sweep, cells.count("batch"));
+  if (!noted(cells, "ctx "))
+    row.notes.push_back(fmt::format("caches of {} tokens, as usual for the task", row.keys));
+  return row;
+}
+
+/// Decoding of the row's sequences, as vLLM plays it.
+Result<spec::Job> job_of(const ServedRow& row, const spec::Library& library) {
+  const MachineChoice machine = TPT_TRY(machine_of(library, row.gpu, "", row.gpus));
+  if (row.gpus % row.replicas != 0)
+    return error(fmt::format("{} GPUs do not make {} equal replicas", row.gpus, row.replicas));
+  spec::Job job;
+  job.name = row.id;
+  job.task = spec::Task::decode;
+  job.cluster = machine.cluster;
+  job.model = TPT_TRY(spec::load_model(library, row.model));
+  job.stack = TPT_TRY(spec::load_stack(library, "vllm"));
+  job.model.sequence_length = row.keys;
+  job.plan.precision = row.precision;
+  job.plan.tensor_parallel_size = row.gpus / row.replicas;
+  if (job.model.moe && row.experts > 1) {
+    job.plan.expert_parallel_size = row.experts;
+    job.plan.expert_tensor_parallel_size = std::max<int64_t>(1, row.gpus / row.experts);
+  }
+  job.plan.micro_batch_size = (row.sequences + row.replicas - 1) / row.replicas;
+  job.plan.global_batch_size = job.plan.micro_batch_size * row.replicas;
+  for (const spec::Diagnosis& diagnosis : spec::diagnose(job))
+    if (diagnosis.severity == spec::Diagnosis::Severity::error) return error(diagnosis.what);
+  if (!workload::estimate_memory(job).fits())
+    return error(
+        "weights and caches of all sequences do not fit by our estimate (an engine would "
+        "serve fewer at a time)");
+  return job;
+}
+
+struct Served {
+  double power_w = 0, tokens_per_s = 0;
+};
+
+Served play(const spec::Job& job) {
+  const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+  Served served;
+  for (const run::DeviceSummary& device : run.summaries)
+    served.power_w += device.power_mean_w.value_or(0) / static_cast<double>(run.summaries.size());
+  const Seconds step = run.steps.back().end - run.steps.back().begin;
+  served.tokens_per_s = static_cast<double>(run.steps.back().tokens) / (step / unit::s);
+  return served;
+}
+
+void score_row(TableScores& scores, const ServedRow& row, const Served& served) {
+  const auto add = [&](const char* quantity, const std::optional<double>& measured, double ours) {
+    if (measured && *measured > 0)
+      scores.scored.push_back({.row_id = row.id,
+                               .family = row.family,
+                               .quantity = quantity,
+                               .sweep = row.sweep,
+                               .measured = *measured,
+                               .predicted = ours,
+                               .notes = row.notes});
+  };
+  add("power_w", row.power_w, served.power_w);
+  add("output_tokens_per_s", row.tokens_per_s, served.tokens_per_s);
+}
+
+Result<void> predict_row(const Cells& cells, const spec::Library& library, TableScores& scores) {
+  const ServedRow row = TPT_TRY(read_row(cells));
+  const spec::Job job = TPT_TRY(job_of(row, library));
+  score_row(scores, row, play(job));
+  return {};
+}
+
+}  // namespace
+
+Result<TableScores> score_inference_table(const CsvTable& table, const ScoreContext& context) {
+  TableScores scores;
+  scores.table = "inference power";
+  scores.rows = static_cast<int64_t>(table.rows());
+  if (context.begin) context.begin(table.rows());
+  for (std::size_t r = 0; r < table.rows(); ++r) {
+    const Cells cells(table, r);
+    if (auto scored = predict_row(cells, context.library, scores); !scored)
+      scores.skipped.push_back({cells.id(), scored.error().what});
+    if (context.advance) context.advance();
+  }
+  return scores;
+}
+
+}  // namespace triplepoint::calibrate
