@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "triplepoint/perf/fabric_path.h"
+#include "triplepoint/perf/fabric_topology.h"
+
 namespace triplepoint::perf {
 namespace {
 
@@ -14,7 +17,7 @@ using spec::Collective;
 struct Layout {
   double ranks, domains, ranks_per_domain;
   double groups_per_node;
-  double nodes_per_domain, nodes;
+  double nodes_per_domain, nodes, node_stride;
 };
 
 /// What a stream of data meets on its way out of one rank.
@@ -43,7 +46,12 @@ Layout layout_of(const Cluster& cluster, const GroupPlacement& group) {
           .ranks_per_domain = count(group.ranks) / domains,
           .groups_per_node = count(group.groups_per_node),
           .nodes_per_domain = nodes / domains,
-          .nodes = nodes};
+          .nodes = nodes,
+          .node_stride = count(group.node_stride)};
+}
+
+FabricPath path_of(const Cluster& cluster, const Layout& layout, Traffic traffic) {
+  return fabric_path(cluster, {layout.nodes, layout.node_stride}, traffic);
 }
 
 /// In a mesh a group drives the links to its own members only.
@@ -66,20 +74,16 @@ double reachable_nics(const Cluster& cluster, double ranks_on_node) {
   return std::clamp(next_to_them, 1.0, nics);
 }
 
-double oversubscription(const Cluster& cluster, double nodes) {
-  const spec::ScaleOut& fabric = cluster.scale_out;
-  return nodes > count(fabric.nodes_per_leaf) ? std::max(1.0, fabric.oversubscription) : 1;
-}
-
 /// Out of one domain, for one of the groups that share its NICs. A chunk passes `steps` hops one
 /// after the other before the pipe is full, and hops are in flight on all of the group's NICs.
-Pipe out_pipe(const Cluster& cluster, const Layout& layout, double efficiency, double steps) {
+Pipe out_pipe(const Cluster& cluster, const Layout& layout, const FabricPath& path,
+              double efficiency, double steps) {
   const spec::ScaleOut& fabric = cluster.scale_out;
   const double ranks_on_node = layout.ranks_per_domain / layout.nodes_per_domain;
-  const double nics = std::min(reachable_nics(cluster, ranks_on_node),
-                               count(fabric.nics_per_node) / layout.groups_per_node);
+  const double nics =
+      std::min(reachable_nics(cluster, ranks_on_node), path.nics / layout.groups_per_node);
   return {.bytes_per_s = nics * layout.nodes_per_domain * fabric.nic_bandwidth.in_base_units() *
-                         efficiency / oversubscription(cluster, layout.nodes),
+                         efficiency / path.taper,
           .half_bytes = fabric.half_size.in_base_units() * std::max(1.0, steps) * nics *
                         layout.nodes_per_domain};
 }
@@ -181,9 +185,10 @@ CollectiveTime time_in_domain(const Cluster& cluster, Collective collective, dou
   return shorter(ring, switch_all_reduce(cluster, size, n));
 }
 
-Seconds latency_over_nodes(const Cluster& cluster, const Work& work) {
-  return cluster.scale_out.launch + work.up_steps * cluster.scale_up.latency +
-         work.out_steps * cluster.scale_out.latency;
+Seconds latency_over_nodes(const Cluster& cluster, const Work& work, const FabricPath& path) {
+  const spec::ScaleOut& fabric = cluster.scale_out;
+  return fabric.launch + work.up_steps * cluster.scale_up.latency +
+         work.out_steps * (fabric.latency + path.extra_hops * fabric.hop_latency);
 }
 
 Pipe slower(const Pipe& a, const Pipe& b) {
@@ -193,21 +198,37 @@ Pipe slower(const Pipe& a, const Pipe& b) {
 /// A chain of all ranks leaves each domain once: one hop in r crosses the fabric.
 CollectiveTime stream_over_nodes(const Cluster& cluster, const Layout& layout, const Work& work,
                                  Algorithm algorithm) {
-  const Pipe out = out_pipe(cluster, layout, cluster.scale_out.efficiency, work.out_steps);
+  const FabricPath path = path_of(cluster, layout, Traffic::neighbours);
+  const Pipe out = out_pipe(cluster, layout, path, cluster.scale_out.efficiency, work.out_steps);
   const Pipe up = up_pipe(cluster, layout.ranks_per_domain, cluster.scale_up.efficiency);
   const Pipe pipe = layout.ranks_per_domain > 1 ? slower(out, up) : out;
   const double crossing = layout.domains / layout.ranks;
-  return {.latency = latency_over_nodes(cluster, work),
+  return {.latency = latency_over_nodes(cluster, work, path),
           .transfer = transfer_seconds(pipe, work.bytes) * unit::s,
           .scale_up_bytes = (1 - crossing) * work.bytes * unit::B,
           .scale_out_bytes = crossing * work.bytes * unit::B,
           .algorithm = algorithm};
 }
 
+/// Hops between domains in one pass of a ring. On a torus, rings run in all dimensions at once.
+double pass_steps(const Cluster& cluster, const Layout& layout) {
+  if (cluster.scale_out.kind != spec::FabricKind::torus) return layout.domains - 1;
+  return path_of(cluster, layout, Traffic::neighbours).steps;
+}
+
+/// Of an all-reduce over the domains, there and back. A torus has no short ways for a tree.
+double tree_steps(const Cluster& cluster, const Layout& layout) {
+  if (cluster.scale_out.kind == spec::FabricKind::torus) return 2 * pass_steps(cluster, layout);
+  return 2 * std::ceil(std::log2(layout.domains));
+}
+
 CollectiveTime ring_over_nodes(const Cluster& cluster, Collective collective, double size,
                                const Layout& layout) {
-  const double out_steps = layout.domains - 1;
-  const Work work{.up_steps = passes(collective) * (layout.ranks - 1 - out_steps),
+  const double out_steps = pass_steps(cluster, layout);
+  const double missed =
+      layout.domains - 1 - out_steps;  // domains that a way in one pass leaves out
+  const double ranks_on_the_way = layout.ranks - missed * layout.ranks_per_domain;
+  const Work work{.up_steps = passes(collective) * (ranks_on_the_way - 1 - out_steps),
                   .out_steps = passes(collective) * out_steps,
                   .bytes = ring_bytes(collective, size, layout.ranks)};
   return stream_over_nodes(cluster, layout, work, Algorithm::ring);
@@ -217,7 +238,7 @@ CollectiveTime tree_all_reduce(const Cluster& cluster, double size, const Layout
   // Of the ring's rate: NCCL's own estimate for its trees (src/graph/tuning.cc).
   constexpr double tree_share = 0.92;
   const Work work{.up_steps = 2 * (layout.ranks_per_domain - 1),
-                  .out_steps = 2 * std::ceil(std::log2(layout.domains)),
+                  .out_steps = tree_steps(cluster, layout),
                   .bytes = 2 * size};
   CollectiveTime time = stream_over_nodes(cluster, layout, work, Algorithm::tree);
   time.transfer = time.transfer / tree_share;
@@ -227,12 +248,13 @@ CollectiveTime tree_all_reduce(const Cluster& cluster, double size, const Layout
 /// Reduce in each node's switch, all-reduce the result over the nodes, spread it by the switch; the
 /// phases stream through each other, so the slower one sets the pace.
 CollectiveTime switch_tree_all_reduce(const Cluster& cluster, double size, const Layout& layout) {
-  const Work work{.up_steps = 2, .out_steps = 2 * std::ceil(std::log2(layout.domains)), .bytes = 0};
-  const Pipe out = out_pipe(cluster, layout, cluster.scale_out.efficiency, work.out_steps);
+  const Work work{.up_steps = 2, .out_steps = tree_steps(cluster, layout), .bytes = 0};
+  const FabricPath path = path_of(cluster, layout, Traffic::neighbours);
+  const Pipe out = out_pipe(cluster, layout, path, cluster.scale_out.efficiency, work.out_steps);
   const Pipe up = up_pipe(cluster, layout.ranks_per_domain, cluster.scale_up.nvls_efficiency);
   const double sent_by_node = 2 * (layout.domains - 1) / layout.domains * size;
   const double transfer = std::max(transfer_seconds(out, sent_by_node), transfer_seconds(up, size));
-  return {.latency = latency_over_nodes(cluster, work) + cluster.scale_up.nvls_latency,
+  return {.latency = latency_over_nodes(cluster, work, path) + cluster.scale_up.nvls_latency,
           .transfer = transfer * unit::s,
           .scale_up_bytes = size * unit::B,
           .scale_out_bytes = sent_by_node / layout.ranks_per_domain * unit::B,
@@ -243,12 +265,13 @@ CollectiveTime switch_tree_all_reduce(const Cluster& cluster, double size, const
 CollectiveTime all_to_all_over_nodes(const Cluster& cluster, double size, const Layout& layout) {
   const double n = layout.ranks, r = layout.ranks_per_domain;
   const double inside = (r - 1) / n * size, outside = (n - r) / n * size;
-  Pipe out = out_pipe(cluster, layout, cluster.scale_out.all_to_all_efficiency, 1);
+  const FabricPath path = path_of(cluster, layout, Traffic::everyone);
+  Pipe out = out_pipe(cluster, layout, path, cluster.scale_out.all_to_all_efficiency, 1);
   out.bytes_per_s /= r;  // the ranks of a group share what the group gets
   const Pipe up = up_pipe(cluster, std::max(2.0, r), cluster.scale_up.all_to_all_efficiency);
   const Work work{.up_steps = std::log2(r), .out_steps = layout.domains - 1, .bytes = outside};
   return {
-      .latency = latency_over_nodes(cluster, work),
+      .latency = latency_over_nodes(cluster, work, path),
       .transfer = std::max(transfer_seconds(up, inside), transfer_seconds(out, outside)) * unit::s,
       .scale_up_bytes = inside * unit::B,
       .scale_out_bytes = outside * unit::B,
@@ -270,9 +293,10 @@ CollectiveTime emulated_over_nodes(const Cluster& cluster, Collective collective
                      .out_steps = few ? std::log2(n) : ways * (n - 1),
                      .bytes = few ? std::log2(n) * size : ways * (n - 1) / n * size / r};
   const Pipe up = up_pipe(cluster, r, cluster.scale_up.efficiency);
-  Pipe out = out_pipe(cluster, layout, cluster.scale_out.efficiency, outside.out_steps);
+  const FabricPath path = path_of(cluster, layout, Traffic::neighbours);
+  Pipe out = out_pipe(cluster, layout, path, cluster.scale_out.efficiency, outside.out_steps);
   out.bytes_per_s /= r;
-  return {.latency = latency_over_nodes(cluster, {inside.up_steps, outside.out_steps, 0}),
+  return {.latency = latency_over_nodes(cluster, {inside.up_steps, outside.out_steps, 0}, path),
           .transfer =
               (transfer_seconds(up, inside.bytes) + transfer_seconds(out, outside.bytes)) * unit::s,
           .scale_up_bytes = inside.bytes * unit::B,
@@ -288,7 +312,8 @@ CollectiveTime time_over_nodes(const Cluster& cluster, Collective collective, do
     return emulated_over_nodes(cluster, collective, size, layout);
   CollectiveTime best = ring_over_nodes(cluster, collective, size, layout);
   if (collective != Collective::all_reduce) return best;
-  best = shorter(best, tree_all_reduce(cluster, size, layout));
+  if (cluster.scale_out.kind != spec::FabricKind::torus)
+    best = shorter(best, tree_all_reduce(cluster, size, layout));
   if (!reduces_in_switch(cluster, layout.ranks_per_domain)) return best;
   return shorter(best, switch_tree_all_reduce(cluster, size, layout));
 }
@@ -302,9 +327,15 @@ CollectiveTime message_in_domain(const Cluster& cluster, double size, double sha
   return shorter(in_domain(links, 1, transfer_seconds(pipe, size), size, Algorithm::direct), quick);
 }
 
+/// What messages that leave a node for the same other one share.
+double nics_of_one_way(const Cluster& cluster) {
+  if (cluster.scale_out.kind == spec::FabricKind::torus) return torus_link(cluster);
+  return count(cluster.scale_out.nics_per_node);
+}
+
 CollectiveTime message_over_nic(const Cluster& cluster, double size, double sharers) {
   const spec::ScaleOut& fabric = cluster.scale_out;
-  const double nics = std::min(1.0, count(fabric.nics_per_node) / sharers);
+  const double nics = std::min(1.0, nics_of_one_way(cluster) / sharers);
   const Pipe pipe{
       .bytes_per_s = nics * fabric.nic_bandwidth.in_base_units() * fabric.point_to_point_efficiency,
       .half_bytes = fabric.half_size.in_base_units()};

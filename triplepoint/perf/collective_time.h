@@ -17,6 +17,7 @@ enum class Algorithm { ring, tree, hierarchical, nvls, pairwise, direct };
 struct GroupPlacement {
   int64_t ranks = 1, nodes = 1, ranks_per_node = 1;
   int64_t groups_per_node = 1;  // groups that use one node's NICs at the same time
+  int64_t node_stride = 1;      // from one of its nodes to the next; counts on a torus only
 };
 
 /// What one collective costs when all ranks are there.
@@ -38,12 +39,15 @@ struct CollectiveTime {
 ///             all-to-all get peers/16 of that rate
 ///   nvls      t = launch + 2 latency + nvls_latency + S/(b e_nvls)
 ///             for an all_reduce of more than 4 ranks in one domain
-///   nodes     ring with inter-node steps at the fabric's latency; b e = the group's share of its
-///             nodes' NICs, or the scale-up links where those are slower; half = the fabric's,
-///             which is of one hop over one NIC, times the inter-node steps and the group's NICs
+///   nodes     ring with inter-node steps at the fabric's latency, and hop_latency for each switch
+///             beyond the first; b e = the group's share of its nodes' NICs, or the scale-up links
+///             where those are slower, divided by what the kind of fabric takes (fabric_path.h);
+///             half = the fabric's, which is of one hop over one NIC, times the inter-node steps
+///             and the group's NICs
 ///   tree      all_reduce over nodes: 2 (log2 N + r - 1) steps, W = 2 S at 0.92 of a ring's rate
 ///   hierarchical (NVLS trees): reduce in the node's switch, all-reduce S over N nodes, broadcast
 ///   pairwise  all_to_all: the part for the own node and the part over the NICs side by side
+///   torus     instead of ring and tree over nodes, rings in all dimensions at once
 ///
 /// b: bandwidth out of one rank; c: local_copy_factor (a ring kernel also copies the rank's own
 /// part); half: message at which half of the bandwidth is reached (a pipeline of chunks costs
@@ -58,7 +62,8 @@ CollectiveTime collective_time(const spec::Cluster&, spec::Collective, Bytes pay
 /// same time.
 ///
 ///   in a domain  t = launch + latency + bulk + S sharers / (b e) * (1 + sqrt(half/S))
-///   over a NIC   the same with the NIC's numbers; a message uses one NIC, and its share of all
+///   over a NIC   the same with the NIC's numbers; a message uses one NIC, and its share of all; on
+///                a torus, of the links in one direction
 CollectiveTime point_to_point_time(const spec::Cluster&, Bytes payload, bool same_domain,
                                    double sharers);
 

@@ -3,25 +3,23 @@
 
 #include <algorithm>
 
+#include "triplepoint/perf/fabric_topology.h"
+
 namespace triplepoint::sim {
 namespace {
 
-/// The links of a cluster by number: per node its NICs outwards, then inwards; then per leaf switch
-/// up, down.
+/// The links of a cluster by number: per node its NICs outwards, then inwards; then the fabric's.
 class LinkMap {
  public:
   explicit LinkMap(const spec::Cluster& cluster)
       : cluster_(cluster),
         nics_(std::max<int64_t>(1, cluster.scale_out.nics_per_node)),
-        nodes_per_leaf_(std::max<int64_t>(1, cluster.scale_out.nodes_per_leaf)) {}
+        fabric_(cluster) {}
 
   std::vector<BytesPerSecond> capacities(BytesPerSecond nic) const {
-    std::vector<BytesPerSecond> capacities(static_cast<size_t>(2 * cluster_.num_nodes * nics_),
-                                           nic);
-    if (!has_leaves()) return capacities;
-    const double below = static_cast<double>(nodes_per_leaf_ * nics_);
-    const BytesPerSecond uplink = below / cluster_.scale_out.oversubscription * nic;
-    capacities.insert(capacities.end(), static_cast<size_t>(2 * leaves()), uplink);
+    std::vector<BytesPerSecond> capacities(static_cast<size_t>(first_of_fabric()), nic);
+    for (const double nics : fabric_.capacities())
+      capacities.push_back(nics * nic);
     return capacities;
   }
 
@@ -32,14 +30,15 @@ class LinkMap {
         capacities[node * static_cast<size_t>(2 * nics_) + link] *= share[node];
   }
 
-  void add_path(int64_t from, int64_t to, std::vector<LinkUse>& links) const {
-    links.push_back({nic_link(from, 0)});
-    links.push_back({nic_link(to, 1)});
-    const int64_t leaf_from = node_of(from) / nodes_per_leaf_,
-                  leaf_to = node_of(to) / nodes_per_leaf_;
-    if (!has_leaves() || leaf_from == leaf_to) return;
-    links.push_back({leaf_link(leaf_from, 0)});
-    links.push_back({leaf_link(leaf_to, 1)});
+  perf::Route route(int64_t from, int64_t to) const {
+    return fabric_.route(port_of(from), port_of(to));
+  }
+
+  void add_path(const perf::Route& route, std::vector<LinkUse>& links) const {
+    links.push_back({nic_link(route.leaves, 0)});
+    links.push_back({nic_link(route.arrives, 1)});
+    for (const int32_t link : route.links)
+      links.push_back({static_cast<int32_t>(first_of_fabric()) + link});
   }
 
   bool crosses_domains(int64_t from, int64_t to) const {
@@ -49,22 +48,27 @@ class LinkMap {
   }
 
  private:
+  int64_t first_of_fabric() const { return 2 * cluster_.num_nodes * nics_; }
   int64_t node_of(int64_t device) const { return device / cluster_.gpus_per_node; }
-  int64_t leaves() const { return (cluster_.num_nodes + nodes_per_leaf_ - 1) / nodes_per_leaf_; }
-  bool has_leaves() const { return cluster_.scale_out.oversubscription > 1 && leaves() > 1; }
-
-  int32_t nic_link(int64_t device, int64_t inwards) const {
+  perf::Port port_of(int64_t device) const {
     const int64_t local = device % cluster_.gpus_per_node;
-    const int64_t nic = local * nics_ / cluster_.gpus_per_node;
-    return static_cast<int32_t>((2 * node_of(device) + inwards) * nics_ + nic);
+    return {.node = node_of(device), .rail = local * nics_ / cluster_.gpus_per_node};
   }
-  int32_t leaf_link(int64_t leaf, int64_t down) const {
-    return static_cast<int32_t>(2 * cluster_.num_nodes * nics_ + 2 * leaf + down);
+  int32_t nic_link(perf::Port port, int64_t inwards) const {
+    return static_cast<int32_t>((2 * port.node + inwards) * nics_ + port.rail);
   }
 
   const spec::Cluster& cluster_;
-  int64_t nics_, nodes_per_leaf_;
+  int64_t nics_;
+  perf::FabricTopology fabric_;
 };
+
+/// Of one message over a torus, in NICs: a router's ports in one direction can be less than a NIC.
+double widest_way(const spec::Cluster& cluster) {
+  return cluster.scale_out.kind == spec::FabricKind::torus
+             ? std::min(1.0, perf::torus_link(cluster))
+             : 1;
+}
 
 class Pricer {
  public:
@@ -76,8 +80,9 @@ class Pricer {
         inside_(perf::point_to_point_time(job.cluster, graph.boundary_bytes, true, 1)),
         outside_(perf::point_to_point_time(job.cluster, graph.boundary_bytes, false, 1)) {
     const bool sends = outside_.transfer > Seconds();
-    capacities_ = links_.capacities(sends ? graph.boundary_bytes / outside_.transfer
-                                          : job.cluster.scale_out.nic_bandwidth);
+    capacities_ =
+        links_.capacities(sends ? graph.boundary_bytes / outside_.transfer / widest_way(job.cluster)
+                                : job.cluster.scale_out.nic_bandwidth);
     if (conditions) links_.slow_down(conditions->scale_out_share, capacities_);
   }
 
@@ -117,18 +122,29 @@ class Pricer {
   void price_way(const Team& from, const Team& to, perf::CollectiveTime& price,
                  Boundary& boundary) const {
     double crossing = 0;
+    Seconds detour;
     for (size_t r = 0; r < from.devices.size(); ++r) {
       if (!links_.crosses_domains(from.devices[r], to.devices[r])) continue;
-      links_.add_path(from.devices[r], to.devices[r], boundary.links);
+      const perf::Route route = links_.route(from.devices[r], to.devices[r]);
+      links_.add_path(route, boundary.links);
+      detour = std::max(detour, detour_of(route));
       ++crossing;
     }
     const double share = crossing / static_cast<double>(from.devices.size());
     price = slowed_price(from, to, crossing > 0);
+    price.latency += detour;
     price.scale_up_bytes = (1 - share) * graph_.boundary_bytes;
     price.scale_out_bytes = share * graph_.boundary_bytes;
     boundary.bytes_per_rank = graph_.boundary_bytes;
     boundary.latency = price.latency;
     boundary.transfer = price.transfer;
+  }
+
+  /// Beyond what a message takes through one switch.
+  Seconds detour_of(const perf::Route& route) const {
+    const auto further = static_cast<double>(std::max<int64_t>(0, route.hops - 1));
+    return further * cluster_.scale_out.hop_latency +
+           (route.handed_over ? cluster_.scale_up.latency : Seconds());
   }
 
   /// What a tensor takes alone on the slowest way between two teams.

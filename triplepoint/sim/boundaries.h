@@ -24,12 +24,15 @@ struct PricedBoundaries {
   std::vector<BytesPerSecond> capacities;                // [link]
 };
 
-/// Links are the NICs of every node, outwards and inwards apart, and, where the fabric is
-/// oversubscribed, the uplinks of its leaf switches. A device sends and receives over the NIC next
-/// to it, floor(local * nics / devices of the node). Inside a domain every device has its own port,
-/// and nobody else's tensors are on it.
+/// Links are the NICs of every node, outwards and inwards apart, and those of the fabric beyond
+/// them which can bind (perf::FabricTopology): uplinks of leaf switches, rings of a torus, local
+/// and global links of a dragonfly. A device sends and receives over the NIC next to it,
+/// floor(local * nics / devices of the node), or over its peer's rail where it hands its tensor
+/// over. Inside a domain every device has its own port, and nobody else's tensors are on it.
 ///
 ///   capacity of a NIC = what one message of this size reaches on it (perf::point_to_point_time)
+///   latency           = the fabric's, hop_latency for each switch beyond the first, and scale-up's
+///                       for handing over
 ///
 /// so that n messages over one NIC take n times as long as one: sends of stages are not
 /// coordinated, and many small ones do not fill a link better than a single one. Source of that:

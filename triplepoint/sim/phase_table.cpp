@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <iterator>
 #include <utility>
 
@@ -53,8 +54,24 @@ bool hides(const spec::Op& op, const spec::Plan& plan) {
   return false;
 }
 
-perf::GroupPlacement placement_of(const workload::GroupShape& shape) {
-  return {shape.ranks, shape.nodes, shape.ranks_per_node, shape.groups_per_node};
+/// From one node of the first rank's group to the next one.
+int64_t node_stride(const spec::Job& job, const workload::WorkGraph& graph, spec::GroupKind kind) {
+  const int64_t per_node = job.cluster.gpus_per_node;
+  const std::vector<int64_t> ranks = graph.grid.members(kind, 0);
+  for (const int64_t rank : ranks)
+    if (rank / per_node != ranks.front() / per_node)
+      return std::abs(rank / per_node - ranks.front() / per_node);
+  return 1;
+}
+
+perf::GroupPlacement placement_of(const spec::Job& job, const workload::WorkGraph& graph,
+                                  spec::GroupKind kind) {
+  const workload::GroupShape shape = graph.grid.shape(kind);
+  perf::GroupPlacement placement{shape.ranks, shape.nodes, shape.ranks_per_node,
+                                 shape.groups_per_node};
+  if (job.cluster.scale_out.kind == spec::FabricKind::torus && shape.nodes > 1)
+    placement.node_stride = node_stride(job, graph, kind);
+  return placement;
 }
 
 /// Of the stack's attention kernels, over the best ones for the chip.
@@ -162,8 +179,9 @@ Seconds PricedOp::at(double clock_ratio) const {
 PricedOp price_op(const spec::Job& job, const workload::WorkGraph& graph, const spec::Op& op) {
   PricedOp priced{.op = &op, .kernel = {}, .collective = {}, .hidden = false, .energy_flops = {}};
   if (op.is_communication()) {
-    priced.collective = perf::collective_time(job.cluster, op.collective, op.payload,
-                                              placement_of(graph.grid.shape(op.group)));
+    priced.collective = in_messages(
+        op.kernels, perf::collective_time(job.cluster, op.collective, op.payload / op.kernels,
+                                          placement_of(job, graph, op.group)));
     priced.hidden = hides(op, job.plan);
   } else {
     priced.kernel = perf::kernel_time(job.cluster.gpu, op);
