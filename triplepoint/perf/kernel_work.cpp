@@ -1,12 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/perf/kernel_work.h"
 
+#include <algorithm>
+
 #include "triplepoint/perf/kernel_time.h"
 
 namespace triplepoint::perf {
+namespace {
+
+constexpr int64_t rows_of_a_tile = 64;
+
+/// Rows that are multiplied over rows that are wanted.
+double padding(const spec::Gpu& gpu, const spec::Op& op) {
+  const bool product =
+      op.op_class == spec::OpClass::gemm || op.op_class == spec::OpClass::grouped_gemm;
+  const int64_t tile = std::min(rows_of_a_tile, gpu.kernels.tile_m);
+  if (!product || op.backward || op.gemm.m <= 0 || op.gemm.m >= tile) return 1;
+  return static_cast<double>(tile) / static_cast<double>(op.gemm.m);
+}
+
+}  // namespace
 
 Flops energy_flops(const spec::Gpu& gpu, const spec::Op& op) {
-  if (op.op_class != spec::OpClass::attention) return op.flops;
+  if (op.op_class != spec::OpClass::attention) return padding(gpu, op) * op.flops;
   const double best =
       op.backward ? gpu.kernels.attention_backward_share : gpu.kernels.attention_forward_share;
   return best * *gpu.peak(op.precision) * kernel_time(gpu, op).compute;

@@ -154,7 +154,8 @@ void add_work(spec::GpuLoad& load, const PricedOp& priced) {
   const spec::Op& op = *priced.op;
   load.flops[static_cast<size_t>(op.op_class)] += priced.energy_flops;
   if (is_matrix_work(op) && spec::is_quantized(op.precision))
-    (op.precision == spec::Precision::nvfp4 ? load.fp4_flops : load.fp8_flops) += op.flops;
+    (op.precision == spec::Precision::nvfp4 ? load.fp4_flops : load.fp8_flops) +=
+        priced.energy_flops;
   load.hbm_bytes += op.hbm_bytes;
   load.scale_up_bytes += priced.collective.scale_up_bytes;
   load.scale_out_bytes += priced.collective.scale_out_bytes;

@@ -103,10 +103,11 @@ void add_adapter(const LayerContext& context, const Linear& base, Passes& passes
   passes.backward_input.push_back(gemm("lora_down_dgrad", {t, base.in, rank}, precision, plain));
   sum_between(context, t, passes.backward_input);
   passes.backward_input.push_back(gemm("lora_up_dgrad", {t, rank, base.out}, precision, plain));
-  passes.backward_weight.push_back(
-      gemm("lora_down_wgrad", {rank, base.in, t}, precision, accumulated));
-  passes.backward_weight.push_back(
-      gemm("lora_up_wgrad", {base.out, rank, t}, precision, accumulated));
+  Op down_gradient = gemm("lora_down_wgrad", {rank, base.in, t}, precision, accumulated);
+  Op up_gradient = gemm("lora_up_wgrad", {base.out, rank, t}, precision, accumulated);
+  down_gradient.backward = up_gradient.backward = true;
+  passes.backward_weight.push_back(down_gradient);
+  passes.backward_weight.push_back(up_gradient);
 }
 
 }  // namespace
