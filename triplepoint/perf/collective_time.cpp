@@ -369,38 +369,4 @@ CollectiveTime point_to_point_time(const Cluster& cluster, Bytes payload, bool s
                      : message_over_nic(cluster, payload.in_base_units(), users);
 }
 
-double bus_bandwidth_factor(Collective collective, int64_t ranks) {
-  const double n = count(ranks);
-  switch (collective) {
-    case Collective::all_reduce:
-      return 2 * (n - 1) / n;
-    case Collective::all_gather:
-    case Collective::reduce_scatter:
-    case Collective::all_to_all:
-      return (n - 1) / n;
-    case Collective::broadcast:
-    case Collective::send_recv:
-      return 1;
-  }
-  return 1;
-}
-
-std::string_view name_of(Algorithm algorithm) {
-  switch (algorithm) {
-    case Algorithm::ring:
-      return "ring";
-    case Algorithm::tree:
-      return "tree";
-    case Algorithm::hierarchical:
-      return "hierarchical";
-    case Algorithm::nvls:
-      return "nvls";
-    case Algorithm::pairwise:
-      return "pairwise";
-    case Algorithm::direct:
-      return "direct";
-  }
-  return "unknown";
-}
-
 }  // namespace triplepoint::perf

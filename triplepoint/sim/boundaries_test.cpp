@@ -106,6 +106,65 @@ TEST_CASE("the uplinks of an oversubscribed leaf hold back what crosses it, and 
   CHECK(lone(8, 2) / lone(1, 2) == Approx(1));
 }
 
+/// What a tensor takes alone, without its latency.
+double flow_seconds(const Played& played, size_t stage) {
+  const Wire wire = played.wiring().wires(0)[2 * stage];
+  return (wire.alone - wire.latency) / unit::s;
+}
+
+TEST_CASE("eight tensors to the next node of a ring share the ports in that direction") {
+  spec::Job job = job_on(8, 8, 8);
+  const double over_four_nics = flow_seconds(Played(job), 3);
+  job.cluster.scale_out.kind = spec::FabricKind::torus;
+  job.cluster.scale_out.torus_shape = {8};
+  CHECK(flow_seconds(Played(job), 3) / over_four_nics == Approx(2));
+  job.cluster.scale_out.torus_shape = {2, 2, 2};  // two cables of a sixth each
+  CHECK(flow_seconds(Played(job), 2) / over_four_nics == Approx(3));
+}
+
+TEST_CASE("tensors between groups of a dragonfly share the global links, others the local ones") {
+  spec::Job job = job_on(8, 8, 8);
+  const double over_four_nics = flow_seconds(Played(job), 3);
+  job.cluster.scale_out.kind = spec::FabricKind::dragonfly;
+  job.cluster.scale_out.nodes_per_leaf = 1;
+  job.cluster.scale_out.nodes_per_group = 4;
+  job.cluster.scale_out.oversubscription = 8;  // 16 NICs below, 2 across
+  CHECK(flow_seconds(Played(job), 3) / over_four_nics == Approx(2));
+  CHECK(flow_seconds(Played(job), 2) / over_four_nics == Approx(4 / (8 / 3.0)));
+}
+
+TEST_CASE("each switch beyond the first adds its latency") {
+  spec::Job job = job_on(8, 8, 8);
+  job.cluster.scale_out.nodes_per_leaf = 4;
+  job.cluster.scale_out.hop_latency = 1 * unit::us;
+  const Played played(job);
+  const auto latency = [&](size_t stage) {
+    return played.wiring().wires(0)[2 * stage].latency / unit::us;
+  };
+  CHECK(latency(2) == Approx(5));
+  CHECK(latency(3) == Approx(5 + 2));
+}
+
+TEST_CASE("on rails a tensor for another rail is handed over and leaves by that rail") {
+  spec::Job job = job_on(2, 8, 2);
+  job.cluster.scale_up.latency = 1 * unit::us;
+  job.plan.device_order = {0, 1, 2, 3, 4, 5, 6, 7, 7, 6, 5, 4, 3, 2, 1, 0};
+  const auto rails_kept = [](const Played& played) {
+    const std::vector<LinkUse>& links = played.priced.boundaries[0][0].next.links;
+    bool kept = true;
+    for (size_t i = 0; i < links.size(); i += 2)  // NIC out of node 0, NIC into node 1
+      kept = kept && links[i + 1].link - links[i].link == 3 * 4;
+    return kept;
+  };
+  const Played tree(job);
+  CHECK_FALSE(rails_kept(tree));
+  job.cluster.scale_out.kind = spec::FabricKind::rail_optimized;
+  const Played rails(job);
+  CHECK(rails_kept(rails));
+  const Seconds longer = rails.priced.prices[0][0][0].latency - tree.priced.prices[0][0][0].latency;
+  CHECK(longer / job.cluster.scale_up.latency == Approx(1));
+}
+
 TEST_CASE("what is never sent counts as nobody to share with") {
   spec::Job job = job_on(4, 8, 4);
   job.task = spec::Task::prefill;

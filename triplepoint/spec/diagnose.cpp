@@ -11,6 +11,7 @@
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/diagnose_environment.h"
+#include "triplepoint/spec/diagnose_fabric.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/names.h"
 #include "triplepoint/spec/task.h"
@@ -65,6 +66,8 @@ class Examination {
     task_is_modelled();
     gpu_numbers_are_known();
     cluster_is_whole();
+    for (Diagnosis& found : diagnose_fabric(job_))
+      found_.push_back(std::move(found));
     for (Diagnosis& found : diagnose_environment(job_))
       found_.push_back(std::move(found));
     options_have_effect();
