@@ -6,13 +6,13 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/parallel.h"
 
 #include "triplepoint/cli/bench_play.h"
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/data_table.h"
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/read_job.h"
+#include "triplepoint/cli/shared_flags.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
 #include "triplepoint/metrics/score_card.h"
@@ -105,6 +105,7 @@ class Bench : public Command {
     library_ = TPT_TRY(require_library());
     if (suite_ == "compare") return compare(console);
     TPT_TRY(check_words());
+    TPT_TRY(check_files());
     Suite suite = TPT_TRY(metrics::load_suite(library_, suite_));
     const Suite published = suite;
     take_overrides(suite);
@@ -130,7 +131,7 @@ class Bench : public Command {
              .value = "N",
              .help = "of clusters without :N (default 1)",
              .group = group,
-             .store = into(nodes_)},
+             .store = into_count(nodes_, 1)},
             {.names = "--runs",
              .value = "DIR",
              .help = "a card of the .run files below, measured or simulated; again for further "
@@ -158,12 +159,12 @@ class Bench : public Command {
              .value = "TIME",
              .help = "instead of the suite's; shorter is unofficial",
              .group = group,
-             .store = into_quantity(duration_)},
+             .store = into_time(duration_, shortest_play, longest_play)},
             {.names = "--repeats",
              .value = "N",
              .help = "instead of the suite's; fewer is unofficial",
              .group = group,
-             .store = into(repeats_)},
+             .store = into_count(repeats_, 1)},
             {.names = "--reference",
              .value = "CARD",
              .help = "card that scores 1 (default: the suite's published one, else the first)",
@@ -176,17 +177,8 @@ class Bench : public Command {
              .group = group,
              .words = Words::folders,
              .store = into(output_)},
-            {.names = "--threads",
-             .value = "N",
-             .help = "that search and simulate (default: all there are)",
-             .group = group,
-             .store = into(threads_)},
-            {.names = "--format",
-             .value = "FORMAT",
-             .help = "what is printed (default table)",
-             .group = group,
-             .choices = {"table", "json", "csv"},
-             .store = into(format_)}};
+            threads_.argument(group),
+            format_.argument(group)};
   }
 
   Result<void> check_words() const {
@@ -199,12 +191,20 @@ class Bench : public Command {
       return error(
           "no cluster was named (a card is of one); try --cluster hgx-h200 --nodes 4, or "
           "--runs DIR");
-    if (duration_ && *duration_ <= Seconds())
-      return error("--duration is not above zero (nothing would be played); try 5min");
-    if (repeats_.value_or(1) < 1)
-      return error("--repeats is below 1 (nothing would be played); try --repeats 3");
-    if (nodes_.value_or(1) < 1)
-      return error("--nodes is below 1 (there would be no cluster); try --nodes 4");
+    return {};
+  }
+
+  /// What would else be found out after all the work.
+  Result<void> check_files() const {
+    std::error_code ignored;
+    if (plans_ && !std::filesystem::is_directory(*plans_, ignored))
+      return error(
+          fmt::format("--plans {} is no folder (JOB.toml files are looked for in it); "
+                      "check the path, or leave it out and plans are searched for",
+                      *plans_));
+    if (reference_) TPT_TRY(card_in(*reference_));
+    if (names_) TPT_TRY(card_names(runs_.size() + clusters_.size()));
+    if (output_) TPT_TRY(make_folder(*output_));
     return {};
   }
 
@@ -235,7 +235,7 @@ class Bench : public Command {
                                 const std::string& name) const {
     const spec::Cluster cluster = TPT_TRY(cluster_named(name));
     BenchOptions options;
-    options.threads = static_cast<int>(threads_.value_or(available_threads()));
+    options.threads = threads_.count();
     if (plans_) options.plans = Path(*plans_);
     PlayedCard played = TPT_TRY(play_suite(console, library_, suite, cluster, options));
     for (JobResult& job : played.card.jobs) {
@@ -266,6 +266,10 @@ class Bench : public Command {
   }
 
   Result<int> compare(Console& console) {
+    if (!clusters_.empty() || !runs_.empty() || plans_ || nodes_ || duration_ || repeats_)
+      return error(
+          "compare takes cards alone (they say what was played); leave --cluster, --runs and what "
+          "belongs to them out");
     if (files_.size() < 2)
       return error(
           "compare needs two cards or more (one has nothing to be compared with); name "
@@ -292,12 +296,18 @@ class Bench : public Command {
     return cards.front();
   }
 
+  Result<std::vector<std::string>> card_names(std::size_t cards) const {
+    std::vector<std::string> names = TPT_TRY(split_list(*names_));
+    if (names.size() == cards) return names;
+    return error(
+        fmt::format("--names has {} names for {} cards (each is called something); give "
+                    "one for each",
+                    names.size(), cards));
+  }
+
   Result<void> rename(std::vector<ScoreCard>& cards) const {
     if (!names_) return {};
-    const std::vector<std::string> names = TPT_TRY(split_list(*names_));
-    if (names.size() != cards.size())
-      return error(fmt::format("--names has {} names for {} cards; give one for each", names.size(),
-                               cards.size()));
+    const std::vector<std::string> names = TPT_TRY(card_names(cards.size()));
     for (std::size_t i = 0; i < cards.size(); ++i)
       cards[i].name = names[i];
     return {};
@@ -312,9 +322,9 @@ class Bench : public Command {
       cards.push_back({std::move(card), std::move(score)});
     }
     if (output_) TPT_TRY(write_files(cards, reference, suite));
-    if (format_ == "json")
+    if (format_.is_json())
       print_json(console, all_json(cards, reference, suite));
-    else if (format_ == "csv")
+    else if (format_.is_csv())
       console.print(table_csv(filled_table(cards, suite)));
     else
       print_cards(console, cards, reference, suite);
@@ -359,10 +369,12 @@ class Bench : public Command {
   }
 
   spec::Library library_;
-  std::string suite_, format_ = "table";
+  std::string suite_;
+  FormatFlag format_{FormatFlag::Csv::yes};
+  ThreadsFlag threads_{"that search and simulate (default: all there are)"};
   std::vector<std::string> files_, clusters_, runs_;
   std::optional<std::string> plans_, names_, reference_, output_;
-  std::optional<int64_t> nodes_, repeats_, threads_;
+  std::optional<int64_t> nodes_, repeats_;
   std::optional<Seconds> duration_;
 };
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "triplepoint/cli/bill_flags.h"
 
 #include <charconv>
@@ -6,8 +7,10 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/cli/bind.h"
+#include "triplepoint/cli/shared_flags.h"
 #include "triplepoint/report/number_text.h"
 #include "triplepoint/sim/device_phase.h"
 #include "triplepoint/workload/model_flops.h"
@@ -68,12 +71,14 @@ std::vector<Argument> BillFlags::arguments() {
     return Argument{
         .names = names, .value = value, .help = help, .group = group, .store = into_number(target)};
   };
-  const auto time = [&](const char* names, const char* help, std::optional<Seconds>& target) {
+  constexpr Seconds most = 1e9 * unit::h;
+  const auto time = [&](const char* names, const char* help, std::optional<Seconds>& target,
+                        Seconds least = {}) {
     return Argument{.names = names,
                     .value = "TIME",
                     .help = help,
                     .group = group,
-                    .store = into_quantity(target)};
+                    .store = into_time(target, least, most)};
   };
   return {
       {.names = "--tokens",
@@ -92,8 +97,17 @@ std::vector<Argument> BillFlags::arguments() {
       number("--grid", "GRAMS", "CO2 of a kWh", grid_),
       time("--mtbf", "of one GPU, until a failure ends the job, as in 50000h; 0s: never", mtbf_),
       time("--checkpoint-time", "the job stands still while it writes one", checkpoint_),
-      time("--checkpoint-interval", "between two (default: the best one)", interval_),
+      time("--checkpoint-interval", "between two (default: the best one)", interval_, 1 * unit::s),
       time("--restart-time", "from a failure to the next step", restart_)};
+}
+
+Result<void> BillFlags::check_alone() const {
+  const bool any =
+      price_ || gpu_hour_ || pue_ || grid_ || mtbf_ || checkpoint_ || interval_ || restart_;
+  if (!any || given()) return {};
+  return error(
+      "rates and failures are of the bill of a whole training (how long it is was not said); add "
+      "--tokens 15T");
 }
 
 Result<metrics::BillRates> BillFlags::rates(const spec::Library& library) const {
@@ -126,6 +140,12 @@ metrics::Bill BillFlags::bill(const spec::Job& job, const metrics::BillRates& ra
 }
 
 std::string bill_text(const metrics::Bill& bill, const metrics::BillRates& rates) {
+  constexpr double hopeless = 1e-6;
+  if (bill.goodput < hopeless)
+    return fmt::format(
+        "it would never end: a failure comes every {}, and hardly a checkpoint (every {}) is "
+        "reached between two",
+        to_text(bill.job_mtbf), to_text(bill.checkpoint_interval));
   std::string text = fmt::format(
       "{}, {} MWh, {} (machines {}, electricity {}), {:.0f} t CO2", duration_text(bill.total),
       report::significant(bill.energy / unit::MWh), money_text(bill.money(), rates.currency),

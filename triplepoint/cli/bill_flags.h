@@ -24,6 +24,8 @@ class BillFlags {
  public:
   std::vector<Argument> arguments();
   bool given() const { return tokens_.has_value(); }
+  /// Where nothing but a bill needs rates: refuses them without --tokens.
+  Result<void> check_alone() const;
   Result<metrics::BillRates> rates(const spec::Library&) const;
   /// The bill of a job whose step takes so long and whose devices draw so much on average.
   metrics::Bill bill(const spec::Job&, const metrics::BillRates&, Seconds step_time,

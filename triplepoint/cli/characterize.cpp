@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/parallel.h"
-
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/interrupt.h"
@@ -13,6 +11,7 @@
 #include "triplepoint/cli/progress.h"
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/run_pages.h"
+#include "triplepoint/cli/shared_flags.h"
 #include "triplepoint/cli/study_runner.h"
 #include "triplepoint/cli/study_table.h"
 #include "triplepoint/cli/text_table.h"
@@ -26,27 +25,47 @@ namespace {
 class Characterize : public Command {
  public:
   std::vector<Argument> arguments() override {
-    return {{.names = "STUDY",
-             .help = "a name (triplepoint list studies) or a study.toml",
-             .words = Words::studies,
-             .required = true,
-             .store = into(study_)},
-            {.names = "-o,--output",
-             .value = "FOLDER",
-             .help = "where results go (default: the study's name)",
-             .words = Words::folders,
-             .store = into(output_)},
-            {.names = "--pages",
-             .value = "WHICH",
-             .help = "whose runs get a page, one click from the study's: the fastest, thriftiest "
-                     "and hottest of each model and machine (best, the default), all or none",
-             .choices = {"best", "all", "none"},
-             .store = into(pages_)},
-            {.names = "--threads",
-             .value = "N",
-             .help = "jobs at once (default: all cores)",
-             .store = into(threads_)},
-            {.names = "--measure",
+    std::vector<Argument> all = {
+        {.names = "STUDY",
+         .help = "a name (triplepoint list studies) or a study.toml",
+         .words = Words::studies,
+         .required = true,
+         .store = into(study_)},
+        {.names = "-o,--output",
+         .value = "FOLDER",
+         .help = "where results go (default: the study's name)",
+         .words = Words::folders,
+         .store = into(output_)},
+        {.names = "--pages",
+         .value = "WHICH",
+         .help = "whose runs get a page, one click from the study's: the fastest, thriftiest "
+                 "and hottest of each model and machine (best, the default), all or none",
+         .choices = {"best", "all", "none"},
+         .store = into(pages_)},
+        threads_.argument(),
+        format_.argument()};
+    for (Argument& argument : measuring_arguments())
+      all.push_back(std::move(argument));
+    return all;
+  }
+
+  Result<int> run(Console& console) override {
+    TPT_TRY(check_measuring());
+    const spec::Library library = TPT_TRY(require_library());
+    const spec::StudyPlan plan = TPT_TRY(spec::load_study(library, study_));
+    const Path folder = output_ ? Path(*output_) : Path(plan.name).filename();
+    StudyResults results = TPT_TRY(play(console, library, plan, folder));
+    TPT_TRY(write_pages(console, results, folder));
+    TPT_TRY(write_results(results, folder));
+    format_.is_json() ? console.print(results.json) : print_summary(console, results, folder);
+    return results.left > 0 ? say_how_to_go_on(console, results, folder) : exit_ok;
+  }
+
+ private:
+  static constexpr const char* measuring = "Measuring (--measure)";
+
+  std::vector<Argument> measuring_arguments() {
+    return {{.names = "--measure",
              .help = "run every job for real instead of simulating it, one after the other",
              .group = measuring,
              .store = into_switch(measure_)},
@@ -85,26 +104,8 @@ class Characterize : public Command {
             {.names = "--retry",
              .help = "measure jobs again that failed",
              .group = measuring,
-             .store = into_switch(retry_)},
-            format_.argument()};
+             .store = into_switch(retry_)}};
   }
-
-  Result<int> run(Console& console) override {
-    if (threads_ && *threads_ < 1)
-      return error("--threads is below 1 (somebody must work); try --threads 1");
-    TPT_TRY(check_measuring());
-    const spec::Library library = TPT_TRY(require_library());
-    const spec::StudyPlan plan = TPT_TRY(spec::load_study(library, study_));
-    const Path folder = output_ ? Path(*output_) : Path(plan.name).filename();
-    StudyResults results = TPT_TRY(play(console, library, plan, folder));
-    TPT_TRY(write_pages(console, results, folder));
-    TPT_TRY(write_results(results, folder));
-    format_.is_json() ? console.print(results.json) : print_summary(console, results, folder);
-    return results.left > 0 ? say_how_to_go_on(console, results, folder) : exit_ok;
-  }
-
- private:
-  static constexpr const char* measuring = "Measuring (--measure)";
 
   Result<void> check_measuring() {
     const bool of_measuring = repeats_ || steps_ || warmup_ || timeout_ || retry_ ||
@@ -146,7 +147,7 @@ class Characterize : public Command {
                            .retry_failures = retry_};
     // Two trainings on one machine would measure each other; Slurm keeps them apart.
     const int64_t at_once = measure_plan_.launcher == "slurm" ? 16 : 1;
-    return run_study(plan, folder, static_cast<int>(threads_.value_or(at_once)), world);
+    return run_study(plan, folder, threads_.count_or(at_once), world);
   }
 
   Result<StudyResults> play(Console& console, const spec::Library& library,
@@ -157,7 +158,7 @@ class Characterize : public Command {
                            .stopped = interrupted,
                            .finished = [&progress] { progress.advance(); },
                            .program_digest = program_digest(library)};
-    return run_study(plan, folder, static_cast<int>(threads_.value_or(available_threads())), world);
+    return run_study(plan, folder, threads_.count(), world);
   }
 
   RunPages pages() const {
@@ -169,8 +170,7 @@ class Characterize : public Command {
                              : pages() == RunPages::best ? best_rows(results.study).size()
                                                          : 0;
     Progress progress(console, "Writing pages", most);
-    return write_run_pages(results, folder, pages(),
-                           static_cast<int>(threads_.value_or(available_threads())),
+    return write_run_pages(results, folder, pages(), threads_.count(),
                            [&progress] { progress.advance(); });
   }
 
@@ -204,7 +204,8 @@ class Characterize : public Command {
 
   std::string study_;
   std::optional<std::string> output_;
-  std::optional<int64_t> threads_, repeats_, steps_, warmup_;
+  ThreadsFlag threads_{"jobs at once (default: all cores)"};
+  std::optional<int64_t> repeats_, steps_, warmup_;
   std::optional<Seconds> timeout_;
   MeasurePlan measure_plan_;
   bool measure_ = false, retry_ = false;

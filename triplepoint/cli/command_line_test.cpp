@@ -96,6 +96,55 @@ TEST_CASE("a value that is no number, no choice or no quantity is refused with t
   }
 }
 
+TEST_CASE("numbers that make no sense are wrong use, before anything is played") {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"simulate", "--duration", "0s"},
+      {"simulate", "--duration", "1e300s"},
+      {"simulate", "--steps", "0"},
+      {"simulate", "--steps", "9223372036854775807"},
+      {"simulate", "--mtbf", "-1h"},
+      {"simulate", "--checkpoint-interval", "0s"},
+      {"simulate", "--restart-time", "-5s"},
+      {"place", "--threads", "0"},
+      {"plan", "--threads", "-1"},
+      {"bench", "--threads", "99999999999"},
+      {"place", "--judge", "0"},
+      {"plan", "--top", "0"},
+      {"bench", "--repeats", "0"},
+      {"steer", "--dwell", "-1s"},
+      {"steer", "--restart-time", "-1s"},
+      {"steer", "--spares", "1000000000000"}};
+  for (const std::vector<std::string>& words : wrong) {
+    CAPTURE(words[0] + " " + words[1] + " " + words[2]);
+    const Outcome outcome = call(words);
+    CHECK(outcome.code == exit_usage);
+    CHECK(contains(outcome.err, words[1]));
+    CHECK(contains(outcome.err, "out of range"));
+  }
+}
+
+TEST_CASE("flags that would do nothing are refused") {
+  CHECK(contains(call(plus(small_job, {"--price-kwh", "0.1"})).err, "add --tokens"));
+  CHECK(contains(call({"place", "--hosts", "anna"}).err, "belongs to -o"));
+  CHECK(contains(call({"place", "--row", "x"}).err, "belongs to a CSV table"));
+  CHECK(contains(call({"steer", "--warm-up", "1min"}).err, "belong to --watch"));
+  CHECK(contains(call({"bench", "compare", "--nodes", "2"}).err, "compare takes cards alone"));
+}
+
+TEST_CASE("what is missing is found before a suite is played") {
+  const std::vector<std::string> bench = {"bench", "node-v1", "--cluster", "hgx-h200"};
+  CHECK(contains(call(plus(bench, {"--plans", "/nowhere"})).err, "is no folder"));
+  CHECK(contains(call(plus(bench, {"--reference", "/nowhere"})).err, "cannot read /nowhere"));
+  CHECK(contains(call(plus(bench, {"--names", "a,b"})).err, "2 names for 1 cards"));
+  CHECK(contains(call(plus(bench, {"-o", "/dev/null"})).err, "cannot make the folder"));
+}
+
+TEST_CASE("a training that fails more often than it starts never ends, and says so") {
+  const Outcome outcome = call(plus(small_job, {"--tokens", "15T", "--mtbf", "1ms"}));
+  CHECK(outcome.code == exit_ok);
+  CHECK(contains(outcome.out, "it would never end"));
+}
+
 TEST_CASE("a missing word, a word too many and a flag without its value are wrong use") {
   CHECK(call({"characterize"}).code == exit_usage);
   CHECK(contains(call({"show"}).err, "NAME is missing"));

@@ -79,32 +79,29 @@ void print_sentences(Console& console, const std::vector<std::string>& sentences
 class Compare : public Command {
  public:
   std::vector<Argument> arguments() override {
-    return {{.names = "SOURCE",
-             .help = "two or more: .run files and traces, or folders of studies; the first is what "
-                     "the others are compared with",
-             .words = Words::files,
-             .required = true,
-             .repeats = true,
-             .store = into(sources_)},
-            {.names = "-o,--output",
-             .value = "FILE.html",
-             .help = "write the page, too",
-             .words = Words::files,
-             .store = into(output_)},
-            {.names = "--names",
-             .value = "A,B",
-             .help = "what to call them (default: after their files)",
-             .store = into(names_)},
-            {.names = "--all",
-             .value = "",
-             .help = "runs: every section, also stages, steps and where energy went; studies: "
-                     "every job",
-             .store = into_switch(all_)},
-            {.names = "--format",
-             .value = "FORMAT",
-             .help = "what is printed (default table); csv: one line per number",
-             .choices = {"table", "json", "csv"},
-             .store = into(format_)}};
+    return {
+        {.names = "SOURCE",
+         .help = "two or more: .run files and traces, or folders of studies; the first is what "
+                 "the others are compared with",
+         .words = Words::files,
+         .required = true,
+         .repeats = true,
+         .store = into(sources_)},
+        {.names = "-o,--output",
+         .value = "FILE.html",
+         .help = "write the page, too",
+         .words = Words::files,
+         .store = into(output_)},
+        {.names = "--names",
+         .value = "A,B",
+         .help = "what to call them (default: after their files)",
+         .store = into(names_)},
+        {.names = "--all",
+         .value = "",
+         .help = "runs: every section, also stages, steps and where energy went; studies: "
+                 "every job",
+         .store = into_switch(all_)},
+        format_.argument("Options", "what is printed (default table); csv: one line per number")};
   }
 
   Result<int> run(Console& console) override {
@@ -157,9 +154,9 @@ class Compare : public Command {
   template <class Compared>
   Result<int> finish(Console& console, const Compared& comparison) {
     if (output_) TPT_TRY(write_file_atomically(*output_, report::compare_page(comparison)));
-    if (format_ == "json") {
+    if (format_.is_json()) {
       print_json(console, report::comparison_json(comparison));
-    } else if (format_ == "csv") {
+    } else if (format_.is_csv()) {
       console.print(report::comparison_csv(comparison));
     } else {
       print_sentences(console, report::sentences_of(comparison));
@@ -233,7 +230,7 @@ class Compare : public Command {
 
   std::vector<std::string> sources_;
   std::optional<std::string> output_, names_;
-  std::string format_ = "table";
+  FormatFlag format_{FormatFlag::Csv::yes};
   bool all_ = false;
 };
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "triplepoint/base/json_fwd.h"
 
@@ -11,19 +12,30 @@
 
 namespace triplepoint::cli {
 
-/// --format table|json, which every verb takes.
+/// --format table|json, which every verb takes; csv where what is printed is one table.
 class FormatFlag {
  public:
-  Argument argument() {
-    return {.names = "--format",
-            .value = "FORMAT",
-            .help = "what is printed (default table)",
-            .choices = {"table", "json"},
-            .store = into(word_)};
+  enum class Csv { no, yes };
+  explicit FormatFlag(Csv csv = Csv::no) : csv_(csv) {}
+
+  Argument argument(std::string group = "Options",
+                    std::string help = "what is printed (default table)") {
+    Argument flag = {.names = "--format",
+                     .value = "FORMAT",
+                     .help = std::move(help),
+                     .group = std::move(group),
+                     .choices = {"table", "json"},
+                     .store = into(word_)};
+    if (csv_ == Csv::yes) flag.choices.emplace_back("csv");
+    return flag;
   }
+  bool is_table() const { return word_ == "table"; }
   bool is_json() const { return word_ == "json"; }
+  bool is_csv() const { return word_ == "csv"; }
+  const std::string& word() const { return word_; }
 
  private:
+  Csv csv_;
   std::string word_ = "table";
 };
 

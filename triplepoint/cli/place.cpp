@@ -2,6 +2,7 @@
 // Which stages belong on which GPUs, when some sit warmer than others?
 #include "triplepoint/advise/place.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -10,7 +11,6 @@
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/parallel.h"
 
 #include "triplepoint/run/store.h"
 
@@ -23,6 +23,7 @@
 #include "triplepoint/cli/place_report.h"
 #include "triplepoint/cli/progress.h"
 #include "triplepoint/cli/read_job.h"
+#include "triplepoint/cli/shared_flags.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
 #include "triplepoint/report/labels.h"
@@ -56,8 +57,7 @@ class Place : public Command {
   }
 
   Result<int> run(Console& console) override {
-    if (judged_.value_or(1) < 1 || shift_.value_or(1) < 1)
-      return error("--judge and --max-shift count from 1 (0 would judge nothing); leave them out");
+    TPT_TRY(check_words());
     Telemetry seen = TPT_TRY(read_telemetry());
     const spec::Library library = TPT_TRY(require_library());
     const bool named = !flags_.require_no_job_but_cluster().has_value();
@@ -72,6 +72,17 @@ class Place : public Command {
   }
 
  private:
+  Result<void> check_words() const {
+    if (hosts_ && !output_)
+      return error("--hosts belongs to -o (nothing else names nodes); add -o DIR, or leave it out");
+    if (choice_.row && std::none_of(from_.begin(), from_.end(), is_csv_table))
+      return error(
+          "--row belongs to a CSV table (nothing else has rows of that name); add --from "
+          "FILE.csv, or leave it out");
+    if (output_) TPT_TRY(make_folder(*output_));
+    return {};
+  }
+
   std::vector<Argument> search_arguments() {
     const std::string group = "What is seen, searched and written";
     return {{.names = "--from",
@@ -96,12 +107,12 @@ class Place : public Command {
              .value = "K",
              .help = "most layers that an asymmetric placement moves per stage (default 3)",
              .group = group,
-             .store = into(shift_)},
+             .store = into_count(shift_, 1)},
             {.names = "--judge",
              .value = "N",
              .help = "most placements that the search simulates (default 4000)",
              .group = group,
-             .store = into(judged_)},
+             .store = into_count(judged_, 1)},
             {.names = "--hosts",
              .value = "LIST",
              .help = "names of the nodes, for the host file",
@@ -115,17 +126,8 @@ class Place : public Command {
              .group = group,
              .words = Words::folders,
              .store = into(output_)},
-            {.names = "--threads",
-             .value = "N",
-             .help = "that simulate (default: all there are)",
-             .group = group,
-             .store = into(threads_)},
-            {.names = "--format",
-             .value = "FORMAT",
-             .help = "what is printed (default table)",
-             .group = group,
-             .choices = {"table", "json", "csv"},
-             .store = into(format_)}};
+            threads_.argument(group),
+            format_.argument(group)};
   }
 
   Result<Telemetry> read_telemetry() const {
@@ -176,9 +178,9 @@ class Place : public Command {
 
   /// Without a job: what separates the GPUs, and the order that puts cold ones first.
   Result<int> print_groups(Console& console, const SeenMachine& seen) {
-    if (format_ == "json") {
+    if (format_.is_json()) {
       print_json(console, {{"thermal_groups", groups_json(seen)}});
-    } else if (format_ == "csv") {
+    } else if (format_.is_csv()) {
       console.print(table_csv(groups_table(seen)));
     } else {
       print_seen(console, seen);
@@ -262,7 +264,7 @@ class Place : public Command {
     advise::PlaceOptions options;
     options.largest_shift = shift_.value_or(options.largest_shift);
     options.most_judged = judged_.value_or(options.most_judged);
-    options.threads = threads_ ? static_cast<int>(*threads_) : available_threads();
+    options.threads = threads_.count();
     options.begin = [&](const char* what, size_t total) {
       bar.reset();
       bar = std::make_unique<Progress>(console, what, total);
@@ -296,14 +298,14 @@ class Place : public Command {
 
   void print(Console& console, const spec::Job& job, const SeenMachine& seen,
              const advise::PlaceResult& result) const {
-    if (format_ == "json") {
+    if (format_.is_json()) {
       Json json = place_json(seen, result);
       json["job"] = job.name;
       print_json(console, json);
       return;
     }
     const DataTable table = placements_table(result);
-    if (format_ == "csv") {
+    if (format_.is_csv()) {
       console.print(table_csv(table));
       return;
     }
@@ -326,8 +328,10 @@ class Place : public Command {
   std::vector<std::string> from_;
   advise::TableChoice choice_;
   std::optional<std::string> hosts_, output_;
-  std::optional<int64_t> shift_, judged_, threads_;
-  std::string by_, format_ = "table";
+  std::optional<int64_t> shift_, judged_;
+  std::string by_;
+  FormatFlag format_{FormatFlag::Csv::yes};
+  ThreadsFlag threads_{"that simulate (default: all there are)"};
 };
 
 }  // namespace

@@ -130,7 +130,7 @@ TEST_CASE("place: what cannot be placed is refused with a way out") {
   CHECK(contains(ask({"place", "--from", blind}).err, "no column tells temperature"));
   CHECK(contains(ask({"place", "--from", strange}).err, "none that numbers GPUs"));
   CHECK(contains(ask({"place", "--from", scratch.path("none.run")}).err, "none.run"));
-  CHECK(contains(ask(job_and("place", {"--judge", "0"})).err, "count from 1"));
+  CHECK(contains(ask(job_and("place", {"--judge", "0"})).err, "it counts from 1"));
   CHECK(contains(
       ask(job_and("place", {"--judge", "10", "-o", scratch.path("x"), "--hosts", "a"})).err,
       "--hosts names 1 nodes"));

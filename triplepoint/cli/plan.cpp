@@ -7,7 +7,6 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/parallel.h"
 
 #include "triplepoint/cli/bill_flags.h"
 #include "triplepoint/cli/bind.h"
@@ -22,6 +21,7 @@
 #include "triplepoint/cli/plan_tables.h"
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/search_bars.h"
+#include "triplepoint/cli/shared_flags.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
 #include "triplepoint/report/number_text.h"
@@ -165,9 +165,9 @@ class PlanCommand : public Command {
     if (job.name.empty()) job.name = default_name(job);
     return plan_the_clocks(console, library, job,
                            {.slowdown = slowdown_.value_or(0),
-                            .format = format_,
+                            .format = format_.word(),
                             .output = output_,
-                            .threads = threads()});
+                            .threads = threads_.count()});
   }
 
   std::vector<Argument> output_arguments() {
@@ -176,7 +176,7 @@ class PlanCommand : public Command {
              .value = "N",
              .help = "plans, each of another layout (default 5)",
              .group = group,
-             .store = into(top_)},
+             .store = into_count(top_, 1)},
             {.names = "--pareto",
              .help = "show the front over time, energy, peak power and peak temperature",
              .group = group,
@@ -192,22 +192,11 @@ class PlanCommand : public Command {
              .group = group,
              .words = Words::folders,
              .store = into(output_)},
-            {.names = "--threads",
-             .value = "N",
-             .help = "that search (default: all there are)",
-             .group = group,
-             .store = into(threads_)},
-            {.names = "--format",
-             .value = "FORMAT",
-             .help = "what is printed (default table)",
-             .group = group,
-             .choices = {"table", "json", "csv"},
-             .store = into(format_)}};
+            threads_.argument(group),
+            format_.argument(group)};
   }
 
   Result<spec::Job> base_job(const spec::Library& library) {
-    if (top_.value_or(5) < 1)
-      return error("--top is below 1 (nothing would be shown); try --top 5");
     spec::Job job = TPT_TRY(flags_.job(library));
     if (job.task != spec::Task::pretrain && job.task != spec::Task::lora)
       return error("only training is planned (the job says otherwise); leave its task out");
@@ -217,7 +206,7 @@ class PlanCommand : public Command {
 
   search::SearchOptions search_options() const {
     search::SearchOptions options;
-    options.threads = threads();
+    options.threads = threads_.count();
     options.keep = std::max(fewest_finalists, top() + top() / 2);
     options.team = team_;
     options.stopped = [] { return interrupted(); };
@@ -316,9 +305,9 @@ class PlanCommand : public Command {
       const auto [a, b] = TPT_TRY(compared(library, outcome));
       comparison = comparison_table(a, b);
     }
-    if (format_ == "json") {
+    if (format_.is_json()) {
       print_json(console, plan_json(outcome, comparison));
-    } else if (format_ == "csv") {
+    } else if (format_.is_csv()) {
       console.print(table_csv(comparison ? *comparison : table));
     } else {
       print_plan(console, outcome, table, pareto_);
@@ -363,7 +352,6 @@ class PlanCommand : public Command {
   }
 
   size_t top() const { return static_cast<size_t>(top_.value_or(5)); }
-  int threads() const { return static_cast<int>(threads_.value_or(available_threads())); }
 
   const search::Team* team_;
   SpreadFlags spread_;
@@ -374,9 +362,11 @@ class PlanCommand : public Command {
   search::Reach space_ = search::Reach::launchable;
   Headroom headroom_;
   std::optional<metrics::AgeingModel> ageing_;
-  std::string goal_ = "throughput", format_ = "table", fix_;
+  std::string goal_ = "throughput", fix_;
+  FormatFlag format_{FormatFlag::Csv::yes};
+  ThreadsFlag threads_{"that search (default: all there are)"};
   std::optional<std::string> explain_, output_;
-  std::optional<int64_t> top_, threads_;
+  std::optional<int64_t> top_;
   std::optional<double> slowdown_;
   bool pareto_ = false, clocks_ = false;
 };

@@ -18,6 +18,7 @@
 #include "triplepoint/cli/replay.h"
 #include "triplepoint/cli/run_extras.h"
 #include "triplepoint/cli/run_tables.h"
+#include "triplepoint/cli/shared_flags.h"
 #include "triplepoint/cli/verbs.h"
 #include "triplepoint/metrics/results_json.h"
 #include "triplepoint/report/perfetto.h"
@@ -34,12 +35,12 @@ class Simulate : public Command {
                    .value = "TIME",
                    .help = "play a transient from a cold machine, as in 10min",
                    .group = group,
-                   .store = into_quantity(duration_)});
+                   .store = into_time(duration_, 1 * unit::ms, longest_play)});
     all.push_back({.names = "--steps",
                    .value = "N",
                    .help = "the same, so many training steps",
                    .group = group,
-                   .store = into(steps_)});
+                   .store = into_count(steps_, 1)});
     all.push_back({.names = "-o,--output",
                    .value = "NAME.run",
                    .help = "keep the run",
@@ -61,7 +62,7 @@ class Simulate : public Command {
                    .value = "N",
                    .help = "of the power profile (default 4)",
                    .group = group,
-                   .store = into(nodes_per_rack_)});
+                   .store = into_count(nodes_per_rack_, 1)});
     Argument format = format_.argument();
     format.group = group;
     all.push_back(std::move(format));
@@ -78,49 +79,77 @@ class Simulate : public Command {
 
   Result<int> run(Console& console) override {
     TPT_TRY(replay_.check());
-    if (replay_.given()) {
-      TPT_TRY(flags_.require_no_job_but_cluster());
-      const run::Run replayed = TPT_TRY(replay_.run(console, format_.is_json(), flags_.cluster()));
-      TPT_TRY(write_files(replayed));
-      return exit_ok;
-    }
+    if (replay_.given()) return play_again(console);
     const spec::Library library = TPT_TRY(require_library());
     if (like_.given() && !flags_.require_no_job_but_cluster())
       return error("a job and --like were both given (the run says its job); keep one of them");
     spec::Job job = TPT_TRY(like_.given() ? like_.job(library) : flags_.job(library));
     TPT_TRY(faults_.apply(job, over_time()));
     TPT_TRY(require_valid(job));
-    TPT_TRY(check_horizon());
-    TPT_TRY(check_rack());
-    const run::Run run = sim::simulate(job, {.duration = duration_, .steps = steps_});
-    const std::optional<run::Run> calm = without_faults(job);
-    const metrics::Metrics metrics = metrics::measure(run);
-    TPT_TRY(write_files(run));
+    TPT_TRY(check_words());
     const metrics::BillRates rates = TPT_TRY(bill_.rates(library));
-    std::optional<metrics::Bill> bill;
-    if (bill_.given() && metrics.step_time && metrics.power_mean_w)
-      bill = bill_.bill(job, rates, *metrics.step_time, *metrics.power_mean_w * unit::W);
-    const std::optional<metrics::RunWear> wear = run_wear(run, metrics);
-    const std::optional<metrics::PowerProfile> profile = profile_of(run);
-    if (format_.is_json()) {
-      Json json = metrics::results_json(run, metrics);
-      if (wear) json["wear"] = metrics::wear_json(*wear);
-      if (profile) json["power_profile"] = metrics::power_profile_json(*profile);
-      if (bill) json["bill"] = bill_json(*bill, rates);
-      if (!job.environment.faults.empty())
-        json["faults"] = faults_json(run, calm ? &*calm : nullptr);
-      print_json(console, json);
-    } else {
-      print_run(console, run, metrics);
-      print_faults(console, run, calm ? &*calm : nullptr);
-      if (wear) console.print("\n" + wear_text(*wear));
-      if (profile) print_power_profile(console, *profile);
-      if (bill) console.print("\nBill: " + bill_text(*bill, rates) + "\n");
-    }
+    const Answer answer = play(job, rates);
+    TPT_TRY(write_files(answer.run));
+    if (format_.is_json())
+      print_json(console, answer_json(job, answer, rates));
+    else
+      print(console, answer, rates);
     return exit_ok;
   }
 
  private:
+  /// What is shown of a job that was played.
+  struct Answer {
+    run::Run run;
+    metrics::Metrics metrics;
+    std::optional<run::Run> calm;  // without faults
+    std::optional<metrics::Bill> bill;
+    std::optional<metrics::RunWear> wear;
+    std::optional<metrics::PowerProfile> profile;
+
+    const run::Run* without() const { return calm ? &*calm : nullptr; }
+  };
+
+  /// A measured step in place of a job.
+  Result<int> play_again(Console& console) const {
+    TPT_TRY(flags_.require_no_job_but_cluster());
+    const run::Run replayed = TPT_TRY(replay_.run(console, format_.is_json(), flags_.cluster()));
+    TPT_TRY(write_files(replayed));
+    return exit_ok;
+  }
+
+  Answer play(const spec::Job& job, const metrics::BillRates& rates) const {
+    Answer answer;
+    answer.run = sim::simulate(job, {.duration = duration_, .steps = steps_});
+    answer.metrics = metrics::measure(answer.run);
+    answer.calm = without_faults(job);
+    const auto& [step_time, power] =
+        std::pair(answer.metrics.step_time, answer.metrics.power_mean_w);
+    if (bill_.given() && step_time && power)
+      answer.bill = bill_.bill(job, rates, *step_time, *power * unit::W);
+    answer.wear = run_wear(answer.run, answer.metrics);
+    answer.profile = profile_of(answer.run);
+    return answer;
+  }
+
+  static Json answer_json(const spec::Job& job, const Answer& answer,
+                          const metrics::BillRates& rates) {
+    Json json = metrics::results_json(answer.run, answer.metrics);
+    if (answer.wear) json["wear"] = metrics::wear_json(*answer.wear);
+    if (answer.profile) json["power_profile"] = metrics::power_profile_json(*answer.profile);
+    if (answer.bill) json["bill"] = bill_json(*answer.bill, rates);
+    if (!job.environment.faults.empty()) json["faults"] = faults_json(answer.run, answer.without());
+    return json;
+  }
+
+  static void print(Console& console, const Answer& answer, const metrics::BillRates& rates) {
+    print_run(console, answer.run, answer.metrics);
+    print_faults(console, answer.run, answer.without());
+    if (answer.wear) console.print("\n" + wear_text(*answer.wear));
+    if (answer.profile) print_power_profile(console, *answer.profile);
+    if (answer.bill) console.print("\nBill: " + bill_text(*answer.bill, rates) + "\n");
+  }
+
   bool over_time() const { return duration_ || steps_; }
 
   /// What a steady state with faults is held against.
@@ -130,23 +159,13 @@ class Simulate : public Command {
     return sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
   }
 
-  Result<void> check_horizon() const {
+  Result<void> check_words() const {
     if (duration_ && steps_)
       return error("--duration and --steps were both given (each says how long to play); keep one");
-    if (duration_ && *duration_ <= Seconds())
-      return error("--duration is not above zero (nothing would be played); try 10min");
-    if (steps_ && *steps_ < 1)
-      return error("--steps is below 1 (nothing would be played); try --steps 10");
-    return {};
-  }
-
-  Result<void> check_rack() const {
-    if (nodes_per_rack_ && *nodes_per_rack_ < 1)
-      return error("--nodes-per-rack is below 1 (a rack holds nodes); try --nodes-per-rack 4");
     if (nodes_per_rack_ && !power_profile_)
       return error(
           "--nodes-per-rack belongs to --power-profile (nothing else knows racks); add it");
-    return {};
+    return bill_.check_alone();
   }
 
   std::optional<metrics::PowerProfile> profile_of(const run::Run& run) const {

@@ -8,6 +8,7 @@
 
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/console.h"
+#include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/live_tables.h"
 #include "triplepoint/cli/sensor_flags.h"
@@ -34,11 +35,7 @@ class SnapshotCommand : public Command {
  public:
   std::vector<Argument> arguments() override {
     std::vector<Argument> all = {
-        {.names = "--format",
-         .value = "FORMAT",
-         .help = "what is printed (default table)",
-         .choices = {"table", "json", "csv"},
-         .store = into(format_)},
+        format_.argument(),
         {.names = "--over",
          .value = "TIME",
          .help = "between the two readings that rates come from (default 500ms)",
@@ -79,16 +76,16 @@ class SnapshotCommand : public Command {
 
  private:
   void print(const Snapshot& snapshot, bool first, Console& console) const {
-    if (format_ == "csv")
+    if (format_.is_csv())
       console.print(snapshot_csv(snapshot, first));
-    else if (format_ == "json")
+    else if (format_.is_json())
       console.print(json_text(snapshot_json(snapshot), every_ ? -1 : 2) + "\n");
     else
       console.print(snapshot_table(snapshot, console));
   }
 
   SensorFlags sensors_;
-  std::string format_ = "table";
+  FormatFlag format_{FormatFlag::Csv::yes};
   std::optional<Seconds> over_, every_;
   std::optional<int64_t> count_;
 };

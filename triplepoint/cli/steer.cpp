@@ -19,6 +19,7 @@
 #include "triplepoint/cli/job_flags.h"
 #include "triplepoint/cli/progress.h"
 #include "triplepoint/cli/read_job.h"
+#include "triplepoint/cli/shared_flags.h"
 #include "triplepoint/cli/steer_tables.h"
 #include "triplepoint/cli/steer_watch.h"
 #include "triplepoint/cli/verbs.h"
@@ -82,7 +83,7 @@ class Steer : public Command {
          .value = "TIME",
          .help = "that is played (default 30min)",
          .group = group,
-         .store = into_quantity(duration_)}};
+         .store = into_time(duration_, shortest_play, longest_play)}};
   }
 
   std::vector<Argument> rule_arguments() {
@@ -97,37 +98,37 @@ class Steer : public Command {
              .value = "TIME",
              .help = "between two looks (default 30s; at least two steps)",
              .group = group,
-             .store = into_quantity(interval_)},
+             .store = into_time(interval_, 1 * unit::s)},
             {.names = "--dwell",
              .value = "TIME",
              .help = "least time between two moves (default 2min)",
              .group = group,
-             .store = into_quantity(dwell_)},
+             .store = into_time(dwell_)},
             {.names = "--moves",
              .value = "N",
              .help = "at most (default 8)",
              .group = group,
-             .store = into(moves_)},
+             .store = into_count(moves_, 0)},
             {.names = "--restarts",
              .value = "N",
              .help = "at most, of the moves (default 1)",
              .group = group,
-             .store = into(restarts_)},
+             .store = into_count(restarts_, 0)},
             {.names = "--spares",
              .value = "N",
              .help = "idle nodes that may stand in for others (default 0)",
              .group = group,
-             .store = into(spares_)},
+             .store = into_count(spares_, 0)},
             {.names = "--restart-time",
              .value = "TIME",
              .help = "nobody trains after a restart (default: data/economics.toml)",
              .group = group,
-             .store = into_quantity(restart_time_)},
+             .store = into_time(restart_time_)},
             {.names = "--checkpoint-interval",
              .value = "TIME",
              .help = "restarts follow a checkpoint (default 10min)",
              .group = group,
-             .store = into_quantity(checkpoint_interval_)},
+             .store = into_time(checkpoint_interval_, 1 * unit::s)},
             {.names = "--as-is",
              .help = "do not give both sides the best clock limit to begin with",
              .group = group,
@@ -146,7 +147,7 @@ class Steer : public Command {
              .value = "TIME",
              .help = "of the recording, before what is taken as calm (default 1min)",
              .group = group,
-             .store = into_quantity(warm_up_)},
+             .store = into_time(warm_up_)},
             {.names = "--hook",
              .value = "COMMAND",
              .help = "gets each piece of advice as JSON on its standard input; exits with 0 if it "
@@ -157,7 +158,7 @@ class Steer : public Command {
              .value = "TIME",
              .help = "after which it is ended (default 30s)",
              .group = group,
-             .store = into_quantity(hook_timeout_)}};
+             .store = into_time(hook_timeout_, 1 * unit::s)}};
   }
 
   std::vector<Argument> output_arguments() {
@@ -168,12 +169,7 @@ class Steer : public Command {
              .group = group,
              .words = Words::files,
              .store = into(output_)},
-            {.names = "--format",
-             .value = "FORMAT",
-             .help = "what is printed (default table)",
-             .group = group,
-             .choices = {"table", "json", "csv"},
-             .store = into(format_)}};
+            format_.argument(group)};
   }
 
   Result<void> check_words() const {
@@ -181,20 +177,14 @@ class Steer : public Command {
       return error(
           "--hook belongs to --watch (in a simulation there is nobody to act for); add "
           "--watch NAME.run");
-    if (watch_ && (scenario_ || output_ || format_ == "csv"))
+    if (watch_ && (scenario_ || output_ || format_.is_csv()))
       return error(
           "--watch takes no scenario, page or CSV (what happens is what is recorded); "
           "leave them out");
-    for (const auto& [name, time] :
-         {std::pair("--duration", duration_), std::pair("--interval", interval_),
-          std::pair("--checkpoint-interval", checkpoint_interval_),
-          std::pair("--hook-timeout", hook_timeout_)})
-      if (time && *time <= Seconds())
-        return error(fmt::format("{} is not above zero (nothing would happen); try 2min", name));
-    for (const auto& [name, count] : {std::pair("--moves", moves_), std::pair("--spares", spares_),
-                                      std::pair("--restarts", restarts_)})
-      if (count.value_or(0) < 0)
-        return error(fmt::format("{} is below 0 (it counts); try {} 0", name, name));
+    if (!watch_ && (warm_up_ || hook_timeout_))
+      return error(
+          "--warm-up and --hook-timeout belong to --watch (a simulation needs neither); add "
+          "--watch NAME.run");
     return {};
   }
 
@@ -266,7 +256,7 @@ class Steer : public Command {
     watch.hook = hook_;
     watch.hook_timeout = hook_timeout_.value_or(watch.hook_timeout);
     watch.warm_up = warm_up_.value_or(watch.warm_up);
-    watch.json = format_ == "json";
+    watch.json = format_.is_json();
     watch.steer = options;
     return watch_run(console, watch);
   }
@@ -275,11 +265,11 @@ class Steer : public Command {
                      const std::vector<SteeredScenario>& all, const SteerOptions& options) const {
     const double margin = options.rules.margin;
     if (output_) TPT_TRY(write_page(job, all, options));
-    if (format_ == "csv") {
+    if (format_.is_csv()) {
       console.print(table_csv(scenarios_table(all, options.goal, margin)));
       return {};
     }
-    if (format_ == "json") {
+    if (format_.is_json()) {
       Json json = {{"schema", 1},
                    {"job", job.name},
                    {"duration_s", options.duration / unit::s},
@@ -299,13 +289,15 @@ class Steer : public Command {
   Result<void> write_page(const spec::Job& job, const std::vector<SteeredScenario>& all,
                           const SteerOptions& options) const {
     std::vector<report::SteerStory> stories;
+    stories.reserve(all.size());
     for (const SteeredScenario& each : all)
       stories.push_back({each.name, each.about, &each.outcome});
     return write_file_atomically(*output_, report::steer_page(job, stories, options.goal));
   }
 
   JobFlags flags_;
-  std::string goal_ = "edp", format_ = "table";
+  std::string goal_ = "edp";
+  FormatFlag format_{FormatFlag::Csv::yes};
   std::vector<std::string> faults_;
   std::optional<std::string> scenario_, watch_, hook_, output_;
   std::optional<Seconds> duration_, interval_, dwell_, restart_time_, checkpoint_interval_,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/cli/steer_tables.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
@@ -15,7 +17,7 @@ using advise::SteerOutcome;
 using advise::SteerTotals;
 
 std::string clock_text(Seconds time) {
-  const auto seconds = static_cast<int64_t>(time / unit::s + 0.5);
+  const int64_t seconds = std::llround(time / unit::s);
   return fmt::format("{}:{:02}", seconds / 60, seconds % 60);
 }
 

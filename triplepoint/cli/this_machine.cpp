@@ -75,7 +75,7 @@ Result<void> write_study(const Path& folder, const spec::Cluster& cluster,
   const std::string here = std::filesystem::absolute(folder).string();
   for (const auto& [was, is] : {std::pair<std::string, std::string>{"\"laptop\"", "cluster"},
                                 {"\"triplepoint-train\"", "stack"}}) {
-    const size_t place = text.find(is + " = " + was);
+    const size_t place = text.find(fmt::format("{} = {}", is, was));
     if (place == std::string::npos) return {};
     text.replace(place + is.size() + 3, was.size(), fmt::format("\"{}/{}.toml\"", here, is));
   }

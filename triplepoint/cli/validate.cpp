@@ -8,7 +8,6 @@
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/parallel.h"
 
 #include "triplepoint/calibrate/score_summary.h"
 #include "triplepoint/calibrate/stack_fit.h"
@@ -18,6 +17,7 @@
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/progress.h"
 #include "triplepoint/cli/read_job.h"
+#include "triplepoint/cli/shared_flags.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
 
@@ -132,11 +132,8 @@ class Validate : public Command {
              .required = true,
              .repeats = true,
              .store = into(files_)},
-            {.names = "--format",
-             .value = "FORMAT",
-             .help = "what is printed (default table); csv: one line per prediction",
-             .choices = {"table", "json", "csv"},
-             .store = into(format_)},
+            format_.argument("Options",
+                             "what is printed (default table); csv: one line per prediction"),
             {.names = "--family",
              .value = "NAME",
              .help = "only the rows of this family",
@@ -144,30 +141,24 @@ class Validate : public Command {
             {.names = "--worst",
              .value = "N",
              .help = "how many of the rows that are farthest off are shown (default 5)",
-             .store = into(worst_)},
+             .store = into_count(worst_, 0)},
             {.names = "--stacks",
              .value = "WHICH",
              .help = "of training rows: shipped (default), or their costs fitted to all rows of "
                      "the table, or to the rows of all families but the one predicted",
              .choices = {"shipped", "fitted", "left-out"},
              .store = into(stacks_)},
-            {.names = "--threads",
-             .value = "N",
-             .help = "rows at once (default: all cores)",
-             .store = into(threads_)}};
+            threads_.argument()};
   }
 
   Result<int> run(Console& console) override {
-    if (threads_ && *threads_ < 1)
-      return error("--threads is below 1 (somebody must work); try --threads 1");
-    if (worst_ && *worst_ < 0) return error("--worst is below 0 (no rows are shown at 0)");
     const spec::Library library = TPT_TRY(require_library());
     std::vector<ValidatedFile> validated;
     for (const std::string& file : files_)
       validated.push_back(TPT_TRY(validate(console, library, file)));
-    if (format_ == "json") {
+    if (format_.is_json()) {
       print_json(console, calibrate::validation_json(validated));
-    } else if (format_ == "csv") {
+    } else if (format_.is_csv()) {
       console.print(calibrate::validation_csv(validated));
     } else {
       print_tables(console, validated);
@@ -184,7 +175,7 @@ class Validate : public Command {
     std::optional<Progress> progress;
     calibrate::ScoreContext context{
         .library = library,
-        .threads = static_cast<int>(threads_.value_or(available_threads())),
+        .threads = threads_.count(),
         .begin = [&](std::size_t rows) { progress.emplace(console, "Predicting", rows); },
         .advance = [&] { progress->advance(); }};
     TableScores scores = stacks_ == "shipped" ? TPT_TRY(calibrate::score_table(table, context))
@@ -205,7 +196,7 @@ class Validate : public Command {
     calibrate::LessonScores lessons = calibrate::score_with_fitted_stacks(
         calibrate::tried_rows(std::move(rows)),
         all ? calibrate::StackLesson::all : calibrate::StackLesson::left_out, context);
-    if (format_ == "table") print_lessons(console, lessons.fits);
+    if (format_.is_table()) print_lessons(console, lessons.fits);
     return std::move(lessons.scores);
   }
 
@@ -257,9 +248,11 @@ class Validate : public Command {
   }
 
   std::vector<std::string> files_;
-  std::string format_ = "table", stacks_ = "shipped";
+  FormatFlag format_{FormatFlag::Csv::yes};
+  ThreadsFlag threads_{"rows at once (default: all cores)"};
+  std::string stacks_ = "shipped";
   std::optional<std::string> family_;
-  std::optional<int64_t> worst_, threads_;
+  std::optional<int64_t> worst_;
 };
 
 }  // namespace
