@@ -4,44 +4,23 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <set>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/csv.h"
-#include "triplepoint/base/expect.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/parallel.h"
 
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/cli/command_line.h"
-#include "triplepoint/cli/run_extras.h"
 #include "triplepoint/cli/run_pages.h"
-#include "triplepoint/metrics/results_json.h"
-#include "triplepoint/report/conditions.h"
+#include "triplepoint/cli/study_item.h"
 #include "triplepoint/report/study_page.h"
-#include "triplepoint/report/summary.h"
 
 namespace triplepoint::cli {
 namespace {
 
 constexpr const char* digest_fact = "job_digest";
-constexpr const char* plan_file = "study.json";
-constexpr int results_schema = 2;  // docs/formats.md says what changed
-
-/// One job of a study on its way through the machine.
-struct Item {  // NOLINT(bugprone-exception-escape): moving ordered JSON may allocate
-  const spec::StudyJob* job = nullptr;
-  Path file;           // of its run
-  std::string digest;  // of what the run depends on
-  std::optional<report::StudyRow> row;
-  Json json;
-  std::vector<std::string> cells;
-  bool reused = false;
-  std::string problem;                   // why its run could not be kept
-  std::optional<spec::StudyJob> failed;  // with the diagnosis of how its measurement ended
-};
 
 std::string file_name(std::string_view job_name) {
   std::string name;
@@ -53,64 +32,7 @@ std::string file_name(std::string_view job_name) {
   return name + ".run";
 }
 
-Json as_json(const std::vector<spec::Diagnosis>& diagnoses) {
-  Json json = Json::array();
-  for (const spec::Diagnosis& diagnosis : diagnoses) {
-    json.push_back(
-        {{"code", spec::name_of(diagnosis.code)},
-         {"severity", diagnosis.severity == spec::Diagnosis::Severity::error ? "error" : "warning"},
-         {"what", diagnosis.what}});
-  }
-  return json;
-}
-
-std::string as_text(const std::vector<spec::Diagnosis>& diagnoses) {
-  std::string text;
-  for (const spec::Diagnosis& diagnosis : diagnoses)
-    text += (text.empty() ? "" : "; ") + diagnosis.what;
-  return text;
-}
-
-std::string& cell_named(std::vector<std::string>& cells, std::string_view name) {
-  const std::vector<std::string> columns = metrics::results_columns();
-  const auto column = std::find(columns.begin(), columns.end(), name);
-  TPT_EXPECT(column != columns.end());
-  return cells[static_cast<std::size_t>(column - columns.begin())];
-}
-
-/// The run as object, as cells and as a row of the page. All go by the job's name in the study: a
-/// folder may hold two recordings of one job.
-void take_results(Item& item, const run::Run& run) {
-  const metrics::Metrics metrics = metrics::measure(run);
-  item.json = metrics::results_json(run, metrics);
-  item.json["name"] = item.job->job.name;
-  item.json["diagnoses"] = as_json(item.job->diagnoses);
-  const std::optional<metrics::RunWear> wear = run_wear(run, metrics);
-  if (wear) item.json["wear"] = metrics::wear_json(*wear);
-  item.cells = metrics::results_row(run, metrics);
-  for (std::string& cell : wear_cells(wear))
-    item.cells.push_back(std::move(cell));
-  cell_named(item.cells, "name") = item.job->job.name;
-  item.row = report::result_row(*item.job, run, metrics);
-}
-
-/// A job that cannot run has the columns that describe it, and its diagnoses.
-void take_diagnoses(Item& item) {
-  run::Run nothing;
-  nothing.manifest.job = item.job->job;
-  nothing.manifest.name = item.job->job.name;
-  nothing.manifest.fits_memory = false;
-  item.json = metrics::results_json(nothing, {});
-  item.json["verdict"] = "invalid";
-  item.json["diagnoses"] = as_json(item.job->diagnoses);
-  item.cells = metrics::results_row(nothing, {});
-  for (std::string& cell : wear_cells({}))
-    item.cells.push_back(std::move(cell));
-  cell_named(item.cells, "verdict") = "invalid";
-  item.row = report::invalid_row(*item.job);
-}
-
-std::optional<run::Run> earlier_run(const Item& item) {
+std::optional<run::Run> earlier_run(const StudyItem& item) {
   std::error_code ignored;
   if (!std::filesystem::exists(item.file, ignored)) return std::nullopt;
   Result<run::Run> run = run::load(item.file.string());
@@ -122,19 +44,13 @@ std::optional<run::Run> earlier_run(const Item& item) {
 
 // ---- measurements that failed
 
-Path failure_file(const Item& item) {
+Path failure_file(const StudyItem& item) {
   Path file = item.file;
   return file.replace_extension(".failed");
 }
 
-void mark_failed(Item& item) {
-  item.json["verdict"] = "failed";
-  cell_named(item.cells, "verdict") = "failed";
-  item.row->origin = run::Origin::measured;
-}
-
 /// The job as one whose measurement ended so: a row like that of an invalid job.
-void take_failure(Item& item, const std::string& what) {
+void take_failure(StudyItem& item, const std::string& what) {
   item.failed = *item.job;
   item.failed->diagnoses.push_back({.code = spec::DiagnosisCode::inconsistent,
                                     .severity = spec::Diagnosis::Severity::error,
@@ -144,7 +60,7 @@ void take_failure(Item& item, const std::string& what) {
   mark_failed(item);
 }
 
-std::optional<std::string> earlier_failure(const Item& item) {
+std::optional<std::string> earlier_failure(const StudyItem& item) {
   const auto text = read_file(failure_file(item));
   if (!text) return std::nullopt;
   const auto json = parse_json(*text, "failure");
@@ -152,20 +68,20 @@ std::optional<std::string> earlier_failure(const Item& item) {
   return json->value("what", "");
 }
 
-void keep_failure(Item& item, const std::string& what) {
+void keep_failure(StudyItem& item, const std::string& what) {
   const Json json = {{"digest", item.digest}, {"what", what}};
   if (const auto kept = write_file_atomically(failure_file(item), json_text(json) + "\n"); !kept)
     item.problem = kept.error().what;
   take_failure(item, what);
 }
 
-void forget_failure(const Item& item) {
+void forget_failure(const StudyItem& item) {
   std::error_code ignored;
   std::filesystem::remove(failure_file(item), ignored);
 }
 
 /// What a job's measurement came to; nothing if it was stopped or failed.
-std::optional<run::Run> measure(Item& item, const StudyWorld& world) {
+std::optional<run::Run> measure(StudyItem& item, const StudyWorld& world) {
   if (!world.retry_failures)
     if (const auto what = earlier_failure(item)) {
       item.reused = true;
@@ -182,7 +98,7 @@ std::optional<run::Run> measure(Item& item, const StudyWorld& world) {
 }
 
 /// Plays one job, or takes its earlier run. What cannot be stored is the item's problem.
-void play(Item& item, const StudyWorld& world) {
+void play(StudyItem& item, const StudyWorld& world) {
   if (spec::has_errors(item.job->diagnoses)) return take_diagnoses(item);
   if (const auto earlier = earlier_run(item)) {
     item.reused = true;
@@ -201,9 +117,9 @@ void play(Item& item, const StudyWorld& world) {
   take_results(item, *run);
 }
 
-std::vector<Item> items_of(const spec::StudyPlan& plan, const Path& folder,
-                           const std::string& program) {
-  std::vector<Item> items;
+std::vector<StudyItem> items_of(const spec::StudyPlan& plan, const Path& folder,
+                                const std::string& program) {
+  std::vector<StudyItem> items;
   std::vector<std::string> used;
   for (const spec::StudyJob& job : plan.jobs) {
     std::string name = file_name(job.job.name);
@@ -211,7 +127,7 @@ std::vector<Item> items_of(const spec::StudyPlan& plan, const Path& folder,
       name = file_name(fmt::format("{}_{}", job.job.name, i));
     }
     used.push_back(name);
-    Item item;
+    StudyItem item;
     item.job = &job;
     item.file = folder / "runs" / name;
     item.digest = digest(program + spec::write_job(job.job));
@@ -221,9 +137,9 @@ std::vector<Item> items_of(const spec::StudyPlan& plan, const Path& folder,
 }
 
 /// What is needed to make the report again from the folder alone.
-Json plan_json(const spec::StudyPlan& plan, const std::vector<Item>& items) {
+Json plan_json(const spec::StudyPlan& plan, const std::vector<StudyItem>& items) {
   Json jobs = Json::array();
-  for (const Item& item : items) {
+  for (const StudyItem& item : items) {
     Json job = {{"name", item.job->job.name},
                 {"run", item.file.filename().string()},
                 {"diagnoses", as_json(item.job->diagnoses)}};
@@ -237,116 +153,12 @@ Json plan_json(const spec::StudyPlan& plan, const std::vector<Item>& items) {
           {"jobs", std::move(jobs)}};
 }
 
-StudyResults collect(std::vector<Item>& items, const spec::StudyPlan& plan) {
-  StudyResults results;
-  results.study = {plan.name, plan.title, plan.about, program_version(), {}};
-  Json jobs = Json::array();
-  std::vector<std::string> columns = metrics::results_columns();
-  for (std::string& column : wear_columns())
-    columns.push_back(std::move(column));
-  columns.emplace_back("diagnoses");
-  CsvWriter csv(columns);
-  for (Item& item : items) {
-    if (!item.row) {
-      ++results.left;
-      continue;
-    }
-    results.reused += item.reused ? 1 : 0;
-    results.failed += item.failed ? 1 : 0;
-    for (const std::string& cell : item.cells)
-      csv.cell(cell);
-    csv.cell(as_text(item.job->diagnoses));
-    csv.end_row();
-    jobs.push_back(std::move(item.json));
-    const bool was_played = item.row->verdict != report::Verdict::invalid;
-    results.run_files.push_back(was_played ? item.file : Path());
-    results.study.rows.push_back(*std::move(item.row));
-  }
-  report::tell_conditions(results.study);
-  results.csv = csv.text();
-  Json json = {{"schema", results_schema},
-               {"study", plan.name},
-               {"title", plan.title},
-               {"producer", program_version()}};
-  json.update(report::conclusions_json(results.study));
-  json["jobs"] = std::move(jobs);
-  results.json = json_text(json) + "\n";
-  return results;
-}
-
 /// What a prediction lacks does not keep a job from being measured.
 spec::StudyPlan as_measured(spec::StudyPlan plan) {
   for (spec::StudyJob& job : plan.jobs)
     std::erase_if(job.diagnoses, [](const spec::Diagnosis& diagnosis) {
       return diagnosis.code == spec::DiagnosisCode::unsupported;
     });
-  return plan;
-}
-
-Result<void> first_problem(const std::vector<Item>& items) {
-  for (const Item& item : items)
-    if (!item.problem.empty()) return error(item.problem);
-  return {};
-}
-
-// ---- a folder that is there already
-
-Result<std::vector<spec::Diagnosis>> diagnoses_from(const Json& list) {
-  std::vector<spec::Diagnosis> diagnoses;
-  for (const Json& entry : list) {
-    spec::Diagnosis diagnosis;
-    const std::string code = entry.value("code", "");
-    if (const auto known = spec::enum_from_name<spec::DiagnosisCode>(code)) diagnosis.code = *known;
-    diagnosis.severity = entry.value("severity", "") == "warning"
-                             ? spec::Diagnosis::Severity::warning
-                             : spec::Diagnosis::Severity::error;
-    diagnosis.what = entry.value("what", "");
-    diagnoses.push_back(std::move(diagnosis));
-  }
-  return diagnoses;
-}
-
-/// study.json back as a plan; jobs that were played get their job from their run.
-Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file,
-                                  std::vector<Path>& runs, std::set<std::string>& failed) {
-  const std::string text = TPT_TRY(read_file(file));
-  const Json json = TPT_TRY(parse_json(text, file.string()));
-  spec::StudyPlan plan;
-  try {
-    plan = {json.value("study", ""), json.value("title", ""), json.value("about", ""), {}};
-    for (const Json& entry : json.at("jobs")) {
-      spec::StudyJob job;
-      if (entry.contains("job"))
-        job.job =
-            TPT_TRY(spec::parse_job(library, entry.at("job").get<std::string>(), file.string()));
-      job.job.name = entry.value("name", "");
-      if (entry.value("failed", false)) failed.insert(job.job.name);
-      job.diagnoses = TPT_TRY(diagnoses_from(entry.at("diagnoses")));
-      plan.jobs.push_back(std::move(job));
-      runs.push_back(file.parent_path() / "runs" / Path(entry.value("run", "")).filename());
-    }
-  } catch (const Json::exception& wrong) {
-    return error(fmt::format("{}: not a study of ours ({}); run triplepoint characterize again",
-                             file.string(), wrong.what()));
-  }
-  return plan;
-}
-
-/// A folder of runs that nobody called a study.
-Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs) {
-  runs = TPT_TRY(list_files(folder, ".run"));
-  if (runs.empty())
-    return error(
-        fmt::format("{}: no study and no .run file in it (a report needs either); make them with "
-                    "triplepoint characterize STUDY -o {}",
-                    folder.string(), folder.string()));
-  spec::StudyPlan plan{
-      folder.string(), fmt::format("Runs in {}", folder.filename().string()), "", {}};
-  for (const Path& run : runs) {
-    spec::StudyJob job;
-    job.job.name = run.stem().string();
-    plan.jobs.push_back(std::move(job));
-  }
   return plan;
 }
 
@@ -373,8 +185,9 @@ Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder
                                const StudyWorld& world) {
   TPT_TRY(make_folder(folder / "runs"));
   const spec::StudyPlan plan = world.measure ? as_measured(wanted) : wanted;
-  std::vector<Item> items = items_of(plan, folder, world.program_digest);
-  TPT_TRY(write_file_atomically(folder / plan_file, json_text(plan_json(plan, items)) + "\n"));
+  std::vector<StudyItem> items = items_of(plan, folder, world.program_digest);
+  TPT_TRY(
+      write_file_atomically(folder / study_plan_file, json_text(plan_json(plan, items)) + "\n"));
   std::stop_source stop;
   parallel_for(
       items.size(), threads,
@@ -388,8 +201,9 @@ Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder
       },
       stop.get_token());
   TPT_TRY(first_problem(items));
-  if (std::any_of(items.begin(), items.end(), [](const Item& item) { return item.failed; }))
-    TPT_TRY(write_file_atomically(folder / plan_file, json_text(plan_json(plan, items)) + "\n"));
+  if (std::any_of(items.begin(), items.end(), [](const StudyItem& item) { return item.failed; }))
+    TPT_TRY(
+        write_file_atomically(folder / study_plan_file, json_text(plan_json(plan, items)) + "\n"));
   return collect(items, plan);
 }
 
@@ -398,42 +212,6 @@ Result<void> write_results(const StudyResults& results, const Path& folder) {
   TPT_TRY(write_file_atomically(folder / "results.json", results.json));
   TPT_TRY(write_file_atomically(folder / "report.html", report::study_page(results.study)));
   return {};
-}
-
-Result<StudyResults> load_results(const spec::Library& library, const Path& folder, int threads) {
-  std::vector<Path> runs;
-  std::set<std::string> failed;
-  std::error_code ignored;
-  const bool ours = std::filesystem::exists(folder / plan_file, ignored);
-  spec::StudyPlan plan = ours ? TPT_TRY(read_plan(library, folder / plan_file, runs, failed))
-                              : TPT_TRY(plan_of_runs(folder, runs));
-  std::vector<Item> items(plan.jobs.size());
-  parallel_for(items.size(), threads, [&](std::size_t i) {
-    Item& item = items[i];
-    item.job = &plan.jobs[i];
-    item.file = runs[i];
-    if (spec::has_errors(plan.jobs[i].diagnoses)) {
-      take_diagnoses(item);
-      if (failed.contains(item.job->job.name)) mark_failed(item);
-      return;
-    }
-    if (!std::filesystem::exists(runs[i])) return;  // not played yet
-    const Result<run::Run> run = run::load(runs[i].string());
-    if (!run) {
-      item.problem = run.error().what;
-      return;
-    }
-    if (run->manifest.job) {
-      std::string name = std::move(plan.jobs[i].job.name);
-      plan.jobs[i].job = *run->manifest.job;
-      plan.jobs[i].job.name = std::move(name);
-    }
-    take_results(item, *run);
-  });
-  TPT_TRY(first_problem(items));
-  StudyResults results = collect(items, plan);
-  link_run_pages(results, folder);
-  return results;
 }
 
 }  // namespace triplepoint::cli

@@ -46,7 +46,7 @@ struct StudyResults {
 /// used again. Results do not depend on the number of threads.
 ///
 /// A job that fails while it is measured is a row with its diagnosis, kept in runs/NAME.failed.
-Result<StudyResults> run_study(const spec::StudyPlan& plan, const Path& folder, int threads,
+Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder, int threads,
                                const StudyWorld& world);
 
 /// Writes results.csv, results.json and report.html, each at once.
