@@ -19,6 +19,11 @@ using Code = DiagnosisCode;
 // Conditions are constant over a window of the simulation; what flaps faster is a mean share.
 constexpr Seconds shortest_period = 100 * unit::ms;
 
+// Beyond these it is surely a typing error; the models of heat hold for much less.
+constexpr Celsius coldest_room = Celsius(-60), hottest_room = Celsius(100);
+constexpr Kelvins largest_rise = 100 * unit::K;
+constexpr double smallest_share = 1e-4, largest_share = 1e4;
+
 /// What a kind of fault says, and about what.
 struct FaultRules {
   bool of_gpu = false;  // may name a GPU
@@ -48,6 +53,7 @@ class Examination {
 
   std::vector<Diagnosis> run() {
     cooling_is_known();
+    ambient_is_possible();
     seed_fits();
     power_limit_is_possible();
     lists_are_possible();
@@ -72,6 +78,14 @@ class Examination {
           "{} has no {} chassis (its seats and coolant are not known); leave cooling at {} or add "
           "[cluster.liquid_chassis]",
           cluster.name, enum_name(wanted), enum_name(own));
+  }
+
+  void ambient_is_possible() {
+    const auto& ambient = job_.environment.ambient;
+    if (ambient && !(*ambient >= coldest_room && *ambient <= hottest_room))
+      error(Code::inconsistent,
+            "ambient {} is outside of {} to {} (surely a typing error); correct it",
+            to_text(*ambient), to_text(coldest_room), to_text(hottest_room));
   }
 
   void seed_fits() {
@@ -181,6 +195,10 @@ class Examination {
       error(Code::inconsistent,
             "{} leaves a share of {} (with nothing left the job would never end); use one above 0",
             name_, fault.share);
+    else if (rules.has_share && (fault.share < smallest_share || fault.share > largest_share))
+      error(Code::inconsistent,
+            "{} leaves a share of {} (beyond {} to {} it is surely a typing error); correct it",
+            name_, fault.share, smallest_share, largest_share);
     else if (rules.at_most_one && fault.share > 1)
       error(Code::inconsistent,
             "{} leaves a share of {} (a fault cannot add any); use one from 0 to 1", name_,
@@ -193,6 +211,10 @@ class Examination {
       error(Code::inconsistent, "{} {} (only an inlet rises); {}", name_,
             warms ? "has no rise" : "has a rise",
             warms ? "say by how much, as in rise = \"10 K\"" : "leave rise out");
+    else if (!(fault.rise >= -largest_rise && fault.rise <= largest_rise))
+      error(Code::inconsistent,
+            "{} rises by {} (beyond {} it is surely a typing error); correct it", name_,
+            to_text(fault.rise), to_text(largest_rise));
   }
 
   void time_is_possible(const Fault& fault) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/spec/diagnose_environment.h"
 
+#include <cmath>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -59,6 +60,21 @@ TEST_CASE("a fault leaves something, and adds nothing") {
   CHECK(holds(refusal("link=-1"), "the job would never end"));
   CHECK(holds(refusal("fan=1.5"), "a fault cannot add any"));
   CHECK(holds(refusal("inlet=0"), "has no rise"));
+}
+
+TEST_CASE("what is far beyond any machine room is a typing error") {
+  for (const char* fault : {"inlet=-400", "inlet=1e9", "heat_path=1e300", "host=1e6", "link=1e-12",
+                            "gpu=3,power=1e-300"}) {
+    CAPTURE(fault);
+    CHECK(holds(refusal(fault), "surely a typing error"));
+  }
+  Job job = sound_job();
+  for (const double degrees : {-300., 1e9, std::nan("")}) {
+    job.environment.ambient = Celsius(degrees);
+    CHECK(holds(refusal(job), "surely a typing error"));
+  }
+  job.environment.ambient = Celsius(45);
+  CHECK(diagnose_environment(job).empty());
 }
 
 TEST_CASE("a fault takes its time") {

@@ -30,12 +30,15 @@ constexpr std::string_view example = "gpu=3,power=0.25@120s..300s";
 
 template <class Number>
 Result<Number> whole_number(std::string_view key, std::string_view text) {
+  const std::string_view whole = text;
   if (text.starts_with('+')) text.remove_prefix(1);
   Number value{};
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc() || end != text.data() + text.size() || text.empty())
+  const bool read = failed == std::errc() && end == text.data() + text.size() && !text.empty();
+  // "nan" and "inf" would be read as well.
+  if (!read || !std::isfinite(static_cast<double>(value)))
     return error(fmt::format("\"{}\" is no number for {} (a fault is written as in {}); write one",
-                             text, key, example));
+                             whole, key, example));
   return value;
 }
 
