@@ -191,8 +191,13 @@ void AttentionBlock::backward(const Tokens& tokens, Half half, AttentionKept& ke
   }
   qkv_.enter_backward(context_, half, kept.normed.data(), kept.qkv.data(), normed_gradient.data(),
                       kept.qkv_linear);
-  if (has_input(half))
+  if (has_input(half)) {
     norm_.backward(kept.trunk.data(), kept.statistics.data(), normed_gradient.data(), gradient);
+    // A weight half that is put off needs none of these.
+    for (Buffer* read :
+         {&kept.trunk, &kept.statistics, &kept.sums, &kept.scores, &kept.dropped_scores})
+      read->release();
+  }
   if (has_weight(half)) kept = AttentionKept();
 }
 

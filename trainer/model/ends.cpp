@@ -224,6 +224,8 @@ void HeadBlock::backward(const Tokens& tokens, Half half, HeadKept& kept, double
   if (has_input(half)) {
     context_.math.zero(context_.shard_size(), gradient);
     norm_.backward(kept.trunk.data(), kept.statistics.data(), normed_gradient.data(), gradient);
+    kept.trunk.release();
+    kept.statistics.release();
   }
   if (has_weight(half)) kept = HeadKept();
 }

@@ -130,8 +130,11 @@ void MlpBlock::backward(const Tokens& tokens, Half half, MlpKept& kept, float* g
     }
   }
   core_.backward(half, kept.normed.data(), branch_gradient, normed_gradient.data(), kept.core);
-  if (has_input(half))
+  if (has_input(half)) {
     norm_.backward(kept.trunk.data(), kept.statistics.data(), normed_gradient.data(), gradient);
+    kept.trunk.release();
+    kept.statistics.release();
+  }
   if (has_weight(half)) kept = MlpKept();
 }
 

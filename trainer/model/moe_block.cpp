@@ -317,8 +317,11 @@ void MoeBlock::backward(const Tokens& tokens_in, Half half, MoeKept& kept, float
     if (has_input(half))
       context_.math.add(context_.shard_size(), shared_gradient.data(), normed_gradient.data());
   }
-  if (has_input(half))
+  if (has_input(half)) {
     norm_.backward(kept.trunk.data(), kept.statistics.data(), normed_gradient.data(), gradient);
+    for (Buffer* read : {&kept.trunk, &kept.statistics, &kept.returned})
+      read->release();
+  }
   if (has_weight(half)) kept.release();
 }
 

@@ -150,6 +150,26 @@ double replayed_layer_bytes(const LayerContext& context, const ChunkLayers& chun
   return bytes;
 }
 
+double put_off_bytes(const LayerContext& context, const ChunkLayers& chunk) {
+  const RankShare& share = context.share;
+  const double trunk = checkpoint_bytes(context), width = real(share.hidden);
+  const double gradient = share.element * real(share.tokens) * width;
+  double bytes = real(chunk.layers()) * (gradient - 2 * trunk) + real(chunk.dense) * gradient;
+  if (chunk.moe > 0) {
+    const ExpertRows rows = count_expert_rows(context);
+    const bool inputs_only = context.stack().fused_moe_dispatch && share.expert > 1;
+    const int64_t released = inputs_only ? 0 : rows.sent;  // as they came back
+    bytes += real(chunk.moe) * share.element * real(rows.computed - released) * width;
+  }
+  const RecomputedLayers again = recomputed_layers(context.plan(), chunk);
+  if (again.dense > 0)
+    bytes += real(again.dense) * (layer_activation_bytes(context, false) - trunk);
+  if (again.moe > 0) bytes += real(again.moe) * (layer_activation_bytes(context, true) - trunk);
+  if (chunk.has_embedding && !share.frozen) bytes += gradient;
+  if (chunk.has_head) bytes -= trunk;
+  return bytes;
+}
+
 double layer_cache_bytes(const LayerContext& context, int64_t sequences) {
   const RankShare& share = context.share;
   const double tokens = real(sequences * divide_up(share.key_length, share.context));

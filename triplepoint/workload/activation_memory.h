@@ -39,6 +39,14 @@ double chunk_activation_bytes(const LayerContext&, const ChunkLayers&);
 /// The layer that full recompute is just replaying (the largest of the chunk); 0 without.
 double replayed_layer_bytes(const LayerContext&, const ChunkLayers&);
 
+/// What a microbatch holds more between its input gradients and the weight gradients that a
+/// zero-bubble schedule has put off.
+///
+/// Gradients of QKV and of the up product lie where their activations lay; those of projection and
+/// down (experts: of their rows) come, 2 e T h, and the trunk before the norms goes, 2 residual T'
+/// h. Layers that were replayed stay until then.
+double put_off_bytes(const LayerContext&, const ChunkLayers&);
+
 /// Keys and values of all sequences that are being served, of one layer.
 double layer_cache_bytes(const LayerContext&, int64_t sequences);
 

@@ -77,38 +77,51 @@ void add_states(const LayerContext& context, const Chunks& chunks, StageMemory& 
   memory.gradients = state.gradient_bytes *
                      sharded(share, p.trained_dense, p.trained_experts, shards_gradients(context)) *
                      unit::B;
-  memory.optimizer = (state.moment_bytes + state.master_bytes) *
+  // A shard in fp32 is its own master.
+  const double master = fsdp && state.weight_bytes >= 4 ? 0 : state.master_bytes;
+  memory.optimizer = (state.moment_bytes + master) *
                      sharded(share, p.trained_dense, p.trained_experts,
                              context.plan().sharding != Sharding::none) *
                      unit::B;
 }
 
-/// Largest sum of activations over a stage's program, each chunk with its own size; and how many
-/// microbatches the last chunk holds at once.
-struct InFlight {
-  double bytes = 0;
-  int64_t last_chunk = 0;
+/// What one microbatch holds in a chunk: between its passes, and more of it while its weight
+/// gradients are put off.
+struct ChunkBytes {
+  double kept = 0, put_off = 0;
 };
 
-InFlight play_memory(const StageProgram& program, const std::vector<double>& chunk_bytes) {
-  const bool split = std::any_of(program.begin(), program.end(), [](const Action& action) {
+/// Largest sum of activations over a stage's program; and how many microbatches the last chunk
+/// holds at once.
+struct InFlight {
+  double bytes = 0, put_off = 0;  // when a forward pass, and when an input half ends
+  int64_t last_chunk = 0;
+  bool splits = false;
+};
+
+InFlight play_memory(const StageProgram& program, const std::vector<ChunkBytes>& chunks) {
+  InFlight peak;
+  peak.splits = std::any_of(program.begin(), program.end(), [](const Action& action) {
     return action.kind == ActionKind::backward_weight;
   });
-  const ActionKind release = split ? ActionKind::backward_weight : ActionKind::backward;
+  const ActionKind release = peak.splits ? ActionKind::backward_weight : ActionKind::backward;
   double now = 0;
   int64_t last_now = 0;
-  InFlight peak;
   for (const Action& action : program) {
-    const double bytes = chunk_bytes[static_cast<size_t>(action.chunk)];
-    const int64_t of_last = action.chunk + 1 == static_cast<int64_t>(chunk_bytes.size()) ? 1 : 0;
+    const ChunkBytes& bytes = chunks[static_cast<size_t>(action.chunk)];
+    const int64_t of_last = action.chunk + 1 == static_cast<int64_t>(chunks.size()) ? 1 : 0;
     if (action.kind == ActionKind::forward) {
-      now += bytes;
+      now += bytes.kept;
       last_now += of_last;
       peak.bytes = std::max(peak.bytes, now);
       peak.last_chunk = std::max(peak.last_chunk, last_now);
     }
+    if (action.kind == ActionKind::backward_input) {
+      now += bytes.put_off;
+      peak.put_off = std::max(peak.put_off, now);
+    }
     if (action.kind == release) {
-      now -= bytes;
+      now -= bytes.kept + (peak.splits ? bytes.put_off : 0);
       last_now -= of_last;
     }
   }
@@ -117,14 +130,15 @@ InFlight play_memory(const StageProgram& program, const std::vector<double>& chu
 
 void add_training_activations(const LayerContext& context, const Chunks& chunks,
                               const StageProgram& program, StageMemory& memory) {
-  std::vector<double> bytes;
+  std::vector<ChunkBytes> bytes;
   double replayed = 0;
   for (const ChunkLayers& chunk : chunks) {
-    bytes.push_back(chunk_activation_bytes(context, chunk));
+    bytes.push_back({chunk_activation_bytes(context, chunk), put_off_bytes(context, chunk)});
     replayed = std::max(replayed, replayed_layer_bytes(context, chunk));
   }
   const InFlight peak = play_memory(program, bytes);
-  memory.activations = (peak.bytes + replayed) * unit::B;
+  memory.activations =
+      (peak.splits ? std::max(peak.bytes, peak.put_off) : peak.bytes + replayed) * unit::B;
   if (!is_last(chunks.back())) return;
   // fp32 softmax of every microbatch in flight; logits and their gradient of the one at work.
   const double logits = real(context.share.tokens * context.share.vocabulary);
@@ -152,32 +166,73 @@ double gathered_bytes(const LayerContext& context, const RankParameters& paramet
   return context.share.element * (parameters.dense + parameters.experts);
 }
 
-/// FSDP: the layer at work and those gathered ahead, the gradient on its way out, and the root unit
-/// (embedding, head), which stays. Without resharding every layer of the stage stays.
-double gather_buffers(const LayerContext& context, const Chunks& chunks) {
-  if (context.plan().sharding != Sharding::parameters) return 0;
-  double layer = 0, all = 0, ends = 0;
+/// Whole parameters of a stage's parts under FSDP.
+struct GatheredParts {
+  double layer = 0, all_layers = 0, embedding = 0, head = 0;  // layer: the largest
+  int64_t layers = 0;
+};
+
+GatheredParts gathered_parts(const LayerContext& context, const Chunks& chunks) {
+  GatheredParts parts;
   for (const ChunkLayers& chunk : chunks) {
+    parts.layers += chunk.layers();
     for (const bool moe : {false, true}) {
       const int64_t count = moe ? chunk.moe : chunk.dense;
       if (count == 0) continue;
       const double one = gathered_bytes(context, layer_parameters(context.job, context.share, moe));
-      layer = std::max(layer, one);
-      all += real(count) * one;
+      parts.layer = std::max(parts.layer, one);
+      parts.all_layers += real(count) * one;
     }
     if (chunk.has_embedding)
-      ends += gathered_bytes(context, embedding_parameters(context.job, context.share));
+      parts.embedding = gathered_bytes(context, embedding_parameters(context.job, context.share));
     if (chunk.has_head)
-      ends += gathered_bytes(context, head_parameters(context.job, context.share));
+      parts.head = gathered_bytes(context, head_parameters(context.job, context.share));
   }
-  const double ahead = std::min(all, layer * (1 + real(context.plan().prefetch_depth)));
-  const double gradient = context.share.frozen || !context.share.training ? 0 : layer;
-  return (context.plan().reshard_after_forward ? ahead : all) + gradient + ends;
+  return parts;
+}
+
+/// FSDP while `done` of the stage's layers have had their backward pass: the layer at work and
+/// those gathered ahead, the gradients that are made and on their way out, and the root unit
+/// (embedding, head), which stays. Without resharding every layer that is not done stays.
+double gather_buffers(const LayerContext& context, const GatheredParts& parts, int64_t done) {
+  const double left = parts.all_layers - real(done) * parts.layer;
+  const double ahead = std::min(left, parts.layer * (1 + real(context.plan().prefetch_depth)));
+  const double whole = context.plan().reshard_after_forward ? ahead : left;
+  const double root = parts.embedding + parts.head;
+  if (context.share.frozen || !context.share.training) return whole + root;
+  // One gradient travels while the next one is made, the head's before the last layer's; where it
+  // arrives is this rank's shard of it.
+  const double travelling =
+      (done > 0 ? parts.layer : parts.head) * (1 + 1 / real(context.share.shard));
+  const bool tied = context.model().tied_embeddings && parts.embedding > 0 && parts.head > 0;
+  return whole + root + parts.layer + travelling + (tied ? parts.embedding : 0);
+}
+
+/// What is let go when the last layer's backward pass is over.
+double last_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
+  const RecomputedLayers again = recomputed_layers(context.plan(), chunk);
+  if (again.dense + again.moe == chunk.layers()) return checkpoint_bytes(context);
+  return layer_activation_bytes(context, chunk.moe > 0);
+}
+
+/// FSDP's peak is in the backward pass of the last layer, or of the one before it, when the
+/// gradients of two layers are there and the activations of one are not.
+void add_gathered(const LayerContext& context, const Chunks& chunks, StageMemory& memory) {
+  if (context.plan().sharding != Sharding::parameters) return;
+  const GatheredParts parts = gathered_parts(context, chunks);
+  const double first = gather_buffers(context, parts, 0);
+  memory.buffers += first * unit::B;
+  if (!context.share.training || context.share.frozen || parts.layers < 2) return;
+  const Bytes grown = (gather_buffers(context, parts, 1) - first) * unit::B;
+  const Bytes gone = last_layer_bytes(context, chunks.back()) * unit::B;
+  if (grown <= gone) return;
+  memory.buffers += grown;
+  memory.activations -= gone;
 }
 
 void add_buffers(const LayerContext& context, const Chunks& chunks, StageMemory& memory) {
   const RankShare& share = context.share;
-  double bytes = gather_buffers(context, chunks);
+  double bytes = 0;
   if (context.model().moe && share.expert > 1)
     bytes += 2 * share.element * real(count_expert_rows(context).sent * share.hidden);
   if (context.plan().pipeline_parallel_size > 1)
@@ -187,12 +242,24 @@ void add_buffers(const LayerContext& context, const Chunks& chunks, StageMemory&
   memory.buffers = bytes * unit::B;
   if (context.plan().gradient_bucket && share.data > 1 && share.training)
     memory.buffers += 2 * *context.plan().gradient_bucket;
+  add_gathered(context, chunks, memory);
+}
+
+/// Weights of four bytes with a master copy beside them are rounded numbers in floats: so is all
+/// that is computed with them.
+LayerContext as_held(LayerContext context) {
+  const spec::OptimizerState& state = context.plan().optimizer;
+  if (state.weight_bytes < 4 || state.master_bytes == 0) return context;
+  context.share.element = std::max(context.share.element, state.weight_bytes);
+  context.share.residual = std::max(context.share.residual, state.weight_bytes);
+  return context;
 }
 
 }  // namespace
 
-StageMemory stage_memory(const LayerContext& context, const Chunks& chunks,
+StageMemory stage_memory(const LayerContext& computed, const Chunks& chunks,
                          const StageProgram& program) {
+  const LayerContext context = as_held(computed);
   StageMemory memory;
   add_states(context, chunks, memory);
   if (context.share.training)
