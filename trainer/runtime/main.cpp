@@ -51,6 +51,7 @@ Result<spec::Job> load(const Options& options) {
         fmt::format("--ranks {} and the job has {} (num_nodes x gpus_per_node of its "
                     "cluster); start as many as it has, or change the cluster",
                     options.ranks, job.world_size()));
+  if (options.train.gpu) return job;  // its memory is the GPU's, which says itself when it is full
   const int64_t here =
       wants_mpi(options) ? launched_ranks_here(job.world_size()) : job.world_size();
   const double limit = TPT_TRY(memory_limit(options));

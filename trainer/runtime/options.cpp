@@ -77,6 +77,26 @@ void add_checkpoints(CLI::App& app, TrainSettings& train) {
       ->needs(folder);
 }
 
+/// The options of --device cuda; each of them means it.
+void add_gpu(CLI::App& app, Options& options) {
+  const auto gpu = [&options]() -> GpuChoice& {
+    if (!options.train.gpu) options.train.gpu.emplace();
+    return *options.train.gpu;
+  };
+  app.add_option_function<std::string>(
+      "--device-plugin", [gpu](const std::string& path) { gpu().plugin = path; },
+      "The GPU plug-in, libtriplepoint-train-cuda.so; where it is installed, if not said");
+  app.add_option_function<std::string>(
+      "--device-libraries", [gpu](const std::string& folder) { gpu().libraries = folder; },
+      "Folder of libcuda, cuBLASLt and NCCL; as the system finds them, if not said");
+  app.add_flag_callback(
+      "--tf32", [gpu] { gpu().tf32 = true; }, "On GPUs: products of fp32 numbers in TF32");
+  app.add_option_function<double>(
+         "--device-memory-share", [gpu](double share) { gpu().memory_share = share; },
+         "Of the GPU's free memory, for all arrays (0.9)")
+      ->check(CLI::Range(0.01, 0.99));
+}
+
 void add_machine(CLI::App& app, Options& options, double& peak_gflops) {
   app.add_option("--transport", options.transport,
                  "auto, mpi (processes) or threads; auto: mpi under mpirun or srun")
@@ -97,6 +117,15 @@ void add_machine(CLI::App& app, Options& options, double& peak_gflops) {
   app.add_option("--collectives", options.collectives,
                  "auto, ring, recursive_doubling, tree, hierarchical, pairwise or native (MPI's)")
       ->transform(CLI::CheckedTransformer(algorithms, CLI::ignore_case));
+  app.add_option_function<std::string>(
+         "--device",
+         [&](const std::string& text) {
+           if (text == "cuda" && !options.train.gpu) options.train.gpu.emplace();
+         },
+         "cpu, or cuda: one GPU per rank, collectives by NCCL (docs/train/gpu.md)")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->trigger_on_parse();
+  add_gpu(app, options);
   app.add_option("--timeout", options.timeout_seconds, "Seconds that a silent rank is waited for")
       ->check(positive);
   app.add_option("--memory-limit", options.memory_limit,
@@ -129,6 +158,7 @@ Parsed parse_options(int argc, const char* const* argv) {
     parsed.text = out.str();
   }
   parsed.options.train.peak_flops = peak_gflops * 1e9;
+  parsed.options.train.timeout_seconds = parsed.options.timeout_seconds;
   return parsed;
 }
 

@@ -72,6 +72,15 @@ void Pipeline::make_lines() {
     to_next_.push_back({group, next, 2 * (part + 1), wire});
     to_previous_.push_back({group, previous, 2 * (part - 1) + 1, wire});
   }
+  std::vector<MessageLine> used;
+  for (size_t chunk = 0; chunk < parts_.chunks.size(); ++chunk) {
+    const auto part = static_cast<int>(static_cast<int64_t>(chunk) * stages_ + stage_);
+    if (!is_first(chunk)) used.push_back({previous, 2 * part, false});
+    if (!is_first(chunk)) used.push_back({previous, 2 * (part - 1) + 1, true});
+    if (!is_last(chunk)) used.push_back({next, 2 * part + 1, false});
+    if (!is_last(chunk)) used.push_back({next, 2 * (part + 1), true});
+  }
+  group->open_lines(used);
 }
 
 int64_t Pipeline::first_sample(int64_t step, int64_t microbatch) const {

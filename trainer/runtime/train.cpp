@@ -9,6 +9,7 @@
 #include "triplepoint/mark/mark.h"
 #include "triplepoint/workload/work_graph.h"
 
+#include "trainer/cuda/device.h"
 #include "trainer/runtime/agree.h"
 #include "trainer/runtime/checkpoint.h"
 #include "trainer/runtime/gemm_rate.h"
@@ -33,6 +34,25 @@ Result<void> nothing_of(const Result<T>& result) {
   return {};
 }
 
+Rounding rounding_of(const spec::Job& job) {
+  return job.plan.precision == spec::Precision::bf16 ? Rounding::bf16 : Rounding::none;
+}
+
+/// This rank's GPU, where the training is to run on GPUs; null where not.
+Result<std::unique_ptr<Device>> open_gpu(const spec::Job& job, const TrainSettings& settings,
+                                         const Endpoint& endpoint) {
+  if (!settings.gpu) return std::unique_ptr<Device>();
+  DeviceSettings wanted;
+  wanted.ordinal = static_cast<int>(endpoint.rank() % job.cluster.gpus_per_node);
+  wanted.rounding = rounding_of(job);
+  wanted.tensor_cores_for_fp32 = settings.gpu->tf32;
+  wanted.collectives = endpoint.size() > 1;
+  wanted.memory_share = settings.gpu->memory_share;
+  wanted.timeout_seconds = settings.timeout_seconds;
+  wanted.libraries = settings.gpu->libraries;
+  return open_device(settings.gpu->plugin, wanted);
+}
+
 double since(int64_t begin_ns) {
   return static_cast<double>(triplepoint_now() - begin_ns) * 1e-9;
 }
@@ -41,17 +61,20 @@ double since(int64_t begin_ns) {
 class Rank {
  public:
   Rank(const spec::Job& job, const TrainSettings& settings, Endpoint& endpoint,
-       std::unique_ptr<TokenSource> tokens, std::unique_ptr<Communicator> world)
+       std::unique_ptr<TokenSource> tokens, std::unique_ptr<Communicator> world,
+       std::unique_ptr<Device> device)
       : job_(job),
         settings_(settings),
         graph_(workload::build_work_graph(job)),
-        math_(make_cpu_math(job.plan.precision == spec::Precision::bf16 ? Rounding::bf16
-                                                                        : Rounding::none)),
+        device_(std::move(device)),
+        processor_(device_ ? nullptr : make_cpu_math(rounding_of(job))),
+        math_(device_ ? &device_->math() : processor_.get()),
         ledger_(*math_),
         world_(std::move(world)),
         groups_(graph_.grid, endpoint.rank(),
                 [&](GroupKind kind, const std::vector<int>& ranks) {
-                  return endpoint.communicator(kind, ranks);
+                  auto group = endpoint.communicator(kind, ranks);
+                  return device_ ? device_->communicator(std::move(group)) : std::move(group);
                 }),
         tokens_(std::move(tokens)) {
     const auto stage = static_cast<size_t>(groups_.of(GroupKind::pipeline).index());
@@ -185,7 +208,9 @@ class Rank {
   const spec::Job& job_;
   const TrainSettings& settings_;
   workload::WorkGraph graph_;
-  std::unique_ptr<Math> math_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Math> processor_;
+  Math* math_;
   MemoryLedger ledger_;
   std::unique_ptr<Communicator> world_;
   RankGroups groups_;
@@ -225,10 +250,12 @@ Result<TrainOutcome> train(const spec::Job& job, const TrainSettings& settings, 
   auto world = endpoint.communicator(GroupKind::model, all_ranks(endpoint.size()), 1);
   auto tokens = open_tokens(settings.data, needs);
   TPT_TRY(agree(*world, nothing_of(tokens), "open the data"));
-  Rank rank(job, settings, endpoint, *std::move(tokens), std::move(world));
+  auto gpu = open_gpu(job, settings, endpoint);
+  TPT_TRY(agree(*world, nothing_of(gpu), "open their GPU"));
+  Rank rank(job, settings, endpoint, *std::move(tokens), std::move(world), *std::move(gpu));
   try {
     return rank.run(on_step);
-  } catch (const CommError& lost) {
+  } catch (const std::exception& lost) {
     // Before the rank's buffers go: nothing may move numbers into them any more.
     endpoint.abort(lost.what());
     throw;

@@ -19,6 +19,14 @@
 
 namespace triplepoint::trainer {
 
+/// Where a training's arrays lie, if not in host memory.
+struct GpuChoice {
+  std::string plugin;     // empty: where it is installed
+  std::string libraries;  // folder of the vendor's; empty: as the system finds them
+  bool tf32 = false;      // products of fp32 numbers
+  double memory_share = 0.9;
+};
+
 /// What is asked of a training beside its job.
 struct TrainSettings {
   int64_t steps = 10;
@@ -34,6 +42,9 @@ struct TrainSettings {
   const std::atomic<bool>* stop = nullptr;  // asks all ranks to end after this step, if any is set
 
   double peak_flops = 0;  // of one rank, 1/s; 0: measured at the start
+
+  std::optional<GpuChoice> gpu;  // absent: the processor
+  double timeout_seconds = 60;   // how long a GPU may wait for those of other ranks
 };
 
 struct StepResult {

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "triplepoint/base/result.h"
+
+#include "trainer/comm/communicator.h"
+#include "trainer/math/math.h"
+
+namespace triplepoint::trainer {
+
+/// What a rank wants of a GPU.
+struct DeviceSettings {
+  int ordinal = 0;  // among those this process sees, modulo their number
+  Rounding rounding = Rounding::none;
+  bool tensor_cores_for_fp32 = false;  // products of fp32 numbers in TF32
+  bool collectives = false;            // opens NCCL
+  double memory_share = 0.9;           // of what is free, for all arrays
+  double timeout_seconds = 60;         // how long work may not end where other ranks take part
+  std::string libraries;  // folder of the vendor's libraries; empty: as the system finds them
+};
+
+/// One GPU as one rank uses it. Its Math returns before it is done; its communicators carry arrays
+/// of its own by NCCL, on streams of their own, and everything else by the one they were made from.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual Math& math() = 0;
+  /// All ranks make their communicators in the same order.
+  virtual std::unique_ptr<Communicator> communicator(std::unique_ptr<Communicator> host) = 0;
+  virtual std::string text() const = 0;  // "NVIDIA H200, 132 multiprocessors, 126 GB for arrays"
+};
+
+/// What the plug-in libtriplepoint-train-cuda.so gives: found by name, checked by version. Compiler
+/// and library of both sides are the same build's, so objects of C++ may pass.
+struct DevicePlugin {
+  uint32_t version = 0, size = 0;
+  /// Null, and a sentence, where it cannot.
+  Device* (*open)(const DeviceSettings&, char* error, size_t error_size) = nullptr;
+};
+inline constexpr uint32_t device_plugin_version = 1;
+inline constexpr const char* device_plugin_symbol = "triplepoint_train_cuda";
+using DevicePluginEntry = const DevicePlugin* (*)();
+
+/// Opens the plug-in (a path, or empty: beside the program, or as the system finds it) and a GPU.
+Result<std::unique_ptr<Device>> open_device(const std::string& plugin, const DeviceSettings&);
+
+}  // namespace triplepoint::trainer

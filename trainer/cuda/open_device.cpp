@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <filesystem>
+#include <vector>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "trainer/cuda/device.h"
+
+namespace triplepoint::trainer {
+namespace {
+
+constexpr const char* plugin_name = "libtriplepoint-train-cuda.so";
+
+/// Beside the program, in its lib folder, and wherever the system looks.
+std::vector<std::string> places() {
+  std::error_code failed;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  if (failed) return {plugin_name};
+  const auto folder = program.parent_path();
+  return {(folder / plugin_name).string(),
+          (folder.parent_path() / "lib" / "triplepoint" / plugin_name).string(), plugin_name};
+}
+
+/// Stays open until the process ends: its objects may outlive any scope here.
+Result<void*> open_library(const std::string& plugin) {
+  std::string why;
+  for (const std::string& place : plugin.empty() ? places() : std::vector<std::string>{plugin}) {
+    if (void* library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    why = dlerror();
+  }
+  return error(
+      fmt::format("the GPU plug-in was not found ({}); build where nvcc is (cmake says whether it "
+                  "found one), name it with --device-plugin, or train with --device cpu",
+                  why));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_device(const std::string& plugin,
+                                            const DeviceSettings& settings) {
+  void* library = TPT_TRY(open_library(plugin));
+  const auto entry = reinterpret_cast<DevicePluginEntry>(dlsym(library, device_plugin_symbol));
+  const DevicePlugin* table = entry != nullptr ? entry() : nullptr;
+  if (table == nullptr || table->version != device_plugin_version ||
+      table->size != sizeof(DevicePlugin))
+    return error(fmt::format(
+        "the GPU plug-in is of another version ({} where {} is wanted); install program "
+        "and plug-in of one build",
+        table != nullptr ? table->version : 0, device_plugin_version));
+  std::array<char, 1024> why{};
+  std::unique_ptr<Device> device(table->open(settings, why.data(), why.size()));
+  if (device == nullptr) return error(why.data());
+  return device;
+}
+
+}  // namespace triplepoint::trainer

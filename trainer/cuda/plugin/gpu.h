@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/cuda/device.h"
+#include "trainer/cuda/kernels/list.h"
+#include "trainer/cuda/plugin/arena.h"
+#include "trainer/cuda/plugin/libraries.h"
+
+namespace triplepoint::trainer::cuda {
+
+/// A context on one GPU: its kernels, its arrays, and the stream that everything is computed on.
+class Gpu {
+ public:
+  Gpu(const DeviceSettings&, Libraries);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  const Libraries& libraries() const { return libraries_; }
+  const Driver& driver() const { return libraries_.driver; }
+  const DeviceSettings& settings() const { return settings_; }
+  Arena& arena() { return *arena_; }
+  Stream stream() const { return stream_; }
+  std::string text() const;
+
+  float* allocate(int64_t count, bool bf16);  // throws CudaError where memory is full
+
+  template <class Body>
+  void each(Function function, const Body& body, int64_t rows, int64_t width) {
+    if (rows <= 0 || width <= 0) return;
+    Body parameters = body;
+    Extent extent{rows, width};
+    void* arguments[] = {&parameters, &extent};
+    launch(function, element_grid(rows, width), element_threads, 0, arguments);
+  }
+  struct Grid {
+    int64_t x = 1, y = 1, z = 1;
+  };
+  template <class Body>
+  void blocks(Function function, const Body& body, Grid grid, int64_t memory = 0,
+              int threads = row_threads) {
+    if (grid.x <= 0 || grid.y <= 0 || grid.z <= 0) return;
+    Body parameters = body;
+    void* arguments[] = {&parameters};
+    launch(function, grid, threads, memory, arguments);
+  }
+
+  /// Whole numbers for a kernel that is launched next.
+  const int32_t* upload(const int32_t* numbers, int64_t count);
+  /// Waits; throws CommError where other ranks take part and nothing has ended for too long.
+  void finish(Stream);
+  Event make_event() const;
+
+#define TPT_FUNCTION(Body, ...) Function Body = nullptr;
+  struct Functions {
+    TPT_ELEMENTWISE_KERNELS(TPT_FUNCTION)
+    TPT_BLOCK_KERNELS(TPT_FUNCTION)
+  };
+#undef TPT_FUNCTION
+  const Functions& functions() const {
+    return functions_;
+  }
+
+ private:
+  static Grid element_grid(int64_t rows, int64_t width);
+  void launch(Function, Grid, int threads, int64_t memory, void** arguments);
+  void load_kernels();
+  void make_ring(int64_t bytes);
+
+  Libraries libraries_;
+  DeviceSettings settings_;
+  int device_ = 0, multiprocessors_ = 0;
+  std::string name_;
+  Module module_ = nullptr;
+  Functions functions_;
+  Stream stream_ = nullptr;
+  DevicePointer block_ = 0, ring_ = 0;
+  std::unique_ptr<Arena> arena_;
+  char* pinned_ = nullptr;  // the ring's other end
+  int64_t ring_bytes_ = 0, ring_at_ = 0;
+};
+
+}  // namespace triplepoint::trainer::cuda

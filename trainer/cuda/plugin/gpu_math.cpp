@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/cuda/plugin/gpu_math.h"
+
+#include <cmath>
+#include <vector>
+
+namespace triplepoint::trainer::cuda {
+namespace {
+
+constexpr int64_t square_blocks = 512;
+constexpr int64_t losses_at = square_blocks + 1;
+constexpr int64_t double_count = square_blocks + 2;
+
+DevicePointer pointer(const void* data) {
+  return static_cast<DevicePointer>(reinterpret_cast<uintptr_t>(data));
+}
+
+int64_t bytes_of(const Array& array, int64_t n) {
+  return n * (array.bf16 != 0 ? 2 : 4);
+}
+
+int64_t tiles(int64_t n, int64_t tile) {
+  return (n + tile - 1) / tile;
+}
+
+AttentionPlace place_of(const Attention& shape) {
+  return {shape, 1.0F / std::sqrt(static_cast<float>(shape.head_dim))};
+}
+
+}  // namespace
+
+GpuMath::Scratch::~Scratch() {
+  if (array_ != nullptr) gpu_.arena().release(array_);
+}
+
+Array GpuMath::Scratch::at_least(int64_t count, bool bf16) {
+  const int64_t bytes = count * (bf16 ? 2 : 4);
+  if (bytes > bytes_) {
+    if (array_ != nullptr) gpu_.arena().release(array_);
+    array_ = nullptr;
+    array_ = gpu_.allocate((bytes + 3) / 4, false);
+    bytes_ = bytes;
+  }
+  return {gpu_.arena().at(array_).data, bf16 ? 1 : 0};
+}
+
+GpuMath::GpuMath(Gpu& gpu, Rounding rounding)
+    : gpu_(gpu),
+      rounds_(rounding == Rounding::bf16),
+      multiplier_(gpu),
+      left_(gpu),
+      right_(gpu),
+      slopes_(gpu),
+      along_(gpu),
+      doubles_(gpu.allocate(2 * double_count, false)) {
+  zero(2 * double_count, doubles_);
+}
+
+GpuMath::~GpuMath() {
+  gpu_.arena().release(doubles_);
+}
+
+float* GpuMath::allocate(int64_t n, Storage storage) {
+  return gpu_.allocate(n, rounds_ && storage == Storage::value);
+}
+
+void GpuMath::put(int64_t n, const float* host, float* x) {
+  if (n == 0) return;
+  const Array to = at(x);
+  std::vector<float> numbers(host, host + n);
+  // In place, from the front: a bf16 is half as long as the float that it was.
+  const Array packed{numbers.data(), to.bf16};
+  for (int64_t i = 0; to.bf16 != 0 && i < n; ++i)
+    packed.put(i, host[i]);
+  gpu_.libraries().check(
+      gpu_.driver().to_device(pointer(to.data), numbers.data(),
+                              static_cast<size_t>(bytes_of(to, n)), gpu_.stream()),
+      "copy to the GPU");
+  finish();
+}
+
+void GpuMath::fetch(int64_t n, const float* x, float* host) {
+  if (n == 0) return;
+  const Array from = at(x);
+  std::vector<float> numbers(static_cast<size_t>(n));
+  gpu_.libraries().check(
+      gpu_.driver().to_host(numbers.data(), pointer(from.data),
+                            static_cast<size_t>(bytes_of(from, n)), gpu_.stream()),
+      "copy from the GPU");
+  finish();
+  const Array packed{numbers.data(), from.bf16};
+  for (int64_t i = 0; i < n; ++i)
+    host[i] = packed[i];
+}
+
+/// An operand in the precision of products, packed; itself where it is that already.
+Array GpuMath::as_value(const Array& x, int64_t rows, int64_t width, int64_t stride,
+                        Scratch& scratch) {
+  const Array y = scratch.at_least(rows * width, true);
+  gpu_.each(kernels().Copy, Copy{x, y, stride, width}, rows, width);
+  return y;
+}
+
+void GpuMath::gemm(const Gemm& wanted) {
+  if (wanted.m == 0 || wanted.n == 0) return;
+  Gemm g = wanted;
+  Array a = at(g.a), b = at(g.b);
+  if (a.bf16 == 0 && b.bf16 != 0) {
+    a = as_value(a, g.a_transposed ? g.k : g.m, g.a_transposed ? g.m : g.k, g.a_stride, left_);
+    g.a_stride = g.a_transposed ? g.m : g.k;
+  }
+  if (b.bf16 == 0 && a.bf16 != 0) {
+    b = as_value(b, g.b_transposed ? g.n : g.k, g.b_transposed ? g.k : g.n, g.b_stride, right_);
+    g.b_stride = g.b_transposed ? g.k : g.n;
+  }
+  multiplier_.multiply(g, a, b, at(g.c));
+}
+
+void GpuMath::round(int64_t n, float* x) {
+  const Array array = at(x);
+  if (rounds_ && array.bf16 == 0) gpu_.each(kernels().RoundToBf16, RoundToBf16{array}, 1, n);
+}
+
+void GpuMath::norm(const Norm& norm, const float* x, const float* gain, const float* bias, float* y,
+                   float* statistics) {
+  gpu_.blocks(
+      kernels().NormRows,
+      NormRows{norm, at(x), at(gain), at(bias), at(y), static_cast<float*>(at(statistics).data)},
+      {norm.rows});
+}
+
+void GpuMath::norm_backward(const Norm& norm, const float* x, const float* gain,
+                            const float* statistics, const float* dy, float* dx,
+                            float* gain_gradient, float* bias_gradient) {
+  const auto* moments = static_cast<const float*>(at(statistics).data);
+  gpu_.blocks(kernels().NormRowsBackward,
+              NormRowsBackward{norm, at(x), at(gain), at(dy), at(dx), moments}, {norm.rows});
+  if (gain_gradient == nullptr && bias_gradient == nullptr) return;
+  const ColumnSums sums{norm.rows, norm.width,        norm.width,        at(x),
+                        at(dy),    at(gain_gradient), at(bias_gradient), moments};
+  gpu_.blocks(kernels().ColumnSums, sums, {tiles(norm.width, 32)}, 2 * row_threads * 4);
+}
+
+void GpuMath::rotary(const Rotary& shape, float* x) {
+  const int64_t half = shape.head_dim / 2;
+  const Rotate rotate{at(x),
+                      static_cast<const float*>(at(shape.table).data),
+                      shape.length,
+                      shape.stride,
+                      static_cast<int32_t>(half),
+                      shape.backward ? -1.0F : 1.0F};
+  gpu_.each(kernels().Rotate, rotate, shape.tokens, shape.heads * half);
+}
+
+void GpuMath::attention(const Attention& shape, const float* qkv, float* out, float* sums) {
+  const AttentionForward forward{place_of(shape), at(qkv), at(out),
+                                 static_cast<float*>(at(sums).data)};
+  gpu_.blocks(kernels().AttentionForward, forward,
+              {tiles(shape.length, query_tile), shape.heads, shape.sequences},
+              AttentionForward::memory(shape.head_dim));
+}
+
+void GpuMath::attention_backward(const Attention& shape, float* qkv, const float* out,
+                                 const float* out_gradient, const float* sums) {
+  const AttentionPlace place = place_of(shape);
+  const int64_t tokens = shape.sequences * shape.length;
+  auto* along = static_cast<float*>(along_.at_least(tokens * shape.heads, false).data);
+  gpu_.blocks(kernels().AttentionAlong, AttentionAlong{place, at(out), at(out_gradient), along},
+              {shape.length, shape.heads, shape.sequences}, 0, 32);
+  const Array gradient = slopes_.at_least(tokens * shape.width(), at(qkv).bf16 != 0);
+  const AttentionSlopes slopes{
+      place, at(qkv), at(out_gradient), gradient, static_cast<const float*>(at(sums).data), along};
+  gpu_.blocks(kernels().AttentionQueries, AttentionQueries{slopes},
+              {tiles(shape.length, query_tile), shape.heads, shape.sequences},
+              AttentionQueries::memory(shape.head_dim));
+  gpu_.blocks(kernels().AttentionKeys, AttentionKeys{slopes},
+              {tiles(shape.length, key_tile), shape.groups, shape.sequences},
+              AttentionKeys::memory(shape.head_dim));
+  gpu_.libraries().check(
+      gpu_.driver().copy(pointer(at(qkv).data), pointer(gradient.data),
+                         static_cast<size_t>(bytes_of(gradient, tokens * shape.width())),
+                         gpu_.stream()),
+      "copy");
+}
+
+void GpuMath::causal_softmax(int64_t matrices, int64_t length, float scale, float* scores) {
+  gpu_.blocks(kernels().CausalSoftmax, CausalSoftmax{length, scale, at(scores)},
+              {matrices * length});
+}
+
+void GpuMath::softmax_backward(int64_t matrices, int64_t length, float scale, const float* p,
+                               float* gradient) {
+  gpu_.blocks(kernels().SoftmaxBackward, SoftmaxBackward{length, scale, at(p), at(gradient)},
+              {matrices * length});
+}
+
+void GpuMath::activation(Nonlinearity kind, int64_t rows, int64_t width, const float* z,
+                         const float* bias, float* y) {
+  gpu_.each(kernels().Activate, Activate{kind, width, at(z), at(bias), at(y)}, rows, width);
+}
+
+void GpuMath::activation_backward(Nonlinearity kind, int64_t rows, int64_t width, float* z,
+                                  const float* bias, const float* dy) {
+  gpu_.each(kernels().ActivateBackward, ActivateBackward{kind, width, at(z), at(bias), at(dy)},
+            rows, width);
+}
+
+void GpuMath::add_bias(int64_t rows, int64_t width, int64_t stride, const float* bias, float* x) {
+  gpu_.each(kernels().AddBias, AddBias{at(bias), at(x), stride}, rows, width);
+}
+
+void GpuMath::add_column_sums(int64_t rows, int64_t width, int64_t stride, const float* x,
+                              float* sums) {
+  gpu_.blocks(kernels().ColumnSums,
+              ColumnSums{rows, width, stride, {}, at(x), {}, at(sums), nullptr}, {tiles(width, 32)},
+              2 * row_threads * 4);
+}
+
+void GpuMath::residual(int64_t rows, int64_t width, const Dropout& dropout, const float* x,
+                       const float* branch, float* y) {
+  gpu_.each(kernels().Residual, Residual{at(x), at(branch), at(y), width, dropout}, rows, width);
+}
+
+void GpuMath::dropout(int64_t rows, int64_t width, const Dropout& dropout, const float* x,
+                      float* y) {
+  gpu_.each(kernels().Residual, Residual{{}, at(x), at(y), width, dropout}, rows, width);
+}
+
+void GpuMath::copy(int64_t n, const float* x, float* y) {
+  if (n == 0) return;
+  const Array from = at(x), to = at(y);
+  if (from.bf16 != to.bf16) return gpu_.each(kernels().Copy, Copy{from, to, 0, 0}, 1, n);
+  gpu_.libraries().check(gpu_.driver().copy(pointer(to.data), pointer(from.data),
+                                            static_cast<size_t>(bytes_of(to, n)), gpu_.stream()),
+                         "copy");
+}
+
+void GpuMath::copy_matrix(int64_t rows, int64_t width, const float* x, int64_t x_stride, float* y,
+                          int64_t y_stride) {
+  gpu_.each(kernels().Copy, Copy{at(x), at(y), x_stride, y_stride}, rows, width);
+}
+
+void GpuMath::zero(int64_t n, float* x) {
+  if (n == 0) return;
+  const Array array = at(x);
+  gpu_.libraries().check(gpu_.driver().fill(pointer(array.data), 0,
+                                            static_cast<size_t>(bytes_of(array, n)), gpu_.stream()),
+                         "clear memory");
+}
+
+void GpuMath::add(int64_t n, const float* x, float* y) {
+  gpu_.each(kernels().Add, Add{at(x), at(y)}, 1, n);
+}
+
+void GpuMath::scale(int64_t n, float factor, float* x) {
+  gpu_.each(kernels().Scale, Scale{at(x), factor}, 1, n);
+}
+
+double GpuMath::fetch_double(const void* place) {
+  double number = 0;
+  gpu_.libraries().check(
+      gpu_.driver().to_host(&number, pointer(place), sizeof number, gpu_.stream()),
+      "copy from the GPU");
+  finish();
+  return number;
+}
+
+double GpuMath::sum_of_squares(int64_t n, const float* x) {
+  if (n == 0) return 0;
+  Squares squares{n, square_blocks, at(x), doubles()};
+  gpu_.blocks(kernels().Squares, squares, {square_blocks});
+  squares.x = {};
+  gpu_.blocks(kernels().Squares, squares, {1});
+  return fetch_double(doubles() + square_blocks);
+}
+
+void GpuMath::add_losses(int64_t rows, const float* sum, const float* target) {
+  gpu_.blocks(kernels().AddLosses, AddLosses{rows, at(sum), at(target), doubles() + losses_at},
+              {1});
+}
+
+double GpuMath::take_losses() {
+  const double losses = fetch_double(doubles() + losses_at);
+  gpu_.libraries().check(
+      gpu_.driver().fill(pointer(doubles() + losses_at), 0, sizeof(double), gpu_.stream()),
+      "clear memory");
+  return losses;
+}
+
+void GpuMath::adamw(const AdamW& step, int64_t n, const float* gradient, float* first,
+                    float* second, float* master, float* value) {
+  const Array apart = value == master ? Array() : at(value);
+  gpu_.each(kernels().StepAdamW,
+            StepAdamW{step, at(gradient), at(first), at(second), at(master), apart}, 1, n);
+}
+
+}  // namespace triplepoint::trainer::cuda

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/cuda/plugin/multiply.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace triplepoint::trainer::cuda {
+namespace {
+
+constexpr size_t workspace_bytes = size_t{32} << 20;  // as NVIDIA advises for Hopper
+
+int type_of(const Array& array) {
+  return array.bf16 != 0 ? type_bf16 : type_fp32;
+}
+
+/// Largest power of two up to 256 that divides the address.
+uint32_t alignment_of(const Array& array) {
+  const auto address = reinterpret_cast<uintptr_t>(array.data);
+  return static_cast<uint32_t>(std::min<uintptr_t>(address & (~address + 1), 256));
+}
+
+const void* moved(DevicePointer pointer) {
+  return reinterpret_cast<const void*>(static_cast<uintptr_t>(pointer));
+}
+
+}  // namespace
+
+Multiplier::Multiplier(Gpu& gpu) : gpu_(gpu) {
+  gpu_.libraries().check_blas(gpu_.libraries().blas.make(&blas_), "start");
+  gpu_.libraries().check(gpu_.driver().allocate(&workspace_, workspace_bytes),
+                         "allocate a workspace");
+}
+
+Multiplier::~Multiplier() {
+  const BlasLibrary& blas = gpu_.libraries().blas;
+  for (const auto& [key, plan] : plans_) {
+    blas.drop_matmul(plan.matmul);
+    for (const Layout layout : {plan.a, plan.b, plan.c})
+      blas.drop_layout(layout);
+  }
+  gpu_.driver().release(workspace_);
+  blas.drop(blas_);
+}
+
+Layout Multiplier::layout(const Array& array, int64_t rows, int64_t columns, int64_t stride) const {
+  Layout made = nullptr;
+  gpu_.libraries().check_blas(
+      gpu_.libraries().blas.make_layout(&made, type_of(array), static_cast<uint64_t>(columns),
+                                        static_cast<uint64_t>(rows), stride),
+      "describe a matrix");
+  return made;
+}
+
+void Multiplier::choose(const Array& a, const Array& b, const Array& c, Plan& plan) {
+  const Libraries& libraries = gpu_.libraries();
+  const BlasLibrary& blas = libraries.blas;
+  Preference preference = nullptr;
+  libraries.check_blas(blas.make_preference(&preference), "describe a preference");
+  const auto prefer = [&](int what, const auto& value) {
+    libraries.check_blas(blas.set_preference(preference, what, &value, sizeof value),
+                         "take a preference");
+  };
+  prefer(most_workspace, workspace_bytes);
+  // Operands have changed places.
+  prefer(alignment_a, alignment_of(b));
+  prefer(alignment_b, alignment_of(a));
+  prefer(alignment_c, alignment_of(c));
+  prefer(alignment_d, alignment_of(c));
+  int found = 0;
+  const int status = blas.choose(blas_, plan.matmul, plan.b, plan.a, plan.c, plan.c, preference, 1,
+                                 &plan.choice, &found);
+  blas.drop_preference(preference);
+  libraries.check_blas(status, "choose how to multiply");
+  if (found == 0) throw CudaError("cuBLASLt knows no way to multiply such matrices");
+}
+
+Multiplier::Plan Multiplier::make_plan(const Gemm& g, const Array& a, const Array& b,
+                                       const Array& c) {
+  const Libraries& libraries = gpu_.libraries();
+  Plan plan;
+  const bool fast = gpu_.settings().tensor_cores_for_fp32 && a.bf16 == 0;
+  libraries.check_blas(
+      libraries.blas.make_matmul(&plan.matmul, fast ? compute_tf32 : compute_fp32, type_fp32),
+      "describe a product");
+  const auto transpose = [&](int which) {
+    const int32_t how = transposed;
+    libraries.check_blas(libraries.blas.set_matmul(plan.matmul, which, &how, sizeof how),
+                         "describe a product");
+  };
+  if (g.b_transposed) transpose(matmul_transposes_a);
+  if (g.a_transposed) transpose(matmul_transposes_b);
+  plan.a = g.a_transposed ? layout(a, g.k, g.m, g.a_stride) : layout(a, g.m, g.k, g.a_stride);
+  plan.b = g.b_transposed ? layout(b, g.n, g.k, g.b_stride) : layout(b, g.k, g.n, g.b_stride);
+  plan.c = layout(c, g.m, g.n, g.c_stride);
+  choose(a, b, c, plan);
+  return plan;
+}
+
+const Multiplier::Plan& Multiplier::plan_for(const Gemm& g, const Array& a, const Array& b,
+                                             const Array& c) {
+  const int64_t types = a.bf16 + 2 * b.bf16 + 4 * c.bf16;
+  const int64_t ways = (g.a_transposed ? 1 : 0) + (g.b_transposed ? 2 : 0);
+  const Key key{g.m,   g.n,  g.k, g.a_stride,      g.b_stride,      g.c_stride,
+                types, ways, 0,   alignment_of(a), alignment_of(b), alignment_of(c)};
+  const auto found = plans_.find(key);
+  if (found != plans_.end()) return found->second;
+  return plans_.emplace(key, make_plan(g, a, b, c)).first->second;
+}
+
+void Multiplier::multiply(const Gemm& g, Array a, Array b, Array c) {
+  const Plan& plan = plan_for(g, a, b, c);
+  gpu_.libraries().check_blas(
+      gpu_.libraries().blas.multiply(blas_, plan.matmul, &g.alpha, b.data, plan.b, a.data, plan.a,
+                                     &g.beta, c.data, plan.c, c.data, plan.c,
+                                     &plan.choice.algorithm, const_cast<void*>(moved(workspace_)),
+                                     workspace_bytes, gpu_.stream()),
+      "multiply");
+}
+
+}  // namespace triplepoint::trainer::cuda

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole trainings on GPUs that are not there: the plug-in, its kernels and its collectives, with
+// doubles of the vendor's libraries below them (trainer/cuda/doubles). Ranks are threads.
+#include <cmath>
+#include <map>
+
+#include <doctest/doctest.h>
+
+#include "trainer/runtime/test_layouts.h"
+#include "trainer/runtime/test_models.h"
+#include "trainer/runtime/world.h"
+
+namespace triplepoint::trainer {
+namespace {
+
+TrainSettings settings_of(bool gpu, int64_t steps) {
+  TrainSettings settings;
+  settings.steps = steps;
+  settings.rate.peak = 2e-3;
+  settings.peak_flops = 1e9;  // not measured
+  if (gpu) settings.gpu = GpuChoice{TPT_CUDA_PLUGIN, TPT_FAKE_CUDA, false, 0.5};
+  return settings;
+}
+
+TrainOutcome trained(const spec::Job& job, bool gpu, int64_t steps) {
+  const Result<TrainOutcome> outcome = train_with_threads(
+      job, settings_of(gpu, steps), {endpoint_settings(job, 60), Carrier::automatic, {}});
+  if (!outcome) FAIL(outcome.error().what);
+  return *outcome;
+}
+
+double difference(const TrainOutcome& a, const TrainOutcome& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.own.steps.size(); ++i)
+    largest = std::max(largest, std::abs(a.own.steps[i].loss / b.own.steps[i].loss - 1));
+  return largest;
+}
+
+spec::Job in_bf16(spec::Job job) {
+  job.plan.precision = spec::Precision::bf16;
+  job.plan.optimizer = {.name = "rounded_adamw",
+                        .weight_bytes = 4,
+                        .gradient_bytes = 4,
+                        .moment_bytes = 8,
+                        .master_bytes = 4,
+                        .gradient_sync_bytes = 2};
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("one GPU trains as one processor does, every model") {
+  for (const spec::Model& model : {test::tiny_gpt(), test::tiny_llama(), test::tiny_mixtral()}) {
+    const spec::Job job = test::tiny_job(model, 1);
+    CAPTURE(model.name);
+    const TrainOutcome gpu = trained(job, true, 4), processor = trained(job, false, 4);
+    CHECK(gpu.own.steps.back().loss < gpu.own.steps.front().loss);
+    CHECK(difference(gpu, processor) < 1e-5);
+  }
+}
+
+TEST_CASE("in bf16 a GPU trains like the processor, whose numbers are rounded as often") {
+  for (const spec::Model& model : {test::tiny_gpt(), test::tiny_llama()}) {
+    const spec::Job job = in_bf16(test::tiny_job(model, 1));
+    CAPTURE(model.name);
+    CHECK(difference(trained(job, true, 6), trained(job, false, 6)) < 2e-3);
+  }
+}
+
+TEST_CASE("GPUs in any layout train like one processor and move the bytes that processors move") {
+  const std::vector<test::Choice> layouts = test::pairwise_layouts(8);
+  REQUIRE(layouts.size() > 30);
+  for (size_t i = 0; i < layouts.size(); i += 4) {
+    const spec::Job job = test::job_of(layouts[i]);
+    const std::string text = test::describe(layouts[i]);
+    CAPTURE(text);
+    const TrainOutcome gpu = trained(job, true, 2), processor = trained(job, false, 2);
+    CHECK(difference(gpu, processor) < 1e-5);
+    for (size_t rank = 0; rank < gpu.all.size(); ++rank)
+      CHECK(gpu.all[rank].traffic == processor.all[rank].traffic);
+  }
+}
+
+}  // namespace triplepoint::trainer
