@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/cli/about.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+
+#include "triplepoint/spec/names.h"
 
 namespace triplepoint::cli {
 
@@ -24,7 +28,10 @@ std::string about_gpu(const spec::Gpu& gpu) {
 }
 
 std::string about_cluster(const spec::Cluster& cluster) {
-  return fmt::format("{}, {} x {} a node", cluster.title, cluster.gpus_per_node, cluster.gpu.title);
+  std::string fabric(spec::enum_name(cluster.scale_out.kind));
+  std::replace(fabric.begin(), fabric.end(), '_', ' ');
+  return fmt::format("{}, {} x {} a node, {}", cluster.title, cluster.gpus_per_node,
+                     cluster.gpu.title, fabric);
 }
 
 std::string about_stack(const spec::Stack& stack) {

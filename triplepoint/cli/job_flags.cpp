@@ -2,6 +2,7 @@
 #include "triplepoint/cli/job_flags.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -47,6 +48,21 @@ std::vector<std::string> words_of_schedules() {
 
 /// Microbatches times data-parallel ranks must come out even, so DP must exist: at least 1.
 int64_t data_parallel_size(const spec::Job& job) {
+/// "2" or "2:1".
+Store into_ratio(std::optional<double>& target) {
+  return [&target](std::string_view text) -> Result<void> {
+    std::string_view number = text;
+    if (number.ends_with(":1")) number.remove_suffix(2);
+    double value = 0;
+    const auto [end, problem] =
+        std::from_chars(number.data(), number.data() + number.size(), value);
+    if (problem != std::errc() || end != number.data() + number.size() || !(value >= 1))
+      return error(fmt::format("\"{}\" is no ratio of 1 or more; try 2 or 2:1", text));
+    target = value;
+    return {};
+  };
+}
+
   return std::max<int64_t>(1,
                            job.world_size() / std::max<int64_t>(1, job.plan.model_parallel_size()));
 }
@@ -311,6 +327,17 @@ std::vector<Argument> JobFlags::surroundings() {
   };
 }
 
+      {.names = "--fabric",
+       .value = "KIND",
+       .help = "between the nodes, with the cluster's NICs",
+       .group = group,
+       .choices = words_of<spec::FabricKind>(),
+       .store = into_word(fabric_)},
+      {.names = "--oversubscription",
+       .value = "RATIO",
+       .help = "of what lies above leaf switches, or between a dragonfly's groups: 2 is 2:1",
+       .group = group,
+       .store = into_ratio(oversubscription_)},
 Result<spec::Job> JobFlags::job(const spec::Library& library) const {
   spec::Job job = TPT_TRY(start(library));
   TPT_TRY(choose_inputs(library, job));
@@ -472,6 +499,18 @@ std::string default_name(const spec::Job& job) {
 
 Result<void> require_valid(const spec::Job& job) {
   std::string problems;
+  set_fabric(job.cluster.scale_out);
+}
+
+/// Another kind of fabric has other groups and rings, and no uplinks of the one before.
+void JobFlags::set_fabric(spec::ScaleOut& fabric) const {
+  if (fabric_ && *fabric_ != fabric.kind) {
+    fabric.kind = *fabric_;
+    fabric.nodes_per_group = 0;
+    fabric.torus_shape.clear();
+    fabric.oversubscription = 1;
+  }
+  set(fabric.oversubscription, oversubscription_);
   for (const spec::Diagnosis& diagnosis : spec::diagnose(job)) {
     if (diagnosis.severity != spec::Diagnosis::Severity::error) continue;
     problems += (problems.empty() ? "" : "\n  ") + diagnosis.what;

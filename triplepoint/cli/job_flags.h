@@ -49,6 +49,7 @@ class JobFlags {
   Result<void> set_overlap(spec::Job& job) const;
   void set_order(spec::Job& job) const;
   void set_surroundings(spec::Job& job) const;
+  void set_fabric(spec::ScaleOut& fabric) const;
 
   std::string file_, beginning_;
   std::optional<std::string> model_, cluster_, stack_, overlap_, recompute_method_;
@@ -60,6 +61,8 @@ class JobFlags {
   std::optional<spec::RankOrder> rank_order_;
   std::optional<spec::Cooling> cooling_;
   std::optional<std::string> schedule_;
+  std::optional<spec::FabricKind> fabric_;
+  std::optional<double> oversubscription_;
   std::optional<std::vector<int64_t>> placement_, layers_per_stage_;
   std::optional<Celsius> ambient_;
   std::optional<Watts> power_limit_;

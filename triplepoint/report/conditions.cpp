@@ -36,8 +36,10 @@ std::string nics_of(const spec::Job& job) {
 }
 
 std::string fabric_of(const spec::Job& job) {
-  std::string words(spec::enum_name(job.cluster.scale_out.kind));
+  const spec::ScaleOut& out = job.cluster.scale_out;
+  std::string words(spec::enum_name(out.kind));
   std::replace(words.begin(), words.end(), '_', ' ');
+  if (out.oversubscription > 1) words += fmt::format(" {:.3g}:1", out.oversubscription);
   return words;
 }
 
@@ -91,7 +93,7 @@ void tell_conditions(Study& study) {
     if (row.has_job) machines[machine_title(row)].push_back(&row);
   }
   for (const auto& [title, rows] : machines) {
-    const auto other = [&](const StudyRow* row) {
+    const auto other = [&rows = rows](const StudyRow* row) {
       return !same_place(row->job, rows.front()->job);
     };
     if (std::any_of(rows.begin(), rows.end(), other)) tell(rows);

@@ -50,6 +50,14 @@ TEST_CASE("what differs tells rooms and machines apart, and nothing else is said
   CHECK(told({plain_job(), fast}) == std::vector<std::string>{"4 x 100 Gb/s", "4 x 400 Gb/s"});
 }
 
+TEST_CASE("fabrics are told by kind and by what is saved on uplinks") {
+  spec::Job torus = plain_job(), tapered = plain_job();
+  torus.cluster.scale_out.kind = spec::FabricKind::torus;
+  tapered.cluster.scale_out.oversubscription = 4;
+  CHECK(told({plain_job(), torus, tapered}) ==
+        std::vector<std::string>{"fat tree", "torus", "fat tree 4:1"});
+}
+
 TEST_CASE("a difference without words is told by the clusters' names") {
   spec::Job other = plain_job();
   other.cluster.title = "other seats";

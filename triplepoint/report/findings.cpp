@@ -165,7 +165,7 @@ std::vector<Finding> find_findings(const Study& study) {
         about_lost_clocks, about_faster_microbatches, about_slower_microbatches,
         about_peaks_of_microbatches, about_experts, about_recompute, about_what_recompute_unlocks,
         about_overlap, about_overlap_in_vain, about_full_sharding, about_machines,
-        about_machines_per_watt, about_communication}) {
+        about_machines_per_watt, about_fabrics, about_oversubscription, about_communication}) {
     if (auto finding = look(groups)) findings.push_back(std::move(*finding));
   }
   if (auto finding = about_memory(study)) findings.push_back(std::move(*finding));

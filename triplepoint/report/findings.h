@@ -39,6 +39,9 @@ FoundOne about_full_sharding(const Groups&);
 // findings_machines.cpp
 FoundOne about_machines(const Groups&);
 FoundOne about_machines_per_watt(const Groups&);
+// findings_fabric.cpp
+FoundOne about_fabrics(const Groups&);
+FoundOne about_oversubscription(const Groups&);
 
 /// Every job of the study that ran.
 std::vector<const StudyRow*> all_that_ran(const Groups&);

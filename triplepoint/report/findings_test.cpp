@@ -9,6 +9,7 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/metrics/results_json.h"
+#include "triplepoint/report/conditions.h"
 #include "triplepoint/report/keys.h"
 #include "triplepoint/report/recommendations.h"
 #include "triplepoint/report/sample_study.h"
@@ -160,6 +161,97 @@ TEST_CASE("two machines are compared for equal GPUs, memory and watts") {
   CHECK(any_says(find_findings(study), "For equal watts"));
   std::erase_if(study.rows, [](const StudyRow& row) { return row.job.cluster.gpu.name != "h200"; });
   CHECK(!any_says(find_findings(study), "GPU for GPU"));
+}
+
+/// The first two jobs that ran, and both again on another fabric at a share of their speed.
+Study study_on(spec::ScaleOut other, double first_share, double second_share) {
+  Study study = sample_study();
+  std::erase_if(study.rows, [](const StudyRow& row) { return !row.metrics; });
+  study.rows.resize(2);
+  for (const double share : {first_share, second_share}) {
+    StudyRow row = study.rows[share == first_share ? 0 : 1];
+    row.name += "-elsewhere";
+    row.job.cluster.scale_out.kind = other.kind;
+    row.job.cluster.scale_out.oversubscription = other.oversubscription;
+    row.metrics->tokens_per_second = share * *row.metrics->tokens_per_second;
+    study.rows.push_back(row);
+  }
+  tell_conditions(study);
+  return study;
+}
+
+TEST_CASE("fabrics are compared job by job, and who minds least is named") {
+  const Study kinds = study_on({.kind = spec::FabricKind::torus}, 0.5, 0.98);
+  const std::vector<Finding> findings = find_findings(kinds);
+  CHECK(any_says(findings, "The kind of fabric, with the same NICs"));
+  CHECK(any_says(findings, "100 %"));
+  CHECK(any_says(findings, "least of all it concerns"));
+  CHECK_FALSE(any_says(findings, "Saving on uplinks"));
+  for (const Finding& finding : findings)
+    CHECK(faults_of(finding, json_of(kinds)).empty());
+}
+
+TEST_CASE("uplinks that cost speed are spoken of, others are not") {
+  CHECK(any_says(find_findings(study_on({.oversubscription = 4}, 0.5, 0.98)), "Saving on uplinks"));
+  CHECK_FALSE(
+      any_says(find_findings(study_on({.oversubscription = 4}, 1.0, 0.999)), "Saving on uplinks"));
+}
+
+TEST_CASE("pairs differ in their knob and in nothing else") {
+  const Study study = sample_study();
+  std::size_t pairs = 0;
+  for (const Group& group : groups_of(study))
+    for (const Pair& pair : pairs_of(group)) {
+      ++pairs;
+      spec::Job from = pair.from->job, to = pair.to->job;
+      if (pair.knob == Knob::microbatch) from.plan.micro_batch_size = to.plan.micro_batch_size;
+      if (pair.knob == Knob::recompute) from.plan.recompute = to.plan.recompute;
+      if (pair.knob == Knob::overlap) from.plan.overlap_tensor = to.plan.overlap_tensor;
+      if (pair.knob == Knob::layout) continue;  // changes what a layout brings
+      CHECK(from.plan == to.plan);
+    }
+  CHECK(pairs > 50);
+}
+
+TEST_CASE("the first recommendation leads to the fastest job, and each is worth a per cent") {
+  const Study study = sample_study();
+  for (const Group& group : groups_of(study)) {
+    const std::vector<Recommendation> all = recommendations_for(group);
+    if (all.empty()) continue;
+    CHECK(all.front().to == answers_for(group).fastest);
+    for (const Recommendation& change : all)
+      CHECK(change.gain >= (change.knob ? 0.01 : 0.005));
+  }
+}
+
+TEST_CASE("a study without results has no findings and does not fail") {
+  CHECK(find_findings({}).empty());
+}
+
+TEST_CASE("a study in which nothing runs has no findings") {
+  Study study = sample_study();
+  for (StudyRow& row : study.rows) {
+    row.metrics.reset();
+    row.verdict = Verdict::oom;
+  }
+  CHECK(find_findings(study).empty());
+}
+
+TEST_CASE("recordings of unknown jobs have rows, groups and answers") {
+  Study study = sample_study();
+  study.rows.resize(2);
+  for (StudyRow& row : study.rows) {
+    row.has_job = false;
+    row.job = {};
+    row.origin = run::Origin::measured;
+    row.seats.resize(8);
+  }
+  const std::vector<Group> groups = groups_of(study);
+  REQUIRE(groups.size() == 1);
+  CHECK(full_label(*groups[0].rows[0]) == study.rows[0].name);
+  CHECK(answers_for(groups[0]).fastest != nullptr);
+  for (const Finding& finding : find_findings(study))
+    CHECK(finding.text().find("TP1") == std::string::npos);
 }
 
 TEST_CASE("pairs differ in their knob and in nothing else") {

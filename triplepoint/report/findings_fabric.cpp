@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the network between the nodes decides, the NICs being equal.
+#include "triplepoint/report/findings.h"
+#include "triplepoint/report/keys.h"
+#include "triplepoint/report/machines.h"
+#include "triplepoint/report/pairs.h"
+
+namespace triplepoint::report {
+namespace {
+
+constexpr double worth_saying = 1.01;
+
+/// The same job on two fabrics.
+struct Change {
+  const StudyRow *faster = nullptr, *slower = nullptr;
+  double ratio = 1;
+};
+
+bool same_job(const spec::Job& a, const spec::Job& b) {
+  return a.model.name == b.model.name && a.task == b.task && a.plan == b.plan;
+}
+
+bool same_nodes(const spec::Cluster& a, const spec::Cluster& b) {
+  return a.gpu == b.gpu && a.num_nodes == b.num_nodes && a.gpus_per_node == b.gpus_per_node &&
+         a.scale_up == b.scale_up && a.scale_out.nics_per_node == b.scale_out.nics_per_node &&
+         a.scale_out.nic_bandwidth == b.scale_out.nic_bandwidth;
+}
+
+bool differ_in_kind(const spec::ScaleOut& a, const spec::ScaleOut& b) {
+  return a.kind != b.kind && a.oversubscription == b.oversubscription;
+}
+
+bool differ_in_taper(const spec::ScaleOut& a, const spec::ScaleOut& b) {
+  return a.kind == b.kind && a.oversubscription != b.oversubscription;
+}
+
+/// Every job on two fabrics that differ as asked, the faster one first.
+std::vector<Change> changes_of(const Groups& groups,
+                               bool (*differ)(const spec::ScaleOut&, const spec::ScaleOut&)) {
+  std::vector<Change> changes;
+  const std::vector<const StudyRow*> rows = all_that_ran(groups);
+  for (const StudyRow* a : rows)
+    for (const StudyRow* b : rows) {
+      if (a == b || !a->has_job || !b->has_job) continue;
+      if (!same_job(a->job, b->job) || !same_nodes(a->job.cluster, b->job.cluster)) continue;
+      if (!differ(a->job.cluster.scale_out, b->job.cluster.scale_out)) continue;
+      const auto ratio = ratio_at(*a, *b, "tokens_per_s");
+      if (ratio && *ratio >= 1) changes.push_back({a, b, *ratio});
+    }
+  return changes;
+}
+
+const Change* largest(const std::vector<Change>& changes) {
+  const Change* most = nullptr;
+  for (const Change& change : changes)
+    if (most == nullptr || change.ratio > most->ratio) most = &change;
+  return most;
+}
+
+/// Of the job that minds least, where it minds most.
+const Change* calmest(const std::vector<Change>& changes) {
+  const Change* least = nullptr;
+  for (const Change& one : changes) {
+    bool is_worst_of_its_job = true;
+    for (const Change& other : changes)
+      is_worst_of_its_job = is_worst_of_its_job && !(same_job(one.faster->job, other.faster->job) &&
+                                                     one.faster->job.cluster.num_nodes ==
+                                                         other.faster->job.cluster.num_nodes &&
+                                                     other.ratio > one.ratio);
+    if (is_worst_of_its_job && (least == nullptr || one.ratio < least->ratio)) least = &one;
+  }
+  return least;
+}
+
+void say_who_minds_least(Finding& finding, const Change& change) {
+  finding.say("; least of all it concerns ").group_and_name(*change.faster).say(": ");
+  finding.more(*change.faster, *change.slower, "tokens_per_s").say(" over ");
+  finding.name(*change.slower, machine_title(*change.slower)).say(".");
+}
+
+FoundOne about_changes(const std::vector<Change>& changes, const char* anchor,
+                       std::string_view opening) {
+  const Change* most = largest(changes);
+  if (most == nullptr || most->ratio < worth_saying) return std::nullopt;
+  Finding finding(anchor);
+  finding.say(opening)
+      .group_and_name(*most->faster)
+      .say(" is ")
+      .more(*most->faster, *most->slower, "tokens_per_s")
+      .say(" faster than on ")
+      .name(*most->slower, machine_title(*most->slower));
+  const Change* least = calmest(changes);
+  if (least == nullptr || same_job(least->faster->job, most->faster->job))
+    finding.say(".");
+  else
+    say_who_minds_least(finding, *least);
+  return finding;
+}
+
+}  // namespace
+
+FoundOne about_fabrics(const Groups& groups) {
+  return about_changes(changes_of(groups, differ_in_kind), "machines-equal-gpus",
+                       "The kind of fabric, with the same NICs: ");
+}
+
+FoundOne about_oversubscription(const Groups& groups) {
+  return about_changes(changes_of(groups, differ_in_taper), "machines-equal-gpus",
+                       "Saving on uplinks: ");
+}
+
+}  // namespace triplepoint::report
