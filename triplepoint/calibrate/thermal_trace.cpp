@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "triplepoint/base/median.h"
+
 #include "triplepoint/calibrate/table_cells.h"
 #include "triplepoint/thermal/chassis.h"
 
@@ -117,13 +119,6 @@ std::vector<Gap> gaps_of(const ThermalTrace& trace) {
   return gaps;
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 std::vector<double> play_all(const ThermalTrace& trace, const spec::ThermalLadder& ladder,
                              const spec::Chassis& chassis) {
   Seat seat(ladder, chassis);
@@ -149,7 +144,7 @@ double median_difference(const ThermalTrace& trace, const std::vector<double>& s
   std::vector<double> differences;
   for (size_t i = 0; i < shown.size(); ++i)
     differences.push_back(trace.temperature[i].value - shown[i]);
-  return median(std::move(differences));
+  return differences.empty() ? 0 : upper_median(std::move(differences));
 }
 
 }  // namespace

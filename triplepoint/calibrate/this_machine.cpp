@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/median.h"
 
 #include "triplepoint/spec/names.h"
 
@@ -41,12 +42,6 @@ struct Rows {
   std::vector<Link> links;
   std::vector<Training> trainings;
 };
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 spec::Op gemm_op(const Json& row) {
   spec::Op op;
@@ -282,7 +277,8 @@ MachineError errors_of(std::string rows_of, const std::vector<Row>& rows, const 
   off.reserve(rows.size());
   for (const Row& row : rows)
     off.push_back(100 * std::abs(predict(row) / row.seconds - 1));
-  return {std::move(rows_of), static_cast<int64_t>(rows.size()), median(off),
+  return {std::move(rows_of), static_cast<int64_t>(rows.size()),
+          off.empty() ? 0 : upper_median(off),
           off.empty() ? 0 : *std::max_element(off.begin(), off.end())};
 }
 

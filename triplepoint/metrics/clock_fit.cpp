@@ -5,18 +5,13 @@
 #include <cstdlib>
 #include <map>
 
+#include "triplepoint/base/median.h"
+
 namespace triplepoint::metrics {
 
 namespace {
 
 constexpr int most_rounds = 50;
-
-/// The lower one of an even count; `values` are not empty.
-int64_t median(std::vector<int64_t> values) {
-  const auto middle = values.begin() + static_cast<int64_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 class Fitter {
  public:
@@ -39,7 +34,7 @@ class Fitter {
     std::vector<int64_t> ends;
     for (const CollectivePart& part : collective.parts)
       ends.push_back(part.end - offset_.at(part.rank));
-    return median(std::move(ends));
+    return lower_median(std::move(ends));
   }
 
   /// Distance of each rank's ends from the common ones, offsets not taken out.
@@ -57,11 +52,11 @@ class Fitter {
     std::map<int32_t, int64_t> better = offset_;
     std::vector<int64_t> all;
     for (auto& [rank, distances] : distances()) {
-      better[rank] = median(std::move(distances));
+      better[rank] = lower_median(std::move(distances));
       all.push_back(better[rank]);
     }
     if (all.empty()) return false;
-    const int64_t middle = median(std::move(all));
+    const int64_t middle = lower_median(std::move(all));
     for (auto& [rank, offset] : better)
       offset -= middle;
     const bool changed = better != offset_;
@@ -82,13 +77,13 @@ class Fitter {
           residuals.push_back(std::abs(distance - offset));
         all.insert(all.end(), residuals.begin(), residuals.end());
         clock.anchors = static_cast<int64_t>(residuals.size());
-        clock.residual = median(std::move(residuals));
+        clock.residual = lower_median(std::move(residuals));
       }
       fit.ranks.push_back(clock);
     }
     if (all.empty()) return fit;
     fit.worst_residual = *std::max_element(all.begin(), all.end());
-    fit.residual = median(std::move(all));
+    fit.residual = lower_median(std::move(all));
     return fit;
   }
 

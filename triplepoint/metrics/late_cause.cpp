@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/median.h"
+
 #include "triplepoint/metrics/activity.h"
 #include "triplepoint/metrics/kernel_class.h"
 #include "triplepoint/metrics/throttle_reasons.h"
@@ -22,20 +24,13 @@ int64_t overlap_of(const run::Span& span, const Window& window) {
                                   std::max(span.begin.nanoseconds(), window.begin));
 }
 
-template <class T>
-T median(std::vector<T> values) {
-  const auto middle = values.begin() + static_cast<int64_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// What the late rank has more of than the median of the others; `of` asks one window.
 template <class Of>
 int64_t excess(const Window& late, const std::vector<Window>& windows, Of of) {
   std::vector<int64_t> others;
   for (const Window& window : windows)
     if (window.rank != late.rank) others.push_back(of(window));
-  return of(late) - (others.empty() ? 0 : median(std::move(others)));
+  return of(late) - (others.empty() ? 0 : lower_median(std::move(others)));
 }
 
 std::string in_us(int64_t nanoseconds) {
@@ -67,7 +62,7 @@ Most most_excessive(const Window& late, const std::vector<Window>& windows, Of t
       const auto found = other.find(name);
       theirs.push_back(found == other.end() ? 0 : found->second);
     }
-    const int64_t more = time - (theirs.empty() ? 0 : median(std::move(theirs)));
+    const int64_t more = time - (theirs.empty() ? 0 : lower_median(std::move(theirs)));
     if (more > most.excess) most = {name, more};
   }
   return most;
@@ -227,7 +222,7 @@ void LateCause::explain_clock(const Window& late, const std::vector<Window>& win
     if (const auto clock = mean_of_signal("sm_clock_mhz", window)) others.push_back(*clock);
   }
   if (!mine || others.empty()) return;
-  const double theirs = median(std::move(others));
+  const double theirs = lower_median(std::move(others));
   if (*mine > theirs * (1 - clock_difference)) return;
   chain.push_back(
       fmt::format("lower clock: {:.0f} MHz, the median of the others {:.0f} MHz", *mine, theirs));

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/median.h"
+
 namespace triplepoint::run {
 
 namespace {
@@ -19,12 +21,6 @@ constexpr size_t least_events = 3;
 // Nodes whose wall clocks differ by more are not synchronized, but neither are steps that far
 // apart the same.
 constexpr int64_t most_correction_ns = 5'000'000'000;
-
-int64_t median(std::vector<int64_t> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 std::optional<std::string> fact(const Run& run, const char* key) {
   const auto found = run.manifest.facts.find(key);
@@ -61,7 +57,7 @@ std::optional<WallClock> wall_clock_of(const Run& run) {
   if (zeros.empty() && run.manifest.epoch_unix_ns) zeros.push_back(*run.manifest.epoch_unix_ns);
   if (zeros.empty()) return std::nullopt;
   const auto [least, most] = std::minmax_element(zeros.begin(), zeros.end());
-  return WallClock{.unix_ns = median(zeros), .wander_ns = *most - *least};
+  return WallClock{.unix_ns = upper_median(zeros), .wander_ns = *most - *least};
 }
 
 using EventEnds = std::map<std::pair<std::string, int>, std::vector<int64_t>>;
@@ -109,13 +105,13 @@ std::vector<int64_t> step_distances(const Run& reference, const Run& other) {
 Seconds spread_around(std::vector<int64_t> values, int64_t middle) {
   for (int64_t& value : values)
     value = std::abs(value - middle);
-  return 1.4826 * static_cast<double>(median(std::move(values))) * unit::ns;
+  return 1.4826 * static_cast<double>(upper_median(std::move(values))) * unit::ns;
 }
 
 /// Moves to where the events coincide, if they say that clearly.
 void refine(Alignment& alignment, AlignedBy by, const std::vector<int64_t>& distances) {
   const int64_t offset = std::llround(alignment.offset / unit::ns);
-  const int64_t better = median(distances);
+  const int64_t better = upper_median(distances);
   if (std::abs(better - offset) > most_correction_ns) return;
   const Seconds spread = spread_around(distances, better);
   const Seconds moved = static_cast<double>(std::abs(better - offset)) * unit::ns;

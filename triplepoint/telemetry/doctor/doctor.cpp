@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/median.h"
 
 namespace triplepoint::telemetry {
 namespace {
@@ -43,13 +44,6 @@ bool same_kind(const run::SeriesSource& a, const run::SeriesSource& b) {
          a.sensor == b.sensor;
 }
 
-std::optional<Seconds> median(std::vector<Seconds> periods) {
-  if (periods.empty()) return std::nullopt;
-  const auto middle = periods.begin() + static_cast<std::ptrdiff_t>(periods.size() / 2);
-  std::nth_element(periods.begin(), middle, periods.end());
-  return *middle;
-}
-
 std::vector<Measurable> group(const std::vector<run::SeriesSource>& channels,
                               const std::vector<Seen>& seen,
                               const std::vector<std::optional<Seconds>>& periods) {
@@ -72,7 +66,7 @@ std::vector<Measurable> group(const std::vector<run::SeriesSource>& channels,
       found[static_cast<std::size_t>(at - groups.begin())].push_back(*periods[c]);
   }
   for (std::size_t g = 0; g < groups.size(); ++g)
-    groups[g].seen_period = median(std::move(found[g]));
+    if (!found[g].empty()) groups[g].seen_period = upper_median(std::move(found[g]));
   return groups;
 }
 
