@@ -235,6 +235,16 @@ const Sampler& Recorder::sampler() const {
 Result<std::optional<Path>> keep_old_recording(const Path& file) {
   std::error_code problem;
   if (!fs::exists(fs::symlink_status(file, problem))) return std::optional<Path>();
+  if (!fs::is_regular_file(file, problem))
+    return error(
+        fmt::format("{} is there and no plain file (it would have to make room for the "
+                    "recording); give another name with -o, as in job.run",
+                    file.string()));
+  if (file.extension() != ".run")
+    return error(
+        fmt::format("{} is there and not called NAME.run (surely it is no old recording); "
+                    "give another name with -o, as in job.run",
+                    file.string()));
   for (int number = 1;; ++number) {
     Path other = file;
     other.replace_extension(fmt::format(".{}.run", number));

@@ -130,6 +130,18 @@ TEST_CASE("an old recording is kept under another name") {
   CHECK(file_of_node("x/job.run", "n1") == "x/job.n1.run");
 }
 
+TEST_CASE("nothing but an old recording makes room for a new one") {
+  const Folder folder;
+  REQUIRE(write_file_atomically(folder / "job.toml", "mine"));
+  REQUIRE(make_folder(folder / "runs.run"));
+  std::filesystem::create_symlink("/dev/null", folder / "device.run");
+  for (const char* name : {"job.toml", "runs.run", "device.run"})
+    CHECK_FALSE(keep_old_recording(folder / name).has_value());
+  CHECK(read_file(folder / "job.toml").value() == "mine");
+  CHECK(std::filesystem::is_directory(folder / "runs.run"));
+  CHECK(std::filesystem::is_symlink(folder / "device.run"));
+}
+
 TEST_CASE("warm-up is dropped, so many steps are measured, in order of time") {
   std::vector<run::StepRecord> all;
   all.reserve(20);
