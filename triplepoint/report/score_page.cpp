@@ -219,6 +219,7 @@ std::string sentence_of(const ScoredCard& scored, const ScoreCard& reference, co
 std::vector<std::string> score_sentences(const std::vector<ScoredCard>& cards,
                                          const ScoreCard& reference, const Suite& suite) {
   std::vector<std::string> sentences;
+  sentences.reserve(cards.size() + 1);
   for (const ScoredCard& scored : cards)
     sentences.push_back(sentence_of(scored, reference, suite));
   const bool two = cards.size() == 2 && cards[0].score.score && cards[1].score.score &&

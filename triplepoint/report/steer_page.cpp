@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -52,7 +53,8 @@ struct Frame {
 };
 
 Frame frame_of(const SteerOutcome& outcome, const Quantity& quantity) {
-  double low = INFINITY, high = -INFINITY, minutes = 1e-3;
+  constexpr double unseen = std::numeric_limits<double>::infinity();
+  double low = unseen, high = -unseen, minutes = 1e-3;
   for (const auto* points : {&outcome.fixed_points, &outcome.steered_points})
     for (const SteerPoint& point : *points) {
       minutes = std::max(minutes, point.time / unit::min);

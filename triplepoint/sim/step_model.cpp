@@ -294,7 +294,7 @@ void StepModel::play_again(const ClockState& clocks, PlayedStep& step) {
     for (size_t s = 0; s < pipelines[p].teams.size(); ++s)
       durations.push_back(team_durations(pipelines[p].teams[s], clocks, uses[s].size()));
     times.push_back(stage_times(durations));
-    changed.push_back(durations != step.phase_durations[p]);
+    changed.push_back(durations != step.phase_durations[p] ? 1 : 0);
     step.phase_durations[p] = std::move(durations);
   }
   const PlayRules rules{.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead};
