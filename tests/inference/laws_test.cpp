@@ -9,6 +9,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/metrics/inference.h"
+#include "triplepoint/perf/kernel_work.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/workload/rank_share.h"
 #include "triplepoint/workload/work_graph.h"
@@ -107,6 +108,22 @@ TEST_CASE("energy a token falls with the sequences that share the weights") {
     CHECK(m.joules_per_token.value() < before);
     before = *m.joules_per_token;
   }
+}
+
+TEST_CASE("few rows cost the energy of a whole tile, gradients and full tiles what they multiply") {
+  const spec::Gpu gpu = *spec::load_gpu(spec::default_library(), "h100");
+  const auto counted = [&](int64_t rows, bool backward) {
+    spec::Op op;
+    op.op_class = spec::OpClass::gemm;
+    op.gemm = {rows, 4096, 4096};
+    op.flops = 2.0 * static_cast<double>(rows) * 4096 * 4096 * unit::FLOP;
+    op.backward = backward;
+    return perf::energy_flops(gpu, op) / op.flops;
+  };
+  CHECK(counted(8, false) == 8.0);
+  CHECK(counted(8, true) == 1.0);
+  CHECK(counted(64, false) == 1.0);
+  CHECK(counted(4096, false) == 1.0);
 }
 
 TEST_CASE("tensor parallelism shortens a token, a pipeline does not") {

@@ -28,6 +28,9 @@ struct TaskLength {
 constexpr std::array usual_lengths = {TaskLength{"chat", 1024}, TaskLength{"gpqa", 4096},
                                       TaskLength{"fim", 512}};
 
+// Mean power over the 95th percentile of a machine that serves all the time.
+constexpr double at_work = 0.85;
+
 struct ServedRow {
   std::string id, family, sweep, gpu, model;
   int64_t gpus = 1, replicas = 1, experts = 1, sequences = 1, keys = 0;
@@ -69,6 +72,8 @@ Result<ServedRow> read_row(const Cells& cells) {
   if (pictures) return error("a model of images or video is not modelled");
   if (cells.count("batch") < 1)
     return error("the number of sequences at a time is not stated (it decides power and speed)");
+  if (cells.number_or("power_mean_total_w", 0) < at_work * cells.number_or("p95_total_w", 0))
+    return error("its mean is far below its peaks (the recording holds time without requests)");
   row.keys = keys_of(cells);
   if (row.keys < 1)
     return error("the length of its sequences is not stated, nor known of the task");
@@ -136,18 +141,19 @@ Served play(const spec::Job& job) {
 }
 
 void score_row(TableScores& scores, const ServedRow& row, const Served& served) {
-  const auto add = [&](const char* quantity, const std::optional<double>& measured, double ours) {
+  const auto add = [&](const char* quantity, const char* of, const std::optional<double>& measured,
+                       double ours) {
     if (measured && *measured > 0)
       scores.scored.push_back({.row_id = row.id,
-                               .family = row.family,
+                               .family = row.family + of,
                                .quantity = quantity,
-                               .sweep = row.sweep,
+                               .sweep = row.sweep + of,
                                .measured = *measured,
                                .predicted = ours,
                                .notes = row.notes});
   };
-  add("power_w", row.power_w, served.power_w);
-  add("output_tokens_per_s", row.tokens_per_s, served.tokens_per_s);
+  add("power_w", " power", row.power_w, served.power_w);
+  add("output_tokens_per_s", " speed", row.tokens_per_s, served.tokens_per_s);
 }
 
 Result<void> predict_row(const Cells& cells, const spec::Library& library, TableScores& scores) {

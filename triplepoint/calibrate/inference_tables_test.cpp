@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* header =
     "family,gpu,n_gpus,task,model,precision,tp,batch,throughput,throughput_unit,"
-    "power_mean_per_gpu_w,notes\n";
+    "power_mean_per_gpu_w,power_mean_total_w,p95_total_w,notes\n";
 
 TableScores scores_of(const std::string& rows) {
   const spec::Library library = spec::default_library();
@@ -22,22 +22,27 @@ TableScores scores_of(const std::string& rows) {
 TEST_CASE("a row is decoded with the sequences it says, and scored for power and for output") {
   const TableScores scores = scores_of(
       "x,H100,1,inference lm-arena-chat,meta-llama/Llama-3.1-8B-Instruct,bfloat16,1,8,900,"
-      "output tokens/s,450,ep 1 dp 1 avg_batch 8.0\n"
+      "output tokens/s,450,450,,ep 1 dp 1 avg_batch 8.0\n"
       "x,H100,1,inference lm-arena-chat,meta-llama/Llama-3.1-8B-Instruct,bfloat16,1,64,4000,"
-      "output tokens/s,600,ep 1 dp 1 avg_batch 63.6\n");
+      "output tokens/s,600,600,,ep 1 dp 1 avg_batch 63.6\n");
   REQUIRE(scores.scored.size() == 4);
   CHECK(scores.skipped.empty());
   CHECK(scores.scored[0].quantity == "power_w");
   CHECK(scores.scored[1].quantity == "output_tokens_per_s");
   CHECK(scores.scored[0].sweep == scores.scored[2].sweep);
-  CHECK(scores.scored[2].predicted > scores.scored[0].predicted);
+  CHECK(scores.scored[0].sweep != scores.scored[1].sweep);
+  for (const size_t power : {0, 2}) {  // above a GPU that waits, below its limit
+    CHECK(scores.scored[power].predicted > 150);
+    CHECK(scores.scored[power].predicted < 700);
+  }
   CHECK(scores.scored[3].predicted > 4 * scores.scored[1].predicted);
   CHECK(scores.scored[0].notes.size() == 1);
 }
 
 TEST_CASE("tokens that count the prompt too are no speed of decoding") {
   const TableScores scores = scores_of(
-      "x,H100,1,inference exp2,meta-llama/Llama-3.1-8B-Instruct,float16/none,1,8,2000,tokens/s,430,"
+      "x,H100,1,inference "
+      "exp2,meta-llama/Llama-3.1-8B-Instruct,float16/none,1,8,2000,tokens/s,430,430,440,"
       "ctx 256.0; 1-s samples\n");
   REQUIRE(scores.scored.size() == 1);
   CHECK(scores.scored[0].quantity == "power_w");
@@ -46,16 +51,19 @@ TEST_CASE("tokens that count the prompt too are no speed of decoding") {
 
 TEST_CASE("what cannot be decoded says why") {
   const TableScores scores = scores_of(
-      "x,H100,1,inference text-to-image,some/Picture,bfloat16,1,8,2,images/s,600,\n"
-      "x,H100,1,inference llama_sweep,meta-llama/Llama-3.1-8B-Instruct,fp16,1,,,tokens/s,130,\n"
-      "x,H100,1,inference gpqa,openai/gpt-oss-20b,mxfp4,1,8,900,output tokens/s,300,\n"
+      "x,H100,1,inference text-to-image,some/Picture,bfloat16,1,8,2,images/s,600,,,\n"
+      "x,H100,1,inference llama_sweep,meta-llama/Llama-3.1-8B-Instruct,fp16,1,,,tokens/s,130,,,\n"
+      "x,H100,1,inference gpqa,openai/gpt-oss-20b,mxfp4,1,8,900,output tokens/s,300,,,\n"
       "x,H100,1,inference lm-arena-chat,meta-llama/Llama-3.1-70B-Instruct,bfloat16,1,8,90,"
-      "output tokens/s,600,\n"
-      "x,H100,1,inference other,meta-llama/Llama-3.1-8B-Instruct,fp16,1,8,90,tokens/s,600,\n");
+      "output tokens/s,600,,,\n"
+      "x,H100,1,inference other,meta-llama/Llama-3.1-8B-Instruct,fp16,1,8,90,tokens/s,600,,,\n"
+      "x,H100,1,inference exp2,meta-llama/Llama-3.1-8B-Instruct,fp16,1,8,90,tokens/s,130,130,400,"
+      "ctx 256.0\n");
   CHECK(scores.scored.empty());
-  REQUIRE(scores.skipped.size() == 5);
-  const char* reasons[] = {"images", "number of sequences", "4 bits", "do not fit", "length"};
-  for (size_t i = 0; i < 5; ++i)
+  REQUIRE(scores.skipped.size() == 6);
+  const char* reasons[] = {"images",   "number of sequences", "4 bits", "do not fit", "length",
+                           "far below"};
+  for (size_t i = 0; i < 6; ++i)
     CHECK_MESSAGE(scores.skipped[i].reason.find(reasons[i]) != std::string::npos,
                   scores.skipped[i].reason);
 }

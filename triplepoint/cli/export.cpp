@@ -73,6 +73,7 @@ class Export : public Command {
     const spec::Library library = TPT_TRY(require_library());
     const spec::Job job = TPT_TRY(read_job(library, job_));
     TPT_TRY(require_valid(job));
+    if (megatron_) TPT_TRY(require_training(job, "Megatron-LM's command is written"));
     const formats::Exported exported = written(library, job);
     if (output_) {
       TPT_TRY(write_file_atomically(*output_, exported.text));

@@ -8,6 +8,8 @@
 
 #include "triplepoint/base/suggest.h"
 
+#include "triplepoint/spec/task.h"
+
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/report/labels.h"
@@ -46,8 +48,6 @@ std::vector<std::string> words_of_schedules() {
   return words;
 }
 
-/// Microbatches times data-parallel ranks must come out even, so DP must exist: at least 1.
-int64_t data_parallel_size(const spec::Job& job) {
 /// "2" or "2:1".
 Store into_ratio(std::optional<double>& target) {
   return [&target](std::string_view text) -> Result<void> {
@@ -63,6 +63,8 @@ Store into_ratio(std::optional<double>& target) {
   };
 }
 
+/// Microbatches times data-parallel ranks must come out even, so DP must exist: at least 1.
+int64_t data_parallel_size(const spec::Job& job) {
   return std::max<int64_t>(1,
                            job.world_size() / std::max<int64_t>(1, job.plan.model_parallel_size()));
 }
@@ -101,6 +103,12 @@ std::vector<Argument> JobFlags::inputs() {
        .group = group,
        .words = Words::files,
        .store = into(file_)},
+      {.names = "--task",
+       .value = "TASK",
+       .help = "train all (default), train adapters, read prompts, or generate a token a sequence",
+       .group = group,
+       .choices = words_of<spec::Task>(),
+       .store = into_word(task_)},
       {.names = "--model",
        .value = "NAME",
        .help = "see triplepoint list models",
@@ -319,14 +327,6 @@ std::vector<Argument> JobFlags::surroundings() {
        .help = "of each device, as in \"600 W\" (default: its TDP)",
        .group = group,
        .store = into_quantity(power_limit_)},
-      {.names = "--seed",
-       .value = "N",
-       .help = "of the spread between boards and nodes (default 1)",
-       .group = group,
-       .store = into(seed_)},
-  };
-}
-
       {.names = "--fabric",
        .value = "KIND",
        .help = "between the nodes, with the cluster's NICs",
@@ -338,6 +338,14 @@ std::vector<Argument> JobFlags::surroundings() {
        .help = "of what lies above leaf switches, or between a dragonfly's groups: 2 is 2:1",
        .group = group,
        .store = into_ratio(oversubscription_)},
+      {.names = "--seed",
+       .value = "N",
+       .help = "of the spread between boards and nodes (default 1)",
+       .group = group,
+       .store = into(seed_)},
+  };
+}
+
 Result<spec::Job> JobFlags::job(const spec::Library& library) const {
   spec::Job job = TPT_TRY(start(library));
   TPT_TRY(choose_inputs(library, job));
@@ -372,6 +380,7 @@ Result<spec::Job> JobFlags::start(const spec::Library& library) const {
 }
 
 Result<void> JobFlags::choose_inputs(const spec::Library& library, spec::Job& job) const {
+  set(job.task, task_);
   if (model_) job.model = TPT_TRY(spec::load_model(library, *model_));
   if (cluster_) {
     const int64_t nodes = job.cluster.num_nodes;
@@ -389,7 +398,8 @@ Result<void> JobFlags::choose_inputs(const spec::Library& library, spec::Job& jo
   if (stack_) {
     job.stack = TPT_TRY(spec::load_stack(library, *stack_));
   } else if (job.stack.name.empty()) {
-    job.stack = TPT_TRY(spec::load_stack(library, default_stack));
+    job.stack = TPT_TRY(
+        spec::load_stack(library, spec::is_inference(job.task) ? serving_stack : default_stack));
   }
   if (seq_) job.model.sequence_length = *seq_;
   return {};
@@ -437,8 +447,8 @@ void JobFlags::set_batch(spec::Job& job) const {
 }
 
 void JobFlags::set_memory_savings(spec::Job& job) const {
-  if (file_.empty() && beginning_.empty() && data_parallel_size(job) > 1)
-    job.plan.sharding = spec::Sharding::optimizer;
+  const bool untold = file_.empty() && beginning_.empty() && !spec::is_inference(job.task);
+  if (untold && data_parallel_size(job) > 1) job.plan.sharding = spec::Sharding::optimizer;
   if (distributed_optimizer_) job.plan.sharding = spec::Sharding::optimizer;
   if (fsdp_) job.plan.sharding = spec::Sharding::parameters;
   set(job.plan.sharding, sharding_);
@@ -449,7 +459,7 @@ void JobFlags::set_memory_savings(spec::Job& job) const {
   if (fp8_) job.plan.precision = spec::Precision::fp8;
   set(job.plan.precision, precision_);
   if (lora_rank_) {
-    job.task = spec::Task::lora;
+    if (!task_) job.task = spec::Task::lora;
     if (!job.plan.lora) job.plan.lora.emplace();
     job.plan.lora->rank = *lora_rank_;
   }
@@ -489,16 +499,6 @@ void JobFlags::set_surroundings(spec::Job& job) const {
   set(job.environment.cooling, cooling_);
   set(job.environment.power_limit, power_limit_);
   set(job.environment.seed, seed_);
-}
-
-std::string default_name(const spec::Job& job) {
-  const std::string variant = report::variant_label(job);
-  return fmt::format("{}-{}{}-mbs{}", job.model.name, report::configuration_label(job),
-                     variant == "base" ? "" : "-" + variant, job.plan.micro_batch_size);
-}
-
-Result<void> require_valid(const spec::Job& job) {
-  std::string problems;
   set_fabric(job.cluster.scale_out);
 }
 
@@ -511,6 +511,24 @@ void JobFlags::set_fabric(spec::ScaleOut& fabric) const {
     fabric.oversubscription = 1;
   }
   set(fabric.oversubscription, oversubscription_);
+}
+
+std::string default_name(const spec::Job& job) {
+  const std::string variant = report::variant_label(job);
+  return fmt::format("{}-{}{}-mbs{}", job.model.name, report::configuration_label(job),
+                     variant == "base" ? "" : "-" + variant, job.plan.micro_batch_size);
+}
+
+Result<void> require_training(const spec::Job& job, std::string_view what) {
+  if (!spec::is_inference(job.task)) return {};
+  return error(
+      fmt::format("{} for training only (the job's task is {}); simulate it, or set task "
+                  "to pretrain or lora",
+                  what, spec::name_of(job.task)));
+}
+
+Result<void> require_valid(const spec::Job& job) {
+  std::string problems;
   for (const spec::Diagnosis& diagnosis : spec::diagnose(job)) {
     if (diagnosis.severity != spec::Diagnosis::Severity::error) continue;
     problems += (problems.empty() ? "" : "\n  ") + diagnosis.what;

@@ -58,11 +58,12 @@ class JobFlags {
   std::optional<spec::Sharding> sharding_;
   std::optional<spec::Recompute> recompute_;
   std::optional<spec::Precision> precision_;
+  std::optional<spec::Task> task_;
   std::optional<spec::RankOrder> rank_order_;
   std::optional<spec::Cooling> cooling_;
-  std::optional<std::string> schedule_;
   std::optional<spec::FabricKind> fabric_;
   std::optional<double> oversubscription_;
+  std::optional<std::string> schedule_;
   std::optional<std::vector<int64_t>> placement_, layers_per_stage_;
   std::optional<Celsius> ambient_;
   std::optional<Watts> power_limit_;
@@ -78,5 +79,9 @@ std::string default_name(const spec::Job& job);
 
 /// Errors of a job as one message; nothing if there are none.
 Result<void> require_valid(const spec::Job& job);
+
+/// An error if the job answers instead of training: for what only training has. `what` is a
+/// sentence's beginning: "placements are searched".
+Result<void> require_training(const spec::Job& job, std::string_view what);
 
 }  // namespace triplepoint::cli

@@ -19,5 +19,6 @@ Result<spec::Library> require_library();
 
 /// The stack of a job that names none: the plain one of the framework the study used.
 inline constexpr const char* default_stack = "nemo";
+inline constexpr const char* serving_stack = "vllm";
 
 }  // namespace triplepoint::cli

@@ -7,6 +7,7 @@
 
 #include "triplepoint/cli/sparkline.h"
 #include "triplepoint/cli/text_table.h"
+#include "triplepoint/metrics/inference.h"
 #include "triplepoint/metrics/results_json.h"
 #include "triplepoint/report/labels.h"
 #include "triplepoint/report/number_text.h"
@@ -83,8 +84,24 @@ std::string throttle_text(const metrics::Metrics& m) {
   return text.empty() ? "none" : text;
 }
 
+/// Steps of training take megajoules, passes of inference joules.
+std::string energy_text(const std::optional<double>& joules, bool trains) {
+  if (!joules || !trains) return with_unit(joules, "J");
+  return with_unit(*joules / 1e6, "MJ");
+}
+
+template <class Row>
+void inference_row(const run::Run& run, const metrics::Metrics& m, const Row& row) {
+  const auto speed = metrics::inference_speed(run.manifest.job->task, m);
+  if (speed.time_to_first_token)
+    row("first token", seconds_text(speed.time_to_first_token), "of every prompt of the batch");
+  if (speed.time_per_output_token)
+    row("next token", seconds_text(speed.time_per_output_token), "of every sequence of the batch");
+}
+
 /// Name, value, and what else belongs to it.
-std::string overview(const Console& console, const metrics::Metrics& m) {
+std::string overview(const Console& console, const run::Run& run, const metrics::Metrics& m) {
+  const bool trains = !metrics::is_inference(run);
   TextTable table({{"", Align::left}, {"", Align::right}, {"", Align::left}});
   const auto row = [&](const char* name, std::string value, std::string more) {
     table.add_row({name, std::move(value), std::move(more)});
@@ -92,18 +109,20 @@ std::string overview(const Console& console, const metrics::Metrics& m) {
   row("step time", seconds_text(m.step_time),
       fmt::format("bubble {}, exposed communication {}", share_text(m.bubble_fraction),
                   seconds_text(m.exposed_communication)));
+  if (!trains) inference_row(run, m, row);
   row("speed", with_unit(m.tokens_per_second, "tokens/s"),
       with_unit(m.tokens_per_second_per_gpu, "a GPU"));
   row("utilization", "MFU " + share_text(m.mfu),
-      fmt::format("HFU {}, {} model TFLOP/s a GPU", share_text(m.hfu),
+      fmt::format("{}{} model TFLOP/s a GPU",
+                  trains ? fmt::format("HFU {}, ", share_text(m.hfu)) : std::string(),
                   significant(m.model_tflops_per_gpu)));
   row("power", with_unit(m.power_mean_w, "W"),
       fmt::format("a GPU; peak {} by the sensor, {} in the hungriest kernel",
                   with_unit(m.power_peak_w, "W"), with_unit(m.power_kernel_peak_w, "W")));
   row("energy", with_unit(m.joules_per_token, "J/token"),
-      fmt::format("{} a step, {} samples/(s MJ)",
-                  m.energy_j ? with_unit(*m.energy_j / 1e6, "MJ") : "–",
-                  significant(m.samples_per_s_mj)));
+      fmt::format(
+          "{} a step{}", energy_text(m.energy_j, trains),
+          trains ? fmt::format(", {} samples/(s MJ)", significant(m.samples_per_s_mj)) : ""));
   row("temperature", with_unit(m.temperature_mean_c, "°C"),
       fmt::format("peak {}, hot seats {}, cool seats {}", with_unit(m.temperature_peak_c, "°C"),
                   significant(m.hot_mean_c), significant(m.cool_mean_c)));
@@ -163,7 +182,7 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
   console.print(console.styled(heading(run), Style::bold) + "\n");
   console.print(verdict_line(console, run) + "\n\n");
   if (run.manifest.fits_memory) {
-    console.print(without_first_line(overview(console, metrics)) + "\n");
+    console.print(without_first_line(overview(console, run, metrics)) + "\n");
     if (!run.timeline.empty())
       console.print("Kernel seconds of a GPU in one step, waiting inside collectives included\n" +
                     stage_table(console, metrics) + "\n");

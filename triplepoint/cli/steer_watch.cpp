@@ -137,6 +137,7 @@ Result<int> watch_run(Console& console, const WatchOptions& options) {
   run::Run run = TPT_TRY(run::load(options.run));
   const spec::Job job = TPT_TRY(job_of(run, options));
   TPT_TRY(require_valid(job));
+  TPT_TRY(require_training(job, "jobs are steered"));
   Watch watch(console, options, job);
   watch.take(run);
   while (growing && !interrupted()) {

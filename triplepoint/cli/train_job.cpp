@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/spec/task.h"
+
 namespace triplepoint::cli {
 
 std::string beginning_of_training(bool user_splits) {
@@ -35,11 +37,14 @@ Result<void> spread_ranks(spec::Job& job, int64_t ranks) {
 }
 
 Result<void> require_trainable(const spec::Job& job) {
+  if (spec::is_inference(job.task))
+    return error(
+        fmt::format("job {}: its task is {} (this command trains); simulate it, or set task to "
+                    "pretrain or lora",
+                    job.name, spec::name_of(job.task)));
   std::string problems;
   for (const spec::Diagnosis& diagnosis : spec::diagnose(job)) {
-    const bool only_for_predictions = diagnosis.code == spec::DiagnosisCode::unsupported &&
-                                      job.task != spec::Task::prefill &&
-                                      job.task != spec::Task::decode;
+    const bool only_for_predictions = diagnosis.code == spec::DiagnosisCode::unsupported;
     if (diagnosis.severity != spec::Diagnosis::Severity::error || only_for_predictions) continue;
     problems += (problems.empty() ? "" : "\n  ") + diagnosis.what;
   }

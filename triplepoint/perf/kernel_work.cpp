@@ -11,18 +11,26 @@ namespace {
 constexpr int64_t rows_of_a_tile = 64;
 
 /// Rows that are multiplied over rows that are wanted.
-double padding(const spec::Gpu& gpu, const spec::Op& op) {
-  const bool product =
-      op.op_class == spec::OpClass::gemm || op.op_class == spec::OpClass::grouped_gemm;
+double padding(const spec::Gpu& gpu, int64_t rows) {
   const int64_t tile = std::min(rows_of_a_tile, gpu.kernels.tile_m);
-  if (!product || op.backward || op.gemm.m <= 0 || op.gemm.m >= tile) return 1;
-  return static_cast<double>(tile) / static_cast<double>(op.gemm.m);
+  if (rows <= 0 || rows >= tile) return 1;
+  return static_cast<double>(tile) / static_cast<double>(rows);
+}
+
+/// One query a sequence: the heads that share keys and values are the rows.
+bool is_lone_query(const spec::AttentionShape& shape) {
+  return shape.query_length == 1 && !shape.causal && shape.query_groups > 0;
 }
 
 }  // namespace
 
 Flops energy_flops(const spec::Gpu& gpu, const spec::Op& op) {
-  if (op.op_class != spec::OpClass::attention) return padding(gpu, op) * op.flops;
+  const bool product =
+      op.op_class == spec::OpClass::gemm || op.op_class == spec::OpClass::grouped_gemm;
+  if (product && !op.backward) return padding(gpu, op.gemm.m) * op.flops;
+  if (op.op_class != spec::OpClass::attention) return op.flops;
+  if (is_lone_query(op.attention))
+    return padding(gpu, op.attention.heads / op.attention.query_groups) * op.flops;
   const double best =
       op.backward ? gpu.kernels.attention_backward_share : gpu.kernels.attention_forward_share;
   return best * *gpu.peak(op.precision) * kernel_time(gpu, op).compute;

@@ -12,6 +12,7 @@ namespace triplepoint::perf {
 ///
 ///   attention:   peak * e_max * t_compute        all others: flops
 ///   products of m rows, fewer than a tile has, but for gradients:  flops * tile / m
+///   attention of one query a sequence: the same, m: heads that share keys and values
 ///
 /// t_compute: at maximum clock; e_max: the share of the peak that long keys and wide heads reach.
 /// tile: 64 rows, or the library's whole tile where that is smaller.

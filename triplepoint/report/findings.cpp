@@ -22,6 +22,11 @@ double communication_share(const StudyRow& row) {
   return kernels.total() > Seconds() ? kernels.communication() / kernels.total() : 0;
 }
 
+std::string_view verb_of(const StudyRow& row) {
+  if (row.job.task == spec::Task::prefill) return " reads ";
+  return row.job.task == spec::Task::decode ? " generates " : " trains ";
+}
+
 Evidence count_of(const char* key, std::size_t count) {
   return {Evidence::Form::value,
           {{"", std::string("summary.") + key}},
@@ -69,7 +74,7 @@ FoundOne about_speed(const Groups& groups) {
       .group(*pair->to)
       .say(" as ")
       .name(*pair->to)
-      .say(" trains ")
+      .say(verb_of(*pair->to))
       .number(*pair->to, "tokens_per_s", "tokens/s")
       .say(", ")
       .times(*pair->to, *pair->from, "tokens_per_s")
@@ -160,12 +165,29 @@ FoundOne about_memory(const Study& study) {
 std::vector<Finding> find_findings(const Study& study) {
   const Groups groups = groups_of(study);
   std::vector<Finding> findings;
-  for (auto look :
-       {about_speed, about_energy, about_seats, about_placement, about_throttling,
-        about_lost_clocks, about_faster_microbatches, about_slower_microbatches,
-        about_peaks_of_microbatches, about_experts, about_recompute, about_what_recompute_unlocks,
-        about_overlap, about_overlap_in_vain, about_full_sharding, about_machines,
-        about_machines_per_watt, about_fabrics, about_oversubscription, about_communication}) {
+  for (auto look : {about_token_latency,
+                    about_prompt_latency,
+                    about_decode_energy,
+                    about_decode_microbatches,
+                    about_fine_tuning,
+                    about_speed,
+                    about_energy,
+                    about_seats,
+                    about_placement,
+                    about_throttling,
+                    about_lost_clocks,
+                    about_faster_microbatches,
+                    about_slower_microbatches,
+                    about_peaks_of_microbatches,
+                    about_experts,
+                    about_recompute,
+                    about_what_recompute_unlocks,
+                    about_overlap,
+                    about_overlap_in_vain,
+                    about_full_sharding,
+                    about_machines,
+                    about_machines_per_watt,
+                    about_communication}) {
     if (auto finding = look(groups)) findings.push_back(std::move(*finding));
   }
   if (auto finding = about_memory(study)) findings.push_back(std::move(*finding));

@@ -39,9 +39,13 @@ FoundOne about_full_sharding(const Groups&);
 // findings_machines.cpp
 FoundOne about_machines(const Groups&);
 FoundOne about_machines_per_watt(const Groups&);
-// findings_fabric.cpp
-FoundOne about_fabrics(const Groups&);
-FoundOne about_oversubscription(const Groups&);
+
+// findings_inference.cpp
+FoundOne about_decode_energy(const Groups&);
+FoundOne about_decode_microbatches(const Groups&);
+FoundOne about_token_latency(const Groups&);
+FoundOne about_prompt_latency(const Groups&);
+FoundOne about_fine_tuning(const Groups&);
 
 /// Every job of the study that ran.
 std::vector<const StudyRow*> all_that_ran(const Groups&);

@@ -254,5 +254,50 @@ TEST_CASE("recordings of unknown jobs have rows, groups and answers") {
     CHECK(finding.text().find("TP1") == std::string::npos);
 }
 
+/// The same study, its jobs of another task.
+Study as_task(spec::Task task) {
+  Study study = sample_study();
+  for (StudyRow& row : study.rows) {
+    row.job.task = task;
+    if (!row.metrics) continue;
+    row.metrics->energy_j = 100;
+    row.metrics->energy_ledger_j = {{"idle", 20.0},   {"leakage", 10.0},      {"compute", 10.0},
+                                    {"memory", 50.0}, {"communication", 5.0}, {"waiting", 5.0}};
+  }
+  return study;
+}
+
+TEST_CASE("a study of decoding says where a token's energy goes and what it waits for") {
+  const Study study = as_task(spec::Task::decode);
+  const std::vector<Finding> findings = find_findings(study);
+  CHECK(any_says(findings, "Where the energy of a generated token goes"));
+  CHECK(any_says(findings, "gives every sequence its next token after"));
+  CHECK(any_says(findings, " generates "));
+  CHECK_FALSE(any_says(findings, " trains "));
+  const Json results = json_of(study);
+  for (const Finding& finding : findings)
+    for (const std::string& fault : faults_of(finding, results))
+      FAIL_CHECK(finding.text() << ": " << fault);
+}
+
+TEST_CASE("a study of prompts says how long the first token waits") {
+  const std::vector<Finding> findings = find_findings(as_task(spec::Task::prefill));
+  CHECK(any_says(findings, "has read all prompts after"));
+  CHECK_FALSE(any_says(findings, "Where the energy of a generated token goes"));
+}
+
+TEST_CASE("a study of both says what fine-tuning spares") {
+  Study study = sample_study();
+  const Study tuned = as_task(spec::Task::lora);
+  for (StudyRow row : tuned.rows) {
+    row.name += "-lora";
+    row.job.name = row.name;
+    if (row.metrics && row.metrics->tokens_per_second) *row.metrics->tokens_per_second *= 1.5;
+    study.rows.push_back(row);
+  }
+  CHECK(any_says(find_findings(study), "Adapters spare the weight gradients"));
+  CHECK_FALSE(any_says(find_findings(sample_study()), "Adapters spare the weight gradients"));
+}
+
 }  // namespace
 }  // namespace triplepoint::report

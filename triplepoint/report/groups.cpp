@@ -21,8 +21,17 @@ std::string shortened(const std::string& name) {
   return name.size() > longest_name ? name.substr(0, longest_name - 1) + "…" : name;
 }
 
+/// Options of a job inside its group, whose title says the task.
+std::string variant_in_group(const StudyRow& row) {
+  std::string variant = variant_label(row.job);
+  if (row.job.task == spec::Task::pretrain) return variant;
+  variant.erase(0, spec::name_of(row.job.task).size());
+  if (variant.starts_with('+')) variant.erase(0, 1);
+  return variant.empty() ? "base" : variant;
+}
+
 std::size_t variant_rank(const StudyRow& row) {
-  const std::string variant = variant_label(row.job);
+  const std::string variant = variant_in_group(row);
   return static_cast<std::size_t>(std::find(variant_order.begin(), variant_order.end(), variant) -
                                   variant_order.begin());
 }
@@ -106,7 +115,7 @@ std::string layout_label(const StudyRow& row) {
 }
 
 std::string options_label(const StudyRow& row) {
-  const std::string variant = row.has_job ? variant_label(row.job) : "base";
+  const std::string variant = row.has_job ? variant_in_group(row) : "base";
   if (variant == "base") return "";
   std::string text;
   for (char c : variant)

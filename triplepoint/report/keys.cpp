@@ -5,6 +5,8 @@
 
 #include "triplepoint/base/expect.h"
 
+#include "triplepoint/metrics/inference.h"
+
 namespace triplepoint::report {
 namespace {
 
@@ -32,6 +34,7 @@ constexpr Key keys[] = {
     {"tokens_per_s_per_gpu", [](M m) { return m.tokens_per_second_per_gpu; }},
     {"mfu", [](M m) { return m.mfu; }},
     {"joules_per_token", [](M m) { return m.joules_per_token; }},
+    {"energy_j", [](M m) { return m.energy_j; }},
     {"samples_per_s_mj", [](M m) { return m.samples_per_s_mj; }},
     {"bubble_fraction", [](M m) { return m.bubble_fraction; }},
     {"exposed_communication_s", [](M m) { return seconds(m.exposed_communication); }},
@@ -61,7 +64,15 @@ constexpr Key keys[] = {
     {"kernel_time_s.all_to_all", [](M m) { return kernel(m, [](K k) { return k.all_to_all; }); }},
 };
 
-constexpr std::string_view throttle_prefix = "throttle.";
+/// Of prefill and decode; which of them the job is decides what it knows.
+Number inference_at(const StudyRow& row, std::string_view key) {
+  if (!row.has_job || !row.metrics) return std::nullopt;
+  const metrics::InferenceSpeed speed = metrics::inference_speed(row.job.task, *row.metrics);
+  if (key == "time_to_first_token_s") return seconds(speed.time_to_first_token);
+  return seconds(speed.time_per_output_token);
+}
+
+constexpr std::string_view throttle_prefix = "throttle.", ledger_prefix = "energy_ledger_j.";
 
 Number memory_at(const StudyRow& row, std::string_view key) {
   const auto stage = worst_stage(row);
@@ -76,6 +87,11 @@ Number throttle_at(M m, std::string_view reason) {
   return found == m.throttle.end() ? std::nullopt : Number(found->second);
 }
 
+Number ledger_at(M m, std::string_view purpose) {
+  const auto found = m.energy_ledger_j.find(std::string(purpose));
+  return found == m.energy_ledger_j.end() ? std::nullopt : Number(found->second);
+}
+
 }  // namespace
 
 std::optional<double> number_at(const StudyRow& row, std::string_view key) {
@@ -83,9 +99,12 @@ std::optional<double> number_at(const StudyRow& row, std::string_view key) {
   if (key == "configuration.num_gpus") {
     return row.has_job ? Number(static_cast<double>(row.job.cluster.num_gpus())) : std::nullopt;
   }
+  if (key.starts_with("time_")) return inference_at(row, key);
   if (!row.metrics) return std::nullopt;
   if (key.starts_with(throttle_prefix))
     return throttle_at(*row.metrics, key.substr(throttle_prefix.size()));
+  if (key.starts_with(ledger_prefix))
+    return ledger_at(*row.metrics, key.substr(ledger_prefix.size()));
   const auto* found = std::find_if(std::begin(keys), std::end(keys),
                                    [&](const Key& candidate) { return candidate.name == key; });
   TPT_EXPECT(found != std::end(keys));

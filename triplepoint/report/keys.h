@@ -10,14 +10,15 @@
 namespace triplepoint::report {
 
 /// The number that results.json has under a dotted key of the job's object ("power_w.mean"), from
-/// the row itself; absent if the job does not know it. Throttle reasons are "throttle.<reason>".
-/// Only keys that sentences and charts use are known.
+/// the row itself; absent if the job does not know it. Throttle reasons are "throttle.<reason>",
+/// purposes of energy "energy_ledger_j.<purpose>". Only keys that sentences and charts use are
+/// known.
 std::optional<double> number_at(const StudyRow& row, std::string_view key);
 
 /// The same where it has been asked before.
 double known_number(const StudyRow& row, std::string_view key);
 
-/// All keys but those of throttle reasons.
+/// All keys but those of throttle reasons, purposes of energy, and inference.
 std::vector<std::string_view> known_keys();
 
 }  // namespace triplepoint::report
