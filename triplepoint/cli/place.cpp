@@ -67,6 +67,7 @@ class Place : public Command {
     if (!named && !seen.job) return print_groups(console, group(seen.samples, std::nullopt));
     spec::Job job = seen.job && !named ? *seen.job : TPT_TRY(flags_.job(library));
     if (auto valid = require_valid(job); !valid) return tl::unexpected(valid.error());
+    TPT_TRY(require_training(job, "placements are searched"));
     if (job.name.empty()) job.name = default_name(job);
     return place_job(console, library, job, seen);
   }

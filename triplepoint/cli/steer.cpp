@@ -217,6 +217,7 @@ class Steer : public Command {
 
   static Result<void> require_playable(const spec::Job& job) {
     TPT_TRY(require_valid(job));
+    TPT_TRY(require_training(job, "jobs are steered"));
     if (workload::build_work_graph(job).memory.fits()) return {};
     return error(
         "the job does not fit in memory (nothing could be steered); triplepoint simulate "
