@@ -9,6 +9,7 @@
 #include "triplepoint/calibrate/model_names.h"
 #include "triplepoint/calibrate/training_row.h"
 #include "triplepoint/calibrate/training_rules.h"
+#include "triplepoint/workload/layer_layout.h"
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/rank_share.h"
 
@@ -16,6 +17,7 @@ namespace triplepoint::calibrate {
 namespace {
 
 using spec::Plan;
+using spec::Precision;
 using spec::Recompute;
 using spec::Sharding;
 
@@ -78,6 +80,7 @@ class Resolver {
   void take_sharding();
   Step take_sharded_optimizer();
   void take_overlap();
+  void cut_gradients();
   Step check();
   void take_recompute();
 
@@ -186,6 +189,10 @@ Resolver::Step Resolver::take_stack() {
   plan().optimizer = TPT_TRY(
       spec::load_optimizer(library_, pure ? std::string_view("fsdp_fused_adam") : rule_.optimizer));
   plan().precision = precision_of(row_);
+  // NVIDIA and its partners trained with NVFP4 in the first round that allowed it (v5.1).
+  const bool may_use_fp4 = row_.precision.empty() && mentions(row_.notes, "FP4");
+  if (may_use_fp4 && out_.job.cluster.gpu.peak(Precision::nvfp4))
+    plan().precision = Precision::nvfp4;
   if (!out_.job.cluster.gpu.peak(plan().precision)) plan().precision = spec::Precision::bf16;
   if (row_.precision.empty()) assume(fmt::format("precision {}", spec::name_of(plan().precision)));
   return true;
@@ -408,8 +415,22 @@ void Resolver::take_overlap() {
   const bool replicated = out_.job.data_parallel_size() > 1;
   if (rule_.overlaps_data && replicated && p.sharding != Sharding::none)
     p.overlap_gradient = p.overlap_parameter = true;
+  if (rule_.reduces_like_ddp && replicated) cut_gradients();
   p.overlap_pipeline = rule_.overlaps_pipeline && p.virtual_pipeline_size > 1;
   p.overlap_expert = p.overlap_pipeline && out_.job.model.moe && out_.job.stack.fused_moe_dispatch;
+}
+
+void Resolver::cut_gradients() {
+  constexpr double ddp_bucket_bytes = 25 * 1024 * 1024;  // of gradients as the backward writes them
+  constexpr double written_bytes = 2;
+  constexpr double matrices_of_a_layer = 4;
+  const bool replicas = plan().sharding == Sharding::none;
+  plan().overlap_gradient = replicas;
+  const workload::RankParameters layer =
+      workload::layer_parameters(out_.job, workload::share_of_rank(out_.job), false);
+  const double matrix = layer.dense / matrices_of_a_layer;
+  const double parameters = replicas ? ddp_bucket_bytes / written_bytes : matrix;
+  plan().gradient_bucket = parameters * plan().optimizer.gradient_sync_bytes * unit::B;
 }
 
 Resolver::Step Resolver::check() {

@@ -19,6 +19,9 @@ struct FrameworkRule {
   bool overlaps_data = false;      // gradient reduction and parameter gather
   bool overlaps_pipeline = false;  // where stages interleave
   bool balances_stages = false;    // deals out layers by their parameters, the head's included
+  // Replicas reduce buckets behind the backward pass (PyTorch's DDP); sharded optimizer states are
+  // reduced after it, and gathered, matrix by matrix.
+  bool reduces_like_ddp = false;
   std::string_view sharded_optimizer = {};  // where optimizer states are sharded; empty: the same
 };
 

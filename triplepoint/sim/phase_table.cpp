@@ -177,6 +177,19 @@ Seconds PricedOp::at(double clock_ratio) const {
   return op->is_communication() ? collective.total() : kernel.at(clock_ratio);
 }
 
+namespace {
+
+/// A collective that is cut into buckets waits for each of them.
+perf::CollectiveTime in_messages(int messages, perf::CollectiveTime one) {
+  one.latency *= messages;
+  one.transfer *= messages;
+  one.scale_up_bytes *= messages;
+  one.scale_out_bytes *= messages;
+  return one;
+}
+
+}  // namespace
+
 PricedOp price_op(const spec::Job& job, const workload::WorkGraph& graph, const spec::Op& op) {
   PricedOp priced{.op = &op, .kernel = {}, .collective = {}, .hidden = false, .energy_flops = {}};
   if (op.is_communication()) {

@@ -28,19 +28,12 @@ double kept_input_element(const LayerContext& context, std::string_view lora_tar
                                                                    : kept_input_element(context);
 }
 
-/// Tokens of a branch's input that stay: this rank's, or all that were gathered for the GEMM.
-double kept_input_tokens(const LayerContext& context) {
-  const double gathered_share = real(context.stack().kept_gathered_inputs) / 2;
-  const RankShare& share = context.share;
-  return real(share.sharded_tokens) + gathered_share * real(share.tokens - share.sharded_tokens);
-}
-
 /// Trunk, norm output (what `reader` multiplies) and dropout mask at the edge of attention or MLP.
 double branch_edge_bytes(const LayerContext& context, std::string_view reader) {
   const RankShare& share = context.share;
   const double width = real(share.hidden);
   const double trunk = share.residual * real(share.sharded_tokens) * width;
-  const double input = kept_input_element(context, reader) * kept_input_tokens(context) * width;
+  const double input = kept_input_element(context, reader) * real(share.sharded_tokens) * width;
   return trunk + input + dropout_mask(context);
 }
 
@@ -78,12 +71,15 @@ double attention_bytes(const LayerContext& context) {
   return qkv + output + core_output + sums + score_bytes(context) + latent_bytes(context);
 }
 
-/// Product before the activation, and after it.
+/// Product before the activation, and after it; a gate that is written op by op keeps its
+/// activation, too, since the product with the other half reads it.
 double hidden_units_bytes(const LayerContext& context, double rows, int64_t ffn) {
   const bool narrow =
       context.stack().fp8_gate_inputs && spec::is_quantized(context.plan().precision);
   const double gate_input = real(context.share.gates) * (narrow ? 1 : context.share.element);
-  return rows * real(ffn) * (gate_input + kept_input_element(context, "mlp_fc2"));
+  const bool separate_gate = context.share.gates == 2 && !context.stack().fused_activations;
+  const double activated = separate_gate ? context.share.element : 0;
+  return rows * real(ffn) * (gate_input + activated + kept_input_element(context, "mlp_fc2"));
 }
 
 /// The copies that the stack keeps of each row, half of them as sent, half as computed.
@@ -140,6 +136,15 @@ double chunk_activation_bytes(const LayerContext& context, const ChunkLayers& ch
   if (chunk.has_embedding) bytes += dropout_mask(context);
   if (chunk.has_head) bytes += branch_edge_bytes(context, {}) - dropout_mask(context);
   return bytes;
+}
+
+double gathered_inputs_bytes(const LayerContext& context, const ChunkLayers& chunk) {
+  const RankShare& share = context.share;
+  const RecomputedLayers again = recomputed_layers(context.plan(), chunk);
+  const double layers = real(chunk.layers() - again.dense - again.moe);
+  const double inputs = real(context.stack().kept_gathered_inputs) * layers;
+  return inputs * kept_input_element(context) *
+         real((share.tokens - share.sharded_tokens) * share.hidden);
 }
 
 double replayed_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {

@@ -36,6 +36,10 @@ double checkpoint_bytes(const LayerContext&);
 /// One microbatch in one chunk, as plan.recompute has it; without the logits.
 double chunk_activation_bytes(const LayerContext&, const ChunkLayers&);
 
+/// Of one microbatch: inputs that sequence parallelism gathered for GEMMs, beyond this rank's own
+/// tokens, where the stack keeps them; Stack::kept_gathered_inputs says how many a layer.
+double gathered_inputs_bytes(const LayerContext&, const ChunkLayers&);
+
 /// The layer that full recompute is just replaying (the largest of the chunk); 0 without.
 double replayed_layer_bytes(const LayerContext&, const ChunkLayers&);
 

@@ -41,22 +41,25 @@ void push_collective(std::vector<Op>& ops, const Op& op, const Copies& copies) {
   if (copies.ranks > 1 && op.payload > Bytes()) ops.push_back(op);
 }
 
+/// Messages into which the gradients of so many parameters are cut; what ZeRO gathers afterwards
+/// comes in the same pieces.
+int gradient_buckets(const LayerContext& context, double parameters) {
+  if (!context.plan().gradient_bucket) return 1;
+  const double bytes = context.plan().optimizer.gradient_sync_bytes * parameters;
+  return static_cast<int>(std::ceil(bytes / (*context.plan().gradient_bucket / unit::B)));
+}
+
 void gather_parameters(const LayerContext& context, const RankParameters& parameters,
                        std::string_view name, Overlap overlap, std::vector<Op>& ops) {
+  const bool in_buckets = context.plan().sharding != Sharding::parameters;
   const auto gather = [&](const Copies& copies, double count) {
-    push_collective(ops,
-                    collective(name, Collective::all_gather, copies.group,
-                               context.share.element * count, overlap),
-                    copies);
+    Op op = collective(name, Collective::all_gather, copies.group, context.share.element * count,
+                       overlap);
+    if (in_buckets) op.kernels = gradient_buckets(context, count);
+    push_collective(ops, op, copies);
   };
   gather(dense_copies(context), parameters.dense);
   gather(expert_copies(context), parameters.experts);
-}
-
-/// Messages a bucketed collective is cut into.
-int buckets(const LayerContext& context, double payload) {
-  if (!context.plan().gradient_bucket) return 1;
-  return static_cast<int>(std::ceil(payload / (*context.plan().gradient_bucket / unit::B)));
 }
 
 /// Reduction of all trained gradients to one copy per shard group, and on over the replicas.
@@ -65,7 +68,7 @@ void reduce_to_shards(const LayerContext& context, const RankParameters& paramet
   const double bytes = context.plan().optimizer.gradient_sync_bytes;
   const auto reduce = [&](const Copies& copies, double count) {
     Op op = collective(name, Collective::reduce_scatter, copies.group, bytes * count, overlap);
-    op.kernels = buckets(context, bytes * count);
+    op.kernels = gradient_buckets(context, count);
     push_collective(ops, op, copies);
   };
   reduce(dense_copies(context), parameters.trained_dense);
@@ -82,7 +85,7 @@ void reduce_to_copies(const LayerContext& context, const RankParameters& paramet
   const auto reduce = [&](const Copies& copies, double count) {
     Op op = collective("gradient_all_reduce", Collective::all_reduce, copies.group, bytes * count,
                        overlap);
-    op.kernels = buckets(context, bytes * count);
+    op.kernels = gradient_buckets(context, count);
     push_collective(ops, op, copies);
   };
   reduce({context.share.data, GroupKind::data}, parameters.trained_dense);

@@ -91,10 +91,11 @@ struct ChunkBytes {
   double kept = 0, put_off = 0;
 };
 
-/// Largest sum of activations over a stage's program; and how many microbatches the last chunk
-/// holds at once.
+/// Largest sum of activations over a stage's program; and how many microbatches the last chunk, and
+/// all chunks on the average, hold at once.
 struct InFlight {
   double bytes = 0, put_off = 0;  // when a forward pass, and when an input half ends
+  double microbatches = 0;
   int64_t last_chunk = 0;
   bool splits = false;
 };
@@ -106,13 +107,14 @@ InFlight play_memory(const StageProgram& program, const std::vector<ChunkBytes>&
   });
   const ActionKind release = peak.splits ? ActionKind::backward_weight : ActionKind::backward;
   double now = 0;
-  int64_t last_now = 0;
+  int64_t last_now = 0, passes_now = 0, most_passes = 0;
   for (const Action& action : program) {
     const ChunkBytes& bytes = chunks[static_cast<size_t>(action.chunk)];
     const int64_t of_last = action.chunk + 1 == static_cast<int64_t>(chunks.size()) ? 1 : 0;
     if (action.kind == ActionKind::forward) {
       now += bytes.kept;
       last_now += of_last;
+      most_passes = std::max(most_passes, ++passes_now);
       peak.bytes = std::max(peak.bytes, now);
       peak.last_chunk = std::max(peak.last_chunk, last_now);
     }
@@ -123,22 +125,33 @@ InFlight play_memory(const StageProgram& program, const std::vector<ChunkBytes>&
     if (action.kind == release) {
       now -= bytes.kept + (peak.splits ? bytes.put_off : 0);
       last_now -= of_last;
+      --passes_now;
     }
   }
+  peak.microbatches = real(most_passes) / real(static_cast<int64_t>(chunks.size()));
   return peak;
+}
+
+/// Microbatches whose gathered inputs are still there at the peak: those that wait in a pipeline,
+/// but the two at work; without stages the one before. What a GEMM has just read is its own.
+double held_microbatches(const LayerContext& context, const InFlight& peak) {
+  if (context.plan().pipeline_parallel_size > 1) return std::max(0.0, peak.microbatches - 2);
+  return context.job.num_microbatches() > 1 ? 1 : 0;
 }
 
 void add_training_activations(const LayerContext& context, const Chunks& chunks,
                               const StageProgram& program, StageMemory& memory) {
   std::vector<ChunkBytes> bytes;
-  double replayed = 0;
+  double replayed = 0, gathered = 0;
   for (const ChunkLayers& chunk : chunks) {
+    gathered += gathered_inputs_bytes(context, chunk);
     bytes.push_back({chunk_activation_bytes(context, chunk), put_off_bytes(context, chunk)});
     replayed = std::max(replayed, replayed_layer_bytes(context, chunk));
   }
   const InFlight peak = play_memory(program, bytes);
-  memory.activations =
-      (peak.splits ? std::max(peak.bytes, peak.put_off) : peak.bytes + replayed) * unit::B;
+  const double held = gathered * held_microbatches(context, peak);
+  const double kept = peak.splits ? std::max(peak.bytes, peak.put_off) : peak.bytes + replayed;
+  memory.activations = (kept + held) * unit::B;
   if (!is_last(chunks.back())) return;
   // fp32 softmax of every microbatch in flight; logits and their gradient of the one at work.
   const double logits = real(context.share.tokens * context.share.vocabulary);
