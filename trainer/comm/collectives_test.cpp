@@ -7,6 +7,7 @@
 
 #include "trainer/comm/endpoint.h"
 #include "trainer/comm/schedule.h"
+#include "trainer/comm/shared_transport.h"
 #include "trainer/comm/testing.h"
 
 namespace triplepoint::trainer {
@@ -96,6 +97,35 @@ TEST_CASE("an all_reduce gives every rank the sum or the maximum of all") {
         TPT_SAME(data[static_cast<size_t>(i)], reduced(one.ranks, i, one.reduction));
     });
   });
+}
+
+TEST_CASE("what is added as it arrives has the bits of what is added afterwards") {
+  for (const Algorithm algorithm : algorithms)
+    for (int ranks = 2; ranks <= 6; ++ranks)
+      for (const int64_t count : {7, 4099, 300001}) {
+        const Case one{ranks, algorithm, Wire::fp32, Reduction::sum, count, 3};
+        EndpointSettings settings = settings_of(one);
+        settings.segment_bytes = 1 << 14;
+        const auto sums = [&](std::vector<std::unique_ptr<Transport>> transports) {
+          std::vector<float> found(static_cast<size_t>(2 * count));
+          testing::on_transports(std::move(transports), settings, [&](Endpoint& endpoint) {
+            std::vector<int> everybody(static_cast<size_t>(ranks));
+            std::iota(everybody.begin(), everybody.end(), 0);
+            const auto all = endpoint.communicator(spec::GroupKind::data, everybody);
+            std::vector<float> data(static_cast<size_t>(count));
+            for (size_t i = 0; i < data.size(); ++i)
+              data[i] = std::sin(static_cast<float>(i * 7 + static_cast<size_t>(all->index())));
+            std::vector<float> mine = block_of(data, one, all->index());
+            all->reduce_scatter(data, mine).wait();
+            all->all_reduce(data).wait();
+            if (all->index() != 0) return;
+            std::copy(data.begin(), data.end(), found.begin());
+            std::copy(mine.begin(), mine.end(), found.begin() + count);
+          });
+          return found;
+        };
+        CHECK(sums(shared_transports(ranks)) == sums(thread_transports(ranks)));
+      }
 }
 
 TEST_CASE("a reduce_scatter gives every rank its block of the sum and leaves the input alone") {

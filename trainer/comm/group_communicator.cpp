@@ -68,13 +68,17 @@ std::string GroupCommunicator::text() const {
 
 ScheduleRequest GroupCommunicator::request(Collective collective, int64_t count) const {
   const EndpointSettings& settings = engine_.settings();
+  // Longer pieces where nothing flies while another is added up: memory is where both happen.
+  const bool one_node = std::all_of(nodes_.begin(), nodes_.end(),
+                                    [this](int node) { return node == nodes_.front(); });
+  const int64_t segment = settings.segment_bytes * (one_node ? 4 : 1);
   return {.collective = collective,
           .algorithm = settings.algorithms[static_cast<size_t>(collective)],
           .count = count,
           .index = index_,
           .size = size(),
           .nodes = nodes_,
-          .segment = std::max<int64_t>(1, settings.segment_bytes / 4),
+          .segment = std::max<int64_t>(1, segment / 4),
           .sends = {}};
 }
 

@@ -50,8 +50,9 @@ const float* Operation::source(const Slice& slice) const {
   return slice.array == Array::input ? buffers_.input + slice.begin : place(slice);
 }
 
-void Operation::start(Workspaces& workspaces) {
+void Operation::start(const Transport& transport, Workspaces& workspaces) {
   started_ = true;
+  absorbs_ = transport.absorbs() && buffers_.wire == Wire::fp32;
   scratch_ = workspaces.scratch.at_least(schedule_->scratch);
   lanes_.resize(schedule_->lanes.size());
   if (buffers_.wire == Wire::fp32) return;
@@ -71,7 +72,7 @@ void Operation::start(Workspaces& workspaces) {
 bool Operation::advance(Transport& transport, Workspaces& workspaces) {
   if (native_ != nullptr) return advance_native(transport);
   bool moved = false;
-  if (!started_) start(workspaces), moved = true;
+  if (!started_) start(transport, workspaces), moved = true;
   for (size_t i = 0; i < lanes_.size(); ++i)
     moved |= advance_lane(schedule_->lanes[i], lanes_[i], transport);
   finished_lanes_ = 0;
@@ -129,10 +130,25 @@ void Operation::post_receives(const Lane& lane, size_t number, LaneRun& run,
   for (const Message& message : lane[number].receives) {
     const int from = (*route_.ranks)[static_cast<size_t>(message.peer)];
     const int64_t count = message.slice.count;
+    if (absorbs_ && message.absorbed_by >= 0) {
+      const LocalWork& work = lane[number].then[static_cast<size_t>(message.absorbed_by)];
+      flights.push_back({absorb(message, work, channel, transport), &message, nullptr, false});
+      continue;
+    }
     const auto room = wire != nullptr ? room_at(wire, count) : room_at(place(message.slice), count);
     flights.push_back({transport.receive(from, channel, room), &message, wire, false});
     if (wire != nullptr) wire += count;
   }
+}
+
+Transport::Ticket Operation::absorb(const Message& message, const LocalWork& work, int channel,
+                                    Transport& transport) {
+  const int from = (*route_.ranks)[static_cast<size_t>(message.peer)];
+  return transport.receive_into(from, channel,
+                                static_cast<size_t>(message.slice.count) * sizeof(float),
+                                {.to = place(work.to),
+                                 .other = source(work.other),
+                                 .maximum = buffers_.reduction == Reduction::maximum});
 }
 
 void Operation::post_sends(const Round& round, LaneRun& run, Transport& transport) {
@@ -164,6 +180,7 @@ void Operation::work(const Round& round, const LaneRun& run) {
     for (const Flight& flight : run.receives)
       decode(flight.wire, place(flight.message->slice), flight.message->slice.count);
   for (const LocalWork& local : round.then) {
+    if (absorbs_ && local.absorbs) continue;
     float* to = place(local.to);
     const float* from = source(local.from);
     if (local.kind == LocalWork::Kind::combine)

@@ -85,12 +85,13 @@ class Operation {
     uint16_t* receive_wire[2] = {nullptr, nullptr};
   };
 
-  void start(Workspaces&);
+  void start(const Transport&, Workspaces&);
   bool advance_native(Transport&);
   bool advance_lane(const Lane&, LaneRun&, Transport&);
   void post_receives(const Lane&, size_t number, LaneRun&, std::vector<Flight>&, Transport&);
   void post_sends(const Round&, LaneRun&, Transport&);
   static bool poll(std::vector<Flight>&, Transport&, bool& moved);
+  Transport::Ticket absorb(const Message&, const LocalWork&, int channel, Transport&);
   void work(const Round&, const LaneRun&);
   float* place(const Slice&) const;
   const float* source(const Slice&) const;
@@ -103,7 +104,7 @@ class Operation {
   size_t finished_lanes_ = 0;
   std::function<Transport::Ticket()> native_;  // until it is done
   Transport::Ticket native_ticket_ = 0;
-  bool started_ = false;
+  bool started_ = false, absorbs_ = false;
 };
 
 }  // namespace triplepoint::trainer

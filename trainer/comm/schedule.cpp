@@ -80,6 +80,35 @@ bool touches(const Round& round, const Slice& slice) {
          std::any_of(round.then.begin(), round.then.end(), works_on);
 }
 
+bool is_read_or_sent(const Round& round, const LocalWork& work) {
+  const auto hit = [&](const Slice& slice) {
+    return overlap(slice, work.to) || overlap(slice, work.other);
+  };
+  for (const Message& message : round.sends)
+    if (hit(message.slice)) return true;
+  for (const Message& message : round.receives)
+    if (message.slice != work.from && hit(message.slice)) return true;
+  for (const LocalWork& other : round.then)
+    if (&other != &work && (hit(other.to) || hit(other.from) || hit(other.other))) return true;
+  return false;
+}
+
+/// Receives that are only added to something: done as the numbers arrive, where a transport can,
+/// they need no place to land. Nothing of this round or the one before (whose end an early message
+/// does not await) may touch what is added.
+void mark_absorbed(const Round* before, Round& round) {
+  for (size_t i = 0; i < round.then.size(); ++i) {
+    LocalWork& work = round.then[i];
+    if (work.kind != LocalWork::Kind::combine || is_read_or_sent(round, work)) continue;
+    if (before != nullptr && (touches(*before, work.to) || touches(*before, work.other))) continue;
+    for (Message& message : round.receives) {
+      if (message.slice != work.from) continue;
+      message.absorbed_by = static_cast<int>(i);
+      work.absorbs = true;
+    }
+  }
+}
+
 bool may_land_during(const Round& before, const Round& round) {
   return std::none_of(round.receives.begin(), round.receives.end(),
                       [&](const Message& message) { return touches(before, message.slice); });
@@ -102,8 +131,10 @@ class Builder {
       in_segments();
     count_bytes();
     for (Lane& lane : schedule_.lanes)
-      for (size_t i = 1; i < lane.size(); ++i)
-        lane[i].early = may_land_during(lane[i - 1], lane[i]);
+      for (size_t i = 0; i < lane.size(); ++i) {
+        if (i > 0) lane[i].early = may_land_during(lane[i - 1], lane[i]);
+        mark_absorbed(i > 0 ? &lane[i - 1] : nullptr, lane[i]);
+      }
     return std::move(schedule_);
   }
 

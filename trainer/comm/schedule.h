@@ -25,12 +25,14 @@ struct Slice {
 struct Message {
   int peer = 0;  // place in the group
   Slice slice;
+  int absorbed_by = -1;  // of the round's local work: what may be done with it as it arrives
 };
 
 /// copy: to = from.  combine: to = from + other (or the larger one), number by number.
 struct LocalWork {
   enum class Kind : uint8_t { copy, combine } kind = Kind::copy;
   Slice to, from, other;
+  bool absorbs = false;  // a receive's numbers, which nothing else of the round touches
 };
 
 /// Messages that fly together; when all have landed, the local work is done.

@@ -55,11 +55,17 @@ class ShapedTransport final : public Transport {
   }
 
   Ticket receive(int from, int channel, std::span<std::byte> bytes) override {
-    Shaped& message = make(true, shape(hop_to(from)).is_shaped());
-    if (!message.has_stamp)
-      message.stamp = inner_->receive(from, channel + stamp_channels,
-                                      std::as_writable_bytes(std::span(&message.arrival_ns, 1)));
+    Shaped& message = await_stamp(from, channel);
     message.bytes = inner_->receive(from, channel, bytes);
+    return newest_;
+  }
+
+  /// Numbers may be there before their time; that they are is said when it has come.
+  bool absorbs() const override { return inner_->absorbs(); }
+
+  Ticket receive_into(int from, int channel, size_t size, const Absorption& absorption) override {
+    Shaped& message = await_stamp(from, channel);
+    message.bytes = inner_->receive_into(from, channel, size, absorption);
     return newest_;
   }
 
@@ -87,6 +93,14 @@ class ShapedTransport final : public Transport {
   }
 
  private:
+  Shaped& await_stamp(int from, int channel) {
+    Shaped& message = make(true, shape(hop_to(from)).is_shaped());
+    if (!message.has_stamp)
+      message.stamp = inner_->receive(from, channel + stamp_channels,
+                                      std::as_writable_bytes(std::span(&message.arrival_ns, 1)));
+    return message;
+  }
+
   static constexpr int64_t never = std::numeric_limits<int64_t>::max();
 
   size_t hop_to(int peer) const {

@@ -16,6 +16,8 @@
 
 #include "triplepoint/mark/mark.h"
 
+#include "trainer/comm/wire.h"
+
 namespace triplepoint::trainer {
 namespace {
 
@@ -43,11 +45,13 @@ void copy_in(Ring& ring, uint64_t at, const std::byte* from, size_t size) {
   std::memcpy(ring.bytes.data(), from + first, size - first);
 }
 
-void copy_out(const Ring& ring, uint64_t at, std::byte* to, size_t size) {
+/// Calls take(bytes, count) for what lies in a ring, which may be in two parts.
+template <class Take>
+void take_out(const Ring& ring, uint64_t at, size_t size, const Take& take) {
   const size_t begin = at % ring_bytes;
   const size_t first = std::min(size, static_cast<size_t>(ring_bytes - begin));
-  std::memcpy(to, ring.bytes.data() + begin, first);
-  std::memcpy(to + first, ring.bytes.data(), size - first);
+  take(ring.bytes.data() + begin, first);
+  if (first < size) take(ring.bytes.data(), size - first);
 }
 
 struct Request {
@@ -55,8 +59,21 @@ struct Request {
   int peer = 0, channel = 0;
   const std::byte* source = nullptr;
   std::byte* target = nullptr;
+  Absorption absorption{};  // in the place of a target
   size_t size = 0, moved = 0;
   bool headed = false;
+
+  /// Bytes [at, at + count) have arrived: whole floats, where they are absorbed.
+  void take(const std::byte* from, size_t at, size_t count) const {
+    if (absorption.to == nullptr) {
+      if (count > 0) std::memcpy(target + at, from, count);
+      return;
+    }
+    const size_t first = at / sizeof(float);
+    combine(reinterpret_cast<const float*>(from), absorption.other + first, absorption.to + first,
+            static_cast<int64_t>(count / sizeof(float)),
+            absorption.maximum ? Reduction::maximum : Reduction::sum, Wire::fp32);
+  }
 };
 
 /// A message that came before anybody asked for it.
@@ -77,6 +94,14 @@ struct Incoming {
     std::deque<std::unique_ptr<Early>> early;
   };
   std::map<int, Channel> channels;
+
+  void take(const std::byte* from, size_t count) {
+    if (request != nullptr)
+      request->take(from, moved, count);
+    else
+      std::memcpy(early->bytes.data() + moved, from, count);
+    moved += count;
+  }
 };
 
 class SharedTransport final : public Transport {
@@ -105,13 +130,15 @@ class SharedTransport final : public Transport {
   Ticket receive(int from, int channel, std::span<std::byte> bytes) override {
     Request& request = make(from, channel, bytes.size());
     request.target = bytes.data();
-    Incoming& incoming = incoming_[static_cast<size_t>(from)];
-    Incoming::Channel& line = incoming.channels[channel];
-    if (line.early.empty() || !line.requests.empty())
-      line.requests.push_back(&request);
-    else
-      take_early(incoming, line, request);
-    return newest_;
+    return await(request);
+  }
+
+  bool absorbs() const override { return true; }
+
+  Ticket receive_into(int from, int channel, size_t size, const Absorption& absorption) override {
+    Request& request = make(from, channel, size);
+    request.absorption = absorption;
+    return await(request);
   }
 
   bool done(Ticket ticket) override {
@@ -145,6 +172,16 @@ class SharedTransport final : public Transport {
   }
 
  private:
+  Ticket await(Request& request) {
+    Incoming& incoming = incoming_[static_cast<size_t>(request.peer)];
+    Incoming::Channel& line = incoming.channels[request.channel];
+    if (line.early.empty() || !line.requests.empty())
+      line.requests.push_back(&request);
+    else
+      take_early(incoming, line, request);
+    return newest_;
+  }
+
   Request& make(int peer, int channel, size_t size) {
     if (segment_->aborted()) throw CommError(segment_->reason());
     if (free_.empty()) {
@@ -212,7 +249,11 @@ class SharedTransport final : public Transport {
   size_t read_some(Incoming& incoming, int from, Ring& ring, uint64_t at, uint64_t there) {
     size_t used = 0;
     if (!incoming.headed) {
-      copy_out(ring, at, reinterpret_cast<std::byte*>(&incoming.head), sizeof(FrameHead));
+      auto* head = reinterpret_cast<std::byte*>(&incoming.head);
+      take_out(ring, at, sizeof(FrameHead), [&head](const std::byte* bytes, size_t part) {
+        std::memcpy(head, bytes, part);
+        head += part;
+      });
       incoming.headed = true;
       incoming.moved = 0;
       used = sizeof(FrameHead);
@@ -220,10 +261,9 @@ class SharedTransport final : public Transport {
     }
     const size_t left = incoming.head.size - incoming.moved;
     const size_t count = std::min({left, piece, static_cast<size_t>(there) - used});
-    std::byte* to =
-        incoming.request != nullptr ? incoming.request->target : incoming.early->bytes.data();
-    if (count > 0) copy_out(ring, at + used, to + incoming.moved, count);
-    incoming.moved += count;
+    take_out(ring, at + used, count, [&incoming](const std::byte* bytes, size_t part) {
+      if (part > 0) incoming.take(bytes, part);
+    });
     if (incoming.moved == incoming.head.size) {
       if (incoming.request != nullptr) incoming.request->done = true;
       if (incoming.early != nullptr) incoming.early->whole = true;
@@ -250,7 +290,7 @@ class SharedTransport final : public Transport {
     Early& early = *line.early.front();
     expect_size(early.bytes.size(), request, request.peer);
     const size_t there = early.whole ? early.bytes.size() : incoming.moved;
-    if (there > 0) std::memcpy(request.target, early.bytes.data(), there);
+    request.take(early.bytes.data(), 0, there);
     request.done = early.whole;
     if (!early.whole) incoming.request = &request, incoming.early = nullptr;
     line.early.pop_front();

@@ -4,7 +4,14 @@
 #include <chrono>
 #include <thread>
 
+#include "triplepoint/base/expect.h"
+
 namespace triplepoint::trainer {
+
+Transport::Ticket Transport::receive_into(int, int, size_t, const Absorption&) {
+  TPT_EXPECT(absorbs());
+  return 0;
+}
 
 void Transport::rest(int looks) {
   constexpr int patient_looks = 64;

@@ -17,6 +17,13 @@ class CommError : public std::runtime_error {
 
 class NativeCollectives;
 
+/// What becomes of floats as they arrive: to = arrived + other, or the larger one.
+struct Absorption {
+  float* to = nullptr;
+  const float* other = nullptr;
+  bool maximum = false;
+};
+
 /// Messages between the ranks of a job. Those of one (from, to, channel) arrive in order.
 ///
 /// Implemented by MPI point-to-point (one process per rank), by memory between threads of one
@@ -32,6 +39,10 @@ class Transport {
   /// The buffer must stay as it is until the ticket is done.
   virtual Ticket send(int to, int channel, std::span<const std::byte> bytes) = 0;
   virtual Ticket receive(int from, int channel, std::span<std::byte> bytes) = 0;
+  /// Can receive_into be called?
+  virtual bool absorbs() const { return false; }
+  /// Receives floats that are combined with others while they are in the caches; `size` in bytes.
+  virtual Ticket receive_into(int from, int channel, size_t size, const Absorption&);
   /// Makes progress. True exactly once; the ticket is forgotten then.
   virtual bool done(Ticket) = 0;
   /// Tells all ranks that this one gives up: their next done() throws CommError. Never throws.
