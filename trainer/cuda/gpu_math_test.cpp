@@ -171,6 +171,10 @@ TEST_CASE("a GPU attends as the processor does, with groups, dropout and any len
     shape.dropout = {.site = 5, .first_row = 3, .probability = 0.3F};
     check_attention(both, shape);
     check_attention(both, {.sequences = 1, .length = 70, .heads = 1, .groups = 1, .head_dim = 64});
+    // In bf16 these go by products of blocks, the last one with several blocks and a rest.
+    check_attention(both, {.sequences = 2, .length = 24, .heads = 3, .groups = 3, .head_dim = 8});
+    check_attention(both, {.sequences = 1, .length = 40, .heads = 4, .groups = 1, .head_dim = 16});
+    check_attention(both, {.sequences = 1, .length = 1048, .heads = 2, .groups = 1, .head_dim = 8});
     check_attention(both, {.sequences = 1, .length = 16, .heads = 2, .groups = 1, .head_dim = 160});
   });
 }

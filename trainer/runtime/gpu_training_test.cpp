@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole trainings on GPUs that are not there: the plug-in, its kernels and its collectives, with
-// doubles of the vendor's libraries below them (trainer/cuda/doubles). Ranks are threads.
+// doubles of the vendor's libraries below them (tests/doubles/cuda). Ranks are threads.
 #include <cmath>
 #include <map>
 

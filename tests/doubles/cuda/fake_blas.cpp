@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "tests/doubles/cuda/streams.h"
 #include "trainer/cuda/api/driver.h"
-#include "trainer/cuda/doubles/streams.h"
 #include "trainer/cuda/kernels/array.h"
 
 using namespace triplepoint::trainer::cuda;
@@ -22,6 +22,8 @@ struct MatmulOf {
 struct LayoutOf {
   int type;
   int64_t rows, columns, stride;  // by columns
+  int32_t copies = 1;
+  int64_t step = 0;
 };
 struct PreferenceOf {
   uint32_t alignments[4] = {0, 0, 0, 0};
@@ -55,6 +57,15 @@ struct Product {
   float alpha, beta;
 
   void operator()() const {
+    for (int32_t i = 0; i < c.copies; ++i) {
+      Product one = *this;
+      one.a_data = a_data.from(i * a.step);
+      one.b_data = b_data.from(i * b.step);
+      one.c_data = c_data.from(i * c.step);
+      one.multiply();
+    }
+  }
+  void multiply() const {
     const auto left = packed(a_data, a, how.transposes[0] != 0);
     const auto right = packed(b_data, b, how.transposes[1] != 0);
     const int64_t m = c.rows, n = c.columns, k = how.transposes[0] != 0 ? a.rows : a.columns;
@@ -83,7 +94,8 @@ bool fits(const MatmulOf& how, const LayoutOf& a, const LayoutOf& b, const Layou
                      (at ? a.rows : a.columns) == (bt ? b.columns : b.rows);
   const bool strides = a.stride >= a.rows && b.stride >= b.rows && c.stride >= c.rows;
   const bool types = a.type == b.type && (a.type == type_bf16 || c.type == type_fp32);
-  return sizes && strides && types;
+  const bool copies = a.copies == c.copies && b.copies == c.copies;
+  return sizes && strides && types && copies && (c.copies == 1 || c.step != 0);
 }
 
 }  // namespace
@@ -117,12 +129,19 @@ TPT_EXPORTED int cublasLtMatmulDescSetAttribute(Matmul matmul, int attribute, co
 }
 TPT_EXPORTED int cublasLtMatrixLayoutCreate(Layout* layout, int type, uint64_t rows,
                                             uint64_t columns, int64_t stride) {
-  *layout = new LayoutOf{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns), stride};
+  *layout =
+      new LayoutOf{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns), stride, 1, 0};
   return 0;
 }
 TPT_EXPORTED int cublasLtMatrixLayoutDestroy(Layout layout) {
   delete layout;
   return 0;
+}
+TPT_EXPORTED int cublasLtMatrixLayoutSetAttribute(Layout layout, int attribute, const void* value,
+                                                  size_t size) {
+  if (attribute == batch_count && size == 4) return std::memcpy(&layout->copies, value, 4), 0;
+  if (attribute == batch_stride && size == 8) return std::memcpy(&layout->step, value, 8), 0;
+  return invalid_value;
 }
 TPT_EXPORTED int cublasLtMatmulPreferenceCreate(Preference* preference) {
   *preference = new PreferenceOf;

@@ -6,8 +6,8 @@
 
 #include <sys/mman.h>
 
+#include "tests/doubles/cuda/streams.h"
 #include "trainer/cuda/api/driver.h"
-#include "trainer/cuda/doubles/streams.h"
 
 using namespace triplepoint::trainer::cuda;
 using namespace triplepoint::trainer::cuda_double;
@@ -59,7 +59,7 @@ struct Sizes {
 Sizes sizes;
 
 void* host(DevicePointer pointer) {
-  return reinterpret_cast<void*>(static_cast<uintptr_t>(pointer));
+  return pointer;
 }
 
 int device_now(int device, int* result) {
@@ -114,7 +114,7 @@ TPT_EXPORTED int cuMemAlloc_v2(DevicePointer* pointer, size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return out_of_memory;
-  *pointer = static_cast<DevicePointer>(reinterpret_cast<uintptr_t>(memory));
+  *pointer = memory;
   const std::lock_guard lock(sizes.mutex);
   sizes.of.insert({*pointer, bytes});
   return 0;

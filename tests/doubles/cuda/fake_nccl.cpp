@@ -9,8 +9,8 @@
 #include <map>
 #include <string>
 
+#include "tests/doubles/cuda/streams.h"
 #include "trainer/cuda/api/driver.h"
-#include "trainer/cuda/doubles/streams.h"
 #include "trainer/cuda/kernels/array.h"
 
 using namespace triplepoint::trainer::cuda;

@@ -2,7 +2,7 @@
 // The kernels, compiled for the host: block after block, thread after thread.
 #include <cstring>
 
-#include "trainer/cuda/doubles/streams.h"
+#include "tests/doubles/cuda/streams.h"
 #include "trainer/cuda/kernels/list.h"
 
 namespace triplepoint::trainer::cuda_double {

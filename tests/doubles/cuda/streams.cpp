@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/cuda/doubles/streams.h"
+#include "tests/doubles/cuda/streams.h"
 
 #include <utility>
 

@@ -13,11 +13,11 @@ namespace triplepoint::trainer::cuda {
 namespace {
 
 template <class A, class B>
-constexpr bool alike = std::is_pointer_v<A> == std::is_pointer_v<B> &&
-                       (std::is_same_v<A, void>
-                            ? std::is_same_v<B, void>
-                            : sizeof(std::conditional_t<std::is_void_v<A>, int, A>) ==
-                                  sizeof(std::conditional_t<std::is_void_v<B>, int, B>));
+constexpr bool alike =
+    (std::is_pointer_v<A> == std::is_pointer_v<B> || std::is_same_v<B, CUdeviceptr>)&&(
+        std::is_same_v<A, void> ? std::is_same_v<B, void>
+                                : sizeof(std::conditional_t<std::is_void_v<A>, int, A>) ==
+                                      sizeof(std::conditional_t<std::is_void_v<B>, int, B>));
 
 template <class Ours, class Theirs>
 struct SameCall : std::false_type {};
@@ -55,6 +55,8 @@ static_assert(matmul_transposes_b == CUBLASLT_MATMUL_DESC_TRANSB);
 static_assert(most_workspace == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
 static_assert(alignment_a == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
               alignment_d == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+static_assert(batch_count == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
+              batch_stride == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
 static_assert(sizeof(NcclId) == sizeof(ncclUniqueId));
 static_assert(nccl_int8 == ncclInt8 && nccl_fp32 == ncclFloat32 && nccl_bf16 == ncclBfloat16);
 static_assert(nccl_sum == ncclSum && nccl_maximum == ncclMax);

@@ -9,7 +9,7 @@
 /// there, check_declarations.cpp compares. Each list: field, name in the library, signature.
 namespace triplepoint::trainer::cuda {
 
-using DevicePointer = unsigned long long;
+using DevicePointer = void*;  // CUdeviceptr: a whole number of the same size
 struct StreamOf;
 struct EventOf;
 struct ModuleOf;
@@ -104,6 +104,7 @@ inline constexpr int matmul_transposes_a = 3, matmul_transposes_b = 4;  // CUBLA
 inline constexpr int transposed = 1;                                    // CUBLAS_OP_T
 inline constexpr int most_workspace = 1;                                // CUBLASLT_MATMUL_PREF_
 inline constexpr int alignment_a = 5, alignment_b = 6, alignment_c = 7, alignment_d = 8;
+inline constexpr int batch_count = 5, batch_stride = 6;  // CUBLASLT_MATRIX_LAYOUT_
 
 #define TPT_BLAS_CALLS(X)                                                                    \
   X(make, cublasLtCreate, int(Blas*))                                                        \
@@ -114,6 +115,7 @@ inline constexpr int alignment_a = 5, alignment_b = 6, alignment_c = 7, alignmen
   X(set_matmul, cublasLtMatmulDescSetAttribute, int(Matmul, int, const void*, size_t))       \
   X(make_layout, cublasLtMatrixLayoutCreate, int(Layout*, int, uint64_t, uint64_t, int64_t)) \
   X(drop_layout, cublasLtMatrixLayoutDestroy, int(Layout))                                   \
+  X(set_layout, cublasLtMatrixLayoutSetAttribute, int(Layout, int, const void*, size_t))     \
   X(make_preference, cublasLtMatmulPreferenceCreate, int(Preference*))                       \
   X(drop_preference, cublasLtMatmulPreferenceDestroy, int(Preference))                       \
   X(set_preference, cublasLtMatmulPreferenceSetAttribute,                                    \

@@ -315,4 +315,71 @@ struct AttentionKeys {
   }
 };
 
+/// A block of queries against all keys up to its last one, scores by matrix products: [head][query
+/// - first][key], heads [first_head, ...) of one sequence. Blocks are (query, head).
+struct ScoreBlock {
+  AttentionPlace at;
+  int64_t sequence, first_head, first, rows, keys;
+
+  TPT_HOST_DEVICE int64_t row_at(int64_t head, int64_t row) const {
+    return (head * rows + row) * keys;
+  }
+};
+
+/// scores -> probabilities that dropout left, and the log of their sum.
+struct BlockSoftmax {
+  ScoreBlock part;
+  Array scores, kept;
+  float* sums;
+  TPT_HOST_DEVICE void operator()(const RowBlock& block) const {
+    const int64_t row = block.index(), head = part.first_head + block.second_index();
+    const int64_t place = part.row_at(block.second_index(), row), query = part.first + row;
+    const float scale = part.at.scale;
+    RowBlock::Own<float> own;
+    block.each([&](int t) {
+      own[t] = -3.4e38F;
+      for (int64_t k = t; k <= query; k += row_threads)
+        own[t] = largest_of(own[t], scores[place + k]);
+    });
+    const float shift = scale * block.maximum(own);
+    block.each([&](int t) {
+      own[t] = 0;
+      for (int64_t k = t; k <= query; k += row_threads)
+        own[t] += exponential(scores[place + k] * scale - shift);
+    });
+    const float sum = block.sum(own);
+    block.each([&](int t) {
+      if (t == 0) sums[part.at.sum(part.sequence, head, query)] = shift + __builtin_logf(sum);
+      for (int64_t k = t; k < part.keys; k += row_threads) {
+        const float p = k <= query ? exponential(scores[place + k] * scale - shift) / sum : 0.0F;
+        kept.put(place + k, p * part.at.dropped(part.sequence, head, query, k));
+      }
+    });
+  }
+};
+
+/// scores and slopes of the probabilities -> probabilities that dropout left, slopes of the scores.
+struct BlockSlopes {
+  ScoreBlock part;
+  AttentionSlopes to;
+  Array scores, out_dots, kept, slopes;
+  TPT_HOST_DEVICE void operator()(const RowBlock& block) const {
+    const int64_t row = block.index(), head = part.first_head + block.second_index();
+    const int64_t place = part.row_at(block.second_index(), row), query = part.first + row;
+    block.each([&](int t) {
+      for (int64_t k = t; k < part.keys; k += row_threads) {
+        float p = 0, slope = 0;
+        if (k <= query) {
+          const float dropped = part.at.dropped(part.sequence, head, query, k);
+          p = to.probability(part.sequence, head, query, scores[place + k]);
+          slope = to.slope(part.sequence, head, query, p, out_dots[place + k] * dropped);
+          p *= dropped;
+        }
+        kept.put(place + k, p);
+        slopes.put(place + k, slope);
+      }
+    });
+  }
+};
+
 }  // namespace triplepoint::trainer::cuda

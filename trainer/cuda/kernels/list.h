@@ -38,7 +38,9 @@
   X(AttentionForward, row_threads) \
   X(AttentionAlong, 32)            \
   X(AttentionQueries, row_threads) \
-  X(AttentionKeys, row_threads)
+  X(AttentionKeys, row_threads)    \
+  X(BlockSoftmax, row_threads)     \
+  X(BlockSlopes, row_threads)
 
 namespace triplepoint::trainer::cuda {
 

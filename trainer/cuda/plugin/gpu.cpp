@@ -14,16 +14,13 @@
 namespace triplepoint::trainer::cuda {
 namespace {
 
+constexpr int64_t most_unasked = 49152;  // bytes of a block's memory
 constexpr int64_t first_ring_bytes = int64_t{1} << 20;
-
-char* host_address(DevicePointer pointer) {
-  return reinterpret_cast<char*>(static_cast<uintptr_t>(pointer));
-}
 
 }  // namespace
 
-Gpu::Gpu(const DeviceSettings& settings, Libraries libraries)
-    : libraries_(std::move(libraries)), settings_(settings) {
+Gpu::Gpu(const DeviceSettings& settings, const Libraries& libraries)
+    : libraries_(libraries), settings_(settings) {
   const auto check = [this](int result, const char* what) { libraries_.check(result, what); };
   check(driver().init(0), "start");
   int count = 0;
@@ -45,7 +42,7 @@ Gpu::Gpu(const DeviceSettings& settings, Libraries libraries)
   check(driver().memory_info(&free, &total), "tell its memory");
   const auto bytes = static_cast<int64_t>(static_cast<double>(free) * settings.memory_share);
   check(driver().allocate(&block_, static_cast<size_t>(bytes)), "allocate its memory");
-  arena_ = std::make_unique<Arena>(host_address(block_), bytes);
+  arena_ = std::make_unique<Arena>(static_cast<char*>(block_), bytes);
 }
 
 Gpu::~Gpu() {
@@ -101,7 +98,7 @@ Gpu::Grid Gpu::element_grid(int64_t rows, int64_t width) {
 
 void Gpu::launch(Function function, Grid grid, int threads, int64_t memory, void** arguments) {
   const auto size = [](int64_t n) { return static_cast<unsigned>(n); };
-  if (memory > 48 * 1024)  // more must be asked for
+  if (memory > most_unasked)  // more must be asked for
     libraries_.check(driver().set_attribute(function, max_dynamic_shared, static_cast<int>(memory)),
                      "give a kernel its memory");
   libraries_.check(driver().launch(function, size(grid.x), size(grid.y), size(grid.z),
@@ -111,7 +108,7 @@ void Gpu::launch(Function function, Grid grid, int threads, int64_t memory, void
 }
 
 void Gpu::make_ring(int64_t bytes) {
-  if (ring_ != 0) driver().release(ring_);
+  if (ring_ != nullptr) driver().release(ring_);
   if (pinned_ != nullptr) driver().release_host(pinned_);
   void* pinned = nullptr;
   libraries_.check(driver().allocate_host(&pinned, static_cast<size_t>(bytes)),
@@ -130,12 +127,12 @@ const int32_t* Gpu::upload(const int32_t* numbers, int64_t count) {
     if (bytes > ring_bytes_) make_ring(2 * bytes);
   }
   std::memcpy(pinned_ + ring_at_, numbers, static_cast<size_t>(count) * 4);
-  const DevicePointer place = ring_ + static_cast<DevicePointer>(ring_at_);
+  char* place = static_cast<char*>(ring_) + ring_at_;
   libraries_.check(
       driver().to_device(place, pinned_ + ring_at_, static_cast<size_t>(count) * 4, stream_),
       "copy to the GPU");
   ring_at_ += bytes;
-  return reinterpret_cast<const int32_t*>(host_address(place));
+  return reinterpret_cast<const int32_t*>(place);
 }
 
 void Gpu::finish(Stream stream) {

@@ -15,7 +15,7 @@ namespace triplepoint::trainer::cuda {
 /// A context on one GPU: its kernels, its arrays, and the stream that everything is computed on.
 class Gpu {
  public:
-  Gpu(const DeviceSettings&, Libraries);
+  Gpu(const DeviceSettings&, const Libraries&);
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
@@ -78,7 +78,7 @@ class Gpu {
   Module module_ = nullptr;
   Functions functions_;
   Stream stream_ = nullptr;
-  DevicePointer block_ = 0, ring_ = 0;
+  DevicePointer block_ = nullptr, ring_ = nullptr;
   std::unique_ptr<Arena> arena_;
   char* pinned_ = nullptr;  // the ring's other end
   int64_t ring_bytes_ = 0, ring_at_ = 0;

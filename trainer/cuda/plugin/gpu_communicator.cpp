@@ -46,10 +46,6 @@ std::vector<int64_t> copied(std::span<const int64_t> counts) {
   return {counts.begin(), counts.end()};
 }
 
-DevicePointer pointer(const Array& array) {
-  return static_cast<DevicePointer>(reinterpret_cast<uintptr_t>(array.data));
-}
-
 }  // namespace
 
 /// One collective or message: the events around it, and what must be done with its copy.
@@ -67,6 +63,8 @@ class GpuCommunicator::Work final : public PendingWork {
   }
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
+  Work(Work&&) = delete;
+  Work& operator=(Work&&) = delete;
 
   void set_act(Act act) { act_ = std::move(act); }
   const Channel& channel() const { return channel_; }
@@ -342,8 +340,7 @@ Pending GpuCommunicator::all_to_all(std::span<const float> send,
           const Array source = from.from(out), target = to.from(in);
           if (peer == index() && sent > 0)
             gpu_.libraries().check(
-                gpu_.driver().copy(pointer(target), pointer(source), sent * bytes, on.stream),
-                "copy");
+                gpu_.driver().copy(target.data, source.data, sent * bytes, on.stream), "copy");
           else if (peer != index()) {
             if (sent > 0)
               check(nccl.send(source.data, sent, type_of(from), peer, on.nccl, on.stream), "send");

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/cuda/plugin/gpu_math.h"
 
-#include <cmath>
 #include <vector>
 
+// The parameters are those of Math.
+// NOLINTBEGIN(readability-function-size)
 namespace triplepoint::trainer::cuda {
 namespace {
 
 constexpr int64_t square_blocks = 512;
+constexpr int64_t column_memory = int64_t{8} * row_threads;  // bytes: two floats a thread
 constexpr int64_t losses_at = square_blocks + 1;
 constexpr int64_t double_count = square_blocks + 2;
-
-DevicePointer pointer(const void* data) {
-  return static_cast<DevicePointer>(reinterpret_cast<uintptr_t>(data));
-}
 
 int64_t bytes_of(const Array& array, int64_t n) {
   return n * (array.bf16 != 0 ? 2 : 4);
@@ -21,10 +19,6 @@ int64_t bytes_of(const Array& array, int64_t n) {
 
 int64_t tiles(int64_t n, int64_t tile) {
   return (n + tile - 1) / tile;
-}
-
-AttentionPlace place_of(const Attention& shape) {
-  return {shape, 1.0F / std::sqrt(static_cast<float>(shape.head_dim))};
 }
 
 }  // namespace
@@ -52,6 +46,10 @@ GpuMath::GpuMath(Gpu& gpu, Rounding rounding)
       right_(gpu),
       slopes_(gpu),
       along_(gpu),
+      scores_(gpu),
+      more_scores_(gpu),
+      kept_(gpu),
+      more_kept_(gpu),
       doubles_(gpu.allocate(2 * double_count, false)) {
   zero(2 * double_count, doubles_);
 }
@@ -73,8 +71,8 @@ void GpuMath::put(int64_t n, const float* host, float* x) {
   for (int64_t i = 0; to.bf16 != 0 && i < n; ++i)
     packed.put(i, host[i]);
   gpu_.libraries().check(
-      gpu_.driver().to_device(pointer(to.data), numbers.data(),
-                              static_cast<size_t>(bytes_of(to, n)), gpu_.stream()),
+      gpu_.driver().to_device(to.data, numbers.data(), static_cast<size_t>(bytes_of(to, n)),
+                              gpu_.stream()),
       "copy to the GPU");
   finish();
 }
@@ -84,8 +82,8 @@ void GpuMath::fetch(int64_t n, const float* x, float* host) {
   const Array from = at(x);
   std::vector<float> numbers(static_cast<size_t>(n));
   gpu_.libraries().check(
-      gpu_.driver().to_host(numbers.data(), pointer(from.data),
-                            static_cast<size_t>(bytes_of(from, n)), gpu_.stream()),
+      gpu_.driver().to_host(numbers.data(), from.data, static_cast<size_t>(bytes_of(from, n)),
+                            gpu_.stream()),
       "copy from the GPU");
   finish();
   const Array packed{numbers.data(), from.bf16};
@@ -138,7 +136,7 @@ void GpuMath::norm_backward(const Norm& norm, const float* x, const float* gain,
   if (gain_gradient == nullptr && bias_gradient == nullptr) return;
   const ColumnSums sums{norm.rows, norm.width,        norm.width,        at(x),
                         at(dy),    at(gain_gradient), at(bias_gradient), moments};
-  gpu_.blocks(kernels().ColumnSums, sums, {tiles(norm.width, 32)}, 2 * row_threads * 4);
+  gpu_.blocks(kernels().ColumnSums, sums, {tiles(norm.width, 32)}, column_memory);
 }
 
 void GpuMath::rotary(const Rotary& shape, float* x) {
@@ -150,37 +148,6 @@ void GpuMath::rotary(const Rotary& shape, float* x) {
                       static_cast<int32_t>(half),
                       shape.backward ? -1.0F : 1.0F};
   gpu_.each(kernels().Rotate, rotate, shape.tokens, shape.heads * half);
-}
-
-void GpuMath::attention(const Attention& shape, const float* qkv, float* out, float* sums) {
-  const AttentionForward forward{place_of(shape), at(qkv), at(out),
-                                 static_cast<float*>(at(sums).data)};
-  gpu_.blocks(kernels().AttentionForward, forward,
-              {tiles(shape.length, query_tile), shape.heads, shape.sequences},
-              AttentionForward::memory(shape.head_dim));
-}
-
-void GpuMath::attention_backward(const Attention& shape, float* qkv, const float* out,
-                                 const float* out_gradient, const float* sums) {
-  const AttentionPlace place = place_of(shape);
-  const int64_t tokens = shape.sequences * shape.length;
-  auto* along = static_cast<float*>(along_.at_least(tokens * shape.heads, false).data);
-  gpu_.blocks(kernels().AttentionAlong, AttentionAlong{place, at(out), at(out_gradient), along},
-              {shape.length, shape.heads, shape.sequences}, 0, 32);
-  const Array gradient = slopes_.at_least(tokens * shape.width(), at(qkv).bf16 != 0);
-  const AttentionSlopes slopes{
-      place, at(qkv), at(out_gradient), gradient, static_cast<const float*>(at(sums).data), along};
-  gpu_.blocks(kernels().AttentionQueries, AttentionQueries{slopes},
-              {tiles(shape.length, query_tile), shape.heads, shape.sequences},
-              AttentionQueries::memory(shape.head_dim));
-  gpu_.blocks(kernels().AttentionKeys, AttentionKeys{slopes},
-              {tiles(shape.length, key_tile), shape.groups, shape.sequences},
-              AttentionKeys::memory(shape.head_dim));
-  gpu_.libraries().check(
-      gpu_.driver().copy(pointer(at(qkv).data), pointer(gradient.data),
-                         static_cast<size_t>(bytes_of(gradient, tokens * shape.width())),
-                         gpu_.stream()),
-      "copy");
 }
 
 void GpuMath::causal_softmax(int64_t matrices, int64_t length, float scale, float* scores) {
@@ -213,7 +180,7 @@ void GpuMath::add_column_sums(int64_t rows, int64_t width, int64_t stride, const
                               float* sums) {
   gpu_.blocks(kernels().ColumnSums,
               ColumnSums{rows, width, stride, {}, at(x), {}, at(sums), nullptr}, {tiles(width, 32)},
-              2 * row_threads * 4);
+              column_memory);
 }
 
 void GpuMath::residual(int64_t rows, int64_t width, const Dropout& dropout, const float* x,
@@ -230,9 +197,9 @@ void GpuMath::copy(int64_t n, const float* x, float* y) {
   if (n == 0) return;
   const Array from = at(x), to = at(y);
   if (from.bf16 != to.bf16) return gpu_.each(kernels().Copy, Copy{from, to, 0, 0}, 1, n);
-  gpu_.libraries().check(gpu_.driver().copy(pointer(to.data), pointer(from.data),
-                                            static_cast<size_t>(bytes_of(to, n)), gpu_.stream()),
-                         "copy");
+  gpu_.libraries().check(
+      gpu_.driver().copy(to.data, from.data, static_cast<size_t>(bytes_of(to, n)), gpu_.stream()),
+      "copy");
 }
 
 void GpuMath::copy_matrix(int64_t rows, int64_t width, const float* x, int64_t x_stride, float* y,
@@ -243,9 +210,9 @@ void GpuMath::copy_matrix(int64_t rows, int64_t width, const float* x, int64_t x
 void GpuMath::zero(int64_t n, float* x) {
   if (n == 0) return;
   const Array array = at(x);
-  gpu_.libraries().check(gpu_.driver().fill(pointer(array.data), 0,
-                                            static_cast<size_t>(bytes_of(array, n)), gpu_.stream()),
-                         "clear memory");
+  gpu_.libraries().check(
+      gpu_.driver().fill(array.data, 0, static_cast<size_t>(bytes_of(array, n)), gpu_.stream()),
+      "clear memory");
 }
 
 void GpuMath::add(int64_t n, const float* x, float* y) {
@@ -259,7 +226,7 @@ void GpuMath::scale(int64_t n, float factor, float* x) {
 double GpuMath::fetch_double(const void* place) {
   double number = 0;
   gpu_.libraries().check(
-      gpu_.driver().to_host(&number, pointer(place), sizeof number, gpu_.stream()),
+      gpu_.driver().to_host(&number, const_cast<void*>(place), sizeof number, gpu_.stream()),
       "copy from the GPU");
   finish();
   return number;
@@ -282,8 +249,7 @@ void GpuMath::add_losses(int64_t rows, const float* sum, const float* target) {
 double GpuMath::take_losses() {
   const double losses = fetch_double(doubles() + losses_at);
   gpu_.libraries().check(
-      gpu_.driver().fill(pointer(doubles() + losses_at), 0, sizeof(double), gpu_.stream()),
-      "clear memory");
+      gpu_.driver().fill(doubles() + losses_at, 0, sizeof(double), gpu_.stream()), "clear memory");
   return losses;
 }
 
@@ -295,3 +261,4 @@ void GpuMath::adamw(const AdamW& step, int64_t n, const float* gradient, float* 
 }
 
 }  // namespace triplepoint::trainer::cuda
+// NOLINTEND(readability-function-size)

@@ -104,16 +104,20 @@ class GpuMath final : public Math {
   Array at(const float* x) const { return gpu_.arena().at(x); }
   const Gpu::Functions& kernels() const { return gpu_.functions(); }
   Array as_value(const Array&, int64_t rows, int64_t width, int64_t stride, Scratch&);
-  void gather(const GatherRows&, int64_t rows);
+  void gather(const GatherRows& rows, int64_t count);
   void scatter(int64_t count, int64_t width, const std::vector<int64_t>& rows, const float* x,
                float* y);
+  void attend_in_blocks(const Attention&, const Array& qkv, const Array& out, float* sums);
+  void attend_in_blocks_backward(const Attention&, const Array& qkv, const Array& out_gradient,
+                                 const float* sums, const float* along);
+  bool has_blocks(const Attention&, const Array& qkv) const;
   double fetch_double(const void* place);
   double* doubles() { return static_cast<double*>(at(doubles_).data); }
 
   Gpu& gpu_;
   bool rounds_;
   Multiplier multiplier_;
-  Scratch left_, right_, slopes_, along_;
+  Scratch left_, right_, slopes_, along_, scores_, more_scores_, kept_, more_kept_;
   float* doubles_;  // partial sums of squares, their total, the losses' total
 };
 

@@ -5,6 +5,8 @@
 
 #include "trainer/cuda/plugin/gpu_math.h"
 
+// The parameters are those of Math.
+// NOLINTBEGIN(readability-function-size)
 namespace triplepoint::trainer::cuda {
 namespace {
 
@@ -113,9 +115,8 @@ void GpuMath::top_k(int64_t rows, int64_t experts, int64_t k, const float* score
   if (rows == 0) return;
   auto* there = static_cast<int32_t*>(along_.at_least(rows * k, false).data);
   gpu_.each(kernels().TopK, TopK{experts, k, at(scores), at(weights), there}, 1, rows);
-  const auto place = static_cast<DevicePointer>(reinterpret_cast<uintptr_t>(there));
   gpu_.libraries().check(
-      gpu_.driver().to_host(chosen, place, static_cast<size_t>(rows * k) * 4, gpu_.stream()),
+      gpu_.driver().to_host(chosen, there, static_cast<size_t>(rows * k) * 4, gpu_.stream()),
       "copy from the GPU");
   finish();  // the host deals out the rows
 }
@@ -153,3 +154,4 @@ void GpuMath::combine_backward(int64_t rows, int64_t width, int64_t k, const int
 }
 
 }  // namespace triplepoint::trainer::cuda
+// NOLINTEND(readability-function-size)

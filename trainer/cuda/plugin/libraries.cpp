@@ -14,7 +14,7 @@ void* open_one(const std::string& folder, const std::vector<std::string>& names,
                const char* remedy) {
   std::string why;
   for (const std::string& name : names) {
-    const std::string path = folder.empty() ? name : folder + "/" + name;
+    const std::string path = folder.empty() ? name : fmt::format("{}/{}", folder, name);
     if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     if (why.empty()) why = dlerror();
   }

@@ -20,10 +20,6 @@ uint32_t alignment_of(const Array& array) {
   return static_cast<uint32_t>(std::min<uintptr_t>(address & (~address + 1), 256));
 }
 
-const void* moved(DevicePointer pointer) {
-  return reinterpret_cast<const void*>(static_cast<uintptr_t>(pointer));
-}
-
 }  // namespace
 
 Multiplier::Multiplier(Gpu& gpu) : gpu_(gpu) {
@@ -52,7 +48,16 @@ Layout Multiplier::layout(const Array& array, int64_t rows, int64_t columns, int
   return made;
 }
 
-void Multiplier::choose(const Array& a, const Array& b, const Array& c, Plan& plan) {
+void Multiplier::repeat(Layout layout, int64_t count, int64_t stride) const {
+  const auto copies = static_cast<int32_t>(count);
+  const BlasLibrary& blas = gpu_.libraries().blas;
+  gpu_.libraries().check_blas(blas.set_layout(layout, batch_count, &copies, sizeof copies),
+                              "describe matrices");
+  gpu_.libraries().check_blas(blas.set_layout(layout, batch_stride, &stride, sizeof stride),
+                              "describe matrices");
+}
+
+void Multiplier::choose(const Operands& x, Plan& plan) {
   const Libraries& libraries = gpu_.libraries();
   const BlasLibrary& blas = libraries.blas;
   Preference preference = nullptr;
@@ -63,10 +68,10 @@ void Multiplier::choose(const Array& a, const Array& b, const Array& c, Plan& pl
   };
   prefer(most_workspace, workspace_bytes);
   // Operands have changed places.
-  prefer(alignment_a, alignment_of(b));
-  prefer(alignment_b, alignment_of(a));
-  prefer(alignment_c, alignment_of(c));
-  prefer(alignment_d, alignment_of(c));
+  prefer(alignment_a, alignment_of(x.b));
+  prefer(alignment_b, alignment_of(x.a));
+  prefer(alignment_c, alignment_of(x.c));
+  prefer(alignment_d, alignment_of(x.c));
   int found = 0;
   const int status = blas.choose(blas_, plan.matmul, plan.b, plan.a, plan.c, plan.c, preference, 1,
                                  &plan.choice, &found);
@@ -75,11 +80,10 @@ void Multiplier::choose(const Array& a, const Array& b, const Array& c, Plan& pl
   if (found == 0) throw CudaError("cuBLASLt knows no way to multiply such matrices");
 }
 
-Multiplier::Plan Multiplier::make_plan(const Gemm& g, const Array& a, const Array& b,
-                                       const Array& c) {
+Multiplier::Plan Multiplier::make_plan(const Gemm& g, const Operands& x, const Batch& batch) {
   const Libraries& libraries = gpu_.libraries();
   Plan plan;
-  const bool fast = gpu_.settings().tensor_cores_for_fp32 && a.bf16 == 0;
+  const bool fast = gpu_.settings().tensor_cores_for_fp32 && x.a.bf16 == 0;
   libraries.check_blas(
       libraries.blas.make_matmul(&plan.matmul, fast ? compute_tf32 : compute_fp32, type_fp32),
       "describe a product");
@@ -90,31 +94,47 @@ Multiplier::Plan Multiplier::make_plan(const Gemm& g, const Array& a, const Arra
   };
   if (g.b_transposed) transpose(matmul_transposes_a);
   if (g.a_transposed) transpose(matmul_transposes_b);
-  plan.a = g.a_transposed ? layout(a, g.k, g.m, g.a_stride) : layout(a, g.m, g.k, g.a_stride);
-  plan.b = g.b_transposed ? layout(b, g.n, g.k, g.b_stride) : layout(b, g.k, g.n, g.b_stride);
-  plan.c = layout(c, g.m, g.n, g.c_stride);
-  choose(a, b, c, plan);
+  plan.a = g.a_transposed ? layout(x.a, g.k, g.m, g.a_stride) : layout(x.a, g.m, g.k, g.a_stride);
+  plan.b = g.b_transposed ? layout(x.b, g.n, g.k, g.b_stride) : layout(x.b, g.k, g.n, g.b_stride);
+  plan.c = layout(x.c, g.m, g.n, g.c_stride);
+  if (batch.count > 1) {
+    repeat(plan.a, batch.count, batch.a);
+    repeat(plan.b, batch.count, batch.b);
+    repeat(plan.c, batch.count, batch.c);
+  }
+  choose(x, plan);
   return plan;
 }
 
-const Multiplier::Plan& Multiplier::plan_for(const Gemm& g, const Array& a, const Array& b,
-                                             const Array& c) {
-  const int64_t types = a.bf16 + 2 * b.bf16 + 4 * c.bf16;
+const Multiplier::Plan& Multiplier::plan_for(const Gemm& g, const Operands& x, const Batch& batch) {
+  const int64_t types = x.a.bf16 + 2 * x.b.bf16 + 4 * x.c.bf16;
   const int64_t ways = (g.a_transposed ? 1 : 0) + (g.b_transposed ? 2 : 0);
-  const Key key{g.m,   g.n,  g.k, g.a_stride,      g.b_stride,      g.c_stride,
-                types, ways, 0,   alignment_of(a), alignment_of(b), alignment_of(c)};
+  const Key key{g.m,
+                g.n,
+                g.k,
+                g.a_stride,
+                g.b_stride,
+                g.c_stride,
+                types * 4 + ways,
+                alignment_of(x.a),
+                alignment_of(x.b),
+                alignment_of(x.c),
+                batch.count,
+                batch.a,
+                batch.b,
+                batch.c};
   const auto found = plans_.find(key);
   if (found != plans_.end()) return found->second;
-  return plans_.emplace(key, make_plan(g, a, b, c)).first->second;
+  return plans_.emplace(key, make_plan(g, x, batch)).first->second;
 }
 
-void Multiplier::multiply(const Gemm& g, Array a, Array b, Array c) {
-  const Plan& plan = plan_for(g, a, b, c);
+void Multiplier::multiply(const Gemm& g, const Array& a, const Array& b, const Array& c,
+                          const Batch& batch) {
+  const Plan& plan = plan_for(g, {a, b, c}, batch);
   gpu_.libraries().check_blas(
-      gpu_.libraries().blas.multiply(blas_, plan.matmul, &g.alpha, b.data, plan.b, a.data, plan.a,
-                                     &g.beta, c.data, plan.c, c.data, plan.c,
-                                     &plan.choice.algorithm, const_cast<void*>(moved(workspace_)),
-                                     workspace_bytes, gpu_.stream()),
+      gpu_.libraries().blas.multiply(
+          blas_, plan.matmul, &g.alpha, b.data, plan.b, a.data, plan.a, &g.beta, c.data, plan.c,
+          c.data, plan.c, &plan.choice.algorithm, workspace_, workspace_bytes, gpu_.stream()),
       "multiply");
 }
 

@@ -19,25 +19,37 @@ class Multiplier {
   Multiplier(const Multiplier&) = delete;
   Multiplier& operator=(const Multiplier&) = delete;
 
-  void multiply(const Gemm&, Array a, Array b, Array c);
+  /// The same product of several matrices, each so many elements after the one before; 0: of the
+  /// same one.
+  struct Batch {
+    int64_t count = 1, a = 0, b = 0, c = 0;
+  };
+  void multiply(const Gemm& g, const Array& a, const Array& b, const Array& c) {
+    multiply(g, a, b, c, Batch());
+  }
+  void multiply(const Gemm&, const Array& a, const Array& b, const Array& c, const Batch&);
 
  private:
   /// All that the choice depends on: sizes, strides, ways, types, alignments.
-  using Key = std::array<int64_t, 12>;
+  using Key = std::array<int64_t, 14>;
   struct Plan {
     Matmul matmul = nullptr;
     Layout a = nullptr, b = nullptr, c = nullptr;
     MatmulChoice choice{};
   };
 
-  const Plan& plan_for(const Gemm&, const Array& a, const Array& b, const Array& c);
-  Plan make_plan(const Gemm&, const Array& a, const Array& b, const Array& c);
+  struct Operands {
+    Array a, b, c;
+  };
+  const Plan& plan_for(const Gemm&, const Operands&, const Batch&);
+  Plan make_plan(const Gemm&, const Operands&, const Batch&);
   Layout layout(const Array&, int64_t rows, int64_t columns, int64_t stride) const;
-  void choose(const Array& a, const Array& b, const Array& c, Plan&);
+  void repeat(Layout, int64_t count, int64_t stride) const;
+  void choose(const Operands&, Plan&);
 
   Gpu& gpu_;
   Blas blas_ = nullptr;
-  DevicePointer workspace_ = 0;
+  DevicePointer workspace_ = nullptr;
   std::map<Key, Plan> plans_;
 };
 
