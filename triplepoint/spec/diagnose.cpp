@@ -201,6 +201,12 @@ class Examination {
             model_.num_layers);
   }
 
+  /// Serving engines give every rank a whole key and value head where there are too few to split.
+  bool copies_groups() const {
+    return is_inference(job_.task) &&
+           plan_.tensor_parallel_size % std::max<int64_t>(1, model_.num_query_groups) == 0;
+  }
+
   void heads_fit_tensor_group() {
     const int64_t tp = plan_.tensor_parallel_size;
     if (model_.num_attention_heads % tp != 0)
@@ -208,7 +214,7 @@ class Examination {
             "tensor_parallel_size {} does not divide num_attention_heads {} (heads are split "
             "evenly); {}",
             tp, model_.num_attention_heads, nearest_divisors(model_.num_attention_heads, tp));
-    else if (model_.num_query_groups % tp != 0 && !model_.latent_attention)
+    else if (model_.num_query_groups % tp != 0 && !model_.latent_attention && !copies_groups())
       error(Code::heads_not_divisible,
             "tensor_parallel_size {} does not divide num_query_groups {} (key and value heads are "
             "split "

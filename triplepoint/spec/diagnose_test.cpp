@@ -431,6 +431,18 @@ TEST_CASE("prompts and tokens are tasks as training is, but one token has no con
       "cache split over ranks is not modelled); use tensor_parallel_size");
 }
 
+TEST_CASE("in inference more ranks than key and value heads keep copies of them") {
+  Job job = sound_job();
+  job.plan.tensor_parallel_size = 8;
+  job.plan.pipeline_parallel_size = 1;
+  job.model.num_query_groups = 4;
+  CHECK(has_errors(diagnose(job)));
+  job.task = Task::decode;
+  CHECK_FALSE(has_errors(diagnose(job)));
+  job.model.num_query_groups = 6;
+  CHECK(has_errors(diagnose(job)));
+}
+
 TEST_CASE("what only training does is inert in inference") {
   Job job = sound_job();
   job.task = Task::prefill;

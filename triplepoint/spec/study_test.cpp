@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include <doctest/doctest.h>
@@ -190,6 +191,10 @@ class UpstreamTable {
   explicit UpstreamTable(const CsvTable& table) : table_(table) {}
 
   bool is_pretraining(std::size_t row) const { return text(row, "task") == "pretrain"; }
+  bool is_lora(std::size_t row) const { return text(row, "sweep") == "lora"; }
+  bool generates(std::size_t row) const {
+    return text(row, "entry_script").find("generate") != std::string::npos;
+  }
 
   Key key(std::size_t row) const {
     const std::string gpu = text(row, "gpu_type") == "H200" ? "h200" : "h100";
@@ -217,14 +222,21 @@ class UpstreamTable {
   const CsvTable& table_;
 };
 
-TEST_CASE("the studies hold exactly the distinct pretraining jobs of the paper's artifact") {
+/// The upstream table; nothing where ../shared is not there.
+std::optional<CsvTable> upstream_table() {
   const Result<std::string> text = read_file(TPT_SHARED_DIR "/data/charllm_experiments.csv");
   if (!text) {
     MESSAGE("skipped: ../shared is not there (" << text.error().what << ")");
-    return;
+    return std::nullopt;
   }
   const auto table = CsvTable::parse(*text, "charllm_experiments.csv");
   REQUIRE_MESSAGE(table, table.error().what);
+  return *table;
+}
+
+TEST_CASE("the studies hold exactly the distinct pretraining jobs of the paper's artifact") {
+  const std::optional<CsvTable> table = upstream_table();
+  if (!table) return;
   const UpstreamTable upstream(*table);
   std::set<Key> asked, held;
   std::size_t files = 0;
@@ -239,6 +251,35 @@ TEST_CASE("the studies hold exactly the distinct pretraining jobs of the paper's
     CHECK_MESSAGE(held.count(key) == 1, "missing: " << key);
   for (const Key& key : held)
     CHECK_MESSAGE(asked.count(key) == 1, "not upstream: " << key);
+}
+
+TEST_CASE("the LoRA study holds exactly the distinct LoRA jobs of the paper's artifact") {
+  const std::optional<CsvTable> table = upstream_table();
+  if (!table) return;
+  const UpstreamTable upstream(*table);
+  std::set<Key> asked, held;
+  for (std::size_t row = 0; row < table->rows(); ++row)
+    if (upstream.is_lora(row)) asked.insert(upstream.key(row));
+  for (const StudyJob& entry : study_of("paper/lora").jobs)
+    if (entry.job.task == Task::lora) held.insert(key_of(entry.job));
+  CHECK(asked.size() == 68);
+  CHECK(held == asked);
+}
+
+TEST_CASE("the inference study holds what of the paper's inference files generates, both halves") {
+  const std::optional<CsvTable> table = upstream_table();
+  if (!table) return;
+  const UpstreamTable upstream(*table);
+  std::set<Key> asked;
+  for (std::size_t row = 0; row < table->rows(); ++row)
+    if (upstream.generates(row)) asked.insert(upstream.key(row));
+  CHECK(asked.size() == 70);
+  for (const Task task : {Task::prefill, Task::decode}) {
+    std::set<Key> held;
+    for (const StudyJob& entry : study_of("paper/inference").jobs)
+      if (entry.job.task == task && !entry.job.model.moe) held.insert(key_of(entry.job));
+    CHECK(held == asked);
+  }
 }
 
 TEST_CASE("the paper's invalid jobs are diagnosed rows, and no other job is refused") {
