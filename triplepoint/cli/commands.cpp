@@ -21,13 +21,15 @@ constexpr std::array table = {
         "  triplepoint characterize laptop --measure --repeats 3 -o measured\n",
         make_characterize},
     CommandEntry{
-        "simulate", "Predict speed, power, heat and clocks of one training job.",
+        "simulate", "Predict speed, power, heat and clocks of one job.",
         "The job comes from a file, from flags, or from both: flags go on top of the file.\n"
         "Without --duration or --steps it is played to thermal steady state.\n"
         "A job that does not fit in memory is a result, too: its memory is shown.\n\n"
         "  triplepoint simulate --model gpt3-175b --cluster hgx-h200 --nodes 4 --tp 8 --pp 4 --gbs "
         "128\n"
         "  triplepoint simulate job.toml --mbs 2 --format json\n"
+        "  triplepoint simulate --task decode --model llama3-70b --cluster hgx-h200 --tp 8 --mbs "
+        "64\n"
         "  triplepoint simulate job.toml --duration 10min --fault gpu=3,power=0.25@120s..300s\n"
         "  triplepoint simulate --replay ranks.tar.gz --clock-scale 0.9\n",
         make_simulate},
