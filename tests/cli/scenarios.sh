@@ -38,6 +38,24 @@ interrupt() {
   cmp study/results.json whole/results.json || fail "an interrupted study says something else than a whole one"
 }
 
+# Verbs with nothing to keep end at once, those with something end soon; both say so by their code.
+stopped() {
+  local pid
+  "$program" simulate --model llama3-8b --cluster hgx-h200 --tp 4 --gbs 16 --duration 700h >out 2>err &
+  pid=$!
+  sleep 1
+  kill -INT "$pid"
+  wait "$pid"
+  expect_code 130 $? "a stopped simulation"
+  "$program" bench training-v1 --cluster hgx-h200 --nodes 8 --threads 1 >out 2>err &
+  pid=$!
+  sleep 1
+  kill -INT "$pid"
+  wait "$pid"
+  expect_code 130 $? "a stopped suite"
+  grep -q "interrupted" err || fail "does not say that it was interrupted: $(cat err)"
+}
+
 # A write that fails as on a full disk is an error in one sentence.
 full_disk() {
   (trap '' XFSZ; ulimit -f 20; "$program" characterize paper/mi250 -o study >out 2>err)

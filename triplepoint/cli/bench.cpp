@@ -11,6 +11,7 @@
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/data_table.h"
 #include "triplepoint/cli/format_flag.h"
+#include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/shared_flags.h"
 #include "triplepoint/cli/text_table.h"
@@ -112,8 +113,11 @@ class Bench : public Command {
     std::vector<ScoreCard> cards;
     for (const std::string& folder : runs_)
       cards.push_back(TPT_TRY(metrics_of_runs(console, suite, folder)));
-    for (const std::string& cluster : clusters_)
-      cards.push_back(TPT_TRY(played_card(console, suite, published, cluster)));
+    for (const std::string& cluster : clusters_) {
+      Result<ScoreCard> card = played_card(console, suite, published, cluster);
+      if (!card && interrupted()) return say_interrupted(console, card.error());
+      cards.push_back(TPT_TRY(std::move(card)));
+    }
     return finish(console, std::move(cards), suite);
   }
 
@@ -211,6 +215,11 @@ class Bench : public Command {
   void take_overrides(Suite& suite) const {
     suite.duration = duration_.value_or(suite.duration);
     suite.repeats = repeats_.value_or(suite.repeats);
+  }
+
+  static int say_interrupted(Console& console, const Error& why) {
+    console.warn("triplepoint: " + why.what + "\n");
+    return exit_interrupted;
   }
 
   Result<ScoreCard> metrics_of_runs(Console& console, const Suite& suite,

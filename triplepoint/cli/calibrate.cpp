@@ -16,6 +16,7 @@
 #include "triplepoint/calibrate/thermal_fit.h"
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
+#include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/this_machine.h"
@@ -215,6 +216,7 @@ class Calibrate : public Command {
   }
 
   Result<int> run(Console& console) override {
+    let_interrupts_end_us();
     if (this_machine_.given() != what_.empty())
       return error(
           "say either which block is fitted to tables, or --this-machine (one thing at a time); "

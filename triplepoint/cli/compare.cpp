@@ -11,6 +11,7 @@
 
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
+#include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/page_source.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
@@ -105,6 +106,7 @@ class Compare : public Command {
   }
 
   Result<int> run(Console& console) override {
+    let_interrupts_end_us();
     if (sources_.size() < 2)
       return error(
           "only one source was named (there is nothing to compare it with); name two or more, or "

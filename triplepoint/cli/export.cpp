@@ -11,6 +11,7 @@
 
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
+#include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/job_flags.h"
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/verbs.h"
@@ -57,6 +58,7 @@ class Export : public Command {
   }
 
   Result<int> run(Console& console) override {
+    let_interrupts_end_us();
     const bool is_job = megatron_ || nemo_ || toml_;
     const bool is_run = csv_ || upstream_csv_ || zeus_csv_;
     if (int(megatron_) + int(nemo_) + int(toml_) + int(is_run) != 1) {

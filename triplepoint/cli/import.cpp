@@ -13,6 +13,7 @@
 
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
+#include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
@@ -116,6 +117,7 @@ class Import : public Command {
   }
 
   Result<int> run(Console& console) override {
+    let_interrupts_end_us();
     if (telemetry::looks_like_upstream(path_)) return import_recording(console);
     const spec::Library library = TPT_TRY(require_library());
     const formats::FolderImport import = TPT_TRY(read(library));

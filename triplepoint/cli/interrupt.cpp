@@ -24,6 +24,11 @@ void listen_for_interrupts() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
+void let_interrupts_end_us() {
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
 bool interrupted() {
   return mark;
 }

@@ -14,6 +14,7 @@
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/console.h"
 #include "triplepoint/cli/format_flag.h"
+#include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
 
@@ -38,6 +39,7 @@ class Merge : public Command {
   }
 
   Result<int> run(Console& console) override {
+    let_interrupts_end_us();
     if (!output_) return error("no -o (the merged run needs a name); add -o all.run");
     std::vector<run::Run> recordings;
     for (const Path& file : TPT_TRY(files()))

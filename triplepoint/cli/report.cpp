@@ -10,6 +10,7 @@
 
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
+#include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/page_source.h"
 #include "triplepoint/cli/run_extras.h"
 #include "triplepoint/cli/verbs.h"
@@ -59,6 +60,7 @@ class Report : public Command {
   }
 
   Result<int> run(Console& console) override {
+    let_interrupts_end_us();
     if (figure_) return draw_figure(console);
     const SourceKind kind =
         sources_.size() > 1 ? SourceKind::traces : kind_of_source(sources_.front());

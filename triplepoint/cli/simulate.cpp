@@ -12,6 +12,7 @@
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/fault_flags.h"
 #include "triplepoint/cli/format_flag.h"
+#include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/job_flags.h"
 #include "triplepoint/cli/like_run.h"
 #include "triplepoint/cli/read_job.h"
@@ -78,6 +79,7 @@ class Simulate : public Command {
   }
 
   Result<int> run(Console& console) override {
+    let_interrupts_end_us();
     TPT_TRY(replay_.check());
     if (replay_.given()) return play_again(console);
     const spec::Library library = TPT_TRY(require_library());

@@ -9,6 +9,7 @@
 
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
+#include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/trace_analyses.h"
 #include "triplepoint/cli/verbs.h"
 
@@ -76,6 +77,7 @@ class Trace : public Command {
   }
 
   Result<int> run(Console& console) override {
+    let_interrupts_end_us();
     const auto analysis = std::find_if(analyses.begin(), analyses.end(), [&](const Analysis& a) {
       return a.word == options_.analysis;
     });

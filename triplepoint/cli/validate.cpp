@@ -15,6 +15,7 @@
 #include "triplepoint/calibrate/validation_json.h"
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
+#include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/progress.h"
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/shared_flags.h"
@@ -152,6 +153,7 @@ class Validate : public Command {
   }
 
   Result<int> run(Console& console) override {
+    let_interrupts_end_us();
     const spec::Library library = TPT_TRY(require_library());
     std::vector<ValidatedFile> validated;
     for (const std::string& file : files_)

@@ -167,7 +167,7 @@ class Search {
       std::vector<std::optional<Candidate>> best(last - first);
       std::vector<SearchCounts> counts(last - first);
       parallel_for(last - first, options_.threads, [&](size_t i) {
-        if (!is_mine(i)) return;
+        if (options_.stop() || !is_mine(i)) return;
         workers_.with([&](Worker& worker) {
           best[i] = play_layout(worker, order[first + i].layout, limit, counts[i]);
         });
@@ -234,7 +234,7 @@ class Search {
     std::optional<Candidate> best;
     ++counts.layouts_played;
     for (const Bounded& bounded : plans) {
-      if (best && bounded.value > best->value) break;
+      if ((best && bounded.value > best->value) || options_.stop()) break;
       Candidate candidate{.index = bounded.index,
                           .layout = sizes,
                           .plan = space_.plan(sizes, variants, bounded.at),
