@@ -36,6 +36,7 @@ Number leading_number(std::string_view cell) {
   const auto read = std::from_chars(cell.data(), cell.data() + cell.size(), value);
   const std::string_view rest(read.ptr, static_cast<size_t>(cell.data() + cell.size() - read.ptr));
   if (read.ec != std::errc() || !(rest.empty() || rest.front() == ' ')) return std::nullopt;
+  if (!std::isfinite(value)) return std::nullopt;  // "nan": not measured
   return value;
 }
 
@@ -95,6 +96,7 @@ class LongTable {
     std::vector<ThermalSample> samples;
     for (size_t row = 0; row < table_.rows(); ++row) {
       if (choice_.row && set_ && table_.at(row, *set_) != *choice_.row) continue;
+      TPT_TRY(check_index(row));
       if (auto sample = read_row(row)) samples.push_back(*sample);
     }
     return samples;
@@ -118,6 +120,14 @@ class LongTable {
                       "--row: {}",
                       table_.name(), sets.size(), fmt::join(sets, ", ")));
     return true;
+  }
+
+  Result<bool> check_index(size_t row) const {
+    constexpr int64_t most_devices = 10'000'000;
+    if (whole_number(table_.at(row, index_)).value_or(0) < most_devices) return true;
+    return error(fmt::format(
+        "{}: a GPU has the index {} (beyond {} it is surely a typing error); correct it",
+        table_.name(), table_.at(row, index_), most_devices));
   }
 
   Number cell(size_t row, const std::optional<size_t>& column) const {

@@ -126,6 +126,8 @@ TEST_CASE("place: what cannot be placed is refused with a way out") {
   const ScratchFolder scratch;
   const std::string blind = scratch.file("blind.csv", "index,power_w\n0,600\n1,610\n");
   const std::string strange = scratch.file("strange.csv", "time,value\n0,600\n");
+  const std::string far = scratch.file("far.csv", "index,temp_c\n0,60\n99999999999,71\n");
+  CHECK(contains(ask({"place", "--from", far}).err, "surely a typing error"));
   CHECK(contains(ask({"place"}).err, "nothing to place"));
   CHECK(contains(ask({"place", "--from", blind}).err, "no column tells temperature"));
   CHECK(contains(ask({"place", "--from", strange}).err, "none that numbers GPUs"));

@@ -61,6 +61,14 @@ search::Found found_of(const search::Space& space, const Json& json) {
   return found;
 }
 
+/// Whether what counts is whole; 1e30 would be made one without a word.
+bool counts_in_whole_numbers(const Json& found) {
+  const auto whole = [](const Json& number) { return number.is_number_integer(); };
+  return std::all_of(found.at("counts").begin(), found.at("counts").end(), whole) &&
+         std::all_of(found.at("best").begin(), found.at("best").end(),
+                     [&](const Json& one) { return whole(one.at("index")); });
+}
+
 bool names_plans_of(const search::Space& space, const Json& json) {
   return std::all_of(json.at("best").begin(), json.at("best").end(), [&](const Json& one) {
     const auto index = one.at("index").get<int64_t>();
@@ -144,15 +152,19 @@ std::string write_part(const SearchPart& part) {
   return json_text(json) + "\n";
 }
 
-Result<SearchPart> read_part(const search::Space& space, const Path& file) {
-  const std::string text = TPT_TRY(read_file(file));
+Result<SearchPart> parse_part(const search::Space& space, std::string_view text,
+                              const std::string& name) {
   const auto broken = [&](const char* why) {
-    return error(fmt::format("{}: {} (it is no whole part of a search); run its shard again",
-                             file.string(), why));
+    return error(
+        fmt::format("{}: {} (it is no whole part of a search); run its shard again", name, why));
   };
   try {
     const Json json = Json::parse(text);
-    if (json.value("triplepoint_plan_part", 0) != part_schema) return broken("is of another kind");
+    if (json.at("triplepoint_plan_part") != Json(part_schema)) return broken("is of another kind");
+    const bool whole =
+        json.at("shard").is_number_integer() && json.at("shards").is_number_integer() &&
+        counts_in_whole_numbers(json.at("found")) && counts_in_whole_numbers(json.at("thrifty"));
+    if (!whole) return broken("does not count in whole numbers");
     SearchPart part;
     part.shard = {json.at("shard").get<size_t>(), json.at("shards").get<size_t>()};
     part.question = json.at("question").get<std::string>();
@@ -171,7 +183,8 @@ Result<std::vector<SearchPart>> read_parts(const search::Space& space, const Pat
   std::vector<SearchPart> parts;
   for (const Path& file : TPT_TRY(list_files(folder, ".json"))) {
     if (!file.filename().string().starts_with("part-")) continue;
-    parts.push_back(TPT_TRY(read_part(space, file)));
+    const std::string text = TPT_TRY(read_file(file));
+    parts.push_back(TPT_TRY(parse_part(space, text, file.string())));
     if (parts.back().question != question)
       return error(
           fmt::format("{}: is of another search (its flags, data or program were not the "

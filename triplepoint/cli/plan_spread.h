@@ -42,7 +42,9 @@ std::string digest_of_question(const search::Space& space, const search::Objecti
 
 std::string part_name(const Shard& shard);
 std::string write_part(const SearchPart& part);
-Result<SearchPart> read_part(const search::Space& space, const Path& file);
+/// name: of the file, for what is wrong with it.
+Result<SearchPart> parse_part(const search::Space& space, std::string_view text,
+                              const std::string& name);
 
 /// All parts of a folder; an error where one is missing, twice there, or of another question.
 Result<std::vector<SearchPart>> read_parts(const search::Space& space, const Path& folder,

@@ -33,12 +33,17 @@ std::optional<double> number_of(const Json& json, std::string_view key) {
   return found->get<double>();
 }
 
+int64_t count_of(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+}
+
 JobResult job_from(const Json& json) {
   JobResult job;
   job.name = text_of(json, "name");
   job.verdict = text_of(json, "verdict");
   job.plan = text_of(json, "plan");
-  job.repeats = static_cast<int64_t>(number_of(json, "repeats").value_or(0));
+  job.repeats = count_of(json, "repeats");
   job.repeat_spread = number_of(json, "repeat_spread");
   if (const auto values = json.find("values"); values != json.end() && values->is_object())
     for (std::size_t m = 0; m < score_metric_count; ++m)
@@ -84,7 +89,7 @@ Result<ScoreCard> card_from_json(const Json& json, const std::string& file) {
   card.gpu = text_of(json, "gpu");
   card.origin = text_of(json, "origin");
   card.source = text_of(json, "source");
-  card.num_gpus = static_cast<int64_t>(number_of(json, "num_gpus").value_or(0));
+  card.num_gpus = count_of(json, "num_gpus");
   card.duration_s = number_of(json, "duration_s").value_or(0);
   for (const Json& job : *jobs)
     card.jobs.push_back(job_from(job));

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/random.h"
 
@@ -260,6 +261,17 @@ TEST_CASE("a suite that says nothing, or something unknown, is refused") {
                            "\"a\"\nmodel = \"llama3-8b\"\nsequences_per_gpu = 1\n",
                     "s.toml"));
   CHECK(!load_suite(library, "trainin-v1"));
+}
+
+TEST_CASE("a weight is a number that better counts by") {
+  const auto library = spec::default_library();
+  std::string suite = *read_file(Path(library.root) / "suites" / "node-v1.toml");
+  const std::string was = "weight = ";
+  const auto at = suite.find(was) + was.size();
+  const auto end = suite.find_first_of(",}\n ", at);
+  for (const char* weight : {"nan", "inf", "-1.0"})
+    CHECK(!parse_suite(library, suite.substr(0, at) + weight + suite.substr(end), "s.toml"));
+  CHECK(parse_suite(library, suite.substr(0, at) + "2.5" + suite.substr(end), "s.toml"));
 }
 
 TEST_CASE("every published suite can be read") {

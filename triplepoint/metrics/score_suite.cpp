@@ -2,6 +2,8 @@
 #include "triplepoint/metrics/score_suite.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
@@ -62,12 +64,16 @@ Result<void> read_metric(const ReadScope& scope, const TomlValue& table, Suite& 
   const std::optional<ScoreMetric> metric = score_metric_named(name);
   if (!metric) {
     std::vector<std::string> known;
+    known.reserve(infos.size());
     for (const ScoreMetricInfo& info : infos)
       known.emplace_back(info.key);
     return error(fmt::format("{}:{}: there is no metric \"{}\" (nothing would be weighed); {}",
                              scope.file, table.line, name, did_you_mean(name, known)));
   }
-  if (weight.weight < 0 || weight.halves.value_or(1) <= 0)
+  const double halves = weight.halves.value_or(1);
+  const bool sane = weight.weight >= 0 && halves > 0 && std::isfinite(weight.weight) &&
+                    std::isfinite(halves);  // TOML knows nan and inf
+  if (!sane)
     return error(
         fmt::format("{}:{}: a weight is not below and `halves` is above zero (better would "
                     "count as worse); correct \"{}\"",
