@@ -3,12 +3,15 @@
 // the plug-in and its kernels are what a GPU gets, what is below them is not.
 #include <cmath>
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/random.h"
 
+#include "trainer/comm/endpoint.h"
+#include "trainer/comm/thread_transport.h"
 #include "trainer/cuda/device.h"
 
 namespace triplepoint::trainer {
@@ -345,6 +348,65 @@ TEST_CASE("arrays of a GPU come back, and a full one says so") {
   float* again = math.allocate(half, Storage::exact);
   CHECK(again == first);
   math.release(again);
+}
+
+/// A rank's GPU and a group of two, over the threads' transport.
+struct Member {
+  Member(std::unique_ptr<Transport> transport, double timeout)
+      : endpoint(std::move(transport), EndpointSettings{}) {
+    DeviceSettings settings;
+    settings.libraries = TPT_FAKE_CUDA;
+    settings.collectives = true;
+    settings.timeout_seconds = timeout;
+    auto opened = open_device(TPT_CUDA_PLUGIN, settings);
+    if (!opened) throw std::runtime_error(opened.error().what);
+    device = *std::move(opened);
+    group = device->communicator(endpoint.communicator(spec::GroupKind::data, {0, 1}));
+  }
+  Endpoint endpoint;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Communicator> group;
+};
+
+TEST_CASE("a GPU that waits for a rank which does not come ends with a sentence") {
+  auto transports = thread_transports(2);
+  std::string said;
+  std::thread late([&] { Member(std::move(transports[1]), 5); });  // joins, and goes
+  {
+    Member waiting(std::move(transports[0]), 0.3);
+    Math& math = waiting.device->math();
+    MathArray numbers(math, std::vector<float>(100, 1.0F));
+    try {
+      waiting.group->all_reduce({numbers.data(), 100}).wait();
+      math.finish();
+    } catch (const CommError& lost) {
+      said = lost.what();
+    }
+    waiting.group.reset();  // before the arrays that it moves
+  }
+  late.join();
+  CHECK(said.find("a GPU has not ended its work for 0.3") == 0);
+}
+
+TEST_CASE("bytes of a wire are rounded where it is narrower than the array") {
+  auto transports = thread_transports(2);
+  std::vector<std::vector<float>> sums(2, std::vector<float>(5));
+  std::vector<double> payload(2);
+  std::vector<std::thread> ranks;
+  for (size_t rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&, rank] {
+      Member member(std::move(transports[rank]), 20);
+      Math& math = member.device->math();
+      MathArray numbers(math, {1.0F + 1.0F / 512, 2, 3, 4, 5});
+      member.group->all_reduce({numbers.data(), 5}, Reduction::sum, Wire::bf16).wait();
+      math.fetch(5, numbers.data(), sums[rank].data());
+      payload[rank] = member.group->traffic(spec::Collective::all_reduce).payload;
+    });
+  for (std::thread& rank : ranks)
+    rank.join();
+  CHECK(sums[0] == std::vector<float>{2, 4, 6, 8, 10});
+  CHECK(sums[0] == sums[1]);
+  CHECK(payload[0] == 10);
 }
 
 TEST_CASE("a plug-in or library that is not there is a sentence") {

@@ -2,7 +2,9 @@
 // CUDA's driver, on host memory. Four GPUs of 256 MiB; copies from pinned memory are made when the
 // stream comes to them, others when they are asked for, as the real one does.
 #include <cstring>
+#include <map>
 #include <set>
+#include <string>
 
 #include <sys/mman.h>
 
@@ -216,7 +218,11 @@ TPT_EXPORTED int cuModuleUnload(Module) {
 TPT_EXPORTED int cuModuleGetFunction(Function* function, Module, const char* name) {
   const Bind bind = find_kernel(name);
   if (bind == nullptr) return not_found;
-  *function = new FunctionOf{bind};  // lives as long as the process, as kernels do
+  // They live as long as the process, as those of a driver do.
+  static std::mutex mutex;
+  static std::map<std::string, FunctionOf> functions;
+  const std::lock_guard lock(mutex);
+  *function = &functions.emplace(name, FunctionOf{bind}).first->second;
   return 0;
 }
 TPT_EXPORTED int cuFuncSetAttribute(Function, int attribute, int value) {

@@ -73,9 +73,19 @@ class Group {
   }
   void wait_for_all() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return joined_ == size_; });
+    changed_.wait(lock, [&] { return aborted_ || joined_ == size_; });
   }
   int size() const { return size_; }
+  bool aborted() {
+    const std::lock_guard lock(mutex_);
+    return aborted_;
+  }
+  /// Nobody waits any more; what was under way is lost.
+  void abort() {
+    const std::lock_guard lock(mutex_);
+    aborted_ = true;
+    changed_.notify_all();
+  }
 
   void meet(uint64_t number, int rank, const Call& call) {
     std::unique_lock lock(mutex_);
@@ -88,7 +98,7 @@ class Group {
       changed_.notify_all();
       return;
     }
-    changed_.wait(lock, [&] { return over_.count(number) > 0; });
+    changed_.wait(lock, [&] { return aborted_ || over_.count(number) > 0; });
   }
   void send(int from, int to, Message message) {
     const std::lock_guard lock(mutex_);
@@ -98,12 +108,13 @@ class Group {
   /// Until all that was sent there has been received.
   void wait_for_mail(int from, int to) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return mail_[{from, to}].empty(); });
+    changed_.wait(lock, [&] { return aborted_ || mail_[{from, to}].empty(); });
   }
   Message receive(int from, int to) {
     std::unique_lock lock(mutex_);
     auto& mail = mail_[{from, to}];
-    changed_.wait(lock, [&] { return !mail.empty(); });
+    changed_.wait(lock, [&] { return aborted_ || !mail.empty(); });
+    if (mail.empty()) return {};
     Message message = std::move(mail.front());
     mail.pop_front();
     changed_.notify_all();
@@ -150,6 +161,7 @@ class Group {
   std::mutex mutex_;
   std::condition_variable changed_;
   int size_, joined_ = 0;
+  bool aborted_ = false;
   std::map<uint64_t, Calls> meetings_;
   std::map<uint64_t, int> over_;
   std::map<std::pair<int, int>, std::deque<Message>> mail_;
@@ -248,6 +260,7 @@ TPT_EXPORTED int ncclCommDestroy(Nccl nccl) {
   return 0;
 }
 TPT_EXPORTED int ncclCommAbort(Nccl nccl) {
+  nccl->group->abort();
   delete nccl;
   return 0;
 }
@@ -296,6 +309,7 @@ TPT_EXPORTED int ncclSend(const void* from, size_t count, int type, int peer, Nc
 TPT_EXPORTED int ncclRecv(void* to, size_t count, int type, int peer, Nccl nccl, Stream stream) {
   return add(stream, [group = nccl->group, rank = nccl->rank, to, count, type, peer] {
     const Message message = group->receive(peer, rank);
+    if (group->aborted()) return;
     if (message.numbers.size() != count || message.type != type) disagree("a message");
     write(message.numbers, 0, count, to, type);
   });

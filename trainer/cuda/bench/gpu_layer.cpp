@@ -145,7 +145,7 @@ double measure_product(Math& math, const char* name, int64_t rows, int64_t out, 
   const std::map<std::string, Gemm> products = {
       {"", forward}, {" input gradient", input}, {" weight gradient", weight}};
   for (const auto& [kind, product] : products) {
-    const double time = time_of(math, seconds, [&] { math.gemm(product); });
+    const double time = time_of(math, seconds, [&math, g = product] { math.gemm(g); });
     say(fmt::format("{}{}", name, kind), time, flops);
     all += time;
   }
@@ -258,7 +258,7 @@ int run(const Options& options) {
 }  // namespace
 }  // namespace triplepoint::trainer
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   triplepoint::trainer::Options options;
   CLI::App app("A transformer layer of a tensor-parallel rank of eight, on one GPU", "gpu_layer");
   app.add_option("--shape", options.shape, "Of which model")
@@ -268,4 +268,7 @@ int main(int argc, char** argv) {
   app.add_option("--libraries", options.libraries, "Folder of libcuda, cuBLASLt");
   CLI11_PARSE(app, argc, argv);
   return triplepoint::trainer::run(options);
+} catch (const std::exception& thrown) {
+  std::fprintf(stderr, "gpu_layer: %s\n", thrown.what());
+  return 1;
 }
