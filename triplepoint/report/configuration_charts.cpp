@@ -228,7 +228,7 @@ Bar empty_bar(const StudyRow& row, const StudyRow* above) {
 }
 
 std::vector<Figure> speed_figures(const Group& group) {
-  return figures_of(measures_of_speed(), group);
+  return figures_of(measures_of_speed(group.rows.front()->job.task), group);
 }
 
 std::vector<Figure> heat_figures(const Group& group) {

@@ -151,7 +151,7 @@ FoundOne about_decode_microbatches(const Groups& groups) {
 FoundOne about_token_latency(const Groups& groups) {
   const auto pair = fastest_layout(groups, spec::Task::decode, token_time);
   if (!pair) return std::nullopt;
-  Finding finding(anchor_of("throughput", *pair->to));
+  Finding finding(anchor_of("next-token", *pair->to));
   finding.say(why_faster(*pair, "The layout decides how soon the next token comes: in "))
       .group(*pair->to)
       .say(", ")
@@ -169,7 +169,7 @@ FoundOne about_token_latency(const Groups& groups) {
 FoundOne about_prompt_latency(const Groups& groups) {
   const auto pair = fastest_layout(groups, spec::Task::prefill, first_token_time);
   if (!pair) return std::nullopt;
-  Finding finding(anchor_of("throughput", *pair->to));
+  Finding finding(anchor_of("first-token", *pair->to));
   finding.say(why_faster(*pair, "The layout decides how soon the first token comes: in "))
       .group(*pair->to)
       .say(", ")

@@ -8,13 +8,24 @@ namespace {
 
 constexpr const char* highest_reading = "Mark: the highest reading of any GPU. ";
 
+/// What a job is good at besides its speed and energy.
+Measure quality_of(spec::Task task) {
+  if (task == spec::Task::prefill)
+    return {"first-token", "time to the first token", "s", "time_to_first_token_s", "", false, 0,
+            "is first"};
+  if (task == spec::Task::decode)
+    return {"next-token", "time to the next token", "s", "time_per_output_token_s", "", false, 0,
+            "is first"};
+  return {"efficiency", "training efficiency", "samples/(s MJ)", "samples_per_s_mj", "", true, 0,
+          "is best"};
+}
+
 }  // namespace
 
-std::vector<Measure> measures_of_speed() {
+std::vector<Measure> measures_of_speed(spec::Task task) {
   return {{"throughput", "throughput", "tokens/s", "tokens_per_s", "", true, 0, "is fastest"},
           {"energy", "energy", "J/token", "joules_per_token", "", false, 0, "needs least"},
-          {"efficiency", "training efficiency", "samples/(s MJ)", "samples_per_s_mj", "", true, 0,
-           "is best"}};
+          quality_of(task)};
 }
 
 std::vector<Measure> measures_of_heat() {
@@ -26,10 +37,10 @@ std::vector<Measure> measures_of_heat() {
            1000, "is slowest"}};
 }
 
-std::vector<Measure> measures_of_sweeps() {
+std::vector<Measure> measures_of_sweeps(spec::Task task) {
   return {
       {"throughput", "throughput", "tokens/s", "tokens_per_s", "", true, 0, ""},
-      {"efficiency", "training efficiency", "samples/(s MJ)", "samples_per_s_mj", "", true, 0, ""},
+      quality_of(task),
       {"power", "mean power of a GPU", "W", "power_w.mean", "", true, 100, ""},
       {"peak-power", "peak power", "W", "power_w.peak", "", true, 100, ""},
       {"peak-temperature", "peak die temperature", "°C", "temperature_c.peak", "", true, 20, ""},

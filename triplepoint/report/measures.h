@@ -18,11 +18,12 @@ struct Measure {
   std::string peak_words = {};  // what the mark shows
 };
 
-/// Speed and energy; then power, heat and clocks.
-std::vector<Measure> measures_of_speed();
+/// Speed and energy; then power, heat and clocks. Inference has times of tokens where training has
+/// an efficiency.
+std::vector<Measure> measures_of_speed(spec::Task task);
 std::vector<Measure> measures_of_heat();
 /// What is followed over the microbatch size.
-std::vector<Measure> measures_of_sweeps();
+std::vector<Measure> measures_of_sweeps(spec::Task task);
 
 /// "Throughput" of "throughput".
 std::string capitalized(std::string text);

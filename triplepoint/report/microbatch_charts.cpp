@@ -126,7 +126,7 @@ std::vector<Figure> microbatch_figures(const Group& group) {
   const std::vector<Sweep> sweeps = sweeps_of(group);
   std::vector<Figure> figures;
   if (sweeps.empty()) return figures;
-  for (const Measure& measure : measures_of_sweeps())
+  for (const Measure& measure : measures_of_sweeps(group.rows.front()->job.task))
     figures.push_back(sweep_figure(measure, group, sweeps));
   return figures;
 }

@@ -105,7 +105,8 @@ std::vector<Tile> tiles_of(const Metrics& m) {
        fmt::format("{} model TFLOP/s a GPU", significant(m.model_tflops_per_gpu))},
       {"power of a GPU", with_unit(m.power_mean_w, "W"), "peak " + with_unit(m.power_peak_w, "W")},
       {"energy", with_unit(m.joules_per_token, "J/token"),
-       with_unit(m.samples_per_s_mj, "samples/(s MJ)")},
+       m.samples_per_s_mj ? with_unit(m.samples_per_s_mj, "samples/(s MJ)")
+                          : with_unit(m.energy_j, "J, all GPUs")},
       {"die temperature", with_unit(m.temperature_mean_c, "°C"),
        fmt::format("peak {}; hot seats {}, cool {}", with_unit(m.temperature_peak_c, "°C"),
                    significant(m.hot_mean_c), significant(m.cool_mean_c))},
