@@ -59,6 +59,9 @@ Result<void> check_plan(const spec::Job& job) {
       {plan.precision != Precision::fp32 && plan.precision != Precision::bf16,
        "the precision is neither fp32 nor bf16 (the trainer has no other); change plan.precision, "
        "or simulate it"},
+      {plan.precision == Precision::bf16 && spec::has_fp32_residual(job),
+       "the trunk is to stay in fp32 beside bf16 (fp32_residual, or a stack that promotes it; the "
+       "trainer rounds what it adds to); set fp32_residual to false, or precision to fp32"},
       {plan.virtual_pipeline_size > 1 && plan.pipeline_parallel_size == 1,
        "virtual_pipeline_size is above 1 without a pipeline (chunks of one stage would be "
        "neighbours); set it to 1"},

@@ -96,6 +96,10 @@ TEST_CASE("jobs that the trainer cannot play are refused with a way out") {
   CHECK(refusal([](spec::Job& j) { j.plan.packed_length = 4; }).find("packed_length") == 0);
   CHECK(refusal([](spec::Job& j) { j.model.latent_attention.emplace(); }).find("latent") !=
         std::string::npos);
+  CHECK(refusal([](spec::Job& j) {
+          j.plan.precision = spec::Precision::bf16;
+          j.plan.fp32_residual = true;
+        }).find("fp32_residual") != std::string::npos);
   CHECK(refusal([](spec::Job& j) { j.task = spec::Task::decode; }).find("inference") !=
         std::string::npos);
 }
