@@ -29,7 +29,7 @@ std::atomic<bool> stop_asked{false};  // NOLINT(cppcoreguidelines-avoid-non-cons
 /// at once.
 void stop_after_step(int signal) {
   stop_asked = true;
-  std::signal(signal, SIG_DFL);
+  if (signal != SIGUSR1) std::signal(signal, SIG_DFL);
 }
 
 bool wants_mpi(const Options& options) {
@@ -96,6 +96,7 @@ void keep_report(const spec::Job& job, const TrainOutcome& outcome) {
 int play(Options options) {
   std::signal(SIGINT, stop_after_step);
   std::signal(SIGTERM, stop_after_step);
+  std::signal(SIGUSR1, stop_after_step);  // what launchers pass on without ending the job
   options.train.stop = &stop_asked;
   const Result<spec::Job> job = load(options);
   if (!job) return fail(job.error(), true);

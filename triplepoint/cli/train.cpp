@@ -129,7 +129,7 @@ class Train : public Command {
     const TrainRequest request = TPT_TRY(make_request(job, file.path(), around));
     const std::vector<std::string> command = launch_command(request, launcher);
     if (dry_run_) return show(console, library, job, command, around);
-    const int code = TPT_TRY(start(console, command, around, file.report()));
+    const int code = TPT_TRY(start(console, command, around, launcher, file.report()));
     if (launcher == Launcher::srun && output_) TPT_TRY(merge_nodes(*output_));
     if (output_ && code == 0 && launcher != Launcher::none)
       keep_report(console, *output_, file.report());
@@ -188,13 +188,17 @@ class Train : public Command {
   }
 
   static Result<int> start(Console& console, const std::vector<std::string>& command,
-                           const LaunchSurroundings& around, const Path& report = {}) {
+                           const LaunchSurroundings& around, Launcher launcher = Launcher::none,
+                           const Path& report = {}) {
     console.flush();
     std::map<std::string, std::string> variables = launch_variables(around);
     if (!report.empty()) variables["TRIPLEPOINT_TRAIN_REPORT"] = fs::absolute(report).string();
     const telemetry::SignalsForCommand signals;
+    // mpirun kills its ranks two seconds after a Ctrl-C; they need the rest of their step.
+    using Place = telemetry::ChildProcess::Place;
+    const Place place = launcher == Launcher::mpirun ? Place::apart : Place::beside;
     telemetry::ChildProcess child =
-        TPT_TRY(telemetry::ChildProcess::start(command, variables, signals));
+        TPT_TRY(telemetry::ChildProcess::start(command, variables, signals, place));
     while (true)
       if (const auto code = child.wait_for(unit::h)) return *code;
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <system_error>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -48,7 +49,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 /// How the command begins: signals as if we were not there.
 class SpawnAttributes {
  public:
-  explicit SpawnAttributes(const SignalsForCommand& signals) {
+  SpawnAttributes(const SignalsForCommand& signals, ChildProcess::Place place) {
     posix_spawnattr_init(&attributes_);
     sigset_t ours;
     sigemptyset(&ours);
@@ -56,17 +57,28 @@ class SpawnAttributes {
       sigaddset(&ours, signal);
     posix_spawnattr_setsigdefault(&attributes_, &ours);
     posix_spawnattr_setsigmask(&attributes_, &signals.before());
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    const bool apart = place == ChildProcess::Place::apart;
+    posix_spawnattr_setflags(&attributes_,
+                             static_cast<short>(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
+                                                (apart ? POSIX_SPAWN_SETPGROUP : 0)));
+    posix_spawn_file_actions_init(&files_);
+    // Not in the terminal's foreground: reading from it would stop it.
+    if (apart) posix_spawn_file_actions_addopen(&files_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   }
   SpawnAttributes(const SpawnAttributes&) = delete;
   SpawnAttributes& operator=(const SpawnAttributes&) = delete;
   SpawnAttributes(SpawnAttributes&&) = delete;
   SpawnAttributes& operator=(SpawnAttributes&&) = delete;
-  ~SpawnAttributes() { posix_spawnattr_destroy(&attributes_); }
+  ~SpawnAttributes() {
+    posix_spawn_file_actions_destroy(&files_);
+    posix_spawnattr_destroy(&attributes_);
+  }
   const posix_spawnattr_t* get() const { return &attributes_; }
+  const posix_spawn_file_actions_t* files() const { return &files_; }
 
  private:
   posix_spawnattr_t attributes_{};
+  posix_spawn_file_actions_t files_{};
 };
 
 }  // namespace
@@ -101,16 +113,16 @@ std::optional<int> SignalsForCommand::take_end() const {
 
 Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command,
                                          const std::map<std::string, std::string>& variables,
-                                         const SignalsForCommand& signals) {
+                                         const SignalsForCommand& signals, Place place) {
   std::vector<std::string> words = command, environment = environment_with(variables);
-  const SpawnAttributes attributes(signals);
+  const SpawnAttributes attributes(signals, place);
   pid_t id = 0;
-  const int code = posix_spawnp(&id, words[0].c_str(), nullptr, attributes.get(),
+  const int code = posix_spawnp(&id, words[0].c_str(), attributes.files(), attributes.get(),
                                 pointers_to(words).data(), pointers_to(environment).data());
   if (code != 0)
     return error(fmt::format("cannot run {} ({}); check its name and PATH", command[0],
                              std::generic_category().message(code)));
-  return ChildProcess(id, signals.taken());
+  return ChildProcess(id, signals.taken(), place);
 }
 
 std::optional<int> ChildProcess::exit_code() const {
@@ -138,10 +150,19 @@ std::optional<int> ChildProcess::wait_for(Seconds most) {
     const int signal = sigtimedwait(&signals_, &info, &wait);
     if (signal == SIGCHLD) {
       if (const auto code = exit_code()) return code;
-    } else if (signal > 0 && info.si_code != SI_KERNEL) {
-      kill(id_, signal);
+    } else if (signal > 0) {
+      pass_on(signal, info.si_code == SI_KERNEL);
     }
   }
+}
+
+void ChildProcess::pass_on(int signal, bool from_terminal) {
+  if (place_ == Place::beside) {
+    if (!from_terminal) kill(id_, signal);
+    return;
+  }
+  kill(id_, signal == SIGINT && !interrupted_ ? SIGUSR1 : signal);
+  interrupted_ = interrupted_ || signal == SIGINT;
 }
 
 int start_failed(const std::string& command) {

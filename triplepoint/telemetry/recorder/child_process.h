@@ -38,10 +38,15 @@ class SignalsForCommand {
 /// process group (so that the terminal's Ctrl-C and Ctrl-Z reach it as ever), default signals.
 class ChildProcess {
  public:
+  /// `apart`: in a process group of its own, with nothing to read, for launchers that would kill
+  /// what they have started. The first Ctrl-C reaches it as SIGUSR1, which launchers pass on to
+  /// all ranks; all else as it is.
+  enum class Place { beside, apart };
+
   /// The error says that it could not be started; its exit code is then start_failed().
   static Result<ChildProcess> start(const std::vector<std::string>& command,
                                     const std::map<std::string, std::string>& variables,
-                                    const SignalsForCommand& signals);
+                                    const SignalsForCommand& signals, Place place = Place::beside);
 
   /// Waits for its end, at most so long. Signals that come meanwhile are passed on, but for those
   /// that the terminal has sent to both of us. The exit code as shells tell it: 128 + signal.
@@ -49,11 +54,15 @@ class ChildProcess {
   pid_t id() const { return id_; }
 
  private:
-  ChildProcess(pid_t id, const sigset_t& signals) : id_(id), signals_(signals) {}
+  ChildProcess(pid_t id, const sigset_t& signals, Place place)
+      : id_(id), signals_(signals), place_(place) {}
   std::optional<int> exit_code() const;
+  void pass_on(int signal, bool from_terminal);
 
   pid_t id_;
   sigset_t signals_;
+  Place place_;
+  bool interrupted_ = false;
 };
 
 /// What shells return for a command that is not there (127) or may not be run (126).

@@ -189,9 +189,10 @@ TEST_CASE("clocks are kept at the start, every minute and when the wall clock ju
 }
 
 int run_command(const std::vector<std::string>& words,
-                const std::function<void(pid_t)>& meanwhile = {}) {
+                const std::function<void(pid_t)>& meanwhile = {},
+                ChildProcess::Place place = ChildProcess::Place::beside) {
   const SignalsForCommand signals;
-  auto child = ChildProcess::start(words, {{"TPT_TEST", "7"}}, signals);
+  auto child = ChildProcess::start(words, {{"TPT_TEST", "7"}}, signals, place);
   REQUIRE(child);
   if (meanwhile) meanwhile(child->id());
   while (true)
@@ -218,6 +219,21 @@ TEST_CASE("signals that we get are the command's") {
     const auto send = [&](pid_t) { kill(getpid(), signal); };
     CHECK(run_command({"sh", "-c", "sleep 20 & wait"}, send) == 128 + signal);
   }
+}
+
+TEST_CASE("a command apart is in a group of its own and hears of the first Ctrl-C as SIGUSR1") {
+  const auto send = [](int signal) {
+    return [signal](pid_t id) {
+      CHECK(getpgid(id) == id);
+      kill(getpid(), signal);
+    };
+  };
+  const auto apart = [&](int signal) {
+    return run_command({"sh", "-c", "sleep 20 & wait"}, send(signal), ChildProcess::Place::apart);
+  };
+  CHECK(apart(SIGINT) == 128 + SIGUSR1);
+  CHECK(apart(SIGTERM) == 128 + SIGTERM);
+  CHECK(run_command({"sh", "-c", "read line || exit 3"}, {}, ChildProcess::Place::apart) == 3);
 }
 
 TEST_CASE("a command has the signals it would have had without us") {

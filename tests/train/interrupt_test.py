@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C at random moments of trainings that mpirun started: each one ends by itself, with 130, and with a checkpoint of its last step.
+
+    interrupt_test.py TRIPLEPOINT TRAINER [TIMES]
+"""
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+PATIENCE = 60  # seconds from the Ctrl-C to the end
+SKIPPED = 77
+
+
+def last_checkpoint(folder):
+    steps = [name for name in os.listdir(folder) if name.startswith("step-") and os.path.exists(os.path.join(folder, name, "manifest.json"))]
+    return max((int(name[5:]) for name in steps), default=0)
+
+
+def interrupt(command, folder, environment, wait):
+    """Starts a training in a group of its own, as a terminal does, and ends it as a terminal does; what was wrong, or nothing."""
+    training = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    first = training.stdout.readline()
+    time.sleep(wait)
+    os.killpg(training.pid, signal.SIGINT)
+    try:
+        said, complained = training.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(training.pid, signal.SIGINT)  # the second one ends at once
+        said, complained = training.communicate(timeout=PATIENCE)
+        return f"it goes on {PATIENCE} s after Ctrl-C:\n{said}{complained}"
+    if training.returncode != 130:
+        return f"it ended with {training.returncode}:\n{first}{said}{complained}"
+    lines = [line for line in (first + said).splitlines() if line.startswith("step ")]
+    played = int(lines[-1].split()[1].split("/")[0])
+    kept = last_checkpoint(os.path.join(folder, "checkpoint"))
+    if kept != played:
+        return f"step {played} was played, the checkpoint is of step {kept}:\n{first}{said}"
+    return None
+
+
+def main():
+    triplepoint, trainer = sys.argv[1:3]
+    times = int(sys.argv[3]) if len(sys.argv) > 3 else 20
+    if trainer == "none" or shutil.which("mpirun") is None:
+        print("mpirun or the trainer is missing: skipped")
+        sys.exit(SKIPPED)
+    draw = random.Random(7)
+    environment = dict(os.environ, TRIPLEPOINT_TRAINER=trainer)
+    wrong = 0
+    for number in range(times):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [triplepoint, "train", "--launcher", "mpirun", "--ranks", str(draw.choice([2, 4])), "--tp", "2", "--steps", "100000"]
+            if number % 4 == 3:
+                command += ["-o", "a.run", "-q"]
+            command += ["--", "--checkpoint", "checkpoint", "--every", "0"]
+            problem = interrupt(command, folder, environment, draw.uniform(0, 1))
+        if problem:
+            wrong += 1
+            print(f"Ctrl-C {number} ({' '.join(command[2:])}): {problem}")
+    print(json.dumps({"interrupted": times, "wrong": wrong}))
+    sys.exit(1 if wrong else 0)
+
+
+main()
