@@ -187,6 +187,8 @@ std::vector<Finding> find_findings(const Study& study) {
                     about_full_sharding,
                     about_machines,
                     about_machines_per_watt,
+                    about_fabrics,
+                    about_oversubscription,
                     about_communication}) {
     if (auto finding = look(groups)) findings.push_back(std::move(*finding));
   }

@@ -39,6 +39,9 @@ FoundOne about_full_sharding(const Groups&);
 // findings_machines.cpp
 FoundOne about_machines(const Groups&);
 FoundOne about_machines_per_watt(const Groups&);
+// findings_fabric.cpp
+FoundOne about_fabrics(const Groups&);
+FoundOne about_oversubscription(const Groups&);
 
 // findings_inference.cpp
 FoundOne about_decode_energy(const Groups&);
