@@ -7,7 +7,8 @@ namespace triplepoint::cli {
 /// one ends it. Writing into a closed pipe becomes an error code.
 void listen_for_interrupts();
 
-/// Verbs that have nothing to keep when they are interrupted say so first: Ctrl-C ends them at once.
+/// Verbs that have nothing to keep when they are interrupted say so first: Ctrl-C ends them at
+/// once.
 void let_interrupts_end_us();
 
 /// Whether the user wants to stop.
