@@ -12,6 +12,9 @@
 namespace triplepoint::trainer {
 namespace {
 
+/// No exception that anybody answers: a rank that is killed says nothing.
+struct Gone {};
+
 /// What each of the ranks that take part says when rank `lost` leaves after so many steps (0: it
 /// never comes) without a word.
 std::vector<std::string> say_without(int lost, int64_t steps_of_lost, const spec::Job& job) {
@@ -29,12 +32,14 @@ std::vector<std::string> say_without(int lost, int64_t steps_of_lost, const spec
       settings.peak_flops = 1e9;
       int64_t played = 0;
       const OnStep count = [&](const StepResult&, const TrainReport&) {
-        if (rank == lost && ++played >= steps_of_lost) throw std::runtime_error("gone");
+        if (rank == lost && ++played >= steps_of_lost) throw Gone();
       };
       try {
         if (rank != lost || steps_of_lost > 0) (void)train(job, settings, endpoint, count);
       } catch (const std::exception& thrown) {
         said[static_cast<size_t>(rank)] = thrown.what();
+      } catch (const Gone&) {
+        said[static_cast<size_t>(rank)] = "gone";
       }
       if (rank == lost) const std::lock_guard wait(others);
     });
