@@ -29,6 +29,7 @@ constexpr std::array<int64_t, 12> usual_head_dimensions = {32, 40,  48,  64,  72
 constexpr int64_t most_layers = 10'000;
 constexpr int64_t most_gpus = 10'000'000;
 constexpr int64_t most_microbatches = 1'000'000;
+constexpr int64_t most_tokens = 100'000'000;  // in a sequence
 
 double real(int64_t count) {
   return static_cast<double>(count);
@@ -141,6 +142,11 @@ class Examination {
               real(job_.cluster.num_nodes) * real(job_.cluster.gpus_per_node), most_gpus);
     plausible("global_batch_size", real(plan_.global_batch_size), most_microbatches);
     plausible("virtual_pipeline_size", real(plan_.virtual_pipeline_size), most_layers);
+    plausible("sequence_length", real(model_.sequence_length), most_tokens);
+    if (plan_.recompute_layers.value_or(0) < 0)
+      error(Code::inconsistent,
+            "recompute_layers is {} (it counts layers); set it to 0 or more, or leave it out",
+            *plan_.recompute_layers);
   }
 
   bool world_is_divisible() {

@@ -511,6 +511,18 @@ TEST_CASE("sizes of zero and sizes beyond reason are refused before anything is 
       sound_job(), [](Job& job) { job.cluster.num_nodes = 1'000'000'000; }, Code::inconsistent,
       "num_nodes x gpus_per_node is 8e+09 (beyond 10000000 it is surely a typing error); make it "
       "smaller");
+  refused(
+      sound_job(), [](Job& job) { job.model.sequence_length = 1'000'000'000'000; },
+      Code::inconsistent,
+      "sequence_length is 1e+12 (beyond 100000000 it is surely a typing error); make it smaller");
+  refused(
+      sound_job(),
+      [](Job& job) {
+        job.plan.recompute = Recompute::full;
+        job.plan.recompute_layers = -1;
+      },
+      Code::inconsistent,
+      "recompute_layers is -1 (it counts layers); set it to 0 or more, or leave it out");
 }
 
 }  // namespace
