@@ -45,7 +45,8 @@ class FlatArray {
     data_ = std::exchange(other.data_, nullptr);
   }
   void release() {
-    if (ledger_ != nullptr) ledger_->release(term_, bytes());
+    if (ledger_ == nullptr) return;  // then there is nothing at all
+    ledger_->release(term_, bytes());
     if (data_ != nullptr) ledger_->arrays().release(data_);
     ledger_ = nullptr;
     data_ = nullptr;
