@@ -27,6 +27,13 @@ constexpr std::array homes = {
     Home{"mi350x", "mi350x"},           Home{"mi355x", "mi355x"},
 };
 
+// The same in Amazon's nodes, whose fabric is EFA.
+constexpr std::array amazon_homes = {
+    Home{"a100-40gb", "aws-p4d"},
+    Home{"h100", "aws-p5"},
+    Home{"h200", "aws-p5en"},
+};
+
 /// Boards whose own names say more than the chip's.
 std::optional<std::string> board_named(std::string_view spelling) {
   struct Board {
@@ -63,11 +70,14 @@ int64_t devices_per_node(int64_t per_node, int64_t gpus) {
 
 }  // namespace
 
-std::optional<std::string> cluster_with(std::string_view gpu_spelling) {
+std::optional<std::string> cluster_with(std::string_view gpu_spelling, std::string_view note) {
   const std::optional<std::string> gpu = board_named(gpu_spelling);
   if (!gpu) return std::nullopt;
-  const auto* const home =
-      std::find_if(homes.begin(), homes.end(), [&](const Home& h) { return h.gpu == *gpu; });
+  const auto is_its = [&](const Home& home) { return home.gpu == *gpu; };
+  const auto* const amazon = std::find_if(amazon_homes.begin(), amazon_homes.end(), is_its);
+  const bool in_amazon = std::regex_search(std::string(note), std::regex("\\bEFA\\b"));
+  if (in_amazon && amazon != amazon_homes.end()) return std::string(amazon->cluster);
+  const auto* const home = std::find_if(homes.begin(), homes.end(), is_its);
   if (home == homes.end()) return std::nullopt;
   return std::string(home->cluster);
 }
@@ -108,7 +118,7 @@ spec::Cluster part_of_node(spec::Cluster cluster, int64_t gpus) {
 
 Result<MachineChoice> machine_of(const spec::Library& library, std::string_view gpu,
                                  std::string_view note, int64_t gpus) {
-  const std::optional<std::string> name = cluster_with(gpu);
+  const std::optional<std::string> name = cluster_with(gpu, note);
   if (!name)
     return error(
         fmt::format("no GPU is called \"{}\" (its numbers are not in the library); try a "

@@ -26,8 +26,9 @@ struct MachineChoice {
 Result<MachineChoice> machine_of(const spec::Library&, std::string_view gpu, std::string_view note,
                                  int64_t gpus);
 
-/// The library's cluster that holds this GPU by default; nothing for a GPU nobody knows.
-std::optional<std::string> cluster_with(std::string_view gpu_spelling);
+/// The library's cluster that holds this GPU by default, or in Amazon's cloud where the note names
+/// EFA; nothing for a GPU nobody knows.
+std::optional<std::string> cluster_with(std::string_view gpu_spelling, std::string_view note = {});
 
 /// One direction out of a node, as the note says it; nothing if it does not.
 std::optional<BytesPerSecond> node_bandwidth_in(std::string_view note, int64_t gpus_per_node);

@@ -44,6 +44,8 @@ TEST_CASE("every spelling of a GPU in the published tables leads to a machine of
     CHECK(machine(spelling.gpu, "", 8).cluster.num_gpus() == 8);
   }
   CHECK(!cluster_with("TPU v5p"));
+  CHECK(cluster_with("H100-SXM-80GB", "EFA 3200 Gbps inter-node") == "aws-p5");
+  CHECK(cluster_with("B200-SXM", "EFA") == "dgx-b200");
 }
 
 TEST_CASE("a machine has exactly the GPUs asked for, in whole nodes where they add up") {
