@@ -111,10 +111,9 @@ TEST_CASE("plans chosen from a public sweep of H100 jobs lose little against the
                       static_cast<double>(regrets.size()),
                   median(ranks), 100 * correct, right + false_fit + false_oom,
                   failed > 0 ? 100 * false_fit / failed : 0., failed));
-  // What holds today; the targets are 3 %, 0.93 and 96 % (docs/plan.md).
-  CHECK(median(regrets) <= 0.06);
-  CHECK(median(ranks) >= 0.55);
-  CHECK(correct >= 0.87);
+  CHECK(median(regrets) <= 0.03);
+  CHECK(median(ranks) >= 0.93);
+  CHECK(correct >= 0.96);
 }
 
 }  // namespace

@@ -23,6 +23,8 @@ constexpr std::array rules = {
                   Sharding::optimizer, true, true, true, true},
     FrameworkRule{"BigNLP", "nemo-2022", "distributed_fused_adam", Sharding::optimizer, true, false,
                   true, true},
+    FrameworkRule{"NeMo 24.07", "nemo-2407", "distributed_fused_adam_bf16", Sharding::optimizer,
+                  true, true, true, true},
     FrameworkRule{"NeMo", "nemo", "distributed_fused_adam_bf16", Sharding::optimizer, true, true,
                   true, true},
     FrameworkRule{"MLPerf", "mlperf", "distributed_fused_adam_bf16", Sharding::optimizer, true,

@@ -100,12 +100,16 @@ Seconds host_time(const spec::Job& job, const workload::OpGroup& group, bool for
   return (group.is_layer ? per_layer : Seconds()) + launch_time(job, group);
 }
 
-/// A pass through a MoE layer stops once for the router's counts. Weight gradients do not.
+/// A pass through a MoE layer stops once for the router's counts, and launches its experts' kernels
+/// one by one. Weight gradients do not.
 Seconds stall_time(const spec::Job& job, const workload::OpGroup& group) {
   const auto dispatches = [](const spec::Op& op) { return op.op_class == OpClass::router; };
   const bool stops = group.name == workload::moe_layer_name &&
                      std::any_of(group.ops.begin(), group.ops.end(), dispatches);
-  return stops && job.plan.expert_parallel_size > 1 ? job.stack.moe_layer_host : Seconds();
+  const int64_t ranks = job.plan.expert_parallel_size;
+  if (!stops || ranks <= 1) return {};
+  const auto experts = static_cast<double>(job.model.moe->num_experts / ranks);
+  return job.stack.moe_layer_host + experts * job.stack.moe_expert_host;
 }
 
 PricedGroup price_group(const spec::Job& job, const workload::WorkGraph& graph,

@@ -275,6 +275,7 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("memory_fragmentation", stack.memory_fragmentation, Need::required);
   visit("framework_reserve", stack.framework_reserve, Need::required);
   visit("kept_gathered_inputs", stack.kept_gathered_inputs);
+  visit("released_in_flight", stack.released_in_flight);
   visit("loss_temporary_bytes", stack.loss_temporary_bytes);
   visit("expert_row_copies", stack.expert_row_copies);
   visit("kernel_slowdown", stack.kernel_slowdown);
@@ -282,6 +283,7 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("portable_attention", stack.portable_attention);
   visit("elementwise_traffic", stack.elementwise_traffic);
   visit("moe_layer_host", stack.moe_layer_host);
+  visit("moe_expert_host", stack.moe_expert_host);
   visit("fused_norms", stack.fused_norms);
   visit("fused_activations", stack.fused_activations);
   visit("flash_attention", stack.flash_attention);

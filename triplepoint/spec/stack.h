@@ -31,6 +31,8 @@ struct Stack {
   // Inputs gathered under sequence parallelism that stay whole for the weight gradient, per dense
   // layer: 2 (QKV and MLP) where the layer saves what it multiplied, 0 where it gathers it again.
   int64_t kept_gathered_inputs = 0;
+  // Microbatches in flight of a pipeline whose gathered inputs are let go in time.
+  int64_t released_in_flight = 2;
   // Bytes per logit of the microbatch at work beyond the fp32 softmax, the logits and their
   // gradient: casts and temporaries of a loss that is written op by op; below 0 for one that works
   // in place.
@@ -43,8 +45,9 @@ struct Stack {
   double attention_share = 1;  // speed of its attention kernels over those the GPU's file describes
   bool portable_attention = false;  // its attention kernels are not written for the newest chips
   double elementwise_traffic = 1;   // HBM bytes of norms and elementwise kernels over fused ones
-  Seconds moe_layer_host;  // further host time per MoE layer and pass: the dispatcher waits
-                           // for the device to learn how many tokens go where
+  Seconds moe_layer_host;   // further host time per MoE layer and pass: the dispatcher waits
+                            // for the device to learn how many tokens go where
+  Seconds moe_expert_host;  // and per expert of this rank: kernels that are launched one by one
   bool fused_norms = true, fused_activations = true;
   bool flash_attention = true;  // false: scores are written out and the causal half is not skipped
   // MoE rows travel once to each node (or rank, inside of one NVLink domain) that has an expert for

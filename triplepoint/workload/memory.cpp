@@ -133,10 +133,20 @@ InFlight play_memory(const StageProgram& program, const std::vector<ChunkBytes>&
 }
 
 /// Microbatches whose gathered inputs are still there at the peak: those that wait in a pipeline,
-/// but the two at work; without stages the one before. What a GEMM has just read is its own.
+/// but for a few; without stages the one before. What a GEMM has just read is its own.
 double held_microbatches(const LayerContext& context, const InFlight& peak) {
-  if (context.plan().pipeline_parallel_size > 1) return std::max(0.0, peak.microbatches - 2);
-  return context.job.num_microbatches() > 1 ? 1 : 0;
+  if (context.job.num_microbatches() == 1) return 0;
+  if (context.plan().pipeline_parallel_size == 1) return 1;
+  return std::max(0.0, peak.microbatches - real(context.stack().released_in_flight));
+}
+
+/// Bytes per logit of the last stage: fp32 softmax of every microbatch in flight; logits and their
+/// gradient of the one at work; and the logits of those before, where the stack lets nothing go.
+double logit_bytes(const LayerContext& context, const InFlight& peak) {
+  const double element = context.share.element;
+  const bool keeps = context.stack().kept_gathered_inputs > 0;
+  const double before = keeps ? element * held_microbatches(context, peak) : 0;
+  return 4 * real(peak.last_chunk) + 2 * element + context.stack().loss_temporary_bytes + before;
 }
 
 void add_training_activations(const LayerContext& context, const Chunks& chunks,
@@ -153,10 +163,8 @@ void add_training_activations(const LayerContext& context, const Chunks& chunks,
   const double kept = peak.splits ? std::max(peak.bytes, peak.put_off) : peak.bytes + replayed;
   memory.activations = (kept + held) * unit::B;
   if (!is_last(chunks.back())) return;
-  // fp32 softmax of every microbatch in flight; logits and their gradient of the one at work.
   const double logits = real(context.share.tokens * context.share.vocabulary);
-  const double at_work = 2 * context.share.element + context.stack().loss_temporary_bytes;
-  memory.logits = logits * (4 * real(peak.last_chunk) + at_work) * unit::B;
+  memory.logits = logits * logit_bytes(context, peak) * unit::B;
 }
 
 /// The cache of every sequence of the batch, and one layer at work.
