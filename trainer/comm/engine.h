@@ -126,6 +126,8 @@ class GroupCommunicator final : public Communicator {
   Pending start_uneven(spec::Collective, const Buffers&, std::span<const int64_t> counts);
   bool is_native(spec::Collective, Wire) const;
   Operation native(spec::Collective, const Buffers&, int64_t count, int root);
+  bool is_swap(spec::Collective, Wire, const Schedule&) const;
+  Operation swap(std::shared_ptr<const Schedule> moves, const Buffers&);
   std::vector<int> block_sizes(int64_t count) const;
   Pending message(bool sends, const Buffers&, int peer, int channel, int64_t count);
   void finish(Pending::State&);

@@ -192,26 +192,61 @@ TEST_CASE("a silent peer is an error that names rank, peer, group and collective
   }
 }
 
+TEST_CASE("two ranks that share memory add up in several groups, whichever each starts first") {
+  constexpr size_t count = 300'001;
+  const auto play = [&](Endpoint& endpoint) {
+    const bool other_order = endpoint.rank() == 1;
+    const auto one = endpoint.communicator(GroupKind::data, {0, 1});
+    const auto two = endpoint.communicator(GroupKind::tensor, {0, 1});
+    std::vector<float> a(count), b(count), nothing;
+    for (size_t turn = 0; turn < 3; ++turn) {
+      for (size_t i = 0; i < count; ++i) {
+        a[i] = static_cast<float>(other_order ? i % 97 : turn);
+        b[i] = static_cast<float>(other_order ? turn : i % 97);
+      }
+      const auto add = [&](bool first) {
+        return first ? one->all_reduce(a) : two->all_reduce(b, Reduction::maximum);
+      };
+      Pending earlier = add(!other_order);
+      // Rank 1 goes on only when this is over; rank 0 has begun both.
+      if (other_order) earlier.wait();
+      Pending later = add(other_order);
+      one->all_reduce(nothing).wait();
+      later.wait();
+      earlier.wait();
+      for (size_t i = 0; i < count; ++i) {
+        TPT_SAME(a[i], static_cast<float>(i % 97 + turn));
+        TPT_SAME(b[i], static_cast<float>(std::max(i % 97, turn)));
+      }
+    }
+  };
+  EndpointSettings settings{.timeout_seconds = 20, .nodes = {}};
+  settings.algorithms.fill(Algorithm::ring);  // of nothing, too
+  for (const bool threads : {false, true})
+    testing::on_transports(threads ? thread_transports(2) : shared_transports(2), settings, play);
+}
+
 TEST_CASE("a group that disagrees about sizes is told so") {
-  for (const bool shared : {false, true}) {
-    std::atomic<int> told{0};
-    std::vector<std::thread> threads;
-    auto transports = shared ? shared_transports(2) : thread_transports(2);
-    for (size_t rank = 0; rank < 2; ++rank)
-      threads.emplace_back([&, rank] {
-        Endpoint endpoint(std::move(transports[rank]), {.timeout_seconds = 20, .nodes = {}});
-        const auto all = endpoint.communicator(GroupKind::data, {0, 1});
-        std::vector<float> data(rank == 0 ? 10 : 20);
-        try {
-          all->all_reduce(data).wait();
-        } catch (const CommError& error) {
-          told += std::string(error.what()).find("same order") != std::string::npos ? 1 : 0;
-        }
-      });
-    for (std::thread& thread : threads)
-      thread.join();
-    CHECK(told == 2);
-  }
+  for (const bool shared : {false, true})
+    for (const size_t most : {20, 200'000}) {
+      std::atomic<int> told{0};
+      std::vector<std::thread> threads;
+      auto transports = shared ? shared_transports(2) : thread_transports(2);
+      for (size_t rank = 0; rank < 2; ++rank)
+        threads.emplace_back([&, rank] {
+          Endpoint endpoint(std::move(transports[rank]), {.timeout_seconds = 20, .nodes = {}});
+          const auto all = endpoint.communicator(GroupKind::data, {0, 1});
+          std::vector<float> data(rank == 0 ? most / 2 : most);
+          try {
+            all->all_reduce(data).wait();
+          } catch (const CommError& error) {
+            told += std::string(error.what()).find("same order") != std::string::npos ? 1 : 0;
+          }
+        });
+      for (std::thread& thread : threads)
+        thread.join();
+      CHECK(told == 2);
+    }
 }
 
 TEST_CASE("no message arrives before a shaped link could have carried it, in-node ones do") {

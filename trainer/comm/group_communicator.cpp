@@ -142,10 +142,28 @@ Pending GroupCommunicator::start(Collective collective, const Buffers& buffers, 
   const auto payload = static_cast<double>(count * bytes_of(buffers.wire));
   if (is_native(collective, buffers.wire) && size() > 1)
     return start(collective, native(collective, buffers, count, root), payload);
+  auto schedule = schedule_for(collective, count, root);
+  if (is_swap(collective, buffers.wire, *schedule))
+    return start(collective, swap(std::move(schedule), buffers), payload);
   return start(collective,
-               Operation(schedule_for(collective, count, root), buffers,
-                         {.ranks = &ranks_, .channel = channel_}),
+               Operation(std::move(schedule), buffers, {.ranks = &ranks_, .channel = channel_}),
                payload);
+}
+
+bool GroupCommunicator::is_swap(Collective collective, Wire wire, const Schedule& schedule) const {
+  return collective == Collective::all_reduce && wire == Wire::fp32 && size() == 2 &&
+         schedule.algorithm == Algorithm::ring && engine_.transport().swaps();
+}
+
+/// A ring of two, which a transport may do better than message by message.
+Operation GroupCommunicator::swap(std::shared_ptr<const Schedule> moves, const Buffers& buffers) {
+  const int peer = ranks_[static_cast<size_t>(1 - index_)];
+  const auto post = [this, peer, buffers] {
+    return engine_.transport().all_reduce_with(
+        peer, channel_, {buffers.output, static_cast<size_t>(buffers.output_count)},
+        buffers.reduction == Reduction::maximum);
+  };
+  return {post, std::move(moves), buffers, peer};
 }
 
 void GroupCommunicator::barrier() {

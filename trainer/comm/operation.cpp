@@ -196,7 +196,7 @@ int Operation::waits_for() const {
       for (const Flight& flight : *flights)
         if (run.posted && !flight.landed)
           return (*route_.ranks)[static_cast<size_t>(flight.message->peer)];
-  return -1;
+  return peer_;
 }
 
 }  // namespace triplepoint::trainer

@@ -54,6 +54,11 @@ class Operation {
   Operation(std::shared_ptr<const Schedule> schedule, const Buffers& buffers, const Route& route)
       : schedule_(std::move(schedule)), buffers_(buffers), route_(route) {}
 
+  /// What the transport does in one go with `peer`: `start` posts it.
+  Operation(std::function<Transport::Ticket()> start, std::shared_ptr<const Schedule> moves,
+            const Buffers& buffers, int peer)
+      : schedule_(std::move(moves)), buffers_(buffers), native_(std::move(start)), peer_(peer) {}
+
   /// A collective of the transport's own: `start` posts it.
   Operation(std::function<Transport::Ticket()> native, const Buffers& buffers)
       : schedule_(std::make_shared<const Schedule>(Schedule{Algorithm::native, {}, 0, 0, 0})),
@@ -104,6 +109,7 @@ class Operation {
   size_t finished_lanes_ = 0;
   std::function<Transport::Ticket()> native_;  // until it is done
   Transport::Ticket native_ticket_ = 0;
+  int peer_ = -1;  // who it is with, where that is one
   bool started_ = false, absorbs_ = false;
 };
 

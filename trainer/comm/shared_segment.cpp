@@ -27,7 +27,7 @@ uint32_t* word(std::atomic<uint32_t>& atomic) {
 
 size_t SharedSegment::bytes_for(int ranks) {
   const auto n = static_cast<size_t>(ranks);
-  return sizeof(Head) + n * sizeof(Bell) + n * n * sizeof(Ring);
+  return sizeof(Head) + n * sizeof(Bell) + n * n * (sizeof(Ring) + sizeof(Tray));
 }
 
 Result<std::shared_ptr<SharedSegment>> SharedSegment::map(const std::string& name, int ranks,

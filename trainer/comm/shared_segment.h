@@ -12,8 +12,8 @@
 
 namespace triplepoint::trainer {
 
-/// Memory that the ranks of one machine share: a ring of bytes from each to each, and a bell each.
-/// Pages are taken from the system when a ring is first used.
+/// Memory that the ranks of one machine share: a ring of bytes and a tray of numbers from each to
+/// each, and a bell each. Pages are taken from the system when a ring or a tray is first used.
 class SharedSegment {
  public:
   static constexpr uint64_t ring_bytes = 1 << 18;
@@ -23,6 +23,20 @@ class SharedSegment {
     alignas(64) std::atomic<uint64_t> written;
     alignas(64) std::atomic<uint64_t> read;
     alignas(64) std::array<std::byte, ring_bytes> bytes;
+  };
+
+  /// From one rank to another and back: numbers are laid out in pieces, the other one adds its own
+  /// where they lie, the first takes the sums. Counts of pieces only grow.
+  struct Tray {
+    static constexpr size_t pieces = 4, piece_numbers = 1 << 14;
+    struct Label {
+      int channel;
+      size_t begin, count;  // of the array
+    };
+    alignas(64) std::atomic<uint64_t> laid;
+    alignas(64) std::atomic<uint64_t> added;
+    alignas(64) std::array<Label, pieces> labels;
+    alignas(64) std::array<std::array<float, piece_numbers>, pieces> numbers;
   };
 
   struct alignas(64) Bell {
@@ -53,6 +67,10 @@ class SharedSegment {
   Bell& bell(int rank) { return at<Bell>(sizeof(Head))[rank]; }
   Ring& ring(int from, int to) {
     return at<Ring>(sizeof(Head) + sizeof(Bell) * static_cast<size_t>(ranks_))[from * ranks_ + to];
+  }
+  Tray& tray(int from, int to) {
+    const auto n = static_cast<size_t>(ranks_);
+    return at<Tray>(sizeof(Head) + sizeof(Bell) * n + sizeof(Ring) * n * n)[from * ranks_ + to];
   }
 
   void ring_bell(int rank);

@@ -16,6 +16,7 @@
 
 #include "triplepoint/mark/mark.h"
 
+#include "trainer/comm/swap.h"
 #include "trainer/comm/wire.h"
 
 namespace triplepoint::trainer {
@@ -62,6 +63,7 @@ struct Request {
   Absorption absorption{};  // in the place of a target
   size_t size = 0, moved = 0;
   bool headed = false;
+  std::unique_ptr<Meeting> meeting{};
 
   /// Bytes [at, at + count) have arrived: whole floats, where they are absorbed.
   void take(const std::byte* from, size_t at, size_t count) const {
@@ -110,7 +112,10 @@ class SharedTransport final : public Transport {
       : segment_(std::move(segment)),
         rank_(rank),
         outgoing_(static_cast<size_t>(size())),
-        incoming_(static_cast<size_t>(size())) {
+        incoming_(static_cast<size_t>(size())),
+        spins_(size() <= sysconf(_SC_NPROCESSORS_ONLN) ? 100 : 0) {
+    for (int peer = 0; peer < size(); ++peer)
+      swaps_.emplace_back(segment_->tray(rank, peer), segment_->tray(peer, rank));
     segment_->bell(rank).process.store(getpid());
   }
 
@@ -141,11 +146,28 @@ class SharedTransport final : public Transport {
     return await(request);
   }
 
+  bool swaps() const override { return true; }
+
+  Ticket all_reduce_with(int peer, int channel, std::span<float> data, bool maximum) override {
+    Request& request = make(peer, channel, data.size_bytes());
+    const Ticket ticket = newest_;
+    request.meeting = std::make_unique<Meeting>();
+    Meeting& meeting = *request.meeting;
+    meeting.swap = make_swap(rank_ < peer, channel, data, maximum);
+    meeting.mine = data.size_bytes();
+    swaps_[static_cast<size_t>(peer)].begin(meeting.swap);
+    meeting.heard = receive(peer, channel, std::as_writable_bytes(std::span(&meeting.others, 1)));
+    meeting.told = send(peer, channel, std::as_bytes(std::span(&meeting.mine, 1)));
+    return ticket;
+  }
+
   bool done(Ticket ticket) override {
     Request& request = *requests_[static_cast<size_t>(ticket)];
     if (!request.done) {
       if (segment_->aborted()) throw CommError(segment_->reason());
-      if (request.sends)
+      if (request.meeting != nullptr)
+        meet(request);
+      else if (request.sends)
         write(request.peer);
       else
         read(request.peer);
@@ -163,7 +185,10 @@ class SharedTransport final : public Transport {
   }
 
   void rest(int looks) override {
-    constexpr int patient_looks = 24;
+    // Who has a core for itself may wait there for those who are as good as there.
+    looks = std::min(looks, idle_looks_++);
+    if (looks < spins_) return pause();
+    const int patient_looks = spins_ + 24;
     const uint32_t seen = segment_->bell(rank_).count.load(std::memory_order_seq_cst);
     const bool news = seen_.exchange(seen) != seen;
     if (news || looks < patient_looks) return std::this_thread::yield();
@@ -172,6 +197,29 @@ class SharedTransport final : public Transport {
   }
 
  private:
+  /// Some hundred nanoseconds.
+  static void pause() {
+#if defined(__x86_64__)
+    for (int i = 0; i < 8; ++i)
+      __builtin_ia32_pause();
+#endif
+  }
+
+  void meet(Request& request) {
+    Meeting& meeting = *request.meeting;
+    if (!meeting.has_told) meeting.has_told = done(meeting.told);
+    if (!meeting.has_heard && done(meeting.heard)) {
+      meeting.has_heard = true;
+      expect_size(meeting.others, request, request.peer);
+      meeting.swap.live = true;
+    }
+    if (swaps_[static_cast<size_t>(request.peer)].advance()) {
+      idle_looks_ = 0;
+      segment_->ring_bell(request.peer);
+    }
+    request.done = meeting.has_told && meeting.has_heard && meeting.swap.is_over();
+  }
+
   Ticket await(Request& request) {
     Incoming& incoming = incoming_[static_cast<size_t>(request.peer)];
     Incoming::Channel& line = incoming.channels[request.channel];
@@ -210,7 +258,7 @@ class SharedTransport final : public Transport {
       moved = true;
       if (queue.front()->done) queue.pop_front();
     }
-    if (moved) segment_->ring_bell(to);
+    if (moved) idle_looks_ = 0, segment_->ring_bell(to);
   }
 
   static size_t write_some(Request& request, Ring& ring, uint64_t at, uint64_t room) {
@@ -243,7 +291,7 @@ class SharedTransport final : public Transport {
       ring.read.store(position, std::memory_order_release);
       moved = true;
     }
-    if (moved) segment_->ring_bell(from);
+    if (moved) idle_looks_ = 0, segment_->ring_bell(from);
   }
 
   size_t read_some(Incoming& incoming, int from, Ring& ring, uint64_t at, uint64_t there) {
@@ -323,6 +371,9 @@ class SharedTransport final : public Transport {
   int rank_;
   std::vector<std::deque<Request*>> outgoing_;
   std::vector<Incoming> incoming_;
+  std::vector<Swaps> swaps_;  // by peer
+  int spins_;
+  std::atomic<int> idle_looks_{0};
   std::vector<std::unique_ptr<Request>> requests_;
   std::vector<size_t> free_;
   size_t newest_ = 0;

@@ -43,6 +43,10 @@ class Transport {
   virtual bool absorbs() const { return false; }
   /// Receives floats that are combined with others while they are in the caches; `size` in bytes.
   virtual Ticket receive_into(int from, int channel, size_t size, const Absorption&);
+  /// Can all_reduce_with be called?
+  virtual bool swaps() const { return false; }
+  /// An all-reduce with one other rank, which calls it with as many numbers.
+  virtual Ticket all_reduce_with(int peer, int channel, std::span<float> data, bool maximum);
   /// Makes progress. True exactly once; the ticket is forgotten then.
   virtual bool done(Ticket) = 0;
   /// Tells all ranks that this one gives up: their next done() throws CommError. Never throws.

@@ -24,6 +24,16 @@ TPT_FOR_EACH_PROCESSOR void larger(const float* a, const float* b, float* to, in
     to[i] = a[i] < b[i] ? b[i] : a[i];
 }
 
+TPT_FOR_EACH_PROCESSOR void add_twice(float* __restrict a, float* __restrict b, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    a[i] = b[i] = a[i] + b[i];
+}
+
+TPT_FOR_EACH_PROCESSOR void larger_twice(float* __restrict a, float* __restrict b, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    a[i] = b[i] = a[i] < b[i] ? b[i] : a[i];
+}
+
 TPT_FOR_EACH_PROCESSOR void add_rounded(const float* a, const float* b, float* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
     to[i] = rounded_to_bf16(a[i]) + rounded_to_bf16(b[i]);
@@ -55,6 +65,11 @@ void combine(const float* a, const float* b, float* to, int64_t count, Reduction
   }
   if (wire == Wire::bf16) return add_rounded(a, b, to, count);
   add(a, b, to, count);
+}
+
+void combine_twice(float* a, float* b, int64_t count, Reduction reduction) {
+  if (reduction == Reduction::maximum) return larger_twice(a, b, count);
+  add_twice(a, b, count);
 }
 
 }  // namespace triplepoint::trainer

@@ -29,6 +29,9 @@ void round_to_bf16(float* numbers, int64_t count);
 /// ranks which add each other's numbers get the same.
 void combine(const float* a, const float* b, float* to, int64_t count, Reduction, Wire);
 
+/// Both become a[i] + b[i], or the larger one.
+void combine_twice(float* a, float* b, int64_t count, Reduction);
+
 constexpr int64_t bytes_of(Wire wire) {
   return wire == Wire::bf16 ? 2 : 4;
 }
