@@ -170,14 +170,16 @@ std::string heat_colour(double share) {
 
 std::string heat_map_svg(const HeatMap& map) {
   const Layout layout = lay_out(map);
+  constexpr double most_magnified = 2;  // one node's labels would fill the page
   const double rows = header + row_height * static_cast<double>(map.rows.size());
   std::string svg = fmt::format(
-      "<svg class=\"heat\" viewBox=\"0 0 {:.0f} {:.0f}\" style=\"min-width:{:.0f}px\" role=\"img\" "
-      "aria-label=\"{}\" "
+      "<svg class=\"heat\" viewBox=\"0 0 {:.0f} {:.0f}\" style=\"min-width:{:.0f}px; "
+      "max-width:{:.0f}px\" role=\"img\" aria-label=\"{}\" "
       "data-left=\"{:.1f}\" data-top=\"{}\" data-cell=\"{:.4f}\" data-row=\"{}\" "
       "data-per-node=\"{}\" data-gap=\"{}\" data-unit=\"{}\">",
-      layout.width, rows + footer, std::min(layout.width, 640.0), escape(map.title), layout.left,
-      header, layout.cell, row_height, map.per_node, layout.gap(), escape(map.unit));
+      layout.width, rows + footer, std::min(layout.width, 640.0), most_magnified * layout.width,
+      escape(map.title), layout.left, header, layout.cell, row_height, map.per_node, layout.gap(),
+      escape(map.unit));
   return svg + cells(map, layout) + labels(map, layout) + colour_scale(map, layout, rows + 8) +
          "</svg>";
 }
