@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <exception>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -30,9 +31,7 @@ int measure(const trainer::MachineEffort& effort, const std::string& output) {
   return written ? 0 : fail(written.error());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app{
       "Measures what one core of this machine does for a training: matrix products, attention, "
       "collectives between ranks in memory, steps of tiny models. Writes JSON; "
@@ -48,4 +47,15 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(2, 1000));
   CLI11_PARSE(app, argc, argv);
   return measure(effort, output);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "triplepoint-machine: %s\n", failure.what());
+    return 1;
+  }
 }
