@@ -116,6 +116,22 @@ TEST_CASE("experts are reduced over their own group, everything else over the da
   CHECK(dense == Approx(count.total() - count.experts));
 }
 
+TEST_CASE("buckets cut what is reduced, and what ZeRO gathers afterwards, into as many messages") {
+  spec::Job job = data_parallel(Sharding::optimizer);
+  const auto messages = [&](Collective kind) {
+    int most = 0;
+    for (const test::Counted& counted : test::ops_of(build_work_graph(job).step_works.front()))
+      if (counted.op.is_communication() && counted.op.collective == kind &&
+          counted.op.group == GroupKind::data)
+        most = std::max(most, counted.op.kernels);
+    return most;
+  };
+  CHECK(messages(Collective::reduce_scatter) == 1);
+  job.plan.gradient_bucket = 100 * unit::MB;
+  CHECK(messages(Collective::reduce_scatter) > 20);
+  CHECK(messages(Collective::all_gather) == messages(Collective::reduce_scatter));
+}
+
 TEST_CASE("one copy of the parameters needs no data-parallel communication") {
   for (const Sharding sharding : {Sharding::none, Sharding::optimizer, Sharding::parameters}) {
     spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});

@@ -61,6 +61,45 @@ TEST_CASE("a Llama layer keeps 12 h + 4 kv + 6 f bytes a token") {
   CHECK(layer_bytes(job) == Approx(8192 * per_token));
 }
 
+TEST_CASE("a gate that is written op by op keeps its activation, too") {
+  spec::Job job = test::on_nodes(test::llama3_70b(), 4);
+  const double fused = layer_bytes(job);
+  job.stack.fused_activations = false;
+  CHECK(layer_bytes(job) - fused == Approx(2.0 * 8192 * 28672));
+}
+
+Bytes first_stage_activations(const spec::Job& job) {
+  return estimate_memory(job).stages.front().activations;
+}
+
+TEST_CASE("a stack that keeps what it gathered holds the inputs of microbatches that wait") {
+  const auto held = [](int64_t pipeline, int64_t batch, int64_t released) {
+    spec::Job job = test::on_nodes(test::llama3_70b(), 4);
+    job.plan.tensor_parallel_size = 8;
+    job.plan.sequence_parallel = true;
+    job.plan.pipeline_parallel_size = pipeline;
+    job.plan.global_batch_size = batch;
+    const Bytes without = first_stage_activations(job);
+    job.stack.kept_gathered_inputs = 2;
+    job.stack.released_in_flight = released;
+    return (first_stage_activations(job) - without) / unit::B;
+  };
+  // Two inputs of seven eighths of the tokens that other ranks own, in every layer of the stage.
+  const double layer = 2 * 2.0 * 8192 * 7 / 8 * 8192;
+  CHECK(held(1, 4, 2) == Approx(0));           // one microbatch: nothing was before it
+  CHECK(held(1, 8, 2) == Approx(80 * layer));  // the one before
+  CHECK(held(4, 16, 0) == Approx(20 * 4 * layer));
+  CHECK(held(4, 16, 2) == Approx(20 * 2 * layer));
+  CHECK(held(2, 16, 2) == Approx(0));
+}
+
+TEST_CASE("a loss that casts its logits takes more bytes for each of them") {
+  spec::Job job = test::on_nodes(test::llama3_70b(), 4);
+  const Bytes plain = estimate_memory(job).stages.back().logits;
+  job.stack.loss_temporary_bytes = 3;
+  CHECK(estimate_memory(job).stages.back().logits / plain == Approx((8 + 3) / 8.0));
+}
+
 TEST_CASE("an expert layer keeps four rows of h and three of f for every routed token") {
   const spec::Job job = test::with(test::on_nodes(test::mixtral_8x22b(), 4), {1, 4, 8});
   const double h = 6144, f = 16384, kv = 1024;

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/phase_table.h"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/spec/load.h"
+
+namespace triplepoint::sim {
+namespace {
+
+using doctest::Approx;
+
+spec::Job mixtral(int64_t expert_parallel) {
+  auto job = spec::parse_job(spec::default_library(), R"(
+model = "mixtral-8x7b"
+cluster = "hgx-h200"
+nodes = 1
+[plan]
+global_batch_size = 8
+)",
+                             "job.toml");
+  REQUIRE(job.has_value());
+  job->plan.expert_parallel_size = expert_parallel;
+  job->stack.moe_layer_host = 0.5 * unit::ms;
+  job->stack.moe_expert_host = 0.1 * unit::ms;
+  return *job;
+}
+
+Seconds stall_of_forward(const spec::Job& job) {
+  const workload::WorkGraph graph = workload::build_work_graph(job);
+  Seconds most;
+  for (const PricedGroup& group :
+       price_action(job, graph, graph.works.front(), workload::ActionKind::forward))
+    most = std::max(most, group.stall);
+  return most;
+}
+
+TEST_CASE("an MoE pass stops for its router, and for every expert of its rank") {
+  CHECK(stall_of_forward(mixtral(1)) == Seconds());  // nothing is sent to other ranks
+  CHECK(stall_of_forward(mixtral(8)) / unit::ms == Approx(0.6));
+  CHECK(stall_of_forward(mixtral(2)) / unit::ms == Approx(0.9));
+}
+
+TEST_CASE("each message of a collective that is cut waits on its own, for the same bytes") {
+  const spec::Job job = mixtral(1);
+  const workload::WorkGraph graph = workload::build_work_graph(job);
+  spec::Op op;
+  op.op_class = spec::OpClass::communication;
+  op.collective = spec::Collective::all_gather;
+  op.group = spec::GroupKind::data;
+  op.payload = 1 * unit::GB;
+  const perf::CollectiveTime whole = price_op(job, graph, op).collective;
+  op.kernels = 50;
+  const perf::CollectiveTime cut = price_op(job, graph, op).collective;
+  CHECK(cut.latency / whole.latency == Approx(50));
+  CHECK(cut.total() > whole.total());
+  CHECK(cut.scale_up_bytes / whole.scale_up_bytes == Approx(1));
+}
+
+}  // namespace
+}  // namespace triplepoint::sim
