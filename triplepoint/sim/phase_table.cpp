@@ -108,8 +108,8 @@ Seconds stall_time(const spec::Job& job, const workload::OpGroup& group) {
                      std::any_of(group.ops.begin(), group.ops.end(), dispatches);
   const int64_t ranks = job.plan.expert_parallel_size;
   if (!stops || ranks <= 1) return {};
-  const auto experts = static_cast<double>(job.model.moe->num_experts / ranks);
-  return job.stack.moe_layer_host + experts * job.stack.moe_expert_host;
+  const int64_t experts = job.model.moe->num_experts / ranks;
+  return job.stack.moe_layer_host + static_cast<double>(experts) * job.stack.moe_expert_host;
 }
 
 PricedGroup price_group(const spec::Job& job, const workload::WorkGraph& graph,
