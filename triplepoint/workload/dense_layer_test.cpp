@@ -294,7 +294,8 @@ TEST_CASE("latent attention decodes against the latent cache, all heads on one o
   job.model.latent_attention = spec::LatentAttention{
       .query_rank = 1536, .key_value_rank = 512, .rope_head_dim = 64, .value_head_dim = 128};
   job.task = spec::Task::decode;
-  for (const OpGroup& group : build_work_graph(job).works.front().forward)
+  const WorkGraph graph = build_work_graph(job);
+  for (const OpGroup& group : graph.works.front().forward)
     for (const spec::Op& op : group.ops)
       if (test::is_attention(op)) {
         CHECK(op.hbm_bytes / unit::B == Approx(8192.0 * (512 + 64) * 2).epsilon(0.01));

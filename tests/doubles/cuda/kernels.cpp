@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels, compiled for the host: block after block, thread after thread.
+#include <algorithm>
 #include <cstring>
+#include <limits>
+#include <vector>
 
 #include "tests/doubles/cuda/streams.h"
 #include "trainer/cuda/kernels/list.h"
@@ -30,11 +33,12 @@ Act bind_blocks(const LaunchShape& shape, void** arguments) {
   const Body body = *static_cast<const Body*>(arguments[0]);
   return [=] {
     // What a block finds in its memory is of no meaning, so let it be none.
+    constexpr float nothing = std::numeric_limits<float>::quiet_NaN();
     std::vector<float> memory(shape.memory / sizeof(float));
     for (unsigned z = 0; z < shape.grid[2]; ++z)
       for (unsigned y = 0; y < shape.grid[1]; ++y)
         for (unsigned x = 0; x < shape.grid[0]; ++x) {
-          std::memset(memory.data(), 0xff, memory.size() * sizeof(float));
+          std::fill(memory.begin(), memory.end(), nothing);
           Block<threads> block;
           block.place[0] = x;
           block.place[1] = y;
