@@ -421,9 +421,10 @@ void Resolver::take_overlap() {
 }
 
 void Resolver::cut_gradients() {
-  constexpr double ddp_bucket_bytes = 25 * 1024 * 1024;  // of gradients as the backward writes them
+  // PyTorch's default (DistributedDataParallel, bucket_cap_mb), of gradients as they are written.
+  constexpr double ddp_bucket_bytes = 25 * 1024 * 1024;
   constexpr double written_bytes = 2;
-  constexpr double matrices_of_a_layer = 4;
+  constexpr double matrices_of_a_layer = 4;  // QKV, projection, gate and up, down
   const bool replicas = plan().sharding == Sharding::none;
   plan().overlap_gradient = replicas;
   const workload::RankParameters layer =
