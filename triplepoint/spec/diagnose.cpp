@@ -12,6 +12,7 @@
 
 #include "triplepoint/spec/diagnose_environment.h"
 #include "triplepoint/spec/diagnose_fabric.h"
+#include "triplepoint/spec/diagnose_model.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/names.h"
 #include "triplepoint/spec/task.h"

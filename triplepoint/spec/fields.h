@@ -26,6 +26,8 @@ void visit_fields(Visitor& visit, MixtureOfExperts& moe) {
   visit("grouped_gemm", moe.grouped_gemm);
   visit("shared_expert_ffn_hidden_size", moe.shared_expert_ffn_hidden_size);
   visit("num_dense_layers", moe.num_dense_layers);
+  visit("layer_period", moe.layer_period);
+  visit("latent_size", moe.latent_size);
 }
 
 template <class Visitor>
@@ -34,6 +36,28 @@ void visit_fields(Visitor& visit, LatentAttention& latent) {
   visit("key_value_rank", latent.key_value_rank, Need::required);
   visit("rope_head_dim", latent.rope_head_dim, Need::required);
   visit("value_head_dim", latent.value_head_dim, Need::required);
+}
+
+template <class Visitor>
+void visit_fields(Visitor& visit, SlidingWindow& window) {
+  visit("size", window.size, Need::required);
+  visit("full_every", window.full_every);
+}
+
+template <class Visitor>
+void visit_fields(Visitor& visit, StateSpace& space) {
+  visit("state_size", space.state_size, Need::required);
+  visit("num_heads", space.num_heads, Need::required);
+  visit("head_dim", space.head_dim, Need::required);
+  visit("num_groups", space.num_groups, Need::required);
+  visit("conv_width", space.conv_width);
+  visit("chunk_size", space.chunk_size);
+}
+
+template <class Visitor>
+void visit_fields(Visitor& visit, MultiTokenPrediction& prediction) {
+  visit("depths", prediction.depths);
+  visit("layer_pattern", prediction.layer_pattern);
 }
 
 template <class Visitor>
@@ -58,6 +82,10 @@ void visit_fields(Visitor& visit, Model& model) {
   visit("published_active_parameters", model.published_active_parameters);
   visit("moe", model.moe);
   visit("latent_attention", model.latent_attention);
+  visit("layer_pattern", model.layer_pattern);
+  visit("sliding_window", model.sliding_window);
+  visit("state_space", model.state_space);
+  visit("multi_token_prediction", model.multi_token_prediction);
 }
 
 template <class Visitor>

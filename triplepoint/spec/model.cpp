@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/spec/model.h"
 
+#include <algorithm>
+#include <string_view>
+
 namespace triplepoint::spec {
 namespace {
 
@@ -17,8 +20,8 @@ double norm(const Model& model, double width) {
   return model.normalization == Normalization::layer_norm ? 2 * width : width;
 }
 
-double feed_forward(const Model& model, int64_t ffn_hidden_size) {
-  const double hidden = real(model.hidden_size), ffn = real(ffn_hidden_size);
+double feed_forward(const Model& model, int64_t width, int64_t ffn_hidden_size) {
+  const double hidden = real(width), ffn = real(ffn_hidden_size);
   const double up = model.activation == Activation::swiglu ? 2 * ffn : ffn;
   return linear(hidden, up, model.biases) + linear(ffn, hidden, model.biases);
 }
@@ -44,27 +47,122 @@ double latent_attention(const Model& model, const LatentAttention& latent) {
          norm(model, rank);
 }
 
+/// In: gate z, x, B, C and step of every head, in one matrix; the convolution over x, B and C; A, D
+/// and the step's bias of every head; the gain of the gated norm; and out again. No biases, but the
+/// convolution's.
+double state_space(const Model& model, const StateSpace& space) {
+  const double hidden = real(model.hidden_size), inner = real(space.inner_width());
+  const double heads = real(space.num_heads);
+  const double shared = 2 * real(space.num_groups * space.state_size);
+  const double mixed = inner + shared;
+  return hidden * (inner + mixed + heads) + (real(space.conv_width) + 1) * mixed + 3 * heads +
+         inner + inner * hidden;
+}
+
+LayerKind kind_of_letter(char letter) {
+  switch (letter) {
+    case 'M':
+      return LayerKind::state_space;
+    case '*':
+      return LayerKind::attention;
+    case 'E':
+      return LayerKind::experts;
+    default:
+      return LayerKind::mlp;
+  }
+}
+
+std::vector<LayerKind> kinds_of_pattern(std::string_view pattern) {
+  std::vector<LayerKind> kinds(pattern.size());
+  std::transform(pattern.begin(), pattern.end(), kinds.begin(), kind_of_letter);
+  return kinds;
+}
+
 double experts_used_by_one_token(const Model& model, double experts) {
   return experts * real(model.moe->router_topk) / real(model.moe->num_experts);
 }
 
 }  // namespace
 
-LayerParameters count_layer_parameters(const Model& model, int64_t layer) {
+bool Model::is_moe_layer(int64_t layer) const {
+  if (layer_pattern) return has_experts(kind_of_layer(*this, layer));
+  return moe && layer >= moe->num_dense_layers && (layer + 1) % moe->layer_period.value_or(1) == 0;
+}
+
+bool Model::is_windowed_layer(int64_t layer) const {
+  if (!sliding_window) return false;
+  return sliding_window->full_every == 0 || (layer + 1) % sliding_window->full_every != 0;
+}
+
+LayerKind kind_of_layer(const Model& model, int64_t layer) {
+  if (model.layer_pattern) {
+    const auto at = static_cast<std::size_t>(layer);
+    return kind_of_letter(at < model.layer_pattern->size() ? (*model.layer_pattern)[at] : '-');
+  }
+  const bool moe = model.is_moe_layer(layer);
+  if (model.is_windowed_layer(layer)) return moe ? LayerKind::window_moe : LayerKind::window_dense;
+  return moe ? LayerKind::moe : LayerKind::dense;
+}
+
+std::vector<LayerKind> kinds_of_prediction(const Model& model) {
+  if (!model.multi_token_prediction) return {};
+  const auto& pattern = model.multi_token_prediction->layer_pattern;
+  if (pattern) return kinds_of_pattern(*pattern);
+  return {kind_of_layer(model, model.num_layers - 1)};
+}
+
+LayerParameters count_layer_parameters(const Model& model, LayerKind kind) {
   LayerParameters count;
-  count.attention = model.latent_attention ? latent_attention(model, *model.latent_attention)
-                                           : grouped_attention(model);
-  count.norms = 2 * norm(model, real(model.hidden_size));
-  if (!model.is_moe_layer(layer)) {
-    count.mlp = feed_forward(model, model.ffn_hidden_size);
+  const double one_norm = norm(model, real(model.hidden_size));
+  if (kind == LayerKind::state_space) {
+    if (model.state_space) count.state_space = state_space(model, *model.state_space);
+    count.norms = one_norm;
     return count;
   }
-  count.router = real(model.hidden_size * model.moe->num_experts);
-  count.experts = real(model.moe->num_experts) * feed_forward(model, model.moe->ffn_hidden_size);
-  if (model.moe->shared_expert_ffn_hidden_size > 0)
-    count.shared_expert = feed_forward(model, model.moe->shared_expert_ffn_hidden_size);
+  if (has_attention(kind))
+    count.attention = model.latent_attention ? latent_attention(model, *model.latent_attention)
+                                             : grouped_attention(model);
+  count.norms = (has_attention(kind) && kind != LayerKind::attention ? 2 : 1) * one_norm;
+  if (has_dense_mlp(kind))
+    count.mlp = feed_forward(model, model.hidden_size, model.ffn_hidden_size);
+  if (!has_experts(kind) || !model.moe) return count;
+  const MixtureOfExperts& moe = *model.moe;
+  const int64_t width = moe.latent_size.value_or(model.hidden_size);
+  count.router = real(model.hidden_size * moe.num_experts);
+  count.experts = real(moe.num_experts) * feed_forward(model, width, moe.ffn_hidden_size);
+  if (moe.latent_size) count.latent = 2 * real(model.hidden_size * width);
+  if (moe.shared_expert_ffn_hidden_size > 0)
+    count.shared_expert = feed_forward(model, model.hidden_size, moe.shared_expert_ffn_hidden_size);
   return count;
 }
+
+LayerParameters count_layer_parameters(const Model& model, int64_t layer) {
+  return count_layer_parameters(model, kind_of_layer(model, layer));
+}
+
+PredictionParameters count_prediction_parameters(const Model& model) {
+  const double hidden = real(model.hidden_size);
+  return {.projection = 2 * hidden * hidden, .norms = 3 * norm(model, hidden)};
+}
+
+namespace {
+
+void add_prediction(const Model& model, ParameterCount& count) {
+  const double depths = real(model.prediction_depths());
+  const PredictionParameters joined = count_prediction_parameters(model);
+  count.prediction = depths * (joined.projection + joined.norms);
+  count.active_prediction = count.prediction;
+  for (const LayerKind kind : kinds_of_prediction(model)) {
+    const LayerParameters layer = count_layer_parameters(model, kind);
+    const double shared = layer.without_experts();
+    count.prediction += depths * (shared + layer.experts);
+    count.active_prediction += depths * shared;
+    if (layer.experts > 0)
+      count.active_prediction += depths * experts_used_by_one_token(model, layer.experts);
+  }
+}
+
+}  // namespace
 
 ParameterCount count_parameters(const Model& model) {
   const double hidden = real(model.hidden_size);
@@ -82,6 +180,7 @@ ParameterCount count_parameters(const Model& model) {
     if (parameters.experts > 0)
       count.active_experts += experts_used_by_one_token(model, parameters.experts);
   }
+  if (model.prediction_depths() > 0) add_prediction(model, count);
   return count;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "triplepoint/base/units.h"
 
@@ -24,6 +25,8 @@ struct MixtureOfExperts {
   bool grouped_gemm = true;                   // false: one GEMM launch per local expert
   int64_t shared_expert_ffn_hidden_size = 0;  // 0: no shared expert
   int64_t num_dense_layers = 0;               // leading layers with a dense MLP (DeepSeek)
+  std::optional<int64_t> layer_period;        // every n-th layer has experts (Llama 4: 2)
+  std::optional<int64_t> latent_size;         // experts work in this width (Nemotron 3 Super)
   friend bool operator==(const MixtureOfExperts&, const MixtureOfExperts&) = default;
 };
 
@@ -34,7 +37,40 @@ struct LatentAttention {
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
 };
 
-/// A decoder-only transformer. Names follow Megatron-Core, spelled out.
+/// Attention that looks back so many tokens only (Mistral, GPT-OSS, Gemma).
+struct SlidingWindow {
+  int64_t size = 0;        // tokens that a query sees, its own included
+  int64_t full_every = 0;  // every n-th layer looks at all tokens; 0: none does
+  friend bool operator==(const SlidingWindow&, const SlidingWindow&) = default;
+};
+
+/// A state-space layer: Mamba-2, Dao and Gu 2024, arXiv 2405.21060. Its inner width is num_heads x
+/// head_dim.
+struct StateSpace {
+  int64_t state_size = 128;
+  int64_t num_heads = 0;
+  int64_t head_dim = 64;
+  int64_t num_groups = 8;  // heads of a group share what writes to the state and reads it (B, C)
+  int64_t conv_width = 4;
+  int64_t chunk_size = 128;  // tokens that are multiplied as in attention; states pass between
+  int64_t inner_width() const { return num_heads * head_dim; }
+  friend bool operator==(const StateSpace&, const StateSpace&) = default;
+};
+
+/// Multi-token prediction (DeepSeek-V3, section 2.2): each depth joins the trunk and the next
+/// token's embedding, passes a layer of its own, and the shared head predicts one token further.
+struct MultiTokenPrediction {
+  int64_t depths = 1;                        // 0: the model has the module, but trains without
+  std::optional<std::string> layer_pattern;  // of one depth, where the model has a pattern
+  friend bool operator==(const MultiTokenPrediction&, const MultiTokenPrediction&) = default;
+};
+
+/// What a layer is made of. A transformer's has attention and a feed-forward part; in a hybrid each
+/// part is a layer, with a norm and a residual of its own.
+enum class LayerKind { dense, moe, window_dense, window_moe, state_space, attention, mlp, experts };
+inline constexpr int layer_kind_count = 8;
+
+/// A decoder-only transformer, or a hybrid of its parts. Names follow Megatron-Core, spelled out.
 struct Model {
   std::string name;
   int64_t num_layers = 0;
@@ -54,28 +90,72 @@ struct Model {
   double dropout = 0;
   std::optional<MixtureOfExperts> moe;
   std::optional<LatentAttention> latent_attention;
+  std::optional<SlidingWindow> sliding_window;
+  // One letter a layer, as Megatron-Core writes it: M state space, * attention, - MLP, E experts.
+  std::optional<std::string> layer_pattern;
+  std::optional<StateSpace> state_space;
+  std::optional<MultiTokenPrediction> multi_token_prediction;
   std::optional<double> published_parameters;         // total
   std::optional<double> published_active_parameters;  // used by one token
   friend bool operator==(const Model&, const Model&) = default;
 
-  bool is_moe_layer(int64_t layer) const { return moe && layer >= moe->num_dense_layers; }
+  bool is_moe_layer(int64_t layer) const;
+  bool is_windowed_layer(int64_t layer) const;
+  int64_t prediction_depths() const {
+    return multi_token_prediction ? multi_token_prediction->depths : 0;
+  }
 };
+
+LayerKind kind_of_layer(const Model&, int64_t layer);
+/// Layers of one depth of multi-token prediction: the pattern's, or one like the last of the model.
+std::vector<LayerKind> kinds_of_prediction(const Model&);
+
+constexpr bool is_windowed(LayerKind kind) {
+  return kind == LayerKind::window_dense || kind == LayerKind::window_moe;
+}
+constexpr bool has_experts(LayerKind kind) {
+  return kind == LayerKind::moe || kind == LayerKind::window_moe || kind == LayerKind::experts;
+}
+constexpr bool has_dense_mlp(LayerKind kind) {
+  return kind == LayerKind::dense || kind == LayerKind::window_dense || kind == LayerKind::mlp;
+}
+constexpr bool has_attention(LayerKind kind) {
+  return kind != LayerKind::state_space && kind != LayerKind::mlp && kind != LayerKind::experts;
+}
 
 /// Parameters by where they live; sums over the model without any sharding.
 struct ParameterCount {
   double embedding = 0, head = 0, dense_layers = 0, experts = 0, final_norm = 0;
   double active_experts = 0;  // of `experts`, used by one token
-  double total() const { return embedding + head + dense_layers + experts + final_norm; }
-  double active() const { return embedding + head + dense_layers + active_experts + final_norm; }
+  double prediction = 0;      // multi-token prediction, without the shared embedding and head
+  double active_prediction = 0;
+  double total() const {
+    return embedding + head + dense_layers + experts + final_norm + prediction;
+  }
+  double active() const {
+    return embedding + head + dense_layers + active_experts + final_norm + active_prediction;
+  }
 };
 ParameterCount count_parameters(const Model&);
 
 /// Parameters of one layer: attention, norms and dense MLP or router; and of its routed experts.
 struct LayerParameters {
   double attention = 0, mlp = 0, norms = 0, router = 0, shared_expert = 0, experts = 0;
-  double without_experts() const { return attention + mlp + norms + router + shared_expert; }
+  double state_space = 0;
+  double latent = 0;  // into the experts' width and back
+  double without_experts() const {
+    return attention + mlp + norms + router + shared_expert + state_space + latent;
+  }
 };
+LayerParameters count_layer_parameters(const Model&, LayerKind);
 LayerParameters count_layer_parameters(const Model&, int64_t layer);
+
+/// What one depth of multi-token prediction has beside its layers: the two halves joined, and
+/// norms.
+struct PredictionParameters {
+  double projection = 0, norms = 0;
+};
+PredictionParameters count_prediction_parameters(const Model&);
 
 /// Smallest multiple of `vocabulary_divisible_by` x tensor_parallel_size that holds the vocabulary.
 int64_t padded_vocabulary(const Model&, int64_t tensor_parallel_size);

@@ -99,6 +99,61 @@ TEST_CASE("the padded vocabulary is the smallest multiple that holds it") {
   }
 }
 
+TEST_CASE("every second layer looks back a window, the others at everything") {
+  Model model = gpt(4, 768);
+  model.sliding_window = SlidingWindow{.size = 128, .full_every = 2};
+  CHECK(kind_of_layer(model, 0) == LayerKind::window_dense);
+  CHECK(kind_of_layer(model, 1) == LayerKind::dense);
+  model.sliding_window->full_every = 0;
+  for (int64_t layer = 0; layer < model.num_layers; ++layer)
+    CHECK(is_windowed(kind_of_layer(model, layer)));
+}
+
+TEST_CASE("a window changes no parameters") {
+  Model model = gpt(4, 768);
+  const double whole = count_parameters(model).total();
+  model.sliding_window = SlidingWindow{.size = 128, .full_every = 2};
+  CHECK(count_parameters(model).total() == whole);
+}
+
+TEST_CASE("experts in every second layer leave dense layers between them") {
+  Model model = gpt(4, 768);
+  model.moe = MixtureOfExperts{.num_experts = 8, .ffn_hidden_size = 512, .layer_period = 2};
+  for (int64_t layer = 0; layer < model.num_layers; ++layer)
+    CHECK(model.is_moe_layer(layer) == (layer % 2 == 1));
+}
+
+TEST_CASE("a transformer layer split in two by a pattern has the same parameters and no more") {
+  Model whole = gpt(3, 768), split = whole;
+  split.num_layers = 6;
+  split.layer_pattern = "*-*-*-";
+  CHECK(count_parameters(split).total() == count_parameters(whole).total());
+}
+
+TEST_CASE("experts in a narrow width pay for the way there and back") {
+  Model model = gpt(1, 768);
+  model.biases = false;
+  model.moe = MixtureOfExperts{.num_experts = 8, .ffn_hidden_size = 512};
+  const LayerParameters wide = count_layer_parameters(model, 0);
+  model.moe->latent_size = 192;
+  const LayerParameters narrow = count_layer_parameters(model, 0);
+  CHECK(narrow.experts * 4 == wide.experts);
+  CHECK(narrow.latent == 2 * 768 * 192);
+  CHECK(narrow.router == wide.router);
+}
+
+TEST_CASE("a depth of prediction adds a layer, a projection and norms, and shares the rest") {
+  Model model = gpt(4, 768);
+  const ParameterCount before = count_parameters(model);
+  model.multi_token_prediction = MultiTokenPrediction{.depths = 2};
+  const ParameterCount after = count_parameters(model);
+  const double layer = count_layer_parameters(model, 3).without_experts();
+  CHECK(after.prediction == 2 * (layer + 2 * 768 * 768 + 3 * 2 * 768));
+  CHECK(after.total() - before.total() == after.prediction);
+  model.multi_token_prediction->depths = 0;
+  CHECK(count_parameters(model).total() == before.total());
+}
+
 TEST_CASE("loads add up member by member") {
   constexpr std::size_t members = sizeof(GpuLoad) / sizeof(double);
   static_assert(std::is_trivially_copyable_v<GpuLoad> &&

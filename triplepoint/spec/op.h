@@ -76,6 +76,7 @@ struct AttentionShape {
   int64_t batch = 0, heads = 0, query_groups = 0;
   int64_t query_length = 0, key_length = 0, head_dim = 0;
   bool causal = true;
+  int64_t window = 0;  // keys that a causal query sees at most; 0: all before it
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 };
 
