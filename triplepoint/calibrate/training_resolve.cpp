@@ -184,14 +184,14 @@ void Resolver::take_room() {
 }
 
 Resolver::Step Resolver::take_stack() {
-  out_.job.stack = TPT_TRY(spec::load_stack(library_, rule_.stack));
+  const bool on_amd = out_.job.cluster.gpu.vendor == "amd" && !rule_.stack_on_amd.empty();
+  out_.job.stack =
+      TPT_TRY(spec::load_stack(library_, on_amd ? rule_.stack_on_amd : rule_.stack));
   const bool pure = mentions(row_.extra, "mp_mode=PURE");
   plan().optimizer = TPT_TRY(
       spec::load_optimizer(library_, pure ? std::string_view("fsdp_fused_adam") : rule_.optimizer));
   plan().precision = precision_of(row_);
-  // NVIDIA and its partners trained with NVFP4 in the first round that allowed it (v5.1).
-  const bool may_use_fp4 = row_.precision.empty() && mentions(row_.notes, "FP4");
-  if (may_use_fp4 && out_.job.cluster.gpu.peak(Precision::nvfp4))
+  if (was_trained_in_4_bits(row_) && out_.job.cluster.gpu.peak(Precision::nvfp4))
     plan().precision = Precision::nvfp4;
   if (!out_.job.cluster.gpu.peak(plan().precision)) plan().precision = spec::Precision::bf16;
   if (row_.precision.empty()) assume(fmt::format("precision {}", spec::name_of(plan().precision)));

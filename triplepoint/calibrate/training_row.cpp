@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::array counts = {"n_gpus", "layers", "hidden", "heads", "ffn", "vocab", "seq", "gbs",
                                "mbs",    "tp",     "pp",     "vp",    "cp",  "ep",    "dp"};
-constexpr std::array amounts = {"step_time_s",
+constexpr std::array amounts = {"params_b",
+                                "step_time_s",
                                 "tokens_per_s_per_gpu",
                                 "tokens_per_s_total",
                                 "seqs_per_s_total",
@@ -24,7 +25,8 @@ constexpr std::array amounts = {"step_time_s",
                                 "mem_gib"};
 
 bool is_blank(std::string_view cell) {
-  return cell.empty() || cell == "null";
+  constexpr std::array nothing = {"", "null", "None", "none", "-", "n/a", "N/A", "NA", "nan"};
+  return std::find(nothing.begin(), nothing.end(), cell) != nothing.end();
 }
 
 /// Counts are whole numbers, amounts are numbers; "null" and nothing are not there.
@@ -48,9 +50,11 @@ Result<void> check_numbers(const CsvTable& table, size_t row) {
 class TrainingCells : public Cells {
  public:
   using Cells::Cells;
+  /// Only what check_numbers() lets pass: finite, not negative.
   std::optional<int64_t> whole(std::string_view title) const {
     const std::optional<double> value = number(title);
-    return value ? std::optional(static_cast<int64_t>(*value)) : std::nullopt;
+    if (!value || !(*value >= 0 && *value < 1e15)) return std::nullopt;
+    return static_cast<int64_t>(*value);
   }
 };
 
@@ -58,6 +62,7 @@ void read_words(const TrainingCells& cells, TrainingRow& row) {
   row.row_id = cells.id();
   row.family = cells.text("family");
   row.gpu = cells.text("gpu");
+  row.source = cells.text("source_loc");
   row.gpu_note = cells.text("gpu_note");
   row.model = cells.text("model");
   row.precision = cells.text("precision");
@@ -89,6 +94,7 @@ void read_counts(const TrainingCells& cells, TrainingRow& row) {
 }
 
 void read_measurements(const TrainingCells& cells, TrainingRow& row) {
+  row.parameters_b = cells.number("params_b");
   row.step_time_s = cells.number("step_time_s");
   row.tokens_per_s_per_gpu = cells.number("tokens_per_s_per_gpu");
   row.tokens_per_s_total = cells.number("tokens_per_s_total");
@@ -112,9 +118,9 @@ Result<std::vector<TrainingRow>> read_training_rows(const CsvTable& table) {
   std::vector<TrainingRow> rows;
   rows.reserve(table.rows());
   for (size_t i = 0; i < table.rows(); ++i) {
-    if (auto checked = check_numbers(table, i); !checked) return tl::unexpected(checked.error());
     const TrainingCells cells(table, i);
     TrainingRow row;
+    if (const auto checked = check_numbers(table, i); !checked) row.fault = checked.error().what;
     read_words(cells, row);
     read_counts(cells, row);
     read_measurements(cells, row);

@@ -19,13 +19,16 @@ namespace triplepoint::calibrate {
 /// Absent: the source did not say. Columns: docs/formats.md.
 struct TrainingRow {
   std::string row_id, family;
+  std::string source;  // where it was published, and with which configuration file
   std::string gpu, gpu_note, model, precision, sharding, recompute, framework, workload, extra,
       notes;
-  std::string conv;  // how its TFLOP/s count, see flops_of_convention()
+  std::string conv;   // how its TFLOP/s count, see flops_of_convention()
+  std::string fault;  // a cell that is no number; such a row is skipped, and only that
   std::optional<int64_t> gpus, layers, hidden, heads, ffn, vocabulary, sequence;
   std::optional<int64_t> global_batch, micro_batch, tensor, pipeline, virtual_pipeline, context,
       expert, data;
 
+  std::optional<double> parameters_b;  // billions, as printed
   std::optional<double> step_time_s, tokens_per_s_per_gpu, tokens_per_s_total, seqs_per_s_total;
   std::optional<double> tflops_per_gpu, mfu_pct, hfu_pct, memory_gib;
 };

@@ -28,7 +28,7 @@ constexpr std::array rules = {
     FrameworkRule{"NeMo", "nemo", "distributed_fused_adam_bf16", Sharding::optimizer, true, true,
                   true, true},
     FrameworkRule{"MLPerf", "mlperf", "distributed_fused_adam_bf16", Sharding::optimizer, true,
-                  true, true, true},
+                  true, true, true, false, false, "", "mlperf-rocm"},
     FrameworkRule{"Megatron-DeepSpeed", "megatron-deepspeed", "mcore_distributed_optim",
                   Sharding::optimizer, false, false, false, false},
     FrameworkRule{"Megatron-LLaMA", "megatron-llama", "megatron_distributed_optim",
@@ -95,6 +95,12 @@ spec::Precision precision_of(const TrainingRow& row) {
   if (mentions(row.precision, "FP16")) return spec::Precision::fp16;
   const bool mlperf = mentions(row.framework, "MLPerf") && row.precision.empty();
   return mlperf ? spec::Precision::fp8 : spec::Precision::bf16;
+}
+
+bool was_trained_in_4_bits(const TrainingRow& row) {
+  if (!row.precision.empty() || !mentions(row.notes, "FP4")) return false;
+  const bool names_recipe = mentions(row.source, ".sh") && !mentions(row.source, "config_MI3");
+  return !names_recipe || mentions(row.source, "_fp4");
 }
 
 std::optional<int64_t> number_after(std::string_view text, std::string_view key) {

@@ -23,6 +23,7 @@ struct FrameworkRule {
   // reduced after it, and gathered, matrix by matrix.
   bool reduces_like_ddp = false;
   std::string_view sharded_optimizer = {};  // where optimizer states are sharded; empty: the same
+  std::string_view stack_on_amd = {};       // where AMD's port of it is software of its own
 };
 
 /// The rule for this framework; a general one for frameworks that nobody has described.
@@ -31,6 +32,12 @@ const FrameworkRule& rule_of(std::string_view framework);
 /// What the row's precision column means on this GPU ("FP8-MX" is MXFP8; unstated MLPerf recipes
 /// are FP8, other unstated ones bf16).
 spec::Precision precision_of(const TrainingRow&);
+
+/// Whether a row without a precision, of the round that allowed 4 bits (its notes name FP4), was
+/// trained with them: NVIDIA's and its partners' recipes that do carry "fp4" in the name of their
+/// configuration file. Nothing is known where no file is named, or one for another maker's GPU;
+/// most of those did.
+bool was_trained_in_4_bits(const TrainingRow&);
 
 /// The whole number after `key` in "grad_accum=4; runs=10", or nothing.
 std::optional<int64_t> number_after(std::string_view text, std::string_view key);
