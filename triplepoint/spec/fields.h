@@ -304,6 +304,9 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("framework_reserve", stack.framework_reserve, Need::required);
   visit("kept_gathered_inputs", stack.kept_gathered_inputs);
   visit("released_in_flight", stack.released_in_flight);
+  visit("eager_allocation", stack.eager_allocation);
+  visit("pending_transfers", stack.pending_transfers);
+  visit("extra_in_flight", stack.extra_in_flight);
   visit("loss_temporary_bytes", stack.loss_temporary_bytes);
   visit("expert_row_copies", stack.expert_row_copies);
   visit("kernel_slowdown", stack.kernel_slowdown);

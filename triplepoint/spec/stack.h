@@ -33,6 +33,12 @@ struct Stack {
   int64_t kept_gathered_inputs = 0;
   // Microbatches in flight of a pipeline whose gathered inputs are let go in time.
   int64_t released_in_flight = 2;
+  // Tensors of a step go one by one through PyTorch's caching allocator: memory is counted by
+  // playing them through one (workload/eager_step.h).
+  bool eager_allocation = false;
+  // Most inputs of reduce-scatters that wait for their transfers at once; microbatches that a stage
+  // of a pipeline holds beyond what its schedule asks for. Both where eager_allocation is on.
+  int64_t pending_transfers = 44, extra_in_flight = 0;
   // Bytes per logit of the microbatch at work beyond the fp32 softmax, the logits and their
   // gradient: casts and temporaries of a loss that is written op by op; below 0 for one that works
   // in place.
