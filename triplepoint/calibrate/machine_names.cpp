@@ -13,25 +13,35 @@
 namespace triplepoint::calibrate {
 namespace {
 
+constexpr std::size_t longest_note = 200;  // a cell, not a book
+
 struct Home {
   std::string_view gpu, cluster;
 };
 
 // The machine most often built around each GPU.
 constexpr std::array homes = {
-    Home{"a100-40gb", "dgx-a100-40gb"}, Home{"a100-80gb", "dgx-a100"}, Home{"h100", "dgx-h100"},
-    Home{"h100-96gb", "hgx-h100-96gb"}, Home{"h200", "dgx-h200"},      Home{"h200-nvl", "h200-nvl"},
-    Home{"h800", "hgx-h800"},           Home{"b200", "dgx-b200"},      Home{"b300", "dgx-b300"},
-    Home{"gb200", "gb200-nvl72"},       Home{"gb300", "gb300-nvl72"},  Home{"mi250", "mi250"},
-    Home{"mi250x", "frontier"},         Home{"mi300x", "mi300x"},      Home{"mi325x", "mi325x"},
-    Home{"mi350x", "mi350x"},           Home{"mi355x", "mi355x"},
+    Home{"a100-40gb", "dgx-a100-40gb"}, Home{"a100-80gb", "dgx-a100"},
+    Home{"h100", "dgx-h100"},           Home{"h100-96gb", "hgx-h100-96gb"},
+    Home{"h200", "dgx-h200"},           Home{"h200-nvl", "h200-nvl"},
+    Home{"h800", "hgx-h800"},           Home{"b200", "dgx-b200"},
+    Home{"b300", "dgx-b300"},           Home{"gb200", "gb200-nvl72"},
+    Home{"gb300", "gb300-nvl72"},       Home{"mi250", "mi250"},
+    Home{"mi250x", "frontier"},         Home{"mi300x", "mi300x"},
+    Home{"mi325x", "mi325x"},           Home{"mi350x", "mi350x"},
+    Home{"mi355x", "mi355x"},           Home{"v100-32gb", "jean-zay-v100"},
 };
 
-// The same in Amazon's nodes, whose fabric is EFA.
-constexpr std::array amazon_homes = {
-    Home{"a100-40gb", "aws-p4d"},
-    Home{"h100", "aws-p5"},
-    Home{"h200", "aws-p5en"},
+/// Other nodes with such GPUs, by the words of a note that names them.
+struct Named {
+  const char* words;
+  std::string_view gpu, cluster;
+};
+constexpr std::array named_nodes = {
+    Named{R"(Jean.?Zay|Omni.?Path|\bOPA\b)", "a100-80gb", "jean-zay-a100"},
+    Named{R"(\bEFA\b|\bAWS\b|\bp4de?\.24)", "a100-40gb", "aws-p4d"},
+    Named{R"(\bEFA\b|\bAWS\b|\bp5\.48)", "h100", "aws-p5"},
+    Named{R"(\bEFA\b|\bAWS\b|\bp5en\.48)", "h200", "aws-p5en"},
 };
 
 /// Boards whose own names say more than the chip's.
@@ -43,6 +53,7 @@ std::optional<std::string> board_named(std::string_view spelling) {
       Board{"h100.*(96 ?gb|hbm2)", "h100-96gb"},
       Board{"h200[- _]*nvl", "h200-nvl"},
       Board{"mi350", "mi350x"},
+      Board{"v100", "v100-32gb"},
   };
   const std::string text(spelling);
   for (const Board& board : boards) {
@@ -73,22 +84,26 @@ int64_t devices_per_node(int64_t per_node, int64_t gpus) {
 std::optional<std::string> cluster_with(std::string_view gpu_spelling, std::string_view note) {
   const std::optional<std::string> gpu = board_named(gpu_spelling);
   if (!gpu) return std::nullopt;
+  const std::string words(note.substr(0, longest_note));
+  for (const Named& node : named_nodes) {
+    if (node.gpu != *gpu) continue;
+    if (std::regex_search(words, std::regex(node.words, std::regex::icase)))
+      return std::string(node.cluster);
+  }
   const auto is_its = [&](const Home& home) { return home.gpu == *gpu; };
-  const auto* const amazon = std::find_if(amazon_homes.begin(), amazon_homes.end(), is_its);
-  const bool in_amazon = std::regex_search(std::string(note), std::regex("\\bEFA\\b"));
-  if (in_amazon && amazon != amazon_homes.end()) return std::string(amazon->cluster);
   const auto* const home = std::find_if(homes.begin(), homes.end(), is_its);
   if (home == homes.end()) return std::nullopt;
   return std::string(home->cluster);
 }
 
 std::optional<BytesPerSecond> node_bandwidth_in(std::string_view note, int64_t gpus_per_node) {
-  const std::string text(note.substr(0, 200));  // a cell, not a book
+  const std::string text(note.substr(0, longest_note));
   // Gb, not GB: the latter is what NVLink is sold by.
   constexpr const char* per_gpu = R"((\d{1,5}) ?Gb(?:ps|/s)[A-Za-z ]{0,20}per GPU)";
   constexpr std::array per_node = {
       R"((\d{1,2}) ?x ?(?:EDR|HDR|NDR|XDR) ?(\d{3}))",
-      R"((\d{1,2}) ?x ?(?:[A-Za-z-]{1,12} )?(\d{2,4}) ?Gb(?:ps|/s|it))",
+      R"((\d{1,2}) ?[x*] ?(?:[A-Za-z-]{1,12} )?(\d{2,4}) ?Gb(?:ps|/s|it))",
+      R"((\d{1,2}) ?[x*] ?(\d{2,4}) ?Gb? (?:RoCE|IB|InfiniBand|Ethernet|Omni|NIC))",
       R"((\d{2,4}) ?Gb(?:ps|/s|it/s) ?x ?(\d{1,2}))",
       R"((\d{2,5}) ?Gb(?:ps|/s|it/s))",
   };

@@ -37,6 +37,7 @@ TEST_CASE("every spelling of a GPU in the published tables leads to a machine of
       {"MI350X", "mi350x"},
       {"MI355X", "mi355x"},
       {"MI250", "mi250"},
+      {"V100-SXM2-32GB", "jean-zay-v100"},
   };
   for (const Spelling& spelling : spellings) {
     CAPTURE(spelling.gpu);
@@ -46,6 +47,9 @@ TEST_CASE("every spelling of a GPU in the published tables leads to a machine of
   CHECK(!cluster_with("TPU v5p"));
   CHECK(cluster_with("H100-SXM-80GB", "EFA 3200 Gbps inter-node") == "aws-p5");
   CHECK(cluster_with("B200-SXM", "EFA") == "dgx-b200");
+  CHECK(cluster_with("H100-SXM-80GB", "AWS p5.48xlarge") == "aws-p5");
+  CHECK(cluster_with("A100-SXM-80GB", "Jean Zay, 4x 100 Gb/s Omni-Path") == "jean-zay-a100");
+  CHECK(cluster_with("H100-SXM-80GB", "4x 100 Gb/s Omni-Path") == "dgx-h100");
 }
 
 TEST_CASE("a machine has exactly the GPUs asked for, in whole nodes where they add up") {
@@ -70,6 +74,7 @@ TEST_CASE("what a note says of the links between nodes is believed") {
   CHECK(gbps("Selene, DGX A100 80GB, 8x HDR200 IB per node") == doctest::Approx(1600));
   CHECK(gbps("4 x 100 Gb/s Omni-Path per node") == doctest::Approx(400));
   CHECK(gbps("100 Gb/s x 4 Omni-Path per 8 GPUs") == doctest::Approx(400));
+  CHECK(gbps("2TB, 4 * 100Gb RoCE") == doctest::Approx(400));
   CHECK(!node_bandwidth_in("cooling: Air-cooled | B200 TGP 1000W", 8));
   CHECK(!node_bandwidth_in("96 DGX-A100 (8x40G) nodes", 8));
   const spec::Cluster slow = machine("A100", "400 Gbps inter-node", 16).cluster;

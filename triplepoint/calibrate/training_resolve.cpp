@@ -7,6 +7,7 @@
 
 #include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/model_names.h"
+#include "triplepoint/calibrate/training_layout.h"
 #include "triplepoint/calibrate/training_row.h"
 #include "triplepoint/calibrate/training_rules.h"
 #include "triplepoint/workload/layer_layout.h"
@@ -21,25 +22,20 @@ using spec::Precision;
 using spec::Recompute;
 using spec::Sharding;
 
-/// A stage without a layer gets one of the nearest earlier stage that has two.
-void fill_empty_stages(std::vector<int64_t>& layers) {
-  for (size_t i = layers.size(); i-- > 0;) {
-    if (layers[i] > 0) continue;
-    size_t giver = i;
-    while (giver > 0 && layers[giver] < 2)
-      --giver;
-    if (layers[giver] < 2) return;
-    --layers[giver], ++layers[i];
-  }
-}
+constexpr std::string_view one_sequence = "microbatches of one sequence";
 
 /// Fills a job from a row, step by step, and notes what the row did not say.
 class Resolver {
  public:
   Resolver(const TrainingRow& row, const spec::Library& library)
-      : row_(row), library_(library), rule_(rule_of(row.framework)) {}
+      : row_(row),
+        library_(library),
+        rule_(rule_of(row.framework)),
+        words_(fmt::format("{}; {}; {}; {}; {}", row.framework, row.sharding, row.recompute,
+                           row.extra, row.notes)) {}
 
   Result<ResolvedRow> resolve() {
+    if (!row_.fault.empty()) return cannot(row_.fault);
     TPT_TRY(check_sizes());
     TPT_TRY(take_model());
     TPT_TRY(take_cluster());
@@ -50,6 +46,8 @@ class Resolver {
     take_sharding();
     TPT_TRY(take_sharded_optimizer());
     take_overlap();
+    fill_memory();
+    take_experts();
     TPT_TRY(check());
     take_recompute();
     return std::move(out_);
@@ -71,49 +69,43 @@ class Resolver {
   void take_task();
   void take_room();
   Step take_sizes();
-  void guess_model_parallel();
+  void spread_sequences();
   void drop_misprinted_pipeline();
-  void lay_out_chunks();
-  void balance_stages();
+  void drop_interleaving();
   void spread_over_context();
   Step take_batch();
   void take_sharding();
   Step take_sharded_optimizer();
   void take_overlap();
+  void fill_memory();
+  void take_experts();
   void cut_gradients();
   Step check();
+  bool take_said_recompute();
   void take_recompute();
 
-  bool says_layout() const { return row_.tensor || row_.pipeline || row_.context || row_.data; }
+  /// One context rank says nothing of the others.
+  bool says_layout() const {
+    return row_.tensor || row_.pipeline || row_.context.value_or(1) > 1 || row_.data;
+  }
+  bool says(std::string_view words) const { return mentions(words_, words); }
+  std::optional<int64_t> printed_world() const;
   bool fits(Recompute recompute);
   bool fits_with_block();
+  int64_t chunks() const {
+    const Plan& p = out_.job.plan;
+    return p.pipeline_parallel_size * p.virtual_pipeline_size;
+  }
+  bool splits_sequences() const;
   bool shards_unsaid() const;
   std::optional<int64_t> printed_recompute() const;
 
   const TrainingRow& row_;
   const spec::Library& library_;
   const FrameworkRule& rule_;
+  const std::string words_;  // all that it says in words of how it trains
   ResolvedRow out_;
 };
-
-template <class T>
-void override_with(T& value, const std::optional<int64_t>& given) {
-  if (given) value = *given;
-}
-
-/// A GPT of the shape that the row prints, where its model has no name we know.
-spec::Model gpt_of(const TrainingRow& row) {
-  spec::Model model;
-  model.name = row.model;
-  model.ffn_hidden_size = 4 * *row.hidden;
-  model.num_query_groups = model.num_attention_heads = *row.heads;
-  model.kv_channels = *row.hidden / std::max<int64_t>(1, *row.heads);
-  model.hidden_size = *row.hidden;
-  model.vocabulary_size = 51200;
-  model.sequence_length = 2048;
-  model.biases = true;
-  return model;
-}
 
 /// Sizes whose products fit a number and a machine's memory; nothing that was ever trained is near.
 Resolver::Step Resolver::check_sizes() const {
@@ -140,36 +132,39 @@ Resolver::Step Resolver::check_sizes() const {
 Resolver::Step Resolver::take_model() {
   spec::Model& model = out_.job.model;
   const auto name = model_named(row_.model);
+  const auto shape = gpt_of_shape(row_);
   if (name) {
     model = TPT_TRY(spec::load_model(library_, *name));
-  } else if (row_.layers && row_.hidden && row_.heads) {
-    model = gpt_of(row_);
-    assume("a GPT of the shape printed");
+    reshape(model, row_);
+  } else if (shape && name.error().what.find("cannot be expressed") == std::string::npos) {
+    model = *shape;
+    assume(row_.layers ? "a GPT of the shape printed"
+                       : fmt::format("a GPT of {} layers", model.num_layers));
   } else {
     return tl::unexpected(name.error());
   }
-  override_with(model.num_layers, row_.layers);
-  if (row_.hidden && *row_.hidden != model.hidden_size) {
-    model.hidden_size = *row_.hidden;
-    model.ffn_hidden_size = 4 * *row_.hidden;
-  }
-  override_with(model.ffn_hidden_size, row_.ffn);
-  override_with(model.vocabulary_size, row_.vocabulary);
   const auto noted = number_after(row_.notes, "seq ");
   model.sequence_length = row_.sequence.value_or(noted.value_or(model.sequence_length));
   if (!row_.sequence) assume(fmt::format("sequences of {}", model.sequence_length));
-  // A model cut to a few layers keeps one of its leading dense layers.
-  if (row_.layers && model.moe && *row_.layers < 2 * model.moe->num_dense_layers + 2)
-    model.moe->num_dense_layers = std::min<int64_t>(1, model.moe->num_dense_layers);
   return true;
 }
 
 Resolver::Step Resolver::take_cluster() {
-  if (!row_.gpus) return cannot("it does not say how many GPUs");
-  MachineChoice machine = TPT_TRY(machine_of(library_, row_.gpu, row_.gpu_note, *row_.gpus));
+  const auto gpus = row_.gpus ? row_.gpus : printed_world();
+  if (!gpus) return cannot("it does not say how many GPUs");
+  MachineChoice machine = TPT_TRY(machine_of(library_, row_.gpu, row_.gpu_note, *gpus));
   out_.job.cluster = std::move(machine.cluster);
   take_room();
   return true;
+}
+
+/// Ranks of a layout that is printed whole.
+std::optional<int64_t> Resolver::printed_world() const {
+  if (!row_.data || !row_.tensor || !row_.pipeline) return std::nullopt;
+  const int64_t inner = *row_.tensor * *row_.pipeline * row_.context.value_or(1);
+  constexpr int64_t most = int64_t{1} << 20;
+  if (*row_.data < 1 || inner < 1 || inner > most / *row_.data) return std::nullopt;
+  return *row_.data * inner;
 }
 
 /// Cooling and power limit, as the row's note on the machine says them.
@@ -185,15 +180,16 @@ void Resolver::take_room() {
 
 Resolver::Step Resolver::take_stack() {
   const bool on_amd = out_.job.cluster.gpu.vendor == "amd" && !rule_.stack_on_amd.empty();
-  out_.job.stack =
-      TPT_TRY(spec::load_stack(library_, on_amd ? rule_.stack_on_amd : rule_.stack));
+  out_.job.stack = TPT_TRY(spec::load_stack(library_, on_amd ? rule_.stack_on_amd : rule_.stack));
   const bool pure = mentions(row_.extra, "mp_mode=PURE");
   plan().optimizer = TPT_TRY(
       spec::load_optimizer(library_, pure ? std::string_view("fsdp_fused_adam") : rule_.optimizer));
   plan().precision = precision_of(row_);
   if (was_trained_in_4_bits(row_) && out_.job.cluster.gpu.peak(Precision::nvfp4))
     plan().precision = Precision::nvfp4;
-  if (!out_.job.cluster.gpu.peak(plan().precision)) plan().precision = spec::Precision::bf16;
+  const spec::Gpu& gpu = out_.job.cluster.gpu;
+  if (!gpu.peak(plan().precision))
+    plan().precision = gpu.peak(Precision::bf16) ? Precision::bf16 : Precision::fp16;
   if (row_.precision.empty()) assume(fmt::format("precision {}", spec::name_of(plan().precision)));
   return true;
 }
@@ -219,15 +215,30 @@ Resolver::Step Resolver::take_sizes() {
   plan().context_parallel_size = row_.context.value_or(1);
   plan().expert_parallel_size = row_.expert.value_or(1);
   if (out_.job.model.moe) plan().expert_tensor_parallel_size = 1;
-  if (!says_layout() && rule_.sharding != Sharding::parameters) guess_model_parallel();
+  if (!says_layout() && rule_.sharding != Sharding::parameters) {
+    assume(guess_model_parallel(out_.job, row_, rule_));
+    return true;
+  }
+  spread_sequences();
   drop_misprinted_pipeline();
   const int64_t world = out_.job.world_size();
   if (plan().model_parallel_size() < 1 || world % plan().model_parallel_size() != 0)
     return cannot(fmt::format("{} GPUs cannot be split by TP {} x PP {} x CP {}", world,
                               plan().tensor_parallel_size, plan().pipeline_parallel_size,
                               plan().context_parallel_size));
-  lay_out_chunks();
+  for (std::string& note : lay_out_chunks(out_.job, row_.virtual_pipeline))
+    assume(std::move(note));
+  if (rule_.balances_stages && plan().pipeline_parallel_size > 1) balance_stages(out_.job);
   return true;
+}
+
+/// InternEvo's sequence parallelism splits sequences over what its tables call tensor ranks, and
+/// gathers weights layer by layer.
+void Resolver::spread_sequences() {
+  if (!says(" ISP") || plan().tensor_parallel_size == 1) return;
+  plan().context_parallel_size *= plan().tensor_parallel_size;
+  plan().tensor_parallel_size = 1;
+  assume(fmt::format("CP {}, weights gathered (ISP)", plan().context_parallel_size));
 }
 
 /// A stage count that cannot be (41 stages on 8 GPUs) is a misprint of a table that has several
@@ -238,96 +249,6 @@ void Resolver::drop_misprinted_pipeline() {
   if (stages <= out_.job.model.num_layers && out_.job.world_size() >= stages) return;
   plan().pipeline_parallel_size = 1;
   assume(fmt::format("one stage ({} cannot be)", stages));
-}
-
-/// Chunks of stages: as many as the row says, if the layers can be dealt out so. Megatron counts
-/// embedding and head as a layer each where layers do not divide by the chunks.
-void Resolver::lay_out_chunks() {
-  const int64_t layers = out_.job.model.num_layers, stages = plan().pipeline_parallel_size;
-  int64_t chunks = stages > 1 ? std::max<int64_t>(1, row_.virtual_pipeline.value_or(1)) : 1;
-  const auto divides = [&](int64_t total) { return total % (stages * chunks) == 0; };
-  const auto divides_with_ends = [&] {
-    return 2 * stages * chunks <= layers && (divides(layers + 1) || divides(layers + 2));
-  };
-  while (chunks > 1 && !divides(layers) && !divides_with_ends())
-    --chunks;
-  plan().virtual_pipeline_size = chunks;
-  if (chunks > 1) plan().schedule = spec::Schedule::interleaved;
-  if (row_.virtual_pipeline && chunks < *row_.virtual_pipeline && stages > 1)
-    assume(fmt::format("{} chunks a stage", chunks));
-  if (rule_.balances_stages && stages > 1) return balance_stages();
-  if (divides(layers)) return;
-  const int64_t parts = stages * chunks, each = (layers + parts - 1) / parts;
-  plan().layers_per_stage.assign(static_cast<size_t>(parts), each);
-  // What is too much is taken from the last part, the first, then those beside them.
-  int64_t spare = each * parts - layers;
-  for (size_t i = 0; spare > 0; ++i, --spare) {
-    const size_t at = i / 2 % static_cast<size_t>(parts);
-    --plan().layers_per_stage[i % 2 == 0 ? static_cast<size_t>(parts) - 1 - at : at];
-  }
-  assume("embedding and head count as layers");
-}
-
-/// nanotron deals out blocks front to back: stage s ends with the first block at which the matrices
-/// so far reach the (s + 1)-th part of all, the head's included. Our stages hold a layer at least.
-/// Source: nanotron, src/nanotron/models/base.py (build_model) and the models' block costs.
-void Resolver::balance_stages() {
-  const spec::Model& model = out_.job.model;
-  const int64_t stages = plan().pipeline_parallel_size;
-  const double head = workload::real(model.hidden_size) * workload::real(model.vocabulary_size);
-  const auto cost = [&](int64_t layer) {
-    const spec::LayerParameters parameters = spec::count_layer_parameters(model, layer);
-    return parameters.attention + parameters.mlp;
-  };
-  double total = head;
-  for (int64_t layer = 0; layer < model.num_layers; ++layer)
-    total += cost(layer);
-  std::vector<int64_t> counts(static_cast<size_t>(stages), 0);
-  double sum = 0;
-  size_t stage = 0;
-  for (int64_t layer = 0; layer < model.num_layers; ++layer) {
-    ++counts[stage];
-    sum += cost(layer);
-    while (stage + 1 < counts.size() &&
-           sum >= total * static_cast<double>(stage + 1) / static_cast<double>(stages))
-      ++stage;
-  }
-  fill_empty_stages(counts);
-  plan().layers_per_stage = std::move(counts);
-}
-
-/// Nothing is said of the layout: what batch and accumulation leave, or the smallest that fits:
-/// tensors within a node, then stages.
-void Resolver::guess_model_parallel() {
-  const spec::Job& job = out_.job;
-  const auto accumulation = number_after(row_.extra, "grad_accum=");
-  const int64_t world = job.world_size();
-  int64_t ranks = 0;
-  if (row_.global_batch && accumulation && *accumulation > 0) {
-    const int64_t replicas = *row_.global_batch / (*accumulation * row_.micro_batch.value_or(1));
-    if (replicas > 0 && world % replicas == 0) ranks = world / replicas;
-  }
-  const int64_t node = job.cluster.gpus_per_node;
-  const auto split = [&](int64_t model_ranks) {
-    plan().tensor_parallel_size = std::min(model_ranks, node);
-    plan().pipeline_parallel_size = model_ranks / plan().tensor_parallel_size;
-  };
-  // Who tunes a long sequence in few microbatches splits it rather than the layers.
-  if (ranks > 0) {
-    plan().tensor_parallel_size = std::min(ranks, node);
-    plan().context_parallel_size = ranks / plan().tensor_parallel_size;
-  }
-  plan().sharding = rule_.sharding;
-  plan().sequence_parallel = true;
-  plan().global_batch_size = world;
-  for (ranks = 1; plan().model_parallel_size() == 1 && ranks <= world; ranks *= 2) {
-    if (world % ranks != 0) break;
-    split(ranks);
-    if (job.model.num_layers % plan().pipeline_parallel_size == 0 && fits(Recompute::selective))
-      break;
-    if (2 * ranks <= world) split(1);
-  }
-  assume(fmt::format("TP {} x PP {}", plan().tensor_parallel_size, plan().pipeline_parallel_size));
 }
 
 /// Fewer sequences than replicas: the rest of the ranks shares them by context.
@@ -352,7 +273,7 @@ Resolver::Step Resolver::take_batch() {
     micro = *row_.global_batch / (replicas * *accumulation);
   if (micro < 1) {
     micro = 1;
-    assume("microbatches of one sequence");
+    assume(std::string(one_sequence));
   }
   const int64_t at_once = std::max<int64_t>(1, micro * replicas);
   int64_t batch = row_.global_batch.value_or(0);
@@ -365,10 +286,22 @@ Resolver::Step Resolver::take_batch() {
   }
   plan().micro_batch_size = micro;
   plan().global_batch_size = batch;
+  drop_interleaving();
   if (batch % at_once != 0)
     return cannot(
         fmt::format("a batch of {} is no multiple of {} x {} replicas", batch, micro, replicas));
   return true;
+}
+
+/// Interleaved chunks are played in rounds of a microbatch a stage; a row that has not so many did
+/// without, whatever it prints.
+void Resolver::drop_interleaving() {
+  Plan& p = plan();
+  const int64_t at_once = p.micro_batch_size * out_.job.data_parallel_size();
+  if (p.virtual_pipeline_size == 1 || at_once < 1) return;
+  if (p.global_batch_size / at_once % p.pipeline_parallel_size == 0) return;
+  lay_out_chunks(out_.job, std::nullopt);
+  assume("1 chunk a stage (its microbatches make no whole rounds)");
 }
 
 /// Some optimizers keep other buffers where their states are sharded.
@@ -381,14 +314,16 @@ Resolver::Step Resolver::take_sharded_optimizer() {
 void Resolver::take_sharding() {
   const std::string& said = row_.sharding;
   plan().sharding = rule_.sharding;
-  if (const auto zero = number_after(said, "zero_stage="); zero && *zero >= 0 && *zero <= 3)
-    plan().sharding = static_cast<Sharding>(*zero);
-  if (mentions(said, "FULL_SHARD") || said == "FSDP" || mentions(said, "HSDP"))
-    plan().sharding = Sharding::parameters;
-  if (mentions(said, "SHARD_GRAD_OP")) {
-    plan().sharding = Sharding::parameters;
-    plan().reshard_after_forward = false;
-  }
+  const auto zero = zero_of(said);
+  if (zero) plan().sharding = static_cast<Sharding>(zero->stage);
+  if (zero && zero->ranks > 1 && out_.job.data_parallel_size() % zero->ranks == 0)
+    plan().sharding_group_size = zero->ranks;
+  if (said == "none" || said == "DDP" || said == "DP") plan().sharding = Sharding::none;
+  const bool whole = mentions(said, "FULL_SHARD") || mentions(said, "HSDP") || says(" ISP");
+  const bool fsdp =
+      mentions(said, "FSDP") && !mentions(said, "FSDP=") && !mentions(said, "no FSDP");
+  if (whole || fsdp) plan().sharding = Sharding::parameters;
+  if (mentions(said, "SHARD_GRAD_OP")) plan().reshard_after_forward = false;
   if (mentions(said, "HSDP")) plan().sharding_group_size = out_.job.cluster.gpus_per_node;
   const auto ranks = number_after(said, "FSDP=");
   if (ranks && *ranks > 1) {
@@ -406,18 +341,53 @@ void Resolver::take_sharding() {
     plan().overlap_gradient = plan().overlap_parameter = true;
 }
 
+/// Does what norms and dropout work on stay split? Megatron-LM got it together with selective
+/// recompute; nanotron calls it by what its row-parallel layers end with.
+bool Resolver::splits_sequences() const {
+  if (says("no sequence paral") || says("without sequence paral")) return false;
+  const bool with_selective =
+      mentions(row_.framework, "Megatron-LM") && mentions(row_.recompute, "selective");
+  return rule_.sequence_parallel || with_selective || says("sequence parallel") ||
+         says("sequence-parallel") || says("sequence_parallel") ||
+         mentions(row_.extra, "tp_mode=REDUCE_SCATTER");
+}
+
 void Resolver::take_overlap() {
   Plan& p = plan();
-  // nanotron calls it by what its row-parallel layers end with.
-  const bool scatters = mentions(row_.extra, "tp_mode=REDUCE_SCATTER");
-  p.sequence_parallel = (rule_.sequence_parallel || scatters) && p.tensor_parallel_size > 1;
-  p.overlap_tensor = rule_.overlaps_tensor && p.sequence_parallel;
+  p.sequence_parallel = splits_sequences() && p.tensor_parallel_size > 1;
+  const bool asynchronous = says("async TP") || says("AsyncTP") || says("async-TP");
+  p.overlap_tensor = (rule_.overlaps_tensor || asynchronous) && p.sequence_parallel;
   const bool replicated = out_.job.data_parallel_size() > 1;
   if (rule_.overlaps_data && replicated && p.sharding != Sharding::none)
     p.overlap_gradient = p.overlap_parameter = true;
   if (rule_.reduces_like_ddp && replicated) cut_gradients();
   p.overlap_pipeline = rule_.overlaps_pipeline && p.virtual_pipeline_size > 1;
   p.overlap_expert = p.overlap_pipeline && out_.job.model.moe && out_.job.stack.fused_moe_dispatch;
+}
+
+/// Who shards everything and says neither batch nor microbatch fills the memory with sequences.
+void Resolver::fill_memory() {
+  constexpr int64_t most = 64;
+  const bool free = !row_.micro_batch && !row_.global_batch;
+  if (!free || rule_.sharding != Sharding::parameters) return;
+  Plan& p = plan();
+  const spec::Recompute kept = p.recompute;
+  while (p.micro_batch_size < most &&
+         p.global_batch_size % (2 * p.micro_batch_size * out_.job.data_parallel_size()) == 0) {
+    p.micro_batch_size *= 2;
+    if (fits(mentions(row_.recompute, "full") ? Recompute::full : Recompute::none)) continue;
+    p.micro_batch_size /= 2;
+    break;
+  }
+  p.recompute = kept;
+  auto& notes = out_.assumptions;
+  notes.erase(std::remove(notes.begin(), notes.end(), one_sequence), notes.end());
+  assume(fmt::format("microbatches of {}, as fit", p.micro_batch_size));
+}
+
+/// Experts that the row does not say how to split.
+void Resolver::take_experts() {
+  if (out_.job.model.moe && !row_.expert) assume(guess_expert_parallel(out_.job));
 }
 
 void Resolver::cut_gradients() {
@@ -457,8 +427,7 @@ std::optional<int64_t> Resolver::printed_recompute() const {
 
 /// As few layers of each chunk as make the rest fit.
 bool Resolver::fits_with_block() {
-  const int64_t parts = plan().pipeline_parallel_size * plan().virtual_pipeline_size;
-  const int64_t most = out_.job.model.num_layers / parts;
+  const int64_t most = out_.job.model.num_layers / chunks();
   for (int64_t layers = 1; layers < most; layers += std::max<int64_t>(1, most / 16)) {
     plan().recompute_layers = layers;
     if (fits(Recompute::full)) return true;
@@ -474,22 +443,35 @@ bool Resolver::shards_unsaid() const {
          out_.job.plan.sharding != Sharding::parameters && out_.job.data_parallel_size() > 1;
 }
 
+/// What the row says of recompute; false where it says nothing.
+bool Resolver::take_said_recompute() {
+  const std::string& said = row_.recompute;
+  const bool selective = mentions(said, "selective") || mentions(said, "core_attn");
+  const int64_t layers = out_.job.model.num_layers;
+  const auto printed = printed_recompute();
+  // Selective recompute of attention makes a few per cent more work: no layer is played again.
+  const bool attention_only = selective && !out_.job.stack.flash_attention;
+  if (printed && *printed > 0 && said != "none" && !attention_only) {
+    plan().recompute = Recompute::full;
+    if (*printed < layers) plan().recompute_layers = *printed;
+  } else if (mentions(said, "full")) {
+    plan().recompute = Recompute::full;
+  } else if (rule_.selects_operations && (selective || said.empty())) {
+    // Every other product is kept, with attention: half of the work, half of the memory. It is the
+    // default, too, where that fits.
+    plan().recompute_layers = std::max<int64_t>(1, layers / chunks() / 2);
+    if (!fits(Recompute::full) && said.empty()) plan().recompute_layers.reset();
+  } else if (selective) {
+    plan().recompute = Recompute::selective;
+  } else {
+    return mentions(said, "none") || said == "no" || said == "off";
+  }
+  return true;
+}
+
 /// Unstated: the least recompute that fits in memory, as its authors had to choose too.
 void Resolver::take_recompute() {
-  if (const auto layers = printed_recompute(); layers && *layers > 0 && row_.recompute != "none") {
-    plan().recompute = Recompute::full;
-    if (*layers < out_.job.model.num_layers) plan().recompute_layers = *layers;
-    return;
-  }
-  if (mentions(row_.recompute, "full")) {
-    plan().recompute = Recompute::full;
-    return;
-  }
-  if (mentions(row_.recompute, "selective")) {
-    plan().recompute = Recompute::selective;
-    return;
-  }
-  if (mentions(row_.recompute, "none")) return;
+  if (take_said_recompute()) return;
   if (fits(Recompute::none)) return assume("no recompute");
   if (!out_.job.stack.flash_attention && fits(Recompute::selective))
     return assume("selective recompute");

@@ -14,8 +14,7 @@ namespace {
 
 constexpr std::array counts = {"n_gpus", "layers", "hidden", "heads", "ffn", "vocab", "seq", "gbs",
                                "mbs",    "tp",     "pp",     "vp",    "cp",  "ep",    "dp"};
-constexpr std::array amounts = {"params_b",
-                                "step_time_s",
+constexpr std::array amounts = {"step_time_s",
                                 "tokens_per_s_per_gpu",
                                 "tokens_per_s_total",
                                 "seqs_per_s_total",
@@ -25,7 +24,7 @@ constexpr std::array amounts = {"params_b",
                                 "mem_gib"};
 
 bool is_blank(std::string_view cell) {
-  constexpr std::array nothing = {"", "null", "None", "none", "-", "n/a", "N/A", "NA", "nan"};
+  constexpr std::array nothing = {"", "null", "None", "none", "-", "n/a", "N/A", "NA"};
   return std::find(nothing.begin(), nothing.end(), cell) != nothing.end();
 }
 

@@ -11,8 +11,23 @@ namespace {
 
 using spec::Sharding;
 
-/// First match wins; the last one, whose word is in every text, is for everybody else.
+/// First match wins; the last one, whose word is in every text, is for everybody else. What may run
+/// inside of another (Primus and ROCm's Megatron drive torchtitan, MaxText or Megatron) stands
+/// after what it drives, if that says more.
 constexpr std::array rules = {
+    FrameworkRule{"torchtitan", "torchtitan", "fsdp_adamw", Sharding::parameters, true, false,
+                  false, false, false, false, "", "", true},
+    FrameworkRule{"llm-foundry", "llm-foundry", "fsdp_adamw", Sharding::parameters, false, false,
+                  false, false},
+    FrameworkRule{"Composer", "llm-foundry", "fsdp_adamw", Sharding::parameters, false, false,
+                  false, false},
+    FrameworkRule{"MaxText", "jax-xla", "fsdp_adamw", Sharding::parameters, true, true, true, true},
+    FrameworkRule{"JAX", "jax-xla", "fsdp_adamw", Sharding::parameters, true, true, true, true},
+    FrameworkRule{"Paxml", "jax-xla", "fsdp_adamw", Sharding::parameters, true, true, true, true},
+    FrameworkRule{"Primus", "megatron-core", "megatron_distributed_optim", Sharding::optimizer,
+                  true, false, true, false},
+    FrameworkRule{"ROCm", "megatron-core", "megatron_distributed_optim", Sharding::optimizer, true,
+                  false, true, false},
     FrameworkRule{"NeMo 25.", "megatron-bridge-25", "distributed_fused_adam_bf16",
                   Sharding::optimizer, true, true, true, true},
     FrameworkRule{"NeMo 26.02", "megatron-bridge-25", "distributed_fused_adam_bf16",
@@ -41,23 +56,27 @@ constexpr std::array rules = {
                   false},
     FrameworkRule{"MegaScale", "megatron-core", "mcore_distributed_optim", Sharding::optimizer,
                   true, true, true, true},
-    FrameworkRule{"Primus", "megatron-core", "megatron_distributed_optim", Sharding::optimizer,
-                  true, false, true, false},
-    FrameworkRule{"llm-foundry", "llm-foundry", "fsdp_adamw", Sharding::parameters, false, false,
-                  false, false},
     FrameworkRule{"fms-fsdp", "torchtitan", "fsdp_fused_adam", Sharding::parameters, false, false,
-                  false, false},
-    FrameworkRule{"torchtitan", "torchtitan", "fsdp_adamw", Sharding::parameters, true, false,
                   false, false},
     FrameworkRule{"FSDP+TP", "torchtitan", "fsdp_adamw", Sharding::gradients, true, true, true,
                   true},
-    FrameworkRule{"JAX", "jax-xla", "fsdp_adamw", Sharding::parameters, true, true, true, true},
     FrameworkRule{"nanotron after", "nanotron-2025", "nanotron_adam", Sharding::none, false, false,
                   false, false, true, true, "nanotron_zero1"},
     FrameworkRule{"nanotron", "nanotron", "nanotron_adam", Sharding::none, false, false, false,
                   false, true, true, "nanotron_zero1"},
-    FrameworkRule{"InternEvo", "megatron-core", "megatron_distributed_optim", Sharding::optimizer,
-                  true, false, true, false},
+    FrameworkRule{"InternEvo", "megatron-llama", "megatron_distributed_optim", Sharding::optimizer,
+                  false, false, true, false},
+    // Whoever writes the loop himself, compiled or as it comes.
+    FrameworkRule{"compile", "torchtitan", "fsdp_adamw", Sharding::none, false, false, false,
+                  false},
+    FrameworkRule{"DeepSpeed", "eager-pytorch", "mcore_distributed_optim", Sharding::optimizer,
+                  false, false, true, false},
+    FrameworkRule{"FSDP", "eager-pytorch", "fsdp_adamw", Sharding::parameters, false, false, false,
+                  false},
+    FrameworkRule{"PyTorch", "eager-pytorch", "fsdp_adamw", Sharding::none, false, false, false,
+                  false},
+    FrameworkRule{"Transformer", "eager-pytorch", "fsdp_adamw", Sharding::none, false, false, false,
+                  false},
     FrameworkRule{"", "megatron-core", "megatron_distributed_optim", Sharding::optimizer, true,
                   false, true, false},
 };
@@ -70,6 +89,10 @@ size_t find_word(std::string_view text, std::string_view word) {
   const auto at = std::search(text.begin(), text.end(), word.begin(), word.end(),
                               [](char a, char b) { return lower(a) == lower(b); });
   return at == text.end() ? std::string_view::npos : static_cast<size_t>(at - text.begin());
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
 }
 
 bool has_block_scales(std::string_view precision) {
@@ -91,7 +114,8 @@ const FrameworkRule& rule_of(std::string_view framework) {
 spec::Precision precision_of(const TrainingRow& row) {
   if (mentions(row.precision, "FP4")) return spec::Precision::nvfp4;
   if (has_block_scales(row.precision)) return spec::Precision::mxfp8;
-  if (mentions(row.precision, "FP8")) return spec::Precision::fp8;
+  const bool in_8_bits = mentions(row.precision, "FP8") || mentions(row.precision, "float8");
+  if (in_8_bits || mentions(row.extra, "float8")) return spec::Precision::fp8;
   if (mentions(row.precision, "FP16")) return spec::Precision::fp16;
   const bool mlperf = mentions(row.framework, "MLPerf") && row.precision.empty();
   return mlperf ? spec::Precision::fp8 : spec::Precision::bf16;
@@ -101,6 +125,33 @@ bool was_trained_in_4_bits(const TrainingRow& row) {
   if (!row.precision.empty() || !mentions(row.notes, "FP4")) return false;
   const bool names_recipe = mentions(row.source, ".sh") && !mentions(row.source, "config_MI3");
   return !names_recipe || mentions(row.source, "_fp4");
+}
+
+std::optional<Zero> zero_of(std::string_view text) {
+  for (size_t at = find_word(text, "zero"); at != std::string_view::npos;
+       at = find_word(text, "zero")) {
+    text.remove_prefix(at + 4);
+    std::string_view rest = text;
+    const auto skip = [&](std::string_view word) {
+      if (find_word(rest, word) == 0) rest.remove_prefix(word.size());
+    };
+    const auto skip_marks = [&] {
+      while (!rest.empty() &&
+             std::string_view(" -_=:").find(rest.front()) != std::string_view::npos)
+        rest.remove_prefix(1);
+    };
+    skip_marks();
+    skip("stage");
+    skip_marks();
+    if (rest.empty() || rest.front() < '0' || rest.front() > '3') continue;
+    Zero zero{.stage = rest.front() - '0'};
+    rest.remove_prefix(1);
+    if (!rest.empty() && is_digit(rest.front())) continue;
+    if (!rest.empty() && rest.front() == '=') zero.ranks = number_after(rest, "=").value_or(0);
+    zero.ranks = std::max<int64_t>(0, zero.ranks);
+    return zero;
+  }
+  return std::nullopt;
 }
 
 std::optional<int64_t> number_after(std::string_view text, std::string_view key) {
@@ -114,7 +165,6 @@ std::optional<int64_t> number_after(std::string_view text, std::string_view key)
 }
 
 std::optional<double> number_before(std::string_view text, std::string_view unit) {
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   for (size_t at = text.find(unit); at != std::string_view::npos; at = text.find(unit, at + 1)) {
     size_t end = at;
     while (end > 0 && text[end - 1] == ' ')

@@ -24,6 +24,9 @@ struct FrameworkRule {
   bool reduces_like_ddp = false;
   std::string_view sharded_optimizer = {};  // where optimizer states are sharded; empty: the same
   std::string_view stack_on_amd = {};       // where AMD's port of it is software of its own
+  // Its selective recompute plays every other product again (torchtitan's per-op choice), not only
+  // attention.
+  bool selects_operations = false;
 };
 
 /// The rule for this framework; a general one for frameworks that nobody has described.
@@ -38,6 +41,13 @@ spec::Precision precision_of(const TrainingRow&);
 /// configuration file. Nothing is known where no file is named, or one for another maker's GPU;
 /// most of those did.
 bool was_trained_in_4_bits(const TrainingRow&);
+
+/// ZeRO by its stage and the ranks that share a copy (0: all replicas): "ZeRO-1", "zero_stage=3",
+/// "ZeRO stage 0", InternEvo's "zero1=8".
+struct Zero {
+  int64_t stage = 0, ranks = 0;
+};
+std::optional<Zero> zero_of(std::string_view text);
 
 /// The whole number after `key` in "grad_accum=4; runs=10", or nothing.
 std::optional<int64_t> number_after(std::string_view text, std::string_view key);
