@@ -28,8 +28,9 @@ struct Point {
 };
 
 /// The name of a kernel without what was set around it: "cap-300w" and "cap-400w" run the same,
-/// and so do "cap-300" and "cap-400".
-std::string without_settings(std::string_view workload) {
+/// and so do "cap-300" and "cap-400", and "gemm-cap300-bf16" at 300 W and its like.
+std::string without_settings(std::string_view workload, std::optional<double> cap) {
+  const std::string limit = cap ? fmt::format("{:.0f}", *cap) : std::string();
   std::string kept, number;
   for (const char c : workload) {
     const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
@@ -38,7 +39,8 @@ std::string without_settings(std::string_view workload) {
       continue;
     }
     const bool watts = !number.empty() && (c == 'w' || c == 'W');
-    if (!watts) kept += number + c;
+    if (!watts && number != limit) kept += number;
+    if (!watts) kept += c;
     number.clear();
   }
   return kept;
@@ -71,9 +73,9 @@ Point point_of(const Cells& cells, const spec::Gpu& gpu) {
               .unit = cells.text("perf_unit"),
               .gpu = &gpu,
               .setting = setting_of(cells, gpu)};
-  point.group = fmt::format("{}|{}|{}|{}|{}|{}", point.family, gpu.name, cells.text("form"),
-                            cells.text("gpu_index"), without_settings(cells.text("workload")),
-                            point.precision);
+  point.group = fmt::format(
+      "{}|{}|{}|{}|{}|{}", point.family, gpu.name, cells.text("form"), cells.text("gpu_index"),
+      without_settings(cells.text("workload"), cells.number("power_cap_w")), point.precision);
   point.locked = cells.has("lock_sm_mhz");
   point.power =
       cells.has("power_avg_w") ? cells.number("power_avg_w") : cells.number("power_peak_w");

@@ -11,6 +11,7 @@
 #include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/model_names.h"
 #include "triplepoint/calibrate/table_cells.h"
+#include "triplepoint/calibrate/training_row.h"
 #include "triplepoint/calibrate/training_rules.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/workload/memory.h"
@@ -156,7 +157,47 @@ void score_row(TableScores& scores, const ServedRow& row, const Served& served) 
   add("output_tokens_per_s", " speed", row.tokens_per_s, served.tokens_per_s);
 }
 
+bool is_training(const Cells& cells) {
+  const std::string task = cells.text("task");
+  return mentions(task, "lora") || mentions(task, "fine") || mentions(task, "train");
+}
+
+/// A small training among the rows: a PyTorch loop over sequences of 512 tokens, if none are noted.
+Result<void> predict_training(const Cells& cells, const spec::Library& library,
+                              TableScores& scores) {
+  constexpr int64_t usual_length = 512;
+  TrainingRow row;
+  row.row_id =
+      fmt::format("{} {} on {}", cells.text("task"), cells.text("model"), cells.text("gpu"));
+  row.gpu = cells.text("gpu");
+  row.model = cells.text("model");
+  row.precision = cells.text("precision");
+  row.framework = "PyTorch";
+  row.workload = mentions(cells.text("task"), "lora") ? "lora" : "pretrain";
+  row.gpus = std::max<int64_t>(1, cells.count("n_gpus"));
+  row.micro_batch = std::max<int64_t>(1, cells.count("batch"));
+  row.data = row.gpus;
+  row.tensor = row.pipeline = 1;
+  row.sequence =
+      std::llround(noted(cells, "ctx ").value_or(noted(cells, "seq ").value_or(usual_length)));
+  const ResolvedRow resolved = TPT_TRY(resolve(row, library));
+  if (!workload::estimate_memory(resolved.job).fits())
+    return error("does not fit in memory by our estimate");
+  const Served served = play(resolved.job);
+  ScoredRow scored{.row_id = row.row_id,
+                   .family = fmt::format("{} {} training power", cells.text("family"), row.gpu),
+                   .quantity = "power_w",
+                   .sweep = {},
+                   .measured = cells.number_or("power_mean_per_gpu_w", 0),
+                   .predicted = served.power_w,
+                   .notes = resolved.assumptions};
+  if (!(scored.measured > 0)) return error("no power is stated");
+  scores.scored.push_back(std::move(scored));
+  return {};
+}
+
 Result<void> predict_row(const Cells& cells, const spec::Library& library, TableScores& scores) {
+  if (is_training(cells)) return predict_training(cells, library, scores);
   const ServedRow row = TPT_TRY(read_row(cells));
   const spec::Job job = TPT_TRY(job_of(row, library));
   score_row(scores, row, play(job));

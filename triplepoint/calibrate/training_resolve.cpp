@@ -213,8 +213,10 @@ Resolver::Step Resolver::take_sizes() {
   plan().tensor_parallel_size = row_.tensor.value_or(1);
   plan().pipeline_parallel_size = row_.pipeline.value_or(1);
   plan().context_parallel_size = row_.context.value_or(1);
-  plan().expert_parallel_size = row_.expert.value_or(1);
-  if (out_.job.model.moe) plan().expert_tensor_parallel_size = 1;
+  if (out_.job.model.moe) {
+    plan().expert_parallel_size = row_.expert.value_or(1);
+    plan().expert_tensor_parallel_size = 1;
+  }
   if (!says_layout() && rule_.sharding != Sharding::parameters) {
     assume(guess_model_parallel(out_.job, row_, rule_));
     return true;

@@ -49,10 +49,10 @@ Result<void> check_numbers(const CsvTable& table, size_t row) {
 class TrainingCells : public Cells {
  public:
   using Cells::Cells;
-  /// Only what check_numbers() lets pass: finite, not negative.
+  /// Nothing that is no count: tables write 0 where a thing does not apply.
   std::optional<int64_t> whole(std::string_view title) const {
     const std::optional<double> value = number(title);
-    if (!value || !(*value >= 0 && *value < 1e15)) return std::nullopt;
+    if (!value || !(*value >= 1 && *value < 1e15)) return std::nullopt;
     return static_cast<int64_t>(*value);
   }
 };

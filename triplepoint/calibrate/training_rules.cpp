@@ -64,7 +64,7 @@ constexpr std::array rules = {
                   false, false, true, true, "nanotron_zero1"},
     FrameworkRule{"nanotron", "nanotron", "nanotron_adam", Sharding::none, false, false, false,
                   false, true, true, "nanotron_zero1"},
-    FrameworkRule{"InternEvo", "megatron-llama", "megatron_distributed_optim", Sharding::optimizer,
+    FrameworkRule{"InternEvo", "megatron-llama", "mcore_distributed_optim", Sharding::optimizer,
                   false, false, true, false},
     // Whoever writes the loop himself, compiled or as it comes.
     FrameworkRule{"compile", "torchtitan", "fsdp_adamw", Sharding::none, false, false, false,
@@ -86,6 +86,7 @@ char lower(char c) {
 }
 
 size_t find_word(std::string_view text, std::string_view word) {
+  if (word.empty()) return 0;
   const auto at = std::search(text.begin(), text.end(), word.begin(), word.end(),
                               [](char a, char b) { return lower(a) == lower(b); });
   return at == text.end() ? std::string_view::npos : static_cast<size_t>(at - text.begin());
