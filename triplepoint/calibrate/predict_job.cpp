@@ -21,9 +21,14 @@ Result<void> check(const spec::Job& job) {
 
 void take_memory(const workload::StageMemory& stage, const spec::Stack& stack,
                  JobPrediction& prediction) {
-  prediction.standing = stage.weights + stage.gradients + stage.optimizer;
   prediction.allocated_peak = stage.total() - stage.reserve;
   prediction.reserved_peak = stage.total() - stack.framework_reserve;
+}
+
+void take_first_stage(const workload::StageMemory& stage, const spec::Stack& stack,
+                      JobPrediction& prediction) {
+  prediction.first_step = stage.step;
+  prediction.first_reserved = stage.total() - stack.framework_reserve;
 }
 
 }  // namespace
@@ -33,6 +38,7 @@ Result<JobPrediction> predict_job(const spec::Job& job) {
   JobPrediction prediction;
   const workload::MemoryVerdict verdict = workload::estimate_memory(job);
   take_memory(verdict.stages[static_cast<std::size_t>(verdict.worst_stage)], job.stack, prediction);
+  take_first_stage(verdict.stages.front(), job.stack, prediction);
   prediction.fits = verdict.fits();
   if (!prediction.fits) return prediction;
   const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});

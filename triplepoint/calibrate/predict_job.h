@@ -12,9 +12,11 @@ namespace triplepoint::calibrate {
 struct JobPrediction {
   bool fits = true;
   Seconds step_time;  // meaningless where the job does not fit
-  // On the fullest GPU: at the peak of what tensors hold; what the allocator then holds; and what
-  // lies there for good.
-  Bytes allocated_peak, reserved_peak, standing;
+  // On the fullest GPU: at the peak of what tensors hold; and what the allocator then holds.
+  Bytes allocated_peak, reserved_peak;
+  // On the first stage, as nanotron's rank 0 prints them: what tensors hold while the optimizer
+  // steps, and what the allocator holds.
+  Bytes first_step, first_reserved;
 };
 
 /// Plays the job to thermal steady state. A job that cannot run as written is an error with all

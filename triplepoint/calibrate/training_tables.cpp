@@ -49,8 +49,8 @@ void score_memory(const TriedRow& tried, const JobPrediction& prediction,
     scored.push_back(std::move(row));
   };
   add("mem_gib", tried.row.memory_gib, printed_memory_gib(tried.row, prediction));
-  add("mem_standing_gib", tried.standing_gib, prediction.standing / unit::GiB);
-  add("mem_reserved_gib", tried.reserved_gib, prediction.reserved_peak / unit::GiB);
+  add("mem_standing_gib", tried.standing_gib, prediction.first_step / unit::GiB);
+  add("mem_reserved_gib", tried.reserved_gib, prediction.first_reserved / unit::GiB);
 }
 
 Outcome skip(const TriedRow& tried, std::string reason) {

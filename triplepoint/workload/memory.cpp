@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "triplepoint/workload/activation_memory.h"
+#include "triplepoint/workload/eager_step.h"
 #include "triplepoint/workload/feed_forward.h"
 #include "triplepoint/workload/layer_layout.h"
 #include "triplepoint/workload/stage_memory.h"
@@ -276,10 +277,31 @@ LayerContext as_held(LayerContext context) {
   return context;
 }
 
+/// What was played; the logits (floats and softmax) are named apart where they fit the peak.
+StageMemory played_memory(const LayerContext& context, const Chunks& chunks,
+                          const StageProgram& program) {
+  const EagerPeaks peaks = play_eager_step(context, chunks, program);
+  StageMemory memory;
+  memory.weights = peaks.weights;
+  memory.gradients = peaks.gradients;
+  memory.optimizer = peaks.optimizer;
+  memory.buffers = peaks.buffers;
+  const Bytes passes = std::max(Bytes(), peaks.allocated - memory.total());
+  if (is_last(chunks.back())) {
+    const double logits = real(context.share.tokens * context.share.vocabulary);
+    memory.logits = std::min(passes, 8 * logits * unit::B);
+  }
+  memory.activations = passes - memory.logits;
+  memory.reserve = peaks.reserved - memory.total() + context.stack().framework_reserve;
+  memory.step = peaks.step;
+  return memory;
+}
+
 }  // namespace
 
 StageMemory stage_memory(const LayerContext& computed, const Chunks& chunks,
                          const StageProgram& program) {
+  if (plays_eagerly(computed)) return played_memory(computed, chunks, program);
   const LayerContext context = as_held(computed);
   StageMemory memory;
   add_states(context, chunks, memory);
@@ -288,6 +310,7 @@ StageMemory stage_memory(const LayerContext& computed, const Chunks& chunks,
   else
     add_inference_activations(context, chunks, memory);
   add_buffers(context, chunks, memory);
+  memory.step = memory.weights + memory.gradients + memory.optimizer;
   memory.reserve = (context.stack().memory_fragmentation - 1) * memory.total() +
                    context.stack().framework_reserve;
   return memory;

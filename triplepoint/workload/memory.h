@@ -19,6 +19,8 @@ struct StageMemory {
   Bytes logits;       // last stage
   Bytes buffers;      // FSDP gathers, all-to-all, gradient buckets
   Bytes reserve;      // CUDA context, NCCL, framework; and fragmentation of the rest
+  Bytes step;         // by tensors while the optimizer steps, not part of the sum: what lies there
+                      // for good, and copies that are gathered where the stack is played
   Bytes total() const;
 };
 
