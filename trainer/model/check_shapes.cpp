@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/model/check_shapes.h"
 
+#include <string_view>
+
 #include <fmt/format.h>
 
 namespace triplepoint::trainer {
@@ -38,12 +40,27 @@ Result<void> check_experts(const spec::Job& job) {
   return {};
 }
 
+/// Parts that the formulas of this trainer do not have.
+Result<void> check_architecture(const spec::Model& model) {
+  std::string_view part;
+  if (model.layer_pattern) part = "a layer_pattern";
+  if (model.sliding_window) part = "a sliding window";
+  if (model.prediction_depths() > 0) part = "multi-token prediction";
+  if (model.moe && model.moe->latent_size) part = "experts of a latent width";
+  if (part.empty()) return {};
+  return error(
+      fmt::format("{} has {} (its training is predicted, but not programmed); train a "
+                  "model of plain attention and MLP or expert layers",
+                  model.name, part));
+}
+
 }  // namespace
 
 Result<void> check_shapes(const spec::Job& job) {
   const spec::Model& model = job.model;
   const int64_t tensor = job.plan.tensor_parallel_size;
   const char* size = "tensor_parallel_size";
+  TPT_TRY(check_architecture(model));
   TPT_TRY(divides(size, tensor, "num_attention_heads", model.num_attention_heads));
   TPT_TRY(divides(size, tensor, "num_query_groups", model.num_query_groups));
   TPT_TRY(divides("num_query_groups", model.num_query_groups, "num_attention_heads",

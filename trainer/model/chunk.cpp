@@ -33,8 +33,7 @@ struct Chunk::Parts {
   Parts(const spec::Job& job, const workload::ChunkLayers& chunk, const ModelGroups& groups,
         Math& math, MemoryLedger& ledger)
       : context(job, groups, math, ledger), layout(chunk) {
-    const workload::RecomputedLayers again = workload::recomputed_layers(job.plan, chunk);
-    recomputed = again.dense + again.moe;
+    recomputed = workload::recomputed_layers(job, chunk).total();
     units.reserve(static_cast<size_t>(chunk.layers()) + 2);
     if (chunk.has_embedding) embedding.emplace(context, add_unit("embedding").dense);
     for (int64_t i = 0; i < chunk.layers(); ++i) {

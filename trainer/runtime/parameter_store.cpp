@@ -23,14 +23,13 @@ std::vector<std::vector<Unit>*> units_of(const std::vector<Chunk*>& chunks) {
 /// What the gatherer has to know of a chunk. Units are: embedding, layers, head.
 ParameterGatherer::Chunk describe(const spec::Job& job, const workload::ChunkLayers& layers,
                                   const std::vector<Unit>& units) {
-  const workload::RecomputedLayers again = workload::recomputed_layers(job.plan, layers);
+  const int64_t again = workload::recomputed_layers(job, layers).total();
   ParameterGatherer::Chunk chunk;
   chunk.units = units.size();
   for (const Unit& unit : units) {
     const bool is_layer = unit.layer >= 0;
     chunk.is_layer.push_back(is_layer);
-    chunk.is_recomputed.push_back(is_layer &&
-                                  unit.layer - layers.first_layer < again.dense + again.moe);
+    chunk.is_recomputed.push_back(is_layer && unit.layer - layers.first_layer < again);
   }
   return chunk;
 }

@@ -115,8 +115,11 @@ class OrderSearch {
     blocks_ = nodes.size();
     const int64_t stages = job.plan.pipeline_parallel_size;
     const int64_t even = job.model.num_layers / stages;
-    fewest_ = std::max<int64_t>(1, even - layers_around_even);
-    most_ = std::min(job.model.num_layers - (stages - 1), even + 1 + layers_around_even);
+    // Layers of a hybrid are not alike: they stay where they are.
+    const bool moves = !job.model.layer_pattern;
+    fewest_ = std::max<int64_t>(1, even - (moves ? layers_around_even : 0));
+    most_ =
+        std::min(job.model.num_layers - (stages - 1), even + (moves ? 1 + layers_around_even : 0));
   }
 
   size_t passes_to_price() const { return patterns_.size(); }

@@ -142,6 +142,36 @@ bool multiplies_matrices(OpClass op_class) {
          op_class == OpClass::attention;
 }
 
+bool looks_back_a_window(const spec::AttentionShape& shape) {
+  return shape.causal && shape.window > 0 && shape.window < shape.key_length;
+}
+
+/// Keys that a query sees, on the mean.
+double keys_in_window(const spec::AttentionShape& shape) {
+  const double window = static_cast<double>(shape.window);
+  return window - window * (window - 1) / (2 * static_cast<double>(shape.key_length));
+}
+
+/// Of all keys, as far as the kernel runs over them for a block of queries.
+struct KeyLoop {
+  double keys;    // as long as a causal loop that sees as many
+  double beyond;  // masked at the far end
+};
+
+KeyLoop key_loop(const spec::Gpu& gpu, const spec::AttentionShape& shape) {
+  if (!looks_back_a_window(shape))
+    return {static_cast<double>(std::max<int64_t>(1, shape.key_length)), 0};
+  return {2 * keys_in_window(shape), static_cast<double>(gpu.kernels.attention_tile)};
+}
+
+/// The longest block of query rows over a mean one.
+double longest_block(const spec::AttentionShape& shape, double of_a_head) {
+  if (!shape.causal) return 1;
+  const double longest = 2 * of_a_head / (of_a_head + 1);
+  if (!looks_back_a_window(shape)) return longest;
+  return std::min(longest, static_cast<double>(shape.window) / keys_in_window(shape));
+}
+
 /// How much of the chip the blocks of query rows keep busy, until the last one ends.
 double filled_share(const spec::Gpu& gpu, const spec::AttentionShape& shape) {
   // One query a sequence: kernels split the keys over the chip instead (Flash-Decoding).
@@ -151,7 +181,7 @@ double filled_share(const spec::Gpu& gpu, const spec::AttentionShape& shape) {
                                                   static_cast<double>(gpu.kernels.attention_tile)));
   const double loads =
       std::max(1.0, static_cast<double>(shape.batch * shape.heads) * of_a_head) / units_of(gpu);
-  const double longest = shape.causal ? 2 * of_a_head / (of_a_head + 1) : 1;
+  const double longest = longest_block(shape, of_a_head);
   return loads / std::max((1 - drain) * longest, loads + drain * longest);
 }
 
@@ -175,11 +205,11 @@ double gemm_efficiency(const spec::Gpu& gpu, const spec::GemmShape& shape,
 double attention_efficiency(const spec::Gpu& gpu, const spec::AttentionShape& shape,
                             bool backward) {
   const spec::KernelCoefficients& kernels = gpu.kernels;
-  const double keys = static_cast<double>(std::max<int64_t>(1, shape.key_length));
+  const KeyLoop loop = key_loop(gpu, shape);
   const double head_dim = static_cast<double>(std::max<int64_t>(1, shape.head_dim));
   const double share =
       backward ? kernels.attention_backward_share : kernels.attention_forward_share;
-  return share * keys / (keys + kernels.attention_half_length) /
+  return share * loop.keys / (loop.keys + loop.beyond + kernels.attention_half_length) /
          std::cbrt(1 + std::pow(kernels.attention_half_head_dim / head_dim, 3)) *
          filled_share(gpu, shape);
 }

@@ -57,7 +57,9 @@ double gemm_efficiency(const spec::Gpu& gpu, const spec::GemmShape& shape,
 /// L: key length; d: head dimension (softmax work does not grow with it); w: blocks of
 /// attention_tile query rows over compute units; n: such blocks of one head; b: the longest block
 /// over a mean one (under a causal mask the last rows see all keys, the first almost none); Q:
-/// attention_wave_quantization, what of the longest block drains alone. d0 follows from the chip:
+/// attention_wave_quantization, what of the longest block drains alone. A causal window of w < L
+/// keys, of which a query sees m = w - w (w - 1) / 2 L: L is 2 m, L0 grows by a block (half of one
+/// is masked at the window's far end, too), b is w / m. d0 follows from the chip:
 /// matrix flops per clock over 4 x special functions per clock. Causal flops are the half square.
 /// Holds for 512 and more keys; a lone query splits them (w, b: 1). Source: docs/models/kernels.md.
 double attention_efficiency(const spec::Gpu& gpu, const spec::AttentionShape& shape, bool backward);

@@ -223,6 +223,30 @@ TEST_CASE("causal attention of one head waits for the rows that see all keys") {
   CHECK(time(true, 4096) / time(false, 4096) == Approx(0.5).epsilon(0.01));
 }
 
+Seconds windowed_time(int64_t window) {
+  constexpr int64_t keys = 8192;
+  Op op = attention(keys, 128);
+  const double all = static_cast<double>(keys), seen = static_cast<double>(window);
+  // What is computed: a query sees its window, the first ones less.
+  if (window < keys) op.flops *= (seen - seen * (seen - 1) / (2 * all)) / (all / 2);
+  op.attention.causal = true;
+  op.attention.window = window;
+  return kernel_time(plain_gpu(), op).compute;
+}
+
+TEST_CASE("a window as long as the keys costs what causal attention does") {
+  CHECK(windowed_time(8192) == windowed_time(0));
+  CHECK(windowed_time(8191) / windowed_time(8192) == Approx(1).epsilon(0.03));
+}
+
+TEST_CASE("a narrower window takes less time, but more than its share of the keys") {
+  for (int64_t window = 128; window < 4096; window *= 2) {
+    const double narrow = windowed_time(window) / windowed_time(8192);
+    CHECK(narrow < windowed_time(2 * window) / windowed_time(8192));
+    CHECK(narrow > static_cast<double>(window) / 4096 * (1 - static_cast<double>(window) / 16384));
+  }
+}
+
 TEST_CASE("more heads never make attention faster, and many make it take as much longer") {
   const spec::Gpu gpu = plain_gpu();
   const auto time = [&](int64_t heads) {

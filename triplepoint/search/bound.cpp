@@ -22,12 +22,13 @@ double real(int64_t count) {
   return static_cast<double>(count);
 }
 
-void add_chunk(const spec::Plan& plan, const ChunkLayers& chunk, StageParts& parts) {
-  const workload::RecomputedLayers again = workload::recomputed_layers(plan, chunk);
-  parts.dense += real(chunk.dense);
-  parts.moe += real(chunk.moe);
-  parts.replayed_dense += real(again.dense);
-  parts.replayed_moe += real(again.moe);
+void add_chunk(const spec::Job& job, const ChunkLayers& chunk, StageParts& parts) {
+  const workload::LayerCounts again = workload::recomputed_layers(job, chunk);
+  for (size_t kind = 0; kind < parts.layers.size(); ++kind) {
+    parts.layers[kind] += real(chunk.count.of_kind[kind]);
+    parts.replayed[kind] += real(again.of_kind[kind]);
+  }
+  parts.predictions += real(chunk.predictions);
   parts.embedding |= chunk.has_embedding;
   parts.head |= chunk.has_head;
 }
@@ -50,17 +51,18 @@ PassCosts cost_of(const LayerCosts& layers, const StageParts& parts, const spec:
       sum.backward += count * part.backward;
     }
   };
-  add(parts.dense, layers.dense);
-  add(parts.moe, layers.moe);
+  for (size_t kind = 0; kind < parts.layers.size(); ++kind)
+    add(parts.layers[kind], layers.layers[kind]);
+  add(parts.predictions, layers.prediction);
   add(parts.embedding ? 1 : 0, layers.embedding);
   add(parts.head ? 1 : 0, layers.head);
   if (plan.recompute == Recompute::selective) {
-    sum.backward += parts.dense * layers.dense.core;
-    sum.backward += parts.moe * layers.moe.core;
+    for (size_t kind = 0; kind < parts.layers.size(); ++kind)
+      sum.backward += parts.layers[kind] * layers.layers[kind].core;
   }
   if (plan.recompute == Recompute::full) {
-    sum.backward += parts.replayed_dense * layers.dense.replay;
-    sum.backward += parts.replayed_moe * layers.moe.replay;
+    for (size_t kind = 0; kind < parts.layers.size(); ++kind)
+      sum.backward += parts.replayed[kind] * layers.layers[kind].replay;
   }
   return sum;
 }
@@ -106,13 +108,13 @@ Bytes largest_end(const spec::Job& job, const ChunkLayout& layout, bool warms_up
 
 }  // namespace
 
-PipelineParts count_parts(const spec::Plan& plan, const ChunkLayout& layout) {
+PipelineParts count_parts(const spec::Job& job, const ChunkLayout& layout) {
   PipelineParts parts;
   for (const auto& chunks : layout) {
-    add_chunk(plan, chunks.front(), parts.firsts.emplace_back());
+    add_chunk(job, chunks.front(), parts.firsts.emplace_back());
     StageParts& stage = parts.stages.emplace_back();
     for (const ChunkLayers& chunk : chunks)
-      add_chunk(plan, chunk, stage);
+      add_chunk(job, chunk, stage);
   }
   return parts;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -19,14 +20,15 @@ struct StepBound {
 
 /// How a pipeline's layers lie, as the bound reads it; one per (layout, split).
 struct StageParts {
-  double dense = 0, moe = 0, replayed_dense = 0, replayed_moe = 0;
+  std::array<double, spec::layer_kind_count> layers{}, replayed{};  // by LayerKind
+  double predictions = 0;
   bool embedding = false, head = false;
 };
 struct PipelineParts {
   std::vector<StageParts> stages;  // all chunks together
   std::vector<StageParts> firsts;  // chunk 0 of each stage
 };
-PipelineParts count_parts(const spec::Plan&,
+PipelineParts count_parts(const spec::Job&,
                           const std::vector<std::vector<workload::ChunkLayers>>& layout);
 
 /// Sends of one pipeline when nobody shares: [stage], seconds; 0 where nothing is sent.

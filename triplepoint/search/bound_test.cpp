@@ -70,7 +70,7 @@ TEST_CASE("the bound of equal stages that never wait to send is their step") {
   const StepEstimate step = evaluator.evaluate(job.plan);
   const auto layout = workload::lay_out_layers(job);
   const LayerCosts layers = price_layers(job, typical);
-  const PipelineParts parts = count_parts(job.plan, layout);
+  const PipelineParts parts = count_parts(job, layout);
   const SendCosts sends = price_sends(job, typical);
   const std::vector<EndCost> ends = price_ends(job);
   const StepBound bound =

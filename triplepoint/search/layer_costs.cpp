@@ -35,13 +35,19 @@ struct Pricer {
   }
 };
 
-void append(std::vector<workload::OpGroup>& groups, std::string_view name,
+/// How a group of a part's ops is called, and what share of a layer's host time it takes.
+struct PartName {
+  std::string_view name;
+  bool is_layer = false;
+  double host_share = 1;
+};
+
+void append(std::vector<workload::OpGroup>& groups, const PartName& part,
             const std::vector<spec::Op>& ops) {
-  const bool is_layer = name == "layer" || name == workload::moe_layer_name;
-  if (!ops.empty()) groups.push_back({name, 1, is_layer, ops});
+  if (!ops.empty()) groups.push_back({part.name, 1, part.is_layer, ops, part.host_share});
 }
 
-PartCost price_part(const Pricer& pricer, std::string_view name, const workload::PartWork& part) {
+PartCost price_part(const Pricer& pricer, const PartName& name, const workload::PartWork& part) {
   ChunkWork work, replayed, core;
   append(work.forward, name, part.passes.forward);
   append(work.backward_input, name, part.passes.backward_input);
@@ -69,10 +75,19 @@ LayerCosts price_layers(const spec::Job& job, const Typical& typical) {
   const workload::ModelParts parts = workload::make_parts(context);
   const workload::WorkGraph graph{.grid = workload::RankGrid(job)};
   const Pricer pricer{job, typical, graph};
-  return {.dense = price_part(pricer, "layer", parts.dense_layer),
-          .moe = price_part(pricer, workload::moe_layer_name, parts.moe_layer),
-          .embedding = price_part(pricer, "embedding", parts.embedding),
-          .head = price_part(pricer, "head", parts.head)};
+  LayerCosts costs{.layers = {},
+                   .embedding = price_part(pricer, {"embedding"}, parts.embedding),
+                   .prediction = {},
+                   .head = price_part(pricer, {"head"}, parts.head)};
+  for (const spec::LayerKind kind : workload::all_layer_kinds) {
+    const workload::PartWork& layer = parts.layer(kind);
+    if (layer.passes.forward.empty()) continue;
+    const PartName name{workload::name_of_layer(kind), true, workload::transformer_share(kind)};
+    costs.layers[static_cast<size_t>(kind)] = price_part(pricer, name, layer);
+  }
+  if (!parts.prediction.passes.forward.empty())
+    costs.prediction = price_part(pricer, {"prediction", true}, parts.prediction);
+  return costs;
 }
 
 }  // namespace triplepoint::search

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+
 #include "triplepoint/spec/job.h"
 
 namespace triplepoint::search {
@@ -29,7 +31,8 @@ struct PartCost {
 /// tensor, context, expert and data parallelism, microbatch, sequence parallelism, FSDP and what
 /// hides behind GEMMs.
 struct LayerCosts {
-  PartCost dense, moe, embedding, head;
+  std::array<PartCost, spec::layer_kind_count> layers;  // by LayerKind
+  PartCost embedding, prediction, head;
 };
 
 /// Where and under what prices hold: die temperature of a mean device, host time over the mean.

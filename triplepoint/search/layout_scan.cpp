@@ -59,7 +59,7 @@ int64_t LayoutScan::visit_split(const Layout& layout, const Variants& variants, 
       if (bound_memory(job_, chunks) > usable_)
         dropped += overlaps;
       else
-        visit_overlaps(layout, variants, at, index, count_parts(job_.plan, chunks), visit);
+        visit_overlaps(layout, variants, at, index, count_parts(job_, chunks), visit);
       index += overlaps;
     }
   return dropped;

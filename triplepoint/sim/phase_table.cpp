@@ -97,15 +97,14 @@ Seconds launch_time(const spec::Job& job, const workload::OpGroup& group) {
 Seconds host_time(const spec::Job& job, const workload::OpGroup& group, bool forward) {
   const spec::Stack& stack = job.stack;
   const Seconds per_layer = forward ? stack.layer_forward_host : stack.layer_backward_host;
-  return (group.is_layer ? per_layer : Seconds()) + launch_time(job, group);
+  return (group.is_layer ? group.host_share * per_layer : Seconds()) + launch_time(job, group);
 }
 
 /// A pass through a MoE layer stops once for the router's counts, and launches its experts' kernels
 /// one by one. Weight gradients do not.
 Seconds stall_time(const spec::Job& job, const workload::OpGroup& group) {
   const auto dispatches = [](const spec::Op& op) { return op.op_class == OpClass::router; };
-  const bool stops = group.name == workload::moe_layer_name &&
-                     std::any_of(group.ops.begin(), group.ops.end(), dispatches);
+  const bool stops = std::any_of(group.ops.begin(), group.ops.end(), dispatches);
   const int64_t ranks = job.plan.expert_parallel_size;
   if (!stops || ranks <= 1) return {};
   const int64_t experts = job.model.moe->num_experts / ranks;

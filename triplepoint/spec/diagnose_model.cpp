@@ -159,23 +159,10 @@ class ModelExamination {
   std::vector<Diagnosis> found_;
 };
 
-/// Described, but not played yet.
-void refuse_what_is_not_played(const Model& model, std::vector<Diagnosis>& found) {
-  const bool described = model.sliding_window || model.layer_pattern ||
-                         model.prediction_depths() > 0 ||
-                         (model.moe && (model.moe->layer_period || model.moe->latent_size));
-  if (described)
-    found.push_back({Code::unsupported, Diagnosis::Severity::error,
-                     "sliding windows, layer patterns, latent experts and multi-token prediction "
-                     "are not modelled yet (their ops are missing); leave them out"});
-}
-
 }  // namespace
 
 std::vector<Diagnosis> diagnose_model(const Job& job) {
-  std::vector<Diagnosis> found = ModelExamination(job).run();
-  refuse_what_is_not_played(job.model, found);
-  return found;
+  return ModelExamination(job).run();
 }
 
 }  // namespace triplepoint::spec

@@ -33,6 +33,11 @@ bool refuses(const Job& job, const char* word) {
   return false;
 }
 
+TEST_CASE("windows and patterns that fit are fine as they come") {
+  CHECK(diagnose_model(hybrid()).empty());
+  CHECK(diagnose_model(windowed()).empty());
+}
+
 TEST_CASE("a pattern has a known letter for every layer") {
   Job job = hybrid();
   job.model.layer_pattern = "M*-M*";

@@ -6,6 +6,7 @@
 
 #include "triplepoint/workload/attention.h"
 #include "triplepoint/workload/feed_forward.h"
+#include "triplepoint/workload/state_space.h"
 
 namespace triplepoint::workload {
 namespace {
@@ -94,30 +95,61 @@ double experts_bytes(const LayerContext& context) {
   const int64_t ffn = divide_up(moe.ffn_hidden_size, share.expert_tensor);
   const double shared = hidden_units_bytes(
       context, real(share.tokens), divide_up(moe.shared_expert_ffn_hidden_size, share.tensor));
-  return kept * real(share.hidden) + hidden_units_bytes(context, real(rows.computed), ffn) + shared;
+  return kept * real(expert_width(context)) +
+         hidden_units_bytes(context, real(rows.computed), ffn) + shared;
+}
+
+double mlp_bytes(const LayerContext& context, LayerKind kind) {
+  if (spec::has_experts(kind)) return experts_bytes(context);
+  return hidden_units_bytes(context, real(context.share.tokens), context.share.ffn);
+}
+
+double attention_layer_bytes(const LayerContext& context) {
+  return branch_edge_bytes(context, "attention_qkv") + attention_bytes(context);
+}
+
+double state_space_layer_bytes(const LayerContext& context) {
+  const double out = real(context.share.tokens * state_space_share(context).inner());
+  return branch_edge_bytes(context, {}) + state_space_activation_bytes(context) +
+         kept_input_element(context) * out;
 }
 
 }  // namespace
 
-double layer_activation_bytes(const LayerContext& context, bool moe_layer) {
-  const double mlp =
-      moe_layer ? experts_bytes(context)
-                : hidden_units_bytes(context, real(context.share.tokens), context.share.ffn);
+double layer_activation_bytes(const LayerContext& context, LayerKind kind) {
+  if (kind == LayerKind::state_space) return state_space_layer_bytes(context);
+  if (kind == LayerKind::attention) return attention_layer_bytes(context);
+  const double mlp = mlp_bytes(context, kind);
+  if (!spec::has_attention(kind)) return branch_edge_bytes(context, "mlp_fc1") + mlp;
   return branch_edge_bytes(context, "attention_qkv") + branch_edge_bytes(context, "mlp_fc1") +
          attention_bytes(context) + mlp;
 }
 
-double served_layer_bytes(const LayerContext& context, bool moe_layer) {
+double prediction_activation_bytes(const LayerContext& context) {
+  const RankShare& share = context.share;
+  const double trunk = real(share.sharded_tokens * share.hidden);
+  double bytes = (2 * share.residual + 2 * kept_input_element(context)) * trunk;
+  for (const LayerKind kind : spec::kinds_of_prediction(context.model()))
+    bytes += layer_activation_bytes(context.of_kind(kind), kind);
+  return bytes + branch_edge_bytes(context, {}) - dropout_mask(context);
+}
+
+double served_layer_bytes(const LayerContext& context, LayerKind kind) {
   const RankShare& share = context.share;
   const double e = share.element, hidden = real(share.hidden), tokens = real(share.tokens);
+  if (kind == LayerKind::state_space)
+    return checkpoint_bytes(context) + state_space_served_bytes(context);
   const double query = real(share.heads * core_head_dim(context.model()));
-  const double attention = e * tokens * (hidden + 2 * query + key_value_width(context));
-  double mlp = e * tokens * (hidden + real((share.gates + 1) * share.ffn));
-  if (moe_layer) {
+  double attention = e * tokens * (hidden + 2 * query + key_value_width(context));
+  if (!spec::has_attention(kind)) attention = 0;
+  double mlp = 0;
+  if (spec::has_dense_mlp(kind)) mlp = e * tokens * (hidden + real((share.gates + 1) * share.ffn));
+  if (spec::has_experts(kind)) {
     const ExpertRows rows = count_expert_rows(context);
+    const double width = real(expert_width(context));
     const int64_t ffn = divide_up(context.model().moe->ffn_hidden_size, share.expert_tensor);
-    mlp = e * (2 * real(rows.sent) * hidden +
-               real(rows.computed) * (hidden + real((share.gates + 1) * ffn)));
+    mlp = e * (2 * real(rows.sent) * width +
+               real(rows.computed) * (width + real((share.gates + 1) * ffn)));
   }
   return checkpoint_bytes(context) + std::max(attention, mlp);
 }
@@ -127,12 +159,13 @@ double checkpoint_bytes(const LayerContext& context) {
 }
 
 double chunk_activation_bytes(const LayerContext& context, const ChunkLayers& chunk) {
-  const RecomputedLayers again = recomputed_layers(context.plan(), chunk);
-  double bytes = checkpoint_bytes(context) * real(again.dense + again.moe);
-  if (chunk.dense > again.dense)
-    bytes += real(chunk.dense - again.dense) * layer_activation_bytes(context, false);
-  if (chunk.moe > again.moe)
-    bytes += real(chunk.moe - again.moe) * layer_activation_bytes(context, true);
+  const LayerCounts again = recomputed_layers(context.job, chunk);
+  double bytes = checkpoint_bytes(context) * real(again.total());
+  for (const LayerKind kind : all_layer_kinds)
+    if (chunk.count[kind] > again[kind])
+      bytes += real(chunk.count[kind] - again[kind]) * layer_activation_bytes(context, kind);
+  if (chunk.predictions > 0)
+    bytes += real(chunk.predictions) * prediction_activation_bytes(context);
   if (chunk.has_embedding) bytes += dropout_mask(context);
   if (chunk.has_head) bytes += branch_edge_bytes(context, {}) - dropout_mask(context);
   return bytes;
@@ -140,18 +173,20 @@ double chunk_activation_bytes(const LayerContext& context, const ChunkLayers& ch
 
 double gathered_inputs_bytes(const LayerContext& context, const ChunkLayers& chunk) {
   const RankShare& share = context.share;
-  const RecomputedLayers again = recomputed_layers(context.plan(), chunk);
-  const double layers = real(chunk.layers() - again.dense - again.moe);
+  const LayerCounts again = recomputed_layers(context.job, chunk);
+  double layers = 0;
+  for (const LayerKind kind : all_layer_kinds)
+    layers += transformer_share(kind) * real(chunk.count[kind] - again[kind]);
   const double inputs = real(context.stack().kept_gathered_inputs) * layers;
   return inputs * kept_input_element(context) *
          real((share.tokens - share.sharded_tokens) * share.hidden);
 }
 
 double replayed_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
-  const RecomputedLayers again = recomputed_layers(context.plan(), chunk);
+  const LayerCounts again = recomputed_layers(context.job, chunk);
   double bytes = 0;
-  if (again.dense > 0) bytes = layer_activation_bytes(context, false);
-  if (again.moe > 0) bytes = std::max(bytes, layer_activation_bytes(context, true));
+  for (const LayerKind kind : all_layer_kinds)
+    if (again[kind] > 0) bytes = std::max(bytes, layer_activation_bytes(context, kind));
   return bytes;
 }
 
@@ -159,25 +194,39 @@ double put_off_bytes(const LayerContext& context, const ChunkLayers& chunk) {
   const RankShare& share = context.share;
   const double trunk = checkpoint_bytes(context), width = real(share.hidden);
   const double gradient = share.element * real(share.tokens) * width;
-  double bytes = real(chunk.layers()) * (gradient - 2 * trunk) + real(chunk.dense) * gradient;
-  if (chunk.moe > 0) {
+  double norms = 0;
+  int64_t mixers = 0, mlp = 0, moe = 0;
+  for (const LayerKind kind : all_layer_kinds) {
+    const int64_t count = chunk.count[kind];
+    norms += 2 * transformer_share(kind) * real(count);
+    mlp += spec::has_dense_mlp(kind) ? count : 0;
+    moe += spec::has_experts(kind) ? count : 0;
+    mixers += spec::has_attention(kind) || kind == LayerKind::state_space ? count : 0;
+  }
+  double bytes = real(mixers + mlp) * gradient - norms * trunk;
+  if (moe > 0) {
     const ExpertRows rows = count_expert_rows(context);
     const bool inputs_only = context.stack().fused_moe_dispatch && share.expert > 1;
     const int64_t released = inputs_only ? 0 : rows.sent;  // as they came back
-    bytes += real(chunk.moe) * share.element * real(rows.computed - released) * width;
+    bytes +=
+        real(moe) * share.element * real(rows.computed - released) * real(expert_width(context));
   }
-  const RecomputedLayers again = recomputed_layers(context.plan(), chunk);
-  if (again.dense > 0)
-    bytes += real(again.dense) * (layer_activation_bytes(context, false) - trunk);
-  if (again.moe > 0) bytes += real(again.moe) * (layer_activation_bytes(context, true) - trunk);
+  const LayerCounts again = recomputed_layers(context.job, chunk);
+  for (const LayerKind kind : all_layer_kinds)
+    if (again[kind] > 0)
+      bytes += real(again[kind]) * (layer_activation_bytes(context, kind) - trunk);
   if (chunk.has_embedding && !share.frozen) bytes += gradient;
   if (chunk.has_head) bytes -= trunk;
   return bytes;
 }
 
-double layer_cache_bytes(const LayerContext& context, int64_t sequences) {
+double layer_cache_bytes(const LayerContext& context, LayerKind kind, int64_t sequences) {
+  if (kind == LayerKind::state_space) return state_space_cache_bytes(context, sequences);
+  if (!spec::has_attention(kind)) return 0;
   const RankShare& share = context.share;
-  const double tokens = real(sequences * divide_up(share.key_length, share.context));
+  int64_t kept = share.key_length;
+  if (spec::is_windowed(kind)) kept = std::min(kept, context.model().sliding_window->size);
+  const double tokens = real(sequences * divide_up(kept, share.context));
   if (!context.model().latent_attention) return share.element * tokens * key_value_width(context);
   const spec::LatentAttention& latent = *context.model().latent_attention;
   return share.element * tokens * real(latent.key_value_rank + latent.rope_head_dim);

@@ -19,7 +19,7 @@ namespace triplepoint::workload {
 ///   experts: 4 rows of h and (gates + 1) f' per row instead of the MLP's
 /// For GPT without tensor parallelism: s b h (34 + 5 a s / h), which is Korthikanti et al. 2022,
 /// equation 1; with it their equations 2 and 4. GEMM inputs kept in fp8 count one byte.
-double layer_activation_bytes(const LayerContext&, bool moe_layer);
+double layer_activation_bytes(const LayerContext&, LayerKind);
 
 /// Bytes that one layer holds at once where nothing is kept for a backward pass: the trunk, and the
 /// larger of attention and MLP.
@@ -28,7 +28,10 @@ double layer_activation_bytes(const LayerContext&, bool moe_layer);
 ///   attention    e T (h + 2 q + kv)                    norm, queries, keys, values, output
 ///   MLP          e T (h + (gates + 1) f)               norm, up product, activation
 ///   experts      e (2 S h + C (h + (gates + 1) f'))    S: rows sent, C: rows computed
-double served_layer_bytes(const LayerContext&, bool moe_layer);
+double served_layer_bytes(const LayerContext&, LayerKind);
+
+/// One depth of multi-token prediction, without its logits: the joined input and its layers.
+double prediction_activation_bytes(const LayerContext&);
 
 /// What full recompute keeps of a layer: its input.
 double checkpoint_bytes(const LayerContext&);
@@ -51,7 +54,8 @@ double replayed_layer_bytes(const LayerContext&, const ChunkLayers&);
 /// h. Layers that were replayed stay until then.
 double put_off_bytes(const LayerContext&, const ChunkLayers&);
 
-/// Keys and values of all sequences that are being served, of one layer.
-double layer_cache_bytes(const LayerContext&, int64_t sequences);
+/// Keys and values of all sequences that are being served, of one layer: of the whole sequence or
+/// the window it looks back; or the states of a state-space layer.
+double layer_cache_bytes(const LayerContext&, LayerKind, int64_t sequences);
 
 }  // namespace triplepoint::workload

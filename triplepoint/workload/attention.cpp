@@ -37,6 +37,13 @@ double scores(const LayerContext& context) {
          real(documents.key_length);
 }
 
+/// Keys that a query sees at most; 0: all before it.
+int64_t window_of(const LayerContext& context) {
+  const int64_t keys = documents_of(context).key_length;
+  const int64_t window = context.windowed ? context.model().sliding_window->size : keys;
+  return window < keys ? window : 0;
+}
+
 bool is_causal(const LayerContext& context) {
   return context.share.query_length > 1;
 }
@@ -69,23 +76,31 @@ Op core_op(const LayerContext& context, std::string_view name, double flops_per_
            double bytes) {
   const RankShare& share = context.share;
   Op op = streaming(context, name, OpClass::attention, bytes);
-  const double causal_share = is_causal(context) ? 0.5 : 1.0;
-  op.flops = flops_per_score * score_width(context) * scores(context) * causal_share * unit::FLOP;
   const Documents documents = documents_of(context);
+  const int64_t window = window_of(context);
+  double seen_share = is_causal(context) ? 0.5 : 1.0;
+  if (window > 0)
+    seen_share = (is_causal(context) ? mean_keys(documents.key_length, window) : real(window)) /
+                 real(documents.key_length);
+  op.flops = flops_per_score * score_width(context) * scores(context) * seen_share * unit::FLOP;
   op.attention = {.batch = documents.count,
                   .heads = share.heads,
                   .query_groups = reads_latent_cache(context) ? 1 : share.query_groups,
                   .query_length = documents.query_length,
                   .key_length = documents.key_length,
                   .head_dim = core_head_dim(context.model()),
-                  .causal = is_causal(context)};
+                  .causal = is_causal(context),
+                  .window = window};
   return op;
 }
 
 /// Query, key, value in, output and log-sum-exp out; decoding reads the whole cache.
 void add_flash_core(const LayerContext& context, Passes& passes) {
   const RankShare& share = context.share;
-  const double keys = real(share.sequences * share.key_length) * cached_width(context);
+  // A lone query reads its window of the cache; many read all keys between them.
+  const int64_t window = window_of(context);
+  const int64_t read = window > 0 && !is_causal(context) ? window : share.key_length;
+  const double keys = real(share.sequences * read) * cached_width(context);
   const double queries = real(share.tokens) * query_width(context);
   const double sums = 4 * real(share.tokens * share.heads);
   Op forward = core_op(context, "attention", 4, share.element * (2 * queries + keys) + sums);
@@ -222,6 +237,12 @@ void add_rotary(const LayerContext& context, Passes& passes) {
 }
 
 }  // namespace
+
+double mean_keys(int64_t key_length, int64_t window) {
+  const double all = real(key_length), seen = real(window);
+  if (window <= 0 || window >= key_length) return all / 2;
+  return seen - seen * (seen - 1) / (2 * all);
+}
 
 int64_t core_head_dim(const spec::Model& model) {
   if (!model.latent_attention) return model.kv_channels;

@@ -20,11 +20,17 @@ void add_attention(const LayerContext&, Passes&);
 ///   computes the scores again), 2 where the scores were kept.
 ///
 /// Under context parallelism each rank has s/CP queries, dealt out so that causal work is equal.
+/// A window of w keys: a query at position p sees min(w, p), on the mean w - w (w - 1) / 2 s, which
+/// takes the place of s/2; unfused scores are computed whole and masked.
 /// Source: Dao et al. 2022 and 2023 (FlashAttention); Korthikanti et al. 2022 for the unfused core.
 void add_attention_core(const LayerContext&, Passes&);
 
 /// Head size that gives the core's flops: d, or for latent attention (query + value) / 2.
 int64_t core_head_dim(const spec::Model&);
+
+/// Keys that a causal query sees, on the mean over a sequence of so many: half of them, or fewer
+/// where a window ends before.
+double mean_keys(int64_t key_length, int64_t window);
 
 /// Keys and values of one token on one rank, in elements (of all its query groups).
 double key_value_width(const LayerContext&);

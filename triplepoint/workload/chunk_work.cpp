@@ -7,6 +7,9 @@
 #include "triplepoint/workload/data_parallel.h"
 #include "triplepoint/workload/embedding.h"
 #include "triplepoint/workload/feed_forward.h"
+#include "triplepoint/workload/state_space.h"
+#include "triplepoint/workload/tensor_parallel.h"
+#include "triplepoint/workload/vector_ops.h"
 
 namespace triplepoint::workload {
 namespace {
@@ -24,22 +27,76 @@ std::vector<Op> ops_to_replay(const LayerContext& context, const std::vector<Op>
   return ops;
 }
 
-PartWork make_layer(const LayerContext& context, bool moe) {
-  const RankParameters parameters = layer_parameters(context.job, context.share, moe);
+/// What a dense layer runs last: its second product, the reduction behind it, the residual. Their
+/// results are inputs of the next layer; no backward pass of this one reads them.
+void drop_what_nobody_reads(std::vector<Op>& ops) {
+  const auto last =
+      std::find_if(ops.rbegin(), ops.rend(), [](const Op& op) { return op.name == "mlp_down"; });
+  if (last != ops.rend()) ops.erase(std::prev(last.base()), ops.end());
+}
+
+void add_layer(const LayerContext& context, LayerKind kind, Passes& passes) {
+  if (kind == LayerKind::state_space) return add_state_space(context, passes);
+  if (spec::has_attention(kind)) add_attention(context, passes);
+  if (spec::has_experts(kind)) add_moe_mlp(context, passes);
+  if (spec::has_dense_mlp(kind)) add_dense_mlp(context, passes);
+}
+
+PartWork make_layer(const LayerContext& model, LayerKind kind) {
+  const LayerContext context = model.of_kind(kind);
+  const RankParameters parameters = layer_parameters(context.job, context.share, kind);
   PartWork part;
   open_sharded_part(context, parameters, part.passes);
-  add_attention(context, part.passes);
-  if (moe)
-    add_moe_mlp(context, part.passes);
-  else
-    add_dense_mlp(context, part.passes);
+  add_layer(context, kind, part.passes);
   close_sharded_part(context, parameters, part.passes);
   part.passes.turn_backward();
 
   Passes core;
-  add_attention_core(context, core);
+  if (spec::has_attention(kind)) add_attention_core(context, core);
   part.core_only = std::move(core.forward);
   part.replayed = ops_to_replay(context, part.passes.forward);
+  if (context.stack().recompute_stops_early && !spec::has_experts(kind))
+    drop_what_nobody_reads(part.replayed);
+  return part;
+}
+
+/// The trunk and the next token's embedding, normed, side by side, back to the trunk's width; a
+/// layer; the model's head once more. DeepSeek-V3 (arXiv 2412.19437), section 2.2; Megatron-LM,
+/// megatron/core/transformer/multi_token_prediction.py.
+void add_prediction(const LayerContext& context, Passes& passes) {
+  const RankShare& share = context.share;
+  const double trunk = real(share.sharded_tokens * share.hidden);
+  add_embedding(context, passes);
+  add_norm(context, "prediction_norm", 2 * trunk, passes);
+  const Op join =
+      streaming(context, "prediction_join", spec::OpClass::elementwise, 4 * share.element * trunk);
+  passes.forward.push_back(join);
+  passes.backward_input.push_back(join);
+  for (int half = 0; half < 2; ++half)
+    enter_tensor_region(context, passes);
+  add_linear(context,
+             {.name = "prediction_projection",
+              .input_gradient = "prediction_projection_dgrad",
+              .weight_gradient = "prediction_projection_wgrad",
+              .tokens = share.tokens,
+              .in = 2 * share.hidden,
+              .out = divide_up(share.hidden, share.tensor)},
+             passes);
+  for (int half = 0; half < 2; ++half)
+    gather_for_weight_gradient(context, passes);
+  leave_tensor_region(context, passes);
+  for (const LayerKind kind : spec::kinds_of_prediction(context.model()))
+    add_layer(context.of_kind(kind), kind, passes);
+  add_head(context, passes);
+}
+
+PartWork make_prediction(const LayerContext& context) {
+  const RankParameters parameters = prediction_parameters(context.job, context.share);
+  PartWork part;
+  open_sharded_part(context, parameters, part.passes);
+  add_prediction(context, part.passes);
+  close_sharded_part(context, parameters, part.passes);
+  part.passes.turn_backward();
   return part;
 }
 
@@ -58,6 +115,12 @@ void append(std::vector<OpGroup>& groups, std::string_view name, int64_t repeat,
   if (repeat > 0 && !ops.empty()) groups.push_back({name, repeat, is_layer, ops});
 }
 
+void append_layers(std::vector<OpGroup>& groups, LayerKind kind, int64_t repeat,
+                   const std::vector<Op>& ops) {
+  if (repeat > 0 && !ops.empty())
+    groups.push_back({name_of_layer(kind), repeat, true, ops, transformer_share(kind)});
+}
+
 struct ChunkParts {
   const ModelParts& parts;
   const ChunkLayers& layers;
@@ -66,8 +129,9 @@ struct ChunkParts {
 void add_forward(const ChunkParts& chunk, ChunkWork& work) {
   const auto& [parts, layers] = chunk;
   append(work.forward, "embedding", layers.has_embedding, false, parts.embedding.passes.forward);
-  append(work.forward, "layer", layers.dense, true, parts.dense_layer.passes.forward);
-  append(work.forward, moe_layer_name, layers.moe, true, parts.moe_layer.passes.forward);
+  for (const LayerKind kind : all_layer_kinds)
+    append_layers(work.forward, kind, layers.count[kind], parts.layer(kind).passes.forward);
+  append(work.forward, "prediction", layers.predictions, true, parts.prediction.passes.forward);
   append(work.forward, "head", layers.has_head, false, parts.head.passes.forward);
 }
 
@@ -75,33 +139,34 @@ void add_backward(const ChunkParts& chunk, std::vector<Op> Passes::*pass,
                   std::vector<OpGroup>& groups) {
   const auto& [parts, layers] = chunk;
   append(groups, "head", layers.has_head, false, parts.head.passes.*pass);
-  append(groups, moe_layer_name, layers.moe, true, parts.moe_layer.passes.*pass);
-  append(groups, "layer", layers.dense, true, parts.dense_layer.passes.*pass);
+  append(groups, "prediction", layers.predictions, true, parts.prediction.passes.*pass);
+  for (auto kind = all_layer_kinds.rbegin(); kind != all_layer_kinds.rend(); ++kind)
+    append_layers(groups, *kind, layers.count[*kind], parts.layer(*kind).passes.*pass);
   append(groups, "embedding", layers.has_embedding, false, parts.embedding.passes.*pass);
 }
 
 void add_recompute(const LayerContext& context, const ChunkParts& chunk, ChunkWork& work) {
   const auto& [parts, layers] = chunk;
-  if (context.plan().recompute == spec::Recompute::selective) {
-    append(work.recompute, moe_layer_name, layers.moe, true, parts.moe_layer.core_only);
-    append(work.recompute, "layer", layers.dense, true, parts.dense_layer.core_only);
-    return;
+  const bool selective = context.plan().recompute == spec::Recompute::selective;
+  const LayerCounts again = selective ? layers.count : recomputed_layers(context.job, layers);
+  for (auto kind = all_layer_kinds.rbegin(); kind != all_layer_kinds.rend(); ++kind) {
+    const PartWork& layer = parts.layer(*kind);
+    append_layers(work.recompute, *kind, again[*kind],
+                  selective ? layer.core_only : layer.replayed);
   }
-  const RecomputedLayers again = recomputed_layers(context.plan(), layers);
-  append(work.recompute, moe_layer_name, again.moe, true, parts.moe_layer.replayed);
-  append(work.recompute, "layer", again.dense, true, parts.dense_layer.replayed);
 }
 
 }  // namespace
 
 ModelParts make_parts(const LayerContext& context) {
   ModelParts parts;
-  const auto& moe = context.model().moe;
-  if (!moe || moe->num_dense_layers > 0) parts.dense_layer = make_layer(context, false);
-  if (moe) parts.moe_layer = make_layer(context, true);
+  const ChunkLayers all = whole_model(context.job);
+  for (const LayerKind kind : all_layer_kinds)
+    if (all.count[kind] > 0) parts.layers[static_cast<size_t>(kind)] = make_layer(context, kind);
   parts.embedding =
       make_end(context, embedding_parameters(context.job, context.share), add_embedding);
   parts.head = make_end(context, head_parameters(context.job, context.share), add_head);
+  if (all.predictions > 0) parts.prediction = make_prediction(context);
   return parts;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "triplepoint/workload/layer_layout.h"
@@ -19,7 +20,10 @@ struct PartWork {
 
 /// The parts of a job's model, each made once; chunks are put together from them.
 struct ModelParts {
-  PartWork dense_layer, moe_layer, embedding, head;
+  std::array<PartWork, spec::layer_kind_count> layers;  // of kinds that the model has
+  PartWork embedding, prediction, head;
+
+  const PartWork& layer(LayerKind kind) const { return layers[static_cast<size_t>(kind)]; }
 };
 
 ModelParts make_parts(const LayerContext&);

@@ -29,6 +29,9 @@ struct ExpertRows {
 /// multiplied whether they have rows or not.
 ExpertRows count_expert_rows(const LayerContext&);
 
+/// Width of the rows that travel to experts: the trunk's, or narrower (latent experts).
+int64_t expert_width(const LayerContext&);
+
 /// Router, permutation, dispatch, experts, combine, and the shared expert where there is one.
 ///
 /// Dispatch and combine are all-to-alls over the expert group: payload = rows sent x hidden x

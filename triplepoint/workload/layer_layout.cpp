@@ -6,6 +6,8 @@
 
 #include "triplepoint/base/expect.h"
 
+#include "triplepoint/spec/task.h"
+
 namespace triplepoint::workload {
 namespace {
 
@@ -25,30 +27,32 @@ int64_t layers_of_part(const spec::Job& job, int64_t part, int64_t parts) {
 }
 
 /// Hidden units of the MLP that LoRA adapts: of a layer of experts, the shared one only.
-int64_t adapted_ffn(const spec::Model& model, bool moe_layer) {
-  return moe_layer ? model.moe->shared_expert_ffn_hidden_size : model.ffn_hidden_size;
+int64_t adapted_ffn(const spec::Model& model, LayerKind kind) {
+  if (spec::has_experts(kind)) return model.moe->shared_expert_ffn_hidden_size;
+  return spec::has_dense_mlp(kind) ? model.ffn_hidden_size : 0;
 }
 
 /// In + out of the matrix a LoRA target names; 0 where the layer has no such matrix. Latent
 /// attention has several in the place of one; they are not adapted.
-double adapted_width(const spec::Model& model, std::string_view target, bool moe_layer) {
-  const double hidden = real(model.hidden_size), ffn = real(adapted_ffn(model, moe_layer));
+double adapted_width(const spec::Model& model, std::string_view target, LayerKind kind) {
+  const double hidden = real(model.hidden_size), ffn = real(adapted_ffn(model, kind));
   const double query = real(model.num_attention_heads * model.kv_channels);
   const double key_value = real(2 * model.num_query_groups * model.kv_channels);
   const double gates = model.activation == spec::Activation::swiglu ? 2 : 1;
-  if (target == "attention_qkv" && !model.latent_attention) return hidden + query + key_value;
-  if (target == "attention_dense" && !model.latent_attention) return query + hidden;
+  const bool attends = spec::has_attention(kind) && !model.latent_attention;
+  if (target == "attention_qkv" && attends) return hidden + query + key_value;
+  if (target == "attention_dense" && attends) return query + hidden;
   if (target == "mlp_fc1" && ffn > 0) return hidden + gates * ffn;
   if (target == "mlp_fc2" && ffn > 0) return ffn + hidden;
   return 0;
 }
 
 /// Parameters of LoRA's two matrices beside each adapted one.
-double adapter_parameters(const spec::Job& job, const RankShare& share, bool moe_layer) {
+double adapter_parameters(const spec::Job& job, const RankShare& share, LayerKind kind) {
   if (!job.plan.lora) return 0;
   double width = 0;
   for (const std::string& target : job.plan.lora->targets)
-    width += adapted_width(job.model, target, moe_layer);
+    width += adapted_width(job.model, target, kind);
   return real(job.plan.lora->rank) * width / real(share.tensor);
 }
 
@@ -58,7 +62,21 @@ void mark_trained(RankParameters& parameters, const RankShare& share, double ada
   parameters.dense += share.frozen ? adapters : 0;
 }
 
+LayerCounts kinds_between(const spec::Model& model, int64_t first, int64_t end) {
+  LayerCounts count;
+  for (int64_t layer = first; layer < end; ++layer)
+    ++count[spec::kind_of_layer(model, layer)];
+  return count;
+}
+
 }  // namespace
+
+std::string_view name_of_layer(LayerKind kind) {
+  static constexpr std::array<std::string_view, spec::layer_kind_count> names = {
+      "layer",           "moe_layer", "window_layer", "window_moe_layer", "state_space_layer",
+      "attention_layer", "mlp_layer", "experts_layer"};
+  return names[static_cast<size_t>(kind)];
+}
 
 std::vector<std::vector<ChunkLayers>> lay_out_layers(const spec::Job& job) {
   const int64_t stages = job.plan.pipeline_parallel_size;
@@ -70,23 +88,31 @@ std::vector<std::vector<ChunkLayers>> lay_out_layers(const spec::Job& job) {
     ChunkLayers& chunk =
         layout[static_cast<size_t>(part % stages)][static_cast<size_t>(part / stages)];
     const int64_t layers = layers_of_part(job, part, parts);
-    const int64_t dense_until = job.model.moe ? job.model.moe->num_dense_layers : first + layers;
     chunk.first_layer = first;
-    chunk.dense = std::clamp<int64_t>(dense_until - first, 0, layers);
-    chunk.moe = layers - chunk.dense;
+    chunk.count = kinds_between(job.model, first, first + layers);
     chunk.has_embedding = part == 0;
     chunk.has_head = part == parts - 1;
+    if (chunk.has_head && !spec::is_inference(job.task))
+      chunk.predictions = job.model.prediction_depths();
     first += layers;
   }
   TPT_EXPECT(first == job.model.num_layers);
   return layout;
 }
 
-RecomputedLayers recomputed_layers(const spec::Plan& plan, const ChunkLayers& chunk) {
-  if (plan.recompute != spec::Recompute::full) return {};
-  const int64_t asked = std::min(plan.recompute_layers.value_or(chunk.layers()), chunk.layers());
-  const int64_t dense = std::min(asked, chunk.dense);
-  return {dense, asked - dense};
+ChunkLayers whole_model(const spec::Job& job) {
+  ChunkLayers all{.count = kinds_between(job.model, 0, job.model.num_layers),
+                  .has_embedding = true,
+                  .has_head = true};
+  if (!spec::is_inference(job.task)) all.predictions = job.model.prediction_depths();
+  return all;
+}
+
+LayerCounts recomputed_layers(const spec::Job& job, const ChunkLayers& chunk) {
+  if (job.plan.recompute != spec::Recompute::full) return {};
+  const int64_t asked = job.plan.recompute_layers.value_or(chunk.layers());
+  if (asked >= chunk.layers()) return chunk.count;
+  return kinds_between(job.model, chunk.first_layer, chunk.first_layer + asked);
 }
 
 RankParameters& RankParameters::operator+=(const RankParameters& other) {
@@ -107,15 +133,30 @@ RankParameters operator*(double count, RankParameters one) {
   return one;
 }
 
-RankParameters layer_parameters(const spec::Job& job, const RankShare& share, bool moe_layer) {
-  const int64_t layer = moe_layer && job.model.moe ? job.model.moe->num_dense_layers : 0;
-  const spec::LayerParameters whole = spec::count_layer_parameters(job.model, layer);
+RankParameters layer_parameters(const spec::Job& job, const RankShare& share, LayerKind kind) {
+  const spec::LayerParameters whole = spec::count_layer_parameters(job.model, kind);
   RankParameters parameters;
-  parameters.unsplit = whole.norms + whole.router;
+  parameters.unsplit = whole.norms + whole.router + whole.latent;
   parameters.dense =
-      (whole.attention + whole.mlp + whole.shared_expert) / real(share.tensor) + parameters.unsplit;
+      (whole.attention + whole.mlp + whole.shared_expert + whole.state_space) / real(share.tensor) +
+      parameters.unsplit;
   parameters.experts = whole.experts / real(share.expert * share.expert_tensor);
-  mark_trained(parameters, share, adapter_parameters(job, share, moe_layer));
+  mark_trained(parameters, share, adapter_parameters(job, share, kind));
+  return parameters;
+}
+
+RankParameters layer_parameters(const spec::Job& job, const RankShare& share, int64_t layer) {
+  return layer_parameters(job, share, spec::kind_of_layer(job.model, layer));
+}
+
+RankParameters prediction_parameters(const spec::Job& job, const RankShare& share) {
+  const spec::PredictionParameters joined = spec::count_prediction_parameters(job.model);
+  RankParameters parameters;
+  parameters.unsplit = joined.norms;
+  parameters.dense = joined.projection / real(share.tensor) + joined.norms;
+  mark_trained(parameters, share, 0);
+  for (const LayerKind kind : spec::kinds_of_prediction(job.model))
+    parameters += layer_parameters(job, share, kind);
   return parameters;
 }
 
@@ -143,8 +184,14 @@ RankParameters head_parameters(const spec::Job& job, const RankShare& share) {
 RankParameters chunk_parameters(const spec::Job& job, const RankShare& share,
                                 const ChunkLayers& chunk) {
   RankParameters parameters;
-  if (chunk.dense > 0) parameters += real(chunk.dense) * layer_parameters(job, share, false);
-  if (chunk.moe > 0) parameters += real(chunk.moe) * layer_parameters(job, share, true);
+  for (const LayerKind kind : all_layer_kinds)
+    if (chunk.count[kind] > 0)
+      parameters += real(chunk.count[kind]) * layer_parameters(job, share, kind);
+  if (chunk.predictions > 0) {
+    parameters += real(chunk.predictions) * prediction_parameters(job, share);
+    // They look tokens up as the first stage does: a stage of their own holds a copy.
+    if (!chunk.has_embedding) parameters += embedding_parameters(job, share);
+  }
   if (chunk.has_embedding) parameters += embedding_parameters(job, share);
   if (chunk.has_head) parameters += head_parameters(job, share);
   return parameters;

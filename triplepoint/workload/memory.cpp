@@ -47,7 +47,7 @@ double served_weight_bytes(const LayerContext& context, const Chunks& chunks) {
   RankParameters all, layers;
   for (const ChunkLayers& chunk : chunks) {
     all += chunk_parameters(context.job, share, chunk);
-    const ChunkLayers inner{chunk.first_layer, chunk.dense, chunk.moe, false, false};
+    const ChunkLayers inner{.first_layer = chunk.first_layer, .count = chunk.count};
     layers += chunk_parameters(context.job, share, inner);
   }
   const bool fsdp = context.plan().sharding == Sharding::parameters;
@@ -165,7 +165,9 @@ void add_training_activations(const LayerContext& context, const Chunks& chunks,
   memory.activations = (kept + held) * unit::B;
   if (!is_last(chunks.back())) return;
   const double logits = real(context.share.tokens * context.share.vocabulary);
-  memory.logits = logits * logit_bytes(context, peak) * unit::B;
+  // Of further tokens only the softmax stays; the logits are those of one head at a time.
+  const double further = 4 * real(chunks.back().predictions * peak.last_chunk);
+  memory.logits = logits * (logit_bytes(context, peak) + further) * unit::B;
 }
 
 /// The cache of every sequence of the batch, and one layer at work.
@@ -174,9 +176,11 @@ void add_inference_activations(const LayerContext& context, const Chunks& chunks
   const int64_t sequences = context.share.sequences * context.job.num_microbatches();
   double cache = 0, at_work = 0;
   for (const ChunkLayers& chunk : chunks) {
-    cache += real(chunk.layers()) * layer_cache_bytes(context, sequences);
-    if (chunk.dense > 0) at_work = std::max(at_work, served_layer_bytes(context, false));
-    if (chunk.moe > 0) at_work = std::max(at_work, served_layer_bytes(context, true));
+    for (const LayerKind kind : all_layer_kinds) {
+      if (chunk.count[kind] == 0) continue;
+      cache += real(chunk.count[kind]) * layer_cache_bytes(context, kind, sequences);
+      at_work = std::max(at_work, served_layer_bytes(context, kind));
+    }
   }
   memory.activations = (cache + at_work) * unit::B;
   if (is_last(chunks.back()))
@@ -198,10 +202,11 @@ GatheredParts gathered_parts(const LayerContext& context, const Chunks& chunks) 
   GatheredParts parts;
   for (const ChunkLayers& chunk : chunks) {
     parts.layers += chunk.layers();
-    for (const bool moe : {false, true}) {
-      const int64_t count = moe ? chunk.moe : chunk.dense;
+    for (const LayerKind kind : all_layer_kinds) {
+      const int64_t count = chunk.count[kind];
       if (count == 0) continue;
-      const double one = gathered_bytes(context, layer_parameters(context.job, context.share, moe));
+      const double one =
+          gathered_bytes(context, layer_parameters(context.job, context.share, kind));
       parts.layer = std::max(parts.layer, one);
       parts.all_layers += real(count) * one;
     }
@@ -230,11 +235,18 @@ double gather_buffers(const LayerContext& context, const GatheredParts& parts, i
   return whole + root + parts.layer + travelling + (tied ? parts.embedding : 0);
 }
 
+LayerKind last_kind(const ChunkLayers& chunk) {
+  LayerKind last = LayerKind::dense;
+  for (const LayerKind kind : all_layer_kinds)
+    if (chunk.count[kind] > 0) last = kind;
+  return last;
+}
+
 /// What is let go when the last layer's backward pass is over.
 double last_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
-  const RecomputedLayers again = recomputed_layers(context.plan(), chunk);
-  if (again.dense + again.moe == chunk.layers()) return checkpoint_bytes(context);
-  return layer_activation_bytes(context, chunk.moe > 0);
+  if (recomputed_layers(context.job, chunk).total() == chunk.layers())
+    return checkpoint_bytes(context);
+  return layer_activation_bytes(context, last_kind(chunk));
 }
 
 /// FSDP's peak is in the backward pass of the last layer, or of the one before it, when the
@@ -256,7 +268,7 @@ void add_buffers(const LayerContext& context, const Chunks& chunks, StageMemory&
   const RankShare& share = context.share;
   double bytes = 0;
   if (context.model().moe && share.expert > 1)
-    bytes += 2 * share.element * real(count_expert_rows(context).sent * share.hidden);
+    bytes += 2 * share.element * real(count_expert_rows(context).sent * expert_width(context));
   if (context.plan().pipeline_parallel_size > 1)
     bytes += 2 * share.residual * real(share.sharded_tokens * share.hidden);
   // Under sequence parallelism the gathered input of one linear layer.

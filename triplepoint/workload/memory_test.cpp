@@ -14,7 +14,7 @@ using spec::Recompute;
 using spec::Sharding;
 
 double layer_bytes(const spec::Job& job) {
-  return layer_activation_bytes({job, share_of_rank(job)}, false);
+  return layer_activation_bytes({job, share_of_rank(job)}, LayerKind::dense);
 }
 
 spec::Job with_recompute(spec::Job job, Recompute recompute, int64_t micro_batch_size = 1) {
@@ -104,7 +104,8 @@ TEST_CASE("an expert layer keeps four rows of h and three of f for every routed 
   const spec::Job job = test::with(test::on_nodes(test::mixtral_8x22b(), 4), {1, 4, 8});
   const double h = 6144, f = 16384, kv = 1024;
   const double per_token = 12 * h + 4 * kv + 2 * (8 * h + 6 * f) + 4 * 48;
-  CHECK(layer_activation_bytes({job, share_of_rank(job)}, true) == Approx(4096 * per_token));
+  CHECK(layer_activation_bytes({job, share_of_rank(job)}, LayerKind::moe) ==
+        Approx(4096 * per_token));
 }
 
 TEST_CASE(

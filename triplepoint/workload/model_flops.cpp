@@ -7,9 +7,9 @@
 namespace triplepoint::workload {
 namespace {
 
-double feed_forward_weights(const spec::Model& model, int64_t ffn) {
+double feed_forward_weights(const spec::Model& model, int64_t width, int64_t ffn) {
   const double gates = model.activation == spec::Activation::swiglu ? 3 : 2;
-  return gates * real(model.hidden_size * ffn);
+  return gates * real(width * ffn);
 }
 
 double attention_weights(const spec::Model& model) {
@@ -26,29 +26,58 @@ double attention_weights(const spec::Model& model) {
                   real(latent.value_head_dim) * hidden);
 }
 
-double mlp_weights(const spec::Model& model, bool moe_layer) {
-  if (!moe_layer) return feed_forward_weights(model, model.ffn_hidden_size);
+double expert_weights(const spec::Model& model) {
   const spec::MixtureOfExperts& moe = *model.moe;
-  return real(moe.router_topk) * feed_forward_weights(model, moe.ffn_hidden_size) +
-         feed_forward_weights(model, moe.shared_expert_ffn_hidden_size) +
-         real(model.hidden_size * moe.num_experts);
+  const int64_t width = moe.latent_size.value_or(model.hidden_size);
+  const double latent = moe.latent_size ? 2 * real(model.hidden_size * width) : 0;
+  return real(moe.router_topk) * feed_forward_weights(model, width, moe.ffn_hidden_size) +
+         feed_forward_weights(model, model.hidden_size, moe.shared_expert_ffn_hidden_size) +
+         real(model.hidden_size * moe.num_experts) + latent;
 }
 
-double core_flops(const spec::Model& model) {
-  return 4 * real(model.sequence_length * model.num_attention_heads) * real(core_head_dim(model));
+double state_space_weights(const spec::Model& model) {
+  const spec::StateSpace& space = *model.state_space;
+  const int64_t inner = space.inner_width();
+  return real(model.hidden_size) *
+         real(3 * inner + 2 * space.num_groups * space.state_size + space.num_heads);
 }
 
-double forward_flops(const spec::Model& model, bool moe_layer) {
-  return 2 * (attention_weights(model) + mlp_weights(model, moe_layer)) + core_flops(model);
+/// Matrices that one token is multiplied with.
+double layer_weights(const spec::Model& model, LayerKind kind) {
+  if (kind == LayerKind::state_space) return state_space_weights(model);
+  double weights = spec::has_attention(kind) ? attention_weights(model) : 0;
+  if (spec::has_dense_mlp(kind))
+    weights += feed_forward_weights(model, model.hidden_size, model.ffn_hidden_size);
+  if (spec::has_experts(kind)) weights += expert_weights(model);
+  return weights;
+}
+
+/// Per token: attention in full, twice what a causal kernel does, windows too; the scan of a state
+/// space as Megatron-LM counts it.
+double core_flops(const spec::Model& model, LayerKind kind) {
+  if (kind == LayerKind::state_space)
+    return 7 * real(model.state_space->inner_width() * model.state_space->state_size);
+  if (!spec::has_attention(kind)) return 0;
+  const double heads = real(model.num_attention_heads), width = real(core_head_dim(model));
+  if (!spec::is_windowed(kind))
+    return 4 * real(model.sequence_length * model.num_attention_heads) * width;
+  return 4 * 2 * mean_keys(model.sequence_length, model.sliding_window->size) * heads * width;
+}
+
+double forward_flops(const spec::Model& model, LayerKind kind) {
+  return 2 * layer_weights(model, kind) + core_flops(model, kind);
 }
 
 /// Per token: what recompute repeats in a chunk.
 double repeated_flops(const spec::Job& job, const ChunkLayers& chunk) {
-  if (job.plan.recompute == spec::Recompute::selective)
-    return real(chunk.layers()) * core_flops(job.model);
-  const RecomputedLayers again = recomputed_layers(job.plan, chunk);
-  double flops = real(again.dense) * forward_flops(job.model, false);
-  if (again.moe > 0) flops += real(again.moe) * forward_flops(job.model, true);
+  const bool cores_only = job.plan.recompute == spec::Recompute::selective;
+  const LayerCounts again = cores_only ? chunk.count : recomputed_layers(job, chunk);
+  double flops = 0;
+  for (const LayerKind kind : all_layer_kinds) {
+    if (again[kind] == 0 || (cores_only && !spec::has_attention(kind))) continue;
+    flops += real(again[kind]) *
+             (cores_only ? core_flops(job.model, kind) : forward_flops(job.model, kind));
+  }
   return flops;
 }
 
@@ -62,6 +91,22 @@ double passes_over_core(const spec::Job& job) {
   return job.task == spec::Task::prefill || job.task == spec::Task::decode ? 1 : 3;
 }
 
+/// One layer and token, in all passes.
+double trained_flops(const spec::Job& job, LayerKind kind) {
+  const double core = core_flops(job.model, kind);
+  return passes_over_matrices(job) * (forward_flops(job.model, kind) - core) +
+         passes_over_core(job) * core;
+}
+
+/// Per token, of all depths of multi-token prediction.
+double prediction_flops(const spec::Job& job, double head) {
+  const double hidden = real(job.model.hidden_size);
+  double depth = head + passes_over_matrices(job) * 2 * 2 * hidden * hidden;
+  for (const LayerKind kind : spec::kinds_of_prediction(job.model))
+    depth += trained_flops(job, kind);
+  return real(job.model.prediction_depths()) * depth;
+}
+
 }  // namespace
 
 int64_t tokens_per_step(const spec::Job& job) {
@@ -71,17 +116,12 @@ int64_t tokens_per_step(const spec::Job& job) {
 
 StepFlops count_step_flops(const spec::Job& job) {
   const bool training = job.task == spec::Task::pretrain || job.task == spec::Task::lora;
-  const double matrices = passes_over_matrices(job), core = passes_over_core(job);
+  const double matrices = passes_over_matrices(job);
   double per_token = 0, repeated = 0;
   for (const auto& stage : lay_out_layers(job)) {
     for (const ChunkLayers& chunk : stage) {
-      const double attention = core_flops(job.model);
-      if (chunk.dense > 0)
-        per_token += real(chunk.dense) *
-                     (matrices * (forward_flops(job.model, false) - attention) + core * attention);
-      if (chunk.moe > 0)
-        per_token += real(chunk.moe) *
-                     (matrices * (forward_flops(job.model, true) - attention) + core * attention);
+      for (const LayerKind kind : all_layer_kinds)
+        if (chunk.count[kind] > 0) per_token += real(chunk.count[kind]) * trained_flops(job, kind);
       if (training) repeated += repeated_flops(job, chunk);
     }
   }
@@ -89,7 +129,8 @@ StepFlops count_step_flops(const spec::Job& job) {
       2 * real(job.model.hidden_size) * real(spec::padded_vocabulary(job.model, 1)) * matrices;
   const double tokens = real(tokens_per_step(job));
   const double head_tokens = training ? tokens : real(job.plan.global_batch_size);
-  const double model_flops = per_token * tokens + head * head_tokens;
+  double model_flops = per_token * tokens + head * head_tokens;
+  if (training) model_flops += prediction_flops(job, head) * tokens;
   return {model_flops * unit::FLOP, (model_flops + repeated * tokens) * unit::FLOP};
 }
 

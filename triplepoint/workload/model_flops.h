@@ -14,8 +14,10 @@ namespace triplepoint::workload {
 ///   and 2 h V for the logits; training counts three times that (two where the base is frozen)
 /// For GPT this is 72 B s l h^2 (1 + s/6h + V/12lh). Attention counts in full, although causal
 /// kernels do half; experts count top-k of them, whatever capacity or padding adds; the embedding
-/// lookup, norms and optimizer count nothing. V is the padded vocabulary without tensor
-/// parallelism.
+/// lookup, norms and optimizer count nothing. A window of w tokens counts 8 a d (w - w (w-1) / 2 s)
+/// in the place of 4 s a d; a state-space layer of inner width I its matrices and 7 I N; each depth
+/// of multi-token prediction a layer, 4 h^2 and the logits again. V is the padded vocabulary
+/// without tensor parallelism.
 ///
 /// hardware_flops, of HFU: model_flops and what recompute repeats: forward of the layers that are
 /// replayed, or their attention cores.

@@ -21,7 +21,7 @@ double busiest_share(const spec::MixtureOfExperts& moe) {
 }
 
 double row_bytes(const LayerContext& context) {
-  return context.share.element * real(context.share.hidden);
+  return context.share.element * real(expert_width(context));
 }
 
 int64_t busy_experts(const LayerContext& context, const ExpertRows& rows) {
@@ -139,7 +139,7 @@ void add_experts(const LayerContext& context, const ExpertRows& rows, Passes& pa
               .input_gradient = "expert_up_dgrad",
               .weight_gradient = "expert_up_wgrad",
               .tokens = each,
-              .in = context.share.hidden,
+              .in = expert_width(context),
               .out = context.share.gates * ffn,
               .count = busy,
               .one_kernel_each = !moe.grouped_gemm},
@@ -151,10 +151,35 @@ void add_experts(const LayerContext& context, const ExpertRows& rows, Passes& pa
               .weight_gradient = "expert_down_wgrad",
               .tokens = each,
               .in = ffn,
-              .out = context.share.hidden,
+              .out = expert_width(context),
               .count = busy,
               .one_kernel_each = !moe.grouped_gemm,
               .cast_fused = context.stack().fused_activations},
+             passes);
+}
+
+/// Rows made narrower before they are sent, by every rank with the whole matrix.
+void enter_latent(const LayerContext& context, const ExpertRows& rows, Passes& passes) {
+  if (!context.model().moe->latent_size) return;
+  add_linear(context,
+             {.name = "latent_down",
+              .input_gradient = "latent_down_dgrad",
+              .weight_gradient = "latent_down_wgrad",
+              .tokens = rows.routed_tokens,
+              .in = context.share.hidden,
+              .out = expert_width(context)},
+             passes);
+}
+
+void leave_latent(const LayerContext& context, const ExpertRows& rows, Passes& passes) {
+  if (!context.model().moe->latent_size) return;
+  add_linear(context,
+             {.name = "latent_up",
+              .input_gradient = "latent_up_dgrad",
+              .weight_gradient = "latent_up_wgrad",
+              .tokens = rows.routed_tokens,
+              .in = expert_width(context),
+              .out = context.share.hidden},
              passes);
 }
 
@@ -167,6 +192,10 @@ void add_shared_expert(const LayerContext& context, Passes& passes) {
 }
 
 }  // namespace
+
+int64_t expert_width(const LayerContext& context) {
+  return context.model().moe->latent_size.value_or(context.share.hidden);
+}
 
 ExpertRows count_expert_rows(const LayerContext& context) {
   const RankShare& share = context.share;
@@ -190,6 +219,7 @@ void add_moe_mlp(const LayerContext& context, Passes& passes) {
   const double moved = 2 * real(rows.sent);
   add_residual_norm(context, "mlp_norm", passes);
   add_router(context, rows, passes);
+  enter_latent(context, rows, passes);
   tell_counts(context, passes);
   const bool once = dispatches_once(context);
   if (!once) add_row_copy(context, "permute", moved, passes);
@@ -202,6 +232,7 @@ void add_moe_mlp(const LayerContext& context, Passes& passes) {
   leave_expert_region(context, rows, passes);
   add_all_to_all(context, "ep_combine", rows, passes);
   if (!once) add_row_copy(context, "unpermute", moved + real(rows.routed_tokens), passes);
+  leave_latent(context, rows, passes);
   add_shared_expert(context, passes);
   add_residual(context, "mlp_residual", passes);
 }

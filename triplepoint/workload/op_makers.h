@@ -29,10 +29,12 @@ struct Passes {
 struct LayerContext {
   const spec::Job& job;
   RankShare share;
+  bool windowed = false;  // attention of the layer at hand looks back a window
 
   const spec::Model& model() const { return job.model; }
   const spec::Plan& plan() const { return job.plan; }
   const spec::Stack& stack() const { return job.stack; }
+  LayerContext of_kind(spec::LayerKind kind) const { return {job, share, spec::is_windowed(kind)}; }
   spec::Precision vector_precision() const;  // of everything but GEMMs: bf16 where those are fp8
 };
 

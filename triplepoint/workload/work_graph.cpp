@@ -44,7 +44,8 @@ void add_chunks(const LayerContext& context, const Layout& layout, WorkGraph& gr
 
 /// What decides the once-a-step work of a stage.
 struct StageStep {
-  int64_t dense = 0, moe = 0;
+  LayerCounts count;
+  int64_t predictions = 0;
   bool has_embedding = false, has_head = false, tied = false;
   friend bool operator==(const StageStep&, const StageStep&) = default;
 };
@@ -52,8 +53,9 @@ struct StageStep {
 StageStep step_of_stage(const std::vector<ChunkLayers>& chunks, bool ties_stages) {
   StageStep step;
   for (const ChunkLayers& chunk : chunks) {
-    step.dense += chunk.dense;
-    step.moe += chunk.moe;
+    for (const LayerKind kind : all_layer_kinds)
+      step.count[kind] += chunk.count[kind];
+    step.predictions += chunk.predictions;
     step.has_embedding |= chunk.has_embedding;
     step.has_head |= chunk.has_head;
   }
@@ -62,13 +64,15 @@ StageStep step_of_stage(const std::vector<ChunkLayers>& chunks, bool ties_stages
 }
 
 void add_steps(const LayerContext& context, const Layout& layout, WorkGraph& graph) {
-  const bool ties_stages = context.model().tied_embeddings && graph.stages > 1;
+  // Tied, or looked up again by a last stage that predicts further tokens.
+  const bool looks_up_twice = context.share.training && context.model().prediction_depths() > 0;
+  const bool ties_stages = (context.model().tied_embeddings || looks_up_twice) && graph.stages > 1;
   std::vector<StageStep> distinct;
   for (const auto& chunks : layout)
     graph.step_work.push_back(
         index_of(distinct, step_of_stage(chunks, ties_stages), std::equal_to<StageStep>()));
   for (const StageStep& step : distinct) {
-    const ChunkLayers all{0, step.dense, step.moe, step.has_embedding, step.has_head};
+    const ChunkLayers all{0, step.count, step.predictions, step.has_embedding, step.has_head};
     graph.step_works.push_back(
         build_step_work(context, chunk_parameters(context.job, context.share, all), step.tied));
   }

@@ -14,14 +14,13 @@
 
 namespace triplepoint::workload {
 
-inline constexpr std::string_view moe_layer_name = "moe_layer";
-
 /// Ops of one rank that repeat: "dense layer" x 24, "embedding" x 1. Order is execution order.
 struct OpGroup {
-  std::string_view name;  // static text: "layer", "moe_layer", "embedding", "head", "final_norm"
+  std::string_view name;  // static text: "embedding", "head", "prediction", or name_of_layer()
   int64_t repeat = 1;
   bool is_layer = false;  // counts for the host's time per layer
   std::vector<spec::Op> ops;
+  double host_share = 1;  // of that time: a layer of attention alone, or MLP alone, is half of one
 };
 
 /// What one rank of a stage does for one microbatch on one model chunk, pass by pass.

@@ -214,8 +214,8 @@ void measure_layer(Device& device, const spec::Job& job, double seconds) {
   Endpoint endpoint(std::move(thread_transports(1)[0]));
   const auto alone = device.communicator(endpoint.communicator(spec::GroupKind::tensor, {0}));
   MemoryLedger ledger(math);
-  Chunk chunk(job, {.first_layer = 0, .dense = 1}, {alone.get(), alone.get(), alone.get()}, math,
-              ledger);
+  Chunk chunk(job, {.count = workload::whole_model(job).count},
+              {alone.get(), alone.get(), alone.get()}, math, ledger);
   const Values values(math, chunk);
   const int64_t size = job.model.sequence_length * job.model.hidden_size;
   MathArray x(math, Storage::value, size), y(math, Storage::value, size),
