@@ -121,7 +121,15 @@ NodeLevels levels_of(const spec::Job& job, Watts busy) {
     return node.total() - node.conversion_loss;
   };
   return {.wall = {working.total(), resting.total()},
-          .supplied = {supplied(working), supplied(resting)}};
+          .supplied = {supplied(working), supplied(resting)},
+          .pace = {}};
+}
+
+NodePace pace_of(const spec::Job& job, const run::Run& played) {
+  if (played.steps.empty()) return {};
+  return {.step = played.steps.back().end - played.steps.back().begin,
+          .host = job.stack.step_overhead,
+          .batch = static_cast<double>(job.plan.global_batch_size)};
 }
 
 Result<NodeLevels> predict(const NodeRun& run, const spec::Library& library) {
@@ -131,7 +139,9 @@ Result<NodeLevels> predict(const NodeRun& run, const spec::Library& library) {
   const run::Run played = sim::simulate(job, {.timeline = false});
   if (!played.manifest.fits_memory)
     return error("the benchmark's configuration does not fit in memory, says our model");
-  return levels_of(job, busy_devices(played, job.cluster.num_nodes));
+  NodeLevels levels = levels_of(job, busy_devices(played, job.cluster.num_nodes));
+  levels.pace = pace_of(job, played);
+  return levels;
 }
 
 }  // namespace

@@ -21,12 +21,19 @@ struct NodeRun {
   friend auto operator<=>(const NodeRun&, const NodeRun&) = default;
 };
 
+/// How a run's steps follow each other.
+struct NodePace {
+  Seconds step, host;  // host: the pause of it, in which devices rest
+  double batch = 1;    // sequences of a step
+};
+
 /// What one node draws, by where it is measured.
 struct NodeLevels {
   struct Side {
     Watts busy, idle;
   };
   Side wall, supplied;  // before and behind the power supplies
+  NodePace pace;
 };
 
 /// The job of a benchmark on a machine: layout and batch of its published configurations.

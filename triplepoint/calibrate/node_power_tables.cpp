@@ -6,16 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/calibrate/node_power_phases.h"
 #include "triplepoint/calibrate/node_power_runs.h"
 #include "triplepoint/calibrate/table_cells.h"
 #include "triplepoint/calibrate/training_rules.h"
 
 namespace triplepoint::calibrate {
 namespace {
-
-// Of an MLPerf run before its first step, the node at rest: 13 to 17 s in every trace that shows
-// it (v4.0, 8 nodes of 8 H100 under LoRA).
-constexpr double start_up_s = 15;
 
 bool has_columns(const Header& header, std::initializer_list<std::string_view> titles) {
   return std::all_of(titles.begin(), titles.end(), [&](std::string_view title) {
@@ -162,8 +159,8 @@ std::vector<NodeRow> read_rows(const CsvTable& table) {
 
 void score_row(TableScores& scores, const NodeRow& row, const NodeLevels& levels) {
   const NodeLevels::Side& side = row.behind_supplies ? levels.supplied : levels.wall;
-  const double start = row.run_s > 0 ? std::min(1.0, start_up_s / row.run_s) : 0;
-  const Watts mean = side.busy - start * (side.busy - side.idle);
+  const NodePhases phases = phases_of(row.run, levels.pace, side, row.run_s * unit::s);
+  const Watts mean = phases.mean_w() * unit::W;
   const auto add = [&](const char* quantity, const std::optional<double>& measured, double ours) {
     if (measured)
       scores.scored.push_back({.row_id = row.row_id,
@@ -175,7 +172,7 @@ void score_row(TableScores& scores, const NodeRow& row, const NodeLevels& levels
                                .notes = {}});
   };
   add("node_mean_w", row.mean, mean / unit::W);
-  add("node_p50_w", row.median, side.busy / unit::W);
+  add("node_p50_w", row.median, phases.median_w());
   add("energy_kwh", row.energy_kwh, row.energy_nodes * (mean * (row.run_s * unit::s)) / unit::kWh);
 }
 

@@ -17,13 +17,12 @@ bool is_node_power_table(const Header&);
 
 /// Scores what whole nodes drew while they trained.
 ///
-///   mean = busy - (busy - idle) min(1, start_up / run time)
-///
-/// busy: node_power of the simulated job's devices; idle: of devices that wait at full clock.
-/// Layout and batch are those of the benchmark's published configurations; cooling, side of the
-/// power supply (AC or DC) and the length of the run are the row's. Runs of one benchmark on one
-/// machine are one prediction. Quantities: node_mean_w, node_p50_w (busy), energy_kwh; traces:
-/// node_mean_w and node_p50_w of the seconds within the run.
+/// Powers are node_power of the simulated job's devices, and of devices that wait at full clock;
+/// the benchmark's protocol says how long each lasts (node_power_phases.h). Layout and batch are
+/// those of the benchmark's published configurations; cooling, side of the power supply (AC or DC)
+/// and the length of the run are the row's. Runs of one benchmark on one machine are one
+/// prediction. Quantities: node_mean_w, node_p50_w, energy_kwh; traces: node_mean_w and node_p50_w
+/// of the seconds within the run.
 Result<TableScores> score_node_power_table(const CsvTable&, const spec::Library&);
 
 }  // namespace triplepoint::calibrate

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "triplepoint/calibrate/node_power_phases.h"
 #include "triplepoint/calibrate/node_power_runs.h"
 #include "triplepoint/calibrate/node_power_tables.h"
 
@@ -45,6 +46,37 @@ TEST_CASE("the shorter a run, the more of it is start-up, and the lower its mean
       "long,f,H100-SXM5-80GB,immersion,AC,bert,1,8,6000,6900,6900,11.5\n");
   CHECK(predicted(scores, "short", "node_mean_w") < predicted(scores, "long", "node_mean_w"));
   CHECK(predicted(scores, "short", "node_p50_w") == predicted(scores, "long", "node_p50_w"));
+}
+
+NodePhases lora_phases(Seconds run, double batch) {
+  const NodeRun lora{.gpu = "H100", .benchmark = "llama2_70b_lora", .cooling = {}};
+  return phases_of(lora, {.step = 0.7 * unit::s, .host = 0.1 * unit::s, .batch = batch},
+                   {.busy = 6000 * unit::W, .idle = 2500 * unit::W}, run);
+}
+
+TEST_CASE("the phases of a run last as long as the run") {
+  for (const double seconds : {5.0, 20.0, 130.0, 150.0, 155.0, 300.0, 3000.0})
+    for (const double batch : {8.0, 64.0}) {
+      const NodePhases phases = lora_phases(seconds * unit::s, batch);
+      CHECK(phases.rest.seconds + phases.training.seconds + phases.evaluating.seconds +
+                phases.mixed.seconds ==
+            Approx(seconds));
+    }
+}
+
+TEST_CASE("evaluations draw less than training and more than a node at rest") {
+  const NodePhases phases = lora_phases(600 * unit::s, 8);
+  REQUIRE(phases.evaluating.seconds > 0);
+  CHECK(phases.evaluating.watts < phases.training.watts);
+  CHECK(phases.evaluating.watts > phases.rest.watts);
+  CHECK(phases.mean_w() < phases.median_w());
+}
+
+TEST_CASE("a meter sees evaluations that end before its reading mixed with training") {
+  const NodePhases phases = lora_phases(120 * unit::s, 64);
+  CHECK(phases.evaluating.seconds == 0);
+  CHECK(phases.mixed.watts < phases.training.watts);
+  CHECK(phases.median_w() == phases.mixed.watts);
 }
 
 TEST_CASE("energy is mean power times the run, over all nodes") {
