@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/calibrate/kernel_simplex.h"
+#include "triplepoint/calibrate/thermal_pulses.h"
 #include "triplepoint/calibrate/thermal_tables.h"
 #include "triplepoint/calibrate/thermal_trace.h"
 
@@ -20,7 +21,7 @@ struct Package {
   std::string gpu;
   spec::ThermalLadder known;  // what is not free, and how many poles there are
   spec::Chassis chassis;
-  std::vector<ThermalTrace> traces;
+  std::vector<std::vector<ThermalTrace>> nodes;
   bool is_long = false;
 };
 
@@ -98,23 +99,27 @@ Trial trial_at(const Package& package, const Search& search, const std::vector<d
 
 using Rows = std::vector<ScoredRow>;
 
-Rows readings(const ThermalTrace& trace, const Trial& trial) {
-  const std::vector<double> shown = predict_trace(trace, trial.ladder, trial.chassis);
+/// All devices of one node.
+using Node = std::vector<ThermalTrace>;
+
+Rows readings(const Node& node, const Trial& trial) {
+  const auto shown = predict_node(node, trial.ladder, trial.chassis);
   Rows rows;
-  for (size_t i = 0; i < shown.size(); ++i) {
-    ScoredRow row;
-    row.quantity = "temperature_c";
-    row.measured = trace.temperature[i].value;
-    row.predicted = shown[i];
-    rows.push_back(std::move(row));
-  }
+  for (size_t k = 0; k < shown.size(); ++k)
+    for (size_t i = 0; i < shown[k].size(); ++i) {
+      ScoredRow row;
+      row.quantity = "temperature_c";
+      row.measured = node[k].temperature[i].value;
+      row.predicted = shown[k][i];
+      rows.push_back(std::move(row));
+    }
   return rows;
 }
 
-Rows readings(const std::vector<ThermalTrace>& traces, const Trial& trial) {
+Rows readings(const std::vector<Node>& nodes, const Trial& trial) {
   Rows rows;
-  for (const ThermalTrace& trace : traces) {
-    const Rows part = readings(trace, trial);
+  for (const Node& node : nodes) {
+    const Rows part = readings(node, trial);
     rows.insert(rows.end(), part.begin(), part.end());
   }
   return rows;
@@ -127,13 +132,13 @@ double cost_of(const Rows& rows) {
   return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
 }
 
-std::vector<double> best_for(const Package& package, const std::vector<ThermalTrace>& traces) {
+std::vector<double> best_for(const Package& package, const std::vector<Node>& nodes) {
   constexpr int evaluations = 600;
   const Search search = search_of(package);
   return minimize(
              search.parameters,
              [&](const std::vector<double>& at) {
-               return cost_of(readings(traces, trial_at(package, search, at)));
+               return cost_of(readings(nodes, trial_at(package, search, at)));
              },
              evaluations)
       .at;
@@ -151,17 +156,20 @@ ThermalTrace part_of(const ThermalTrace& trace, bool second) {
 
 FitErrors held_out_errors(const Package& package) {
   const Search search = search_of(package);
-  if (package.traces.size() == 1) {
-    const auto at = best_for(package, {part_of(package.traces[0], false)});
-    const Rows all = readings(package.traces[0], trial_at(package, search, at));
+  if (package.nodes.size() == 1) {
+    Node first;
+    for (const ThermalTrace& trace : package.nodes[0])
+      first.push_back(part_of(trace, false));
+    const auto at = best_for(package, {first});
+    const Rows all = readings(package.nodes[0], trial_at(package, search, at));
     return errors_of(Rows(all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end()));
   }
   Rows unseen;
-  for (size_t hold = 0; hold < package.traces.size(); ++hold) {
-    std::vector<ThermalTrace> others = package.traces;
+  for (size_t hold = 0; hold < package.nodes.size(); ++hold) {
+    std::vector<Node> others = package.nodes;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(hold));
     const auto at = best_for(package, others);
-    const Rows part = readings(package.traces[hold], trial_at(package, search, at));
+    const Rows part = readings(package.nodes[hold], trial_at(package, search, at));
     unseen.insert(unseen.end(), part.begin(), part.end());
   }
   return errors_of(unseen);
@@ -184,10 +192,10 @@ FitErrors one_pole_errors(const Package& package) {
   const auto at =
       minimize(
           parameters,
-          [&](const std::vector<double>& x) { return cost_of(readings(package.traces, trial(x))); },
+          [&](const std::vector<double>& x) { return cost_of(readings(package.nodes, trial(x))); },
           200)
           .at;
-  return errors_of(readings(package.traces, trial(at)));
+  return errors_of(readings(package.nodes, trial(at)));
 }
 
 std::string three_digits(double value) {
@@ -238,14 +246,14 @@ std::vector<double> as_written(std::vector<double> at) {
 
 ThermalFit solve(const Package& package) {
   const Search search = search_of(package);
-  const std::vector<double> at = as_written(best_for(package, package.traces));
-  const Rows rows = readings(package.traces, trial_at(package, search, at));
+  const std::vector<double> at = as_written(best_for(package, package.nodes));
+  const Rows rows = readings(package.nodes, trial_at(package, search, at));
   ThermalFit fit;
   fit.ladder.gpu = package.gpu;
   fit.ladder.block = "thermal";
   fit.ladder.unit = "K";
   fit.ladder.numbers = numbers_of(package, search, at);
-  fit.ladder.before = errors_of(readings(package.traces, {package.known, package.chassis}));
+  fit.ladder.before = errors_of(readings(package.nodes, {package.known, package.chassis}));
   fit.ladder.after = errors_of(rows);
   fit.ladder.held_out = held_out_errors(package);
   fit.one_pole = one_pole_errors(package);
@@ -256,22 +264,29 @@ ThermalFit solve(const Package& package) {
   return fit;
 }
 
+Result<Package> package_of(const std::string& name, const spec::Library& library) {
+  const spec::Gpu gpu = TPT_TRY(spec::load_gpu(library, name));
+  const spec::Cluster node = TPT_TRY(spec::load_cluster(library, usual_node_of(name)));
+  if (!gpu.thermal) return error(fmt::format("{} has no thermal ladder to begin with", name));
+  return Package{name, *gpu.thermal, lonely_seat(node.chassis), {}, false};
+}
+
 Result<std::vector<Package>> packages_in(const CsvTable& table, const spec::Library& library) {
   std::vector<Package> packages;
-  for (const ThermalTrace& trace : read_thermal_traces(table)) {
-    const auto name = gpu_named(trace.gpu);
-    if (!name || !has_load(trace)) continue;
+  for (Node node : nodes_of(read_thermal_traces(table))) {
+    const auto name = gpu_named(node.front().gpu);
+    if (!name || std::none_of(node.begin(), node.end(), has_load)) continue;
     auto found = std::find_if(packages.begin(), packages.end(),
                               [&](const Package& package) { return package.gpu == *name; });
     if (found == packages.end()) {
-      const spec::Gpu gpu = TPT_TRY(spec::load_gpu(library, *name));
-      const spec::Cluster node = TPT_TRY(spec::load_cluster(library, usual_node_of(*name)));
-      if (!gpu.thermal) return error(fmt::format("{} has no thermal ladder to begin with", *name));
-      packages.push_back({*name, *gpu.thermal, lonely_seat(node.chassis), {}, false});
+      packages.push_back(TPT_TRY(package_of(*name, library)));
       found = packages.end() - 1;
     }
-    found->is_long = found->is_long || length_of(trace) > long_trace;
-    found->traces.push_back(trace);
+    for (ThermalTrace& trace : node) {
+      trace = explain_pulses(trace, found->known, found->chassis);
+      found->is_long = found->is_long || length_of(trace) > long_trace;
+    }
+    found->nodes.push_back(std::move(node));
   }
   return packages;
 }

@@ -26,8 +26,8 @@ struct ThermalFit {
 /// Free: every resistance and capacity; of traces shorter than a minute all but the last pair,
 /// which they cannot show. Where fans had time to move, also how the chassis moves them: those
 /// numbers are reported and belong into data/clusters. Held out: each trace predicted by a fit to
-/// the others, or of a single trace its second half by a fit to the first. Traces at constant power
-/// are left out. Deterministic downhill simplex.
+/// the others (devices of one node count as one), or of a single one its second half by a fit to
+/// the first. Nodes at constant power are left out. Deterministic downhill simplex.
 Result<std::vector<ThermalFit>> fit_thermal(const CsvTable&, const spec::Library&);
 
 }  // namespace triplepoint::calibrate

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/calibrate/table_cells.h"
+#include "triplepoint/calibrate/thermal_pulses.h"
 #include "triplepoint/calibrate/thermal_trace.h"
 #include "triplepoint/thermal/chassis.h"
 
@@ -32,10 +33,9 @@ Result<spec::Cluster> node_of(const std::string& spelled, const spec::Library& l
   return cluster;
 }
 
-void score_trace(TableScores& scores, const ThermalTrace& trace, const spec::Cluster& node) {
-  const std::vector<double> shown =
-      predict_trace(trace, *node.gpu.thermal, lonely_seat(node.chassis));
-  for (size_t i = 0; i < shown.size(); ++i)
+void score_trace(TableScores& scores, const ThermalTrace& trace, const std::vector<double>& shown,
+                 bool explained) {
+  for (size_t i = 0; i < shown.size(); ++i) {
     scores.scored.push_back(
         {.row_id = fmt::format("{} {} s", trace.name, trace.temperature[i].at / unit::s),
          .family = trace.name,
@@ -44,6 +44,19 @@ void score_trace(TableScores& scores, const ThermalTrace& trace, const spec::Clu
          .measured = trace.temperature[i].value,
          .predicted = shown[i],
          .notes = {}});
+    if (explained)
+      scores.scored.back().notes = {
+          "power: a train of equal pulses, which its meter cannot follow"};
+  }
+}
+
+void score_node(TableScores& scores, std::vector<ThermalTrace> traces, const spec::Cluster& node) {
+  const spec::Chassis seat = lonely_seat(node.chassis);
+  for (ThermalTrace& trace : traces)
+    trace = explain_pulses(trace, *node.gpu.thermal, seat);
+  const auto shown = predict_node(traces, *node.gpu.thermal, seat);
+  for (size_t i = 0; i < traces.size(); ++i)
+    score_trace(scores, traces[i], shown[i], traces[i].switches_known);
 }
 
 /// One device of a snapshot.
@@ -184,12 +197,13 @@ std::string usual_node_of(const std::string& gpu) {
 Result<TableScores> score_thermal_transient_table(const CsvTable& table,
                                                   const spec::Library& library) {
   TableScores scores{.table = "thermal transients", .rows = static_cast<int64_t>(table.rows())};
-  for (const ThermalTrace& trace : read_thermal_traces(table)) {
-    const Result<spec::Cluster> node = node_of(trace.gpu, library);
+  for (const std::vector<ThermalTrace>& traces : nodes_of(read_thermal_traces(table))) {
+    const Result<spec::Cluster> node = node_of(traces.front().gpu, library);
     if (node)
-      score_trace(scores, trace, *node);
+      score_node(scores, traces, *node);
     else
-      scores.skipped.push_back({trace.name, node.error().what});
+      for (const ThermalTrace& trace : traces)
+        scores.skipped.push_back({trace.name, node.error().what});
   }
   return scores;
 }

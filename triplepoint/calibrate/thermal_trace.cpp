@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "triplepoint/base/median.h"
 
@@ -39,7 +40,11 @@ class Seat {
   const ChassisModel::State& state() const { return state_; }
   void restore(const ChassisModel::State& state) { state_ = state; }
   void follow_fans(double seconds) {
-    flow_ = thermal::next_flow_share(chassis_, flow_, model_.die(state_, 0), seconds * unit::s);
+    set_flow(thermal::next_flow_share(chassis_, flow_, model_.die(state_, 0), seconds * unit::s));
+  }
+  double flow() const { return flow_; }
+  void set_flow(double flow) {
+    flow_ = flow;
     if (std::abs(flow_ - network_flow_) < 0.005) return;  // rebuilt for what can be seen only
     model_ = network();
   }
@@ -112,25 +117,43 @@ std::vector<Gap> gaps_of(const ThermalTrace& trace) {
   for (size_t i = 0; i + 1 < trace.power.size(); ++i) {
     Gap gap{trace.power[i], trace.power[i + 1], {}};
     for (; next < trace.temperature.size() && trace.temperature[next].at <= gap.to.at; ++next)
-      if (trace.temperature[next].at >= gap.from.at)
-        gap.readings.push_back(trace.temperature[next]);
+      gap.readings.push_back(trace.temperature[next]);  // earlier ones too: at rest until then
     gaps.push_back(std::move(gap));
   }
   return gaps;
 }
 
-std::vector<double> play_all(const ThermalTrace& trace, const spec::ThermalLadder& ladder,
-                             const spec::Chassis& chassis) {
-  Seat seat(ladder, chassis);
+/// Flow shares, each from its moment on.
+using Flows = std::vector<Sample>;
+
+double flow_at(const Flows& flows, Seconds at) {
+  const auto after = std::upper_bound(flows.begin(), flows.end(), at,
+                                      [](Seconds t, const Sample& flow) { return t < flow.at; });
+  return after == flows.begin() ? flows.front().value : (after - 1)->value;
+}
+
+struct Played {
   std::vector<double> shown;
-  if (trace.power.empty()) return shown;
+  Flows flows;
+};
+
+/// given: what the fans do; null where this device leads them.
+Played play_all(const ThermalTrace& trace, const spec::ThermalLadder& ladder,
+                const spec::Chassis& chassis, const Flows* given) {
+  Seat seat(ladder, chassis);
+  Played played;
+  if (trace.power.empty()) return played;
   seat.settle(trace.power.front().value);
+  played.flows.push_back({trace.power.front().at, seat.flow()});
   for (const Gap& gap : gaps_of(trace)) {
-    const std::vector<double> part = play(seat, gap, best_moment(seat, gap));
-    shown.insert(shown.end(), part.begin(), part.end());
-    seat.follow_fans((gap.to.at - gap.from.at) / unit::s);
+    if (given) seat.set_flow(flow_at(*given, gap.from.at));
+    const double share = trace.switches_known ? 1 : best_moment(seat, gap);
+    const std::vector<double> part = play(seat, gap, share);
+    played.shown.insert(played.shown.end(), part.begin(), part.end());
+    if (!given) seat.follow_fans((gap.to.at - gap.from.at) / unit::s);
+    played.flows.push_back({gap.to.at, seat.flow()});
   }
-  return shown;
+  return played;
 }
 
 /// A driver that is asked more often than it measures repeats itself.
@@ -145,6 +168,36 @@ double median_difference(const ThermalTrace& trace, const std::vector<double>& s
   for (size_t i = 0; i < shown.size(); ++i)
     differences.push_back(trace.temperature[i].value - shown[i]);
   return differences.empty() ? 0 : upper_median(std::move(differences));
+}
+
+/// Twice: fans follow the real temperature, so the coolant's has to be known before they are.
+Played predict(const ThermalTrace& trace, const spec::ThermalLadder& ladder,
+               const spec::Chassis& chassis, const Flows* given) {
+  spec::Chassis room = chassis;
+  Played played;
+  for (int pass = 0; pass < 2; ++pass) {
+    played = play_all(trace, ladder, room, given);
+    room.inlet = room.inlet + median_difference(trace, played.shown) * unit::K;
+  }
+  const double left = median_difference(trace, played.shown);
+  for (double& degrees : played.shown)
+    degrees += left;
+  return played;
+}
+
+double hottest_of(const ThermalTrace& trace) {
+  double hottest = -std::numeric_limits<double>::infinity();
+  for (const Sample& reading : trace.temperature)
+    hottest = std::max(hottest, reading.value);
+  return hottest;
+}
+
+/// "server-run1-card0": "server-run1"; a name without such an end stays whole.
+std::string node_name_of(const ThermalTrace& trace) {
+  const size_t end = trace.name.rfind("-card");
+  const bool numbered = end != std::string::npos && end + 5 < trace.name.size() &&
+                        trace.name.find_first_not_of("0123456789", end + 5) == std::string::npos;
+  return numbered ? trace.name.substr(0, end) : trace.name;
 }
 
 }  // namespace
@@ -177,17 +230,37 @@ spec::Chassis lonely_seat(const spec::Chassis& chassis) {
 
 std::vector<double> predict_trace(const ThermalTrace& trace, const spec::ThermalLadder& ladder,
                                   const spec::Chassis& chassis) {
-  // Twice: fans follow the real temperature, so the coolant's has to be known before they are.
-  spec::Chassis room = chassis;
-  std::vector<double> shown;
-  for (int pass = 0; pass < 2; ++pass) {
-    shown = play_all(trace, ladder, room);
-    room.inlet = room.inlet + median_difference(trace, shown) * unit::K;
-  }
-  const double left = median_difference(trace, shown);
-  for (double& degrees : shown)
-    degrees += left;
+  return predict(trace, ladder, chassis, nullptr).shown;
+}
+
+std::vector<std::vector<double>> predict_node(const std::vector<ThermalTrace>& traces,
+                                              const spec::ThermalLadder& ladder,
+                                              const spec::Chassis& chassis) {
+  const auto hottest = std::max_element(
+      traces.begin(), traces.end(),
+      [](const ThermalTrace& a, const ThermalTrace& b) { return hottest_of(a) < hottest_of(b); });
+  std::vector<std::vector<double>> shown;
+  if (hottest == traces.end()) return shown;
+  const Played leads = predict(*hottest, ladder, chassis, nullptr);
+  for (const ThermalTrace& trace : traces)
+    shown.push_back(&trace == &*hottest ? leads.shown
+                                        : predict(trace, ladder, chassis, &leads.flows).shown);
   return shown;
+}
+
+std::vector<std::vector<ThermalTrace>> nodes_of(const std::vector<ThermalTrace>& traces) {
+  std::vector<std::vector<ThermalTrace>> nodes;
+  for (const ThermalTrace& trace : traces) {
+    const auto same = std::find_if(nodes.begin(), nodes.end(), [&](const auto& node) {
+      return node.front().gpu == trace.gpu && node_name_of(trace) != trace.name &&
+             node_name_of(node.front()) == node_name_of(trace);
+    });
+    if (same == nodes.end())
+      nodes.push_back({trace});
+    else
+      same->push_back(trace);
+  }
+  return nodes;
 }
 
 }  // namespace triplepoint::calibrate

@@ -21,6 +21,7 @@ struct ThermalTrace {
   std::string name, gpu;            // gpu as the table spells it
   std::vector<Sample> power;        // updates of the driver's reading
   std::vector<Sample> temperature;  // all readings
+  bool switches_known = false;      // each power holds from its moment to the next one
 };
 
 /// The traces of thermal_transients_calibration.csv and its like, in the order of the table.
@@ -35,6 +36,15 @@ std::vector<ThermalTrace> read_thermal_traces(const CsvTable&);
 /// Returns one temperature per reading.
 std::vector<double> predict_trace(const ThermalTrace&, const spec::ThermalLadder&,
                                   const spec::Chassis&);
+
+/// The same for devices of one node, whose fans follow the hottest of them: an idle device cools
+/// while its neighbour works. One vector per trace.
+std::vector<std::vector<double>> predict_node(const std::vector<ThermalTrace>&,
+                                              const spec::ThermalLadder&, const spec::Chassis&);
+
+/// Traces that were taken on one node at the same time, in the order of the table: those of one GPU
+/// type that are named alike up to "-card" and a number.
+std::vector<std::vector<ThermalTrace>> nodes_of(const std::vector<ThermalTrace>&);
 
 /// A chassis of this kind with one seat that no other warms.
 spec::Chassis lonely_seat(const spec::Chassis&);
