@@ -179,8 +179,7 @@ void Resolver::take_room() {
 }
 
 Resolver::Step Resolver::take_stack() {
-  const bool on_amd = out_.job.cluster.gpu.vendor == "amd" && !rule_.stack_on_amd.empty();
-  out_.job.stack = TPT_TRY(spec::load_stack(library_, on_amd ? rule_.stack_on_amd : rule_.stack));
+  out_.job.stack = TPT_TRY(spec::load_stack(library_, stack_on(rule_, out_.job.cluster.gpu)));
   const bool pure = mentions(row_.extra, "mp_mode=PURE");
   plan().optimizer = TPT_TRY(
       spec::load_optimizer(library_, pure ? std::string_view("fsdp_fused_adam") : rule_.optimizer));

@@ -35,7 +35,8 @@ constexpr std::array rules = {
     FrameworkRule{"NeMo 26.04", "megatron-bridge-25", "distributed_fused_adam_bf16",
                   Sharding::optimizer, true, true, true, true},
     FrameworkRule{"Megatron-Bridge", "megatron-bridge", "distributed_fused_adam_bf16",
-                  Sharding::optimizer, true, true, true, true},
+                  Sharding::optimizer, true, true, true, true, false, false, "", "", false,
+                  "megatron-bridge-25"},
     FrameworkRule{"BigNLP", "nemo-2022", "distributed_fused_adam", Sharding::optimizer, true, false,
                   true, true},
     FrameworkRule{"NeMo 24.07", "nemo-2407", "distributed_fused_adam_bf16", Sharding::optimizer,
@@ -110,6 +111,13 @@ bool mentions(std::string_view text, std::string_view word) {
 const FrameworkRule& rule_of(std::string_view framework) {
   return *std::find_if(rules.begin(), rules.end(),
                        [&](const FrameworkRule& rule) { return mentions(framework, rule.word); });
+}
+
+std::string_view stack_on(const FrameworkRule& rule, const spec::Gpu& gpu) {
+  const bool amd = gpu.vendor == "amd", blackwell = gpu.peak(spec::Precision::nvfp4).has_value();
+  if (amd && !rule.stack_on_amd.empty()) return rule.stack_on_amd;
+  if (!amd && !blackwell && !rule.stack_on_hopper.empty()) return rule.stack_on_hopper;
+  return rule.stack;
 }
 
 spec::Precision precision_of(const TrainingRow& row) {

@@ -27,10 +27,15 @@ struct FrameworkRule {
   // Its selective recompute plays every other product again (torchtitan's per-op choice), not only
   // attention.
   bool selects_operations = false;
+  // Before Blackwell, where its recipes capture whole iterations for Blackwell's MXFP8 alone.
+  std::string_view stack_on_hopper = {};
 };
 
 /// The rule for this framework; a general one for frameworks that nobody has described.
 const FrameworkRule& rule_of(std::string_view framework);
+
+/// The rule's stack on this GPU.
+std::string_view stack_on(const FrameworkRule&, const spec::Gpu&);
 
 /// What the row's precision column means on this GPU ("FP8-MX" is MXFP8; unstated MLPerf recipes
 /// are FP8, other unstated ones bf16).
