@@ -9,6 +9,7 @@
 #include "triplepoint/calibrate/training_rules.h"
 #include "triplepoint/power/gpu_power.h"
 #include "triplepoint/power/node_power.h"
+#include "triplepoint/sim/device_phase.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::calibrate {
@@ -89,11 +90,6 @@ Result<void> take_machine(spec::Job& job, const NodeRun& run, const spec::Librar
   return {};
 }
 
-/// Fans (or pumps) of a node at rest: where the library's chassis leaves them.
-double idle_flow(const spec::Job& job) {
-  return job.chassis().fan_floor;
-}
-
 Watts busy_devices(const run::Run& run, int64_t nodes) {
   double watts = 0;
   for (const run::DeviceSummary& device : run.summaries)
@@ -109,20 +105,19 @@ Watts idle_devices(const spec::Job& job) {
          power::gpu_power(*job.cluster.gpu.power, rest, 1, cool, {});
 }
 
+/// At work the fans are where the devices' heat brings them, at rest where the chassis leaves them.
 NodeLevels levels_of(const spec::Job& job, Watts busy) {
-  spec::Cluster cluster = job.cluster;
-  cluster.chassis = job.chassis();
-  const auto at = [&](Watts devices, double flow, double cpu) {
-    return power::node_power(cluster, devices, flow, cpu);
-  };
-  const power::NodePower working = at(busy, idle_flow(job), 1),
-                         resting = at(idle_devices(job), idle_flow(job), 0);
-  const auto supplied = [](const power::NodePower& node) {
-    return node.total() - node.conversion_loss;
-  };
-  return {.wall = {working.total(), resting.total()},
-          .supplied = {supplied(working), supplied(resting)},
-          .pace = {}};
+  spec::Job cooled = job;
+  cooled.cluster.chassis = job.chassis();
+  cooled.environment.cooling.reset();
+  const spec::Cluster& node = cooled.cluster;
+  const Watts working =
+      sim::typical_node_power(cooled, busy / static_cast<double>(node.gpus_per_node));
+  const Watts resting =
+      power::node_power(node, idle_devices(job), node.chassis.fan_floor, 0).total();
+  const double supplied = node.host.conversion_efficiency;
+  return {
+      .wall = {working, resting}, .supplied = {supplied * working, supplied * resting}, .pace = {}};
 }
 
 NodePace pace_of(const spec::Job& job, const run::Run& played) {

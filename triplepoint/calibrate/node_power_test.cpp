@@ -48,6 +48,13 @@ TEST_CASE("the shorter a run, the more of it is start-up, and the lower its mean
   CHECK(predicted(scores, "short", "node_p50_w") == predicted(scores, "long", "node_p50_w"));
 }
 
+TEST_CASE("air costs kilowatts that water does not, because fans follow the devices") {
+  const TableScores scores = runs(
+      "air,f,B200-SXM-180GB,air,AC,llama2_70b_lora,1,8,700,10000,10000,2\n"
+      "water,f,B200-SXM-180GB,direct water,AC,llama2_70b_lora,1,8,700,10000,10000,2\n");
+  CHECK(predicted(scores, "air", "node_p50_w") > predicted(scores, "water", "node_p50_w") + 500);
+}
+
 NodePhases lora_phases(Seconds run, double batch) {
   const NodeRun lora{.gpu = "H100", .benchmark = "llama2_70b_lora", .cooling = {}};
   return phases_of(lora, {.step = 0.7 * unit::s, .host = 0.1 * unit::s, .batch = batch},
