@@ -245,6 +245,15 @@ CollectiveTime tree_all_reduce(const Cluster& cluster, double size, const Layout
   return time;
 }
 
+/// What the busiest node sends in trees: of the two that carry half of the array each, a node is a
+/// leaf of one (half up) and inside of the other (half up, half down to each of two); between two
+/// nodes there is one edge a tree. A torus has rings instead.
+double tree_bytes(const Cluster& cluster, double size, const Layout& layout) {
+  if (cluster.scale_out.kind == spec::FabricKind::torus)
+    return 2 * (layout.domains - 1) / layout.domains * size;
+  return (layout.domains > 2 ? 2 : 1) * size;
+}
+
 /// Reduce in each node's switch, all-reduce the result over the nodes, spread it by the switch; the
 /// phases stream through each other, so the slower one sets the pace.
 CollectiveTime switch_tree_all_reduce(const Cluster& cluster, double size, const Layout& layout) {
@@ -252,7 +261,7 @@ CollectiveTime switch_tree_all_reduce(const Cluster& cluster, double size, const
   const FabricPath path = path_of(cluster, layout, Traffic::neighbours);
   const Pipe out = out_pipe(cluster, layout, path, cluster.scale_out.efficiency, work.out_steps);
   const Pipe up = up_pipe(cluster, layout.ranks_per_domain, cluster.scale_up.nvls_efficiency);
-  const double sent_by_node = 2 * (layout.domains - 1) / layout.domains * size;
+  const double sent_by_node = tree_bytes(cluster, size, layout);
   const double transfer = std::max(transfer_seconds(out, sent_by_node), transfer_seconds(up, size));
   return {.latency = latency_over_nodes(cluster, work, path) + cluster.scale_up.nvls_latency,
           .transfer = transfer * unit::s,

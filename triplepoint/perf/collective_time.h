@@ -45,7 +45,8 @@ struct CollectiveTime {
 ///             half = the fabric's, which is of one hop over one NIC, times the inter-node steps
 ///             and the group's NICs
 ///   tree      all_reduce over nodes: 2 (log2 N + r - 1) steps, W = 2 S at 0.92 of a ring's rate
-///   hierarchical (NVLS trees): reduce in the node's switch, all-reduce S over N nodes, broadcast
+///   hierarchical (NVLS trees): reduce in the node's switch, two trees over N nodes (a node
+///             sends 2 S, of two nodes S), broadcast
 ///   pairwise  all_to_all: the part for the own node and the part over the NICs side by side
 ///   torus     instead of ring and tree over nodes, rings in all dimensions at once
 ///
