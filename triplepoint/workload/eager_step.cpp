@@ -13,7 +13,10 @@ using Chunks = std::vector<ChunkLayers>;
 
 constexpr double wide = 4;  // sums of gradients, master weights and each moment are floats
 constexpr double ddp_bucket = 25 * 1048576.;  // PyTorch's default (bucket_cap_mb)
-constexpr int64_t steps_played = 2;           // moments appear in the first; the second meets them
+// cuBLAS's workspace as PyTorch takes it on Hopper, of the forward's thread and of autograd's
+// (aten/src/ATen/cuda/CublasHandlePool.cpp).
+constexpr double product_workspace = 32 * 1048576.;
+constexpr int64_t steps_played = 2;  // moments appear in the first; the second meets them
 constexpr int64_t steady_microbatches = 3;
 
 /// Parameters of the stage, matrix by matrix.
@@ -114,6 +117,8 @@ void StepPlayer::take_states() {
   memory_.take(wide * count_);
   memory_.take(wide * count_ / ranks_of_states());
   take_buckets();
+  for (int thread = 0; thread < 2; ++thread)
+    memory_.take(product_workspace);
   const double buckets = replicates() ? context_.share.element : 0;
   peaks_.weights = context_.share.element * count_ * unit::B;
   peaks_.gradients = (wide + buckets) * count_ * unit::B;
