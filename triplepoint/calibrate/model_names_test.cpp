@@ -46,6 +46,20 @@ const Spelling spellings[] = {
     {"Nemotron4 15b 24.11", "nemotron4-15b"},
     {"Nemotron-22B", "nemotron3-22b"},
     {"Nemotron4-340b", "nemotron4-340b"},
+    {"Nemotron_3_Nano", "nemotron-3-nano-30b-a3b"},
+    {"Nemotron-3 Nano 30B-A3B", "nemotron-3-nano-30b-a3b"},
+    {"NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nemotron-3-nano-30b-a3b"},
+    {"nemotron_3_nano", "nemotron-3-nano-30b-a3b"},
+    {"NEMOTRON3_NANO_30B_a3B", "nemotron-3-nano-30b-a3b"},
+    {"Nemotron V3 Nano 30B (26.02)", "nemotron-3-nano-30b-a3b"},
+    {"Nemotron 3 Super 120B", "nemotron-3-super-120b-a12b"},
+    {"Nemotron_3_Super", "nemotron-3-super-120b-a12b"},
+    {"NemotronH_56B", "nemotron-h-56b"},
+    {"Nemotron-H 56B", "nemotron-h-56b"},
+    {"NemotronH-47B", "nemotron-h-47b"},
+    {"Nemotron-H-8B-Base-8K", "nemotron-h-8b"},
+    {"Nemotron Nano 9B v2", "nemotron-nano-9b-v2"},
+    {"Llama-4-Maverick-17B-128E", "llama4-maverick"},
     {"MPT-125m", "mpt-125m"},
     {"MPT-1b", "mpt-1b"},
     {"mpt-70b", "mpt-70b"},
@@ -99,8 +113,8 @@ TEST_CASE("the library's own names are understood") {
 }
 
 TEST_CASE("an architecture that cannot be expressed says why") {
-  for (const char* name : {"T5 3B", "mT5 3B", "Nemotron-3 Nano 30B", "Qwen3-Next 80B-A3B",
-                           "Nemotron-H 56B", "Mamba-2.8B", "Stable Diffusion v2"}) {
+  for (const char* name : {"T5 3B", "mT5 3B", "Qwen3-Next 80B-A3B", "Zamba 7B", "Jamba 52B",
+                           "Mamba-2.8B", "Stable Diffusion v2"}) {
     CAPTURE(name);
     const Result<std::string> found = model_named(name);
     REQUIRE(!found);

@@ -43,6 +43,7 @@ class Resolver {
     take_task();
     TPT_TRY(take_sizes());
     TPT_TRY(take_batch());
+    take_prediction();
     take_sharding();
     TPT_TRY(take_sharded_optimizer());
     take_overlap();
@@ -79,6 +80,7 @@ class Resolver {
   void take_overlap();
   void fill_memory();
   void take_experts();
+  void take_prediction();
   void cut_gradients();
   Step check();
   bool take_said_recompute();
@@ -391,6 +393,14 @@ void Resolver::take_experts() {
   if (out_.job.model.moe && !row_.expert) assume(guess_expert_parallel(out_.job));
 }
 
+/// Whether further tokens were predicted is not said, but the printed FLOPs count it.
+void Resolver::take_prediction() {
+  const auto depths = printed_prediction_depths(row_, out_.job);
+  if (!depths || *depths == out_.job.model.prediction_depths()) return;
+  out_.job.model.multi_token_prediction->depths = *depths;
+  assume(fmt::format("{} tokens predicted beside the next, as its FLOPs count", *depths));
+}
+
 void Resolver::cut_gradients() {
   // PyTorch's default (DistributedDataParallel, bucket_cap_mb), of gradients as they are written.
   constexpr double ddp_bucket_bytes = 25 * 1024 * 1024;
@@ -399,7 +409,7 @@ void Resolver::cut_gradients() {
   const bool replicas = plan().sharding == Sharding::none;
   plan().overlap_gradient = replicas;
   const workload::RankParameters layer =
-      workload::layer_parameters(out_.job, workload::share_of_rank(out_.job), false);
+      workload::layer_parameters(out_.job, workload::share_of_rank(out_.job), 0);
   const double matrix = layer.dense / matrices_of_a_layer;
   const double parameters = replicas ? ddp_bucket_bytes / written_bytes : matrix;
   plan().gradient_bucket = parameters * plan().optimizer.gradient_sync_bytes * unit::B;

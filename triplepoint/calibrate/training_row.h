@@ -49,6 +49,11 @@ struct ResolvedRow {
 /// architecture that is not modelled, or too little said.
 Result<ResolvedRow> resolve(const TrainingRow&, const spec::Library&);
 
+/// Depths of multi-token prediction that the row's TFLOP/s over its tokens/s speak of, where it
+/// prints both and the job's model has the module; nothing otherwise. Compared are FLOPs a token as
+/// Megatron counts them (half the square of attention); more than 2 % off says nothing.
+std::optional<int64_t> printed_prediction_depths(const TrainingRow&, const spec::Job&);
+
 /// FLOPs of one training step per GPU as the row's convention counts them; nothing for conventions
 /// without a formula. Formulas: docs/models/validation.md.
 std::optional<double> step_tflop_of_convention(const TrainingRow&, const spec::Job&);

@@ -100,6 +100,10 @@ constexpr std::array families{
            false},
     Family{"nemotron", Activation::squared_relu, Normalization::layer_norm, PositionEmbedding::rope,
            false, false},
+    Family{"nemotron_h", Activation::squared_relu, Normalization::rms_norm, PositionEmbedding::none,
+           false, false},
+    Family{"gpt_oss", Activation::swiglu, Normalization::rms_norm, PositionEmbedding::rope, false,
+           true},
     Family{"llama", Activation::swiglu, Normalization::rms_norm, PositionEmbedding::rope, false,
            false},
     Family{"mistral", Activation::swiglu, Normalization::rms_norm, PositionEmbedding::rope, false,
@@ -135,6 +139,8 @@ class Reader {
     read_family();
     read_experts();
     read_latent_attention();
+    read_hybrid();
+    read_window();
     note_what_is_left_out();
     return std::move(result_);
   }
@@ -211,7 +217,8 @@ class Reader {
 
   /// The gated families name the function inside the gate.
   Activation activation(Activation usual) const {
-    const auto name = config_.text({"hidden_act", "activation_function", "hidden_activation"});
+    const auto name =
+        config_.text({"hidden_act", "activation_function", "hidden_activation", "mlp_hidden_act"});
     if (usual == Activation::swiglu || !name) return usual;
     if (*name == "relu2") return Activation::squared_relu;
     return *name == "silu" || *name == "swiglu" ? Activation::swiglu : usual;
@@ -226,17 +233,15 @@ class Reader {
     moe.router_topk = positive({"num_experts_per_tok", "num_experts_per_token"}, 2);
     moe.ffn_hidden_size = positive({"moe_intermediate_size"}, m.ffn_hidden_size);
     const auto shared = config_.count({"n_shared_experts"});
-    moe.shared_expert_ffn_hidden_size = config_.count({"shared_expert_intermediate_size"})
-                                            .value_or(shared.value_or(0) * moe.ffn_hidden_size);
+    moe.shared_expert_ffn_hidden_size =
+        config_.count({"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"})
+            .value_or(shared.value_or(0) * moe.ffn_hidden_size);
     moe.num_dense_layers =
         std::min(config_.count({"first_k_dense_replace"}).value_or(0), m.num_layers);
     m.moe = moe;
-    const auto every = config_.count({"decoder_sparse_step", "moe_layer_freq"});
-    if (every.value_or(1) > 1)
-      warn(fmt::format(
-          "dense layers between MoE layers are not modelled (every {}th is one); all are "
-          "MoE layers",
-          *every));
+    const auto every =
+        config_.count({"decoder_sparse_step", "moe_layer_freq", "interleave_moe_layer_step"});
+    if (every.value_or(1) > 1) m.moe->layer_period = every;
     assume("no token is dropped and experts are balanced");
   }
 
@@ -252,16 +257,40 @@ class Reader {
     m.kv_channels = positive({"qk_nope_head_dim"}, 128);
   }
 
-  void note_what_is_left_out() {
+  /// Nemotron-H: letters as Megatron-Core writes them.
+  void read_hybrid() {
+    Model& m = model();
+    m.layer_pattern = config_.text({"hybrid_override_pattern"});
+    const auto heads = config_.count({"mamba_num_heads"});
+    if (!m.layer_pattern || !heads) return;
+    m.state_space = spec::StateSpace{.state_size = positive({"ssm_state_size"}, 128),
+                                     .num_heads = *heads,
+                                     .head_dim = positive({"mamba_head_dim"}, 64),
+                                     .num_groups = positive({"n_groups"}, 8),
+                                     .conv_width = positive({"conv_kernel"}, 4),
+                                     .chunk_size = positive({"chunk_size"}, 128)};
+    const bool experts = m.layer_pattern->find('E') != std::string::npos;
+    if (!experts) m.moe.reset();
+    if (m.moe) m.moe->latent_size = config_.count({"moe_latent_size"});
+  }
+
+  /// Which layers look at everything is written down by some families, and known of the others.
+  void read_window() {
     const bool windows = config_.boolean({"use_sliding_window"}).value_or(true);
     const auto window = config_.count({"sliding_window"});
-    if (windows && window && *window > 0 && *window < model().sequence_length)
-      warn(
-          fmt::format("sliding windows of {} tokens are not modelled; attention is over the whole "
-                      "sequence",
-                      *window));
-    if (config_.count({"num_nextn_predict_layers"}).value_or(0) > 0)
+    if (!windows || !window || *window < 1 || *window >= model().sequence_length) return;
+    const std::string type = config_.text({"model_type"}).value_or("");
+    const bool alternates = type == "gpt_oss" || type == "gemma2";
+    const int64_t usual = alternates ? 2 : type.starts_with("gemma3") ? 6 : 0;
+    model().sliding_window = spec::SlidingWindow{
+        .size = *window, .full_every = config_.count({"sliding_window_pattern"}).value_or(usual)};
+  }
+
+  void note_what_is_left_out() {
+    if (config_.count({"num_nextn_predict_layers"}).value_or(0) > 0) {
+      model().multi_token_prediction = spec::MultiTokenPrediction{.depths = 0};
       assume("without the layers that predict further tokens");
+    }
     if (config_.has({"vision_config", "audio_config"}))
       warn("only the text decoder is read; encoders of pictures or sound are left out");
   }

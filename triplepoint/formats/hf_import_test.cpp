@@ -35,6 +35,33 @@ TEST_CASE("a DeepSeek config.json gives the library's mixture with latent attent
   CHECK(imported.model == library_model("deepseek-v3", imported.model));
 }
 
+TEST_CASE("a Nemotron-H config.json gives the library's hybrid") {
+  const ImportedModel imported = import(
+      R"({"model_type": "nemotron_h", "num_hidden_layers": 52, "hidden_size": 4096,
+          "intermediate_size": 21504, "num_attention_heads": 32, "num_key_value_heads": 8,
+          "head_dim": 128, "vocab_size": 131072, "mlp_hidden_act": "relu2", "mamba_num_heads": 128,
+          "mamba_head_dim": 64, "ssm_state_size": 128, "n_groups": 8, "conv_kernel": 4,
+          "chunk_size": 128, "hybrid_override_pattern":
+          "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-"})");
+  CHECK(imported.diagnoses.empty());
+  CHECK(imported.model == library_model("nemotron-h-8b", imported.model));
+}
+
+TEST_CASE("windows are read, and which layers look at everything") {
+  const auto with_window = [](const char* type, const char* window) {
+    return import(with(with(fixture("llama.json"), "\"model_type\": \"llama\"",
+                            std::string("\"model_type\": \"") + type + "\""),
+                       "\"vocab_size\"", std::string(window) + "\"vocab_size\""))
+        .model.sliding_window;
+  };
+  CHECK_FALSE(with_window("mistral", "").has_value());
+  CHECK(with_window("mistral", "\"sliding_window\": 4096, ") ==
+        spec::SlidingWindow{.size = 4096, .full_every = 0});
+  CHECK(with_window("gpt_oss", "\"sliding_window\": 128, ") ==
+        spec::SlidingWindow{.size = 128, .full_every = 2});
+  CHECK_FALSE(with_window("qwen2", "\"use_sliding_window\": false, \"sliding_window\": 128, "));
+}
+
 TEST_CASE("GPT-2's own names are understood, and the folder names the model") {
   const ImportedModel imported = import(
       R"({"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024,

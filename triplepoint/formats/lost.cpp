@@ -37,6 +37,16 @@ std::vector<std::string> lost_in_any_launch_file(const spec::Job& job) {
   if (job.model.moe && job.model.moe->load_imbalance != 1)
     lost.push_back(fmt::format("load imbalance {} between experts (the data decide it)",
                                job.model.moe->load_imbalance));
+  if (job.model.layer_pattern)
+    lost.push_back(fmt::format("the layer pattern {} (layers are written as a decoder's)",
+                               *job.model.layer_pattern));
+  if (job.model.sliding_window)
+    lost.push_back(fmt::format("the sliding window of {} tokens", job.model.sliding_window->size));
+  if (job.model.prediction_depths() > 0)
+    lost.push_back("multi-token prediction (it is trained without)");
+  if (job.model.moe && job.model.moe->layer_period)
+    lost.push_back(fmt::format("dense layers between those of experts (every {}th has them)",
+                               *job.model.moe->layer_period));
   if (job.plan.prefetch_depth != spec::Plan().prefetch_depth)
     lost.push_back(
         fmt::format("prefetch depth {} (the framework decides it)", job.plan.prefetch_depth));

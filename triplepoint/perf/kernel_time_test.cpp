@@ -228,7 +228,7 @@ Seconds windowed_time(int64_t window) {
   Op op = attention(keys, 128);
   const double all = static_cast<double>(keys), seen = static_cast<double>(window);
   // What is computed: a query sees its window, the first ones less.
-  if (window < keys) op.flops *= (seen - seen * (seen - 1) / (2 * all)) / (all / 2);
+  if (window > 0 && window < keys) op.flops *= (seen - seen * (seen - 1) / (2 * all)) / (all / 2);
   op.attention.causal = true;
   op.attention.window = window;
   return kernel_time(plain_gpu(), op).compute;
