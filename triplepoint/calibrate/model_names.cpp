@@ -185,6 +185,7 @@ constexpr std::array rules = {
     NameRule{"deepseek v 2 lite", "deepseek-v2-lite"},
     NameRule{"deepseek v 2 16b", "deepseek-v2-lite"},
     NameRule{"deepseek v 2", "deepseek-v2"},
+    NameRule{"deepseek v 3 16b", "deepseek-v2-lite"},  // torchtitan's cut, of its shape
     NameRule{"deepseek v 3", "deepseek-v3"},
     NameRule{"deepseekv 2 lite", "deepseek-v2-lite"},
     NameRule{"deepseekv 2", "deepseek-v2"},
