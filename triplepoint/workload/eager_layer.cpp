@@ -39,19 +39,19 @@ void EagerLayers::gather(std::size_t buffer) {
   gathered_bytes_[buffer] = sizes_.whole;
 }
 
-/// Reduced and scattered; in the forward pass the host drops it long before the GPU is there.
-Tensor EagerLayers::scatter(Tensor whole, bool backward) {
+/// The host lets go of what is being transferred long before the GPU is there.
+void EagerLayers::drop_late(Tensor whole) {
+  pending_.push_back(whole);
+  if (pending_.size() <= most_pending_) return;
+  drop(pending_.front());
+  pending_.pop_front();
+}
+
+/// Reduced and scattered.
+Tensor EagerLayers::scatter(Tensor whole) {
   if (!sizes_.scatters) return whole;
   const Tensor own = take(sizes_.own);
-  if (backward || most_pending_ == 0) {
-    drop(whole);
-    return own;
-  }
-  pending_.push_back(whole);
-  if (pending_.size() > most_pending_) {
-    drop(pending_.front());
-    pending_.pop_front();
-  }
+  drop_late(whole);
   return own;
 }
 
@@ -68,7 +68,7 @@ void EagerLayers::drop_logit_gradient() {
 }
 
 Tensor EagerLayers::embed() {
-  return scatter(take(sizes_.whole), false);
+  return scatter(take(sizes_.whole));
 }
 
 Tensor EagerLayers::receive() {
@@ -97,7 +97,7 @@ Tensor EagerLayers::forward_attention(KeptLayer& kept) {
     drop(keys);
     drop(values);
   }
-  const Tensor branch = scatter(project(), false);
+  const Tensor branch = scatter(project());
   drop(qkv);
   kept.trunk = take(sizes_.own);
   return branch;
@@ -122,7 +122,7 @@ KeptLayer EagerLayers::forward(Tensor& trunk) {
   kept.merged = take(static_cast<double>(sizes_.gates) * sizes_.units);
   if (sizes_.gates == 2) kept.activated = take(sizes_.units);
   kept.product = take(sizes_.units);
-  const Tensor branch = scatter(take(sizes_.whole), false);
+  const Tensor branch = scatter(take(sizes_.whole));
   trunk = take(sizes_.own);
   drop(branch);
   drop(attention);
@@ -153,7 +153,7 @@ Tensor EagerLayers::backward_input(Tensor output, double weight, Tensor kept,
   gradients.push_back(take(weight));
   drop(output);
   drop(kept);
-  if (sizes_.scatters) drop(whole);
+  if (sizes_.scatters) drop_late(whole);
   return own;
 }
 

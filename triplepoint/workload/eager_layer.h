@@ -63,7 +63,8 @@ class EagerLayers {
   Tensor take(double bytes) { return memory_.take(bytes); }
   void drop(Tensor tensor) { memory_.drop(tensor); }
   void gather(std::size_t buffer);
-  Tensor scatter(Tensor whole, bool backward);
+  Tensor scatter(Tensor whole);
+  void drop_late(Tensor whole);
   Tensor project();
   Tensor forward_attention(KeptLayer&);
   void backward_mlp(const KeptLayer&, Tensor& gradient, std::vector<Tensor>& gradients);
