@@ -309,6 +309,10 @@ void Resolver::drop_interleaving() {
 
 /// Some optimizers keep other buffers where their states are sharded.
 Resolver::Step Resolver::take_sharded_optimizer() {
+  // Megatron told to use PyTorch's FSDP keeps what that keeps.
+  const bool torch_shards =
+      plan().sharding == Sharding::parameters && rule_.optimizer == "megatron_distributed_optim";
+  if (torch_shards) plan().optimizer = TPT_TRY(spec::load_optimizer(library_, "fsdp_fused_adam"));
   if (rule_.sharded_optimizer.empty() || plan().sharding == Sharding::none) return true;
   plan().optimizer = TPT_TRY(spec::load_optimizer(library_, rule_.sharded_optimizer));
   return true;
