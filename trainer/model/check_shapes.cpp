@@ -66,7 +66,7 @@ Result<void> check_shapes(const spec::Job& job) {
   TPT_TRY(divides("num_query_groups", model.num_query_groups, "num_attention_heads",
                   model.num_attention_heads));
   TPT_TRY(divides(size, tensor, "hidden_size", model.hidden_size));
-  if (!model.moe || model.moe->num_dense_layers > 0)
+  if (!model.moe || model.moe->num_dense_layers > 0 || model.moe->layer_period)
     TPT_TRY(divides(size, tensor, "ffn_hidden_size", model.ffn_hidden_size));
   return model.moe ? check_experts(job) : Result<void>();
 }

@@ -124,6 +124,9 @@ bool Space::is_legal(const Layout& layout) const {
   if (model.ffn_hidden_size % layout.tensor != 0) return false;
   const int64_t context = layout.context;
   if (context > 1 && model.sequence_length % (2 * context) != 0) return false;
+  if (model.state_space && (model.state_space->num_groups % layout.tensor != 0 ||
+                            model.state_space->num_heads % (layout.tensor * context) != 0))
+    return false;
   if (!model.moe) return true;
   const int64_t ranks = base_.world_size() / layout.pipeline;
   return ranks % (layout.expert * layout.expert_tensor) == 0;
