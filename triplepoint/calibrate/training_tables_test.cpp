@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/calibrate/table_kind.h"
+#include "triplepoint/calibrate/training_row.h"
 
 namespace triplepoint::calibrate {
 namespace {
@@ -142,6 +143,26 @@ TEST_CASE("vTrain's rows are GPTs on a part of a node, ranked among those of one
   CHECK(scores.scored[0].sweep != scores.scored[2].sweep);
   for (const ScoredRow& row : scores.scored)
     CHECK(row.predicted > 0);
+}
+
+TEST_CASE("FLOPs over tokens say whether further tokens were predicted") {
+  const auto depths = [](const char* model, int tflops_per_gpu) {
+    // 4000 tokens a second and GPU.
+    const CsvTable table =
+        table_of(training_header + fmt::format("row,ours,GB300,,256,{},,,,,,4096,BF16,4096,1,1,2,4,"
+                                               "1,32,,,,Megatron-Bridge,pretrain,,,4000,,,{},,,"
+                                               "NEMO_MODEL\n",
+                                               model, tflops_per_gpu));
+    const auto rows = read_training_rows(table);
+    REQUIRE(rows);
+    const auto resolved = resolve(rows->front(), library);
+    REQUIRE_MESSAGE(resolved, resolved.error().what);
+    return resolved->job.model.prediction_depths();
+  };
+  CHECK(depths("DeepSeekV3", 999) == 0);   // 249.7 GFLOP a token
+  CHECK(depths("DeepSeekV3", 1041) == 1);  // 260.2
+  CHECK(depths("DeepSeekV3", 1500) == 0);  // counted by nobody's formula: says nothing
+  CHECK(depths("Qwen3_235B_a22B", 1041) == 0);
 }
 
 TEST_CASE("twice the layers take longer") {
