@@ -75,6 +75,8 @@ class Resolver {
   void drop_interleaving();
   void spread_over_context();
   Step take_batch();
+  void take_said_sharding();
+  void take_counted_sharding(int64_t ranks);
   void take_sharding();
   Step take_sharded_optimizer();
   void take_overlap();
@@ -318,30 +320,35 @@ Resolver::Step Resolver::take_sharded_optimizer() {
   return true;
 }
 
-void Resolver::take_sharding() {
+/// Sharding as words say it.
+void Resolver::take_said_sharding() {
   const std::string& said = row_.sharding;
-  plan().sharding = rule_.sharding;
   const auto zero = zero_of(said);
   if (zero) plan().sharding = static_cast<Sharding>(zero->stage);
   if (zero && zero->ranks > 1 && out_.job.data_parallel_size() % zero->ranks == 0)
     plan().sharding_group_size = zero->ranks;
   if (said == "none" || said == "DDP" || said == "DP") plan().sharding = Sharding::none;
-  const bool whole = mentions(said, "FULL_SHARD") || mentions(said, "HSDP") || says(" ISP");
-  const bool fsdp =
-      mentions(said, "FSDP") && !mentions(said, "FSDP=") && !mentions(said, "no FSDP");
-  if (whole || fsdp) plan().sharding = Sharding::parameters;
-  if (mentions(said, "SHARD_GRAD_OP")) plan().reshard_after_forward = false;
+  const bool gathers_once = mentions(said, "SHARD_GRAD_OP");
+  const bool whole = gathers_once || mentions(said, "FULL_SHARD") || says(" ISP");
+  const bool counted = mentions(said, "FSDP=") || mentions(said, "no FSDP");
+  if (whole || (mentions(said, "FSDP") && !counted) || mentions(said, "HSDP"))
+    plan().sharding = Sharding::parameters;
+  if (gathers_once) plan().reshard_after_forward = false;
   if (mentions(said, "HSDP")) plan().sharding_group_size = out_.job.cluster.gpus_per_node;
-  const auto ranks = number_after(said, "FSDP=");
-  if (ranks && *ranks > 1) {
-    plan().sharding = Sharding::parameters;
-    if (*ranks < out_.job.data_parallel_size()) plan().sharding_group_size = *ranks;
-  }
-  // One rank to a shard is no sharding, to those who count ranks; to Megatron FSDP=1 is a switch.
-  if (ranks && *ranks <= 1 && rule_.sharding == Sharding::parameters)
-    plan().sharding = Sharding::none;
-  else if (ranks && *ranks == 1)
-    plan().sharding = Sharding::parameters;
+}
+
+/// One rank to a shard is no sharding, to those who count ranks; to Megatron FSDP=1 is a switch.
+void Resolver::take_counted_sharding(int64_t ranks) {
+  const bool counts = rule_.sharding == Sharding::parameters;
+  if (ranks > 1 || (ranks == 1 && !counts)) plan().sharding = Sharding::parameters;
+  if (ranks <= 1 && counts) plan().sharding = Sharding::none;
+  if (ranks > 1 && ranks < out_.job.data_parallel_size()) plan().sharding_group_size = ranks;
+}
+
+void Resolver::take_sharding() {
+  plan().sharding = rule_.sharding;
+  take_said_sharding();
+  if (const auto ranks = number_after(row_.sharding, "FSDP=")) take_counted_sharding(*ranks);
   const bool alone = out_.job.data_parallel_size() * plan().context_parallel_size == 1;
   if (alone && plan().sharding != Sharding::parameters) plan().sharding = Sharding::none;
   if (mentions(row_.extra, "OverlappedDistributedOptimizer"))
