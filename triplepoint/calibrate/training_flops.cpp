@@ -99,6 +99,7 @@ std::optional<int64_t> printed_prediction_depths(const TrainingRow& row, const s
   double nearest = tolerance;
   for (int64_t depths = 0; depths <= most_depths; ++depths) {
     spec::Job tried = job;
+    tried.plan = {};
     tried.model.multi_token_prediction->depths = depths;
     const double off = std::abs(printed / megatron_flop_of_token(tried) - 1);
     if (off < nearest) best = depths, nearest = off;

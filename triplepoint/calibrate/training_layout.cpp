@@ -182,9 +182,14 @@ std::vector<std::string> lay_out_chunks(spec::Job& job, std::optional<int64_t> w
   if (divides(layers)) return assumed;
   const int64_t parts = stages * chunks, each = (layers + parts - 1) / parts;
   plan.layers_per_stage.assign(static_cast<size_t>(parts), each);
-  // What is too much is taken from the last part, the first, then those beside them.
+  // What is too much is taken from the last part, the first, then those beside them. A last part
+  // that predicts further tokens gives all it has but one, as Megatron-Bridge's layouts do.
   int64_t spare = each * parts - layers;
-  for (size_t i = 0; spare > 0; ++i, --spare) {
+  const bool predicts = job.model.prediction_depths() > 0;
+  const int64_t given = predicts ? std::min(spare, each - 1) : 0;
+  plan.layers_per_stage.back() -= given;
+  spare -= given;
+  for (size_t i = predicts ? 1 : 0; spare > 0; ++i, --spare) {
     const size_t at = i / 2 % static_cast<size_t>(parts);
     --plan.layers_per_stage[i % 2 == 0 ? static_cast<size_t>(parts) - 1 - at : at];
   }

@@ -38,12 +38,12 @@ class Resolver {
     if (!row_.fault.empty()) return cannot(row_.fault);
     TPT_TRY(check_sizes());
     TPT_TRY(take_model());
+    take_prediction();
     TPT_TRY(take_cluster());
     TPT_TRY(take_stack());
     take_task();
     TPT_TRY(take_sizes());
     TPT_TRY(take_batch());
-    take_prediction();
     take_sharding();
     TPT_TRY(take_sharded_optimizer());
     take_overlap();
