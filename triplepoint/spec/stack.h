@@ -63,8 +63,8 @@ struct Stack {
   // an MLP reads, for the backward pass.
   bool fp8_frozen_weights = false, fp8_gate_inputs = false;
   bool fsdp_regathers_on_recompute = true;  // full recompute gathers parameters a third time
-  // Full recompute ends where the last tensor is there that the backward pass reads: a dense layer's
-  // last product, its reduction and residual are not run again (PyTorch's non-reentrant checkpoint).
+  // Full recompute ends once all is there that the backward pass reads: a dense layer's last
+  // product, its reduction and residual are not run again (PyTorch's non-reentrant checkpoint).
   bool recompute_stops_early = false;
   // What tensor-parallel ranks hold alike stays outside of FSDP, in fp32 (NeMo without O2): biases
   // and positions then promote the residual stream.
