@@ -184,6 +184,8 @@ void Resolver::take_room() {
 
 Resolver::Step Resolver::take_stack() {
   out_.job.stack = TPT_TRY(spec::load_stack(library_, stack_on(rule_, out_.job.cluster.gpu)));
+  out_.job.stack.moe_sends_every_copy = sends_every_copy(row_, out_.job);
+  if (out_.job.stack.moe_sends_every_copy) assume("rows of experts sent by all-to-all");
   const bool pure = mentions(row_.extra, "mp_mode=PURE");
   plan().optimizer = TPT_TRY(
       spec::load_optimizer(library_, pure ? std::string_view("fsdp_fused_adam") : rule_.optimizer));

@@ -120,6 +120,14 @@ std::string_view stack_on(const FrameworkRule& rule, const spec::Gpu& gpu) {
   return rule.stack;
 }
 
+bool sends_every_copy(const TrainingRow& row, const spec::Job& job) {
+  constexpr std::array models = {std::string_view("qwen3-235b-a22b"),
+                                 std::string_view("gpt-oss-120b")};
+  constexpr int64_t node = 8;
+  return mentions(row.framework, "Megatron-Bridge") && job.cluster.scale_up.domain_size <= node &&
+         std::find(models.begin(), models.end(), job.model.name) != models.end();
+}
+
 spec::Precision precision_of(const TrainingRow& row) {
   if (mentions(row.precision, "FP4")) return spec::Precision::nvfp4;
   if (has_block_scales(row.precision)) return spec::Precision::mxfp8;

@@ -37,6 +37,11 @@ const FrameworkRule& rule_of(std::string_view framework);
 /// The rule's stack on this GPU.
 std::string_view stack_on(const FrameworkRule&, const spec::Gpu&);
 
+/// Whether rows of this mixture of experts travel by NCCL's all-to-all, one copy to each expert, on
+/// nodes of 8 GPUs. Megatron-Bridge's public recipes choose it there for these models
+/// (moe_token_dispatcher_type "alltoall", or no backend), for others DeepEP or HybridEP.
+bool sends_every_copy(const TrainingRow&, const spec::Job&);
+
 /// What the row's precision column means on this GPU ("FP8-MX" is MXFP8; unstated MLPerf recipes
 /// are FP8, other unstated ones bf16).
 spec::Precision precision_of(const TrainingRow&);

@@ -319,6 +319,7 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("fused_activations", stack.fused_activations);
   visit("flash_attention", stack.flash_attention);
   visit("fused_moe_dispatch", stack.fused_moe_dispatch);
+  visit("moe_sends_every_copy", stack.moe_sends_every_copy);
   visit("fp8_frozen_weights", stack.fp8_frozen_weights);
   visit("fp8_gate_inputs", stack.fp8_gate_inputs);
   visit("fsdp_regathers_on_recompute", stack.fsdp_regathers_on_recompute);

@@ -59,6 +59,8 @@ struct Stack {
   // MoE rows travel once to each node (or rank, inside of one NVLink domain) that has an expert for
   // them, are sorted on the way, and only what the experts multiply is kept (DeepEP, HybridEP).
   bool fused_moe_dispatch = false;
+  // The same, but an all-to-all of NCCL's carries each row to every one of its experts.
+  bool moe_sends_every_copy = false;
   // Of quantized linear layers: frozen weights are kept in 8 bits only, and so is what the gate of
   // an MLP reads, for the backward pass.
   bool fp8_frozen_weights = false, fp8_gate_inputs = false;

@@ -39,6 +39,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("rows that travel once come in fewer bytes than a copy to every expert") {
+  const auto payload = [](test::Layout layout, bool fused, bool copies) {
+    spec::Job job = mixtral(layout);
+    job.stack.fused_moe_dispatch = fused;
+    job.stack.moe_sends_every_copy = copies;
+    return test::traffic(test::ops_of(middle_stage(job)), Collective::all_to_all, GroupKind::expert)
+        .payload;
+  };
+  // Both experts of a row lie on one of 8 ranks in one case of 8, on one of 2 nodes in one of 2.
+  for (const auto& [layout, places] : {std::pair{test::Layout{1, 4, 8}, 8.0}, {{2, 2, 8}, 2.0}}) {
+    const double every_copy = payload(layout, false, false);
+    CHECK(payload(layout, true, false) == Approx(every_copy * (2 - 1 / places) / 2));
+    CHECK(payload(layout, true, true) == every_copy);
+  }
+}
+
 TEST_CASE(
     "ranks tell each other the rows of every expert, once a forward pass, unless all are alike") {
   spec::Job job = mixtral({2, 2, 8});
