@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes validation/ and the generated part of docs/models/accuracy.md: make_validation.py PROGRAM FOLDER_OF_TABLES
+"""Writes validation/, the generated part of docs/models/accuracy.md and the bands of data/calibrations/accuracy.toml: make_validation.py PROGRAM FOLDER_OF_TABLES
 
 Runs `triplepoint validate` over every table of measurements in the folder, and keeps per source what we predict, how far off it is, and the
 command. The published numbers themselves stay where they were published; rows are named by their row_id.
@@ -18,6 +18,7 @@ from repository import ROOT
 
 OUT = ROOT / "validation"
 PAGE = ROOT / "docs/models/accuracy.md"
+BANDS = ROOT / "data/calibrations/accuracy.toml"  # what `plan` says of its own errors
 BEGIN, END = "<!-- made by tools/make_validation.py -->", "<!-- end of what is made -->"
 LARGEST = 2000  # rows of a source that are listed one by one; of more, the summary alone
 COLUMNS = ["row_id", "quantity", "predicted", "error_pct", "assumptions"]
@@ -216,6 +217,25 @@ def write_page(part):
     PAGE.write_text(text)
 
 
+def write_bands(answer, rows):
+    """The error of each GPU's rows; that of "all" is of families left out, which is not measured here."""
+    printed = {row["row_id"]: row["gpu"] for row in rows}
+    errors = collections.defaultdict(list)
+    for row in answer["per_row"]:
+        if not row["quantity"].startswith("mem") and row["error_pct"] is not None:
+            gpu = printed[row["row_id"]].lower().replace("-sxm", "")
+            errors[{"h100-80gb": "h100"}.get(gpu, gpu)].append(abs(row["error_pct"]))
+
+    def fill(block):
+        found = errors.get(re.search(r'gpu\s*= "([^"]+)"', block[0])[1])
+        if not found:
+            return block[0]
+        numbers = {"median_pct": number(quantile(found, 0.5)), "p90_pct": number(quantile(found, 0.9)), "rows": len(found)}
+        return re.sub(r"(median_pct|p90_pct|rows)(\s*)= [\d.]+", lambda m: f"{m[1]}{m[2]}= {numbers[m[1]]}", block[0])
+
+    BANDS.write_text(re.sub(r"\[\[step_time\]\]\n(?:[^\[].*\n)*", fill, BANDS.read_text()))
+
+
 def main():
     program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     if not folder.is_dir():
@@ -225,6 +245,7 @@ def main():
     for name, (answer, rows) in answers.items():
         if answer["tables"][0]["table"] == "training":
             index += write_training(name, answer, rows)
+            write_bands(answer, rows)
             continue
         title = pathlib.Path(name).stem.replace("_calibration", "")
         command = f"triplepoint validate ../shared/data/{name}"
