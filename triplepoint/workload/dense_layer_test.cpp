@@ -157,8 +157,9 @@ TEST_CASE(
   const auto replayed = [](spec::Job job, bool early) {
     job.plan.recompute = spec::Recompute::full;
     job.stack.recompute_stops_early = early;
+    const WorkGraph graph = build_work_graph(job);
     double flops = 0;
-    for (const OpGroup& group : build_work_graph(job).works.front().recompute)
+    for (const OpGroup& group : graph.works.front().recompute)
       for (const spec::Op& op : group.ops)
         flops += op.flops / unit::FLOP * static_cast<double>(group.repeat);
     return flops;

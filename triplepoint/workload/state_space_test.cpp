@@ -98,7 +98,8 @@ TEST_CASE("context ranks exchange heads for tokens and back, and scan whole sequ
 TEST_CASE("every kind of layer of a pattern is played as often as its letter stands there") {
   const spec::Job job = hybrid();
   LayerCounts found;
-  for (const OpGroup& group : build_work_graph(job).works.front().forward)
+  const WorkGraph graph = build_work_graph(job);
+  for (const OpGroup& group : graph.works.front().forward)
     for (const LayerKind kind : all_layer_kinds)
       if (group.name == name_of_layer(kind)) found[kind] += group.repeat;
   CHECK(found[LayerKind::state_space] == 3);

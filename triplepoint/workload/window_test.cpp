@@ -86,7 +86,8 @@ TEST_CASE("serving keeps and reads only the window of layers that look back one"
 TEST_CASE("a chunk plays as many windowed layers as it holds") {
   const spec::Job job = windowed(1024, 4);
   int64_t full = 0, seen = 0;
-  for (const OpGroup& group : build_work_graph(job).works.front().forward) {
+  const WorkGraph graph = build_work_graph(job);
+  for (const OpGroup& group : graph.works.front().forward) {
     if (group.name == name_of_layer(LayerKind::dense)) full = group.repeat;
     if (group.name == name_of_layer(LayerKind::window_dense)) seen = group.repeat;
   }
