@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 
 #include <fmt/format.h>
@@ -34,8 +35,8 @@ Result<spec::Cluster> node_of(const std::string& spelled, const spec::Library& l
 }
 
 void score_trace(TableScores& scores, const ThermalTrace& trace, const std::vector<double>& shown,
-                 bool explained) {
-  for (size_t i = 0; i < shown.size(); ++i) {
+                 const std::vector<std::string>& notes) {
+  for (size_t i = 0; i < shown.size(); ++i)
     scores.scored.push_back(
         {.row_id = fmt::format("{} {} s", trace.name, trace.temperature[i].at / unit::s),
          .family = trace.name,
@@ -43,20 +44,32 @@ void score_trace(TableScores& scores, const ThermalTrace& trace, const std::vect
          .sweep = trace.name,
          .measured = trace.temperature[i].value,
          .predicted = shown[i],
-         .notes = {}});
-    if (explained)
-      scores.scored.back().notes = {
-          "power: a train of equal pulses, which its meter cannot follow"};
-  }
+         .notes = notes});
 }
 
-void score_node(TableScores& scores, std::vector<ThermalTrace> traces, const spec::Cluster& node) {
+/// What a load that the meter of power could not follow would explain. It is said and not scored:
+/// it was found in the temperatures that are to be predicted.
+std::vector<std::string> notes_on_pulses(const ThermalTrace& trace,
+                                         const spec::ThermalLadder& ladder,
+                                         const spec::Chassis& seat) {
+  const ThermalTrace explained = explain_pulses(trace, ladder, seat);
+  if (!explained.switches_known) return {};
+  const std::vector<double> shown = predict_trace(explained, ladder, seat);
+  double squares = 0;
+  for (size_t i = 0; i < shown.size(); ++i)
+    squares += std::pow(shown[i] - trace.temperature[i].value, 2);
+  return {
+      fmt::format("its meter of power cannot follow the load: equal pulses found in the "
+                  "temperatures would leave {:.2f} K rms",
+                  std::sqrt(squares / static_cast<double>(shown.size())))};
+}
+
+void score_node(TableScores& scores, const std::vector<ThermalTrace>& traces,
+                const spec::Cluster& node) {
   const spec::Chassis seat = lonely_seat(node.chassis);
-  for (ThermalTrace& trace : traces)
-    trace = explain_pulses(trace, *node.gpu.thermal, seat);
   const auto shown = predict_node(traces, *node.gpu.thermal, seat);
   for (size_t i = 0; i < traces.size(); ++i)
-    score_trace(scores, traces[i], shown[i], traces[i].switches_known);
+    score_trace(scores, traces[i], shown[i], notes_on_pulses(traces[i], *node.gpu.thermal, seat));
 }
 
 /// One device of a snapshot.
