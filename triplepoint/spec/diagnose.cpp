@@ -13,6 +13,7 @@
 #include "triplepoint/spec/diagnose_environment.h"
 #include "triplepoint/spec/diagnose_fabric.h"
 #include "triplepoint/spec/diagnose_model.h"
+#include "triplepoint/spec/findings.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/names.h"
 #include "triplepoint/spec/task.h"
@@ -50,7 +51,7 @@ std::string nearest_divisors(int64_t whole, int64_t size) {
   return fmt::format("try {} or {}", below, above);
 }
 
-class Examination {
+class Examination : Findings {
  public:
   explicit Examination(const Job& job) : job_(job), plan_(job.plan), model_(job.model) {}
 
@@ -78,17 +79,6 @@ class Examination {
   }
 
  private:
-  template <class... Args>
-  void error(Code code, fmt::format_string<Args...> text, Args&&... args) {
-    found_.push_back(
-        {code, Diagnosis::Severity::error, fmt::format(text, std::forward<Args>(args)...)});
-  }
-  template <class... Args>
-  void warn(Code code, fmt::format_string<Args...> text, Args&&... args) {
-    found_.push_back(
-        {code, Diagnosis::Severity::warning, fmt::format(text, std::forward<Args>(args)...)});
-  }
-
   void positive(std::string_view key, int64_t value) {
     if (value >= 1) return;
     error(Code::inconsistent, "{} is {} (it counts what has to be there); set it to 1 or more", key,
@@ -544,7 +534,6 @@ class Examination {
   const Job& job_;
   const Plan& plan_;
   const Model& model_;
-  std::vector<Diagnosis> found_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "triplepoint/base/unit_text.h"
 
+#include "triplepoint/spec/findings.h"
 #include "triplepoint/spec/names.h"
 
 namespace triplepoint::spec {
@@ -47,7 +48,7 @@ FaultRules rules_of(FaultKind kind) {
   return {};
 }
 
-class Examination {
+class Examination : Findings {
  public:
   explicit Examination(const Job& job) : job_(job) {}
 
@@ -63,12 +64,6 @@ class Examination {
   }
 
  private:
-  template <class... Args>
-  void error(Code code, fmt::format_string<Args...> text, Args&&... args) {
-    found_.push_back(
-        {code, Diagnosis::Severity::error, fmt::format(text, std::forward<Args>(args)...)});
-  }
-
   void cooling_is_known() {
     const Cluster& cluster = job_.cluster;
     const Cooling own = cluster.chassis.cooling;
@@ -243,7 +238,6 @@ class Examination {
 
   const Job& job_;
   std::string name_;  // of the fault looked at
-  std::vector<Diagnosis> found_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/spec/findings.h"
 #include "triplepoint/spec/names.h"
 
 namespace triplepoint::spec {
@@ -14,7 +15,7 @@ namespace {
 
 using Code = DiagnosisCode;
 
-class FabricExamination {
+class FabricExamination : Findings {
  public:
   explicit FabricExamination(const Job& job) : cluster_(job.cluster), fabric_(cluster_.scale_out) {}
 
@@ -27,12 +28,6 @@ class FabricExamination {
   }
 
  private:
-  template <class... Args>
-  void error(Code code, fmt::format_string<Args...> text, Args&&... args) {
-    found_.push_back(
-        {code, Diagnosis::Severity::error, fmt::format(text, std::forward<Args>(args)...)});
-  }
-
   void numbers_are_possible() {
     if (!(fabric_.oversubscription > 0))
       error(Code::inconsistent,
@@ -102,7 +97,6 @@ class FabricExamination {
 
   const Cluster& cluster_;
   const ScaleOut& fabric_;
-  std::vector<Diagnosis> found_;
 };
 
 }  // namespace

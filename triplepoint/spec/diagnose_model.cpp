@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/spec/findings.h"
+
 namespace triplepoint::spec {
 namespace {
 
@@ -15,7 +17,7 @@ using Code = DiagnosisCode;
 
 constexpr std::string_view pattern_letters = "M*-E";
 
-class ModelExamination {
+class ModelExamination : Findings {
  public:
   explicit ModelExamination(const Job& job) : plan_(job.plan), model_(job.model) {}
 
@@ -30,12 +32,6 @@ class ModelExamination {
   }
 
  private:
-  template <class... Args>
-  void error(Code code, fmt::format_string<Args...> text, Args&&... args) {
-    found_.push_back(
-        {code, Diagnosis::Severity::error, fmt::format(text, std::forward<Args>(args)...)});
-  }
-
   bool has_letter(char letter) const {
     return model_.layer_pattern && model_.layer_pattern->find(letter) != std::string::npos;
   }
@@ -156,7 +152,6 @@ class ModelExamination {
 
   const Plan& plan_;
   const Model& model_;
-  std::vector<Diagnosis> found_;
 };
 
 }  // namespace
