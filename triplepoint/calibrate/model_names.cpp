@@ -177,6 +177,9 @@ constexpr std::array rules = {
     NameRule{"qwen 3 32b", "qwen3-32b"},
     NameRule{"qwen 3 30b", "qwen3-30b-a3b"},
     NameRule{"qwen 3 235b", "qwen3-235b-a22b"},
+    NameRule{"qwen 3 coder 480b", "qwen3-coder-480b-a35b"},
+    NameRule{"gemma 3 12b", "gemma3-12b"},
+    NameRule{"gemma 3 27b", "gemma3-27b"},
     NameRule{"qwen 2.5 7b", "qwen2.5-7b"},
     NameRule{"qwen 2.5 14b", "qwen2.5-14b"},
     NameRule{"qwen 2.5 32b", "qwen2.5-32b"},
@@ -187,6 +190,7 @@ constexpr std::array rules = {
     NameRule{"deepseek v 2", "deepseek-v2"},
     NameRule{"deepseek v 3 16b", "deepseek-v2-lite"},  // torchtitan's cut, of its shape
     NameRule{"deepseek v 3", "deepseek-v3"},
+    NameRule{"deepseek v 3.1", "deepseek-v3"},  // trained on from V3, of its shape
     NameRule{"deepseekv 2 lite", "deepseek-v2-lite"},
     NameRule{"deepseekv 2", "deepseek-v2"},
     NameRule{"deepseekv 3", "deepseek-v3"},
