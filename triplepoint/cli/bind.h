@@ -8,7 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/suggest.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/names.h"
@@ -53,6 +56,21 @@ template <spec::NamedEnum E>
 Store into_word(std::optional<E>& target) {
   return [&target](std::string_view text) -> Result<void> {
     target = spec::enum_from_name<E>(text);
+    return {};
+  };
+}
+
+/// "a,b": enumerators by their words.
+template <spec::NamedEnum E>
+Store into_words(std::vector<E>& target) {
+  return [&target](std::string_view text) -> Result<void> {
+    for (const std::string& word : TPT_TRY(split_list(text))) {
+      const std::optional<E> found = spec::enum_from_name<E>(word);
+      if (!found)
+        return error(fmt::format("\"{}\" is no entry of this list; {}", word,
+                                 did_you_mean(word, words_of<E>())));
+      target.push_back(*found);
+    }
     return {};
   };
 }

@@ -234,6 +234,10 @@ std::vector<Argument> JobFlags::batch() {
        .group = group,
        .choices = {"e4m3", "hybrid"},
        .store = into(fp8_)},
+      {.names = "--fp8-attention,--fp8-dot-product-attention",
+       .help = "attention's products in 8 bits, too",
+       .group = group,
+       .store = into_switch(fp8_attention_)},
       {.names = "--lora-rank",
        .value = "N",
        .help = "fine-tune by adapters of this rank",
@@ -270,6 +274,12 @@ std::vector<Argument> JobFlags::memory() {
        .help = "of each stage (default: all)",
        .group = group,
        .store = into(recompute_layers_)},
+      {.names = "--recompute-modules",
+       .value = "LIST",
+       .help = "parts that selective recompute plays again: core_attn, mla_up_proj, layernorm, "
+               "moe_act, mlp, moe, shared_experts (default core_attn)",
+       .group = group,
+       .store = into_words(recompute_modules_)},
       {.names = "--recompute-method",
        .value = "HOW",
        .help = "Megatron's; uniform and block cost the same here",
@@ -454,6 +464,11 @@ void JobFlags::set_memory_savings(spec::Job& job) const {
   set(job.plan.sharding, sharding_);
   set(job.plan.recompute, recompute_);
   set(job.plan.recompute_layers, recompute_layers_);
+  if (!recompute_modules_.empty()) {
+    job.plan.recompute_modules = recompute_modules_;
+    if (!recompute_) job.plan.recompute = spec::Recompute::selective;
+  }
+  if (fp8_attention_) job.plan.fp8_attention = true;
   if (bf16_) job.plan.precision = spec::Precision::bf16;
   if (fp16_) job.plan.precision = spec::Precision::fp16;
   if (fp8_) job.plan.precision = spec::Precision::fp8;

@@ -57,6 +57,7 @@ class JobFlags {
   std::optional<int64_t> mbs_, gbs_, seq_, recompute_layers_, lora_rank_;
   std::optional<spec::Sharding> sharding_;
   std::optional<spec::Recompute> recompute_;
+  std::vector<spec::RecomputeModule> recompute_modules_;
   std::optional<spec::Precision> precision_;
   std::optional<spec::Task> task_;
   std::optional<spec::RankOrder> rank_order_;
@@ -70,7 +71,7 @@ class JobFlags {
   std::optional<uint64_t> seed_;
   bool sequence_parallel_ = false, distributed_optimizer_ = false, fsdp_ = false;
   bool tensor_overlap_ = false, gradient_overlap_ = false, parameter_overlap_ = false;
-  bool bf16_ = false, fp16_ = false;
+  bool bf16_ = false, fp16_ = false, fp8_attention_ = false;
   std::optional<std::string> fp8_;
 };
 

@@ -506,6 +506,43 @@ class Examination : Findings {
            "= "
            "\"full\" or leave it out",
            enum_name(plan_.recompute));
+    if (!plan_.recompute_modules.empty() && plan_.recompute != Recompute::selective)
+      warn(Code::inert_option,
+           "recompute_modules with recompute {} (they are parts that selective recompute plays "
+           "again); set recompute = \"selective\" or leave them out",
+           enum_name(plan_.recompute));
+    if (plan_.fp8_attention && !plan_.attends_in_fp8())
+      warn(Code::inert_option,
+           "fp8_attention with precision {} (its scales come with an 8-bit recipe of the linear "
+           "layers); set precision = \"fp8\" or leave it out",
+           enum_name(plan_.precision));
+    modules_without_a_part();
+  }
+
+  /// Parts to play again that no layer of this model has.
+  void modules_without_a_part() {
+    for (const RecomputeModule module : plan_.recompute_modules) {
+      const std::string_view needs = part_of(module);
+      if (needs.empty()) continue;
+      warn(Code::inert_option, "recompute_modules has {}, but model {} has no {}; leave it out",
+           enum_name(module), model_.name, needs);
+    }
+  }
+
+  /// What the module is a part of, where the model has no such thing; else nothing.
+  std::string_view part_of(RecomputeModule module) const {
+    const bool experts = model_.moe.has_value();
+    switch (module) {
+      case RecomputeModule::mla_up_proj:
+        return model_.latent_attention ? "" : "latent attention";
+      case RecomputeModule::moe_act:
+      case RecomputeModule::moe:
+        return experts ? "" : "experts";
+      case RecomputeModule::shared_experts:
+        return experts && model_.moe->shared_expert_ffn_hidden_size > 0 ? "" : "shared expert";
+      default:
+        return "";
+    }
   }
 
   /// What training alone does.

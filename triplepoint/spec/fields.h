@@ -104,6 +104,7 @@ void visit_fields(Visitor& visit, KernelCoefficients& kernels) {
   visit("attention_half_length", kernels.attention_half_length, Need::required);
   visit("attention_half_head_dim", kernels.attention_half_head_dim);
   visit("attention_portable_share", kernels.attention_portable_share);
+  visit("attention_fp8_speed", kernels.attention_fp8_speed);
   visit("attention_tile", kernels.attention_tile);
   visit("attention_wave_quantization", kernels.attention_wave_quantization);
   visit("grouped_gemm_share", kernels.grouped_gemm_share, Need::required);
@@ -362,6 +363,7 @@ void visit_fields(Visitor& visit, Plan& plan) {
   visit("prefetch_depth", plan.prefetch_depth);
   visit("recompute", plan.recompute);
   visit("recompute_layers", plan.recompute_layers);
+  visit("recompute_modules", plan.recompute_modules);
   visit("overlap_tensor", plan.overlap_tensor);
   visit("overlap_gradient", plan.overlap_gradient);
   visit("overlap_parameter", plan.overlap_parameter);
@@ -375,6 +377,7 @@ void visit_fields(Visitor& visit, Plan& plan) {
   visit("device_order", plan.device_order);
   visit("node_order", plan.node_order);
   visit("precision", plan.precision);
+  visit("fp8_attention", plan.fp8_attention);
   visit("fp32_residual", plan.fp32_residual);
   visit("optimizer", plan.optimizer);
   visit("lora", plan.lora);

@@ -92,6 +92,11 @@ struct EnumNames<Recompute> {
   static constexpr auto names = words({"none", "selective", "full"});
 };
 template <>
+struct EnumNames<RecomputeModule> {
+  static constexpr auto names =
+      words({"core_attn", "mla_up_proj", "layernorm", "moe_act", "mlp", "moe", "shared_experts"});
+};
+template <>
 struct EnumNames<Schedule> {
   static constexpr auto names = words({"gpipe", "one_f_one_b", "interleaved", "zero_bubble"});
 };

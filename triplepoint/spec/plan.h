@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +15,11 @@ namespace triplepoint::spec {
 
 enum class Sharding { none, optimizer, gradients, parameters };  // ZeRO-0/1/2/3; FSDP = parameters
 enum class Recompute { none, selective, full };
+/// Parts of a layer that selective recompute plays again, spelled as Megatron-Core's
+/// --recompute-modules: the attention core; latent attention's up-projections and rotary embedding;
+/// norms; the experts' activation; a dense MLP; a whole MoE layer, dispatch included; the shared
+/// expert.
+enum class RecomputeModule { core_attn, mla_up_proj, layernorm, moe_act, mlp, moe, shared_experts };
 enum class Schedule { gpipe, one_f_one_b, interleaved, zero_bubble };
 enum class RankOrder { tp_cp_ep_dp_pp, tp_pp_dp };
 enum class ContextExchange { ring, all_gather };  // how keys and values reach the other CP ranks
@@ -60,7 +66,8 @@ struct Plan {
   int64_t prefetch_depth = 1;       // layers gathered ahead (FSDP)
 
   Recompute recompute = Recompute::none;
-  std::optional<int64_t> recompute_layers;  // per stage chunk, block method; absent: all
+  std::optional<int64_t> recompute_layers;         // per stage chunk, block method; absent: all
+  std::vector<RecomputeModule> recompute_modules;  // of selective recompute; empty: core_attn
 
   bool overlap_tensor = false;           // userbuffers
   bool overlap_gradient = false;         // DP gradient reduction behind backward
@@ -82,10 +89,20 @@ struct Plan {
   std::vector<int64_t> node_order;  // node of each block of ranks (the host file); empty: 0, 1, ...
 
   Precision precision = Precision::bf16;
+  bool fp8_attention = false;  // attention's two products in 8 bits, too (Transformer Engine's
+                               // fp8_dpa), where linear layers are
   OptimizerState optimizer;
   std::optional<Lora> lora;
   friend bool operator==(const Plan&, const Plan&) = default;
 
+  /// Does selective recompute play this part again?
+  bool recomputes(RecomputeModule module) const {
+    if (recompute != Recompute::selective) return false;
+    if (recompute_modules.empty()) return module == RecomputeModule::core_attn;
+    return std::find(recompute_modules.begin(), recompute_modules.end(), module) !=
+           recompute_modules.end();
+  }
+  bool attends_in_fp8() const { return fp8_attention && is_quantized(precision); }
   int64_t model_parallel_size() const {
     return tensor_parallel_size * pipeline_parallel_size * context_parallel_size;
   }
