@@ -132,9 +132,23 @@ double gemm_share(const spec::Gpu& gpu, const spec::Op& op) {
   return op.op_class == OpClass::grouped_gemm ? share * gpu.kernels.grouped_gemm_share : share;
 }
 
+/// (d0/d)^3: softmax over products in the norm that joins them.
+double softmax_weight(const spec::Gpu& gpu, const spec::AttentionShape& shape) {
+  const double head_dim = static_cast<double>(std::max<int64_t>(1, shape.head_dim));
+  return std::pow(gpu.kernels.attention_half_head_dim / head_dim, 3);
+}
+
+/// Attention in 8 bits over the same in 16.
+double narrow_speed(const spec::Gpu& gpu, const spec::Op& op) {
+  if (!spec::is_quantized(op.precision)) return 1;
+  const double products = *gpu.peak(spec::Precision::bf16) / *gpu.peak(op.precision);
+  const double softmax = softmax_weight(gpu, op.attention);
+  return std::cbrt((1 + softmax) / (std::pow(products, 3) + softmax));
+}
+
 double compute_share(const spec::Gpu& gpu, const spec::Op& op) {
-  return op.op_class == OpClass::attention ? attention_efficiency(gpu, op.attention, op.backward)
-                                           : gemm_share(gpu, op);
+  if (op.op_class != OpClass::attention) return gemm_share(gpu, op);
+  return narrow_speed(gpu, op) * attention_efficiency(gpu, op.attention, op.backward);
 }
 
 bool multiplies_matrices(OpClass op_class) {
@@ -187,6 +201,11 @@ double filled_share(const spec::Gpu& gpu, const spec::AttentionShape& shape) {
 
 }  // namespace
 
+spec::Precision rated_precision(const spec::Op& op) {
+  const bool attention = op.op_class == spec::OpClass::attention;
+  return attention && spec::is_quantized(op.precision) ? spec::Precision::bf16 : op.precision;
+}
+
 Seconds KernelTime::at(double clock_ratio) const {
   const Seconds computing = compute * ((1 - insensitive) / clock_ratio + insensitive);
   const Seconds working = norm_of(computing / unit::s, memory / unit::s, norm) * unit::s;
@@ -206,12 +225,10 @@ double attention_efficiency(const spec::Gpu& gpu, const spec::AttentionShape& sh
                             bool backward) {
   const spec::KernelCoefficients& kernels = gpu.kernels;
   const KeyLoop loop = key_loop(gpu, shape);
-  const double head_dim = static_cast<double>(std::max<int64_t>(1, shape.head_dim));
   const double share =
       backward ? kernels.attention_backward_share : kernels.attention_forward_share;
   return share * loop.keys / (loop.keys + loop.beyond + kernels.attention_half_length) /
-         std::cbrt(1 + std::pow(kernels.attention_half_head_dim / head_dim, 3)) *
-         filled_share(gpu, shape);
+         std::cbrt(1 + softmax_weight(gpu, shape)) * filled_share(gpu, shape);
 }
 
 KernelTime kernel_time(const spec::Gpu& gpu, const spec::Op& op) {
@@ -224,7 +241,7 @@ KernelTime kernel_time(const spec::Gpu& gpu, const spec::Op& op) {
                   .start = launches * kernels.kernel_start};
   if (op.op_class == OpClass::attention) time.start = launches * kernels.attention_start;
   if (multiplies_matrices(op.op_class)) {
-    time.compute = op.flops / (*gpu.peak(op.precision) * compute_share(gpu, op));
+    time.compute = op.flops / (*gpu.peak(rated_precision(op)) * compute_share(gpu, op));
     return time;
   }
   // Split so that the norm gives the streaming time at max clock.

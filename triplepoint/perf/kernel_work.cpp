@@ -33,7 +33,7 @@ Flops energy_flops(const spec::Gpu& gpu, const spec::Op& op) {
     return padding(gpu, op.attention.heads / op.attention.query_groups) * op.flops;
   const double best =
       op.backward ? gpu.kernels.attention_backward_share : gpu.kernels.attention_forward_share;
-  return best * *gpu.peak(op.precision) * kernel_time(gpu, op).compute;
+  return best * *gpu.peak(rated_precision(op)) * kernel_time(gpu, op).compute;
 }
 
 }  // namespace triplepoint::perf

@@ -58,7 +58,8 @@ PassCosts cost_of(const LayerCosts& layers, const StageParts& parts, const spec:
   add(parts.head ? 1 : 0, layers.head);
   if (plan.recompute == Recompute::selective) {
     for (size_t kind = 0; kind < parts.layers.size(); ++kind)
-      sum.backward += parts.layers[kind] * layers.layers[kind].core;
+      sum.backward += parts.layers[kind] * layers.layers[kind].selected;
+    sum.backward += parts.predictions * layers.prediction.selected;
   }
   if (plan.recompute == Recompute::full) {
     for (size_t kind = 0; kind < parts.layers.size(); ++kind)

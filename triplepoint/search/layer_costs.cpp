@@ -48,18 +48,18 @@ void append(std::vector<workload::OpGroup>& groups, const PartName& part,
 }
 
 PartCost price_part(const Pricer& pricer, const PartName& name, const workload::PartWork& part) {
-  ChunkWork work, replayed, core;
+  ChunkWork work, replayed, selected;
   append(work.forward, name, part.passes.forward);
   append(work.backward_input, name, part.passes.backward_input);
   append(work.backward_weight, name, part.passes.backward_weight);
   append(replayed.recompute, name, part.replayed);
-  append(core.recompute, name, part.core_only);
+  append(selected.recompute, name, part.passes.again);
   return {.forward = pricer.price(work, ActionKind::forward),
           .backward = pricer.price(work, ActionKind::backward),
           .backward_input = pricer.price(work, ActionKind::backward_input),
           .backward_weight = pricer.price(work, ActionKind::backward_weight),
           .replay = pricer.price(replayed, ActionKind::backward),
-          .core = pricer.price(core, ActionKind::backward)};
+          .selected = pricer.price(selected, ActionKind::backward)};
 }
 
 }  // namespace

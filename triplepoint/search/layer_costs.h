@@ -24,7 +24,7 @@ struct Cost {
 struct PartCost {
   Cost forward, backward;                // backward: input and weight gradient side by side
   Cost backward_input, backward_weight;  // apart, for zero bubble
-  Cost replay, core;                     // what full and selective recompute add
+  Cost replay, selected;                 // what full and selective recompute add
 };
 
 /// What does not depend on how many layers stand where: computed once for all plans that share

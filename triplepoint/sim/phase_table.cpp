@@ -156,7 +156,9 @@ void merge_weight_gradients(std::vector<PricedGroup>& input, const spec::Job& jo
 void add_work(spec::GpuLoad& load, const PricedOp& priced) {
   const spec::Op& op = *priced.op;
   load.flops[static_cast<size_t>(op.op_class)] += priced.energy_flops;
-  if (is_matrix_work(op) && spec::is_quantized(op.precision))
+  // Attention draws the same power in 8 bits: softmax and data movement stay what they were.
+  const bool narrow = spec::is_quantized(op.precision) && op.op_class != OpClass::attention;
+  if (narrow && is_matrix_work(op))
     (op.precision == spec::Precision::nvfp4 ? load.fp4_flops : load.fp8_flops) +=
         priced.energy_flops;
   load.hbm_bytes += op.hbm_bytes;

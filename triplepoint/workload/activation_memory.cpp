@@ -11,6 +11,8 @@
 namespace triplepoint::workload {
 namespace {
 
+using spec::RecomputeModule;
+
 /// Inputs of GEMMs are kept as the GEMM reads them.
 double kept_input_element(const LayerContext& context) {
   if (context.plan().precision == spec::Precision::nvfp4) return 0.5;
@@ -29,20 +31,21 @@ double kept_input_element(const LayerContext& context, std::string_view lora_tar
                                                                    : kept_input_element(context);
 }
 
+double norm_output_bytes(const LayerContext& context, std::string_view reader) {
+  const RankShare& share = context.share;
+  return kept_input_element(context, reader) * real(share.sharded_tokens * share.hidden);
+}
+
 /// Trunk, norm output (what `reader` multiplies) and dropout mask at the edge of attention or MLP.
 double branch_edge_bytes(const LayerContext& context, std::string_view reader) {
   const RankShare& share = context.share;
-  const double width = real(share.hidden);
-  const double trunk = share.residual * real(share.sharded_tokens) * width;
-  const double input = kept_input_element(context, reader) * real(share.sharded_tokens) * width;
-  return trunk + input + dropout_mask(context);
+  const double trunk = share.residual * real(share.sharded_tokens * share.hidden);
+  return trunk + norm_output_bytes(context, reader) + dropout_mask(context);
 }
 
 double score_bytes(const LayerContext& context) {
   const RankShare& share = context.share;
-  const bool kept =
-      !context.stack().flash_attention && context.plan().recompute != spec::Recompute::selective;
-  if (!kept) return 0;
+  if (context.stack().flash_attention) return 0;
   const double scores =
       real(share.sequences * share.heads) * real(share.query_length) * real(share.key_length);
   return scores * (context.model().dropout > 0 ? 2 * share.element + 1 : share.element);
@@ -56,20 +59,32 @@ double latent_bytes(const LayerContext& context) {
          real(context.share.tokens * (latent.query_rank + latent.key_value_rank));
 }
 
+/// Bytes of an element of what attention's backward pass reads.
+double core_element(const LayerContext& context) {
+  return context.plan().attends_in_fp8() ? 1 : context.share.element;
+}
+
+/// Queries, keys and values.
+double core_input_bytes(const LayerContext& context) {
+  const double query = real(context.share.heads * core_head_dim(context.model()));
+  return core_element(context) * real(context.share.tokens) * (query + key_value_width(context));
+}
+
 double attention_bytes(const LayerContext& context) {
   const RankShare& share = context.share;
   const double query = real(share.heads * core_head_dim(context.model()));
-  const double qkv = share.element * real(share.tokens) * (query + key_value_width(context));
   // The core's own output is the projection's input, unless that was cast.
   const double output =
       context.share.frozen && !spec::is_quantized(context.plan().precision)
           ? share.element * real(share.tokens) * query
           : kept_input_element(context, "attention_dense") * real(share.tokens) * query;
   // An fp8 projection keeps a copy of its own; the core keeps the output as it wrote it.
-  const double core_output =
-      spec::is_quantized(context.plan().precision) ? share.element * real(share.tokens) * query : 0;
+  const double core_output = spec::is_quantized(context.plan().precision)
+                                 ? core_element(context) * real(share.tokens) * query
+                                 : 0;
   const double sums = context.stack().flash_attention ? 4 * real(share.tokens * share.heads) : 0;
-  return qkv + output + core_output + sums + score_bytes(context) + latent_bytes(context);
+  return core_input_bytes(context) + output + core_output + sums + score_bytes(context) +
+         latent_bytes(context);
 }
 
 /// Product before the activation, and after it; a gate that is written op by op keeps its
@@ -83,6 +98,18 @@ double hidden_units_bytes(const LayerContext& context, double rows, int64_t ffn)
   return rows * real(ffn) * (gate_input + activated + kept_input_element(context, "mlp_fc2"));
 }
 
+double shared_expert_bytes(const LayerContext& context) {
+  const int64_t ffn = context.model().moe->shared_expert_ffn_hidden_size;
+  return hidden_units_bytes(context, real(context.share.tokens),
+                            divide_up(ffn, context.share.tensor));
+}
+
+/// What the experts' second product reads.
+double expert_activation_bytes(const LayerContext& context) {
+  const int64_t ffn = divide_up(context.model().moe->ffn_hidden_size, context.share.expert_tensor);
+  return kept_input_element(context, "mlp_fc2") * real(count_expert_rows(context).computed * ffn);
+}
+
 /// The copies that the stack keeps of each row, half of them as sent, half as computed.
 double experts_bytes(const LayerContext& context) {
   const RankShare& share = context.share;
@@ -93,15 +120,47 @@ double experts_bytes(const LayerContext& context) {
                                   : context.stack().expert_row_copies / 2 * share.element *
                                         real(rows.sent + rows.computed);
   const int64_t ffn = divide_up(moe.ffn_hidden_size, share.expert_tensor);
-  const double shared = hidden_units_bytes(
-      context, real(share.tokens), divide_up(moe.shared_expert_ffn_hidden_size, share.tensor));
   return kept * real(expert_width(context)) +
-         hidden_units_bytes(context, real(rows.computed), ffn) + shared;
+         hidden_units_bytes(context, real(rows.computed), ffn) + shared_expert_bytes(context);
 }
 
 double mlp_bytes(const LayerContext& context, LayerKind kind) {
   if (spec::has_experts(kind)) return experts_bytes(context);
   return hidden_units_bytes(context, real(context.share.tokens), context.share.ffn);
+}
+
+/// Of the MLP or the experts, what selective recompute lets go.
+double discarded_mlp_bytes(const LayerContext& context, LayerKind kind) {
+  const auto again = [&](RecomputeModule module) { return context.plan().recomputes(module); };
+  double bytes = again(RecomputeModule::layernorm) ? norm_output_bytes(context, "mlp_fc1") : 0;
+  if (!spec::has_experts(kind))
+    return again(RecomputeModule::mlp) ? bytes + mlp_bytes(context, kind) : bytes;
+  if (again(RecomputeModule::moe)) return bytes + experts_bytes(context);
+  if (again(RecomputeModule::moe_act)) bytes += expert_activation_bytes(context);
+  if (again(RecomputeModule::shared_experts)) bytes += shared_expert_bytes(context);
+  return bytes;
+}
+
+double discarded_attention_bytes(const LayerContext& context) {
+  const auto again = [&](RecomputeModule module) { return context.plan().recomputes(module); };
+  const bool latent = context.model().latent_attention.has_value();
+  double bytes =
+      again(RecomputeModule::layernorm) ? norm_output_bytes(context, "attention_qkv") : 0;
+  if (again(RecomputeModule::core_attn)) bytes += score_bytes(context);
+  if (latent && again(RecomputeModule::mla_up_proj)) bytes += core_input_bytes(context);
+  return bytes;
+}
+
+/// Of a layer, what selective recompute lets go until its backward pass.
+double discarded_bytes(const LayerContext& context, LayerKind kind) {
+  if (kind == LayerKind::state_space)
+    return context.plan().recomputes(RecomputeModule::layernorm) ? norm_output_bytes(context, {})
+                                                                 : 0;
+  double bytes = 0;
+  if (spec::has_attention(kind)) bytes += discarded_attention_bytes(context);
+  if (spec::has_dense_mlp(kind) || spec::has_experts(kind))
+    bytes += discarded_mlp_bytes(context, kind);
+  return bytes;
 }
 
 double attention_layer_bytes(const LayerContext& context) {
@@ -117,12 +176,13 @@ double state_space_layer_bytes(const LayerContext& context) {
 }  // namespace
 
 double layer_activation_bytes(const LayerContext& context, LayerKind kind) {
-  if (kind == LayerKind::state_space) return state_space_layer_bytes(context);
-  if (kind == LayerKind::attention) return attention_layer_bytes(context);
-  const double mlp = mlp_bytes(context, kind);
-  if (!spec::has_attention(kind)) return branch_edge_bytes(context, "mlp_fc1") + mlp;
-  return branch_edge_bytes(context, "attention_qkv") + branch_edge_bytes(context, "mlp_fc1") +
-         attention_bytes(context) + mlp;
+  if (kind == LayerKind::state_space)
+    return state_space_layer_bytes(context) - discarded_bytes(context, kind);
+  double bytes = -discarded_bytes(context, kind);
+  if (spec::has_attention(kind)) bytes += attention_layer_bytes(context);
+  if (kind != LayerKind::attention)
+    bytes += branch_edge_bytes(context, "mlp_fc1") + mlp_bytes(context, kind);
+  return bytes;
 }
 
 double prediction_activation_bytes(const LayerContext& context) {
@@ -185,8 +245,10 @@ double gathered_inputs_bytes(const LayerContext& context, const ChunkLayers& chu
 double replayed_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
   const LayerCounts again = recomputed_layers(context.job, chunk);
   double bytes = 0;
-  for (const LayerKind kind : all_layer_kinds)
+  for (const LayerKind kind : all_layer_kinds) {
     if (again[kind] > 0) bytes = std::max(bytes, layer_activation_bytes(context, kind));
+    if (chunk.count[kind] > 0) bytes = std::max(bytes, discarded_bytes(context, kind));
+  }
   return bytes;
 }
 
@@ -212,9 +274,11 @@ double put_off_bytes(const LayerContext& context, const ChunkLayers& chunk) {
         real(moe) * share.element * real(rows.computed - released) * real(expert_width(context));
   }
   const LayerCounts again = recomputed_layers(context.job, chunk);
-  for (const LayerKind kind : all_layer_kinds)
+  for (const LayerKind kind : all_layer_kinds) {
     if (again[kind] > 0)
       bytes += real(again[kind]) * (layer_activation_bytes(context, kind) - trunk);
+    if (chunk.count[kind] > 0) bytes += real(chunk.count[kind]) * discarded_bytes(context, kind);
+  }
   if (chunk.has_embedding && !share.frozen) bytes += gradient;
   if (chunk.has_head) bytes -= trunk;
   return bytes;

@@ -15,8 +15,11 @@ namespace triplepoint::workload {
 ///   q, k, v, output of the core                  e T (2 q + 2 kv)   (+ 4 T heads: log-sum-exp)
 ///   up product and activation                    e T (gates + 1) f
 ///   dropout masks                                2 T' h
-///   scores, where attention is not fused         (2 e + 1) b a s_q s_k;  none if recomputed
+///   scores, where attention is not fused         (2 e + 1) b a s_q s_k
 ///   experts: 4 rows of h and (gates + 1) f' per row instead of the MLP's
+/// Selective recompute keeps none of what its modules write (plan.recompute_modules): norm outputs,
+/// scores, latent attention's q, k, v, the experts' or the MLP's activations. In 8-bit attention q,
+/// k, v and the core's output are kept in one byte.
 /// For GPT without tensor parallelism: s b h (34 + 5 a s / h), which is Korthikanti et al. 2022,
 /// equation 1; with it their equations 2 and 4. GEMM inputs kept in fp8 count one byte.
 double layer_activation_bytes(const LayerContext&, LayerKind);
@@ -43,7 +46,8 @@ double chunk_activation_bytes(const LayerContext&, const ChunkLayers&);
 /// tokens, where the stack keeps them; Stack::kept_gathered_inputs says how many a layer.
 double gathered_inputs_bytes(const LayerContext&, const ChunkLayers&);
 
-/// The layer that full recompute is just replaying (the largest of the chunk); 0 without.
+/// The layer, or the modules of a layer, that recompute is just replaying (the largest of the
+/// chunk); 0 without.
 double replayed_layer_bytes(const LayerContext&, const ChunkLayers&);
 
 /// What a microbatch holds more between its input gradients and the weight gradients that a

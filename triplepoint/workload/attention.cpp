@@ -12,6 +12,7 @@ using spec::GroupKind;
 using spec::Op;
 using spec::OpClass;
 using spec::Overlap;
+using spec::RecomputeModule;
 
 double query_width(const LayerContext& context) {
   return real(context.share.heads * core_head_dim(context.model()));
@@ -76,6 +77,7 @@ Op core_op(const LayerContext& context, std::string_view name, double flops_per_
            double bytes) {
   const RankShare& share = context.share;
   Op op = streaming(context, name, OpClass::attention, bytes);
+  if (context.plan().attends_in_fp8()) op.precision = spec::Precision::fp8;
   const Documents documents = documents_of(context);
   const int64_t window = window_of(context);
   double seen_share = is_causal(context) ? 0.5 : 1.0;
@@ -187,6 +189,16 @@ void exchange_keys_and_values(const LayerContext& context, Passes& passes) {
     exchange_by_gather(context, block * real(share.context), passes);
 }
 
+void add_rotary(const LayerContext& context, Passes& passes) {
+  const spec::Model& model = context.model();
+  if (model.position_embedding != spec::PositionEmbedding::rope) return;
+  const RankShare& share = context.share;
+  const int64_t turned = model.latent_attention
+                             ? share.heads * model.latent_attention->rope_head_dim
+                             : (share.heads + share.query_groups) * share.head_dim;
+  add_rotary_embedding(context, real(share.tokens * turned), passes);
+}
+
 void add_grouped_query_projection(const LayerContext& context, Passes& passes) {
   const RankShare& share = context.share;
   add_linear(context,
@@ -200,6 +212,7 @@ void add_grouped_query_projection(const LayerContext& context, Passes& passes) {
               .bias_rows = share.tokens,
               .lora_target = "attention_qkv"},
              passes);
+  add_rotary(context, passes);
 }
 
 void add_latent_projection(const LayerContext& context, Passes& passes) {
@@ -220,20 +233,13 @@ void add_latent_projection(const LayerContext& context, Passes& passes) {
                passes);
   };
   linear("qkv_down", "qkv_down_dgrad", "qkv_down_wgrad", share.hidden, down);
-  add_norm(context, "latent_norm", real(share.tokens * (latent.query_rank + latent.key_value_rank)),
-           passes);
-  linear("q_up", "q_up_dgrad", "q_up_wgrad", latent.query_rank, share.heads * query);
-  linear("kv_up", "kv_up_dgrad", "kv_up_wgrad", latent.key_value_rank, share.heads * key_value);
-}
-
-void add_rotary(const LayerContext& context, Passes& passes) {
-  const spec::Model& model = context.model();
-  if (model.position_embedding != spec::PositionEmbedding::rope) return;
-  const RankShare& share = context.share;
-  const int64_t turned = model.latent_attention
-                             ? share.heads * model.latent_attention->rope_head_dim
-                             : (share.heads + share.query_groups) * share.head_dim;
-  add_rotary_embedding(context, real(share.tokens * turned), passes);
+  add_module(context, RecomputeModule::mla_up_proj, passes, [&] {
+    add_norm(context, "latent_norm",
+             real(share.tokens * (latent.query_rank + latent.key_value_rank)), passes);
+    linear("q_up", "q_up_dgrad", "q_up_wgrad", latent.query_rank, share.heads * query);
+    linear("kv_up", "kv_up_dgrad", "kv_up_wgrad", latent.key_value_rank, share.heads * key_value);
+    add_rotary(context, passes);
+  });
 }
 
 }  // namespace
@@ -277,8 +283,8 @@ void add_attention(const LayerContext& context, Passes& passes) {
   else
     add_grouped_query_projection(context, passes);
   gather_for_weight_gradient(context, passes);
-  add_rotary(context, passes);
-  add_attention_core(context, passes);
+  add_module(context, RecomputeModule::core_attn, passes,
+             [&] { add_attention_core(context, passes); });
   add_linear(context,
              {.name = "projection",
               .input_gradient = "projection_dgrad",

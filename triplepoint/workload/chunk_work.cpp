@@ -51,9 +51,6 @@ PartWork make_layer(const LayerContext& model, LayerKind kind) {
   close_sharded_part(context, parameters, part.passes);
   part.passes.turn_backward();
 
-  Passes core;
-  if (spec::has_attention(kind)) add_attention_core(context, core);
-  part.core_only = std::move(core.forward);
   part.replayed = ops_to_replay(context, part.passes.forward);
   if (context.stack().recompute_stops_early && !spec::has_experts(kind))
     drop_what_nobody_reads(part.replayed);
@@ -147,13 +144,11 @@ void add_backward(const ChunkParts& chunk, std::vector<Op> Passes::*pass,
 
 void add_recompute(const LayerContext& context, const ChunkParts& chunk, ChunkWork& work) {
   const auto& [parts, layers] = chunk;
-  const bool selective = context.plan().recompute == spec::Recompute::selective;
-  const LayerCounts again = selective ? layers.count : recomputed_layers(context.job, layers);
-  for (auto kind = all_layer_kinds.rbegin(); kind != all_layer_kinds.rend(); ++kind) {
-    const PartWork& layer = parts.layer(*kind);
-    append_layers(work.recompute, *kind, again[*kind],
-                  selective ? layer.core_only : layer.replayed);
-  }
+  if (context.plan().recompute == spec::Recompute::selective)
+    return add_backward(chunk, &Passes::again, work.recompute);
+  const LayerCounts again = recomputed_layers(context.job, layers);
+  for (auto kind = all_layer_kinds.rbegin(); kind != all_layer_kinds.rend(); ++kind)
+    append_layers(work.recompute, *kind, again[*kind], parts.layer(*kind).replayed);
 }
 
 }  // namespace

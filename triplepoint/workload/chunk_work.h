@@ -15,7 +15,6 @@ struct PartWork {
   Passes passes;
   std::vector<spec::Op>
       replayed;  // by full recompute: the forward pass, gathers only if they repeat
-  std::vector<spec::Op> core_only;  // by selective recompute
 };
 
 /// The parts of a job's model, each made once; chunks are put together from them.
@@ -28,7 +27,7 @@ struct ModelParts {
 
 ModelParts make_parts(const LayerContext&);
 
-/// Work of one chunk for one microbatch. Recompute: none; selective: the attention core of every
+/// Work of one chunk for one microbatch. Recompute: none; selective: the plan's modules of every
 /// layer; full: the first layers of the chunk as `recomputed_layers` counts them.
 ChunkWork make_chunk(const LayerContext&, const ModelParts&, const ChunkLayers&);
 

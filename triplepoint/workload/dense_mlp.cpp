@@ -35,9 +35,11 @@ void add_mlp_core(const LayerContext& context, int64_t ffn, Passes& passes) {
 
 void add_dense_mlp(const LayerContext& context, Passes& passes) {
   add_residual_norm(context, "mlp_norm", passes);
-  enter_tensor_region(context, passes);
-  add_mlp_core(context, context.share.ffn, passes);
-  leave_tensor_region(context, passes);
+  add_module(context, spec::RecomputeModule::mlp, passes, [&] {
+    enter_tensor_region(context, passes);
+    add_mlp_core(context, context.share.ffn, passes);
+    leave_tensor_region(context, passes);
+  });
   add_residual(context, "mlp_residual", passes);
 }
 

@@ -7,9 +7,20 @@
 namespace triplepoint::workload {
 namespace {
 
+using spec::RecomputeModule;
+
 double feed_forward_weights(const spec::Model& model, int64_t width, int64_t ffn) {
   const double gates = model.activation == spec::Activation::swiglu ? 3 : 2;
   return gates * real(width * ffn);
+}
+
+/// From the low ranks to queries, keys and values.
+double latent_up_weights(const spec::Model& model) {
+  const spec::LatentAttention& latent = *model.latent_attention;
+  const double query = real(model.kv_channels + latent.rope_head_dim);
+  const double key_value = real(model.kv_channels + latent.value_head_dim);
+  return real(model.num_attention_heads) *
+         (real(latent.query_rank) * query + real(latent.key_value_rank) * key_value);
 }
 
 double attention_weights(const spec::Model& model) {
@@ -19,11 +30,12 @@ double attention_weights(const spec::Model& model) {
     return hidden * d * (2 * heads + 2 * real(model.num_query_groups));
   }
   const spec::LatentAttention& latent = *model.latent_attention;
-  const double query = real(model.kv_channels + latent.rope_head_dim);
-  const double key_value = real(model.kv_channels + latent.value_head_dim);
   return hidden * real(latent.query_rank + latent.key_value_rank + latent.rope_head_dim) +
-         heads * (real(latent.query_rank) * query + real(latent.key_value_rank) * key_value +
-                  real(latent.value_head_dim) * hidden);
+         latent_up_weights(model) + heads * real(latent.value_head_dim) * hidden;
+}
+
+double shared_expert_weights(const spec::Model& model) {
+  return feed_forward_weights(model, model.hidden_size, model.moe->shared_expert_ffn_hidden_size);
 }
 
 double expert_weights(const spec::Model& model) {
@@ -31,8 +43,7 @@ double expert_weights(const spec::Model& model) {
   const int64_t width = moe.latent_size.value_or(model.hidden_size);
   const double latent = moe.latent_size ? 2 * real(model.hidden_size * width) : 0;
   return real(moe.router_topk) * feed_forward_weights(model, width, moe.ffn_hidden_size) +
-         feed_forward_weights(model, model.hidden_size, moe.shared_expert_ffn_hidden_size) +
-         real(model.hidden_size * moe.num_experts) + latent;
+         shared_expert_weights(model) + real(model.hidden_size * moe.num_experts) + latent;
 }
 
 double state_space_weights(const spec::Model& model) {
@@ -68,16 +79,32 @@ double forward_flops(const spec::Model& model, LayerKind kind) {
   return 2 * layer_weights(model, kind) + core_flops(model, kind);
 }
 
+/// Per token and layer: the products of what selective recompute plays again.
+double selected_flops(const spec::Job& job, LayerKind kind) {
+  const spec::Model& model = job.model;
+  const auto again = [&](RecomputeModule module) { return job.plan.recomputes(module); };
+  double flops = 0;
+  if (spec::has_attention(kind)) {
+    if (again(RecomputeModule::core_attn)) flops += core_flops(model, kind);
+    if (model.latent_attention && again(RecomputeModule::mla_up_proj))
+      flops += 2 * latent_up_weights(model);
+  }
+  if (spec::has_dense_mlp(kind) && again(RecomputeModule::mlp))
+    flops += 2 * feed_forward_weights(model, model.hidden_size, model.ffn_hidden_size);
+  if (!spec::has_experts(kind)) return flops;
+  if (again(RecomputeModule::moe)) return flops + 2 * expert_weights(model);
+  return again(RecomputeModule::shared_experts) ? flops + 2 * shared_expert_weights(model) : flops;
+}
+
 /// Per token: what recompute repeats in a chunk.
 double repeated_flops(const spec::Job& job, const ChunkLayers& chunk) {
-  const bool cores_only = job.plan.recompute == spec::Recompute::selective;
-  const LayerCounts again = cores_only ? chunk.count : recomputed_layers(job, chunk);
+  const bool selective = job.plan.recompute == spec::Recompute::selective;
+  const LayerCounts again = selective ? chunk.count : recomputed_layers(job, chunk);
   double flops = 0;
-  for (const LayerKind kind : all_layer_kinds) {
-    if (again[kind] == 0 || (cores_only && !spec::has_attention(kind))) continue;
-    flops += real(again[kind]) *
-             (cores_only ? core_flops(job.model, kind) : forward_flops(job.model, kind));
-  }
+  for (const LayerKind kind : all_layer_kinds)
+    if (again[kind] > 0)
+      flops += real(again[kind]) *
+               (selective ? selected_flops(job, kind) : forward_flops(job.model, kind));
   return flops;
 }
 

@@ -144,7 +144,8 @@ void add_experts(const LayerContext& context, const ExpertRows& rows, Passes& pa
               .count = busy,
               .one_kernel_each = !moe.grouped_gemm},
              passes);
-  add_activation(context, real(each * busy * ffn), passes);
+  add_module(context, spec::RecomputeModule::moe_act, passes,
+             [&] { add_activation(context, real(each * busy * ffn), passes); });
   add_linear(context,
              {.name = "expert_down",
               .input_gradient = "expert_down_dgrad",
@@ -186,9 +187,32 @@ void leave_latent(const LayerContext& context, const ExpertRows& rows, Passes& p
 void add_shared_expert(const LayerContext& context, Passes& passes) {
   const int64_t ffn = context.model().moe->shared_expert_ffn_hidden_size;
   if (ffn == 0) return;
-  enter_tensor_region(context, passes);
-  add_mlp_core(context, divide_up(ffn, context.share.tensor), passes);
-  leave_tensor_region(context, passes);
+  add_module(context, spec::RecomputeModule::shared_experts, passes, [&] {
+    enter_tensor_region(context, passes);
+    add_mlp_core(context, divide_up(ffn, context.share.tensor), passes);
+    leave_tensor_region(context, passes);
+  });
+}
+
+/// From the router to the sum of what the experts said.
+void add_routed(const LayerContext& context, Passes& passes) {
+  const ExpertRows rows = count_expert_rows(context);
+  const double moved = 2 * real(rows.sent);
+  add_router(context, rows, passes);
+  enter_latent(context, rows, passes);
+  tell_counts(context, passes);
+  const bool once = dispatches_once(context);
+  if (!once) add_row_copy(context, "permute", moved, passes);
+  add_all_to_all(context, "ep_dispatch", rows, passes);
+  enter_expert_region(context, rows, passes);
+  const bool sorts = rows.local_experts > 1 && context.share.expert > 1 && !once;
+  if (sorts) add_row_copy(context, "sort_rows", 2 * real(rows.computed), passes);
+  add_experts(context, rows, passes);
+  if (sorts) add_row_copy(context, "sort_rows", 2 * real(rows.computed), passes);
+  leave_expert_region(context, rows, passes);
+  add_all_to_all(context, "ep_combine", rows, passes);
+  if (!once) add_row_copy(context, "unpermute", moved + real(rows.routed_tokens), passes);
+  leave_latent(context, rows, passes);
 }
 
 }  // namespace
@@ -215,25 +239,11 @@ ExpertRows count_expert_rows(const LayerContext& context) {
 }
 
 void add_moe_mlp(const LayerContext& context, Passes& passes) {
-  const ExpertRows rows = count_expert_rows(context);
-  const double moved = 2 * real(rows.sent);
   add_residual_norm(context, "mlp_norm", passes);
-  add_router(context, rows, passes);
-  enter_latent(context, rows, passes);
-  tell_counts(context, passes);
-  const bool once = dispatches_once(context);
-  if (!once) add_row_copy(context, "permute", moved, passes);
-  add_all_to_all(context, "ep_dispatch", rows, passes);
-  enter_expert_region(context, rows, passes);
-  const bool sorts = rows.local_experts > 1 && context.share.expert > 1 && !once;
-  if (sorts) add_row_copy(context, "sort_rows", 2 * real(rows.computed), passes);
-  add_experts(context, rows, passes);
-  if (sorts) add_row_copy(context, "sort_rows", 2 * real(rows.computed), passes);
-  leave_expert_region(context, rows, passes);
-  add_all_to_all(context, "ep_combine", rows, passes);
-  if (!once) add_row_copy(context, "unpermute", moved + real(rows.routed_tokens), passes);
-  leave_latent(context, rows, passes);
-  add_shared_expert(context, passes);
+  add_module(context, spec::RecomputeModule::moe, passes, [&] {
+    add_routed(context, passes);
+    add_shared_expert(context, passes);
+  });
   add_residual(context, "mlp_residual", passes);
 }
 

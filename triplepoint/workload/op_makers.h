@@ -18,6 +18,7 @@ namespace triplepoint::workload {
 /// at the end. So a collective and its mirror image stand beside each other in the code.
 struct Passes {
   std::vector<spec::Op> forward, backward_input, backward_weight;
+  std::vector<spec::Op> again;  // of forward: what selective recompute plays again
 
   void turn_backward() {
     std::reverse(backward_input.begin(), backward_input.end());
@@ -37,6 +38,23 @@ struct LayerContext {
   LayerContext of_kind(spec::LayerKind kind) const { return {job, share, spec::is_windowed(kind)}; }
   spec::Precision vector_precision() const;  // of everything but GEMMs: bf16 where those are fp8
 };
+
+/// Does selective recompute play this module again, should the plan ask for it?
+bool is_selected(const spec::Plan&, spec::RecomputeModule);
+
+/// What `add` puts into the forward pass is this module. Selective recompute of it plays it again,
+/// and modules inside of it with it.
+template <class Add>
+void add_module(const LayerContext& context, spec::RecomputeModule module, Passes& passes,
+                Add add) {
+  const size_t before = passes.forward.size(), again = passes.again.size();
+  add();
+  if (!is_selected(context.plan(), module)) return;
+  passes.again.resize(again);
+  passes.again.insert(passes.again.end(),
+                      passes.forward.begin() + static_cast<std::ptrdiff_t>(before),
+                      passes.forward.end());
+}
 
 /// A kernel that streams tensors: `bytes` read plus written.
 spec::Op streaming(const LayerContext&, std::string_view name, spec::OpClass, double bytes,

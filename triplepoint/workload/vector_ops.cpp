@@ -89,8 +89,10 @@ void add_residual_norm(const LayerContext& context, std::string_view name, Passe
     passes.backward_input.push_back(
         streaming(context, "residual_gradient", OpClass::elementwise,
                   3 * context.share.residual * trunk_elements(context)));
-  push(context, name, OpClass::norm, trunk_elements(context),
-       norm_cost(context, context.share.residual), passes);
+  add_module(context, spec::RecomputeModule::layernorm, passes, [&] {
+    push(context, name, OpClass::norm, trunk_elements(context),
+         norm_cost(context, context.share.residual), passes);
+  });
 }
 
 void add_residual(const LayerContext& context, std::string_view name, Passes& passes) {
