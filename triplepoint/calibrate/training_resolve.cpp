@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include <fmt/format.h>
 
 #include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/model_names.h"
 #include "triplepoint/calibrate/training_layout.h"
+#include "triplepoint/calibrate/training_recompute.h"
 #include "triplepoint/calibrate/training_row.h"
 #include "triplepoint/calibrate/training_rules.h"
-#include "triplepoint/workload/layer_layout.h"
-#include "triplepoint/workload/memory.h"
-#include "triplepoint/workload/rank_share.h"
+#include "triplepoint/calibrate/training_sharding.h"
 
 namespace triplepoint::calibrate {
 namespace {
@@ -28,11 +26,7 @@ constexpr std::string_view one_sequence = "microbatches of one sequence";
 class Resolver {
  public:
   Resolver(const TrainingRow& row, const spec::Library& library)
-      : row_(row),
-        library_(library),
-        rule_(rule_of(row.framework)),
-        words_(fmt::format("{}; {}; {}; {}; {}", row.framework, row.sharding, row.recompute,
-                           row.extra, row.notes)) {}
+      : row_(row), library_(library), rule_(rule_of(row.framework)) {}
 
   Result<ResolvedRow> resolve() {
     if (!row_.fault.empty()) return cannot(row_.fault);
@@ -44,13 +38,14 @@ class Resolver {
     take_task();
     TPT_TRY(take_sizes());
     TPT_TRY(take_batch());
-    take_sharding();
-    TPT_TRY(take_sharded_optimizer());
-    take_overlap();
+    if (auto sharded = take_sharding(out_.job, row_, rule_, library_); !sharded)
+      return tl::unexpected(sharded.error());
+    take_overlap(out_.job, row_, rule_);
     fill_memory();
     take_experts();
     TPT_TRY(check());
-    take_recompute();
+    for (std::string& note : take_recompute(out_.job, row_, rule_))
+      assume(std::move(note));
     return std::move(out_);
   }
 
@@ -75,39 +70,20 @@ class Resolver {
   void drop_interleaving();
   void spread_over_context();
   Step take_batch();
-  void take_said_sharding();
-  void take_counted_sharding(int64_t ranks);
-  void take_sharding();
-  Step take_sharded_optimizer();
-  void take_overlap();
   void fill_memory();
   void take_experts();
   void take_prediction();
-  void cut_gradients();
   Step check();
-  bool take_said_recompute();
-  void take_recompute();
 
   /// One context rank says nothing of the others.
   bool says_layout() const {
     return row_.tensor || row_.pipeline || row_.context.value_or(1) > 1 || row_.data;
   }
-  bool says(std::string_view words) const { return mentions(words_, words); }
   std::optional<int64_t> printed_world() const;
-  bool fits(Recompute recompute);
-  bool fits_with_block();
-  int64_t chunks() const {
-    const Plan& p = out_.job.plan;
-    return p.pipeline_parallel_size * p.virtual_pipeline_size;
-  }
-  bool splits_sequences() const;
-  bool shards_unsaid() const;
-  std::optional<int64_t> printed_recompute() const;
 
   const TrainingRow& row_;
   const spec::Library& library_;
   const FrameworkRule& rule_;
-  const std::string words_;  // all that it says in words of how it trains
   ResolvedRow out_;
 };
 
@@ -242,7 +218,7 @@ Resolver::Step Resolver::take_sizes() {
 /// InternEvo's sequence parallelism splits sequences over what its tables call tensor ranks, and
 /// gathers weights layer by layer.
 void Resolver::spread_sequences() {
-  if (!says(" ISP") || plan().tensor_parallel_size == 1) return;
+  if (!says(row_, " ISP") || plan().tensor_parallel_size == 1) return;
   plan().context_parallel_size *= plan().tensor_parallel_size;
   plan().tensor_parallel_size = 1;
   assume(fmt::format("CP {}, weights gathered (ISP)", plan().context_parallel_size));
@@ -311,76 +287,6 @@ void Resolver::drop_interleaving() {
   assume("1 chunk a stage (its microbatches make no whole rounds)");
 }
 
-/// Some optimizers keep other buffers where their states are sharded.
-Resolver::Step Resolver::take_sharded_optimizer() {
-  // Megatron told to use PyTorch's FSDP keeps what that keeps.
-  const bool torch_shards =
-      plan().sharding == Sharding::parameters && rule_.optimizer == "megatron_distributed_optim";
-  if (torch_shards) plan().optimizer = TPT_TRY(spec::load_optimizer(library_, "fsdp_fused_adam"));
-  if (rule_.sharded_optimizer.empty() || plan().sharding == Sharding::none) return true;
-  plan().optimizer = TPT_TRY(spec::load_optimizer(library_, rule_.sharded_optimizer));
-  return true;
-}
-
-/// Sharding as words say it.
-void Resolver::take_said_sharding() {
-  const std::string& said = row_.sharding;
-  const auto zero = zero_of(said);
-  if (zero) plan().sharding = static_cast<Sharding>(zero->stage);
-  if (zero && zero->ranks > 1 && out_.job.data_parallel_size() % zero->ranks == 0)
-    plan().sharding_group_size = zero->ranks;
-  if (said == "none" || said == "DDP" || said == "DP") plan().sharding = Sharding::none;
-  const bool gathers_once = mentions(said, "SHARD_GRAD_OP");
-  const bool whole = gathers_once || mentions(said, "FULL_SHARD") || says(" ISP");
-  const bool counted = mentions(said, "FSDP=") || mentions(said, "no FSDP");
-  if (whole || (mentions(said, "FSDP") && !counted) || mentions(said, "HSDP"))
-    plan().sharding = Sharding::parameters;
-  if (gathers_once) plan().reshard_after_forward = false;
-  if (mentions(said, "HSDP")) plan().sharding_group_size = out_.job.cluster.gpus_per_node;
-}
-
-/// One rank to a shard is no sharding, to those who count ranks; to Megatron FSDP=1 is a switch.
-void Resolver::take_counted_sharding(int64_t ranks) {
-  const bool counts = rule_.sharding == Sharding::parameters;
-  if (ranks > 1 || (ranks == 1 && !counts)) plan().sharding = Sharding::parameters;
-  if (ranks <= 1 && counts) plan().sharding = Sharding::none;
-  if (ranks > 1 && ranks < out_.job.data_parallel_size()) plan().sharding_group_size = ranks;
-}
-
-void Resolver::take_sharding() {
-  plan().sharding = rule_.sharding;
-  take_said_sharding();
-  if (const auto ranks = number_after(row_.sharding, "FSDP=")) take_counted_sharding(*ranks);
-  const bool alone = out_.job.data_parallel_size() * plan().context_parallel_size == 1;
-  if (alone && plan().sharding != Sharding::parameters) plan().sharding = Sharding::none;
-  if (mentions(row_.extra, "OverlappedDistributedOptimizer"))
-    plan().overlap_gradient = plan().overlap_parameter = true;
-}
-
-/// Does what norms and dropout work on stay split? Megatron-LM got it together with selective
-/// recompute; nanotron calls it by what its row-parallel layers end with.
-bool Resolver::splits_sequences() const {
-  if (says("no sequence paral") || says("without sequence paral")) return false;
-  const bool with_selective =
-      mentions(row_.framework, "Megatron-LM") && mentions(row_.recompute, "selective");
-  return rule_.sequence_parallel || with_selective || says("sequence parallel") ||
-         says("sequence-parallel") || says("sequence_parallel") ||
-         mentions(row_.extra, "tp_mode=REDUCE_SCATTER");
-}
-
-void Resolver::take_overlap() {
-  Plan& p = plan();
-  p.sequence_parallel = splits_sequences() && p.tensor_parallel_size > 1;
-  const bool asynchronous = says("async TP") || says("AsyncTP") || says("async-TP");
-  p.overlap_tensor = (rule_.overlaps_tensor || asynchronous) && p.sequence_parallel;
-  const bool replicated = out_.job.data_parallel_size() > 1;
-  if (rule_.overlaps_data && replicated && p.sharding != Sharding::none)
-    p.overlap_gradient = p.overlap_parameter = true;
-  if (rule_.reduces_like_ddp && replicated) cut_gradients();
-  p.overlap_pipeline = rule_.overlaps_pipeline && p.virtual_pipeline_size > 1;
-  p.overlap_expert = p.overlap_pipeline && out_.job.model.moe && out_.job.stack.fused_moe_dispatch;
-}
-
 /// Who shards everything and says neither batch nor microbatch fills the memory with sequences.
 void Resolver::fill_memory() {
   constexpr int64_t most = 64;
@@ -391,7 +297,8 @@ void Resolver::fill_memory() {
   while (p.micro_batch_size < most &&
          p.global_batch_size % (2 * p.micro_batch_size * out_.job.data_parallel_size()) == 0) {
     p.micro_batch_size *= 2;
-    if (fits(mentions(row_.recompute, "full") ? Recompute::full : Recompute::none)) continue;
+    const bool full = mentions(row_.recompute, "full");
+    if (fits_with(out_.job, full ? Recompute::full : Recompute::none)) continue;
     p.micro_batch_size /= 2;
     break;
   }
@@ -414,98 +321,12 @@ void Resolver::take_prediction() {
   assume(fmt::format("{} tokens predicted beside the next, as its FLOPs count", *depths));
 }
 
-void Resolver::cut_gradients() {
-  // PyTorch's default (DistributedDataParallel, bucket_cap_mb), of gradients as they are written.
-  constexpr double ddp_bucket_bytes = 25 * 1024 * 1024;
-  constexpr double written_bytes = 2;
-  constexpr double matrices_of_a_layer = 4;  // QKV, projection, gate and up, down
-  const bool replicas = plan().sharding == Sharding::none;
-  plan().overlap_gradient = replicas;
-  const workload::RankParameters layer =
-      workload::layer_parameters(out_.job, workload::share_of_rank(out_.job), 0);
-  const double matrix = layer.dense / matrices_of_a_layer;
-  const double parameters = replicas ? ddp_bucket_bytes / written_bytes : matrix;
-  plan().gradient_bucket = parameters * plan().optimizer.gradient_sync_bytes * unit::B;
-}
-
 Resolver::Step Resolver::check() {
   out_.job.name = row_.row_id;
   out_.job.origin = "row " + row_.row_id;
   for (const spec::Diagnosis& diagnosis : spec::diagnose(out_.job))
     if (diagnosis.severity == spec::Diagnosis::Severity::error) return cannot(diagnosis.what);
   return true;
-}
-
-bool Resolver::fits(Recompute recompute) {
-  plan().recompute = recompute;
-  return workload::estimate_memory(out_.job).fits();
-}
-
-/// Layers whose forward pass is played twice, if executed over model FLOPs are printed: all of
-/// them make a third more.
-std::optional<int64_t> Resolver::printed_recompute() const {
-  if (!row_.mfu_pct || !row_.hfu_pct || *row_.mfu_pct <= 0) return std::nullopt;
-  const double share = std::clamp(3 * (*row_.hfu_pct / *row_.mfu_pct - 1), 0.0, 1.0);
-  return std::llround(share * static_cast<double>(out_.job.model.num_layers));
-}
-
-/// As few layers of each chunk as make the rest fit.
-bool Resolver::fits_with_block() {
-  const int64_t most = out_.job.model.num_layers / chunks();
-  for (int64_t layers = 1; layers < most; layers += std::max<int64_t>(1, most / 16)) {
-    plan().recompute_layers = layers;
-    if (fits(Recompute::full)) return true;
-  }
-  plan().recompute_layers.reset();
-  return false;
-}
-
-/// May the row have sharded its parameters without saying so?
-bool Resolver::shards_unsaid() const {
-  const bool unsaid = row_.sharding.empty() || row_.sharding == "FSDP=0";
-  return unsaid && out_.job.plan.pipeline_parallel_size == 1 &&
-         out_.job.plan.sharding != Sharding::parameters && out_.job.data_parallel_size() > 1;
-}
-
-/// What the row says of recompute; false where it says nothing.
-bool Resolver::take_said_recompute() {
-  const std::string& said = row_.recompute;
-  const bool selective = mentions(said, "selective") || mentions(said, "core_attn");
-  const int64_t layers = out_.job.model.num_layers;
-  const auto printed = printed_recompute();
-  // Selective recompute of attention makes a few per cent more work: no layer is played again.
-  const bool attention_only = selective && !out_.job.stack.flash_attention;
-  if (printed && *printed > 0 && said != "none" && !attention_only) {
-    plan().recompute = Recompute::full;
-    if (*printed < layers) plan().recompute_layers = *printed;
-  } else if (mentions(said, "full")) {
-    plan().recompute = Recompute::full;
-  } else if (rule_.selects_operations && (selective || said.empty())) {
-    // Every other product is kept, with attention: half of the work, half of the memory. It is the
-    // default, too, where that fits.
-    plan().recompute_layers = std::max<int64_t>(1, layers / chunks() / 2);
-    if (!fits(Recompute::full) && said.empty()) plan().recompute_layers.reset();
-  } else if (selective) {
-    plan().recompute = Recompute::selective;
-  } else {
-    return mentions(said, "none") || said == "no" || said == "off";
-  }
-  return true;
-}
-
-/// Unstated: the least recompute that fits in memory, as its authors had to choose too.
-void Resolver::take_recompute() {
-  if (take_said_recompute()) return;
-  if (fits(Recompute::none)) return assume("no recompute");
-  if (!out_.job.stack.flash_attention && fits(Recompute::selective))
-    return assume("selective recompute");
-  if (fits_with_block())
-    return assume(fmt::format("recompute of {} layers a chunk", *plan().recompute_layers));
-  plan().recompute = Recompute::full;
-  if (fits(Recompute::full) || !shards_unsaid()) return assume("full recompute");
-  plan().sharding = Sharding::parameters;
-  assume("FSDP, since nothing else fits");
-  take_recompute();
 }
 
 }  // namespace

@@ -68,4 +68,7 @@ std::optional<double> number_before(std::string_view text, std::string_view unit
 /// Does the text contain the word? Upper and lower case are alike.
 bool mentions(std::string_view text, std::string_view word);
 
+/// Does the row say these words of how it trains, in whatever column that has words?
+bool says(const TrainingRow&, std::string_view words);
+
 }  // namespace triplepoint::calibrate
