@@ -2,7 +2,6 @@
 #include "triplepoint/calibrate/inference_tables.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 
@@ -10,6 +9,7 @@
 
 #include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/model_names.h"
+#include "triplepoint/calibrate/serving.h"
 #include "triplepoint/calibrate/table_cells.h"
 #include "triplepoint/calibrate/training_row.h"
 #include "triplepoint/calibrate/training_rules.h"
@@ -19,22 +19,13 @@
 namespace triplepoint::calibrate {
 namespace {
 
-/// Keys in the cache of a sequence in the middle of its answer.
-struct TaskLength {
-  std::string_view task;
-  int64_t keys;
-};
-// Not stated by the tables. Chats and code are answered in some hundred tokens, questions that need
-// thinking in some thousand.
-constexpr std::array usual_lengths = {TaskLength{"chat", 1024}, TaskLength{"gpqa", 4096},
-                                      TaskLength{"fim", 512}};
-
 // Mean power over the 95th percentile of a machine that serves all the time.
 constexpr double at_work = 0.85;
 
 struct ServedRow {
   std::string id, family, sweep, gpu, model;
   int64_t gpus = 1, replicas = 1, experts = 1, sequences = 1, keys = 0;
+  ServedTask task;
   spec::Precision precision = spec::Precision::bf16;
   std::optional<double> power_w, tokens_per_s;
   std::vector<std::string> notes;
@@ -49,15 +40,6 @@ std::optional<double> noted(const Cells& cells, std::string_view key) {
   return value > 0 ? std::optional<double>(value) : std::nullopt;
 }
 
-int64_t keys_of(const Cells& cells) {
-  if (const auto stated = noted(cells, "ctx ")) return std::llround(*stated);
-  const std::string task = cells.text("task");
-  const auto* usual = std::find_if(
-      usual_lengths.begin(), usual_lengths.end(),
-      [&](const TaskLength& length) { return task.find(length.task) != std::string::npos; });
-  return usual == usual_lengths.end() ? 0 : usual->keys;
-}
-
 Result<spec::Precision> precision_of(const Cells& cells) {
   const std::string words = cells.text("precision");
   if (words.find("int") != std::string::npos || words.find("mxfp4") != std::string::npos)
@@ -65,21 +47,39 @@ Result<spec::Precision> precision_of(const Cells& cells) {
   return words.find("fp8") != std::string::npos ? spec::Precision::fp8 : spec::Precision::bf16;
 }
 
-Result<ServedRow> read_row(const Cells& cells) {
+/// Why a row says too little of what was served, or too much.
+std::string unusable(const Cells& cells) {
+  const std::string task = cells.text("task");
+  if (mentions(task, "text-to-image") || mentions(task, "text-to-video"))
+    return "a model that draws images or video is not modelled";
+  if (cells.count("batch") < 1)
+    return "the number of sequences at a time is not stated (it decides power and speed)";
+  if (cells.number_or("power_mean_total_w", 0) < at_work * cells.number_or("p95_total_w", 0))
+    return "its mean is far below its peaks (the recording holds time without requests)";
+  return {};
+}
+
+/// A model that also sees answers with the language model it is named after.
+std::string language_model(std::string name, std::vector<std::string>& notes) {
+  for (const std::string_view sense : {"-VL", "-Omni"}) {
+    const std::size_t at = name.find(sense);
+    if (at != std::string::npos) name.erase(at, sense.size());
+  }
+  notes.push_back("pictures are tokens of the prompt; what turns them into tokens is left out");
+  return name;
+}
+
+Result<ServedRow> read_row(const Cells& cells, const Serving& serving) {
+  if (std::string reason = unusable(cells); !reason.empty()) return error(std::move(reason));
   ServedRow row;
   const std::string task = cells.text("task");
-  const bool pictures =
-      task.find("image") != std::string::npos || task.find("video") != std::string::npos;
-  if (pictures) return error("a model of images or video is not modelled");
-  if (cells.count("batch") < 1)
-    return error("the number of sequences at a time is not stated (it decides power and speed)");
-  if (cells.number_or("power_mean_total_w", 0) < at_work * cells.number_or("p95_total_w", 0))
-    return error("its mean is far below its peaks (the recording holds time without requests)");
-  row.keys = keys_of(cells);
-  if (row.keys < 1)
-    return error("the length of its sequences is not stated, nor known of the task");
+  row.task = TPT_TRY(task_of(serving, task));
+  const std::optional<double> stated = noted(cells, "ctx ");
+  row.keys = std::llround(stated.value_or(row.task.keys()));
   row.precision = TPT_TRY(precision_of(cells));
-  row.model = TPT_TRY(model_named(cells.text("model")));
+  const bool sees = mentions(task, "image") || mentions(task, "video");
+  const std::string model = cells.text("model");
+  row.model = TPT_TRY(model_named(sees ? language_model(model, row.notes) : model));
   row.gpu = cells.text("gpu");
   row.gpus = std::max<int64_t>(1, cells.count("n_gpus"));
   row.replicas = std::max<int64_t>(1, std::llround(noted(cells, "dp ").value_or(1)));
@@ -93,7 +93,7 @@ Result<ServedRow> read_row(const Cells& cells) {
   row.family = fmt::format("{} {} {}", cells.text("family"), row.gpu, short_task);
   row.sweep = fmt::format("{} x{} {} {}", cells.text("model"), row.gpus, row.gpu, short_task);
   row.id = fmt::format("{}, batch {}", row.sweep, cells.count("batch"));
-  if (!noted(cells, "ctx "))
+  if (!stated)
     row.notes.push_back(fmt::format("caches of {} tokens, as usual for the task", row.keys));
   return row;
 }
@@ -103,6 +103,10 @@ Result<spec::Job> job_of(const ServedRow& row, const spec::Library& library) {
   const MachineChoice machine = TPT_TRY(machine_of(library, row.gpu, "", row.gpus));
   if (row.gpus % row.replicas != 0)
     return error(fmt::format("{} GPUs do not make {} equal replicas", row.gpus, row.replicas));
+  // One GPU cannot draw more than its limit.
+  constexpr double meter_error = 1.1;
+  if (machine.cluster.gpu.tdp && row.power_w > meter_error * (*machine.cluster.gpu.tdp / unit::W))
+    return error("its power is above the GPU's limit (a figure of several GPUs)");
   spec::Job job;
   job.name = row.id;
   job.task = spec::Task::decode;
@@ -127,18 +131,47 @@ Result<spec::Job> job_of(const ServedRow& row, const spec::Library& library) {
   return job;
 }
 
+struct Played {
+  Spell step;
+  double tokens = 0;
+};
+
+Played play(const spec::Job& job) {
+  const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+  Played played;
+  for (const run::DeviceSummary& device : run.summaries)
+    played.step.power +=
+        device.power_mean_w.value_or(0) / static_cast<double>(run.summaries.size()) * unit::W;
+  played.step.time = run.steps.back().end - run.steps.back().begin;
+  played.tokens = static_cast<double>(run.steps.back().tokens);
+  return played;
+}
+
+/// The same machine reads prompts instead, several at once.
+spec::Job prefill_of(spec::Job job, const Serving& serving, const ServedTask& task) {
+  job.task = spec::Task::prefill;
+  job.model.sequence_length = std::llround(task.prompt);
+  job.plan.micro_batch_size =
+      std::max<int64_t>(1, std::llround(serving.prefill_tokens / task.prompt));
+  job.plan.global_batch_size =
+      job.plan.micro_batch_size *
+      (job.cluster.num_nodes * job.cluster.gpus_per_node / job.plan.tensor_parallel_size);
+  return job;
+}
+
 struct Served {
   double power_w = 0, tokens_per_s = 0;
 };
 
-Served play(const spec::Job& job) {
-  const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
-  Served served;
-  for (const run::DeviceSummary& device : run.summaries)
-    served.power_w += device.power_mean_w.value_or(0) / static_cast<double>(run.summaries.size());
-  const Seconds step = run.steps.back().end - run.steps.back().begin;
-  served.tokens_per_s = static_cast<double>(run.steps.back().tokens) / (step / unit::s);
-  return served;
+Served serve(const ServedRow& row, const spec::Job& job, const Serving& serving) {
+  const Played decode = play(job);
+  Played prompts = play(prefill_of(job, serving, row.task));
+  prompts.step.time /= prompts.tokens;
+  const auto sequences = static_cast<double>(row.sequences);
+  const Watts rest = job.cluster.gpu.power ? job.cluster.gpu.power->active_idle : Watts();
+  const Spell round = serving_round(serving, row.task, sequences, static_cast<double>(row.replicas),
+                                    decode.step, prompts.step, rest);
+  return {round.power / unit::W, sequences / (round.time / unit::s)};
 }
 
 void score_row(TableScores& scores, const ServedRow& row, const Served& served) {
@@ -183,37 +216,39 @@ Result<void> predict_training(const Cells& cells, const spec::Library& library,
   const ResolvedRow resolved = TPT_TRY(resolve(row, library));
   if (!workload::estimate_memory(resolved.job).fits())
     return error("does not fit in memory by our estimate");
-  const Served served = play(resolved.job);
+  const Played played = play(resolved.job);
   ScoredRow scored{.row_id = row.row_id,
                    .family = fmt::format("{} {} training power", cells.text("family"), row.gpu),
                    .quantity = "power_w",
                    .sweep = {},
                    .measured = cells.number_or("power_mean_per_gpu_w", 0),
-                   .predicted = served.power_w,
+                   .predicted = played.step.power / unit::W,
                    .notes = resolved.assumptions};
   if (!(scored.measured > 0)) return error("no power is stated");
   scores.scored.push_back(std::move(scored));
   return {};
 }
 
-Result<void> predict_row(const Cells& cells, const spec::Library& library, TableScores& scores) {
+Result<void> predict_row(const Cells& cells, const spec::Library& library, const Serving& serving,
+                         TableScores& scores) {
   if (is_training(cells)) return predict_training(cells, library, scores);
-  const ServedRow row = TPT_TRY(read_row(cells));
+  const ServedRow row = TPT_TRY(read_row(cells, serving));
   const spec::Job job = TPT_TRY(job_of(row, library));
-  score_row(scores, row, play(job));
+  score_row(scores, row, serve(row, job, serving));
   return {};
 }
 
 }  // namespace
 
 Result<TableScores> score_inference_table(const CsvTable& table, const ScoreContext& context) {
+  const Serving serving = TPT_TRY(load_serving(context.library));
   TableScores scores;
   scores.table = "inference power";
   scores.rows = static_cast<int64_t>(table.rows());
   if (context.begin) context.begin(table.rows());
   for (std::size_t r = 0; r < table.rows(); ++r) {
     const Cells cells(table, r);
-    if (auto scored = predict_row(cells, context.library, scores); !scored)
+    if (auto scored = predict_row(cells, context.library, serving, scores); !scored)
       scores.skipped.push_back({cells.id(), scored.error().what});
     if (context.advance) context.advance();
   }

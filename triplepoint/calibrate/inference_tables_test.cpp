@@ -49,6 +49,36 @@ TEST_CASE("tokens that count the prompt too are no speed of decoding") {
   CHECK(scores.scored[0].notes.empty());
 }
 
+TEST_CASE("a task that nobody knows is served like a chat, and says so") {
+  const TableScores scores = scores_of(
+      "x,H100,1,inference other,meta-llama/Llama-3.1-8B-Instruct,fp16,1,8,90,tokens/s,450,,,\n");
+  REQUIRE(scores.scored.size() == 1);
+  REQUIRE(scores.scored[0].notes.size() == 1);
+  CHECK(scores.scored[0].notes[0].find("as usual") != std::string::npos);
+}
+
+TEST_CASE("the longer the prompts beside the answers, the fewer tokens come out") {
+  const auto speed = [](const std::string& task) {
+    const TableScores scores = scores_of("x,H100,1,inference " + task +
+                                         ",meta-llama/Llama-3.1-8B-Instruct,bfloat16,1,64,3000,"
+                                         "output tokens/s,600,,,avg_batch 64\n");
+    REQUIRE(scores.scored.size() == 2);
+    return scores.scored[1].predicted;
+  };
+  CHECK(speed("sourcegraph-fim") < speed("lm-arena-chat"));
+}
+
+TEST_CASE("a model that sees answers with the language model of its name") {
+  const TableScores scores = scores_of(
+      "x,H100,1,inference image-chat,Qwen/Qwen3-VL-8B-Instruct,bfloat16,1,8,900,"
+      "output tokens/s,450,450,,avg_batch 8.0\n"
+      "x,H100,1,inference image-chat,Qwen/Qwen3-8B,bfloat16,1,8,900,"
+      "output tokens/s,450,450,,avg_batch 8.0\n");
+  REQUIRE(scores.scored.size() == 4);
+  CHECK(scores.scored[0].predicted == scores.scored[2].predicted);
+  CHECK(scores.scored[0].notes[0].find("pictures") != std::string::npos);
+}
+
 TEST_CASE("what cannot be decoded says why") {
   const TableScores scores = scores_of(
       "x,H100,1,inference text-to-image,some/Picture,bfloat16,1,8,2,images/s,600,,,\n"
@@ -56,13 +86,13 @@ TEST_CASE("what cannot be decoded says why") {
       "x,H100,1,inference gpqa,openai/gpt-oss-20b,mxfp4,1,8,900,output tokens/s,300,,,\n"
       "x,H100,1,inference lm-arena-chat,meta-llama/Llama-3.1-70B-Instruct,bfloat16,1,8,90,"
       "output tokens/s,600,,,\n"
-      "x,H100,1,inference other,meta-llama/Llama-3.1-8B-Instruct,fp16,1,8,90,tokens/s,600,,,\n"
+      "x,H100,1,inference exp7,meta-llama/Llama-3.1-8B-Instruct,fp16,1,8,90,tokens/s,882,,,\n"
       "x,H100,1,inference exp2,meta-llama/Llama-3.1-8B-Instruct,fp16,1,8,90,tokens/s,130,130,400,"
       "ctx 256.0\n");
   CHECK(scores.scored.empty());
   REQUIRE(scores.skipped.size() == 6);
-  const char* reasons[] = {"images",   "number of sequences", "4 bits", "do not fit", "length",
-                           "far below"};
+  const char* reasons[] = {"draws images", "number of sequences",   "4 bits",
+                           "do not fit",   "above the GPU's limit", "far below"};
   for (size_t i = 0; i < 6; ++i)
     CHECK_MESSAGE(scores.skipped[i].reason.find(reasons[i]) != std::string::npos,
                   scores.skipped[i].reason);

@@ -5,48 +5,24 @@
 #include <array>
 #include <cmath>
 
+#include "triplepoint/calibrate/calibration_file.h"
+
 namespace triplepoint::calibrate {
 namespace {
-
-/// Of an MLPerf run before its first step, the node at rest: 13 to 17 s in every trace that shows
-/// it (v4.0, 8 and 64 H100 under LoRA).
-constexpr double start_up_s = 15;
-/// Before the first evaluation, at rest as well: 12 and 14 s in the same two traces.
-constexpr double pause_s = 13;
-/// The host's own time for each batch of an evaluation: 9.7 s for 22 batches on 64 H100.
-constexpr double evaluation_host_s = 0.175;
-/// A wall meter's reading: what ends sooner is seen mixed with what follows.
-constexpr double reading_s = 2;
-
-struct Protocol {
-  std::string_view benchmark;
-  double first, between, evaluated;  // sequences
-  double forward_share;              // of a step: LoRA has no gradients of frozen weights
-  double pause_s;
-};
-constexpr std::array protocols = {Protocol{"llama2_70b_lora", 1536, 384, 173, 1 / 2.0, pause_s},
-                                  Protocol{"gpt3", 24576, 24576, 5760, 1 / 3.0, 0}};
-
-const Protocol* protocol_of(const NodeRun& run) {
-  const auto found = std::find_if(protocols.begin(), protocols.end(), [&](const Protocol& known) {
-    return known.benchmark == run.benchmark;
-  });
-  return found == protocols.end() ? nullptr : &*found;
-}
 
 struct Evaluation {
   double seconds = 0, watts = 0;
 };
 
-Evaluation evaluation_of(const Protocol& protocol, const NodePace& pace,
-                         const NodeLevels::Side& side) {
+Evaluation evaluation_of(const RunProtocol::Benchmark& benchmark, double own_s,
+                         const NodePace& pace, const NodeLevels::Side& side) {
   const double step = pace.step / unit::s, host = std::min(pace.host / unit::s, 0.5 * step);
   const double busy = side.busy / unit::W, rest = side.idle / unit::W;
   const double at_work = (busy * step - rest * host) / (step - host);
-  const double forward = protocol.forward_share * (step - host);
-  const double one = forward + evaluation_host_s;
-  return {std::ceil(protocol.evaluated / pace.batch) * one,
-          (forward * at_work + evaluation_host_s * rest) / one};
+  const double forward = benchmark.forward_share * (step - host);
+  const double one = forward + own_s;
+  return {std::ceil(benchmark.evaluated / pace.batch) * one,
+          (forward * at_work + own_s * rest) / one};
 }
 
 /// The evaluations of the time that is left, which begins and ends with one.
@@ -56,6 +32,30 @@ double evaluating_seconds(double left, double evaluation, double between) {
 }
 
 }  // namespace
+
+const RunProtocol::Benchmark* RunProtocol::find(const std::string& benchmark) const {
+  const auto found = std::find_if(benchmarks.begin(), benchmarks.end(),
+                                  [&](const Benchmark& known) { return known.name == benchmark; });
+  return found == benchmarks.end() ? nullptr : &*found;
+}
+
+Result<RunProtocol> load_run_protocol(const spec::Library& library) {
+  const CalibrationFile file = TPT_TRY(CalibrationFile::read(library, "mlperf_power.toml"));
+  const spec::TomlValue* run = TPT_TRY(file.find(file.root(), "run"));
+  const spec::TomlValue* benchmarks = TPT_TRY(file.find(file.root(), "benchmark"));
+  RunProtocol protocol{.start_up = TPT_TRY(file.time(*run, "start_up")),
+                       .evaluation_host = TPT_TRY(file.time(*run, "evaluation_host")),
+                       .reading = TPT_TRY(file.time(*run, "reading")),
+                       .benchmarks = {}};
+  for (const spec::TomlValue& one : benchmarks->items)
+    protocol.benchmarks.push_back({.name = TPT_TRY(file.text(one, "name")),
+                                   .first = TPT_TRY(file.number(one, "first")),
+                                   .between = TPT_TRY(file.number(one, "between")),
+                                   .evaluated = TPT_TRY(file.number(one, "evaluated")),
+                                   .forward_share = TPT_TRY(file.number(one, "forward_share")),
+                                   .pause = TPT_TRY(file.time(one, "pause"))});
+  return protocol;
+}
 
 double NodePhases::mean_w() const {
   double joules = 0, seconds = 0;
@@ -80,8 +80,8 @@ double NodePhases::median_w() const {
   return training.watts;
 }
 
-NodePhases phases_of(const NodeRun& run, const NodePace& pace, const NodeLevels::Side& side,
-                     Seconds length) {
+NodePhases phases_of(const RunProtocol& protocol, const NodeRun& run, const NodePace& pace,
+                     const NodeLevels::Side& side, Seconds length) {
   NodePhases phases;
   phases.rest.watts = side.idle / unit::W;
   phases.training.watts = side.busy / unit::W;
@@ -91,19 +91,20 @@ NodePhases phases_of(const NodeRun& run, const NodePace& pace, const NodeLevels:
     seconds += taken;
     left -= taken;
   };
-  take(phases.rest.seconds, start_up_s);
-  const Protocol* protocol = protocol_of(run);
-  if (!protocol || pace.step <= Seconds()) {
+  take(phases.rest.seconds, protocol.start_up / unit::s);
+  const RunProtocol::Benchmark* benchmark = protocol.find(run.benchmark);
+  if (!benchmark || pace.step <= Seconds()) {
     take(phases.training.seconds, left);
     return phases;
   }
   const double per_sequence = (pace.step / unit::s) / pace.batch;
-  take(phases.training.seconds, protocol->first * per_sequence);
-  take(phases.rest.seconds, protocol->pause_s);
-  const Evaluation one = evaluation_of(*protocol, pace, side);
-  const double evaluating = evaluating_seconds(left, one.seconds, protocol->between * per_sequence);
+  take(phases.training.seconds, benchmark->first * per_sequence);
+  take(phases.rest.seconds, benchmark->pause / unit::s);
+  const Evaluation one = evaluation_of(*benchmark, protocol.evaluation_host / unit::s, pace, side);
+  const double evaluating =
+      evaluating_seconds(left, one.seconds, benchmark->between * per_sequence);
   const double between = left - evaluating;
-  if (one.seconds >= 2 * reading_s) {
+  if (one.seconds >= 2 * (protocol.reading / unit::s)) {
     phases.evaluating = {evaluating, one.watts};
     phases.training.seconds += between;
   } else if (left > 0) {

@@ -1,9 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "triplepoint/calibrate/node_power_runs.h"
 
 namespace triplepoint::calibrate {
+
+/// What a run does besides training, by the rules of its benchmark and by published traces.
+struct RunProtocol {
+  /// When a benchmark evaluates and on how much, in sequences.
+  struct Benchmark {
+    std::string name;
+    double first = 0, between = 0, evaluated = 0;
+    double forward_share = 0;  // of a step
+    Seconds pause;             // before the first evaluation, at rest
+  };
+  Seconds start_up;         // before the first step, at rest
+  Seconds evaluation_host;  // the host's own time for each batch of an evaluation
+  Seconds reading;          // a meter's: what ends sooner is seen mixed with what follows
+  std::vector<Benchmark> benchmarks;
+
+  const Benchmark* find(const std::string& benchmark) const;
+};
+
+/// data/calibrations/mlperf_power.toml.
+Result<RunProtocol> load_run_protocol(const spec::Library&);
 
 /// What a node draws over an MLPerf run, by what the benchmark does in it.
 ///
@@ -11,11 +34,8 @@ namespace triplepoint::calibrate {
 ///   evaluation = ceil(evaluated / batch) ((step - host) forward_share + evaluation_host)
 ///   power of it: devices at work for its forward passes, at rest while the host prepares a batch
 ///
-/// When a benchmark evaluates and on how much are its own rules (MLPerf Training v4.0): LoRA each
-/// 384 sequences from the 1536th on, over 173; GPT-3 each 24576, over 5760; BERT's evaluations
-/// cannot be seen in its power. The rest comes from two published traces, LoRA on 8 and 64 H100
-/// (v4.0): start_up, pause and evaluation_host, of which evaluations on 8 nodes last 9.7 s and draw
-/// 5300 W as they should.
+/// BERT's evaluations cannot be seen in its power, so it has no protocol. Evaluations on 8 nodes
+/// last 9.7 s and draw 5300 W as they should.
 struct NodePhases {
   struct Part {
     double seconds = 0, watts = 0;
@@ -26,6 +46,8 @@ struct NodePhases {
   double median_w() const;
 };
 
-NodePhases phases_of(const NodeRun&, const NodePace&, const NodeLevels::Side&, Seconds length);
+/// protocol: of all benchmarks.
+NodePhases phases_of(const RunProtocol& protocol, const NodeRun&, const NodePace&,
+                     const NodeLevels::Side&, Seconds length);
 
 }  // namespace triplepoint::calibrate

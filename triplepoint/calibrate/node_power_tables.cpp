@@ -157,9 +157,10 @@ std::vector<NodeRow> read_rows(const CsvTable& table) {
   return rows;
 }
 
-void score_row(TableScores& scores, const NodeRow& row, const NodeLevels& levels) {
+void score_row(TableScores& scores, const RunProtocol& protocol, const NodeRow& row,
+               const NodeLevels& levels) {
   const NodeLevels::Side& side = row.behind_supplies ? levels.supplied : levels.wall;
-  const NodePhases phases = phases_of(row.run, levels.pace, side, row.run_s * unit::s);
+  const NodePhases phases = phases_of(protocol, row.run, levels.pace, side, row.run_s * unit::s);
   const Watts mean = phases.mean_w() * unit::W;
   const auto add = [&](const char* quantity, const std::optional<double>& measured, double ours) {
     if (measured)
@@ -184,11 +185,12 @@ bool is_node_power_table(const Header& header) {
 
 Result<TableScores> score_node_power_table(const CsvTable& table, const spec::Library& library) {
   TableScores scores{.table = "node power", .rows = static_cast<int64_t>(table.rows())};
+  const RunProtocol protocol = TPT_TRY(load_run_protocol(library));
   NodePredictor predictor(library);
   for (const NodeRow& row : read_rows(table)) {
     const Result<NodeLevels>& levels = predictor.levels(row.run);
     if (levels)
-      score_row(scores, row, *levels);
+      score_row(scores, protocol, row, *levels);
     else
       scores.skipped.push_back({row.row_id, levels.error().what});
   }

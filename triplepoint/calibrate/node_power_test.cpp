@@ -57,7 +57,9 @@ TEST_CASE("air costs kilowatts that water does not, because fans follow the devi
 
 NodePhases lora_phases(Seconds run, double batch) {
   const NodeRun lora{.gpu = "H100", .benchmark = "llama2_70b_lora", .cooling = {}};
-  return phases_of(lora, {.step = 0.7 * unit::s, .host = 0.1 * unit::s, .batch = batch},
+  const auto protocol = load_run_protocol(spec::default_library());
+  REQUIRE_MESSAGE(protocol, protocol.error().what);
+  return phases_of(*protocol, lora, {.step = 0.7 * unit::s, .host = 0.1 * unit::s, .batch = batch},
                    {.busy = 6000 * unit::W, .idle = 2500 * unit::W}, run);
 }
 

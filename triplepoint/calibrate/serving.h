@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/base/result.h"
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/spec/load.h"
+
+namespace triplepoint::calibrate {
+
+/// What the requests of a benchmark are like, in tokens. A row may state its cache itself.
+struct ServedTask {
+  std::string name;  // occurs in the row's task; empty: any
+  double prompt = 0, answer = 0;
+  double keys() const { return prompt + 0.5 * answer; }  // in the middle of an answer
+};
+
+/// An engine that serves all the time, and the benchmarks it was measured with.
+struct Serving {
+  double prefill_tokens = 0;  // of prompts read at once
+  Seconds sequence_time;      // of each sequence in each pass
+  double busy_share = 0;      // of sequence_time
+  std::vector<ServedTask> tasks;
+};
+
+/// data/calibrations/serving.toml.
+Result<Serving> load_serving(const spec::Library&);
+
+/// The first task whose name occurs in the row's.
+Result<ServedTask> task_of(const Serving&, std::string_view task);
+
+/// Mean power of a GPU over a time.
+struct Spell {
+  Seconds time;
+  Watts power;
+};
+
+/// One token for each of n sequences, while others come and go: as many prompts are read as answers
+/// end.
+///
+///   t = t_decode + n prompt/answer t_prompt + n sequence_time
+///   P t = P_decode t_decode + n prompt/answer t_prompt P_prompt
+///       + n sequence_time (busy_share P_decode + (1 - busy_share) P_rest)
+///
+/// t_decode: a pass over n sequences. t_prompt: a token of a prompt, in passes of prefill_tokens.
+/// sequence_time: what schedulers, samplers and detokenizers do for each sequence; busy_share of it
+/// on the GPU. n counts the sequences of one replica in the last term.
+/// Holds for engines that are never short of requests; prompts that share a pass with tokens spare
+/// themselves the reading of weights, which is left out. Source: docs/models/inference.md.
+Spell serving_round(const Serving&, const ServedTask&, double sequences, double replicas,
+                    const Spell& decode, const Spell& prompt_token, Watts rest);
+
+}  // namespace triplepoint::calibrate

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/calibrate/serving.h"
+
+#include <doctest/doctest.h>
+
+namespace triplepoint::calibrate {
+namespace {
+
+using doctest::Approx;
+
+const Serving engine{.prefill_tokens = 8192,
+                     .sequence_time = 20 * unit::us,
+                     .busy_share = 0.5,
+                     .tasks = {{"chat", 500, 1000}, {"", 100, 1000}}};
+const Spell decode{10 * unit::ms, 400 * unit::W};
+const Spell prompt_token{30 * unit::us, 700 * unit::W};
+const Watts rest = 100 * unit::W;
+
+TEST_CASE("without prompts and without work for each sequence a round is a pass") {
+  Serving idle = engine;
+  idle.sequence_time = {};
+  const Spell round = serving_round(idle, {"", 0, 1000}, 64, 1, decode, prompt_token, rest);
+  CHECK(round.time / decode.time == Approx(1));
+  CHECK(round.power / decode.power == Approx(1));
+}
+
+TEST_CASE("time of a round grows in proportion to its sequences, and its energy with it") {
+  const ServedTask task = engine.tasks.front();
+  const auto more = [&](double sequences) {
+    return serving_round(engine, task, sequences, 1, decode, prompt_token, rest);
+  };
+  const auto energy = [](const Spell& spell) { return spell.time * spell.power / unit::J; };
+  const Spell one = more(100), two = more(200), three = more(300);
+  CHECK((two.time - one.time) / (three.time - two.time) == Approx(1));
+  CHECK(energy(two) - energy(one) == Approx(energy(three) - energy(two)));
+  CHECK(two.power > decode.power);  // prompts draw more than decoding
+}
+
+TEST_CASE("replicas share the work for each sequence, not the reading of prompts") {
+  const ServedTask no_prompt{"", 0, 1000};
+  const auto time = [&](const ServedTask& task, double replicas) {
+    return serving_round(engine, task, 128, replicas, decode, prompt_token, rest).time -
+           decode.time;
+  };
+  CHECK(time(no_prompt, 1) / time(no_prompt, 4) == Approx(4));
+  const Seconds reading = time(engine.tasks.front(), 1) - time(no_prompt, 1);
+  CHECK(reading / (time(engine.tasks.front(), 4) - time(no_prompt, 4)) == Approx(1));
+}
+
+TEST_CASE("the first task that a row names counts, and one without a name fits any") {
+  CHECK(task_of(engine, "inference lm-arena-chat")->prompt == 500);
+  CHECK(task_of(engine, "something else")->prompt == 100);
+  Serving strict = engine;
+  strict.tasks.pop_back();
+  CHECK_FALSE(task_of(strict, "something else"));
+}
+
+TEST_CASE("the shipped engine reads prompts, and all of its tasks have answers") {
+  const auto shipped = load_serving(spec::default_library());
+  REQUIRE_MESSAGE(shipped, shipped.error().what);
+  CHECK(shipped->prefill_tokens > 0);
+  CHECK(shipped->sequence_time > Seconds());
+  for (const ServedTask& task : shipped->tasks) {
+    CHECK(task.answer > 0);
+    CHECK(task.keys() >= 0.5 * task.answer);
+  }
+  CHECK(task_of(*shipped, "any other"));
+}
+
+}  // namespace
+}  // namespace triplepoint::calibrate
