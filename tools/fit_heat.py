@@ -13,7 +13,7 @@ from fractions import Fraction
 from fitting import line, rms, simplex, table
 
 A100_SINK = (0.02, 20.0)  # K/W and s, assumed: six seconds do not show it
-H200_SINK_SHARE = 0.4  # of the resistance of a cool seat, assumed
+H200_SINK_SHARE = 0.175  # of the resistance of a cool seat, as of the A100, assumed there as well
 H200_SINK_CAPACITY = 900.0  # J/K: 2 kg of copper and aluminium, assumed
 FLOW = 0.349  # m3/s through the GPU bay: two thirds of a DGX H100's 1105 cfm, assumed
 AIR = 1171.0  # J/(m3 K)
