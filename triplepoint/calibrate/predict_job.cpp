@@ -19,16 +19,14 @@ Result<void> check(const spec::Job& job) {
   return error(problems);
 }
 
-void take_memory(const workload::StageMemory& stage, const spec::Stack& stack,
-                 JobPrediction& prediction) {
+void take_memory(const workload::StageMemory& stage, JobPrediction& prediction) {
   prediction.allocated_peak = stage.total() - stage.reserve;
-  prediction.reserved_peak = stage.total() - stack.framework_reserve;
+  prediction.reserved_peak = stage.reserved;
 }
 
-void take_first_stage(const workload::StageMemory& stage, const spec::Stack& stack,
-                      JobPrediction& prediction) {
+void take_first_stage(const workload::StageMemory& stage, JobPrediction& prediction) {
   prediction.first_step = stage.step;
-  prediction.first_reserved = stage.total() - stack.framework_reserve;
+  prediction.first_reserved = stage.reserved;
 }
 
 }  // namespace
@@ -37,8 +35,8 @@ Result<JobPrediction> predict_job(const spec::Job& job) {
   if (auto checked = check(job); !checked) return tl::unexpected(checked.error());
   JobPrediction prediction;
   const workload::MemoryVerdict verdict = workload::estimate_memory(job);
-  take_memory(verdict.stages[static_cast<std::size_t>(verdict.worst_stage)], job.stack, prediction);
-  take_first_stage(verdict.stages.front(), job.stack, prediction);
+  take_memory(verdict.stages[static_cast<std::size_t>(verdict.worst_stage)], prediction);
+  take_first_stage(verdict.stages.front(), prediction);
   prediction.fits = verdict.fits();
   if (!prediction.fits) return prediction;
   const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});

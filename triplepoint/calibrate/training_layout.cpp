@@ -21,14 +21,17 @@ void override_with(T& value, const std::optional<int64_t>& given) {
   if (given && *given > 0) value = *given;
 }
 
-/// A stage without a layer gets one of the nearest earlier stage that has two.
+/// A stage without a layer gets one of the nearest earlier stage that has two. The first keeps what
+/// it has; rather than that the last is left with the head alone.
 void fill_empty_stages(std::vector<int64_t>& layers) {
-  for (size_t i = layers.size(); i-- > 0;) {
+  const size_t last = layers.size() - 1;
+  for (size_t i = last; i-- > 1;) {
     if (layers[i] > 0) continue;
     size_t giver = i;
     while (giver > 0 && layers[giver] < 2)
       --giver;
-    if (layers[giver] < 2) return;
+    if (giver == 0 && layers[last] > 0) giver = last;
+    if (layers[giver] == 0 || (giver == 0 && layers[0] < 2)) return;
     --layers[giver], ++layers[i];
   }
 }
@@ -214,9 +217,8 @@ void balance_stages(spec::Job& job) {
   for (int64_t layer = 0; layer < model.num_layers; ++layer) {
     ++counts[stage];
     sum += cost(layer);
-    while (stage + 1 < counts.size() &&
-           sum >= total * static_cast<double>(stage + 1) / static_cast<double>(stages))
-      ++stage;
+    const double share = total * static_cast<double>(stage + 1) / static_cast<double>(stages);
+    if (stage + 1 < counts.size() && sum >= share) ++stage;
   }
   fill_empty_stages(counts);
   job.plan.layers_per_stage = std::move(counts);

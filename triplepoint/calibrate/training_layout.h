@@ -31,7 +31,8 @@ void reshape(spec::Model&, const TrainingRow&);
 std::vector<std::string> lay_out_chunks(spec::Job&, std::optional<int64_t> wanted);
 
 /// nanotron deals out blocks front to back: stage s ends with the first block at which the matrices
-/// so far reach the (s + 1)-th part of all, the head's included. Our stages hold a layer at least.
+/// so far reach the (s + 1)-th part of all, the head's included. Our stages hold a layer at least,
+/// but the last, which has the head.
 /// Source: nanotron, src/nanotron/models/base.py (build_model) and the models' block costs.
 void balance_stages(spec::Job&);
 

@@ -193,6 +193,26 @@ TEST_CASE("runs of a sweep that failed have a verdict and no number") {
     CHECK(row.row_id.find("small_") == 0);
 }
 
+TEST_CASE("nanotron deals layers out front to back and the head behind them") {
+  const auto stages = [](int64_t count) {
+    TrainingRow row;
+    row.gpu = "H100-SXM-80GB";
+    row.model = "nanotron 8.86B";
+    row.framework = "nanotron";
+    row.precision = "BF16";
+    row.gpus = row.global_batch = row.pipeline = count;
+    row.micro_batch = row.tensor = row.data = 1;
+    const auto resolved = resolve(row, library);
+    REQUIRE_MESSAGE(resolved, resolved.error().what);
+    return resolved->job.plan.layers_per_stage;
+  };
+  CHECK(stages(4) == std::vector<int64_t>{9, 9, 8, 6});  // the head is worth 2.2 layers
+  const std::vector<int64_t> each = stages(32);          // 32 layers
+  CHECK(each.front() == 2);
+  CHECK(each.back() == 0);
+  CHECK(std::count(each.begin(), each.end(), 1) == 30);
+}
+
 TEST_CASE("hostile cells are errors or reasons, never a crash") {
   const std::string header = "hidden,heads,layers,seq,gbs,mbs,tp,dp,pp,step_time_s\n";
   for (const char* row :

@@ -188,7 +188,8 @@ class Examination : Findings {
           "layers_per_stage has {} entries (pipeline_parallel_size {} x virtual_pipeline_size {} "
           "needs {}); write one count per stage and chunk",
           layers.size(), plan_.pipeline_parallel_size, plan_.virtual_pipeline_size, chunks);
-    if (std::any_of(layers.begin(), layers.end(), [](int64_t each) { return each < 1; }))
+    const auto is_idle = [](int64_t each) { return each < 1; };  // the last may hold the head alone
+    if (std::any_of(layers.begin(), layers.end() - 1, is_idle) || layers.back() < 0)
       return error(Code::inconsistent,
                    "layers_per_stage has a stage without a layer (its GPUs would do nothing); give "
                    "every stage one or more");

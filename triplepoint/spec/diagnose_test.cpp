@@ -126,6 +126,12 @@ TEST_CASE("uneven layers are fine if they add up") {
       "one or more");
 }
 
+TEST_CASE("the last stage may hold the head alone") {
+  Job job = sound_job();
+  job.plan.layers_per_stage = {32, 32, 32, 0};
+  CHECK(diagnose(job).empty());
+}
+
 TEST_CASE("replicas have to fill the machine") {
   refused(
       sound_job(), [](Job& job) { job.plan.pipeline_parallel_size = 3; }, Code::world_not_divisible,

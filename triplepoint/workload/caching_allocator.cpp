@@ -18,11 +18,18 @@ int64_t round_up(int64_t bytes, int64_t granule) {
   return (bytes + granule - 1) / granule * granule;
 }
 
+int64_t whole_tensor(double bytes) {
+  return round_up(static_cast<int64_t>(std::ceil(std::max(bytes, 1.0))), smallest);
+}
+
+int64_t segment_for(int64_t bytes) {
+  return bytes < large_tensor ? middle_segment : round_up(bytes, segment_granule);
+}
+
 }  // namespace
 
 CachingAllocator::Tensor CachingAllocator::take(double bytes) {
-  const auto asked = static_cast<int64_t>(std::ceil(std::max(bytes, 1.0)));
-  const int64_t size = round_up(asked, smallest);
+  const int64_t size = whole_tensor(bytes);
   if (size <= small_tensor) return take_small(size);
   const int64_t block = find_or_reserve(size);
   if (blocks_[static_cast<size_t>(block)].bytes - size > small_tensor) cut(block, size);
@@ -38,7 +45,7 @@ CachingAllocator::Tensor CachingAllocator::take_small(int64_t bytes) {
   peak_ = std::max(peak_, allocated_);
   const int64_t segments = round_up(small_, segment_granule);
   if (segments > small_reserved_) {
-    reserved_ += segments - small_reserved_;
+    reserve(segments - small_reserved_);
     small_reserved_ = segments;
   }
   return -bytes;
@@ -65,6 +72,32 @@ void CachingAllocator::drop(Tensor tensor) {
   set_free(block);
 }
 
+bool CachingAllocator::is_exhausted_by(double bytes) const {
+  const int64_t size = whole_tensor(bytes);
+  if (size <= small_tensor || reserved_ + segment_for(size) <= limit_) return false;
+  return free_.lower_bound({size, 0, 0}) == free_.end();
+}
+
+void CachingAllocator::reserve(int64_t bytes) {
+  reserved_ += bytes;
+  peak_reserved_ = std::max(peak_reserved_, reserved_);
+}
+
+/// All segments in which no tensor lies.
+void CachingAllocator::give_back() {
+  for (auto at = free_.begin(); at != free_.end();) {
+    const int64_t place = std::get<2>(*at);
+    const Block& block = blocks_[static_cast<size_t>(place)];
+    if (block.before >= 0 || block.after >= 0) {
+      ++at;
+      continue;
+    }
+    reserved_ -= block.bytes;
+    unused_.push_back(place);
+    at = free_.erase(at);
+  }
+}
+
 int64_t CachingAllocator::find_or_reserve(int64_t bytes) {
   const auto found = free_.lower_bound({bytes, 0, 0});
   if (found != free_.end()) {
@@ -72,8 +105,9 @@ int64_t CachingAllocator::find_or_reserve(int64_t bytes) {
     set_taken(block);
     return block;
   }
-  const int64_t segment = bytes < large_tensor ? middle_segment : round_up(bytes, segment_granule);
-  reserved_ += segment;
+  const int64_t segment = segment_for(bytes);
+  if (reserved_ + segment > limit_) give_back();
+  reserve(segment);
   const int64_t address = next_address_;
   next_address_ += segment;
   return new_block({.bytes = segment, .address = address});

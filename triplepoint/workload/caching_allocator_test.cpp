@@ -89,5 +89,21 @@ TEST_CASE("everything that was taken comes back when it is dropped, and serves a
   CHECK(memory.peak() >= 315 * MiB);
 }
 
+TEST_CASE("where the driver has no more, segments without a tensor go back to it") {
+  CachingAllocator memory(100 * MiB);
+  const auto kept = memory.take(mib(30)), free = memory.take(mib(40)), cut = memory.take(mib(20));
+  memory.drop(free);
+  memory.drop(cut);
+  memory.take(mib(12));
+  CHECK_FALSE(memory.is_exhausted_by(mib(39)));  // a free block serves it
+  REQUIRE(memory.is_exhausted_by(mib(44)));
+  memory.take(mib(44));
+  CHECK(memory.reserved() == 94 * MiB);  // 30, the cut segment and 44
+  CHECK(memory.peak_reserved() == 94 * MiB);
+  memory.drop(kept);
+  memory.take(mib(200));
+  CHECK(memory.reserved() == 264 * MiB);  // more than there is
+}
+
 }  // namespace
 }  // namespace triplepoint::workload

@@ -32,6 +32,12 @@ EagerSizes eager_sizes(const LayerContext& context) {
   return sizes;
 }
 
+/// Where nothing is left the allocator waits for the GPU before it gives anything back.
+Tensor EagerLayers::take(double bytes) {
+  if (memory_.is_exhausted_by(bytes)) wait_for_transfers();
+  return memory_.take(bytes);
+}
+
 /// The buffer that every gather of its kind writes to; it stays.
 void EagerLayers::gather(std::size_t buffer) {
   if (!sizes_.scatters || gathered_bytes_[buffer] >= sizes_.whole) return;

@@ -60,7 +60,7 @@ class EagerLayers {
   double buffers() const { return gathered_bytes_[0] + gathered_bytes_[1]; }
 
  private:
-  Tensor take(double bytes) { return memory_.take(bytes); }
+  Tensor take(double bytes);
   void drop(Tensor tensor) { memory_.drop(tensor); }
   void gather(std::size_t buffer);
   Tensor scatter(Tensor whole);

@@ -2,7 +2,9 @@
 #include "triplepoint/workload/eager_step.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <optional>
 
 #include "triplepoint/workload/eager_layer.h"
 
@@ -40,6 +42,15 @@ std::vector<double> parameters_of(const LayerContext& context, const Chunks& chu
   return all;
 }
 
+/// What the caching allocator may take of the driver, with what the play does not see of it.
+int64_t allocatable(const LayerContext& context) {
+  const std::optional<Bytes> memory = context.job.cluster.gpu.memory;
+  if (!memory) return std::numeric_limits<int64_t>::max();
+  const spec::Stack& stack = context.stack();
+  const Bytes rest = *memory - stack.framework_reserve;
+  return static_cast<int64_t>(rest / stack.memory_fragmentation / unit::B);
+}
+
 /// One microbatch in one chunk, between its passes.
 struct LiveChunk {
   std::vector<KeptLayer> layers;
@@ -71,6 +82,7 @@ class StepPlayer {
   std::vector<double> parameters_;
   double count_ = 0;  // of all parameters
   int64_t microbatches_played_ = 0;
+  int64_t limit_ = 0;
   CachingAllocator memory_;
   EagerLayers layers_;
   std::map<std::pair<int32_t, int32_t>, LiveChunk> live_;  // by chunk and microbatch
@@ -86,6 +98,8 @@ StepPlayer::StepPlayer(const LayerContext& context, const Chunks& chunks,
       parameters_(parameters_of(context, chunks)),
       microbatches_played_(peak_in_flight(program) + context.stack().extra_in_flight +
                            steady_microbatches),
+      limit_(allocatable(context)),
+      memory_(limit_),
       layers_(eager_sizes(context), pending_transfers(), memory_) {
   for (const double each : parameters_)
     count_ += each;
@@ -219,14 +233,21 @@ void StepPlayer::play_step(bool first) {
 
 EagerPeaks StepPlayer::play() {
   take_states();
+  int64_t reserved = 0, most_reserved = 0;
   for (int64_t step = 0; step < steps_played; ++step) {
     memory_.forget_peak();
     play_passes();
     peaks_.allocated = std::max(peaks_.allocated, static_cast<double>(memory_.peak()) * unit::B);
+    reserved = memory_.peak_reserved();
+    most_reserved = std::max(most_reserved, reserved);
     if (!live_.empty()) break;  // a program's beginning
     play_step(step == 0);
+    reserved = std::max(reserved, memory_.peak_reserved());
+    most_reserved = std::max(most_reserved, reserved);
   }
-  peaks_.reserved = static_cast<double>(memory_.reserved()) * unit::B;
+  // What was given back once is not taken again, unless it did not suffice.
+  peaks_.reserved =
+      static_cast<double>(most_reserved > limit_ ? most_reserved : reserved) * unit::B;
   peaks_.buffers = layers_.buffers() * unit::B;
   return peaks_;
 }

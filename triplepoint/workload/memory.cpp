@@ -227,10 +227,11 @@ double gather_buffers(const LayerContext& context, const GatheredParts& parts, i
   const double whole = context.plan().reshard_after_forward ? ahead : left;
   const double root = parts.embedding + parts.head;
   if (context.share.frozen || !context.share.training) return whole + root;
-  // One gradient travels while the next one is made, the head's before the last layer's; where it
-  // arrives is this rank's shard of it.
+  // One gradient travels while the next one is made, the head's before the last layer's, in the
+  // bytes it is reduced in; where it arrives is this rank's shard of it.
+  const double wider = context.plan().optimizer.gradient_sync_bytes / context.share.element;
   const double travelling =
-      (done > 0 ? parts.layer : parts.head) * (1 + 1 / real(context.share.shard));
+      wider * (done > 0 ? parts.layer : parts.head) * (1 + 1 / real(context.share.shard));
   const bool tied = context.model().tied_embeddings && parts.embedding > 0 && parts.head > 0;
   return whole + root + parts.layer + travelling + (tied ? parts.embedding : 0);
 }
@@ -304,8 +305,11 @@ StageMemory played_memory(const LayerContext& context, const Chunks& chunks,
     memory.logits = std::min(passes, 8 * logits * unit::B);
   }
   memory.activations = passes - memory.logits;
-  memory.reserve = peaks.reserved - memory.total() + context.stack().framework_reserve;
+  const spec::Stack& stack = context.stack();
+  const Bytes needed = stack.memory_fragmentation * peaks.reserved + stack.framework_reserve;
+  memory.reserve = needed - memory.total();
   memory.step = peaks.step;
+  memory.reserved = peaks.reserved;
   return memory;
 }
 
@@ -325,6 +329,7 @@ StageMemory stage_memory(const LayerContext& computed, const Chunks& chunks,
   memory.step = memory.weights + memory.gradients + memory.optimizer;
   memory.reserve = (context.stack().memory_fragmentation - 1) * memory.total() +
                    context.stack().framework_reserve;
+  memory.reserved = memory.total() - context.stack().framework_reserve;
   return memory;
 }
 
