@@ -43,6 +43,30 @@ SteadyPoint settle(const spec::Gpu& gpu, const SteadyKernel& kernel, const Board
           .clock_ratio = choice.clock / *gpu.max_clock};
 }
 
+DutyPoint settle_duty(const spec::Gpu& gpu, const SteadyKernel& kernel, const BoardSetting& setting,
+                      const DutyCycle& duty) {
+  BoardSetting without_cap = setting;
+  without_cap.cap = std::max(setting.cap, *gpu.tdp);
+  spec::GpuLoad nothing;
+  nothing.duration = 1 * unit::s;
+  const Watts rest = power::gpu_power(*gpu.power, nothing, 1, setting.die, {});
+  const SteadyPoint free = settle(gpu, kernel, without_cap);
+  const double share = duty.share();
+  const Seconds window = gpu.governor->power_window;
+  const bool averaged = duty.on + duty.off <= window;
+  BoardSetting held = setting;
+  if (averaged) held.cap = (setting.cap - (1 - share) * rest) / share;
+  const SteadyPoint under = settle(gpu, kernel, held);
+  double at_first = 0;
+  if (!averaged && free.power > setting.cap)
+    at_first =
+        std::clamp(window / duty.on * ((setting.cap - rest) / (free.power - rest)), 0.0, 1.0);
+  const Watts working = at_first * free.power + (1 - at_first) * under.power;
+  return {.power = share * working + (1 - share) * rest,
+          .rate = share * (at_first * kernel.rate(free.clock_ratio) +
+                           (1 - at_first) * kernel.rate(under.clock_ratio))};
+}
+
 SteadyKernel kernel_that_draws(const spec::Gpu& gpu, Watts power, double clock_ratio, Celsius die,
                                double clocked_share) {
   SteadyKernel kernel = only_traffic(clocked_share, {});

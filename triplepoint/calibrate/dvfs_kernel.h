@@ -38,6 +38,27 @@ struct SteadyPoint {
 /// Power and clock that a kernel settles at under a clock lock and a power cap.
 SteadyPoint settle(const spec::Gpu&, const SteadyKernel&, const BoardSetting&);
 
+/// A kernel that works and rests in turn.
+struct DutyCycle {
+  Seconds on, off;
+  double share() const { return on / (on + off); }
+};
+struct DutyPoint {
+  Watts power;      // mean over a period
+  double rate = 1;  // over the kernel's without a pause at full clock
+};
+
+/// Power and rate of a duty cycle under a cap that holds for means over the governor's window W.
+///
+///   on + off <= W:  at work as much as the cap leaves: (cap - off/(on + off) rest) (on + off)/on
+///   on + off > W:   free at first, until the mean over W reaches the cap: t = W (cap - rest)/(free
+///                   - rest) of the time at work; then as the cap says
+///
+/// free: its power without the cap; rest: between the works. Clocks climb back while it rests.
+/// Holds for rests of some tens of milliseconds, in which clocks do climb back; a governor that
+/// reacts late and then too much draws some per cent less.
+DutyPoint settle_duty(const spec::Gpu&, const SteadyKernel&, const BoardSetting&, const DutyCycle&);
+
 /// The kernel of this clocked share that draws `power` at a clock ratio: arithmetic takes what
 /// standing power leaves.
 SteadyKernel kernel_that_draws(const spec::Gpu&, Watts power, double clock_ratio, Celsius die,

@@ -10,7 +10,6 @@
 #include "triplepoint/calibrate/dvfs_kernel.h"
 #include "triplepoint/calibrate/power_loads.h"
 #include "triplepoint/calibrate/table_cells.h"
-#include "triplepoint/power/gpu_power.h"
 
 namespace triplepoint::calibrate {
 namespace {
@@ -24,7 +23,7 @@ struct Point {
   BoardSetting setting;
   bool locked = false;
   std::optional<double> power, rate, clock_mhz, bandwidth, fp32;
-  double on = 1;  // share of the time a duty cycle works
+  std::optional<DutyCycle> duty;
 };
 
 /// The name of a kernel without what was set around it: "cap-300w" and "cap-400w" run the same,
@@ -46,9 +45,10 @@ std::string without_settings(std::string_view workload, std::optional<double> ca
   return kept;
 }
 
-double duty_of(const Cells& cells) {
+std::optional<DutyCycle> duty_of(const Cells& cells) {
   const double on = cells.number_or("duty_on_ms", 0), off = cells.number_or("duty_off_ms", 0);
-  return on > 0 && off > 0 ? on / (on + off) : 1;
+  if (on <= 0 || off <= 0) return std::nullopt;
+  return DutyCycle{.on = on * unit::ms, .off = off * unit::ms};
 }
 
 BoardSetting setting_of(const Cells& cells, const spec::Gpu& gpu) {
@@ -83,7 +83,7 @@ Point point_of(const Cells& cells, const spec::Gpu& gpu) {
   point.clock_mhz = cells.number("sm_clock_avg_mhz");
   point.bandwidth = cells.number("mem_gbps");
   point.fp32 = cells.number("fp32_gflops");
-  point.on = duty_of(cells);
+  point.duty = duty_of(cells);
   return point;
 }
 
@@ -178,41 +178,38 @@ void score_learned(Scorer& scorer, const std::vector<const Point*>& group) {
       scorer.score(*point, kernel, full_rate);
 }
 
-/// The steady kernel that a duty cycle turns on and off: of all with its precision and unit, the
-/// one whose rate while on is nearest, within 5 %.
+/// The steady kernel that a duty cycle turns on and off, of all with its precision and unit: under
+/// its own cap the one whose rate while on is nearest, within 5 %; under a lowered cap, which
+/// lowers the rate, the fastest.
 const Point* kernel_of_duty(const std::vector<Point>& points, const Point& duty) {
+  const bool capped = duty.setting.cap < *duty.gpu->tdp;
   const Point* nearest = nullptr;
-  double best = 0.05;
+  double best = 0.05, fastest = 0;
   for (const Point& point : points) {
-    const bool alike = point.on == 1 && point.gpu == duty.gpu && point.power && point.rate &&
+    const bool alike = !point.duty && point.gpu == duty.gpu && point.power && point.rate &&
                        point.precision == duty.precision && point.unit == duty.unit &&
                        point.setting.cap == *point.gpu->tdp;
     if (!alike) continue;
-    const double off_by = std::abs(*duty.rate / duty.on / *point.rate - 1);
-    if (off_by < best) {
-      best = off_by;
-      nearest = &point;
-    }
+    const double off_by = std::abs(*duty.rate / duty.duty->share() / *point.rate - 1);
+    if (capped ? *point.rate <= fastest : off_by >= best) continue;
+    best = off_by;
+    fastest = *point.rate;
+    nearest = &point;
   }
   return nearest;
 }
 
 void score_duty(Scorer& scorer, const std::vector<Point>& points, const Point& duty) {
   if (!duty.rate || !duty.power) return scorer.skip(duty, "a duty cycle without power or rate");
-  if (duty.setting.cap < *duty.gpu->tdp)
-    return scorer.skip(duty,
-                       "a duty cycle under a lowered cap (how fast the governor reacts "
-                       "decides; the model has settled clocks only)");
   const Point* steady = kernel_of_duty(points, duty);
   if (!steady) return scorer.skip(duty, "no steady kernel of the same rate is in the table");
   const spec::Gpu& gpu = *duty.gpu;
   const SteadyKernel kernel =
       kernel_that_draws(gpu, *steady->power * unit::W, 1, steady->setting.die, 1);
-  spec::GpuLoad rest;
-  rest.duration = 1 * unit::s;
-  const Watts off = power::gpu_power(*gpu.power, rest, 1, duty.setting.die, {});
-  const Watts on = settle(gpu, kernel, duty.setting).power;
-  scorer.add(duty, "power_w", *duty.power, (duty.on * on + (1 - duty.on) * off) / unit::W);
+  const DutyPoint settled = settle_duty(gpu, kernel, duty.setting, *duty.duty);
+  scorer.add(duty, "power_w", *duty.power, settled.power / unit::W);
+  if (duty.setting.cap < *gpu.tdp)
+    scorer.add(duty, "rate", *duty.rate, *steady->rate * settled.rate);
 }
 
 void score_group(Scorer& scorer, std::vector<const Point*> group) {
@@ -254,7 +251,7 @@ TableScores score_dvfs_points(const CsvTable& table, GpuShelf& shelf) {
                     .traffic = *point.bandwidth * (unit::GB / unit::s),
                     .clocked_share = 0},
                    std::nullopt);
-    else if (point.on < 1)
+    else if (point.duty)
       score_duty(scorer, points, point);
     else
       groups[point.group].push_back(&point);

@@ -105,6 +105,27 @@ TEST_CASE("half of the time at work draws the middle of work and rest") {
   CHECK(half < 0.5 * 1000 + 0.5 * 250);
 }
 
+TEST_CASE(
+    "a cap lowers duty cycles that are longer than the governor's window more than short ones") {
+  const auto under = [](const char* milliseconds) {
+    const std::string cycle = fmt::format("{0},{0}", milliseconds);
+    const TableScores scores = dvfs(
+        "on,f,B300,SXM,steady,bf16,,1100,,1040,,55,2000,it/s,,,,\n"
+        "free,f,B300,SXM,duty,bf16,,1100,,620,,40,1000,it/s,,," +
+        cycle +
+        "\n"
+        "held,f,B300,SXM,over,bf16,,500,,450,,40,700,it/s,,," +
+        cycle + "\n");
+    CHECK(predicted(scores, "held", "power_w") < predicted(scores, "free", "power_w"));
+    CHECK(predicted(scores, "held", "power_w") <= 500);
+    CHECK(predicted(scores, "held", "rate") < 1000);
+    return predicted(scores, "held", "rate");
+  };
+  CHECK(under("500") < under("100"));
+  CHECK(under("100") < under("50"));
+  CHECK(under("5") == under("10"));  // both far within the window
+}
+
 TEST_CASE("GPUs that the library does not have are skipped, not guessed") {
   const TableScores scores = dvfs("x,f,V100,SXM,k,,1200,250,,200,,,1,it/s,,,,\n");
   CHECK(scores.scored.empty());
