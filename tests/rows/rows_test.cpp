@@ -41,6 +41,10 @@ std::string layout_of(const spec::Plan& plan) {
 
 std::string recompute_of(const spec::Plan& plan) {
   if (plan.recompute == spec::Recompute::none) return "none";
+  std::string parts;
+  for (const spec::RecomputeModule part : plan.recompute_modules)
+    parts += fmt::format("{}{}", parts.empty() ? "" : "+", spec::enum_name(part));
+  if (!parts.empty()) return parts;
   if (plan.recompute == spec::Recompute::selective) return "selective";
   return plan.recompute_layers ? fmt::format("{} layers", *plan.recompute_layers) : "full";
 }
@@ -50,6 +54,12 @@ std::string sharding_of(const spec::Plan& plan) {
   const std::string name = names[static_cast<int>(plan.sharding)];
   const int64_t group = plan.sharding_group_size;
   return group > 0 ? fmt::format("{} by {}", name, group) : name;
+}
+
+/// How rows reach their experts.
+std::string experts_of(const spec::Job& job) {
+  const std::string how = job.stack.moe_sends_every_copy ? "every copy" : "once";
+  return job.plan.overlap_expert ? how + ", overlapped" : how;
 }
 
 TEST_CASE("rows of every kind of source are read as their authors meant them") {
@@ -70,6 +80,8 @@ TEST_CASE("rows of every kind of source are read as their authors meant them") {
     CHECK(sharding_of(job.plan) == cell(table, r, "expect_sharding"));
     const std::string recompute = cell(table, r, "expect_recompute");
     if (recompute != as_fits) CHECK(recompute_of(job.plan) == recompute);
+    const std::string experts = cell(table, r, "expect_experts");
+    if (!experts.empty()) CHECK(experts_of(job) == experts);
   }
 }
 

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/spec/names.h"
+
 #include "triplepoint/workload/memory.h"
 
 namespace triplepoint::calibrate {
@@ -13,6 +15,7 @@ namespace {
 
 using spec::Plan;
 using spec::Recompute;
+using spec::RecomputeModule;
 using spec::Sharding;
 
 int64_t layers_of_chunk(const spec::Job& job) {
@@ -71,11 +74,40 @@ bool take_said_recompute(spec::Job& job, const TrainingRow& row, const Framework
   return true;
 }
 
+std::string words_of(const std::vector<RecomputeModule>& modules) {
+  std::string words;
+  for (const RecomputeModule module : modules)
+    words += fmt::format("{}{}", words.empty() ? "" : ", ", spec::enum_name(module));
+  return "recompute of " + words;
+}
+
+/// As few parts of every layer as make the rest fit.
+bool fits_with_parts(spec::Job& job) {
+  Plan& plan = job.plan;
+  for (const RecomputeModule part : cheap_parts(job.model)) {
+    plan.recompute_modules.push_back(part);
+    if (fits_with(job, Recompute::selective)) return true;
+  }
+  plan.recompute_modules.clear();
+  return false;
+}
+
+/// As the recipe does, if that fits.
+std::optional<std::string> take_recipes_recompute(spec::Job& job,
+                                                  const std::vector<RecomputeModule>& modules) {
+  job.plan.recompute_modules = modules;
+  if (fits_with(job, modules.empty() ? Recompute::none : Recompute::selective))
+    return modules.empty() ? "no recompute, as its recipe" : words_of(modules) + ", as its recipe";
+  job.plan.recompute_modules.clear();
+  return std::nullopt;
+}
+
 /// The least that fits; the last resort, all layers, whether it fits or not.
-std::string take_least_recompute(spec::Job& job) {
+std::string take_least_recompute(spec::Job& job, const FrameworkRule& rule) {
   if (fits_with(job, Recompute::none)) return "no recompute";
   if (!job.stack.flash_attention && fits_with(job, Recompute::selective))
     return "selective recompute";
+  if (rule.recomputes_modules && fits_with_parts(job)) return words_of(job.plan.recompute_modules);
   if (fits_with_block(job))
     return fmt::format("recompute of {} layers a chunk", *job.plan.recompute_layers);
   job.plan.recompute = Recompute::full;
@@ -89,14 +121,27 @@ bool fits_with(spec::Job& job, Recompute recompute) {
   return workload::estimate_memory(job).fits();
 }
 
+std::vector<RecomputeModule> cheap_parts(const spec::Model& model) {
+  std::vector<RecomputeModule> parts = {RecomputeModule::layernorm};
+  if (model.moe) parts.push_back(RecomputeModule::moe_act);
+  if (model.latent_attention) parts.push_back(RecomputeModule::mla_up_proj);
+  if (model.moe && model.moe->shared_expert_ffn_hidden_size > 0)
+    parts.push_back(RecomputeModule::shared_experts);
+  if (model.moe && model.moe->num_dense_layers > 0) parts.push_back(RecomputeModule::mlp);
+  return parts;
+}
+
 std::vector<std::string> take_recompute(spec::Job& job, const TrainingRow& row,
-                                        const FrameworkRule& rule) {
+                                        const FrameworkRule& rule,
+                                        const std::vector<RecomputeModule>* recipe) {
   if (take_said_recompute(job, row, rule)) return {};
-  const std::string least = take_least_recompute(job);
+  if (recipe != nullptr)
+    if (auto taken = take_recipes_recompute(job, *recipe)) return {*std::move(taken)};
+  const std::string least = take_least_recompute(job, rule);
   if (least != "full recompute" || fits_with(job, Recompute::full) || !shards_unsaid(job, row))
     return {least};
   job.plan.sharding = Sharding::parameters;
-  return {"FSDP, since nothing else fits", take_least_recompute(job)};
+  return {"FSDP, since nothing else fits", take_least_recompute(job, rule)};
 }
 
 }  // namespace triplepoint::calibrate

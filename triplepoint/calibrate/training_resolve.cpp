@@ -7,6 +7,7 @@
 #include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/model_names.h"
 #include "triplepoint/calibrate/training_layout.h"
+#include "triplepoint/calibrate/training_recipes.h"
 #include "triplepoint/calibrate/training_recompute.h"
 #include "triplepoint/calibrate/training_row.h"
 #include "triplepoint/calibrate/training_rules.h"
@@ -34,17 +35,20 @@ class Resolver {
     TPT_TRY(take_model());
     take_prediction();
     TPT_TRY(take_cluster());
+    take_precision();
     TPT_TRY(take_stack());
+    TPT_TRY(take_recipe());
     take_task();
     TPT_TRY(take_sizes());
     TPT_TRY(take_batch());
     if (auto sharded = take_sharding(out_.job, row_, rule_, library_); !sharded)
       return tl::unexpected(sharded.error());
     take_overlap(out_.job, row_, rule_);
+    overlap_by_recipe();
     fill_memory();
     take_experts();
     TPT_TRY(check());
-    for (std::string& note : take_recompute(out_.job, row_, rule_))
+    for (std::string& note : take_recompute(out_.job, row_, rule_, recompute_of_recipe()))
       assume(std::move(note));
     return std::move(out_);
   }
@@ -61,7 +65,13 @@ class Resolver {
   Step check_sizes() const;
   Step take_model();
   Step take_cluster();
+  void take_precision();
   Step take_stack();
+  Step take_recipe();
+  void overlap_by_recipe();
+  const std::vector<spec::RecomputeModule>* recompute_of_recipe() const {
+    return recipe_ && recipe_->recompute_modules ? &*recipe_->recompute_modules : nullptr;
+  }
   void take_task();
   void take_room();
   Step take_sizes();
@@ -84,6 +94,7 @@ class Resolver {
   const TrainingRow& row_;
   const spec::Library& library_;
   const FrameworkRule& rule_;
+  std::optional<Recipe> recipe_;
   ResolvedRow out_;
 };
 
@@ -158,24 +169,49 @@ void Resolver::take_room() {
     job.environment.power_limit = *watts * unit::W;
 }
 
-Resolver::Step Resolver::take_stack() {
-  out_.job.stack = TPT_TRY(spec::load_stack(library_, stack_on(rule_, out_.job.cluster.gpu)));
-  out_.job.stack.moe_sends_every_copy = sends_every_copy(row_, out_.job);
-  if (out_.job.stack.moe_sends_every_copy) assume("rows of experts sent by all-to-all");
-  const bool pure = mentions(row_.extra, "mp_mode=PURE");
-  plan().optimizer = TPT_TRY(
-      spec::load_optimizer(library_, pure ? std::string_view("fsdp_fused_adam") : rule_.optimizer));
+void Resolver::take_precision() {
   plan().precision = precision_of(row_);
-  if (was_trained_in_4_bits(row_) && out_.job.cluster.gpu.peak(Precision::nvfp4))
-    plan().precision = Precision::nvfp4;
   const spec::Gpu& gpu = out_.job.cluster.gpu;
+  if (was_trained_in_4_bits(row_) && gpu.peak(Precision::nvfp4))
+    plan().precision = Precision::nvfp4;
   if (!gpu.peak(plan().precision))
     plan().precision = gpu.peak(Precision::bf16) ? Precision::bf16 : Precision::fp16;
   if (row_.precision.empty()) assume(fmt::format("precision {}", spec::name_of(plan().precision)));
+}
+
+Resolver::Step Resolver::take_stack() {
+  out_.job.stack = TPT_TRY(spec::load_stack(library_, stack_of(rule_, row_, out_.job)));
+  const bool pure = mentions(row_.extra, "mp_mode=PURE");
+  plan().optimizer = TPT_TRY(
+      spec::load_optimizer(library_, pure ? std::string_view("fsdp_fused_adam") : rule_.optimizer));
   return true;
 }
 
-/// Fine-tuning of NeMo and MaxText packs short question-and-answer documents; MLPerf's documents
+/// What its public recipe chooses and the row does not print.
+Resolver::Step Resolver::take_recipe() {
+  if (rule_.recipes.empty() || row_.workload != "pretrain") return true;
+  const std::vector<Recipe> recipes = TPT_TRY(load_recipes(library_, rule_.recipes));
+  const Recipe* found = recipe_of(recipes, row_, out_.job);
+  if (found == nullptr) return true;
+  recipe_ = *found;
+  out_.job.stack.moe_sends_every_copy = recipe_->dispatch == Dispatch::alltoall;
+  if (out_.job.stack.moe_sends_every_copy) assume("rows of experts sent by all-to-all");
+  plan().fp8_attention = recipe_->fp8_attention.value_or(false);
+  if (plan().attends_in_fp8()) assume("attention in 8 bits");
+  return true;
+}
+
+/// Traffic of experts runs behind another microbatch where the recipe asks for it.
+void Resolver::overlap_by_recipe() {
+  if (!recipe_ || !recipe_->overlap_expert) return;
+  const bool another =
+      plan().global_batch_size > plan().micro_batch_size * out_.job.data_parallel_size();
+  plan().overlap_expert = *recipe_->overlap_expert && another && out_.job.model.moe;
+  assume(plan().overlap_expert ? "experts' traffic overlapped" : "experts' traffic not overlapped");
+}
+
+/// Fine-tuning of NeMo and MaxText packs short question-and-answer documents, Pax where its rows
+/// say so (without Transformer Engine it masks the rest, and saves nothing); MLPerf's documents
 /// fill their sequences.
 void Resolver::take_task() {
   constexpr int64_t squad_document = 256;
@@ -186,6 +222,9 @@ void Resolver::take_task() {
   }
   const bool tuned = lora || row_.workload == "sft";
   if (!tuned || mentions(row_.framework, "MLPerf")) return;
+  const bool says = mentions(row_.notes, "packed");
+  const bool plain = out_.job.stack.name == rule_.stack_without_te;
+  if (!rule_.stack_without_te.empty() && (!says || plain)) return;
   plan().packed_length = squad_document;
   assume("packed documents of 256 tokens");
 }

@@ -61,6 +61,7 @@ void read_words(const TrainingCells& cells, TrainingRow& row) {
   row.row_id = cells.id();
   row.family = cells.text("family");
   row.gpu = cells.text("gpu");
+  row.title = cells.text("source_title");
   row.source = cells.text("source_loc");
   row.gpu_note = cells.text("gpu_note");
   row.model = cells.text("model");

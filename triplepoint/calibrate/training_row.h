@@ -19,7 +19,7 @@ namespace triplepoint::calibrate {
 /// Absent: the source did not say. Columns: docs/formats.md.
 struct TrainingRow {
   std::string row_id, family;
-  std::string source;  // where it was published, and with which configuration file
+  std::string title, source;  // where it was published, and with which configuration file
   std::string gpu, gpu_note, model, precision, sharding, recompute, framework, workload, extra,
       notes;
   std::string conv;   // how its TFLOP/s count, see flops_of_convention()

@@ -39,6 +39,14 @@ constexpr std::array rules = {
                   .overlaps_tensor = true,
                   .overlaps_data = true,
                   .overlaps_pipeline = true},
+    FrameworkRule{.word = "Pax (",
+                  .stack = "jax-xla",
+                  .optimizer = "fsdp_adamw",
+                  .sharding = Sharding::parameters,
+                  .overlaps_tensor = true,
+                  .overlaps_data = true,
+                  .overlaps_pipeline = true,
+                  .stack_without_te = "jax-xla-plain"},
     FrameworkRule{.word = "JAX",
                   .stack = "jax-xla",
                   .optimizer = "fsdp_adamw",
@@ -66,26 +74,35 @@ constexpr std::array rules = {
                   .optimizer = "distributed_fused_adam_bf16",
                   .overlaps_tensor = true,
                   .overlaps_data = true,
-                  .overlaps_pipeline = true},
+                  .overlaps_pipeline = true,
+                  .stack_of_scaled_experts = "megatron-bridge-25-scaled",
+                  .recipes = "megatron-bridge",
+                  .recomputes_modules = true},
     FrameworkRule{.word = "NeMo 26.02",
                   .stack = "megatron-bridge-25",
                   .optimizer = "distributed_fused_adam_bf16",
                   .overlaps_tensor = true,
                   .overlaps_data = true,
-                  .overlaps_pipeline = true},
+                  .overlaps_pipeline = true,
+                  .recipes = "megatron-bridge",
+                  .recomputes_modules = true},
     FrameworkRule{.word = "NeMo 26.04",
                   .stack = "megatron-bridge-25",
                   .optimizer = "distributed_fused_adam_bf16",
                   .overlaps_tensor = true,
                   .overlaps_data = true,
-                  .overlaps_pipeline = true},
+                  .overlaps_pipeline = true,
+                  .recipes = "megatron-bridge",
+                  .recomputes_modules = true},
     FrameworkRule{.word = "Megatron-Bridge",
                   .stack = "megatron-bridge",
                   .optimizer = "distributed_fused_adam_bf16",
                   .overlaps_tensor = true,
                   .overlaps_data = true,
                   .overlaps_pipeline = true,
-                  .stack_on_hopper = "megatron-bridge-25"},
+                  .stack_on_hopper = "megatron-bridge-25",
+                  .recipes = "megatron-bridge",
+                  .recomputes_modules = true},
     FrameworkRule{.word = "BigNLP",
                   .stack = "nemo-2022",
                   .optimizer = "distributed_fused_adam",
@@ -102,7 +119,9 @@ constexpr std::array rules = {
                   .optimizer = "distributed_fused_adam_bf16",
                   .overlaps_tensor = true,
                   .overlaps_data = true,
-                  .overlaps_pipeline = true},
+                  .overlaps_pipeline = true,
+                  .release = "recipes, 25.04 release",
+                  .stack_of_release = "nemo-2504"},
     FrameworkRule{.word = "MLPerf",
                   .stack = "mlperf",
                   .optimizer = "distributed_fused_adam_bf16",
@@ -239,19 +258,19 @@ const FrameworkRule& rule_of(std::string_view framework) {
                        [&](const FrameworkRule& rule) { return mentions(framework, rule.word); });
 }
 
-std::string_view stack_on(const FrameworkRule& rule, const spec::Gpu& gpu) {
+std::string_view stack_of(const FrameworkRule& rule, const TrainingRow& row, const spec::Job& job) {
+  const spec::Gpu& gpu = job.cluster.gpu;
   const bool amd = gpu.vendor == "amd", blackwell = gpu.peak(spec::Precision::nvfp4).has_value();
   if (amd && !rule.stack_on_amd.empty()) return rule.stack_on_amd;
   if (!amd && !blackwell && !rule.stack_on_hopper.empty()) return rule.stack_on_hopper;
+  const bool by_tensor = job.plan.precision == spec::Precision::fp8;
+  if (by_tensor && job.model.moe && !rule.stack_of_scaled_experts.empty())
+    return rule.stack_of_scaled_experts;
+  if (!rule.release.empty() && mentions(row.title, rule.release)) return rule.stack_of_release;
+  // Eight bits come from the engine.
+  const bool engine = by_tensor || mentions(row.precision, "TE ");
+  if (!engine && !rule.stack_without_te.empty()) return rule.stack_without_te;
   return rule.stack;
-}
-
-bool sends_every_copy(const TrainingRow& row, const spec::Job& job) {
-  constexpr std::array models = {std::string_view("qwen3-235b-a22b"),
-                                 std::string_view("gpt-oss-120b")};
-  constexpr int64_t node = 8;
-  return mentions(row.framework, "Megatron-Bridge") && job.cluster.scale_up.domain_size <= node &&
-         std::find(models.begin(), models.end(), job.model.name) != models.end();
 }
 
 spec::Precision precision_of(const TrainingRow& row) {

@@ -29,18 +29,20 @@ struct FrameworkRule {
   bool selects_operations = false;
   // Before Blackwell, where its recipes capture whole iterations for Blackwell's MXFP8 alone.
   std::string_view stack_on_hopper = {};
+  // Where it scales 8-bit products by tensor and the model has experts.
+  std::string_view stack_of_scaled_experts = {};
+  std::string_view stack_without_te = {};  // where the row's precision does not name the engine
+  // Another release, where the row's source is called so.
+  std::string_view release = {}, stack_of_release = {};
+  std::string_view recipes = {};    // data/recipes
+  bool recomputes_modules = false;  // can play parts of layers again (Megatron-Core's choice)
 };
 
 /// The rule for this framework; a general one for frameworks that nobody has described.
 const FrameworkRule& rule_of(std::string_view framework);
 
-/// The rule's stack on this GPU.
-std::string_view stack_on(const FrameworkRule&, const spec::Gpu&);
-
-/// Whether rows of this mixture of experts travel by NCCL's all-to-all, one copy to each expert, on
-/// nodes of 8 GPUs. Megatron-Bridge's public recipes choose it there for these models
-/// (moe_token_dispatcher_type "alltoall", or no backend), for others DeepEP or HybridEP.
-bool sends_every_copy(const TrainingRow&, const spec::Job&);
+/// The rule's stack for this row; model, cluster and precision of the job must stand.
+std::string_view stack_of(const FrameworkRule&, const TrainingRow&, const spec::Job&);
 
 /// What the row's precision column means on this GPU ("FP8-MX" is MXFP8; unstated MLPerf recipes
 /// are FP8, other unstated ones bf16).
