@@ -167,11 +167,14 @@ Served serve(const ServedRow& row, const spec::Job& job, const Serving& serving)
   const Played decode = play(job);
   Played prompts = play(prefill_of(job, serving, row.task));
   prompts.step.time /= prompts.tokens;
-  const auto sequences = static_cast<double>(row.sequences);
-  const Watts rest = job.cluster.gpu.power ? job.cluster.gpu.power->active_idle : Watts();
-  const Spell round = serving_round(serving, row.task, sequences, static_cast<double>(row.replicas),
-                                    decode.step, prompts.step, rest);
-  return {round.power / unit::W, sequences / (round.time / unit::s)};
+  const ServedBatch batch{
+      .sequences = static_cast<double>(row.sequences),
+      .replicas = static_cast<double>(row.replicas),
+      .decode = decode.step,
+      .prompt_token = prompts.step,
+      .rest = job.cluster.gpu.power ? job.cluster.gpu.power->active_idle : Watts()};
+  const Spell round = serving_round(serving, row.task, batch);
+  return {round.power / unit::W, batch.sequences / (round.time / unit::s)};
 }
 
 void score_row(TableScores& scores, const ServedRow& row, const Served& served) {

@@ -28,13 +28,15 @@ Result<ServedTask> task_of(const Serving& serving, std::string_view task) {
       "the length of the sequences of '{}' is neither stated nor known of the task", task));
 }
 
-Spell serving_round(const Serving& serving, const ServedTask& task, double sequences,
-                    double replicas, const Spell& decode, const Spell& prompt_token, Watts rest) {
-  const Seconds reading = sequences * task.prompt / task.answer * prompt_token.time;
-  const Seconds each = sequences / replicas * serving.sequence_time;
-  const Watts handling = serving.busy_share * decode.power + (1 - serving.busy_share) * rest;
+Spell serving_round(const Serving& serving, const ServedTask& task, const ServedBatch& batch) {
+  const Spell& decode = batch.decode;
+  const double share = serving.busy_share;
+  const Seconds reading = batch.sequences * task.prompt / task.answer * batch.prompt_token.time;
+  const Seconds each = batch.sequences / batch.replicas * serving.sequence_time;
+  const Watts handling = share * decode.power + (1 - share) * batch.rest;
   const Seconds round = decode.time + reading + each;
-  const Joules energy = decode.power * decode.time + prompt_token.power * reading + handling * each;
+  const Joules energy =
+      decode.power * decode.time + batch.prompt_token.power * reading + handling * each;
   return {round, energy / round};
 }
 

@@ -39,6 +39,14 @@ struct Spell {
   Watts power;
 };
 
+/// What the simulator plays of an engine at work.
+struct ServedBatch {
+  double sequences = 1, replicas = 1;
+  Spell decode;        // a pass over all sequences
+  Spell prompt_token;  // a token of a prompt, in passes of prefill_tokens
+  Watts rest;          // of a GPU between passes
+};
+
 /// One token for each of n sequences, while others come and go: as many prompts are read as answers
 /// end.
 ///
@@ -46,12 +54,10 @@ struct Spell {
 ///   P t = P_decode t_decode + n prompt/answer t_prompt P_prompt
 ///       + n sequence_time (busy_share P_decode + (1 - busy_share) P_rest)
 ///
-/// t_decode: a pass over n sequences. t_prompt: a token of a prompt, in passes of prefill_tokens.
 /// sequence_time: what schedulers, samplers and detokenizers do for each sequence; busy_share of it
 /// on the GPU. n counts the sequences of one replica in the last term.
 /// Holds for engines that are never short of requests; prompts that share a pass with tokens spare
 /// themselves the reading of weights, which is left out. Source: docs/models/inference.md.
-Spell serving_round(const Serving&, const ServedTask&, double sequences, double replicas,
-                    const Spell& decode, const Spell& prompt_token, Watts rest);
+Spell serving_round(const Serving&, const ServedTask&, const ServedBatch&);
 
 }  // namespace triplepoint::calibrate

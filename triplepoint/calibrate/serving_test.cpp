@@ -16,19 +16,22 @@ const Spell decode{10 * unit::ms, 400 * unit::W};
 const Spell prompt_token{30 * unit::us, 700 * unit::W};
 const Watts rest = 100 * unit::W;
 
+Spell round_of(const Serving& serving, const ServedTask& task, double sequences,
+               double replicas = 1) {
+  return serving_round(serving, task, {sequences, replicas, decode, prompt_token, rest});
+}
+
 TEST_CASE("without prompts and without work for each sequence a round is a pass") {
   Serving idle = engine;
   idle.sequence_time = {};
-  const Spell round = serving_round(idle, {"", 0, 1000}, 64, 1, decode, prompt_token, rest);
+  const Spell round = round_of(idle, {"", 0, 1000}, 64);
   CHECK(round.time / decode.time == Approx(1));
   CHECK(round.power / decode.power == Approx(1));
 }
 
 TEST_CASE("time of a round grows in proportion to its sequences, and its energy with it") {
   const ServedTask task = engine.tasks.front();
-  const auto more = [&](double sequences) {
-    return serving_round(engine, task, sequences, 1, decode, prompt_token, rest);
-  };
+  const auto more = [&](double sequences) { return round_of(engine, task, sequences); };
   const auto energy = [](const Spell& spell) { return spell.time * spell.power / unit::J; };
   const Spell one = more(100), two = more(200), three = more(300);
   CHECK((two.time - one.time) / (three.time - two.time) == Approx(1));
@@ -39,8 +42,7 @@ TEST_CASE("time of a round grows in proportion to its sequences, and its energy 
 TEST_CASE("replicas share the work for each sequence, not the reading of prompts") {
   const ServedTask no_prompt{"", 0, 1000};
   const auto time = [&](const ServedTask& task, double replicas) {
-    return serving_round(engine, task, 128, replicas, decode, prompt_token, rest).time -
-           decode.time;
+    return round_of(engine, task, 128, replicas).time - decode.time;
   };
   CHECK(time(no_prompt, 1) / time(no_prompt, 4) == Approx(4));
   const Seconds reading = time(engine.tasks.front(), 1) - time(no_prompt, 1);
