@@ -73,7 +73,8 @@ class StepPlayer {
   void play_step(bool first);
   void gather_parameters();
   void forward(const Action&);
-  void backward(const Action&);
+  void put_off(const Action&);
+  void backward(const Action&, const LiveChunk&);
   void play_backwards(std::size_t but);
 
   const LayerContext& context_;
@@ -86,7 +87,7 @@ class StepPlayer {
   CachingAllocator memory_;
   EagerLayers layers_;
   std::map<std::pair<int32_t, int32_t>, LiveChunk> live_;  // by chunk and microbatch
-  std::vector<Action> due_;  // backward passes that are not played yet
+  std::vector<std::pair<Action, LiveChunk>> due_;  // backward passes that are not played yet
   EagerPeaks peaks_;
 };
 
@@ -165,12 +166,15 @@ void StepPlayer::forward(const Action& action) {
   layers_.drop_logit_gradient();
 }
 
-void StepPlayer::backward(const Action& action) {
-  const ChunkLayers& chunk = chunks_[static_cast<std::size_t>(action.chunk)];
+void StepPlayer::put_off(const Action& action) {
   const auto found = live_.find({action.chunk, action.microbatch});
   if (found == live_.end()) return;
-  const LiveChunk live = std::move(found->second);
+  due_.emplace_back(action, std::move(found->second));
   live_.erase(found);
+}
+
+void StepPlayer::backward(const Action& action, const LiveChunk& live) {
+  const ChunkLayers& chunk = chunks_[static_cast<std::size_t>(action.chunk)];
   std::vector<Tensor> gradients;
   Tensor gradient =
       chunk.has_head ? layers_.backward_head(live.head, gradients) : layers_.backward_end(live.end);
@@ -187,7 +191,7 @@ void StepPlayer::backward(const Action& action) {
 /// All but the last few that are due.
 void StepPlayer::play_backwards(std::size_t but) {
   while (due_.size() > but) {
-    backward(due_.front());
+    backward(due_.front().first, due_.front().second);
     due_.erase(due_.begin());
   }
 }
@@ -200,11 +204,10 @@ void StepPlayer::play_passes() {
     if (action.kind == ActionKind::forward) {
       forward(action);
     } else if (action.kind != ActionKind::backward_weight) {
-      due_.push_back(action);
+      put_off(action);
       play_backwards(late);
     }
   }
-  play_backwards(0);
   layers_.drop_logit_gradient();
   layers_.wait_for_transfers();
 }
