@@ -8,6 +8,7 @@
 
 #include "triplepoint/calibrate/kernel_tables.h"
 #include "triplepoint/calibrate/power_loads.h"
+#include "triplepoint/clock/governor.h"
 #include "triplepoint/perf/kernel_time.h"
 #include "triplepoint/power/gpu_power.h"
 
@@ -27,18 +28,50 @@ std::string missing_for(const spec::Gpu& gpu, const spec::Op& op) {
 // their duration up to here, on H200 and B200 alike; attention kernels show nothing of it.
 constexpr Seconds meter_fill = 70 * unit::us;
 
+/// A product over and over with what its benchmark times beside it, at any clock.
+class RepeatedKernel {
+ public:
+  RepeatedKernel(const spec::Gpu& gpu, const KernelRow& row, const KernelBenchmark& benchmark)
+      : gpu_(gpu), op_(row.op), time_(perf::kernel_time(gpu, row.op)), pace_(benchmark.host_pace) {
+    const Seconds one = predicted_time(gpu, row, benchmark);
+    if (one > pace_)
+      cast_ = std::max(Seconds(), one - time_.at(sustained_clock_ratio(gpu, row.op)));
+    if (spec::is_quantized(op_.precision))
+      cast_bytes_ = benchmark.cast_bytes * static_cast<double>(op_.gemm.m) *
+                    static_cast<double>(op_.gemm.k) * unit::B;
+  }
+  spec::GpuLoad load(double clock_ratio) const {
+    const Seconds kernel = time_.at(clock_ratio);
+    spec::GpuLoad load = looped_load(gpu_, op_, kernel);
+    load.hbm_bytes += cast_bytes_;
+    load.computing = kernel + cast_;
+    load.duration = std::max(load.computing, pace_);
+    return load;
+  }
+  /// The limit holds for means over many kernels and what lies between them, not for a kernel.
+  double settled_ratio() const {
+    const auto power_at = [&](double ratio) {
+      return power::gpu_power(*gpu_.power, load(ratio), ratio, benchmark_die, {});
+    };
+    return clock::choose_clock(*gpu_.governor, *gpu_.max_clock, *gpu_.tdp, benchmark_die, power_at)
+               .clock /
+           *gpu_.max_clock;
+  }
+
+ private:
+  const spec::Gpu& gpu_;
+  const spec::Op& op_;
+  perf::KernelTime time_;
+  Seconds pace_, cast_;
+  Bytes cast_bytes_;
+};
+
 /// Kernel, cast and what the host leaves between them, over and over, as the meter shows it.
 Watts predicted_power(const spec::Gpu& gpu, const KernelRow& row,
                       const KernelBenchmark& benchmark) {
-  const double ratio = sustained_clock_ratio(gpu, row.op);
-  const Seconds kernel = perf::kernel_time(gpu, row.op).at(ratio);
-  spec::GpuLoad load = looped_load(gpu, row.op, kernel);
-  if (spec::is_quantized(row.op.precision)) {
-    const spec::GemmShape& shape = row.op.gemm;
-    load.hbm_bytes += benchmark.cast_bytes * static_cast<double>(shape.m) *
-                      static_cast<double>(shape.k) * unit::B;
-  }
-  load.duration = std::max(kernel, predicted_time(gpu, row, benchmark));
+  const RepeatedKernel repeated(gpu, row, benchmark);
+  const double ratio = repeated.settled_ratio();
+  const spec::GpuLoad load = repeated.load(ratio);
   const Watts drawn = power::gpu_power(*gpu.power, load, ratio, benchmark_die, {});
   if (row.op.op_class != spec::OpClass::gemm || load.duration >= meter_fill) return drawn;
   spec::GpuLoad nothing;
