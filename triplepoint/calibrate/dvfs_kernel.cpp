@@ -92,8 +92,11 @@ SteadyKernel kernel_through(const spec::Gpu& gpu, SteadyPoint fast, SteadyPoint 
   const double bf = over(bytes, fast.clock_ratio), bs = over(bytes, slow.clock_ratio),
                ff = over(flops, fast.clock_ratio), fs = over(flops, slow.clock_ratio),
                determinant = ff * bs - fs * bf;
-  const double gigabytes =
-      determinant == 0 ? 0 : std::max(0.0, (ff * left(slow) - fs * left(fast)) / determinant);
+  // Powers that fall less than memory's alone would are all memory: no more of it than the fast
+  // point has room for.
+  const double most = std::max(0.0, left(fast) / bf);
+  const double wanted = determinant == 0 ? 0 : (ff * left(slow) - fs * left(fast)) / determinant;
+  const double gigabytes = std::clamp(wanted, 0.0, most);
   SteadyKernel kernel = only_traffic(clocked_share, gigabytes * (unit::GB / unit::s));
   kernel.products = std::max(0.0, (left(fast) - gigabytes * bf) / ff) * (unit::TFLOP / unit::s);
   return kernel;

@@ -88,6 +88,16 @@ TEST_CASE(
   CHECK(predicted(scores, "lock", "rate") == Approx(10 * 1200 / 1410.0).epsilon(0.02));
 }
 
+TEST_CASE("a power that hardly falls with the clock is never more than the kernel drew") {
+  const TableScores scores = dvfs(
+      "free,f,V100,SXM,k,,1530,300,,160,,,1,it/s,,,,\n"
+      "mid,f,V100,SXM,k,,1140,300,,150,,,1,it/s,,,,\n"
+      "low,f,V100,SXM,k,,750,300,,148,,,1,it/s,,,,\n");
+  CHECK(predicted(scores, "mid", "power_w") < 160);
+  CHECK(predicted(scores, "mid", "power_w") > 100);
+  CHECK(predicted(scores, "mid", "rate") == Approx(1));
+}
+
 TEST_CASE("a bandwidth does not follow the clock, its power does") {
   const TableScores scores = dvfs(
       "fast,f,A100-80GB,PCIe,s,,1410,300,,228,,,1687,GB/s,,,,\n"
@@ -127,7 +137,7 @@ TEST_CASE(
 }
 
 TEST_CASE("GPUs that the library does not have are skipped, not guessed") {
-  const TableScores scores = dvfs("x,f,V100,SXM,k,,1200,250,,200,,,1,it/s,,,,\n");
+  const TableScores scores = dvfs("x,f,A40,PCIe,k,,1200,250,,200,,,1,it/s,,,,\n");
   CHECK(scores.scored.empty());
   CHECK(scores.skipped.size() == 1);
 }
