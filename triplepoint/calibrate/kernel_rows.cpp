@@ -110,6 +110,7 @@ std::string complete(KernelRow& row, const Cells& cells, bool attention) {
     if (shape.batch * shape.heads * shape.query_length * shape.head_dim <= 0)
       return "batch, heads, seq or head_dim is not stated";
     set_attention(row, shape, cells.text("pass").starts_with("bwd"));
+    row.op.precision = operands->precision;
     return {};
   }
   const spec::GemmShape shape{.m = cells.count("m"),

@@ -132,23 +132,21 @@ double gemm_share(const spec::Gpu& gpu, const spec::Op& op) {
   return op.op_class == OpClass::grouped_gemm ? share * gpu.kernels.grouped_gemm_share : share;
 }
 
-/// (d0/d)^3: softmax over products in the norm that joins them.
-double softmax_weight(const spec::Gpu& gpu, const spec::AttentionShape& shape) {
+/// (d0/d)^3: softmax over products in the norm that joins them. Backward has five products instead
+/// of two, and twice the work of softmax.
+double softmax_weight(const spec::Gpu& gpu, const spec::AttentionShape& shape, bool backward) {
+  constexpr double work = 2, products = 5.0 / 2;
   const double head_dim = static_cast<double>(std::max<int64_t>(1, shape.head_dim));
-  return std::pow(gpu.kernels.attention_half_head_dim / head_dim, 3);
+  const double half = gpu.kernels.attention_half_head_dim * (backward ? work / products : 1);
+  return std::pow(half / head_dim, 3);
 }
 
-/// Attention in 8 bits over the same in 16.
+/// Attention in 8 bits over the same in 16, long keys.
 double narrow_speed(const spec::Gpu& gpu, const spec::Op& op) {
   if (!spec::is_quantized(op.precision)) return 1;
   const double products = *gpu.peak(spec::Precision::bf16) / *gpu.peak(op.precision);
-  const double softmax = softmax_weight(gpu, op.attention);
+  const double softmax = softmax_weight(gpu, op.attention, op.backward);
   return std::cbrt((1 + softmax) / (std::pow(products, 3) + softmax));
-}
-
-double compute_share(const spec::Gpu& gpu, const spec::Op& op) {
-  if (op.op_class != OpClass::attention) return gemm_share(gpu, op);
-  return narrow_speed(gpu, op) * attention_efficiency(gpu, op.attention, op.backward);
 }
 
 bool multiplies_matrices(OpClass op_class) {
@@ -168,14 +166,16 @@ double keys_in_window(const spec::AttentionShape& shape) {
 
 /// Of all keys, as far as the kernel runs over them for a block of queries.
 struct KeyLoop {
-  double keys;    // as long as a causal loop that sees as many
-  double beyond;  // masked at the far end
+  double seen;    // by a query, on the mean
+  double masked;  // beside them: computed for its block all the same
 };
 
 KeyLoop key_loop(const spec::Gpu& gpu, const spec::AttentionShape& shape) {
-  if (!looks_back_a_window(shape))
-    return {static_cast<double>(std::max<int64_t>(1, shape.key_length)), 0};
-  return {2 * keys_in_window(shape), static_cast<double>(gpu.kernels.attention_tile)};
+  const double keys = static_cast<double>(std::max<int64_t>(1, shape.key_length));
+  const double half_block = 0.5 * static_cast<double>(gpu.kernels.attention_tile);
+  // Half of the block on the diagonal is masked, and as much at the far end of a window.
+  if (looks_back_a_window(shape)) return {keys_in_window(shape), 2 * half_block};
+  return shape.causal ? KeyLoop{0.5 * keys, half_block} : KeyLoop{keys, 0};
 }
 
 /// The longest block of query rows over a mean one.
@@ -197,6 +197,35 @@ double filled_share(const spec::Gpu& gpu, const spec::AttentionShape& shape) {
       std::max(1.0, static_cast<double>(shape.batch * shape.heads) * of_a_head) / units_of(gpu);
   const double longest = longest_block(shape, of_a_head);
   return loads / std::max((1 - drain) * longest, loads + drain * longest);
+}
+
+/// Of the 16-bit peak, by a kernel whose long loop is faster by `speed`; what a block begins and
+/// ends with takes its time all the same.
+double attention_share(const spec::Gpu& gpu, const spec::AttentionShape& shape, bool backward,
+                       double speed) {
+  const spec::KernelCoefficients& kernels = gpu.kernels;
+  const KeyLoop loop = key_loop(gpu, shape);
+  const double share =
+      backward ? kernels.attention_backward_share : kernels.attention_forward_share;
+  return speed * share * loop.seen /
+         (loop.seen + loop.masked + speed * kernels.attention_half_length) /
+         std::cbrt(1 + softmax_weight(gpu, shape, backward)) * filled_share(gpu, shape);
+}
+
+double compute_share(const spec::Gpu& gpu, const spec::Op& op) {
+  if (op.op_class != OpClass::attention) return gemm_share(gpu, op);
+  return attention_share(gpu, op.attention, op.backward, narrow_speed(gpu, op));
+}
+
+/// Of a backward kernel's two companions. One reads the output and its gradient and sums their
+/// product for each row; one clears and later narrows the gradient of the queries, which blocks of
+/// keys add up in 32 bits.
+Seconds around_the_backward(const spec::Gpu& gpu, const spec::Op& op) {
+  if (!op.backward) return {};
+  constexpr Bytes of_an_element = (2 + 2 + 4 + 4 + 2) * unit::B;
+  const spec::AttentionShape& shape = op.attention;
+  return static_cast<double>(shape.batch * shape.query_length * shape.heads * shape.head_dim) *
+         streaming_time(gpu, of_an_element);
 }
 
 }  // namespace
@@ -223,12 +252,7 @@ double gemm_efficiency(const spec::Gpu& gpu, const spec::GemmShape& shape,
 
 double attention_efficiency(const spec::Gpu& gpu, const spec::AttentionShape& shape,
                             bool backward) {
-  const spec::KernelCoefficients& kernels = gpu.kernels;
-  const KeyLoop loop = key_loop(gpu, shape);
-  const double share =
-      backward ? kernels.attention_backward_share : kernels.attention_forward_share;
-  return share * loop.keys / (loop.keys + loop.beyond + kernels.attention_half_length) /
-         std::cbrt(1 + softmax_weight(gpu, shape)) * filled_share(gpu, shape);
+  return attention_share(gpu, shape, backward, 1);
 }
 
 KernelTime kernel_time(const spec::Gpu& gpu, const spec::Op& op) {
@@ -239,7 +263,8 @@ KernelTime kernel_time(const spec::Gpu& gpu, const spec::Op& op) {
                   .norm = kernels.roofline_norm,
                   .insensitive = kernels.clock_insensitive_share,
                   .start = launches * kernels.kernel_start};
-  if (op.op_class == OpClass::attention) time.start = launches * kernels.attention_start;
+  if (op.op_class == OpClass::attention)
+    time.start = launches * kernels.attention_start + around_the_backward(gpu, op);
   if (multiplies_matrices(op.op_class)) {
     time.compute = op.flops / (*gpu.peak(rated_precision(op)) * compute_share(gpu, op));
     return time;

@@ -51,21 +51,28 @@ double gemm_efficiency(const spec::Gpu& gpu, const spec::GemmShape& shape,
 
 /// Share of the dense peak fused (flash) attention reaches at max clock, unthrottled.
 ///
-///   e = e_max * L / (L + L0) / (1 + (d0/d)^3)^(1/3) * w / max((1 - Q) b, w + Q b)
-///   b = 2 n / (n + 1) if causal, else 1
+///   e = e_max * s / (s + M + L0) / (1 + (d0/d)^3)^(1/3) * w / max((1 - Q) b, w + Q b)
+///   s = L, M = 0                                   b = 1               all keys
+///   s = L/2, M = T/2                               b = 2 n / (n + 1)   causal
+///   s = m = k - k (k - 1) / 2 L, M = T             b = k / m           causal, a window of k < L
+///   keys
 ///
-/// L: key length; d: head dimension (softmax work does not grow with it); w: blocks of
-/// attention_tile query rows over compute units; n: such blocks of one head; b: the longest block
-/// over a mean one (under a causal mask the last rows see all keys, the first almost none); Q:
-/// attention_wave_quantization, what of the longest block drains alone. A causal window of w < L
-/// keys, of which a query sees m = w - w (w - 1) / 2 L: L is 2 m, L0 grows by a block (half of one
-/// is masked at the window's far end, too), b is w / m. d0 follows from the chip:
-/// matrix flops per clock over 4 x special functions per clock. Causal flops are the half square.
-/// Holds for 512 and more keys; a lone query splits them (w, b: 1). Source: docs/models/kernels.md.
+/// L: key length; s: keys that a query sees on the mean (flops are counted for these); M: masked
+/// keys that its block computes all the same, half a block on the diagonal and half a block at a
+/// window's far end; L0: what a block begins and ends with, in keys (attention_half_length); d:
+/// head dimension (softmax work does not grow with it); T: attention_tile, query rows of a block;
+/// w: blocks over compute units; n: blocks of one head; b: the longest block over a mean one (under
+/// a causal mask the last rows see all keys, the first almost none); Q:
+/// attention_wave_quantization, what of the longest block drains alone. d0 follows from the chip:
+/// matrix flops per clock over 4 x special functions per clock. Backward has five products instead
+/// of two and twice the softmax work: 0.8 d0; kernel_time adds the streaming of its two companions,
+/// 14 bytes an element of the queries. Holds for 512 and more keys; a lone query splits them (w, b:
+/// 1). Source: docs/models/kernels.md.
 ///
 /// In 8 bits products take p = peak_bf16 / peak_fp8 of their time and softmax, in fp32, as long as
-/// before: faster by ((1 + (d0/d)^3) / (p^3 + (d0/d)^3))^(1/3). On an H100 at d = 128 that is 1.55;
-/// FlashAttention-3 (arXiv 2407.08608) reports 1.6, forward.
+/// before: faster by ((1 + (d0/d)^3) / (p^3 + (d0/d)^3))^(1/3), but for what L0 stands for. On an
+/// H100 that is 1.1, 1.5 and 1.9 for heads of 64, 128 and 256, as FlashAttention-3 (arXiv
+/// 2407.08608, figures 5 and 7) has it.
 double attention_efficiency(const spec::Gpu& gpu, const spec::AttentionShape& shape, bool backward);
 
 /// Whose peak an op's efficiency is a share of: its own precision's; of attention in 8 bits,
