@@ -265,6 +265,19 @@ void add_gathered(const LayerContext& context, const Chunks& chunks, StageMemory
   memory.activations -= gone;
 }
 
+/// What the allocator keeps beyond the peak because each stream has a pool of its own: FSDP2
+/// gathers the root unit (embedding, head) and then the first layer in a stream that needs no more
+/// than the layers gathered ahead at the peak. It goes back to the driver where memory ends.
+/// Source: PyTorch, torch/distributed/fsdp/_fully_shard: all_gather_copy_in_stream.
+double stream_pool_bytes(const LayerContext& context, const Chunks& chunks) {
+  const bool fsdp = context.plan().sharding == Sharding::parameters;
+  if (!fsdp || !context.share.training) return 0;
+  const GatheredParts parts = gathered_parts(context, chunks);
+  const bool tied = context.model().tied_embeddings && parts.embedding > 0;
+  const double root = parts.embedding + (tied ? 0 : parts.head);
+  return std::max(0.0, root + (1 - real(context.plan().prefetch_depth)) * parts.layer);
+}
+
 void add_buffers(const LayerContext& context, const Chunks& chunks, StageMemory& memory) {
   const RankShare& share = context.share;
   double bytes = 0;
@@ -329,7 +342,8 @@ StageMemory stage_memory(const LayerContext& computed, const Chunks& chunks,
   memory.step = memory.weights + memory.gradients + memory.optimizer;
   memory.reserve = (context.stack().memory_fragmentation - 1) * memory.total() +
                    context.stack().framework_reserve;
-  memory.reserved = memory.total() - context.stack().framework_reserve;
+  memory.reserved = memory.total() - context.stack().framework_reserve +
+                    stream_pool_bytes(context, chunks) * unit::B;
   return memory;
 }
 

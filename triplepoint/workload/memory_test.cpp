@@ -191,6 +191,29 @@ TEST_CASE("the trunk in fp32 is what takes FSDP's microbatch 8 out of memory") {
   CHECK(fits(job));
 }
 
+TEST_CASE("under FSDP the stream that gathers keeps room for embedding and head, which may go") {
+  const spec::Job job = test::gpt3_fsdp_on_32();
+  const StageMemory stage = estimate_memory(job).stages[0];
+  const RankShare share = share_of_rank(job);
+  const double root = embedding_parameters(job, share).dense + head_parameters(job, share).dense;
+  const Bytes kept = stage.reserved - (stage.total() - job.stack.framework_reserve);
+  CHECK(kept / unit::B == doctest::Approx(2 * root));
+}
+
+TEST_CASE("gradients under FSDP take the bytes they are reduced in") {
+  spec::Job job = test::gpt3_fsdp_on_32();
+  job.stack.memory_fragmentation = 1;
+  const auto bytes_with = [&](double sync) {
+    job.plan.optimizer.gradient_sync_bytes = sync;
+    return estimate_memory(job).stages[0].total() / unit::B;
+  };
+  const RankShare share = share_of_rank(job);
+  const double more = bytes_with(4) - bytes_with(2);
+  const double whole = 2 * (1 + 1 / static_cast<double>(share.shard));
+  CHECK(more >= whole * head_parameters(job, share).dense);
+  CHECK(more <= whole * layer_parameters(job, share, int64_t{0}).dense);
+}
+
 TEST_CASE("Mixtral-8x22B EP8-TP1-PP4 fits with recompute only") {
   spec::Job job = test::with(test::on_nodes(test::mixtral_8x22b(), 4), {1, 4, 8});
   job.plan.sharding = Sharding::optimizer;
