@@ -76,6 +76,14 @@ TEST_CASE("each setting of a plan survives export to NeMo and to Megatron") {
     p.overlap_pipeline = true;
   });
   check_survives("selective", [](Plan& p, Model&) { p.recompute = spec::Recompute::selective; });
+  check_survives("modules", [](Plan& p, Model&) {
+    p.recompute = spec::Recompute::selective;
+    p.recompute_modules = {spec::RecomputeModule::moe_act, spec::RecomputeModule::layernorm};
+  });
+  check_survives("attention in 8 bits", [](Plan& p, Model&) {
+    p.precision = spec::Precision::fp8;
+    p.fp8_attention = true;
+  });
   check_survives("all layers", [](Plan& p, Model&) { p.recompute = spec::Recompute::full; });
   check_survives("rank order", [](Plan& p, Model&) { p.rank_order = spec::RankOrder::tp_pp_dp; });
   check_survives("context", [](Plan& p, Model&) {

@@ -8,6 +8,7 @@
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/lost.h"
 #include "triplepoint/formats/pipeline_layout.h"
+#include "triplepoint/formats/recompute_modules.h"
 
 namespace triplepoint::formats {
 namespace {
@@ -41,6 +42,9 @@ class ArgumentWriter {
   void number(std::string_view name, double value) { word(name, fmt::format("{}", value)); }
   void word(std::string_view name, std::string_view value) {
     text_ += fmt::format(" \\\n    --{} {}", name, shell_word(value));
+  }
+  void list(std::string_view name, const std::vector<std::string>& names) {
+    text_ += fmt::format(" \\\n    --{} {}", name, fmt::join(names, " "));
   }
   const std::string& text() const { return text_; }
 
@@ -150,6 +154,7 @@ void write_recompute(ArgumentWriter& out, const Plan& plan) {
   if (plan.recompute == spec::Recompute::none) return;
   const bool full = plan.recompute == spec::Recompute::full;
   out.word("recompute-granularity", full ? "full" : "selective");
+  if (!plan.recompute_modules.empty()) out.list("recompute-modules", recompute_module_names(plan));
   if (!full) return;
   out.word("recompute-method", plan.recompute_layers ? "block" : "uniform");
   out.count("recompute-num-layers", plan.recompute_layers.value_or(1));
@@ -159,6 +164,7 @@ void write_precision(ArgumentWriter& out, const Plan& plan) {
   out.flag("bf16", plan.precision == Precision::bf16 || plan.precision == Precision::fp8);
   out.flag("fp16", plan.precision == Precision::fp16);
   if (plan.precision == Precision::fp8) out.word("fp8-format", "hybrid");
+  out.flag("fp8-dot-product-attention", plan.fp8_attention);
   const bool half = plan.optimizer.gradient_sync_bytes < 4;
   out.flag("accumulate-allreduce-grads-in-fp32", plan.precision == Precision::fp16 && !half);
   out.flag("grad-reduce-in-bf16", plan.precision != Precision::fp16 && half);

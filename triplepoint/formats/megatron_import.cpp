@@ -12,6 +12,7 @@
 #include "triplepoint/formats/megatron_arguments.h"
 #include "triplepoint/formats/optimizers.h"
 #include "triplepoint/formats/pipeline_layout.h"
+#include "triplepoint/formats/recompute_modules.h"
 #include "triplepoint/formats/settings.h"
 #include "triplepoint/formats/shell_command.h"
 #include "triplepoint/formats/text.h"
@@ -451,16 +452,15 @@ void read_recompute(Settings& s, Plan& plan) {
   const auto granularity = s.one_of("recompute-granularity", granularities);
   const auto method = s.one_of("recompute-method", methods);
   const auto layers = s.count("recompute-num-layers", 0, largest_dimension);
-  const auto modules = s.list("recompute-modules");
   const bool selective = s.flag("recompute-activations"), old = s.flag("checkpoint-activations");
   const bool experts = s.flag("moe-layer-recompute");
-  if (modules && *modules != std::vector<std::string>{"core_attn"})
-    s.assume("selective recompute is of the attention core only");
-  if (experts) s.assume("expert layers are not recomputed");
+  plan.recompute_modules = read_recompute_modules(s, "recompute-modules");
+  if (experts) plan.recompute_modules.push_back(spec::RecomputeModule::moe);
   if (granularity == "full" || old)
     plan.recompute = spec::Recompute::full;
-  else if (granularity == "selective" || selective)
+  else if (granularity == "selective" || selective || experts)
     plan.recompute = spec::Recompute::selective;
+  if (plan.recompute != spec::Recompute::selective) plan.recompute_modules.clear();
   if (plan.recompute != spec::Recompute::full) return;
   if (method == "block" && layers) plan.recompute_layers = layers;
   if (method == "uniform" && layers.value_or(1) > 1)
@@ -556,6 +556,7 @@ Result<void> read_optimizer(Shelf& shelf, Settings& s, const spec::Job& job, Pla
 Result<Plan> read_plan(Shelf& shelf, Settings& s, const spec::Job& job) {
   Plan plan;
   plan.precision = read_precision(s);
+  plan.fp8_attention = s.flag("fp8-dot-product-attention");
   read_sizes(s, job.model, plan);
   TPT_TRY(read_batches(s, job, plan));
   read_recompute(s, plan);

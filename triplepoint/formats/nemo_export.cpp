@@ -3,6 +3,7 @@
 
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/lost.h"
+#include "triplepoint/formats/recompute_modules.h"
 #include "triplepoint/formats/yaml_writer.h"
 
 namespace triplepoint::formats {
@@ -156,6 +157,8 @@ void write_recompute(YamlWriter& yaml, const Plan& plan) {
   else
     yaml.text(prefix + "granularity",
               plan.recompute == spec::Recompute::full ? "full" : "selective");
+  if (!plan.recompute_modules.empty())
+    yaml.list("model.recompute_modules", recompute_module_names(plan));
   if (plan.recompute != spec::Recompute::full) return;
   yaml.text(prefix + "method", plan.recompute_layers ? "block" : "uniform");
   yaml.count(prefix + "num_layers", plan.recompute_layers.value_or(1));
@@ -243,6 +246,7 @@ void write_execution(YamlWriter& yaml, const Job& job) {
   yaml.boolean("model.transformer_engine", true);
   yaml.boolean("model.use_flash_attention", true);
   yaml.boolean("model.fp8", plan.precision == spec::Precision::fp8);
+  if (plan.fp8_attention) yaml.boolean("model.fp8_dot_product_attention", true);
   yaml.boolean("model.ub_tp_comm_overlap", plan.overlap_tensor);
   yaml.boolean("model.overlap_p2p_comm", plan.overlap_pipeline);
   yaml.boolean("model.gradient_accumulation_fusion", plan.sharding != spec::Sharding::parameters);

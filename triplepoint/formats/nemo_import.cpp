@@ -11,6 +11,7 @@
 #include "triplepoint/formats/assemble.h"
 #include "triplepoint/formats/nemo_keys.h"
 #include "triplepoint/formats/optimizers.h"
+#include "triplepoint/formats/recompute_modules.h"
 #include "triplepoint/formats/settings.h"
 #include "triplepoint/formats/text.h"
 #include "triplepoint/formats/tokenizers.h"
@@ -371,6 +372,7 @@ void read_recompute(Settings& s, Plan& plan) {
   const auto granularity = s.one_of("model.activations_checkpoint_granularity", granularities);
   const auto method = s.one_of("model.activations_checkpoint_method", methods);
   const auto layers = s.count("model.activations_checkpoint_num_layers", 0, largest_dimension);
+  const auto modules = read_recompute_modules(s, "model.recompute_modules");
   for (const std::string_view partial :
        {"model.activations_checkpoint_layers_per_pipeline",
         "model.num_micro_batches_with_partial_activation_checkpoints"})
@@ -380,7 +382,10 @@ void read_recompute(Settings& s, Plan& plan) {
           fmt::format("{} is not modelled: every microbatch and stage recomputes alike", partial));
   if (!granularity) return;
   plan.recompute = *granularity == "full" ? spec::Recompute::full : spec::Recompute::selective;
-  if (plan.recompute == spec::Recompute::selective) return;
+  if (plan.recompute == spec::Recompute::selective) {
+    plan.recompute_modules = modules;
+    return;
+  }
   if (method == "block" && layers) plan.recompute_layers = layers;
   if (method == "uniform" && layers.value_or(1) > 1)
     s.assume(
@@ -503,6 +508,7 @@ void refuse_offloading(Settings& s) {
 Result<Plan> read_plan(Shelf& shelf, Settings& s, const spec::Job& job, const std::string& data) {
   Plan plan;
   plan.precision = read_precision(s);
+  plan.fp8_attention = s.boolean("model.fp8_dot_product_attention").value_or(false);
   read_sizes(s, job.model, plan);
   read_batches(s, data, plan);
   read_recompute(s, plan);

@@ -169,7 +169,6 @@ constexpr std::array known_keys{
     KnownKey{"model.fp8_hybrid", "FP8 scaling"},
     KnownKey{"model.fp8_interval", "FP8 scaling"},
     KnownKey{"model.fp8_margin", "FP8 scaling"},
-    KnownKey{"model.fp8_dot_product_attention", "FP8 detail"},
     KnownKey{"model.fp8_multi_head_attention", "FP8 detail"},
     KnownKey{"model.fsdp_sharded_checkpoint", "checkpoints"},
     KnownKey{"model.fsdp_use_orig_params", "same bytes and messages"},
