@@ -24,12 +24,14 @@ namespace triplepoint::calibrate {
 template <class Visitor>
 static void visit_fields(Visitor& visit, Recipe& recipe) {
   visit("model", recipe.model, spec::Need::required);
+  visit("workload", recipe.workload);
   visit("gpus", recipe.gpus, spec::Need::required);
   visit("precisions", recipe.precisions);
   visit("releases", recipe.releases);
   visit("tensor_parallel_size", recipe.tensor_parallel_size);
   visit("pipeline_parallel_size", recipe.pipeline_parallel_size);
   visit("virtual_pipeline_size", recipe.virtual_pipeline_size);
+  visit("context_parallel_size", recipe.context_parallel_size);
   visit("expert_parallel_size", recipe.expert_parallel_size);
   visit("micro_batch_size", recipe.micro_batch_size);
   visit("recompute_modules", recipe.recompute_modules);
@@ -61,6 +63,7 @@ bool has_layout(const Recipe& recipe, const TrainingRow& row) {
   return agree(recipe.tensor_parallel_size, row.tensor) &&
          agree(recipe.pipeline_parallel_size, row.pipeline) &&
          agree(recipe.virtual_pipeline_size, row.virtual_pipeline) &&
+         agree(recipe.context_parallel_size, row.context) &&
          agree(recipe.expert_parallel_size, row.expert) &&
          agree(recipe.micro_batch_size, row.micro_batch);
 }
@@ -87,7 +90,8 @@ Result<std::vector<Recipe>> load_recipes(const spec::Library& library, std::stri
 const Recipe* recipe_of(const std::vector<Recipe>& recipes, const TrainingRow& row,
                         const spec::Job& job) {
   const auto found = std::find_if(recipes.begin(), recipes.end(), [&](const Recipe& recipe) {
-    return recipe.model == job.model.name && holds(recipe.gpus, job.cluster.gpu.name) &&
+    return recipe.model == job.model.name && recipe.workload == row.workload &&
+           holds(recipe.gpus, job.cluster.gpu.name) &&
            (recipe.precisions.empty() || holds(recipe.precisions, job.plan.precision)) &&
            is_of_release(recipe, row) && has_layout(recipe, row);
   });

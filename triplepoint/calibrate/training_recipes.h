@@ -24,11 +24,12 @@ enum class Dispatch { alltoall, deepep, hybridep };
 /// its layout. Absent: it does not say.
 struct Recipe {
   std::string model;                        // data/models
+  std::string workload = "pretrain";        // of the row
   std::vector<std::string> gpus;            // data/gpus
   std::vector<spec::Precision> precisions;  // empty: all
   std::vector<std::string> releases;        // words of the row's framework; empty: all
   std::optional<int64_t> tensor_parallel_size, pipeline_parallel_size, virtual_pipeline_size,
-      expert_parallel_size, micro_batch_size;
+      context_parallel_size, expert_parallel_size, micro_batch_size;
 
   std::optional<std::vector<spec::RecomputeModule>> recompute_modules;  // []: nothing
   std::optional<Dispatch> dispatch;

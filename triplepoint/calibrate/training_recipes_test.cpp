@@ -30,8 +30,10 @@ Printed row_of(const Recipe& recipe, const std::string& gpu, spec::Precision pre
   printed.row.tensor = recipe.tensor_parallel_size;
   printed.row.pipeline = recipe.pipeline_parallel_size;
   printed.row.virtual_pipeline = recipe.virtual_pipeline_size;
+  printed.row.context = recipe.context_parallel_size;
   printed.row.expert = recipe.expert_parallel_size;
   printed.row.micro_batch = recipe.micro_batch_size;
+  printed.row.workload = recipe.workload;
   printed.job.model.name = recipe.model;
   printed.job.cluster.gpu.name = gpu;
   printed.job.plan.precision = precision;
@@ -46,21 +48,28 @@ void print_other_sizes(TrainingRow& row) {
     if (!*size) *size = nobodys;
 }
 
-TEST_CASE("every public recipe names models and GPUs of the library") {
-  const std::vector<Recipe> recipes = load_recipes(library, "megatron-bridge").value();
-  for (const Recipe& recipe : recipes) {
-    CAPTURE(recipe.source);
-    CHECK(spec::load_model(library, recipe.model));
-    for (const std::string& gpu : recipe.gpus)
-      CHECK(spec::load_gpu(library, gpu));
-    CHECK(recipe.recompute_modules.has_value());
-  }
+std::vector<std::vector<Recipe>> all_recipes() {
+  std::vector<std::vector<Recipe>> files;
+  for (const char* name : {"megatron-bridge", "mlperf"})
+    files.push_back(load_recipes(library, name).value());
+  return files;
 }
 
-TEST_CASE("every public recipe is found by a row that prints its sizes") {
+TEST_CASE("every public recipe names models and GPUs of the library") {
+  const std::vector<std::vector<Recipe>> files = all_recipes();
+  for (const std::vector<Recipe>& recipes : files)
+    for (const Recipe& recipe : recipes) {
+      CAPTURE(recipe.source);
+      CHECK(spec::load_model(library, recipe.model));
+      for (const std::string& gpu : recipe.gpus)
+        CHECK(spec::load_gpu(library, gpu));
+    }
+}
+
+/// Those that some row finds which prints their own sizes, in any precision.
+std::set<const Recipe*> found_of(const std::vector<Recipe>& recipes) {
   const auto precisions = {spec::Precision::bf16, spec::Precision::fp8, spec::Precision::mxfp8,
                            spec::Precision::nvfp4};
-  const std::vector<Recipe> recipes = load_recipes(library, "megatron-bridge").value();
   std::set<const Recipe*> found;
   for (const Recipe& recipe : recipes)
     for (const std::string& gpu : recipe.gpus)
@@ -69,15 +78,25 @@ TEST_CASE("every public recipe is found by a row that prints its sizes") {
         print_other_sizes(printed.row);
         found.insert(recipe_of(recipes, printed.row, printed.job));
       }
-  for (const Recipe& recipe : recipes) {
-    CAPTURE(recipe.model);
-    CAPTURE(recipe.source);
-    CHECK(found.count(&recipe) == 1);
+  return found;
+}
+
+TEST_CASE("every public recipe is found by a row that prints its sizes") {
+  const std::vector<std::vector<Recipe>> files = all_recipes();
+  for (const std::vector<Recipe>& recipes : files) {
+    const std::set<const Recipe*> found = found_of(recipes);
+    for (const Recipe& recipe : recipes) {
+      CAPTURE(recipe.model);
+      CAPTURE(recipe.source);
+      CHECK(found.count(&recipe) == 1);
+    }
   }
 }
 
 TEST_CASE("a recipe of one release, precision or layout is nobody else's") {
-  Recipe recipe{.model = "a model", .gpus = {"gpu"}};
+  Recipe recipe;
+  recipe.model = "a model";
+  recipe.gpus = {"gpu"};
   recipe.precisions = {spec::Precision::mxfp8};
   recipe.releases = {"NeMo 26.02"};
   recipe.pipeline_parallel_size = 4;
@@ -93,6 +112,7 @@ TEST_CASE("a recipe of one release, precision or layout is nobody else's") {
   CHECK(!finds([](Printed& printed) { printed.row.framework = "Megatron-Bridge (NeMo 26.04)"; }));
   CHECK(!finds([](Printed& printed) { printed.job.plan.precision = spec::Precision::bf16; }));
   CHECK(!finds([](Printed& printed) { printed.job.model.name = "another model"; }));
+  CHECK(!finds([](Printed& printed) { printed.row.workload = "lora"; }));
   CHECK(!finds([](Printed& printed) { printed.job.cluster.gpu.name = "another gpu"; }));
 }
 

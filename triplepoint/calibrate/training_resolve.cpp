@@ -189,12 +189,13 @@ Resolver::Step Resolver::take_stack() {
 
 /// What its public recipe chooses and the row does not print.
 Resolver::Step Resolver::take_recipe() {
-  if (rule_.recipes.empty() || row_.workload != "pretrain") return true;
+  if (rule_.recipes.empty()) return true;
   const std::vector<Recipe> recipes = TPT_TRY(load_recipes(library_, rule_.recipes));
   const Recipe* found = recipe_of(recipes, row_, out_.job);
   if (found == nullptr) return true;
   recipe_ = *found;
-  out_.job.stack.moe_sends_every_copy = recipe_->dispatch == Dispatch::alltoall;
+  if (recipe_->dispatch)
+    out_.job.stack.moe_sends_every_copy = *recipe_->dispatch == Dispatch::alltoall;
   if (out_.job.stack.moe_sends_every_copy) assume("rows of experts sent by all-to-all");
   plan().fp8_attention = recipe_->fp8_attention.value_or(false);
   if (plan().attends_in_fp8()) assume("attention in 8 bits");

@@ -128,7 +128,11 @@ constexpr std::array rules = {
                   .overlaps_tensor = true,
                   .overlaps_data = true,
                   .overlaps_pipeline = true,
-                  .stack_on_amd = "mlperf-rocm"},
+                  .stack_on_amd = "mlperf-rocm",
+                  .stack_on_hopper = "mlperf",
+                  .release = "MLPerf Training v5.1",
+                  .stack_of_release = "mlperf-51",
+                  .recipes = "mlperf"},
     FrameworkRule{.word = "Megatron-DeepSpeed",
                   .stack = "megatron-deepspeed",
                   .optimizer = "mcore_distributed_optim",
@@ -286,7 +290,7 @@ spec::Precision precision_of(const TrainingRow& row) {
 bool was_trained_in_4_bits(const TrainingRow& row) {
   if (!row.precision.empty() || !mentions(row.notes, "FP4")) return false;
   const bool names_recipe = mentions(row.source, ".sh") && !mentions(row.source, "config_MI3");
-  return !names_recipe || mentions(row.source, "_fp4");
+  return names_recipe ? mentions(row.source, "_fp4") : row.workload != "lora";
 }
 
 std::optional<Zero> zero_of(std::string_view text) {

@@ -27,7 +27,7 @@ struct FrameworkRule {
   // Its selective recompute plays every other product again (torchtitan's per-op choice), not only
   // attention.
   bool selects_operations = false;
-  // Before Blackwell, where its recipes capture whole iterations for Blackwell's MXFP8 alone.
+  // Before Blackwell, where what is new in the software is for Blackwell alone.
   std::string_view stack_on_hopper = {};
   // Where it scales 8-bit products by tensor and the model has experts.
   std::string_view stack_of_scaled_experts = {};
@@ -50,8 +50,8 @@ spec::Precision precision_of(const TrainingRow&);
 
 /// Whether a row without a precision, of the round that allowed 4 bits (its notes name FP4), was
 /// trained with them: NVIDIA's and its partners' recipes that do carry "fp4" in the name of their
-/// configuration file. Nothing is known where no file is named, or one for another maker's GPU;
-/// most of those did.
+/// configuration file. Where no file is named, or one for another maker's GPU: as NVIDIA's own
+/// recipes for one node of eight do, in 4 bits but for LoRA.
 bool was_trained_in_4_bits(const TrainingRow&);
 
 /// ZeRO by its stage and the ranks that share a copy (0: all replicas): "ZeRO-1", "zero_stage=3",
