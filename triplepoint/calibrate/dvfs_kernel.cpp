@@ -92,11 +92,13 @@ SteadyKernel kernel_through(const spec::Gpu& gpu, SteadyPoint fast, SteadyPoint 
   const double bf = over(bytes, fast.clock_ratio), bs = over(bytes, slow.clock_ratio),
                ff = over(flops, fast.clock_ratio), fs = over(flops, slow.clock_ratio),
                determinant = ff * bs - fs * bf;
-  // Powers that fall less than memory's alone would are all memory: no more of it than the fast
-  // point has room for.
+  // Powers that fall far less than memory's alone would are all memory: two readings that ask for
+  // several times of what the fast one has room for contradict each other.
+  constexpr double contradiction = 2.5;
   const double most = std::max(0.0, left(fast) / bf);
-  const double wanted = determinant == 0 ? 0 : (ff * left(slow) - fs * left(fast)) / determinant;
-  const double gigabytes = std::clamp(wanted, 0.0, most);
+  const double wanted =
+      determinant == 0 ? 0 : std::max(0.0, (ff * left(slow) - fs * left(fast)) / determinant);
+  const double gigabytes = wanted > contradiction * most ? most : wanted;
   SteadyKernel kernel = only_traffic(clocked_share, gigabytes * (unit::GB / unit::s));
   kernel.products = std::max(0.0, (left(fast) - gigabytes * bf) / ff) * (unit::TFLOP / unit::s);
   return kernel;
