@@ -172,7 +172,7 @@ std::vector<std::string> lay_out_chunks(spec::Job& job, std::optional<int64_t> w
   const auto divides = [&](int64_t total) { return total % (stages * chunks) == 0; };
   const auto divides_with_ends = [&] {
     for (int64_t more = 1; more <= ends; ++more)
-      if (divides(layers + more)) return 2 * stages * chunks <= layers + more;
+      if (divides(layers + more)) return (more <= 2 ? 1 : 2) * stages * chunks <= layers + more;
     return false;
   };
   while (chunks > 1 && !divides(layers) && !divides_with_ends())

@@ -188,8 +188,13 @@ class Examination : Findings {
           "layers_per_stage has {} entries (pipeline_parallel_size {} x virtual_pipeline_size {} "
           "needs {}); write one count per stage and chunk",
           layers.size(), plan_.pipeline_parallel_size, plan_.virtual_pipeline_size, chunks);
-    const auto is_idle = [](int64_t each) { return each < 1; };  // the last may hold the head alone
-    if (std::any_of(layers.begin(), layers.end() - 1, is_idle) || layers.back() < 0)
+    // The first may hold the embedding alone, the last the head.
+    const auto is_below = [&](int64_t least) {
+      return [least](int64_t each) { return each < least; };
+    };
+    const bool idles =
+        layers.size() > 2 && std::any_of(layers.begin() + 1, layers.end() - 1, is_below(1));
+    if (idles || std::any_of(layers.begin(), layers.end(), is_below(0)))
       return error(Code::inconsistent,
                    "layers_per_stage has a stage without a layer (its GPUs would do nothing); give "
                    "every stage one or more");

@@ -119,16 +119,16 @@ TEST_CASE("uneven layers are fine if they add up") {
   refused(
       sound_job(),
       [](Job& job) {
-        job.plan.layers_per_stage = {0, 48, 24, 24};
+        job.plan.layers_per_stage = {48, 0, 24, 24};
       },
       Code::inconsistent,
       "layers_per_stage has a stage without a layer (its GPUs would do nothing); give every stage "
       "one or more");
 }
 
-TEST_CASE("the last stage may hold the head alone") {
+TEST_CASE("the first stage may hold the embedding alone, the last the head") {
   Job job = sound_job();
-  job.plan.layers_per_stage = {32, 32, 32, 0};
+  job.plan.layers_per_stage = {0, 48, 48, 0};
   CHECK(diagnose(job).empty());
 }
 
