@@ -43,8 +43,8 @@ Printed row_of(const Recipe& recipe, const std::string& gpu, spec::Precision pre
 /// Sizes that no recipe has, where this one leaves them open.
 void print_other_sizes(TrainingRow& row) {
   constexpr int64_t nobodys = 3;
-  for (std::optional<int64_t>* size :
-       {&row.tensor, &row.pipeline, &row.virtual_pipeline, &row.expert, &row.micro_batch})
+  for (std::optional<int64_t>* size : {&row.tensor, &row.pipeline, &row.virtual_pipeline,
+                                       &row.context, &row.expert, &row.micro_batch})
     if (!*size) *size = nobodys;
 }
 

@@ -129,9 +129,9 @@ constexpr std::array rules = {
                   .overlaps_data = true,
                   .overlaps_pipeline = true,
                   .stack_on_amd = "mlperf-rocm",
-                  .stack_on_hopper = "mlperf",
+                  .stack_of_adapters = "mlperf-lora",
                   .release = "MLPerf Training v5.1",
-                  .stack_of_release = "mlperf-51",
+                  .stack_of_release = "mlperf-lora-51",
                   .recipes = "mlperf"},
     FrameworkRule{.word = "Megatron-DeepSpeed",
                   .stack = "megatron-deepspeed",
@@ -266,11 +266,16 @@ std::string_view stack_of(const FrameworkRule& rule, const TrainingRow& row, con
   const spec::Gpu& gpu = job.cluster.gpu;
   const bool amd = gpu.vendor == "amd", blackwell = gpu.peak(spec::Precision::nvfp4).has_value();
   if (amd && !rule.stack_on_amd.empty()) return rule.stack_on_amd;
+  const bool released = !rule.release.empty() && mentions(row.title, rule.release);
+  if (!rule.stack_of_adapters.empty()) {
+    if (row.workload != "lora") return rule.stack;
+    return released && blackwell ? rule.stack_of_release : rule.stack_of_adapters;
+  }
   if (!amd && !blackwell && !rule.stack_on_hopper.empty()) return rule.stack_on_hopper;
   const bool by_tensor = job.plan.precision == spec::Precision::fp8;
   if (by_tensor && job.model.moe && !rule.stack_of_scaled_experts.empty())
     return rule.stack_of_scaled_experts;
-  if (!rule.release.empty() && mentions(row.title, rule.release)) return rule.stack_of_release;
+  if (released) return rule.stack_of_release;
   // Eight bits come from the engine.
   const bool engine = by_tensor || mentions(row.precision, "TE ");
   if (!engine && !rule.stack_without_te.empty()) return rule.stack_without_te;

@@ -31,8 +31,9 @@ struct FrameworkRule {
   std::string_view stack_on_hopper = {};
   // Where it scales 8-bit products by tensor and the model has experts.
   std::string_view stack_of_scaled_experts = {};
-  std::string_view stack_without_te = {};  // where the row's precision does not name the engine
-  // Another release, where the row's source is called so.
+  std::string_view stack_without_te = {};   // where the row's precision does not name the engine
+  std::string_view stack_of_adapters = {};  // of LoRA, where that is code of its own
+  // Another release, where the row's source is called so; with adapters, theirs on Blackwell.
   std::string_view release = {}, stack_of_release = {};
   std::string_view recipes = {};    // data/recipes
   bool recomputes_modules = false;  // can play parts of layers again (Megatron-Core's choice)
