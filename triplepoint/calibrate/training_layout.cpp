@@ -118,6 +118,16 @@ bool split_smallest(spec::Job& job, const TrainingRow& row, Recompute recompute)
   return false;
 }
 
+/// Do layers divide by the parts once embedding, head and further ends count? The first and the
+/// last part may then hold an end alone; one that predicts further tokens holds a layer, too.
+bool divides_with_ends(const spec::Model& model, int64_t parts) {
+  const int64_t ends = model.moe ? 3 : 2, alone = model.prediction_depths() > 0 ? 0 : 2;
+  for (int64_t more = 1; more <= ends; ++more)
+    if ((model.num_layers + more) % parts == 0)
+      return (more <= alone ? 1 : 2) * parts <= model.num_layers + more;
+  return false;
+}
+
 }  // namespace
 
 std::optional<spec::Model> gpt_of_shape(const TrainingRow& row) {
@@ -167,22 +177,16 @@ std::vector<std::string> lay_out_chunks(spec::Job& job, std::optional<int64_t> w
   Plan& plan = job.plan;
   std::vector<std::string> assumed;
   const int64_t layers = job.model.num_layers, stages = plan.pipeline_parallel_size;
-  const int64_t ends = job.model.moe ? 3 : 2;
   int64_t chunks = stages > 1 ? std::max<int64_t>(1, wanted.value_or(1)) : 1;
-  const auto divides = [&](int64_t total) { return total % (stages * chunks) == 0; };
-  const auto divides_with_ends = [&] {
-    for (int64_t more = 1; more <= ends; ++more)
-      if (divides(layers + more)) return (more <= 2 ? 1 : 2) * stages * chunks <= layers + more;
-    return false;
-  };
-  while (chunks > 1 && !divides(layers) && !divides_with_ends())
+  while (chunks > 1 && layers % (stages * chunks) != 0 &&
+         !divides_with_ends(job.model, stages * chunks))
     --chunks;
   plan.virtual_pipeline_size = chunks;
   plan.schedule = chunks > 1 ? spec::Schedule::interleaved : spec::Schedule::one_f_one_b;
   plan.layers_per_stage.clear();
   if (wanted && chunks < *wanted && stages > 1)
     assumed.push_back(fmt::format("{} chunks a stage", chunks));
-  if (divides(layers)) return assumed;
+  if (layers % (stages * chunks) == 0) return assumed;
   const int64_t parts = stages * chunks, each = (layers + parts - 1) / parts;
   plan.layers_per_stage.assign(static_cast<size_t>(parts), each);
   // What is too much is taken from the last part, the first, then those beside them. A last part
