@@ -104,7 +104,6 @@ void visit_fields(Visitor& visit, KernelCoefficients& kernels) {
   visit("attention_half_length", kernels.attention_half_length, Need::required);
   visit("attention_half_head_dim", kernels.attention_half_head_dim);
   visit("attention_portable_share", kernels.attention_portable_share);
-  visit("attention_fp8_speed", kernels.attention_fp8_speed);
   visit("attention_tile", kernels.attention_tile);
   visit("attention_wave_quantization", kernels.attention_wave_quantization);
   visit("grouped_gemm_share", kernels.grouped_gemm_share, Need::required);

@@ -27,7 +27,6 @@ struct KernelCoefficients {
   double attention_half_head_dim = 0;  // head dimension where softmax takes as long as the products
   double attention_portable_share = 1;  // speed of kernels that were not written for this chip
                                         // (flash attention 2 on Hopper) over those that were
-  double attention_fp8_speed = 1;       // of attention in 8 bits over the same in 16
   int64_t attention_tile = 128;         // query rows of one block
   double attention_wave_quantization = 1;
   double grouped_gemm_share = 0.7;     // relative to a dense GEMM of the same tile count

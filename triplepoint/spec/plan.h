@@ -95,12 +95,14 @@ struct Plan {
   std::optional<Lora> lora;
   friend bool operator==(const Plan&, const Plan&) = default;
 
-  /// Does selective recompute play this part again?
-  bool recomputes(RecomputeModule module) const {
-    if (recompute != Recompute::selective) return false;
+  /// Is this part among those that selective recompute plays again, whether or not it is on?
+  bool selects(RecomputeModule module) const {
     if (recompute_modules.empty()) return module == RecomputeModule::core_attn;
     return std::find(recompute_modules.begin(), recompute_modules.end(), module) !=
            recompute_modules.end();
+  }
+  bool recomputes(RecomputeModule module) const {
+    return recompute == Recompute::selective && selects(module);
   }
   bool attends_in_fp8() const { return fp8_attention && is_quantized(precision); }
   int64_t model_parallel_size() const {

@@ -112,12 +112,6 @@ void add_adapter(const LayerContext& context, const Linear& base, Passes& passes
 
 }  // namespace
 
-bool is_selected(const spec::Plan& plan, spec::RecomputeModule module) {
-  const auto& chosen = plan.recompute_modules;
-  if (chosen.empty()) return module == spec::RecomputeModule::core_attn;
-  return std::find(chosen.begin(), chosen.end(), module) != chosen.end();
-}
-
 Precision LayerContext::vector_precision() const {
   return spec::is_quantized(plan().precision) ? Precision::bf16 : plan().precision;
 }

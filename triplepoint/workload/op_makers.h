@@ -39,9 +39,6 @@ struct LayerContext {
   spec::Precision vector_precision() const;  // of everything but GEMMs: bf16 where those are fp8
 };
 
-/// Does selective recompute play this module again, should the plan ask for it?
-bool is_selected(const spec::Plan&, spec::RecomputeModule);
-
 /// What `add` puts into the forward pass is this module. Selective recompute of it plays it again,
 /// and modules inside of it with it.
 template <class Add>
@@ -49,7 +46,7 @@ void add_module(const LayerContext& context, spec::RecomputeModule module, Passe
                 Add add) {
   const size_t before = passes.forward.size(), again = passes.again.size();
   add();
-  if (!is_selected(context.plan(), module)) return;
+  if (!context.plan().selects(module)) return;
   passes.again.resize(again);
   passes.again.insert(passes.again.end(),
                       passes.forward.begin() + static_cast<std::ptrdiff_t>(before),
