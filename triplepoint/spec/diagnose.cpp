@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -10,9 +9,11 @@
 
 #include "triplepoint/base/unit_text.h"
 
+#include "triplepoint/spec/diagnose_cluster.h"
 #include "triplepoint/spec/diagnose_environment.h"
 #include "triplepoint/spec/diagnose_fabric.h"
 #include "triplepoint/spec/diagnose_model.h"
+#include "triplepoint/spec/diagnose_options.h"
 #include "triplepoint/spec/findings.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/names.h"
@@ -67,14 +68,10 @@ class Examination : Findings {
     sequence_fits();
     schedule_fits();
     task_is_modelled();
-    gpu_numbers_are_known();
-    cluster_is_whole();
-    for (Diagnosis& found : diagnose_fabric(job_))
-      found_.push_back(std::move(found));
-    for (Diagnosis& found : diagnose_environment(job_))
-      found_.push_back(std::move(found));
-    options_have_effect();
-    training_options_in_inference();
+    for (const auto examine :
+         {diagnose_cluster, diagnose_fabric, diagnose_environment, diagnose_options})
+      for (Diagnosis& found : examine(job_))
+        found_.push_back(std::move(found));
     return found_;
   }
 
@@ -392,177 +389,6 @@ class Examination : Findings {
               "lora target \"{}\" is no module of a layer (it would train nothing); "
               "known are {}",
               target, fmt::join(known, ", "));
-  }
-
-  void needs(bool known, std::string_view what, std::string_view key) {
-    if (known) return;
-    const std::string& gpu = job_.cluster.gpu.name;
-    error(Code::unsupported,
-          "the {} of {} is not known (no source states it, and we do not guess); add {} to {} with "
-          "its "
-          "source, or choose another GPU",
-          what, gpu, key, file_of(key, gpu));
-  }
-
-  static std::string file_of(std::string_view key, const std::string& gpu) {
-    if (key == "[power]" || key == "[thermal]" || key == "[governor]")
-      return fmt::format("calibrations/{}/{}.toml", gpu, key.substr(1, key.size() - 2));
-    return fmt::format("gpus/{}.toml", gpu);
-  }
-
-  void gpu_numbers_are_known() {
-    const Gpu& gpu = job_.cluster.gpu;
-    const std::string_view precision = enum_name(plan_.precision);
-    needs(gpu.peak(plan_.precision).has_value(), fmt::format("dense {} peak", precision),
-          fmt::format("peak_{}", precision));
-    needs(gpu.hbm_bandwidth.has_value(), "memory bandwidth", "hbm_bandwidth");
-    needs(gpu.memory.has_value(), "memory size", "memory");
-    if (predicted_without_power(job_)) return;
-    needs(gpu.tdp.has_value(), "design power", "tdp");
-    needs(gpu.max_clock.has_value(), "highest clock", "max_clock");
-    needs(gpu.compute_units.has_value(), "number of compute units", "compute_units");
-    needs(gpu.power.has_value(), "power model", "[power]");
-    needs(gpu.thermal.has_value(), "thermal path", "[thermal]");
-    needs(gpu.governor.has_value(), "clock governor", "[governor]");
-  }
-
-  void chassis_has_all_seats(const Chassis& chassis) {
-    const Cluster& cluster = job_.cluster;
-    const int64_t devices = cluster.gpus_per_node;
-    if (static_cast<int64_t>(chassis.seats.size()) != devices)
-      error(Code::inconsistent,
-            "{} has {} seats for {} GPUs a node (every GPU sits somewhere in the {} stream); list "
-            "one seat per GPU",
-            cluster.name, chassis.seats.size(), devices,
-            chassis.cooling == Cooling::air ? "air" : "coolant");
-    for (const Seat& seat : chassis.seats)
-      if (!seat.breathes.empty() && static_cast<int64_t>(seat.breathes.size()) != devices)
-        return error(Code::inconsistent,
-                     "a seat of {} breathes {} shares (there are {} GPUs a node); write one share "
-                     "per GPU or none",
-                     cluster.name, seat.breathes.size(), devices);
-  }
-
-  void cluster_is_whole() {
-    const Cluster& cluster = job_.cluster;
-    const int64_t devices = cluster.gpus_per_node;
-    if (!predicted_without_power(job_)) chassis_has_all_seats(cluster.chassis);
-    if (cluster.liquid_chassis) chassis_has_all_seats(*cluster.liquid_chassis);
-    if (devices % cluster.gpu.dies_per_package != 0)
-      error(Code::inconsistent,
-            "{} dies a node cannot make packages of {} dies (every die has its neighbours); change "
-            "gpus_per_node",
-            devices, cluster.gpu.dies_per_package);
-    device_orders_are_permutations();
-    if (!plan_.node_order.empty() && !is_permutation(plan_.node_order, cluster.num_nodes))
-      error(Code::inconsistent,
-            "node_order {} is no permutation of 0 to {} (every node is used once); name each of "
-            "them once",
-            fmt::join(plan_.node_order, ","), cluster.num_nodes - 1);
-  }
-
-  static bool is_permutation(std::span<const int64_t> order, int64_t count) {
-    std::vector<int64_t> sorted(order.begin(), order.end());
-    std::sort(sorted.begin(), sorted.end());
-    std::vector<int64_t> all(static_cast<std::size_t>(count));
-    std::iota(all.begin(), all.end(), 0);
-    return sorted == all;
-  }
-
-  /// One order for all nodes, or one for each in turn.
-  void device_orders_are_permutations() {
-    const auto devices = static_cast<std::size_t>(job_.cluster.gpus_per_node);
-    const std::span<const int64_t> order = plan_.device_order;
-    if (order.empty()) return;
-    const bool each = order.size() == static_cast<std::size_t>(job_.world_size());
-    bool sound = each || order.size() == devices;
-    for (std::size_t first = 0; sound && first < order.size(); first += devices)
-      sound = is_permutation(order.subspan(first, devices), job_.cluster.gpus_per_node);
-    if (!sound)
-      error(Code::inconsistent,
-            "device_order {} is no permutation of 0 to {} (every GPU of a node is used once); name "
-            "each of them once, for all nodes alike or for each in turn",
-            fmt::join(order, ","), job_.cluster.gpus_per_node - 1);
-  }
-
-  void options_have_effect() {
-    const int64_t tp = plan_.tensor_parallel_size;
-    if (plan_.overlap_tensor && tp > 1 && !plan_.sequence_parallel)
-      warn(Code::tensor_overlap_without_sequence_parallel,
-           "overlap_tensor without sequence_parallel (userbuffers overlap the all-gather and "
-           "reduce-scatter which only sequence parallelism has); set sequence_parallel or leave it "
-           "out");
-    if (plan_.overlap_tensor && tp == 1)
-      warn(Code::inert_option,
-           "overlap_tensor with tensor_parallel_size 1 (there is no tensor communication to hide); "
-           "leave "
-           "it out");
-    if (plan_.sequence_parallel && tp == 1)
-      warn(Code::inert_option,
-           "sequence_parallel with tensor_parallel_size 1 (there is no group to split the sequence "
-           "in); "
-           "leave it out");
-    if (plan_.overlap_pipeline && plan_.pipeline_parallel_size == 1)
-      warn(Code::inert_option,
-           "overlap_pipeline with pipeline_parallel_size 1 (nothing is sent between stages); leave "
-           "it out");
-    if (plan_.recompute_layers && plan_.recompute != Recompute::full)
-      warn(Code::inert_option,
-           "recompute_layers with recompute {} (it counts layers of full recompute); set recompute "
-           "= "
-           "\"full\" or leave it out",
-           enum_name(plan_.recompute));
-    if (!plan_.recompute_modules.empty() && plan_.recompute != Recompute::selective)
-      warn(Code::inert_option,
-           "recompute_modules with recompute {} (they are parts that selective recompute plays "
-           "again); set recompute = \"selective\" or leave them out",
-           enum_name(plan_.recompute));
-    if (plan_.fp8_attention && !plan_.attends_in_fp8())
-      warn(Code::inert_option,
-           "fp8_attention with precision {} (its scales come with an 8-bit recipe of the linear "
-           "layers); set precision = \"fp8\" or leave it out",
-           enum_name(plan_.precision));
-    modules_without_a_part();
-  }
-
-  /// Parts to play again that no layer of this model has.
-  void modules_without_a_part() {
-    for (const RecomputeModule module : plan_.recompute_modules) {
-      const std::string_view needs = part_of(module);
-      if (needs.empty()) continue;
-      warn(Code::inert_option, "recompute_modules has {}, but model {} has no {}; leave it out",
-           enum_name(module), model_.name, needs);
-    }
-  }
-
-  /// What the module is a part of, where the model has no such thing; else nothing.
-  std::string_view part_of(RecomputeModule module) const {
-    const bool experts = model_.moe.has_value();
-    switch (module) {
-      case RecomputeModule::mla_up_proj:
-        return model_.latent_attention ? "" : "latent attention";
-      case RecomputeModule::moe_act:
-      case RecomputeModule::moe:
-        return experts ? "" : "experts";
-      case RecomputeModule::shared_experts:
-        return experts && model_.moe->shared_expert_ffn_hidden_size > 0 ? "" : "shared expert";
-      default:
-        return "";
-    }
-  }
-
-  /// What training alone does.
-  void training_options_in_inference() {
-    if (!is_inference(job_.task)) return;
-    std::vector<std::string_view> inert;
-    if (plan_.recompute != Recompute::none) inert.push_back("recompute");
-    if (plan_.overlap_gradient) inert.push_back("overlap_gradient");
-    if (plan_.overlap_parameter) inert.push_back("overlap_parameter");
-    if (plan_.gradient_bucket) inert.push_back("gradient_bucket");
-    if (!inert.empty())
-      warn(Code::inert_option,
-           "{} with task {} (there is no backward pass and no gradient); leave {} out",
-           fmt::join(inert, " and "), enum_name(job_.task), inert.size() > 1 ? "them" : "it");
   }
 
   void inert_overlaps() {

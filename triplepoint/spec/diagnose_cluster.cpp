@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/spec/diagnose_cluster.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <string>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/spec/diagnose_environment.h"
+#include "triplepoint/spec/findings.h"
+#include "triplepoint/spec/names.h"
+#include "triplepoint/spec/task.h"
+
+namespace triplepoint::spec {
+namespace {
+
+using Code = DiagnosisCode;
+
+class ClusterExamination : Findings {
+ public:
+  explicit ClusterExamination(const Job& job) : job_(job), plan_(job.plan) {}
+
+  std::vector<Diagnosis> run() {
+    gpu_numbers_are_known();
+    cluster_is_whole();
+    return std::move(found_);
+  }
+
+ private:
+  void needs(bool known, std::string_view what, std::string_view key) {
+    if (known) return;
+    const std::string& gpu = job_.cluster.gpu.name;
+    error(Code::unsupported,
+          "the {} of {} is not known (no source states it, and we do not guess); add {} to {} with "
+          "its "
+          "source, or choose another GPU",
+          what, gpu, key, file_of(key, gpu));
+  }
+
+  static std::string file_of(std::string_view key, const std::string& gpu) {
+    if (key == "[power]" || key == "[thermal]" || key == "[governor]")
+      return fmt::format("calibrations/{}/{}.toml", gpu, key.substr(1, key.size() - 2));
+    return fmt::format("gpus/{}.toml", gpu);
+  }
+
+  void gpu_numbers_are_known() {
+    const Gpu& gpu = job_.cluster.gpu;
+    const std::string_view precision = enum_name(plan_.precision);
+    needs(gpu.peak(plan_.precision).has_value(), fmt::format("dense {} peak", precision),
+          fmt::format("peak_{}", precision));
+    needs(gpu.hbm_bandwidth.has_value(), "memory bandwidth", "hbm_bandwidth");
+    needs(gpu.memory.has_value(), "memory size", "memory");
+    if (predicted_without_power(job_)) return;
+    needs(gpu.tdp.has_value(), "design power", "tdp");
+    needs(gpu.max_clock.has_value(), "highest clock", "max_clock");
+    needs(gpu.compute_units.has_value(), "number of compute units", "compute_units");
+    needs(gpu.power.has_value(), "power model", "[power]");
+    needs(gpu.thermal.has_value(), "thermal path", "[thermal]");
+    needs(gpu.governor.has_value(), "clock governor", "[governor]");
+  }
+
+  void chassis_has_all_seats(const Chassis& chassis) {
+    const Cluster& cluster = job_.cluster;
+    const int64_t devices = cluster.gpus_per_node;
+    if (static_cast<int64_t>(chassis.seats.size()) != devices)
+      error(Code::inconsistent,
+            "{} has {} seats for {} GPUs a node (every GPU sits somewhere in the {} stream); list "
+            "one seat per GPU",
+            cluster.name, chassis.seats.size(), devices,
+            chassis.cooling == Cooling::air ? "air" : "coolant");
+    for (const Seat& seat : chassis.seats)
+      if (!seat.breathes.empty() && static_cast<int64_t>(seat.breathes.size()) != devices)
+        return error(Code::inconsistent,
+                     "a seat of {} breathes {} shares (there are {} GPUs a node); write one share "
+                     "per GPU or none",
+                     cluster.name, seat.breathes.size(), devices);
+  }
+
+  void cluster_is_whole() {
+    const Cluster& cluster = job_.cluster;
+    const int64_t devices = cluster.gpus_per_node;
+    if (!predicted_without_power(job_)) chassis_has_all_seats(cluster.chassis);
+    if (cluster.liquid_chassis) chassis_has_all_seats(*cluster.liquid_chassis);
+    if (devices % cluster.gpu.dies_per_package != 0)
+      error(Code::inconsistent,
+            "{} dies a node cannot make packages of {} dies (every die has its neighbours); change "
+            "gpus_per_node",
+            devices, cluster.gpu.dies_per_package);
+    device_orders_are_permutations();
+    if (!plan_.node_order.empty() && !is_permutation(plan_.node_order, cluster.num_nodes))
+      error(Code::inconsistent,
+            "node_order {} is no permutation of 0 to {} (every node is used once); name each of "
+            "them once",
+            fmt::join(plan_.node_order, ","), cluster.num_nodes - 1);
+  }
+
+  static bool is_permutation(std::span<const int64_t> order, int64_t count) {
+    std::vector<int64_t> sorted(order.begin(), order.end());
+    std::sort(sorted.begin(), sorted.end());
+    std::vector<int64_t> all(static_cast<std::size_t>(count));
+    std::iota(all.begin(), all.end(), 0);
+    return sorted == all;
+  }
+
+  /// One order for all nodes, or one for each in turn.
+  void device_orders_are_permutations() {
+    const auto devices = static_cast<std::size_t>(job_.cluster.gpus_per_node);
+    const std::span<const int64_t> order = plan_.device_order;
+    if (order.empty()) return;
+    const bool each = order.size() == static_cast<std::size_t>(job_.world_size());
+    bool sound = each || order.size() == devices;
+    for (std::size_t first = 0; sound && first < order.size(); first += devices)
+      sound = is_permutation(order.subspan(first, devices), job_.cluster.gpus_per_node);
+    if (!sound)
+      error(Code::inconsistent,
+            "device_order {} is no permutation of 0 to {} (every GPU of a node is used once); name "
+            "each of them once, for all nodes alike or for each in turn",
+            fmt::join(order, ","), job_.cluster.gpus_per_node - 1);
+  }
+
+  const Job& job_;
+  const Plan& plan_;
+};
+
+}  // namespace
+
+std::vector<Diagnosis> diagnose_cluster(const Job& job) {
+  return ClusterExamination(job).run();
+}
+
+}  // namespace triplepoint::spec
