@@ -11,7 +11,6 @@ namespace triplepoint::advise {
 namespace {
 
 constexpr int rounds = 8;
-constexpr double sink_share = 0.7;  // of a die's rise that its sink makes, about; only for the pace
 constexpr double least_factor = 0.1, most_factor = 10;
 
 /// What every device of the job should read, K; not-a-number where nobody knows.
@@ -55,14 +54,17 @@ double rms(const Target& target, const std::vector<ThermalSample>& now) {
   return count > 0 ? std::sqrt(sum / count) : 0;
 }
 
+/// The coolest node of each seat says what its air is like; others of that seat are hotter for
+/// reasons of their own, which longer paths stand for. They cannot be much shorter.
 void move_seats(spec::Chassis& chassis, const Target& target,
                 const std::vector<ThermalSample>& now) {
   const size_t seats = chassis.seats.size();
   for (size_t seat = 0; seat < seats; ++seat) {
-    double sum = 0, count = 0;
+    std::optional<double> least;
     for (size_t d = seat; d < now.size(); d += seats)
-      if (const auto missing = target.missing(d, now[d])) sum += *missing, count += 1;
-    if (count > 0) chassis.seats[seat].inlet_offset += sum / count * unit::K;
+      if (const auto missing = target.missing(d, now[d]))
+        least = std::min(least.value_or(*missing), *missing);
+    if (least) chassis.seats[seat].inlet_offset += *least * unit::K;
   }
 }
 
@@ -74,18 +76,17 @@ double air_c(const spec::Job& job, size_t device) {
       .degrees();
 }
 
-void correct_sinks(std::vector<double>& factors, const spec::Job& job, const Target& target,
+void correct_paths(std::vector<double>& factors, const spec::Job& job, const Target& target,
                    const std::vector<ThermalSample>& now) {
   for (size_t d = 0; d < factors.size() && d < now.size(); ++d) {
     const auto missing = target.missing(d, now[d]);
     if (!missing) continue;
     const double rise = std::max(1.0, *now[d].temperature_c - air_c(job, d));
-    factors[d] =
-        std::clamp(factors[d] * (1 + *missing / (sink_share * rise)), least_factor, most_factor);
+    factors[d] = std::clamp(factors[d] * (1 + *missing / rise), least_factor, most_factor);
   }
 }
 
-spec::Job with_sinks(spec::Job job, const std::vector<double>& factors) {
+spec::Job with_paths(spec::Job job, const std::vector<double>& factors) {
   constexpr double worth_saying = 1e-3;
   for (size_t d = 0; d < factors.size(); ++d) {
     if (std::abs(factors[d] - 1) < worth_saying) continue;
@@ -124,11 +125,11 @@ MatchedMachine match_machine(const spec::Job& job, const std::vector<ThermalSamp
       target, now);
   std::vector<double> factors(static_cast<size_t>(job.cluster.num_gpus()), 1.0);
   for (int round = 0; round < rounds; ++round) {
-    const spec::Job next = with_sinks(base, factors);
+    const spec::Job next = with_paths(base, factors);
     now = simulated(next);
     const double left = rms(target, now);
     if (left < matched.after_k) matched.after_k = left, matched.job = next;
-    correct_sinks(factors, base, target, now);
+    correct_paths(factors, base, target, now);
   }
   return matched;
 }

@@ -21,8 +21,8 @@ struct MatchedMachine {
 
 /// The job on a machine whose devices are as hot as they were measured.
 ///
-/// What all nodes share goes into the seats' inlet offsets, the rest into each device's heat path
-/// (a fault of kind heat_path). Where powers were measured, temperatures are moved to the simulated
+/// The coolest node of each seat gives its inlet offset, the rest is each device's heat path (a
+/// fault of kind heat_path). Where powers were measured, temperatures are moved to the simulated
 /// power with kelvin_per_watt() first. Eight rounds of simulating and correcting; samples of one
 /// node stand for every node. Holds while seats keep their order from load to load.
 MatchedMachine match_machine(const spec::Job&, const std::vector<ThermalSample>& devices);

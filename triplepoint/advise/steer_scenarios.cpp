@@ -45,7 +45,7 @@ std::vector<Scenario> scenarios_for(const spec::Job& job, Seconds duration) {
   fan.node = node;
   Fault cap = fault_of(FaultKind::power, 0.7, begin);
   cap.end = end;
-  Fault board = fault_of(FaultKind::heat_path, 4, begin);
+  Fault board = fault_of(FaultKind::heat_path, 2, begin);
   board.gpu = gpu;
   Fault brake = fault_of(FaultKind::power, 0.6, begin);
   brake.node = node;
@@ -58,7 +58,7 @@ std::vector<Scenario> scenarios_for(const spec::Job& job, Seconds duration) {
       {names[0], "air comes in 12 K warmer everywhere, and cools down again", {heat}},
       {names[1], fmt::format("node {} is left with a fifth of its air", node), {fan}},
       {names[2], "the room's supply leaves 70 % of every GPU's power for a while", {cap}},
-      {names[3], fmt::format("the sink of GPU {} carries off heat 4 times worse", gpu), {board}},
+      {names[3], fmt::format("GPU {} gets rid of its heat half as well", gpu), {board}},
       {names[4], fmt::format("node {} is held at 60 % of its power", node), {brake}},
       {names[5],
        fmt::format("links of node {} fall to a fifth for half of every minute", node),

@@ -27,9 +27,8 @@ std::optional<RunExtent> extent_of(const run::Run&);
 ///   power_d = P_d now, where the device itself runs slower than when calm
 ///
 /// Rises above 2 K, paths 15 % worse and power 4 % lower at clocks 3 % lower count; the rest is
-/// noise. Holds for readings of thermal equilibrium, about a minute. A heat path's factor is put on
-/// the sink alone, of which it is the larger part. What neither heat nor power explains (hosts,
-/// links) is not found.
+/// noise. Holds for readings of thermal equilibrium, about a minute. What neither heat nor power
+/// explains (hosts, links) is not found.
 std::vector<spec::Fault> explain(const spec::Job&, const SteerReadings& calm,
                                  const SteerReadings& now);
 /// "node 1 breathes 6 K warmer; GPU 9 is held at 520 W".

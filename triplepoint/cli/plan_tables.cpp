@@ -46,9 +46,17 @@ std::string sharding_text(const spec::Plan& plan) {
   return "";
 }
 
+std::string modules_text(const spec::Plan& plan) {
+  if (plan.recompute_modules.empty()) return "selective";
+  std::vector<std::string_view> names;
+  for (const spec::RecomputeModule module : plan.recompute_modules)
+    names.push_back(spec::enum_name(module));
+  return fmt::format("{}", fmt::join(names, "+"));
+}
+
 std::string recompute_text(const spec::Plan& plan) {
   if (plan.recompute == spec::Recompute::none) return "";
-  if (plan.recompute == spec::Recompute::selective) return ", recompute selective";
+  if (plan.recompute == spec::Recompute::selective) return ", recompute " + modules_text(plan);
   if (!plan.recompute_layers) return ", recompute full";
   return fmt::format(", recompute full ({} a chunk)", *plan.recompute_layers);
 }

@@ -55,6 +55,17 @@ void change(std::vector<T>& values, Span span, const Change& with) {
     values[i] = with(values[i]);
 }
 
+/// The sink's factor that makes the whole path from die to air `share` times as long; what lies
+/// before the sink stays, so that a path cannot become shorter than that.
+double sink_factor(const spec::Gpu& gpu, double share) {
+  constexpr double least = 0.05;
+  if (!gpu.thermal) return share;
+  KelvinsPerWatt whole;
+  for (const KelvinsPerWatt part : gpu.thermal->resistances)
+    whole += part;
+  return std::max(least, 1 + (share - 1) * (whole / gpu.thermal->resistances.back()));
+}
+
 void apply(const spec::Cluster& cluster, const Fault& fault, Conditions& now) {
   const Span devices = devices_of(cluster, fault), nodes = nodes_of(cluster, fault);
   const auto times_share = [&](auto value) { return fault.share * value; };
@@ -66,7 +77,8 @@ void apply(const spec::Cluster& cluster, const Fault& fault, Conditions& now) {
     case FaultKind::inlet:
       return change(now.inlet_rise, nodes, [&](Kelvins rise) { return rise + fault.rise; });
     case FaultKind::heat_path:
-      return change(now.sink_factor, devices, times_share);
+      return change(now.sink_factor, devices,
+                    [&](double factor) { return factor * sink_factor(cluster.gpu, fault.share); });
     case FaultKind::link:
       if (!fault.node) change(now.scale_up_share, devices, times_share);
       if (!fault.gpu) change(now.scale_out_share, nodes, times_share);

@@ -58,9 +58,9 @@ class Examination : Findings {
 
   std::vector<Diagnosis> run() {
     sizes_are_positive();
-    if (!found_.empty()) return found_;  // nothing can be divided by zero
+    if (!none()) return all();  // nothing can be divided by zero
     sizes_are_plausible();
-    if (!found_.empty()) return found_;
+    if (!none()) return all();
     const bool fits = world_is_divisible();
     layers_fit_stages();
     heads_fit_tensor_group();
@@ -70,9 +70,8 @@ class Examination : Findings {
     task_is_modelled();
     for (const auto examine :
          {diagnose_cluster, diagnose_fabric, diagnose_environment, diagnose_options})
-      for (Diagnosis& found : examine(job_))
-        found_.push_back(std::move(found));
-    return found_;
+      add(examine(job_));
+    return all();
   }
 
  private:

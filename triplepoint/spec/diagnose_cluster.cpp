@@ -26,7 +26,7 @@ class ClusterExamination : Findings {
   std::vector<Diagnosis> run() {
     gpu_numbers_are_known();
     cluster_is_whole();
-    return std::move(found_);
+    return all();
   }
 
  private:

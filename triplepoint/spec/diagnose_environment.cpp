@@ -60,7 +60,7 @@ class Examination : Findings {
     lists_are_possible();
     for (size_t i = 0; i < job_.environment.faults.size(); ++i)
       fault_is_possible(job_.environment.faults[i], i + 1);
-    return found_;
+    return all();
   }
 
  private:

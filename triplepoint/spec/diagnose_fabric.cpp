@@ -24,7 +24,7 @@ class FabricExamination : Findings {
     keys_are_of_this_kind();
     if (fabric_.kind == FabricKind::torus) torus_is_whole();
     if (fabric_.kind == FabricKind::dragonfly) groups_are_of_whole_leaves();
-    return std::move(found_);
+    return all();
   }
 
  private:

@@ -27,8 +27,8 @@ class ModelExamination : Findings {
     state_space_fits();
     experts_fit();
     prediction_fits();
-    if (found_.empty()) adapters_fit();
-    return std::move(found_);
+    if (none()) adapters_fit();
+    return all();
   }
 
  private:

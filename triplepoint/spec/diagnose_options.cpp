@@ -23,7 +23,7 @@ class OptionsExamination : Findings {
     options_have_effect();
     modules_without_a_part();
     training_options_in_inference();
-    return std::move(found_);
+    return all();
   }
 
  private:

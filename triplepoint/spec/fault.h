@@ -13,10 +13,11 @@ enum class FaultKind {
   power,      // `share` of the power limit is left (a power brake, a rack's cap)
   fan,        // `share` of the full air or coolant flow is the most that can be had
   inlet,      // air or coolant comes in `rise` warmer (a heat wave, a hot aisle)
-  heat_path,  // `share` times the sink's thermal resistance (dust, aged paste, a loose sink)
-  link,       // `share` of the links' bandwidth is left, scale-up of a GPU, scale-out of a node
-  host,       // `share` times the host's time per kernel (a noisy neighbour)
-  node_lost   // the job stands still for `restart` and does again what its checkpoint lacked
+  heat_path,  // `share` times the thermal resistance from die to air; what comes on top comes at
+              // the sink (dust, aged paste, a loose sink)
+  link,      // `share` of the links' bandwidth is left, scale-up of a GPU, scale-out of a node
+  host,      // `share` times the host's time per kernel (a noisy neighbour)
+  node_lost  // the job stands still for `restart` and does again what its checkpoint lacked
 };
 
 /// One disturbance. Where `gpu` and `node` are absent it holds for the whole cluster.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,13 @@ class Findings {
         {code, Diagnosis::Severity::warning, fmt::format(text, std::forward<Args>(args)...)});
   }
 
+  bool none() const { return found_.empty(); }
+  void add(std::vector<Diagnosis> others) {
+    std::move(others.begin(), others.end(), std::back_inserter(found_));
+  }
+  std::vector<Diagnosis> all() { return std::move(found_); }
+
+ private:
   std::vector<Diagnosis> found_;
 };
 

@@ -228,8 +228,9 @@ double gather_buffers(const LayerContext& context, const GatheredParts& parts, i
   const double root = parts.embedding + parts.head;
   if (context.share.frozen || !context.share.training) return whole + root;
   // One gradient travels while the next one is made, the head's before the last layer's, in the
-  // bytes it is reduced in; where it arrives is this rank's shard of it.
-  const double wider = context.plan().optimizer.gradient_sync_bytes / context.share.element;
+  // bytes it is reduced in, if those are more; where it arrives is this rank's shard of it.
+  const double wider =
+      std::max(1.0, context.plan().optimizer.gradient_sync_bytes / context.share.element);
   const double travelling =
       wider * (done > 0 ? parts.layer : parts.head) * (1 + 1 / real(context.share.shard));
   const bool tied = context.model().tied_embeddings && parts.embedding > 0 && parts.head > 0;
