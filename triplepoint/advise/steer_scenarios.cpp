@@ -54,18 +54,17 @@ std::vector<Scenario> scenarios_for(const spec::Job& job, Seconds duration) {
   link.period = 60 * unit::s;
   Fault host = fault_of(FaultKind::host, 6, begin);
   host.node = node;
-  return {
-      {names[0], "air comes in 12 K warmer everywhere, and cools down again", {heat}},
-      {names[1], fmt::format("node {} is left with a fifth of its air", node), {fan}},
-      {names[2], "the room's supply leaves 70 % of every GPU's power for a while", {cap}},
-      {names[3], fmt::format("GPU {} gets rid of its heat half as well", gpu), {board}},
-      {names[4], fmt::format("node {} is held at 60 % of its power", node), {brake}},
-      {names[5],
-       fmt::format("links of node {} fall to a fifth for half of every minute", node),
-       {link}},
-      {names[6],
-       fmt::format("kernels of node {} wait six times as long for their host", node),
-       {host}}};
+  return {{names[0], "air comes in 12 K warmer everywhere, and cools down again", {heat}},
+          {names[1], fmt::format("node {} is left with a fifth of its air", node), {fan}},
+          {names[2], "the room's supply leaves 70 % of every GPU's power for a while", {cap}},
+          {names[3], fmt::format("GPU {} gets rid of its heat half as well", gpu), {board}},
+          {names[4], fmt::format("node {} is held at 60 % of its power", node), {brake}},
+          {names[5],
+           fmt::format("links of node {} fall to a fifth for half of every minute", node),
+           {link}},
+          {names[6],
+           fmt::format("kernels of node {} wait six times as long for their host", node),
+           {host}}};
 }
 
 Result<Scenario> scenario_named(const spec::Job& job, Seconds duration, std::string_view name) {

@@ -15,9 +15,9 @@ enum class FaultKind {
   inlet,      // air or coolant comes in `rise` warmer (a heat wave, a hot aisle)
   heat_path,  // `share` times the thermal resistance from die to air; what comes on top comes at
               // the sink (dust, aged paste, a loose sink)
-  link,      // `share` of the links' bandwidth is left, scale-up of a GPU, scale-out of a node
-  host,      // `share` times the host's time per kernel (a noisy neighbour)
-  node_lost  // the job stands still for `restart` and does again what its checkpoint lacked
+  link,       // `share` of the links' bandwidth is left, scale-up of a GPU, scale-out of a node
+  host,       // `share` times the host's time per kernel (a noisy neighbour)
+  node_lost   // the job stands still for `restart` and does again what its checkpoint lacked
 };
 
 /// One disturbance. Where `gpu` and `node` are absent it holds for the whole cluster.
