@@ -13,6 +13,36 @@ namespace {
 
 using spec::Sharding;
 
+/// NVIDIA's tuned training: everything is hidden that can be.
+constexpr FrameworkRule nvidia(std::string_view word, std::string_view stack) {
+  return {.word = word,
+          .stack = stack,
+          .optimizer = "distributed_fused_adam_bf16",
+          .overlaps_tensor = true,
+          .overlaps_data = true,
+          .overlaps_pipeline = true};
+}
+
+constexpr FrameworkRule megatron_bridge(std::string_view word, std::string_view stack) {
+  FrameworkRule rule = nvidia(word, stack);
+  rule.recipes = "megatron-bridge";
+  rule.recomputes_modules = true;
+  return rule;
+}
+
+/// NeMo's containers of 2025, whose experts' scales by tensor cost time of their own.
+constexpr FrameworkRule nemo_25() {
+  FrameworkRule rule = megatron_bridge("NeMo 25.", "megatron-bridge-25");
+  rule.stack_of_scaled_experts = "megatron-bridge-25-scaled";
+  return rule;
+}
+
+constexpr FrameworkRule newest_megatron_bridge() {
+  FrameworkRule rule = megatron_bridge("Megatron-Bridge", "megatron-bridge");
+  rule.stack_on_hopper = "megatron-bridge-25";
+  return rule;
+}
+
 /// First match wins; the last one, whose word is in every text, is for everybody else. What may run
 /// inside of another (Primus and ROCm's Megatron drive torchtitan, MaxText or Megatron) stands
 /// after what it drives, if that says more.
@@ -69,51 +99,16 @@ constexpr std::array rules = {
                   .stack = "primus",
                   .optimizer = "megatron_distributed_optim",
                   .overlaps_data = true},
-    FrameworkRule{.word = "NeMo 25.",
-                  .stack = "megatron-bridge-25",
-                  .optimizer = "distributed_fused_adam_bf16",
-                  .overlaps_tensor = true,
-                  .overlaps_data = true,
-                  .overlaps_pipeline = true,
-                  .stack_of_scaled_experts = "megatron-bridge-25-scaled",
-                  .recipes = "megatron-bridge",
-                  .recomputes_modules = true},
-    FrameworkRule{.word = "NeMo 26.02",
-                  .stack = "megatron-bridge-25",
-                  .optimizer = "distributed_fused_adam_bf16",
-                  .overlaps_tensor = true,
-                  .overlaps_data = true,
-                  .overlaps_pipeline = true,
-                  .recipes = "megatron-bridge",
-                  .recomputes_modules = true},
-    FrameworkRule{.word = "NeMo 26.04",
-                  .stack = "megatron-bridge-25",
-                  .optimizer = "distributed_fused_adam_bf16",
-                  .overlaps_tensor = true,
-                  .overlaps_data = true,
-                  .overlaps_pipeline = true,
-                  .recipes = "megatron-bridge",
-                  .recomputes_modules = true},
-    FrameworkRule{.word = "Megatron-Bridge",
-                  .stack = "megatron-bridge",
-                  .optimizer = "distributed_fused_adam_bf16",
-                  .overlaps_tensor = true,
-                  .overlaps_data = true,
-                  .overlaps_pipeline = true,
-                  .stack_on_hopper = "megatron-bridge-25",
-                  .recipes = "megatron-bridge",
-                  .recomputes_modules = true},
+    nemo_25(),
+    megatron_bridge("NeMo 26.02", "megatron-bridge-25"),
+    megatron_bridge("NeMo 26.04", "megatron-bridge-25"),
+    newest_megatron_bridge(),
     FrameworkRule{.word = "BigNLP",
                   .stack = "nemo-2022",
                   .optimizer = "distributed_fused_adam",
                   .overlaps_data = true,
                   .overlaps_pipeline = true},
-    FrameworkRule{.word = "NeMo 24.07",
-                  .stack = "nemo-2407",
-                  .optimizer = "distributed_fused_adam_bf16",
-                  .overlaps_tensor = true,
-                  .overlaps_data = true,
-                  .overlaps_pipeline = true},
+    nvidia("NeMo 24.07", "nemo-2407"),
     FrameworkRule{.word = "NeMo",
                   .stack = "nemo",
                   .optimizer = "distributed_fused_adam_bf16",
