@@ -18,12 +18,6 @@ namespace {
 using spec::Stack;
 
 constexpr std::array parameters = {
-    StackParameter{"kernel_slowdown", [](const Stack& s) { return s.kernel_slowdown; },
-                   [](Stack& s, double x) { s.kernel_slowdown = x; }, 1, 0.9, 1.5},
-    StackParameter{"attention_share", [](const Stack& s) { return s.attention_share; },
-                   [](Stack& s, double x) { s.attention_share = x; }, 1, 0.4, 1.2},
-    StackParameter{"elementwise_traffic", [](const Stack& s) { return s.elementwise_traffic; },
-                   [](Stack& s, double x) { s.elementwise_traffic = x; }, 1, 0.6, 3},
     StackParameter{"overlap_compute_loss", [](const Stack& s) { return s.overlap_compute_loss; },
                    [](Stack& s, double x) { s.overlap_compute_loss = x; }, 0.15, 0, 0.6},
     StackParameter{

@@ -55,7 +55,7 @@ bool take_said_recompute(spec::Job& job, const TrainingRow& row, const Framework
   const bool selective = mentions(said, "selective") || mentions(said, "core_attn");
   const auto printed = printed_recompute(job, row);
   // Selective recompute of attention makes a few per cent more work: no layer is played again.
-  const bool attention_only = selective && !job.stack.flash_attention;
+  const bool attention_only = selective && !job.stack.has_flash_attention();
   if (printed && *printed > 0 && said != "none" && !attention_only) {
     plan.recompute = Recompute::full;
     if (*printed < job.model.num_layers) plan.recompute_layers = *printed;
@@ -105,7 +105,7 @@ std::optional<std::string> take_recipes_recompute(spec::Job& job,
 /// The least that fits; the last resort, all layers, whether it fits or not.
 std::string take_least_recompute(spec::Job& job, const FrameworkRule& rule) {
   if (fits_with(job, Recompute::none)) return "no recompute";
-  if (!job.stack.flash_attention && fits_with(job, Recompute::selective))
+  if (!job.stack.has_flash_attention() && fits_with(job, Recompute::selective))
     return "selective recompute";
   if (rule.recomputes_modules && fits_with_parts(job)) return words_of(job.plan.recompute_modules);
   if (fits_with_block(job))

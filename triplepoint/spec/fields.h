@@ -114,6 +114,11 @@ void visit_fields(Visitor& visit, KernelCoefficients& kernels) {
   visit("kernel_start", kernels.kernel_start);
   visit("attention_start", kernels.attention_start);
   visit("kernel_floor", kernels.kernel_floor, Need::required);
+  visit("in_context_slowdown", kernels.in_context_slowdown);
+  visit("elementwise_share", kernels.elementwise_share);
+  visit("scan_share", kernels.scan_share);
+  visit("rowwise_share", kernels.rowwise_share);
+  visit("attention_flash_1_share", kernels.attention_flash_1_share);
 }
 
 template <class Visitor>
@@ -309,15 +314,13 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("extra_in_flight", stack.extra_in_flight);
   visit("loss_temporary_bytes", stack.loss_temporary_bytes);
   visit("expert_row_copies", stack.expert_row_copies);
-  visit("kernel_slowdown", stack.kernel_slowdown);
-  visit("attention_share", stack.attention_share);
-  visit("portable_attention", stack.portable_attention);
-  visit("elementwise_traffic", stack.elementwise_traffic);
   visit("moe_layer_host", stack.moe_layer_host);
   visit("moe_expert_host", stack.moe_expert_host);
   visit("fused_norms", stack.fused_norms);
   visit("fused_activations", stack.fused_activations);
-  visit("flash_attention", stack.flash_attention);
+  visit("fused_casts", stack.fused_casts);
+  visit("rowwise_scales", stack.rowwise_scales);
+  visit("attention_kernels", stack.attention_kernels);
   visit("fused_moe_dispatch", stack.fused_moe_dispatch);
   visit("moe_sends_every_copy", stack.moe_sends_every_copy);
   visit("fp8_frozen_weights", stack.fp8_frozen_weights);

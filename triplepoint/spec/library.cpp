@@ -33,7 +33,6 @@ Result<void> read_library_file(const ReadScope& outer, const Path& path, const s
   ReadScope scope = outer;
   scope.file = path.string();
   scope.key.clear();
-  scope.from_scratch = true;
   const std::string text = TPT_TRY(read_file(path));
   const TomlValue root = TPT_TRY(parse_toml(text, scope.file));
   const TomlValue* table = TPT_TRY(only_table(root, scope, name));
@@ -72,8 +71,10 @@ Result<Path> find_on_shelf(const Library& library, const Shelf& shelf, std::stri
 template <class T>
 Result<T> load_from_shelf(const ReadScope& scope, const Shelf& shelf, std::string_view name) {
   const Path path = TPT_TRY(find_on_shelf(*scope.library, shelf, name));
+  ReadScope whole = scope;
+  whole.from_scratch = true;
   T thing;
-  if (auto read = read_library_file(scope, path, shelf.thing, thing); !read)
+  if (auto read = read_library_file(whole, path, shelf.thing, thing); !read)
     return tl::unexpected(read.error());
   thing.name = path.stem().string();
   return thing;
@@ -88,14 +89,20 @@ Result<void> merge_calibration(const ReadScope& scope, const Path& folder, const
   return read_library_file(scope, path, block, out);
 }
 
+/// First what holds for every GPU, then the GPU's own, which overrides it.
 Result<void> merge_calibrations(const ReadScope& scope, Gpu& gpu) {
-  const Path folder = Path(scope.library->root) / "calibrations" / gpu.name;
-  Result<void> merged = merge_calibration(scope, folder, "kernels", gpu.kernels);
-  if (merged) merged = merge_calibration(scope, folder, "power", gpu.power);
-  if (merged) merged = merge_calibration(scope, folder, "thermal", gpu.thermal);
-  if (merged) merged = merge_calibration(scope, folder, "governor", gpu.governor);
-  if (merged) merged = merge_calibration(scope, folder, "sensor", gpu.sensor);
-  if (merged) merged = merge_calibration(scope, folder, "variability", gpu.variability);
+  const Path calibrations = Path(scope.library->root) / "calibrations";
+  const Path folder = calibrations / gpu.name;
+  ReadScope partial = scope, own = scope;
+  partial.from_scratch = false;
+  own.from_scratch = true;
+  Result<void> merged = merge_calibration(partial, calibrations / "all", "kernels", gpu.kernels);
+  if (merged) merged = merge_calibration(own, folder, "kernels", gpu.kernels);
+  if (merged) merged = merge_calibration(own, folder, "power", gpu.power);
+  if (merged) merged = merge_calibration(own, folder, "thermal", gpu.thermal);
+  if (merged) merged = merge_calibration(own, folder, "governor", gpu.governor);
+  if (merged) merged = merge_calibration(own, folder, "sensor", gpu.sensor);
+  if (merged) merged = merge_calibration(own, folder, "variability", gpu.variability);
   return merged;
 }
 

@@ -109,6 +109,10 @@ struct EnumNames<ContextExchange> {
   static constexpr auto names = words({"ring", "all_gather"});
 };
 template <>
+struct EnumNames<AttentionKernels> {
+  static constexpr auto names = words({"unfused", "flash_1", "flash_2", "native"});
+};
+template <>
 struct EnumNames<FaultKind> {
   static constexpr auto names =
       words({"power", "fan", "inlet", "heat_path", "link", "host", "node_lost"});

@@ -7,6 +7,11 @@
 
 namespace triplepoint::spec {
 
+/// Attention kernels that a stack calls: scores written to memory by separate kernels; the first
+/// FlashAttention (and Triton's of its time); the second, built from instructions every chip since
+/// the A100 has; kernels written for the chip at hand (cuDNN, FlashAttention 3, CK).
+enum class AttentionKernels { unfused, flash_1, flash_2, native };
+
 /// The software that runs the job. Its costs are properties of the software, never of one job.
 struct Stack {
   std::string name;       // "nemo-profiled"
@@ -46,16 +51,16 @@ struct Stack {
   // Copies of each row that an MoE layer keeps: as sent, as the experts read it, as they wrote it,
   // as it came back.
   double expert_row_copies = 4;
-  double kernel_slowdown = 1;  // of a kernel within a step over the same one benchmarked alone and
-                               // repeated: cold caches, operands that were just written
-  double attention_share = 1;  // speed of its attention kernels over those the GPU's file describes
-  bool portable_attention = false;  // its attention kernels are not written for the newest chips
-  double elementwise_traffic = 1;   // HBM bytes of norms and elementwise kernels over fused ones
+  AttentionKernels attention_kernels = AttentionKernels::native;
   Seconds moe_layer_host;   // further host time per MoE layer and pass: the dispatcher waits
                             // for the device to learn how many tokens go where
   Seconds moe_expert_host;  // and per expert of this rank: kernels that are launched one by one
   bool fused_norms = true, fused_activations = true;
-  bool flash_attention = true;  // false: scores are written out and the causal half is not skipped
+  // Casts to 8 and 4 bits are fused with what comes before or among themselves, and those of
+  // weights are kept for a step (Transformer Engine).
+  bool fused_casts = true;
+  // 8-bit products scale each row and column (float8 rowwise), which slices of both layouts ask for.
+  bool rowwise_scales = false;
   // MoE rows travel once to each node (or rank, inside of one NVLink domain) that has an expert for
   // them, are sorted on the way, and only what the experts multiply is kept (DeepEP, HybridEP).
   bool fused_moe_dispatch = false;
@@ -72,6 +77,7 @@ struct Stack {
   // and positions then promote the residual stream.
   bool fsdp_promotes_residual = false;
   bool gradient_sync_accumulates = false;  // ZeRO-2 reduces each microbatch
+  bool has_flash_attention() const { return attention_kernels != AttentionKernels::unfused; }
   friend bool operator==(const Stack&, const Stack&) = default;
 };
 

@@ -45,7 +45,7 @@ double branch_edge_bytes(const LayerContext& context, std::string_view reader) {
 
 double score_bytes(const LayerContext& context) {
   const RankShare& share = context.share;
-  if (context.stack().flash_attention) return 0;
+  if (context.stack().has_flash_attention()) return 0;
   const double scores =
       real(share.sequences * share.heads) * real(share.query_length) * real(share.key_length);
   return scores * (context.model().dropout > 0 ? 2 * share.element + 1 : share.element);
@@ -82,7 +82,7 @@ double attention_bytes(const LayerContext& context) {
   const double core_output = spec::is_quantized(context.plan().precision)
                                  ? core_element(context) * real(share.tokens) * query
                                  : 0;
-  const double sums = context.stack().flash_attention ? 4 * real(share.tokens * share.heads) : 0;
+  const double sums = context.stack().has_flash_attention() ? 4 * real(share.tokens * share.heads) : 0;
   return core_input_bytes(context) + output + core_output + sums + score_bytes(context) +
          latent_bytes(context);
 }
