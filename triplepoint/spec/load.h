@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +17,15 @@ namespace triplepoint::spec {
 /// (studies have folders: "paper/h200").
 struct Library {
   std::string root;
+  // What a tree of "stacks.NAME.KEY", "calibrations.GPU.kernels.KEY", ... says instead of the files.
+  std::shared_ptr<const TomlValue> overrides = nullptr;
 };
 Library default_library();  // $TRIPLEPOINT_DATA, the source tree, or the installed share folder
+
+/// The library with the coefficients that were fitted without a source of measured jobs
+/// (calibrations/left_out.toml, one table per source). A text in place of a table names the file
+/// that stands in: stacks.nemo = "megatron-core".
+Result<Library> without_source(const Library&, std::string_view source);
 
 Result<Model> load_model(const Library&, std::string_view name);
 Result<Gpu> load_gpu(const Library&, std::string_view name);

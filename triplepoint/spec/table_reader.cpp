@@ -3,6 +3,8 @@
 
 #include <limits>
 
+#include "triplepoint/spec/part_of_node.h"
+
 namespace triplepoint::spec {
 namespace {
 
@@ -138,6 +140,15 @@ void complete(Model& model) {
   if (model.num_query_groups == 0) model.num_query_groups = model.num_attention_heads;
   if (model.kv_channels == 0 && model.num_attention_heads > 0)
     model.kv_channels = model.hidden_size / model.num_attention_heads;
+}
+
+void complete(Cluster& cluster) {
+  // Fewer GPUs a node than the base has seats: a part of each node is used.
+  const int64_t devices = cluster.gpus_per_node;
+  const auto seats = static_cast<int64_t>(cluster.chassis.seats.size());
+  if (devices < 1 || devices >= seats) return;
+  cluster.gpus_per_node = seats;
+  use_devices(cluster, devices);
 }
 
 }  // namespace triplepoint::spec

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-#include <string_view>
+#include "triplepoint/calibrate/flops_convention.h"
 
-#include "triplepoint/calibrate/training_row.h"
-#include "triplepoint/workload/attention.h"
 #include "triplepoint/workload/model_flops.h"
 
 namespace triplepoint::calibrate {
@@ -67,48 +64,11 @@ std::optional<double> flop_of_sequence(std::string_view conv, const spec::Job& j
   return std::nullopt;
 }
 
-/// Of a layer's attention and one token, in all passes: what a causal kernel does.
-double attention_flop(const spec::Model& model, spec::LayerKind kind) {
-  if (!spec::has_attention(kind)) return 0;
-  const int64_t length = model.sequence_length;
-  const int64_t window = spec::is_windowed(kind) ? model.sliding_window->size : length;
-  return 3 * 4 * workload::mean_keys(length, window) *
-         static_cast<double>(model.num_attention_heads * workload::core_head_dim(model));
-}
-
-/// Model FLOPs of a token as Megatron counts them.
-double megatron_flop_of_token(const spec::Job& job) {
-  double flop = workload::count_step_flops(job).model / unit::FLOP /
-                static_cast<double>(workload::tokens_per_step(job));
-  for (int64_t layer = 0; layer < job.model.num_layers; ++layer)
-    flop -= attention_flop(job.model, spec::kind_of_layer(job.model, layer));
-  for (const spec::LayerKind kind : spec::kinds_of_prediction(job.model))
-    flop -= static_cast<double>(job.model.prediction_depths()) * attention_flop(job.model, kind);
-  return flop;
-}
-
 }  // namespace
 
-std::optional<int64_t> printed_prediction_depths(const TrainingRow& row, const spec::Job& job) {
-  constexpr double tolerance = 0.02;
-  constexpr int64_t most_depths = 2;
-  const bool says = row.tflops_per_gpu && row.tokens_per_s_per_gpu && *row.tokens_per_s_per_gpu > 0;
-  if (!says || !job.model.multi_token_prediction) return std::nullopt;
-  const double printed = *row.tflops_per_gpu * 1e12 / *row.tokens_per_s_per_gpu;
-  std::optional<int64_t> best;
-  double nearest = tolerance;
-  for (int64_t depths = 0; depths <= most_depths; ++depths) {
-    spec::Job tried = job;
-    tried.plan = {};
-    tried.model.multi_token_prediction->depths = depths;
-    const double off = std::abs(printed / megatron_flop_of_token(tried) - 1);
-    if (off < nearest) best = depths, nearest = off;
-  }
-  return best;
-}
-
-std::optional<double> step_tflop_of_convention(const TrainingRow& row, const spec::Job& job) {
-  const auto flop = flop_of_sequence(row.conv, job);
+std::optional<double> step_tflop_of_convention(std::string_view convention,
+                                               const spec::Job& job) {
+  const auto flop = flop_of_sequence(convention, job);
   if (!flop) return std::nullopt;
   return *flop * static_cast<double>(job.plan.global_batch_size) /
          static_cast<double>(job.world_size()) / 1e12;
