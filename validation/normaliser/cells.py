@@ -31,10 +31,11 @@ def number(text, title):
 class Row:
     """Cells by the title of their column; a column that the table does not have is as empty as a cell with nothing in it."""
 
+    LONGEST = 1000  # a cell, not a book
     WORDS = ("framework", "precision", "dp_sharding", "recompute", "extra", "notes")
 
     def __init__(self, cells, line):
-        self.cells = {str(key).strip(): (value or "").strip() for key, value in cells.items() if key is not None and not isinstance(value, list)}
+        self.cells = {str(key).strip(): (value or "").strip()[:self.LONGEST] for key, value in cells.items() if key is not None and not isinstance(value, list)}
         self.id = self.cells.get("row_id") or f"line {line}"
         self.words = "; ".join(filter(None, map(self.text, self.WORDS)))
 

@@ -44,6 +44,7 @@ class Job:
         row = self.row
         self.check_sizes()
         measured = self.measured()
+        self.ran = "ran" not in measured
         self.model = models.model_of(row, self.assume)
         self.machine = machines.machine_of(row, self.assume)
         if getattr(self.machine, "packages", False):
@@ -66,6 +67,7 @@ class Job:
         self.take_experts()
         self.deal_layers()
         self.take_recompute()
+        self.job["plan.tensor_parallel_size"] = self.tp
         apply_words(row, self.job, self.model, self.assume)
         self.settle()
         return self.written(measured)
@@ -215,7 +217,7 @@ class Job:
         self.tp, self.pp, self.cp = tp or 1, pp or 1, cp or 1
         says_layout = tp or pp or self.cp > 1 or row.count("dp")
         shards_all = self.sharding_taken() == "parameters"
-        if not says_layout and not shards_all:
+        if not says_layout and not shards_all and (self.software.splits_unsaid or self.software.stack.startswith(("megatron", "nanotron"))):
             self.guess_layout()
         else:
             self.spread_sequences()
@@ -239,9 +241,12 @@ class Job:
         self.assume(f"TP {self.tp} x PP {self.pp}" + (f" x CP {self.cp}" if self.cp > 1 else ""))
 
     def plan_for_memory(self):
-        return {"tp": getattr(self, "tp", 1), "pp": getattr(self, "pp", 1), "cp": getattr(self, "cp", 1), "ep": 1, "dp": max(1, self.world // (getattr(self, "tp", 1) * getattr(self, "pp", 1) * getattr(self, "cp", 1))),
+        shards = self.sharding_taken() == "parameters"
+        experts = 1 if not self.model.experts else self.row.count("ep") or (1 if shards else min(self.model.experts["num_experts"], self.machine.per_node))
+        return {"tp": getattr(self, "tp", 1), "pp": getattr(self, "pp", 1), "cp": getattr(self, "cp", 1), "ep": experts, "dp": max(1, self.world // (getattr(self, "tp", 1) * getattr(self, "pp", 1) * getattr(self, "cp", 1))),
                 "mbs": self.row.count("mbs") or 1, "sharding": self.sharding_said()[0] or self.software.sharding, "optimizer": self.job["plan.optimizer"],
-                "sequence_parallel": bool(self.software.sequence_parallel), "flash": self.job.get("stack.flash_attention", True), "lora": "plan.lora.rank" in self.job}
+                "sequence_parallel": bool(self.software.sequence_parallel), "flash": not self.unfused, "lora": "plan.lora.rank" in self.job,
+                "frozen_in_8_bits": bool(self.job.get("stack.fp8_frozen_weights")) and self.precision in ("fp8", "mxfp8", "nvfp4")}
 
     def spread_sequences(self):
         """InternEvo's sequence parallelism splits sequences over what its tables call tensor ranks, and gathers weights layer by layer."""
@@ -357,8 +362,9 @@ class Job:
         found = self.counted_sharding(cell)
         if found:
             return found
-        for text in filter(None, (cell, f"{row.text('extra')}; {row.text('notes')}" if not cell else "", f"{row.text('framework')}" if not cell else "")):
-            found = sharding_in(text, self)
+        texts = [cell] if cell else [f"{row.text('extra')}; {row.text('notes')}", row.text("framework") if self.software.sharding != "gradients" else ""]
+        for text in texts:
+            found = sharding_in(text, self, bool(cell))
             if found:
                 return found
         return None, None
@@ -380,23 +386,48 @@ class Job:
 
     def take_sharding(self):
         said, group = self.sharding_said()
-        sharding = said or self.software.sharding
-        replicas = self.replicas
+        sharding, replicas = said or self.software.sharding, self.replicas
         if self.row.says(r"\bISP\b"):
             sharding = "parameters"
-        alone = replicas * self.cp == 1
-        if alone and sharding != "parameters":
+        if replicas * self.cp == 1 and sharding != "parameters":
             sharding = "none"
+        if self.ran and "plan.lora.rank" not in self.job and self.software.stack in ("eager-pytorch", "compiled-pytorch"):
+            sharding = self.made_to_fit(sharding, may_shard=said is None and self.tp * self.pp == 1 and replicas > 1)
         self.job["plan.sharding"] = sharding
         if group and 1 < group < replicas and replicas % group == 0:
             self.job["plan.sharding_group_size"] = group
+        self.take_sharded_optimizer(sharding)
+
+    def made_to_fit(self, sharding, may_shard):
+        """PyTorch's users take what fits: all sharded where they do not say otherwise, then everything in bf16, as models are loaded."""
+        if may_shard and not self.fits(sharding):
+            sharding = "parameters"
+            self.assume("FSDP, since nothing else fits")
+        if not self.fits(sharding):
+            if self.row.says(r"off-?load"):
+                raise Unreadable("it fits only with what it moves to the host, and that is not modelled")
+            self.job["plan.optimizer"] = "full_bf16_adamw"
+            self.assume("weights, gradients and moments in bf16, since nothing else fits")
+        return sharding
+
+    def take_sharded_optimizer(self, sharding):
+        """Some optimizers keep other buffers where their states are sharded; Megatron told to use PyTorch's FSDP keeps what that keeps."""
         optimizer = self.job["plan.optimizer"]
-        if sharding == "parameters" and optimizer in ("megatron_distributed_optim", "fused_adam") and self.software.stack in ("megatron-core", "megatron-graphs", "megatron-apex"):
-            self.job["plan.optimizer"] = "fsdp_fused_adam"  # Megatron told to use PyTorch's FSDP keeps what that keeps
+        if sharding == "parameters" and optimizer in ("megatron_distributed_optim", "fused_adam") and self.software.stack.startswith("megatron"):
+            self.job["plan.optimizer"] = "fsdp_fused_adam"
         elif sharding != "none" and self.software.sharded_optimizer:
             self.job["plan.optimizer"] = self.software.sharded_optimizer
         elif sharding != "none" and optimizer == "fused_adam":
             self.job["plan.optimizer"] = "megatron_distributed_optim"
+
+    @property
+    def unfused(self):
+        """Does attention write its scores?"""
+        return library.rules("frameworks")["attention"]["unfused"].items() <= self.job.items()
+
+    def fits(self, sharding):
+        plan = self.plan_for_memory() | {"mbs": self.micro, "sharding": sharding}
+        return memory.fits(self.machine, self.model.shape, plan, "full")
 
     def take_overlap(self):
         job, software, tp = self.job, self.software, self.tp
@@ -423,7 +454,7 @@ class Job:
 
     def deal_layers(self):
         job, shape = self.job, self.model.shape
-        if re.search("interleav", self.row.words, re.I) and not self.vp and self.pp > 1 and knob(self.row.words, "interleav") and not self.row.count("vp"):
+        if not self.vp and self.pp > 1 and knob(self.row.words, r"interleav\w*\b(?![^;,.]{0,12}\bwhere\b)"):
             self.vp = 2
             self.assume("2 chunks a stage (interleaved)")
         chunks, counts = layout.deal_out(shape, self.pp, self.vp, self.assume)
@@ -477,8 +508,7 @@ class Job:
     def take_recompute(self):
         said = recompute_in(self.row)
         printed = self.printed_layers()
-        flash = self.job.get("stack.flash_attention", True)
-        if printed and said[0] != "none" and not (said[0] == "selective" and not flash):
+        if printed and said[0] != "none" and not (said[0] == "selective" and self.unfused):
             self.full(printed if printed < self.model.get("num_layers") else None)
         elif said[0] == "full":
             self.full(said[1])
@@ -527,9 +557,8 @@ class Job:
             job["plan.sequence_parallel"] = job["plan.overlap_tensor"] = False
         if not job["plan.sequence_parallel"]:
             job["plan.overlap_tensor"] = False
-        if self.replicas * self.cp == 1 or job["plan.sharding"] in ("none", "parameters"):
-            job.pop("plan.overlap_parameter", None)
         if self.replicas * self.cp == 1:
+            job.pop("plan.overlap_parameter", None)
             job.pop("plan.overlap_gradient", None)
         if self.chunks == 1:
             job["plan.overlap_pipeline"] = False
@@ -544,8 +573,6 @@ class Job:
                 job.pop(key, None)
         if job.get("plan.fp8_attention") and self.precision not in ("fp8", "mxfp8", "nvfp4"):
             del job["plan.fp8_attention"]
-        if not job.get("stack.flash_attention", True) and job["plan.recompute"] == "selective" and "plan.recompute_modules" not in job:
-            pass  # the attention core, as it says
 
     # Writing -----------------------------------------------------------------------------------------------------------------------------------------------------
 
@@ -576,7 +603,7 @@ def per_die(measured):
 
 def sweep_of(row):
     """Rows of one software that differ in layout, batch, precision and scale only, so that one may ask which is fastest."""
-    return " ".join(row.text(title) for title in ("family", "framework", "model", "gpu", "workload"))
+    return row.text("sweep") or " ".join(row.text(title) for title in ("family", "framework", "model", "gpu", "workload"))
 
 
 def precision_in(text):
@@ -596,7 +623,7 @@ def precision_in(text):
     return None
 
 
-def sharding_in(text, job):
+def sharding_in(text, job, alone):
     """Who holds what, in any spelling: ZeRO by its stage ("ZeRO-1", "zero_stage=3", InternEvo's "zero1=8": 8 ranks share a copy), FSDP, HSDP, DDP."""
     zero = re.search(r"zero[\s\-_=:]*(?:stage)?[\s\-_=:]*([0-3])(?!\d)(?:=(\d+))?", text, re.I)
     if zero:
@@ -615,7 +642,7 @@ def sharding_in(text, job):
         return None, None
     if re.search(r"dist(ributed)?[ _-]?opt(im(izer)?)?|OverlappedDistributedOptimizer", text, re.I) and knob(text, r"dist(ributed)?[ _-]?opt(im(izer)?)?") is not False:
         return "optimizer", None
-    if re.search(r"\bDDP\b|\bDP\b(?!\s*[=:]?\d)|^none$|no sharding|replicat", text, re.I):
+    if re.search(r"\bDDP\b|no sharding", text, re.I) or alone and re.search(r"^DP\b(?!\s*[=:]?\d)|^none$|replicat", text, re.I):
         return "none", None
     return None
 

@@ -75,7 +75,7 @@ def balanced(shape, stages):
         done += cost
         if stage + 1 < stages and done >= total * (stage + 1) / stages:
             stage += 1
-    for empty in range(stages - 1, 0, -1):
+    for empty in range(stages - 2, 0, -1):
         if counts[empty]:
             continue
         giver = next((s for s in range(empty, 0, -1) if counts[s] >= 2), 0)

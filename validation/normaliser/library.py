@@ -48,6 +48,11 @@ def model(name):
 
 
 @functools.cache
+def models():
+    return {path.stem for path in (DATA / "models").glob("*.toml")}
+
+
+@functools.cache
 def cluster(name):
     return _load("clusters", name, "cluster")
 

@@ -115,8 +115,8 @@ def machine_of(row, assume):
         assume("its GPUs are packages of two dies")
     per_node = board.get("per_node", machine.cluster["gpus_per_node"])
     said = re.search(r"\b(\d{1,2}) ?(?:GPUs?|[AHBV]\d00s?|GB\d00|GCDs?) ?(?:per|/|a) ?node", note, re.I)
-    if said and 1 <= int(said[1]) <= 16:
-        per_node = int(said[1])
+    if said and int(said[1]) >= 1:
+        per_node = min(int(said[1]), per_node)
     devices = min(per_node, gpus)
     while gpus % devices:
         devices -= 1

@@ -12,7 +12,6 @@ from .models import matrices, parameters
 
 RESERVE = 4e9         # context, NCCL buffers, workspace
 ROOM = 0.97           # what an allocator leaves
-SHARE_OF_ESTIMATE = 0.9  # our own uncertainty, spent on fitting
 
 
 def layer_bytes(shape, tokens, tensor, split_sequences, flash, recompute):
@@ -34,7 +33,7 @@ def layer_bytes(shape, tokens, tensor, split_sequences, flash, recompute):
 
 
 def fits(machine, shape, plan, recompute):
-    """`plan`: tp, pp, cp, ep, dp, mbs, sharding, optimizer, sequence_parallel, flash, lora."""
+    """`plan`: tp, pp, cp, ep, dp, mbs, sharding, optimizer, sequence_parallel, flash, lora, frozen_in_8_bits."""
     dense, experts = parameters(shape)
     state = library.optimizer(plan["optimizer"])
     tp, pp, cp, ep, dp = (plan[key] for key in ("tp", "pp", "cp", "ep", "dp"))
@@ -44,8 +43,10 @@ def fits(machine, shape, plan, recompute):
     rank = ("none", "optimizer", "gradients", "parameters").index(plan["sharding"])
     total = 0
     for kind, bytes_each, since in (("weight", state["weight_bytes"], 3), ("gradient", state["gradient_bytes"], 2), ("moments", state["moment_bytes"] + state["master_bytes"], 1)):
-        if plan.get("lora") and kind != "weight":
-            continue
+        if plan.get("lora"):
+            if kind != "weight":
+                continue
+            bytes_each = 1 if plan.get("frozen_in_8_bits") else bytes_each
         total += bytes_each * (here / (replicas if rank >= since else 1) + spread / (expert_replicas if rank >= since else 1))
     if rank == 3:  # two layers gathered at once
         total += 2 * 2 * (dense + experts / ep) / tp / max(1, shape["num_layers"])
@@ -54,6 +55,8 @@ def fits(machine, shape, plan, recompute):
     activations = layers * layer_bytes(shape, tokens, tp, plan["sequence_parallel"], plan["flash"], recompute)
     if recompute in ("full", "half"):
         activations += layer_bytes(shape, tokens, tp, plan["sequence_parallel"], plan["flash"], "selective")
+    if plan.get("lora"):  # frozen layers keep no inputs for gradients of their weights
+        activations *= 0.5
     logits = 6 * tokens * shape["vocabulary_size"] / tp
     total += max(activations, activations / pp + logits) if pp > 1 else activations + logits
-    return SHARE_OF_ESTIMATE * total + RESERVE < ROOM * machine.memory
+    return total + RESERVE < ROOM * machine.memory

@@ -104,22 +104,14 @@ def named(spelling):
     for words, why in rules["unsupported"]:
         if fits(pieces, words):
             raise Unreadable(f"model \"{spelling}\" cannot be expressed ({why})")
-    if spelling.lower() in SHAPES_OF_LIBRARY():
+    if spelling.lower() in library.models():
         return Model(spelling.lower(), library.model(spelling.lower()))
-    for words, name in rules["names"]:
-        if fits(pieces, words):
-            return Model(name, library.model(name))
-    for words, rule in rules["shapes"]:
-        if fits(pieces, words):
-            return from_rule(rule)
-    for words, name in rules["general_names"]:
-        if fits(pieces, words):
-            return Model(name, library.model(name))
+    for named_rules in ([*rules["names"], *rules["shapes"]], rules["general_names"]):
+        fitting = [rule for rule in named_rules if fits(pieces, rule[0])]
+        if fitting:  # the one that says most; the first of those
+            _, meant = max(fitting, key=lambda rule: len(rule[0].split()))
+            return from_rule(meant) if isinstance(meant, dict) else Model(meant, library.model(meant))
     return None
-
-
-def SHAPES_OF_LIBRARY():
-    return {path.stem for path in (library.DATA / "models").glob("*.toml")}
 
 
 # Shapes of GPT-3 (Brown et al. 2020, table 2.1) and of larger models of Megatron's papers: parameters in billions, layers, hidden size. Between them a model of so many
@@ -129,13 +121,14 @@ WIDTHS = [(0.06, 8, 512), (0.125, 12, 768), (0.35, 24, 1024), (0.76, 24, 1536), 
 
 
 def width_of(billions):
-    """A hidden size for so many parameters, a multiple of 128."""
+    """A hidden size for so many parameters: of 128-dimensional heads, as many as tensor ranks can share."""
     if billions <= WIDTHS[0][0]:
         return WIDTHS[0][2]
     for (small, _, narrow), (large, _, wide) in zip(WIDTHS, WIDTHS[1:]):
         if billions <= large:
             share = math.log(billions / small) / math.log(large / small)
-            return max(128, round(narrow * (wide / narrow) ** share / 128) * 128)
+            step = 1024 if narrow >= 4096 else 512 if narrow >= 2048 else 256
+            return round(narrow * (wide / narrow) ** share / step) * step
     return WIDTHS[-1][2]
 
 
@@ -227,13 +220,15 @@ def built(row, assume):
     family = family_of(pieces)
     billions, hidden, layers = size_in(row), row.count("hidden"), row.count("layers")
     moe = experts_in(row)
-    if not hidden and not billions:
+    if not hidden and not billions and not (moe or {}).get("each"):
         raise Unreadable(f"no model is called \"{row.text('model')}\", and neither its hidden size nor its parameters are printed")
-    if not hidden and not layers:
-        assume(f"a {family['name']}-like model of {billions:g}B parameters")
     dense_size = billions
-    if moe and billions:
+    if moe and not billions and "each" in moe:
+        dense_size = moe["each"]
+    elif moe and billions:
         dense_size = moe.get("each") or moe.get("active") or billions / 4
+    if not hidden and not layers:
+        assume(f"a {family['name']}-like model of {dense_size if moe else billions:g}B parameters" + (" a token" if moe else ""))
     if not hidden:
         hidden = width_of(dense_size)
         if layers:  # as wide as its layers leave
@@ -243,6 +238,9 @@ def built(row, assume):
     if heads % groups:
         groups = heads
     ffn = row.count("ffn")
+    if moe and family["name"] == "gpt" and not fits(pieces, "gpt"):
+        family = family_named("llama")
+        groups = groups_in(row) or heads
     gated = family["activation"] == "swiglu"
     # Names that say nothing: a narrow MLP is a gated one.
     if family["name"] == "gpt" and ffn and ffn < 3.6 * hidden and not moe:
@@ -252,11 +250,11 @@ def built(row, assume):
     shape = {"num_layers": layers or 1, "hidden_size": hidden, "ffn_hidden_size": wide, "num_attention_heads": heads, "num_query_groups": groups,
              "kv_channels": max(1, hidden // heads), "vocabulary_size": row.count("vocab") or family["vocabulary"], "sequence_length": family["sequence"]}
     shape.update({key: family[key] for key in FAMILY_KEYS})
+    if not layers:
+        shape["num_layers"] = layers_for(shape, dense_size)
+        assume(f"{shape['num_layers']} layers")
     if moe:
         add_experts(shape, moe, billions, ffn, gated)
-    if not layers:
-        shape["num_layers"] = layers_for(shape, billions)
-        assume(f"{shape['num_layers']} layers")
     assume(f"{'gated' if gated else 'plain'} MLP of {shape['ffn_hidden_size']}, {heads} heads and {groups} of keys and values, vocabulary {shape['vocabulary_size']}"
            if not (row.count("ffn") and row.count("heads") and row.count("vocab")) else f"a {family['name']}-like model of the shape printed")
     return Model(None, shape)
@@ -389,19 +387,20 @@ def take_prediction(model, row, assume):
 
 
 def megatron_flop_of_token(shape, depths):
-    """Model FLOPs of a token in all passes, half the square of attention: 6 for each parameter that it uses, and attention."""
-    h, moe = shape["hidden_size"], shape.get("moe")
-    pattern = shape.get("layer_pattern")
-    if pattern:
-        return math.inf
-    dense_layers = moe.get("num_dense_layers", 0) if moe else shape["num_layers"]
-    latent = shape.get("latent_attention")
-    score = (shape["kv_channels"] + latent["rope_head_dim"] + latent["value_head_dim"]) / 2 if latent else shape["kv_channels"]
-    attention = 6 * layer_parameters(shape, dense=False) + 3 * 2 * shape["sequence_length"] * shape["num_attention_heads"] * score
-    mlp = 6 * matrices(shape) * h * shape["ffn_hidden_size"]
+    """Model FLOPs of a token in all passes, half the square of attention: 6 for each parameter that it uses, and what attention and scans do."""
+    h, moe, space, latent = shape["hidden_size"], shape.get("moe"), shape.get("state_space"), shape.get("latent_attention")
+    heads = shape["num_attention_heads"]
+    width = (shape["kv_channels"] + latent["rope_head_dim"] + latent["value_head_dim"]) / 2 if latent else shape["kv_channels"]
+    parts = {"*": 6 * layer_parameters(shape, dense=False) + 6 * shape["sequence_length"] * heads * width, "-": 6 * matrices(shape) * h * shape["ffn_hidden_size"]}
+    if moe:
+        inner = moe.get("latent_size") or h
+        used = matrices(shape) * (moe["router_topk"] * inner * moe["ffn_hidden_size"] + h * moe.get("shared_expert_ffn_hidden_size", 0)) + h * moe["num_experts"]
+        parts["E"] = 6 * (used + (2 * h * inner if "latent_size" in moe else 0))
+    if space:
+        inner = space["num_heads"] * space["head_dim"]
+        parts["M"] = 6 * h * (3 * inner + 2 * space["num_groups"] * space["state_size"] + space["num_heads"]) + 21 * inner * space["state_size"]
+    dense = (moe.get("num_dense_layers", 0) if moe else shape["num_layers"])
+    pattern = shape.get("layer_pattern") or "*-" * dense + "*E" * (shape["num_layers"] - dense)
+    further = shape["multi_token_prediction"].get("layer_pattern") or pattern[-2:]
     head = 6 * h * shape["vocabulary_size"]
-    if not moe:
-        return shape["num_layers"] * (attention + mlp) + head + depths * (attention + mlp + head + 6 * 2 * h * h)
-    experts = 6 * (matrices(shape) * h * (moe["router_topk"] * moe["ffn_hidden_size"] + moe.get("shared_expert_ffn_hidden_size", 0)) + h * moe["num_experts"])
-    body = dense_layers * (attention + mlp) + (shape["num_layers"] - dense_layers) * (attention + experts)
-    return body + head + depths * (attention + experts + head + 6 * 2 * h * h)
+    return head + sum(parts[part] for part in pattern) + depths * (head + 12 * h * h + sum(parts[part] for part in further))

@@ -6,7 +6,7 @@ from . import library
 from .cells import knob
 
 RULE_KEYS = ("stack", "optimizer", "sharded_optimizer", "sharding", "sequence_parallel", "overlaps", "selective", "recompute", "recipes", "packed", "precision",
-             "balances_stages", "ddp_buckets")
+             "balances_stages", "ddp_buckets", "splits_unsaid")
 
 
 def release_of(framework):
@@ -44,6 +44,7 @@ def holds(when, row, machine, model, precision):
         "since": lambda value: bool(date) and date >= value[:max(4, len(date))],
         "before": lambda value: bool(date) and date < value,
         "split": lambda value: split == value,
+        "gated": lambda value: (model.get("activation") == "swiglu") == value,
     }
     return all(tests[key](when[key]) for key in tests if key in when)
 
@@ -63,9 +64,17 @@ class Software:
         for key, value in found.items():
             setattr(self, key, value)
         self.overlaps = set(self.overlaps or ())
-        flash = library.rules("frameworks")["flash_attention"]
-        if machine.generation in flash["not_on"] or (row.date() and row.date() < flash["since"]):
-            self.set["stack.flash_attention"] = False
+        attention = library.rules("frameworks")["attention"]
+        if machine.generation in attention["not_on"] or (row.date() and row.date() < attention["since"]):
+            self.set.update(attention["unfused"])
+        # Whoever says that he captures graphs, does; and who says that he does not, does not.
+        graphs = knob(row.words, library.rules("words")["cuda_graphs"])
+        if graphs and self.stack == "megatron-core":
+            self.stack = "megatron-graphs"
+        elif graphs is False and self.stack == "megatron-graphs":
+            self.stack = "megatron-core"
+        elif graphs is not None and not self.stack.startswith("megatron-"):
+            self.set["stack.cuda_graphs"] = graphs
         # Whoever says that he compiles, does; and who says that he does not, does not.
         compiles = knob(row.words, r"torch[._ ]?compile|\bcompiled?\b|inductor|dynamo")
         if compiles is None and re.search(r"\beager\b(?! attention)", row.words, re.I):

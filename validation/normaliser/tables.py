@@ -23,9 +23,11 @@ def cells_of(kind, cells, index):
 
 def of_vtrain(cells, index):
     """One GPT on some GPUs of a node, as vTrain publishes them."""
-    return cells | {"row_id": cells.get("row_id") or f"vtrain-{index + 1}", "family": cells.get("family") or "vtrain", "model": cells.get("model") or "GPT",
+    gpus = product(cells, "tp", "pp", "dp") or cells.get("n_gpus", "")
+    sweep = f"{cells.get('family') or 'vtrain'} hidden {cells.get('hidden')} layers {cells.get('layers')} GPUs {gpus} batch {cells.get('gbs')}"
+    return cells | {"row_id": cells.get("row_id") or f"vtrain-{index + 1}", "sweep": sweep, "family": cells.get("family") or "vtrain", "model": cells.get("model") or "GPT",
                     "gpu": cells.get("gpu") or "A100-SXM-80GB", "precision": "FP16", "framework": "Megatron-DeepSpeed", "workload": "pretrain",
-                    "vocab": cells.get("vocab") or "51200", "n_gpus": product(cells, "tp", "pp", "dp") or cells.get("n_gpus", ""), "source_loc": cells.get("source_loc", "")}
+                    "vocab": cells.get("vocab") or "51200", "n_gpus": gpus, "source_loc": cells.get("source_loc", "")}
 
 
 def product(cells, *titles):
@@ -56,6 +58,7 @@ def of_sweep(cells, index):
     if not is_nothing(kv) and number(kv, "num_kv_heads") != number(out["heads"], "num_heads"):
         out["notes"] = f"{int(number(kv, 'num_kv_heads'))} kv heads"
     out["n_gpus"] = product(cells, "tp", "pp", "dp")
+    out["sweep"] = f"{out['family']} on {out['n_gpus']} GPUs"
     out["gbs"] = product(cells, "mbs", "dp", "batch_accum")
     out["standing_gib"], out["reserved_gib"] = cells.get("Mem Alloc (GB)") or "", cells.get("Mem Res (GB)") or ""
     if "OOM" in out["status"]:
