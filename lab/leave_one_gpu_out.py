@@ -95,7 +95,10 @@ def forget_benchmarks(path, gpu, relative):
     is_of = lambda block, name: re.search(rf'^gpu\s*=\s*"{name}"', block, re.M)
     kept = [block for block in blocks if not is_of(block, gpu)]
     copies = [re.sub(r'^(gpu\s*=\s*)".*"', rf'\1"{gpu}"', b, flags=re.M) for b in blocks if is_of(b, relative)]
-    path.write_text(kept[0] + "".join(copies) + "".join(kept[1:]))
+    narrow = [b for b in copies if re.search(r"^(source|dtype)", b, re.M)]
+    wide = [b for b in copies if b not in narrow]
+    sources = next(i for i, b in enumerate(kept) if b.startswith("[[source]]"))
+    path.write_text("".join([kept[0], *narrow, *kept[1:sources], *wide, *kept[sources:]]))
 
 
 def validate(program, library, tables):
