@@ -62,10 +62,11 @@ bool take_said_recompute(spec::Job& job, const TrainingRow& row, const Framework
   } else if (mentions(said, "full")) {
     plan.recompute = Recompute::full;
   } else if (rule.selects_operations && (selective || said.empty())) {
-    // Every other product is kept, with attention: half of the work, half of the memory. It is the
-    // default, too, where that fits.
-    plan.recompute_layers = std::max<int64_t>(1, layers_of_chunk(job) / 2);
-    if (!fits_with(job, Recompute::full) && said.empty()) plan.recompute_layers.reset();
+    // Every other product is kept, with attention. It is the default, too, where that fits.
+    plan.recompute_modules = {RecomputeModule::alternate_gemms};
+    if (fits_with(job, Recompute::selective) || !said.empty()) return true;
+    plan.recompute_modules.clear();
+    plan.recompute = Recompute::full;
   } else if (selective) {
     plan.recompute = Recompute::selective;
   } else {
