@@ -68,7 +68,7 @@ bool fits_with_block(spec::Job& job) {
 
 std::string least_recompute(spec::Job& job) {
   if (fits_with(job, Recompute::none)) return "no recompute";
-  if (!job.stack.flash_attention && fits_with(job, Recompute::selective))
+  if (!job.stack.has_flash_attention() && fits_with(job, Recompute::selective))
     return "selective recompute";
   if (fits_with_parts(job)) return "recompute of " + names_of(job.plan.recompute_modules);
   if (fits_with_block(job))

@@ -294,6 +294,7 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("name", stack.name);
   visit("framework", stack.framework, Need::required);
   visit("version", stack.version, Need::required);
+  visit("optimizer", stack.optimizer);
   visit("cuda_graphs", stack.cuda_graphs);
   visit("profiled", stack.profiled);
   visit("kernel_launch", stack.kernel_launch, Need::required);
@@ -307,13 +308,10 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("overlap_transfer_stretch", stack.overlap_transfer_stretch, Need::required);
   visit("memory_fragmentation", stack.memory_fragmentation, Need::required);
   visit("framework_reserve", stack.framework_reserve, Need::required);
-  visit("kept_gathered_inputs", stack.kept_gathered_inputs);
-  visit("released_in_flight", stack.released_in_flight);
   visit("eager_allocation", stack.eager_allocation);
-  visit("pending_transfers", stack.pending_transfers);
   visit("extra_in_flight", stack.extra_in_flight);
-  visit("loss_temporary_bytes", stack.loss_temporary_bytes);
-  visit("expert_row_copies", stack.expert_row_copies);
+  visit("loss_bytes", stack.loss_bytes);
+  visit("gradients_in_place", stack.gradients_in_place);
   visit("moe_layer_host", stack.moe_layer_host);
   visit("moe_expert_host", stack.moe_expert_host);
   visit("fused_norms", stack.fused_norms);

@@ -208,6 +208,10 @@ Result<OptimizerState> load_optimizer(const Library& library, std::string_view n
   return NamedThing<OptimizerState>::load(outermost(library), name);
 }
 
+std::string default_optimizer(const Stack& stack) {
+  return stack.optimizer.empty() ? "distributed_fused_adam" : stack.optimizer;
+}
+
 std::vector<std::string> list_models(const Library& library) {
   return list_shelf(library, "models");
 }

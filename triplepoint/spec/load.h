@@ -34,6 +34,10 @@ Result<Cluster> load_cluster(const Library&,
 Result<Stack> load_stack(const Library&, std::string_view name);
 Result<OptimizerState> load_optimizer(const Library&, std::string_view name);
 
+/// What a job runs with that names no optimizer: the stack's own, or, of a stack that has none, the
+/// one that NeMo and Megatron share.
+std::string default_optimizer(const Stack&);
+
 /// A job.toml: names (or inline tables) of model, cluster, stack; [plan]; [environment].
 Result<Job> load_job(const Library&, const std::string& path);
 

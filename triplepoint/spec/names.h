@@ -94,7 +94,8 @@ struct EnumNames<Recompute> {
 template <>
 struct EnumNames<RecomputeModule> {
   static constexpr auto names =
-      words({"core_attn", "mla_up_proj", "layernorm", "moe_act", "mlp", "moe", "shared_experts"});
+      words({"core_attn", "mla_up_proj", "layernorm", "moe_act", "mlp", "moe", "shared_experts",
+             "alternate_gemms"});
 };
 template <>
 struct EnumNames<Schedule> {

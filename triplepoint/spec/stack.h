@@ -17,6 +17,7 @@ struct Stack {
   std::string name;       // "nemo-profiled"
   std::string framework;  // "NeMo"
   std::string version;
+  std::string optimizer;  // data/optimizers/: what its recipes train with, where a job says nothing
   bool cuda_graphs = false;
   bool profiled = false;       // profiler and execution-trace observer run in the measured step
   Seconds kernel_launch;       // host time per kernel
@@ -33,24 +34,18 @@ struct Stack {
   double overlap_transfer_stretch = 0;  // collective lengthening per second of overlapped GEMM
   double memory_fragmentation = 1.03;   // allocated over needed
   Bytes framework_reserve;              // CUDA context, NCCL buffers, workspace
-  // Inputs gathered under sequence parallelism that stay whole for the weight gradient, per dense
-  // layer: 2 (QKV and MLP) where the layer saves what it multiplied, 0 where it gathers it again.
-  int64_t kept_gathered_inputs = 0;
-  // Microbatches in flight of a pipeline whose gathered inputs are let go in time.
-  int64_t released_in_flight = 2;
   // Tensors of a step go one by one through PyTorch's caching allocator: memory is counted by
   // playing them through one (workload/eager_step.h).
   bool eager_allocation = false;
-  // Most inputs of reduce-scatters that wait for their transfers at once; microbatches that a stage
-  // of a pipeline holds beyond what its schedule asks for. Both where eager_allocation is on.
-  int64_t pending_transfers = 44, extra_in_flight = 0;
-  // Bytes per logit of the microbatch at work beyond the fp32 softmax, the logits and their
-  // gradient: casts and temporaries of a loss that is written op by op; below 0 for one that works
-  // in place.
-  double loss_temporary_bytes = 0;
-  // Copies of each row that an MoE layer keeps: as sent, as the experts read it, as they wrote it,
-  // as it came back.
-  double expert_row_copies = 4;
+  // Microbatches that a stage of its pipelines holds beyond what the schedule asks for.
+  int64_t extra_in_flight = 0;
+  // Bytes per logit of the microbatch at work: 4 of a fused cross entropy (16-bit logits and their
+  // gradient, or the softmax in floats), 6 of Megatron's that is not fused, 12 of PyTorch's op by
+  // op in floats, 0 where head and loss are one kernel that makes no logits.
+  double loss_bytes = 4;
+  // Gradients are written over the activations they belong to and added where they stay: no
+  // autograd hands tensors on.
+  bool gradients_in_place = false;
   AttentionKernels attention_kernels = AttentionKernels::native;
   Seconds moe_layer_host;   // further host time per MoE layer and pass: the dispatcher waits
                             // for the device to learn how many tokens go where

@@ -45,9 +45,7 @@ Result<void> read_value(const ReadScope& scope, const TomlValue& value, double& 
     return wrong_kind(scope, value, "it is a plain number, its unit is in its name",
                       "write a number, as in 0.85");
   out = value.is(Kind::integer) ? static_cast<double>(value.integer) : value.number;
-  // What a loss that works in place saves; any other number below zero is a mistake.
-  const bool may_be_negative = scope.key.ends_with("loss_temporary_bytes");
-  if (!std::isfinite(out) || (out < 0 && !may_be_negative))
+  if (!std::isfinite(out) || out < 0)
     return error(fmt::format("{} is {} (it is finite and not negative); write such a number",
                              scope.place(value), out));
   return {};
