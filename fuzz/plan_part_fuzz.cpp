@@ -17,7 +17,7 @@ search::Space some_space() {
   job.model = *spec::load_model(library, "llama3-8b");
   job.cluster = *spec::load_cluster(library, "hgx-h200");
   job.cluster.num_nodes = 1;
-  job.stack = *spec::load_stack(library, "nemo");
+  job.stack = *spec::load_stack(library, "megatron-core");
   job.plan.global_batch_size = 16;
   return {job, search::Reach::launchable, {}};
 }

@@ -16,7 +16,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/parallel.h"
 
-#include "triplepoint/calibrate/training_tables.h"
+#include "triplepoint/calibrate/job_tables.h"
 
 namespace triplepoint {
 namespace {
@@ -76,7 +76,7 @@ TEST_CASE("spearman and regret are what they are called") {
 }
 
 TEST_CASE("plans chosen from a public sweep of H100 jobs lose little against the best measured") {
-  const std::string path = TPT_SHARED_DIR "/data/hf_h100_sweep_calibration.csv";
+  const std::string path = TPT_SOURCE_DIR "/validation/hf-h100-sweep/jobs.csv";
   if (!std::filesystem::exists(path)) {
     MESSAGE("skipped: " << path << " is not here");
     return;
@@ -84,7 +84,7 @@ TEST_CASE("plans chosen from a public sweep of H100 jobs lose little against the
   const auto table = CsvTable::parse(*read_file(path), path);
   REQUIRE(table);
   const spec::Library library = spec::default_library();
-  const auto scores = calibrate::score_hf_sweep(
+  const auto scores = calibrate::score_job_table(
       *table, {.library = library, .threads = available_threads(), .begin = {}, .advance = {}});
   REQUIRE(scores);
   std::map<std::string, Pairs> sweeps;

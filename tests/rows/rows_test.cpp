@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <map>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -8,18 +9,14 @@
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
 
+#include "triplepoint/calibrate/job_rows.h"
 #include "triplepoint/calibrate/predict_job.h"
 #include "triplepoint/calibrate/table_kind.h"
-#include "triplepoint/calibrate/training_row.h"
-#include "triplepoint/workload/model_flops.h"
 
 namespace triplepoint::calibrate {
 namespace {
 
 const spec::Library library = spec::default_library();
-
-// What the row leaves open, and memory decides.
-constexpr std::string_view as_fits = "as fits";
 
 CsvTable table_at(const char* name) {
   const std::string path = fmt::format("{}/tests/rows/{}", TPT_SOURCE_DIR, name);
@@ -32,113 +29,112 @@ std::string cell(const CsvTable& table, std::size_t row, std::string_view title)
   return std::string(table.at(row, table.require_column(title).value()));
 }
 
-std::string layout_of(const spec::Plan& plan) {
-  return fmt::format("TP{} PP{} VP{} CP{} EP{} mbs{} gbs{}", plan.tensor_parallel_size,
-                     plan.pipeline_parallel_size, plan.virtual_pipeline_size,
-                     plan.context_parallel_size, plan.expert_parallel_size, plan.micro_batch_size,
-                     plan.global_batch_size);
+TableScores scores_of(const CsvTable& table) {
+  auto scores = score_table(table, {.library = library, .threads = 1});
+  REQUIRE_MESSAGE(scores, scores.error().what);
+  return *std::move(scores);
+}
+
+std::map<std::string, spec::Job> jobs_of(const CsvTable& table) {
+  const auto rows = read_job_rows(table);
+  REQUIRE_MESSAGE(rows, rows.error().what);
+  std::map<std::string, spec::Job> jobs;
+  for (const JobRow& row : *rows) {
+    CAPTURE(row.row_id);
+    std::vector<std::string> notes;
+    auto job = job_of(row, table.name(), library, notes);
+    REQUIRE_MESSAGE(job, job.error().what);
+    jobs.emplace(row.row_id, *std::move(job));
+  }
+  return jobs;
 }
 
 std::string recompute_of(const spec::Plan& plan) {
-  if (plan.recompute == spec::Recompute::none) return "none";
-  std::string parts;
-  for (const spec::RecomputeModule part : plan.recompute_modules)
-    parts += fmt::format("{}{}", parts.empty() ? "" : "+", spec::enum_name(part));
-  if (!parts.empty()) return parts;
-  if (plan.recompute == spec::Recompute::selective) return "selective";
-  return plan.recompute_layers ? fmt::format("{} layers", *plan.recompute_layers) : "full";
+  if (plan.recompute == spec::Recompute::full && plan.recompute_layers) return "block";
+  return std::string(spec::enum_name(plan.recompute));
 }
 
-std::string sharding_of(const spec::Plan& plan) {
-  const char* const names[] = {"none", "optimizer", "gradients", "parameters"};
-  const std::string name = names[static_cast<int>(plan.sharding)];
-  const int64_t group = plan.sharding_group_size;
-  return group > 0 ? fmt::format("{} by {}", name, group) : name;
-}
-
-/// How rows reach their experts.
-std::string experts_of(const spec::Job& job) {
-  const std::string how = job.stack.moe_sends_every_copy ? "every copy" : "once";
-  return job.plan.overlap_expert ? how + ", overlapped" : how;
-}
-
-TEST_CASE("rows of every kind of source are read as their authors meant them") {
-  const CsvTable table = table_at("training.csv");
-  const auto rows = read_training_rows(table);
-  REQUIRE_MESSAGE(rows, rows.error().what);
-  for (std::size_t r = 0; r < rows->size(); ++r) {
-    CAPTURE(rows->at(r).row_id);
-    const auto resolved = resolve(rows->at(r), library);
-    REQUIRE_MESSAGE(resolved, resolved.error().what);
-    const spec::Job& job = resolved->job;
-    CHECK(job.model.name == cell(table, r, "expect_model"));
-    CHECK(job.cluster.name == cell(table, r, "expect_cluster"));
-    CHECK(job.stack.name == cell(table, r, "expect_stack"));
-    CHECK(spec::name_of(job.plan.precision) == cell(table, r, "expect_precision"));
-    const std::string layout = cell(table, r, "expect_layout");
-    if (layout != as_fits) CHECK(layout_of(job.plan) == layout);
-    CHECK(sharding_of(job.plan) == cell(table, r, "expect_sharding"));
-    const std::string recompute = cell(table, r, "expect_recompute");
-    if (recompute != as_fits) CHECK(recompute_of(job.plan) == recompute);
-    const std::string experts = cell(table, r, "expect_experts");
-    if (!experts.empty()) CHECK(experts_of(job) == experts);
+TEST_CASE("what memory decides is decided as the rows expect") {
+  const CsvTable table = table_at("jobs.csv");
+  const auto jobs = jobs_of(table);
+  for (std::size_t r = 0; r < table.rows(); ++r) {
+    const std::string id = cell(table, r, "row_id"), recompute = cell(table, r, "note_recompute");
+    CAPTURE(id);
+    const spec::Plan& plan = jobs.at(id).plan;
+    CHECK(std::to_string(plan.micro_batch_size) == cell(table, r, "note_micro_batch"));
+    if (recompute != "any") CHECK(recompute_of(plan) == recompute);
   }
+  CHECK(jobs.at("sharded").plan.sharding == spec::Sharding::parameters);
 }
 
-/// Model FLOPs over the peak of the row's own precision.
-double utilization(const spec::Job& job, Seconds step) {
-  const auto peak =
-      *job.cluster.gpu.peak(job.plan.precision) * step * static_cast<double>(job.world_size());
-  return workload::count_step_flops(job).model / peak;
+TEST_CASE("cells become what the same keys of a job file would be") {
+  const auto jobs = jobs_of(table_at("jobs.csv"));
+  CHECK(jobs.at("shape").model.num_layers == 24);
+  CHECK(jobs.at("shape").world_size() == 4);
+  CHECK(jobs.at("layers").model.num_layers == 8);
+  CHECK(jobs.at("layers").model.moe->num_experts == 256);
+  CHECK(jobs.at("layers").stack.cuda_graphs);
+  CHECK(jobs.at("layers").cluster.scale_out.nic_bandwidth == 100 * unit::Gb / unit::s);
+  CHECK(jobs.at("adapters").plan.lora->targets.size() == 2);
+  CHECK(jobs.at("adapters").environment.power_limit == 600 * unit::W);
+  CHECK(jobs.at("modules").plan.recompute_modules.size() == 2);
 }
 
-TEST_CASE("rows that are known to run fit in memory and keep their chips reasonably busy") {
-  const CsvTable table = table_at("training.csv");
-  const auto rows = read_training_rows(table);
-  REQUIRE_MESSAGE(rows, rows.error().what);
-  for (const TrainingRow& row : *rows) {
+TEST_CASE("every row is scored or has a verdict, with its interval and assumptions") {
+  const TableScores scores = scores_of(table_at("jobs.csv"));
+  CHECK(scores.table == "jobs");
+  CHECK(scores.skipped.empty());
+  CHECK(scores.scored.size() == 8);
+  CHECK(scores.fit.failed_and_does_not_fit == 1);
+  CHECK(scores.fit.false_oom.empty());
+  for (const ScoredRow& row : scores.scored) {
     CAPTURE(row.row_id);
-    const spec::Job job = resolve(row, library).value().job;
-    const auto prediction = predict_job(job);
-    REQUIRE_MESSAGE(prediction, prediction.error().what);
-    CHECK(prediction->fits);
-    const double share = utilization(job, prediction->step_time);
-    CHECK(share > 0.04);
-    CHECK(share < 0.75);
+    CHECK(row.predicted > 0);
+    REQUIRE(row.interval);
+    CHECK(row.interval->low < row.predicted);
+    CHECK(row.predicted < row.interval->high);
   }
+  CHECK(scores.scored[0].notes.size() == 3);  // two of the row, one choice
+  CHECK(scores.scored[0].predicted == scores.scored[1].predicted);
 }
 
-TEST_CASE("rows with hostile cells are skipped with a reason or read without them, never a crash") {
-  const CsvTable table = table_at("hostile.csv");
-  const auto scores = score_table(table, {.library = library, .threads = 1});
-  REQUIRE_MESSAGE(scores, scores.error().what);
-  for (const SkippedRow& skipped : scores->skipped)
-    CHECK(skipped.reason.size() > 20);
-  std::size_t predicted = 0;
-  for (const ScoredRow& scored : scores->scored) {
-    CAPTURE(scored.row_id);
-    CHECK(std::isfinite(scored.predicted));
-    predicted += scored.quantity == "tokens_per_s_per_gpu" ? 1 : 0;
+TEST_CASE("a wrong row is skipped with a reason that names what is wrong, and stops no other") {
+  const CsvTable table = table_at("hostile_jobs.csv");
+  const TableScores scores = scores_of(table);
+  std::map<std::string, std::string> reasons;
+  for (const SkippedRow& skipped : scores.skipped)
+    reasons[skipped.row_id] = skipped.reason;
+  for (std::size_t r = 0; r < table.rows(); ++r) {
+    const std::string id = cell(table, r, "row_id"), expected = cell(table, r, "note_reason");
+    CAPTURE(id);
+    CHECK(reasons.count(id) == (expected.empty() ? 0 : 1));
+    CHECK_MESSAGE(reasons[id].find(expected) != std::string::npos, reasons[id]);
   }
-  CHECK(predicted + scores->skipped.size() == table.rows());
+  REQUIRE(scores.scored.size() == 1);
+  CHECK(scores.scored[0].row_id == "good");
+}
+
+TEST_CASE("a column that means nothing is an error of the table") {
+  const auto read = [](const std::string& columns) {
+    const auto table = CsvTable::parse("row_id,family,cluster,plan.global_batch_size," + columns +
+                                           "\n",
+                                       "jobs.csv");
+    return read_job_rows(*table);
+  };
+  CHECK(read("plan.recompute,note,notes_of_ours"));
+  const auto wrong = read("plan.recompte");
+  REQUIRE(!wrong);
+  CHECK(wrong.error().what.find("\"plan.recompute\"") != std::string::npos);
 }
 
 TEST_CASE("rows of every other kind of table are recognized and scored where they can be") {
-  struct Expected {
-    const char *file, *kind;
-    std::size_t scored;
-  };
-  for (const Expected& expected : {Expected{"kernels.csv", "kernels", 25}}) {
-    CAPTURE(expected.file);
-    const CsvTable table = table_at(expected.file);
-    CHECK(recognize_table(table).value()->name == expected.kind);
-    const auto scores = score_table(table, {.library = library, .threads = 1});
-    REQUIRE_MESSAGE(scores, scores.error().what);
-    CHECK(scores->scored.size() == expected.scored);
-    for (const ScoredRow& row : scores->scored) {
-      CAPTURE(row.row_id);
-      CHECK(row.predicted > 0);
-    }
+  const CsvTable table = table_at("kernels.csv");
+  const TableScores scores = scores_of(table);
+  CHECK(scores.table == "kernels");
+  CHECK(scores.scored.size() == 25);
+  for (const ScoredRow& row : scores.scored) {
+    CAPTURE(row.row_id);
+    CHECK(row.predicted > 0);
   }
 }
 

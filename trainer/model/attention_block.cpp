@@ -113,7 +113,7 @@ void AttentionBlock::turn(AttentionKept& kept, bool backward) {
 
 void AttentionBlock::core(const Tokens& tokens, AttentionKept& kept) {
   const Attention shape = shape_for(tokens);
-  if (!context_.job.stack.flash_attention) {
+  if (!context_.job.stack.has_flash_attention()) {
     unfused_core(shape, kept);
     return;
   }
@@ -126,7 +126,7 @@ void AttentionBlock::core(const Tokens& tokens, AttentionKept& kept) {
 void AttentionBlock::core_backward(const Tokens& tokens, AttentionKept& kept,
                                    const float* output_gradient) {
   const Attention shape = shape_for(tokens);
-  if (!context_.job.stack.flash_attention) {
+  if (!context_.job.stack.has_flash_attention()) {
     unfused_core_backward(shape, kept, output_gradient);
     return;
   }
@@ -145,7 +145,7 @@ Buffer AttentionBlock::forward(const Tokens& tokens, Buffer trunk, AttentionKept
   kept.statistics = context_.exact(2 * context_.shard_tokens());
   kept.qkv = context_.kept(rows * qkv_.out());
   kept.output = context_.kept(rows * width);
-  if (context_.job.stack.flash_attention) kept.sums = context_.exact(rows * context_.share.heads);
+  if (context_.job.stack.has_flash_attention()) kept.sums = context_.exact(rows * context_.share.heads);
   norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());
   qkv_.enter(context_, kept.normed.data(), kept.qkv.data(), kept.qkv_linear);
   if (!qkv_.reads_input_again()) kept.normed.release();

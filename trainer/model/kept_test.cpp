@@ -71,7 +71,8 @@ TEST_CASE("what is kept is what the memory model counts") {
           job.plan.tensor_parallel_size = tensor;
           job.plan.sequence_parallel = tensor > 1;
           job.plan.recompute = recompute;
-          job.stack.flash_attention = flash;
+          job.stack.attention_kernels =
+              flash ? spec::AttentionKernels::native : spec::AttentionKernels::unfused;
           check_kept(job);
         }
 }

@@ -55,8 +55,7 @@ inline spec::Job tiny_job(spec::Model model, int64_t ranks) {
   job.cluster.chassis.seats.assign(seat.breathes.size(), seat);
   job.stack.memory_fragmentation = 1;
   // As data/stacks/triplepoint-train.toml has it.
-  job.stack.expert_row_copies = 2;
-  job.stack.loss_temporary_bytes = -8;
+  job.stack.gradients_in_place = true;
   job.plan.precision = spec::Precision::fp32;
   job.plan.global_batch_size = 16;
   job.plan.optimizer = {.name = "fp32_adamw",

@@ -26,7 +26,7 @@ spec::Job job_on(const std::string& cluster, int64_t layers, int64_t nodes) {
   job.model.num_layers = layers;
   job.cluster = must(spec::load_cluster(library, cluster));
   job.cluster.num_nodes = nodes;
-  job.stack = must(spec::load_stack(library, "nemo"));
+  job.stack = must(spec::load_stack(library, "megatron-core"));
   return job;
 }
 

@@ -28,7 +28,7 @@ spec::Job small_job(int64_t layers, int64_t tensor, int64_t pipeline, int64_t no
   job.model.num_layers = layers;
   job.cluster = spec::load_cluster(library, "hgx-h200").value();
   job.cluster.num_nodes = nodes;
-  job.stack = spec::load_stack(library, "nemo").value();
+  job.stack = spec::load_stack(library, "megatron-core").value();
   job.plan.tensor_parallel_size = tensor;
   job.plan.pipeline_parallel_size = pipeline;
   job.plan.sequence_parallel = tensor > 1;

@@ -21,7 +21,8 @@ constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 /// One pass over the text. Quoted cells lose their quotes in place: what is left is never longer.
 class CsvParser {
  public:
-  explicit CsvParser(CsvTable& table) : table_(table), text_(table.text_) {}
+  CsvParser(CsvTable& table, CsvTable::BadRows bad_rows)
+      : table_(table), text_(table.text_), bad_rows_(bad_rows) {}
 
   Result<void> parse() {
     if (text_.starts_with(byte_order_mark)) at_ = 3;
@@ -64,7 +65,17 @@ class CsvParser {
   }
 
   Result<void> read_row() {
-    table_.lines_.push_back(line_);
+    const std::size_t begin = line_;
+    Result<void> read = read_cells();
+    if (read)
+      table_.lines_.push_back(begin);
+    else if (bad_rows_ == CsvTable::BadRows::leave_out && !unclosed_)
+      return leave_out(begin, read.error().what);
+    return read;
+  }
+
+  Result<void> read_cells() {
+    const std::size_t begin = line_;
     std::size_t count = 0;
     for (bool more = true; more; ++count)
       more = TPT_TRY(read_cell(table_.cells_.emplace_back()));
@@ -72,7 +83,16 @@ class CsvParser {
     return error(
         fmt::format("{}:{}: the row has {} cells, the header {} (every row needs all columns); "
                     "quote cells that contain commas",
-                    table_.name_, table_.lines_.back(), count, table_.header_.size()));
+                    table_.name_, begin, count, table_.header_.size()));
+  }
+
+  /// Goes on behind the row; what was read of it is forgotten.
+  Result<void> leave_out(std::size_t begin, std::string what) {
+    table_.left_out_.push_back({begin, std::move(what)});
+    table_.cells_.resize(table_.lines_.size() * table_.header_.size());
+    const bool ended = at_ == 0 || text_[at_ - 1] == '\n' || text_[at_ - 1] == '\r';
+    if (!ended && at_ < text_.size()) skip_line();
+    return {};
   }
 
   /// Leaves the parser behind the cell and its separator; true if another cell follows in the row.
@@ -101,6 +121,7 @@ class CsvParser {
       cell.size = write - cell.begin;
       return {};
     }
+    unclosed_ = true;
     return error(
         fmt::format("{}:{}: a quote is opened and never closed (the rest of the file would be one "
                     "cell); close it or double it",
@@ -122,15 +143,17 @@ class CsvParser {
 
   CsvTable& table_;
   std::string& text_;
+  CsvTable::BadRows bad_rows_;
+  bool unclosed_ = false;  // a quote: nothing can be said of the rows behind it
   std::size_t at_ = 0;
   std::size_t line_ = 1;
 };
 
-Result<CsvTable> CsvTable::parse(std::string text, std::string name) {
+Result<CsvTable> CsvTable::parse(std::string text, std::string name, BadRows bad_rows) {
   CsvTable table;
   table.name_ = std::move(name);
   table.text_ = std::move(text);
-  TPT_TRY(CsvParser(table).parse());
+  TPT_TRY(CsvParser(table, bad_rows).parse());
   return table;
 }
 

@@ -19,13 +19,21 @@ namespace triplepoint {
 /// before the header that begin with # are comments.
 class CsvTable {
  public:
+  /// A row whose cells cannot be told apart: an error of the table, or left out of it.
+  enum class BadRows { refuse, leave_out };
+  struct BadRow {
+    std::size_t line = 0;
+    std::string what;
+  };
+
   /// `name` is used in messages. Every row must have as many cells as the header; empty lines are
   /// skipped.
-  static Result<CsvTable> parse(std::string text, std::string name);
+  static Result<CsvTable> parse(std::string text, std::string name, BadRows = BadRows::refuse);
 
   const std::string& name() const { return name_; }
   const std::vector<std::string>& header() const { return header_; }
   std::size_t rows() const { return lines_.size(); }
+  const std::vector<BadRow>& left_out() const { return left_out_; }
 
   std::optional<std::size_t> column(std::string_view title) const;
   /// The column, or an error that suggests another title.
@@ -48,6 +56,7 @@ class CsvTable {
   std::vector<std::string> header_;
   std::vector<Cell> cells_;
   std::vector<std::size_t> lines_;
+  std::vector<BadRow> left_out_;
 };
 
 /// Writes CSV that CsvTable reads back: quotes where needed, numbers in their shortest exact form.

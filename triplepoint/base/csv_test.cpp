@@ -73,6 +73,20 @@ TEST_CASE("errors name the file, the line and a way out") {
             .what.starts_with("t.csv:2: \"12x\" in column a is not a number"));
 }
 
+TEST_CASE("rows whose cells cannot be told apart are left out with their reason, if asked for") {
+  const auto read = CsvTable::parse("a,b\n1,2\n3\n\"x\"y,4\n5,6,7\n8,9\n", "t.csv",
+                                    CsvTable::BadRows::leave_out);
+  REQUIRE(read);
+  REQUIRE(read->rows() == 2);
+  CHECK(read->at(0, 1) == "2");
+  CHECK(read->at(1, 0) == "8");
+  CHECK(read->line(1) == 6);
+  REQUIRE(read->left_out().size() == 3);
+  for (std::size_t i = 0; i < 3; ++i)
+    CHECK(read->left_out()[i].line == i + 3);
+  CHECK(!CsvTable::parse("a\n\"open\n", "t.csv", CsvTable::BadRows::leave_out));
+}
+
 TEST_CASE("what the writer writes the reader reads") {
   const std::vector<std::string> header = {"name, first", "value"};
   CsvWriter writer(header);

@@ -11,6 +11,7 @@
 #include "triplepoint/calibrate/kernel_rows.h"
 #include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/table_cells.h"
+#include "triplepoint/calibrate/table_words.h"
 
 namespace triplepoint::calibrate {
 namespace {
@@ -21,10 +22,6 @@ std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
-}
-
-bool mentions(const std::string& text, std::string_view word) {
-  return lower(text).find(word) != std::string::npos;
 }
 
 std::optional<Collective> collective_named(const std::string& spelling) {
@@ -46,29 +43,6 @@ std::optional<Collective> collective_named(const std::string& spelling) {
   for (const Named& name : names)
     if (plain.find(name.part) != std::string::npos) return name.collective;
   return std::nullopt;
-}
-
-/// The node that such a GPU usually comes in.
-std::string usual_cluster(const std::string& gpu) {
-  struct Named {
-    std::string_view gpu, cluster;
-  };
-  static constexpr std::array<Named, 13> nodes{{{"a100-40gb", "dgx-a100-40gb"},
-                                                {"a100-80gb", "dgx-a100"},
-                                                {"h100", "dgx-h100"},
-                                                {"h800", "dgx-h100"},
-                                                {"h200", "dgx-h200"},
-                                                {"b200", "dgx-b200"},
-                                                {"b300", "dgx-b300"},
-                                                {"gb200", "gb200-nvl72"},
-                                                {"gb300", "gb300-nvl72"},
-                                                {"mi250", "mi250"},
-                                                {"mi300x", "mi300x"},
-                                                {"mi325x", "mi325x"},
-                                                {"mi355x", "mi355x"}}};
-  for (const Named& node : nodes)
-    if (node.gpu == gpu) return std::string(node.cluster);
-  return {};
 }
 
 bool is_blackwell(const std::string& gpu) {
@@ -130,7 +104,7 @@ Result<CollectiveRow> read_row(const Cells& cells) {
   CollectiveRow row{.row_id = cells.id(),
                     .family = family_of(cells, *gpu),
                     .gpu = *gpu,
-                    .cluster = usual_cluster(*gpu),
+                    .cluster = usual_cluster(*gpu).value_or(""),
                     .interconnect = cells.text("interconnect"),
                     .software = software_of(cells),
                     .dtype = cells.text("dtype"),

@@ -8,20 +8,14 @@
 #include <fmt/format.h>
 
 #include "triplepoint/calibrate/dvfs_kernel.h"
+#include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/power_loads.h"
 #include "triplepoint/calibrate/table_cells.h"
-#include "triplepoint/calibrate/training_rules.h"
 
 namespace triplepoint::calibrate {
 namespace {
 
 constexpr Celsius unstated_die{45};
-
-/// Only tables of clocks and limits tell of V100; of its two sizes of memory the library has one.
-std::optional<std::string> board_named(const std::string& spelling) {
-  if (auto name = gpu_named(spelling)) return name;
-  return mentions(spelling, "V100") ? std::optional<std::string>("v100-32gb") : std::nullopt;
-}
 
 /// One row, understood.
 struct Point {
@@ -240,7 +234,7 @@ TableScores score_dvfs_points(const CsvTable& table, GpuShelf& shelf) {
   std::vector<Point> points;
   for (size_t r = 0; r < table.rows(); ++r) {
     const Cells cells(table, r);
-    const auto name = board_named(cells.text("gpu"));
+    const auto name = gpu_named(cells.text("gpu"));
     const std::string reason =
         name ? missing_for(shelf.gpu(*name))
              : fmt::format("no GPU of the library is named in '{}'", cells.text("gpu"));

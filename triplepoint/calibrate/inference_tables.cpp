@@ -8,11 +8,9 @@
 #include <fmt/format.h>
 
 #include "triplepoint/calibrate/machine_names.h"
-#include "triplepoint/calibrate/model_names.h"
 #include "triplepoint/calibrate/serving.h"
 #include "triplepoint/calibrate/table_cells.h"
-#include "triplepoint/calibrate/training_row.h"
-#include "triplepoint/calibrate/training_rules.h"
+#include "triplepoint/calibrate/table_words.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/workload/memory.h"
 
@@ -52,21 +50,13 @@ std::string unusable(const Cells& cells) {
   const std::string task = cells.text("task");
   if (mentions(task, "text-to-image") || mentions(task, "text-to-video"))
     return "a model that draws images or video is not modelled";
+  if (!task.starts_with("inference"))
+    return "it is no inference (trainings belong into a jobs.csv)";
   if (cells.count("batch") < 1)
     return "the number of sequences at a time is not stated (it decides power and speed)";
   if (cells.number_or("power_mean_total_w", 0) < at_work * cells.number_or("p95_total_w", 0))
     return "its mean is far below its peaks (the recording holds time without requests)";
   return {};
-}
-
-/// A model that also sees answers with the language model it is named after.
-std::string language_model(std::string name, std::vector<std::string>& notes) {
-  for (const std::string_view sense : {"-VL", "-Omni"}) {
-    const std::size_t at = name.find(sense);
-    if (at != std::string::npos) name.erase(at, sense.size());
-  }
-  notes.push_back("pictures are tokens of the prompt; what turns them into tokens is left out");
-  return name;
 }
 
 Result<ServedRow> read_row(const Cells& cells, const Serving& serving) {
@@ -78,8 +68,9 @@ Result<ServedRow> read_row(const Cells& cells, const Serving& serving) {
   row.keys = std::llround(stated.value_or(row.task.keys()));
   row.precision = TPT_TRY(precision_of(cells));
   const bool sees = mentions(task, "image") || mentions(task, "video");
-  const std::string model = cells.text("model");
-  row.model = TPT_TRY(model_named(sees ? language_model(model, row.notes) : model));
+  row.model = TPT_TRY(model_of(serving, cells.text("model")));
+  if (sees)
+    row.notes.push_back("pictures are tokens of the prompt; what turns them into tokens is left out");
   row.gpu = cells.text("gpu");
   row.gpus = std::max<int64_t>(1, cells.count("n_gpus"));
   row.replicas = std::max<int64_t>(1, std::llround(noted(cells, "dp ").value_or(1)));
@@ -100,17 +91,17 @@ Result<ServedRow> read_row(const Cells& cells, const Serving& serving) {
 
 /// Decoding of the row's sequences, as vLLM plays it.
 Result<spec::Job> job_of(const ServedRow& row, const spec::Library& library) {
-  const MachineChoice machine = TPT_TRY(machine_of(library, row.gpu, "", row.gpus));
+  spec::Cluster cluster = TPT_TRY(usual_machine(library, row.gpu, row.gpus));
   if (row.gpus % row.replicas != 0)
     return error(fmt::format("{} GPUs do not make {} equal replicas", row.gpus, row.replicas));
   // One GPU cannot draw more than its limit.
   constexpr double meter_error = 1.1;
-  if (machine.cluster.gpu.tdp && row.power_w > meter_error * (*machine.cluster.gpu.tdp / unit::W))
+  if (cluster.gpu.tdp && row.power_w > meter_error * (*cluster.gpu.tdp / unit::W))
     return error("its power is above the GPU's limit (a figure of several GPUs)");
   spec::Job job;
   job.name = row.id;
   job.task = spec::Task::decode;
-  job.cluster = machine.cluster;
+  job.cluster = std::move(cluster);
   job.model = TPT_TRY(spec::load_model(library, row.model));
   job.stack = TPT_TRY(spec::load_stack(library, "vllm"));
   job.model.sequence_length = row.keys;
@@ -193,48 +184,8 @@ void score_row(TableScores& scores, const ServedRow& row, const Served& served) 
   add("output_tokens_per_s", " speed", row.tokens_per_s, served.tokens_per_s);
 }
 
-bool is_training(const Cells& cells) {
-  const std::string task = cells.text("task");
-  return mentions(task, "lora") || mentions(task, "fine") || mentions(task, "train");
-}
-
-/// A small training among the rows: a PyTorch loop over sequences of 512 tokens, if none are noted.
-Result<void> predict_training(const Cells& cells, const spec::Library& library,
-                              TableScores& scores) {
-  constexpr int64_t usual_length = 512;
-  TrainingRow row;
-  row.row_id =
-      fmt::format("{} {} on {}", cells.text("task"), cells.text("model"), cells.text("gpu"));
-  row.gpu = cells.text("gpu");
-  row.model = cells.text("model");
-  row.precision = cells.text("precision");
-  row.framework = "PyTorch";
-  row.workload = mentions(cells.text("task"), "lora") ? "lora" : "pretrain";
-  row.gpus = std::max<int64_t>(1, cells.count("n_gpus"));
-  row.micro_batch = std::max<int64_t>(1, cells.count("batch"));
-  row.data = row.gpus;
-  row.tensor = row.pipeline = 1;
-  row.sequence =
-      std::llround(noted(cells, "ctx ").value_or(noted(cells, "seq ").value_or(usual_length)));
-  const ResolvedRow resolved = TPT_TRY(resolve(row, library));
-  if (!workload::estimate_memory(resolved.job).fits())
-    return error("does not fit in memory by our estimate");
-  const Played played = play(resolved.job);
-  ScoredRow scored{.row_id = row.row_id,
-                   .family = fmt::format("{} {} training power", cells.text("family"), row.gpu),
-                   .quantity = "power_w",
-                   .sweep = {},
-                   .measured = cells.number_or("power_mean_per_gpu_w", 0),
-                   .predicted = played.step.power / unit::W,
-                   .notes = resolved.assumptions};
-  if (!(scored.measured > 0)) return error("no power is stated");
-  scores.scored.push_back(std::move(scored));
-  return {};
-}
-
 Result<void> predict_row(const Cells& cells, const spec::Library& library, const Serving& serving,
                          TableScores& scores) {
-  if (is_training(cells)) return predict_training(cells, library, scores);
   const ServedRow row = TPT_TRY(read_row(cells, serving));
   const spec::Job job = TPT_TRY(job_of(row, library));
   score_row(scores, row, serve(row, job, serving));

@@ -50,9 +50,11 @@ Result<KernelBenchmark> read_benchmark(const TomlValue& table) {
   return read;
 }
 
+constexpr std::string_view any_stated = "*";
+
 bool fits(const KernelRow& row, const KernelBenchmark& benchmark) {
   const auto agrees = [](const std::string& asked, const std::string& given) {
-    return asked.empty() || asked == given;
+    return asked.empty() || asked == given || (asked == any_stated && !given.empty());
   };
   const spec::AttentionShape& shape = row.op.attention;
   return agrees(benchmark.gpu, row.gpu) && agrees(benchmark.source, row.source) &&

@@ -24,7 +24,7 @@ namespace triplepoint::calibrate {
 /// A benchmark that no power meter waits for launches a kernel some times only: once
 /// launches t_kernel is over power_window, the rest runs at the clock that the power limit allows.
 struct KernelBenchmark {
-  std::string gpu, source, dtype;     // an empty source or dtype: any
+  std::string gpu, source, dtype;     // empty: any; a source of "*": any that is stated
   std::optional<bool> grouped_heads;  // attention: with fewer key heads than heads, or as many
   double cast_bytes = 0;              // per element of the left operand
   Seconds cast_start, host_pace;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/table_cells.h"
 
 namespace triplepoint::calibrate {
@@ -211,39 +212,6 @@ Result<KernelRows> read_kernel_rows(const CsvTable& table) {
     if (const auto kinds = kinds_of(table, cells)) read_row(cells, *kinds, out);
   }
   return out;
-}
-
-std::optional<std::string> gpu_named(std::string_view spelling) {
-  struct Named {
-    std::string_view part, gpu;
-  };
-  // Longer names first: a GB200 is no B200.
-  static constexpr std::array<Named, 18> names{
-      {{"gb300", "gb300"},
-       {"gb200", "gb200"},
-       {"gh200", "h200"},
-       {"b300", "b300"},
-       {"b200", "b200"},
-       {"h800", "h800"},
-       {"h200", "h200"},
-       {"h100", "h100"},
-       {"a10080", "a100-80gb"},
-       {"a100", "a100-80gb"},
-       {"mi355", "mi355x"},
-       {"mi350", "mi355x"},
-       {"mi325", "mi325x"},
-       {"mi300", "mi300x"},
-       {"mi250x", "mi250x"},
-       {"mi250", "mi250"},
-       {"mi210", "mi250"},  // the same die, one to a package
-       {"a800", "a100-80gb"}}};
-  const std::string plain = letters_and_digits(spelling);
-  for (const Named& name : names) {
-    if (plain.find(name.part) == std::string::npos) continue;
-    const bool small = name.gpu == "a100-80gb" && plain.find("40gb") != std::string::npos;
-    return std::string(small ? "a100-40gb" : name.gpu);
-  }
-  return std::nullopt;
 }
 
 }  // namespace triplepoint::calibrate

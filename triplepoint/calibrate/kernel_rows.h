@@ -51,8 +51,4 @@ bool is_kernels_table(const Header&);
 /// table of kernels belong to collective_rows.h and are left out without a word.
 Result<KernelRows> read_kernel_rows(const CsvTable&);
 
-/// The name in data/gpus of a GPU that is spelled in any usual way: "NVIDIA H100 80GB HBM3",
-/// "h100_sxm", "A100-SXM4-40GB", "GH200". Nothing where no name is in it.
-std::optional<std::string> gpu_named(std::string_view spelling);
-
 }  // namespace triplepoint::calibrate

@@ -11,6 +11,7 @@
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/calibrate/kernel_fit.h"
+#include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/perf/kernel_time.h"
 
 namespace triplepoint::calibrate {

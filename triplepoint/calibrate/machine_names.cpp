@@ -3,63 +3,62 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <cctype>
 #include <regex>
 
 #include <fmt/format.h>
 
-#include "triplepoint/calibrate/kernel_rows.h"
+#include "triplepoint/spec/part_of_node.h"
 
 namespace triplepoint::calibrate {
 namespace {
 
 constexpr std::size_t longest_note = 200;  // a cell, not a book
 
-struct Home {
-  std::string_view gpu, cluster;
+struct Named {
+  std::string_view part, name;
 };
+
+// Longer names first: a GB200 is no B200.
+constexpr std::array gpus = {Named{"gb300", "gb300"},
+                             Named{"gb200", "gb200"},
+                             Named{"gh200", "h200"},
+                             Named{"b300", "b300"},
+                             Named{"b200", "b200"},
+                             Named{"h800", "h800"},
+                             Named{"h200nvl", "h200-nvl"},
+                             Named{"h200", "h200"},
+                             Named{"h10096gb", "h100-96gb"},
+                             Named{"h100", "h100"},
+                             Named{"a10080", "a100-80gb"},
+                             Named{"a100", "a100-80gb"},
+                             Named{"mi355", "mi355x"},
+                             Named{"mi350", "mi350x"},
+                             Named{"mi325", "mi325x"},
+                             Named{"mi300", "mi300x"},
+                             Named{"mi250x", "mi250x"},
+                             Named{"mi250", "mi250"},
+                             Named{"mi210", "mi250"},  // the same die, one to a package
+                             Named{"a800", "a100-80gb"},
+                             Named{"v100", "v100-32gb"}};
 
 // The machine most often built around each GPU.
-constexpr std::array homes = {
-    Home{"a100-40gb", "dgx-a100-40gb"}, Home{"a100-80gb", "dgx-a100"},
-    Home{"h100", "dgx-h100"},           Home{"h100-96gb", "hgx-h100-96gb"},
-    Home{"h200", "dgx-h200"},           Home{"h200-nvl", "h200-nvl"},
-    Home{"h800", "hgx-h800"},           Home{"b200", "dgx-b200"},
-    Home{"b300", "dgx-b300"},           Home{"gb200", "gb200-nvl72"},
-    Home{"gb300", "gb300-nvl72"},       Home{"mi250", "mi250"},
-    Home{"mi250x", "frontier"},         Home{"mi300x", "mi300x"},
-    Home{"mi325x", "mi325x"},           Home{"mi350x", "mi350x"},
-    Home{"mi355x", "mi355x"},           Home{"v100-32gb", "jean-zay-v100"},
-};
+constexpr std::array clusters = {
+    Named{"a100-40gb", "dgx-a100-40gb"}, Named{"a100-80gb", "dgx-a100"},
+    Named{"h100", "dgx-h100"},           Named{"h100-96gb", "hgx-h100-96gb"},
+    Named{"h200", "dgx-h200"},           Named{"h200-nvl", "h200-nvl"},
+    Named{"h800", "hgx-h800"},           Named{"b200", "dgx-b200"},
+    Named{"b300", "dgx-b300"},           Named{"gb200", "gb200-nvl72"},
+    Named{"gb300", "gb300-nvl72"},       Named{"mi250", "mi250"},
+    Named{"mi250x", "frontier"},         Named{"mi300x", "mi300x"},
+    Named{"mi325x", "mi325x"},           Named{"mi350x", "mi350x"},
+    Named{"mi355x", "mi355x"},           Named{"v100-32gb", "jean-zay-v100"}};
 
-/// Other nodes with such GPUs, by the words of a note that names them.
-struct Named {
-  const char* words;
-  std::string_view gpu, cluster;
-};
-constexpr std::array named_nodes = {
-    Named{R"(Jean.?Zay|Omni.?Path|\bOPA\b)", "a100-80gb", "jean-zay-a100"},
-    Named{R"(\bEFA\b|\bAWS\b|\bp4de?\.24)", "a100-40gb", "aws-p4d"},
-    Named{R"(\bEFA\b|\bAWS\b|\bp5\.48)", "h100", "aws-p5"},
-    Named{R"(\bEFA\b|\bAWS\b|\bp5en\.48)", "h200", "aws-p5en"},
-};
-
-/// Boards whose own names say more than the chip's.
-std::optional<std::string> board_named(std::string_view spelling) {
-  struct Board {
-    const char *pattern, *gpu;
-  };
-  static constexpr std::array boards = {
-      Board{"h100.*(96 ?gb|hbm2)", "h100-96gb"},
-      Board{"h200[- _]*nvl", "h200-nvl"},
-      Board{"mi350", "mi350x"},
-      Board{"v100", "v100-32gb"},
-  };
-  const std::string text(spelling);
-  for (const Board& board : boards) {
-    if (std::regex_search(text, std::regex(board.pattern, std::regex::icase))) return board.gpu;
-  }
-  return gpu_named(spelling);
+std::string letters_and_digits(std::string_view text) {
+  std::string plain;
+  for (const unsigned char c : text)
+    if (std::isalnum(c) != 0) plain += static_cast<char>(std::tolower(c));
+  return plain;
 }
 
 std::optional<double> matched(const std::string& text, const char* pattern) {
@@ -71,29 +70,41 @@ std::optional<double> matched(const std::string& text, const char* pattern) {
   return product;
 }
 
-/// The largest number of devices a node of this kind can lend so that whole nodes add up.
-int64_t devices_per_node(int64_t per_node, int64_t gpus) {
-  int64_t devices = std::min(per_node, gpus);
-  while (gpus % devices != 0)
-    --devices;
-  return devices;
-}
-
 }  // namespace
 
-std::optional<std::string> cluster_with(std::string_view gpu_spelling, std::string_view note) {
-  const std::optional<std::string> gpu = board_named(gpu_spelling);
-  if (!gpu) return std::nullopt;
-  const std::string words(note.substr(0, longest_note));
-  for (const Named& node : named_nodes) {
-    if (node.gpu != *gpu) continue;
-    if (std::regex_search(words, std::regex(node.words, std::regex::icase)))
-      return std::string(node.cluster);
+std::optional<std::string> gpu_named(std::string_view spelling) {
+  const std::string plain = letters_and_digits(spelling);
+  for (const Named& gpu : gpus) {
+    if (plain.find(gpu.part) == std::string::npos) continue;
+    const bool small = gpu.name == "a100-80gb" && plain.find("40gb") != std::string::npos;
+    return std::string(small ? "a100-40gb" : gpu.name);
   }
-  const auto is_its = [&](const Home& home) { return home.gpu == *gpu; };
-  const auto* const home = std::find_if(homes.begin(), homes.end(), is_its);
-  if (home == homes.end()) return std::nullopt;
-  return std::string(home->cluster);
+  return std::nullopt;
+}
+
+std::optional<std::string> usual_cluster(std::string_view gpu) {
+  const auto* const found = std::find_if(clusters.begin(), clusters.end(),
+                                         [&](const Named& named) { return named.part == gpu; });
+  if (found == clusters.end()) return std::nullopt;
+  return std::string(found->name);
+}
+
+Result<spec::Cluster> usual_machine(const spec::Library& library, std::string_view spelling,
+                                    int64_t gpus) {
+  const auto gpu = gpu_named(spelling);
+  const auto name = gpu ? usual_cluster(*gpu) : std::nullopt;
+  if (!name)
+    return error(
+        fmt::format("no GPU is called \"{}\" (its numbers are not in the library); try a "
+                    "name of `triplepoint list gpus`",
+                    spelling));
+  spec::Cluster cluster = TPT_TRY(spec::load_cluster(library, *name));
+  int64_t devices = std::min(cluster.gpus_per_node, gpus);
+  while (gpus % devices != 0)
+    --devices;
+  spec::use_devices(cluster, devices);
+  cluster.num_nodes = gpus / devices;
+  return cluster;
 }
 
 std::optional<BytesPerSecond> node_bandwidth_in(std::string_view note, int64_t gpus_per_node) {
@@ -114,43 +125,6 @@ std::optional<BytesPerSecond> node_bandwidth_in(std::string_view note, int64_t g
     if (const auto gbps = matched(text, pattern)) return *gbps * one;
   }
   return std::nullopt;
-}
-
-spec::Cluster part_of_node(spec::Cluster cluster, int64_t gpus) {
-  const auto keep = static_cast<std::size_t>(gpus);
-  const auto cut = [&](spec::Chassis& chassis) {
-    if (chassis.seats.size() > keep) chassis.seats.resize(keep);
-    for (spec::Seat& seat : chassis.seats)
-      if (seat.breathes.size() > keep) seat.breathes.resize(keep);
-  };
-  cut(cluster.chassis);
-  if (cluster.liquid_chassis) cut(*cluster.liquid_chassis);
-  const bool of_one_node = cluster.scale_up.domain_size == cluster.gpus_per_node;
-  cluster.gpus_per_node = gpus;
-  if (of_one_node) cluster.scale_up.domain_size = gpus;
-  return cluster;
-}
-
-Result<MachineChoice> machine_of(const spec::Library& library, std::string_view gpu,
-                                 std::string_view note, int64_t gpus) {
-  const std::optional<std::string> name = cluster_with(gpu, note);
-  if (!name)
-    return error(
-        fmt::format("no GPU is called \"{}\" (its numbers are not in the library); try a "
-                    "name of `triplepoint list gpus`",
-                    gpu));
-  if (gpus < 1) return error("no number of GPUs is given (a job runs on at least one)");
-  MachineChoice choice;
-  choice.cluster = TPT_TRY(spec::load_cluster(library, *name));
-  choice.assumptions.push_back("machine " + *name);
-  const int64_t devices = devices_per_node(choice.cluster.gpus_per_node, gpus);
-  if (devices < choice.cluster.gpus_per_node)
-    choice.cluster = part_of_node(std::move(choice.cluster), devices);
-  choice.cluster.num_nodes = gpus / devices;
-  if (const auto bandwidth = node_bandwidth_in(note, choice.cluster.gpus_per_node))
-    choice.cluster.scale_out.nic_bandwidth =
-        *bandwidth / static_cast<double>(choice.cluster.scale_out.nics_per_node);
-  return choice;
 }
 
 }  // namespace triplepoint::calibrate

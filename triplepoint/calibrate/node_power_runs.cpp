@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/calibrate/node_power_runs.h"
 
-#include <array>
+#include <algorithm>
 
 #include <fmt/format.h>
 
-#include "triplepoint/calibrate/training_row.h"
-#include "triplepoint/calibrate/training_rules.h"
+#include "triplepoint/spec/dotted.h"
+#include "triplepoint/spec/job_reader.h"
+
+#include "triplepoint/calibrate/calibration_file.h"
+#include "triplepoint/calibrate/machine_names.h"
+#include "triplepoint/calibrate/table_words.h"
 #include "triplepoint/power/gpu_power.h"
 #include "triplepoint/power/node_power.h"
 #include "triplepoint/sim/device_phase.h"
@@ -15,78 +19,44 @@
 namespace triplepoint::calibrate {
 namespace {
 
-/// Layouts that submissions published for so many GPUs of a kind: configuration files named
-/// DGXH100_1x8x4xtp4pp1cp1, DGXH100_8x8x1xtp4pp1cp2, DGXB200_1x8x1xtp1pp1cp1,
-/// DGXH100_64x8x128x4x8_mbs2 and the like. 0 GPUs: any number.
-struct Layout {
-  std::string_view benchmark, gpu;
-  int64_t gpus, tensor, pipeline, virtual_pipeline, context, micro_batch, global_batch;
-};
-constexpr std::array layouts = {
-    Layout{"llama2_70b_lora", "H100", 8, 4, 1, 1, 1, 1, 8},
-    Layout{"llama2_70b_lora", "H100", 64, 4, 1, 1, 2, 1, 8},
-    Layout{"llama2_70b_lora", "H100", 512, 4, 1, 1, 2, 1, 64},
-    Layout{"llama2_70b_lora", "H200", 8, 1, 1, 1, 2, 1, 8},
-    Layout{"llama2_70b_lora", "B200", 8, 1, 1, 1, 1, 1, 8},
-    Layout{"bert", "", 8, 1, 1, 1, 1, 48, 384},
-    Layout{"gpt3", "H100", 512, 4, 8, 6, 1, 2, 2048},
-};
-
-const Layout* layout_of(const NodeRun& run) {
-  for (const Layout& layout : layouts)
-    if (layout.benchmark == run.benchmark && layout.gpus == run.gpus &&
-        mentions(run.gpu, layout.gpu))
-      return &layout;
-  return nullptr;
+bool runs(const spec::TomlValue& job, const NodeRun& run) {
+  const spec::TomlValue *benchmark = job.find("benchmark"), *gpu = job.find("gpu"),
+                        *gpus = job.find("gpus");
+  return benchmark != nullptr && benchmark->text == run.benchmark && gpus != nullptr &&
+         gpus->integer == run.gpus && (gpu == nullptr || mentions(run.gpu, gpu->text));
 }
 
-/// stack: how the submissions of this benchmark play their steps, which shows in a node's power
-/// where steps are short.
-struct Workload {
-  std::string_view benchmark, model, workload;
-  int64_t sequence;
-  std::string_view stack;
-};
-constexpr std::array workloads = {
-    Workload{"llama2_70b_lora", "Llama2-70B", "lora", 8192, "mlperf-loop"},
-    Workload{"bert", "BERT-large", "pretrain", 512, "mlperf-graph"},
-    Workload{"gpt3", "GPT-3 175B", "pretrain", 2048, "mlperf-loop"},
-};
-
-const Workload* workload_of(const NodeRun& run) {
-  for (const Workload& workload : workloads)
-    if (workload.benchmark == run.benchmark) return &workload;
-  return nullptr;
+/// The [[job]] of this run, without the words that it was found by.
+Result<spec::TomlValue> published_job(const NodeRun& run, const spec::Library& library) {
+  const CalibrationFile file = TPT_TRY(CalibrationFile::read(library, "mlperf_power.toml"));
+  const spec::TomlValue* jobs = TPT_TRY(file.find(file.root(), "job"));
+  for (spec::TomlValue job : jobs->items) {
+    if (!runs(job, run)) continue;
+    std::erase_if(job.entries, [](const spec::TomlEntry& entry) {
+      return entry.key == "benchmark" || entry.key == "gpu" || entry.key == "gpus";
+    });
+    return job;
+  }
+  return error(fmt::format("the benchmark '{}' on {} {} is not modelled (no configuration of it is "
+                           "in data/calibrations/mlperf_power.toml)",
+                           run.benchmark, run.gpus, run.gpu));
 }
 
-TrainingRow row_of(const NodeRun& run, const Workload& workload, const Layout* layout) {
-  TrainingRow row;
-  row.row_id = fmt::format("{} on {} {}", run.benchmark, run.gpus, run.gpu);
-  row.gpu = run.gpu;
-  row.gpu_note = "cooling: " + run.cooling;
-  row.model = workload.model;
-  row.workload = workload.workload;
-  row.framework = "MLPerf submission stack";
-  row.precision = "FP8";
-  row.sequence = workload.sequence;
-  row.gpus = run.gpus;
-  if (!layout) return row;
-  row.tensor = layout->tensor;
-  row.pipeline = layout->pipeline;
-  row.virtual_pipeline = layout->virtual_pipeline;
-  row.context = layout->context;
-  row.micro_batch = layout->micro_batch;
-  row.global_batch = layout->global_batch;
-  return row;
+bool is_cooled_by_liquid(const NodeRun& run) {
+  return mentions(run.cooling, "liquid") || mentions(run.cooling, "water") ||
+         mentions(run.cooling, "immersion");
 }
 
 /// Where the library holds a machine of this GPU in this coolant, it is that one.
 Result<void> take_machine(spec::Job& job, const NodeRun& run, const spec::Library& library) {
-  if (!mentions(run.cooling, "immersion") || !mentions(run.gpu, "H100")) return {};
-  const int64_t nodes = job.cluster.num_nodes;
-  job.cluster = TPT_TRY(spec::load_cluster(library, "hgx-h100-immersion"));
-  job.cluster.num_nodes = nodes;
-  job.environment.cooling.reset();
+  job.cluster = TPT_TRY(usual_machine(library, run.gpu, run.gpus));
+  if (mentions(run.cooling, "immersion") && job.cluster.gpu.name == "h100") {
+    const int64_t nodes = job.cluster.num_nodes;
+    job.cluster = TPT_TRY(spec::load_cluster(library, "hgx-h100-immersion"));
+    job.cluster.num_nodes = nodes;
+  } else if (is_cooled_by_liquid(run) && job.cluster.liquid_chassis) {
+    job.environment.cooling = spec::Cooling::liquid;
+  }
   return {};
 }
 
@@ -142,18 +112,18 @@ Result<NodeLevels> predict(const NodeRun& run, const spec::Library& library) {
 }  // namespace
 
 Result<spec::Job> job_of(const NodeRun& run, const spec::Library& library) {
-  const Workload* workload = workload_of(run);
-  if (!workload)
-    return error(
-        fmt::format("the benchmark '{}' is not modelled (no transformer training that the "
-                    "library describes)",
-                    run.benchmark));
-  const TrainingRow row = row_of(run, *workload, layout_of(run));
-  ResolvedRow resolved = TPT_TRY(resolve(row, library));
-  resolved.job.stack = TPT_TRY(spec::load_stack(library, workload->stack));
-  if (auto taken = take_machine(resolved.job, run, library); !taken)
-    return tl::unexpected(taken.error());
-  return std::move(resolved.job);
+  spec::TomlValue tree = TPT_TRY(published_job(run, library));
+  const auto cluster = usual_cluster(gpu_named(run.gpu).value_or(""));
+  if (!cluster) return error(fmt::format("no cluster of {} is in the library", run.gpu));
+  spec::set_dotted(tree, "cluster", spec::cell_value(*cluster, tree.line));
+  spec::ReadScope scope;
+  scope.library = &library;
+  scope.file = "mlperf_power.toml";
+  spec::Job job = TPT_TRY(spec::read_job(scope, tree));
+  if (auto taken = take_machine(job, run, library); !taken) return tl::unexpected(taken.error());
+  for (const spec::Diagnosis& diagnosis : spec::diagnose(job))
+    if (diagnosis.severity == spec::Diagnosis::Severity::error) return error(diagnosis.what);
+  return job;
 }
 
 const Result<NodeLevels>& NodePredictor::levels(const NodeRun& run) {

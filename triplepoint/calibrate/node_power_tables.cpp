@@ -9,7 +9,7 @@
 #include "triplepoint/calibrate/node_power_phases.h"
 #include "triplepoint/calibrate/node_power_runs.h"
 #include "triplepoint/calibrate/table_cells.h"
-#include "triplepoint/calibrate/training_rules.h"
+#include "triplepoint/calibrate/table_words.h"
 
 namespace triplepoint::calibrate {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "triplepoint/calibrate/dvfs_table.h"
 #include "triplepoint/calibrate/kernel_simplex.h"
+#include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/power_loads.h"
 #include "triplepoint/calibrate/power_tables.h"
 #include "triplepoint/calibrate/table_cells.h"

@@ -27,6 +27,18 @@ std::string missing_for(const spec::Gpu& gpu, const spec::Op& op) {
 // shorter one the mean holds a part of rest. Powers of 10,710 bf16 products grow in proportion to
 // their duration up to here, on H200 and B200 alike; attention kernels show nothing of it.
 constexpr Seconds meter_fill = 70 * unit::us;
+// Attention over so many keys and more is read with the pause before it in the meter's window: 929
+// kernels of a B200 show this share of what they draw above rest, where kernels over 10240 keys
+// show all of it.
+constexpr int64_t keys_after_a_pause = 12288;
+constexpr double shown_after_a_pause = 0.69;
+
+/// The share of a loop's power above rest that the benchmark's meter shows.
+double shown_share(const spec::Op& op, Seconds duration) {
+  if (op.op_class == spec::OpClass::attention)
+    return op.attention.key_length < keys_after_a_pause ? 1 : shown_after_a_pause;
+  return op.op_class == spec::OpClass::gemm ? std::min(1.0, duration / meter_fill) : 1;
+}
 
 /// A product over and over with what its benchmark times beside it, at any clock.
 class RepeatedKernel {
@@ -73,11 +85,12 @@ Watts predicted_power(const spec::Gpu& gpu, const KernelRow& row,
   const double ratio = repeated.settled_ratio();
   const spec::GpuLoad load = repeated.load(ratio);
   const Watts drawn = power::gpu_power(*gpu.power, load, ratio, benchmark_die, {});
-  if (row.op.op_class != spec::OpClass::gemm || load.duration >= meter_fill) return drawn;
+  const double shown = shown_share(row.op, load.duration);
+  if (shown >= 1) return drawn;
   spec::GpuLoad nothing;
   nothing.duration = load.duration;
   const Watts rest = power::gpu_power(*gpu.power, nothing, 1, benchmark_die, {});
-  return rest + load.duration / meter_fill * (drawn - rest);
+  return rest + shown * (drawn - rest);
 }
 
 ScoredRow scored(const KernelRow& row, const spec::Gpu& gpu, const KernelBenchmark& benchmark) {

@@ -39,10 +39,7 @@ Result<JobPrediction> predict_job(const spec::Job& job) {
   take_first_stage(verdict.stages.front(), prediction);
   prediction.fits = verdict.fits();
   if (!prediction.fits) return prediction;
-  const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
-  if (run.steps.empty())
-    return error("the simulation played no step (this is our mistake); please report the job");
-  prediction.step_time = run.steps.back().end - run.steps.back().begin;
+  prediction.step_time = sim::steady_step_time(job);
   return prediction;
 }
 

@@ -6,6 +6,7 @@
 #include "triplepoint/calibrate/calibration_file.h"
 
 namespace triplepoint::calibrate {
+
 Result<Serving> load_serving(const spec::Library& library) {
   const CalibrationFile file = TPT_TRY(CalibrationFile::read(library, "serving.toml"));
   const spec::TomlValue* engine = TPT_TRY(file.find(file.root(), "engine"));
@@ -13,12 +14,23 @@ Result<Serving> load_serving(const spec::Library& library) {
   Serving serving{.prefill_tokens = TPT_TRY(file.number(*engine, "prefill_tokens")),
                   .sequence_time = TPT_TRY(file.time(*engine, "sequence_time")),
                   .busy_share = TPT_TRY(file.number(*engine, "busy_share")),
-                  .tasks = {}};
+                  .tasks = {},
+                  .models = {}};
   for (const spec::TomlValue& task : tasks->items)
     serving.tasks.push_back({.name = TPT_TRY(file.text(task, "name")),
                              .prompt = TPT_TRY(file.number(task, "prompt")),
                              .answer = TPT_TRY(file.number(task, "answer"))});
+  for (const spec::TomlEntry& model : TPT_TRY(file.find(file.root(), "models"))->entries)
+    serving.models.emplace(model.key, model.value.text);
   return serving;
+}
+
+Result<std::string> model_of(const Serving& serving, std::string_view published) {
+  const auto found = serving.models.find(published);
+  if (found != serving.models.end()) return found->second;
+  return error(fmt::format("no model is called \"{}\" (its shape is not in the library); name one "
+                           "in [models] of data/calibrations/serving.toml",
+                           published));
 }
 
 Result<ServedTask> task_of(const Serving& serving, std::string_view task) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +27,7 @@ struct Serving {
   Seconds sequence_time;      // of each sequence in each pass
   double busy_share = 0;      // of sequence_time
   std::vector<ServedTask> tasks;
+  std::map<std::string, std::string, std::less<>> models;  // of the library, by published name
 };
 
 /// data/calibrations/serving.toml.
@@ -32,6 +35,9 @@ Result<Serving> load_serving(const spec::Library&);
 
 /// The first task whose name occurs in the row's.
 Result<ServedTask> task_of(const Serving&, std::string_view task);
+
+/// The library's name of a published model.
+Result<std::string> model_of(const Serving&, std::string_view published);
 
 /// Mean power of a GPU over a time.
 struct Spell {

@@ -10,12 +10,12 @@
 #include "triplepoint/calibrate/collective_tables.h"
 #include "triplepoint/calibrate/dvfs_table.h"
 #include "triplepoint/calibrate/inference_tables.h"
+#include "triplepoint/calibrate/job_tables.h"
 #include "triplepoint/calibrate/kernel_tables.h"
 #include "triplepoint/calibrate/node_power_tables.h"
 #include "triplepoint/calibrate/power_tables.h"
 #include "triplepoint/calibrate/table_cells.h"
 #include "triplepoint/calibrate/thermal_tables.h"
-#include "triplepoint/calibrate/training_tables.h"
 
 namespace triplepoint::calibrate {
 namespace {
@@ -45,19 +45,10 @@ Result<TableScores> skip_paper(const CsvTable& table, const ScoreContext&) {
 }
 
 const std::vector<TableKind> all_kinds = {
-    {"training",
-     "one training configuration: model, layout, batch, and its step time or rate",
-     {"row_id", "model", "n_gpus", "framework", "step_time_s"},
-     {score_training_table}},
-    {"vtrain",
-     "one GPT on some GPUs of a node, as vTrain publishes them",
-     {"hidden", "heads", "layers", "seq", "gbs", "mbs", "tp", "dp", "pp", "step_time_s"},
-     {score_vtrain_table}},
-    {"hf-sweep",
-     "one run of nanotron's sweep, out of memory or not",
-     {"name", "seq_len", "mbs", "batch_accum", "dp", "pp", "tp", "zero_stage", "hidden_size",
-      "num_layers", "num_heads", "interm_dim", "vocab_size", "status", "tok/s/gpu"},
-     {score_hf_sweep}},
+    {"jobs",
+     "one training job: the keys of a job file, and what was measured of it",
+     {"row_id", "family", "cluster", "plan.global_batch_size"},
+     {score_job_table}},
     {"kernels",
      "one matrix product, attention kernel or collective",
      {"row_id", "kind", "gpu", "m", "n", "k", "heads", "msg_bytes", "latency_us"},
@@ -188,8 +179,9 @@ Result<const TableKind*> recognize_table(const CsvTable& table) {
   const TableKind& nearest = nearest_kind(table);
   return error(
       fmt::format("{}: no table of measurements that we know (the nearest is \"{}\", {}; "
-                  "it lacks the columns {}); add them, or see docs/formats.md for the "
-                  "columns of every table",
+                  "it lacks the columns {}); add them, see docs/formats.md for the columns of "
+                  "every table, or turn a table of trainings into jobs with "
+                  "validation/normalise.py",
                   table.name(), nearest.name, nearest.one_row,
                   fmt::join(missing_columns(table, nearest), ", ")));
 }

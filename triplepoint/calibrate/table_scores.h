@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "triplepoint/metrics/prediction_interval.h"
 
 namespace triplepoint::calibrate {
 
@@ -15,6 +18,8 @@ struct ScoredRow {
   std::string sweep;     // rows of one sweep are ranked against each other; empty: none
   double measured = 0, predicted = 0;
   std::vector<std::string> notes;  // what had to be assumed to predict the row
+  std::optional<metrics::Interval> interval = std::nullopt;  // of 80 in 100; of jobs
+  metrics::Regime regime = {};                               // of jobs
 
   /// 100 (predicted - measured) / measured; temperatures are compared by their difference instead.
   double error_pct() const { return 100 * (predicted - measured) / measured; }
@@ -37,7 +42,7 @@ struct FitVerdicts {
 
 /// What one table of measurements says of our models. A row may be scored for several quantities.
 struct TableScores {
-  std::string table;  // which kind: "training", "vtrain", "hf-sweep", "gemm", "collectives", ...
+  std::string table;  // which kind: "jobs", "gemm", "collectives", ...
   int64_t rows = 0;   // of the table
   std::vector<ScoredRow> scored;
   std::vector<SkippedRow> skipped;

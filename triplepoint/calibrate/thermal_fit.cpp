@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/calibrate/kernel_simplex.h"
+#include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/thermal_pulses.h"
 #include "triplepoint/calibrate/thermal_tables.h"
 #include "triplepoint/calibrate/thermal_trace.h"

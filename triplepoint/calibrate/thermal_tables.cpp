@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/table_cells.h"
 #include "triplepoint/calibrate/thermal_pulses.h"
 #include "triplepoint/calibrate/thermal_trace.h"

@@ -254,7 +254,7 @@ void fit_steps(spec::Gpu& gpu, spec::Stack& stack, const std::vector<Training>& 
     gpu = alone;
     stack = plain;
     gpu.hbm_bandwidth = x[0] * (unit::GB / unit::s);
-    stack.kernel_slowdown = x[1];
+    gpu.kernels.in_context_slowdown = x[1];
     // Everything a step costs once goes here; calls cost what they cost.
     stack.step_overhead = x[2] * unit::ms;
   };

@@ -92,7 +92,8 @@ TEST_CASE("what is written describes the same machine, and every number has a so
         doctest::Approx(1).epsilon(1e-3));
   CHECK(cluster->gpu.kernels.gemm_peak_share ==
         doctest::Approx(fit->cluster.gpu.kernels.gemm_peak_share).epsilon(1e-3));
-  CHECK(stack->kernel_slowdown == doctest::Approx(fit->stack.kernel_slowdown).epsilon(1e-3));
+  CHECK(cluster->gpu.kernels.in_context_slowdown ==
+        doctest::Approx(fit->cluster.gpu.kernels.in_context_slowdown).epsilon(1e-3));
   std::filesystem::remove_all(there);
 }
 

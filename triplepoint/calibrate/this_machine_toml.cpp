@@ -42,12 +42,12 @@ std::string core_toml(const spec::Gpu& gpu) {
       "attention_backward_share = {:.5g}\nattention_half_length = {:.5g}\n"
       "attention_half_head_dim = {:.5g}\nattention_tile = {}\nattention_wave_quantization = 0\n"
       "grouped_gemm_share = {:.5g}\nhbm_share = {:.5g}\nroofline_norm = {:.5g}\n"
-      "clock_insensitive_share = 0\nkernel_start = \"{:.5g} us\"\nattention_start = \"{:.5g} "
+      "clock_insensitive_share = 0\nin_context_slowdown = {:.5g}\nkernel_start = \"{:.5g} us\"\nattention_start = \"{:.5g} "
       "us\"\nkernel_floor = \"{:.5g} us\"\n",
       k.gemm_peak_share, k.gemm_half_k, k.tile_m, k.tile_n, k.attention_forward_share,
       k.attention_backward_share, k.attention_half_length, k.attention_half_head_dim,
       k.attention_tile, k.grouped_gemm_share, k.hbm_share, k.roofline_norm,
-      k.kernel_start / unit::us, k.attention_start / unit::us, k.kernel_floor / unit::us);
+      k.in_context_slowdown, k.kernel_start / unit::us, k.attention_start / unit::us, k.kernel_floor / unit::us);
   return text;
 }
 
@@ -88,12 +88,12 @@ std::string stack_toml(const MachineFit& fit) {
              "# SPDX-License-Identifier: Apache-2.0\n# Written by triplepoint calibrate "
              "--this-machine.\n[stack]\nframework = \"{}\"\nversion = \"{}\"\nkernel_launch = "
              "\"{:.5g} us\"\nlayer_forward_host = \"0 us\"\nlayer_backward_host = \"0 us\"\n"
-             "microbatch_gap = \"{:.5g} us\"\nstep_overhead = \"{:.5g} ms\"\nkernel_slowdown = "
-             "{:.5g}\nmemory_fragmentation = {:.5g}\nframework_reserve = \"{:.5g} "
+             "microbatch_gap = \"{:.5g} us\"\nstep_overhead = \"{:.5g} ms\"\n"
+             "memory_fragmentation = {:.5g}\nframework_reserve = \"{:.5g} "
              "MB\"\ntensor_overlap_compute_loss = 0\noverlap_compute_loss = "
              "0\noverlap_transfer_stretch = 0\n",
              stack.framework, stack.version, stack.kernel_launch / unit::us,
-             stack.microbatch_gap / unit::us, stack.step_overhead / unit::ms, stack.kernel_slowdown,
+             stack.microbatch_gap / unit::us, stack.step_overhead / unit::ms,
              stack.memory_fragmentation, stack.framework_reserve / unit::MB) +
          sources(fit, "stack.*");
 }

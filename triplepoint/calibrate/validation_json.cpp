@@ -79,6 +79,12 @@ Json row_json(const std::string& table, const ScoredRow& row) {
                {"error_pct", number(row.error_pct())}};
   if (is_temperature(row)) json["error_c"] = number(row.predicted - row.measured);
   if (!row.sweep.empty()) json["sweep"] = row.sweep;
+  if (row.interval) {
+    json["interval_low"] = row.interval->low;
+    json["interval_high"] = row.interval->high;
+  }
+  for (const auto& [feature, level] : row.regime)
+    json["regime"][feature] = level;
   json["assumptions"] = row.notes;
   return json;
 }

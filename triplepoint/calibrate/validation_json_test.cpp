@@ -21,12 +21,14 @@ ScoredRow row(std::string id, std::string quantity, double measured, double pred
   made.measured = measured;
   made.predicted = predicted;
   made.notes = {"bf16", "one node"};
+  made.interval = {0.9 * predicted, 1.2 * predicted};
+  made.regime = {{"experts", "moe"}};
   return made;
 }
 
 std::vector<ValidatedFile> sample() {
   TableScores scores;
-  scores.table = "training";
+  scores.table = "jobs";
   scores.rows = 4;
   scores.scored = {row("r1", "step_time_s", 10, 11), row("r1", "mem_gib", 50, 40),
                    row("r2", "temperature_c", 60, 66)};
@@ -57,7 +59,10 @@ TEST_CASE("the object has the keys that docs/formats.md lists") {
                               "rank_correlation"});
   CHECK(keys(json["per_row"][0]) == std::set<std::string>{"table", "row_id", "family", "quantity",
                                                           "measured", "predicted", "error_pct",
-                                                          "sweep", "assumptions"});
+                                                          "sweep", "assumptions", "interval_low",
+                                                          "interval_high", "regime"});
+  CHECK(json["per_row"][0]["interval_high"] == doctest::Approx(13.2));
+  CHECK(json["per_row"][0]["regime"]["experts"] == "moe");
   CHECK(json["temperature"]["median_abs_error_c"] == doctest::Approx(6));
   CHECK(json["memory"]["median_abs_error_pct"] == doctest::Approx(20));
   CHECK(json["median_abs_error_pct"] == doctest::Approx(10));

@@ -12,6 +12,7 @@ std::string about_model(const spec::Model& model);
 std::string about_gpu(const spec::Gpu& gpu);
 std::string about_cluster(const spec::Cluster& cluster);
 std::string about_stack(const spec::Stack& stack);
+std::string about_optimizer(const spec::OptimizerState& optimizer);
 std::string about_study(const spec::StudyPlan& study);
 
 }  // namespace triplepoint::cli

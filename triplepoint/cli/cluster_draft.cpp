@@ -240,7 +240,8 @@ std::string title_of(const NodeShape& shape) {
 
 Result<ClusterDraft> draft_cluster(const spec::Library& library, const NodeShape& shape,
                                    const std::optional<trace::NcclTests>& tests) {
-  const auto base_name = calibrate::cluster_with(shape.model);
+  const auto gpu = calibrate::gpu_named(shape.model);
+  const auto base_name = gpu ? calibrate::usual_cluster(*gpu) : std::nullopt;
   if (!base_name)
     return error(fmt::format(
         "no GPU of the library is a \"{}\" (its peaks and bandwidths are not known); describe it "

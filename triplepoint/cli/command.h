@@ -15,7 +15,7 @@ namespace triplepoint::cli {
 class Console;
 
 /// What a shell may offer for an argument.
-enum class Words { none, files, folders, models, clusters, stacks, studies };
+enum class Words { none, files, folders, models, clusters, stacks, optimizers, studies };
 
 /// One flag or word of a command: parser, help and shell completion all come from this.
 struct Argument {

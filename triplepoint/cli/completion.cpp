@@ -21,6 +21,8 @@ std::string lister(Words words) {
       return "triplepoint list clusters --names";
     case Words::stacks:
       return "triplepoint list stacks --names";
+    case Words::optimizers:
+      return "triplepoint list optimizers --names";
     case Words::studies:
       return "triplepoint list studies --names";
     default:

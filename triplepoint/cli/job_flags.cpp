@@ -249,6 +249,12 @@ std::vector<Argument> JobFlags::batch() {
 std::vector<Argument> JobFlags::memory() {
   const std::string group = "Memory";
   return {
+      {.names = "--optimizer",
+       .value = "NAME",
+       .help = "bytes kept of a parameter, see triplepoint list optimizers (default: the stack's)",
+       .group = group,
+       .words = Words::optimizers,
+       .store = into(optimizer_)},
       {.names = "--sharding",
        .value = "WHAT",
        .help = "ZeRO 0 to 3; parameters is FSDP (default: optimizer when DP > 1)",
@@ -405,13 +411,26 @@ Result<void> JobFlags::choose_inputs(const spec::Library& library, spec::Job& jo
     return error(
         fmt::format("{} nodes cannot run a job; use --nodes 1 or more", job.cluster.num_nodes));
   }
-  if (stack_) {
-    job.stack = TPT_TRY(spec::load_stack(library, *stack_));
-  } else if (job.stack.name.empty()) {
-    job.stack = TPT_TRY(
-        spec::load_stack(library, spec::is_inference(job.task) ? serving_stack : default_stack));
-  }
+  TPT_TRY(choose_stack(library, job));
   if (seq_) job.model.sequence_length = *seq_;
+  return {};
+}
+
+/// The optimizer is the stack's own where neither flags nor file name another.
+Result<void> JobFlags::choose_stack(const spec::Library& library, spec::Job& job) const {
+  const bool usual = job.stack.name.empty() ||
+                     job.plan.optimizer.name == spec::default_optimizer(job.stack);
+  const bool chosen = stack_ || job.stack.name.empty();
+  if (chosen) {
+    const std::string_view usual_stack =
+        spec::is_inference(job.task) ? serving_stack : default_stack;
+    job.stack = TPT_TRY(spec::load_stack(library, stack_ ? std::string_view(*stack_) : usual_stack));
+  }
+  if (optimizer_)
+    job.plan.optimizer = TPT_TRY(spec::load_optimizer(library, *optimizer_));
+  else if (chosen && usual)
+    job.plan.optimizer =
+        TPT_TRY(spec::load_optimizer(library, spec::default_optimizer(job.stack)));
   return {};
 }
 

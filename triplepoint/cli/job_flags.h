@@ -42,6 +42,7 @@ class JobFlags {
 
   Result<spec::Job> start(const spec::Library& library) const;
   Result<void> choose_inputs(const spec::Library& library, spec::Job& job) const;
+  Result<void> choose_stack(const spec::Library& library, spec::Job& job) const;
   void set_sizes(spec::Job& job) const;
   void set_batch(spec::Job& job) const;
   Result<void> set_virtual_stages(spec::Job& job) const;
@@ -52,7 +53,7 @@ class JobFlags {
   void set_fabric(spec::ScaleOut& fabric) const;
 
   std::string file_, beginning_;
-  std::optional<std::string> model_, cluster_, stack_, overlap_, recompute_method_;
+  std::optional<std::string> model_, cluster_, stack_, optimizer_, overlap_, recompute_method_;
   std::optional<int64_t> nodes_, tp_, pp_, cp_, ep_, expert_tp_, vpp_, layers_per_virtual_stage_;
   std::optional<int64_t> mbs_, gbs_, seq_, recompute_layers_, lora_rank_;
   std::optional<spec::Sharding> sharding_;

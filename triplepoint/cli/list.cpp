@@ -39,6 +39,9 @@ std::vector<Line> lines_of(const spec::Library& library, const std::string& kind
   if (kind == "stacks")
     for (const auto& name : spec::list_stacks(library))
       lines.push_back(line_of(name, spec::load_stack(library, name), about_stack));
+  if (kind == "optimizers")
+    for (const auto& name : spec::list_optimizers(library))
+      lines.push_back(line_of(name, spec::load_optimizer(library, name), about_optimizer));
   if (kind == "studies")
     for (const auto& name : spec::list_studies(library))
       lines.push_back(line_of(name, spec::load_study(library, name), about_study));
@@ -51,7 +54,8 @@ std::string bare_names(const spec::Library& library, const std::string& kind) {
                      : kind == "gpus"     ? spec::list_gpus(library)
                      : kind == "clusters" ? spec::list_clusters(library)
                      : kind == "stacks"   ? spec::list_stacks(library)
-                                          : spec::list_studies(library);
+                     : kind == "optimizers" ? spec::list_optimizers(library)
+                                            : spec::list_studies(library);
   return names.empty() ? "" : fmt::format("{}\n", fmt::join(names, "\n"));
 }
 
@@ -61,7 +65,7 @@ class List : public Command {
     return {
         {.names = "KIND",
          .help = "what to list",
-         .choices = {"models", "gpus", "clusters", "stacks", "studies"},
+         .choices = {"models", "gpus", "clusters", "stacks", "optimizers", "studies"},
          .required = true,
          .store = into(kind_)},
         format_.argument(),

@@ -25,7 +25,6 @@
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
 #include "triplepoint/report/number_text.h"
-#include "triplepoint/search/accuracy.h"
 #include "triplepoint/search/finalists.h"
 
 namespace triplepoint::cli {
@@ -74,12 +73,12 @@ class PlanCommand : public Command {
     if (spread_.shard) return search_shard(console, space);
     const search::Ranking ranking = TPT_TRY(find_plans(console, space));
     if (ranking.ranked.empty()) return explain_nothing(ranking);
-    const search::ErrorBand band = TPT_TRY(search::error_band(library, base.cluster.gpu.name));
+    const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
     const PlanOutcome outcome{.base = base,
                               .space = space,
                               .ranking = ranking,
                               .rates = rates,
-                              .band = band,
+                              .intervals = intervals,
                               .bill = bill_,
                               .objective = objective_,
                               .search = search_options(),
@@ -299,7 +298,7 @@ class PlanCommand : public Command {
 
   Result<void> print(Console& console, const spec::Library& library,
                      const PlanOutcome& outcome) const {
-    const DataTable table = ranking_table(outcome.base, outcome.ranking.ranked, top());
+    const DataTable table = ranking_table(outcome.base, outcome.ranking.ranked, top(), outcome.intervals);
     std::optional<DataTable> comparison;
     if (explain_) {
       const auto [a, b] = TPT_TRY(compared(library, outcome));

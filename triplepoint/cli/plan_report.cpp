@@ -10,6 +10,7 @@
 #include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/job_flags.h"
 #include "triplepoint/cli/plan_tables.h"
+#include "triplepoint/cli/run_tables.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/formats/export.h"
 #include "triplepoint/report/number_text.h"
@@ -52,9 +53,25 @@ void print_front(Console& console, const PlanOutcome& outcome) {
   std::vector<Finalist> front;
   for (const Finalist& plan : outcome.ranking.ranked)
     if (plan.on_front) front.push_back(plan);
-  DataTable table = ranking_table(outcome.base, front, front.size());
+  DataTable table = ranking_table(outcome.base, front, front.size(), outcome.intervals);
   table.title = "Nothing found is better in time, energy, peak power and peak temperature";
   console.print("\n" + table_text(table, console));
+}
+
+std::optional<metrics::Interval> step_time_interval(const PlanOutcome& outcome,
+                                                   const Finalist& plan) {
+  spec::Job job = outcome.base;
+  job.plan = plan.candidate.plan;
+  return outcome.intervals.step_time(job, plan.time);
+}
+
+void put_interval(Json& json, const PlanOutcome& outcome, const Finalist& plan) {
+  if (const auto interval = step_time_interval(outcome, plan)) {
+    json["step_time_low_s"] = interval->low;
+    json["step_time_high_s"] = interval->high;
+  }
+  json["probability_slower"] =
+      outcome.intervals.probability_longer(plan.time, outcome.ranking.ranked[0].time);
 }
 
 }  // namespace
@@ -66,12 +83,12 @@ void print_plan(Console& console, const PlanOutcome& outcome, const DataTable& t
     console.print(wrap(text, console.abilities().width.value_or(100), "  ") + "\n");
   };
   line(counts_text(outcome.ranking.counts));
-  line(fmt::format(
-      "Predicted steps were off by {:.1f} % in the median and {:.1f} % at the 90th percentile of "
-      "{} measured jobs ({}): {:.2f} to {:.2f} s for the first. Plans of one job differ by less.",
-      outcome.band.median_pct, outcome.band.p90_pct, outcome.band.rows, outcome.band.of,
-      ranked[0].time * (1 - outcome.band.p90_pct / 100),
-      ranked[0].time * (1 + outcome.band.p90_pct / 100)));
+  if (const auto interval = step_time_interval(outcome, ranked[0]))
+    line(fmt::format("Plan 1 takes {} s a step; {} s (from {} measured jobs). Plans of one job share "
+                     "most of the error: \"slower\" is the probability that a plan really is slower "
+                     "than plan 1, and a tie where that is open.",
+                     report::significant(ranked[0].time), interval_text(*interval),
+                     outcome.intervals.rows()));
   for (const Finalist& plan : outcome.ranking.refused)
     line(fmt::format("Refused: {} ({}).", plan_text(plan.candidate.plan, plan.candidate.layout),
                      plan.refused));
@@ -108,15 +125,12 @@ Json plan_json(const PlanOutcome& outcome, const std::optional<DataTable>& compa
                {"global_batch_size", outcome.base.plan.global_batch_size},
                {"objective", name_of(outcome.objective.goal)},
                {"search", counts_json(outcome.ranking.counts)},
-               {"error_band",
-                {{"median_pct", outcome.band.median_pct},
-                 {"p90_pct", outcome.band.p90_pct},
-                 {"rows", outcome.band.rows},
-                 {"of", outcome.band.of}}},
+               {"interval_rows", outcome.intervals.rows()},
                {"plans", Json::array()},
                {"refused", Json::array()}};
   for (const Finalist& plan : outcome.ranking.ranked) {
     Json one = finalist_json(outcome.base, plan);
+    put_interval(one, outcome, plan);
     if (outcome.bill.given()) one["bill"] = bill_json(bill_of(outcome, plan), outcome.rates);
     json["plans"].push_back(std::move(one));
   }

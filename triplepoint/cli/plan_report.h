@@ -10,7 +10,7 @@
 #include "triplepoint/cli/bill_flags.h"
 #include "triplepoint/cli/console.h"
 #include "triplepoint/cli/data_table.h"
-#include "triplepoint/search/accuracy.h"
+#include "triplepoint/metrics/prediction_interval.h"
 #include "triplepoint/search/finalists.h"
 
 namespace triplepoint::cli {
@@ -21,14 +21,14 @@ struct PlanOutcome {
   const search::Space& space;
   const search::Ranking& ranking;
   const metrics::BillRates& rates;
-  const search::ErrorBand& band;
+  const metrics::PredictionIntervals& intervals;
   const BillFlags& bill;
   const search::Objective& objective;
   search::SearchOptions search;  // how it was searched
   size_t top = 5;
 };
 
-/// The ranking as `table`, and below it how it came about: counts, error band, what was refused,
+/// The ranking as `table`, and below it how it came about: counts, interval, what was refused,
 /// what memory costs, the bill, the front.
 void print_plan(Console& console, const PlanOutcome& outcome, const DataTable& table, bool front);
 /// The best plans as 1-job.toml, 1-megatron.sh, 1-nemo.yaml, 2-... in a folder.

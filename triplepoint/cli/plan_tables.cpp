@@ -61,7 +61,8 @@ std::string recompute_text(const spec::Plan& plan) {
   return fmt::format(", recompute full ({} a chunk)", *plan.recompute_layers);
 }
 
-std::string why_not_first(const Finalist& plan, const Finalist& first) {
+std::string why_not_first(const Finalist& plan, const Finalist& first, double slower) {
+  if (metrics::is_tie(slower)) return "tie";
   const search::Loss loss = search::largest_loss(plan, first);
   const double share = loss.seconds / first.time;
   if (share < 5e-4) return "nearly equal";
@@ -91,7 +92,8 @@ std::string plan_text(const spec::Plan& plan, const search::Layout& layout) {
   return text;
 }
 
-DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranked, size_t top) {
+DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranked, size_t top,
+                        const metrics::PredictionIntervals& intervals) {
   DataTable table;
   table.name = "plans";
   table.title = fmt::format("Best plans for {} on {} x {}, batch {}", job.model.name,
@@ -99,6 +101,7 @@ DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranke
   table.columns = {{"place", "#"},
                    {"plan", "plan"},
                    {"step_time_s", "step s", 1, 3},
+                   {"probability_slower", "slower %", 0.01, 0},
                    {"tokens_per_second_per_gpu", "tok/s/GPU", 1, 0},
                    {"mfu", "MFU %", 0.01, 1},
                    {"memory_gib", "GiB", 1, 1},
@@ -112,12 +115,14 @@ DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranke
   const double gpus = static_cast<double>(job.world_size());
   for (size_t i = 0; i < std::min(top, ranked.size()); ++i) {
     const Finalist& plan = ranked[i];
+    const double slower = intervals.probability_longer(plan.time, ranked[0].time);
     table.add({static_cast<int64_t>(i + 1), plan_text(plan.candidate.plan, plan.candidate.layout),
-               plan.time, plan.tokens_per_second / gpus, plan.mfu,
+               plan.time, i == 0 ? DataCell(Missing{"it is the first"}) : DataCell(slower),
+               plan.tokens_per_second / gpus, plan.mfu,
                plan.candidate.memory / unit::GiB, plan.power_mean, plan.power_peak, plan.hottest,
                plan.energy, cell_of(plan.wear, "no model of ageing was given"),
                std::string(plan.on_front ? "*" : ""),
-               i == 0 ? std::string() : why_not_first(plan, ranked[0])});
+               i == 0 ? std::string() : why_not_first(plan, ranked[0], slower)});
   }
   return table;
 }

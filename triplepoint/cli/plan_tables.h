@@ -8,6 +8,7 @@
 
 #include "triplepoint/cli/console.h"
 #include "triplepoint/cli/data_table.h"
+#include "triplepoint/metrics/prediction_interval.h"
 #include "triplepoint/search/finalists.h"
 
 namespace triplepoint::cli {
@@ -15,8 +16,9 @@ namespace triplepoint::cli {
 /// "TP8 PP4 VPP6, mbs 2, ZeRO-1, recompute full (3), SP, overlap tp+dp".
 std::string plan_text(const spec::Plan&, const search::Layout&);
 
-/// The ranking: what each plan reaches, and why it is not first.
-DataTable ranking_table(const spec::Job&, const std::vector<search::Finalist>& ranked, size_t top);
+/// The ranking: what each plan reaches, how probably it really is slower than the first, and why.
+DataTable ranking_table(const spec::Job&, const std::vector<search::Finalist>& ranked, size_t top,
+                        const metrics::PredictionIntervals&);
 
 /// Two plans side by side, term by term, largest difference first.
 DataTable comparison_table(const search::Finalist& a, const search::Finalist& b);

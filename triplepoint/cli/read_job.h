@@ -18,7 +18,7 @@ Result<spec::Job> read_job(const spec::Library& library, const std::string& what
 Result<spec::Library> require_library();
 
 /// The stack of a job that names none: the plain one of the framework the study used.
-inline constexpr const char* default_stack = "nemo";
+inline constexpr const char* default_stack = "megatron-core";
 inline constexpr const char* serving_stack = "vllm";
 
 }  // namespace triplepoint::cli

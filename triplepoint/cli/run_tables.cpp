@@ -100,14 +100,16 @@ void inference_row(const run::Run& run, const metrics::Metrics& m, const Row& ro
 }
 
 /// Name, value, and what else belongs to it.
-std::string overview(const Console& console, const run::Run& run, const metrics::Metrics& m) {
+std::string overview(const Console& console, const run::Run& run, const metrics::Metrics& m,
+                     const std::optional<metrics::Interval>& step_time) {
   const bool trains = !metrics::is_inference(run);
   TextTable table({{"", Align::left}, {"", Align::right}, {"", Align::left}});
   const auto row = [&](const char* name, std::string value, std::string more) {
     table.add_row({name, std::move(value), std::move(more)});
   };
   row("step time", seconds_text(m.step_time),
-      fmt::format("bubble {}, exposed communication {}", share_text(m.bubble_fraction),
+      fmt::format("{}bubble {}, exposed communication {}",
+                  step_time ? interval_text(*step_time) + "; " : "", share_text(m.bubble_fraction),
                   seconds_text(m.exposed_communication)));
   if (!trains) inference_row(run, m, row);
   row("speed", with_unit(m.tokens_per_second, "tokens/s"),
@@ -178,11 +180,16 @@ std::string without_first_line(const std::string& text) {
 
 }  // namespace
 
-void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics) {
+std::string interval_text(const metrics::Interval& interval) {
+  return fmt::format("80 %: {}-{}", significant(interval.low), significant(interval.high));
+}
+
+void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics,
+               const std::optional<metrics::Interval>& step_time) {
   console.print(console.styled(heading(run), Style::bold) + "\n");
   console.print(verdict_line(console, run) + "\n\n");
   if (run.manifest.fits_memory) {
-    console.print(without_first_line(overview(console, run, metrics)) + "\n");
+    console.print(without_first_line(overview(console, run, metrics, step_time)) + "\n");
     if (!run.timeline.empty())
       console.print("Kernel seconds of a GPU in one step, waiting inside collectives included\n" +
                     stage_table(console, metrics) + "\n");

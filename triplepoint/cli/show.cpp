@@ -48,6 +48,10 @@ constexpr Kind kinds[] = {
      [](const Library& l, const std::string& n) -> Result<std::string> {
        return about_stack(TPT_TRY(spec::load_stack(l, n)));
      }},
+    {"optimizer", "optimizers", spec::list_optimizers,
+     [](const Library& l, const std::string& n) -> Result<std::string> {
+       return about_optimizer(TPT_TRY(spec::load_optimizer(l, n)));
+     }},
 };
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -138,7 +142,7 @@ class Show : public Command {
  public:
   std::vector<Argument> arguments() override {
     return {{.names = "NAME",
-             .help = "of a model, GPU, cluster, stack or study",
+             .help = "of a model, GPU, cluster, stack, optimizer or study",
              .required = true,
              .store = into(name_)},
             format_.argument()};

@@ -90,7 +90,10 @@ class Simulate : public Command {
     TPT_TRY(require_valid(job));
     TPT_TRY(check_words());
     const metrics::BillRates rates = TPT_TRY(bill_.rates(library));
-    const Answer answer = play(job, rates);
+    Answer answer = play(job, rates);
+    if (!over_time() && job.environment.faults.empty() && answer.metrics.step_time)
+      answer.step_time = TPT_TRY(metrics::PredictionIntervals::load(library))
+                             .step_time(job, *answer.metrics.step_time / unit::s);
     TPT_TRY(write_files(answer.run));
     if (format_.is_json())
       print_json(console, answer_json(job, answer, rates));
@@ -105,6 +108,7 @@ class Simulate : public Command {
     run::Run run;
     metrics::Metrics metrics;
     std::optional<run::Run> calm;  // without faults
+    std::optional<metrics::Interval> step_time;
     std::optional<metrics::Bill> bill;
     std::optional<metrics::RunWear> wear;
     std::optional<metrics::PowerProfile> profile;
@@ -137,6 +141,10 @@ class Simulate : public Command {
   static Json answer_json(const spec::Job& job, const Answer& answer,
                           const metrics::BillRates& rates) {
     Json json = metrics::results_json(answer.run, answer.metrics);
+    if (answer.step_time) {
+      json["step_time_low_s"] = answer.step_time->low;
+      json["step_time_high_s"] = answer.step_time->high;
+    }
     if (answer.wear) json["wear"] = metrics::wear_json(*answer.wear);
     if (answer.profile) json["power_profile"] = metrics::power_profile_json(*answer.profile);
     if (answer.bill) json["bill"] = bill_json(*answer.bill, rates);
@@ -145,7 +153,7 @@ class Simulate : public Command {
   }
 
   static void print(Console& console, const Answer& answer, const metrics::BillRates& rates) {
-    print_run(console, answer.run, answer.metrics);
+    print_run(console, answer.run, answer.metrics, answer.step_time);
     print_faults(console, answer.run, answer.without());
     if (answer.wear) console.print("\n" + wear_text(*answer.wear));
     if (answer.profile) print_power_profile(console, *answer.profile);

@@ -32,7 +32,7 @@ spec::StudyPlan small_study() {
     entry.job.model = *spec::load_model(library, model);
     entry.job.cluster = *spec::load_cluster(library, "hgx-h200");
     entry.job.cluster.num_nodes = 1;
-    entry.job.stack = *spec::load_stack(library, "nemo");
+    entry.job.stack = *spec::load_stack(library, "megatron-core");
     entry.job.plan.tensor_parallel_size = tp;
     entry.job.plan.pipeline_parallel_size = pp;
     entry.job.plan.global_batch_size = 16;

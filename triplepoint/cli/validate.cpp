@@ -10,7 +10,6 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/calibrate/score_summary.h"
-#include "triplepoint/calibrate/stack_fit.h"
 #include "triplepoint/calibrate/table_kind.h"
 #include "triplepoint/calibrate/validation_json.h"
 #include "triplepoint/cli/bind.h"
@@ -143,18 +142,17 @@ class Validate : public Command {
              .value = "N",
              .help = "how many of the rows that are farthest off are shown (default 5)",
              .store = into_count(worst_, 0)},
-            {.names = "--stacks",
-             .value = "WHICH",
-             .help = "of training rows: shipped (default), or their costs fitted to all rows of "
-                     "the table, or to the rows of all families but the one predicted",
-             .choices = {"shipped", "fitted", "left-out"},
-             .store = into(stacks_)},
+            {.names = "--leave-out",
+             .value = "SOURCE",
+             .help = "use the coefficients that were fitted without this source of training jobs",
+             .store = into(leave_out_)},
             threads_.argument()};
   }
 
   Result<int> run(Console& console) override {
     let_interrupts_end_us();
-    const spec::Library library = TPT_TRY(require_library());
+    spec::Library library = TPT_TRY(require_library());
+    if (leave_out_) library = TPT_TRY(spec::without_source(library, *leave_out_));
     std::vector<ValidatedFile> validated;
     for (const std::string& file : files_)
       validated.push_back(TPT_TRY(validate(console, library, file)));
@@ -172,7 +170,9 @@ class Validate : public Command {
   Result<ValidatedFile> validate(Console& console, const spec::Library& library,
                                  const std::string& file) const {
     std::string text = TPT_TRY(read_file(file));
-    CsvTable table = TPT_TRY(CsvTable::parse(std::move(text), file));
+    CsvTable table =
+        TPT_TRY(CsvTable::parse(std::move(text), file, CsvTable::BadRows::leave_out));
+    const std::vector<CsvTable::BadRow> left_out = table.left_out();
     if (family_) table = TPT_TRY(calibrate::rows_of_family(table, *family_));
     std::optional<Progress> progress;
     calibrate::ScoreContext context{
@@ -180,50 +180,12 @@ class Validate : public Command {
         .threads = threads_.count(),
         .begin = [&](std::size_t rows) { progress.emplace(console, "Predicting", rows); },
         .advance = [&] { progress->advance(); }};
-    TableScores scores = stacks_ == "shipped" ? TPT_TRY(calibrate::score_table(table, context))
-                                              : TPT_TRY(score_with_fits(console, table, context));
+    TableScores scores = TPT_TRY(calibrate::score_table(table, context));
+    for (const CsvTable::BadRow& row : left_out)
+      scores.skipped.push_back({fmt::format("line {}", row.line), row.what});
+    scores.rows += static_cast<int64_t>(left_out.size());
     if (family_) keep_family(scores);
     return ValidatedFile{file, std::move(scores)};
-  }
-
-  Result<TableScores> score_with_fits(Console& console, const CsvTable& table,
-                                      const calibrate::ScoreContext& context) const {
-    if (!calibrate::is_training_table(table.header()))
-      return error(
-          fmt::format("{}: no table of training rows (only those tell of stacks); leave "
-                      "--stacks out",
-                      table.name()));
-    std::vector<calibrate::TrainingRow> rows = TPT_TRY(calibrate::read_training_rows(table));
-    const bool all = stacks_ == "fitted";
-    calibrate::LessonScores lessons = calibrate::score_with_fitted_stacks(
-        calibrate::tried_rows(std::move(rows)),
-        all ? calibrate::StackLesson::all : calibrate::StackLesson::left_out, context);
-    if (format_.is_table()) print_lessons(console, lessons.fits);
-    return std::move(lessons.scores);
-  }
-
-  static void print_lessons(Console& console, const std::vector<calibrate::LessonFit>& fits) {
-    std::vector<TextTable::Column> columns = {{"for", TextTable::Align::left},
-                                              {"stack", TextTable::Align::left},
-                                              {"rows"},
-                                              {"before"},
-                                              {"after"}};
-    for (const calibrate::StackParameter& parameter : calibrate::stack_parameters())
-      columns.push_back({std::string(parameter.name)});
-    columns.push_back({"on bounds", TextTable::Align::left});
-    TextTable table(columns);
-    for (const calibrate::LessonFit& lesson : fits) {
-      const calibrate::StackFit& fit = lesson.fit;
-      std::vector<TextTable::Cell> cells = {lesson.family.empty() ? "all" : lesson.family,
-                                            fit.stack.name, std::to_string(fit.rows),
-                                            cell(fit.median_before), cell(fit.median_after)};
-      for (const calibrate::StackParameter& parameter : calibrate::stack_parameters())
-        cells.emplace_back(fmt::format("{:.3g}", parameter.get(fit.stack)));
-      cells.emplace_back(fmt::format("{}", fmt::join(fit.on_bounds, ", ")));
-      table.add_row(std::move(cells));
-    }
-    console.print("Stacks as fitted (median errors in %, host times in ms)\n" +
-                  table.text(console) + "\n");
   }
 
   /// Tables that name no family in a column get theirs when they are scored.
@@ -252,8 +214,7 @@ class Validate : public Command {
   std::vector<std::string> files_;
   FormatFlag format_{FormatFlag::Csv::yes};
   ThreadsFlag threads_{"rows at once (default: all cores)"};
-  std::string stacks_ = "shipped";
-  std::optional<std::string> family_;
+  std::optional<std::string> family_, leave_out_;
   std::optional<int64_t> worst_;
 };
 

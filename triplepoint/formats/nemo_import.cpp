@@ -533,7 +533,7 @@ MachineFacts read_machines(Settings& s) {
     facts.gpus_per_node = s.count("trainer.devices", 1, 10'000);
   facts.profiled = s.boolean("model.chakra_profile.enabled").value_or(false) ||
                    s.boolean("model.nsys_profile.enabled").value_or(false);
-  facts.plain_stack = "nemo";
+  facts.plain_stack = "megatron-core";
   facts.profiled_stack = "nemo-profiled";
   return facts;
 }

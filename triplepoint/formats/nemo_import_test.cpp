@@ -69,7 +69,7 @@ TEST_CASE("a NeMo mixture of experts keeps its routing and 16-bit gradients") {
   CHECK(job.plan.expert_parallel_size == 8);
   CHECK(job.plan.optimizer.gradient_bytes == 2);
   CHECK(job.plan.optimizer.gradient_sync_bytes == 2);
-  CHECK(job.stack.name == "nemo");
+  CHECK(job.stack.name == "megatron-core");
 }
 
 TEST_CASE("NeMo's FSDP shards parameters and reduces in the type it names") {
@@ -238,11 +238,11 @@ TEST_CASE("what the caller says wins over the file, its script and its path") {
   ImportHints hints;
   hints.cluster = "hgx-h100";
   hints.num_nodes = 16;
-  hints.stack = "nemo";
+  hints.stack = "megatron-core";
   const spec::Job job = import(fixture("pretrain-h200.yaml"), "h200.yaml", hints).job;
   CHECK(job.cluster.name == "hgx-h100");
   CHECK(job.cluster.num_nodes == 16);
-  CHECK(job.stack.name == "nemo");
+  CHECK(job.stack.name == "megatron-core");
 }
 
 TEST_CASE("a job on some devices of a node uses its first seats") {

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/spec/part_of_node.h"
+
 #include "triplepoint/formats/text.h"
 
 namespace triplepoint::formats {
@@ -63,24 +65,12 @@ std::string choose_cluster(Shelf& shelf, Settings& settings, const ImportHints& 
   return std::string(assumed_cluster);
 }
 
-/// A node of which only the first `devices` seats are used.
-void use_devices(spec::Cluster& cluster, int64_t devices) {
-  if (cluster.scale_up.domain_size == cluster.gpus_per_node) cluster.scale_up.domain_size = devices;
-  cluster.gpus_per_node = devices;
-  auto& seats = cluster.chassis.seats;
-  if (static_cast<int64_t>(seats.size()) <= devices) return;
-  seats.resize(static_cast<std::size_t>(devices));
-  for (spec::Seat& seat : seats)
-    if (static_cast<int64_t>(seat.breathes.size()) > devices)
-      seat.breathes.resize(static_cast<std::size_t>(devices));
-}
-
 void set_devices(Settings& settings, const ImportHints& hints, const MachineFacts& facts,
                  spec::Cluster& cluster) {
   std::optional<int64_t> devices = facts.gpus_per_node;
   if (!devices && hints.job_script) devices = hints.job_script->gpus_per_node;
   if (!devices || *devices == cluster.gpus_per_node) return;
-  if (*devices >= 1 && *devices < cluster.gpus_per_node) return use_devices(cluster, *devices);
+  if (*devices >= 1 && *devices < cluster.gpus_per_node) return spec::use_devices(cluster, *devices);
   settings.note(DiagnosisCode::inconsistent, Severity::error, facts.gpus_key,
                 fmt::format("{} devices per node, but a node of {} has {}; choose another cluster",
                             *devices, cluster.name, cluster.gpus_per_node));

@@ -237,7 +237,7 @@ TEST_CASE("the plan is free: layout, microbatch, limits and placement break no r
   suite.warm_up = 10 * unit::s;
   suite.duration = 100 * unit::s;
   const auto cluster = spec::load_cluster(spec::default_library(), "hgx-h200");
-  const auto stack = spec::load_stack(spec::default_library(), "nemo");
+  const auto stack = spec::load_stack(spec::default_library(), "megatron-core");
   REQUIRE((cluster && stack));
   spec::Job job = job_for(suite.jobs[0], *cluster, *stack);
   job.plan.tensor_parallel_size = 4;

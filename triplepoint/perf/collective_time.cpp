@@ -88,8 +88,19 @@ Pipe out_pipe(const Cluster& cluster, const Layout& layout, const FabricPath& pa
                         layout.nodes_per_domain};
 }
 
+double filling_seconds(const Pipe& pipe, double bytes) {
+  return std::sqrt(pipe.half_bytes * bytes) / pipe.bytes_per_s;
+}
+
 double transfer_seconds(const Pipe& pipe, double bytes) {
-  return bytes > 0 ? bytes / pipe.bytes_per_s * (1 + std::sqrt(pipe.half_bytes / bytes)) : 0;
+  return bytes / pipe.bytes_per_s + filling_seconds(pipe, bytes);
+}
+
+/// Chunks that pass the fabric and the links inside of a node: the slower sets the pace, and the
+/// longer pipe has to fill.
+double streamed_seconds(const Pipe& out, double out_bytes, const Pipe& up, double up_bytes) {
+  return std::max(out_bytes / out.bytes_per_s, up_bytes / up.bytes_per_s) +
+         std::max(filling_seconds(out, out_bytes), filling_seconds(up, up_bytes));
 }
 
 double passes(Collective collective) {
@@ -234,17 +245,6 @@ CollectiveTime ring_over_nodes(const Cluster& cluster, Collective collective, do
   return stream_over_nodes(cluster, layout, work, Algorithm::ring);
 }
 
-CollectiveTime tree_all_reduce(const Cluster& cluster, double size, const Layout& layout) {
-  // Of the ring's rate: NCCL's own estimate for its trees (src/graph/tuning.cc).
-  constexpr double tree_share = 0.92;
-  const Work work{.up_steps = 2 * (layout.ranks_per_domain - 1),
-                  .out_steps = tree_steps(cluster, layout),
-                  .bytes = 2 * size};
-  CollectiveTime time = stream_over_nodes(cluster, layout, work, Algorithm::tree);
-  time.transfer = time.transfer / tree_share;
-  return time;
-}
-
 /// What the busiest node sends in trees: of the two that carry half of the array each, a node is a
 /// leaf of one (half up) and inside of the other (half up, half down to each of two); between two
 /// nodes there is one edge a tree. A torus has rings instead.
@@ -252,6 +252,23 @@ double tree_bytes(const Cluster& cluster, double size, const Layout& layout) {
   if (cluster.scale_out.kind == spec::FabricKind::torus)
     return 2 * (layout.domains - 1) / layout.domains * size;
   return (layout.domains > 2 ? 2 : 1) * size;
+}
+
+/// Inside a node each tree is a chain: a rank passes the array up once and down once.
+CollectiveTime tree_all_reduce(const Cluster& cluster, double size, const Layout& layout) {
+  // Of a ring's rate over the same links: NCCL's own estimate for its trees (src/graph/tuning.cc).
+  constexpr double tree_share = 0.92;
+  const double r = layout.ranks_per_domain, passed_in_node = r > 1 ? 2 * size : 0;
+  const Work work{.up_steps = 2 * (r - 1), .out_steps = tree_steps(cluster, layout), .bytes = 0};
+  const FabricPath path = path_of(cluster, layout, Traffic::neighbours);
+  const Pipe out = out_pipe(cluster, layout, path, cluster.scale_out.efficiency, work.out_steps);
+  const Pipe up = up_pipe(cluster, std::max(2.0, r), cluster.scale_up.efficiency * tree_share);
+  const double sent_by_node = tree_bytes(cluster, size, layout);
+  return {.latency = latency_over_nodes(cluster, work, path),
+          .transfer = streamed_seconds(out, sent_by_node, up, passed_in_node) * unit::s,
+          .scale_up_bytes = passed_in_node * unit::B,
+          .scale_out_bytes = sent_by_node / r * unit::B,
+          .algorithm = Algorithm::tree};
 }
 
 /// Reduce in each node's switch, all-reduce the result over the nodes, spread it by the switch; the
@@ -262,9 +279,8 @@ CollectiveTime switch_tree_all_reduce(const Cluster& cluster, double size, const
   const Pipe out = out_pipe(cluster, layout, path, cluster.scale_out.efficiency, work.out_steps);
   const Pipe up = up_pipe(cluster, layout.ranks_per_domain, cluster.scale_up.nvls_efficiency);
   const double sent_by_node = tree_bytes(cluster, size, layout);
-  const double transfer = std::max(transfer_seconds(out, sent_by_node), transfer_seconds(up, size));
   return {.latency = latency_over_nodes(cluster, work, path) + cluster.scale_up.nvls_latency,
-          .transfer = transfer * unit::s,
+          .transfer = streamed_seconds(out, sent_by_node, up, size) * unit::s,
           .scale_up_bytes = size * unit::B,
           .scale_out_bytes = sent_by_node / layout.ranks_per_domain * unit::B,
           .algorithm = Algorithm::hierarchical};

@@ -31,9 +31,7 @@ Flops energy_flops(const spec::Gpu& gpu, const spec::Op& op) {
   if (op.op_class != spec::OpClass::attention) return op.flops;
   if (is_lone_query(op.attention))
     return padding(gpu, op.attention.heads / op.attention.query_groups) * op.flops;
-  const double best =
-      op.backward ? gpu.kernels.attention_backward_share : gpu.kernels.attention_forward_share;
-  return best * *gpu.peak(rated_precision(op)) * kernel_time(gpu, op).compute;
+  return *gpu.peak(rated_precision(op)) * kernel_time(gpu, op).compute;
 }
 
 }  // namespace triplepoint::perf

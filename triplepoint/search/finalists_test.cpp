@@ -3,7 +3,6 @@
 
 #include <numeric>
 
-#include "triplepoint/search/accuracy.h"
 #include "triplepoint/search/testing.h"
 
 namespace triplepoint::search {
@@ -78,17 +77,6 @@ TEST_CASE("nothing on the front is beaten in everything, and everything else is"
   CHECK(plans[1].on_front);
   CHECK_FALSE(plans[2].on_front);
   CHECK_FALSE(plans[3].on_front);
-}
-
-TEST_CASE("every GPU has an error band, its own where it was measured often enough") {
-  const spec::Library library = spec::default_library();
-  for (const std::string& gpu : spec::list_gpus(library)) {
-    const ErrorBand band = test::must(error_band(library, gpu));
-    CHECK(band.median_pct > 0);
-    CHECK(band.p90_pct > band.median_pct);
-  }
-  CHECK(test::must(error_band(library, "h100")).of == "h100");
-  CHECK(test::must(error_band(library, "mi250")).of == "all GPUs");
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ inline spec::Job job_on(const std::string& model, const std::string& cluster, Si
   if (sizes.layers > 0) job.model.num_layers = sizes.layers;
   job.cluster = must(spec::load_cluster(library, cluster));
   job.cluster.num_nodes = sizes.nodes;
-  job.stack = must(spec::load_stack(library, "nemo"));
+  job.stack = must(spec::load_stack(library, "megatron-core"));
   job.plan.global_batch_size = sizes.batch;
   return job;
 }

@@ -74,11 +74,40 @@ perf::GroupPlacement placement_of(const spec::Job& job, const workload::WorkGrap
   return placement;
 }
 
-/// Of the stack's attention kernels, over the best ones for the chip.
+/// Speed of the stack's attention kernels over the best ones for the chip.
 double attention_speed(const spec::Job& job) {
-  const double portable =
-      job.stack.portable_attention ? job.cluster.gpu.kernels.attention_portable_share : 1;
-  return job.stack.attention_share * portable;
+  const spec::KernelCoefficients& kernels = job.cluster.gpu.kernels;
+  switch (job.stack.attention_kernels) {
+    case spec::AttentionKernels::flash_1:
+      return kernels.attention_flash_1_share * kernels.attention_portable_share;
+    case spec::AttentionKernels::flash_2:
+      return kernels.attention_portable_share;
+    case spec::AttentionKernels::unfused:
+    case spec::AttentionKernels::native:
+      break;
+  }
+  return 1;
+}
+
+/// Rate of a kernel within a step over its rate alone, by what kind of kernel it is.
+double share_in_context(const spec::Job& job, const spec::Op& op) {
+  const spec::KernelCoefficients& kernels = job.cluster.gpu.kernels;
+  // Triton's scans use no instructions of the newest chips either.
+  if (op.scan) return kernels.scan_share * kernels.attention_portable_share;
+  if (op.op_class == OpClass::norm || op.op_class == OpClass::elementwise)
+    return kernels.elementwise_share;
+  const bool product = op.op_class == OpClass::gemm || op.op_class == OpClass::grouped_gemm;
+  const bool rowwise = product && job.stack.rowwise_scales && spec::is_quantized(op.precision);
+  return rowwise ? kernels.rowwise_share : 1;
+}
+
+/// Time of a kernel within a step, from its time alone.
+void put_in_context(const spec::Job& job, const spec::Op& op, perf::KernelTime& time) {
+  const double slowdown =
+      job.cluster.gpu.kernels.in_context_slowdown / share_in_context(job, op);
+  time.compute *= slowdown;
+  time.memory *= slowdown;
+  if (op.op_class == OpClass::attention) time.compute /= attention_speed(job);
 }
 
 /// Kernels, and what each tensor-parallel collective asks of the host for every peer.
@@ -205,9 +234,7 @@ PricedOp price_op(const spec::Job& job, const workload::WorkGraph& graph, const 
   } else {
     priced.kernel = perf::kernel_time(job.cluster.gpu, op);
     priced.energy_flops = perf::energy_flops(job.cluster.gpu, op);
-    priced.kernel.compute *= job.stack.kernel_slowdown;
-    priced.kernel.memory *= job.stack.kernel_slowdown;
-    if (op.op_class == OpClass::attention) priced.kernel.compute /= attention_speed(job);
+    put_in_context(job, op, priced.kernel);
   }
   return priced;
 }

@@ -14,9 +14,13 @@
 namespace triplepoint::sim {
 namespace {
 
-void simulate_steady(run::Run& run, StepModel& model, ClusterHeat heat, const Horizon& horizon) {
+CoupledStep steady_step(StepModel& model, ClusterHeat& heat) {
   heat.set_conditions(model.conditions());
-  const CoupledStep step = settle(model, heat);
+  return settle(model, heat);
+}
+
+void simulate_steady(run::Run& run, StepModel& model, ClusterHeat heat, const Horizon& horizon) {
+  const CoupledStep step = steady_step(model, heat);
   run.manifest.facts["limit_cycle"] = step.limit_cycle ? "yes" : "no";
   record_step(run, model, step, std::move(heat), Instant(), horizon);
 }
@@ -39,6 +43,17 @@ run::Run simulate(const spec::Job& job, const Horizon& horizon) {
   StepModel model(job, graph);
   simulate_steady(run, model, ClusterHeat(job, model.machine), horizon);
   return run;
+}
+
+Seconds steady_step_time(const spec::Job& job) {
+  if (lacks_power(job)) {
+    const run::Run run = simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+    return run.steps.back().end - run.steps.back().begin;
+  }
+  const workload::WorkGraph graph = workload::build_work_graph(job);
+  StepModel model(job, graph);
+  ClusterHeat heat(job, model.machine);
+  return steady_step(model, heat).played.step_time;
 }
 
 }  // namespace triplepoint::sim

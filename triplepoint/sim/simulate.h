@@ -27,4 +27,8 @@ struct Horizon {
 /// docs/models/simulation.md.
 run::Run simulate(const spec::Job& job, const Horizon& horizon);
 
+/// How long the step lasts that simulate() reaches in thermal steady state, without the record of
+/// it: power and temperature along a step cost far more than the step. The job must fit in memory.
+Seconds steady_step_time(const spec::Job& job);
+
 }  // namespace triplepoint::sim

@@ -114,6 +114,11 @@ void visit_fields(Visitor& visit, KernelCoefficients& kernels) {
   visit("kernel_start", kernels.kernel_start);
   visit("attention_start", kernels.attention_start);
   visit("kernel_floor", kernels.kernel_floor, Need::required);
+  visit("in_context_slowdown", kernels.in_context_slowdown);
+  visit("elementwise_share", kernels.elementwise_share);
+  visit("scan_share", kernels.scan_share);
+  visit("rowwise_share", kernels.rowwise_share);
+  visit("attention_flash_1_share", kernels.attention_flash_1_share);
 }
 
 template <class Visitor>
@@ -289,6 +294,7 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("name", stack.name);
   visit("framework", stack.framework, Need::required);
   visit("version", stack.version, Need::required);
+  visit("optimizer", stack.optimizer);
   visit("cuda_graphs", stack.cuda_graphs);
   visit("profiled", stack.profiled);
   visit("kernel_launch", stack.kernel_launch, Need::required);
@@ -302,22 +308,17 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("overlap_transfer_stretch", stack.overlap_transfer_stretch, Need::required);
   visit("memory_fragmentation", stack.memory_fragmentation, Need::required);
   visit("framework_reserve", stack.framework_reserve, Need::required);
-  visit("kept_gathered_inputs", stack.kept_gathered_inputs);
-  visit("released_in_flight", stack.released_in_flight);
   visit("eager_allocation", stack.eager_allocation);
-  visit("pending_transfers", stack.pending_transfers);
   visit("extra_in_flight", stack.extra_in_flight);
-  visit("loss_temporary_bytes", stack.loss_temporary_bytes);
-  visit("expert_row_copies", stack.expert_row_copies);
-  visit("kernel_slowdown", stack.kernel_slowdown);
-  visit("attention_share", stack.attention_share);
-  visit("portable_attention", stack.portable_attention);
-  visit("elementwise_traffic", stack.elementwise_traffic);
+  visit("loss_bytes", stack.loss_bytes);
+  visit("gradients_in_place", stack.gradients_in_place);
   visit("moe_layer_host", stack.moe_layer_host);
   visit("moe_expert_host", stack.moe_expert_host);
   visit("fused_norms", stack.fused_norms);
   visit("fused_activations", stack.fused_activations);
-  visit("flash_attention", stack.flash_attention);
+  visit("fused_casts", stack.fused_casts);
+  visit("rowwise_scales", stack.rowwise_scales);
+  visit("attention_kernels", stack.attention_kernels);
   visit("fused_moe_dispatch", stack.fused_moe_dispatch);
   visit("moe_sends_every_copy", stack.moe_sends_every_copy);
   visit("fp8_frozen_weights", stack.fp8_frozen_weights);

@@ -27,6 +27,7 @@ struct KernelCoefficients {
   double attention_half_head_dim = 0;  // head dimension where softmax takes as long as the products
   double attention_portable_share = 1;  // speed of kernels that were not written for this chip
                                         // (flash attention 2 on Hopper) over those that were
+  double attention_flash_1_share = 1;   // speed of FlashAttention 1 over FlashAttention 2
   int64_t attention_tile = 128;         // query rows of one block
   double attention_wave_quantization = 1;
   double grouped_gemm_share = 0.7;     // relative to a dense GEMM of the same tile count
@@ -37,6 +38,11 @@ struct KernelCoefficients {
   Seconds kernel_start;                // fill and drain of one kernel, comes on top of its work
   Seconds attention_start;  // the same of an attention kernel: its longest block drains alone
   Seconds kernel_floor;     // shortest kernel
+  // Within a step: time of a kernel over the same one repeated alone (cold caches, operands just
+  // written), and bandwidth of norms and elementwise kernels over that of long streams.
+  double in_context_slowdown = 1, elementwise_share = 1;
+  double scan_share = 1;     // rate of state-space scans over what flops and bytes would allow
+  double rowwise_share = 1;  // rate of 8-bit products with a scale per row over one per tensor
   friend bool operator==(const KernelCoefficients&, const KernelCoefficients&) = default;
 };
 

@@ -5,11 +5,9 @@
 
 namespace triplepoint::spec {
 
-// What a job that names neither runs with: the plainest Megatron, and the optimizer that NeMo and
-// Megatron share.
+// What a job that names none runs with: the plainest Megatron.
 inline constexpr std::string_view default_stack = "megatron-core";
 inline constexpr std::string_view serving_stack = "vllm";  // of prefill and decode
-inline constexpr std::string_view default_optimizer = "distributed_fused_adam";
 
 /// A job from the root of its tree.
 Result<Job> read_job(const ReadScope& scope, const TomlValue& root);

@@ -26,6 +26,29 @@ Result<const TomlValue*> only_table(const TomlValue& root, const ReadScope& scop
                            scope.file, name));
 }
 
+/// Entries of `from` go into `table`, tables into tables.
+void merge(TomlValue& table, const TomlValue& from) {
+  for (const TomlEntry& entry : from.entries) {
+    const auto known =
+        std::find_if(table.entries.begin(), table.entries.end(),
+                     [&](const TomlEntry& other) { return other.key == entry.key; });
+    if (known == table.entries.end())
+      table.entries.push_back(entry);
+    else if (known->value.is(TomlValue::Kind::table) && entry.value.is(TomlValue::Kind::table))
+      merge(known->value, entry.value);
+    else
+      known->value = entry.value;
+  }
+}
+
+/// What the library's overrides say of this file of it, or null.
+const TomlValue* override_of(const Library& library, const Path& file) {
+  const TomlValue* found = library.overrides.get();
+  for (const Path& part : Path(file).replace_extension().lexically_relative(library.root))
+    found = found == nullptr ? nullptr : found->find(part.string());
+  return found;
+}
+
 /// Reads `path`, checks that every number has a source, and reads its [name] into `out`.
 template <class T>
 Result<void> read_library_file(const ReadScope& outer, const Path& path, const std::string& name,
@@ -33,13 +56,13 @@ Result<void> read_library_file(const ReadScope& outer, const Path& path, const s
   ReadScope scope = outer;
   scope.file = path.string();
   scope.key.clear();
-  scope.from_scratch = true;
   const std::string text = TPT_TRY(read_file(path));
   const TomlValue root = TPT_TRY(parse_toml(text, scope.file));
-  const TomlValue* table = TPT_TRY(only_table(root, scope, name));
+  TomlValue table = *TPT_TRY(only_table(root, scope, name));
   if (auto sources = collect_provenance(root, scope.file); !sources)
     return tl::unexpected(sources.error());
-  return read_value(scope.at(name), *table, out);
+  if (const TomlValue* instead = override_of(*scope.library, path)) merge(table, *instead);
+  return read_value(scope.at(name), table, out);
 }
 
 struct Shelf {
@@ -63,8 +86,13 @@ std::vector<std::string> list_shelf(const Library& library, const char* folder) 
 Result<Path> find_on_shelf(const Library& library, const Shelf& shelf, std::string_view name) {
   if (name.ends_with(".toml")) return Path(name);
   const std::vector<std::string> known = list_shelf(library, shelf.folder);
-  if (std::find(known.begin(), known.end(), name) != known.end())
-    return Path(library.root) / shelf.folder / (std::string(name) + ".toml");
+  if (std::find(known.begin(), known.end(), name) != known.end()) {
+    const Path folder = Path(library.root) / shelf.folder;
+    const Path file = folder / (std::string(name) + ".toml");
+    const TomlValue* instead = override_of(library, file);
+    if (instead == nullptr || !instead->is(TomlValue::Kind::text)) return file;
+    return folder / (instead->text + ".toml");
+  }
   return error(fmt::format("no {0} \"{1}\" (there is no {2}/{1}.toml in {3}); {4}", shelf.thing,
                            name, shelf.folder, library.root, did_you_mean(name, known)));
 }
@@ -72,8 +100,10 @@ Result<Path> find_on_shelf(const Library& library, const Shelf& shelf, std::stri
 template <class T>
 Result<T> load_from_shelf(const ReadScope& scope, const Shelf& shelf, std::string_view name) {
   const Path path = TPT_TRY(find_on_shelf(*scope.library, shelf, name));
+  ReadScope whole = scope;
+  whole.from_scratch = true;
   T thing;
-  if (auto read = read_library_file(scope, path, shelf.thing, thing); !read)
+  if (auto read = read_library_file(whole, path, shelf.thing, thing); !read)
     return tl::unexpected(read.error());
   thing.name = path.stem().string();
   return thing;
@@ -88,14 +118,20 @@ Result<void> merge_calibration(const ReadScope& scope, const Path& folder, const
   return read_library_file(scope, path, block, out);
 }
 
+/// First what holds for every GPU, then the GPU's own, which overrides it.
 Result<void> merge_calibrations(const ReadScope& scope, Gpu& gpu) {
-  const Path folder = Path(scope.library->root) / "calibrations" / gpu.name;
-  Result<void> merged = merge_calibration(scope, folder, "kernels", gpu.kernels);
-  if (merged) merged = merge_calibration(scope, folder, "power", gpu.power);
-  if (merged) merged = merge_calibration(scope, folder, "thermal", gpu.thermal);
-  if (merged) merged = merge_calibration(scope, folder, "governor", gpu.governor);
-  if (merged) merged = merge_calibration(scope, folder, "sensor", gpu.sensor);
-  if (merged) merged = merge_calibration(scope, folder, "variability", gpu.variability);
+  const Path calibrations = Path(scope.library->root) / "calibrations";
+  const Path folder = calibrations / gpu.name;
+  ReadScope partial = scope, own = scope;
+  partial.from_scratch = false;
+  own.from_scratch = true;
+  Result<void> merged = merge_calibration(partial, calibrations / "all", "kernels", gpu.kernels);
+  if (merged) merged = merge_calibration(own, folder, "kernels", gpu.kernels);
+  if (merged) merged = merge_calibration(own, folder, "power", gpu.power);
+  if (merged) merged = merge_calibration(own, folder, "thermal", gpu.thermal);
+  if (merged) merged = merge_calibration(own, folder, "governor", gpu.governor);
+  if (merged) merged = merge_calibration(own, folder, "sensor", gpu.sensor);
+  if (merged) merged = merge_calibration(own, folder, "variability", gpu.variability);
   return merged;
 }
 
@@ -135,6 +171,27 @@ Library default_library() {
   return {folder ? folder->string() : "data"};
 }
 
+Result<Library> without_source(const Library& library, std::string_view source) {
+  const std::string path = library.root + "/calibrations/left_out.toml";
+  const Result<std::string> text = read_file(path);
+  if (!text)
+    return error(fmt::format("{}: not there (it holds the coefficients fitted without each source); "
+                             "run lab/leave_out.py",
+                             path));
+  const TomlValue root = TPT_TRY(parse_toml(*text, path));
+  const TomlValue* overrides = root.find(source);
+  if (overrides == nullptr) {
+    std::vector<std::string> sources;
+    for (const TomlEntry& entry : root.entries)
+      sources.push_back(entry.key);
+    return error(fmt::format("{}: no source \"{}\" (nothing was fitted without it); {}", path, source,
+                             did_you_mean(source, sources)));
+  }
+  Library without = library;
+  without.overrides = std::make_shared<const TomlValue>(*overrides);
+  return without;
+}
+
 Result<Model> load_model(const Library& library, std::string_view name) {
   return NamedThing<Model>::load(outermost(library), name);
 }
@@ -149,6 +206,10 @@ Result<Stack> load_stack(const Library& library, std::string_view name) {
 }
 Result<OptimizerState> load_optimizer(const Library& library, std::string_view name) {
   return NamedThing<OptimizerState>::load(outermost(library), name);
+}
+
+std::string default_optimizer(const Stack& stack) {
+  return stack.optimizer.empty() ? "distributed_fused_adam" : stack.optimizer;
 }
 
 std::vector<std::string> list_models(const Library& library) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +17,15 @@ namespace triplepoint::spec {
 /// (studies have folders: "paper/h200").
 struct Library {
   std::string root;
+  // What a tree of "stacks.NAME.KEY", "calibrations.GPU.kernels.KEY", ... says instead of the files.
+  std::shared_ptr<const TomlValue> overrides = nullptr;
 };
 Library default_library();  // $TRIPLEPOINT_DATA, the source tree, or the installed share folder
+
+/// The library with the coefficients that were fitted without a source of measured jobs
+/// (calibrations/left_out.toml, one table per source). A text in place of a table names the file
+/// that stands in: stacks.nemo = "megatron-core".
+Result<Library> without_source(const Library&, std::string_view source);
 
 Result<Model> load_model(const Library&, std::string_view name);
 Result<Gpu> load_gpu(const Library&, std::string_view name);
@@ -25,6 +33,10 @@ Result<Cluster> load_cluster(const Library&,
                              std::string_view name);  // with its gpu, calibrations merged
 Result<Stack> load_stack(const Library&, std::string_view name);
 Result<OptimizerState> load_optimizer(const Library&, std::string_view name);
+
+/// What a job runs with that names no optimizer: the stack's own, or, of a stack that has none, the
+/// one that NeMo and Megatron share.
+std::string default_optimizer(const Stack&);
 
 /// A job.toml: names (or inline tables) of model, cluster, stack; [plan]; [environment].
 Result<Job> load_job(const Library&, const std::string& path);

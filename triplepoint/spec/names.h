@@ -94,7 +94,8 @@ struct EnumNames<Recompute> {
 template <>
 struct EnumNames<RecomputeModule> {
   static constexpr auto names =
-      words({"core_attn", "mla_up_proj", "layernorm", "moe_act", "mlp", "moe", "shared_experts"});
+      words({"core_attn", "mla_up_proj", "layernorm", "moe_act", "mlp", "moe", "shared_experts",
+             "alternate_gemms"});
 };
 template <>
 struct EnumNames<Schedule> {
@@ -107,6 +108,10 @@ struct EnumNames<RankOrder> {
 template <>
 struct EnumNames<ContextExchange> {
   static constexpr auto names = words({"ring", "all_gather"});
+};
+template <>
+struct EnumNames<AttentionKernels> {
+  static constexpr auto names = words({"unfused", "flash_1", "flash_2", "native"});
 };
 template <>
 struct EnumNames<FaultKind> {

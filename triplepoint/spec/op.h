@@ -88,6 +88,7 @@ struct Op {
   Flops flops;               // really executed (causal attention counts the half)
   Bytes hbm_bytes;           // read plus written
   int kernels = 1;           // launches
+  bool scan = false;         // of a state-space layer: Triton's kernels (mamba_ssm)
   bool backward = false;     // attention backward and wgrad have efficiencies of their own
   GemmShape gemm;            // op_class gemm, grouped_gemm
   AttentionShape attention;  // op_class attention

@@ -18,8 +18,18 @@ enum class Recompute { none, selective, full };
 /// Parts of a layer that selective recompute plays again, spelled as Megatron-Core's
 /// --recompute-modules: the attention core; latent attention's up-projections and rotary embedding;
 /// norms; the experts' activation; a dense MLP; a whole MoE layer, dispatch included; the shared
-/// expert.
-enum class RecomputeModule { core_attn, mla_up_proj, layernorm, moe_act, mlp, moe, shared_experts };
+/// expert. And torchtitan's selective checkpointing by operator: every second matrix product, and
+/// everything else but attention.
+enum class RecomputeModule {
+  core_attn,
+  mla_up_proj,
+  layernorm,
+  moe_act,
+  mlp,
+  moe,
+  shared_experts,
+  alternate_gemms
+};
 enum class Schedule { gpipe, one_f_one_b, interleaved, zero_bubble };
 enum class RankOrder { tp_cp_ep_dp_pp, tp_pp_dp };
 enum class ContextExchange { ring, all_gather };  // how keys and values reach the other CP ranks

@@ -7,11 +7,17 @@
 
 namespace triplepoint::spec {
 
+/// Attention kernels that a stack calls: scores written to memory by separate kernels; the first
+/// FlashAttention (and Triton's of its time); the second, built from instructions every chip since
+/// the A100 has; kernels written for the chip at hand (cuDNN, FlashAttention 3, CK).
+enum class AttentionKernels { unfused, flash_1, flash_2, native };
+
 /// The software that runs the job. Its costs are properties of the software, never of one job.
 struct Stack {
   std::string name;       // "nemo-profiled"
   std::string framework;  // "NeMo"
   std::string version;
+  std::string optimizer;  // data/optimizers/: what its recipes train with, where a job says nothing
   bool cuda_graphs = false;
   bool profiled = false;       // profiler and execution-trace observer run in the measured step
   Seconds kernel_launch;       // host time per kernel
@@ -28,34 +34,28 @@ struct Stack {
   double overlap_transfer_stretch = 0;  // collective lengthening per second of overlapped GEMM
   double memory_fragmentation = 1.03;   // allocated over needed
   Bytes framework_reserve;              // CUDA context, NCCL buffers, workspace
-  // Inputs gathered under sequence parallelism that stay whole for the weight gradient, per dense
-  // layer: 2 (QKV and MLP) where the layer saves what it multiplied, 0 where it gathers it again.
-  int64_t kept_gathered_inputs = 0;
-  // Microbatches in flight of a pipeline whose gathered inputs are let go in time.
-  int64_t released_in_flight = 2;
   // Tensors of a step go one by one through PyTorch's caching allocator: memory is counted by
   // playing them through one (workload/eager_step.h).
   bool eager_allocation = false;
-  // Most inputs of reduce-scatters that wait for their transfers at once; microbatches that a stage
-  // of a pipeline holds beyond what its schedule asks for. Both where eager_allocation is on.
-  int64_t pending_transfers = 44, extra_in_flight = 0;
-  // Bytes per logit of the microbatch at work beyond the fp32 softmax, the logits and their
-  // gradient: casts and temporaries of a loss that is written op by op; below 0 for one that works
-  // in place.
-  double loss_temporary_bytes = 0;
-  // Copies of each row that an MoE layer keeps: as sent, as the experts read it, as they wrote it,
-  // as it came back.
-  double expert_row_copies = 4;
-  double kernel_slowdown = 1;  // of a kernel within a step over the same one benchmarked alone and
-                               // repeated: cold caches, operands that were just written
-  double attention_share = 1;  // speed of its attention kernels over those the GPU's file describes
-  bool portable_attention = false;  // its attention kernels are not written for the newest chips
-  double elementwise_traffic = 1;   // HBM bytes of norms and elementwise kernels over fused ones
+  // Microbatches that a stage of its pipelines holds beyond what the schedule asks for.
+  int64_t extra_in_flight = 0;
+  // Bytes per logit of the microbatch at work: 4 of a fused cross entropy (16-bit logits and their
+  // gradient, or the softmax in floats), 6 of Megatron's that is not fused, 12 of PyTorch's op by
+  // op in floats, 0 where head and loss are one kernel that makes no logits.
+  double loss_bytes = 4;
+  // Gradients are written over the activations they belong to and added where they stay: no
+  // autograd hands tensors on.
+  bool gradients_in_place = false;
+  AttentionKernels attention_kernels = AttentionKernels::native;
   Seconds moe_layer_host;   // further host time per MoE layer and pass: the dispatcher waits
                             // for the device to learn how many tokens go where
   Seconds moe_expert_host;  // and per expert of this rank: kernels that are launched one by one
   bool fused_norms = true, fused_activations = true;
-  bool flash_attention = true;  // false: scores are written out and the causal half is not skipped
+  // Casts to 8 and 4 bits are fused with what comes before or among themselves, and those of
+  // weights are kept for a step (Transformer Engine).
+  bool fused_casts = true;
+  // 8-bit products scale each row and column (float8 rowwise), which slices of both layouts ask for.
+  bool rowwise_scales = false;
   // MoE rows travel once to each node (or rank, inside of one NVLink domain) that has an expert for
   // them, are sorted on the way, and only what the experts multiply is kept (DeepEP, HybridEP).
   bool fused_moe_dispatch = false;
@@ -72,6 +72,7 @@ struct Stack {
   // and positions then promote the residual stream.
   bool fsdp_promotes_residual = false;
   bool gradient_sync_accumulates = false;  // ZeRO-2 reduces each microbatch
+  bool has_flash_attention() const { return attention_kernels != AttentionKernels::unfused; }
   friend bool operator==(const Stack&, const Stack&) = default;
 };
 

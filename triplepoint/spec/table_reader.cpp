@@ -3,6 +3,8 @@
 
 #include <limits>
 
+#include "triplepoint/spec/part_of_node.h"
+
 namespace triplepoint::spec {
 namespace {
 
@@ -43,9 +45,7 @@ Result<void> read_value(const ReadScope& scope, const TomlValue& value, double& 
     return wrong_kind(scope, value, "it is a plain number, its unit is in its name",
                       "write a number, as in 0.85");
   out = value.is(Kind::integer) ? static_cast<double>(value.integer) : value.number;
-  // What a loss that works in place saves; any other number below zero is a mistake.
-  const bool may_be_negative = scope.key.ends_with("loss_temporary_bytes");
-  if (!std::isfinite(out) || (out < 0 && !may_be_negative))
+  if (!std::isfinite(out) || out < 0)
     return error(fmt::format("{} is {} (it is finite and not negative); write such a number",
                              scope.place(value), out));
   return {};
@@ -138,6 +138,15 @@ void complete(Model& model) {
   if (model.num_query_groups == 0) model.num_query_groups = model.num_attention_heads;
   if (model.kv_channels == 0 && model.num_attention_heads > 0)
     model.kv_channels = model.hidden_size / model.num_attention_heads;
+}
+
+void complete(Cluster& cluster) {
+  // Fewer GPUs a node than the base has seats: a part of each node is used.
+  const int64_t devices = cluster.gpus_per_node;
+  const auto seats = static_cast<int64_t>(cluster.chassis.seats.size());
+  if (devices < 1 || devices >= seats) return;
+  cluster.gpus_per_node = seats;
+  use_devices(cluster, devices);
 }
 
 }  // namespace triplepoint::spec

@@ -150,6 +150,7 @@ class TableReader {
 /// Keys that follow from others where they are not written.
 inline void complete(auto&) {}
 void complete(Model&);
+void complete(Cluster&);
 
 template <class T>
 Result<void> read_table(const ReadScope& scope, const TomlValue& value, T& out) {

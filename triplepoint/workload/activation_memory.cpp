@@ -45,7 +45,7 @@ double branch_edge_bytes(const LayerContext& context, std::string_view reader) {
 
 double score_bytes(const LayerContext& context) {
   const RankShare& share = context.share;
-  if (context.stack().flash_attention) return 0;
+  if (context.stack().has_flash_attention()) return 0;
   const double scores =
       real(share.sequences * share.heads) * real(share.query_length) * real(share.key_length);
   return scores * (context.model().dropout > 0 ? 2 * share.element + 1 : share.element);
@@ -82,7 +82,7 @@ double attention_bytes(const LayerContext& context) {
   const double core_output = spec::is_quantized(context.plan().precision)
                                  ? core_element(context) * real(share.tokens) * query
                                  : 0;
-  const double sums = context.stack().flash_attention ? 4 * real(share.tokens * share.heads) : 0;
+  const double sums = context.stack().has_flash_attention() ? 4 * real(share.tokens * share.heads) : 0;
   return core_input_bytes(context) + output + core_output + sums + score_bytes(context) +
          latent_bytes(context);
 }
@@ -110,15 +110,16 @@ double expert_activation_bytes(const LayerContext& context) {
   return kept_input_element(context, "mlp_fc2") * real(count_expert_rows(context).computed * ffn);
 }
 
-/// The copies that the stack keeps of each row, half of them as sent, half as computed.
+/// Rows as the experts read them; moving rows keeps places, not rows. Where the router's weights are
+/// not applied within the experts' activation, the rows as they came back, too.
+/// Source: Megatron-Core, transformer/moe (token_dispatcher.py, experts.py: permuted_probs).
 double experts_bytes(const LayerContext& context) {
   const RankShare& share = context.share;
   const spec::MixtureOfExperts& moe = *context.model().moe;
   const ExpertRows rows = count_expert_rows(context);
-  const bool inputs_only = context.stack().fused_moe_dispatch && share.expert > 1;
-  const double kept = inputs_only ? kept_input_element(context) * real(rows.computed)
-                                  : context.stack().expert_row_copies / 2 * share.element *
-                                        real(rows.sent + rows.computed);
+  const bool weighs_late = context.stack().gradients_in_place || !context.stack().fused_activations;
+  const double kept = kept_input_element(context) * real(rows.computed) +
+                      (weighs_late ? share.element * real(rows.sent) : 0);
   const int64_t ffn = divide_up(moe.ffn_hidden_size, share.expert_tensor);
   return kept * real(expert_width(context)) +
          hidden_units_bytes(context, real(rows.computed), ffn) + shared_expert_bytes(context);
@@ -151,8 +152,29 @@ double discarded_attention_bytes(const LayerContext& context) {
   return bytes;
 }
 
+double whole_layer_bytes(const LayerContext& context, LayerKind kind);
+
+/// What checkpointing by operator keeps: the layer's input, attention's output, and the results of
+/// every second product (query and value; gate). The last product's result, which no backward pass
+/// reads, stays where nothing is compiled.
+/// Source: torchtitan, models/llama3/infra/parallelize.py, _apply_ac_to_transformer_block.
+double between_gemms_bytes(const LayerContext& context, LayerKind kind) {
+  const RankShare& share = context.share;
+  const double e = share.element, tokens = real(share.tokens);
+  double kept = checkpoint_bytes(context);
+  if (spec::has_attention(kind))
+    kept += e * tokens * (2 * real(share.heads * core_head_dim(context.model())) +
+                          key_value_width(context) / 2) +
+            4 * tokens * real(share.heads);
+  if (spec::has_dense_mlp(kind)) kept += e * tokens * real(share.ffn);
+  if (!context.stack().fused_activations) kept += e * tokens * real(share.hidden);
+  return kept;
+}
+
 /// Of a layer, what selective recompute lets go until its backward pass.
 double discarded_bytes(const LayerContext& context, LayerKind kind) {
+  if (context.plan().recomputes(RecomputeModule::alternate_gemms))
+    return whole_layer_bytes(context, kind) - between_gemms_bytes(context, kind);
   if (kind == LayerKind::state_space)
     return context.plan().recomputes(RecomputeModule::layernorm) ? norm_output_bytes(context, {})
                                                                  : 0;
@@ -173,16 +195,20 @@ double state_space_layer_bytes(const LayerContext& context) {
          kept_input_element(context) * out;
 }
 
-}  // namespace
-
-double layer_activation_bytes(const LayerContext& context, LayerKind kind) {
-  if (kind == LayerKind::state_space)
-    return state_space_layer_bytes(context) - discarded_bytes(context, kind);
-  double bytes = -discarded_bytes(context, kind);
+/// Without recompute.
+double whole_layer_bytes(const LayerContext& context, LayerKind kind) {
+  if (kind == LayerKind::state_space) return state_space_layer_bytes(context);
+  double bytes = 0;
   if (spec::has_attention(kind)) bytes += attention_layer_bytes(context);
   if (kind != LayerKind::attention)
     bytes += branch_edge_bytes(context, "mlp_fc1") + mlp_bytes(context, kind);
   return bytes;
+}
+
+}  // namespace
+
+double layer_activation_bytes(const LayerContext& context, LayerKind kind) {
+  return whole_layer_bytes(context, kind) - discarded_bytes(context, kind);
 }
 
 double prediction_activation_bytes(const LayerContext& context) {
@@ -231,17 +257,6 @@ double chunk_activation_bytes(const LayerContext& context, const ChunkLayers& ch
   return bytes;
 }
 
-double gathered_inputs_bytes(const LayerContext& context, const ChunkLayers& chunk) {
-  const RankShare& share = context.share;
-  const LayerCounts again = recomputed_layers(context.job, chunk);
-  double layers = 0;
-  for (const LayerKind kind : all_layer_kinds)
-    layers += transformer_share(kind) * real(chunk.count[kind] - again[kind]);
-  const double inputs = real(context.stack().kept_gathered_inputs) * layers;
-  return inputs * kept_input_element(context) *
-         real((share.tokens - share.sharded_tokens) * share.hidden);
-}
-
 double replayed_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
   const LayerCounts again = recomputed_layers(context.job, chunk);
   double bytes = 0;
@@ -250,6 +265,25 @@ double replayed_layer_bytes(const LayerContext& context, const ChunkLayers& chun
     if (chunk.count[kind] > 0) bytes = std::max(bytes, discarded_bytes(context, kind));
   }
   return bytes;
+}
+
+double backward_working_bytes(const LayerContext& context, LayerKind kind) {
+  const RankShare& share = context.share;
+  const double trunk = 2 * checkpoint_bytes(context);
+  if (spec::has_experts(kind)) {
+    const ExpertRows rows = count_expert_rows(context);
+    const int64_t ffn = divide_up(context.model().moe->ffn_hidden_size, share.expert_tensor);
+    const int64_t travelling = share.expert > 1 ? rows.sent : 0;
+    return trunk + share.element * real(rows.computed * (share.gates * ffn + expert_width(context)) +
+                                        travelling * expert_width(context));
+  }
+  if (spec::has_dense_mlp(kind))
+    return trunk + share.element * real(share.tokens * share.gates * share.ffn);
+  const double width = kind == LayerKind::state_space
+                           ? 2 * real(state_space_share(context).inner())
+                           : 2 * real(share.heads * core_head_dim(context.model())) +
+                                 key_value_width(context);
+  return trunk + share.element * real(share.tokens) * width;
 }
 
 double put_off_bytes(const LayerContext& context, const ChunkLayers& chunk) {

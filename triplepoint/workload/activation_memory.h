@@ -42,13 +42,18 @@ double checkpoint_bytes(const LayerContext&);
 /// One microbatch in one chunk, as plan.recompute has it; without the logits.
 double chunk_activation_bytes(const LayerContext&, const ChunkLayers&);
 
-/// Of one microbatch: inputs that sequence parallelism gathered for GEMMs, beyond this rank's own
-/// tokens, where the stack keeps them; Stack::kept_gathered_inputs says how many a layer.
-double gathered_inputs_bytes(const LayerContext&, const ChunkLayers&);
-
 /// The layer, or the modules of a layer, that recompute is just replaying (the largest of the
 /// chunk); 0 without.
 double replayed_layer_bytes(const LayerContext&, const ChunkLayers&);
+
+/// The most that a layer's backward pass adds to what its forward pass kept: the trunk's gradient
+/// before and behind the branch, and that of the widest product (which is made while what it was
+/// made of is still there).
+///
+///   MLP        2 residual T' h + e T gates f
+///   experts    2 residual T' h + e (C (gates f' + h) + S h)    S: rows sent, C: rows computed
+///   neither    2 residual T' h + e T (2 q + kv)
+double backward_working_bytes(const LayerContext&, LayerKind);
 
 /// What a microbatch holds more between its input gradients and the weight gradients that a
 /// zero-bubble schedule has put off.

@@ -265,7 +265,7 @@ double key_value_width(const LayerContext& context) {
 void add_attention_core(const LayerContext& context, Passes& passes) {
   exchange_keys_and_values(context, passes);
   // A query of one token has no scores worth writing: its kernel streams the cache on any stack.
-  if (context.stack().flash_attention || is_decoding(context))
+  if (context.stack().has_flash_attention() || is_decoding(context))
     add_flash_core(context, passes);
   else
     add_unfused_core(context, passes);

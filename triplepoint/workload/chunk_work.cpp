@@ -2,6 +2,7 @@
 #include "triplepoint/workload/chunk_work.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "triplepoint/workload/attention.h"
 #include "triplepoint/workload/data_parallel.h"
@@ -35,6 +36,27 @@ void drop_what_nobody_reads(std::vector<Op>& ops) {
   if (last != ops.rend()) ops.erase(std::prev(last.base()), ops.end());
 }
 
+void shrink(Op& op, double share) {
+  op.flops *= share;
+  op.hbm_bytes *= share;
+  op.gemm.n = std::max<int64_t>(1, std::llround(share * real(op.gemm.n)));
+}
+
+/// Of a layer that is played again, what checkpointing by operator leaves: it keeps attention and
+/// every other product, counted as torchtitan writes them (query, value; gate, down), so that key,
+/// projection and up are made again, and all that is not a product.
+std::vector<Op> ops_between_kept(const LayerContext& context, std::vector<Op> ops) {
+  const RankShare& share = context.share;
+  drop_what_nobody_reads(ops);
+  std::erase_if(ops, [](const Op& op) { return op.op_class == spec::OpClass::attention; });
+  const double key = real(share.query_groups) / real(share.heads + 2 * share.query_groups);
+  for (Op& op : ops) {
+    if (op.name == "qkv") shrink(op, key);
+    if (op.name == "mlp_up" && share.gates == 2) shrink(op, 0.5);
+  }
+  return ops;
+}
+
 void add_layer(const LayerContext& context, LayerKind kind, Passes& passes) {
   if (kind == LayerKind::state_space) return add_state_space(context, passes);
   if (spec::has_attention(kind)) add_attention(context, passes);
@@ -52,6 +74,8 @@ PartWork make_layer(const LayerContext& model, LayerKind kind) {
   part.passes.turn_backward();
 
   part.replayed = ops_to_replay(context, part.passes.forward);
+  if (context.plan().selects(spec::RecomputeModule::alternate_gemms))
+    part.passes.again = ops_between_kept(context, part.replayed);
   if (context.stack().recompute_stops_early && !spec::has_experts(kind))
     drop_what_nobody_reads(part.replayed);
   return part;

@@ -50,7 +50,7 @@ TEST_CASE("the causal core does 2 b s^2 h flops forward, and 5/2 of that backwar
 TEST_CASE("attention that writes its scores out computes the masked half as well") {
   spec::Job job = test::gpt3_on_32({.tensor = 4, .pipeline = 8});
   const double fused = test::flops(test::ops_of(middle_stage(job)), test::is_gemm);
-  job.stack.flash_attention = false;
+  job.stack.attention_kernels = spec::AttentionKernels::unfused;
   const ChunkWork work = middle_stage(job);
   const auto [b, s, h, l] = size_of(job, work);
   CHECK(test::flops(test::ops_of(work), test::is_attention) == 0);

@@ -36,8 +36,7 @@ bool plays_eagerly(const LayerContext&);
 ///   * The gradient of the logits of a microbatch stays until the next one has had its forward
 ///   pass.
 ///   * An input of a reduce-scatter belongs to the transfers' stream until the GPU has come there,
-///     and the host is ahead of it: as many as Stack::kept_gathered_inputs of every layer, of each
-///     microbatch in flight beyond Stack::released_in_flight, but Stack::pending_transfers at most.
+///     and the host is ahead of it: four of every layer and microbatch in flight, but 48 at most.
 ///
 /// Of the beginning of a program (no backward pass yet) one step is played: a lower bound.
 /// Source: huggingface/nanotron, models/llama.py, parallel/tensor_parallel/functional.py,

@@ -34,7 +34,7 @@ double gigabytes(const spec::Job& job) {
 
 TEST_CASE("activations of a layer are those of Korthikanti et al., table 2") {
   spec::Job job = test::on_nodes(test::gpt(48, 6144, 64, 2048), 1);
-  job.stack.flash_attention = false;
+  job.stack.attention_kernels = spec::AttentionKernels::unfused;
   job.plan.micro_batch_size = 4;
   const double b = 4, s = 2048, h = 6144, a = 64, sbh = s * b * h;
   for (const int64_t tensor : {1, 2, 8}) {

@@ -63,14 +63,16 @@ void add_row_copy(const LayerContext& context, std::string_view name, double row
   if (context.share.training) passes.backward_input.push_back(copy);
 }
 
+/// Rows are sorted on the way, by the kernel that sends them.
 bool dispatches_once(const LayerContext& context) {
-  return context.stack().fused_moe_dispatch && context.share.expert > 1;
+  const spec::Stack& stack = context.stack();
+  return stack.fused_moe_dispatch && !stack.moe_sends_every_copy && context.share.expert > 1;
 }
 
 /// Of the copies of a row, one to each of its experts: those that travel. With places chosen
 /// evenly, k experts lie on G (1 - (1 - 1/G)^k) of G nodes, or of G ranks inside one domain.
 double travelling_share(const LayerContext& context) {
-  if (!dispatches_once(context) || context.stack().moe_sends_every_copy) return 1;
+  if (!dispatches_once(context)) return 1;
   const int64_t domain = std::max<int64_t>(1, context.job.cluster.scale_up.domain_size);
   const int64_t domains = divide_up(context.share.expert * context.share.expert_tensor, domain);
   const double places = real(domains > 1 ? domains : context.share.expert);

@@ -46,15 +46,20 @@ void set_expert_form(Op& op, const Linear& linear) {
   op.kernels = linear.one_kernel_each ? static_cast<int>(linear.count) : 1;
 }
 
-/// Input (or output gradient) in few bits, and its transpose for the weight gradient. 4-bit scales
-/// need the tensor's largest value first, which is another pass over it.
+/// Input (or output gradient) in few bits, and its transpose for the weight gradient. Fused, one
+/// kernel reads it once and writes both; 4-bit scales need the tensor's largest value first, which
+/// is another pass over it. Not fused, the largest values are a pass of their own, and each layout
+/// is cast from the 16-bit tensor (torchao, float8 training).
 Op quantize(const LayerContext& context, double elements) {
   const Precision precision = context.plan().precision;
-  const double copies = context.share.training ? 2 : 1;
-  const double reads = precision == Precision::nvfp4 ? 2 : 1;
-  Op cast = streaming(context, "fp8_cast", OpClass::elementwise, 0);
-  cast.hbm_bytes =
-      elements * (reads * context.share.element + copies * operand_bytes(precision)) * unit::B;
+  const double copies = context.share.training ? 2 : 1, few = operand_bytes(precision);
+  const double fused_reads = precision == Precision::nvfp4 ? 2 : 1;
+  // A scale per row needs the largest values of rows and of columns, one pass each.
+  const double passes = context.stack().rowwise_scales ? 2 * copies : 1 + copies;
+  const double reads = context.stack().fused_casts ? fused_reads : passes;
+  Op cast = streaming(context, "fp8_cast", OpClass::elementwise, 0,
+                      context.stack().fused_casts ? 1 : static_cast<int>(1 + copies));
+  cast.hbm_bytes = elements * (reads * context.share.element + copies * few) * unit::B;
   return cast;
 }
 
@@ -85,24 +90,32 @@ void sum_between(const LayerContext& context, int64_t tokens, std::vector<Op>& p
                             context.share.element * real(tokens * context.plan().lora->rank)));
 }
 
-/// B A x beside W x: two thin GEMMs and a scaled addition, and their gradients.
+/// B A x beside W x: two thin GEMMs, and dropout of x, scaling and addition as kernels of their own
+/// (NeMo, ParallelLinearAdapter; Hugging Face PEFT does the same), and their gradients.
 void add_adapter(const LayerContext& context, const Linear& base, Passes& passes) {
   const int64_t rank = context.plan().lora->rank;
   const Precision precision = context.vector_precision();
   const double element = context.share.element;
   const GemmBytes plain{element, element};
   const GemmBytes accumulated{element, 2 * context.plan().optimizer.gradient_bytes};
-  const double added = 3 * element * real(base.tokens) * real(base.out);
   const int64_t t = base.tokens;
+  // Read x, write it dropped and its mask; read and write the scaled result; read both, write one.
+  const double dropped = (2 * element + 1) * real(t) * real(base.in);
+  const double scaled = 2 * element * real(t) * real(base.out);
+  const double added = 3 * element * real(t) * real(base.out);
+  passes.forward.push_back(streaming(context, "lora_dropout", OpClass::elementwise, dropped));
   passes.forward.push_back(gemm("lora_down", {t, rank, base.in}, precision, plain));
   sum_between(context, t, passes.forward);
   passes.forward.push_back(gemm("lora_up", {t, base.out, rank}, precision, plain));
-  passes.forward.push_back(streaming(context, "lora_add", OpClass::elementwise, added));
+  passes.forward.push_back(
+      streaming(context, "lora_scale_add", OpClass::elementwise, scaled + added, 2));
   const double joined = 3 * element * real(t) * real(base.in);
-  passes.backward_input.push_back(streaming(context, "lora_add", OpClass::elementwise, joined));
+  passes.backward_input.push_back(
+      streaming(context, "lora_dropout_add", OpClass::elementwise, dropped + joined, 2));
   passes.backward_input.push_back(gemm("lora_down_dgrad", {t, base.in, rank}, precision, plain));
   sum_between(context, t, passes.backward_input);
   passes.backward_input.push_back(gemm("lora_up_dgrad", {t, rank, base.out}, precision, plain));
+  passes.backward_input.push_back(streaming(context, "lora_scale", OpClass::elementwise, scaled));
   Op down_gradient = gemm("lora_down_wgrad", {rank, base.in, t}, precision, accumulated);
   Op up_gradient = gemm("lora_up_wgrad", {base.out, rank, t}, precision, accumulated);
   down_gradient.backward = up_gradient.backward = true;
@@ -122,8 +135,7 @@ Op streaming(const LayerContext& context, std::string_view name, OpClass op_clas
   op.name = name;
   op.op_class = op_class;
   op.precision = context.vector_precision();
-  const bool fusable = op_class == OpClass::norm || op_class == OpClass::elementwise;
-  op.hbm_bytes = (fusable ? context.stack().elementwise_traffic : 1) * bytes * unit::B;
+  op.hbm_bytes = bytes * unit::B;
   op.kernels = kernels;
   return op;
 }
@@ -160,8 +172,12 @@ void add_linear(const LayerContext& context, const Linear& linear, Passes& passe
     pass.push_back(op);
   };
 
-  if (quantized && !linear.cast_fused)
+  const bool fused = context.stack().fused_casts;
+  if (quantized && !(fused && linear.cast_fused))
     passes.forward.push_back(quantize(context, rows * real(linear.in)));
+  // Transformer Engine keeps the cast weights of a step; others cast them for each microbatch.
+  if (quantized && !fused)
+    passes.forward.push_back(quantize(context, real(linear.in * linear.out * count)));
   push(passes.forward, gemm(linear.name, {t, linear.out, linear.in, count}, precision, bytes));
   if (is_adapted(context, linear.lora_target)) add_adapter(context, linear, passes);
   if (!context.share.training) return;

@@ -43,6 +43,7 @@ Scan scan_of(const LayerContext& context) {
 Op product(const LayerContext& context, std::string_view name, const GemmShape& shape,
            double bytes) {
   Op op = streaming(context, name, OpClass::gemm, bytes);
+  op.scan = true;
   op.flops = 2 * real(shape.m) * real(shape.n) * real(shape.k) * real(shape.count) * unit::FLOP;
   op.gemm = shape;
   return op;
@@ -61,8 +62,10 @@ Op states(const LayerContext& context, const Scan& scan) {
 }
 
 Op passing(const LayerContext& context, const Scan& scan) {
-  return streaming(context, "scan_passing", OpClass::elementwise,
-                   scan.states(state_bytes + scan.element));
+  Op op = streaming(context, "scan_passing", OpClass::elementwise,
+                    scan.states(state_bytes + scan.element));
+  op.scan = true;
+  return op;
 }
 
 Op output(const LayerContext& context, const Scan& scan) {

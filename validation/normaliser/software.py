@@ -6,11 +6,11 @@ from . import library
 from .cells import knob
 
 RULE_KEYS = ("stack", "optimizer", "sharded_optimizer", "sharding", "sequence_parallel", "overlaps", "selective", "recompute", "recipes", "packed", "precision",
-             "balances_stages", "ddp_buckets", "splits_unsaid")
+             "balances_stages", "ddp_buckets", "splits_unsaid", "experts_split_as_tensors")
 
 
 def release_of(framework):
-    found = re.search(r"\b(2\d)\.(\d\d)", framework)
+    found = re.search(r"(?<![\d.])(2\d)\.(\d\d)", framework)
     return (int(found[1]), int(found[2])) if found else None
 
 
@@ -44,6 +44,8 @@ def holds(when, row, machine, model, precision):
         "since": row.is_since,
         "before": row.is_before,
         "split": lambda value: split == value,
+        "stages": lambda value: ((row.count("pp") or 1) > 1) == value,
+        "models": lambda value: re.search(value, model.get("name") or row.text("model"), re.I) is not None,
         "gated": lambda value: (model.get("activation") == "swiglu") == value,
     }
     return all(tests[key](when[key]) for key in tests if key in when)
@@ -106,6 +108,8 @@ def apply_words(row, job, model, assume):
         else:
             said = knob(row.words, rule["words"])
         changes = rule.get({True: "on", False: "off"}.get(said), {})
+        if said and not rule.get("instead", {}).items() <= job.items():
+            continue
         for key, value in changes.items():
             if key.startswith("model."):
                 model.set(key[len("model."):], value)

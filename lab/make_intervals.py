@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes data/calibrations/accuracy.toml: between what measured jobs lie around their predictions in 80 of 100 cases.
+
+    for s in SOURCES: triplepoint validate validation/$s/jobs.csv --leave-out $s --format json > $s.json
+    python3 lab/make_intervals.py *.json -o data/calibrations/accuracy.toml
+
+With r = ln(measured / predicted) of a step time, a row is covered if w low <= r <= w high; w is the product of a factor for each feature of
+its regime (stack, experts, bits, ...). low and high are the 10th and 90th percentile of r / w. Factors are found by proportional fitting:
+each level's is scaled until 80 % of the level's rows are covered, all levels again and again; a level of few rows is drawn towards 1.
+Printed are the coverages of each level, in sample and with the row's whole family left out of this fit.
+"""
+import argparse
+import json
+import math
+import sys
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+COVERAGE = 0.8
+FEWEST = 20  # rows of a level that has a factor of its own
+DRAWN = 20  # rows that count as much as "no widening"
+ROUNDS = 60
+SMALLEST = 0.01  # of |ln| of either side: nothing is known better than to one per cent
+OTHER = "other"
+
+
+@dataclass
+class Row:
+    family: str
+    sweep: str
+    residual: float  # ln(measured / predicted) of a time, or of memory
+    levels: dict
+
+
+@dataclass
+class Spread:
+    low: float
+    high: float
+    factors: dict = field(default_factory=dict)  # (feature, level): factor
+
+    def factor(self, feature, level):
+        return self.factors.get((feature, level), self.factors.get((feature, OTHER), 1.0))
+
+    def width(self, row):
+        return math.prod(self.factor(*item) for item in row.levels.items())
+
+    def score(self, row):
+        """1 on the edge of the interval, less inside."""
+        side = self.low if row.residual < 0 else self.high
+        return row.residual / (side * self.width(row))
+
+    def covers(self, row):
+        return self.score(row) <= 1
+
+
+def quantile(values, share):
+    values = sorted(values)
+    at = share * (len(values) - 1)
+    below = int(at)
+    above = min(below + 1, len(values) - 1)
+    return values[below] + (at - below) * (values[above] - values[below])
+
+
+def read_rows(files):
+    """Rows of speed and rows of memory that were predicted."""
+    speed, memory = [], []
+    for file in files:
+        with open(file, encoding="utf-8") as text:
+            for row in json.load(text)["per_row"]:
+                if "regime" not in row or not row["predicted"] or not row["measured"]:
+                    continue
+                ratio = math.log(row["measured"] / row["predicted"])
+                quantity = row["quantity"]
+                is_rate = not quantity.startswith(("step_time", "mem_"))
+                kind = memory if quantity.startswith("mem_") else speed
+                kind.append(Row(row["family"], row.get("sweep", ""), -ratio if is_rate else ratio, row["regime"]))
+    return speed, memory
+
+
+def with_common_levels(rows):
+    """Levels of fewer rows than FEWEST are one, "other"."""
+    counts = Counter(item for row in rows for item in row.levels.items())
+    return [Row(row.family, row.sweep, row.residual,
+                {f: level if counts[f, level] >= FEWEST else OTHER for f, level in row.levels.items()}) for row in rows]
+
+
+def edges(rows, spread):
+    """Percentiles of the residuals where every factor is 1."""
+    scaled = [row.residual / spread.width(row) for row in rows]
+    spread.low = min(quantile(scaled, (1 - COVERAGE) / 2), -SMALLEST)
+    spread.high = max(quantile(scaled, (1 + COVERAGE) / 2), SMALLEST)
+
+
+def fit(rows, by_level=True):
+    rows = with_common_levels(rows)
+    spread = Spread(-SMALLEST, SMALLEST)
+    edges(rows, spread)
+    if not by_level:
+        return spread
+    members = defaultdict(list)
+    for row in rows:
+        for item in row.levels.items():
+            members[item].append(row)
+    features = {feature for feature, _ in members}
+    varying = {item: some for item, some in members.items() if sum(f == item[0] for f, _ in members) > 1}
+    for _ in range(ROUNDS):
+        for item, some in varying.items():
+            step = math.log(max(SMALLEST, quantile([spread.score(row) for row in some], COVERAGE)))
+            spread.factors[item] = spread.factors.get(item, 1.0) * math.exp(0.5 * step)
+        for item, some in varying.items():  # towards 1
+            spread.factors[item] **= 1 - 0.1 * DRAWN / (len(some) + DRAWN)
+        edges(rows, spread)
+    for feature in features:
+        normalise(spread, feature, varying)
+    return spread
+
+
+def normalise(spread, feature, members):
+    """The commonest level has the factor 1; what was never measured is as uncertain as the widest."""
+    levels = [item for item in members if item[0] == feature]
+    if not levels:
+        return
+    common = spread.factors[max(levels, key=lambda item: len(members[item]))]
+    for item in levels:
+        spread.factors[item] /= common
+    spread.low *= common
+    spread.high *= common
+    if (feature, OTHER) not in spread.factors:
+        spread.factors[feature, OTHER] = max(spread.factors[item] for item in levels)
+
+
+def within_sweeps(rows):
+    """Standard deviation of residuals within a sweep, from the share that a normal distribution has inside 80 %."""
+    sweeps = defaultdict(list)
+    for row in rows:
+        if row.sweep:
+            sweeps[row.family, row.sweep].append(row.residual)
+    deviations = []
+    for residuals in sweeps.values():
+        if len(residuals) < 3:
+            continue
+        middle = quantile(residuals, 0.5)
+        correction = math.sqrt(len(residuals) / (len(residuals) - 1))
+        deviations += [abs(r - middle) * correction for r in residuals]
+    normal_80 = 1.2816
+    return quantile(deviations, COVERAGE) / normal_80 if deviations else 0.05
+
+
+def left_out_coverage(rows, by_level=True):
+    covered = {}
+    for family in {row.family for row in rows}:
+        spread = fit([row for row in rows if row.family != family], by_level)
+        for i, row in enumerate(rows):
+            if row.family == family:
+                covered[i] = spread.covers(row)
+    return [covered[i] for i in range(len(rows))]
+
+
+def print_coverage(rows, spread, out):
+    left_out = left_out_coverage(rows)
+    groups = defaultdict(list)
+    for row, outside in zip(rows, left_out):
+        for group in [("all", "")] + list(row.levels.items()):
+            groups[group].append((spread.covers(row), outside))
+    print(f"{'regime':34} rows  inside  inside, family left out", file=out)
+    for (feature, level), some in sorted(groups.items()):
+        if len(some) < FEWEST:
+            continue
+        inside = [100 * sum(column) / len(some) for column in zip(*some)]
+        print(f"{feature + ' ' + level:34} {len(some):4}  {inside[0]:5.0f}   {inside[1]:5.0f}", file=out)
+
+
+def toml(speed, memory, time, kept, within, command):
+    def table(name, spread, rows):
+        text = f"[{name}]\nlow  = {math.exp(spread.low):.4g}\nhigh = {math.exp(spread.high):.4g}\n"
+        return text + (f"within_job = {within:.3g}\n" if name == "step_time" else "") + f"rows = {len(rows)}\n\n"
+
+    counts = Counter(item for row in with_common_levels(speed) for item in row.levels.items())
+    text = (
+        "# SPDX-License-Identifier: Apache-2.0\n"
+        "# How far measured training jobs are from predictions, of sources left out of every fit. low, high: 10th and 90th percentile of\n"
+        "# measured over predicted step times (memory: of memory) where every widening factor is 1; factors are exponents, and multiply.\n"
+        "# within_job: standard deviation of ln(measured / predicted) within a sweep. Written by lab/make_intervals.py.\n")
+    text += table("step_time", time, speed)
+    for (feature, level), factor in sorted(time.factors.items()):
+        text += f'[[step_time.widening]]\nfeature = "{feature}"\nlevel   = "{level}"\nfactor  = {factor:.3g}\nrows    = {counts[feature, level]}\n\n'
+    text += table("memory", kept, memory)
+    return text + f'[[source]]\nkeys = ["step_time.*", "memory.*"]\nkind = "measured"\ncite = "{command}"\n'
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", help="output of triplepoint validate --format json, each source left out")
+    parser.add_argument("-o", "--output", required=True)
+    options = parser.parse_args()
+    speed, memory = read_rows(options.files)
+    if len(speed) < FEWEST or len(memory) < FEWEST:
+        sys.exit(f"{len(speed)} rows of speed and {len(memory)} of memory are too few; name the JSON of all sources")
+    time, kept = fit(speed), fit(memory, by_level=False)
+    print_coverage(speed, time, sys.stdout)
+    cite = "triplepoint validate validation/*/jobs.csv --leave-out SOURCE --format json, lab/make_intervals.py"
+    with open(options.output, "w", encoding="utf-8") as out:
+        out.write(toml(speed, memory, time, kept, within_sweeps(speed), cite))
+
+
+if __name__ == "__main__":
+    main()
