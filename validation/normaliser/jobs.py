@@ -504,7 +504,7 @@ class Job:
             return
         expert = self.size("ep", r"ep|expert.?parallel(?:ism| size)?")
         count, room = self.model.experts["num_experts"], self.world // self.pp
-        unsaid = self.size_of_tensor_group() if self.software.experts_split_as_tensors else 1
+        unsaid = self.tp if self.software.experts_split_as_tensors else 1
         tensor = number_after(self.row.words, r"etp|expert.?tensor.?parallel(?:ism| size)?") or unsaid
         if expert and (count % expert or room % (expert * tensor)):
             self.assume(f"EP {expert} cannot be")
@@ -518,9 +518,6 @@ class Job:
             self.assume(f"EP {expert}")
         self.job["plan.expert_parallel_size"] = expert
         self.job["plan.expert_tensor_parallel_size"] = tensor if room % (expert * tensor) == 0 else 1
-
-    def size_of_tensor_group(self):
-        return self.job.get("plan.tensor_parallel_size", 1)
 
     def layers_of_chunk(self):
         return self.model.get("num_layers") // (self.pp * self.chunks)
