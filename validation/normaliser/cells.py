@@ -4,7 +4,7 @@ import math
 import re
 
 NOTHING = {"", "null", "none", "nan", "-", "--", "n/a", "na", "?", "auto", "default", "unknown", "unstated", "varies", "various", "best", "not stated"}
-SCALES = {"k": 1024, "m": 1 << 20}
+BINARY, DECIMAL = {"k": 1 << 10, "m": 1 << 20}, {"k": 1e3, "m": 1e6}  # of sizes, of rates
 MOST = 10**15
 
 
@@ -16,13 +16,13 @@ def is_nothing(text):
     return text.strip().lower() in NOTHING
 
 
-def number(text, title):
+def number(text, title, scales=DECIMAL):
     """A number as tables write it: "16,384", "~0.35", "8k", "25.3 GB"; an expression of that kind or nothing."""
     plain = text.strip().replace(",", "").lstrip("~≈<> ").rstrip("* ")
     found = re.fullmatch(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([kKM]?)\s*(?:GB|GiB|%|s|x)?", plain)
     if not found:
         raise Unreadable(f"{title} is '{text.strip()[:60]}' (a number is expected); correct the row")
-    value = float(found[1]) * SCALES.get(found[2].lower(), 1)
+    value = float(found[1]) * scales.get(found[2].lower(), 1)
     if not math.isfinite(value) or not 0 <= value < MOST:
         raise Unreadable(f"{title} is {text.strip()[:60]} (a positive number is expected); correct the row")
     return value
@@ -47,15 +47,15 @@ class Row:
         text = self.text(title)
         return "" if text.lower() in NOTHING - {"none"} else text
 
-    def amount(self, title):
+    def amount(self, title, scales=DECIMAL):
         """A positive number, or nothing: tables write 0 where a thing does not apply."""
         text = self.text(title)
         if is_nothing(text):
             return None
-        return number(text, title) or None
+        return number(text, title, scales) or None
 
     def count(self, title):
-        value = self.amount(title)
+        value = self.amount(title, BINARY)
         if value is not None and value != int(value):
             raise Unreadable(f"{title} is {self.text(title)} (a whole number is expected); correct the row")
         return None if value is None else int(value)
@@ -63,8 +63,17 @@ class Row:
     def says(self, pattern):
         return re.search(pattern, self.words, re.I) is not None
 
+    @property
     def date(self):
-        return self.text("date")
+        """Year and, where it is said, month: "2023-10"."""
+        found = re.search(r"\b(20\d\d)(-[01]\d)?", self.text("date"))
+        return found[0] if found else ""
+
+    def is_before(self, month):
+        return bool(self.date) and self.date < month[:len(self.date)]
+
+    def is_since(self, month):
+        return bool(self.date) and self.date >= month[:len(self.date)]
 
 
 NO_BEFORE = re.compile(r"(\b(no|not|non|without|w/o|disable[sd]?|disabling|off|never|minus|turn(ed|ing)? off|removing)\b|-no-?)[\s:=_-]*(?:using |use of |the |any )?$", re.I)

@@ -9,9 +9,10 @@ from .software import Software, apply_words
 CONVENTIONS = {"SC21_HW", "BLOOM_OLD", "SEQSEL", "DGXC", "MPT", "TT", "PALM_MFU", "LLAMA3", "N6", "MCORE_MODEL", "NEMO_MODEL"}
 SPEEDS = ("step_time_s", "tokens_per_s_per_gpu", "tokens_per_s_total", "seqs_per_s_total", "tflops_per_gpu", "mfu_pct")
 SHARDINGS = ("none", "optimizer", "gradients", "parameters")
-MODULES = {"core_attn": r"core.?att(entio)?n|\bcore_attn\b", "mla_up_proj": r"mla_?up_?proj|up.?proj", "layernorm": r"layer.?norms?|rms.?norms?", "moe_act": r"moe_?act|expert act",
+MODULES = {"core_attn": r"att(entio)?n", "mla_up_proj": r"mla_?up_?proj|up.?proj", "layernorm": r"layer.?norms?|rms.?norms?", "moe_act": r"moe_?act|expert act",
            "mlp": r"\bmlp\b", "moe": r"\bmoe\b(?!_?act)", "shared_experts": r"shared.?experts?"}
-SQUAD_DOCUMENT = 256
+OTHER_WORKLOADS = (("infer|prefill|decode|generat|serv", "nothing is trained"), (r"\b(ppo|grpo|rlhf|rl|dpo|reward)\b", "it runs other passes than training"))
+TUNED_TOKENS = 8192  # of a microbatch of Megatron's published recipes: 4 x 2048 of GPT-3 5B (NeMo-Framework-Launcher, conf/training/gpt3), 1 x 8192 of Llama 3
 SIZES = {"n_gpus": 1 << 20, "dp": 1 << 20, "tp": 4096, "pp": 4096, "vp": 4096, "cp": 4096, "ep": 4096, "layers": 40960, "hidden": 10**8, "ffn": 10**8, "heads": 10**8,
          "vocab": 10**8, "seq": 10**8, "mbs": 1 << 20, "gbs": 10**8}
 
@@ -42,6 +43,7 @@ class Job:
 
     def resolve(self):
         row = self.row
+        self.check_workload()
         self.check_sizes()
         measured = self.measured()
         self.ran = "ran" not in measured
@@ -73,6 +75,11 @@ class Job:
         return self.written(measured)
 
     # What was measured ----------------------------------------------------------------------------------------------------------------------------------------
+
+    def check_workload(self):
+        for pattern, why in OTHER_WORKLOADS:
+            if re.search(pattern, self.row.text("workload"), re.I):
+                raise Unreadable(f"{self.row.text('workload')}: {why}")
 
     def check_sizes(self):
         for title, most in SIZES.items():
@@ -139,8 +146,8 @@ class Job:
         precision = said or self.software.precision or "bf16"
         if not self.machine.has(precision):
             fallback = "bf16" if self.machine.has("bf16") else "fp16"
-            if precision == "mxfp8" and self.machine.has("fp8"):
-                fallback = "fp8"
+            if precision in ("mxfp8", "nvfp4") and self.machine.has("fp8"):
+                fallback = "mxfp8"
             if said and precision != fallback:
                 self.assume(f"{precision} taken as {fallback}")
             precision = fallback
@@ -215,6 +222,10 @@ class Job:
         cp = self.size("cp", r"cp|context.?parallel(?:ism| size)?") or number_after(f"{row.text('extra')}; {row.text('dp_sharding')}", r"ulysses|\bsp|seq(?:uence)?.?parallel(?:ism)?(?: size)?")
         self.vp = self.size("vp", r"vpp?|virtual.?(?:pipeline|stages?)(?: size)?")
         self.tp, self.pp, self.cp = tp or 1, pp or 1, cp or 1
+        inner, data = self.tp * self.pp, row.count("dp")
+        if not cp and data and inner * data < self.world and self.world % (inner * data) == 0 and row.says(r"\bcp\b|context.?paral|ulysses|ring.?att"):
+            self.cp = self.world // (inner * data)
+            self.assume(f"CP {self.cp}, what ranks and replicas leave")
         says_layout = tp or pp or self.cp > 1 or row.count("dp")
         shards_all = self.sharding_taken() == "parameters"
         if not says_layout and not shards_all and (self.software.splits_unsaid or self.software.stack.startswith(("megatron", "nanotron"))):
@@ -331,9 +342,10 @@ class Job:
             self.assume(f"a batch of {batch} sequences (4M tokens)")
         if batch % at_once:
             batch = self.rounded(batch, at_once)
-        self.micro, self.batch = micro, batch
         if self.micro_free and not self.free_to_fill():
-            self.assume("microbatches of one sequence")
+            micro = self.tuned(batch)
+            self.assume(f"microbatches of {micro} sequences" if micro > 1 else "microbatches of one sequence")
+        self.micro, self.batch = micro, batch
 
     def least_microbatches(self):
         """A pipeline without a batch is fed at least as many microbatches as it has stages."""
@@ -349,8 +361,19 @@ class Job:
         return near
 
     def free_to_fill(self):
-        """Who shards everything and does not say his microbatch fills the memory with sequences."""
-        return self.micro_free and self.pp == 1 and self.sharding_taken() == "parameters" and not self.accumulation()
+        """Who does not say his microbatch fills the memory with sequences; Megatron's kind tunes it."""
+        return self.micro_free and self.pp == 1 and not self.accumulation() and (not self.software.stack.startswith("megatron") or self.sharding_taken() == "parameters")
+
+    def tuned(self, batch):
+        """Sequences of a microbatch that Megatron's users take where they do not say: as many as make 8192 tokens, if they fit; one in a pipeline, and of
+        packed documents (NeMo joins them to one sequence)."""
+        micro, length = 1, self.model.get("sequence_length") / self.cp
+        while self.pp == 1 and "plan.packed_length" not in self.job and 2 * micro * length <= TUNED_TOKENS and batch % (2 * micro * self.replicas) == 0:
+            plan = self.plan_for_memory() | {"mbs": 2 * micro}
+            if not memory.fits(self.machine, self.model.shape, plan, "selective"):
+                break
+            micro *= 2
+        return micro
 
     # Sharding and overlap ----------------------------------------------------------------------------------------------------------------------------------------
 
@@ -513,8 +536,8 @@ class Job:
             self.full(printed if printed < self.model.get("num_layers") else None)
         elif said[0] == "full":
             self.full(said[1])
-        elif said[0] == "every other layer":
-            self.full(max(1, self.layers_of_chunk() // 2))
+        elif said[0] == "share of layers":
+            self.full(max(1, int(self.layers_of_chunk() * min(1, said[1]))))
         elif self.software.selective == "operations" and said[0] in ("selective", "operations") or said[0] == "operations":
             # Every other product is kept, with attention: half of the work, half of the memory.
             self.full(max(1, self.layers_of_chunk() // 2))
@@ -609,17 +632,19 @@ def sweep_of(row):
 
 def precision_in(text):
     """The precision that these words mean, or nothing."""
+    if re.search(r"tf32", text, re.I) and not re.search(r"bf16|fp16|fp8", text, re.I):
+        return "tf32"
     if re.search(r"(nv|mx)?-?fp4|4.?bit (training|gemm)", text, re.I):
         return "nvfp4"
-    if re.search(r"MXFP8|FP8-?MX|finer.granularity|block.?(wise|scal)|sub.?channel|row.?wise|tile.?wise|1x128|128x128", text, re.I) and re.search(r"fp8|float8|8.?bit", text, re.I):
+    if re.search(r"MX-?FP8|FP8-?MX|FP8-?SC\b|finer.granularity|block.?(wise|scal)|sub.?channel|row.?wise|tile.?wise|1x128|128x128", text, re.I) and re.search(r"fp8|float8|8.?bit", text, re.I):
         return "mxfp8"
     if re.search(r"fp8|float8|8.?bit(?!.?adam)", text, re.I) and knob(text, r"fp8|float8") is not False:
         return "fp8"
     if re.search(r"bf16|bfloat16|\bBF-16", text, re.I):
         return "bf16"
-    if re.search(r"fp16|float16|\bhalf\b|\bamp\b|mixed.?precision|16.?bit", text, re.I):
+    if re.search(r"fp16|float16|\bhalf\b|\b16-mixed|\bamp\b|mixed.?precision|16.?bit", text, re.I):
         return "fp16"
-    if re.search(r"fp32|float32|tf32", text, re.I):
+    if re.search(r"fp32|float32|single.precision", text, re.I):
         return "fp32"
     return None
 
@@ -629,6 +654,12 @@ def sharding_in(text, job, alone):
     zero = re.search(r"zero[\s\-_=:]*(?:stage)?[\s\-_=:]*([0-3])(?!\d)(?:=(\d+))?", text, re.I)
     if zero:
         return SHARDINGS[int(zero[1])], int(zero[2]) if zero[2] and int(zero[2]) > 1 else None
+    megatron = re.search(r"\boptim(_grads)?(_params)?\b", text)
+    if megatron:  # Megatron's --data-parallel-sharding-strategy
+        return "parameters" if megatron[2] else "gradients" if megatron[1] else "optimizer", None
+    stage = re.search(r"\bstage[\s\-_=:]*([0-3])\b", text, re.I) if alone else None
+    if stage:
+        return SHARDINGS[int(stage[1])], None
     hybrid = re.search(r"HSDP|HYBRID_SHARD|hybrid.shard", text, re.I)
     if hybrid:
         grid = re.search(r"(\d+)\s*[x×]\s*(\d+)", text)
@@ -663,8 +694,12 @@ def recompute_in(row):
         return "none", None
     if re.search(r"per.?op|\bop\b|\bops\b|operat", text, re.I):
         return "operations", None
-    if re.search(r"selective.{0,3}layer|every (2|other|second)|selective[ =:_-]*2\b|half of", text, re.I):
-        return "every other layer", None
+    share = re.search(r"(\d{1,3}) ?%", text) or re.search(r"every ?(\d+|other|second)|selective[ =:_-]*(\d+)\b|\b1/(\d+)\b|(half) of|(selective).{0,3}layer", text, re.I)
+    if share and "%" in share[0]:
+        return "share of layers", int(share[1]) / 100
+    if share:
+        count = next(filter(None, share.groups()))
+        return "share of layers", 1 / max(1, int(count)) if count.isdigit() else 0.5
     block = re.search(r"(?:block|uniform|layers?)[^\d;]{0,12}(\d+)|(\d+) layers", text, re.I)
     if re.search(r"full|block|uniform", text, re.I) or (block and not re.search("selective", text, re.I)):
         return "full", int(block[1] or block[2]) if block and re.search(r"block|layers", text, re.I) else None

@@ -150,6 +150,6 @@ def write(machine, row, job):
     if re.search("liquid|water|DLC|immersion", note, re.I) and "liquid_chassis" in machine.cluster:
         job["environment.cooling"] = "liquid"
     words = f"{note}; {row.text('extra')}; {row.text('notes')}"
-    limit = re.search(r"(?<![\d.])(\d{3,4}) ?W(?:atts?)?\b", note) or re.search(r"(?:cap(?:ped)?|limit(?:ed)?)[^;,.]{0,12}?(\d{3,4}) ?W\b", words, re.I)
+    limit = (re.search(r"(?<![\d.])(\d{3,4}) ?W(?:atts?)?\b", note) or re.search(r"(?:cap(?:ped)?|limit(?:ed)?)[^;,.]{0,12}?(\d{3,4}) ?W\b", words, re.I) or re.search(r"\b(\d{3,4}) ?W (?:power )?(?:cap|limit)", words, re.I))
     if limit and 200 <= int(limit[1]) <= 2000:
         job["environment.power_limit"] = f"{int(limit[1])} W"

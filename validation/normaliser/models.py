@@ -298,6 +298,7 @@ def reshape(model, row, assume):
         model.set("num_layers", layers)
     other_width = hidden is not None and hidden != old_hidden
     other_heads = heads is not None and heads != old_heads
+    hidden = hidden or old_hidden
     if other_width:
         wide = model.get("ffn_hidden_size") / old_hidden
         model.set("hidden_size", hidden)

@@ -29,7 +29,7 @@ def rule_for(row):
 
 
 def holds(when, row, machine, model, precision):
-    released, date = release_of(row.text("framework")), row.date()
+    released = release_of(row.text("framework"))
     split = (row.count("tp") or 1) * (row.count("pp") or 1) > 1
     tests = {
         "generation": lambda value: machine.generation in value,
@@ -41,8 +41,8 @@ def holds(when, row, machine, model, precision):
         "without_words": lambda value: not row.says(value),
         "release_from": lambda value: released is not None and released >= release(value),
         "release_before": lambda value: released is not None and released < release(value),
-        "since": lambda value: bool(date) and date >= value[:max(4, len(date))],
-        "before": lambda value: bool(date) and date < value,
+        "since": row.is_since,
+        "before": row.is_before,
         "split": lambda value: split == value,
         "stages": lambda value: ((row.count("pp") or 1) > 1) == value,
         "models": lambda value: re.search(value, model.get("name") or row.text("model"), re.I) is not None,
@@ -67,7 +67,7 @@ class Software:
             setattr(self, key, value)
         self.overlaps = set(self.overlaps or ())
         attention = library.rules("frameworks")["attention"]
-        if machine.generation in attention["not_on"] or (row.date() and row.date() < attention["since"]):
+        if machine.generation in attention["not_on"] or row.is_before(attention["since"]):
             self.set.update(attention["unfused"])
         # Whoever says that he captures graphs, does; and who says that he does not, does not.
         graphs = knob(row.words, library.rules("words")["cuda_graphs"])
