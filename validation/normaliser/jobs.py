@@ -636,7 +636,7 @@ def precision_in(text):
         return "tf32"
     if re.search(r"(nv|mx)?-?fp4|4.?bit (training|gemm)", text, re.I):
         return "nvfp4"
-    if re.search(r"MX-?FP8|FP8-?MX|FP8-?SC\b|finer.granularity|block.?(wise|scal)|sub.?channel|row.?wise|tile.?wise|1x128|128x128", text, re.I) and re.search(r"fp8|float8|8.?bit", text, re.I):
+    if re.search(r"MX-?FP8|FP8-?MX|FP8-?SC\b|finer.granularity|block.?(wise|scal)|sub.?channel|tile.?wise|1x128|128x128", text, re.I) and re.search(r"fp8|float8|8.?bit", text, re.I):
         return "mxfp8"
     if re.search(r"fp8|float8|8.?bit(?!.?adam)", text, re.I) and knob(text, r"fp8|float8") is not False:
         return "fp8"
