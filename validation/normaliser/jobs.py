@@ -267,7 +267,11 @@ class Job:
 
     def drop_misprinted_pipeline(self):
         """A stage count that cannot be (41 stages on 8 GPUs) is a misprint of a table that has several columns of numbers; without stages the rest of the row holds."""
-        if self.pp == 1 or self.world % (self.tp * self.pp * self.cp) == 0 and self.pp <= self.model.get("num_layers"):
+        if self.pp == 1:
+            return
+        if self.world % (self.tp * self.pp * self.cp) == 0:
+            if self.pp > self.model.get("num_layers"):
+                raise Unreadable(f"{self.pp} stages cannot share {self.model.get('num_layers')} layers")
             return
         if self.pp <= self.model.get("num_layers") and self.world >= self.pp:
             return
