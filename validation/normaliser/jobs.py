@@ -267,7 +267,11 @@ class Job:
 
     def drop_misprinted_pipeline(self):
         """A stage count that cannot be (41 stages on 8 GPUs) is a misprint of a table that has several columns of numbers; without stages the rest of the row holds."""
-        if self.pp == 1 or self.world % (self.tp * self.pp * self.cp) == 0 and self.pp <= self.model.get("num_layers"):
+        if self.pp == 1:
+            return
+        if self.world % (self.tp * self.pp * self.cp) == 0:
+            if self.pp > self.model.get("num_layers"):
+                raise Unreadable(f"{self.pp} stages cannot share {self.model.get('num_layers')} layers")
             return
         if self.pp <= self.model.get("num_layers") and self.world >= self.pp:
             return
@@ -636,7 +640,7 @@ def precision_in(text):
         return "tf32"
     if re.search(r"(nv|mx)?-?fp4|4.?bit (training|gemm)", text, re.I):
         return "nvfp4"
-    if re.search(r"MX-?FP8|FP8-?MX|FP8-?SC\b|finer.granularity|block.?(wise|scal)|sub.?channel|row.?wise|tile.?wise|1x128|128x128", text, re.I) and re.search(r"fp8|float8|8.?bit", text, re.I):
+    if re.search(r"MX-?FP8|FP8-?MX|FP8-?SC\b|finer.granularity|block.?(wise|scal)|sub.?channel|tile.?wise|1x128|128x128", text, re.I) and re.search(r"fp8|float8|8.?bit", text, re.I):
         return "mxfp8"
     if re.search(r"fp8|float8|8.?bit(?!.?adam)", text, re.I) and knob(text, r"fp8|float8") is not False:
         return "fp8"

@@ -218,6 +218,8 @@ def built(row, assume):
     """A model of the shape printed; of so many parameters where no shape is."""
     pieces = pieces_of(row.text("model"))
     family = family_of(pieces)
+    if family["name"] == "gpt" and not named_like_gpt(row, pieces):
+        family = family_named("llama")
     billions, hidden, layers = size_in(row), row.count("hidden"), row.count("layers")
     moe = experts_in(row)
     if not hidden and not billions and not (moe or {}).get("each"):
@@ -238,14 +240,7 @@ def built(row, assume):
     if heads % groups:
         groups = heads
     ffn = row.count("ffn")
-    if moe and family["name"] == "gpt" and not fits(pieces, "gpt"):
-        family = family_named("llama")
-        groups = groups_in(row) or heads
     gated = family["activation"] == "swiglu"
-    # Names that say nothing: a narrow MLP is a gated one.
-    if family["name"] == "gpt" and ffn and ffn < 3.6 * hidden and not moe:
-        family, gated = family_named("llama"), True
-        assume("a gated MLP, as narrow as it is")
     wide = ffn or max(128, round(family["wide"] * hidden / 128) * 128)
     shape = {"num_layers": layers or 1, "hidden_size": hidden, "ffn_hidden_size": wide, "num_attention_heads": heads, "num_query_groups": groups,
              "kv_channels": max(1, hidden // heads), "vocabulary_size": row.count("vocab") or family["vocabulary"], "sequence_length": family["sequence"]}
@@ -258,6 +253,18 @@ def built(row, assume):
     assume(f"{'gated' if gated else 'plain'} MLP of {shape['ffn_hidden_size']}, {heads} heads and {groups} of keys and values, vocabulary {shape['vocabulary_size']}"
            if not (row.count("ffn") and row.count("heads") and row.count("vocab")) else f"a {family['name']}-like model of the shape printed")
     return Model(None, shape)
+
+
+def named_like_gpt(row, pieces):
+    """A name that says nothing is a GPT's where its MLP is four times as wide, or on chips and at dates before Llama's shape became the usual one (2023)."""
+    hidden, ffn = row.count("hidden"), row.count("ffn")
+    if any(fits(pieces, word) for word in ("gpt", "opt", "megatron", "palm", "gopher", "chinchilla", "turing", "glam", "lamda")):
+        return True
+    if hidden and ffn:
+        return ffn >= 3.6 * hidden and not experts_in(row)
+    if experts_in(row):
+        return False
+    return not (row.is_since("2023-07") or re.search(r"H[128]00|H20\b|B[123]00|GB[23]00|MI3", row.text("gpu"), re.I))
 
 
 def groups_in(row):
