@@ -125,7 +125,7 @@ double sustained_clock_ratio(const spec::Gpu& gpu, const spec::Op& op) {
                             {});
   };
   const auto choice =
-      clock::choose_clock(*gpu.governor, *gpu.max_clock, *gpu.tdp, benchmark_die, power_at);
+      clock::choose_clock(*gpu.governor, *gpu.max_clock, *gpu.tdp, power_at);
   return choice.clock / *gpu.max_clock;
 }
 

@@ -13,6 +13,7 @@
 #include "triplepoint/cli/progress.h"
 #include "triplepoint/search/finalists.h"
 #include "triplepoint/sim/simulate.h"
+#include "triplepoint/run/shutdown.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -100,7 +101,7 @@ void play_one(const Suite& suite, Played& played, std::size_t repeat) {
   job.environment.seed += repeat;
   // A step more than asked for, since only whole steps count.
   const run::Run steady = sim::simulate(job, {.duration = {}, .steps = 1, .timeline = false});
-  if (!steady.manifest.fits_memory) return;
+  if (!run::has_trained(steady)) return;
   const Seconds step = steady.steps.back().end - steady.steps.back().begin;
   const run::Run run = sim::simulate(
       job, {.duration = suite.warm_up + suite.duration + 2 * step, .steps = {}, .timeline = false});

@@ -15,6 +15,7 @@
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/metrics/fault_effects.h"
 #include "triplepoint/report/number_text.h"
+#include "triplepoint/run/shutdown.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -193,7 +194,8 @@ Result<void> FaultFlags::apply(spec::Job& job, bool over_time) const {
 
 void print_faults(Console& console, const run::Run& run, const run::Run* without) {
   const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
-  if (faults.empty() || !run.manifest.fits_memory) return;
+  if (faults.empty() || !run::has_trained(run) ||
+      (without && !run::has_trained(*without))) return;
   if (without)
     return print_effect(console, run, faults, metrics::steady_effect(*without, run), true);
   const std::vector<FaultEffect> effects = metrics::fault_effects(run);

@@ -11,6 +11,7 @@
 #include "triplepoint/metrics/results_json.h"
 #include "triplepoint/report/labels.h"
 #include "triplepoint/report/number_text.h"
+#include "triplepoint/run/shutdown.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -181,13 +182,13 @@ std::string without_first_line(const std::string& text) {
 void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics) {
   console.print(console.styled(heading(run), Style::bold) + "\n");
   console.print(verdict_line(console, run) + "\n\n");
-  if (run.manifest.fits_memory) {
+  if (run::has_trained(run)) {
     console.print(without_first_line(overview(console, run, metrics)) + "\n");
     if (!run.timeline.empty())
       console.print("Kernel seconds of a GPU in one step, waiting inside collectives included\n" +
                     stage_table(console, metrics) + "\n");
   }
-  if (run.manifest.fits_memory)
+  if (run::has_trained(run))
     if (const std::string lines = run_sparklines(console, run); !lines.empty())
       console.print(lines + "\n");
   if (!run.memory.empty()) console.print("Memory of a GPU (GiB)\n" + memory_table(console, run));

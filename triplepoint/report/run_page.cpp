@@ -24,6 +24,7 @@
 #include "triplepoint/report/run_manifest.h"
 #include "triplepoint/report/timeline_data.h"
 #include "triplepoint/report/trace_section.h"
+#include "triplepoint/run/shutdown.h"
 
 namespace triplepoint::report {
 namespace {
@@ -383,7 +384,7 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   const Json timeline = timeline_data(run);
   const TraceSection trace = trace_section(run);
   std::string body = header(run);
-  if (run.manifest.fits_memory) body += tiles_section(metrics);
+  if (run::has_trained(run)) body += tiles_section(metrics);
   const std::optional<metrics::PowerProfile> profile = metrics::power_profile(run);
   std::vector<RunFinding> findings = run_findings(run, metrics);
   if (const auto swing = profile ? swing_finding(*profile) : std::nullopt)

@@ -4,7 +4,7 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/sim/heat.h"
-#include "triplepoint/sim/settle.h"
+#include "triplepoint/sim/steady_state.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::sim {
