@@ -97,8 +97,8 @@ struct Loop {
     const auto power_at = [&](double ratio) {
       return power::gpu_power(*cluster.gpu.power, load_at(ratio), ratio, result.dies[seat], board);
     };
-    result.clocks[seat] = clock::choose_clock(*cluster.gpu.governor, *cluster.gpu.max_clock, limit,
-                                              power_at);
+    result.clocks[seat] =
+        clock::choose_clock(*cluster.gpu.governor, *cluster.gpu.max_clock, limit, power_at);
     result.power[seat] = power_at(result.clocks[seat].clock / *cluster.gpu.max_clock);
   }
 };

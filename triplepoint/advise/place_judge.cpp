@@ -5,10 +5,11 @@
 
 #include "triplepoint/base/expect.h"
 
+#include "triplepoint/run/shutdown.h"
+
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/workload/rank_grid.h"
-#include "triplepoint/run/shutdown.h"
 
 namespace triplepoint::advise {
 namespace {

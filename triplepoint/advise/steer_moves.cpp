@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/run/shutdown.h"
 #include "triplepoint/advise/steer_moves.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
+
+#include "triplepoint/run/shutdown.h"
 
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/rank_grid.h"

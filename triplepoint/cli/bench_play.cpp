@@ -7,13 +7,14 @@
 
 #include "triplepoint/base/parallel.h"
 
+#include "triplepoint/run/shutdown.h"
+
 #include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/job_flags.h"
 #include "triplepoint/cli/plan_tables.h"
 #include "triplepoint/cli/progress.h"
 #include "triplepoint/search/finalists.h"
 #include "triplepoint/sim/simulate.h"
-#include "triplepoint/run/shutdown.h"
 
 namespace triplepoint::cli {
 namespace {

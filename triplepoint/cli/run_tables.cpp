@@ -5,13 +5,14 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/run/shutdown.h"
+
 #include "triplepoint/cli/sparkline.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/metrics/inference.h"
 #include "triplepoint/metrics/results_json.h"
 #include "triplepoint/report/labels.h"
 #include "triplepoint/report/number_text.h"
-#include "triplepoint/run/shutdown.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -35,8 +35,7 @@ int64_t steps_below_maximum(const ClockChoice& choice) {
 }
 
 TEST_CASE("a load under its cap runs at full clock, and nobody is to blame") {
-  const ClockChoice choice =
-      choose_clock(h100_like(), max_clock, 700 * unit::W, load_of(650));
+  const ClockChoice choice = choose_clock(h100_like(), max_clock, 700 * unit::W, load_of(650));
   CHECK(choice == ClockChoice{max_clock, ClockEventReason::none});
 }
 
@@ -56,8 +55,7 @@ TEST_CASE("bisection finds what trying every step finds") {
     int64_t steps = 0;
     while (load(clock_at(h100_like(), max_clock, steps) / max_clock) > 700 * unit::W)
       ++steps;
-    CHECK(steps_below_maximum(choose_clock(h100_like(), max_clock, 700 * unit::W, load)) ==
-          steps);
+    CHECK(steps_below_maximum(choose_clock(h100_like(), max_clock, 700 * unit::W, load)) == steps);
   }
 }
 
@@ -71,8 +69,7 @@ TEST_CASE("a lower cap never raises the clock") {
 }
 
 TEST_CASE("a cap below what the lowest clock draws gives the lowest clock") {
-  const ClockChoice choice =
-      choose_clock(h100_like(), max_clock, 100 * unit::W, load_of(900));
+  const ClockChoice choice = choose_clock(h100_like(), max_clock, 100 * unit::W, load_of(900));
   CHECK(choice.clock / unit::MHz == Approx(345));
   CHECK(choice.reason == ClockEventReason::software_power_cap);
 }
@@ -110,7 +107,8 @@ double ceiling_after(int looks, double kelvins_per_step, double uncapped_c, doub
   return ceiling;
 }
 
-TEST_CASE("the controller finds the clock that holds the target, from any clock and for any slope") {
+TEST_CASE(
+    "the controller finds the clock that holds the target, from any clock and for any slope") {
   for (const double slope : {0.1, 0.2, 0.4, 1.0})
     for (const double uncapped : {88.0, 91.0, 99.0})
       for (const double present : {0.0, 20.0}) {

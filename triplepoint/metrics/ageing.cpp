@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+
 #include "triplepoint/run/shutdown.h"
 
 namespace triplepoint::metrics {

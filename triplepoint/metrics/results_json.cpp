@@ -5,11 +5,11 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/run/shutdown.h"
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/metrics/inference.h"
 #include "triplepoint/metrics/layout.h"
-#include "triplepoint/run/shutdown.h"
 
 namespace triplepoint::metrics {
 
@@ -239,8 +239,7 @@ Json shutdown_json(const run::Shutdown& shutdown) {
 }  // namespace
 
 Json results_json(const run::Run& run, const Metrics& metrics) {
-  Json json = {{"verdict", run::verdict_of(run)},
-               {"memory_gib", memory_gib(run)}};
+  Json json = {{"verdict", run::verdict_of(run)}, {"memory_gib", memory_gib(run)}};
   if (const auto shutdown = run::shutdown_of(run)) json["shutdown"] = shutdown_json(*shutdown);
   if (run::has_trained(run)) {
     add_speed(json, metrics, !run.timeline.empty());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "triplepoint/run/shutdown.h"
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/metrics/inference.h"
 #include "triplepoint/metrics/layout.h"
 #include "triplepoint/metrics/results_json.h"
-#include "triplepoint/run/shutdown.h"
 
 namespace triplepoint::metrics {
 

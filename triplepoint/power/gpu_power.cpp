@@ -93,8 +93,8 @@ double leakage_growth(const spec::PowerCoefficients& gpu, Celsius die) {
   return std::exp((die - gpu.reference_temperature) / gpu.leakage_e_fold);
 }
 
-EnergyLedger at_die(const spec::PowerCoefficients& gpu, EnergyLedger at_reference,
-                    Seconds duration, double growth) {
+EnergyLedger at_die(const spec::PowerCoefficients& gpu, EnergyLedger at_reference, Seconds duration,
+                    double growth) {
   const Joules typical = gpu.leakage * duration;
   at_reference.leakage = growth * (at_reference.leakage + typical) - typical;
   return at_reference;

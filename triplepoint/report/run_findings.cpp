@@ -8,10 +8,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/run/shutdown.h"
+
 #include "triplepoint/metrics/fault_effects.h"
 #include "triplepoint/report/chassis_picture.h"
 #include "triplepoint/report/number_text.h"
-#include "triplepoint/run/shutdown.h"
 
 namespace triplepoint::report {
 namespace {

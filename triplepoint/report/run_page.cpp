@@ -10,6 +10,8 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/run/shutdown.h"
+
 #include "triplepoint/report/bar_chart.h"
 #include "triplepoint/report/chassis_picture.h"
 #include "triplepoint/report/energy_ledger.h"
@@ -24,7 +26,6 @@
 #include "triplepoint/report/run_manifest.h"
 #include "triplepoint/report/timeline_data.h"
 #include "triplepoint/report/trace_section.h"
-#include "triplepoint/run/shutdown.h"
 
 namespace triplepoint::report {
 namespace {

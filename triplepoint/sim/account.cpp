@@ -74,9 +74,9 @@ void StepModel::update_team(const PlayedStep& step, size_t pipeline, size_t stag
   team.in_phases = Seconds();
   team.step_time = step.step_time;
   for (size_t u = 0; u < uses[stage].size(); ++u)
-    team.in_phases += static_cast<double>(uses[stage][u].count) *
-                          step.phase_durations[pipeline][stage][u] +
-                      team.between[u].duration;
+    team.in_phases +=
+        static_cast<double>(uses[stage][u].count) * step.phase_durations[pipeline][stage][u] +
+        team.between[u].duration;
 }
 
 /// Phases at their clocks, and what lies between them. Lockstep waits, gaps and sends are shorter
@@ -125,24 +125,23 @@ void StepModel::account_phases(const std::vector<DevicePhase>& phases, const Pla
   }
 }
 
-/// What is left of the step: it waits, at the highest clock that is allowed. A lock and a ceiling of
-/// heat hold there too.
+/// What is left of the step: it waits, at the highest clock that is allowed. A lock and a ceiling
+/// of heat hold there too.
 void StepModel::account_rest(const TeamStep& team, size_t device, double heat_ceiling,
                              Seconds step_time, DeviceStep& sum) const {
   spec::GpuLoad rest = team.outside;
   sum.duration = std::max(step_time, sum.in_phases);
   rest.duration = sum.duration - sum.in_phases;
-  rest.waiting = std::max(Seconds(), rest.waiting + (sum.duration - team.step_time) -
-                                         (sum.in_phases - team.in_phases));
+  rest.waiting = std::max(
+      Seconds(), rest.waiting + (sum.duration - team.step_time) - (sum.in_phases - team.in_phases));
   const int64_t locked = conditions_.locked_steps[device];
   const double resting_steps = std::max(static_cast<double>(locked), heat_ceiling);
-  const power::ClockPoint clock =
-      heat_ceiling > static_cast<double>(locked)
-          ? power::clock_point(power(), clock_ratio(resting_steps))
-          : scale_.played[static_cast<size_t>(locked)];
+  const power::ClockPoint clock = heat_ceiling > static_cast<double>(locked)
+                                      ? power::clock_point(power(), clock_ratio(resting_steps))
+                                      : scale_.played[static_cast<size_t>(locked)];
   sum.at_reference = sum.phases_at_reference;
-  sum.at_reference += power::energy_of(power(), rest, clock, power().reference_temperature,
-                                       machine.boards[device]);
+  sum.at_reference +=
+      power::energy_of(power(), rest, clock, power().reference_temperature, machine.boards[device]);
   sum.mean_clock_ratio =
       (sum.clock_seconds + clock_ratio(resting_steps) * (rest.duration / unit::s)) /
       (sum.duration / unit::s);
@@ -160,8 +159,7 @@ AccountedStep StepModel::account(const ClockState& clocks, const PlayedStep& ste
 }
 
 void StepModel::account_again(const ClockState& clocks, const PlayedStep& step,
-                              const Changed& changed, Seconds step_time,
-                              AccountedStep& accounted) {
+                              const Changed& changed, Seconds step_time, AccountedStep& accounted) {
   const auto account_pipeline = [&](size_t p) {
     const bool replayed = changed.pipelines[p] != 0;
     for (const Team& team : pipelines[p].teams) {
@@ -200,8 +198,8 @@ Watts StepModel::power_under_ceiling(const ClockState& clocks, const PlayedStep&
   account_phases(phases, step, team, device, Lockstep::alone, sum);
   const Seconds own_pace = team.step_time + (sum.in_phases - team.in_phases);
   account_rest(team, device, heat_ceiling, std::max(length, own_pace), sum);
-  const power::EnergyLedger ledger = power::at_die(power(), sum.at_reference, sum.duration,
-                                                   power::leakage_growth(power(), die));
+  const power::EnergyLedger ledger =
+      power::at_die(power(), sum.at_reference, sum.duration, power::leakage_growth(power(), die));
   return ledger.total() / sum.duration;
 }
 

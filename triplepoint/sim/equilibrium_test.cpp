@@ -9,10 +9,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "triplepoint/run/shutdown.h"
 #include "triplepoint/spec/fault_text.h"
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/run/shutdown.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/sim/transient.h"
 
@@ -118,9 +118,9 @@ void check_ladder(const std::vector<double>& rungs, const Worsen& worsen, bool h
 }
 
 TEST_CASE("a warmer inlet never makes a job faster, on any GPU") {
-  check_ladder({20, 25, 30, 35, 40, 44, 46, 48, 50, 52, 54, 57, 60},
-               [](spec::Job& job, double degrees) { job.environment.ambient = Celsius(degrees); },
-               true);
+  check_ladder(
+      {20, 25, 30, 35, 40, 44, 46, 48, 50, 52, 54, 57, 60},
+      [](spec::Job& job, double degrees) { job.environment.ambient = Celsius(degrees); }, true);
 }
 
 /// Fans that follow the hottest device would cool all others for it.
@@ -140,42 +140,46 @@ void set_own_air(spec::Job& job) {
 }
 
 TEST_CASE("a worse heat path of one GPU never makes a job faster") {
-  check_ladder({1, 1.5, 1.9, 2, 2.5, 3, 4, 5, 6},
-               [](spec::Job& job, double share) {
-                 set_full_fans(job);
-                 job.environment.faults = {fault(fmt::format("gpu=1,heat_path={}", share))};
-               },
-               true);
+  check_ladder(
+      {1, 1.5, 1.9, 2, 2.5, 3, 4, 5, 6},
+      [](spec::Job& job, double share) {
+        set_full_fans(job);
+        job.environment.faults = {fault(fmt::format("gpu=1,heat_path={}", share))};
+      },
+      true);
 }
 
 TEST_CASE("less air never makes a job faster") {
-  check_ladder({1, 0.8, 0.6, 0.5, 0.4, 0.36, 0.34, 0.32, 0.3, 0.25, 0.2},
-               [](spec::Job& job, double share) {
-                 job.environment.faults = {fault(fmt::format("fan={}", share))};
-               },
-               true);
+  check_ladder(
+      {1, 0.8, 0.6, 0.5, 0.4, 0.36, 0.34, 0.32, 0.3, 0.25, 0.2},
+      [](spec::Job& job, double share) {
+        job.environment.faults = {fault(fmt::format("fan={}", share))};
+      },
+      true);
 }
 
 TEST_CASE("a lower power limit never makes a job faster nor hotter, in any room") {
   for (const double inlet : {25.0, 45.0})
-    check_ladder({1, 0.9, 0.8, 0.7, 0.6, 0.5},
-                 [inlet](spec::Job& job, double share) {
-                   set_own_air(job);
-                   job.environment.ambient = Celsius(inlet);
-                   job.environment.power_limit = share * *job.cluster.gpu.tdp;
-                 },
-                 false);
+    check_ladder(
+        {1, 0.9, 0.8, 0.7, 0.6, 0.5},
+        [inlet](spec::Job& job, double share) {
+          set_own_air(job);
+          job.environment.ambient = Celsius(inlet);
+          job.environment.power_limit = share * *job.cluster.gpu.tdp;
+        },
+        false);
 }
 
 TEST_CASE("a smaller design power never makes a job faster nor hotter") {
   for (const double inlet : {25.0, 45.0})
-    check_ladder({1.2, 1.1, 1, 0.9, 0.8},
-                 [inlet](spec::Job& job, double share) {
-                   set_own_air(job);
-                   job.environment.ambient = Celsius(inlet);
-                   job.cluster.gpu.tdp = share * *job.cluster.gpu.tdp;
-                 },
-                 false);
+    check_ladder(
+        {1.2, 1.1, 1, 0.9, 0.8},
+        [inlet](spec::Job& job, double share) {
+          set_own_air(job);
+          job.environment.ambient = Celsius(inlet);
+          job.cluster.gpu.tdp = share * *job.cluster.gpu.tdp;
+        },
+        false);
 }
 
 TEST_CASE("where heat holds the clock, the die is at its target") {
@@ -223,9 +227,8 @@ TEST_CASE("time leads to the steady state: step within 0.5 %, dies within 0.5 K"
       if (at.fan < 1) job.environment.faults = {fault(fmt::format("fan={}", at.fan))};
       const Outcome rest = steady(job);
       constexpr double end = 4000, from = 3600;
-      const Outcome timed =
-          outcome_of(simulate(job, {.duration = end * unit::s, .steps = {}, .timeline = false}),
-                     from);
+      const Outcome timed = outcome_of(
+          simulate(job, {.duration = end * unit::s, .steps = {}, .timeline = false}), from);
       INFO(cluster, " inlet ", at.inlet, " fan ", at.fan, ": ", rest.step, " s ", rest.hottest,
            " C, in time ", timed.step, " s ", timed.hottest, " C");
       CHECK(rest.runs == timed.runs);

@@ -8,8 +8,8 @@
 #include "triplepoint/spec/fault_text.h"
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/sim/transient.h"
 #include "triplepoint/sim/simulate.h"
+#include "triplepoint/sim/transient.h"
 
 namespace triplepoint::sim {
 namespace {

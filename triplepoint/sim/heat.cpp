@@ -21,7 +21,8 @@ double whole_per_cent(double flow) {
 // not come again.
 constexpr size_t most_paces = 512;
 
-// Fans aim so far below the temperature at which clocks would be lowered: air is spent before speed.
+// Fans aim so far below the temperature at which clocks would be lowered: air is spent before
+// speed.
 constexpr Kelvins fans_before_clocks = 1 * unit::K;
 
 spec::Chassis chassis_of(const spec::Job& job) {

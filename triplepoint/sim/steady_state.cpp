@@ -12,9 +12,9 @@ namespace triplepoint::sim {
 namespace {
 
 constexpr int most_plays = 5;
-constexpr double same_time = 1e-4;          // of a step
+constexpr double same_time = 1e-4;           // of a step
 constexpr Kelvins settled = 0.01 * unit::K;  // of a die, between two looks at one step time
-constexpr double same_ceiling = 0.01;       // clock steps
+constexpr double same_ceiling = 0.01;        // clock steps
 
 Kelvins largest_move(const std::vector<Celsius>& a, const std::vector<Celsius>& b) {
   Kelvins move;
@@ -135,10 +135,9 @@ class Balance {
       const Kelvins move = largest_move(dies, step_.dies);
       step_.dies = std::move(dies);
       const std::vector<double> ceilings = heat_ceilings(powers, length);
-      const Hysteresis hysteresis =
-          look >= looks_both_ways
-              ? Hysteresis::only_down
-              : (step_.rounds == 1 ? Hysteresis::none : Hysteresis::some);
+      const Hysteresis hysteresis = look >= looks_both_ways
+                                        ? Hysteresis::only_down
+                                        : (step_.rounds == 1 ? Hysteresis::none : Hysteresis::some);
       std::vector<char> changed =
           model_.update_clocks(step_.dies, ceilings, hysteresis, step_.clocks);
       const bool any = std::ranges::find(changed, 1) != changed.end();
@@ -182,8 +181,8 @@ class Balance {
     pipelines.resize(model_.pipelines.size(), 0);
     devices.resize(step_.dies.size(), 0);
     model_.account_again(step_.clocks, step_.played,
-                         {.pipelines = std::move(pipelines), .devices = std::move(devices)},
-                         length, step_.accounted);
+                         {.pipelines = std::move(pipelines), .devices = std::move(devices)}, length,
+                         step_.accounted);
   }
 
   /// Powers and temperatures that belong to each other and to the step that was played last.

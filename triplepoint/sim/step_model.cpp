@@ -207,8 +207,8 @@ bool keeps_choice(const DevicePhase& phase, Celsius die, Hysteresis hysteresis) 
 
 }  // namespace
 
-/// What is left of a choice under a ceiling that heat sets: where it lies between two clocks, a mean
-/// over both.
+/// What is left of a choice under a ceiling that heat sets: where it lies between two clocks, a
+/// mean over both.
 DevicePhase StepModel::hold_under(double heat_ceiling, DevicePhase phase, PhaseTable& table,
                                   const PhaseConditions& at) const {
   const double steps =
@@ -245,12 +245,11 @@ Watts StepModel::power_of(const DevicePhase& phase, PhaseTable& table,
 }
 
 PhaseConditions StepModel::conditions_of(size_t device, Celsius die) const {
-  PhaseConditions at{.exchange = {},
-                     .host_factor = pipelines[places_[device].pipeline]
-                                        .teams[places_[device].stage]
-                                        .host_factor,
-                     .die = die,
-                     .limit = conditions_.power_limit[device]};
+  PhaseConditions at{
+      .exchange = {},
+      .host_factor = pipelines[places_[device].pipeline].teams[places_[device].stage].host_factor,
+      .die = die,
+      .limit = conditions_.power_limit[device]};
   at.clocks = &scale_;
   at.board = machine.boards[device];
   at.locked_steps = conditions_.locked_steps[device];
@@ -270,8 +269,7 @@ std::vector<DevicePhase> StepModel::choose_phases(size_t device, Celsius die, do
     at.exchange = exchange_after(pipeline, stage, use.kind);
     if (before) at.guess = (*before)[u].capped_index;
     const bool keep = before && keeps_choice((*before)[u], die, hysteresis);
-    const DevicePhase capped =
-        keep ? (*before)[u] : choose_device_phase(job, table(team, use), at);
+    const DevicePhase capped = keep ? (*before)[u] : choose_device_phase(job, table(team, use), at);
     phases.push_back(hold_under(heat_ceiling, capped, table(team, use), at));
   }
   return phases;

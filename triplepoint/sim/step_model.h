@@ -61,8 +61,8 @@ struct ClockScale {
 /// The clocks of a phase and which share of its repetitions each has; the second may have none.
 inline std::array<std::pair<int64_t, double>, 2> clocks_of(const DevicePhase& phase) {
   const int64_t below = phase.share_below > 0 ? 1 : 0;
-  return {{{phase.clock_index, 1 - phase.share_below},
-           {phase.clock_index + below, phase.share_below}}};
+  return {
+      {{phase.clock_index, 1 - phase.share_below}, {phase.clock_index + below, phase.share_below}}};
 }
 
 /// Clocks of all devices; equal choices give an equal step.
@@ -112,9 +112,10 @@ struct PricedEnd {
 
 /// What the members of a team have in common over a step that was played.
 struct TeamStep {
-  std::vector<spec::GpuLoad> between;  // [phase use]: gaps and sends that follow it, of all the step
-  spec::GpuLoad outside;               // waiting for data and the step's end; no duration
-  Seconds in_phases;                   // phases at the team's pace, and what lies between
+  std::vector<spec::GpuLoad>
+      between;            // [phase use]: gaps and sends that follow it, of all the step
+  spec::GpuLoad outside;  // waiting for data and the step's end; no duration
+  Seconds in_phases;      // phases at the team's pace, and what lies between
   Seconds step_time;
 };
 
@@ -137,7 +138,8 @@ struct PhaseConditions;
 struct TeamOnCores;
 
 /// When a governor that has gone down a clock step goes up again: as soon as power allows it; where
-/// it would still allow it with the die a little warmer, which the higher clock will make it; never.
+/// it would still allow it with the die a little warmer, which the higher clock will make it;
+/// never.
 enum class Hysteresis { none, some, only_down };
 
 /// Everything about a job that does not change while it runs, and the step as a function of
@@ -248,7 +250,7 @@ class StepModel {
   std::vector<spec::GpuLoad> exchanges(const PlayedStage&, size_t pipeline, size_t stage) const;
   spec::GpuLoad load_outside_phases(const PlayedStep&, size_t pipeline, size_t stage) const;
 
-  int threads_ = 1;  // over pipelines; never in a result
+  int threads_ = 1;            // over pipelines; never in a result
   std::vector<Place> places_;  // [device]
   ClockScale scale_;
   Conditions conditions_;

@@ -10,8 +10,9 @@
 
 #include "triplepoint/base/expect.h"
 
-#include "triplepoint/power/gpu_power.h"
 #include "triplepoint/run/shutdown.h"
+
+#include "triplepoint/power/gpu_power.h"
 #include "triplepoint/sim/prepared_job.h"
 #include "triplepoint/sim/record.h"
 #include "triplepoint/sim/steady_state.h"
@@ -184,8 +185,7 @@ void TransientSimulation::State::refresh_step() {
 }
 
 /// Controllers of all devices look at their dies; a device past its shutdown temperature is off.
-void TransientSimulation::State::look_at_heat(Seconds window,
-                                              const std::vector<Celsius>& before) {
+void TransientSimulation::State::look_at_heat(Seconds window, const std::vector<Celsius>& before) {
   const spec::Gpu& gpu = at_->job.cluster.gpu;
   const std::vector<Celsius> dies = heat_.dies();
   Kelvins die_move;

@@ -6,8 +6,9 @@
 #include "triplepoint/base/units.h"
 
 #include "triplepoint/run/run.h"
-#include "triplepoint/sim/simulate.h"
 #include "triplepoint/spec/job.h"
+
+#include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::sim {
 
@@ -17,11 +18,11 @@ struct PreparedJob;
 /// and tries things with.
 ///
 /// Time passes in windows of constant mean power, with exact heat in each and clocks chosen anew
-/// between them. A window is 1, 2, 5 or 10 s long, as long as dies move by little in it, and ends at
-/// a multiple of its length, where a fault changes, and at the end of what is asked for; steps go on
-/// through windows at the pace of their clocks, 1 / step time, and end inside. So advancing in parts
-/// that end at multiples of ten seconds gives the bits of advancing at once.
-/// Copies are independent and cheap next to advancing them.
+/// between them. A window is 1, 2, 5 or 10 s long, as long as dies move by little in it, and ends
+/// at a multiple of its length, where a fault changes, and at the end of what is asked for; steps
+/// go on through windows at the pace of their clocks, 1 / step time, and end inside. So advancing
+/// in parts that end at multiples of ten seconds gives the bits of advancing at once. Copies are
+/// independent and cheap next to advancing them.
 class TransientSimulation {
  public:
   /// At rest at the inlet temperature. The job must be free of errors and fit.
