@@ -65,8 +65,7 @@ class RepeatedKernel {
     const auto power_at = [&](double ratio) {
       return power::gpu_power(*gpu_.power, load(ratio), ratio, benchmark_die, {});
     };
-    return clock::choose_clock(*gpu_.governor, *gpu_.max_clock, *gpu_.tdp, benchmark_die, power_at)
-               .clock /
+    return clock::choose_clock(*gpu_.governor, *gpu_.max_clock, *gpu_.tdp, power_at).clock /
            *gpu_.max_clock;
   }
 
