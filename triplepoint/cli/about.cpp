@@ -42,12 +42,13 @@ std::string about_stack(const spec::Stack& stack) {
 }
 
 std::string about_optimizer(const spec::OptimizerState& optimizer) {
-  return fmt::format("{:.4g} bytes per parameter before sharding: weight {:g}, gradient {:g}, "
-                     "moments {:g}, master {:g}; gradients reduced in {:g}",
-                     optimizer.weight_bytes + optimizer.gradient_bytes + optimizer.moment_bytes +
-                         optimizer.master_bytes,
-                     optimizer.weight_bytes, optimizer.gradient_bytes, optimizer.moment_bytes,
-                     optimizer.master_bytes, optimizer.gradient_sync_bytes);
+  return fmt::format(
+      "{:.4g} bytes per parameter before sharding: weight {:g}, gradient {:g}, "
+      "moments {:g}, master {:g}; gradients reduced in {:g}",
+      optimizer.weight_bytes + optimizer.gradient_bytes + optimizer.moment_bytes +
+          optimizer.master_bytes,
+      optimizer.weight_bytes, optimizer.gradient_bytes, optimizer.moment_bytes,
+      optimizer.master_bytes, optimizer.gradient_sync_bytes);
 }
 
 std::string about_study(const spec::StudyPlan& study) {

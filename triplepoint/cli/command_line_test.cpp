@@ -313,6 +313,48 @@ TEST_CASE("data parallelism shards the optimizer unless told otherwise") {
                                       "json"})))["configuration"]["sharding"] == "none");
 }
 
+/// 405B on 512 H100 as NVIDIA's recipe lays it out, which keeps gradients in 16 bits.
+const std::vector<std::string> llama_405b = {
+    "simulate",
+    "--model",
+    "llama3-405b",
+    "--cluster",
+    "dgx-h100",
+    "--nodes",
+    "64",
+    "--tp",
+    "8",
+    "--pp",
+    "8",
+    "--cp",
+    "2",
+    "--vpp",
+    "8",
+    "--sequence-parallel",
+    "--gbs",
+    "256",
+    "--sharding",
+    "optimizer",
+    "--layers-per-stage",
+    "1,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,"
+    "2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,1",
+    "--stack",
+    "megatron-core",
+    "--format",
+    "json"};
+
+TEST_CASE("a job takes its stack's optimizer, and --optimizer another") {
+  CHECK(json_of(call(llama_405b))["verdict"] == "ok");
+  const Json floats =
+      json_of(call(plus(llama_405b, {"--optimizer", "megatron_distributed_optim"})));
+  CHECK(floats["verdict"] == "oom");
+  const Outcome wrong = call(plus(llama_405b, {"--optimizer", "adamw_8bits"}));
+  CHECK(wrong.code != exit_ok);
+  CHECK(contains(wrong.err, "adamw_8bit"));
+  CHECK(contains(call({"show", "adamw_8bit"}).out, "bytes per parameter"));
+  CHECK(contains(call({"list", "optimizers", "--names"}).out, "muon\n"));
+}
+
 TEST_CASE("a job without room is a result: exit code 0, its memory, no speed") {
   const Outcome outcome = call({"simulate", "--model", "gpt3-175b", "--cluster", "hgx-h200", "--tp",
                                 "8", "--gbs", "128", "--format", "json"});

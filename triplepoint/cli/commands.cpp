@@ -251,9 +251,11 @@ constexpr std::array table = {
         "  triplepoint discover -o cluster.toml --nccl-tests all_gather.txt\n"
         "  triplepoint simulate --cluster cluster.toml --model llama3-8b --tp 8\n",
         make_discover},
-    CommandEntry{"list", "List the models, GPUs, clusters, stacks or studies known by name.",
+    CommandEntry{"list",
+                 "List the models, GPUs, clusters, stacks, optimizers or studies known by name.",
                  "  triplepoint list models\n", make_list},
-    CommandEntry{"show", "Show what is known about a model, GPU, cluster, stack or study.",
+    CommandEntry{"show",
+                 "Show what is known about a model, GPU, cluster, stack, optimizer or study.",
                  "  triplepoint show hgx-h200\n", make_show},
     CommandEntry{
         "completion", "Print the completion script of a shell.",

@@ -238,6 +238,13 @@ std::vector<Argument> JobFlags::batch() {
        .help = "attention's products in 8 bits, too",
        .group = group,
        .store = into_switch(fp8_attention_)},
+      {.names = "--optimizer",
+       .value = "NAME",
+       .help = "with its gradient and master precision, see triplepoint list optimizers (default: "
+               "the stack's)",
+       .group = group,
+       .words = Words::optimizers,
+       .store = into(optimizer_)},
       {.names = "--lora-rank",
        .value = "N",
        .help = "fine-tune by adapters of this rank",
@@ -249,12 +256,6 @@ std::vector<Argument> JobFlags::batch() {
 std::vector<Argument> JobFlags::memory() {
   const std::string group = "Memory";
   return {
-      {.names = "--optimizer",
-       .value = "NAME",
-       .help = "bytes kept of a parameter, see triplepoint list optimizers (default: the stack's)",
-       .group = group,
-       .words = Words::optimizers,
-       .store = into(optimizer_)},
       {.names = "--sharding",
        .value = "WHAT",
        .help = "ZeRO 0 to 3; parameters is FSDP (default: optimizer when DP > 1)",
@@ -283,7 +284,7 @@ std::vector<Argument> JobFlags::memory() {
       {.names = "--recompute-modules",
        .value = "LIST",
        .help = "parts that selective recompute plays again: core_attn, mla_up_proj, layernorm, "
-               "moe_act, mlp, moe, shared_experts (default core_attn)",
+               "moe_act, mlp, moe, shared_experts, alternate_gemms (default core_attn)",
        .group = group,
        .store = into_words(recompute_modules_)},
       {.names = "--recompute-method",
@@ -418,19 +419,19 @@ Result<void> JobFlags::choose_inputs(const spec::Library& library, spec::Job& jo
 
 /// The optimizer is the stack's own where neither flags nor file name another.
 Result<void> JobFlags::choose_stack(const spec::Library& library, spec::Job& job) const {
-  const bool usual = job.stack.name.empty() ||
-                     job.plan.optimizer.name == spec::default_optimizer(job.stack);
+  const bool usual =
+      job.stack.name.empty() || job.plan.optimizer.name == spec::default_optimizer(job.stack);
   const bool chosen = stack_ || job.stack.name.empty();
   if (chosen) {
     const std::string_view usual_stack =
         spec::is_inference(job.task) ? serving_stack : default_stack;
-    job.stack = TPT_TRY(spec::load_stack(library, stack_ ? std::string_view(*stack_) : usual_stack));
+    job.stack =
+        TPT_TRY(spec::load_stack(library, stack_ ? std::string_view(*stack_) : usual_stack));
   }
   if (optimizer_)
     job.plan.optimizer = TPT_TRY(spec::load_optimizer(library, *optimizer_));
   else if (chosen && usual)
-    job.plan.optimizer =
-        TPT_TRY(spec::load_optimizer(library, spec::default_optimizer(job.stack)));
+    job.plan.optimizer = TPT_TRY(spec::load_optimizer(library, spec::default_optimizer(job.stack)));
   return {};
 }
 

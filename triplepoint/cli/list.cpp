@@ -50,10 +50,10 @@ std::vector<Line> lines_of(const spec::Library& library, const std::string& kind
 
 /// Only the names, one a line: nothing is read, so that completion is quick.
 std::string bare_names(const spec::Library& library, const std::string& kind) {
-  const auto names = kind == "models"     ? spec::list_models(library)
-                     : kind == "gpus"     ? spec::list_gpus(library)
-                     : kind == "clusters" ? spec::list_clusters(library)
-                     : kind == "stacks"   ? spec::list_stacks(library)
+  const auto names = kind == "models"       ? spec::list_models(library)
+                     : kind == "gpus"       ? spec::list_gpus(library)
+                     : kind == "clusters"   ? spec::list_clusters(library)
+                     : kind == "stacks"     ? spec::list_stacks(library)
                      : kind == "optimizers" ? spec::list_optimizers(library)
                                             : spec::list_studies(library);
   return names.empty() ? "" : fmt::format("{}\n", fmt::join(names, "\n"));

@@ -30,7 +30,8 @@ Result<void> fill_defaults(const ReadScope& scope, const TomlValue& root, Job& j
     job.stack = TPT_TRY(
         NamedThing<Stack>::load(scope, is_inference(job.task) ? serving_stack : default_stack));
   if (!says(root, "plan", "optimizer"))
-    job.plan.optimizer = TPT_TRY(NamedThing<OptimizerState>::load(scope, default_optimizer(job.stack)));
+    job.plan.optimizer =
+        TPT_TRY(NamedThing<OptimizerState>::load(scope, default_optimizer(job.stack)));
   if (!says(root, "plan", "sharding") && data_parallel_size_or_one(job) > 1 &&
       !is_inference(job.task))
     job.plan.sharding = Sharding::optimizer;

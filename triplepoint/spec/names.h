@@ -93,9 +93,8 @@ struct EnumNames<Recompute> {
 };
 template <>
 struct EnumNames<RecomputeModule> {
-  static constexpr auto names =
-      words({"core_attn", "mla_up_proj", "layernorm", "moe_act", "mlp", "moe", "shared_experts",
-             "alternate_gemms"});
+  static constexpr auto names = words({"core_attn", "mla_up_proj", "layernorm", "moe_act", "mlp",
+                                       "moe", "shared_experts", "alternate_gemms"});
 };
 template <>
 struct EnumNames<Schedule> {

@@ -110,9 +110,9 @@ double expert_activation_bytes(const LayerContext& context) {
   return kept_input_element(context, "mlp_fc2") * real(count_expert_rows(context).computed * ffn);
 }
 
-/// Rows as the experts read them; moving rows keeps places, not rows. Where the router's weights are
-/// not applied within the experts' activation, the rows as they came back, too.
-/// Source: Megatron-Core, transformer/moe (token_dispatcher.py, experts.py: permuted_probs).
+/// Rows as the experts read them; moving rows keeps places, not rows. Where the router's weights
+/// are not applied within the experts' activation, the rows as they came back, too. Source:
+/// Megatron-Core, transformer/moe (token_dispatcher.py, experts.py: permuted_probs).
 double experts_bytes(const LayerContext& context) {
   const RankShare& share = context.share;
   const spec::MixtureOfExperts& moe = *context.model().moe;
@@ -163,8 +163,9 @@ double between_gemms_bytes(const LayerContext& context, LayerKind kind) {
   const double e = share.element, tokens = real(share.tokens);
   double kept = checkpoint_bytes(context);
   if (spec::has_attention(kind))
-    kept += e * tokens * (2 * real(share.heads * core_head_dim(context.model())) +
-                          key_value_width(context) / 2) +
+    kept += e * tokens *
+                (2 * real(share.heads * core_head_dim(context.model())) +
+                 key_value_width(context) / 2) +
             4 * tokens * real(share.heads);
   if (spec::has_dense_mlp(kind)) kept += e * tokens * real(share.ffn);
   if (!context.stack().fused_activations) kept += e * tokens * real(share.hidden);
@@ -274,15 +275,16 @@ double backward_working_bytes(const LayerContext& context, LayerKind kind) {
     const ExpertRows rows = count_expert_rows(context);
     const int64_t ffn = divide_up(context.model().moe->ffn_hidden_size, share.expert_tensor);
     const int64_t travelling = share.expert > 1 ? rows.sent : 0;
-    return trunk + share.element * real(rows.computed * (share.gates * ffn + expert_width(context)) +
-                                        travelling * expert_width(context));
+    return trunk +
+           share.element * real(rows.computed * (share.gates * ffn + expert_width(context)) +
+                                travelling * expert_width(context));
   }
   if (spec::has_dense_mlp(kind))
     return trunk + share.element * real(share.tokens * share.gates * share.ffn);
-  const double width = kind == LayerKind::state_space
-                           ? 2 * real(state_space_share(context).inner())
-                           : 2 * real(share.heads * core_head_dim(context.model())) +
-                                 key_value_width(context);
+  const double width =
+      kind == LayerKind::state_space
+          ? 2 * real(state_space_share(context).inner())
+          : 2 * real(share.heads * core_head_dim(context.model())) + key_value_width(context);
   return trunk + share.element * real(share.tokens) * width;
 }
 

@@ -44,8 +44,7 @@ GatheredParts gathered_parts(const LayerContext& context, const std::vector<Chun
     }
     if (chunk.has_embedding)
       parts.embedding = bytes_of(context, embedding_parameters(context.job, context.share));
-    if (chunk.has_head)
-      parts.head = bytes_of(context, head_parameters(context.job, context.share));
+    if (chunk.has_head) parts.head = bytes_of(context, head_parameters(context.job, context.share));
   }
   parts.tied = context.model().tied_embeddings && parts.embedding > 0 && parts.head > 0;
   return parts;
@@ -54,7 +53,8 @@ GatheredParts gathered_parts(const LayerContext& context, const std::vector<Chun
 double gathered_at_head(const LayerContext& context, const GatheredParts& parts) {
   const double ends = parts.embedding + parts.head;
   const double head = makes_gradients(context) ? parts.head : 0;
-  if (stays_whole(context)) return parts.all_layers + ends + head + summed_gradients(context, parts);
+  if (stays_whole(context))
+    return parts.all_layers + ends + head + summed_gradients(context, parts);
   return (context.plan().reshard_after_forward ? parts.layer : parts.all_layers) + ends + head;
 }
 
@@ -62,13 +62,13 @@ double gathered_at_layer(const LayerContext& context, const GatheredParts& parts
   const double ends = parts.embedding + parts.head;
   const bool gradients = makes_gradients(context);
   if (stays_whole(context))
-    return parts.all_layers + ends + (gradients ? parts.layer : 0) + summed_gradients(context, parts);
+    return parts.all_layers + ends + (gradients ? parts.layer : 0) +
+           summed_gradients(context, parts);
   const double left = parts.all_layers - real(done) * parts.layer;
   const double ahead = std::min(left, parts.layer * (1 + real(context.plan().prefetch_depth)));
   const double whole = context.plan().reshard_after_forward ? ahead : left;
   if (!gradients) return whole + ends;
-  const double travelling = reduced_over_computed(context) *
-                            (done > 0 ? parts.layer : parts.head) *
+  const double travelling = reduced_over_computed(context) * (done > 0 ? parts.layer : parts.head) *
                             (1 + 1 / real(context.share.shard));
   return whole + ends + parts.layer + travelling + (parts.tied ? parts.embedding : 0);
 }

@@ -23,11 +23,12 @@ GatheredParts gathered_parts(const LayerContext&, const std::vector<ChunkLayers>
 /// between its passes), one layer (all of them without resharding), and the head's gradient.
 double gathered_at_head(const LayerContext&, const GatheredParts&);
 
-/// While a layer's backward pass runs (of a pipeline: everything whole, and the sum of gradients) and `done` layers have had theirs: the layer, those gathered
-/// ahead and the root unit; its gradient; and the gradient before it (the head's when `done` is 0),
-/// which travels in the bytes it is reduced in (gradient_sync_bytes) to this rank's shard of it.
-/// Source: PyTorch, torch/distributed/fsdp/_fully_shard: one reduce-scatter is in flight
-/// (reduce_scatter_state), gradients of 16 bits are copied to floats before (foreach_reduce).
+/// While a layer's backward pass runs (of a pipeline: everything whole, and the sum of gradients)
+/// and `done` layers have had theirs: the layer, those gathered ahead and the root unit; its
+/// gradient; and the gradient before it (the head's when `done` is 0), which travels in the bytes
+/// it is reduced in (gradient_sync_bytes) to this rank's shard of it. Source: PyTorch,
+/// torch/distributed/fsdp/_fully_shard: one reduce-scatter is in flight (reduce_scatter_state),
+/// gradients of 16 bits are copied to floats before (foreach_reduce).
 double gathered_at_layer(const LayerContext&, const GatheredParts&, int64_t done);
 
 /// What the allocator keeps beyond the peak because each stream has a pool of its own: FSDP2

@@ -107,8 +107,7 @@ void add_inference_activations(const LayerContext& context, const Chunks& chunks
 
 /// Buffers of the layer at work: rows on their way to experts, a boundary of the pipeline on either
 /// side, one gathered input; under FSDP the layers that are gathered.
-void add_inference_buffers(const LayerContext& context, const Chunks& chunks,
-                           StageMemory& memory) {
+void add_inference_buffers(const LayerContext& context, const Chunks& chunks, StageMemory& memory) {
   const RankShare& share = context.share;
   double bytes = 0;
   if (context.model().moe && share.expert > 1)

@@ -5,8 +5,8 @@
 #include "triplepoint/workload/test_jobs.h"
 
 /// Public recipes that run on the machines named: what must fit fits, and what cannot does not.
-/// Sources: torchtitan, benchmarks and models/*/train_configs; NVIDIA's dgxc-benchmarking (Llama 3.1
-/// 405B, 512 H100); llama-recipes (LoRA of 70B on one node).
+/// Sources: torchtitan, benchmarks and models/*/train_configs; NVIDIA's dgxc-benchmarking
+/// (Llama 3.1 405B, 512 H100); llama-recipes (LoRA of 70B on one node).
 namespace triplepoint::workload {
 namespace {
 
@@ -111,7 +111,7 @@ TEST_CASE("Qwen3-30B-A3B under FSDP fits 8 H100, with experts on one rank or on 
   CHECK(fits(job));
 }
 
-TEST_CASE("LoRA of Llama3-70B fits one node of H100; all of its weights trained do not") {
+TEST_CASE("LoRA of Llama3-70B fits one node of H100, training all of its weights does not") {
   spec::Job job = fsdp(test::llama3_70b(), 8, h100);
   CHECK_FALSE(fits(job));
   job.task = spec::Task::lora;

@@ -119,7 +119,8 @@ TEST_CASE("an expert layer keeps one row of h and three of f for every routed to
   };
   CHECK(layer_activation_bytes({job, share_of_rank(job)}, LayerKind::moe) ==
         Approx(4096 * per_token(1)));
-  // Op by op, what came back is multiplied by the router's weights, and a gate keeps its activation.
+  // Op by op, what came back is multiplied by the router's weights, and a gate keeps its
+  // activation.
   job.stack.fused_activations = false;
   CHECK(layer_activation_bytes({job, share_of_rank(job)}, LayerKind::moe) ==
         Approx(4096 * (per_token(2) + 2 * 2 * f)));

@@ -89,8 +89,8 @@ double loss_bytes(const LayerContext& context) {
 double logit_bytes(const LayerContext& context, const ChunkLayers& head, int64_t in_flight) {
   constexpr double softmax = 4;
   const double at_work = loss_bytes(context), waiting = std::min(softmax, at_work);
-  const double further =
-      real(std::max<int64_t>(0, in_flight - 1) + head.predictions * std::max<int64_t>(1, in_flight));
+  const double further = real(std::max<int64_t>(0, in_flight - 1) +
+                              head.predictions * std::max<int64_t>(1, in_flight));
   return real(context.share.tokens * context.share.vocabulary) * (at_work + waiting * further);
 }
 
@@ -109,9 +109,8 @@ double stand_in_gradients(const LayerContext& context, const Chunks& chunks) {
   if (!carries_gradients(context)) return 0;
   double whole_layer = 0, parts = 0;  // parts: where attention and MLP are layers of their own
   for (const LayerKind kind : all_layer_kinds) {
-    const bool there = std::any_of(chunks.begin(), chunks.end(), [&](const ChunkLayers& chunk) {
-      return chunk.count[kind] > 0;
-    });
+    const bool there = std::any_of(chunks.begin(), chunks.end(),
+                                   [&](const ChunkLayers& chunk) { return chunk.count[kind] > 0; });
     if (!there) continue;
     const RankParameters layer = layer_parameters(context.job, context.share, kind);
     const double experts =
@@ -198,9 +197,9 @@ StagePeak::StagePeak(const LayerContext& context, const Chunks& chunks, const St
 Moment StagePeak::at_head() const {
   Moment moment{.activations = waiting_.bytes, .buffers = standing_};
   moment.logits = logit_bytes(context_, chunks_.back(), waiting_.in_last_chunk);
-  moment.buffers += gathers_ ? gathered_at_head(context_, parts_)
-                             : carried_gradient(context_, head_parameters(context_.job,
-                                                                          context_.share));
+  moment.buffers += gathers_
+                        ? gathered_at_head(context_, parts_)
+                        : carried_gradient(context_, head_parameters(context_.job, context_.share));
   return moment;
 }
 

@@ -15,8 +15,8 @@ struct Moment {
   double total() const { return activations + logits + buffers; }
 };
 
-/// The fullest moment of a stage's step. All microbatches in flight are there and the first backward
-/// pass begins; what comes one after the other is not added up:
+/// The fullest moment of a stage's step. All microbatches in flight are there and the first
+/// backward pass begins; what comes one after the other is not added up:
 ///
 ///   loss and head    logits (Stack::loss_bytes each), the head's gradient
 ///   last layer       the layer that recompute plays again, gradients of what its widest product
