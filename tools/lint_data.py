@@ -19,6 +19,7 @@ except ImportError:
 
 KINDS = ("datasheet", "measured", "fitted", "assumed")
 CHOICES = {"studies", "jobs", "suites"}
+MOST_STACKS, MOST_FITTED = 10, 30  # software stacks, and numbers in them that were fitted to measured trainings
 QUANTITY = re.compile(r"^[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?\s*[A-Za-zµ°%/]+[A-Za-z0-9/*]*$")
 
 
@@ -76,13 +77,26 @@ def all_keys(value, key=""):
         yield key
 
 
+def fitted_numbers(file):
+    """Numbers of a stack that were fitted."""
+    data = tomllib.loads(file.read_text())
+    patterns = [key for source in data.pop("source", []) if source.get("kind") == "fitted" for key in source.get("keys", [])]
+    return sum(any(covers(pattern, key) for pattern in patterns) for key in set(numbers(data)))
+
+
 problems = []
+stacks, fitted = 0, 0
 for file in files(".toml"):
     parts = file.relative_to(ROOT).parts
     if parts[0] != "data" or parts[1] in CHOICES:
         continue
     try:
         problems += problems_of(file)
+        if parts[1] == "stacks":
+            stacks, fitted = stacks + 1, fitted + fitted_numbers(file)
     except tomllib.TOMLDecodeError as problem:
         problems.append(f"{name(file)}: {problem}")
+print(f"{stacks} software stacks with {fitted} fitted numbers (at most {MOST_STACKS} and {MOST_FITTED})")
+if stacks > MOST_STACKS or fitted > MOST_FITTED:
+    problems.append("data/stacks: too many stacks or fitted numbers; a stack says what software does, what is left over is the interval")
 sys.exit(report(problems))

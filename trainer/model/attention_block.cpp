@@ -145,7 +145,8 @@ Buffer AttentionBlock::forward(const Tokens& tokens, Buffer trunk, AttentionKept
   kept.statistics = context_.exact(2 * context_.shard_tokens());
   kept.qkv = context_.kept(rows * qkv_.out());
   kept.output = context_.kept(rows * width);
-  if (context_.job.stack.has_flash_attention()) kept.sums = context_.exact(rows * context_.share.heads);
+  if (context_.job.stack.has_flash_attention())
+    kept.sums = context_.exact(rows * context_.share.heads);
   norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());
   qkv_.enter(context_, kept.normed.data(), kept.qkv.data(), kept.qkv_linear);
   if (!qkv_.reads_input_again()) kept.normed.release();

@@ -53,7 +53,7 @@ TEST_CASE("recomputing layers changes nothing") {
            {spec::Recompute::none, spec::Recompute::selective, spec::Recompute::full}) {
         spec::Job job = job_of(model);
         job.stack.attention_kernels =
-              flash ? spec::AttentionKernels::native : spec::AttentionKernels::unfused;
+            flash ? spec::AttentionKernels::native : spec::AttentionKernels::unfused;
         job.plan.recompute = recompute;
         if (recompute == spec::Recompute::full && flash) job.plan.recompute_layers = 1;
         check_against_reference(job);

@@ -47,7 +47,7 @@ TEST_CASE("recompute and unfused attention work under tensor parallelism") {
       spec::Job job = split_job(tiny_llama(), {.tensor = 2, .sequence_parallel = true});
       job.plan.recompute = recompute;
       job.stack.attention_kernels =
-              flash ? spec::AttentionKernels::native : spec::AttentionKernels::unfused;
+          flash ? spec::AttentionKernels::native : spec::AttentionKernels::unfused;
       job.stack.fused_activations = flash;  // the loss in one all-reduce or two
       check_against_reference(job);
     }

@@ -42,12 +42,13 @@ std::string core_toml(const spec::Gpu& gpu) {
       "attention_backward_share = {:.5g}\nattention_half_length = {:.5g}\n"
       "attention_half_head_dim = {:.5g}\nattention_tile = {}\nattention_wave_quantization = 0\n"
       "grouped_gemm_share = {:.5g}\nhbm_share = {:.5g}\nroofline_norm = {:.5g}\n"
-      "clock_insensitive_share = 0\nin_context_slowdown = {:.5g}\nkernel_start = \"{:.5g} us\"\nattention_start = \"{:.5g} "
+      "clock_insensitive_share = 0\nin_context_slowdown = {:.5g}\nkernel_start = \"{:.5g} "
+      "us\"\nattention_start = \"{:.5g} "
       "us\"\nkernel_floor = \"{:.5g} us\"\n",
       k.gemm_peak_share, k.gemm_half_k, k.tile_m, k.tile_n, k.attention_forward_share,
       k.attention_backward_share, k.attention_half_length, k.attention_half_head_dim,
-      k.attention_tile, k.grouped_gemm_share, k.hbm_share, k.roofline_norm,
-      k.in_context_slowdown, k.kernel_start / unit::us, k.attention_start / unit::us, k.kernel_floor / unit::us);
+      k.attention_tile, k.grouped_gemm_share, k.hbm_share, k.roofline_norm, k.in_context_slowdown,
+      k.kernel_start / unit::us, k.attention_start / unit::us, k.kernel_floor / unit::us);
   return text;
 }
 

@@ -103,8 +103,7 @@ double share_in_context(const spec::Job& job, const spec::Op& op) {
 
 /// Time of a kernel within a step, from its time alone.
 void put_in_context(const spec::Job& job, const spec::Op& op, perf::KernelTime& time) {
-  const double slowdown =
-      job.cluster.gpu.kernels.in_context_slowdown / share_in_context(job, op);
+  const double slowdown = job.cluster.gpu.kernels.in_context_slowdown / share_in_context(job, op);
   time.compute *= slowdown;
   time.memory *= slowdown;
   if (op.op_class == OpClass::attention) time.compute /= attention_speed(job);

@@ -54,7 +54,8 @@ struct Stack {
   // Casts to 8 and 4 bits are fused with what comes before or among themselves, and those of
   // weights are kept for a step (Transformer Engine).
   bool fused_casts = true;
-  // 8-bit products scale each row and column (float8 rowwise), which slices of both layouts ask for.
+  // 8-bit products scale each row and column (float8 rowwise), which slices of both layouts ask
+  // for.
   bool rowwise_scales = false;
   // MoE rows travel once to each node (or rank, inside of one NVLink domain) that has an expert for
   // them, are sorted on the way, and only what the experts multiply is kept (DeepEP, HybridEP).

@@ -82,7 +82,8 @@ double attention_bytes(const LayerContext& context) {
   const double core_output = spec::is_quantized(context.plan().precision)
                                  ? core_element(context) * real(share.tokens) * query
                                  : 0;
-  const double sums = context.stack().has_flash_attention() ? 4 * real(share.tokens * share.heads) : 0;
+  const double sums =
+      context.stack().has_flash_attention() ? 4 * real(share.tokens * share.heads) : 0;
   return core_input_bytes(context) + output + core_output + sums + score_bytes(context) +
          latent_bytes(context);
 }
