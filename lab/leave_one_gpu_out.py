@@ -8,18 +8,13 @@ Its data sheet, its standing powers and its limits stay.
 
 usage: leave_one_gpu_out.py PROGRAM FOLDER_OF_TABLES [GPU...]
 """
-import csv
-import io
-import os
 import re
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-DATA = Path(__file__).resolve().parent.parent / "data"
+from trial_library import DATA, read_values, summary, trial_library, validate, write_values
+
 OWN_TABLE = DATA / "calibrations" / "attention_h100.csv"
 # The GPU left out, and whose numbers it gets; none: the mean of the others with tables.
 CASES = [
@@ -49,17 +44,6 @@ FITTED_POWER = [
 NAMES = {
     "a100-80gb": r"a100", "h100": r"h100", "h200": r"h200", "b200": r"(?<!g)b200", "gb200": r"gb200", "b300": r"(?<!g)b300", "h800": r"h800",
 }
-
-
-def read_values(path):
-    return dict(re.findall(r"^(\w+)\s*=\s*(.+)$", path.read_text(), re.M))
-
-
-def write_values(path, values):
-    text = path.read_text()
-    for key, value in values.items():
-        text = re.sub(rf"^{key}\s*=.*$", f"{key} = {value}", text, flags=re.M)
-    path.write_text(text)
 
 
 def number(text):
@@ -101,13 +85,6 @@ def forget_benchmarks(path, gpu, relative):
     path.write_text("".join([kept[0], *narrow, *kept[1:sources], *wide, *kept[sources:]]))
 
 
-def validate(program, library, tables):
-    run = subprocess.run(
-        [program, "validate", *map(str, tables), "--format", "csv"],
-        env={**os.environ, "TRIPLEPOINT_DATA": str(library)}, capture_output=True, text=True, check=True)
-    return [row for row in csv.DictReader(io.StringIO(run.stdout)) if row["error_pct"]]
-
-
 def class_of(row):
     family = row["family"].lower()
     kind = "attention" if "attn" in family or "attention" in family or "fa3" in family else "gemm"
@@ -129,11 +106,6 @@ def of_gpu(rows, gpu):
     return groups
 
 
-def summary(errors):
-    sizes = sorted(map(abs, errors))
-    return f"{statistics.median(errors):+6.1f} {statistics.median(sizes):6.1f} {sizes[int(0.9 * (len(sizes) - 1))]:6.1f}"
-
-
 def main():
     program, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
     names = ["gemm_power.csv", "attention_power.csv", "kernels_calibration.csv", "kernels_opened.csv", "power_dvfs_calibration.csv"]
@@ -147,9 +119,7 @@ def main():
         if not own:
             print(f"{gpu:10} {relative or 'all':10} no rows in these tables")
             continue
-        with tempfile.TemporaryDirectory() as scratch:
-            library = Path(scratch) / "data"
-            shutil.copytree(DATA, library)
+        with trial_library() as library:
             inherit(library, gpu, relative)
             left_out = of_gpu(validate(program, library, tables), gpu)
         for kind, errors in sorted(left_out.items()):

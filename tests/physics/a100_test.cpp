@@ -89,7 +89,7 @@ TEST_CASE("under a lowered cap the governor finds the clock that the speed shows
       return power_at(gpu, load_at(ratio), ratio);
     };
     const Hertz clock = clock::choose_clock(*gpu.governor, point.clock_mhz * unit::MHz,
-                                            point.cap_w * unit::W, warm, power)
+                                            point.cap_w * unit::W, power)
                             .clock;
     INFO(point.clock_mhz, " MHz, ", point.cap_w, " W: ours ", clock / unit::MHz);
     CHECK(clock / (1410 * unit::MHz) / (point.speed / full_speed) ==

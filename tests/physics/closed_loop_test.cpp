@@ -125,6 +125,7 @@ TEST_CASE("a clogged rear row runs into its temperature target and heat is to bl
   const LoopResult result =
       loop.settle(products(350 * unit::TFLOP / unit::s, 400 * unit::GB / unit::s));
   CHECK(clock::is_throttled(result.clocks[0].reason));
+  CHECK(result.dies[0].degrees() == Approx(87).epsilon(1e-3));
   CHECK(result.clocks[0].reason != clock::ClockEventReason::software_power_cap);
   CHECK(result.clocks[1].reason == clock::ClockEventReason::none);
 }

@@ -91,8 +91,8 @@ TEST_CASE("the worked example of the clock page is what the governor chooses") {
             *gpu.power, products(770 * unit::TFLOP / unit::s, 400 * unit::GB / unit::s)(ratio),
             ratio, Celsius(degrees), {});
       };
-      const clock::ClockChoice choice = clock::choose_clock(
-          *gpu.governor, *gpu.max_clock, watts * unit::W, Celsius(degrees), power_at);
+      const clock::ClockChoice choice =
+          clock::choose_clock(*gpu.governor, *gpu.max_clock, watts * unit::W, power_at);
       lines.push_back(fmt::format("| {:.0f} W | {:.0f} C | {:.0f} MHz | {:.0f} W | {} |", watts,
                                   degrees, choice.clock / unit::MHz,
                                   power_at(choice.clock / *gpu.max_clock) / unit::W,

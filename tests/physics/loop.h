@@ -49,7 +49,38 @@ struct Loop {
         result.dies[seat] = chassis.die(state, static_cast<int64_t>(seat));
       if (largest_move(result.dies, before) < 0.5) break;
     }
+    hold_dies(result, chassis, load_at);
     return result;
+  }
+
+  /// Clocks of dies past their temperature go down until each is held.
+  template <class LoadAt>
+  void hold_dies(LoopResult& result, const thermal::ChassisModel& chassis,
+                 const LoadAt& load_at) const {
+    const spec::GovernorCoefficients& governor = *cluster.gpu.governor;
+    const auto held = clock::held_temperature(governor);
+    const Hertz top = *cluster.gpu.max_clock;
+    const auto last = static_cast<double>(clock::steps_to_lowest_clock(governor, top));
+    for (int round = 0; held && round < 20; ++round)
+      for (size_t seat = 0; seat < result.dies.size(); ++seat) {
+        std::vector<Watts> more = result.power;
+        more[seat] += 1 * unit::W;
+        const auto at = static_cast<int64_t>(seat);
+        const Celsius die = chassis.die(chassis.steady(result.power, inlet), at);
+        const Kelvins of_a_watt = chassis.die(chassis.steady(more, inlet), at) - die;
+        result.dies[seat] = die;
+        if (die <= *held) continue;
+        const power::BoardFactors board = boards.empty() ? power::BoardFactors{} : boards[seat];
+        const auto power_at = [&](double steps) {
+          const double ratio = 1 - steps * (governor.clock_step / top);
+          return power::gpu_power(*cluster.gpu.power, load_at(ratio), ratio, *held, board);
+        };
+        const Watts allowed = result.power[seat] - (die - *held) / of_a_watt * unit::W;
+        const double steps = clock::ceiling_for(0, last, allowed, power_at);
+        result.power[seat] = power_at(steps);
+        result.clocks[seat] = {.clock = top - steps * governor.clock_step,
+                               .reason = clock::heat_reason(governor, die)};
+      }
   }
 
   /// Kelvins. A device on the edge between two clock steps may flip for ever, by less than this.
@@ -66,8 +97,8 @@ struct Loop {
     const auto power_at = [&](double ratio) {
       return power::gpu_power(*cluster.gpu.power, load_at(ratio), ratio, result.dies[seat], board);
     };
-    result.clocks[seat] = clock::choose_clock(*cluster.gpu.governor, *cluster.gpu.max_clock, limit,
-                                              result.dies[seat], power_at);
+    result.clocks[seat] =
+        clock::choose_clock(*cluster.gpu.governor, *cluster.gpu.max_clock, limit, power_at);
     result.power[seat] = power_at(result.clocks[seat].clock / *cluster.gpu.max_clock);
   }
 };

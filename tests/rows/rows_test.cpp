@@ -84,7 +84,7 @@ TEST_CASE("every row is scored or has a verdict, with its interval and assumptio
   const TableScores scores = scores_of(table_at("jobs.csv"));
   CHECK(scores.table == "jobs");
   CHECK(scores.skipped.empty());
-  CHECK(scores.scored.size() == 8);
+  CHECK(scores.scored.size() == 9);
   CHECK(scores.fit.failed_and_does_not_fit == 1);
   CHECK(scores.fit.false_oom.empty());
   for (const ScoredRow& row : scores.scored) {
@@ -116,9 +116,8 @@ TEST_CASE("a wrong row is skipped with a reason that names what is wrong, and st
 
 TEST_CASE("a column that means nothing is an error of the table") {
   const auto read = [](const std::string& columns) {
-    const auto table = CsvTable::parse("row_id,family,cluster,plan.global_batch_size," + columns +
-                                           "\n",
-                                       "jobs.csv");
+    const auto table = CsvTable::parse(
+        "row_id,family,cluster,plan.global_batch_size," + columns + "\n", "jobs.csv");
     return read_job_rows(*table);
   };
   CHECK(read("plan.recompute,note,notes_of_ours"));

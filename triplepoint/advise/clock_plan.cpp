@@ -12,7 +12,7 @@
 
 #include "triplepoint/advise/stage_walk.h"
 #include "triplepoint/sim/heat.h"
-#include "triplepoint/sim/settle.h"
+#include "triplepoint/sim/steady_state.h"
 #include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::advise {
@@ -33,12 +33,12 @@ JudgedStep judged(const sim::CoupledStep& step) {
   JudgedStep judged;
   judged.time = step.played.step_time;
   judged.hottest = *std::max_element(step.dies.begin(), step.dies.end());
-  for (const sim::DeviceStep& device : step.devices) {
+  for (const sim::DeviceStep& device : step.accounted.devices) {
     judged.energy += device.ledger.total();
     judged.clock_ratio.push_back(device.mean_clock_ratio);
     judged.device_power.push_back(device.mean_power);
   }
-  judged.mean = judged.energy / judged.time / static_cast<double>(step.devices.size());
+  judged.mean = judged.energy / judged.time / static_cast<double>(step.accounted.devices.size());
   for (const auto& phases : step.clocks.devices) {
     Watts most;
     for (const sim::DevicePhase& phase : phases)
@@ -55,7 +55,7 @@ JudgedStep judge(const Setting& setting, const std::vector<Hertz>& clocks,
   if (!caps.empty()) job.environment.device_power_limits = caps;
   sim::StepModel model(job, setting.graph);
   sim::ClusterHeat heat(job, model.machine);
-  return judged(sim::settle(model, heat));
+  return judged(sim::solve_steady_state(model, heat));
 }
 
 /// The pipelines of a job with their curves, and the clocks that a walk over each has reached.
@@ -120,7 +120,7 @@ void note_members(const sim::CoupledStep& step, const sim::Team& team, StageSlac
   double sum = 0, least = std::numeric_limits<double>::infinity();
   int64_t slowest = team.devices.front();
   for (const int64_t device : team.devices) {
-    const double ratio = step.devices[static_cast<size_t>(device)].mean_clock_ratio;
+    const double ratio = step.accounted.devices[static_cast<size_t>(device)].mean_clock_ratio;
     sum += ratio;
     if (ratio < least) {
       least = ratio;
@@ -174,7 +174,7 @@ class ClockPlanner {
     if (options_.begin) options_.begin("Judging clocks", steps.size() + 1);
     sim::StepModel model(setting_.job, graph_);
     sim::ClusterHeat heat(setting_.job, model.machine);
-    const sim::CoupledStep step = sim::settle(model, heat);
+    const sim::CoupledStep step = sim::solve_steady_state(model, heat);
     plan_.baseline = judged(step);
     Walks walks(model, step);
     plan_.stages = stage_slacks(model, step, walks);

@@ -103,7 +103,7 @@ ColdestPasses::ColdestPasses(const spec::Job& job, int64_t least_layers, int64_t
     sim::ClusterHeat heat(even, model.machine);
     heat.set_conditions(model.conditions());
     heat.settle(least_powers(model, cold, limit));
-    const sim::ClockState clocks = model.choose_clocks(heat.dies(), &cold);
+    const sim::ClockState clocks = model.choose_clocks(heat.dies());
     auto& pipelines = passes_.emplace_back();
     for (size_t p = 0; p < model.pipelines.size(); ++p) {
       std::vector<Pass>& stages = pipelines.emplace_back();

@@ -5,6 +5,8 @@
 
 #include "triplepoint/base/expect.h"
 
+#include "triplepoint/run/shutdown.h"
+
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/workload/rank_grid.h"
@@ -92,14 +94,14 @@ double step_of(const spec::Job& job) {
 
 std::optional<double> judge_time(const spec::Job& job) {
   const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
-  if (!run.manifest.fits_memory || run.steps.empty()) return std::nullopt;
+  if (!run::has_trained(run) || run.steps.empty()) return std::nullopt;
   return (run.steps.back().end - run.steps.back().begin) / unit::s;
 }
 
 PlacementOutcome judge_placement(const spec::Job& job, const ColdMap& map) {
   const run::Run run = sim::simulate(job, {});
   PlacementOutcome outcome;
-  outcome.fits = run.manifest.fits_memory;
+  outcome.fits = run::has_trained(run);
   if (!outcome.fits) return outcome;
   const metrics::Metrics seen = metrics::measure(run);
   outcome.step_time = *seen.step_time / unit::s;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "triplepoint/advise/pass_graph.h"
-#include "triplepoint/sim/settle.h"
+#include "triplepoint/sim/steady_state.h"
 
 namespace triplepoint::advise {
 

@@ -110,7 +110,7 @@ Controller::Controller(const spec::Job& base, const SteerOptions& options)
 void Controller::tune() {
   spec::Job calm = base_;
   calm.environment.faults.clear();
-  const sim::Session machine(calm);
+  const sim::TransientSimulation machine(calm);
   const Forecast free = foresee(machine, calm);
   double best = 1;
   SteerSetting chosen = present_;

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/run/shutdown.h"
+
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/rank_grid.h"
 #include "triplepoint/workload/work_graph.h"
@@ -266,48 +268,30 @@ std::vector<SteerSetting> clock_ladder(const SteerSetting& setting) {
 
 namespace {
 
-// Nearer to the temperature target than this, clocks swing, and the settled state is but one moment
-// of the swing.
-constexpr Kelvins swinging = 4 * unit::K;
-constexpr Seconds swing = 90 * unit::s;
-
-bool may_swing(const spec::Job& job, Celsius hottest) {
-  const auto& governor = job.cluster.gpu.governor;
-  return governor && governor->target_temperature &&
-         hottest > *governor->target_temperature - swinging;
-}
-
 Celsius hottest_of(const SteerReadings& seen) {
   return Celsius(*std::max_element(seen.die_c.begin(), seen.die_c.end()));
 }
 
-/// A settled machine repeats itself: two of its steps say all. One at its temperature target is
-/// played on.
-Forecast settled_forecast(const sim::Session& now, const spec::Job& job) {
-  sim::Session ahead(now);
+/// A settled machine repeats itself: two of its steps say all. Nothing where heat ends the job.
+Forecast settled_forecast(const sim::TransientSimulation& now, const spec::Job& job) {
+  sim::TransientSimulation ahead(now);
   ahead.change(job);
   ahead.settle();
   Seconds length = 2 * unit::s;
-  run::Run run = ahead.play(length);
-  for (int tries = 0; tries < 12 && run.steps.size() < 2; ++tries) {
-    run = ahead.play(length);
+  run::Run run = ahead.advance(length);
+  for (int tries = 0; tries < 12 && run.steps.size() < 2 && !run::shutdown_of(run); ++tries) {
+    run = ahead.advance(length);
     length = 2 * length;
   }
-  std::optional<SteerReadings> seen = readings_of(run, job);
-  if (!seen) return {};
-  Seconds step_time = run.steps.back().end - run.steps.back().begin;
-  if (may_swing(job, hottest_of(*seen))) {
-    ahead.play(swing);
-    seen = readings_of(ahead.play(std::max(swing, 4 * step_time)), job);
-    if (!seen) return {};
-    step_time = seen->step_time;
-  }
+  const std::optional<SteerReadings> seen = readings_of(run, job);
+  if (!seen || run.steps.empty() || run::shutdown_of(run)) return {};
+  const Seconds step_time = run.steps.back().end - run.steps.back().begin;
   return {step_time, seen->power, hottest_of(*seen)};
 }
 
 }  // namespace
 
-Forecast foresee(const sim::Session& now, const spec::Job& job) {
+Forecast foresee(const sim::TransientSimulation& now, const spec::Job& job) {
   spec::Job on = job, off = job;
   std::erase_if(off.environment.faults, [](const spec::Fault& f) { return f.period.has_value(); });
   if (off.environment.faults.size() == job.environment.faults.size())

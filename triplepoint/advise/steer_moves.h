@@ -9,7 +9,7 @@
 #include "triplepoint/spec/job.h"
 
 #include "triplepoint/search/objective.h"
-#include "triplepoint/sim/session.h"
+#include "triplepoint/sim/transient.h"
 
 namespace triplepoint::advise {
 
@@ -74,7 +74,7 @@ struct Forecast {
 /// Plays a copy of the session ahead: to the thermal steady state of the conditions that hold now.
 /// What flaps is on for half of the time: paces (steps a second) and powers of both halves are
 /// averaged, which holds where a half lasts longer than a step.
-Forecast foresee(const sim::Session& now, const spec::Job& job);
+Forecast foresee(const sim::TransientSimulation& now, const spec::Job& job);
 
 /// What a move costs before it brings anything.
 struct MoveCost {

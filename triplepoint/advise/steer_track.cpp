@@ -7,7 +7,7 @@ namespace triplepoint::advise {
 
 std::optional<SteerReadings> Track::play(Seconds duration) {
   const Seconds begin = now();
-  const run::Run window = world_.play(duration);
+  const run::Run window = world_.advance(duration);
   count_steps(window);
   count_energy(window, begin);
   totals_.time += duration;

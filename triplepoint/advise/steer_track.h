@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "triplepoint/advise/steer.h"
-#include "triplepoint/sim/session.h"
+#include "triplepoint/sim/transient.h"
 
 namespace triplepoint::advise {
 
@@ -15,7 +15,7 @@ class Track {
  public:
   explicit Track(const spec::Job& job) : world_(job) { world_.settle(); }
 
-  const sim::Session& world() const { return world_; }
+  const sim::TransientSimulation& world() const { return world_; }
   const spec::Job& job() const { return world_.job(); }
   Seconds now() const { return world_.now(); }
   std::vector<SteerPoint> take_points() { return std::move(points_); }
@@ -33,7 +33,7 @@ class Track {
   void count_energy(const run::Run& window, Seconds begin);
   void add_point(const run::Run& window, const std::optional<SteerReadings>& seen);
 
-  sim::Session world_;
+  sim::TransientSimulation world_;
   SteerTotals totals_;
   Seconds step_begin_, last_step_;
   std::vector<SteerPoint> points_;

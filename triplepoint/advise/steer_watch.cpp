@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/advise/steer_control.h"
-#include "triplepoint/sim/session.h"
+#include "triplepoint/sim/transient.h"
 
 namespace triplepoint::advise {
 namespace {
@@ -173,7 +173,7 @@ Decision Watcher::think(const SteerReadings& seen, const std::string& words, Sec
   spec::Job known = job_;
   known.environment.faults = explain(job_, *calm_, seen);
   decision.seen = words + " (" + words_of(known.environment.faults, job_) + ")";
-  const sim::Session machine(job_with(known, present_));
+  const sim::TransientSimulation machine(job_with(known, present_));
   decision.leave = decision.then = foresee(machine, machine.job());
   const MoveCost restart{options_.restart, 0.2 * decision.leave.power};
   const std::vector<Candidate> all = candidates(job_, initial_, present_, seen, options_.moves);

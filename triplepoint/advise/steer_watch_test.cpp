@@ -7,7 +7,7 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/sim/session.h"
+#include "triplepoint/sim/transient.h"
 
 namespace triplepoint::advise {
 namespace {
@@ -32,7 +32,7 @@ sharding = "optimizer"
 }
 
 SteerReadings settled(const spec::Job& job) {
-  sim::Session session(job);
+  sim::TransientSimulation session(job);
   session.settle();
   const auto seen = readings_of(session.play(20 * unit::s), job);
   REQUIRE(seen);
@@ -110,7 +110,7 @@ TEST_CASE("readings alone lead to advice that helps against a power brake, once"
   Fault brake = fault_of(FaultKind::power, 0.6);
   brake.node = 1;
   brake.begin = 120 * unit::s;
-  sim::Session world(small_job({brake}));
+  sim::TransientSimulation world(small_job({brake}));
   world.settle();
   SteerOptions options;
   options.interval = 30 * unit::s;

@@ -74,8 +74,8 @@ TEST_CASE("errors name the file, the line and a way out") {
 }
 
 TEST_CASE("rows whose cells cannot be told apart are left out with their reason, if asked for") {
-  const auto read = CsvTable::parse("a,b\n1,2\n3\n\"x\"y,4\n5,6,7\n8,9\n", "t.csv",
-                                    CsvTable::BadRows::leave_out);
+  const auto read =
+      CsvTable::parse("a,b\n1,2\n3\n\"x\"y,4\n5,6,7\n8,9\n", "t.csv", CsvTable::BadRows::leave_out);
   REQUIRE(read);
   REQUIRE(read->rows() == 2);
   CHECK(read->at(0, 1) == "2");

@@ -38,7 +38,7 @@ SteadyPoint settle(const spec::Gpu& gpu, const SteadyKernel& kernel, const Board
     return power_of(gpu, kernel, of_highest * highest, setting.die);
   };
   const auto choice =
-      clock::choose_clock(*gpu.governor, setting.highest_clock, setting.cap, setting.die, power_at);
+      clock::choose_clock(*gpu.governor, setting.highest_clock, setting.cap, power_at);
   return {.power = power_at(choice.clock / setting.highest_clock),
           .clock_ratio = choice.clock / *gpu.max_clock};
 }

@@ -66,8 +66,7 @@ std::optional<double> flop_of_sequence(std::string_view conv, const spec::Job& j
 
 }  // namespace
 
-std::optional<double> step_tflop_of_convention(std::string_view convention,
-                                               const spec::Job& job) {
+std::optional<double> step_tflop_of_convention(std::string_view convention, const spec::Job& job) {
   const auto flop = flop_of_sequence(convention, job);
   if (!flop) return std::nullopt;
   return *flop * static_cast<double>(job.plan.global_batch_size) /

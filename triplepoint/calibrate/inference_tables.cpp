@@ -70,7 +70,8 @@ Result<ServedRow> read_row(const Cells& cells, const Serving& serving) {
   const bool sees = mentions(task, "image") || mentions(task, "video");
   row.model = TPT_TRY(model_of(serving, cells.text("model")));
   if (sees)
-    row.notes.push_back("pictures are tokens of the prompt; what turns them into tokens is left out");
+    row.notes.push_back(
+        "pictures are tokens of the prompt; what turns them into tokens is left out");
   row.gpu = cells.text("gpu");
   row.gpus = std::max<int64_t>(1, cells.count("n_gpus"));
   row.replicas = std::max<int64_t>(1, std::llround(noted(cells, "dp ").value_or(1)));

@@ -82,12 +82,12 @@ Result<Measurement> read_measurement(const CsvTable& table, std::size_t row) {
     std::optional<double>& value = measured.*column.member;
     value = TPT_TRY(table.number(row, *found));
     if (value && !(*value > 0))
-      return error(fmt::format("{}:{}: {} is {} (what was measured is above zero); correct the "
-                               "row, or leave the cell empty",
-                               table.name(), table.line(row), column.title, *value));
+      return error(
+          fmt::format("{}:{}: {} is {} (what was measured is above zero); correct the "
+                      "row, or leave the cell empty",
+                      table.name(), table.line(row), column.title, *value));
   }
-  measured.memory_is_reserved =
-      TPT_TRY(is_second(table, row, "mem_kind", "allocated", "reserved"));
+  measured.memory_is_reserved = TPT_TRY(is_second(table, row, "mem_kind", "allocated", "reserved"));
   measured.ran = !TPT_TRY(is_second(table, row, "ran", "true", "false"));
   measured.convention = Cells(table, row).text("flops_convention");
   return measured;

@@ -93,9 +93,9 @@ class RowScorer {
     if (const auto speed = speed_of(row_.measured, predicted_.job, prediction.step_time))
       score_speed(*speed);
     const Measurement& measured = row_.measured;
-    score_memory("mem_gib", measured.memory_gib,
-                 measured.memory_is_reserved ? prediction.reserved_peak
-                                             : prediction.allocated_peak);
+    score_memory(
+        "mem_gib", measured.memory_gib,
+        measured.memory_is_reserved ? prediction.reserved_peak : prediction.allocated_peak);
     score_memory("mem_standing_gib", measured.standing_gib, prediction.first_step);
     score_memory("mem_reserved_gib", measured.reserved_gib, prediction.first_reserved);
   }

@@ -124,8 +124,7 @@ double sustained_clock_ratio(const spec::Gpu& gpu, const spec::Op& op) {
     return power::gpu_power(*gpu.power, looped_load(gpu, op, time.at(ratio)), ratio, benchmark_die,
                             {});
   };
-  const auto choice =
-      clock::choose_clock(*gpu.governor, *gpu.max_clock, *gpu.tdp, benchmark_die, power_at);
+  const auto choice = clock::choose_clock(*gpu.governor, *gpu.max_clock, *gpu.tdp, power_at);
   return choice.clock / *gpu.max_clock;
 }
 

@@ -20,27 +20,15 @@ struct Named {
 };
 
 // Longer names first: a GB200 is no B200.
-constexpr std::array gpus = {Named{"gb300", "gb300"},
-                             Named{"gb200", "gb200"},
-                             Named{"gh200", "h200"},
-                             Named{"b300", "b300"},
-                             Named{"b200", "b200"},
-                             Named{"h800", "h800"},
-                             Named{"h200nvl", "h200-nvl"},
-                             Named{"h200", "h200"},
-                             Named{"h10096gb", "h100-96gb"},
-                             Named{"h100", "h100"},
-                             Named{"a10080", "a100-80gb"},
-                             Named{"a100", "a100-80gb"},
-                             Named{"mi355", "mi355x"},
-                             Named{"mi350", "mi350x"},
-                             Named{"mi325", "mi325x"},
-                             Named{"mi300", "mi300x"},
-                             Named{"mi250x", "mi250x"},
-                             Named{"mi250", "mi250"},
-                             Named{"mi210", "mi250"},  // the same die, one to a package
-                             Named{"a800", "a100-80gb"},
-                             Named{"v100", "v100-32gb"}};
+constexpr std::array gpus = {
+    Named{"gb300", "gb300"},      Named{"gb200", "gb200"},      Named{"gh200", "h200"},
+    Named{"b300", "b300"},        Named{"b200", "b200"},        Named{"h800", "h800"},
+    Named{"h200nvl", "h200-nvl"}, Named{"h200", "h200"},        Named{"h10096gb", "h100-96gb"},
+    Named{"h100", "h100"},        Named{"a10080", "a100-80gb"}, Named{"a100", "a100-80gb"},
+    Named{"mi355", "mi355x"},     Named{"mi350", "mi350x"},     Named{"mi325", "mi325x"},
+    Named{"mi300", "mi300x"},     Named{"mi250x", "mi250x"},    Named{"mi250", "mi250"},
+    Named{"mi210", "mi250"},  // the same die, one to a package
+    Named{"a800", "a100-80gb"},   Named{"v100", "v100-32gb"}};
 
 // The machine most often built around each GPU.
 constexpr std::array clusters = {

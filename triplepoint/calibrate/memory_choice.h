@@ -15,9 +15,9 @@ namespace triplepoint::calibrate {
 ///
 /// Parts are taken in the order of the time that a byte saved costs: norms and the activation of
 /// experts read and write once; latent attention's up-projections are thin products that keep three
-/// wide results; shared experts and dense MLPs of a mixture of experts are a small part of its work.
-/// A dense model's MLP and routed experts free no more per second than whole layers do.
-/// If nothing fits, all layers are recomputed. All else of the plan must be set.
+/// wide results; shared experts and dense MLPs of a mixture of experts are a small part of its
+/// work. A dense model's MLP and routed experts free no more per second than whole layers do. If
+/// nothing fits, all layers are recomputed. All else of the plan must be set.
 std::string choose_recompute(spec::Job&);
 
 /// Sets the largest power of two up to 64 that divides the batch of a replica and fits in memory

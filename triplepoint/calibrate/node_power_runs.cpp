@@ -37,9 +37,10 @@ Result<spec::TomlValue> published_job(const NodeRun& run, const spec::Library& l
     });
     return job;
   }
-  return error(fmt::format("the benchmark '{}' on {} {} is not modelled (no configuration of it is "
-                           "in data/calibrations/mlperf_power.toml)",
-                           run.benchmark, run.gpus, run.gpu));
+  return error(
+      fmt::format("the benchmark '{}' on {} {} is not modelled (no configuration of it is "
+                  "in data/calibrations/mlperf_power.toml)",
+                  run.benchmark, run.gpus, run.gpu));
 }
 
 bool is_cooled_by_liquid(const NodeRun& run) {

@@ -28,9 +28,10 @@ Result<Serving> load_serving(const spec::Library& library) {
 Result<std::string> model_of(const Serving& serving, std::string_view published) {
   const auto found = serving.models.find(published);
   if (found != serving.models.end()) return found->second;
-  return error(fmt::format("no model is called \"{}\" (its shape is not in the library); name one "
-                           "in [models] of data/calibrations/serving.toml",
-                           published));
+  return error(
+      fmt::format("no model is called \"{}\" (its shape is not in the library); name one "
+                  "in [models] of data/calibrations/serving.toml",
+                  published));
 }
 
 Result<ServedTask> task_of(const Serving& serving, std::string_view task) {

@@ -7,6 +7,8 @@
 
 #include "triplepoint/base/parallel.h"
 
+#include "triplepoint/run/shutdown.h"
+
 #include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/job_flags.h"
 #include "triplepoint/cli/plan_tables.h"
@@ -100,7 +102,7 @@ void play_one(const Suite& suite, Played& played, std::size_t repeat) {
   job.environment.seed += repeat;
   // A step more than asked for, since only whole steps count.
   const run::Run steady = sim::simulate(job, {.duration = {}, .steps = 1, .timeline = false});
-  if (!steady.manifest.fits_memory) return;
+  if (!run::has_trained(steady)) return;
   const Seconds step = steady.steps.back().end - steady.steps.back().begin;
   const run::Run run = sim::simulate(
       job, {.duration = suite.warm_up + suite.duration + 2 * step, .steps = {}, .timeline = false});

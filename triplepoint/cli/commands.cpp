@@ -91,12 +91,13 @@ constexpr std::array table = {
         make_bench},
     CommandEntry{
         "validate", "Compare predictions with tables of measurements.",
-        "The columns of a table say what it holds: training runs, kernels, collectives, power,\n"
-        "temperatures. Every row that can be expressed is predicted; the others are listed with\n"
-        "the reason. What a row leaves open is filled by fixed rules, and reported per row. Put\n"
-        "your own runs into the same columns (docs/formats.md) to check the model against them.\n\n"
+        "The columns of a table say what it holds: training jobs, kernels, collectives, power,\n"
+        "temperatures. A row of a training is a job: its columns are the keys of a job file, and\n"
+        "what was measured (docs/formats.md). Rows that cannot be predicted are listed with the\n"
+        "reason. Put your own runs into these columns to check the model against them; tables\n"
+        "as they are published become jobs with validation/normalise.py.\n\n"
         "  triplepoint validate my_runs.csv\n"
-        "  triplepoint validate train_perf_calibration.csv --format json\n",
+        "  triplepoint validate validation/*/jobs.csv --format json\n",
         make_validate},
     CommandEntry{
         "calibrate", "Fit the coefficients of a GPU or of a cluster's links to measurements.",

@@ -8,6 +8,7 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/run/shutdown.h"
 #include "triplepoint/spec/fault_text.h"
 
 #include "triplepoint/cli/bind.h"
@@ -193,7 +194,7 @@ Result<void> FaultFlags::apply(spec::Job& job, bool over_time) const {
 
 void print_faults(Console& console, const run::Run& run, const run::Run* without) {
   const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
-  if (faults.empty() || !run.manifest.fits_memory) return;
+  if (faults.empty() || !run::has_trained(run) || (without && !run::has_trained(*without))) return;
   if (without)
     return print_effect(console, run, faults, metrics::steady_effect(*without, run), true);
   const std::vector<FaultEffect> effects = metrics::fault_effects(run);
@@ -205,6 +206,7 @@ void print_faults(Console& console, const run::Run& run, const run::Run* without
 Json faults_json(const run::Run& run, const run::Run* without) {
   Json all = Json::array();
   const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
+  if (!run::has_trained(run) || (without && !run::has_trained(*without))) return all;
   if (without) {
     all.push_back(metrics::fault_json(names_of(faults), metrics::steady_effect(*without, run)));
     return all;

@@ -298,7 +298,8 @@ class PlanCommand : public Command {
 
   Result<void> print(Console& console, const spec::Library& library,
                      const PlanOutcome& outcome) const {
-    const DataTable table = ranking_table(outcome.base, outcome.ranking.ranked, top(), outcome.intervals);
+    const DataTable table =
+        ranking_table(outcome.base, outcome.ranking.ranked, top(), outcome.intervals);
     std::optional<DataTable> comparison;
     if (explain_) {
       const auto [a, b] = TPT_TRY(compared(library, outcome));

@@ -59,7 +59,7 @@ void print_front(Console& console, const PlanOutcome& outcome) {
 }
 
 std::optional<metrics::Interval> step_time_interval(const PlanOutcome& outcome,
-                                                   const Finalist& plan) {
+                                                    const Finalist& plan) {
   spec::Job job = outcome.base;
   job.plan = plan.candidate.plan;
   return outcome.intervals.step_time(job, plan.time);
@@ -84,11 +84,11 @@ void print_plan(Console& console, const PlanOutcome& outcome, const DataTable& t
   };
   line(counts_text(outcome.ranking.counts));
   if (const auto interval = step_time_interval(outcome, ranked[0]))
-    line(fmt::format("Plan 1 takes {} s a step; {} s (from {} measured jobs). Plans of one job share "
-                     "most of the error: \"slower\" is the probability that a plan really is slower "
-                     "than plan 1, and a tie where that is open.",
-                     report::significant(ranked[0].time), interval_text(*interval),
-                     outcome.intervals.rows()));
+    line(fmt::format(
+        "Plan 1 takes {} s a step; {} s (from {} measured jobs). Plans of one job share "
+        "most of the error: \"slower\" is the probability that a plan really is slower "
+        "than plan 1, and a tie where that is open.",
+        report::significant(ranked[0].time), interval_text(*interval), outcome.intervals.rows()));
   for (const Finalist& plan : outcome.ranking.refused)
     line(fmt::format("Refused: {} ({}).", plan_text(plan.candidate.plan, plan.candidate.layout),
                      plan.refused));

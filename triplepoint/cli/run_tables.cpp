@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/run/shutdown.h"
+
 #include "triplepoint/cli/sparkline.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/metrics/inference.h"
@@ -188,13 +190,14 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
                const std::optional<metrics::Interval>& step_time) {
   console.print(console.styled(heading(run), Style::bold) + "\n");
   console.print(verdict_line(console, run) + "\n\n");
-  if (run.manifest.fits_memory) {
-    console.print(without_first_line(overview(console, run, metrics, step_time)) + "\n");
+  if (run::has_trained(run)) {
+    console.print(without_first_line(overview(console, run, metrics, step_time)) + "
+");
     if (!run.timeline.empty())
       console.print("Kernel seconds of a GPU in one step, waiting inside collectives included\n" +
                     stage_table(console, metrics) + "\n");
   }
-  if (run.manifest.fits_memory)
+  if (run::has_trained(run))
     if (const std::string lines = run_sparklines(console, run); !lines.empty())
       console.print(lines + "\n");
   if (!run.memory.empty()) console.print("Memory of a GPU (GiB)\n" + memory_table(console, run));

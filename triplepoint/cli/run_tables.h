@@ -13,7 +13,8 @@
 namespace triplepoint::cli {
 
 /// What `simulate` shows of a run: verdict and memory first, then speed, power, heat, clocks, and
-/// the stages. Of a job that does not fit, its memory. `step_time`: between what the step time lies.
+/// the stages. Of a job that does not fit, its memory. `step_time`: between what the step time
+/// lies.
 void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics,
                const std::optional<metrics::Interval>& step_time);
 

@@ -15,9 +15,9 @@ using report::Verdict;
 using Align = TextTable::Align;
 
 Style style_of(Verdict verdict) {
-  return verdict == Verdict::ok    ? Style::good
-         : verdict == Verdict::oom ? Style::bad
-                                   : Style::warning;
+  return verdict == Verdict::ok                                    ? Style::good
+         : verdict == Verdict::oom || verdict == Verdict::shutdown ? Style::bad
+                                                                   : Style::warning;
 }
 
 /// A job whose measurement failed was valid.

@@ -170,8 +170,7 @@ class Validate : public Command {
   Result<ValidatedFile> validate(Console& console, const spec::Library& library,
                                  const std::string& file) const {
     std::string text = TPT_TRY(read_file(file));
-    CsvTable table =
-        TPT_TRY(CsvTable::parse(std::move(text), file, CsvTable::BadRows::leave_out));
+    CsvTable table = TPT_TRY(CsvTable::parse(std::move(text), file, CsvTable::BadRows::leave_out));
     const std::vector<CsvTable::BadRow> left_out = table.left_out();
     if (family_) table = TPT_TRY(calibrate::rows_of_family(table, *family_));
     std::optional<Progress> progress;

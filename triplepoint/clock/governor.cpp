@@ -29,20 +29,30 @@ Hertz clock_at(const spec::GovernorCoefficients& governor, Hertz max_clock, int6
   return max_clock - static_cast<double>(steps_down) * governor.clock_step;
 }
 
-ThermalLimit thermal_limit(const spec::GovernorCoefficients& governor, Hertz max_clock,
-                           Celsius die) {
-  const int64_t last = steps_to_lowest_clock(governor, max_clock);
-  const auto steps = [&](double wanted) {
-    return static_cast<int64_t>(std::min(std::ceil(wanted - almost), static_cast<double>(last)));
-  };
-  if (governor.slowdown_temperature && die >= *governor.slowdown_temperature)
-    return {.steps_down = steps(0.5 * max_clock / governor.clock_step),
-            .reason = ClockEventReason::hardware_thermal};
-  if (governor.target_temperature && die > *governor.target_temperature)
-    return {.steps_down = steps(governor.thermal_steps_per_kelvin *
-                                ((die - *governor.target_temperature) / unit::K)),
-            .reason = ClockEventReason::software_thermal};
-  return {};
+std::optional<Celsius> held_temperature(const spec::GovernorCoefficients& governor) {
+  return governor.target_temperature ? governor.target_temperature : governor.slowdown_temperature;
+}
+
+ClockEventReason heat_reason(const spec::GovernorCoefficients& governor, Celsius die) {
+  const bool hardware = !governor.target_temperature ||
+                        (governor.slowdown_temperature && die >= *governor.slowdown_temperature);
+  return hardware ? ClockEventReason::hardware_thermal : ClockEventReason::software_thermal;
+}
+
+double next_heat_ceiling(const spec::GovernorCoefficients& governor, Hertz max_clock,
+                         double ceiling, double present_steps, Celsius die) {
+  // Clocks fall faster than they come back, so that a die that was too hot is not so again at once.
+  constexpr double most_steps_down = 8, most_steps_up = 2;
+  const std::optional<Celsius> held = held_temperature(governor);
+  if (!held || (ceiling == 0 && die <= *held)) return 0;
+  const double over = governor.thermal_steps_per_kelvin * ((die - *held) / unit::K);
+  double next = std::max(ceiling, ceiling == 0 ? present_steps : 0) +
+                std::clamp(over, -most_steps_up, most_steps_down);
+  if (governor.target_temperature && governor.slowdown_temperature &&
+      die >= *governor.slowdown_temperature)
+    next = std::max(next, std::ceil(0.5 * max_clock / governor.clock_step));
+  const auto last = static_cast<double>(steps_to_lowest_clock(governor, max_clock));
+  return std::clamp(next, 0.0, last);
 }
 
 bool is_throttled(ClockEventReason reason) {

@@ -35,35 +35,50 @@ struct ClockChoice {
 int64_t steps_to_lowest_clock(const spec::GovernorCoefficients&, Hertz max_clock);
 Hertz clock_at(const spec::GovernorCoefficients&, Hertz max_clock, int64_t steps_down);
 
-/// What heat alone allows.
-///
-///   T <= target:           k = 0
-///   target < T < slowdown: k = ceil(thermal_steps_per_kelvin (T - target))     software_thermal
-///   slowdown <= T:         f <= f_max / 2                     hardware_thermal
-///
-/// A proportional controller: with a step worth s kelvins of steady die temperature, a die that
-/// would settle E above its target settles E / (1 + s thermal_steps_per_kelvin) above it. A limit
-/// that is absent does not act; no limit asks for less than min_clock.
-/// Source: slope assumed, vendors say "clocks are lowered above", not how fast. Halving: NVML on HW
-/// slowdown ("reducing the core clocks by a factor of 2 or more").
-struct ThermalLimit {
-  int64_t steps_down = 0;
-  ClockEventReason reason = ClockEventReason::none;
-};
-ThermalLimit thermal_limit(const spec::GovernorCoefficients&, Hertz max_clock, Celsius die);
+/// The temperature that a device's controller holds its die at: the target, or where none is stated
+/// the slowdown temperature. A device without either does not know heat.
+std::optional<Celsius> held_temperature(const spec::GovernorCoefficients&);
 
-/// Highest clock at which a phase's mean power meets the cap and the die its temperature limits.
+/// Whom NVML would name for a clock that heat holds down: the software controller below the
+/// slowdown temperature, the hardware above it or where there is no target.
+ClockEventReason heat_reason(const spec::GovernorCoefficients&, Celsius die);
+
+/// One look of the controller that holds a die at its temperature: it integrates.
 ///
-///   f = max { f_k <= f_thermal : P(f_k / f_max) <= regulation_share limit },  or else the lowest
+///   h' = h + clamp(thermal_steps_per_kelvin (die - held), -most_steps_up, most_steps_down)
+///
+/// h: the ceiling, in clock steps below the maximum; a fraction is a mean over two neighbouring
+/// clocks. It begins at the clock that the device runs at (`present_steps`) and ends where it
+/// binds no more, so it never winds up. At the slowdown temperature the hardware takes over: half
+/// of the maximum clock or less. Holds for looks of a second and more, in which the die's own
+/// poles have followed the clock.
+/// Source: that the clock falls in steps until the die stays at its target: nvidia-smi's
+/// description of SW thermal slowdown; the pace is assumed (data/calibrations/*/governor.toml).
+/// Halving: NVML on HW slowdown ("reducing the core clocks by a factor of 2 or more").
+double next_heat_ceiling(const spec::GovernorCoefficients&, Hertz max_clock, double ceiling,
+                         double present_steps, Celsius die);
+
+/// The least ceiling at which a device draws no more than it may, in clock steps below the maximum;
+/// the lowest clock where none does.
+///
+///   h = min { first <= h <= last :  power_at(h) <= allowed }
+///
+/// power_at(steps): mean power over a step of training, continuous and never rising. Regula falsi
+/// (Illinois): some five evaluations.
+template <class PowerAt>
+double ceiling_for(double first, double last, Watts allowed, const PowerAt& power_at);
+
+/// Highest clock at which a phase's mean power meets the cap.
+///
+///   f = max { f_k : P(f_k / f_max) <= regulation_share limit },  or else the lowest
 ///
 /// power_at(clock ratio): mean Watts of the phase at that clock; must not fall with it. About
 /// log2(clock steps) evaluations, one where the cap does not bind.
-/// The reason is the one that binds: power where a higher clock would have been allowed by heat.
 /// Holds for phases longer than power_window; shorter ones are averaged by the caller first.
 /// Source: docs/models/clock.md.
 template <class PowerAt>
 ClockChoice choose_clock(const spec::GovernorCoefficients&, Hertz max_clock, Watts limit,
-                         Celsius die, const PowerAt& power_at);
+                         const PowerAt& power_at);
 
 /// What an operator set beside the power limit, and where the search for the clock may begin.
 struct ClockBounds {
@@ -73,11 +88,11 @@ struct ClockBounds {
   // gives the same answer.
   std::optional<int64_t> guess;
 };
-/// The same among the clocks that are not above the lock. The reason of a clock that neither heat
-/// nor power lowers further is application_clocks.
+/// The same among the clocks that are not above the lock. The reason of a clock that power does not
+/// lower further is application_clocks.
 template <class PowerAt>
 ClockChoice choose_clock(const spec::GovernorCoefficients&, Hertz max_clock, const ClockBounds&,
-                         Celsius die, const PowerAt& power_at);
+                         const PowerAt& power_at);
 /// Steps below the maximum of the highest clock that is not above `lock`.
 int64_t steps_to_clock(const spec::GovernorCoefficients&, Hertz max_clock, Hertz lock);
 

@@ -70,7 +70,8 @@ void set_devices(Settings& settings, const ImportHints& hints, const MachineFact
   std::optional<int64_t> devices = facts.gpus_per_node;
   if (!devices && hints.job_script) devices = hints.job_script->gpus_per_node;
   if (!devices || *devices == cluster.gpus_per_node) return;
-  if (*devices >= 1 && *devices < cluster.gpus_per_node) return spec::use_devices(cluster, *devices);
+  if (*devices >= 1 && *devices < cluster.gpus_per_node)
+    return spec::use_devices(cluster, *devices);
   settings.note(DiagnosisCode::inconsistent, Severity::error, facts.gpus_key,
                 fmt::format("{} devices per node, but a node of {} has {}; choose another cluster",
                             *devices, cluster.name, cluster.gpus_per_node));

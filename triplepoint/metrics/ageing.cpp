@@ -8,6 +8,8 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/run/shutdown.h"
+
 namespace triplepoint::metrics {
 namespace {
 
@@ -152,7 +154,7 @@ std::vector<ThermalCycle> rainflow(std::span<const double> degrees) {
 std::optional<RunWear> wear_of(const run::Run& run, const Metrics& metrics,
                                const AgeingModel& model) {
   const std::optional<Scale> scale = scale_of(run);
-  if (!scale || !run.manifest.fits_memory) return std::nullopt;
+  if (!scale || !run::has_trained(run)) return std::nullopt;
   RunWear wear;
   double sum = 0, known = 0;
   for (size_t d = 0; d < run.devices.size(); ++d) {

@@ -50,18 +50,20 @@ Result<SpreadTable> read_spread(const spec::TomlValue& root, const std::string& 
                                 const char* quantity) {
   const spec::TomlValue* table = root.find(quantity);
   if (table == nullptr)
-    return error(fmt::format("{}:1: no [{}] (it says how far predictions are off); run "
-                             "lab/make_intervals.py",
-                             path, quantity));
+    return error(
+        fmt::format("{}:1: no [{}] (it says how far predictions are off); run "
+                    "lab/make_intervals.py",
+                    path, quantity));
   spec::ReadScope scope;
   scope.file = path;
   SpreadTable spread;
   if (auto read = spec::read_table(scope.at(quantity), *table, spread); !read)
     return tl::unexpected(read.error());
   if (spread.low > 0 && spread.low < spread.high) return spread;
-  return error(fmt::format("{}:{}: {}.low is not between 0 and high (they are percentiles of "
-                           "measured over predicted); run lab/make_intervals.py",
-                           path, table->line, quantity));
+  return error(
+      fmt::format("{}:{}: {}.low is not between 0 and high (they are percentiles of "
+                  "measured over predicted); run lab/make_intervals.py",
+                  path, table->line, quantity));
 }
 
 /// GPUs whose products were fitted to a table of measured kernels.
@@ -72,8 +74,7 @@ std::vector<std::string> gpus_with_tables(const spec::Library& library) {
     if (!numbers) continue;
     const bool fitted =
         std::any_of(numbers->begin(), numbers->end(), [](const spec::Provenance& number) {
-          return number.key == "kernels.gemm_peak_share" &&
-                 number.kind == spec::NumberKind::fitted;
+          return number.key == "kernels.gemm_peak_share" && number.kind == spec::NumberKind::fitted;
         });
     if (fitted) gpus.push_back(gpu);
   }
@@ -133,8 +134,8 @@ Result<PredictionIntervals> PredictionIntervals::load(const spec::Library& libra
 
 Regime PredictionIntervals::regime_of(const spec::Job& job) const {
   const spec::Gpu& gpu = job.cluster.gpu;
-  const bool measured = std::find(measured_gpus_.begin(), measured_gpus_.end(), gpu.name) !=
-                        measured_gpus_.end();
+  const bool measured =
+      std::find(measured_gpus_.begin(), measured_gpus_.end(), gpu.name) != measured_gpus_.end();
   return {{"stack", job.stack.name},
           {"experts", job.model.moe ? "moe" : "dense"},
           {"bits", bits_of(job.plan.precision)},
@@ -162,8 +163,7 @@ std::optional<Interval> PredictionIntervals::memory(const spec::Job& job, double
 }
 
 double PredictionIntervals::probability_longer(double predicted_b, double predicted_a) const {
-  return normal_distribution(std::log(predicted_b / predicted_a) /
-                             (std::sqrt(2.0) * within_job_));
+  return normal_distribution(std::log(predicted_b / predicted_a) / (std::sqrt(2.0) * within_job_));
 }
 
 bool is_tie(double probability) {

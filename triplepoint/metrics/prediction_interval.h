@@ -28,8 +28,8 @@ struct Interval {
 ///
 ///   measured in predicted x [low^w, high^w],  w = product of the widening factors
 ///
-/// low, high: 10th and 90th percentile of measured / predicted times where every factor is 1. A rate
-/// is the inverse of a time. Holds for step times, rates and memory of pretraining and LoRA.
+/// low, high: 10th and 90th percentile of measured / predicted times where every factor is 1. A
+/// rate is the inverse of a time. Holds for step times, rates and memory of pretraining and LoRA.
 class PredictionIntervals {
  public:
   static Result<PredictionIntervals> load(const spec::Library&);

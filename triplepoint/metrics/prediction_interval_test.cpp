@@ -60,8 +60,7 @@ TEST_CASE("a job tells its regime") {
   CHECK(level(regime, "bits") == "8");
   CHECK(level(regime, "kernels") == "measured");
   CHECK(level(regime, "nodes") == "2-16");
-  CHECK(level(intervals().regime_of(job_with("llama3-8b", "mi300x")), "kernels") ==
-        "not measured");
+  CHECK(level(intervals().regime_of(job_with("llama3-8b", "mi300x")), "kernels") == "not measured");
 }
 
 TEST_CASE("inference has no interval") {
@@ -70,7 +69,7 @@ TEST_CASE("inference has no interval") {
   CHECK(!intervals().step_time(job, 1));
 }
 
-TEST_CASE("of two plans, the further apart, the surer; equal ones are a tie") {
+TEST_CASE("of two plans, the further apart, the surer, and equal ones are a tie") {
   const PredictionIntervals all = intervals();
   CHECK(all.probability_longer(1, 1) == doctest::Approx(0.5));
   CHECK(all.probability_longer(1.1, 1) > all.probability_longer(1.01, 1));

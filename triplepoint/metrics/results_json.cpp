@@ -5,6 +5,7 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/run/shutdown.h"
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/metrics/inference.h"
@@ -227,10 +228,20 @@ size_t worst_stage(const run::Run& run) {
   return static_cast<size_t>(worst - run.memory.begin());
 }
 
+namespace {
+
+Json shutdown_json(const run::Shutdown& shutdown) {
+  Json json = {{"gpu", shutdown.device}, {"die_c", shutdown.die_c}, {"time_s", nullptr}};
+  if (shutdown.time) json["time_s"] = *shutdown.time / unit::s;
+  return json;
+}
+
+}  // namespace
+
 Json results_json(const run::Run& run, const Metrics& metrics) {
-  Json json = {{"verdict", run.manifest.fits_memory ? "ok" : "oom"},
-               {"memory_gib", memory_gib(run)}};
-  if (run.manifest.fits_memory) {
+  Json json = {{"verdict", run::verdict_of(run)}, {"memory_gib", memory_gib(run)}};
+  if (const auto shutdown = run::shutdown_of(run)) json["shutdown"] = shutdown_json(*shutdown);
+  if (run::has_trained(run)) {
     add_speed(json, metrics, !run.timeline.empty());
     add_inference(json, run, metrics);
     add_power_and_heat(json, metrics);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "triplepoint/run/shutdown.h"
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/metrics/inference.h"
@@ -15,7 +16,7 @@ namespace {
 struct Source {
   const run::Run& run;
   const Metrics& metrics;
-  bool shows_time() const { return run.manifest.fits_memory; }
+  bool shows_time() const { return run::has_trained(run); }
   bool has_timeline() const { return shows_time() && !run.timeline.empty(); }
   const spec::Job* job() const { return run.manifest.job ? &*run.manifest.job : nullptr; }
 };
@@ -88,7 +89,7 @@ using J = const spec::Job&;
 
 constexpr Column job_columns[] = {
     {"name", [](S s) { return s.run.manifest.name; }},
-    {"verdict", [](S s) { return text(s.run.manifest.fits_memory ? "ok" : "oom"); }},
+    {"verdict", [](S s) { return text(run::verdict_of(s.run)); }},
     {"origin", [](S s) { return text(run::name_of(s.run.manifest.origin)); }},
     {"fidelity", [](S s) { return text(run::name_of(s.run.manifest.fidelity)); }},
     {"model", [](S s) { return of_job(s, [](J j) { return std::string_view(j.model.name); }); }},
@@ -210,7 +211,7 @@ std::vector<std::string> results_columns() {
 
 std::vector<std::string> results_row(const run::Run& run, const Metrics& metrics) {
   static const Metrics nothing;  // what a job that does not fit has to show
-  const Source source{run, run.manifest.fits_memory ? metrics : nothing};
+  const Source source{run, run::has_trained(run) ? metrics : nothing};
   std::vector<std::string> cells;
   for_each_column([&](const Column& column) { cells.push_back(column.cell(source)); });
   return cells;

@@ -19,7 +19,7 @@ namespace triplepoint::perf {
 /// Fused attention draws the same power however few products it gets done: exponentials, masks and
 /// half-filled blocks take energy as they take time. A B200 reads 880 to 970 W from 327 to 1300
 /// TFLOP/s, for heads of 64 to 512 and keys of 512 to 10240; an H200 about 500 W from 200 to 700.
-/// Counted by what the chip's peak would do in that time, both need the same energy, 0.31 J/TFLOP,
+/// Counted by what the chip's peak would do in that time, both need the same energy, 0.30 and 0.31 J/TFLOP,
 /// with two libraries that reach 0.66 and 0.79 of their peaks.
 /// Few rows pass a whole tile of weights through the tensor cores as many do; rows of zeros toggle
 /// about half. Decoding 8 sequences draws 430 to 540 W on H100 and 640 to 870 W on B200 while it

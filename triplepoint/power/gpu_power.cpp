@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "triplepoint/base/expect.h"
 
@@ -33,8 +34,7 @@ Joules links(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load) {
 Watts typical_leakage(const spec::PowerCoefficients& gpu, double voltage, Celsius die) {
   // A chip type whose leakage nobody has measured has none, and no e-fold to divide by.
   if (gpu.leakage == Watts()) return Watts();
-  const double warmer = (die - gpu.reference_temperature) / gpu.leakage_e_fold;
-  return gpu.leakage * voltage * std::exp(warmer);
+  return gpu.leakage * voltage * leakage_growth(gpu, die);
 }
 
 }  // namespace
@@ -86,6 +86,28 @@ Watts gpu_power(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load,
                 const ClockPoint& clock, Celsius die, const BoardFactors& board) {
   TPT_EXPECT(load.duration > Seconds());
   return energy_of(gpu, load, clock, die, board).total() / load.duration;
+}
+
+double leakage_growth(const spec::PowerCoefficients& gpu, Celsius die) {
+  if (gpu.leakage == Watts()) return 1;
+  return std::exp((die - gpu.reference_temperature) / gpu.leakage_e_fold);
+}
+
+EnergyLedger at_die(const spec::PowerCoefficients& gpu, EnergyLedger at_reference, Seconds duration,
+                    double growth) {
+  const Joules typical = gpu.leakage * duration;
+  at_reference.leakage = growth * (at_reference.leakage + typical) - typical;
+  return at_reference;
+}
+
+Celsius die_at_power(const spec::PowerCoefficients& gpu, Watts power, const ClockPoint& clock,
+                     Celsius die, const BoardFactors& board, Watts wanted) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const Watts leakage = board.leakage * typical_leakage(gpu, clock.voltage, die);
+  if (!(leakage > Watts())) return Celsius(power <= wanted ? infinity : -infinity);
+  const Watts allowed = leakage + (wanted - power);
+  if (!(allowed > Watts())) return Celsius(-infinity);
+  return die + std::log(allowed / leakage) * gpu.leakage_e_fold;
 }
 
 EnergyLedger& EnergyLedger::operator+=(const EnergyLedger& other) {

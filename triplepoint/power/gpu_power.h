@@ -65,6 +65,17 @@ EnergyLedger energy_of(const spec::PowerCoefficients&, const spec::GpuLoad&, con
 Watts gpu_power(const spec::PowerCoefficients&, const spec::GpuLoad&, const ClockPoint&,
                 Celsius die, const BoardFactors&);
 
+/// exp((T - T0) / e_fold): by how much leakage exceeds that at the reference temperature.
+double leakage_growth(const spec::PowerCoefficients&, Celsius die);
+/// The energy of a load over `duration` at another die temperature than the reference one: only the
+/// leakage differs.
+EnergyLedger at_die(const spec::PowerCoefficients&, EnergyLedger at_reference, Seconds duration,
+                    double leakage_growth);
+/// The die temperature at which a load that draws `power` on a die at `die` would draw `wanted`;
+/// minus infinity where no cold makes it so low, infinity where its power knows no temperature.
+Celsius die_at_power(const spec::PowerCoefficients&, Watts power, const ClockPoint&, Celsius die,
+                     const BoardFactors&, Watts wanted);
+
 /// V^2 / V_max^2 at a clock ratio: the energy per event over that at the maximum clock.
 double voltage_squared_ratio(const spec::PowerCoefficients&, double clock_ratio);
 

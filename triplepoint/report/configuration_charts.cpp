@@ -221,6 +221,7 @@ Bar empty_bar(const StudyRow& row, const StudyRow* above) {
   bar.label = label_below(row, above);
   bar.begins_group = begins_layout(row, above);
   if (row.verdict == Verdict::oom) bar.status = "out of memory";
+  if (row.verdict == Verdict::shutdown) bar.status = "shut down by heat";
   if (row.verdict == Verdict::invalid)
     bar.status = row.origin == run::Origin::measured ? "failed" : "invalid";
   if (!bar.status.empty()) bar.hint = full_label(row) + ": " + bar.status;

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/run/shutdown.h"
+
 #include "triplepoint/metrics/fault_effects.h"
 #include "triplepoint/report/chassis_picture.h"
 #include "triplepoint/report/number_text.h"
@@ -180,7 +182,7 @@ void add_faults(Findings& findings, const run::Run& run) {
 
 std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics) {
   Findings findings;
-  if (!run.manifest.fits_memory) return findings;
+  if (!run::has_trained(run)) return findings;
   add_faults(findings, run);
   add_time(findings, metrics);
   add_clock(findings, run, metrics);

@@ -10,6 +10,8 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/run/shutdown.h"
+
 #include "triplepoint/report/bar_chart.h"
 #include "triplepoint/report/chassis_picture.h"
 #include "triplepoint/report/energy_ledger.h"
@@ -383,7 +385,7 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   const Json timeline = timeline_data(run);
   const TraceSection trace = trace_section(run);
   std::string body = header(run);
-  if (run.manifest.fits_memory) body += tiles_section(metrics);
+  if (run::has_trained(run)) body += tiles_section(metrics);
   const std::optional<metrics::PowerProfile> profile = metrics::power_profile(run);
   std::vector<RunFinding> findings = run_findings(run, metrics);
   if (const auto swing = profile ? swing_finding(*profile) : std::nullopt)

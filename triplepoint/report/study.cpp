@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "triplepoint/run/shutdown.h"
+
 namespace triplepoint::report {
 
 std::string_view name_of(Verdict verdict) {
@@ -11,6 +13,8 @@ std::string_view name_of(Verdict verdict) {
       return "ok";
     case Verdict::oom:
       return "oom";
+    case Verdict::shutdown:
+      return "shutdown";
     case Verdict::invalid:
       return "invalid";
   }
@@ -29,6 +33,7 @@ StudyRow invalid_row(const spec::StudyJob& job) {
 StudyRow result_row(const spec::StudyJob& job, const run::Run& run, metrics::Metrics metrics) {
   StudyRow row = invalid_row(job);
   row.verdict = run.manifest.fits_memory ? Verdict::ok : Verdict::oom;
+  if (run.manifest.fits_memory && !run::has_trained(run)) row.verdict = Verdict::shutdown;
   if (row.verdict == Verdict::ok) row.metrics = std::move(metrics);
   row.memory = run.memory;
   row.memory_limit = run.memory_limit;

@@ -13,7 +13,7 @@
 
 namespace triplepoint::report {
 
-enum class Verdict { ok, oom, invalid };
+enum class Verdict { ok, oom, shutdown, invalid };
 std::string_view name_of(Verdict verdict);
 
 /// One job of a study and what came of it.

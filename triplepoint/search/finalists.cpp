@@ -9,6 +9,8 @@
 
 #include "triplepoint/base/parallel.h"
 
+#include "triplepoint/run/shutdown.h"
+
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/sim/device_phase.h"
 #include "triplepoint/sim/simulate.h"
@@ -24,10 +26,16 @@ double throttled_share(const metrics::Metrics& measured) {
   return std::min(1., share);
 }
 
-std::string over_limit(const Finalist& plan, const Limits& limits, double nodes) {
+std::string over_limit(const Finalist& plan, const Limits& limits, const spec::Cluster& cluster) {
+  const auto nodes = static_cast<double>(cluster.num_nodes);
   const auto says = [](const char* what, double value, double limit, const char* unit_name) {
     return fmt::format("{} {:.4g} {} is above {:.4g} {}", what, value, unit_name, limit, unit_name);
   };
+  const auto& governor = cluster.gpu.governor;
+  if (governor && governor->shutdown_temperature &&
+      plan.hottest >= governor->shutdown_temperature->degrees())
+    return fmt::format("a GPU would reach {:.0f} C at its lowest clock and shut down",
+                       plan.hottest);
   if (limits.temperature && plan.hottest > limits.temperature->degrees())
     return says("the hottest die's", plan.hottest, limits.temperature->degrees(), "C");
   if (limits.device_power && plan.power_peak > *limits.device_power / unit::W)
@@ -78,6 +86,10 @@ Finalist play(const spec::Job& job, Candidate candidate, const Objective& object
   plan.hottest = measured.temperature_peak_c.value_or(0);
   plan.throttled = throttled_share(measured);
   plan.node_power = sim::typical_node_power(job, plan.power_mean * unit::W) / unit::W;
+  if (const auto shutdown = run::shutdown_of(run)) {  // refused below; its time is the estimate's
+    plan.time = plan.candidate.step.time;
+    plan.hottest = shutdown->die_c;
+  }
   add_wear(plan, run, measured, ageing);
   plan.terms = plan.candidate.step.terms;
   // What single boards and heat add to the mean device's step is time at lower clocks.
@@ -233,8 +245,7 @@ class Finals {
         [&](Unpacker& from, size_t i) { played[i] = finalist_of(fresh[i], from.take<Verdict>()); });
     std::erase_if(played, [](const Finalist& plan) { return plan.time == 0; });  // stopped
     for (Finalist& plan : played) {
-      plan.refused =
-          over_limit(plan, limits_, static_cast<double>(space_.base().cluster.num_nodes));
+      plan.refused = over_limit(plan, limits_, space_.base().cluster);
       plans_.push_back(std::move(plan));
     }
   }

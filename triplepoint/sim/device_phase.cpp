@@ -46,15 +46,25 @@ DevicePhase choose_device_phase(const spec::Job& job, PhaseTable& table,
   const clock::ClockBounds bounds{
       .limit = at.limit, .locked_steps = at.locked_steps, .guess = at.guess};
   const clock::ClockChoice choice =
-      clock::choose_clock(*gpu.governor, *gpu.max_clock, bounds, at.die, power_at);
+      clock::choose_clock(*gpu.governor, *gpu.max_clock, bounds, power_at);
   DevicePhase phase;
-  phase.clock_index = index_of(choice.clock / *gpu.max_clock);
+  phase.capped_index = phase.clock_index = index_of(choice.clock / *gpu.max_clock);
   phase.reason = choice.reason;
   phase.duration = table.at(phase.clock_index, at.host_factor).duration;
-  phase.power =
-      power_of(phase.clock_index,
-               at.clocks ? at.clocks->played[static_cast<size_t>(phase.clock_index)]
-                         : power::clock_point(*gpu.power, table.ratio(phase.clock_index)));
+  const auto point = [&](int64_t index) {
+    return at.clocks ? at.clocks->asked[static_cast<size_t>(index)]
+                     : power::clock_point(*gpu.power, table.ratio(index));
+  };
+  phase.power = power_of(phase.clock_index, point(phase.clock_index));
+  const Watts cap = gpu.governor->regulation_share * at.limit;
+  const auto meets_cap_below = [&](int64_t index, Watts power) {
+    return power::die_at_power(*gpu.power, power, point(index), at.die, at.board, cap);
+  };
+  if (phase.power <= cap) phase.hottest = meets_cap_below(phase.clock_index, phase.power);
+  if (phase.clock_index > at.locked_steps) {
+    const int64_t higher = phase.clock_index - 1;
+    phase.coldest = meets_cap_below(higher, power_of(higher, point(higher)));
+  }
   return phase;
 }
 

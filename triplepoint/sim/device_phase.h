@@ -26,8 +26,8 @@ struct PhaseConditions {
 };
 
 /// The clock the governor chooses for a phase: the highest at which the mean power of the phase and
-/// the exchange after it meets the limit. Gaps and sends are shorter than the governor's window, so
-/// they are in the mean it holds.
+/// the exchange after it meets the limit, and the die temperatures at which it is that one. Gaps
+/// and sends are shorter than the governor's window, so they are in the mean it holds.
 DevicePhase choose_device_phase(const spec::Job&, PhaseTable&, const PhaseConditions&);
 
 /// What lies between a phase and the next, as far as it is known before the step is played: the

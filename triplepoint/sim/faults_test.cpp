@@ -8,8 +8,8 @@
 #include "triplepoint/spec/fault_text.h"
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/sim/session.h"
 #include "triplepoint/sim/simulate.h"
+#include "triplepoint/sim/transient.h"
 
 namespace triplepoint::sim {
 namespace {
@@ -40,7 +40,7 @@ global_batch_size = 32
 }
 
 run::Run played(const spec::Job& job, double seconds) {
-  return Session(job).play(seconds * unit::s);
+  return TransientSimulation(job).advance(seconds * unit::s);
 }
 run::Run settled(const spec::Job& job) {
   return simulate(job, {.duration = {}, .steps = {}, .timeline = false});

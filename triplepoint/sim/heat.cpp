@@ -6,6 +6,8 @@
 
 #include "triplepoint/base/expect.h"
 
+#include "triplepoint/clock/governor.h"
+
 namespace triplepoint::sim {
 namespace {
 
@@ -19,10 +21,21 @@ double whole_per_cent(double flow) {
 // not come again.
 constexpr size_t most_paces = 512;
 
+// Fans aim so far below the temperature at which clocks would be lowered: air is spent before
+// speed.
+constexpr Kelvins fans_before_clocks = 1 * unit::K;
+
+spec::Chassis chassis_of(const spec::Job& job) {
+  spec::Chassis chassis = job.chassis();
+  if (const auto held = clock::held_temperature(*job.cluster.gpu.governor))
+    chassis.fan_target = std::min(chassis.fan_target, *held - fans_before_clocks);
+  return chassis;
+}
+
 }  // namespace
 
 ClusterHeat::ClusterHeat(const spec::Job& job, const Machine& machine)
-    : chassis_(job.chassis()),
+    : chassis_(chassis_of(job)),
       ladder_(*job.cluster.gpu.thermal),
       dies_per_package_(static_cast<int>(job.cluster.gpu.dies_per_package)),
       per_node_(static_cast<size_t>(job.cluster.gpus_per_node)),
@@ -58,11 +71,18 @@ void ClusterHeat::take_over(const ClusterHeat& before) {
 
 void ClusterHeat::fill_steady(size_t node, std::span<const Watts> power,
                               std::span<double> out) const {
-  steady_.fill({.flow_share = flows_[node],
-                .inlet = inlet(static_cast<int64_t>(node)),
-                .board = seats_of(resistance_, node),
-                .sink = seats_of(sink_factor_, node)},
-               power.subspan(node * per_node_, per_node_), out);
+  steady_.fill(conditions_of(node), power.subspan(node * per_node_, per_node_), out);
+}
+
+thermal::SteadySeats::Node ClusterHeat::conditions_of(size_t node) const {
+  return {.flow_share = flows_[node],
+          .inlet = inlet(static_cast<int64_t>(node)),
+          .board = seats_of(resistance_, node),
+          .sink = seats_of(sink_factor_, node)};
+}
+
+KelvinsPerWatt ClusterHeat::own_resistance(size_t device) const {
+  return steady_.own_resistance(conditions_of(device / per_node_), device % per_node_);
 }
 
 /// How the state of a node with this flow decays towards its rest.
@@ -96,16 +116,25 @@ double ClusterHeat::next_flow(size_t node, Seconds duration) const {
   return whole_per_cent(std::min(wanted, flow_limits_[node]));
 }
 
+/// Tries a flow; leaves the node in its steady state.
+bool ClusterHeat::meets_fan_target(size_t node, double flow, std::span<const Watts> power) {
+  flows_[node] = flow;
+  fill_steady(node, power, state(node));
+  return hottest(node) <= chassis_.fan_target;
+}
+
 void ClusterHeat::settle(std::span<const Watts> power) {
-  constexpr Seconds as_long_as_needed = 1e9 * unit::s;
+  constexpr double close = 1e-4;  // of the full flow
   for (size_t node = 0; node < flows_.size(); ++node) {
-    fill_steady(node, power, state(node));
-    for (int i = 0; i < 20; ++i) {
-      const double wanted = next_flow(node, as_long_as_needed);
-      if (wanted == flows_[node]) break;
-      flows_[node] = wanted;
-      fill_steady(node, power, state(node));
+    double most = whole_per_cent(flow_limits_[node]);
+    double least = std::min(whole_per_cent(std::min(chassis_.fan_floor, 1.0)), most);
+    if (meets_fan_target(node, least, power) || least == most) continue;
+    if (!meets_fan_target(node, most, power)) continue;
+    while (most - least > close) {
+      const double middle = 0.5 * (least + most);
+      (meets_fan_target(node, middle, power) ? most : least) = middle;
     }
+    meets_fan_target(node, most, power);
   }
 }
 

@@ -33,12 +33,15 @@ class ClusterHeat {
   /// Goes on from the temperatures and fans of another job on the same boards.
   void take_over(const ClusterHeat& before);
 
-  /// Goes where constant power leads, fans included, and stays there.
+  /// Goes where constant power leads, and stays there. Fans turn as slowly as their target allows,
+  /// which is the same wherever they came from.
   void settle(std::span<const Watts> power);
   /// Exact advance under constant power; fans follow afterwards, no faster than they can.
   void advance(std::span<const Watts> power, Seconds duration);
 
   std::vector<Celsius> dies() const;
+  /// By how much a device's die rises, in steady state at the present flow, with its own power.
+  KelvinsPerWatt own_resistance(size_t device) const;
   int64_t num_nodes() const { return static_cast<int64_t>(flows_.size()); }
   Celsius inlet(int64_t node) const {
     return inlets_[static_cast<size_t>(node)] + rises_[static_cast<size_t>(node)];
@@ -56,6 +59,8 @@ class ClusterHeat {
   std::span<const T> seats_of(const std::vector<T>& values, size_t node) const {
     return std::span(values).subspan(node * per_node_, per_node_);
   }
+  thermal::SteadySeats::Node conditions_of(size_t node) const;
+  bool meets_fan_target(size_t node, double flow, std::span<const Watts> power);
   void fill_steady(size_t node, std::span<const Watts> power, std::span<double> out) const;
   const thermal::Propagator& pace(size_t node, Seconds duration);
   double next_flow(size_t node, Seconds duration) const;

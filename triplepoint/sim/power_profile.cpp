@@ -59,12 +59,12 @@ DeviceBins profile_device(const StepModel& model, const CoupledStep& step, const
     const DevicePhase& phase = step.clocks.devices[device][model.use_of(stage, action.action)];
     const Seconds begin = action.end - phase.duration;
     power.add(begin, action.end, phase.power / unit::W);
-    ratio.add(begin, action.end, model.clock_ratio(phase.clock_index));
+    ratio.add(begin, action.end, model.clock_ratio(phase.steps_down()));
     throttled.add(begin, action.end, clock::is_throttled(phase.reason) ? 1 : 0);
     in_phases += phase.power * phase.duration;
     covered += phase.duration;
   }
-  const Joules total = step.devices[device].ledger.total();
+  const Joules total = step.accounted.devices[device].ledger.total();
   const Seconds open = step.played.step_time - covered;
   const Watts rest = open > Seconds() ? (total - in_phases) / open : Watts();
   DeviceBins bins{.power = {}, .ratio = ratio.means(1), .throttled = throttled.means(0)};
@@ -76,7 +76,7 @@ DeviceBins profile_device(const StepModel& model, const CoupledStep& step, const
 }  // namespace
 
 StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins) {
-  const size_t devices = step.devices.size();
+  const size_t devices = step.accounted.devices.size();
   StepProfile profile{.bin = step.played.step_time / static_cast<double>(bins),
                       .power = std::vector<std::vector<Watts>>(devices),
                       .clock_ratio = std::vector<std::vector<double>>(devices),

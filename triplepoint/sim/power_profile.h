@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "triplepoint/sim/heat.h"
-#include "triplepoint/sim/settle.h"
+#include "triplepoint/sim/steady_state.h"
 
 namespace triplepoint::sim {
 

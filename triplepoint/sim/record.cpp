@@ -68,7 +68,7 @@ void lowest_clocks(run::Run& run, const StepModel& model, const ClockState& cloc
   for (size_t d = 0; d < clocks.devices.size(); ++d) {
     double lowest = 1;
     for (const DevicePhase& phase : clocks.devices[d])
-      lowest = std::min(lowest, model.clock_ratio(phase.clock_index));
+      lowest = std::min(lowest, model.clock_ratio(std::ceil(phase.steps_down())));
     run.summaries[d].sm_clock_min_mhz = lowest * (*model.job.cluster.gpu.max_clock / unit::MHz);
   }
 }
@@ -151,9 +151,9 @@ void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step
           const double count =
               static_cast<double>(model.uses[static_cast<size_t>(team.stage)][u].count);
           const double share = count * (now.duration / step.played.step_time);
-          to_power += share * (1 - model.clock_ratio(then.clock_index));
+          to_power += share * (1 - model.clock_ratio(then.steps_down()));
           to_temperature +=
-              share * (model.clock_ratio(then.clock_index) - model.clock_ratio(now.clock_index));
+              share * (model.clock_ratio(then.steps_down()) - model.clock_ratio(now.steps_down()));
         }
   const double mean_mhz =
       *model.job.cluster.gpu.max_clock / unit::MHz / static_cast<double>(step.dies.size());
@@ -185,15 +185,15 @@ run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph) {
 
 void record_summaries(run::Run& run, const StepModel& model, const CoupledStep& step) {
   run.summaries.clear();
-  for (size_t d = 0; d < step.devices.size(); ++d)
-    run.summaries.push_back(summarize(model, step.played, step.devices[d], step.dies[d]));
+  for (size_t d = 0; d < step.accounted.devices.size(); ++d)
+    run.summaries.push_back(summarize(model, step.played, step.accounted.devices[d], step.dies[d]));
   lowest_clocks(run, model, step.clocks);
 }
 
 void record_step(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
                  Instant begin, const Horizon& horizon) {
   record_summaries(run, model, step);
-  std::vector<DeviceStep> devices = step.devices;
+  std::vector<DeviceStep> devices = step.accounted.devices;
   model.add_peaks(devices, step.dies);
   for (size_t d = 0; d < devices.size(); ++d) {
     run.summaries[d].power_peak_w = devices[d].sensor_peak / unit::W;

@@ -4,8 +4,8 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/sim/heat.h"
-#include "triplepoint/sim/settle.h"
 #include "triplepoint/sim/simulate.h"
+#include "triplepoint/sim/steady_state.h"
 
 namespace triplepoint::sim {
 

@@ -107,8 +107,8 @@ class RankWriter {
       for (const PricedOp& op : group.ops)
         if (op.op->is_communication() && !op.hidden)
           collectives += static_cast<double>(group.repeat);
-    const Seconds late =
-        collectives > 0 ? (team_durations_[u] - phase.duration) / collectives : Seconds();
+    const Seconds alone = table.at(phase.clock_index, team_.host_factor).duration;
+    const Seconds late = collectives > 0 ? (team_durations_[u] - alone) / collectives : Seconds();
     static constexpr std::string_view names[] = {"forward", "backward", "backward_input",
                                                  "backward_weight"};
     run::Pattern pattern{.name = std::string(names[static_cast<size_t>(use.kind)]), .pieces = {}};

@@ -1,28 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/sim/simulate.h"
 
+#include <memory>
 #include <utility>
 
+#include "triplepoint/run/shutdown.h"
+
 #include "triplepoint/sim/heat.h"
-#include "triplepoint/sim/passage.h"
+#include "triplepoint/sim/prepared_job.h"
 #include "triplepoint/sim/record.h"
-#include "triplepoint/sim/settle.h"
-#include "triplepoint/sim/step_model.h"
+#include "triplepoint/sim/steady_state.h"
+#include "triplepoint/sim/transient.h"
 #include "triplepoint/sim/without_power.h"
-#include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::sim {
 namespace {
 
-CoupledStep steady_step(StepModel& model, ClusterHeat& heat) {
-  heat.set_conditions(model.conditions());
-  return settle(model, heat);
+CoupledStep steady_step(PreparedJob& job, ClusterHeat& heat) {
+  heat.set_conditions(job.model.conditions());
+  return solve_steady_state(job.model, heat);
 }
 
-void simulate_steady(run::Run& run, StepModel& model, ClusterHeat heat, const Horizon& horizon) {
-  const CoupledStep step = steady_step(model, heat);
-  run.manifest.facts["limit_cycle"] = step.limit_cycle ? "yes" : "no";
-  record_step(run, model, step, std::move(heat), Instant(), horizon);
+void simulate_steady(run::Run& run, PreparedJob& job, const Horizon& horizon) {
+  ClusterHeat heat(job.job, job.model.machine);
+  const CoupledStep step = steady_step(job, heat);
+  if (const auto device = device_shut_down(job.job.cluster.gpu, step.dies)) {
+    run::record_shutdown(run,
+                         {.device = static_cast<int32_t>(*device),
+                          .die_c = step.dies[*device].degrees(),
+                          .time = {}},
+                         *job.job.cluster.gpu.governor->shutdown_temperature);
+    return;
+  }
+  record_step(run, job.model, step, std::move(heat), Instant(), horizon);
 }
 
 }  // namespace
@@ -31,17 +41,17 @@ run::Run simulate(const spec::Job& job, const Horizon& horizon) {
   if (lacks_power(job))
     return play_without_power(
         job, [&](const spec::Job& complete) { return simulate(complete, horizon); });
-  const workload::WorkGraph graph = workload::build_work_graph(job);
+  workload::WorkGraph graph = workload::build_work_graph(job);
   run::Run run = start_run(job, graph);
   if (!graph.memory.fits()) return run;
-  if (horizon.duration || horizon.steps) {
-    Passage passage(job);
-    run = passage.play(horizon);
-    passage.record_detail(run, horizon);
+  auto prepared = std::make_unique<PreparedJob>(job, std::move(graph));
+  if (!horizon.duration && !horizon.steps) {
+    simulate_steady(run, *prepared, horizon);
     return run;
   }
-  StepModel model(job, graph);
-  simulate_steady(run, model, ClusterHeat(job, model.machine), horizon);
+  TransientSimulation simulation(std::move(prepared));
+  run = simulation.advance(horizon);
+  simulation.record_detail(run, horizon);
   return run;
 }
 
@@ -50,10 +60,9 @@ Seconds steady_step_time(const spec::Job& job) {
     const run::Run run = simulate(job, {.duration = {}, .steps = {}, .timeline = false});
     return run.steps.back().end - run.steps.back().begin;
   }
-  const workload::WorkGraph graph = workload::build_work_graph(job);
-  StepModel model(job, graph);
-  ClusterHeat heat(job, model.machine);
-  return steady_step(model, heat).played.step_time;
+  PreparedJob prepared(job);
+  ClusterHeat heat(prepared.job, prepared.model.machine);
+  return steady_step(prepared, heat).played.step_time;
 }
 
 }  // namespace triplepoint::sim

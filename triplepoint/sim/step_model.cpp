@@ -59,14 +59,6 @@ Seconds total_time(const std::vector<PricedOp>& ops) {
   return total;
 }
 
-bool ClockState::same_clocks(const ClockState& other) const {
-  if (devices.size() != other.devices.size()) return false;
-  for (size_t d = 0; d < devices.size(); ++d)
-    for (size_t u = 0; u < devices[d].size(); ++u)
-      if (devices[d][u].clock_index != other.devices[d][u].clock_index) return false;
-  return true;
-}
-
 StepModel::StepModel(const spec::Job& the_job, const workload::WorkGraph& the_graph)
     : job(the_job),
       graph(the_graph),
@@ -78,6 +70,7 @@ StepModel::StepModel(const spec::Job& the_job, const workload::WorkGraph& the_gr
   clock_steps_ =
       static_cast<int64_t>(std::floor((max_clock - governor.min_clock) / governor.clock_step));
   find_uses();
+  find_places();
   scale_ = clock_scale(job.cluster.gpu, clock_steps_);
   if (job.cluster.num_gpus() >= fewest_devices_for_threads) threads_ = available_threads();
   set_conditions(lasting_conditions(job));
@@ -106,6 +99,14 @@ void StepModel::find_uses() {
     }
   }
   num_tables_ = table_works_.size();
+}
+
+void StepModel::find_places() {
+  places_.resize(static_cast<size_t>(job.cluster.num_gpus()));
+  for (size_t p = 0; p < pipelines.size(); ++p)
+    for (size_t s = 0; s < pipelines[p].teams.size(); ++s)
+      for (const int64_t device : pipelines[p].teams[s].devices)
+        places_[static_cast<size_t>(device)] = {p, s};
 }
 
 /// Index of these shares; prices them the first time.
@@ -191,39 +192,142 @@ spec::GpuLoad StepModel::exchange_after(size_t pipeline, size_t stage,
                        wiring_->mode(), kind);
 }
 
-ClockState StepModel::choose_clocks(std::span<const Celsius> die, const ClockState* before) {
+namespace {
+
+// A clock step costs a die 0.2 to 0.5 K in steady state (some 9 W at 0.025 to 0.06 K/W). A governor
+// goes up again only where the cap holds with that much on top, or it would swing for ever.
+constexpr Kelvins rise_of_a_step = 0.3 * unit::K;
+
+bool keeps_choice(const DevicePhase& phase, Celsius die, Hysteresis hysteresis) {
+  if (die > phase.hottest) return false;
+  if (hysteresis == Hysteresis::only_down) return true;
+  if (hysteresis == Hysteresis::some) return die > phase.coldest - rise_of_a_step;
+  return die > phase.coldest;
+}
+
+}  // namespace
+
+/// What is left of a choice under a ceiling that heat sets: where it lies between two clocks, a
+/// mean over both.
+DevicePhase StepModel::hold_under(double heat_ceiling, DevicePhase phase, PhaseTable& table,
+                                  const PhaseConditions& at) const {
+  const double steps =
+      std::clamp(heat_ceiling, static_cast<double>(phase.capped_index), most_steps_down());
+  if (steps == phase.steps_down()) return phase;
+  phase.clock_index = static_cast<int64_t>(steps);
+  phase.share_below = steps - static_cast<double>(phase.clock_index);
+  phase.reason = ClockEventReason::none;
+  if (at.locked_steps > 0) phase.reason = ClockEventReason::application_clocks;
+  if (phase.capped_index > at.locked_steps) phase.reason = ClockEventReason::software_power_cap;
+  if (steps > static_cast<double>(phase.capped_index))
+    phase.reason = clock::heat_reason(*job.cluster.gpu.governor, at.die);
+  phase.duration = Seconds();
+  for (const auto& [index, share] : clocks_of(phase))
+    phase.duration += share * table.at(index, at.host_factor).duration;
+  phase.power = power_of(phase, table, at);
+  return phase;
+}
+
+/// Mean power of a phase and the exchange after it.
+Watts StepModel::power_of(const DevicePhase& phase, PhaseTable& table,
+                          const PhaseConditions& at) const {
+  Seconds duration;
+  Joules energy;
+  for (const auto& [index, share] : clocks_of(phase)) {
+    spec::GpuLoad load = table.at(index, at.host_factor).load;
+    load += at.exchange;
+    duration += share * load.duration;
+    energy += share * load.duration *
+              power::gpu_power(power(), load, scale_.played[static_cast<size_t>(index)], at.die,
+                               at.board);
+  }
+  return energy / duration;
+}
+
+PhaseConditions StepModel::conditions_of(size_t device, Celsius die) const {
+  PhaseConditions at{
+      .exchange = {},
+      .host_factor = pipelines[places_[device].pipeline].teams[places_[device].stage].host_factor,
+      .die = die,
+      .limit = conditions_.power_limit[device]};
+  at.clocks = &scale_;
+  at.board = machine.boards[device];
+  at.locked_steps = conditions_.locked_steps[device];
+  return at;
+}
+
+std::vector<DevicePhase> StepModel::choose_phases(size_t device, Celsius die, double heat_ceiling,
+                                                  Hysteresis hysteresis,
+                                                  const std::vector<DevicePhase>* before) {
+  const auto [pipeline, stage] = places_[device];
+  const Team& team = pipelines[pipeline].teams[stage];
+  PhaseConditions at = conditions_of(device, die);
+  std::vector<DevicePhase> phases;
+  phases.reserve(uses[stage].size());
+  for (size_t u = 0; u < uses[stage].size(); ++u) {
+    const PhaseUse& use = uses[stage][u];
+    at.exchange = exchange_after(pipeline, stage, use.kind);
+    if (before) at.guess = (*before)[u].capped_index;
+    const bool keep = before && keeps_choice((*before)[u], die, hysteresis);
+    const DevicePhase capped = keep ? (*before)[u] : choose_device_phase(job, table(team, use), at);
+    phases.push_back(hold_under(heat_ceiling, capped, table(team, use), at));
+  }
+  return phases;
+}
+
+ClockState StepModel::choose_clocks(std::span<const Celsius> die) {
   ClockState state;
-  state.devices.resize(static_cast<size_t>(job.cluster.num_gpus()));
-  parallel_for(pipelines.size(), threads_,
-               [&](size_t p) { choose_clocks_of(pipelines[p], p, die, before, state); });
+  state.devices.resize(places_.size());
+  state.heat_ceiling.assign(places_.size(), 0);
+  parallel_for(pipelines.size(), threads_, [&](size_t p) {
+    for (const Team& team : pipelines[p].teams)
+      for (const int64_t device : team.devices) {
+        const auto d = static_cast<size_t>(device);
+        state.devices[d] = choose_phases(d, die[d], 0, Hysteresis::none, nullptr);
+      }
+  });
   return state;
 }
 
-void StepModel::choose_clocks_of(const Pipeline& pipeline, size_t index,
-                                 std::span<const Celsius> die, const ClockState* before,
-                                 ClockState& state) {
-  for (const Team& team : pipeline.teams) {
-    const size_t stage = static_cast<size_t>(team.stage);
-    for (const int64_t device : team.devices)
-      state.devices[static_cast<size_t>(device)].reserve(uses[stage].size());
+void StepModel::set_phase_powers(std::span<const Celsius> die, ClockState& state) {
+  for (size_t d = 0; d < places_.size(); ++d) {
+    const auto [pipeline, stage] = places_[d];
+    PhaseConditions at = conditions_of(d, die[d]);
     for (size_t u = 0; u < uses[stage].size(); ++u) {
       const PhaseUse& use = uses[stage][u];
-      PhaseConditions at{.exchange = exchange_after(index, stage, use.kind),
-                         .host_factor = team.host_factor,
-                         .die = {},
-                         .limit = {}};
-      at.clocks = &scale_;
-      for (const int64_t device : team.devices) {
-        const size_t d = static_cast<size_t>(device);
-        at.die = die[d];
-        at.limit = conditions_.power_limit[d];
-        at.board = machine.boards[d];
-        at.locked_steps = conditions_.locked_steps[d];
-        if (before) at.guess = before->devices[d][u].clock_index;
-        state.devices[d].push_back(choose_device_phase(job, table(team, use), at));
-      }
+      at.exchange = exchange_after(pipeline, stage, use.kind);
+      DevicePhase& phase = state.devices[d][u];
+      phase.power = power_of(phase, table(pipelines[pipeline].teams[stage], use), at);
     }
   }
+}
+
+int StepModel::threads_for(size_t pieces) const {
+  return static_cast<int64_t>(pieces) < fewest_devices_for_threads ? 1 : threads_;
+}
+
+std::vector<char> StepModel::update_clocks(std::span<const Celsius> die,
+                                           std::span<const double> heat_ceiling,
+                                           Hysteresis hysteresis, ClockState& state) {
+  std::vector<size_t> moved;
+  for (size_t d = 0; d < places_.size(); ++d)
+    if (heat_ceiling[d] != state.heat_ceiling[d] ||
+        !std::ranges::all_of(state.devices[d], [&](const DevicePhase& phase) {
+          return keeps_choice(phase, die[d], hysteresis);
+        }))
+      moved.push_back(d);
+  std::vector<char> changed(places_.size(), 0);
+  parallel_for(moved.size(), threads_for(moved.size()), [&](size_t i) {
+    const size_t d = moved[i];
+    std::vector<DevicePhase> phases =
+        choose_phases(d, die[d], heat_ceiling[d], hysteresis, &state.devices[d]);
+    if (heat_ceiling[d] != state.heat_ceiling[d]) changed[d] = 1;
+    for (size_t u = 0; u < phases.size(); ++u)
+      if (!phases[u].same_clock(state.devices[d][u])) changed[d] = 1;
+    state.devices[d] = std::move(phases);
+    state.heat_ceiling[d] = heat_ceiling[d];
+  });
+  return changed;
 }
 
 namespace {
@@ -285,27 +389,35 @@ PlayedStep StepModel::play_step(const ClockState& clocks) {
   return step;
 }
 
-void StepModel::play_again(const ClockState& clocks, PlayedStep& step) {
-  std::vector<std::vector<StageTimes>> times;
-  std::vector<char> changed;
+std::vector<char> StepModel::play_again(const ClockState& clocks, PlayedStep& step) {
+  std::vector<char> replayed(pipelines.size(), 0);
   step.phase_durations.resize(pipelines.size());
   for (size_t p = 0; p < pipelines.size(); ++p) {
     std::vector<std::vector<Seconds>> durations;
     for (size_t s = 0; s < pipelines[p].teams.size(); ++s)
       durations.push_back(team_durations(pipelines[p].teams[s], clocks, uses[s].size()));
-    times.push_back(stage_times(durations));
-    changed.push_back(durations != step.phase_durations[p] ? 1 : 0);
+    replayed[p] = durations != step.phase_durations[p] ? 1 : 0;
     step.phase_durations[p] = std::move(durations);
   }
-  const PlayRules rules{.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead};
   const int64_t cores = job.cluster.shared_cores;
+  for (const Wiring::Cluster& cluster : wiring_->clusters()) {
+    const bool any = cores > 0 || std::ranges::any_of(cluster.pipelines,
+                                                      [&](size_t p) { return replayed[p] != 0; });
+    for (const size_t p : cluster.pipelines)
+      replayed[p] = any ? 1 : 0;
+  }
+  std::vector<std::vector<StageTimes>> times(pipelines.size());
+  for (size_t p = 0; p < pipelines.size(); ++p)
+    if (replayed[p]) times[p] = stage_times(step.phase_durations[p]);
+  const PlayRules rules{.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead};
   if (cores > 0)
     step.pipelines = play_on_shared_cores(times, teams_on_cores(), *wiring_, rules, cores);
   else
-    sim::play_again({.pipelines = times, .changed = changed, .threads = threads_}, *wiring_, rules,
+    sim::play_again({.pipelines = times, .changed = replayed, .threads = threads_}, *wiring_, rules,
                     step.pipelines);
   step.step_time = Seconds();
   finish_step(step);
+  return replayed;
 }
 
 /// Gradient reduction over the replicas, the norm over the whole model, optimizer, parameter

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -30,11 +31,25 @@ struct PhaseUse {
 };
 
 /// What the governor chose for one device in one phase.
+///
+/// Heat may hold a clock between two steps: then the governor goes to and fro between them, and
+/// `share_below` of the phases run one step below `clock_index`.
 struct DevicePhase {
   int64_t clock_index = 0;
+  double share_below = 0;
   clock::ClockEventReason reason = clock::ClockEventReason::none;
-  Seconds duration;  // alone, without waiting for the team
+  Seconds duration;  // alone, without waiting for the team; the mean over both clocks
   Watts power;
+
+  /// What power alone allows, and the die temperatures between which it is that.
+  int64_t capped_index = 0;
+  Celsius coldest{-std::numeric_limits<double>::infinity()};
+  Celsius hottest{std::numeric_limits<double>::infinity()};
+
+  double steps_down() const { return static_cast<double>(clock_index) + share_below; }
+  bool same_clock(const DevicePhase& other) const {
+    return clock_index == other.clock_index && share_below == other.share_below;
+  }
 };
 
 /// The clocks of a governor by index, worked out once where many devices share them: as it is asked
@@ -43,10 +58,17 @@ struct ClockScale {
   std::vector<power::ClockPoint> asked, played;
 };
 
+/// The clocks of a phase and which share of its repetitions each has; the second may have none.
+inline std::array<std::pair<int64_t, double>, 2> clocks_of(const DevicePhase& phase) {
+  const int64_t below = phase.share_below > 0 ? 1 : 0;
+  return {
+      {{phase.clock_index, 1 - phase.share_below}, {phase.clock_index + below, phase.share_below}}};
+}
+
 /// Clocks of all devices; equal choices give an equal step.
 struct ClockState {
   std::vector<std::vector<DevicePhase>> devices;  // [device][phase use of its stage]
-  bool same_clocks(const ClockState& other) const;
+  std::vector<double> heat_ceiling;  // [device]: clock steps below the maximum; 0: heat allows all
 };
 
 /// The end of a step on one stage, as spans of time.
@@ -67,13 +89,19 @@ struct PlayedStep {
   Seconds step_time;
 };
 
-/// Energy and clock of one device over one step.
+/// Energy and clock of one device over one step. Of all this only leakage depends on the die's
+/// temperature, so a step whose clocks stay is accounted for at another one in no time.
 struct DeviceStep {
   power::EnergyLedger ledger;
   Seconds throttled_power, throttled_thermal;  // time below the requested clock, by reason
   double mean_clock_ratio = 1;
   Watts mean_power, sensor_peak, instant_peak;
   Bytes scale_up_bytes, scale_out_bytes;
+
+  /// Of a die at the reference temperature: of the phases and what lies between them, and of all.
+  power::EnergyLedger phases_at_reference, at_reference;
+  Seconds in_phases, duration;
+  double clock_seconds = 0;  // clock ratio times time in phases
 };
 
 /// Ops of a step's end, priced.
@@ -82,14 +110,37 @@ struct PricedEnd {
   bool waits_for_replicas = false;  // some gradient op spans the pipelines
 };
 
-/// What the ranks of a team do between their phases; all of them alike.
-struct TeamExchanges {
-  size_t pipeline;
-  const Team& team;
-  std::vector<spec::GpuLoad> between;  // [phase use]
+/// What the members of a team have in common over a step that was played.
+struct TeamStep {
+  std::vector<spec::GpuLoad>
+      between;            // [phase use]: gaps and sends that follow it, of all the step
+  spec::GpuLoad outside;  // waiting for data and the step's end; no duration
+  Seconds in_phases;      // phases at the team's pace, and what lies between
+  Seconds step_time;
 };
 
+/// A step's energy: of every device, and what it rests on of every team.
+struct AccountedStep {
+  std::vector<DeviceStep> devices;
+  std::vector<std::vector<TeamStep>> teams;  // [pipeline][stage]
+};
+
+/// What is another since a step was accounted for, each 0 or 1.
+struct Changed {
+  std::vector<char> pipelines;  // played again
+  std::vector<char> devices;    // at other clocks
+};
+
+/// Whether a device's phases take as long as its team's, or as they would alone.
+enum class Lockstep { of_team, alone };
+
+struct PhaseConditions;
 struct TeamOnCores;
+
+/// When a governor that has gone down a clock step goes up again: as soon as power allows it; where
+/// it would still allow it with the die a little warmer, which the higher clock will make it;
+/// never.
+enum class Hysteresis { none, some, only_down };
 
 /// Everything about a job that does not change while it runs, and the step as a function of
 /// temperatures.
@@ -102,14 +153,39 @@ class StepModel {
   bool set_conditions(const Conditions&);
   const Conditions& conditions() const { return conditions_; }
 
-  /// `before`: where to look first, usually the last choice. Any gives the same answer.
-  ClockState choose_clocks(std::span<const Celsius> die, const ClockState* before = nullptr);
+  /// What power alone allows.
+  ClockState choose_clocks(std::span<const Celsius> die);
+  /// Chooses again for the devices whose die has left the temperatures of their choice, or whose
+  /// heat ceiling is another. By device, whether its clocks have changed.
+  std::vector<char> update_clocks(std::span<const Celsius> die,
+                                  std::span<const double> heat_ceiling, Hysteresis hysteresis,
+                                  ClockState& state);
+
+  /// The mean powers of the phases at other temperatures than those they were chosen at.
+  void set_phase_powers(std::span<const Celsius> die, ClockState& state);
+
   PlayedStep play_step(const ClockState&);
   /// From a step played before under the same conditions: only pipelines with other durations, and
-  /// those that meet them on links, are played again. The same bits.
-  void play_again(const ClockState&, PlayedStep& step);
-  std::vector<DeviceStep> account(const ClockState&, const PlayedStep&,
-                                  std::span<const Celsius> die);
+  /// those that meet them on links, are played again. The same bits. By pipeline, whether it was
+  /// played.
+  std::vector<char> play_again(const ClockState&, PlayedStep& step);
+
+  /// At the reference temperature; set_dies() follows.
+  AccountedStep account(const ClockState&, const PlayedStep&);
+  /// In a step of this length: the played one's, or one in which everybody waits longer or less.
+  void account_again(const ClockState&, const PlayedStep&, const Changed&, Seconds step_time,
+                     AccountedStep&);
+  /// The same clocks at other temperatures.
+  void set_dies(std::span<const Celsius> die, std::vector<DeviceStep>& devices) const;
+  /// Mean power of a device that heat holds so many steps below the maximum, where the others need
+  /// so long for a step: it waits for them, or they for it.
+  struct Ceiling {
+    double heat_ceiling = 0;
+    Seconds length;
+    Celsius die;
+  };
+  Watts power_under_ceiling(const ClockState&, const PlayedStep&, const AccountedStep&,
+                            size_t device, const Ceiling&);
   void add_peaks(std::vector<DeviceStep>&, std::span<const Celsius> die);
 
   const spec::Job& job;
@@ -129,7 +205,15 @@ class StepModel {
                  static_cast<size_t>(graph.step_work[stage])];
   }
 
-  double clock_ratio(int64_t index) const { return 1 - static_cast<double>(index) * step_ratio_; }
+  /// Of so many clock steps below the maximum.
+  double clock_ratio(double steps) const { return 1 - steps * step_ratio_; }
+  double most_steps_down() const { return static_cast<double>(clock_steps_); }
+  struct Place {
+    size_t pipeline = 0, stage = 0;
+  };
+  /// Threads for so many pieces of work; never in a result.
+  int threads_for(size_t pieces) const;
+  const Place& place_of(size_t device) const { return places_[device]; }
   size_t use_of(size_t stage, const workload::Action&) const;
   const spec::PowerCoefficients& power() const { return *job.cluster.gpu.power; }
 
@@ -141,10 +225,19 @@ class StepModel {
   };
 
   void find_uses();
-  void choose_clocks_of(const Pipeline&, size_t index, std::span<const Celsius> die,
-                        const ClockState* before, ClockState& state);
-  void account_pipeline(size_t pipeline, const ClockState&, const PlayedStep&,
-                        std::span<const Celsius> die, std::vector<DeviceStep>& devices);
+  void find_places();
+  std::vector<DevicePhase> choose_phases(size_t device, Celsius die, double heat_ceiling,
+                                         Hysteresis, const std::vector<DevicePhase>* before);
+  DevicePhase hold_under(double heat_ceiling, DevicePhase, PhaseTable&,
+                         const PhaseConditions&) const;
+  Watts power_of(const DevicePhase&, PhaseTable&, const PhaseConditions&) const;
+  PhaseConditions conditions_of(size_t device, Celsius die) const;
+  void update_team(const PlayedStep&, size_t pipeline, size_t stage, bool replayed,
+                   TeamStep& team) const;
+  void account_phases(const std::vector<DevicePhase>&, const PlayedStep&, const TeamStep&,
+                      size_t device, Lockstep, DeviceStep& sum);
+  void account_rest(const TeamStep&, size_t device, double heat_ceiling, Seconds step_time,
+                    DeviceStep& sum) const;
   size_t links_of(const LinkShares&);
   LinkShares shares_of(const Team&) const;
   void set_hosts_and_links();
@@ -155,10 +248,10 @@ class StepModel {
   void finish_step(PlayedStep&) const;
   spec::GpuLoad exchange_after(size_t pipeline, size_t stage, workload::ActionKind) const;
   std::vector<spec::GpuLoad> exchanges(const PlayedStage&, size_t pipeline, size_t stage) const;
-  DeviceStep account_device(const ClockState&, const PlayedStep&, const TeamExchanges&,
-                            size_t device, Celsius die);
+  spec::GpuLoad load_outside_phases(const PlayedStep&, size_t pipeline, size_t stage) const;
 
-  int threads_ = 1;  // over pipelines; never in a result
+  int threads_ = 1;            // over pipelines; never in a result
+  std::vector<Place> places_;  // [device]
   ClockScale scale_;
   Conditions conditions_;
   std::optional<Wiring> wiring_;

@@ -30,8 +30,7 @@ void take_out(run::Run& run) {
   run.series.clear();  // of power, temperature, clock, throttling and the node's power: all of them
   for (run::DeviceSummary& device : run.summaries)
     device = {.scale_up_bytes = device.scale_up_bytes, .scale_out_bytes = device.scale_out_bytes};
-  for (const char* fact :
-       {"limit_cycle", "clock_lost_to_power_mhz", "clock_lost_to_temperature_mhz"})
+  for (const char* fact : {"clock_lost_to_power_mhz", "clock_lost_to_temperature_mhz"})
     run.manifest.facts.erase(fact);
 }
 

@@ -29,9 +29,8 @@ Result<const TomlValue*> only_table(const TomlValue& root, const ReadScope& scop
 /// Entries of `from` go into `table`, tables into tables.
 void merge(TomlValue& table, const TomlValue& from) {
   for (const TomlEntry& entry : from.entries) {
-    const auto known =
-        std::find_if(table.entries.begin(), table.entries.end(),
-                     [&](const TomlEntry& other) { return other.key == entry.key; });
+    const auto known = std::find_if(table.entries.begin(), table.entries.end(),
+                                    [&](const TomlEntry& other) { return other.key == entry.key; });
     if (known == table.entries.end())
       table.entries.push_back(entry);
     else if (known->value.is(TomlValue::Kind::table) && entry.value.is(TomlValue::Kind::table))
@@ -175,17 +174,18 @@ Result<Library> without_source(const Library& library, std::string_view source) 
   const std::string path = library.root + "/calibrations/left_out.toml";
   const Result<std::string> text = read_file(path);
   if (!text)
-    return error(fmt::format("{}: not there (it holds the coefficients fitted without each source); "
-                             "run lab/leave_out.py",
-                             path));
+    return error(
+        fmt::format("{}: not there (it holds the coefficients fitted without each source); "
+                    "run lab/leave_out.py",
+                    path));
   const TomlValue root = TPT_TRY(parse_toml(*text, path));
   const TomlValue* overrides = root.find(source);
   if (overrides == nullptr) {
     std::vector<std::string> sources;
     for (const TomlEntry& entry : root.entries)
       sources.push_back(entry.key);
-    return error(fmt::format("{}: no source \"{}\" (nothing was fitted without it); {}", path, source,
-                             did_you_mean(source, sources)));
+    return error(fmt::format("{}: no source \"{}\" (nothing was fitted without it); {}", path,
+                             source, did_you_mean(source, sources)));
   }
   Library without = library;
   without.overrides = std::make_shared<const TomlValue>(*overrides);

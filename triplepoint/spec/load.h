@@ -17,7 +17,8 @@ namespace triplepoint::spec {
 /// (studies have folders: "paper/h200").
 struct Library {
   std::string root;
-  // What a tree of "stacks.NAME.KEY", "calibrations.GPU.kernels.KEY", ... says instead of the files.
+  // What a tree of "stacks.NAME.KEY", "calibrations.GPU.kernels.KEY", ... says instead of the
+  // files.
   std::shared_ptr<const TomlValue> overrides = nullptr;
 };
 Library default_library();  // $TRIPLEPOINT_DATA, the source tree, or the installed share folder

@@ -8,6 +8,9 @@ namespace triplepoint::thermal {
 
 double next_flow_share(const spec::Chassis& chassis, double present, Celsius hottest,
                        Seconds duration) {
+  // No flow brings a device to a target below the inlet.
+  if (chassis.fan_target <= chassis.inlet)
+    return std::min(1.0, present + chassis.fan_slew_per_s * (duration / unit::s));
   const double over = (hottest - chassis.inlet) / (chassis.fan_target - chassis.inlet);
   // A device's rise falls with flow^-exponent at most, so this asks for too little rather than too
   // much and closes in on the target without swinging. Where flow does not matter, nothing is asked

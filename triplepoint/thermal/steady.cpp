@@ -68,6 +68,15 @@ void SteadySeats::share_between_lids(const Node& node, double capacity, double s
   std::copy_n(solved.column(0), count, heat.begin());
 }
 
+KelvinsPerWatt SteadySeats::own_resistance(const Node& node, size_t seat) const {
+  const double sink = resistances_.back() / std::pow(node.flow_share, exponent_);
+  double sum = sink_resistance(node, seat, sink) +
+               breathes_[seat * offset_.size() + seat] / (full_capacity_ * node.flow_share);
+  for (size_t k = 0; k + 1 < resistances_.size(); ++k)
+    sum += node.board[seat] * resistances_[k];
+  return sum * (unit::K / unit::W);
+}
+
 void SteadySeats::fill(const Node& node, std::span<const Watts> power,
                        std::span<double> state) const {
   const size_t seats = offset_.size(), nodes = resistances_.size();

@@ -35,6 +35,8 @@ class SteadySeats {
   int64_t state_size() const { return seats() * static_cast<int64_t>(resistances_.size()); }
   /// Temperatures of all nodes of the network, seat-major, as ChassisModel::State has them.
   void fill(const Node&, std::span<const Watts> power, std::span<double> state) const;
+  /// What a watt more in a seat adds to its own die; lids that are joined are taken as apart.
+  KelvinsPerWatt own_resistance(const Node&, size_t seat) const;
 
  private:
   double sink_resistance(const Node&, size_t seat, double typical) const;

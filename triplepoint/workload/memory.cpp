@@ -173,7 +173,7 @@ StageMemory stage_memory(const LayerContext& computed, const Chunks& chunks,
   double beside = 0;  // of the peak, in the allocator
   if (context.share.training) {
     add_training_peak(context, chunks, program, memory);
-    beside = reserved_beside_loss(context, chunks);
+    if (memory.logits > Bytes()) beside = reserved_beside_loss(context, chunks);
     if (context.plan().sharding == Sharding::parameters)
       beside += stream_pool_bytes(context, gathered_parts(context, chunks));
   } else {

@@ -90,32 +90,24 @@ void sum_between(const LayerContext& context, int64_t tokens, std::vector<Op>& p
                             context.share.element * real(tokens * context.plan().lora->rank)));
 }
 
-/// B A x beside W x: two thin GEMMs, and dropout of x, scaling and addition as kernels of their own
-/// (NeMo, ParallelLinearAdapter; Hugging Face PEFT does the same), and their gradients.
+/// B A x beside W x: two thin GEMMs and a scaled addition, and their gradients.
 void add_adapter(const LayerContext& context, const Linear& base, Passes& passes) {
   const int64_t rank = context.plan().lora->rank;
   const Precision precision = context.vector_precision();
   const double element = context.share.element;
   const GemmBytes plain{element, element};
   const GemmBytes accumulated{element, 2 * context.plan().optimizer.gradient_bytes};
+  const double added = 3 * element * real(base.tokens) * real(base.out);
   const int64_t t = base.tokens;
-  // Read x, write it dropped and its mask; read and write the scaled result; read both, write one.
-  const double dropped = (2 * element + 1) * real(t) * real(base.in);
-  const double scaled = 2 * element * real(t) * real(base.out);
-  const double added = 3 * element * real(t) * real(base.out);
-  passes.forward.push_back(streaming(context, "lora_dropout", OpClass::elementwise, dropped));
   passes.forward.push_back(gemm("lora_down", {t, rank, base.in}, precision, plain));
   sum_between(context, t, passes.forward);
   passes.forward.push_back(gemm("lora_up", {t, base.out, rank}, precision, plain));
-  passes.forward.push_back(
-      streaming(context, "lora_scale_add", OpClass::elementwise, scaled + added, 2));
+  passes.forward.push_back(streaming(context, "lora_add", OpClass::elementwise, added));
   const double joined = 3 * element * real(t) * real(base.in);
-  passes.backward_input.push_back(
-      streaming(context, "lora_dropout_add", OpClass::elementwise, dropped + joined, 2));
+  passes.backward_input.push_back(streaming(context, "lora_add", OpClass::elementwise, joined));
   passes.backward_input.push_back(gemm("lora_down_dgrad", {t, base.in, rank}, precision, plain));
   sum_between(context, t, passes.backward_input);
   passes.backward_input.push_back(gemm("lora_up_dgrad", {t, rank, base.out}, precision, plain));
-  passes.backward_input.push_back(streaming(context, "lora_scale", OpClass::elementwise, scaled));
   Op down_gradient = gemm("lora_down_wgrad", {rank, base.in, t}, precision, accumulated);
   Op up_gradient = gemm("lora_up_wgrad", {base.out, rank, t}, precision, accumulated);
   down_gradient.backward = up_gradient.backward = true;

@@ -71,13 +71,18 @@ double last_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
   return layer_activation_bytes(context, last_kind(chunk));
 }
 
-/// Bytes per logit of the microbatch whose loss is at work. A loss that is written op by op over
-/// ranks that share the vocabulary holds one more tensor of floats: logits less their maximum
-/// (PyTorch, torch/distributed/tensor/parallel/loss.py).
+bool is_op_by_op(const LayerContext& context) {
+  constexpr double two_floats = 8;
+  return context.stack().loss_bytes > two_floats;
+}
+
+/// Bytes per logit of the microbatch whose loss is at work. Op by op over ranks that share the
+/// vocabulary one more tensor of floats is there: logits less their maximum (PyTorch,
+/// torch/distributed/tensor/parallel/loss.py).
 double loss_bytes(const LayerContext& context) {
-  constexpr double op_by_op = 8, a_float = 4;
-  const double bytes = context.stack().loss_bytes;
-  return bytes > op_by_op && context.share.tensor > 1 ? bytes + a_float : bytes;
+  constexpr double a_float = 4;
+  const bool shares = is_op_by_op(context) && context.share.tensor > 1;
+  return context.stack().loss_bytes + (shares ? a_float : 0);
 }
 
 /// Of every further microbatch, and of every further token that is predicted, the softmax stays.
@@ -102,16 +107,21 @@ bool carries_gradients(const LayerContext& context) {
 /// Source: Transformer Engine, pytorch/module/base.py, get_dummy_wgrad.
 double stand_in_gradients(const LayerContext& context, const Chunks& chunks) {
   if (!carries_gradients(context)) return 0;
-  double most = 0;
-  for (const ChunkLayers& chunk : chunks)
-    for (const LayerKind kind : all_layer_kinds) {
-      if (chunk.count[kind] == 0) continue;
-      const RankParameters layer = layer_parameters(context.job, context.share, kind);
-      const double experts =
-          layer.experts > 0 ? layer.experts / real(count_expert_rows(context).local_experts) : 0;
-      most = std::max(most, layer.dense + experts);
-    }
-  return context.share.element * most;
+  double whole_layer = 0, parts = 0;  // parts: where attention and MLP are layers of their own
+  for (const LayerKind kind : all_layer_kinds) {
+    const bool there = std::any_of(chunks.begin(), chunks.end(), [&](const ChunkLayers& chunk) {
+      return chunk.count[kind] > 0;
+    });
+    if (!there) continue;
+    const RankParameters layer = layer_parameters(context.job, context.share, kind);
+    const double experts =
+        layer.experts > 0 ? layer.experts / real(count_expert_rows(context).local_experts) : 0;
+    if (transformer_share(kind) < 1)
+      parts += layer.dense + experts;
+    else
+      whole_layer = std::max(whole_layer, layer.dense + experts);
+  }
+  return context.share.element * (whole_layer + parts);
 }
 
 /// The head's or the embedding's gradient as autograd carries it.
@@ -232,10 +242,12 @@ Moment find_training_peak(const LayerContext& context, const Chunks& chunks,
 }
 
 double reserved_beside_loss(const LayerContext& context, const Chunks& chunks) {
-  if (!chunks.back().has_head || loss_bytes(context) <= 4) return 0;
   const double logits = real(context.share.tokens * context.share.vocabulary);
-  return context.share.element * logits + most_replayed_bytes(context, chunks) +
-         most_working_bytes(context, chunks);
+  double layer = 0;
+  for (const ChunkLayers& chunk : chunks)
+    for (const LayerKind kind : all_layer_kinds)
+      if (chunk.count[kind] > 0) layer = std::max(layer, served_layer_bytes(context, kind));
+  return layer + (is_op_by_op(context) ? context.share.element * logits : 0);
 }
 
 }  // namespace triplepoint::workload

@@ -28,9 +28,9 @@ struct Moment {
 Moment find_training_peak(const LayerContext&, const std::vector<ChunkLayers>& chunks,
                           const StageProgram& program);
 
-/// What PyTorch's allocator reserves beyond the peak, since free blocks of the passes before serve
-/// none of the loss's tensors: a layer's temporaries, and, of a loss that is written op by op, the
-/// 16-bit logits, whose block is too small for floats.
+/// What PyTorch's allocator reserves beyond a peak at the loss, since free blocks serve none of the
+/// loss's tensors: those of a layer's forward pass, and, where it is written op by op, the 16-bit
+/// logits, whose block is too small for floats.
 double reserved_beside_loss(const LayerContext&, const std::vector<ChunkLayers>& chunks);
 
 }  // namespace triplepoint::workload

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/sim/session.h"
+#include "triplepoint/sim/transient.h"
 
 #include <algorithm>
 
@@ -46,52 +46,52 @@ void append(run::Run& first, const run::Run& second) {
 }
 
 TEST_CASE("playing twice thirty seconds is playing sixty, bit for bit") {
-  Session one(small_job()), two(small_job());
-  const run::Run whole = one.play(60 * unit::s);
-  run::Run parts = two.play(30 * unit::s);
-  append(parts, two.play(30 * unit::s));
+  TransientSimulation one(small_job()), two(small_job());
+  const run::Run whole = one.advance(60 * unit::s);
+  run::Run parts = two.advance(30 * unit::s);
+  append(parts, two.advance(30 * unit::s));
   CHECK(parts.series == whole.series);
   CHECK(parts.steps == whole.steps);
   CHECK(one.now() == two.now());
 }
 
 TEST_CASE("parts that end between whole seconds differ by what a second of clocks can") {
-  Session one(small_job()), two(small_job());
-  const run::Run whole = one.play(40 * unit::s);
-  two.play(13.37 * unit::s);
-  const run::Run part = two.play(26.63 * unit::s);
+  TransientSimulation one(small_job()), two(small_job());
+  const run::Run whole = one.advance(40 * unit::s);
+  two.advance(13.37 * unit::s);
+  const run::Run part = two.advance(26.63 * unit::s);
   for (int32_t device = 0; device < 16; ++device)
     CHECK(last(part, "die_c", device) ==
           doctest::Approx(last(whole, "die_c", device)).epsilon(0.005));
 }
 
 TEST_CASE("a copy plays what the original plays, and leaves it alone") {
-  Session original(small_job());
-  original.play(10 * unit::s);
-  Session copy(original);
-  const run::Run copied = copy.play(20 * unit::s);
+  TransientSimulation original(small_job());
+  original.advance(10 * unit::s);
+  TransientSimulation copy(original);
+  const run::Run copied = copy.advance(20 * unit::s);
   CHECK(original.now() == 10 * unit::s);
-  const run::Run played = original.play(20 * unit::s);
+  const run::Run played = original.advance(20 * unit::s);
   CHECK(copied.series == played.series);
   CHECK(copied.steps == played.steps);
 }
 
 TEST_CASE("changing to the same job changes nothing") {
-  Session one(small_job()), two(small_job());
-  one.play(10 * unit::s);
-  two.play(10 * unit::s);
+  TransientSimulation one(small_job()), two(small_job());
+  one.advance(10 * unit::s);
+  two.advance(10 * unit::s);
   two.change(small_job());
-  CHECK(one.play(10 * unit::s).series == two.play(10 * unit::s).series);
+  CHECK(one.advance(10 * unit::s).series == two.advance(10 * unit::s).series);
 }
 
 TEST_CASE("heat goes on through a change") {
-  Session session(small_job());
-  const run::Run before = session.play(60 * unit::s);
+  TransientSimulation simulation(small_job());
+  const run::Run before = simulation.advance(60 * unit::s);
   spec::Job other = small_job();
   other.environment.power_limit = 400 * unit::W;
-  session.change(other);
-  CHECK(session.now() == 60 * unit::s);
-  const run::Run after = session.play(1 * unit::s);
+  simulation.change(other);
+  CHECK(simulation.now() == 60 * unit::s);
+  const run::Run after = simulation.advance(1 * unit::s);
   const Celsius inlet = other.cluster.chassis.inlet;
   CHECK(last(after, "die_c") > inlet.degrees() + 10);
   CHECK(last(after, "die_c") < last(before, "die_c"));
@@ -99,19 +99,19 @@ TEST_CASE("heat goes on through a change") {
 }
 
 TEST_CASE("a pause cools, and its time counts") {
-  Session session(small_job());
-  const double hot = last(session.play(60 * unit::s), "die_c");
-  session.pause(300 * unit::s);
-  CHECK(session.now() == 360 * unit::s);
-  CHECK(last(session.play(1 * unit::s), "die_c") < hot - 5);
+  TransientSimulation simulation(small_job());
+  const double hot = last(simulation.advance(60 * unit::s), "die_c");
+  simulation.pause(300 * unit::s);
+  CHECK(simulation.now() == 360 * unit::s);
+  CHECK(last(simulation.advance(1 * unit::s), "die_c") < hot - 5);
 }
 
 TEST_CASE("time leads to the steady state, and stays there") {
-  Session patient(small_job()), settled(small_job());
-  patient.play(3000 * unit::s);
+  TransientSimulation patient(small_job()), settled(small_job());
+  patient.advance(3000 * unit::s);
   settled.settle();
   CHECK(settled.now() == Seconds());
-  const run::Run one = patient.play(5 * unit::s), other = settled.play(5 * unit::s);
+  const run::Run one = patient.advance(5 * unit::s), other = settled.advance(5 * unit::s);
   for (int32_t device = 0; device < 16; ++device)
     CHECK(last(one, "die_c", device) ==
           doctest::Approx(last(other, "die_c", device)).epsilon(0.03));
@@ -120,8 +120,8 @@ TEST_CASE("time leads to the steady state, and stays there") {
 
 TEST_CASE("a transient is a session played once") {
   const spec::Job job = small_job();
-  Session session(job);
-  const run::Run played = session.play(20 * unit::s);
+  TransientSimulation simulation(job);
+  const run::Run played = simulation.advance(20 * unit::s);
   const run::Run simulated = simulate(job, {.duration = 20 * unit::s, .steps = {}});
   CHECK(played.steps == simulated.steps);
   CHECK(played.series == simulated.series);

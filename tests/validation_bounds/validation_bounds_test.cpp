@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accuracy does not rot unnoticed: the median error of each source of measured jobs is bounded.
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/parallel.h"
+
+#include "triplepoint/calibrate/job_tables.h"
+#include "triplepoint/calibrate/score_summary.h"
+
+namespace triplepoint::calibrate {
+namespace {
+
+constexpr double allowance_points = 1;
+
+CsvTable table_at(const Path& path) {
+  Result<CsvTable> table = CsvTable::parse(read_file(path).value(), path.string());
+  REQUIRE_MESSAGE(table, table.error().what);
+  return *std::move(table);
+}
+
+std::map<std::string, ErrorSummary> errors_by_family() {
+  const spec::Library library = spec::default_library();
+  std::map<std::string, ErrorSummary> all;
+  for (const auto& folder :
+       std::filesystem::directory_iterator(Path(TPT_SOURCE_DIR) / "validation")) {
+    const Path path = folder.path() / "jobs.csv";
+    if (!std::filesystem::exists(path)) continue;
+    const auto scores = score_job_table(
+        table_at(path),
+        {.library = library, .threads = available_threads(), .begin = {}, .advance = {}});
+    REQUIRE_MESSAGE(scores, scores.error().what);
+    for (const auto& [family, summary] : summarize(*scores).families)
+      all[family] = summary;
+  }
+  return all;
+}
+
+TEST_CASE("no source of measured jobs is predicted worse than its bound") {
+  const CsvTable bounds = table_at(Path(TPT_SOURCE_DIR) / "validation/bounds.csv");
+  const auto errors = errors_by_family();
+  const auto number = [&](std::size_t row, const char* title) {
+    return bounds.number(row, bounds.require_column(title).value()).value().value();
+  };
+  CHECK(errors.size() == bounds.rows());
+  for (std::size_t r = 0; r < bounds.rows(); ++r) {
+    const std::string family(bounds.at(r, bounds.require_column("family").value()));
+    CAPTURE(family);
+    const auto found = errors.find(family);
+    REQUIRE(found != errors.end());
+    CHECK(static_cast<double>(found->second.rows) >= number(r, "rows"));
+    CHECK(found->second.median_abs.value() <= number(r, "median_pct") + allowance_points);
+  }
+}
+
+}  // namespace
+}  // namespace triplepoint::calibrate

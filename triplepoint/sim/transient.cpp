@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/transient.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "triplepoint/base/expect.h"
+
+#include "triplepoint/run/shutdown.h"
+
+#include "triplepoint/power/gpu_power.h"
+#include "triplepoint/sim/prepared_job.h"
+#include "triplepoint/sim/record.h"
+#include "triplepoint/sim/steady_state.h"
+
+namespace triplepoint::sim {
+namespace {
+
+// Dies move with time constants of a second and more beside a fast pole that follows power at once.
+// Once they move slowly, longer windows see the same.
+constexpr std::array window_lengths = {1.0, 2.0, 5.0, 10.0};  // s
+constexpr Kelvins move_to_shorten = 0.25 * unit::K, move_to_lengthen = 0.08 * unit::K;
+constexpr double ceiling_to_shorten = 1, ceiling_to_lengthen = 0.25;  // clock steps
+constexpr Seconds for_ever = std::numeric_limits<double>::infinity() * unit::s;
+constexpr const char* signals[] = {"power_w", "die_c", "sm_clock_mhz", "throttled_share"};
+
+/// The same training, whatever the room and the limits.
+bool trains_alike(const spec::Job& a, const spec::Job& b) {
+  return a.task == b.task && a.model == b.model && a.cluster == b.cluster && a.stack == b.stack &&
+         a.plan == b.plan;
+}
+
+void start_series(run::Run& run) {
+  for (size_t d = 0; d < run.devices.size(); ++d)
+    for (const char* signal : signals)
+      run.series.push_back({.signal = signal,
+                            .device = static_cast<int32_t>(d),
+                            .of_node = false,
+                            .times = {},
+                            .values = {}});
+}
+
+/// How long the next window may be, from what the last one moved.
+class WindowLength {
+ public:
+  Seconds now() const { return window_lengths[index_] * unit::s; }
+  void restart() { index_ = 0; }
+  void adapt(Kelvins die_move, double ceiling_move) {
+    if (die_move > move_to_shorten || ceiling_move > ceiling_to_shorten)
+      index_ = index_ > 0 ? index_ - 1 : 0;
+    else if (die_move < move_to_lengthen && ceiling_move < ceiling_to_lengthen)
+      index_ = std::min(index_ + 1, window_lengths.size() - 1);
+  }
+
+ private:
+  size_t index_ = 0;
+};
+
+}  // namespace
+
+class TransientSimulation::State {
+ public:
+  explicit State(std::unique_ptr<PreparedJob> job)
+      : at_(std::move(job)),
+        heat_(at_->job, at_->model.machine),
+        heat_ceiling_(static_cast<size_t>(at_->job.cluster.num_gpus()), 0.0) {
+    TPT_EXPECT(at_->graph.memory.fits());
+    meet_changes();
+  }
+  State(const State&);
+  State& operator=(const State&) = delete;
+  State(State&&) = delete;
+  State& operator=(State&&) = delete;
+  ~State() = default;
+
+  const spec::Job& job() const { return at_->job; }
+  Seconds now() const { return now_; }
+  void settle();
+  void pause(Seconds duration);
+  void change(const spec::Job&);
+  run::Run advance(const Horizon&);
+  void record_detail(run::Run&, const Horizon&);
+
+ private:
+  enum class Activity { training, standing };
+  struct Recorded {
+    run::Run& run;
+    const Horizon& horizon;
+    Seconds until;  // infinite: the horizon counts steps
+  };
+
+  void meet_changes();
+  void refresh_step();
+  void look_at_heat(Seconds window, const std::vector<Celsius>& before);
+  void shut_down_past_limit(const std::vector<Celsius>& dies);
+  Seconds window_end(Seconds until) const;
+  Seconds to_end_of_steps(const Recorded&) const;
+  std::vector<Watts> idle_powers() const;
+  Activity activity() const;
+  void pass(Activity, Seconds end, Recorded*);
+  void train(Seconds window, Recorded*);
+  void end_step(Seconds end, Recorded*);
+  void append_series(run::Run&, Activity, const std::vector<Watts>& power) const;
+
+  std::unique_ptr<PreparedJob> at_;
+  ClusterHeat heat_;
+  std::vector<double> heat_ceiling_;  // per device: see clock::next_heat_ceiling
+  CoupledStep step_;                  // of this moment, if fresh_
+  bool has_step_ = false;             // step_ was played under these links and hosts
+  bool fresh_ = false;                // and at these temperatures and limits
+  WindowLength window_;
+  Seconds now_, step_begin_, standing_until_;
+  double progress_ = 0;              // of the running step
+  int64_t steps_to_redo_ = 0;        // lost with a node
+  std::optional<Seconds> loss_met_;  // when
+  std::optional<run::Shutdown> shutdown_;
+};
+
+TransientSimulation::State::State(const State& other)
+    : at_(std::make_unique<PreparedJob>(other.at_->job, other.at_->graph)),
+      heat_(other.heat_),
+      heat_ceiling_(other.heat_ceiling_),
+      step_(other.step_),
+      has_step_(other.has_step_),
+      fresh_(other.fresh_),
+      window_(other.window_),
+      now_(other.now_),
+      step_begin_(other.step_begin_),
+      standing_until_(other.standing_until_),
+      progress_(other.progress_),
+      steps_to_redo_(other.steps_to_redo_),
+      loss_met_(other.loss_met_),
+      shutdown_(other.shutdown_) {
+  at_->model.set_conditions(other.at_->model.conditions());
+}
+
+void TransientSimulation::State::change(const spec::Job& job) {
+  if (job == at_->job) return;
+  TPT_EXPECT(job.cluster.num_gpus() == at_->job.cluster.num_gpus());
+  if (!trains_alike(job, at_->job)) {  // the running step is lost, its successor is another
+    progress_ = 0;
+    step_begin_ = now_;
+  }
+  auto next = std::make_unique<PreparedJob>(job);
+  TPT_EXPECT(next->graph.memory.fits());
+  ClusterHeat heat(next->job, next->model.machine);
+  heat.take_over(heat_);
+  heat_ = std::move(heat);
+  at_ = std::move(next);
+  has_step_ = fresh_ = false;
+  meet_changes();
+}
+
+/// Faults and limits of this moment.
+void TransientSimulation::State::meet_changes() {
+  const Conditions conditions = conditions_at(at_->job, now_);
+  const bool same = conditions == at_->model.conditions();
+  if (at_->model.set_conditions(conditions)) has_step_ = false;
+  heat_.set_conditions(conditions);
+  if (!same) {
+    has_step_ = false;  // limits that moved leave no choice of a clock as it was
+    window_.restart();
+  }
+  fresh_ = false;
+  const std::optional<Loss> loss = loss_at(at_->job, now_);
+  if (!loss || loss_met_ == now_) return;
+  loss_met_ = now_;
+  window_.restart();
+  refresh_step();
+  const Seconds step_time = step_.played.step_time;
+  steps_to_redo_ += static_cast<int64_t>(loss->uncovered / step_time);
+  standing_until_ = std::max(standing_until_, now_ + loss->restart);
+  progress_ = 0;
+}
+
+void TransientSimulation::State::refresh_step() {
+  if (fresh_) return;
+  if (!has_step_) step_ = step_at(at_->model, heat_.dies());
+  update_step(at_->model, heat_.dies(), heat_ceiling_, step_);
+  has_step_ = fresh_ = true;
+}
+
+/// Controllers of all devices look at their dies; a device past its shutdown temperature is off.
+void TransientSimulation::State::look_at_heat(Seconds window, const std::vector<Celsius>& before) {
+  const spec::Gpu& gpu = at_->job.cluster.gpu;
+  const std::vector<Celsius> dies = heat_.dies();
+  Kelvins die_move;
+  double ceiling_move = 0;
+  for (size_t d = 0; d < dies.size(); ++d) {
+    die_move = std::max(die_move, abs(dies[d] - before[d]));
+    double present = at_->model.most_steps_down(), capped = present;
+    if (has_step_)
+      for (const DevicePhase& phase : step_.clocks.devices[d]) {
+        present = std::min(present, phase.steps_down());
+        capped = std::min(capped, static_cast<double>(phase.capped_index));
+      }
+    double next = clock::next_heat_ceiling(*gpu.governor, *gpu.max_clock, heat_ceiling_[d],
+                                           has_step_ ? present : 0, dies[d]);
+    if (has_step_ && next <= capped) next = 0;  // it binds nowhere
+    ceiling_move = std::max(ceiling_move, std::abs(next - heat_ceiling_[d]));
+    heat_ceiling_[d] = next;
+  }
+  window_.adapt(die_move * (unit::s / window) * (window_.now() / unit::s), ceiling_move);
+  shut_down_past_limit(dies);
+}
+
+/// The device is off for good, and the job is over.
+void TransientSimulation::State::shut_down_past_limit(const std::vector<Celsius>& dies) {
+  const auto device = device_shut_down(at_->job.cluster.gpu, dies);
+  if (!device || shutdown_) return;
+  shutdown_ = {
+      .device = static_cast<int32_t>(*device), .die_c = dies[*device].degrees(), .time = now_};
+  standing_until_ = for_ever;
+  window_.restart();
+}
+
+void TransientSimulation::State::settle() {
+  step_ = solve_steady_state(at_->model, heat_);
+  heat_ceiling_ = step_.clocks.heat_ceiling;
+  has_step_ = fresh_ = true;
+  shut_down_past_limit(step_.dies);
+}
+
+Seconds TransientSimulation::State::window_end(Seconds until) const {
+  const Seconds length = window_.now();
+  const Seconds tick = (std::floor(now_ / length) + 1) * length;
+  const Seconds change = next_change(at_->job, now_).value_or(for_ever);
+  return std::min({tick, change, until});
+}
+
+TransientSimulation::State::Activity TransientSimulation::State::activity() const {
+  return now_ < standing_until_ ? Activity::standing : Activity::training;
+}
+
+/// Nobody computes: no kernel, the lowest clock. A device that has shut down draws nothing.
+std::vector<Watts> TransientSimulation::State::idle_powers() const {
+  const spec::Gpu& gpu = at_->job.cluster.gpu;
+  const double lowest = gpu.governor->min_clock / *gpu.max_clock;
+  spec::GpuLoad nothing;
+  nothing.duration = 1 * unit::s;
+  const std::vector<Celsius> dies = heat_.dies();
+  std::vector<Watts> powers;
+  powers.reserve(dies.size());
+  for (size_t d = 0; d < dies.size(); ++d)
+    powers.push_back(
+        power::gpu_power(*gpu.power, nothing, lowest, dies[d], at_->model.machine.boards[d]));
+  if (shutdown_) powers[static_cast<size_t>(shutdown_->device)] = Watts();
+  return powers;
+}
+
+void TransientSimulation::State::end_step(Seconds end, Recorded* recorded) {
+  progress_ = 0;
+  const Seconds begin = std::exchange(step_begin_, end);
+  if (steps_to_redo_ > 0) {
+    --steps_to_redo_;
+    return;
+  }
+  if (!recorded) return;
+  recorded->run.steps.push_back({.begin = instant_at(begin),
+                                 .end = instant_at(end),
+                                 .samples = at_->job.plan.global_batch_size,
+                                 .tokens = at_->graph.tokens_per_step});
+}
+
+/// At constant clocks steps follow each other; the last one goes on behind the window.
+void TransientSimulation::State::train(Seconds window, Recorded* recorded) {
+  const Seconds step_time = step_.played.step_time;
+  const Seconds rounding = 1e-12 * (step_time + now_);  // of moments, whose digits are finite
+  Seconds at, left = (1 - progress_) * step_time;
+  while (at + left <= window + rounding) {
+    at += left;
+    end_step(now_ + at, recorded);
+    left = step_time;
+  }
+  progress_ += std::max(Seconds(), window - at) / step_time;
+}
+
+void TransientSimulation::State::pass(Activity activity, Seconds end, Recorded* recorded) {
+  const Seconds window = end - now_;
+  const std::vector<Celsius> before = heat_.dies();
+  std::vector<Watts> powers;
+  if (activity == Activity::training) {
+    refresh_step();
+    powers = mean_powers(step_.accounted.devices);
+    train(window, recorded);
+  } else {
+    powers = idle_powers();
+    step_begin_ = end;
+  }
+  heat_.advance(powers, window);
+  now_ = end;
+  if (recorded) append_series(recorded->run, activity, powers);
+  look_at_heat(window, before);
+  fresh_ = false;
+  if (!at_->job.environment.faults.empty()) meet_changes();
+}
+
+void TransientSimulation::State::pause(Seconds duration) {
+  const Seconds until = now_ + duration;
+  window_.restart();
+  while (now_ < until)
+    pass(Activity::standing, window_end(until), nullptr);
+  window_.restart();
+}
+
+/// A series tells the window behind its stamp, and the die at it.
+void TransientSimulation::State::append_series(run::Run& run, Activity activity,
+                                               const std::vector<Watts>& power) const {
+  const spec::Gpu& gpu = at_->job.cluster.gpu;
+  const std::vector<Celsius> dies = heat_.dies();
+  for (size_t d = 0; d < run.devices.size(); ++d) {
+    double mhz = gpu.governor->min_clock / unit::MHz, throttled = 0;
+    if (activity == Activity::training) {
+      const DeviceStep& device = step_.accounted.devices[d];
+      mhz = device.mean_clock_ratio * (*gpu.max_clock / unit::MHz);
+      throttled = (device.throttled_power + device.throttled_thermal) / step_.played.step_time;
+    }
+    const double values[] = {power[d] / unit::W, dies[d].degrees(), mhz, throttled};
+    for (size_t s = 0; s < std::size(values); ++s) {
+      run::Series& series = run.series[d * std::size(values) + s];
+      series.times.push_back(instant_at(now_));
+      series.values.push_back(values[s]);
+    }
+  }
+}
+
+/// When the last of the steps asked for ends, at the present clocks.
+Seconds TransientSimulation::State::to_end_of_steps(const Recorded& recorded) const {
+  if (!recorded.horizon.steps || !fresh_) return for_ever;
+  const int64_t open = *recorded.horizon.steps - static_cast<int64_t>(recorded.run.steps.size());
+  const double steps = static_cast<double>(open + steps_to_redo_) - progress_;
+  return now_ + steps * step_.played.step_time;
+}
+
+run::Run TransientSimulation::State::advance(const Horizon& horizon) {
+  run::Run run = start_run(at_->job, at_->graph);
+  start_series(run);
+  Recorded recorded{run, horizon, horizon.duration ? now_ + *horizon.duration : for_ever};
+  // A job that died ends no steps: where only they are counted, it is over.
+  const auto goes_on = [&] {
+    if (!horizon.steps) return true;
+    return static_cast<int64_t>(run.steps.size()) < *horizon.steps &&
+           (!shutdown_ || horizon.duration);
+  };
+  while (now_ < recorded.until && goes_on()) {
+    const Activity doing = activity();
+    if (doing == Activity::training) refresh_step();
+    pass(doing, window_end(std::min(recorded.until, to_end_of_steps(recorded))), &recorded);
+  }
+  refresh_step();
+  record_summaries(run, at_->model, step_);
+  if (shutdown_)
+    run::record_shutdown(run, *shutdown_, *at_->job.cluster.gpu.governor->shutdown_temperature);
+  return run;
+}
+
+void TransientSimulation::State::record_detail(run::Run& run, const Horizon& horizon) {
+  refresh_step();
+  at_->model.set_phase_powers(step_.dies, step_.clocks);
+  std::vector<run::StepRecord> steps = std::move(run.steps);
+  const Instant begin = steps.empty() ? Instant() : steps.back().begin;
+  record_step(run, at_->model, step_, heat_, begin,
+              {.duration = {}, .steps = {}, .timeline = false});
+  if (horizon.timeline) record_timeline(run.timeline, at_->model, step_, begin);
+  run.steps = std::move(steps);
+}
+
+TransientSimulation::TransientSimulation(const spec::Job& job)
+    : TransientSimulation(std::make_unique<PreparedJob>(job)) {}
+TransientSimulation::TransientSimulation(std::unique_ptr<PreparedJob> job)
+    : state_(std::make_unique<State>(std::move(job))) {}
+TransientSimulation::TransientSimulation(const TransientSimulation& other)
+    : state_(std::make_unique<State>(*other.state_)) {}
+TransientSimulation& TransientSimulation::operator=(const TransientSimulation& other) {
+  if (this != &other) state_ = std::make_unique<State>(*other.state_);
+  return *this;
+}
+TransientSimulation::TransientSimulation(TransientSimulation&&) noexcept = default;
+TransientSimulation& TransientSimulation::operator=(TransientSimulation&&) noexcept = default;
+TransientSimulation::~TransientSimulation() = default;
+
+const spec::Job& TransientSimulation::job() const {
+  return state_->job();
+}
+Seconds TransientSimulation::now() const {
+  return state_->now();
+}
+void TransientSimulation::settle() {
+  state_->settle();
+}
+run::Run TransientSimulation::advance(Seconds duration) {
+  return state_->advance({.duration = duration, .steps = {}, .timeline = false});
+}
+run::Run TransientSimulation::advance(const Horizon& horizon) {
+  return state_->advance(horizon);
+}
+void TransientSimulation::record_detail(run::Run& run, const Horizon& horizon) {
+  state_->record_detail(run, horizon);
+}
+void TransientSimulation::pause(Seconds duration) {
+  state_->pause(duration);
+}
+void TransientSimulation::change(const spec::Job& job) {
+  state_->change(job);
+}
+
+}  // namespace triplepoint::sim

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/job.h"
+
+#include "triplepoint/sim/simulate.h"
+
+namespace triplepoint::sim {
+
+struct PreparedJob;
+
+/// A cluster that keeps its time and heat while what runs on it changes: what a controller acts on
+/// and tries things with.
+///
+/// Time passes in windows of constant mean power, with exact heat in each and clocks chosen anew
+/// between them. A window is 1, 2, 5 or 10 s long, as long as dies move by little in it, and ends
+/// at a multiple of its length, where a fault changes, and at the end of what is asked for; steps
+/// go on through windows at the pace of their clocks, 1 / step time, and end inside. So advancing
+/// in parts that end at multiples of ten seconds gives the bits of advancing at once. Copies are
+/// independent and cheap next to advancing them.
+class TransientSimulation {
+ public:
+  /// At rest at the inlet temperature. The job must be free of errors and fit.
+  explicit TransientSimulation(const spec::Job& job);
+  explicit TransientSimulation(std::unique_ptr<PreparedJob> job);
+  TransientSimulation(const TransientSimulation&);
+  TransientSimulation& operator=(const TransientSimulation&);
+  TransientSimulation(TransientSimulation&&) noexcept;
+  TransientSimulation& operator=(TransientSimulation&&) noexcept;
+  ~TransientSimulation();
+
+  const spec::Job& job() const;
+  Seconds now() const;
+  /// Goes where the present job leads in the end, without time passing; faults of this moment hold.
+  void settle();
+  /// Trains on: steps and series (power_w, die_c, sm_clock_mhz, throttled_share per device) of that
+  /// time on the simulation's clock, and summaries of the last step.
+  run::Run advance(Seconds duration);
+  /// So long or so many steps, as the horizon says.
+  run::Run advance(const Horizon& horizon);
+  /// Adds the step of this moment in detail: peaks, ripple and timeline in place of the plain
+  /// summaries.
+  void record_detail(run::Run& run, const Horizon& horizon);
+  /// Nobody computes: a restart, a checkpoint being written, a move.
+  void pause(Seconds duration);
+  /// Another plan, other limits or faults, on the same boards; heat and time go on.
+  void change(const spec::Job& job);
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace triplepoint::sim
