@@ -1,32 +1,32 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes validation/, the generated part of docs/models/accuracy.md and the bands of data/calibrations/accuracy.toml: make_validation.py PROGRAM FOLDER_OF_TABLES
+"""Writes validation/ and the generated part of docs/models/accuracy.md: make_validation.py PROGRAM FOLDER_OF_TABLES
 
-Runs `triplepoint validate` over every table of measurements in the folder, and keeps per source what we predict, how far off it is, and the
-command. The published numbers themselves stay where they were published; rows are named by their row_id.
+Runs `triplepoint validate` over the training jobs of validation/*/jobs.csv (with the shipped coefficients, and with those fitted without the
+source), and over every other table of measurements in the folder. Kept per source: predictions, errors and the command.
 """
 import collections
 import csv
 import json
 import pathlib
 import re
-import statistics
 import subprocess
 import sys
+import tomllib
 
 from repository import ROOT
 
 OUT = ROOT / "validation"
 PAGE = ROOT / "docs/models/accuracy.md"
-BANDS = ROOT / "data/calibrations/accuracy.toml"  # what `plan` says of its own errors
+LEFT_OUT = ROOT / "data/calibrations/left_out.toml"
 BEGIN, END = "<!-- made by tools/make_validation.py -->", "<!-- end of what is made -->"
 LARGEST = 2000  # rows of a source that are listed one by one; of more, the summary alone
-COLUMNS = ["row_id", "quantity", "predicted", "error_pct", "assumptions"]
+COLUMNS = ["row_id", "quantity", "predicted", "error_pct", "interval_low", "interval_high"]
 SPDX = "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
 
 
-def run(program, table):
-    answer = subprocess.run([program, "validate", str(table), "--format", "json"], capture_output=True, text=True, check=False)
+def run(program, table, *flags):
+    answer = subprocess.run([program, "validate", str(table), *flags, "--format", "json"], capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         sys.exit(f"{table}: {answer.stderr.strip()}")
     return json.loads(answer.stdout)
@@ -42,18 +42,6 @@ def quantile(values, share):
     below = int(at)
     above = min(below + 1, len(values) - 1)
     return values[below] + (at - below) * (values[above] - values[below])
-
-
-def table_of(title, groups, order=None):
-    """Errors (per cent) by group, as a Markdown table."""
-    lines = [f"| {title} | rows | median | p90 | signed mean |", "|---|---|---|---|---|"]
-    for name in order or sorted(groups):
-        errors = groups.get(name)
-        if not errors:
-            continue
-        sizes = [abs(e) for e in errors]
-        lines.append(f"| {name} | {len(errors)} | {quantile(sizes, .5):.1f} | {quantile(sizes, .9):.1f} | {statistics.fmean(errors):+.1f} |")
-    return "\n".join(lines) + "\n"
 
 
 def summary_table(families, unit="pct"):
@@ -80,8 +68,7 @@ def write_rows(folder, predictions):
         out = csv.writer(file, lineterminator="\n")
         out.writerow(COLUMNS)
         for row in predictions:
-            digits = [f"{row[key]:.4g}" if row[key] is not None else "" for key in ("predicted", "error_pct")]
-            out.writerow([row["row_id"], row["quantity"], *digits, "; ".join(row["assumptions"])])
+            out.writerow([row["row_id"], row["quantity"], *(f"{row[key]:.4g}" if row.get(key) is not None else "" for key in COLUMNS[2:])])
 
 
 def reasons_of(skipped):
@@ -123,6 +110,8 @@ def parts_of(answer, families=None):
 def validate_tables(program, folder):
     answers = {}
     for path in sorted(folder.glob("*.csv")):
+        if path.name.startswith(("train_perf", "hf_")):
+            continue  # canonical rows of validation/*/jobs.csv
         answer = run(program, path)
         if answer["predicted"] == 0:
             continue
@@ -132,65 +121,63 @@ def validate_tables(program, folder):
     return answers
 
 
-def write_training(name, answer, rows):
-    """The rows come from many sources, so each family has its folder."""
-    by_id = {row["row_id"]: row for row in rows}
+def times(answer):
+    return [row for row in answer["per_row"] if not row["quantity"].startswith("mem_") and row["error_pct"] is not None]
+
+
+def errors(rows):
+    sizes = [abs(row["error_pct"]) for row in rows]
+    return f"{quantile(sizes, .5):.1f} | {quantile(sizes, .9):.1f}"
+
+
+def inside(rows):
+    """Share of measured values inside the 80 % interval."""
+    found = [row["interval_low"] <= row["measured"] <= row["interval_high"] for row in rows if row.get("interval_low") is not None]
+    return f"{100 * sum(found) / len(found):.0f} %" if found else ""
+
+
+def validate_jobs(program):
+    """Per source: the answer with the shipped coefficients, and with those fitted without it (nothing where no coefficient saw it)."""
+    with open(LEFT_OUT, "rb") as file:
+        fitted_without = set(tomllib.load(file)) - {"source"}
+    answers = {}
+    for path in sorted(OUT.glob("*/jobs.csv")):
+        answer = run(program, path)
+        families = {row["family"] for row in answer["per_row"]}
+        without = None
+        if len(families) == 1 and families <= fitted_without:
+            without = run(program, path, "--leave-out", families.pop())
+        answers[path.parent.name] = (answer, without)
+        print(f"{path.parent.name}: {answer['predicted']} of {answer['rows']} rows", flush=True)
+    return answers
+
+
+def write_jobs(answers):
     index = []
-    for family in sorted({row["family"] for row in rows}):
-        of_family = [row for row in rows if row["family"] == family]
-        predictions = [p for p in answer["per_row"] if p["family"] == family]
-        skipped = [s for s in answer["skipped"] if by_id[s["row_id"]]["family"] == family]
-        command = f'triplepoint validate ../shared/data/{name} --family {family}'
-        index.append((write_source(family, command, family, parts_of(answer, {family}), predictions, skipped, sources_of(of_family)), family))
+    for name, (answer, without) in answers.items():
+        parts = parts_of(answer)
+        if without:
+            parts.append(("With the coefficients fitted without this source:", summary_table(without["families"])))
+        command = f"triplepoint validate validation/{name}/jobs.csv"
+        index.append((write_source(name, command, name, parts, answer["per_row"], answer["skipped"], []), name))
     return index
 
 
-def parallelism(row):
-    words = []
-    size = lambda key: int(float(row[key])) if row.get(key, "").replace(".", "").isdigit() else 1
-    for key in ("tp", "pp", "cp", "ep"):
-        if size(key) > 1:
-            words.append(key.upper())
-    if "FULL" in row["dp_sharding"] or re.search(r"FSDP(=([2-9]|\d\d)|$)", row["dp_sharding"]):
-        words.append("FSDP")
-    if not any(row.get(k) for k in ("tp", "pp", "dp")):
-        return "not stated"
-    return "+".join(words) or "DP"
+def jobs_table(answers):
+    lines = ["| source | rows | median | p90 | left out: median | p90 | inside 80 % |", "|---|---|---|---|---|---|---|"]
+    shipped, left_out = [], []
+    for name, (answer, without) in answers.items():
+        rows = times(answer)
+        judged = times(without) if without else rows
+        if without:
+            shipped += rows
+            left_out += judged
+        lines.append(f"| {name} | {len(rows)} | {errors(rows)} | {errors(judged) if without else ' | '} | {inside(judged)} |")
+    lines.append(f"| all with a left-out fit | {len(shipped)} | {errors(shipped)} | {errors(left_out)} | {inside(left_out)} |")
+    return "\n".join(lines) + "\n"
 
 
-def scale(row):
-    gpus = int(row["n_gpus"] or 0)
-    for limit, name in ((8, "up to 8 GPUs"), (64, "up to 64"), (512, "up to 512")):
-        if gpus <= limit:
-            return name
-    return "more than 512"
-
-
-def precision(row):
-    text = row["precision"].upper()
-    for word in ("NVFP4", "MXFP8", "FP8", "FP16"):
-        if word in text:
-            return word
-    return "BF16" if "BF16" in text else "not stated"
-
-
-def distributions(answer, rows):
-    """Errors of the training rows by what they have in common."""
-    by_id = {row["row_id"]: row for row in rows}
-    views = {"GPU": lambda r: r["gpu"], "parallelism": parallelism, "scale": scale, "precision": precision,
-             "framework": lambda r: re.sub(r"\s*\(.*|[/,].*", "", r["framework"]), "workload": lambda r: r["workload"]}
-    text = ""
-    for title, key in views.items():
-        groups = collections.defaultdict(list)
-        for p in answer["per_row"]:
-            if not p["quantity"].startswith("mem_") and p["error_pct"] is not None:
-                groups[key(by_id[p["row_id"]])].append(p["error_pct"])
-        order = ["up to 8 GPUs", "up to 64", "up to 512", "more than 512"] if title == "scale" else None
-        text += f"By {title}:\n\n{table_of(title, groups, order)}\n"
-    return text
-
-
-def page_part(answers):
+def page_part(answers, jobs):
     text = f"{BEGIN}\n## Every table of measurements\n\n"
     text += "`make validation` writes this part and [validation/](../../validation/README.md) from the tables in `../shared/data`; "
     text += "errors are those of the shipped parameters, 100 (predicted - measured) / measured.\n\n"
@@ -199,11 +186,9 @@ def page_part(answers):
         lines.append(f"| {name} | {answer['rows']} | {answer['predicted']} | {number(answer['median_abs_error_pct'])} | "
                      f"{number(answer['p90_abs_error_pct'])} | {number(answer['signed_mean_error_pct'])} | {number(answer['rank_correlation'], 2)} |")
     text += "\n".join(lines) + "\n\n"
-    if "train_perf_calibration.csv" in answers:
-        answer, rows = answers["train_perf_calibration.csv"]
-        text += f"### Training rows\n\nBy source:\n\n{summary_table(answer['families'])}\n{distributions(answer, rows)}"
-        if "fit" in answer:
-            text += f"{len(answer['fit']['false_oom'])} of the rows that ran do not fit into memory by our estimate; they count as errors of 100 %.\n\n"
+    text += ("### Training jobs\n\nErrors of step time or rate, in per cent. \"Left out\": with the coefficients that all other sources fit (`lab/leave_out.py`); this is the figure for a\n"
+             "job that nothing was fitted to. Rules that turn a row into a job were written with these rows in sight; leaving a source out does not take that back.\n\n")
+    text += jobs_table(jobs) + "\n"
     return text + END + "\n"
 
 
@@ -217,36 +202,14 @@ def write_page(part):
     PAGE.write_text(text)
 
 
-def write_bands(answer, rows):
-    """The error of each GPU's rows; that of "all" is of families left out, which is not measured here."""
-    printed = {row["row_id"]: row["gpu"] for row in rows}
-    errors = collections.defaultdict(list)
-    for row in answer["per_row"]:
-        if not row["quantity"].startswith("mem") and row["error_pct"] is not None:
-            gpu = printed[row["row_id"]].lower().replace("-sxm", "")
-            errors[{"h100-80gb": "h100"}.get(gpu, gpu)].append(abs(row["error_pct"]))
-
-    def fill(block):
-        found = errors.get(re.search(r'gpu\s*= "([^"]+)"', block[0])[1])
-        if not found:
-            return block[0]
-        numbers = {"median_pct": number(quantile(found, 0.5)), "p90_pct": number(quantile(found, 0.9)), "rows": len(found)}
-        return re.sub(r"(median_pct|p90_pct|rows)(\s*)= [\d.]+", lambda m: f"{m[1]}{m[2]}= {numbers[m[1]]}", block[0])
-
-    BANDS.write_text(re.sub(r"\[\[step_time\]\]\n(?:[^\[].*\n)*", fill, BANDS.read_text()))
-
-
 def main():
     program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     if not folder.is_dir():
         sys.exit(f"{folder}: no such folder (the tables of measurements are not part of this tree); name one")
     answers = validate_tables(program, folder)
-    index = []
+    jobs = validate_jobs(program)
+    index = write_jobs(jobs)
     for name, (answer, rows) in answers.items():
-        if answer["tables"][0]["table"] == "training":
-            index += write_training(name, answer, rows)
-            write_bands(answer, rows)
-            continue
         title = pathlib.Path(name).stem.replace("_calibration", "")
         command = f"triplepoint validate ../shared/data/{name}"
         place = write_source(title, command, title, parts_of(answer), answer["per_row"], answer["skipped"], sources_of(rows))
@@ -255,7 +218,7 @@ def main():
     (OUT / "README.md").write_text(
         f"{SPDX}# Predictions beside published measurements\n\nOne folder a source: our predictions, their errors, and the command. `make validation` writes them anew. "
         "What they add up to: [accuracy](../docs/models/accuracy.md).\n\n- [micro25](micro25/README.md): the paper's figures\n" + lines)
-    write_page(page_part(answers))
+    write_page(page_part(answers, jobs))
 
 
 if __name__ == "__main__":

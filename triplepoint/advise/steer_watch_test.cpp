@@ -34,7 +34,7 @@ sharding = "optimizer"
 SteerReadings settled(const spec::Job& job) {
   sim::TransientSimulation session(job);
   session.settle();
-  const auto seen = readings_of(session.play(20 * unit::s), job);
+  const auto seen = readings_of(session.advance(20 * unit::s), job);
   REQUIRE(seen);
   return *seen;
 }
@@ -118,7 +118,7 @@ TEST_CASE("readings alone lead to advice that helps against a power brake, once"
   Watcher watcher(small_job(), options);
   std::vector<Decision> moves;
   for (int i = 0; i < 14; ++i) {
-    const run::Run window = world.play(options.interval);
+    const run::Run window = world.advance(options.interval);
     const auto decision = watcher.look(window, world.now());
     if (!decision || decision->kind == MoveKind::leave) continue;
     moves.push_back(*decision);
