@@ -159,7 +159,8 @@ def main():
     text = ("# SPDX-License-Identifier: Apache-2.0\n# The coefficients that training rows teach, fitted anew without each source. Written by lab/leave_out.py;\n"
             "# triplepoint validate --leave-out SOURCE reads it.\n")
     print(f"{'source':26} rows  shipped: median p90  left out: median p90  moved most")
-    for source in sorted({family for family, *_ in rows.values()}):
+    sources = sorted({family for family, *_ in rows.values()})
+    for source in sources:
         values = minimize({row: r for row, r in rows.items() if r[0] != source}, shipped)
         text += "\n" + toml(source, values)
         own = [row for row, r in rows.items() if r[0] == source]
@@ -167,7 +168,7 @@ def main():
         most = max(values, key=lambda key: abs(math.log(values[key] / shipped[key])))
         print(f"{source:26} {len(own):4}  {errors([base[row][1] for row in own])}   {errors([after[row][1] for row in own if row in after])}"
               f"   {most.rsplit('.', 1)[1]} {values[most]:.3g}", flush=True)
-    text += '\n[[source]]\nkeys = ["*"]\nkind = "fitted"\ncite = "lab/leave_out.py, bounds in COEFFICIENTS there"\n'
+    text += '\n[[source]]\nkeys = [' + ", ".join(f'"{source}.*"' for source in sources) + ']\nkind = "fitted"\ncite = "lab/leave_out.py, bounds in COEFFICIENTS there"\n'
     pathlib.Path(options.output).write_text(text, encoding="utf-8")
 
 

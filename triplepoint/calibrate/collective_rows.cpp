@@ -101,6 +101,8 @@ Result<CollectiveRow> read_row(const Cells& cells) {
   if (!gpu) return error(fmt::format("no GPU of the library is named in '{}'", spelled));
   const auto collective = collective_named(cells.text("op"));
   if (!collective) return error(fmt::format("no collective is named in '{}'", cells.text("op")));
+  if (mentions(cells.text("notes"), "algo "))
+    return error("its algorithm was forced (predictions are of the one that NCCL chooses)");
   CollectiveRow row{.row_id = cells.id(),
                     .family = family_of(cells, *gpu),
                     .gpu = *gpu,

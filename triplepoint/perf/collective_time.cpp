@@ -254,10 +254,11 @@ double tree_bytes(const Cluster& cluster, double size, const Layout& layout) {
   return (layout.domains > 2 ? 2 : 1) * size;
 }
 
+/// Of a ring's rate over the same links: NCCL's own estimate for its trees (src/graph/tuning.cc).
+constexpr double tree_share = 0.92;
+
 /// Inside a node each tree is a chain: a rank passes the array up once and down once.
 CollectiveTime tree_all_reduce(const Cluster& cluster, double size, const Layout& layout) {
-  // Of a ring's rate over the same links: NCCL's own estimate for its trees (src/graph/tuning.cc).
-  constexpr double tree_share = 0.92;
   const double r = layout.ranks_per_domain, passed_in_node = r > 1 ? 2 * size : 0;
   const Work work{.up_steps = 2 * (r - 1), .out_steps = tree_steps(cluster, layout), .bytes = 0};
   const FabricPath path = path_of(cluster, layout, Traffic::neighbours);
@@ -329,6 +330,11 @@ CollectiveTime emulated_over_nodes(const Cluster& cluster, Collective collective
           .algorithm = Algorithm::hierarchical};
 }
 
+/// By NCCL, which takes a tree where its own estimate of it is shorter.
+CollectiveTime chosen(const CollectiveTime& ring, const CollectiveTime& tree) {
+  return tree.latency + tree.transfer / tree_share < ring.total() ? tree : ring;
+}
+
 CollectiveTime time_over_nodes(const Cluster& cluster, Collective collective, double size,
                                const Layout& layout) {
   if (collective == Collective::all_to_all) return all_to_all_over_nodes(cluster, size, layout);
@@ -338,7 +344,7 @@ CollectiveTime time_over_nodes(const Cluster& cluster, Collective collective, do
   CollectiveTime best = ring_over_nodes(cluster, collective, size, layout);
   if (collective != Collective::all_reduce) return best;
   if (cluster.scale_out.kind != spec::FabricKind::torus)
-    best = shorter(best, tree_all_reduce(cluster, size, layout));
+    best = chosen(best, tree_all_reduce(cluster, size, layout));
   if (!reduces_in_switch(cluster, layout.ranks_per_domain)) return best;
   return shorter(best, switch_tree_all_reduce(cluster, size, layout));
 }

@@ -44,9 +44,10 @@ struct CollectiveTime {
 ///             where those are slower, divided by what the kind of fabric takes (fabric_path.h);
 ///             half = the fabric's, which is of one hop over one NIC, times the inter-node steps
 ///             and the group's NICs
-///   tree      all_reduce over nodes: 2 (log2 N + r - 1) steps, W = 2 S at 0.92 of a ring's rate
-///   hierarchical (NVLS trees): reduce in the node's switch, two trees over N nodes (a node
-///             sends 2 S, of two nodes S), broadcast
+///   tree      all_reduce over N nodes: 2 (log2 N + r - 1) steps; a node sends 2 S, of two nodes S;
+///             inside of it a rank sends 2 S at 0.92 of a ring's rate
+///   hierarchical (NVLS trees): reduce in the node's switch, trees over N nodes, broadcast; of both
+///             kinds of trees t = max(W_up/B_up, W_out/B_out) + the longer filling
 ///   pairwise  all_to_all: the part for the own node and the part over the NICs side by side
 ///   torus     instead of ring and tree over nodes, rings in all dimensions at once
 ///

@@ -54,7 +54,7 @@ const std::vector<std::string>& clusters() {
       const auto cluster = spec::load_cluster(spec::default_library(), name);
       REQUIRE(cluster.has_value());
       const spec::Gpu& gpu = cluster->gpu;
-      if (!gpu.power || !gpu.thermal || !gpu.governor) continue;
+      if (!gpu.power || !gpu.thermal || !gpu.governor || !gpu.peak_bf16) continue;
       if (std::ranges::find(seen, gpu.name) != seen.end()) continue;
       seen.push_back(gpu.name);
       names.push_back(name);
