@@ -191,8 +191,7 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
   console.print(console.styled(heading(run), Style::bold) + "\n");
   console.print(verdict_line(console, run) + "\n\n");
   if (run::has_trained(run)) {
-    console.print(without_first_line(overview(console, run, metrics, step_time)) + "
-");
+    console.print(without_first_line(overview(console, run, metrics, step_time)) + "\n");
     if (!run.timeline.empty())
       console.print("Kernel seconds of a GPU in one step, waiting inside collectives included\n" +
                     stage_table(console, metrics) + "\n");
