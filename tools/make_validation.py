@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes validation/, the generated part of docs/models/accuracy.md and the bands of data/calibrations/accuracy.toml: make_validation.py PROGRAM FOLDER_OF_TABLES
+"""Writes validation/*/README.md and the generated part of docs/models/accuracy.md: make_validation.py PROGRAM FOLDER_OF_TABLES
 
-Runs `triplepoint validate` over every table of measurements in the folder, and keeps per source what we predict, how far off it is, and the
+Runs `triplepoint validate` over validation/*/jobs.csv and every other table of measurements in the folder, and keeps per source what we predict, how far off it is, and the
 command. The published numbers themselves stay where they were published; rows are named by their row_id.
 """
 import collections
@@ -18,10 +18,10 @@ from repository import ROOT
 
 OUT = ROOT / "validation"
 PAGE = ROOT / "docs/models/accuracy.md"
-BANDS = ROOT / "data/calibrations/accuracy.toml"  # what `plan` says of its own errors
 BEGIN, END = "<!-- made by tools/make_validation.py -->", "<!-- end of what is made -->"
 LARGEST = 2000  # rows of a source that are listed one by one; of more, the summary alone
 COLUMNS = ["row_id", "quantity", "predicted", "error_pct", "assumptions"]
+TRAININGS = ("train_perf", "hf_")  # tables that validation/normalise.py turned into jobs
 SPDX = "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
 
 
@@ -70,7 +70,7 @@ def slug(text):
 
 
 def sources_of(rows):
-    titles = collections.Counter(r.get("source_title") or r.get("source_loc") or "" for r in rows)
+    titles = collections.Counter(r.get("source_title") or r.get("source_loc") or r.get("source") or "" for r in rows)
     titles.pop("", None)
     return [title for title, _ in titles.most_common(6)]
 
@@ -121,72 +121,32 @@ def parts_of(answer, families=None):
 
 
 def validate_tables(program, folder):
+    """Answers and rows by the path that a reader of the page would type."""
+    tables = {f"../shared/data/{path.name}": path for path in sorted(folder.glob("*.csv")) if not path.name.startswith(TRAININGS)}
+    tables |= {str(path.relative_to(ROOT)): path for path in sorted(OUT.glob("*/jobs.csv"))}
     answers = {}
-    for path in sorted(folder.glob("*.csv")):
+    for name, path in tables.items():
         answer = run(program, path)
         if answer["predicted"] == 0:
             continue
         with open(path, newline="") as file:
-            answers[path.name] = (answer, list(csv.DictReader(file)))
-        print(f"{path.name}: {answer['predicted']} of {answer['rows']} rows")
+            answers[name] = (answer, list(csv.DictReader(file)))
+        print(f"{name}: {answer['predicted']} of {answer['rows']} rows")
     return answers
 
 
-def write_training(name, answer, rows):
-    """The rows come from many sources, so each family has its folder."""
-    by_id = {row["row_id"]: row for row in rows}
-    index = []
-    for family in sorted({row["family"] for row in rows}):
-        of_family = [row for row in rows if row["family"] == family]
-        predictions = [p for p in answer["per_row"] if p["family"] == family]
-        skipped = [s for s in answer["skipped"] if by_id[s["row_id"]]["family"] == family]
-        command = f'triplepoint validate ../shared/data/{name} --family {family}'
-        index.append((write_source(family, command, family, parts_of(answer, {family}), predictions, skipped, sources_of(of_family)), family))
-    return index
+def is_jobs(name):
+    return name.endswith("/jobs.csv")
 
 
-def parallelism(row):
-    words = []
-    size = lambda key: int(float(row[key])) if row.get(key, "").replace(".", "").isdigit() else 1
-    for key in ("tp", "pp", "cp", "ep"):
-        if size(key) > 1:
-            words.append(key.upper())
-    if "FULL" in row["dp_sharding"] or re.search(r"FSDP(=([2-9]|\d\d)|$)", row["dp_sharding"]):
-        words.append("FSDP")
-    if not any(row.get(k) for k in ("tp", "pp", "dp")):
-        return "not stated"
-    return "+".join(words) or "DP"
-
-
-def scale(row):
-    gpus = int(row["n_gpus"] or 0)
-    for limit, name in ((8, "up to 8 GPUs"), (64, "up to 64"), (512, "up to 512")):
-        if gpus <= limit:
-            return name
-    return "more than 512"
-
-
-def precision(row):
-    text = row["precision"].upper()
-    for word in ("NVFP4", "MXFP8", "FP8", "FP16"):
-        if word in text:
-            return word
-    return "BF16" if "BF16" in text else "not stated"
-
-
-def distributions(answer, rows):
-    """Errors of the training rows by what they have in common."""
-    by_id = {row["row_id"]: row for row in rows}
-    views = {"GPU": lambda r: r["gpu"], "parallelism": parallelism, "scale": scale, "precision": precision,
-             "framework": lambda r: re.sub(r"\s*\(.*|[/,].*", "", r["framework"]), "workload": lambda r: r["workload"]}
+def distributions(rows):
+    """Errors of training rows by what their jobs have in common."""
     text = ""
-    for title, key in views.items():
+    for feature in rows[0]["regime"]:
         groups = collections.defaultdict(list)
-        for p in answer["per_row"]:
-            if not p["quantity"].startswith("mem_") and p["error_pct"] is not None:
-                groups[key(by_id[p["row_id"]])].append(p["error_pct"])
-        order = ["up to 8 GPUs", "up to 64", "up to 512", "more than 512"] if title == "scale" else None
-        text += f"By {title}:\n\n{table_of(title, groups, order)}\n"
+        for row in rows:
+            groups[row["regime"][feature]].append(row["error_pct"])
+        text += f"By {feature}:\n\n{table_of(feature, groups)}\n"
     return text
 
 
@@ -199,11 +159,13 @@ def page_part(answers):
         lines.append(f"| {name} | {answer['rows']} | {answer['predicted']} | {number(answer['median_abs_error_pct'])} | "
                      f"{number(answer['p90_abs_error_pct'])} | {number(answer['signed_mean_error_pct'])} | {number(answer['rank_correlation'], 2)} |")
     text += "\n".join(lines) + "\n\n"
-    if "train_perf_calibration.csv" in answers:
-        answer, rows = answers["train_perf_calibration.csv"]
-        text += f"### Training rows\n\nBy source:\n\n{summary_table(answer['families'])}\n{distributions(answer, rows)}"
-        if "fit" in answer:
-            text += f"{len(answer['fit']['false_oom'])} of the rows that ran do not fit into memory by our estimate; they count as errors of 100 %.\n\n"
+    jobs = [answer for name, (answer, _) in answers.items() if is_jobs(name)]
+    rows = [row for answer in jobs for row in answer["per_row"] if not row["quantity"].startswith("mem_") and row["error_pct"] is not None]
+    if rows:
+        families = {name: errors for answer in jobs for name, errors in answer["families"].items()}
+        text += f"### Training rows\n\nBy source:\n\n{summary_table(families)}\n{distributions(rows)}"
+        text += f"{sum(len(answer['fit']['false_oom']) for answer in jobs)} of the rows that ran do not fit into memory by our estimate; "
+        text += "they count as errors of 100 %.\n\n"
     return text + END + "\n"
 
 
@@ -217,25 +179,6 @@ def write_page(part):
     PAGE.write_text(text)
 
 
-def write_bands(answer, rows):
-    """The error of each GPU's rows; that of "all" is of families left out, which is not measured here."""
-    printed = {row["row_id"]: row["gpu"] for row in rows}
-    errors = collections.defaultdict(list)
-    for row in answer["per_row"]:
-        if not row["quantity"].startswith("mem") and row["error_pct"] is not None:
-            gpu = printed[row["row_id"]].lower().replace("-sxm", "")
-            errors[{"h100-80gb": "h100"}.get(gpu, gpu)].append(abs(row["error_pct"]))
-
-    def fill(block):
-        found = errors.get(re.search(r'gpu\s*= "([^"]+)"', block[0])[1])
-        if not found:
-            return block[0]
-        numbers = {"median_pct": number(quantile(found, 0.5)), "p90_pct": number(quantile(found, 0.9)), "rows": len(found)}
-        return re.sub(r"(median_pct|p90_pct|rows)(\s*)= [\d.]+", lambda m: f"{m[1]}{m[2]}= {numbers[m[1]]}", block[0])
-
-    BANDS.write_text(re.sub(r"\[\[step_time\]\]\n(?:[^\[].*\n)*", fill, BANDS.read_text()))
-
-
 def main():
     program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     if not folder.is_dir():
@@ -243,13 +186,8 @@ def main():
     answers = validate_tables(program, folder)
     index = []
     for name, (answer, rows) in answers.items():
-        if answer["tables"][0]["table"] == "training":
-            index += write_training(name, answer, rows)
-            write_bands(answer, rows)
-            continue
-        title = pathlib.Path(name).stem.replace("_calibration", "")
-        command = f"triplepoint validate ../shared/data/{name}"
-        place = write_source(title, command, title, parts_of(answer), answer["per_row"], answer["skipped"], sources_of(rows))
+        title = pathlib.Path(name).parent.name if is_jobs(name) else pathlib.Path(name).stem.replace("_calibration", "")
+        place = write_source(title, f"triplepoint validate {name}", title, parts_of(answer), answer["per_row"], answer["skipped"], sources_of(rows))
         index.append((place, title))
     lines = "".join(f"- [{title}]({place}/README.md)\n" for place, title in index)
     (OUT / "README.md").write_text(

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How well could anybody rank the rows of each sweep?
 
-    triplepoint validate ROWS.csv --format json > scores.json
-    python3 tools/rank_ceiling.py scores.json ROWS.csv
+    triplepoint validate jobs.csv --format json > scores.json
+    python3 tools/rank_ceiling.py scores.json jobs.csv
 
 Rows of one sweep that print the same configuration were measured differently all the same. An oracle that knows the mean of
 each printed configuration ranks the rest by chance; its Spearman correlation is the ceiling beside ours. Sweeps are weighted
@@ -15,8 +15,7 @@ import json
 import statistics
 import sys
 
-PRINTED = ("gpu", "n_gpus", "model", "seq", "precision", "gbs", "mbs", "tp", "pp", "vp", "cp", "ep", "dp", "dp_sharding",
-           "recompute", "extra")
+PRINTED = ("model", "cluster", "stack", "task", "plan", "environment")  # columns that begin with these say the job
 FEWEST = 4  # rows of a sweep that is ranked
 
 
@@ -54,8 +53,8 @@ def main(scores_file, rows_file):
         ours = spearman(measured, [row["predicted"] for row in rows])
         if len(rows) < FEWEST or ours is None:
             continue
-        best, configurations = oracle([(tuple(table[row["row_id"]].get(key, "").split("; runs")[0] for key in PRINTED),
-                                        row["measured"]) for row in rows])
+        printed = {id_: tuple(cell for key, cell in line.items() if key.startswith(PRINTED)) for id_, line in table.items()}
+        best, configurations = oracle([(printed[row["row_id"]], row["measured"]) for row in rows])
         found.append((len(rows) * (1 - ours), ours, spearman(measured, best) or 0, len(rows), configurations,
                       max(measured) / min(measured), name))
     total = sum(rows for _, _, _, rows, *_ in found)
