@@ -101,8 +101,6 @@ Result<CollectiveRow> read_row(const Cells& cells) {
   if (!gpu) return error(fmt::format("no GPU of the library is named in '{}'", spelled));
   const auto collective = collective_named(cells.text("op"));
   if (!collective) return error(fmt::format("no collective is named in '{}'", cells.text("op")));
-  if (mentions(cells.text("notes"), "algo "))
-    return error("its algorithm was forced (predictions are of the one that NCCL chooses)");
   CollectiveRow row{.row_id = cells.id(),
                     .family = family_of(cells, *gpu),
                     .gpu = *gpu,
@@ -117,6 +115,8 @@ Result<CollectiveRow> read_row(const Cells& cells) {
   row.payload = payload_of(cells, row.notes);
   row.ranks = cells.has("num_gpus") ? cells.count("num_gpus") : cells.count("n_gpus");
   row.nodes = std::max<int64_t>(1, cells.count("n_nodes"));
+  if (row.nodes > 1 && mentions(cells.text("notes"), "algo "))
+    return error("its algorithm was forced (predictions are of the one that NCCL chooses)");
   set_measured(row, cells);
   return row;
 }

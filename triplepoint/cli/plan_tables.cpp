@@ -117,7 +117,7 @@ DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranke
     const Finalist& plan = ranked[i];
     const double slower = intervals.probability_longer(plan.time, ranked[0].time);
     table.add({static_cast<int64_t>(i + 1), plan_text(plan.candidate.plan, plan.candidate.layout),
-               plan.time, i == 0 ? DataCell(Missing{"it is the first"}) : DataCell(slower),
+               plan.time, i == 0 ? DataCell(std::string()) : DataCell(slower),
                plan.tokens_per_second / gpus, plan.mfu, plan.candidate.memory / unit::GiB,
                plan.power_mean, plan.power_peak, plan.hottest, plan.energy,
                cell_of(plan.wear, "no model of ageing was given"),

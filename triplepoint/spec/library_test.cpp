@@ -6,6 +6,7 @@
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/spec/load.h"
+#include "triplepoint/spec/toml_tree.h"
 
 namespace triplepoint::spec {
 namespace {
@@ -27,6 +28,24 @@ TEST_CASE("every model of the library reads, and counts its published parameters
       CHECK(count.active() / *model->published_active_parameters ==
             doctest::Approx(1).epsilon(0.01));
   }
+}
+
+TEST_CASE("coefficients of a library give way to those fitted without a source") {
+  Library without = library;
+  without.overrides = std::make_shared<const TomlValue>(*parse_toml(R"(
+[stacks]
+nemo = "megatron-core"
+[stacks.megatron-core]
+microbatch_gap = "7 ms"
+[calibrations.h100.kernels]
+hbm_share = 0.5
+)",
+                                                                    "left_out.toml"));
+  CHECK(load_stack(without, "megatron-core")->microbatch_gap == 7 * unit::ms);
+  CHECK(load_stack(without, "nemo")->name == "megatron-core");
+  CHECK(load_cluster(without, "dgx-h100")->gpu.kernels.hbm_share == 0.5);
+  CHECK(load_gpu(without, "h200") == load_gpu(library, "h200"));
+  CHECK(!without_source(library, "no such source"));
 }
 
 TEST_CASE("every GPU, cluster, stack and optimizer of the library reads") {
