@@ -39,7 +39,7 @@ constexpr const char* uneven_job =
     "model = \"llama3-8b\"\n"
     "cluster = \"dgx-h100\"\n"
     "nodes = 1\n"
-    "stack = \"nemo\"\n"
+    "stack = \"megatron-core\"\n"
     "[plan]\n"
     "tensor_parallel_size = 2\n"
     "pipeline_parallel_size = 4\n"

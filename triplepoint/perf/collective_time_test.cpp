@@ -182,7 +182,8 @@ TEST_CASE("a group of one rank a node drives one NIC, not the whole node's") {
   CHECK(t.total() / unit::s == Approx(0.75 / (12.5 * 0.8)));
 }
 
-TEST_CASE("an all-reduce over two nodes reaches more than their NICs, for each sends the array once") {
+TEST_CASE(
+    "an all-reduce over two nodes reaches more than their NICs, for each sends the array once") {
   // 4 NICs of 100 Gb/s: 78.3 GB/s of 2 GiB over two p4de; 8.1 with one rank a node (Galvatron).
   const auto bus_bandwidth = [](int64_t ranks_per_node) {
     const GroupPlacement group = over_nodes(2, ranks_per_node, 1);

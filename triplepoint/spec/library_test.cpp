@@ -34,7 +34,7 @@ TEST_CASE("coefficients of a library give way to those fitted without a source")
   Library without = library;
   without.overrides = std::make_shared<const TomlValue>(*parse_toml(R"(
 [stacks]
-nemo = "megatron-core"
+vllm = "megatron-core"
 [stacks.megatron-core]
 microbatch_gap = "7 ms"
 [calibrations.h100.kernels]
@@ -42,7 +42,7 @@ hbm_share = 0.5
 )",
                                                                     "left_out.toml"));
   CHECK(load_stack(without, "megatron-core")->microbatch_gap == 7 * unit::ms);
-  CHECK(load_stack(without, "nemo")->name == "megatron-core");
+  CHECK(load_stack(without, "vllm")->name == "megatron-core");
   CHECK(load_cluster(without, "dgx-h100")->gpu.kernels.hbm_share == 0.5);
   CHECK(load_gpu(without, "h200") == load_gpu(library, "h200"));
   CHECK(!without_source(library, "no such source"));
