@@ -17,6 +17,8 @@ import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+from leave_out import quantile
+
 COVERAGE = 0.8
 FEWEST = 20  # rows of a level that has a factor of its own
 DRAWN = 3  # rows that count as much as "no widening"
@@ -49,14 +51,6 @@ class Spread:
     def score(self, row):
         """1 on the edge of the interval, less inside."""
         return row.residual / (self.width(row) * (self.low if row.residual < 0 else self.high))
-
-
-def quantile(values, share):
-    values = sorted(values)
-    at = share * (len(values) - 1)
-    below = int(at)
-    above = min(below + 1, len(values) - 1)
-    return values[below] + (at - below) * (values[above] - values[below])
 
 
 def read_rows(files):
