@@ -53,7 +53,8 @@ ClockEventReason heat_reason(const spec::GovernorCoefficients&, Celsius die);
 /// of the maximum clock or less. Holds for looks of a second and more, in which the die's own
 /// poles have followed the clock.
 /// Source: that the clock falls in steps until the die stays at its target: nvidia-smi's
-/// description of SW thermal slowdown; the pace is assumed (data/calibrations/*/governor.toml).
+/// description of SW thermal slowdown. The pace is assumed: thermal_steps_per_kelvin
+/// (data/calibrations/*/governor.toml), and at most 8 steps down and 2 up a look.
 /// Halving: NVML on HW slowdown ("reducing the core clocks by a factor of 2 or more").
 double next_heat_ceiling(const spec::GovernorCoefficients&, Hertz max_clock, double ceiling,
                          double present_steps, Celsius die);
