@@ -3,7 +3,8 @@
 """Writes validation/ and the generated part of docs/models/accuracy.md: make_validation.py PROGRAM FOLDER_OF_TABLES
 
 Runs `triplepoint validate` over the training jobs of validation/*/jobs.csv (with the shipped coefficients, and with those fitted without the
-source), and over every other table of measurements in the folder. Kept per source: predictions, errors and the command.
+source), and over every other table of measurements in the folder. Each source has a folder with its errors, the rows without a prediction,
+where the rows were published, and its predictions; validation/README.md lists the sources and the commands.
 """
 import collections
 import csv
@@ -22,6 +23,7 @@ LEFT_OUT = ROOT / "data/calibrations/left_out.toml"
 BEGIN, END = "<!-- made by tools/make_validation.py -->", "<!-- end of what is made -->"
 LARGEST = 2000  # rows of a source that are listed one by one; of more, the summary alone
 COLUMNS = ["row_id", "quantity", "predicted", "error_pct", "interval_low", "interval_high"]
+ERRORS = ["coefficients", "quantity", "unit", "family", "rows", "median", "mean", "p90", "max", "signed_mean", "rank"]
 SPDX = "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
 
 
@@ -44,13 +46,12 @@ def quantile(values, share):
     return values[below] + (at - below) * (values[above] - values[below])
 
 
-def summary_table(families, unit="pct"):
-    lines = ["| family | rows | median | mean | p90 | max | signed mean | rank |", "|---|---|---|---|---|---|---|---|"]
+def error_rows(coefficients, quantity, families, unit="pct"):
+    """Lines of errors.csv, one per family."""
     for name, s in families.items():
         keys = ("median_abs", "mean_abs", "p90_abs", "max_abs", "signed_mean")
-        values = " | ".join(number(s[f"{k}_error_{unit}"]) for k in keys)
-        lines.append(f"| {name} | {s['rows']} | {values} | {number(s['rank_correlation'], 2)} |")
-    return "\n".join(lines) + "\n"
+        values = [number(s[f"{key}_error_{unit}"]) for key in keys]
+        yield [coefficients, quantity, {"pct": "%", "c": "K"}[unit], name, s["rows"], *values, number(s["rank_correlation"], 2)]
 
 
 def slug(text):
@@ -60,51 +61,43 @@ def slug(text):
 def sources_of(rows):
     titles = collections.Counter(r.get("source_title") or r.get("source_loc") or "" for r in rows)
     titles.pop("", None)
-    return [title for title, _ in titles.most_common(6)]
+    return titles.most_common(6)
 
 
-def write_rows(folder, predictions):
-    with open(folder / "predictions.csv", "w", newline="") as file:
+def write_csv(path, header, rows):
+    with open(path, "w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
-        out.writerow(COLUMNS)
-        for row in predictions:
-            out.writerow([row["row_id"], row["quantity"], *(f"{row[key]:.4g}" if row.get(key) is not None else "" for key in COLUMNS[2:])])
+        out.writerow(header)
+        out.writerows(rows)
+
+
+def predictions_of(per_row):
+    for row in per_row:
+        yield [row["row_id"], row["quantity"], *(f"{row[key]:.4g}" if row.get(key) is not None else "" for key in COLUMNS[2:])]
 
 
 def reasons_of(skipped):
     reasons = collections.Counter(re.sub(re.escape(s["row_id"]), "...", s["reason"]).replace(str(ROOT) + "/", "") for s in skipped)
-    return "".join(f"- {count} x {reason}\n" for reason, count in reasons.most_common(15))
+    return [(count, reason) for reason, count in reasons.most_common(15)]
 
 
-def write_source(name, command, title, parts, predictions, skipped, sources):
+def write_source(name, answer, errors_found, sources):
     folder = OUT / slug(name)
     folder.mkdir(parents=True, exist_ok=True)
-    text = f"{SPDX}# {title}\n\n"
+    write_csv(folder / "errors.csv", ERRORS, errors_found)
+    if answer["skipped"]:
+        write_csv(folder / "not_predicted.csv", ["rows", "reason"], reasons_of(answer["skipped"]))
     if sources:
-        text += "Published in: " + "; ".join(sources) + ".\n\n"
-    text += f"    {command}\n\n"
-    for heading, table in parts:
-        text += f"{heading}\n\n{table}\n"
-    if skipped:
-        text += f"Not predicted: {len(skipped)} rows.\n\n{reasons_of(skipped)}\n"
-    if len(predictions) <= LARGEST:
-        write_rows(folder, predictions)
-        text += "Every prediction, its error and what it assumes: `predictions.csv`; the published numbers stand in the source under the same `row_id`.\n"
-    (folder / "README.md").write_text(text.rstrip("\n") + "\n")
+        write_csv(folder / "published_in.csv", ["source", "rows"], sources)
+    if len(answer["per_row"]) <= LARGEST:
+        write_csv(folder / "predictions.csv", COLUMNS, predictions_of(answer["per_row"]))
     return folder.name
 
 
-def parts_of(answer, families=None):
-    keep = lambda all_: {k: v for k, v in all_.items() if families is None or k in families}
-    parts = []
-    speed = keep(answer["families"])
-    if speed:
-        parts.append(("Errors in per cent:", summary_table(speed)))
-    if keep(answer.get("memory", {}).get("families", {})):
-        parts.append(("Memory, errors in per cent:", summary_table(keep(answer["memory"]["families"]))))
-    if keep(answer.get("temperature", {}).get("families", {})):
-        parts.append(("Temperature, errors in kelvins:", summary_table(keep(answer["temperature"]["families"]), "c")))
-    return parts
+def errors_of(coefficients, answer):
+    yield from error_rows(coefficients, "time or power", answer["families"])
+    yield from error_rows(coefficients, "memory", answer.get("memory", {}).get("families", {}))
+    yield from error_rows(coefficients, "temperature", answer.get("temperature", {}).get("families", {}), "c")
 
 
 def validate_tables(program, folder):
@@ -155,11 +148,10 @@ def validate_jobs(program):
 def write_jobs(answers):
     index = []
     for name, (answer, without) in answers.items():
-        parts = parts_of(answer)
+        found = list(errors_of("shipped", answer))
         if without:
-            parts.append(("With the coefficients fitted without this source:", summary_table(without["families"])))
-        command = f"triplepoint validate validation/{name}/jobs.csv"
-        index.append((write_source(name, command, name, parts, answer["per_row"], answer["skipped"], []), name))
+            found += error_rows("left out", "time or power", without["families"])
+        index.append((write_source(name, answer, found, []), f"validation/{name}/jobs.csv"))
     return index
 
 
@@ -180,14 +172,15 @@ def jobs_table(answers):
 def page_part(answers, jobs):
     text = f"{BEGIN}\n## Every table of measurements\n\n"
     text += "`make validation` writes this part and [validation/](../../validation/README.md) from the tables in `../shared/data`; "
-    text += "errors are those of the shipped parameters, 100 (predicted - measured) / measured.\n\n"
+    text += "errors are those of the shipped parameters, 100 (predicted - measured) / measured, in per cent.\n\n"
     lines = ["| table | rows | predicted | median | p90 | signed mean | rank |", "|---|---|---|---|---|---|---|"]
     for name, (answer, _) in answers.items():
         lines.append(f"| {name} | {answer['rows']} | {answer['predicted']} | {number(answer['median_abs_error_pct'])} | "
                      f"{number(answer['p90_abs_error_pct'])} | {number(answer['signed_mean_error_pct'])} | {number(answer['rank_correlation'], 2)} |")
     text += "\n".join(lines) + "\n\n"
     text += ("### Training jobs\n\nErrors of step time or rate, in per cent. \"Left out\": with the coefficients that all other sources fit (`lab/leave_out.py`); this is the figure for a\n"
-             "job that nothing was fitted to. Rules that turn a row into a job were written with these rows in sight; leaving a source out does not take that back.\n\n")
+             "job of a source that no fit has seen. The rules that turn a row into a job were written with these rows in sight; leaving a source out does not undo that.\n"
+             "\"Inside 80 %\": share of the measured values inside the prediction's 80 % interval.\n\n")
     text += jobs_table(jobs) + "\n"
     return text + END + "\n"
 
@@ -202,6 +195,22 @@ def write_page(part):
     PAGE.write_text(text)
 
 
+def write_index(index):
+    lines = "".join(f"| [{place}]({place}/) | `{table}` |\n" for place, table in index)
+    (OUT / "README.md").write_text(
+        f"{SPDX}# Predictions beside published measurements\n\n"
+        "`make validation` writes the folders below; `triplepoint validate TABLE` prints the same errors for one table. "
+        "[Accuracy](../docs/models/accuracy.md) sums them up; [validation](../docs/models/validation.md) states the rules by which a published row becomes a job.\n\n"
+        "| file of a folder | content |\n|---|---|\n"
+        "| `jobs.csv` | training jobs with what was measured (input; `validation/normalise.py` writes it) |\n"
+        "| `errors.csv` | errors by family: shipped coefficients, and coefficients fitted without the source (`left out`) |\n"
+        "| `predictions.csv` | every prediction, of sources with up to 2,000; the measured values stand in the source under the same `row_id` |\n"
+        "| `not_predicted.csv` | rows without a prediction, by reason |\n"
+        "| `published_in.csv` | where the rows of a table were published |\n\n"
+        "[micro25](micro25/README.md) holds the figures of the MICRO'25 study.\n\n"
+        "| folder | table |\n|---|---|\n" + lines)
+
+
 def main():
     program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     if not folder.is_dir():
@@ -211,13 +220,8 @@ def main():
     index = write_jobs(jobs)
     for name, (answer, rows) in answers.items():
         title = pathlib.Path(name).stem.replace("_calibration", "")
-        command = f"triplepoint validate ../shared/data/{name}"
-        place = write_source(title, command, title, parts_of(answer), answer["per_row"], answer["skipped"], sources_of(rows))
-        index.append((place, title))
-    lines = "".join(f"- [{title}]({place}/README.md)\n" for place, title in index)
-    (OUT / "README.md").write_text(
-        f"{SPDX}# Predictions beside published measurements\n\nOne folder a source: our predictions, their errors, and the command. `make validation` writes them anew. "
-        "What they add up to: [accuracy](../docs/models/accuracy.md).\n\n- [micro25](micro25/README.md): the paper's figures\n" + lines)
+        index.append((write_source(title, answer, list(errors_of("shipped", answer)), sources_of(rows)), f"../shared/data/{name}"))
+    write_index(index)
     write_page(page_part(answers, jobs))
 
 
