@@ -57,7 +57,7 @@ using LinkObserver = std::function<void(Seconds now, std::span<const BytesPerSec
 ///
 /// Deterministic, for any number of threads. Oracles: workload::bubble_fraction for equal stages
 /// without communication; a solution of all rates at every event for flows. Model and costs:
-/// docs/models/schedule_play.md.
+/// docs/models/schedules.md.
 std::vector<std::vector<PlayedStage>> play(std::span<const std::vector<StageTimes>> pipelines,
                                            const Wiring& wiring, const PlayRules& rules,
                                            const LinkObserver& observer = {});
