@@ -332,6 +332,9 @@ class Job:
             local = number_after(self.row.words, r"(?:local|per.?(?:gpu|device)) (?:micro.?)?batch(?: size)?")
             if local and self.pp == 1 and (not batch or batch % (local * replicas) == 0):
                 micro = local
+        if self.software.microbatches_as_stages and not micro and batch and not accumulation and self.pp > 1:
+            accumulation = self.pp
+            self.assume(f"{self.pp} microbatches, as many as ranks of its pipeline")
         if not micro and batch and accumulation:
             micro = batch // (replicas * accumulation)
         self.micro_free = micro < 1
@@ -544,8 +547,7 @@ class Job:
         elif said[0] == "share of layers":
             self.full(max(1, int(self.layers_of_chunk() * min(1, said[1]))))
         elif self.software.selective == "operations" and said[0] in ("selective", "operations") or said[0] == "operations":
-            # Every other product is kept, with attention: half of the work, half of the memory.
-            self.full(max(1, self.layers_of_chunk() // 2))
+            self.every_other_product()
         elif said[0] == "selective":
             self.job["plan.recompute"] = "selective"
             if said[1]:
@@ -560,7 +562,7 @@ class Job:
             self.assume(f"recompute of {', '.join(modules)}, as its recipe" if modules else "no recompute, as its recipe")
         elif self.software.recompute == "operations":
             half = memory.fits(self.machine, self.model.shape, self.plan_for_memory() | {"mbs": self.micro, "sharding": self.job["plan.sharding"]}, "half")
-            self.full(max(1, self.layers_of_chunk() // 2) if half else None)
+            self.every_other_product() if half else self.full(None)
             self.assume("every other product played again, its default" if half else "full recompute, its default for large models")
         elif self.software.recompute == "full":
             self.full(None)
@@ -568,6 +570,11 @@ class Job:
         else:
             self.job["plan.recompute"] = "auto"
             self.assume("the least recompute that fits")
+
+    def every_other_product(self):
+        """Checkpointing by operation keeps attention and every other matrix product."""
+        self.job["plan.recompute"] = "selective"
+        self.job["plan.recompute_modules"] = ["alternate_gemms"]
 
     def has_part(self, part):
         return {"mla_up_proj": "latent_attention" in self.model.shape, "moe_act": bool(self.model.experts), "moe": bool(self.model.experts),

@@ -6,7 +6,7 @@ from . import library
 from .cells import knob
 
 RULE_KEYS = ("stack", "optimizer", "sharded_optimizer", "sharding", "sequence_parallel", "overlaps", "selective", "recompute", "recipes", "packed", "precision",
-             "balances_stages", "ddp_buckets", "splits_unsaid", "experts_split_as_tensors")
+             "balances_stages", "ddp_buckets", "splits_unsaid", "experts_split_as_tensors", "microbatches_as_stages")
 
 
 def release_of(framework):
