@@ -104,7 +104,7 @@ std::optional<Pair> layout_change(const std::vector<Pair>& pairs, const StudyRow
                                   const std::string& first_layout) {
   for (const Pair& pair : pairs)
     if (pair.knob == Knob::layout && pair.to == &fastest &&
-        layout_label(*pair.from) == first_layout && pair.from->metrics)
+        layout_label(*pair.from) == first_layout && ratio_at(pair, speed))
       return pair;
   return std::nullopt;
 }

@@ -120,6 +120,18 @@ TEST_CASE("detailed steps are those which the timeline covers") {
   CHECK(detailed_steps(run)[0] == run.steps[1]);
 }
 
+TEST_CASE("a simulated step is detailed though the host's time after its kernels is most of it") {
+  Run run;
+  run.timeline = small_timeline();
+  const Extent shown = *extent(run.timeline);
+  const Seconds length = shown.end - shown.begin;
+  run.steps = {{.begin = shown.begin, .end = shown.end + 2 * length}};
+  run.manifest.origin = Origin::simulated;
+  CHECK(detailed_steps(run).size() == 1);
+  run.manifest.origin = Origin::measured;
+  CHECK(detailed_steps(run).empty());
+}
+
 TEST_CASE("details follow their spans when a timeline is sorted and clipped") {
   Timeline timeline;
   timeline.num_ranks = 1;
