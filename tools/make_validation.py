@@ -151,7 +151,7 @@ def write_jobs(answers):
         found = list(errors_of("shipped", answer))
         if without:
             found += error_rows("left out", "time or power", without["families"])
-        index.append((write_source(name, answer, found, []), f"validation/{name}/jobs.csv"))
+        index.append((write_source(name, answer, found, []), "jobs.csv"))
     return index
 
 
@@ -179,8 +179,8 @@ def page_part(answers, jobs):
                      f"{number(answer['p90_abs_error_pct'])} | {number(answer['signed_mean_error_pct'])} | {number(answer['rank_correlation'], 2)} |")
     text += "\n".join(lines) + "\n\n"
     text += ("### Training jobs\n\nErrors of step time or rate, in per cent. \"Left out\": with the coefficients that all other sources fit (`lab/leave_out.py`); this is the figure for a\n"
-             "job of a source that no fit has seen. The rules that turn a row into a job were written with these rows in sight; leaving a source out does not undo that.\n"
-             "\"Inside 80 %\": share of the measured values inside the prediction's 80 % interval.\n\n")
+             "job of a source that no fit has seen, except that the rules that turn rows into jobs were written with these rows in sight.\n"
+             "\"Inside 80 %\": share of the measured values inside the 80 % interval.\n\n")
     text += jobs_table(jobs) + "\n"
     return text + END + "\n"
 
@@ -196,19 +196,15 @@ def write_page(part):
 
 
 def write_index(index):
-    lines = "".join(f"| [{place}]({place}/) | `{table}` |\n" for place, table in index)
+    lines = "".join(f"- [{place}]({place}/): `{table}`\n" for place, table in index)
     (OUT / "README.md").write_text(
         f"{SPDX}# Predictions beside published measurements\n\n"
-        "`make validation` writes the folders below; `triplepoint validate TABLE` prints the same errors for one table. "
-        "[Accuracy](../docs/models/accuracy.md) sums them up; [validation](../docs/models/validation.md) states the rules by which a published row becomes a job.\n\n"
-        "| file of a folder | content |\n|---|---|\n"
-        "| `jobs.csv` | training jobs with what was measured (input; `validation/normalise.py` writes it) |\n"
-        "| `errors.csv` | errors by family: shipped coefficients, and coefficients fitted without the source (`left out`) |\n"
-        "| `predictions.csv` | every prediction, of sources with up to 2,000; the measured values stand in the source under the same `row_id` |\n"
-        "| `not_predicted.csv` | rows without a prediction, by reason |\n"
-        "| `published_in.csv` | where the rows of a table were published |\n\n"
+        "`make validation` writes the folders below; `triplepoint validate TABLE` prints the errors of one table. "
+        "[Accuracy](../docs/models/accuracy.md) sums them up, and [validation](../docs/models/validation.md) states how a published row becomes a job. "
         "[micro25](micro25/README.md) holds the figures of the MICRO'25 study.\n\n"
-        "| folder | table |\n|---|---|\n" + lines)
+        "A folder contains `jobs.csv` (training jobs with their measurements; `validation/normalise.py` writes it), `errors.csv` (errors by family, "
+        "with shipped coefficients and with those fitted without the source), `predictions.csv` (of sources with up to 2,000 predictions), "
+        "`not_predicted.csv` (skipped rows by reason) and `published_in.csv`.\n\n" + lines)
 
 
 def main():
@@ -220,7 +216,7 @@ def main():
     index = write_jobs(jobs)
     for name, (answer, rows) in answers.items():
         title = pathlib.Path(name).stem.replace("_calibration", "")
-        index.append((write_source(title, answer, list(errors_of("shipped", answer)), sources_of(rows)), f"../shared/data/{name}"))
+        index.append((write_source(title, answer, list(errors_of("shipped", answer)), sources_of(rows)), name))
     write_index(index)
     write_page(page_part(answers, jobs))
 
