@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails if a page links to what is not there, or names a line of a file: such numbers rot."""
+"""Fails if a page links to what is not there or names a line of a file, or if README.md's accuracy is not the generated one."""
 import re
 import sys
 
+import readme_accuracy
 from repository import ROOT, files, name, report
 
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
@@ -49,4 +50,5 @@ def problems_of(page):
 problems = []
 for page in files(".md"):
     problems += problems_of(page)
+problems += filter(None, [readme_accuracy.problem()])
 sys.exit(report(problems))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes validation/ and the generated part of docs/models/accuracy.md: make_validation.py PROGRAM FOLDER_OF_TABLES
+"""Writes validation/, the generated part of docs/models/accuracy.md and README.md's accuracy: make_validation.py PROGRAM FOLDER_OF_TABLES
 
 Runs `triplepoint validate` over the training jobs of validation/*/jobs.csv (with the shipped coefficients, and with those fitted without the
 source), and over every other table of measurements in the folder. Each source has a folder with its errors, the rows without a prediction,
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tomllib
 
+import readme_accuracy
 from repository import ROOT
 
 OUT = ROOT / "validation"
@@ -219,6 +220,7 @@ def main():
         index.append((write_source(title, answer, list(errors_of("shipped", answer)), sources_of(rows)), name))
     write_index(index)
     write_page(page_part(answers, jobs))
+    readme_accuracy.write()
 
 
 if __name__ == "__main__":
