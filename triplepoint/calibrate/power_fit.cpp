@@ -271,7 +271,7 @@ Result<std::vector<CoefficientFit>> fit_power(const CsvTable& table, const spec:
     return error(fmt::format(
         "{}: nothing to fit power to (neither locked clocks, nor rates of bytes and "
         "fp32 operations, nor fused attention with its power, of a GPU in the library); "
-        "tables that can be fitted: docs/models/power.md",
+        "columns of the tables: docs/formats.md",
         table.name()));
   return fits;
 }

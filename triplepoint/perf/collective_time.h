@@ -55,8 +55,8 @@ struct CollectiveTime {
 /// part); half: message at which half of the bandwidth is reached (a pipeline of chunks costs
 /// extra in proportion to the square root of the message); n ranks on N nodes, r each.
 /// Holds while the links carry nothing else; sharing in time is fair_share.h's part.
-/// Sources: nccl-tests doc/PERFORMANCE.md; Thakur et al. 2005 (ring, pairwise); the fits and the
-/// residuals: docs/models/collectives.md.
+/// Sources: nccl-tests doc/PERFORMANCE.md; Thakur et al. 2005 (ring, pairwise);
+/// docs/models/collectives.md.
 CollectiveTime collective_time(const spec::Cluster&, spec::Collective, Bytes payload,
                                const GroupPlacement&);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shipped coefficients of links against the public tables they were fitted to (held-out
-// figures: docs/models/collectives.md; kernels: calibrate/kernel_tables_test.cpp). The tables are
-// not part of the repository; without them these tests say so.
+// The shipped coefficients of links against the public tables they were fitted to (errors:
+// validation/nccl/errors.csv; kernels: calibrate/kernel_tables_test.cpp). The tables are not part
+// of the repository; without them these tests say so.
 #include <algorithm>
 #include <cmath>
 #include <functional>
