@@ -23,7 +23,7 @@ spec::Job gpt3_on_a100(int64_t nodes, int64_t batch) {
   return job;
 }
 
-/// Closed forms of memory and time, enumeration and shared prices included.
+/// Closed forms of memory and time, enumeration and shared estimates included.
 void bound_a_plan(benchmark::State& state) {
   const Space space(gpt3_on_a100(512, 4096), Reach::everything, *parse_fixed("cp=1,tp=8"));
   LayoutScan scan(space, {}, typical_of(space.base()));
@@ -42,7 +42,7 @@ void bound_a_plan(benchmark::State& state) {
 BENCHMARK(bound_a_plan)->Unit(benchmark::kMillisecond);
 
 /// Stages, microbatches, chunks.
-void play_a_plan(benchmark::State& state) {
+void simulate_a_plan(benchmark::State& state) {
   spec::Job job = gpt3_on_a100(64, 1);
   spec::Plan& plan = job.plan;
   plan.tensor_parallel_size = 8;
@@ -57,7 +57,7 @@ void play_a_plan(benchmark::State& state) {
   for (auto _ : state)
     benchmark::DoNotOptimize(evaluator.evaluate(plan));
 }
-BENCHMARK(play_a_plan)
+BENCHMARK(simulate_a_plan)
     ->Args({8, 64, 1})
     ->Args({64, 512, 1})
     ->Args({16, 256, 4})

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one step of a job costs the engine: schedules played by dependencies, and event by event
+// What one step of a job costs the engine: schedules by dependencies, and event by event
 // over shared NICs.
 #include <benchmark/benchmark.h>
 
-#include "triplepoint/sim/play.h"
+#include "triplepoint/sim/simulate_schedule.h"
 
 namespace triplepoint::sim {
 namespace {
 
-/// Equal replicas of a 1F1B pipeline, one team per node and stage; a node has an egress and an
-/// ingress link. Replica r of a stage lives on the same node as all others, so that they meet on
-/// its NICs.
+/// Equal replicas of a 1F1B pipeline, one lockstep group per node and stage; a node has an egress
+/// and an ingress link. Replica r of a stage lives on the same node as all others, so that they
+/// meet on its NICs.
 struct Replicas {
   std::vector<workload::StageProgram> programs;
   std::vector<std::vector<StageTimes>> pipelines;
@@ -50,12 +50,12 @@ struct Replicas {
   }
 };
 
-void play_replicas(benchmark::State& state, bool linked) {
+void simulate_replicas(benchmark::State& state, bool linked) {
   const auto replicas = static_cast<int>(state.range(0));
   const Replicas job(state.range(1), state.range(2), replicas, linked);
   const Wiring wiring(job.boundaries, job.capacities, SendMode::blocking);
   for (auto _ : state)
-    benchmark::DoNotOptimize(play(job.pipelines, wiring, {.gap = 10 * unit::us}));
+    benchmark::DoNotOptimize(simulate_schedule(job.pipelines, wiring, {.gap = 10 * unit::us}));
   const int64_t actions = state.range(0) * state.range(1) * state.range(2) * 2;
   state.counters["per action"] = benchmark::Counter(
       static_cast<double>(actions),
@@ -63,19 +63,19 @@ void play_replicas(benchmark::State& state, bool linked) {
 }
 
 /// Replicas, stages, microbatches.
-void play_apart(benchmark::State& state) {
-  play_replicas(state, false);
+void simulate_apart(benchmark::State& state) {
+  simulate_replicas(state, false);
 }
-BENCHMARK(play_apart)
+BENCHMARK(simulate_apart)
     ->Args({1, 32, 128})
     ->Args({1, 64, 512})
     ->Args({8, 4, 128})
     ->Unit(benchmark::kMillisecond);
 
-void play_over_shared_links(benchmark::State& state) {
-  play_replicas(state, true);
+void simulate_over_shared_links(benchmark::State& state) {
+  simulate_replicas(state, true);
 }
-BENCHMARK(play_over_shared_links)
+BENCHMARK(simulate_over_shared_links)
     ->Args({1, 32, 128})
     ->Args({1, 64, 512})
     ->Args({2, 16, 128})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/sim/replay.h"
+#include "triplepoint/sim/trace_what_if.h"
 #include "triplepoint/trace/chakra/chakra.h"
 
 #include "trace_reader_fuzz.h"
@@ -23,6 +23,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   TPT_ENSURE(again.has_value());
   TPT_ENSURE(again->trace.timeline.spans.size() == timeline.spans.size());
   TPT_ENSURE(again->dependencies == read->dependencies);
-  TPT_ENSURE(sim::replay(timeline, {}).timeline == timeline);
+  TPT_ENSURE(sim::what_if_from_trace(timeline, {}).timeline == timeline);
   return trace::fuzz_reader(data, size, trace::read_chakra);
 }

@@ -31,7 +31,7 @@ struct Setting {
 
 JudgedStep judged(const sim::CoupledStep& step) {
   JudgedStep judged;
-  judged.time = step.played.step_time;
+  judged.time = step.timeline.step_time;
   judged.hottest = *std::max_element(step.dies.begin(), step.dies.end());
   for (const sim::DeviceStep& device : step.accounted.devices) {
     judged.energy += device.ledger.total();
@@ -54,7 +54,7 @@ JudgedStep judge(const Setting& setting, const std::vector<Hertz>& clocks,
   if (!clocks.empty()) job.environment.device_clock_limits = clocks;
   if (!caps.empty()) job.environment.device_power_limits = caps;
   sim::StepModel model(job, setting.graph);
-  sim::ClusterHeat heat(job, model.machine);
+  sim::ClusterHeat heat(job, model.hardware);
   return judged(sim::solve_steady_state(model, heat));
 }
 
@@ -64,13 +64,13 @@ class Walks {
   Walks(sim::StepModel& model, const sim::CoupledStep& step) : model_(&model), step_(&step) {
     const sim::SendMode mode =
         model.job.plan.overlap_pipeline ? sim::SendMode::overlapped : sim::SendMode::blocking;
-    const sim::PlayRules rules{.gap = model.job.stack.microbatch_gap,
-                               .start = model.job.stack.step_overhead};
+    const sim::ScheduleRules rules{.gap = model.job.stack.microbatch_gap,
+                                   .start = model.job.stack.step_overhead};
     for (size_t p = 0; p < model.pipelines.size(); ++p) {
-      std::vector<TeamCurve> curves;
-      for (size_t s = 0; s < model.pipelines[p].teams.size(); ++s)
-        curves.push_back(team_curve(model, step, p, s));
-      walks_.emplace_back(PassGraph(step.played.pipelines[p],
+      std::vector<GroupCurve> curves;
+      for (size_t s = 0; s < model.pipelines[p].groups.size(); ++s)
+        curves.push_back(group_curve(model, step, p, s));
+      walks_.emplace_back(PassGraph(step.timeline.pipelines[p],
                                     static_cast<size_t>(model.graph.virtual_stages), mode, rules),
                           std::move(curves), deadlines(p));
     }
@@ -89,7 +89,7 @@ class Walks {
     std::vector<Hertz> clocks(step_->clocks.devices.size(), *gpu.max_clock);
     for (size_t p = 0; p < walks_.size(); ++p)
       for (size_t s = 0; s < walks_[p].steps_down().size(); ++s)
-        for (const int64_t device : model_->pipelines[p].teams[s].devices) {
+        for (const int64_t device : model_->pipelines[p].groups[s].devices) {
           const size_t d = static_cast<size_t>(device);
           int64_t reached = std::numeric_limits<int64_t>::max();
           for (const sim::DevicePhase& phase : step_->clocks.devices[d])
@@ -105,7 +105,7 @@ class Walks {
   /// meet.
   std::vector<Seconds> deadlines(size_t pipeline) const {
     std::vector<Seconds> latest;
-    for (const sim::StepEnd& end : step_->played.ends[pipeline])
+    for (const sim::StepEpilogue& end : step_->timeline.epilogues[pipeline])
       latest.push_back(end.norm_begin - (end.sync_end - end.sync_begin));
     return latest;
   }
@@ -116,10 +116,11 @@ class Walks {
 };
 
 /// Of one stage and one of its replicas: the slowest member over the mean one.
-void note_members(const sim::CoupledStep& step, const sim::Team& team, StageSlack& slack) {
+void note_members(const sim::CoupledStep& step, const sim::LockstepGroup& group,
+                  StageSlack& slack) {
   double sum = 0, least = std::numeric_limits<double>::infinity();
-  int64_t slowest = team.devices.front();
-  for (const int64_t device : team.devices) {
+  int64_t slowest = group.devices.front();
+  for (const int64_t device : group.devices) {
     const double ratio = step.accounted.devices[static_cast<size_t>(device)].mean_clock_ratio;
     sum += ratio;
     if (ratio < least) {
@@ -127,7 +128,7 @@ void note_members(const sim::CoupledStep& step, const sim::Team& team, StageSlac
       slowest = device;
     }
   }
-  const double share = least * static_cast<double>(team.devices.size()) / sum;
+  const double share = least * static_cast<double>(group.devices.size()) / sum;
   if (share >= slack.lowest_member) return;
   slack.lowest_member = share;
   slack.slowest_device = slowest;
@@ -143,18 +144,18 @@ std::vector<StageSlack> stage_slacks(const sim::StepModel& model, const sim::Cou
     for (size_t s = 0; s < stages.size(); ++s) {
       StageSlack& stage = stages[s];
       stage.stage = static_cast<int64_t>(s);
-      const sim::PlayedStage& played = step.played.pipelines[p][s];
-      const sim::StepEnd& end = step.played.ends[p][s];
+      const sim::StageTimeline& timeline = step.timeline.pipelines[p][s];
+      const sim::StepEpilogue& end = step.timeline.epilogues[p][s];
       const Seconds for_replicas = end.sync_begin - end.finish;
-      const Seconds waited = played.waited + for_replicas + (end.norm_begin - end.sync_end);
-      stage.worked += played.worked / step.played.step_time / replicas;
-      stage.waited += waited / step.played.step_time / replicas;
+      const Seconds waited = timeline.waited + for_replicas + (end.norm_begin - end.sync_end);
+      stage.worked += timeline.worked / step.timeline.step_time / replicas;
+      stage.waited += waited / step.timeline.step_time / replicas;
       stage.forward_slack = std::max(stage.forward_slack, slack[s].forward);
       stage.backward_slack = std::max(stage.backward_slack, slack[s].backward);
       stage.replica_waits |= for_replicas > 0.5 * waited;
       // The least of all replicas is free for all.
       stage.free_clock = std::max(p == 0 ? 0 : stage.free_clock, model.clock_ratio(free[s]));
-      note_members(step, model.pipelines[p].teams[s], stage);
+      note_members(step, model.pipelines[p].groups[s], stage);
     }
   }
   return stages;
@@ -173,7 +174,7 @@ class ClockPlanner {
       if (slowdown == 0 || slowdown <= options_.most_slowdown) steps.push_back(slowdown);
     if (options_.begin) options_.begin("Judging clocks", steps.size() + 1);
     sim::StepModel model(setting_.job, graph_);
-    sim::ClusterHeat heat(setting_.job, model.machine);
+    sim::ClusterHeat heat(setting_.job, model.hardware);
     const sim::CoupledStep step = sim::solve_steady_state(model, heat);
     plan_.baseline = judged(step);
     Walks walks(model, step);

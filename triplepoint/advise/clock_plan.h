@@ -10,7 +10,7 @@
 
 namespace triplepoint::advise {
 
-/// A step at thermal steady state under some limits, as the simulator plays it.
+/// A step at thermal steady state under some limits, as it is simulated.
 struct JudgedStep {
   Seconds time;
   Joules energy;  // of all devices

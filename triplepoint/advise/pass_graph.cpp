@@ -16,13 +16,14 @@ struct Place {
 };
 
 /// All actions by their begin: whatever waits begins later than what it waits for.
-std::vector<Place> in_order_of_begin(std::span<const sim::PlayedStage> played) {
+std::vector<Place> in_order_of_begin(std::span<const sim::StageTimeline> timeline) {
   std::vector<Place> places;
-  for (size_t s = 0; s < played.size(); ++s)
-    for (size_t a = 0; a < played[s].actions.size(); ++a)
+  for (size_t s = 0; s < timeline.size(); ++s)
+    for (size_t a = 0; a < timeline[s].actions.size(); ++a)
       places.push_back({s, a});
   std::stable_sort(places.begin(), places.end(), [&](const Place& a, const Place& b) {
-    const sim::PlayedAction &x = played[a.stage].actions[a.at], &y = played[b.stage].actions[b.at];
+    const sim::ActionTimes &x = timeline[a.stage].actions[a.at],
+                           &y = timeline[b.stage].actions[b.at];
     return std::pair(x.begin, x.end) < std::pair(y.begin, y.end);
   });
   return places;
@@ -46,27 +47,27 @@ class Senders {
   std::vector<size_t> forward_, backward_;
 };
 
-size_t count_microbatches(std::span<const sim::PlayedStage> played) {
+size_t count_microbatches(std::span<const sim::StageTimeline> timeline) {
   int32_t last = 0;
-  for (const sim::PlayedAction& action : played[0].actions)
+  for (const sim::ActionTimes& action : timeline[0].actions)
     last = std::max(last, action.action.microbatch);
   return static_cast<size_t>(last) + 1;
 }
 
 }  // namespace
 
-PassGraph::PassGraph(std::span<const sim::PlayedStage> played, size_t chunks, sim::SendMode mode,
-                     const sim::PlayRules& rules)
+PassGraph::PassGraph(std::span<const sim::StageTimeline> timeline, size_t chunks,
+                     sim::SendMode mode, const sim::ScheduleRules& rules)
     : mode_(mode),
       rules_(rules),
-      stages_(played.size()),
+      stages_(timeline.size()),
       chunks_(chunks),
-      finish_(played.size()),
-      last_(played.size(), Pass::none) {
+      finish_(timeline.size()),
+      last_(timeline.size(), Pass::none) {
   const size_t last_virtual = stages_ * chunks - 1;
-  Senders senders(last_virtual + 1, count_microbatches(played));
-  for (const Place& place : in_order_of_begin(played)) {
-    const sim::PlayedAction& action = played[place.stage].actions[place.at];
+  Senders senders(last_virtual + 1, count_microbatches(timeline));
+  for (const Place& place : in_order_of_begin(timeline)) {
+    const sim::ActionTimes& action = timeline[place.stage].actions[place.at];
     const Action& what = action.action;
     Pass pass{.stage = place.stage,
               .chunk = static_cast<size_t>(what.chunk),
@@ -93,7 +94,7 @@ Seconds PassGraph::leaves_stage(size_t pass) const {
   return mode_ == sim::SendMode::blocking ? end_[pass] + passes_[pass].sent : end_[pass];
 }
 
-void PassGraph::play(const PassTimes& times) {
+void PassGraph::update(const PassTimes& times) {
   for (size_t i = 0; i < passes_.size(); ++i) {
     const Pass& pass = passes_[i];
     Seconds begin = pass.before == Pass::none ? rules_.start : leaves_stage(pass.before);

@@ -8,18 +8,18 @@
 
 #include "triplepoint/base/units.h"
 
-#include "triplepoint/sim/play.h"
+#include "triplepoint/sim/simulate_schedule.h"
 
 namespace triplepoint::advise {
 
 /// How long a pass takes, by [stage][chunk][ActionKind].
 using PassTimes = std::vector<std::vector<std::array<Seconds, sim::action_kind_count>>>;
 
-/// One pass of a played step and what it waits for.
+/// One pass of a simulated step and what it waits for.
 struct Pass {
   size_t stage = 0, chunk = 0, kind = 0;
   static constexpr size_t none = ~size_t{0};
-  size_t before = none;  // the pass that the stage plays just before
+  size_t before = none;  // the pass that the stage runs just before
   size_t input = none;   // the pass of another stage whose tensor it needs
   Seconds sent;          // from its end until its tensor has arrived
 };
@@ -31,16 +31,17 @@ struct Pass {
 ///   latest end = min over what waits for it of (its latest end - its duration - gap - sent)
 ///   slack = latest end - end
 ///
-/// Sends keep the time they took when the step was played: shared links are not played again.
-/// Equal to sim::play where the durations are those of the play (test). Source of the use of slack:
-/// Chung et al., "Reducing Energy Bloat in Large Model Training" (Perseus, SOSP 2024).
+/// Sends keep the time they took in the simulated step: shared links are not solved again.
+/// Equal to sim::simulate_schedule where the durations are those of that schedule (test). Source of
+/// the use of slack: Chung et al., "Reducing Energy Bloat in Large Model Training" (Perseus, SOSP
+/// 2024).
 class PassGraph {
  public:
-  PassGraph(std::span<const sim::PlayedStage> played, size_t chunks, sim::SendMode mode,
-            const sim::PlayRules& rules);
+  PassGraph(std::span<const sim::StageTimeline> timeline, size_t chunks, sim::SendMode mode,
+            const sim::ScheduleRules& rules);
 
-  /// Plays; ends() and finishes() are then of this play.
-  void play(const PassTimes& times);
+  /// Computes ends() and finishes() for these durations.
+  void update(const PassTimes& times);
   /// When each stage is through, its last send included where sends block.
   std::span<const Seconds> finishes() const { return finish_; }
 
@@ -58,7 +59,7 @@ class PassGraph {
   Seconds leaves_stage(size_t pass) const;
 
   sim::SendMode mode_;
-  sim::PlayRules rules_;
+  sim::ScheduleRules rules_;
   size_t stages_, chunks_;
   std::vector<Pass> passes_;  // in an order in which everything comes after what it waits for
   std::vector<Seconds> begin_, end_, duration_, finish_;

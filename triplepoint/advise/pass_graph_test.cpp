@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/sim/pipeline_player.h"
+#include "triplepoint/sim/pipeline_scheduler.h"
 #include "triplepoint/workload/schedule.h"
 
 namespace triplepoint::advise {
@@ -11,13 +11,13 @@ namespace {
 
 using workload::ActionKind;
 
-/// A pipeline whose stages take different times, played by the simulator's own player.
-struct Played {
+/// A pipeline whose stages take different times, pipeline by the simulator's own scheduler.
+struct TestPipeline {
   spec::Schedule schedule = spec::Schedule::one_f_one_b;
   size_t stages = 4, chunks = 1;
   int64_t microbatches = 8;
   sim::SendMode mode = sim::SendMode::blocking;
-  sim::PlayRules rules{.gap = 1e-5 * unit::s, .start = 1e-3 * unit::s};
+  sim::ScheduleRules rules{.gap = 1e-5 * unit::s, .start = 1e-3 * unit::s};
 
   PassTimes times() const {
     PassTimes times(stages);
@@ -30,7 +30,7 @@ struct Played {
     return times;
   }
 
-  std::vector<sim::PlayedStage> play(const PassTimes& times) const {
+  std::vector<sim::StageTimeline> timelines(const PassTimes& times) const {
     const auto programs = workload::build_schedule(schedule, static_cast<int64_t>(stages),
                                                    microbatches, static_cast<int64_t>(chunks));
     std::vector<sim::StageTimes> of(stages);
@@ -39,15 +39,15 @@ struct Played {
     std::vector<sim::Wire> wires(2 * stages);
     for (sim::Wire& wire : wires)
       wire.alone = 2e-5 * unit::s;
-    sim::PipelinePlayer player(of, wires, mode, rules);
-    player.begin();
-    return player.take();
+    sim::PipelineScheduler scheduler(of, wires, mode, rules);
+    scheduler.begin();
+    return scheduler.take();
   }
 
-  PassGraph graph() const { return {play(times()), chunks, mode, rules}; }
+  PassGraph graph() const { return {timelines(times()), chunks, mode, rules}; }
 };
 
-std::vector<Played> few() {
+std::vector<TestPipeline> few() {
   return {
       {},
       {.schedule = spec::Schedule::gpipe},
@@ -56,17 +56,18 @@ std::vector<Played> few() {
       {.schedule = spec::Schedule::interleaved, .chunks = 2, .mode = sim::SendMode::overlapped}};
 }
 
-TEST_CASE("the graph of passes ends every stage when the player does, also with other durations") {
-  for (const Played& played : few()) {
-    PassGraph graph = played.graph();
+TEST_CASE(
+    "the graph of passes ends every stage when the scheduler does, also with other durations") {
+  for (const TestPipeline& pipeline : few()) {
+    PassGraph graph = pipeline.graph();
     for (const double longer : {1.0, 1.3}) {
-      PassTimes times = played.times();
+      PassTimes times = pipeline.times();
       for (auto& kinds : times[1])
         for (Seconds& duration : kinds)
           duration *= longer;
-      graph.play(times);
-      const auto expected = played.play(times);
-      for (size_t s = 0; s < played.stages; ++s)
+      graph.update(times);
+      const auto expected = pipeline.timelines(times);
+      for (size_t s = 0; s < pipeline.stages; ++s)
         CHECK(graph.finishes()[s] / unit::ms ==
               doctest::Approx(expected[s].finish / unit::ms).epsilon(1e-9));
     }
@@ -74,28 +75,28 @@ TEST_CASE("the graph of passes ends every stage when the player does, also with 
 }
 
 TEST_CASE("some pass has no slack, none has less than none") {
-  for (const Played& played : few()) {
-    PassGraph graph = played.graph();
-    graph.play(played.times());
+  for (const TestPipeline& pipeline : few()) {
+    PassGraph graph = pipeline.graph();
+    graph.update(pipeline.times());
     Seconds end;
     for (const Seconds finish : graph.finishes())
       end = std::max(end, finish);
-    const std::vector<Seconds> slack = graph.slacks(std::vector<Seconds>(played.stages, end));
+    const std::vector<Seconds> slack = graph.slacks(std::vector<Seconds>(pipeline.stages, end));
     const auto least = *std::min_element(slack.begin(), slack.end());
     CHECK(abs(least) < 1e-9 * unit::s);
   }
 }
 
 TEST_CASE("a longer pass delays the end by as often as it lies on the critical path") {
-  for (const Played& played : few()) {
-    PassGraph graph = played.graph();
-    graph.play(played.times());
+  for (const TestPipeline& pipeline : few()) {
+    PassGraph graph = pipeline.graph();
+    graph.update(pipeline.times());
     const Seconds before = graph.finishes()[0];
     const auto counts = graph.critical_counts(0);
     const Seconds bit = 1e-9 * unit::s;
-    PassTimes times = played.times();
+    PassTimes times = pipeline.times();
     times[2][0][static_cast<size_t>(ActionKind::forward)] += bit;
-    graph.play(times);
+    graph.update(times);
     const int32_t count = counts[2][0][static_cast<size_t>(ActionKind::forward)];
     CHECK((graph.finishes()[0] - before) / bit == doctest::Approx(count).epsilon(1e-3));
   }

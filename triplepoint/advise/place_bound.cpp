@@ -7,7 +7,7 @@
 #include "triplepoint/base/expect.h"
 
 #include "triplepoint/sim/heat.h"
-#include "triplepoint/sim/step_end.h"
+#include "triplepoint/sim/step_epilogue.h"
 #include "triplepoint/sim/step_model.h"
 #include "triplepoint/workload/work_graph.h"
 
@@ -17,7 +17,7 @@ namespace {
 using Pass = ColdestPasses::Pass;
 
 /// The air at every die while nothing is computed.
-std::vector<Celsius> coldest_dies(const spec::Job& job, const sim::Machine& machine) {
+std::vector<Celsius> coldest_dies(const spec::Job& job, const sim::HardwareVariation& machine) {
   const spec::Chassis chassis = job.chassis();
   const size_t per_node = static_cast<size_t>(job.cluster.gpus_per_node);
   std::vector<Celsius> dies;
@@ -29,24 +29,24 @@ std::vector<Celsius> coldest_dies(const spec::Job& job, const sim::Machine& mach
   return dies;
 }
 
-Seconds slowest_of(const sim::ClockState& clocks, const sim::Team& team, size_t use) {
+Seconds slowest_of(const sim::ClockState& clocks, const sim::LockstepGroup& group, size_t use) {
   Seconds slowest;
-  for (const int64_t device : team.devices)
+  for (const int64_t device : group.devices)
     slowest = std::max(slowest, clocks.devices[static_cast<size_t>(device)][use].duration);
   return slowest;
 }
 
 Pass pass_of(const sim::StepModel& model, const sim::ClockState& clocks, size_t pipeline,
-             const sim::Team& team) {
-  const size_t stage = static_cast<size_t>(team.stage);
+             const sim::LockstepGroup& group) {
+  const size_t stage = static_cast<size_t>(group.stage);
   Pass pass;
   for (size_t u = 0; u < model.uses[stage].size(); ++u) {
     const bool is_forward = model.uses[stage][u].kind == workload::ActionKind::forward;
-    (is_forward ? pass.forward : pass.backward) += slowest_of(clocks, team, u) / unit::s;
+    (is_forward ? pass.forward : pass.backward) += slowest_of(clocks, group, u) / unit::s;
   }
-  const sim::PricedEnd& end = model.end_of(stage);
+  const sim::EpilogueEstimate& end = model.epilogue_of(stage);
   const size_t last = model.use_of(stage, model.graph.programs[stage].back());
-  pass.sync = sim::exposed_time(end.gradient_sync, slowest_of(clocks, team, last)) / unit::s;
+  pass.sync = sim::exposed_time(end.gradient_sync, slowest_of(clocks, group, last)) / unit::s;
   if (model.graph.stages > 1) {
     const sim::StageBoundaries& boundary = model.sends.boundaries[pipeline][stage];
     pass.send_next = (boundary.next.latency + boundary.next.transfer) / unit::s;
@@ -67,9 +67,9 @@ std::vector<Watts> least_powers(const sim::StepModel& model, const sim::ClockSta
   constexpr double kept = 0.9;
   std::vector<Watts> powers(clocks.devices.size());
   for (const sim::Pipeline& pipeline : model.pipelines)
-    for (const sim::Team& team : pipeline.teams) {
-      const auto& uses = model.uses[static_cast<size_t>(team.stage)];
-      for (const int64_t device : team.devices)
+    for (const sim::LockstepGroup& group : pipeline.groups) {
+      const auto& uses = model.uses[static_cast<size_t>(group.stage)];
+      for (const int64_t device : group.devices)
         for (size_t u = 0; u < uses.size(); ++u) {
           const sim::DevicePhase& phase = clocks.devices[static_cast<size_t>(device)][u];
           const double share =
@@ -99,16 +99,16 @@ ColdestPasses::ColdestPasses(const spec::Job& job, int64_t least_layers, int64_t
     const spec::Job even = with_even_layers(job, layers);
     const workload::WorkGraph graph = workload::build_work_graph(even);
     sim::StepModel model(even, graph);
-    const sim::ClockState cold = model.choose_clocks(coldest_dies(even, model.machine));
-    sim::ClusterHeat heat(even, model.machine);
+    const sim::ClockState cold = model.choose_clocks(coldest_dies(even, model.hardware));
+    sim::ClusterHeat heat(even, model.hardware);
     heat.set_conditions(model.conditions());
-    heat.settle(least_powers(model, cold, limit));
+    heat.solve_steady_state(least_powers(model, cold, limit));
     const sim::ClockState clocks = model.choose_clocks(heat.dies());
     auto& pipelines = passes_.emplace_back();
     for (size_t p = 0; p < model.pipelines.size(); ++p) {
       std::vector<Pass>& stages = pipelines.emplace_back();
-      for (const sim::Team& team : model.pipelines[p].teams)
-        stages.push_back(pass_of(model, clocks, p, team));
+      for (const sim::LockstepGroup& group : model.pipelines[p].groups)
+        stages.push_back(pass_of(model, clocks, p, group));
     }
   }
 }

@@ -15,7 +15,7 @@ namespace triplepoint::advise {
 /// A step within the limit needs its passes' energy within that time, and so some mean power: dies
 /// are taken as warm as nine tenths of it makes them. They are at least that warm; leakage only
 /// grows from there, so a governor's clock is at most the one found here and a pass takes at least
-/// as long. Each stage's team moves with its slowest device, as in sim/machine.h.
+/// as long. Each stage's group moves with its slowest device, as in sim/hardware_variation.h.
 class ColdestPasses {
  public:
   /// For stages of so many layers, in steps that take at most `limit` seconds.
@@ -40,7 +40,7 @@ class ColdestPasses {
 /// Where the passes of a stage on a pipeline come from: [pipeline][stage].
 using PassChoice = std::vector<std::vector<const ColdestPasses*>>;
 
-/// Shortest time in which any pipeline schedule can play these layers:
+/// Shortest time in which any pipeline schedule can run these layers:
 ///
 ///   max over pipelines and stages s of
 ///     start + sum_{j<s} (F_j + gap + next_j)

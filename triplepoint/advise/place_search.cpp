@@ -86,8 +86,8 @@ std::vector<std::vector<int64_t>> node_orders_of(const spec::Job& job, const Col
   return orders;
 }
 
-/// Teams that reach over nodes take their slowest member from any of them.
-bool teams_stay_in_nodes(const spec::Job& job) {
+/// Lockstep groups that reach over nodes take their slowest member from any of them.
+bool groups_stay_in_nodes(const spec::Job& job) {
   return job.plan.tensor_parallel_size * job.plan.context_parallel_size *
                  job.plan.expert_parallel_size <=
              job.cluster.gpus_per_node &&
@@ -111,7 +111,7 @@ class OrderSearch {
     double combinations = 1;
     for (size_t i = 0; i < nodes.size(); ++i)
       combinations *= static_cast<double>(patterns_.size());
-    alike_ = combinations > static_cast<double>(most_assignments) || !teams_stay_in_nodes(job);
+    alike_ = combinations > static_cast<double>(most_assignments) || !groups_stay_in_nodes(job);
     blocks_ = nodes.size();
     const int64_t stages = job.plan.pipeline_parallel_size;
     const int64_t even = job.model.num_layers / stages;

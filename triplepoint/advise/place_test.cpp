@@ -20,7 +20,7 @@ namespace {
 
 using doctest::Approx;
 
-/// GPT on HGX H200 nodes; layers and sizes small enough to play in milliseconds.
+/// GPT on HGX H200 nodes; layers and sizes small enough to simulate in milliseconds.
 spec::Job small_job(int64_t layers, int64_t tensor, int64_t pipeline, int64_t nodes) {
   static const spec::Library library = spec::default_library();
   spec::Job job;

@@ -16,8 +16,8 @@ using sim::action_kind_count;
 /// one that leaves more slack to others goes first.
 constexpr double price_of_slack = 1e-3;
 // Work that grows by less counts as growing not at all.
-constexpr double as_long_as = 5e-4;
-// Longer pipelines take longer strides, so that a walk stays within some thousand plays.
+constexpr double max_slowdown = 5e-4;
+// Longer pipelines take longer strides, so that a walk stays within some thousand updates.
 constexpr size_t stages_per_stride = 16;
 
 Watts power_of(const sim::StepModel& model, const spec::GpuLoad& load, int64_t index, Celsius die) {
@@ -39,34 +39,34 @@ spec::GpuLoad waiting_for(Seconds duration) {
   return load;
 }
 
-TeamCurve::Point curve_point(sim::StepModel& model, const sim::CoupledStep& step,
-                             const sim::Team& team, int64_t limit) {
-  const size_t stage = static_cast<size_t>(team.stage);
+GroupCurve::Point curve_point(sim::StepModel& model, const sim::CoupledStep& step,
+                              const sim::LockstepGroup& group, int64_t limit) {
+  const size_t stage = static_cast<size_t>(group.stage);
   const auto index_of = [&](int64_t device, size_t use) {
     return std::max(limit, step.clocks.devices[static_cast<size_t>(device)][use].clock_index);
   };
-  TeamCurve::Point point;
+  GroupCurve::Point point;
   point.passes.resize(static_cast<size_t>(model.graph.virtual_stages));
   for (size_t u = 0; u < model.uses[stage].size(); ++u) {
     const sim::PhaseUse& use = model.uses[stage][u];
-    sim::PhaseTable& table = model.table(team, use);
+    sim::PhaseTable& table = model.table(group, use);
     Seconds slowest;
-    for (const int64_t device : team.devices)
-      slowest = std::max(slowest, table.at(index_of(device, u), team.host_factor).duration);
+    for (const int64_t device : group.devices)
+      slowest = std::max(slowest, table.at(index_of(device, u), group.host_factor).duration);
     point.worked += static_cast<double>(use.count) * slowest;
     for (size_t c = 0; c < point.passes.size(); ++c)
       if (static_cast<size_t>(model.graph.chunk_work[stage][c]) == use.work)
         point.passes[c][static_cast<size_t>(use.kind)] = slowest;
-    for (const int64_t device : team.devices) {
+    for (const int64_t device : group.devices) {
       const int64_t index = index_of(device, u);
       point.energy += static_cast<double>(use.count) *
-                      pass_energy(model, table.at(index, team.host_factor), slowest, index,
+                      pass_energy(model, table.at(index, group.host_factor), slowest, index,
                                   step.dies[static_cast<size_t>(device)]);
     }
   }
-  const Seconds open = std::max(Seconds(), step.played.step_time - point.worked);
+  const Seconds open = std::max(Seconds(), step.timeline.step_time - point.worked);
   if (open > Seconds())
-    for (const int64_t device : team.devices)
+    for (const int64_t device : group.devices)
       point.energy +=
           open * power_of(model, waiting_for(open), limit, step.dies[static_cast<size_t>(device)]);
   return point;
@@ -79,28 +79,29 @@ int64_t most_steps_down(const spec::Gpu& gpu) {
       std::floor((*gpu.max_clock - gpu.governor->min_clock) / gpu.governor->clock_step));
 }
 
-TeamCurve team_curve(sim::StepModel& model, const sim::CoupledStep& step, size_t pipeline,
-                     size_t stage) {
-  TeamCurve curve;
+GroupCurve group_curve(sim::StepModel& model, const sim::CoupledStep& step, size_t pipeline,
+                       size_t stage) {
+  GroupCurve curve;
   for (int64_t k = 0; k <= most_steps_down(model.job.cluster.gpu); ++k)
-    curve.points.push_back(curve_point(model, step, model.pipelines[pipeline].teams[stage], k));
+    curve.points.push_back(curve_point(model, step, model.pipelines[pipeline].groups[stage], k));
   return curve;
 }
 
-StageWalk::StageWalk(PassGraph graph, std::vector<TeamCurve> curves, std::vector<Seconds> deadlines)
+StageWalk::StageWalk(PassGraph graph, std::vector<GroupCurve> curves,
+                     std::vector<Seconds> deadlines)
     : graph_(std::move(graph)),
       curves_(std::move(curves)),
       deadlines_(std::move(deadlines)),
       down_(curves_.size(), 0) {
-  for (const TeamCurve& curve : curves_)
+  for (const GroupCurve& curve : curves_)
     times_.push_back(curve.points[0].passes);
-  graph_.play(times_);
+  graph_.update(times_);
 }
 
-void StageWalk::play() {
+void StageWalk::update() {
   for (size_t s = 0; s < curves_.size(); ++s)
     times_[s] = curves_[s].points[static_cast<size_t>(down_[s])].passes;
-  graph_.play(times_);
+  graph_.update(times_);
 }
 
 size_t StageWalk::latest_stage() const {
@@ -126,8 +127,8 @@ StageWalk::Move StageWalk::best_move(const std::vector<bool>& blocked) const {
   Move best;
   for (size_t s = 0; s < curves_.size(); ++s) {
     if (blocked[s] || next_down(s) == down_[s]) continue;
-    const TeamCurve::Point& now = curves_[s].points[static_cast<size_t>(down_[s])];
-    const TeamCurve::Point& then = curves_[s].points[static_cast<size_t>(next_down(s))];
+    const GroupCurve::Point& now = curves_[s].points[static_cast<size_t>(down_[s])];
+    const GroupCurve::Point& then = curves_[s].points[static_cast<size_t>(next_down(s))];
     const double saved = (now.energy - then.energy) / unit::J;
     double delay = 0;
     for (size_t c = 0; c < now.passes.size(); ++c)
@@ -147,21 +148,21 @@ void StageWalk::go_on(Seconds extra) {
   for (Move move = best_move(blocked); move.worth >= 0; move = best_move(blocked)) {
     const int64_t before = down_[move.stage];
     down_[move.stage] = next_down(move.stage);
-    play();
+    update();
     if (lateness() <= extra) continue;
     down_[move.stage] = before;
     blocked[move.stage] = true;
-    play();
+    update();
   }
 }
 
 std::vector<int64_t> StageWalk::free_steps() const {
   std::vector<int64_t> free;
-  for (const TeamCurve& curve : curves_) {
+  for (const GroupCurve& curve : curves_) {
     int64_t steps = 0;
     const Seconds today = curve.points[0].worked;
     while (steps + 1 < static_cast<int64_t>(curve.points.size()) &&
-           curve.points[static_cast<size_t>(steps) + 1].worked <= (1 + as_long_as) * today)
+           curve.points[static_cast<size_t>(steps) + 1].worked <= (1 + max_slowdown) * today)
       ++steps;
     free.push_back(steps);
   }

@@ -12,7 +12,7 @@ namespace triplepoint::advise {
 
 /// What the lockstep group of a stage does when no device of it may exceed clock k steps below the
 /// highest.
-struct TeamCurve {
+struct GroupCurve {
   struct Point {
     std::vector<std::array<Seconds, sim::action_kind_count>> passes;  // [chunk]: of the group
     Seconds worked;                                                   // over a step
@@ -24,10 +24,10 @@ struct TeamCurve {
 /// Clock steps from the highest clock to the lowest that a governor takes.
 int64_t most_steps_down(const spec::Gpu& gpu);
 
-/// The curve of one team at the clocks and temperatures of a settled step: a member runs at the
+/// The curve of one group at the clocks and temperatures of a settled step: a member runs at the
 /// lower of the limit and of what its governor chose.
-TeamCurve team_curve(sim::StepModel& model, const sim::CoupledStep& step, size_t pipeline,
-                     size_t stage);
+GroupCurve group_curve(sim::StepModel& model, const sim::CoupledStep& step, size_t pipeline,
+                       size_t stage);
 
 /// Lowers the clocks of the stages of one pipeline, one step of one stage after the other: always
 /// the one that saves most energy for the time by which it delays the end (for the slack it uses
@@ -37,7 +37,7 @@ TeamCurve team_curve(sim::StepModel& model, const sim::CoupledStep& step, size_t
 /// is lowered until it lies on it. A stage stops where a lower clock would cost energy.
 class StageWalk {
  public:
-  StageWalk(PassGraph graph, std::vector<TeamCurve> curves, std::vector<Seconds> deadlines);
+  StageWalk(PassGraph graph, std::vector<GroupCurve> curves, std::vector<Seconds> deadlines);
 
   /// Goes on from where the last call ended; `extra` must not fall.
   void go_on(Seconds extra);
@@ -49,7 +49,7 @@ class StageWalk {
   };
   std::vector<Slack> slacks() const;
   /// So many steps down a stage's passes take no longer: its host launches them more slowly than it
-  /// plays them, or a slower member sets its pace.
+  /// runs them, or a slower member sets its pace.
   std::vector<int64_t> free_steps() const;
 
  private:
@@ -61,10 +61,10 @@ class StageWalk {
   Seconds lateness() const;
   Move best_move(const std::vector<bool>& blocked) const;
   int64_t next_down(size_t stage) const;
-  void play();
+  void update();
 
   PassGraph graph_;
-  std::vector<TeamCurve> curves_;
+  std::vector<GroupCurve> curves_;
   std::vector<Seconds> deadlines_;
   std::vector<int64_t> down_;
   PassTimes times_;

@@ -13,10 +13,10 @@ namespace {
 double ratio_of(const spec::Job& base, const SteerSetting& initial, const Considered& each,
                 Seconds when, const SteerOptions& options) {
   Track track(job_with(base, initial));
-  track.play(when);
+  track.advance(when);
   track.change(job_with(base, each.candidate.setting));
   if (each.candidate.restarts) track.pause(options.restart, idle_power(base));
-  if (options.duration > track.now()) track.play(options.duration - track.now());
+  if (options.duration > track.now()) track.advance(options.duration - track.now());
   return objective_of(track.finished(), options.goal);
 }
 
@@ -41,16 +41,16 @@ std::vector<Checked> check(const spec::Job& base, const SteerSetting& initial,
   return all;
 }
 
-void play_both(Track& fixed, Track& steered, Controller& controller, const SteerOptions& options,
-               SteerOutcome& outcome) {
+void simulate_both(Track& fixed, Track& steered, Controller& controller,
+                   const SteerOptions& options, SteerOutcome& outcome) {
   const auto next = [&](const Track& track) {
     return std::min(options.interval, options.duration - track.now());
   };
   while (steered.now() < options.duration || fixed.now() < options.duration) {
     if (options.stopped && options.stopped()) break;
-    if (fixed.now() < options.duration) fixed.play(next(fixed));
+    if (fixed.now() < options.duration) fixed.advance(next(fixed));
     if (steered.now() < options.duration) {
-      const auto seen = steered.play(next(steered));
+      const auto seen = steered.advance(next(steered));
       if (steered.now() < options.duration) controller.look(steered, seen, outcome.decisions);
     }
     if (options.advance) options.advance();
@@ -75,7 +75,7 @@ SteerOutcome steer(const spec::Job& job, const SteerOptions& asked) {
   // A look that sees no whole step sees nothing.
   const Forecast calm = foresee(fixed.world(), fixed.job());
   options.interval = std::max(options.interval, 2.5 * calm.step_time);
-  play_both(fixed, steered, controller, options, outcome);
+  simulate_both(fixed, steered, controller, options, outcome);
   outcome.fixed = fixed.finished();
   outcome.steered = steered.finished();
   outcome.fixed_points = fixed.take_points();

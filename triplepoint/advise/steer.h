@@ -25,7 +25,7 @@ struct SteerOptions {
   Seconds restart = 600 * unit::s;              // stop, start, read the checkpoint, compile
   Seconds checkpoint_interval = 600 * unit::s;  // restarts happen right after a checkpoint
   bool tune = true;   // both sides begin with the clock limit that is best without disturbance
-  bool check = true;  // where everything was left: play the alternatives, too
+  bool check = true;  // where everything was left: simulate the alternatives, too
   std::function<void()> advance = {};  // told at every look
   std::function<bool()> stopped = {};
 };
@@ -74,7 +74,7 @@ struct SteerPoint {
   double power_w = 0, hottest_c = 0, lowest_clock_mhz = 0, mean_clock_mhz = 0;
 };
 
-/// A move that was not made, played nevertheless.
+/// A move that was not made, simulated nevertheless.
 struct Checked {
   std::string what;
   double ratio = 1;  // of the objective over that of leaving it
@@ -97,14 +97,14 @@ struct SteerOutcome {
   }
 };
 
-/// Plays a job through its faults twice on the same boards: left alone, and with a controller that
-/// looks every interval at what was recorded since the last look.
+/// Simulates a job through its faults twice on the same boards: left alone, and with a controller
+/// that looks every interval at what was recorded since the last look.
 ///
 /// Where an alarm comes or goes, where step time, power, clocks or heat have moved, or where what
-/// began earlier lasts, it plays copies of the machine ahead, each with one thing changed, under
-/// what is known now (known_at), and asks the policy. Clock limits and caps cost nothing; what
-/// restarts the job costs the restart, after the next checkpoint, and is worth it only if what is
-/// wrong stays: it is assumed to last once more as long as it has lasted.
+/// began earlier lasts, it simulates copies of the machine ahead, each with one thing changed,
+/// under what is known now (known_at), and asks the policy. Clock limits and caps cost nothing;
+/// what restarts the job costs the restart, after the next checkpoint, and is worth it only if what
+/// is wrong stays: it is assumed to last once more as long as it has lasted.
 ///
 /// Of faults the controller is told what is wrong, as a diagnosis would; not when it ends, nor what
 /// comes. The job must be free of errors and fit.

@@ -276,7 +276,7 @@ Celsius hottest_of(const SteerReadings& seen) {
 Forecast settled_forecast(const sim::TransientSimulation& now, const spec::Job& job) {
   sim::TransientSimulation ahead(now);
   ahead.change(job);
-  ahead.settle();
+  ahead.solve_steady_state();
   Seconds length = 2 * unit::s;
   run::Run run = ahead.advance(length);
   for (int tries = 0; tries < 12 && run.steps.size() < 2 && !run::shutdown_of(run); ++tries) {

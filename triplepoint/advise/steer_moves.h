@@ -71,7 +71,7 @@ struct Forecast {
   Watts power;  // all devices
   Celsius hottest;
 };
-/// Plays a copy of the session ahead: to the thermal steady state of the conditions that hold now.
+/// Advances a copy of the simulation: to the thermal steady state of the conditions that hold now.
 /// What flaps is on for half of the time: paces (steps a second) and powers of both halves are
 /// averaged, which holds where a half lasts longer than a step.
 Forecast foresee(const sim::TransientSimulation& now, const spec::Job& job);

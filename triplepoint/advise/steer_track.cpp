@@ -5,7 +5,7 @@
 
 namespace triplepoint::advise {
 
-std::optional<SteerReadings> Track::play(Seconds duration) {
+std::optional<SteerReadings> Track::advance(Seconds duration) {
   const Seconds begin = now();
   const run::Run window = world_.advance(duration);
   count_steps(window);

@@ -10,17 +10,18 @@
 
 namespace triplepoint::advise {
 
-/// A machine that is played and counted: one side of a comparison. Begins at thermal steady state.
+/// A machine that is simulated and counted: one side of a comparison. Begins at thermal steady
+/// state.
 class Track {
  public:
-  explicit Track(const spec::Job& job) : world_(job) { world_.settle(); }
+  explicit Track(const spec::Job& job) : world_(job) { world_.solve_steady_state(); }
 
   const sim::TransientSimulation& world() const { return world_; }
   const spec::Job& job() const { return world_.job(); }
   Seconds now() const { return world_.now(); }
   std::vector<SteerPoint> take_points() { return std::move(points_); }
 
-  std::optional<SteerReadings> play(Seconds duration);
+  std::optional<SteerReadings> advance(Seconds duration);
   void change(const spec::Job& job) { world_.change(job); }
   /// Nobody computes; all devices draw so much.
   void pause(Seconds duration, Watts power);

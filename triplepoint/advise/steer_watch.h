@@ -37,9 +37,9 @@ std::string words_of(const std::vector<spec::Fault>&, const spec::Job&);
 /// A controller for a job that somebody else runs: it sees readings only, and advises.
 ///
 /// The first windows are taken as calm. A later one that differs is explained by faults; a machine
-/// like the job's with these faults is played ahead for every alternative (steer_moves.h), and the
-/// policy picks. Only ratios of predictions are used, so a model that is off by some per cent does
-/// not mislead.
+/// like the job's with these faults is simulated ahead for every alternative (steer_moves.h), and
+/// the policy picks. Only ratios of predictions are used, so a model that is off by some per cent
+/// does not mislead.
 class Watcher {
  public:
   Watcher(const spec::Job& job, const SteerOptions& options);

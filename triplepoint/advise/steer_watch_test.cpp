@@ -33,7 +33,7 @@ sharding = "optimizer"
 
 SteerReadings settled(const spec::Job& job) {
   sim::TransientSimulation session(job);
-  session.settle();
+  session.solve_steady_state();
   const auto seen = readings_of(session.advance(20 * unit::s), job);
   REQUIRE(seen);
   return *seen;
@@ -111,7 +111,7 @@ TEST_CASE("readings alone lead to advice that helps against a power brake, once"
   brake.node = 1;
   brake.begin = 120 * unit::s;
   sim::TransientSimulation world(small_job({brake}));
-  world.settle();
+  world.solve_steady_state();
   SteerOptions options;
   options.interval = 30 * unit::s;
   options.moves.may_restart = false;

@@ -14,8 +14,8 @@
 #include "triplepoint/cli/interrupt.h"
 #include "triplepoint/cli/job_flags.h"
 #include "triplepoint/cli/plan_clocks.h"
+#include "triplepoint/cli/plan_in_pool.h"
 #include "triplepoint/cli/plan_limits.h"
-#include "triplepoint/cli/plan_of_team.h"
 #include "triplepoint/cli/plan_report.h"
 #include "triplepoint/cli/plan_spread.h"
 #include "triplepoint/cli/plan_tables.h"
@@ -36,7 +36,7 @@ constexpr size_t fewest_finalists = 8;
 
 class PlanCommand : public Command {
  public:
-  explicit PlanCommand(const search::Team* team) : team_(team) {}
+  explicit PlanCommand(const search::WorkerPool* pool) : pool_(pool) {}
 
   std::vector<Argument> arguments() override {
     std::vector<Argument> all;
@@ -58,7 +58,7 @@ class PlanCommand : public Command {
     if (slowdown_ && !clocks_)
       return error("--slowdown belongs to --clocks (layouts are not planned by it); add --clocks");
     if (clocks_) return plan_clocks(console, library);
-    TPT_TRY(spread_.check(output_.has_value(), team_ != nullptr));
+    TPT_TRY(spread_.check(output_.has_value(), pool_ != nullptr));
     const spec::Job base = TPT_TRY(base_job(library));
     const search::Space space(base, space_, TPT_TRY(search::parse_fixed(fix_)));
     if (space.size() == 0)
@@ -207,7 +207,7 @@ class PlanCommand : public Command {
     search::SearchOptions options;
     options.threads = threads_.count();
     options.keep = std::max(fewest_finalists, top() + top() / 2);
-    options.team = team_;
+    options.pool = pool_;
     options.stopped = [] { return interrupted(); };
     return options;
   }
@@ -279,8 +279,8 @@ class PlanCommand : public Command {
     return exit_ok;
   }
 
-  /// Of a team, who prints and writes.
-  bool leads() const { return team_ == nullptr || team_->rank == 0; }
+  /// Of a pool, who prints and writes.
+  bool leads() const { return pool_ == nullptr || pool_->rank == 0; }
 
   static Result<int> explain_nothing(const search::Ranking& ranking) {
     if (interrupted()) return exit_interrupted;
@@ -342,7 +342,7 @@ class PlanCommand : public Command {
     job.plan = TPT_TRY(read_job(library, name)).plan;
     job.plan.global_batch_size = outcome.base.plan.global_batch_size;
     if (auto valid = require_valid(job); !valid) return tl::unexpected(valid.error());
-    Finalist plan = search::play_in_full(job, objective_, ageing_);
+    Finalist plan = search::simulate_in_full(job, objective_, ageing_);
     if (plan.time == 0)
       return error(
           fmt::format("--explain: the plan of {} does not fit in memory (it has no step "
@@ -353,7 +353,7 @@ class PlanCommand : public Command {
 
   size_t top() const { return static_cast<size_t>(top_.value_or(5)); }
 
-  const search::Team* team_;
+  const search::WorkerPool* pool_;
   SpreadFlags spread_;
   JobFlags flags_;
   BillFlags bill_;
@@ -377,8 +377,8 @@ std::unique_ptr<Command> make_plan() {
   return std::make_unique<PlanCommand>(nullptr);
 }
 
-std::unique_ptr<Command> make_plan_of(const search::Team& team) {
-  return std::make_unique<PlanCommand>(&team);
+std::unique_ptr<Command> make_plan_in_pool(const search::WorkerPool& pool) {
+  return std::make_unique<PlanCommand>(&pool);
 }
 
 }  // namespace triplepoint::cli

@@ -31,7 +31,7 @@ metrics::Bill bill_of(const PlanOutcome& outcome, const Finalist& plan) {
 /// What the best plan would be if memory were no limit.
 std::optional<std::string> memory_line(const PlanOutcome& outcome) {
   if (outcome.space.size() > most_plans_for_a_second_search) return std::nullopt;
-  if (search::anyone(outcome.search.team, interrupted())) return std::nullopt;
+  if (search::anyone(outcome.search.pool, interrupted())) return std::nullopt;
   search::Limits free;
   free.headroom = -1e6 * unit::GB;
   const auto best = std::min_element(

@@ -20,11 +20,11 @@ constexpr int part_schema = 1;
 
 Json found_json(const search::Found& found) {
   const search::SearchCounts& counts = found.counts;
-  Json json = {
-      {"counts",
-       {counts.plans, counts.layouts, counts.out_of_memory, counts.bounded, counts.layouts_played,
-        counts.played, counts.played_on_links, counts.exact_out_of_memory}},
-      {"best", Json::array()}};
+  Json json = {{"counts",
+                {counts.plans, counts.layouts, counts.out_of_memory, counts.bounded,
+                 counts.layouts_simulated, counts.simulated, counts.simulated_on_links,
+                 counts.exact_out_of_memory}},
+               {"best", Json::array()}};
   for (const search::Candidate& plan : found.best)
     json["best"].push_back({{"index", plan.index},
                             {"bound", plan.bound},
@@ -40,10 +40,14 @@ Json found_json(const search::Found& found) {
 search::Found found_of(const search::Space& space, const Json& json) {
   search::Found found;
   search::SearchCounts& counts = found.counts;
-  int64_t* const in_order[] = {&counts.plans,           &counts.layouts,
-                               &counts.out_of_memory,   &counts.bounded,
-                               &counts.layouts_played,  &counts.played,
-                               &counts.played_on_links, &counts.exact_out_of_memory};
+  int64_t* const in_order[] = {&counts.plans,
+                               &counts.layouts,
+                               &counts.out_of_memory,
+                               &counts.bounded,
+                               &counts.layouts_simulated,
+                               &counts.simulated,
+                               &counts.simulated_on_links,
+                               &counts.exact_out_of_memory};
   for (size_t i = 0; i < std::size(in_order); ++i)
     *in_order[i] = json.at("counts").at(i).get<int64_t>();
   for (const Json& one : json.at("best")) {

@@ -202,9 +202,9 @@ Json counts_json(const search::SearchCounts& counts) {
           {"layouts", counts.layouts},
           {"out_of_memory", counts.out_of_memory + counts.exact_out_of_memory},
           {"bounded", counts.bounded},
-          {"layouts_played", counts.layouts_played},
-          {"played", counts.played},
-          {"played_on_shared_links", counts.played_on_links}};
+          {"layouts_simulated", counts.layouts_simulated},
+          {"simulated", counts.simulated},
+          {"simulated_on_shared_links", counts.simulated_on_links}};
 }
 
 std::string counts_text(const search::SearchCounts& counts) {
@@ -213,8 +213,8 @@ std::string counts_text(const search::SearchCounts& counts) {
       "played.",
       report::whole(counts.plans), report::whole(counts.layouts),
       report::whole(counts.out_of_memory + counts.exact_out_of_memory),
-      report::whole(counts.bounded - counts.played - counts.exact_out_of_memory),
-      report::whole(counts.played));
+      report::whole(counts.bounded - counts.simulated - counts.exact_out_of_memory),
+      report::whole(counts.simulated));
 }
 
 }  // namespace triplepoint::cli

@@ -127,7 +127,7 @@ DataTable comparison(const Summary& before, const Summary& after) {
   return table;
 }
 
-std::vector<std::string> remarks_of(const TraceInput& input, const sim::Replayed& replayed) {
+std::vector<std::string> remarks_of(const TraceInput& input, const sim::TraceWhatIf& replayed) {
   std::vector<std::string> remarks = input.remarks;
   if (replayed.single > 0)
     remarks.push_back(fmt::format(
@@ -140,7 +140,7 @@ std::vector<std::string> remarks_of(const TraceInput& input, const sim::Replayed
   return remarks;
 }
 
-Json whole_json(const DataTable& table, const sim::Replayed& replayed,
+Json whole_json(const DataTable& table, const sim::TraceWhatIf& replayed,
                 const std::vector<std::string>& remarks) {
   Json json;
   json["schema"] = "triplepoint-replay-1";
@@ -153,7 +153,7 @@ Json whole_json(const DataTable& table, const sim::Replayed& replayed,
   return json;
 }
 
-run::Run run_of(TraceInput input, sim::Replayed replayed) {
+run::Run run_of(TraceInput input, sim::TraceWhatIf replayed) {
   run::Run run = std::move(input.run);
   run.manifest.origin = run::Origin::simulated;
   run.manifest.fidelity = run::Fidelity::step;
@@ -215,8 +215,8 @@ Result<double> ReplayFlags::insensitive_share(const spec::Library& library) cons
   return cluster.gpu.kernels.clock_insensitive_share;
 }
 
-Result<sim::ReplayScaling> ReplayFlags::scaling(const std::optional<std::string>& cluster) const {
-  sim::ReplayScaling scaling;
+Result<sim::TraceScaling> ReplayFlags::scaling(const std::optional<std::string>& cluster) const {
+  sim::TraceScaling scaling;
   if (cluster || measured_on_) {
     const spec::Library library = TPT_TRY(require_library());
     std::optional<spec::Cluster> from;
@@ -225,7 +225,7 @@ Result<sim::ReplayScaling> ReplayFlags::scaling(const std::optional<std::string>
       scaling =
           sim::on_cluster(TPT_TRY(spec::load_cluster(library, *cluster)), from ? &*from : nullptr);
     if (clock_) {
-      const sim::ReplayScaling slower = sim::at_clock(*clock_, TPT_TRY(insensitive_share(library)));
+      const sim::TraceScaling slower = sim::at_clock(*clock_, TPT_TRY(insensitive_share(library)));
       scaling.compute_time *= slower.compute_time;
       scaling.other_time *= slower.other_time;
     }
@@ -238,9 +238,9 @@ Result<sim::ReplayScaling> ReplayFlags::scaling(const std::optional<std::string>
 
 Result<run::Run> ReplayFlags::run(Console& console, bool as_json,
                                   const std::optional<std::string>& cluster) const {
-  const sim::ReplayScaling scaling = TPT_TRY(this->scaling(cluster));
+  const sim::TraceScaling scaling = TPT_TRY(this->scaling(cluster));
   TraceInput input = TPT_TRY(read_trace_input(files_, TraceOptions{}, trace::HostSpans::all));
-  sim::Replayed replayed = sim::replay(input.timeline(), scaling);
+  sim::TraceWhatIf replayed = sim::what_if_from_trace(input.timeline(), scaling);
   const Summary before = summarize(input.timeline()), after = summarize(replayed.timeline);
   const DataTable table = comparison(before, after);
   const std::vector<std::string> remarks = remarks_of(input, replayed);

@@ -9,7 +9,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/sim/replay.h"
+#include "triplepoint/sim/trace_what_if.h"
 
 namespace triplepoint::cli {
 
@@ -26,7 +26,7 @@ class ReplayFlags {
                        const std::optional<std::string>& cluster) const;
 
  private:
-  Result<sim::ReplayScaling> scaling(const std::optional<std::string>& cluster) const;
+  Result<sim::TraceScaling> scaling(const std::optional<std::string>& cluster) const;
   Result<double> insensitive_share(const spec::Library&) const;
 
   std::vector<std::string> files_;

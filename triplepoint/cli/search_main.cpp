@@ -11,11 +11,11 @@
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/console.h"
 #include "triplepoint/cli/interrupt.h"
-#include "triplepoint/cli/plan_of_team.h"
+#include "triplepoint/cli/plan_in_pool.h"
 
 namespace {
 
-using triplepoint::search::Team;
+using triplepoint::search::WorkerPool;
 
 /// What every rank gave, by rank.
 std::vector<std::string> share_over_mpi(int size, const std::string& mine) {
@@ -37,20 +37,20 @@ std::vector<std::string> share_over_mpi(int size, const std::string& mine) {
   return parts;
 }
 
-Team team_of_world() {
-  Team team;
-  MPI_Comm_rank(MPI_COMM_WORLD, &team.rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &team.size);
-  team.share = [size = team.size](const std::string& mine) { return share_over_mpi(size, mine); };
-  return team;
+WorkerPool pool_of_world() {
+  WorkerPool pool;
+  MPI_Comm_rank(MPI_COMM_WORLD, &pool.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &pool.size);
+  pool.share = [size = pool.size](const std::string& mine) { return share_over_mpi(size, mine); };
+  return pool;
 }
 
 int plan_together(const std::vector<std::string>& words) {
   using namespace triplepoint::cli;
-  const Team team = team_of_world();
+  const WorkerPool pool = pool_of_world();
   std::ostringstream nobody;
-  Console console = team.rank == 0 ? process_console() : Console(nobody, nobody, {});
-  const std::unique_ptr<Command> command = make_plan_of(team);
+  Console console = pool.rank == 0 ? process_console() : Console(nobody, nobody, {});
+  const std::unique_ptr<Command> command = make_plan_in_pool(pool);
   for (const CommandEntry& entry : commands())
     if (entry.name == "plan")
       return run_command(entry, *command, std::span(words).subspan(1), console);

@@ -10,17 +10,18 @@ namespace triplepoint::clock {
 namespace {
 
 // A division that should come out whole may fall a rounding error short.
-constexpr double almost = 1e-9;
+constexpr double step_tolerance = 1e-9;
 
 }  // namespace
 
 int64_t steps_to_lowest_clock(const spec::GovernorCoefficients& governor, Hertz max_clock) {
   TPT_EXPECT(governor.clock_step > Hertz() && governor.min_clock <= max_clock);
-  return static_cast<int64_t>((max_clock - governor.min_clock) / governor.clock_step + almost);
+  return static_cast<int64_t>((max_clock - governor.min_clock) / governor.clock_step +
+                              step_tolerance);
 }
 
 int64_t steps_to_clock(const spec::GovernorCoefficients& governor, Hertz max_clock, Hertz lock) {
-  const double steps = std::ceil((max_clock - lock) / governor.clock_step - almost);
+  const double steps = std::ceil((max_clock - lock) / governor.clock_step - step_tolerance);
   return std::clamp<int64_t>(static_cast<int64_t>(steps), 0,
                              steps_to_lowest_clock(governor, max_clock));
 }

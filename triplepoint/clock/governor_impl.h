@@ -50,7 +50,7 @@ ClockChoice choose_clock(const spec::GovernorCoefficients& governor, Hertz max_c
 
 template <class PowerAt>
 double ceiling_for(double first, double last, Watts allowed, const PowerAt& power_at) {
-  constexpr double close = 1e-3;  // clock steps
+  constexpr double ceiling_tolerance = 1e-3;  // clock steps
   constexpr int most_evaluations = 40;
   const auto excess = [&](double steps) { return (power_at(steps) - allowed) / unit::W; };
   double low = first, high = last;
@@ -59,7 +59,7 @@ double ceiling_for(double first, double last, Watts allowed, const PowerAt& powe
   double under = excess(high);
   if (under > 0) return high;
   int side = 0;  // which end stayed last time: its weight is halved, or it would stay for ever
-  for (int i = 0; i < most_evaluations && high - low > close; ++i) {
+  for (int i = 0; i < most_evaluations && high - low > ceiling_tolerance; ++i) {
     double middle = (low * under - high * over) / (under - over);
     if (!(middle > low && middle < high)) middle = 0.5 * (low + high);
     const double here = excess(middle);

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "triplepoint/sim/boundaries.h"
-#include "triplepoint/sim/machine.h"
-#include "triplepoint/sim/step_end.h"
+#include "triplepoint/sim/hardware_variation.h"
+#include "triplepoint/sim/step_epilogue.h"
 #include "triplepoint/workload/stage_memory.h"
 #include "triplepoint/workload/work_without_programs.h"
 
@@ -26,7 +26,7 @@ void add_chunk(const spec::Job& job, const ChunkLayers& chunk, StageParts& parts
   const workload::LayerCounts again = workload::recomputed_layers(job, chunk);
   for (size_t kind = 0; kind < parts.layers.size(); ++kind) {
     parts.layers[kind] += real(chunk.count.of_kind[kind]);
-    parts.replayed[kind] += real(again.of_kind[kind]);
+    parts.recomputed[kind] += real(again.of_kind[kind]);
   }
   parts.predictions += real(chunk.predictions);
   parts.embedding |= chunk.has_embedding;
@@ -63,7 +63,7 @@ PassCosts cost_of(const LayerCosts& layers, const StageParts& parts, const spec:
   }
   if (plan.recompute == Recompute::full) {
     for (size_t kind = 0; kind < parts.layers.size(); ++kind)
-      sum.backward += parts.replayed[kind] * layers.layers[kind].replay;
+      sum.backward += parts.recomputed[kind] * layers.layers[kind].recompute;
   }
   return sum;
 }
@@ -120,7 +120,7 @@ PipelineParts count_parts(const spec::Job& job, const ChunkLayout& layout) {
   return parts;
 }
 
-SendCosts price_sends(const spec::Job& job, const Typical& typical) {
+SendCosts estimate_sends(const spec::Job& job, const Typical& typical) {
   const auto stages = static_cast<size_t>(job.plan.pipeline_parallel_size);
   SendCosts costs{std::vector<double>(stages), std::vector<double>(stages)};
   if (stages == 1) return costs;
@@ -130,28 +130,28 @@ SendCosts price_sends(const spec::Job& job, const Typical& typical) {
   graph.virtual_stages = job.plan.virtual_pipeline_size;
   graph.boundary_bytes = share.residual * real(share.sharded_tokens * share.hidden) * unit::B;
   graph.programs = {{{.kind = ActionKind::backward}}};  // gradients travel, too
-  sim::Machine machine;
-  machine.host_factor.assign(static_cast<size_t>(job.cluster.num_nodes), typical.host_factor);
-  const std::vector<sim::Pipeline> pipelines = {sim::form_pipeline(job, graph, machine, 0)};
-  const sim::PricedBoundaries priced = sim::price_boundaries(job, graph, pipelines);
+  sim::HardwareVariation hardware;
+  hardware.host_factor.assign(static_cast<size_t>(job.cluster.num_nodes), typical.host_factor);
+  const std::vector<sim::Pipeline> pipelines = {sim::form_pipeline(job, graph, hardware, 0)};
+  const sim::BoundaryEstimates estimate = sim::estimate_boundaries(job, graph, pipelines);
   for (size_t s = 0; s < stages; ++s) {
-    const sim::StageBoundaries& boundary = priced.boundaries[0][s];
+    const sim::StageBoundaries& boundary = estimate.boundaries[0][s];
     costs.next[s] = (boundary.next.latency + boundary.next.transfer) / unit::s;
     costs.previous[s] = (boundary.previous.latency + boundary.previous.transfer) / unit::s;
   }
   return costs;
 }
 
-std::vector<EndCost> price_ends(const spec::Job& job) {
+std::vector<EndCost> estimate_epilogues(const spec::Job& job) {
   const workload::WorkGraph graph = workload::build_work_without_programs(job);
   std::vector<EndCost> distinct;
   for (const workload::StepWork& work : graph.step_works) {
-    const sim::PricedEnd end = sim::price_end(job, graph, work);
+    const sim::EpilogueEstimate end = sim::estimate_epilogue(job, graph, work);
     EndCost& cost = distinct.emplace_back();
-    for (const sim::PricedOp& op : end.gradient_sync)
+    for (const sim::OpEstimate& op : end.gradient_sync)
       (op.hidden ? cost.hidden_gradients : cost.gradients) += op.at(1) / unit::s;
     cost.after = (sim::total_time(end.gradient_norm) + sim::total_time(end.optimizer)) / unit::s;
-    for (const sim::PricedOp& op : end.parameter_sync)
+    for (const sim::OpEstimate& op : end.parameter_sync)
       (op.hidden ? cost.hidden_parameters : cost.after) += op.at(1) / unit::s;
   }
   std::vector<EndCost> ends;

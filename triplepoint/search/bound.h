@@ -20,7 +20,7 @@ struct StepBound {
 
 /// How a pipeline's layers lie, as the bound reads it; one per (layout, split).
 struct StageParts {
-  std::array<double, spec::layer_kind_count> layers{}, replayed{};  // by LayerKind
+  std::array<double, spec::layer_kind_count> layers{}, recomputed{};  // by LayerKind
   double predictions = 0;
   bool embedding = false, head = false;
 };
@@ -35,7 +35,7 @@ PipelineParts count_parts(const spec::Job&,
 struct SendCosts {
   std::vector<double> next, previous;
 };
-SendCosts price_sends(const spec::Job&, const Typical&);
+SendCosts estimate_sends(const spec::Job&, const Typical&);
 
 /// What a step's end costs on each stage, when all of it that may hide does.
 struct EndCost {
@@ -43,7 +43,7 @@ struct EndCost {
   double after = 0;                            // norm, optimizer, exposed parameter gather
   double hidden_parameters = 0;                // hides behind a forward
 };
-std::vector<EndCost> price_ends(const spec::Job&);
+std::vector<EndCost> estimate_epilogues(const spec::Job&);
 
 /// Everything the bound needs besides the plan's numbers.
 struct BoundInputs {

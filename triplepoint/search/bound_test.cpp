@@ -69,10 +69,10 @@ TEST_CASE("the bound of equal stages that never wait to send is their step") {
   StepEvaluator evaluator(job, typical);
   const StepEstimate step = evaluator.evaluate(job.plan);
   const auto layout = workload::lay_out_layers(job);
-  const LayerCosts layers = price_layers(job, typical);
+  const LayerCosts layers = estimate_layers(job, typical);
   const PipelineParts parts = count_parts(job, layout);
-  const SendCosts sends = price_sends(job, typical);
-  const std::vector<EndCost> ends = price_ends(job);
+  const SendCosts sends = estimate_sends(job, typical);
+  const std::vector<EndCost> ends = estimate_epilogues(job);
   const StepBound bound =
       bound_step(job, {.layers = layers, .parts = parts, .sends = sends, .ends = ends});
   CHECK(bound.time == doctest::Approx(step.time - step.term(Term::throttling)).epsilon(1e-9));

@@ -70,8 +70,8 @@ void add_wear(Finalist& plan, const run::Run& run, const metrics::Metrics& measu
   plan.wear_gpu_hours = wear->gpu_hours_per_million_tokens;
 }
 
-Finalist play(const spec::Job& job, Candidate candidate, const Objective& objective,
-              const Ageing& ageing) {
+Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& objective,
+                  const Ageing& ageing) {
   const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
   const metrics::Metrics measured = metrics::measure(run);
   Finalist plan;
@@ -139,8 +139,8 @@ void mark_front(std::vector<Finalist>& plans) {
                                  [&](const Finalist& other) { return dominates(other, plan); });
 }
 
-Finalist play_in_full(const spec::Job& job, const Objective& objective, const Ageing& ageing) {
-  return play(job, evaluate_plan(job, objective), objective, ageing);
+Finalist simulate_in_full(const spec::Job& job, const Objective& objective, const Ageing& ageing) {
+  return simulate(job, evaluate_plan(job, objective), objective, ageing);
 }
 
 namespace {
@@ -195,15 +195,15 @@ class Finals {
       : space_(space), objective_(objective), limits_(limits), options_(options) {}
 
   Ranking run(const std::vector<Candidate>& extra) {
-    play_new(extra);
+    simulate_new(extra);
     SearchOptions wider = options_.search;
     while (true) {
       const Found found =
           options_.find ? options_.find(wider) : search(space_, objective_, limits_, wider);
       ranking_.counts = found.counts;
-      play_new(found.best);
+      simulate_new(found.best);
       const bool enough = allowed() >= options_.top || found.best.size() < wider.keep;
-      if (enough || wider.keep >= most_finalists || anyone(wider.team, wider.stop())) break;
+      if (enough || wider.keep >= most_finalists || anyone(wider.pool, wider.stop())) break;
       wider.keep *= 4;
     }
     for (Finalist& plan : plans_)
@@ -225,26 +225,28 @@ class Finals {
   }
 
   /// Simulates those that were not simulated before.
-  void play_new(const std::vector<Candidate>& candidates) {
+  void simulate_new(const std::vector<Candidate>& candidates) {
     std::vector<Candidate> fresh;
     for (const Candidate& candidate : candidates)
       if (seen_.insert(candidate.index).second) fresh.push_back(candidate);
     if (fresh.empty()) return;
-    std::vector<Finalist> played(fresh.size());
+    std::vector<Finalist> simulated(fresh.size());
     if (options_.search.begin) options_.search.begin("Simulating finalists", fresh.size());
-    const Team* team = options_.search.team;
+    const WorkerPool* pool = options_.search.pool;
     parallel_for(fresh.size(), options_.search.threads, [&](size_t i) {
-      if (options_.search.stop() || (team != nullptr && !team->has(i))) return;
+      if (options_.search.stop() || (pool != nullptr && !pool->has(i))) return;
       spec::Job job = space_.base();
       job.plan = fresh[i].plan;
-      played[i] = play(job, fresh[i], objective_, options_.ageing);
+      simulated[i] = simulate(job, fresh[i], objective_, options_.ageing);
       if (options_.search.advance) options_.search.advance();
     });
     complete(
-        team, played.size(), [&](Packer& to, size_t i) { to.add(verdict_of(played[i])); },
-        [&](Unpacker& from, size_t i) { played[i] = finalist_of(fresh[i], from.take<Verdict>()); });
-    std::erase_if(played, [](const Finalist& plan) { return plan.time == 0; });  // stopped
-    for (Finalist& plan : played) {
+        pool, simulated.size(), [&](Packer& to, size_t i) { to.add(verdict_of(simulated[i])); },
+        [&](Unpacker& from, size_t i) {
+          simulated[i] = finalist_of(fresh[i], from.take<Verdict>());
+        });
+    std::erase_if(simulated, [](const Finalist& plan) { return plan.time == 0; });  // stopped
+    for (Finalist& plan : simulated) {
       plan.refused = over_limit(plan, limits_, space_.base().cluster);
       plans_.push_back(std::move(plan));
     }

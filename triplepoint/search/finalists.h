@@ -12,7 +12,7 @@
 
 namespace triplepoint::search {
 
-/// A plan played to thermal steady state, every device with its own clock and temperature.
+/// A plan simulated to thermal steady state, every device with its own clock and temperature.
 struct Finalist {
   Candidate candidate;
   double time = 0, energy = 0;  // s, J of all devices: one step
@@ -54,19 +54,19 @@ struct FinalOptions {
   std::function<Found(const SearchOptions&)> find = {};
 };
 
-/// Searches, then plays the best plans in full (sim::simulate) until `top` of them keep within the
-/// limits, and ranks those by what the full run says. The Pareto front is marked among them.
+/// Searches, then simulates the best plans in full (sim::simulate) until `top` of them keep within
+/// the limits, and ranks those by what the full run says. The Pareto front is marked among them.
 ///
 /// Clocks follow each device's heat only here, so a plan may change places with one that the
-/// schedule alone put just behind it; how many are played in full is search.keep, and four times as
-/// many, and so on, where limits refuse too many of them.
-/// `extra` are further candidates to play (other objectives' best, for a wider front).
+/// schedule alone put just behind it; how many are simulated in full is search.keep, and four times
+/// as many, and so on, where limits refuse too many of them. `extra` are further candidates to
+/// simulate (other objectives' best, for a wider front).
 Ranking rank_plans(const Space&, const Objective&, const Limits&, const FinalOptions&,
                    const std::vector<Candidate>& extra = {});
 
 /// One job in full; for comparing a plan of one's own.
-Finalist play_in_full(const spec::Job&, const Objective&,
-                      const std::optional<metrics::AgeingModel>& ageing = {});
+Finalist simulate_in_full(const spec::Job&, const Objective&,
+                          const std::optional<metrics::AgeingModel>& ageing = {});
 
 /// So many plans limits may refuse before the search for others is given up.
 inline constexpr size_t most_finalists = 128;

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "triplepoint/sim/device_phase.h"
-#include "triplepoint/sim/machine.h"
+#include "triplepoint/sim/hardware_variation.h"
 #include "triplepoint/workload/chunk_work.h"
 
 namespace triplepoint::search {
@@ -13,13 +13,14 @@ namespace {
 using workload::ActionKind;
 using workload::ChunkWork;
 
-struct Pricer {
+struct PartEstimator {
   const spec::Job& job;
   const Typical& typical;
   const workload::WorkGraph& graph;
 
-  Cost price(const ChunkWork& work, ActionKind kind) const {
-    sim::PhaseTable table = sim::make_phase_table(job, sim::price_action(job, graph, work, kind));
+  Cost estimate(const ChunkWork& work, ActionKind kind) const {
+    sim::PhaseTable table =
+        sim::make_phase_table(job, sim::estimate_action(job, graph, work, kind));
     const sim::PhasePoint point = table.at(0, typical.host_factor);
     return {point.duration / unit::s, least_energy(point.load)};
   }
@@ -47,46 +48,47 @@ void append(std::vector<workload::OpGroup>& groups, const PartName& part,
   if (!ops.empty()) groups.push_back({part.name, 1, part.is_layer, ops, part.host_share});
 }
 
-PartCost price_part(const Pricer& pricer, const PartName& name, const workload::PartWork& part) {
-  ChunkWork work, replayed, selected;
+PartCost estimate_part(const PartEstimator& estimator, const PartName& name,
+                       const workload::PartWork& part) {
+  ChunkWork work, recomputed, selected;
   append(work.forward, name, part.passes.forward);
   append(work.backward_input, name, part.passes.backward_input);
   append(work.backward_weight, name, part.passes.backward_weight);
-  append(replayed.recompute, name, part.replayed);
+  append(recomputed.recompute, name, part.recomputed);
   append(selected.recompute, name, part.passes.again);
-  return {.forward = pricer.price(work, ActionKind::forward),
-          .backward = pricer.price(work, ActionKind::backward),
-          .backward_input = pricer.price(work, ActionKind::backward_input),
-          .backward_weight = pricer.price(work, ActionKind::backward_weight),
-          .replay = pricer.price(replayed, ActionKind::backward),
-          .selected = pricer.price(selected, ActionKind::backward)};
+  return {.forward = estimator.estimate(work, ActionKind::forward),
+          .backward = estimator.estimate(work, ActionKind::backward),
+          .backward_input = estimator.estimate(work, ActionKind::backward_input),
+          .backward_weight = estimator.estimate(work, ActionKind::backward_weight),
+          .recompute = estimator.estimate(recomputed, ActionKind::backward),
+          .selected = estimator.estimate(selected, ActionKind::backward)};
 }
 
 }  // namespace
 
 Typical typical_of(const spec::Job& job) {
-  const sim::Machine machine = sim::draw_machine(job);
+  const sim::HardwareVariation hardware = sim::draw_hardware_variation(job);
   return {sim::typical_die(job, 0.8),
-          *std::max_element(machine.host_factor.begin(), machine.host_factor.end())};
+          *std::max_element(hardware.host_factor.begin(), hardware.host_factor.end())};
 }
 
-LayerCosts price_layers(const spec::Job& job, const Typical& typical) {
+LayerCosts estimate_layers(const spec::Job& job, const Typical& typical) {
   const workload::LayerContext context{job, workload::share_of_rank(job)};
   const workload::ModelParts parts = workload::make_parts(context);
   const workload::WorkGraph graph{.grid = workload::RankGrid(job)};
-  const Pricer pricer{job, typical, graph};
+  const PartEstimator estimator{job, typical, graph};
   LayerCosts costs{.layers = {},
-                   .embedding = price_part(pricer, {"embedding"}, parts.embedding),
+                   .embedding = estimate_part(estimator, {"embedding"}, parts.embedding),
                    .prediction = {},
-                   .head = price_part(pricer, {"head"}, parts.head)};
+                   .head = estimate_part(estimator, {"head"}, parts.head)};
   for (const spec::LayerKind kind : workload::all_layer_kinds) {
     const workload::PartWork& layer = parts.layer(kind);
     if (layer.passes.forward.empty()) continue;
     const PartName name{workload::name_of_layer(kind), true, workload::transformer_share(kind)};
-    costs.layers[static_cast<size_t>(kind)] = price_part(pricer, name, layer);
+    costs.layers[static_cast<size_t>(kind)] = estimate_part(estimator, name, layer);
   }
   if (!parts.prediction.passes.forward.empty())
-    costs.prediction = price_part(pricer, {"prediction", true}, parts.prediction);
+    costs.prediction = estimate_part(estimator, {"prediction", true}, parts.prediction);
   return costs;
 }
 

@@ -24,7 +24,7 @@ struct Cost {
 struct PartCost {
   Cost forward, backward;                // backward: input and weight gradient side by side
   Cost backward_input, backward_weight;  // apart, for zero bubble
-  Cost replay, selected;                 // what full and selective recompute add
+  Cost recompute, selected;              // what full and selective recompute add
 };
 
 /// What does not depend on how many layers stand where: computed once for all plans that share
@@ -35,7 +35,7 @@ struct LayerCosts {
   PartCost embedding, prediction, head;
 };
 
-/// Where and under what prices hold: die temperature of a mean device, host time over the mean.
+/// Where and under what estimates hold: die temperature of a mean device, host time over the mean.
 struct Typical {
   Celsius die;
   double host_factor = 1;
@@ -45,6 +45,6 @@ struct Typical {
 Typical typical_of(const spec::Job&);
 
 /// The job's plan decides; its recompute, schedule, chunks and stages do not matter.
-LayerCosts price_layers(const spec::Job&, const Typical&);
+LayerCosts estimate_layers(const spec::Job&, const Typical&);
 
 }  // namespace triplepoint::search

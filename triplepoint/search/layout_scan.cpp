@@ -22,7 +22,7 @@ void LayoutScan::enter(const Layout& layout) {
   group_ = group;
   layers_.clear();
   sends_.clear();
-  ends_.clear();
+  epilogues_.clear();
 }
 
 int64_t LayoutScan::visit(size_t number, const Visit& visit) {
@@ -97,7 +97,7 @@ const LayerCosts& LayoutScan::layers_of(const Layout& layout, const StateChoice&
                               overlap & (overlaps_tensor | overlaps_expert));
   const auto found = layers_.find(key);
   if (found != layers_.end()) return found->second;
-  return layers_[key] = price_layers(job_, typical_);
+  return layers_[key] = estimate_layers(job_, typical_);
 }
 
 const SendCosts& LayoutScan::sends_of(const Layout& layout, const StateChoice& state) {
@@ -107,7 +107,7 @@ const SendCosts& LayoutScan::sends_of(const Layout& layout, const StateChoice& s
   // The first replica alone, also where FSDP makes many move together: never dearer than all.
   const spec::Sharding sharding = job_.plan.sharding;
   job_.plan.sharding = spec::Sharding::none;
-  SendCosts& costs = sends_[key] = price_sends(job_, typical_);
+  SendCosts& costs = sends_[key] = estimate_sends(job_, typical_);
   job_.plan.sharding = sharding;
   return costs;
 }
@@ -117,9 +117,9 @@ const std::vector<EndCost>& LayoutScan::ends_of(const Layout& layout, const Stat
   const auto key = std::tuple(
       layout.chunks, state.sequence_parallel, static_cast<int>(state.sharding), state.reshard,
       static_cast<int>(split), overlap & (overlaps_gradient | overlaps_parameter));
-  const auto found = ends_.find(key);
-  if (found != ends_.end()) return found->second;
-  return ends_[key] = price_ends(job_);
+  const auto found = epilogues_.find(key);
+  if (found != epilogues_.end()) return found->second;
+  return epilogues_[key] = estimate_epilogues(job_);
 }
 
 }  // namespace triplepoint::search

@@ -10,8 +10,8 @@
 
 namespace triplepoint::search {
 
-/// Walks the plans of one layout after another and bounds each; keeps prices that plans share. One
-/// per thread.
+/// Walks the plans of one layout after another and bounds each; keeps estimates that plans share.
+/// One per thread.
 class LayoutScan {
  public:
   LayoutScan(const Space& space, const Limits& limits, Typical typical);
@@ -42,7 +42,7 @@ class LayoutScan {
   Group group_{};
   std::map<std::tuple<int64_t, bool, bool, bool, uint32_t>, LayerCosts> layers_;
   std::map<std::tuple<int64_t, bool, bool>, SendCosts> sends_;
-  std::map<std::tuple<int64_t, bool, int, bool, int, uint32_t>, std::vector<EndCost>> ends_;
+  std::map<std::tuple<int64_t, bool, int, bool, int, uint32_t>, std::vector<EndCost>> epilogues_;
 };
 
 }  // namespace triplepoint::search

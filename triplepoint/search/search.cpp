@@ -20,7 +20,7 @@ constexpr double nothing_found = std::numeric_limits<double>::infinity();
 constexpr size_t layouts_at_once = 32;
 
 /// Workers that threads take and give back. Which one a task gets does not matter: they only keep
-/// prices.
+/// estimates.
 template <class Worker>
 class Workers {
  public:
@@ -84,7 +84,7 @@ class Search {
     found_.counts.plans = space_.size();
     found_.counts.layouts = static_cast<int64_t>(space_.layouts().size());
     const std::vector<BoundedLayout> order = bound_layouts();
-    play_layouts(order);
+    simulate_layouts(order);
     return std::move(found_);
   }
 
@@ -93,7 +93,7 @@ class Search {
     return objective_.value(bound.time, bound.energy);
   }
 
-  /// Layouts that share prices, as ranges.
+  /// Layouts that share estimates, as ranges.
   std::vector<std::pair<size_t, size_t>> groups() const {
     std::vector<std::pair<size_t, size_t>> ranges;
     const auto key = [&](size_t i) {
@@ -131,7 +131,7 @@ class Search {
       if (options_.advance) options_.advance();
     });
     complete(
-        options_.team, ranges.size(),
+        options_.pool, ranges.size(),
         [&](Packer& to, size_t g) {
           to.add(counts[g]);
           for (size_t i = ranges[g].first; i < ranges[g].second; ++i)
@@ -156,20 +156,20 @@ class Search {
     return std::min(options_.known, found_.best.back().value);
   }
 
-  void play_layouts(const std::vector<BoundedLayout>& order) {
-    if (options_.begin) options_.begin("Playing schedules", order.size());
+  void simulate_layouts(const std::vector<BoundedLayout>& order) {
+    if (options_.begin) options_.begin("Simulating schedules", order.size());
     for (size_t first = 0; first < order.size();) {
       const double limit = threshold();
       size_t last = first;
       while (last < order.size() && last - first < layouts_at_once && order[last].bound <= limit)
         ++last;
-      if (last == first || anyone(options_.team, options_.stop())) return;
+      if (last == first || anyone(options_.pool, options_.stop())) return;
       std::vector<std::optional<Candidate>> best(last - first);
       std::vector<SearchCounts> counts(last - first);
       parallel_for(last - first, options_.threads, [&](size_t i) {
         if (options_.stop() || !is_mine(i)) return;
         workers_.with([&](Worker& worker) {
-          best[i] = play_layout(worker, order[first + i].layout, limit, counts[i]);
+          best[i] = simulate_layout(worker, order[first + i].layout, limit, counts[i]);
         });
         if (options_.advance) options_.advance();
       });
@@ -182,12 +182,12 @@ class Search {
     }
   }
 
-  bool is_mine(size_t item) const { return options_.team == nullptr || options_.team->has(item); }
+  bool is_mine(size_t item) const { return options_.pool == nullptr || options_.pool->has(item); }
 
-  /// Tells the team what became of its layouts. A plan travels as its index.
+  /// Tells the other processes what became of its layouts. A plan travels as its index.
   void share(std::vector<std::optional<Candidate>>& best, std::vector<SearchCounts>& counts) const {
     complete(
-        options_.team, best.size(),
+        options_.pool, best.size(),
         [&](Packer& to, size_t i) {
           to.add(counts[i]).add(best[i].has_value());
           if (best[i])
@@ -215,8 +215,8 @@ class Search {
     if (best.size() > options_.keep) best.pop_back();
   }
 
-  std::optional<Candidate> play_layout(Worker& worker, size_t layout, double limit,
-                                       SearchCounts& counts) const {
+  std::optional<Candidate> simulate_layout(Worker& worker, size_t layout, double limit,
+                                           SearchCounts& counts) const {
     struct Bounded {
       double value;
       int64_t index;
@@ -232,7 +232,7 @@ class Search {
     const Layout& sizes = space_.layouts()[layout];
     const Variants variants = space_.variants(sizes);
     std::optional<Candidate> best;
-    ++counts.layouts_played;
+    ++counts.layouts_simulated;
     for (const Bounded& bounded : plans) {
       if ((best && bounded.value > best->value) || options_.stop()) break;
       Candidate candidate{.index = bounded.index,
@@ -241,13 +241,13 @@ class Search {
                           .bound = bounded.value,
                           .step = {},
                           .memory = {}};
-      if (!play_plan(worker, candidate, counts)) continue;
+      if (!simulate_plan(worker, candidate, counts)) continue;
       if (!best || is_better(candidate, *best)) best = std::move(candidate);
     }
     return best;
   }
 
-  bool play_plan(Worker& worker, Candidate& candidate, SearchCounts& counts) const {
+  bool simulate_plan(Worker& worker, Candidate& candidate, SearchCounts& counts) const {
     const workload::MemoryVerdict memory = worker.evaluator.memory(candidate.plan);
     candidate.memory = memory.stages[static_cast<size_t>(memory.worst_stage)].total();
     if (candidate.memory > usable_) {
@@ -257,8 +257,8 @@ class Search {
     const int64_t linked = worker.evaluator.linked();
     candidate.step = worker.evaluator.evaluate(candidate.plan);
     candidate.value = objective_.value(candidate.step.time, candidate.step.energy);
-    ++counts.played;
-    counts.played_on_links += worker.evaluator.linked() - linked;
+    ++counts.simulated;
+    counts.simulated_on_links += worker.evaluator.linked() - linked;
     return true;
   }
 
@@ -275,9 +275,9 @@ class Search {
 SearchCounts& SearchCounts::operator+=(const SearchCounts& other) {
   out_of_memory += other.out_of_memory;
   bounded += other.bounded;
-  layouts_played += other.layouts_played;
-  played += other.played;
-  played_on_links += other.played_on_links;
+  layouts_simulated += other.layouts_simulated;
+  simulated += other.simulated;
+  simulated_on_links += other.simulated_on_links;
   exact_out_of_memory += other.exact_out_of_memory;
   return *this;
 }

@@ -11,7 +11,7 @@
 #include "triplepoint/search/objective.h"
 #include "triplepoint/search/space.h"
 #include "triplepoint/search/step.h"
-#include "triplepoint/search/team.h"
+#include "triplepoint/search/worker_pool.h"
 
 namespace triplepoint::search {
 
@@ -29,11 +29,11 @@ struct Candidate {
 /// What became of all plans. The same for any number of threads.
 struct SearchCounts {
   int64_t plans = 0, layouts = 0;
-  int64_t out_of_memory = 0;    // by the closed form
-  int64_t bounded = 0;          // closed forms of the step computed in the first pass
-  int64_t layouts_played = 0;   // layouts whose bound did not rule them out
-  int64_t played = 0;           // schedules played
-  int64_t played_on_links = 0;  // of these, event by event over shared links
+  int64_t out_of_memory = 0;       // by the closed form
+  int64_t bounded = 0;             // closed forms of the step computed in the first pass
+  int64_t layouts_simulated = 0;   // layouts whose bound did not rule them out
+  int64_t simulated = 0;           // schedules simulated
+  int64_t simulated_on_links = 0;  // of these, event by event over shared links
   int64_t exact_out_of_memory = 0;
   SearchCounts& operator+=(const SearchCounts&);
 };
@@ -43,7 +43,7 @@ struct SearchOptions {
   size_t keep = 12;  // layouts
   // Searches with other processes, or (never both) only the layouts of one shard: groups of layouts
   // whose number leaves `shard` when divided by `shards`.
-  const Team* team = nullptr;
+  const WorkerPool* pool = nullptr;
   size_t shard = 0, shards = 1;
   // Where to begin: nothing above this value is looked for. What is found below it stays the same.
   double known = std::numeric_limits<double>::infinity();
@@ -72,7 +72,7 @@ Found search(const Space&, const Objective&, const Limits&, const SearchOptions&
 /// they are higher than those of one search, as no shard knew what the others had found.
 Found merge(std::vector<Found> parts, size_t keep);
 
-/// A plan of the space with what its index says; not yet played.
+/// A plan of the space with what its index says; not yet simulated.
 Candidate candidate_at(const Space& space, int64_t index);
 
 /// One plan at the schedule-accurate fidelity, for comparing a plan of one's own.

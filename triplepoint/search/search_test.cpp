@@ -17,7 +17,7 @@ struct Best {
   int64_t index = -1;
 };
 
-/// Plays every plan.
+/// Simulates every plan.
 std::vector<Best> exhaust(const Space& space, const Limits& limits) {
   StepEvaluator evaluator(space.base(), typical_of(space.base()));
   std::vector<Best> best(std::size(all_goals));
@@ -59,7 +59,7 @@ TEST_CASE("the search finds the optimum of an exhaustive one, for every objectiv
       CAPTURE(name_of(all_goals[g]));
       CHECK(found.best[0].value == expected[g].value);
       CHECK(found.best[0].index == expected[g].index);
-      CHECK(found.counts.played < space.size());
+      CHECK(found.counts.simulated < space.size());
     }
   }
 }
@@ -75,7 +75,7 @@ TEST_CASE("any number of threads finds the same plans and counts the same work")
       CHECK(many.best[i].index == one.best[i].index);
       CHECK(many.best[i].value == one.best[i].value);
     }
-    CHECK(many.counts.played == one.counts.played);
+    CHECK(many.counts.simulated == one.counts.simulated);
     CHECK(many.counts.out_of_memory == one.counts.out_of_memory);
   }
 }

@@ -7,8 +7,8 @@
 
 #include "triplepoint/sim/boundaries.h"
 #include "triplepoint/sim/device_phase.h"
-#include "triplepoint/sim/machine.h"
-#include "triplepoint/sim/step_end.h"
+#include "triplepoint/sim/hardware_variation.h"
+#include "triplepoint/sim/step_epilogue.h"
 #include "triplepoint/workload/work_without_programs.h"
 
 namespace triplepoint::search {
@@ -31,16 +31,16 @@ struct PhaseParts {
   double length() const { return compute + recompute + exposed + launch; }
 };
 
-PhaseParts parts_of(sim::PhaseTable& table, size_t replayed_groups, double host_factor) {
+PhaseParts parts_of(sim::PhaseTable& table, size_t recomputed_groups, double host_factor) {
   PhaseParts parts;
   const auto& points = table.groups_at(0);
   for (size_t g = 0; g < points.size(); ++g) {
-    const sim::PricedGroup& group = table.groups()[g];
+    const sim::GroupEstimate& group = table.groups()[g];
     const double repeat = real(group.repeat);
     const double length = repeat * (group.length(points[g], host_factor) / unit::s);
     const double compute = repeat * (points[g].compute / unit::s);
     const double busy = repeat * (points[g].busy / unit::s);
-    if (g < replayed_groups) {
+    if (g < recomputed_groups) {
       parts.recompute += length;
       continue;
     }
@@ -69,7 +69,7 @@ std::string_view name_of(Term term) {
 }
 
 /// One kind of phase on one stage.
-struct PricedPhase {
+struct PhaseEstimate {
   int64_t work = 0;
   ActionKind kind = ActionKind::forward;
   spec::GpuLoad exchange;
@@ -78,17 +78,17 @@ struct PricedPhase {
 };
 
 /// Phases of one chunk of one stage: index of the phase by ActionKind, absent where it is not
-/// played.
+/// simulated.
 using ChunkPhases = std::array<std::optional<size_t>, sim::action_kind_count>;
 
-struct PricedPhases {
+struct PhaseEstimates {
   std::vector<sim::Pipeline> pipelines;
-  sim::PricedBoundaries boundaries;
+  sim::BoundaryEstimates boundaries;
   SendMode mode = SendMode::blocking;
-  std::vector<PricedPhase> distinct;
+  std::vector<PhaseEstimate> distinct;
   std::vector<std::vector<ChunkPhases>> of;  // [stage][chunk]
 
-  const PricedPhase& at(size_t stage, const workload::Action& action) const {
+  const PhaseEstimate& at(size_t stage, const workload::Action& action) const {
     const ChunkPhases& chunk = of[stage][static_cast<size_t>(action.chunk)];
     return distinct[*chunk[static_cast<size_t>(action.kind)]];
   }
@@ -101,11 +101,11 @@ bool same_exchange(const spec::GpuLoad& a, const spec::GpuLoad& b) {
          a.scale_out_bytes == b.scale_out_bytes;
 }
 
-/// Prices phases, equal ones once.
-class PhasePricer {
+/// Estimates phases, equal ones once.
+class PhaseEstimator {
  public:
-  PhasePricer(const spec::Job& job, const Typical& typical, const workload::WorkGraph& graph,
-              PricedPhases& phases)
+  PhaseEstimator(const spec::Job& job, const Typical& typical, const workload::WorkGraph& graph,
+                 PhaseEstimates& phases)
       : job_(job), typical_(typical), graph_(graph), phases_(phases) {}
 
   size_t index_of(size_t stage, size_t chunk, ActionKind kind) {
@@ -113,46 +113,47 @@ class PhasePricer {
     const auto way = static_cast<size_t>(kind == ActionKind::forward ? sim::Direction::next
                                                                      : sim::Direction::previous);
     const spec::GpuLoad exchange = sim::exchange_load(
-        job_.stack, phases_.boundaries.prices[0][stage][way], phases_.mode, kind);
+        job_.stack, phases_.boundaries.estimates[0][stage][way], phases_.mode, kind);
     for (size_t i = 0; i < phases_.distinct.size(); ++i) {
-      const PricedPhase& known = phases_.distinct[i];
+      const PhaseEstimate& known = phases_.distinct[i];
       if (known.work == work && known.kind == kind && same_exchange(known.exchange, exchange))
         return i;
     }
-    phases_.distinct.push_back(price(work, kind, exchange));
+    phases_.distinct.push_back(estimate(work, kind, exchange));
     return phases_.distinct.size() - 1;
   }
 
  private:
-  PricedPhase price(int64_t work, ActionKind kind, const spec::GpuLoad& exchange) const {
+  PhaseEstimate estimate(int64_t work, ActionKind kind, const spec::GpuLoad& exchange) const {
     const workload::ChunkWork& chunk = graph_.works[static_cast<size_t>(work)];
     sim::PhaseTable table =
-        sim::make_phase_table(job_, sim::price_action(job_, graph_, chunk, kind));
-    const bool replays = kind == ActionKind::backward || kind == ActionKind::backward_input;
-    PricedPhase phase{.work = work, .kind = kind, .exchange = exchange, .device = {}, .parts = {}};
+        sim::make_phase_table(job_, sim::estimate_action(job_, graph_, chunk, kind));
+    const bool recomputes = kind == ActionKind::backward || kind == ActionKind::backward_input;
+    PhaseEstimate phase{
+        .work = work, .kind = kind, .exchange = exchange, .device = {}, .parts = {}};
     phase.device = sim::choose_device_phase(job_, table,
                                             {.exchange = exchange,
                                              .host_factor = typical_.host_factor,
                                              .die = typical_.die,
                                              .limit = job_.power_limit()});
-    phase.parts = parts_of(table, replays ? chunk.recompute.size() : 0, typical_.host_factor);
+    phase.parts = parts_of(table, recomputes ? chunk.recompute.size() : 0, typical_.host_factor);
     return phase;
   }
 
   const spec::Job& job_;
   const Typical& typical_;
   const workload::WorkGraph& graph_;
-  PricedPhases& phases_;
+  PhaseEstimates& phases_;
 };
 
 /// What stages do in a step, from when their schedules end: the step's time, energy and terms.
 class Account {
  public:
-  Account(const spec::Job& job, const workload::WorkGraph& graph, const PricedPhases& phases,
+  Account(const spec::Job& job, const workload::WorkGraph& graph, const PhaseEstimates& phases,
           const std::vector<Seconds>& finishes)
       : job_(job), graph_(graph), phases_(phases), finishes_(finishes) {
     for (const workload::StepWork& work : graph.step_works)
-      ends_.push_back(sim::price_end(job, graph, work));
+      epilogues_.push_back(sim::estimate_epilogue(job, graph, work));
   }
 
   StepEstimate estimate(Celsius die) const {
@@ -182,16 +183,16 @@ class Account {
     double busy = 0, energy = 0, peak_power = 0;
   };
 
-  const sim::PricedEnd& end_of(size_t stage) const {
-    return ends_[static_cast<size_t>(graph_.step_work[stage])];
+  const sim::EpilogueEstimate& epilogue_of(size_t stage) const {
+    return epilogues_[static_cast<size_t>(graph_.step_work[stage])];
   }
   Seconds sync_of(size_t stage) const {
-    const PricedPhase& last = phases_.at(stage, graph_.programs[stage].back());
-    return sim::exposed_time(end_of(stage).gradient_sync, last.device.duration);
+    const PhaseEstimate& last = phases_.at(stage, graph_.programs[stage].back());
+    return sim::exposed_time(epilogue_of(stage).gradient_sync, last.device.duration);
   }
   Seconds gather_of(size_t stage) const {
-    const PricedPhase& first = phases_.at(stage, graph_.programs[stage].front());
-    return sim::exposed_time(end_of(stage).parameter_sync, first.device.duration);
+    const PhaseEstimate& first = phases_.at(stage, graph_.programs[stage].front());
+    return sim::exposed_time(epilogue_of(stage).parameter_sync, first.device.duration);
   }
 
   Seconds step_time() const {
@@ -199,8 +200,8 @@ class Account {
     for (size_t s = 0; s < finishes_.size(); ++s)
       norm_ready = std::max(norm_ready, finishes_[s] + sync_of(s));
     for (size_t s = 0; s < finishes_.size(); ++s) {
-      const Seconds normed = norm_ready + sim::total_time(end_of(s).gradient_norm);
-      step = std::max(step, normed + sim::total_time(end_of(s).optimizer) + gather_of(s));
+      const Seconds normed = norm_ready + sim::total_time(epilogue_of(s).gradient_norm);
+      step = std::max(step, normed + sim::total_time(epilogue_of(s).optimizer) + gather_of(s));
     }
     return step;
   }
@@ -213,7 +214,7 @@ class Account {
     return sum;
   }
 
-  void add(const PricedPhase& phase, StageSum& sum) const {
+  void add(const PhaseEstimate& phase, StageSum& sum) const {
     const auto term = [&](Term which) -> double& { return sum.terms[static_cast<size_t>(which)]; };
     const double times = real(graph_.microbatches), gap = job_.stack.microbatch_gap / unit::s;
     const double duration = phase.device.duration / unit::s;
@@ -234,9 +235,9 @@ class Account {
     const auto term = [&](Term which) -> double& { return terms[static_cast<size_t>(which)]; };
     term(Term::overhead) = job_.stack.step_overhead / unit::s;
     term(Term::data_sync) = (sync_of(stage) + gather_of(stage)) / unit::s;
-    term(Term::optimizer) =
-        (sim::total_time(end_of(stage).gradient_norm) + sim::total_time(end_of(stage).optimizer)) /
-        unit::s;
+    term(Term::optimizer) = (sim::total_time(epilogue_of(stage).gradient_norm) +
+                             sim::total_time(epilogue_of(stage).optimizer)) /
+                            unit::s;
     double rest = time;
     for (const double each : terms)
       rest -= each;
@@ -246,12 +247,12 @@ class Account {
 
   const spec::Job& job_;
   const workload::WorkGraph& graph_;
-  const PricedPhases& phases_;
+  const PhaseEstimates& phases_;
   const std::vector<Seconds>& finishes_;
-  std::vector<sim::PricedEnd> ends_;
+  std::vector<sim::EpilogueEstimate> epilogues_;
 };
 
-std::vector<sim::StageTimes> stage_times(const PricedPhases& phases,
+std::vector<sim::StageTimes> stage_times(const PhaseEstimates& phases,
                                          const workload::WorkGraph& graph) {
   std::vector<sim::StageTimes> times(phases.of.size());
   for (size_t s = 0; s < times.size(); ++s) {
@@ -275,7 +276,7 @@ std::vector<ActionKind> kinds_of(spec::Schedule schedule) {
 
 StepEvaluator::StepEvaluator(const spec::Job& base, Typical typical)
     : job_(base), typical_(typical) {
-  machine_.host_factor.assign(static_cast<size_t>(job_.cluster.num_nodes), typical.host_factor);
+  hardware_.host_factor.assign(static_cast<size_t>(job_.cluster.num_nodes), typical.host_factor);
 }
 
 std::vector<workload::StageProgram>& StepEvaluator::programs_of(const spec::Plan& plan) {
@@ -296,39 +297,40 @@ workload::MemoryVerdict StepEvaluator::memory(const spec::Plan& plan) {
 StepEstimate StepEvaluator::evaluate(const spec::Plan& plan) {
   job_.plan = plan;
   workload::WorkGraph graph = workload::build_work_without_programs(job_);
-  // Lent for as long as the plan is played: programs of many microbatches are long.
+  // Lent for as long as the plan is simulated: programs of many microbatches are long.
   std::vector<workload::StageProgram>& programs = programs_of(plan);
   std::swap(graph.programs, programs);
-  const PricedPhases phases = price(graph);
+  const PhaseEstimates phases = estimate(graph);
   const std::vector<Seconds> finished = finishes(phases, graph);
   const StepEstimate estimate = Account(job_, graph, phases, finished).estimate(typical_.die);
   std::swap(graph.programs, programs);
   return estimate;
 }
 
-PricedPhases StepEvaluator::price(const workload::WorkGraph& graph) const {
-  PricedPhases phases;
+PhaseEstimates StepEvaluator::estimate(const workload::WorkGraph& graph) const {
+  PhaseEstimates phases;
   phases.mode = job_.plan.overlap_pipeline ? SendMode::overlapped : SendMode::blocking;
   if (shares_links(job_.cluster) && graph.stages > 1)
-    phases.pipelines = sim::form_pipelines(job_, graph, machine_);
+    phases.pipelines = sim::form_pipelines(job_, graph, hardware_);
   else
-    phases.pipelines = {sim::form_pipeline(job_, graph, machine_, 0)};
-  phases.boundaries = sim::price_boundaries(job_, graph, phases.pipelines);
+    phases.pipelines = {sim::form_pipeline(job_, graph, hardware_, 0)};
+  phases.boundaries = sim::estimate_boundaries(job_, graph, phases.pipelines);
   phases.of.resize(static_cast<size_t>(graph.stages));
-  PhasePricer pricer(job_, typical_, graph, phases);
+  PhaseEstimator estimator(job_, typical_, graph, phases);
   for (size_t stage = 0; stage < phases.of.size(); ++stage) {
     phases.of[stage].resize(static_cast<size_t>(graph.virtual_stages));
     for (size_t chunk = 0; chunk < phases.of[stage].size(); ++chunk)
       for (const ActionKind kind : kinds_of(job_.plan.schedule))
-        phases.of[stage][chunk][static_cast<size_t>(kind)] = pricer.index_of(stage, chunk, kind);
+        phases.of[stage][chunk][static_cast<size_t>(kind)] = estimator.index_of(stage, chunk, kind);
   }
   return phases;
 }
 
-std::vector<Seconds> StepEvaluator::finishes(const PricedPhases& phases,
+std::vector<Seconds> StepEvaluator::finishes(const PhaseEstimates& phases,
                                              const workload::WorkGraph& graph) {
   const std::vector<sim::StageTimes> times = stage_times(phases, graph);
-  const sim::PlayRules rules{.gap = job_.stack.microbatch_gap, .start = job_.stack.step_overhead};
+  const sim::ScheduleRules rules{.gap = job_.stack.microbatch_gap,
+                                 .start = job_.stack.step_overhead};
   const sim::Wiring wiring(phases.boundaries.boundaries, phases.boundaries.capacities, phases.mode);
   const bool flows =
       std::any_of(wiring.clusters().begin(), wiring.clusters().end(),
@@ -340,19 +342,19 @@ std::vector<Seconds> StepEvaluator::finishes(const PricedPhases& phases,
   if (!flows) {
     for (size_t p = 0; p < wiring.num_pipelines(); ++p) {
       if (p > 0 && std::ranges::equal(wiring.wires(p), wiring.wires(p - 1))) continue;
-      const auto found = player_.play(times, wiring.wires(p), phases.mode, rules);
+      const auto found = scheduler_.finish_times(times, wiring.wires(p), phases.mode, rules);
       for (size_t s = 0; s < latest.size(); ++s)
         take(s, found[s]);
     }
     return latest;
   }
   if (wiring.num_pipelines() == 1) {
-    const auto found = player_.play(times, wiring.wires(0), phases.mode, rules);
-    if (player_.links_suffice(wiring, 0)) return {found.begin(), found.end()};
+    const auto found = scheduler_.finish_times(times, wiring.wires(0), phases.mode, rules);
+    if (scheduler_.links_suffice(wiring, 0)) return {found.begin(), found.end()};
   }
   ++linked_;
   const std::vector<std::vector<sim::StageTimes>> all(phases.pipelines.size(), times);
-  for (const auto& pipeline : sim::play(all, wiring, rules))
+  for (const auto& pipeline : sim::simulate_schedule(all, wiring, rules))
     for (size_t s = 0; s < latest.size(); ++s)
       take(s, pipeline[s].finish);
   return latest;

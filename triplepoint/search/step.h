@@ -9,9 +9,9 @@
 
 #include "triplepoint/spec/job.h"
 
+#include "triplepoint/search/finish_time_scheduler.h"
 #include "triplepoint/search/layer_costs.h"
-#include "triplepoint/search/quick_play.h"
-#include "triplepoint/sim/machine.h"
+#include "triplepoint/sim/hardware_variation.h"
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/work_graph.h"
 
@@ -42,11 +42,11 @@ struct StepEstimate {
   double term(Term which) const { return terms[static_cast<size_t>(which)]; }
 };
 
-struct PricedPhases;
+struct PhaseEstimates;
 
-/// Plays the schedule of one plan, with sim's prices, governor and player; sends share links where
-/// the machine makes them. Equal to sim::StepModel on a machine without spread, at one die
-/// temperature (step_test.cpp).
+/// Simulates the schedule of one plan, with sim's estimates, governor and scheduler; sends share
+/// links where the machine makes them. Equal to sim::StepModel on a machine without spread, at one
+/// die temperature (step_test.cpp).
 ///
 /// Keeps what plans share (programs); one per thread.
 class StepEvaluator {
@@ -61,13 +61,13 @@ class StepEvaluator {
 
  private:
   std::vector<workload::StageProgram>& programs_of(const spec::Plan& plan);
-  PricedPhases price(const workload::WorkGraph& graph) const;
-  std::vector<Seconds> finishes(const PricedPhases& phases, const workload::WorkGraph& graph);
+  PhaseEstimates estimate(const workload::WorkGraph& graph) const;
+  std::vector<Seconds> finishes(const PhaseEstimates& phases, const workload::WorkGraph& graph);
 
   spec::Job job_;
   Typical typical_;
-  sim::Machine machine_;
-  QuickPlayer player_;
+  sim::HardwareVariation hardware_;
+  FinishTimeScheduler scheduler_;
   std::map<std::array<int64_t, 4>, std::vector<workload::StageProgram>> programs_;
   int64_t linked_ = 0;
 };

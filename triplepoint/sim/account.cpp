@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Energy and clocks of one device over a played step.
+// Energy and clocks of one device over a simulated step.
 #include <algorithm>
 
 #include "triplepoint/base/parallel.h"
@@ -22,21 +22,21 @@ power::EnergyLedger operator*(double times, power::EnergyLedger ledger) {
   return ledger;
 }
 
-void add_ops(spec::GpuLoad& load, const std::vector<PricedOp>& ops) {
-  for (const PricedOp& priced : ops) {
-    add_work(load, priced);
-    add_time(load, priced, priced.at(1));
+void add_ops(spec::GpuLoad& load, const std::vector<OpEstimate>& ops) {
+  for (const OpEstimate& estimate : ops) {
+    add_work(load, estimate);
+    add_time(load, estimate, estimate.at(1));
   }
 }
 
 }  // namespace
 
 /// Everything outside the phases and their exchanges: waiting for data, the step's end.
-spec::GpuLoad StepModel::load_outside_phases(const PlayedStep& step, size_t pipeline,
+spec::GpuLoad StepModel::load_outside_phases(const StepTimeline& step, size_t pipeline,
                                              size_t stage) const {
-  const PlayedStage& played = step.pipelines[pipeline][stage];
-  const StepEnd& at = step.ends[pipeline][stage];
-  const PricedEnd& end = end_of(stage);
+  const StageTimeline& timeline = step.pipelines[pipeline][stage];
+  const StepEpilogue& at = step.epilogues[pipeline][stage];
+  const EpilogueEstimate& end = epilogue_of(stage);
   spec::GpuLoad load;
   add_ops(load, end.gradient_sync);
   add_ops(load, end.gradient_norm);
@@ -44,18 +44,18 @@ spec::GpuLoad StepModel::load_outside_phases(const PlayedStep& step, size_t pipe
   add_ops(load, end.parameter_sync);
   load.communicating = std::min(load.communicating, step.step_time - at.sync_begin);
   load.communicating_scale_out = std::min(load.communicating_scale_out, load.communicating);
-  load.waiting = played.waited + (at.sync_begin - at.finish) + (at.norm_begin - at.sync_end) +
+  load.waiting = timeline.waited + (at.sync_begin - at.finish) + (at.norm_begin - at.sync_end) +
                  (step.step_time - at.end);
   return load;
 }
 
-/// All gaps and sends of a played step, by the phase they follow.
-std::vector<spec::GpuLoad> StepModel::exchanges(const PlayedStage& played, size_t pipeline,
+/// All gaps and sends of a simulated step, by the phase they follow.
+std::vector<spec::GpuLoad> StepModel::exchanges(const StageTimeline& timeline, size_t pipeline,
                                                 size_t stage) const {
   std::vector<spec::GpuLoad> loads(uses[stage].size()), alone;
   for (const PhaseUse& use : uses[stage])
     alone.push_back(exchange_after(pipeline, stage, use.kind));
-  for (const PlayedAction& action : played.actions) {
+  for (const ActionTimes& action : timeline.actions) {
     const size_t use = use_of(stage, action.action);
     spec::GpuLoad exchange = alone[use];
     exchange.communicating = action.sent;
@@ -67,34 +67,34 @@ std::vector<spec::GpuLoad> StepModel::exchanges(const PlayedStage& played, size_
   return loads;
 }
 
-void StepModel::update_team(const PlayedStep& step, size_t pipeline, size_t stage, bool replayed,
-                            TeamStep& team) const {
-  if (replayed) team.between = exchanges(step.pipelines[pipeline][stage], pipeline, stage);
-  team.outside = load_outside_phases(step, pipeline, stage);
-  team.in_phases = Seconds();
-  team.step_time = step.step_time;
+void StepModel::update_group(const StepTimeline& step, size_t pipeline, size_t stage,
+                             bool rescheduled, GroupStep& group) const {
+  if (rescheduled) group.between = exchanges(step.pipelines[pipeline][stage], pipeline, stage);
+  group.outside = load_outside_phases(step, pipeline, stage);
+  group.in_phases = Seconds();
+  group.step_time = step.step_time;
   for (size_t u = 0; u < uses[stage].size(); ++u)
-    team.in_phases +=
+    group.in_phases +=
         static_cast<double>(uses[stage][u].count) * step.phase_durations[pipeline][stage][u] +
-        team.between[u].duration;
+        group.between[u].duration;
 }
 
 /// Phases at their clocks, and what lies between them. Lockstep waits, gaps and sends are shorter
 /// than the governor's window: the clock stays.
-void StepModel::account_phases(const std::vector<DevicePhase>& phases, const PlayedStep& step,
-                               const TeamStep& team_step, size_t device, Lockstep waits,
+void StepModel::account_phases(const std::vector<DevicePhase>& phases, const StepTimeline& step,
+                               const GroupStep& group_step, size_t device, Lockstep waits,
                                DeviceStep& sum) {
   const auto [pipeline, stage] = places_[device];
-  const Team& team = pipelines[pipeline].teams[stage];
-  const power::BoardFactors& board = machine.boards[device];
+  const LockstepGroup& group = pipelines[pipeline].groups[stage];
+  const power::BoardFactors& board = hardware.boards[device];
   const Celsius reference = power().reference_temperature;
   sum = {};
-  sum.scale_up_bytes = team_step.outside.scale_up_bytes;
-  sum.scale_out_bytes = team_step.outside.scale_out_bytes;
+  sum.scale_up_bytes = group_step.outside.scale_up_bytes;
+  sum.scale_out_bytes = group_step.outside.scale_out_bytes;
   for (size_t u = 0; u < uses[stage].size(); ++u) {
     const PhaseUse& use = uses[stage][u];
     const DevicePhase& phase = phases[u];
-    const spec::GpuLoad& between = team_step.between[u];
+    const spec::GpuLoad& between = group_step.between[u];
     const double count = static_cast<double>(use.count);
     const Seconds lockstep =
         waits == Lockstep::alone
@@ -102,10 +102,10 @@ void StepModel::account_phases(const std::vector<DevicePhase>& phases, const Pla
             : std::max(Seconds(), step.phase_durations[pipeline][stage][u] - phase.duration);
     for (const auto& [index, share] : clocks_of(phase)) {
       if (share == 0) continue;
-      spec::GpuLoad lasting = table(team, use).at(index, team.host_factor).load;
+      spec::GpuLoad lasting = table(group, use).at(index, group.host_factor).load;
       lasting.duration += lockstep;
       lasting.waiting += lockstep;
-      const power::ClockPoint& clock = scale_.played[static_cast<size_t>(index)];
+      const power::ClockPoint& clock = scale_.applied[static_cast<size_t>(index)];
       sum.phases_at_reference +=
           share * count * power::energy_of(power(), lasting, clock, reference, board);
       sum.phases_at_reference +=
@@ -127,30 +127,30 @@ void StepModel::account_phases(const std::vector<DevicePhase>& phases, const Pla
 
 /// What is left of the step: it waits, at the highest clock that is allowed. A lock and a ceiling
 /// of heat hold there too.
-void StepModel::account_rest(const TeamStep& team, size_t device, double heat_ceiling,
+void StepModel::account_rest(const GroupStep& group, size_t device, double heat_ceiling,
                              Seconds step_time, DeviceStep& sum) const {
-  spec::GpuLoad rest = team.outside;
+  spec::GpuLoad rest = group.outside;
   sum.duration = std::max(step_time, sum.in_phases);
   rest.duration = sum.duration - sum.in_phases;
-  rest.waiting = std::max(
-      Seconds(), rest.waiting + (sum.duration - team.step_time) - (sum.in_phases - team.in_phases));
+  rest.waiting = std::max(Seconds(), rest.waiting + (sum.duration - group.step_time) -
+                                         (sum.in_phases - group.in_phases));
   const int64_t locked = conditions_.locked_steps[device];
   const double resting_steps = std::max(static_cast<double>(locked), heat_ceiling);
   const power::ClockPoint clock = heat_ceiling > static_cast<double>(locked)
                                       ? power::clock_point(power(), clock_ratio(resting_steps))
-                                      : scale_.played[static_cast<size_t>(locked)];
+                                      : scale_.applied[static_cast<size_t>(locked)];
   sum.at_reference = sum.phases_at_reference;
-  sum.at_reference +=
-      power::energy_of(power(), rest, clock, power().reference_temperature, machine.boards[device]);
+  sum.at_reference += power::energy_of(power(), rest, clock, power().reference_temperature,
+                                       hardware.boards[device]);
   sum.mean_clock_ratio =
       (sum.clock_seconds + clock_ratio(resting_steps) * (rest.duration / unit::s)) /
       (sum.duration / unit::s);
 }
 
-AccountedStep StepModel::account(const ClockState& clocks, const PlayedStep& step) {
+AccountedStep StepModel::account(const ClockState& clocks, const StepTimeline& step) {
   AccountedStep accounted;
   accounted.devices.resize(places_.size());
-  accounted.teams.resize(pipelines.size(), std::vector<TeamStep>(uses.size()));
+  accounted.groups.resize(pipelines.size(), std::vector<GroupStep>(uses.size()));
   account_again(clocks, step,
                 {.pipelines = std::vector<char>(pipelines.size(), 1),
                  .devices = std::vector<char>(places_.size(), 1)},
@@ -158,20 +158,20 @@ AccountedStep StepModel::account(const ClockState& clocks, const PlayedStep& ste
   return accounted;
 }
 
-void StepModel::account_again(const ClockState& clocks, const PlayedStep& step,
+void StepModel::account_again(const ClockState& clocks, const StepTimeline& step,
                               const Changed& changed, Seconds step_time, AccountedStep& accounted) {
   const auto account_pipeline = [&](size_t p) {
-    const bool replayed = changed.pipelines[p] != 0;
-    for (const Team& team : pipelines[p].teams) {
-      const size_t stage = static_cast<size_t>(team.stage);
-      TeamStep& of_team = accounted.teams[p][stage];
-      update_team(step, p, stage, replayed, of_team);
-      for (const int64_t device : team.devices) {
+    const bool rescheduled = changed.pipelines[p] != 0;
+    for (const LockstepGroup& group : pipelines[p].groups) {
+      const size_t stage = static_cast<size_t>(group.stage);
+      GroupStep& of_group = accounted.groups[p][stage];
+      update_group(step, p, stage, rescheduled, of_group);
+      for (const int64_t device : group.devices) {
         const size_t d = static_cast<size_t>(device);
         DeviceStep& of = accounted.devices[d];
-        if (replayed || changed.devices[d] != 0)
-          account_phases(clocks.devices[d], step, of_team, d, Lockstep::of_team, of);
-        account_rest(of_team, d, clocks.heat_ceiling[d], step_time, of);
+        if (rescheduled || changed.devices[d] != 0)
+          account_phases(clocks.devices[d], step, of_group, d, Lockstep::of_group, of);
+        account_rest(of_group, d, clocks.heat_ceiling[d], step_time, of);
       }
     }
   };
@@ -187,17 +187,17 @@ void StepModel::set_dies(std::span<const Celsius> die, std::vector<DeviceStep>& 
   }
 }
 
-Watts StepModel::power_under_ceiling(const ClockState& clocks, const PlayedStep& step,
+Watts StepModel::power_under_ceiling(const ClockState& clocks, const StepTimeline& step,
                                      const AccountedStep& accounted, size_t device,
                                      const Ceiling& ceiling) {
   const auto& [heat_ceiling, length, die] = ceiling;
-  const TeamStep& team = accounted.teams[places_[device].pipeline][places_[device].stage];
+  const GroupStep& group = accounted.groups[places_[device].pipeline][places_[device].stage];
   const std::vector<DevicePhase> phases =
       choose_phases(device, die, heat_ceiling, Hysteresis::only_down, &clocks.devices[device]);
   DeviceStep sum;
-  account_phases(phases, step, team, device, Lockstep::alone, sum);
-  const Seconds own_pace = team.step_time + (sum.in_phases - team.in_phases);
-  account_rest(team, device, heat_ceiling, std::max(length, own_pace), sum);
+  account_phases(phases, step, group, device, Lockstep::alone, sum);
+  const Seconds own_pace = group.step_time + (sum.in_phases - group.in_phases);
+  account_rest(group, device, heat_ceiling, std::max(length, own_pace), sum);
   const power::EnergyLedger ledger =
       power::at_die(power(), sum.at_reference, sum.duration, power::leakage_growth(power(), die));
   return ledger.total() / sum.duration;

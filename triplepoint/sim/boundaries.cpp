@@ -70,9 +70,10 @@ double widest_way(const spec::Cluster& cluster) {
              : 1;
 }
 
-class Pricer {
+class BoundaryEstimator {
  public:
-  Pricer(const spec::Job& job, const workload::WorkGraph& graph, const Conditions* conditions)
+  BoundaryEstimator(const spec::Job& job, const workload::WorkGraph& graph,
+                    const Conditions* conditions)
       : graph_(graph),
         cluster_(job.cluster),
         conditions_(conditions),
@@ -86,29 +87,31 @@ class Pricer {
     if (conditions) links_.slow_down(conditions->scale_out_share, capacities_);
   }
 
-  PricedBoundaries price(std::span<const Pipeline> pipelines) const {
-    PricedBoundaries priced{.prices = {}, .boundaries = {}, .capacities = capacities_};
+  BoundaryEstimates estimate(std::span<const Pipeline> pipelines) const {
+    BoundaryEstimates estimate{.estimates = {}, .boundaries = {}, .capacities = capacities_};
     for (const Pipeline& pipeline : pipelines) {
-      priced.prices.emplace_back(pipeline.teams.size());
-      priced.boundaries.emplace_back(pipeline.teams.size());
-      for (size_t s = 0; s < pipeline.teams.size(); ++s)
-        price_stage(pipeline, s, priced.prices.back()[s], priced.boundaries.back()[s]);
+      estimate.estimates.emplace_back(pipeline.groups.size());
+      estimate.boundaries.emplace_back(pipeline.groups.size());
+      for (size_t s = 0; s < pipeline.groups.size(); ++s)
+        estimate_stage(pipeline, s, estimate.estimates.back()[s], estimate.boundaries.back()[s]);
     }
-    return priced;
+    return estimate;
   }
 
  private:
   /// What the schedule never sends stays empty: it must not count as somebody to share with.
-  void price_stage(const Pipeline& pipeline, size_t s, std::array<perf::CollectiveTime, 2>& prices,
-                   StageBoundaries& boundaries) const {
-    const size_t stages = pipeline.teams.size();
+  void estimate_stage(const Pipeline& pipeline, size_t s,
+                      std::array<perf::CollectiveTime, 2>& estimates,
+                      StageBoundaries& boundaries) const {
+    const size_t stages = pipeline.groups.size();
     const bool wraps = graph_.virtual_stages > 1;
     if (stages == 1) return;
     if (wraps || s + 1 < stages)
-      price_way(pipeline.teams[s], pipeline.teams[(s + 1) % stages], prices[0], boundaries.next);
+      estimate_way(pipeline.groups[s], pipeline.groups[(s + 1) % stages], estimates[0],
+                   boundaries.next);
     if (has_backward() && (wraps || s > 0))
-      price_way(pipeline.teams[s], pipeline.teams[(s + stages - 1) % stages], prices[1],
-                boundaries.previous);
+      estimate_way(pipeline.groups[s], pipeline.groups[(s + stages - 1) % stages], estimates[1],
+                   boundaries.previous);
   }
 
   bool has_backward() const {
@@ -118,9 +121,9 @@ class Pricer {
     });
   }
 
-  /// Rank by rank to its peer. The slowest way sets the pace of the team.
-  void price_way(const Team& from, const Team& to, perf::CollectiveTime& price,
-                 Boundary& boundary) const {
+  /// Rank by rank to its peer. The slowest way sets the pace of the lockstep group.
+  void estimate_way(const LockstepGroup& from, const LockstepGroup& to,
+                    perf::CollectiveTime& estimate, Boundary& boundary) const {
     double crossing = 0;
     Seconds detour;
     for (size_t r = 0; r < from.devices.size(); ++r) {
@@ -131,13 +134,13 @@ class Pricer {
       ++crossing;
     }
     const double share = crossing / static_cast<double>(from.devices.size());
-    price = slowed_price(from, to, crossing > 0);
-    price.latency += detour;
-    price.scale_up_bytes = (1 - share) * graph_.boundary_bytes;
-    price.scale_out_bytes = share * graph_.boundary_bytes;
+    estimate = slowed_estimate(from, to, crossing > 0);
+    estimate.latency += detour;
+    estimate.scale_up_bytes = (1 - share) * graph_.boundary_bytes;
+    estimate.scale_out_bytes = share * graph_.boundary_bytes;
     boundary.bytes_per_rank = graph_.boundary_bytes;
-    boundary.latency = price.latency;
-    boundary.transfer = price.transfer;
+    boundary.latency = estimate.latency;
+    boundary.transfer = estimate.transfer;
   }
 
   /// Beyond what a message takes through one switch.
@@ -147,13 +150,14 @@ class Pricer {
            (route.handed_over ? cluster_.scale_up.latency : Seconds());
   }
 
-  /// What a tensor takes alone on the slowest way between two teams.
-  perf::CollectiveTime slowed_price(const Team& from, const Team& to, bool crosses) const {
+  /// What a tensor takes alone on the slowest way between two lockstep groups.
+  perf::CollectiveTime slowed_estimate(const LockstepGroup& from, const LockstepGroup& to,
+                                       bool crosses) const {
     const perf::CollectiveTime& whole = crosses ? outside_ : inside_;
     if (!conditions_) return whole;
     double share = 1;
-    for (const Team* team : {&from, &to})
-      for (const int64_t device : team->devices) {
+    for (const LockstepGroup* group : {&from, &to})
+      for (const int64_t device : group->devices) {
         const auto node = static_cast<size_t>(device / cluster_.gpus_per_node);
         share = std::min(share, crosses ? conditions_->scale_out_share[node]
                                         : conditions_->scale_up_share[static_cast<size_t>(device)]);
@@ -175,10 +179,10 @@ class Pricer {
 
 }  // namespace
 
-PricedBoundaries price_boundaries(const spec::Job& job, const workload::WorkGraph& graph,
-                                  std::span<const Pipeline> pipelines,
-                                  const Conditions* conditions) {
-  return Pricer(job, graph, conditions).price(pipelines);
+BoundaryEstimates estimate_boundaries(const spec::Job& job, const workload::WorkGraph& graph,
+                                      std::span<const Pipeline> pipelines,
+                                      const Conditions* conditions) {
+  return BoundaryEstimator(job, graph, conditions).estimate(pipelines);
 }
 
 }  // namespace triplepoint::sim

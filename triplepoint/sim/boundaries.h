@@ -9,7 +9,7 @@
 
 #include "triplepoint/perf/collective_time.h"
 #include "triplepoint/sim/conditions.h"
-#include "triplepoint/sim/machine.h"
+#include "triplepoint/sim/hardware_variation.h"
 #include "triplepoint/sim/wiring.h"
 #include "triplepoint/workload/work_graph.h"
 
@@ -17,9 +17,9 @@ namespace triplepoint::sim {
 
 /// How the tensors between stages travel: what one rank's part costs alone, and which links it
 /// meets others on.
-struct PricedBoundaries {
+struct BoundaryEstimates {
   std::vector<std::vector<std::array<perf::CollectiveTime, 2>>>
-      prices;                                            // [pipeline][stage][Direction]
+      estimates;                                         // [pipeline][stage][Direction]
   std::vector<std::vector<StageBoundaries>> boundaries;  // [pipeline][stage]
   std::vector<BytesPerSecond> capacities;                // [link]
 };
@@ -41,8 +41,8 @@ struct PricedBoundaries {
 ///
 /// Where faults leave a share of the bandwidth, `conditions` says so: a tensor between two devices
 /// goes at the slower one's.
-PricedBoundaries price_boundaries(const spec::Job& job, const workload::WorkGraph& graph,
-                                  std::span<const Pipeline> pipelines,
-                                  const Conditions* conditions = nullptr);
+BoundaryEstimates estimate_boundaries(const spec::Job& job, const workload::WorkGraph& graph,
+                                      std::span<const Pipeline> pipelines,
+                                      const Conditions* conditions = nullptr);
 
 }  // namespace triplepoint::sim

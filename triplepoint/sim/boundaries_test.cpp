@@ -26,20 +26,22 @@ spec::Job job_on(int64_t nodes, int64_t tensor, int64_t pipeline) {
   return job;
 }
 
-struct Played {
+struct TestBoundaries {
   spec::Job job;
   workload::WorkGraph graph;
-  PricedBoundaries priced;
+  BoundaryEstimates estimate;
 
-  explicit Played(spec::Job the_job) : job(std::move(the_job)), graph{workload::RankGrid(job)} {
+  explicit TestBoundaries(spec::Job the_job)
+      : job(std::move(the_job)), graph{workload::RankGrid(job)} {
     graph.stages = job.plan.pipeline_parallel_size;
     graph.boundary_bytes = 4 * unit::MB;
     graph.programs = workload::build_programs(job);
-    const std::vector<Pipeline> pipelines = form_pipelines(job, graph, draw_machine(job));
-    priced = price_boundaries(job, graph, pipelines);
+    const std::vector<Pipeline> pipelines =
+        form_pipelines(job, graph, draw_hardware_variation(job));
+    estimate = estimate_boundaries(job, graph, pipelines);
   }
   Wiring wiring(SendMode mode = SendMode::blocking) const {
-    return {priced.boundaries, priced.capacities, mode};
+    return {estimate.boundaries, estimate.capacities, mode};
   }
   Seconds lone(size_t stage, Direction way) const {
     return wiring().wires(0)[2 * stage + static_cast<size_t>(way)].alone;
@@ -51,7 +53,8 @@ struct Played {
 };
 
 TEST_CASE("a lone tensor takes what the model of one message says") {
-  const Played inside(job_on(1, 1, 8)), outside(job_on(8, 8, 8)), one_by_one(job_on(2, 1, 16));
+  const TestBoundaries inside(job_on(1, 1, 8)), outside(job_on(8, 8, 8)),
+      one_by_one(job_on(2, 1, 16));
   CHECK(inside.lone(3, Direction::next) == inside.message(true, 1));
   CHECK(one_by_one.lone(7, Direction::next) == one_by_one.message(false, 1));
   CHECK(one_by_one.lone(8, Direction::previous) == one_by_one.message(false, 1));
@@ -61,23 +64,24 @@ TEST_CASE("a lone tensor takes what the model of one message says") {
 }
 
 TEST_CASE("a pipeline that meets nobody needs no flows, one whose directions meet does") {
-  CHECK(Played(job_on(1, 1, 8)).wiring().classes().empty());
-  CHECK(Played(job_on(4, 1, 32)).wiring().classes().empty());  // in and out at different devices
-  CHECK(
-      Played(job_on(2, 8, 2)).wiring().classes().empty());  // forwards one way, gradients the other
-  CHECK_FALSE(Played(job_on(4, 8, 4)).wiring().classes().empty());
+  CHECK(TestBoundaries(job_on(1, 1, 8)).wiring().classes().empty());
+  CHECK(TestBoundaries(job_on(4, 1, 32)).wiring().classes().empty());  // in and out at different
+                                                                       // devices
+  CHECK(TestBoundaries(job_on(2, 8, 2)).wiring().classes().empty());  // forwards one way, gradients
+                                                                      // the other
+  CHECK_FALSE(TestBoundaries(job_on(4, 8, 4)).wiring().classes().empty());
 }
 
-TEST_CASE("replicas are played together if their devices share NICs, and apart if not") {
+TEST_CASE("replicas are simulated together if their devices share NICs, and apart if not") {
   spec::Job job = job_on(2, 1, 8);
   job.plan.rank_order = spec::RankOrder::tp_pp_dp;  // a replica fills a node and never leaves it
-  CHECK(Played(job).wiring().clusters().size() == 2);
+  CHECK(TestBoundaries(job).wiring().clusters().size() == 2);
   // Eight replicas side by side, a stage on each node: two devices per NIC.
-  const Wiring pairs = Played(job_on(2, 1, 2)).wiring();
+  const Wiring pairs = TestBoundaries(job_on(2, 1, 2)).wiring();
   CHECK(pairs.clusters().size() == 4);
   CHECK(pairs.clusters()[0].pipelines == std::vector<size_t>{0, 1});
   // Four of two ranks: each has a NIC to itself.
-  const Wiring single = Played(job_on(2, 2, 2)).wiring();
+  const Wiring single = TestBoundaries(job_on(2, 2, 2)).wiring();
   CHECK(single.clusters().size() == 4);
   CHECK_FALSE(single.clusters()[0].has_flows);
 }
@@ -85,10 +89,10 @@ TEST_CASE("replicas are played together if their devices share NICs, and apart i
 TEST_CASE("nodes of one NVLink domain need no NIC") {
   spec::Job job = job_on(4, 8, 4);
   job.cluster.scale_up.domain_size = 32;
-  const Played played(job);
-  CHECK(played.wiring().classes().empty());
-  CHECK(played.lone(0, Direction::next) == played.message(true, 1));
-  CHECK(played.priced.prices[0][0][0].scale_out_bytes == Bytes());
+  const TestBoundaries test(job);
+  CHECK(test.wiring().classes().empty());
+  CHECK(test.lone(0, Direction::next) == test.message(true, 1));
+  CHECK(test.estimate.estimates[0][0][0].scale_out_bytes == Bytes());
 }
 
 TEST_CASE("the uplinks of an oversubscribed leaf hold back what crosses it, and only that") {
@@ -96,8 +100,8 @@ TEST_CASE("the uplinks of an oversubscribed leaf hold back what crosses it, and 
     spec::Job job = job_on(8, 8, 8);
     job.cluster.scale_out.nodes_per_leaf = 4;
     job.cluster.scale_out.oversubscription = oversubscription;
-    const Played played(job);
-    const Wire wire = played.wiring().wires(0)[2 * stage];
+    const TestBoundaries test(job);
+    const Wire wire = test.wiring().wires(0)[2 * stage];
     return wire.alone - wire.latency;
   };
   // One node of four sends: a leaf may be oversubscribed four times before it feels that.
@@ -107,49 +111,49 @@ TEST_CASE("the uplinks of an oversubscribed leaf hold back what crosses it, and 
 }
 
 /// What a tensor takes alone, without its latency.
-double flow_seconds(const Played& played, size_t stage) {
-  const Wire wire = played.wiring().wires(0)[2 * stage];
+double flow_seconds(const TestBoundaries& test, size_t stage) {
+  const Wire wire = test.wiring().wires(0)[2 * stage];
   return (wire.alone - wire.latency) / unit::s;
 }
 
 TEST_CASE("eight tensors to the next node of a ring share the ports in that direction") {
   spec::Job job = job_on(8, 8, 8);
-  const double over_four_nics = flow_seconds(Played(job), 3);
+  const double over_four_nics = flow_seconds(TestBoundaries(job), 3);
   job.cluster.scale_out.kind = spec::FabricKind::torus;
   job.cluster.scale_out.torus_shape = {8};
-  CHECK(flow_seconds(Played(job), 3) / over_four_nics == Approx(2));
+  CHECK(flow_seconds(TestBoundaries(job), 3) / over_four_nics == Approx(2));
   job.cluster.scale_out.torus_shape = {2, 2, 2};  // two cables of a sixth each
-  CHECK(flow_seconds(Played(job), 2) / over_four_nics == Approx(3));
+  CHECK(flow_seconds(TestBoundaries(job), 2) / over_four_nics == Approx(3));
 }
 
-TEST_CASE("replicas whose tensors pass over one ring are played together") {
+TEST_CASE("replicas whose tensors pass over one ring are simulated together") {
   spec::Job job = job_on(4, 8, 2);  // two replicas, from node 0 to 2 and from 1 to 3
-  CHECK(Played(job).wiring().clusters().size() == 2);
+  CHECK(TestBoundaries(job).wiring().clusters().size() == 2);
   job.cluster.scale_out.kind = spec::FabricKind::torus;
   job.cluster.scale_out.torus_shape = {4};
-  const Wiring ring = Played(job).wiring();
+  const Wiring ring = TestBoundaries(job).wiring();
   CHECK(ring.clusters().size() == 1);
   CHECK(ring.clusters()[0].has_flows);
 }
 
 TEST_CASE("tensors between groups of a dragonfly share the global links, others the local ones") {
   spec::Job job = job_on(8, 8, 8);
-  const double over_four_nics = flow_seconds(Played(job), 3);
+  const double over_four_nics = flow_seconds(TestBoundaries(job), 3);
   job.cluster.scale_out.kind = spec::FabricKind::dragonfly;
   job.cluster.scale_out.nodes_per_leaf = 1;
   job.cluster.scale_out.nodes_per_group = 4;
   job.cluster.scale_out.oversubscription = 8;  // 16 NICs below, 2 across
-  CHECK(flow_seconds(Played(job), 3) / over_four_nics == Approx(2));
-  CHECK(flow_seconds(Played(job), 2) / over_four_nics == Approx(4 / (8 / 3.0)));
+  CHECK(flow_seconds(TestBoundaries(job), 3) / over_four_nics == Approx(2));
+  CHECK(flow_seconds(TestBoundaries(job), 2) / over_four_nics == Approx(4 / (8 / 3.0)));
 }
 
 TEST_CASE("each switch beyond the first adds its latency") {
   spec::Job job = job_on(8, 8, 8);
   job.cluster.scale_out.nodes_per_leaf = 4;
   job.cluster.scale_out.hop_latency = 1 * unit::us;
-  const Played played(job);
+  const TestBoundaries test(job);
   const auto latency = [&](size_t stage) {
-    return played.wiring().wires(0)[2 * stage].latency / unit::us;
+    return test.wiring().wires(0)[2 * stage].latency / unit::us;
   };
   CHECK(latency(2) == Approx(5));
   CHECK(latency(3) == Approx(5 + 2));
@@ -159,29 +163,30 @@ TEST_CASE("on rails a tensor for another rail is handed over and leaves by that 
   spec::Job job = job_on(2, 8, 2);
   job.cluster.scale_up.latency = 1 * unit::us;
   job.plan.device_order = {0, 1, 2, 3, 4, 5, 6, 7, 7, 6, 5, 4, 3, 2, 1, 0};
-  const auto rails_kept = [](const Played& played) {
-    const std::vector<LinkUse>& links = played.priced.boundaries[0][0].next.links;
+  const auto rails_kept = [](const TestBoundaries& test) {
+    const std::vector<LinkUse>& links = test.estimate.boundaries[0][0].next.links;
     bool kept = true;
     for (size_t i = 0; i < links.size(); i += 2)  // NIC out of node 0, NIC into node 1
       kept = kept && links[i + 1].link - links[i].link == 3 * 4;
     return kept;
   };
-  const Played tree(job);
+  const TestBoundaries tree(job);
   CHECK_FALSE(rails_kept(tree));
   job.cluster.scale_out.kind = spec::FabricKind::rail_optimized;
-  const Played rails(job);
+  const TestBoundaries rails(job);
   CHECK(rails_kept(rails));
-  const Seconds longer = rails.priced.prices[0][0][0].latency - tree.priced.prices[0][0][0].latency;
+  const Seconds longer =
+      rails.estimate.estimates[0][0][0].latency - tree.estimate.estimates[0][0][0].latency;
   CHECK(longer / job.cluster.scale_up.latency == Approx(1));
 }
 
 TEST_CASE("what is never sent counts as nobody to share with") {
   spec::Job job = job_on(4, 8, 4);
   job.task = spec::Task::prefill;
-  const Played played(job);
-  CHECK(played.wiring().classes().empty());
-  CHECK(played.priced.boundaries[0][3].next.bytes_per_rank == Bytes());
-  CHECK(played.priced.boundaries[0][1].previous.bytes_per_rank == Bytes());
+  const TestBoundaries test(job);
+  CHECK(test.wiring().classes().empty());
+  CHECK(test.estimate.boundaries[0][3].next.bytes_per_rank == Bytes());
+  CHECK(test.estimate.boundaries[0][1].previous.bytes_per_rank == Bytes());
 }
 
 }  // namespace

@@ -13,11 +13,11 @@ using spec::Fault;
 using spec::FaultKind;
 
 // A moment computed from a period may miss the edge it stands for by rounding.
-constexpr double almost = 1e-9;
+constexpr double period_tolerance = 1e-9;
 
 /// Which half of its period a flapping fault is in: even halves are on.
 double half_of(const Fault& fault, Seconds now) {
-  return std::floor((now - fault.begin) / (0.5 * *fault.period) + almost);
+  return std::floor((now - fault.begin) / (0.5 * *fault.period) + period_tolerance);
 }
 
 bool flaps(const Fault& fault) {

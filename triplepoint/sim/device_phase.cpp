@@ -6,8 +6,8 @@
 
 #include "triplepoint/clock/governor.h"
 #include "triplepoint/power/node_power.h"
+#include "triplepoint/sim/hardware_variation.h"
 #include "triplepoint/sim/heat.h"
-#include "triplepoint/sim/machine.h"
 
 namespace triplepoint::sim {
 namespace {
@@ -23,7 +23,7 @@ ClockScale clock_scale(const spec::Gpu& gpu, int64_t clock_steps) {
   for (int64_t k = 0; k <= clock_steps; ++k) {
     const Hertz clock = clock::clock_at(*gpu.governor, *gpu.max_clock, k);
     scale.asked.push_back(power::clock_point(*gpu.power, clock / *gpu.max_clock));
-    scale.played.push_back(
+    scale.applied.push_back(
         power::clock_point(*gpu.power, 1 - static_cast<double>(k) * step_ratio(gpu)));
   }
   return scale;
@@ -81,7 +81,7 @@ spec::GpuLoad exchange_load(const spec::Stack& stack, const perf::CollectiveTime
   return load;
 }
 
-PhaseTable make_phase_table(const spec::Job& job, std::vector<PricedGroup> groups) {
+PhaseTable make_phase_table(const spec::Job& job, std::vector<GroupEstimate> groups) {
   const spec::Gpu& gpu = job.cluster.gpu;
   const spec::GovernorCoefficients& governor = *gpu.governor;
   const double steps = std::floor((*gpu.max_clock - governor.min_clock) / governor.clock_step);
@@ -105,9 +105,10 @@ spec::Job mean_node(spec::Job job) {
   return job;
 }
 
-ClusterHeat settled(const spec::Job& node, Watts per_device) {
-  ClusterHeat heat(node, draw_machine(node));
-  heat.settle(std::vector<Watts>(static_cast<size_t>(node.cluster.num_gpus()), per_device));
+ClusterHeat steady_heat(const spec::Job& node, Watts per_device) {
+  ClusterHeat heat(node, draw_hardware_variation(node));
+  heat.solve_steady_state(
+      std::vector<Watts>(static_cast<size_t>(node.cluster.num_gpus()), per_device));
   return heat;
 }
 
@@ -115,7 +116,7 @@ ClusterHeat settled(const spec::Job& node, Watts per_device) {
 
 Celsius typical_die(const spec::Job& job, double share) {
   const spec::Job node = mean_node(job);
-  const std::vector<Celsius> dies = settled(node, share * node.power_limit()).dies();
+  const std::vector<Celsius> dies = steady_heat(node, share * node.power_limit()).dies();
   double sum = 0;
   for (const Celsius die : dies)
     sum += die.degrees();
@@ -124,7 +125,7 @@ Celsius typical_die(const spec::Job& job, double share) {
 
 Watts typical_node_power(const spec::Job& job, Watts per_device) {
   const spec::Job node = mean_node(job);
-  const double flow = settled(node, per_device).flow_share(0);
+  const double flow = steady_heat(node, per_device).flow_share(0);
   const Watts devices = static_cast<double>(node.cluster.gpus_per_node) * per_device;
   return power::node_power(node.cluster, devices, flow, 1).total();
 }

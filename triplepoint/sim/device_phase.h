@@ -13,7 +13,7 @@ namespace triplepoint::sim {
 
 ClockScale clock_scale(const spec::Gpu&, int64_t clock_steps);
 
-/// Under what a device plays a phase.
+/// Under what a device runs a phase.
 struct PhaseConditions {
   spec::GpuLoad exchange;  // what lies between this phase and the next
   double host_factor = 1;
@@ -30,13 +30,13 @@ struct PhaseConditions {
 /// and sends are shorter than the governor's window, so they are in the mean it holds.
 DevicePhase choose_device_phase(const spec::Job&, PhaseTable&, const PhaseConditions&);
 
-/// What lies between a phase and the next, as far as it is known before the step is played: the
+/// What lies between a phase and the next, as far as it is known before the step is simulated: the
 /// host's gap and the boundary tensor at the rate it has alone.
 spec::GpuLoad exchange_load(const spec::Stack&, const perf::CollectiveTime& send, SendMode,
                             workload::ActionKind);
 
 /// A table for a job's governor.
-PhaseTable make_phase_table(const spec::Job&, std::vector<PricedGroup>);
+PhaseTable make_phase_table(const spec::Job&, std::vector<GroupEstimate>);
 
 /// Mean power over a load of a device like its type. `clock_ratio` <= 0 means the lowest clock.
 Watts typical_power(const spec::Job&, const spec::GpuLoad&, double clock_ratio, Celsius die);

@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/sim/event_queue.h"
-#include "triplepoint/sim/play_testing.h"
+#include "triplepoint/sim/schedule_testing.h"
 
 namespace triplepoint::sim {
 namespace {

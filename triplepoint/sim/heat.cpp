@@ -34,16 +34,16 @@ spec::Chassis chassis_of(const spec::Job& job) {
 
 }  // namespace
 
-ClusterHeat::ClusterHeat(const spec::Job& job, const Machine& machine)
+ClusterHeat::ClusterHeat(const spec::Job& job, const HardwareVariation& hardware)
     : chassis_(chassis_of(job)),
       ladder_(*job.cluster.gpu.thermal),
       dies_per_package_(static_cast<int>(job.cluster.gpu.dies_per_package)),
       per_node_(static_cast<size_t>(job.cluster.gpus_per_node)),
       state_size_(per_node_ * ladder_.capacities.size()),
       steady_(chassis_, ladder_, dies_per_package_),
-      resistance_(machine.thermal_resistance),
+      resistance_(hardware.thermal_resistance),
       sink_factor_(resistance_.size(), 1.0),
-      inlets_(machine.inlet),
+      inlets_(hardware.inlet),
       rises_(inlets_.size()),
       flow_limits_(inlets_.size(), 1.0),
       flows_(inlets_.size(), 1.0),
@@ -123,7 +123,7 @@ bool ClusterHeat::meets_fan_target(size_t node, double flow, std::span<const Wat
   return hottest(node) <= chassis_.fan_target;
 }
 
-void ClusterHeat::settle(std::span<const Watts> power) {
+void ClusterHeat::solve_steady_state(std::span<const Watts> power) {
   constexpr double close = 1e-4;  // of the full flow
   for (size_t node = 0; node < flows_.size(); ++node) {
     double most = whole_per_cent(flow_limits_[node]);

@@ -10,7 +10,7 @@
 #include "triplepoint/spec/job.h"
 
 #include "triplepoint/sim/conditions.h"
-#include "triplepoint/sim/machine.h"
+#include "triplepoint/sim/hardware_variation.h"
 #include "triplepoint/thermal/chassis.h"
 #include "triplepoint/thermal/steady.h"
 
@@ -25,7 +25,7 @@ namespace triplepoint::sim {
 class ClusterHeat {
  public:
   enum class Pace { shared, own };  // own: of each node's boards, for few durations
-  ClusterHeat(const spec::Job& job, const Machine& machine);
+  ClusterHeat(const spec::Job& job, const HardwareVariation& hardware);
 
   /// Inlets, fans and sinks as limits and faults leave them.
   void set_conditions(const Conditions&);
@@ -35,7 +35,7 @@ class ClusterHeat {
 
   /// Goes where constant power leads, and stays there. Fans turn as slowly as their target allows,
   /// which is the same wherever they came from.
-  void settle(std::span<const Watts> power);
+  void solve_steady_state(std::span<const Watts> power);
   /// Exact advance under constant power; fans follow afterwards, no faster than they can.
   void advance(std::span<const Watts> power, Seconds duration);
 

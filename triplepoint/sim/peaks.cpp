@@ -16,20 +16,20 @@ struct BoardRange {
   double least = 1, most = 1;
 };
 
-BoardRange range_of(const Machine& machine) {
-  BoardRange range{machine.boards.front().dynamic_energy, machine.boards.front().dynamic_energy};
-  for (const power::BoardFactors& board : machine.boards) {
+BoardRange range_of(const HardwareVariation& hardware) {
+  BoardRange range{hardware.boards.front().dynamic_energy, hardware.boards.front().dynamic_energy};
+  for (const power::BoardFactors& board : hardware.boards) {
     range.least = std::min(range.least, board.dynamic_energy);
     range.most = std::max(range.most, board.dynamic_energy);
   }
   return range;
 }
 
-spec::GpuLoad kernel_load(const PricedOp& priced) {
+spec::GpuLoad kernel_load(const OpEstimate& estimate) {
   spec::GpuLoad load;
-  add_work(load, priced);
-  add_time(load, priced, priced.at(1));
-  load.duration = priced.at(1);
+  add_work(load, estimate);
+  add_time(load, estimate, estimate.at(1));
+  load.duration = estimate.at(1);
   return load;
 }
 
@@ -43,8 +43,8 @@ std::vector<spec::GpuLoad> hungriest(const spec::PowerCoefficients& power, Phase
   const std::vector<GroupPoint>& points = table.groups_at(0);
   for (size_t g = 0; g < points.size(); ++g) {
     if (points[g].load.duration > Seconds()) all.push_back(points[g].load);
-    for (const PricedOp& priced : table.groups()[g].ops)
-      if (priced.at(1) > Seconds()) all.push_back(kernel_load(priced));
+    for (const OpEstimate& estimate : table.groups()[g].ops)
+      if (estimate.at(1) > Seconds()) all.push_back(kernel_load(estimate));
   }
   const auto power_on = [&](const spec::GpuLoad& load, double dynamic) {
     return power::gpu_power(power, load, 1, power.reference_temperature,
@@ -89,21 +89,21 @@ Watts highest(const spec::PowerCoefficients& power, std::span<const spec::GpuLoa
 }  // namespace
 
 void StepModel::add_peaks(std::vector<DeviceStep>& devices, std::span<const Celsius> die) {
-  const BoardRange range = range_of(machine);
+  const BoardRange range = range_of(hardware);
   std::vector<std::vector<spec::GpuLoad>> kernels;
   for (PhaseTable& table : tables_)
     kernels.push_back(hungriest(power(), table, range));
   const Seconds window = job.cluster.gpu.sensor.power_window;
-  const power::ClockPoint& full = scale_.played.front();
+  const power::ClockPoint& full = scale_.applied.front();
   parallel_for(pipelines.size(), threads_, [&](size_t p) {
-    for (const Team& team : pipelines[p].teams)
-      for (const PhaseUse& use : uses[static_cast<size_t>(team.stage)]) {
+    for (const LockstepGroup& group : pipelines[p].groups)
+      for (const PhaseUse& use : uses[static_cast<size_t>(group.stage)]) {
         const std::vector<spec::GpuLoad> seen =
-            seen_by_sensor(table(team, use), team.host_factor, window);
-        const std::vector<spec::GpuLoad>& hungry = kernels[team.links * num_tables_ + use.table];
-        for (const int64_t device : team.devices) {
+            seen_by_sensor(table(group, use), group.host_factor, window);
+        const std::vector<spec::GpuLoad>& hungry = kernels[group.links * num_tables_ + use.table];
+        for (const int64_t device : group.devices) {
           const size_t d = static_cast<size_t>(device);
-          const power::BoardFactors& board = machine.boards[d];
+          const power::BoardFactors& board = hardware.boards[d];
           DeviceStep& of = devices[d];
           of.sensor_peak = std::max(of.sensor_peak, highest(power(), seen, full, die[d], board));
           of.instant_peak =

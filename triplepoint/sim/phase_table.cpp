@@ -139,74 +139,74 @@ Seconds stall_time(const spec::Job& job, const workload::OpGroup& group) {
   return job.stack.moe_layer_host + static_cast<double>(experts) * job.stack.moe_expert_host;
 }
 
-PricedGroup price_group(const spec::Job& job, const workload::WorkGraph& graph,
-                        const workload::OpGroup& group, Seconds host) {
-  PricedGroup priced{.name = group.name,
-                     .repeat = group.repeat,
-                     .is_layer = group.is_layer,
-                     .host = host,
-                     .stall = stall_time(job, group),
-                     .ops = {}};
-  priced.ops.reserve(group.ops.size());
+GroupEstimate estimate_group(const spec::Job& job, const workload::WorkGraph& graph,
+                             const workload::OpGroup& group, Seconds host) {
+  GroupEstimate estimate{.name = group.name,
+                         .repeat = group.repeat,
+                         .is_layer = group.is_layer,
+                         .host = host,
+                         .stall = stall_time(job, group),
+                         .ops = {}};
+  estimate.ops.reserve(group.ops.size());
   for (const spec::Op& op : group.ops)
-    priced.ops.push_back(price_op(job, graph, op));
-  return priced;
+    estimate.ops.push_back(estimate_op(job, graph, op));
+  return estimate;
 }
 
-void append_pass(std::vector<PricedGroup>& out, const spec::Job& job,
+void append_pass(std::vector<GroupEstimate>& out, const spec::Job& job,
                  const workload::WorkGraph& graph, const std::vector<workload::OpGroup>& pass,
                  bool forward) {
   for (const workload::OpGroup& group : pass)
-    out.push_back(price_group(job, graph, group, host_time(job, group, forward)));
+    out.push_back(estimate_group(job, graph, group, host_time(job, group, forward)));
 }
 
 /// Weight gradients run layer by layer beside the input gradients: one repetition holds both.
-void merge_weight_gradients(std::vector<PricedGroup>& input, const spec::Job& job,
+void merge_weight_gradients(std::vector<GroupEstimate>& input, const spec::Job& job,
                             const workload::WorkGraph& graph,
                             const std::vector<workload::OpGroup>& weight_pass) {
   for (const workload::OpGroup& group : weight_pass) {
     const auto partner =
-        std::find_if(input.begin(), input.end(), [&](const PricedGroup& candidate) {
+        std::find_if(input.begin(), input.end(), [&](const GroupEstimate& candidate) {
           return candidate.name == group.name && candidate.repeat == group.repeat;
         });
-    PricedGroup priced = price_group(job, graph, group, launch_time(job, group));
+    GroupEstimate estimate = estimate_group(job, graph, group, launch_time(job, group));
     if (partner == input.end()) {
-      input.push_back(std::move(priced));
+      input.push_back(std::move(estimate));
       continue;
     }
-    partner->host += priced.host;
-    std::move(priced.ops.begin(), priced.ops.end(), std::back_inserter(partner->ops));
+    partner->host += estimate.host;
+    std::move(estimate.ops.begin(), estimate.ops.end(), std::back_inserter(partner->ops));
   }
 }
 
 }  // namespace
 
-void add_work(spec::GpuLoad& load, const PricedOp& priced) {
-  const spec::Op& op = *priced.op;
-  load.flops[static_cast<size_t>(op.op_class)] += priced.energy_flops;
+void add_work(spec::GpuLoad& load, const OpEstimate& estimate) {
+  const spec::Op& op = *estimate.op;
+  load.flops[static_cast<size_t>(op.op_class)] += estimate.energy_flops;
   // Attention draws the same power in 8 bits: softmax and data movement stay what they were.
   const bool narrow = spec::is_quantized(op.precision) && op.op_class != OpClass::attention;
   if (narrow && is_matrix_work(op))
     (op.precision == spec::Precision::nvfp4 ? load.fp4_flops : load.fp8_flops) +=
-        priced.energy_flops;
+        estimate.energy_flops;
   load.hbm_bytes += op.hbm_bytes;
-  load.scale_up_bytes += priced.collective.scale_up_bytes;
-  load.scale_out_bytes += priced.collective.scale_out_bytes;
+  load.scale_up_bytes += estimate.collective.scale_up_bytes;
+  load.scale_out_bytes += estimate.collective.scale_out_bytes;
 }
 
-void add_time(spec::GpuLoad& load, const PricedOp& priced, Seconds time) {
-  if (!priced.op->is_communication())
+void add_time(spec::GpuLoad& load, const OpEstimate& estimate, Seconds time) {
+  if (!estimate.op->is_communication())
     load.computing += time;
   else
     load.communicating += time;
-  if (priced.collective.scale_out_bytes > Bytes()) load.communicating_scale_out += time;
+  if (estimate.collective.scale_out_bytes > Bytes()) load.communicating_scale_out += time;
 }
 
-Seconds PricedGroup::length(const GroupPoint& point, double host_factor) const {
+Seconds GroupEstimate::length(const GroupPoint& point, double host_factor) const {
   return std::max(point.busy, host_factor * host) + host_factor * stall;
 }
 
-Seconds PricedOp::at(double clock_ratio) const {
+Seconds OpEstimate::at(double clock_ratio) const {
   return op->is_communication() ? collective.total() : kernel.at(clock_ratio);
 }
 
@@ -223,29 +223,30 @@ perf::CollectiveTime in_messages(int messages, perf::CollectiveTime one) {
 
 }  // namespace
 
-PricedOp price_op(const spec::Job& job, const workload::WorkGraph& graph, const spec::Op& op) {
-  PricedOp priced{.op = &op, .kernel = {}, .collective = {}, .hidden = false, .energy_flops = {}};
+OpEstimate estimate_op(const spec::Job& job, const workload::WorkGraph& graph, const spec::Op& op) {
+  OpEstimate estimate{
+      .op = &op, .kernel = {}, .collective = {}, .hidden = false, .energy_flops = {}};
   if (op.is_communication()) {
-    priced.collective = in_messages(
+    estimate.collective = in_messages(
         op.kernels, perf::collective_time(job.cluster, op.collective, op.payload / op.kernels,
                                           placement_of(job, graph, op.group)));
-    priced.hidden = hides(op, job.plan);
+    estimate.hidden = hides(op, job.plan);
   } else {
-    priced.kernel = perf::kernel_time(job.cluster.gpu, op);
-    priced.energy_flops = perf::energy_flops(job.cluster.gpu, op);
-    put_in_context(job, op, priced.kernel);
+    estimate.kernel = perf::kernel_time(job.cluster.gpu, op);
+    estimate.energy_flops = perf::energy_flops(job.cluster.gpu, op);
+    put_in_context(job, op, estimate.kernel);
   }
-  return priced;
+  return estimate;
 }
 
-std::vector<PricedGroup> price_action(const spec::Job& job, const workload::WorkGraph& graph,
-                                      const workload::ChunkWork& work, ActionKind kind) {
-  std::vector<PricedGroup> groups;
+std::vector<GroupEstimate> estimate_action(const spec::Job& job, const workload::WorkGraph& graph,
+                                           const workload::ChunkWork& work, ActionKind kind) {
+  std::vector<GroupEstimate> groups;
   if (kind == ActionKind::forward) append_pass(groups, job, graph, work.forward, true);
   if (kind == ActionKind::backward_weight)
     append_pass(groups, job, graph, work.backward_weight, false);
   if (kind == ActionKind::backward || kind == ActionKind::backward_input) {
-    std::vector<PricedGroup> input;
+    std::vector<GroupEstimate> input;
     append_pass(input, job, graph, work.backward_input, false);
     if (kind == ActionKind::backward)
       merge_weight_gradients(input, job, graph, work.backward_weight);
@@ -255,7 +256,7 @@ std::vector<PricedGroup> price_action(const spec::Job& job, const workload::Work
   return groups;
 }
 
-PhaseTable::PhaseTable(std::vector<PricedGroup> groups, const spec::Stack& stack,
+PhaseTable::PhaseTable(std::vector<GroupEstimate> groups, const spec::Stack& stack,
                        int64_t clock_steps, double step_ratio)
     : groups_(std::move(groups)),
       tensor_stretch_(stack.tensor_overlap_compute_loss),
@@ -277,16 +278,17 @@ struct StreamSums {
   Seconds matrix, other, exposed, hidden, hidden_by_userbuffers;
 };
 
-StreamSums sum_streams(const PricedGroup& group, double ratio) {
+StreamSums sum_streams(const GroupEstimate& group, double ratio) {
   StreamSums sums;
-  for (const PricedOp& priced : group.ops) {
-    const Seconds time = priced.at(ratio);
-    if (!priced.op->is_communication()) {
-      (is_matrix_work(*priced.op) ? sums.matrix : sums.other) += time;
-    } else if (!priced.hidden) {
+  for (const OpEstimate& estimate : group.ops) {
+    const Seconds time = estimate.at(ratio);
+    if (!estimate.op->is_communication()) {
+      (is_matrix_work(*estimate.op) ? sums.matrix : sums.other) += time;
+    } else if (!estimate.hidden) {
       sums.exposed += time;
     } else {
-      const bool userbuffers = priced.op->overlap == spec::Overlap::tensor && !priced.op->backward;
+      const bool userbuffers =
+          estimate.op->overlap == spec::Overlap::tensor && !estimate.op->backward;
       (userbuffers ? sums.hidden_by_userbuffers : sums.hidden) += time;
     }
   }
@@ -300,7 +302,7 @@ const std::vector<GroupPoint>& PhaseTable::groups_at(int64_t clock_index) {
   if (!points.empty() || groups_.empty()) return points;
   points.reserve(groups_.size());
   const double r = ratio(clock_index);
-  for (const PricedGroup& group : groups_) {
+  for (const GroupEstimate& group : groups_) {
     const StreamSums sums = sum_streams(group, r);
     const Seconds hidden = sums.hidden + sums.hidden_by_userbuffers;
     GroupPoint point;
@@ -314,9 +316,9 @@ const std::vector<GroupPoint>& PhaseTable::groups_at(int64_t clock_index) {
     point.compute = point.compute_stretch * sums.matrix + sums.other;
     point.hidden = point.hidden_stretch * hidden;
     point.busy = std::max(point.compute + sums.exposed, point.hidden);
-    for (const PricedOp& priced : group.ops) {
-      add_work(point.load, priced);
-      add_time(point.load, priced, (priced.hidden ? point.hidden_stretch : 1) * priced.at(r));
+    for (const OpEstimate& estimate : group.ops) {
+      add_work(point.load, estimate);
+      add_time(point.load, estimate, (estimate.hidden ? point.hidden_stretch : 1) * estimate.at(r));
     }
     point.load.duration = point.busy;
     point.load.computing = point.compute;

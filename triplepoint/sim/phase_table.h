@@ -13,8 +13,8 @@
 
 namespace triplepoint::sim {
 
-/// One op with its price: a kernel that follows the clock, or a collective that does not.
-struct PricedOp {
+/// One op with its estimate: a kernel that follows the clock, or a collective that does not.
+struct OpEstimate {
   const spec::Op* op = nullptr;
   perf::KernelTime kernel;
   perf::CollectiveTime collective;
@@ -28,13 +28,13 @@ struct GroupPoint;
 /// Ops that repeat together, and the host's time to launch one repetition.
 ///
 ///   length = max(busy, host) + stall
-struct PricedGroup {
+struct GroupEstimate {
   std::string_view name;
   int64_t repeat = 1;
   bool is_layer = false;
   Seconds host;   // on a host of mean speed
   Seconds stall;  // the device waits for a host that waits for the device (MoE dispatch)
-  std::vector<PricedOp> ops;
+  std::vector<OpEstimate> ops;
 
   Seconds length(const GroupPoint& point, double host_factor) const;
 };
@@ -55,11 +55,11 @@ struct PhasePoint {
 };
 
 /// One kind of action on one kind of chunk: "forward of a middle stage". The governor holds its
-/// mean power at the cap, the schedule plays it as one block. Points are computed once per clock
+/// mean power at the cap, the schedule runs it as one block. Points are computed once per clock
 /// and kept.
 class PhaseTable {
  public:
-  PhaseTable(std::vector<PricedGroup> groups, const spec::Stack& stack, int64_t clock_steps,
+  PhaseTable(std::vector<GroupEstimate> groups, const spec::Stack& stack, int64_t clock_steps,
              double step_ratio);
 
   /// clock_index k means f_max - k * clock_step.
@@ -68,28 +68,28 @@ class PhaseTable {
   /// Computes all points, after which threads may share the table.
   void fill();
 
-  const std::vector<PricedGroup>& groups() const { return groups_; }
+  const std::vector<GroupEstimate>& groups() const { return groups_; }
   double ratio(int64_t clock_index) const {
     return 1 - static_cast<double>(clock_index) * step_ratio_;
   }
 
  private:
-  std::vector<PricedGroup> groups_;
+  std::vector<GroupEstimate> groups_;
   double tensor_stretch_, compute_loss_, transfer_stretch_, step_ratio_;
   std::vector<std::vector<GroupPoint>> points_;  // [clock index], empty: not asked for yet
   std::vector<spec::GpuLoad> sums_;  // [clock index]: of all groups, if points are there
 };
 
-/// Prices the groups of an action: passes in order, input and weight gradient of one layer side by
-/// side.
-std::vector<PricedGroup> price_action(const spec::Job&, const workload::WorkGraph&,
-                                      const workload::ChunkWork&, workload::ActionKind);
+/// Estimates the groups of an action: passes in order, input and weight gradient of one layer side
+/// by side.
+std::vector<GroupEstimate> estimate_action(const spec::Job&, const workload::WorkGraph&,
+                                           const workload::ChunkWork&, workload::ActionKind);
 
 /// Adds what an op does, and the time it takes, to a load.
-void add_work(spec::GpuLoad&, const PricedOp&);
-void add_time(spec::GpuLoad&, const PricedOp&, Seconds);
+void add_work(spec::GpuLoad&, const OpEstimate&);
+void add_time(spec::GpuLoad&, const OpEstimate&, Seconds);
 
-/// Price of one op of the step's end.
-PricedOp price_op(const spec::Job&, const workload::WorkGraph&, const spec::Op&);
+/// Estimate of one op of the step's end.
+OpEstimate estimate_op(const spec::Job&, const workload::WorkGraph&, const spec::Op&);
 
 }  // namespace triplepoint::sim

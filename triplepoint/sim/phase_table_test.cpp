@@ -31,8 +31,8 @@ global_batch_size = 8
 Seconds stall_of_forward(const spec::Job& job) {
   const workload::WorkGraph graph = workload::build_work_graph(job);
   Seconds most;
-  for (const PricedGroup& group :
-       price_action(job, graph, graph.works.front(), workload::ActionKind::forward))
+  for (const GroupEstimate& group :
+       estimate_action(job, graph, graph.works.front(), workload::ActionKind::forward))
     most = std::max(most, group.stall);
   return most;
 }
@@ -51,9 +51,9 @@ TEST_CASE("each message of a collective that is cut waits on its own, for the sa
   op.collective = spec::Collective::all_gather;
   op.group = spec::GroupKind::data;
   op.payload = 1 * unit::GB;
-  const perf::CollectiveTime whole = price_op(job, graph, op).collective;
+  const perf::CollectiveTime whole = estimate_op(job, graph, op).collective;
   op.kernels = 50;
-  const perf::CollectiveTime cut = price_op(job, graph, op).collective;
+  const perf::CollectiveTime cut = estimate_op(job, graph, op).collective;
   CHECK(cut.latency / whole.latency == Approx(50));
   CHECK(cut.total() > whole.total());
   CHECK(cut.scale_up_bytes / whole.scale_up_bytes == Approx(1));

@@ -43,19 +43,19 @@ struct DeviceBins {
   std::vector<double> ratio, throttled;
 };
 
-/// One device and the actions it played.
-struct Player {
+/// One device and the actions it ran.
+struct DeviceTimeline {
   size_t device, stage;
-  const PlayedStage& played;
+  const StageTimeline& timeline;
 };
 
-DeviceBins profile_device(const StepModel& model, const CoupledStep& step, const Player& player,
+DeviceBins profile_device(const StepModel& model, const CoupledStep& step, const DeviceTimeline& of,
                           Seconds bin, size_t count) {
-  const auto& [device, stage, played] = player;
+  const auto& [device, stage, timeline] = of;
   Bins power(bin, count), ratio(bin, count), throttled(bin, count);
   Joules in_phases;
   Seconds covered;
-  for (const PlayedAction& action : played.actions) {
+  for (const ActionTimes& action : timeline.actions) {
     const DevicePhase& phase = step.clocks.devices[device][model.use_of(stage, action.action)];
     const Seconds begin = action.end - phase.duration;
     power.add(begin, action.end, phase.power / unit::W);
@@ -65,7 +65,7 @@ DeviceBins profile_device(const StepModel& model, const CoupledStep& step, const
     covered += phase.duration;
   }
   const Joules total = step.accounted.devices[device].ledger.total();
-  const Seconds open = step.played.step_time - covered;
+  const Seconds open = step.timeline.step_time - covered;
   const Watts rest = open > Seconds() ? (total - in_phases) / open : Watts();
   DeviceBins bins{.power = {}, .ratio = ratio.means(1), .throttled = throttled.means(0)};
   for (const double watts : power.means(rest / unit::W))
@@ -77,17 +77,18 @@ DeviceBins profile_device(const StepModel& model, const CoupledStep& step, const
 
 StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins) {
   const size_t devices = step.accounted.devices.size();
-  StepProfile profile{.bin = step.played.step_time / static_cast<double>(bins),
+  StepProfile profile{.bin = step.timeline.step_time / static_cast<double>(bins),
                       .power = std::vector<std::vector<Watts>>(devices),
                       .clock_ratio = std::vector<std::vector<double>>(devices),
                       .throttled = std::vector<std::vector<double>>(devices)};
   for (size_t p = 0; p < model.pipelines.size(); ++p)
-    for (const Team& team : model.pipelines[p].teams)
-      for (const int64_t device : team.devices) {
+    for (const LockstepGroup& group : model.pipelines[p].groups)
+      for (const int64_t device : group.devices) {
         const size_t d = static_cast<size_t>(device);
-        const size_t stage = static_cast<size_t>(team.stage);
-        DeviceBins filled = profile_device(model, step, {d, stage, step.played.pipelines[p][stage]},
-                                           profile.bin, static_cast<size_t>(bins));
+        const size_t stage = static_cast<size_t>(group.stage);
+        DeviceBins filled =
+            profile_device(model, step, {d, stage, step.timeline.pipelines[p][stage]}, profile.bin,
+                           static_cast<size_t>(bins));
         profile.power[d] = std::move(filled.power);
         profile.clock_ratio[d] = std::move(filled.ratio);
         profile.throttled[d] = std::move(filled.throttled);

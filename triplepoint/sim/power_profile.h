@@ -18,12 +18,12 @@ struct StepProfile {
   std::vector<std::vector<double>> throttled;    // [device][bin]
 };
 
-/// Lays the played phases and waits of each device into bins. What happens outside phases has one
-/// mean power, so that a device's bins add up to its energy.
+/// Lays the simulated phases and waits of each device into bins. What happens outside phases has
+/// one mean power, so that a device's bins add up to its energy.
 StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins);
 
-/// Die temperatures along the step, [device][bin], in the periodic state: starts from `heat`, plays
-/// the step twice and keeps the second pass.
+/// Die temperatures along the step, [device][bin], in the periodic state: starts from `heat`,
+/// simulates the step twice and keeps the second pass.
 std::vector<std::vector<Celsius>> ripple(ClusterHeat heat, const StepProfile& profile);
 
 }  // namespace triplepoint::sim

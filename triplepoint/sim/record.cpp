@@ -43,7 +43,7 @@ std::vector<run::Device> list_devices(const spec::Job& job, const workload::Work
   return devices;
 }
 
-run::DeviceSummary summarize(const StepModel& model, const PlayedStep& played,
+run::DeviceSummary summarize(const StepModel& model, const StepTimeline& timeline,
                              const DeviceStep& device, Celsius die) {
   run::DeviceSummary summary;
   const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
@@ -51,8 +51,8 @@ run::DeviceSummary summarize(const StepModel& model, const PlayedStep& played,
   summary.energy_j = device.ledger.total() / unit::J;
   summary.die_mean_c = die.degrees();
   summary.sm_clock_mean_mhz = device.mean_clock_ratio * max_mhz;
-  summary.throttle = {{"software_power_cap", device.throttled_power / played.step_time},
-                      {"software_thermal", device.throttled_thermal / played.step_time}};
+  summary.throttle = {{"software_power_cap", device.throttled_power / timeline.step_time},
+                      {"software_thermal", device.throttled_thermal / timeline.step_time}};
   summary.scale_up_bytes = device.scale_up_bytes / unit::B;
   summary.scale_out_bytes = device.scale_out_bytes / unit::B;
   summary.energy_ledger_j = {{"idle", device.ledger.idle / unit::J},
@@ -139,18 +139,19 @@ void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, Cl
 void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step) {
   std::vector<Celsius> inlets;
   for (size_t d = 0; d < step.dies.size(); ++d)
-    inlets.push_back(model.machine.inlet[d / static_cast<size_t>(model.job.cluster.gpus_per_node)]);
+    inlets.push_back(
+        model.hardware.inlet[d / static_cast<size_t>(model.job.cluster.gpus_per_node)]);
   const ClockState cold = model.choose_clocks(inlets);
   double to_power = 0, to_temperature = 0;
   for (const Pipeline& pipeline : model.pipelines)
-    for (const Team& team : pipeline.teams)
-      for (const int64_t device : team.devices)
-        for (size_t u = 0; u < model.uses[static_cast<size_t>(team.stage)].size(); ++u) {
+    for (const LockstepGroup& group : pipeline.groups)
+      for (const int64_t device : group.devices)
+        for (size_t u = 0; u < model.uses[static_cast<size_t>(group.stage)].size(); ++u) {
           const DevicePhase& now = step.clocks.devices[static_cast<size_t>(device)][u];
           const DevicePhase& then = cold.devices[static_cast<size_t>(device)][u];
           const double count =
-              static_cast<double>(model.uses[static_cast<size_t>(team.stage)][u].count);
-          const double share = count * (now.duration / step.played.step_time);
+              static_cast<double>(model.uses[static_cast<size_t>(group.stage)][u].count);
+          const double share = count * (now.duration / step.timeline.step_time);
           to_power += share * (1 - model.clock_ratio(then.steps_down()));
           to_temperature +=
               share * (model.clock_ratio(then.steps_down()) - model.clock_ratio(now.steps_down()));
@@ -186,7 +187,8 @@ run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph) {
 void record_summaries(run::Run& run, const StepModel& model, const CoupledStep& step) {
   run.summaries.clear();
   for (size_t d = 0; d < step.accounted.devices.size(); ++d)
-    run.summaries.push_back(summarize(model, step.played, step.accounted.devices[d], step.dies[d]));
+    run.summaries.push_back(
+        summarize(model, step.timeline, step.accounted.devices[d], step.dies[d]));
   lowest_clocks(run, model, step.clocks);
 }
 
@@ -205,7 +207,7 @@ void record_step(run::Run& run, StepModel& model, const CoupledStep& step, Clust
     record_profile(run, model, step, std::move(heat), begin, horizon.timeline);
   if (horizon.timeline) record_timeline(run.timeline, model, step, begin);
   run.steps.push_back({.begin = begin,
-                       .end = begin + step.played.step_time,
+                       .end = begin + step.timeline.step_time,
                        .samples = model.job.plan.global_batch_size,
                        .tokens = model.graph.tokens_per_step});
 }

@@ -9,14 +9,14 @@
 
 namespace triplepoint::sim {
 
-/// A run with everything that is known before a step is played: manifest, devices, memory, flop
+/// A run with everything that is known before a step is simulated: manifest, devices, memory, flop
 /// counts.
 run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph);
 
-/// What a played step meant for each device, as far as the step alone tells: no peaks.
+/// What a simulated step meant for each device, as far as the step alone tells: no peaks.
 void record_summaries(run::Run& run, const StepModel& model, const CoupledStep& step);
 
-/// Writes one played step into the run: device summaries; if the horizon wants it, timeline and
+/// Writes one simulated step into the run: device summaries; if the horizon wants it, timeline and
 /// series of the step, which begins at `begin`.
 ///
 /// Traced are, as in the paper's artifact, the ranks with tensor, context and data index 0: one per

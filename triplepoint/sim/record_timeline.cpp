@@ -22,19 +22,19 @@ run::SpanKind kind_of(const spec::Op& op) {
 }
 
 /// Forward collectives hidden by userbuffers are copies in registered memory, not NCCL kernels.
-bool by_userbuffers(const PricedOp& priced) {
-  return priced.hidden && priced.op->overlap == spec::Overlap::tensor && !priced.op->backward;
+bool by_userbuffers(const OpEstimate& estimate) {
+  return estimate.hidden && estimate.op->overlap == spec::Overlap::tensor && !estimate.op->backward;
 }
 
-run::SpanType type_of(const PricedOp& priced) {
-  const spec::Op& op = *priced.op;
+run::SpanType type_of(const OpEstimate& estimate) {
+  const spec::Op& op = *estimate.op;
   run::SpanType type{.name = std::string(op.name),
                      .kind = kind_of(op),
-                     .stream = priced.hidden ? run::Stream::communication : run::Stream::compute,
+                     .stream = estimate.hidden ? run::Stream::communication : run::Stream::compute,
                      .op_class = op.op_class,
                      .collective = {},
                      .group = {}};
-  if (by_userbuffers(priced)) type.name = "userbuffers_" + type.name;
+  if (by_userbuffers(estimate)) type.name = "userbuffers_" + type.name;
   if (op.is_communication()) {
     type.collective = op.collective;
     type.group = op.group;
@@ -55,18 +55,18 @@ run::SpanType pipeline_type(std::string_view name) {
 class RankWriter {
  public:
   RankWriter(run::Timeline& timeline, StepModel& model, const CoupledStep& step, size_t pipeline,
-             const Team& team, size_t member, Instant begin)
+             const LockstepGroup& group, size_t member, Instant begin)
       : out_(timeline),
         model_(model),
         step_(step),
-        stage_(static_cast<size_t>(team.stage)),
-        team_(team),
-        device_(static_cast<size_t>(team.devices[member])),
-        rank_(static_cast<int32_t>(team.ranks[member])),
+        stage_(static_cast<size_t>(group.stage)),
+        group_(group),
+        device_(static_cast<size_t>(group.devices[member])),
+        rank_(static_cast<int32_t>(group.ranks[member])),
         begin_(begin),
-        played_(step.played.pipelines[pipeline][stage_]),
-        end_(step.played.ends[pipeline][stage_]),
-        team_durations_(step.played.phase_durations[pipeline][stage_]) {}
+        timeline_(step.timeline.pipelines[pipeline][stage_]),
+        end_(step.timeline.epilogues[pipeline][stage_]),
+        group_durations_(step.timeline.phase_durations[pipeline][stage_]) {}
 
   void write() {
     write_patterns();
@@ -85,7 +85,8 @@ class RankWriter {
     return span;
   }
 
-  /// Chunks of equal work share a price, but not their layer numbers: a pattern per chunk and use.
+  /// Chunks of equal work share an estimate, but not their layer numbers: a pattern per chunk and
+  /// use.
   void write_patterns() {
     const size_t uses = model_.uses[stage_].size();
     for (size_t chunk = 0; chunk < static_cast<size_t>(model_.graph.virtual_stages); ++chunk)
@@ -100,15 +101,15 @@ class RankWriter {
   /// parts.
   run::Pattern pattern_of(size_t chunk, size_t u) {
     const PhaseUse& use = model_.uses[stage_][u];
-    PhaseTable& table = model_.table(team_, use);
+    PhaseTable& table = model_.table(group_, use);
     const DevicePhase& phase = step_.clocks.devices[device_][u];
     double collectives = 0;
-    for (const PricedGroup& group : table.groups())
-      for (const PricedOp& op : group.ops)
+    for (const GroupEstimate& group : table.groups())
+      for (const OpEstimate& op : group.ops)
         if (op.op->is_communication() && !op.hidden)
           collectives += static_cast<double>(group.repeat);
-    const Seconds alone = table.at(phase.clock_index, team_.host_factor).duration;
-    const Seconds late = collectives > 0 ? (team_durations_[u] - alone) / collectives : Seconds();
+    const Seconds alone = table.at(phase.clock_index, group_.host_factor).duration;
+    const Seconds late = collectives > 0 ? (group_durations_[u] - alone) / collectives : Seconds();
     static constexpr std::string_view names[] = {"forward", "backward", "backward_input",
                                                  "backward_weight"};
     run::Pattern pattern{.name = std::string(names[static_cast<size_t>(use.kind)]), .pieces = {}};
@@ -120,38 +121,38 @@ class RankWriter {
 
   run::PatternPiece piece_of(PhaseTable& table, size_t g, int64_t clock_index, Seconds late,
                              int64_t first_layer) {
-    const PricedGroup& group = table.groups()[g];
+    const GroupEstimate& group = table.groups()[g];
     const GroupPoint& point = table.groups_at(clock_index)[g];
     run::PatternPiece piece{.spans = {},
                             .repeat = static_cast<int32_t>(group.repeat),
                             .length = {},
                             .first_layer = group.is_layer ? static_cast<int32_t>(first_layer) : -1};
     Seconds compute, hidden, waited;
-    for (const PricedOp& priced : group.ops) {
-      const bool matrix = kind_of(*priced.op) == run::SpanKind::compute;
-      Seconds time = priced.at(table.ratio(clock_index));
+    for (const OpEstimate& estimate : group.ops) {
+      const bool matrix = kind_of(*estimate.op) == run::SpanKind::compute;
+      Seconds time = estimate.at(table.ratio(clock_index));
       if (matrix) time *= point.compute_stretch;
-      if (priced.hidden) time *= point.hidden_stretch;
-      const Seconds wait = priced.op->is_communication() && !priced.hidden ? late : Seconds();
-      Seconds& stream = priced.hidden ? hidden : compute;
-      add_span(piece, priced, stream, time + wait, wait);
+      if (estimate.hidden) time *= point.hidden_stretch;
+      const Seconds wait = estimate.op->is_communication() && !estimate.hidden ? late : Seconds();
+      Seconds& stream = estimate.hidden ? hidden : compute;
+      add_span(piece, estimate, stream, time + wait, wait);
       stream += time + wait;
       waited += wait;
     }
-    piece.length = group.length(point, team_.host_factor) + waited;
+    piece.length = group.length(point, group_.host_factor) + waited;
     return piece;
   }
 
-  void add_span(run::PatternPiece& piece, const PricedOp& priced, Seconds from, Seconds length,
+  void add_span(run::PatternPiece& piece, const OpEstimate& estimate, Seconds from, Seconds length,
                 Seconds wait) {
     if (length <= Seconds()) return;
     run::Span span;
     span.begin = instant_at(from);
     span.end = instant_at(from + length);
-    span.type = out_.intern(type_of(priced));
+    span.type = out_.intern(type_of(estimate));
     span.wait = wait;
-    span.bytes = priced.op->is_communication() ? priced.op->payload : priced.op->hbm_bytes;
-    span.flops = priced.op->flops;
+    span.bytes = estimate.op->is_communication() ? estimate.op->payload : estimate.op->hbm_bytes;
+    span.flops = estimate.op->flops;
     piece.spans.push_back(span);
   }
 
@@ -168,7 +169,7 @@ class RankWriter {
   void write_actions() {
     static const run::SpanType receive = pipeline_type("pipeline_receive"),
                                send = pipeline_type("pipeline_send");
-    for (const PlayedAction& action : played_.actions) {
+    for (const ActionTimes& action : timeline_.actions) {
       const Seconds until = action.begin + resident_gap(action.action);
       if (until > action.ready) {
         run::Span waiting = span(action.ready, until, receive);
@@ -178,7 +179,7 @@ class RankWriter {
       }
       const size_t use = model_.use_of(stage_, action.action);
       out_.instances.push_back(
-          {.begin = begin_ + (action.end - team_durations_[use]),
+          {.begin = begin_ + (action.end - group_durations_[use]),
            .pattern =
                pattern_of_[static_cast<size_t>(action.action.chunk) * model_.uses[stage_].size() +
                            use],
@@ -196,25 +197,27 @@ class RankWriter {
   }
 
   /// The first collective of a group of ops holds the wait for the last peer.
-  void write_ops(const std::vector<PricedOp>& ops, Seconds ready, Seconds begin, Seconds end) {
+  void write_ops(const std::vector<OpEstimate>& ops, Seconds ready, Seconds begin, Seconds end) {
     Seconds at = ready, wait = begin - ready;
-    for (const PricedOp& priced : ops) {
-      const Seconds length = std::min(priced.at(1), std::max(Seconds(), end - std::max(at, begin)));
-      const Seconds in_wait = priced.op->is_communication() ? wait : Seconds();
-      if (priced.op->is_communication()) wait = Seconds();
+    for (const OpEstimate& estimate : ops) {
+      const Seconds length =
+          std::min(estimate.at(1), std::max(Seconds(), end - std::max(at, begin)));
+      const Seconds in_wait = estimate.op->is_communication() ? wait : Seconds();
+      if (estimate.op->is_communication()) wait = Seconds();
       if (length + in_wait <= Seconds()) continue;
-      run::SpanType type = type_of(priced);
+      run::SpanType type = type_of(estimate);
       type.stream = run::Stream::compute;
       run::Span written = span(at, at + length + in_wait, type);
       written.wait = in_wait;
-      written.bytes = priced.op->is_communication() ? priced.op->payload : priced.op->hbm_bytes;
+      written.bytes =
+          estimate.op->is_communication() ? estimate.op->payload : estimate.op->hbm_bytes;
       out_.spans.push_back(written);
       at += length + in_wait;
     }
   }
 
   void write_end() {
-    const PricedEnd& end = model_.end_of(stage_);
+    const EpilogueEstimate& end = model_.epilogue_of(stage_);
     write_ops(end.gradient_sync, end_.finish, end_.sync_begin, end_.sync_end);
     write_ops(end.gradient_norm, end_.sync_end, end_.norm_begin, end_.norm_end);
     write_ops(end.optimizer, end_.norm_end, end_.norm_end, end_.optimizer_end);
@@ -225,13 +228,13 @@ class RankWriter {
   StepModel& model_;
   const CoupledStep& step_;
   size_t stage_;
-  const Team& team_;
+  const LockstepGroup& group_;
   size_t device_;
   int32_t rank_;
   Instant begin_;
-  const PlayedStage& played_;
-  const StepEnd& end_;
-  const std::vector<Seconds>& team_durations_;
+  const StageTimeline& timeline_;
+  const StepEpilogue& end_;
+  const std::vector<Seconds>& group_durations_;
   std::vector<int32_t> pattern_of_;  // [chunk * uses + use]
 };
 
@@ -240,8 +243,8 @@ class RankWriter {
 void record_timeline(run::Timeline& timeline, StepModel& model, const CoupledStep& step,
                      Instant begin) {
   timeline.num_ranks = static_cast<int32_t>(model.job.world_size());
-  for (const Team& team : model.pipelines.front().teams)
-    RankWriter(timeline, model, step, 0, team, 0, begin).write();
+  for (const LockstepGroup& group : model.pipelines.front().groups)
+    RankWriter(timeline, model, step, 0, group, 0, begin).write();
   run::sort(timeline);
 }
 

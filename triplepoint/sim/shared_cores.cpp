@@ -17,7 +17,7 @@ constexpr double never = std::numeric_limits<double>::infinity();
 /// One stage of one pipeline: at work, waiting for its input, or sending.
 struct Stage {
   const std::vector<StageTimes>* pipeline = nullptr;
-  const TeamOnCores* team = nullptr;
+  const GroupOnCores* group = nullptr;
   size_t pipeline_index = 0, index = 0;
   size_t next = 0;                         // of the program
   bool at_work = false;                    // on action `next`
@@ -29,28 +29,28 @@ struct Stage {
   double seconds_at(double rate) const { return busy / rate + waiting; }
 };
 
-class Player {
+class Scheduler {
  public:
-  Player(std::span<const std::vector<StageTimes>> pipelines,
-         std::span<const std::vector<TeamOnCores>> teams, const Wiring& wiring,
-         const PlayRules& rules, int64_t cores)
+  Scheduler(std::span<const std::vector<StageTimes>> pipelines,
+            std::span<const std::vector<GroupOnCores>> groups, const Wiring& wiring,
+            const ScheduleRules& rules, int64_t cores)
       : wiring_(wiring), gap_(rules.gap / unit::s), cores_(static_cast<double>(cores)) {
-    TPT_EXPECT(pipelines.size() == teams.size() && cores > 0);
+    TPT_EXPECT(pipelines.size() == groups.size() && cores > 0);
     for (size_t p = 0; p < pipelines.size(); ++p) {
       for (size_t s = 0; s < pipelines[p].size(); ++s)
         stages_.push_back({.pipeline = &pipelines[p],
-                           .team = &teams[p][s],
+                           .group = &groups[p][s],
                            .pipeline_index = p,
                            .index = s,
                            .free = rules.start / unit::s});
-      played_.emplace_back(pipelines[p].size());
+      timelines_.emplace_back(pipelines[p].size());
       const size_t cells = pipelines[p].size() * pipelines[p][0].durations.size();
       arrivals_.emplace_back(2, std::vector<std::vector<double>>(cells));
     }
     now_ = rules.start / unit::s;
   }
 
-  std::vector<std::vector<PlayedStage>> play() {
+  std::vector<std::vector<StageTimeline>> run() {
     for (;;) {
       for (Stage& stage : stages_)
         begin_action(stage);
@@ -61,9 +61,9 @@ class Player {
     }
     for (const Stage& stage : stages_) {
       TPT_EXPECT(stage.through());
-      played_[stage.pipeline_index][stage.index].finish = stage.free * unit::s;
+      timelines_[stage.pipeline_index][stage.index].finish = stage.free * unit::s;
     }
-    return std::move(played_);
+    return std::move(timelines_);
   }
 
  private:
@@ -99,23 +99,23 @@ class Player {
     const auto chunk = static_cast<size_t>(action.chunk);
     const auto kind = static_cast<size_t>(action.kind);
     const double alone = (*stage.pipeline)[stage.index].durations[chunk][kind] / unit::s;
-    stage.waiting = std::min(alone, stage.team->waiting[chunk][kind] / unit::s);
+    stage.waiting = std::min(alone, stage.group->waiting[chunk][kind] / unit::s);
     stage.busy = alone - stage.waiting + gap_;
     stage.done = 0;
     stage.at_work = true;
-    PlayedStage& sums = played_[stage.pipeline_index][stage.index];
-    PlayedAction& played = sums.actions.emplace_back();
-    played.action = action;
-    played.ready = stage.free * unit::s;
-    played.begin = now_ * unit::s;
-    sums.waited += played.begin - played.ready;
+    StageTimeline& sums = timelines_[stage.pipeline_index][stage.index];
+    ActionTimes& times = sums.actions.emplace_back();
+    times.action = action;
+    times.ready = stage.free * unit::s;
+    times.begin = now_ * unit::s;
+    sums.waited += times.begin - times.ready;
   }
 
   double cores_wanted(double rate) const {
     double wanted = 0;
     for (const Stage& stage : stages_)
       if (stage.at_work && stage.busy > 0)
-        wanted += static_cast<double>(stage.team->ranks) * stage.busy / stage.seconds_at(rate);
+        wanted += static_cast<double>(stage.group->ranks) * stage.busy / stage.seconds_at(rate);
     return wanted;
   }
 
@@ -142,12 +142,12 @@ class Player {
   }
 
   void go_to(double next, double rate) {
-    constexpr double nearly = 1e-12;
+    constexpr double completion_tolerance = 1e-12;
     for (Stage& stage : stages_) {
       if (!stage.at_work) continue;
       const double all = stage.seconds_at(rate);
       stage.done = all > 0 ? stage.done + (next - now_) / all : 1;
-      if (stage.done >= 1 - nearly) stage.done = 1;
+      if (stage.done >= 1 - completion_tolerance) stage.done = 1;
     }
     now_ = next;
     for (Stage& stage : stages_)
@@ -155,10 +155,10 @@ class Player {
   }
 
   void end_action(Stage& stage) {
-    PlayedStage& sums = played_[stage.pipeline_index][stage.index];
-    PlayedAction& played = sums.actions.back();
-    played.end = now_ * unit::s;
-    sums.worked += played.end - played.begin;
+    StageTimeline& sums = timelines_[stage.pipeline_index][stage.index];
+    ActionTimes& times = sums.actions.back();
+    times.end = now_ * unit::s;
+    sums.worked += times.end - times.begin;
     stage.at_work = false;
     stage.free = now_;
     const Action& action = stage.program()[stage.next++];
@@ -168,7 +168,7 @@ class Player {
     if (forward ? place == last_virtual(stage) : place == 0) return;
     const size_t wire = 2 * stage.index + (forward ? 0 : 1);
     const Seconds alone = wiring_.wires(stage.pipeline_index)[wire].alone;
-    played.sent = alone;
+    times.sent = alone;
     sums.sent += alone;
     arrival(stage.pipeline_index, forward, forward ? place + 1 : place - 1, action.microbatch) =
         now_ + alone / unit::s;
@@ -178,17 +178,17 @@ class Player {
   const Wiring& wiring_;
   double gap_, cores_, now_ = 0;
   std::vector<Stage> stages_;
-  std::vector<std::vector<PlayedStage>> played_;
+  std::vector<std::vector<StageTimeline>> timelines_;
   std::vector<std::vector<std::vector<std::vector<double>>>> arrivals_;  // [pipeline][way][place]
 };
 
 }  // namespace
 
-std::vector<std::vector<PlayedStage>> play_on_shared_cores(
+std::vector<std::vector<StageTimeline>> simulate_on_shared_cores(
     std::span<const std::vector<StageTimes>> pipelines,
-    std::span<const std::vector<TeamOnCores>> teams, const Wiring& wiring, const PlayRules& rules,
-    int64_t cores) {
-  return Player(pipelines, teams, wiring, rules, cores).play();
+    std::span<const std::vector<GroupOnCores>> groups, const Wiring& wiring,
+    const ScheduleRules& rules, int64_t cores) {
+  return Scheduler(pipelines, groups, wiring, rules, cores).run();
 }
 
 Seconds waiting_of(const spec::GpuLoad& load, Seconds duration) {
@@ -197,12 +197,13 @@ Seconds waiting_of(const spec::GpuLoad& load, Seconds duration) {
   return std::max(Seconds(), duration - on_cores);
 }
 
-Seconds crowded_time(const std::vector<PricedOp>& ops, Seconds cover, double crowd) {
+Seconds oversubscribed_time(const std::vector<OpEstimate>& ops, Seconds cover,
+                            double oversubscription) {
   Seconds exposed, hidden;
-  for (const PricedOp& priced : ops) {
+  for (const OpEstimate& estimate : ops) {
     const bool over_fabric =
-        priced.op->is_communication() && priced.collective.scale_out_bytes > Bytes();
-    (priced.hidden ? hidden : exposed) += (over_fabric ? 1 : crowd) * priced.at(1);
+        estimate.op->is_communication() && estimate.collective.scale_out_bytes > Bytes();
+    (estimate.hidden ? hidden : exposed) += (over_fabric ? 1 : oversubscription) * estimate.at(1);
   }
   return exposed + std::max(Seconds(), hidden - cover);
 }

@@ -5,7 +5,7 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/sim/play_testing.h"
+#include "triplepoint/sim/schedule_testing.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::sim {
@@ -23,30 +23,32 @@ TestJob pipelines_of(int64_t count, int64_t stages, int64_t microbatches) {
   return job;
 }
 
-std::vector<std::vector<TeamOnCores>> teams_of(const TestJob& job, int64_t ranks, Seconds waiting) {
-  std::vector<std::vector<TeamOnCores>> teams;
+std::vector<std::vector<GroupOnCores>> groups_of(const TestJob& job, int64_t ranks,
+                                                 Seconds waiting) {
+  std::vector<std::vector<GroupOnCores>> groups;
   for (const auto& pipeline : job.pipelines)
-    teams.emplace_back(pipeline.size(), TeamOnCores{ranks, {{waiting, waiting, waiting, waiting}}});
-  return teams;
+    groups.emplace_back(pipeline.size(),
+                        GroupOnCores{ranks, {{waiting, waiting, waiting, waiting}}});
+  return groups;
 }
 
 Seconds step_of(const TestJob& job, int64_t ranks, Seconds waiting, int64_t cores) {
   Seconds end;
-  for (const auto& pipeline : play_on_shared_cores(job.pipelines, teams_of(job, ranks, waiting),
-                                                   job.wiring(), job.rules, cores))
+  for (const auto& pipeline : simulate_on_shared_cores(
+           job.pipelines, groups_of(job, ranks, waiting), job.wiring(), job.rules, cores))
     end = std::max(end, finish_of(pipeline));
   return end - job.rules.start;
 }
 
 }  // namespace
 
-TEST_CASE("with a core for every rank the play is the ordinary one") {
+TEST_CASE("with a core for every rank the schedule is the ordinary one") {
   for (const int64_t stages : {1, 2, 4})
     for (const SendMode mode : {SendMode::blocking, SendMode::overlapped}) {
       const TestJob job = pipelines_of(2, stages, 8);
-      const auto alone = job.played(mode);
-      const auto shared = play_on_shared_cores(job.pipelines, teams_of(job, 2, {}),
-                                               job.wiring(mode), job.rules, 4 * stages);
+      const auto alone = job.timelines(mode);
+      const auto shared = simulate_on_shared_cores(job.pipelines, groups_of(job, 2, {}),
+                                                   job.wiring(mode), job.rules, 4 * stages);
       for (size_t p = 0; p < alone.size(); ++p)
         for (size_t s = 0; s < alone[p].size(); ++s) {
           CHECK(shared[p][s].finish / alone[p][s].finish == Approx(1).epsilon(1e-9));

@@ -22,7 +22,7 @@ CoupledStep steady_step(PreparedJob& job, ClusterHeat& heat) {
 }
 
 void simulate_steady(run::Run& run, PreparedJob& job, const Horizon& horizon) {
-  ClusterHeat heat(job.job, job.model.machine);
+  ClusterHeat heat(job.job, job.model.hardware);
   const CoupledStep step = steady_step(job, heat);
   if (const auto device = device_shut_down(job.job.cluster.gpu, step.dies)) {
     run::record_shutdown(run,
@@ -39,7 +39,7 @@ void simulate_steady(run::Run& run, PreparedJob& job, const Horizon& horizon) {
 
 run::Run simulate(const spec::Job& job, const Horizon& horizon) {
   if (lacks_power(job))
-    return play_without_power(
+    return simulate_without_power(
         job, [&](const spec::Job& complete) { return simulate(complete, horizon); });
   workload::WorkGraph graph = workload::build_work_graph(job);
   run::Run run = start_run(job, graph);
@@ -61,8 +61,8 @@ Seconds steady_step_time(const spec::Job& job) {
     return run.steps.back().end - run.steps.back().begin;
   }
   PreparedJob prepared(job);
-  ClusterHeat heat(prepared.job, prepared.model.machine);
-  return steady_step(prepared, heat).played.step_time;
+  ClusterHeat heat(prepared.job, prepared.model.hardware);
+  return steady_step(prepared, heat).timeline.step_time;
 }
 
 }  // namespace triplepoint::sim

@@ -11,7 +11,7 @@
 
 namespace triplepoint::sim {
 
-/// How long to play. Neither duration nor steps: to thermal steady state, of which one detailed
+/// How long to simulate. Neither duration nor steps: to thermal steady state, of which one detailed
 /// step is kept.
 struct Horizon {
   std::optional<Seconds> duration;  // a transient from a machine at its inlet temperature
@@ -19,8 +19,8 @@ struct Horizon {
   bool timeline = true;             // keep the detailed step's timeline and series
 };
 
-/// Predicts a training job: builds its work, plays the schedule at the clocks that power and heat
-/// allow, and lets power, heat and clock settle on each other.
+/// Predicts a training job: builds its work, simulates the schedule at the clocks that power and
+/// heat allow, and lets power, heat and clock settle on each other.
 ///
 /// The job must be free of errors (spec::diagnose). One that does not fit in memory yields a Run
 /// that says so and holds the memory breakdown. Equal input gives equal bits. Models:

@@ -11,10 +11,10 @@
 namespace triplepoint::sim {
 namespace {
 
-constexpr int most_plays = 5;
-constexpr double same_time = 1e-4;           // of a step
-constexpr Kelvins settled = 0.01 * unit::K;  // of a die, between two looks at one step time
-constexpr double same_ceiling = 0.01;        // clock steps
+constexpr int max_schedules = 5;
+constexpr double time_tolerance = 1e-4;            // of a step
+constexpr Kelvins die_tolerance = 0.01 * unit::K;  // of a die, between two looks at one step time
+constexpr double ceiling_tolerance = 0.01;         // clock steps
 
 Kelvins largest_move(const std::vector<Celsius>& a, const std::vector<Celsius>& b) {
   Kelvins move;
@@ -38,14 +38,15 @@ class Balance {
   Balance(StepModel& model, ClusterHeat& heat) : model_(model), heat_(heat) {}
 
   CoupledStep solve() {
-    heat_.settle(std::vector<Watts>(static_cast<size_t>(model_.job.cluster.num_gpus()),
-                                    0.8 * model_.job.power_limit()));
+    heat_.solve_steady_state(std::vector<Watts>(static_cast<size_t>(model_.job.cluster.num_gpus()),
+                                                0.8 * model_.job.power_limit()));
     step_ = step_at(model_, heat_.dies());
-    while (step_.rounds < most_plays) {
-      const Seconds length = settle_clocks();
-      play();
-      const bool agrees = abs(step_.played.step_time - length) <= same_time * length;
-      // The waits in lockstep with a slower team were only known after the play.
+    while (step_.rounds < max_schedules) {
+      const Seconds length = solve_clocks();
+      update_schedule();
+      const bool agrees = abs(step_.timeline.step_time - length) <= time_tolerance * length;
+      // The waits in lockstep with a slower lockstep group were only known once its schedule is
+      // there.
       if (agrees && (!heat_holds_some() || step_.rounds > 2)) break;
     }
     rest();
@@ -53,24 +54,24 @@ class Balance {
   }
 
  private:
-  /// Clocks for the schedule as it was played last, and how long a step takes with them: the length
-  /// at which the slowest device just keeps up. Below it that device sets the pace, whatever length
-  /// is assumed, so the length that follows is a bound from above; a longer step lets all of them
-  /// go faster. Regula falsi (Illinois) between the two.
-  Seconds settle_clocks() {
-    constexpr int most_lengths = 12;
-    Seconds low = step_.played.step_time;
-    settle_devices(low);
+  /// Clocks for the schedule as it was simulated last, and how long a step takes with them: the
+  /// length at which the slowest device just keeps up. Below it that device sets the pace, whatever
+  /// length is assumed, so the length that follows is a bound from above; a longer step lets all of
+  /// them go faster. Regula falsi (Illinois) between the two.
+  Seconds solve_clocks() {
+    constexpr int max_lengths = 12;
+    Seconds low = step_.timeline.step_time;
+    solve_devices(low);
     if (!heat_holds_some()) return low;
     Seconds short_by = length_needed() - low;
-    if (abs(short_by) <= 0.5 * same_time * low) return low;
+    if (abs(short_by) <= 0.5 * time_tolerance * low) return low;
     Seconds high = low + short_by, length = high, long_by;
     bool known = false;  // whether `high` was tried
     int side = 0;
-    for (int i = 0; i < most_lengths; ++i) {
-      settle_devices(length);
+    for (int i = 0; i < max_lengths; ++i) {
+      solve_devices(length);
       const Seconds excess = length_needed() - length;
-      if (abs(excess) <= 0.5 * same_time * length) break;
+      if (abs(excess) <= 0.5 * time_tolerance * length) break;
       if (excess > Seconds()) {
         low = length;
         short_by = excess;
@@ -93,44 +94,44 @@ class Balance {
     return length;
   }
 
-  /// The schedule's length at the present clocks, from the one that was played: a team that works
-  /// longer than it did delays the end by so much, less what it waited more than others did.
+  /// The schedule's length at the present clocks, from the one that was simulated: a group that
+  /// works longer than it did delays the end by so much, less what it waited more than others did.
   Seconds length_needed() const {
     Seconds least_waiting = std::numeric_limits<double>::infinity() * unit::s;
-    for (const auto& pipeline : step_.accounted.teams)
-      for (const TeamStep& team : pipeline)
-        least_waiting = std::min(least_waiting, team.outside.waiting);
+    for (const auto& pipeline : step_.accounted.groups)
+      for (const GroupStep& group : pipeline)
+        least_waiting = std::min(least_waiting, group.outside.waiting);
     Seconds longest = -std::numeric_limits<double>::infinity() * unit::s;
     for (size_t p = 0; p < model_.pipelines.size(); ++p)
-      for (size_t s = 0; s < model_.pipelines[p].teams.size(); ++s) {
-        const TeamStep& team = step_.accounted.teams[p][s];
-        const Seconds slack = team.outside.waiting - least_waiting;
-        longest = std::max(longest, work_of(p, s) - team.in_phases - slack);
+      for (size_t s = 0; s < model_.pipelines[p].groups.size(); ++s) {
+        const GroupStep& group = step_.accounted.groups[p][s];
+        const Seconds slack = group.outside.waiting - least_waiting;
+        longest = std::max(longest, work_of(p, s) - group.in_phases - slack);
       }
-    return step_.played.step_time + longest;
+    return step_.timeline.step_time + longest;
   }
 
-  /// Phases of a team at the pace of its slowest members now, and what lies between.
+  /// Phases of a lockstep group at the pace of its slowest members now, and what lies between.
   Seconds work_of(size_t pipeline, size_t stage) const {
     Seconds work;
     for (size_t u = 0; u < model_.uses[stage].size(); ++u) {
       Seconds slowest;
-      for (const int64_t device : model_.pipelines[pipeline].teams[stage].devices)
+      for (const int64_t device : model_.pipelines[pipeline].groups[stage].devices)
         slowest = std::max(slowest, step_.clocks.devices[static_cast<size_t>(device)][u].duration);
       work += static_cast<double>(model_.uses[stage][u].count) * slowest +
-              step_.accounted.teams[pipeline][stage].between[u].duration;
+              step_.accounted.groups[pipeline][stage].between[u].duration;
     }
     return work;
   }
 
   /// Temperatures, clocks and ceilings that go with a step of this length.
-  void settle_devices(Seconds length) {
-    constexpr int most_looks = 12, looks_both_ways = 2;
+  void solve_devices(Seconds length) {
+    constexpr int max_iterations = 12, looks_both_ways = 2;
     account({}, {}, length);
-    for (int look = 0; look < most_looks; ++look) {
+    for (int look = 0; look < max_iterations; ++look) {
       model_.set_dies(as_far_as_leakage_is_known(step_.dies), step_.accounted.devices);
       const std::vector<Watts> powers = mean_powers(step_.accounted.devices);
-      heat_.settle(powers);
+      heat_.solve_steady_state(powers);
       std::vector<Celsius> dies = heat_.dies();
       const Kelvins move = largest_move(dies, step_.dies);
       step_.dies = std::move(dies);
@@ -142,7 +143,7 @@ class Balance {
           model_.update_clocks(step_.dies, ceilings, hysteresis, step_.clocks);
       const bool any = std::ranges::find(changed, 1) != changed.end();
       if (any) account({}, std::move(changed), length);
-      if (move < settled && !any) return;
+      if (move < die_tolerance && !any) return;
     }
   }
 
@@ -159,10 +160,11 @@ class Balance {
       const Watts allowed = powers[d] + (*held - step_.dies[d]) / heat_.own_resistance(d);
       const double ceiling =
           clock::ceiling_for(0, model_.most_steps_down(), allowed, [&](double steps) {
-            return model_.power_under_ceiling(step_.clocks, step_.played, step_.accounted, d,
+            return model_.power_under_ceiling(step_.clocks, step_.timeline, step_.accounted, d,
                                               {steps, length, *held});
           });
-      if (std::abs(ceiling - ceilings[d]) > same_ceiling || ceiling == 0) ceilings[d] = ceiling;
+      if (std::abs(ceiling - ceilings[d]) > ceiling_tolerance || ceiling == 0)
+        ceilings[d] = ceiling;
     });
     return ceilings;
   }
@@ -171,26 +173,26 @@ class Balance {
     return std::ranges::any_of(step_.clocks.heat_ceiling, [](double h) { return h > 0; });
   }
 
-  void play() {
-    std::vector<char> replayed = model_.play_again(step_.clocks, step_.played);
+  void update_schedule() {
+    std::vector<char> rescheduled = model_.update_schedule(step_.clocks, step_.timeline);
     ++step_.rounds;
-    account(std::move(replayed), {}, step_.played.step_time);
+    account(std::move(rescheduled), {}, step_.timeline.step_time);
   }
 
   void account(std::vector<char> pipelines, std::vector<char> devices, Seconds length) {
     pipelines.resize(model_.pipelines.size(), 0);
     devices.resize(step_.dies.size(), 0);
-    model_.account_again(step_.clocks, step_.played,
+    model_.account_again(step_.clocks, step_.timeline,
                          {.pipelines = std::move(pipelines), .devices = std::move(devices)}, length,
                          step_.accounted);
   }
 
-  /// Powers and temperatures that belong to each other and to the step that was played last.
+  /// Powers and temperatures that belong to each other and to the step that was simulated last.
   void rest() {
     constexpr int looks = 2;
     for (int look = 0; look < looks; ++look) {
       model_.set_dies(as_far_as_leakage_is_known(step_.dies), step_.accounted.devices);
-      heat_.settle(mean_powers(step_.accounted.devices));
+      heat_.solve_steady_state(mean_powers(step_.accounted.devices));
       step_.dies = heat_.dies();
     }
     model_.set_dies(as_far_as_leakage_is_known(step_.dies), step_.accounted.devices);
@@ -219,8 +221,8 @@ CoupledStep solve_steady_state(StepModel& model, ClusterHeat& heat) {
 CoupledStep step_at(StepModel& model, std::vector<Celsius> dies) {
   CoupledStep step;
   step.clocks = model.choose_clocks(dies);
-  step.played = model.play_step(step.clocks);
-  step.accounted = model.account(step.clocks, step.played);
+  step.timeline = model.simulate_step(step.clocks);
+  step.accounted = model.account(step.clocks, step.timeline);
   model.set_dies(dies, step.accounted.devices);
   step.dies = std::move(dies);
   return step;
@@ -231,11 +233,11 @@ void update_step(StepModel& model, std::vector<Celsius> dies, std::span<const do
   std::vector<char> changed =
       model.update_clocks(dies, heat_ceiling, Hysteresis::some, step.clocks);
   if (std::ranges::find(changed, 1) != changed.end()) {
-    std::vector<char> replayed = model.play_again(step.clocks, step.played);
+    std::vector<char> rescheduled = model.update_schedule(step.clocks, step.timeline);
     ++step.rounds;
-    model.account_again(step.clocks, step.played,
-                        {.pipelines = std::move(replayed), .devices = std::move(changed)},
-                        step.played.step_time, step.accounted);
+    model.account_again(step.clocks, step.timeline,
+                        {.pipelines = std::move(rescheduled), .devices = std::move(changed)},
+                        step.timeline.step_time, step.accounted);
   }
   model.set_dies(dies, step.accounted.devices);
   step.dies = std::move(dies);

@@ -10,13 +10,13 @@
 
 namespace triplepoint::sim {
 
-/// A step together with the clocks, energies and temperatures it was played at.
+/// A step together with the clocks, energies and temperatures it was simulated at.
 struct CoupledStep {
   ClockState clocks;
-  PlayedStep played;
+  StepTimeline timeline;
   AccountedStep accounted;
   std::vector<Celsius> dies;
-  int rounds = 1;  // how often its schedule was played
+  int rounds = 1;  // how often its schedule was simulated
 };
 
 /// The loop power -> temperature -> leakage and clock -> durations -> power, at rest. Leaves `heat`
@@ -31,14 +31,14 @@ struct CoupledStep {
 /// one is taken. For a given t the devices of a node are solved together (air moves one way, so
 /// what one needs hardly depends on the others); a longer t leaves every device more time to wait,
 /// hence a lower ceiling and a shorter schedule. So schedule(t) - t falls and has one root, which
-/// regula falsi finds: two or three plays where heat holds nobody back, at most five where it does,
-/// after which step times agree within 1e-4 of a step. Source: docs/models/simulation.md.
+/// regula falsi finds: two or three schedules where heat holds nobody back, at most five where it
+/// does, after which step times agree within 1e-4 of a step. Source: docs/models/simulation.md.
 CoupledStep solve_steady_state(StepModel& model, ClusterHeat& heat);
 
 /// One step at the present temperatures, at clocks that power alone allows.
 CoupledStep step_at(StepModel& model, std::vector<Celsius> dies);
-/// The same from the step before, and from where a governor would go; the schedule is played again
-/// only if a clock has changed.
+/// The same from the step before, and from where a governor would go; the schedule is simulated
+/// again only if a clock has changed.
 void update_step(StepModel& model, std::vector<Celsius> dies, std::span<const double> heat_ceiling,
                  CoupledStep& step);
 

@@ -9,7 +9,7 @@
 
 #include "triplepoint/sim/device_phase.h"
 #include "triplepoint/sim/shared_cores.h"
-#include "triplepoint/sim/step_end.h"
+#include "triplepoint/sim/step_epilogue.h"
 
 namespace triplepoint::sim {
 namespace {
@@ -26,44 +26,44 @@ int64_t work_of(const workload::WorkGraph& graph, size_t stage, int32_t chunk) {
 
 }  // namespace
 
-PricedEnd price_end(const spec::Job& job, const workload::WorkGraph& graph,
-                    const workload::StepWork& work) {
-  const auto price_all = [&](const std::vector<spec::Op>& ops) {
-    std::vector<PricedOp> priced;
-    priced.reserve(ops.size());
+EpilogueEstimate estimate_epilogue(const spec::Job& job, const workload::WorkGraph& graph,
+                                   const workload::StepWork& work) {
+  const auto estimate_all = [&](const std::vector<spec::Op>& ops) {
+    std::vector<OpEstimate> estimate;
+    estimate.reserve(ops.size());
     for (const spec::Op& op : ops)
-      priced.push_back(price_op(job, graph, op));
-    return priced;
+      estimate.push_back(estimate_op(job, graph, op));
+    return estimate;
   };
-  PricedEnd end{.gradient_sync = price_all(work.gradient_sync),
-                .gradient_norm = price_all(work.gradient_norm),
-                .optimizer = price_all(work.optimizer),
-                .parameter_sync = price_all(work.parameter_sync)};
-  for (const PricedOp& priced : end.gradient_sync)
+  EpilogueEstimate end{.gradient_sync = estimate_all(work.gradient_sync),
+                       .gradient_norm = estimate_all(work.gradient_norm),
+                       .optimizer = estimate_all(work.optimizer),
+                       .parameter_sync = estimate_all(work.parameter_sync)};
+  for (const OpEstimate& estimate : end.gradient_sync)
     end.waits_for_replicas |=
-        priced.op->is_communication() && graph.grid.shape(priced.op->group).ranks > 1;
+        estimate.op->is_communication() && graph.grid.shape(estimate.op->group).ranks > 1;
   return end;
 }
 
-Seconds exposed_time(const std::vector<PricedOp>& ops, Seconds cover) {
+Seconds exposed_time(const std::vector<OpEstimate>& ops, Seconds cover) {
   Seconds exposed, hidden;
-  for (const PricedOp& priced : ops)
-    (priced.hidden ? hidden : exposed) += priced.at(1);
+  for (const OpEstimate& estimate : ops)
+    (estimate.hidden ? hidden : exposed) += estimate.at(1);
   return exposed + std::max(Seconds(), hidden - cover);
 }
 
-Seconds total_time(const std::vector<PricedOp>& ops) {
+Seconds total_time(const std::vector<OpEstimate>& ops) {
   Seconds total;
-  for (const PricedOp& priced : ops)
-    total += priced.at(1);
+  for (const OpEstimate& estimate : ops)
+    total += estimate.at(1);
   return total;
 }
 
 StepModel::StepModel(const spec::Job& the_job, const workload::WorkGraph& the_graph)
     : job(the_job),
       graph(the_graph),
-      machine(draw_machine(the_job)),
-      pipelines(form_pipelines(job, graph, machine)) {
+      hardware(draw_hardware_variation(the_job)),
+      pipelines(form_pipelines(job, graph, hardware)) {
   const spec::GovernorCoefficients& governor = *job.cluster.gpu.governor;
   const Hertz max_clock = *job.cluster.gpu.max_clock;
   step_ratio_ = governor.clock_step / max_clock;
@@ -76,7 +76,7 @@ StepModel::StepModel(const spec::Job& the_job, const workload::WorkGraph& the_gr
   set_conditions(lasting_conditions(job));
 }
 
-/// A table per distinct (chunk work, action kind); per stage, which of them it plays and how often.
+/// A table per distinct (chunk work, action kind); per stage, which of them it runs and how often.
 void StepModel::find_uses() {
   constexpr size_t none = ~size_t{0};
   std::vector<size_t> table_of(graph.works.size() * action_kind_count, none);
@@ -104,12 +104,12 @@ void StepModel::find_uses() {
 void StepModel::find_places() {
   places_.resize(static_cast<size_t>(job.cluster.num_gpus()));
   for (size_t p = 0; p < pipelines.size(); ++p)
-    for (size_t s = 0; s < pipelines[p].teams.size(); ++s)
-      for (const int64_t device : pipelines[p].teams[s].devices)
+    for (size_t s = 0; s < pipelines[p].groups.size(); ++s)
+      for (const int64_t device : pipelines[p].groups[s].devices)
         places_[static_cast<size_t>(device)] = {p, s};
 }
 
-/// Index of these shares; prices them the first time.
+/// Index of these shares; estimates them the first time.
 size_t StepModel::links_of(const LinkShares& shares) {
   const auto known = std::find(known_shares_.begin(), known_shares_.end(), shares);
   if (known != known_shares_.end()) return static_cast<size_t>(known - known_shares_.begin());
@@ -117,21 +117,21 @@ size_t StepModel::links_of(const LinkShares& shares) {
   slowed.cluster.scale_up.bandwidth *= shares.scale_up;
   slowed.cluster.scale_out.nic_bandwidth *= shares.scale_out;
   for (const auto& [work, kind] : table_works_)
-    tables_.emplace_back(price_action(slowed, graph, graph.works[work], kind), job.stack,
+    tables_.emplace_back(estimate_action(slowed, graph, graph.works[work], kind), job.stack,
                          clock_steps_, step_ratio_);
   if (threads_ > 1)
     for (PhaseTable& table : tables_)
       table.fill();
   for (const workload::StepWork& work : graph.step_works)
-    ends_.push_back(price_end(slowed, graph, work));
+    epilogues_.push_back(estimate_epilogue(slowed, graph, work));
   known_shares_.push_back(shares);
   return known_shares_.size() - 1;
 }
 
 /// A ring goes as fast as its slowest link.
-StepModel::LinkShares StepModel::shares_of(const Team& team) const {
+StepModel::LinkShares StepModel::shares_of(const LockstepGroup& group) const {
   LinkShares least;
-  for (const int64_t device : team.devices) {
+  for (const int64_t device : group.devices) {
     const int64_t node = device / job.cluster.gpus_per_node;
     least.scale_up =
         std::min(least.scale_up, conditions_.scale_up_share[static_cast<size_t>(device)]);
@@ -144,23 +144,23 @@ StepModel::LinkShares StepModel::shares_of(const Team& team) const {
 void StepModel::set_hosts_and_links() {
   std::vector<LinkShares> of_stage(static_cast<size_t>(graph.stages));
   for (Pipeline& pipeline : pipelines)
-    for (Team& team : pipeline.teams) {
-      team.host_factor = 0;
-      for (const int64_t device : team.devices) {
+    for (LockstepGroup& group : pipeline.groups) {
+      group.host_factor = 0;
+      for (const int64_t device : group.devices) {
         const auto node = static_cast<size_t>(device / job.cluster.gpus_per_node);
-        team.host_factor =
-            std::max(team.host_factor, conditions_.host_factor[node] * machine.host_factor[node]);
+        group.host_factor =
+            std::max(group.host_factor, conditions_.host_factor[node] * hardware.host_factor[node]);
       }
-      const LinkShares shares = shares_of(team);
-      team.links = links_of(shares);
-      LinkShares& stage = of_stage[static_cast<size_t>(team.stage)];
+      const LinkShares shares = shares_of(group);
+      group.links = links_of(shares);
+      LinkShares& stage = of_stage[static_cast<size_t>(group.stage)];
       stage.scale_up = std::min(stage.scale_up, shares.scale_up);
       stage.scale_out = std::min(stage.scale_out, shares.scale_out);
     }
-  end_links_.clear();
+  epilogue_links_.clear();
   for (const LinkShares& shares : of_stage)
-    end_links_.push_back(links_of(shares));
-  sends = price_boundaries(job, graph, pipelines, &conditions_);
+    epilogue_links_.push_back(links_of(shares));
+  sends = estimate_boundaries(job, graph, pipelines, &conditions_);
   wiring_.emplace(sends.boundaries, sends.capacities,
                   job.plan.overlap_pipeline ? SendMode::overlapped : SendMode::blocking);
 }
@@ -182,13 +182,13 @@ size_t StepModel::use_of(size_t stage, const workload::Action& action) const {
   return 0;
 }
 
-/// What lies between a phase and the next, as far as it is known before the step is played: the
+/// What lies between a phase and the next, as far as it is known before the step is simulated: the
 /// host's gap and the boundary tensor at the rate it has alone.
 spec::GpuLoad StepModel::exchange_after(size_t pipeline, size_t stage,
                                         workload::ActionKind kind) const {
   const Direction way =
       kind == workload::ActionKind::forward ? Direction::next : Direction::previous;
-  return exchange_load(job.stack, sends.prices[pipeline][stage][static_cast<size_t>(way)],
+  return exchange_load(job.stack, sends.estimates[pipeline][stage][static_cast<size_t>(way)],
                        wiring_->mode(), kind);
 }
 
@@ -238,7 +238,7 @@ Watts StepModel::power_of(const DevicePhase& phase, PhaseTable& table,
     load += at.exchange;
     duration += share * load.duration;
     energy += share * load.duration *
-              power::gpu_power(power(), load, scale_.played[static_cast<size_t>(index)], at.die,
+              power::gpu_power(power(), load, scale_.applied[static_cast<size_t>(index)], at.die,
                                at.board);
   }
   return energy / duration;
@@ -247,11 +247,11 @@ Watts StepModel::power_of(const DevicePhase& phase, PhaseTable& table,
 PhaseConditions StepModel::conditions_of(size_t device, Celsius die) const {
   PhaseConditions at{
       .exchange = {},
-      .host_factor = pipelines[places_[device].pipeline].teams[places_[device].stage].host_factor,
+      .host_factor = pipelines[places_[device].pipeline].groups[places_[device].stage].host_factor,
       .die = die,
       .limit = conditions_.power_limit[device]};
   at.clocks = &scale_;
-  at.board = machine.boards[device];
+  at.board = hardware.boards[device];
   at.locked_steps = conditions_.locked_steps[device];
   return at;
 }
@@ -260,7 +260,7 @@ std::vector<DevicePhase> StepModel::choose_phases(size_t device, Celsius die, do
                                                   Hysteresis hysteresis,
                                                   const std::vector<DevicePhase>* before) {
   const auto [pipeline, stage] = places_[device];
-  const Team& team = pipelines[pipeline].teams[stage];
+  const LockstepGroup& group = pipelines[pipeline].groups[stage];
   PhaseConditions at = conditions_of(device, die);
   std::vector<DevicePhase> phases;
   phases.reserve(uses[stage].size());
@@ -269,8 +269,9 @@ std::vector<DevicePhase> StepModel::choose_phases(size_t device, Celsius die, do
     at.exchange = exchange_after(pipeline, stage, use.kind);
     if (before) at.guess = (*before)[u].capped_index;
     const bool keep = before && keeps_choice((*before)[u], die, hysteresis);
-    const DevicePhase capped = keep ? (*before)[u] : choose_device_phase(job, table(team, use), at);
-    phases.push_back(hold_under(heat_ceiling, capped, table(team, use), at));
+    const DevicePhase capped =
+        keep ? (*before)[u] : choose_device_phase(job, table(group, use), at);
+    phases.push_back(hold_under(heat_ceiling, capped, table(group, use), at));
   }
   return phases;
 }
@@ -280,8 +281,8 @@ ClockState StepModel::choose_clocks(std::span<const Celsius> die) {
   state.devices.resize(places_.size());
   state.heat_ceiling.assign(places_.size(), 0);
   parallel_for(pipelines.size(), threads_, [&](size_t p) {
-    for (const Team& team : pipelines[p].teams)
-      for (const int64_t device : team.devices) {
+    for (const LockstepGroup& group : pipelines[p].groups)
+      for (const int64_t device : group.devices) {
         const auto d = static_cast<size_t>(device);
         state.devices[d] = choose_phases(d, die[d], 0, Hysteresis::none, nullptr);
       }
@@ -297,7 +298,7 @@ void StepModel::set_phase_powers(std::span<const Celsius> die, ClockState& state
       const PhaseUse& use = uses[stage][u];
       at.exchange = exchange_after(pipeline, stage, use.kind);
       DevicePhase& phase = state.devices[d][u];
-      phase.power = power_of(phase, table(pipelines[pipeline].teams[stage], use), at);
+      phase.power = power_of(phase, table(pipelines[pipeline].groups[stage], use), at);
     }
   }
 }
@@ -333,9 +334,10 @@ std::vector<char> StepModel::update_clocks(std::span<const Celsius> die,
 namespace {
 
 /// The slowest member's time for each phase.
-std::vector<Seconds> team_durations(const Team& team, const ClockState& clocks, size_t num_uses) {
+std::vector<Seconds> group_durations(const LockstepGroup& group, const ClockState& clocks,
+                                     size_t num_uses) {
   std::vector<Seconds> durations(num_uses);
-  for (const int64_t device : team.devices)
+  for (const int64_t device : group.devices)
     for (size_t u = 0; u < num_uses; ++u)
       durations[u] =
           std::max(durations[u], clocks.devices[static_cast<size_t>(device)][u].duration);
@@ -344,7 +346,7 @@ std::vector<Seconds> team_durations(const Team& team, const ClockState& clocks, 
 
 }  // namespace
 
-/// From the phases a stage uses to what its chunks' actions play.
+/// From the phases a stage uses to its chunks' actions.
 std::vector<std::array<Seconds, action_kind_count>> StepModel::by_chunk(
     size_t s, const std::vector<Seconds>& of_uses) const {
   std::vector<std::array<Seconds, action_kind_count>> times(
@@ -356,7 +358,7 @@ std::vector<std::array<Seconds, action_kind_count>> StepModel::by_chunk(
   return times;
 }
 
-/// What the schedule needs of one pipeline, from its teams' phases.
+/// What the schedule needs of one pipeline, from its lockstep groups' phases.
 std::vector<StageTimes> StepModel::stage_times(
     const std::vector<std::vector<Seconds>>& durations) const {
   std::vector<StageTimes> times(durations.size());
@@ -366,94 +368,98 @@ std::vector<StageTimes> StepModel::stage_times(
 }
 
 /// [pipeline][stage]; what their phases wait for the fabric.
-std::vector<std::vector<TeamOnCores>> StepModel::teams_on_cores() {
-  std::vector<std::vector<TeamOnCores>> all;
+std::vector<std::vector<GroupOnCores>> StepModel::groups_on_cores() {
+  std::vector<std::vector<GroupOnCores>> all;
   for (const Pipeline& pipeline : pipelines) {
-    std::vector<TeamOnCores>& teams = all.emplace_back();
-    for (const Team& team : pipeline.teams) {
-      const auto s = static_cast<size_t>(team.stage);
+    std::vector<GroupOnCores>& groups = all.emplace_back();
+    for (const LockstepGroup& group : pipeline.groups) {
+      const auto s = static_cast<size_t>(group.stage);
       std::vector<Seconds> waiting;
       for (const PhaseUse& use : uses[s]) {
-        const PhasePoint point = table(team, use).at(0, team.host_factor);
+        const PhasePoint point = table(group, use).at(0, group.host_factor);
         waiting.push_back(waiting_of(point.load, point.duration));
       }
-      teams.push_back({static_cast<int64_t>(team.devices.size()), by_chunk(s, waiting)});
+      groups.push_back({static_cast<int64_t>(group.devices.size()), by_chunk(s, waiting)});
     }
   }
   return all;
 }
 
-PlayedStep StepModel::play_step(const ClockState& clocks) {
-  PlayedStep step;
-  play_again(clocks, step);
+StepTimeline StepModel::simulate_step(const ClockState& clocks) {
+  StepTimeline step;
+  update_schedule(clocks, step);
   return step;
 }
 
-std::vector<char> StepModel::play_again(const ClockState& clocks, PlayedStep& step) {
-  std::vector<char> replayed(pipelines.size(), 0);
+std::vector<char> StepModel::update_schedule(const ClockState& clocks, StepTimeline& step) {
+  std::vector<char> changed(pipelines.size(), 0);
   step.phase_durations.resize(pipelines.size());
   for (size_t p = 0; p < pipelines.size(); ++p) {
     std::vector<std::vector<Seconds>> durations;
-    for (size_t s = 0; s < pipelines[p].teams.size(); ++s)
-      durations.push_back(team_durations(pipelines[p].teams[s], clocks, uses[s].size()));
-    replayed[p] = durations != step.phase_durations[p] ? 1 : 0;
+    for (size_t s = 0; s < pipelines[p].groups.size(); ++s)
+      durations.push_back(group_durations(pipelines[p].groups[s], clocks, uses[s].size()));
+    changed[p] = durations != step.phase_durations[p] ? 1 : 0;
     step.phase_durations[p] = std::move(durations);
   }
   const int64_t cores = job.cluster.shared_cores;
   for (const Wiring::Cluster& cluster : wiring_->clusters()) {
     const bool any = cores > 0 || std::ranges::any_of(cluster.pipelines,
-                                                      [&](size_t p) { return replayed[p] != 0; });
+                                                      [&](size_t p) { return changed[p] != 0; });
     for (const size_t p : cluster.pipelines)
-      replayed[p] = any ? 1 : 0;
+      changed[p] = any ? 1 : 0;
   }
   std::vector<std::vector<StageTimes>> times(pipelines.size());
   for (size_t p = 0; p < pipelines.size(); ++p)
-    if (replayed[p]) times[p] = stage_times(step.phase_durations[p]);
-  const PlayRules rules{.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead};
+    if (changed[p]) times[p] = stage_times(step.phase_durations[p]);
+  const ScheduleRules rules{.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead};
   if (cores > 0)
-    step.pipelines = play_on_shared_cores(times, teams_on_cores(), *wiring_, rules, cores);
+    step.pipelines = simulate_on_shared_cores(times, groups_on_cores(), *wiring_, rules, cores);
   else
-    sim::play_again({.pipelines = times, .changed = replayed, .threads = threads_}, *wiring_, rules,
-                    step.pipelines);
+    sim::update_schedule({.pipelines = times, .changed = changed, .threads = threads_}, *wiring_,
+                         rules, step.pipelines);
   step.step_time = Seconds();
   finish_step(step);
-  return replayed;
+  return changed;
 }
 
 /// Gradient reduction over the replicas, the norm over the whole model, optimizer, parameter
 /// gather.
-void StepModel::finish_step(PlayedStep& step) const {
+void StepModel::finish_step(StepTimeline& step) const {
   const size_t stages = static_cast<size_t>(graph.stages);
   // At the end of a step all ranks are at work at once.
   const double cores = static_cast<double>(job.cluster.shared_cores);
-  const double crowd = cores > 0 ? std::max(1.0, static_cast<double>(job.world_size()) / cores) : 1;
-  step.ends.assign(step.pipelines.size(), std::vector<StepEnd>(stages));
+  const double oversubscription =
+      cores > 0 ? std::max(1.0, static_cast<double>(job.world_size()) / cores) : 1;
+  step.epilogues.assign(step.pipelines.size(), std::vector<StepEpilogue>(stages));
   Seconds norm_ready;
   for (size_t s = 0; s < stages; ++s) {
-    const PricedEnd& end = end_of(s);
+    const EpilogueEstimate& end = epilogue_of(s);
     Seconds replicas_ready;
-    for (const auto& played : step.pipelines)
-      replicas_ready = std::max(replicas_ready, played[s].finish);
+    for (const auto& timeline : step.pipelines)
+      replicas_ready = std::max(replicas_ready, timeline[s].finish);
     for (size_t p = 0; p < step.pipelines.size(); ++p) {
-      StepEnd& at = step.ends[p][s];
+      StepEpilogue& at = step.epilogues[p][s];
       at.finish = step.pipelines[p][s].finish;
       at.sync_begin = end.waits_for_replicas ? replicas_ready : at.finish;
       const workload::Action& last = step.pipelines[p][s].actions.back().action;
       at.sync_end =
-          at.sync_begin + crowded_time(end.gradient_sync,
-                                       crowd * step.phase_durations[p][s][use_of(s, last)], crowd);
+          at.sync_begin +
+          oversubscribed_time(end.gradient_sync,
+                              oversubscription * step.phase_durations[p][s][use_of(s, last)],
+                              oversubscription);
       norm_ready = std::max(norm_ready, at.sync_end);
     }
   }
   for (size_t p = 0; p < step.pipelines.size(); ++p)
     for (size_t s = 0; s < stages; ++s) {
-      const PricedEnd& end = end_of(s);
-      StepEnd& at = step.ends[p][s];
+      const EpilogueEstimate& end = epilogue_of(s);
+      StepEpilogue& at = step.epilogues[p][s];
       at.norm_begin = norm_ready;
-      at.norm_end = norm_ready + crowd * total_time(end.gradient_norm);
-      at.optimizer_end = at.norm_end + crowd * total_time(end.optimizer);
-      const Seconds forward = crowd * step.phase_durations[p][s].front();
-      at.end = at.optimizer_end + crowded_time(end.parameter_sync, forward, crowd);
+      at.norm_end = norm_ready + oversubscription * total_time(end.gradient_norm);
+      at.optimizer_end = at.norm_end + oversubscription * total_time(end.optimizer);
+      const Seconds forward = oversubscription * step.phase_durations[p][s].front();
+      at.end =
+          at.optimizer_end + oversubscribed_time(end.parameter_sync, forward, oversubscription);
       step.step_time = std::max(step.step_time, at.end);
     }
 }

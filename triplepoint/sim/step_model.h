@@ -15,14 +15,14 @@
 #include "triplepoint/power/gpu_power.h"
 #include "triplepoint/sim/boundaries.h"
 #include "triplepoint/sim/conditions.h"
-#include "triplepoint/sim/machine.h"
+#include "triplepoint/sim/hardware_variation.h"
 #include "triplepoint/sim/phase_table.h"
-#include "triplepoint/sim/play.h"
+#include "triplepoint/sim/simulate_schedule.h"
 #include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::sim {
 
-/// One kind of phase in a stage's program, and how often it is played per step.
+/// One kind of phase in a stage's program, and how often it runs per step.
 struct PhaseUse {
   size_t table = 0;  // of StepModel::table
   size_t work = 0;   // index into WorkGraph::works
@@ -38,7 +38,7 @@ struct DevicePhase {
   int64_t clock_index = 0;
   double share_below = 0;
   clock::ClockEventReason reason = clock::ClockEventReason::none;
-  Seconds duration;  // alone, without waiting for the team; the mean over both clocks
+  Seconds duration;  // alone, without waiting for the lockstep group; the mean over both clocks
   Watts power;
 
   /// What power alone allows, and the die temperatures between which it is that.
@@ -53,9 +53,9 @@ struct DevicePhase {
 };
 
 /// The clocks of a governor by index, worked out once where many devices share them: as it is asked
-/// for them, and as phases are played at them (the same but for rounding).
+/// for them, and as phases run at them (the same but for rounding).
 struct ClockScale {
-  std::vector<power::ClockPoint> asked, played;
+  std::vector<power::ClockPoint> asked, applied;
 };
 
 /// The clocks of a phase and which share of its repetitions each has; the second may have none.
@@ -72,7 +72,7 @@ struct ClockState {
 };
 
 /// The end of a step on one stage, as spans of time.
-struct StepEnd {
+struct StepEpilogue {
   Seconds finish;      // last action, sends included
   Seconds sync_begin;  // the data-parallel group is complete
   Seconds sync_end;
@@ -80,12 +80,12 @@ struct StepEnd {
   Seconds norm_end, optimizer_end, end;
 };
 
-/// One step played at given clocks.
-struct PlayedStep {
-  std::vector<std::vector<PlayedStage>> pipelines;  // [pipeline][stage]
-  std::vector<std::vector<StepEnd>> ends;
+/// One step simulated at given clocks.
+struct StepTimeline {
+  std::vector<std::vector<StageTimeline>> pipelines;  // [pipeline][stage]
+  std::vector<std::vector<StepEpilogue>> epilogues;
   std::vector<std::vector<std::vector<Seconds>>>
-      phase_durations;  // [pipeline][stage][phase use]: of the team
+      phase_durations;  // [pipeline][stage][phase use]: of the lockstep group
   Seconds step_time;
 };
 
@@ -104,38 +104,38 @@ struct DeviceStep {
   double clock_seconds = 0;  // clock ratio times time in phases
 };
 
-/// Ops of a step's end, priced.
-struct PricedEnd {
-  std::vector<PricedOp> gradient_sync, gradient_norm, optimizer, parameter_sync;
+/// Ops of a step's end with their times.
+struct EpilogueEstimate {
+  std::vector<OpEstimate> gradient_sync, gradient_norm, optimizer, parameter_sync;
   bool waits_for_replicas = false;  // some gradient op spans the pipelines
 };
 
-/// What the members of a team have in common over a step that was played.
-struct TeamStep {
+/// What the members of a lockstep group have in common over a step that was simulated.
+struct GroupStep {
   std::vector<spec::GpuLoad>
       between;            // [phase use]: gaps and sends that follow it, of all the step
   spec::GpuLoad outside;  // waiting for data and the step's end; no duration
-  Seconds in_phases;      // phases at the team's pace, and what lies between
+  Seconds in_phases;      // phases at the lockstep group's pace, and what lies between
   Seconds step_time;
 };
 
-/// A step's energy: of every device, and what it rests on of every team.
+/// A step's energy: of every device, and what it rests on of every lockstep group.
 struct AccountedStep {
   std::vector<DeviceStep> devices;
-  std::vector<std::vector<TeamStep>> teams;  // [pipeline][stage]
+  std::vector<std::vector<GroupStep>> groups;  // [pipeline][stage]
 };
 
 /// What is another since a step was accounted for, each 0 or 1.
 struct Changed {
-  std::vector<char> pipelines;  // played again
+  std::vector<char> pipelines;  // simulated again
   std::vector<char> devices;    // at other clocks
 };
 
-/// Whether a device's phases take as long as its team's, or as they would alone.
-enum class Lockstep { of_team, alone };
+/// Whether a device's phases take as long as its lockstep group's, or as they would alone.
+enum class Lockstep { of_group, alone };
 
 struct PhaseConditions;
-struct TeamOnCores;
+struct GroupOnCores;
 
 /// When a governor that has gone down a clock step goes up again: as soon as power allows it; where
 /// it would still allow it with the die a little warmer, which the higher clock will make it;
@@ -164,16 +164,16 @@ class StepModel {
   /// The mean powers of the phases at other temperatures than those they were chosen at.
   void set_phase_powers(std::span<const Celsius> die, ClockState& state);
 
-  PlayedStep play_step(const ClockState&);
-  /// From a step played before under the same conditions: only pipelines with other durations, and
-  /// those that meet them on links, are played again. The same bits. By pipeline, whether it was
-  /// played.
-  std::vector<char> play_again(const ClockState&, PlayedStep& step);
+  StepTimeline simulate_step(const ClockState&);
+  /// From a step simulated before under the same conditions: only pipelines with other durations,
+  /// and those that meet them on links, are simulated again. The same bits. By pipeline, whether it
+  /// was simulated.
+  std::vector<char> update_schedule(const ClockState&, StepTimeline& step);
 
   /// At the reference temperature; set_dies() follows.
-  AccountedStep account(const ClockState&, const PlayedStep&);
-  /// In a step of this length: the played one's, or one in which everybody waits longer or less.
-  void account_again(const ClockState&, const PlayedStep&, const Changed&, Seconds step_time,
+  AccountedStep account(const ClockState&, const StepTimeline&);
+  /// In a step of this length: the simulated one's, or one in which everybody waits longer or less.
+  void account_again(const ClockState&, const StepTimeline&, const Changed&, Seconds step_time,
                      AccountedStep&);
   /// The same clocks at other temperatures.
   void set_dies(std::span<const Celsius> die, std::vector<DeviceStep>& devices) const;
@@ -184,25 +184,25 @@ class StepModel {
     Seconds length;
     Celsius die;
   };
-  Watts power_under_ceiling(const ClockState&, const PlayedStep&, const AccountedStep&,
+  Watts power_under_ceiling(const ClockState&, const StepTimeline&, const AccountedStep&,
                             size_t device, const Ceiling&);
   void add_peaks(std::vector<DeviceStep>&, std::span<const Celsius> die);
 
   const spec::Job& job;
   const workload::WorkGraph& graph;
-  Machine machine;
+  HardwareVariation hardware;
   std::vector<Pipeline> pipelines;
   std::vector<std::vector<PhaseUse>> uses;  // [stage]
-  PricedBoundaries sends;
+  BoundaryEstimates sends;
 
-  /// Of this team's links.
-  PhaseTable& table(const Team& team, const PhaseUse& use) {
-    return tables_[team.links * num_tables_ + use.table];
+  /// Of this lockstep group's links.
+  PhaseTable& table(const LockstepGroup& group, const PhaseUse& use) {
+    return tables_[group.links * num_tables_ + use.table];
   }
   /// Of a stage, whose replicas all wait for the slowest links among them.
-  const PricedEnd& end_of(size_t stage) const {
-    return ends_[end_links_[stage] * graph.step_works.size() +
-                 static_cast<size_t>(graph.step_work[stage])];
+  const EpilogueEstimate& epilogue_of(size_t stage) const {
+    return epilogues_[epilogue_links_[stage] * graph.step_works.size() +
+                      static_cast<size_t>(graph.step_work[stage])];
   }
 
   /// Of so many clock steps below the maximum.
@@ -218,7 +218,7 @@ class StepModel {
   const spec::PowerCoefficients& power() const { return *job.cluster.gpu.power; }
 
  private:
-  /// Shares of its links' bandwidth that a team or a stage has.
+  /// Shares of its links' bandwidth that a lockstep group or a stage has.
   struct LinkShares {
     double scale_up = 1, scale_out = 1;
     friend bool operator==(const LinkShares&, const LinkShares&) = default;
@@ -232,35 +232,35 @@ class StepModel {
                          const PhaseConditions&) const;
   Watts power_of(const DevicePhase&, PhaseTable&, const PhaseConditions&) const;
   PhaseConditions conditions_of(size_t device, Celsius die) const;
-  void update_team(const PlayedStep&, size_t pipeline, size_t stage, bool replayed,
-                   TeamStep& team) const;
-  void account_phases(const std::vector<DevicePhase>&, const PlayedStep&, const TeamStep&,
+  void update_group(const StepTimeline&, size_t pipeline, size_t stage, bool rescheduled,
+                    GroupStep& group) const;
+  void account_phases(const std::vector<DevicePhase>&, const StepTimeline&, const GroupStep&,
                       size_t device, Lockstep, DeviceStep& sum);
-  void account_rest(const TeamStep&, size_t device, double heat_ceiling, Seconds step_time,
+  void account_rest(const GroupStep&, size_t device, double heat_ceiling, Seconds step_time,
                     DeviceStep& sum) const;
   size_t links_of(const LinkShares&);
-  LinkShares shares_of(const Team&) const;
+  LinkShares shares_of(const LockstepGroup&) const;
   void set_hosts_and_links();
   std::vector<std::array<Seconds, action_kind_count>> by_chunk(
       size_t stage, const std::vector<Seconds>& of_uses) const;
-  std::vector<std::vector<TeamOnCores>> teams_on_cores();
+  std::vector<std::vector<GroupOnCores>> groups_on_cores();
   std::vector<StageTimes> stage_times(const std::vector<std::vector<Seconds>>& durations) const;
-  void finish_step(PlayedStep&) const;
+  void finish_step(StepTimeline&) const;
   spec::GpuLoad exchange_after(size_t pipeline, size_t stage, workload::ActionKind) const;
-  std::vector<spec::GpuLoad> exchanges(const PlayedStage&, size_t pipeline, size_t stage) const;
-  spec::GpuLoad load_outside_phases(const PlayedStep&, size_t pipeline, size_t stage) const;
+  std::vector<spec::GpuLoad> exchanges(const StageTimeline&, size_t pipeline, size_t stage) const;
+  spec::GpuLoad load_outside_phases(const StepTimeline&, size_t pipeline, size_t stage) const;
 
   int threads_ = 1;            // over pipelines; never in a result
   std::vector<Place> places_;  // [device]
   ClockScale scale_;
   Conditions conditions_;
   std::optional<Wiring> wiring_;
-  // Priced once per distinct shares: num_tables_ tables and an end per distinct step work each.
+  // Estimated once per distinct shares: num_tables_ tables and an end per distinct step work each.
   std::vector<LinkShares> known_shares_;
   std::vector<std::pair<size_t, workload::ActionKind>> table_works_;  // work of each table
   std::vector<PhaseTable> tables_;
-  std::vector<PricedEnd> ends_;
-  std::vector<size_t> end_links_;  // [stage] -> known_shares_
+  std::vector<EpilogueEstimate> epilogues_;
+  std::vector<size_t> epilogue_links_;  // [stage] -> known_shares_
   size_t num_tables_ = 0;
   double step_ratio_ = 0;
   int64_t clock_steps_ = 0;

@@ -66,7 +66,7 @@ class TransientSimulation::State {
  public:
   explicit State(std::unique_ptr<PreparedJob> job)
       : at_(std::move(job)),
-        heat_(at_->job, at_->model.machine),
+        heat_(at_->job, at_->model.hardware),
         heat_ceiling_(static_cast<size_t>(at_->job.cluster.num_gpus()), 0.0) {
     TPT_EXPECT(at_->graph.memory.fits());
     meet_changes();
@@ -79,7 +79,7 @@ class TransientSimulation::State {
 
   const spec::Job& job() const { return at_->job; }
   Seconds now() const { return now_; }
-  void settle();
+  void solve_steady_state();
   void pause(Seconds duration);
   void change(const spec::Job&);
   run::Run advance(const Horizon&);
@@ -110,7 +110,7 @@ class TransientSimulation::State {
   ClusterHeat heat_;
   std::vector<double> heat_ceiling_;  // per device: see clock::next_heat_ceiling
   CoupledStep step_;                  // of this moment, if fresh_
-  bool has_step_ = false;             // step_ was played under these links and hosts
+  bool has_step_ = false;             // step_ was simulated under these links and hosts
   bool fresh_ = false;                // and at these temperatures and limits
   WindowLength window_;
   Seconds now_, step_begin_, standing_until_;
@@ -147,7 +147,7 @@ void TransientSimulation::State::change(const spec::Job& job) {
   }
   auto next = std::make_unique<PreparedJob>(job);
   TPT_EXPECT(next->graph.memory.fits());
-  ClusterHeat heat(next->job, next->model.machine);
+  ClusterHeat heat(next->job, next->model.hardware);
   heat.take_over(heat_);
   heat_ = std::move(heat);
   at_ = std::move(next);
@@ -171,7 +171,7 @@ void TransientSimulation::State::meet_changes() {
   loss_met_ = now_;
   window_.restart();
   refresh_step();
-  const Seconds step_time = step_.played.step_time;
+  const Seconds step_time = step_.timeline.step_time;
   steps_to_redo_ += static_cast<int64_t>(loss->uncovered / step_time);
   standing_until_ = std::max(standing_until_, now_ + loss->restart);
   progress_ = 0;
@@ -218,8 +218,8 @@ void TransientSimulation::State::shut_down_past_limit(const std::vector<Celsius>
   window_.restart();
 }
 
-void TransientSimulation::State::settle() {
-  step_ = solve_steady_state(at_->model, heat_);
+void TransientSimulation::State::solve_steady_state() {
+  step_ = sim::solve_steady_state(at_->model, heat_);
   heat_ceiling_ = step_.clocks.heat_ceiling;
   has_step_ = fresh_ = true;
   shut_down_past_limit(step_.dies);
@@ -247,7 +247,7 @@ std::vector<Watts> TransientSimulation::State::idle_powers() const {
   powers.reserve(dies.size());
   for (size_t d = 0; d < dies.size(); ++d)
     powers.push_back(
-        power::gpu_power(*gpu.power, nothing, lowest, dies[d], at_->model.machine.boards[d]));
+        power::gpu_power(*gpu.power, nothing, lowest, dies[d], at_->model.hardware.boards[d]));
   if (shutdown_) powers[static_cast<size_t>(shutdown_->device)] = Watts();
   return powers;
 }
@@ -268,7 +268,7 @@ void TransientSimulation::State::end_step(Seconds end, Recorded* recorded) {
 
 /// At constant clocks steps follow each other; the last one goes on behind the window.
 void TransientSimulation::State::train(Seconds window, Recorded* recorded) {
-  const Seconds step_time = step_.played.step_time;
+  const Seconds step_time = step_.timeline.step_time;
   const Seconds rounding = 1e-12 * (step_time + now_);  // of moments, whose digits are finite
   Seconds at, left = (1 - progress_) * step_time;
   while (at + left <= window + rounding) {
@@ -317,7 +317,7 @@ void TransientSimulation::State::append_series(run::Run& run, Activity activity,
     if (activity == Activity::training) {
       const DeviceStep& device = step_.accounted.devices[d];
       mhz = device.mean_clock_ratio * (*gpu.max_clock / unit::MHz);
-      throttled = (device.throttled_power + device.throttled_thermal) / step_.played.step_time;
+      throttled = (device.throttled_power + device.throttled_thermal) / step_.timeline.step_time;
     }
     const double values[] = {power[d] / unit::W, dies[d].degrees(), mhz, throttled};
     for (size_t s = 0; s < std::size(values); ++s) {
@@ -333,7 +333,7 @@ Seconds TransientSimulation::State::to_end_of_steps(const Recorded& recorded) co
   if (!recorded.horizon.steps || !fresh_) return for_ever;
   const int64_t open = *recorded.horizon.steps - static_cast<int64_t>(recorded.run.steps.size());
   const double steps = static_cast<double>(open + steps_to_redo_) - progress_;
-  return now_ + steps * step_.played.step_time;
+  return now_ + steps * step_.timeline.step_time;
 }
 
 run::Run TransientSimulation::State::advance(const Horizon& horizon) {
@@ -389,8 +389,8 @@ const spec::Job& TransientSimulation::job() const {
 Seconds TransientSimulation::now() const {
   return state_->now();
 }
-void TransientSimulation::settle() {
-  state_->settle();
+void TransientSimulation::solve_steady_state() {
+  state_->solve_steady_state();
 }
 run::Run TransientSimulation::advance(Seconds duration) {
   return state_->advance({.duration = duration, .steps = {}, .timeline = false});

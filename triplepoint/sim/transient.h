@@ -37,7 +37,7 @@ class TransientSimulation {
   const spec::Job& job() const;
   Seconds now() const;
   /// Goes where the present job leads in the end, without time passing; faults of this moment hold.
-  void settle();
+  void solve_steady_state();
   /// Trains on: steps and series (power_w, die_c, sm_clock_mhz, throttled_share per device) of that
   /// time on the simulation's clock, and summaries of the last step.
   run::Run advance(Seconds duration);

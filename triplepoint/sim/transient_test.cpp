@@ -45,7 +45,7 @@ void append(run::Run& first, const run::Run& second) {
   first.steps.insert(first.steps.end(), second.steps.begin(), second.steps.end());
 }
 
-TEST_CASE("playing twice thirty seconds is playing sixty, bit for bit") {
+TEST_CASE("simulating twice thirty seconds is simulating sixty, bit for bit") {
   TransientSimulation one(small_job()), two(small_job());
   const run::Run whole = one.advance(60 * unit::s);
   run::Run parts = two.advance(30 * unit::s);
@@ -65,15 +65,15 @@ TEST_CASE("parts that end between whole seconds differ by what a second of clock
           doctest::Approx(last(whole, "die_c", device)).epsilon(0.005));
 }
 
-TEST_CASE("a copy plays what the original plays, and leaves it alone") {
+TEST_CASE("a copy does what the original does, and leaves it alone") {
   TransientSimulation original(small_job());
   original.advance(10 * unit::s);
   TransientSimulation copy(original);
   const run::Run copied = copy.advance(20 * unit::s);
   CHECK(original.now() == 10 * unit::s);
-  const run::Run played = original.advance(20 * unit::s);
-  CHECK(copied.series == played.series);
-  CHECK(copied.steps == played.steps);
+  const run::Run first = original.advance(20 * unit::s);
+  CHECK(copied.series == first.series);
+  CHECK(copied.steps == first.steps);
 }
 
 TEST_CASE("changing to the same job changes nothing") {
@@ -109,7 +109,7 @@ TEST_CASE("a pause cools, and its time counts") {
 TEST_CASE("time leads to the steady state, and stays there") {
   TransientSimulation patient(small_job()), settled(small_job());
   patient.advance(3000 * unit::s);
-  settled.settle();
+  settled.solve_steady_state();
   CHECK(settled.now() == Seconds());
   const run::Run one = patient.advance(5 * unit::s), other = settled.advance(5 * unit::s);
   for (int32_t device = 0; device < 16; ++device)
@@ -118,13 +118,13 @@ TEST_CASE("time leads to the steady state, and stays there") {
   CHECK(other.summaries[3].power_mean_w.has_value());
 }
 
-TEST_CASE("a transient is a session played once") {
+TEST_CASE("a transient is one simulation advanced once") {
   const spec::Job job = small_job();
   TransientSimulation simulation(job);
-  const run::Run played = simulation.advance(20 * unit::s);
+  const run::Run advanced = simulation.advance(20 * unit::s);
   const run::Run simulated = simulate(job, {.duration = 20 * unit::s, .steps = {}});
-  CHECK(played.steps == simulated.steps);
-  CHECK(played.series == simulated.series);
+  CHECK(advanced.steps == simulated.steps);
+  CHECK(advanced.series == simulated.series);
   CHECK(simulated.steps.back().end <= instant_at(20 * unit::s));
   CHECK(!simulated.timeline.empty());
 }

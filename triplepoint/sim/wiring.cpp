@@ -42,7 +42,7 @@ double own_rate(const Boundary& boundary) {
   return (boundary.bytes_per_rank / boundary.transfer).in_base_units();
 }
 
-/// The fastest that the links let the team send, if it has them to itself.
+/// The fastest that the links let the lockstep group send, if it has them to itself.
 double link_rate(std::span<const LinkUse> uses, std::span<const BytesPerSecond> capacities) {
   double rate = unlimited;
   for (const LinkUse& use : uses)

@@ -9,16 +9,16 @@
 
 namespace triplepoint::sim {
 
-/// How many ranks of a team send over one link.
+/// How many ranks of a lockstep group send over one link.
 struct LinkUse {
   int32_t link = 0;
   int32_t ranks = 1;
   friend auto operator<=>(const LinkUse&, const LinkUse&) = default;
 };
 
-/// A boundary tensor on its way to a neighbour stage: every rank of the team sends its part to its
-/// own peer at the same moment. The ranks advance together, so one flow stands for all of them and
-/// only its use of links counts them.
+/// A boundary tensor on its way to a neighbour stage: every rank of the lockstep group sends its
+/// part to its own peer at the same moment. The ranks advance together, so one flow stands for all
+/// of them and only its use of links counts them.
 struct Boundary {
   Bytes bytes_per_rank;
   Seconds latency;   // first; it uses no link
@@ -35,10 +35,10 @@ enum class Direction { next, previous };
 /// one boundary leave in order, one at a time, as they do on a communication stream.
 enum class SendMode { blocking, overlapped };
 
-/// Which sends have to be played as flows. Both give the same bits; `everywhere` is for tests.
+/// Which sends have to be simulated as flows. Both give the same bits; `everywhere` is for tests.
 enum class FlowChoice { where_links_bind, everywhere };
 
-/// A boundary as the players see it.
+/// A boundary as the schedulers see it.
 struct Wire {
   static constexpr int32_t no_flow = -1;
   Seconds latency;
@@ -55,13 +55,14 @@ struct FlowClass {
   friend auto operator<=>(const FlowClass&, const FlowClass&) = default;
 };
 
-/// Who can ever slow down whom: made once per job from boundaries and links, used by every play.
+/// Who can ever slow down whom: made once per job from boundaries and links, used by every
+/// schedule.
 ///
 /// A link stays out if all that its senders can push at once fits into it:
 ///   sum over senders of ranks * alone rate <= capacity   (a blocking stage sends one way at a
 ///   time)
 /// Of links with the same users only the tightest stays. Pipelines that share none of the links
-/// that stay cannot meet, and are played apart.
+/// that stay cannot meet, and are simulated apart.
 class Wiring {
  public:
   /// [pipeline][stage]; capacities by link, zero is not allowed.
@@ -76,7 +77,7 @@ class Wiring {
   std::span<const FlowClass> classes() const { return classes_; }
   std::span<const BytesPerSecond> capacities() const { return capacities_; }  // of links that stay
 
-  /// Pipelines that have to be played together, in order of their first member.
+  /// Pipelines that have to be simulated together, in order of their first member.
   struct Cluster {
     std::vector<size_t> pipelines;
     bool has_flows = false;

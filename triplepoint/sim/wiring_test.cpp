@@ -45,7 +45,7 @@ TEST_CASE("a stage that blocks sends one way at a time, one that does not sends 
   CHECK(any_flows(wire_up(pipelines, 1, SendMode::overlapped)));
 }
 
-TEST_CASE("ranks of a team on one NIC share it: alone, the tensor takes as many times longer") {
+TEST_CASE("ranks of a group on one NIC share it: alone, the tensor takes as many times longer") {
   for (const int32_t ranks : {1, 2, 8}) {
     const Wiring wiring = wire_up({one_way(nic, {{0, ranks}})}, 1);
     const Wire& wire = wiring.wires(0)[0];
@@ -69,7 +69,7 @@ TEST_CASE("of links with the same users only the tightest stays") {
   CHECK(wiring.classes().size() == 1);
 }
 
-TEST_CASE("pipelines are played together only where a link that can bind joins them") {
+TEST_CASE("pipelines are simulated together only where a link that can bind joins them") {
   const Wiring wiring =
       wire_up({one_way(nic, {{0, 1}}), one_way(nic, {{1, 1}}), one_way(nic, {{0, 1}}),
                one_way(0.1 * nic, {{2, 1}}), one_way(nic, {{1, 1}, {0, 1}})},

@@ -41,9 +41,9 @@ bool lacks_power(const spec::Job& job) {
   return !gpu.power && !gpu.thermal && !gpu.governor;
 }
 
-run::Run play_without_power(const spec::Job& job,
-                            const std::function<run::Run(const spec::Job&)>& play) {
-  run::Run run = play(with_stand_ins(job));
+run::Run simulate_without_power(const spec::Job& job,
+                                const std::function<run::Run(const spec::Job&)>& simulate) {
+  run::Run run = simulate(with_stand_ins(job));
   take_out(run);
   run.manifest.job = job;
   // Ranks that share cores have no more than their share of them.

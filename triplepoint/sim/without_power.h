@@ -12,10 +12,10 @@ namespace triplepoint::sim {
 /// processes on the cores of one machine.
 bool lacks_power(const spec::Job& job);
 
-/// Plays such a job: with devices that draw nothing, stay at the inlet's temperature and run at one
-/// clock, and takes everything out of the run again that would say so. Time, traffic and memory
+/// Simulates such a job: with devices that draw nothing, stay at the inlet's temperature and run at
+/// one clock, and takes everything out of the run again that would say so. Time, traffic and memory
 /// stay; power, energy, heat and clocks are absent, not zero.
-run::Run play_without_power(const spec::Job& job,
-                            const std::function<run::Run(const spec::Job&)>& play);
+run::Run simulate_without_power(const spec::Job& job,
+                                const std::function<run::Run(const spec::Job&)>& simulate);
 
 }  // namespace triplepoint::sim

@@ -316,7 +316,7 @@ TEST_CASE("memory sits above the lid by its own power") {
         Approx(25 + 600 * (0.010 + 0.016) + 60 * 0.1));
 }
 
-TEST_CASE("a repeating power swings the die as playing it for long shows") {
+TEST_CASE("a repeating power swings the die as a long simulation shows") {
   const ChassisModel chassis = model();
   const std::vector<PowerStretch> pattern{{0.2 * unit::s, 900 * unit::W},
                                           {0.3 * unit::s, 300 * unit::W}};

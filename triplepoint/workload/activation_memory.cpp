@@ -259,7 +259,7 @@ double chunk_activation_bytes(const LayerContext& context, const ChunkLayers& ch
   return bytes;
 }
 
-double replayed_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
+double recomputed_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
   const LayerCounts again = recomputed_layers(context.job, chunk);
   double bytes = 0;
   for (const LayerKind kind : all_layer_kinds) {

@@ -42,9 +42,9 @@ double checkpoint_bytes(const LayerContext&);
 /// One microbatch in one chunk, as plan.recompute has it; without the logits.
 double chunk_activation_bytes(const LayerContext&, const ChunkLayers&);
 
-/// The layer, or the modules of a layer, that recompute is just replaying (the largest of the
+/// The layer, or the modules of a layer, that recompute is just repeating (the largest of the
 /// chunk); 0 without.
-double replayed_layer_bytes(const LayerContext&, const ChunkLayers&);
+double recomputed_layer_bytes(const LayerContext&, const ChunkLayers&);
 
 /// The most that a layer's backward pass adds to what its forward pass kept: the trunk's gradient
 /// before and behind the branch, and that of the widest product (which is made while what it was
@@ -60,7 +60,7 @@ double backward_working_bytes(const LayerContext&, LayerKind);
 ///
 /// Gradients of QKV and of the up product lie where their activations lay; those of projection and
 /// down (experts: of their rows) come, 2 e T h, and the trunk before the norms goes, 2 residual T'
-/// h. Layers that were replayed stay until then.
+/// h. Layers that were recomputed stay until then.
 double put_off_bytes(const LayerContext&, const ChunkLayers&);
 
 /// Keys and values of all sequences that are being served, of one layer: of the whole sequence or

@@ -9,12 +9,12 @@ namespace triplepoint::workload {
 /// bias, dropout and residual after; tensor- and context-parallel communication.
 ///
 /// Grouped queries: QKV has (heads + 2 groups) d outputs. Latent attention (DeepSeek-V2, section
-/// 2.1): down to the ranks, norms, up again; its core is played with one head size, the mean of
+/// 2.1): down to the ranks, norms, up again; its core is modelled with one head size, the mean of
 /// the query's (d + rope) and the value's, which keeps flops and bytes.
 void add_attention(const LayerContext&, Passes&);
 
 /// The core and the exchange of keys and values under context parallelism. Its forward is what
-/// selective recompute plays again.
+/// selective recompute repeats.
 ///
 ///   forward flops 4 b a d s_q s_k, half of it where causal and fused; backward 5/2 of that (flash
 ///   computes the scores again), 2 where the scores were kept.

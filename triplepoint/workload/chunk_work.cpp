@@ -19,7 +19,7 @@ using spec::Op;
 
 /// Full recompute runs the forward pass again. FSDP gathers anew for it where the checkpoint wraps
 /// the sharded layer; where it lies inside, the gather of the backward pass serves both.
-std::vector<Op> ops_to_replay(const LayerContext& context, const std::vector<Op>& forward) {
+std::vector<Op> ops_to_recompute(const LayerContext& context, const std::vector<Op>& forward) {
   const bool gathers =
       context.stack().fsdp_regathers_on_recompute && context.plan().reshard_after_forward;
   std::vector<Op> ops;
@@ -42,7 +42,7 @@ void shrink(Op& op, double share) {
   op.gemm.n = std::max<int64_t>(1, std::llround(share * real(op.gemm.n)));
 }
 
-/// Of a layer that is played again, what checkpointing by operator leaves: it keeps attention and
+/// Of a layer that is recomputed, what checkpointing by operator leaves: it keeps attention and
 /// every other product, counted as torchtitan writes them (query, value; gate, down), so that key,
 /// projection and up are made again, and all that is not a product.
 std::vector<Op> ops_between_kept(const LayerContext& context, std::vector<Op> ops) {
@@ -73,11 +73,11 @@ PartWork make_layer(const LayerContext& model, LayerKind kind) {
   close_sharded_part(context, parameters, part.passes);
   part.passes.turn_backward();
 
-  part.replayed = ops_to_replay(context, part.passes.forward);
+  part.recomputed = ops_to_recompute(context, part.passes.forward);
   if (context.plan().selects(spec::RecomputeModule::alternate_gemms))
-    part.passes.again = ops_between_kept(context, part.replayed);
+    part.passes.again = ops_between_kept(context, part.recomputed);
   if (context.stack().recompute_stops_early && !spec::has_experts(kind))
-    drop_what_nobody_reads(part.replayed);
+    drop_what_nobody_reads(part.recomputed);
   return part;
 }
 
@@ -172,7 +172,7 @@ void add_recompute(const LayerContext& context, const ChunkParts& chunk, ChunkWo
     return add_backward(chunk, &Passes::again, work.recompute);
   const LayerCounts again = recomputed_layers(context.job, layers);
   for (auto kind = all_layer_kinds.rbegin(); kind != all_layer_kinds.rend(); ++kind)
-    append_layers(work.recompute, *kind, again[*kind], parts.layer(*kind).replayed);
+    append_layers(work.recompute, *kind, again[*kind], parts.layer(*kind).recomputed);
 }
 
 }  // namespace

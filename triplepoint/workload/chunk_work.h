@@ -14,7 +14,7 @@ namespace triplepoint::workload {
 struct PartWork {
   Passes passes;
   std::vector<spec::Op>
-      replayed;  // by full recompute: the forward pass, gathers only if they repeat
+      recomputed;  // by full recompute: the forward pass, gathers only if they repeat
 };
 
 /// The parts of a job's model, each made once; chunks are put together from them.

@@ -154,7 +154,7 @@ TEST_CASE(
 
 TEST_CASE(
     "recompute that stops early leaves out a dense layer's last product, of experts nothing") {
-  const auto replayed = [](spec::Job job, bool early) {
+  const auto recomputed = [](spec::Job job, bool early) {
     job.plan.recompute = spec::Recompute::full;
     job.stack.recompute_stops_early = early;
     const WorkGraph graph = build_work_graph(job);
@@ -167,10 +167,10 @@ TEST_CASE(
   const spec::Job dense = test::on_nodes(test::gpt(24, 2048, 16, 2048), 4);
   const double tokens = static_cast<double>(dense.plan.micro_batch_size * 2048);
   const double last_products = 24 * 2 * tokens * 4 * 2048 * 2048;
-  CHECK(replayed(dense, false) - replayed(dense, true) == Approx(last_products));
+  CHECK(recomputed(dense, false) - recomputed(dense, true) == Approx(last_products));
   spec::Job experts = dense;
   experts.model.moe = spec::MixtureOfExperts{.num_experts = 8, .ffn_hidden_size = 4096};
-  CHECK(replayed(experts, true) == replayed(experts, false));
+  CHECK(recomputed(experts, true) == recomputed(experts, false));
 }
 
 TEST_CASE("selective recompute repeats the attention core alone") {

@@ -18,7 +18,7 @@ constexpr double ddp_bucket = 25 * 1048576.;  // PyTorch's default (bucket_cap_m
 // cuBLAS's workspace as PyTorch takes it on Hopper, of the forward's thread and of autograd's
 // (aten/src/ATen/cuda/CublasHandlePool.cpp).
 constexpr double product_workspace = 32 * 1048576.;
-constexpr int64_t steps_played = 2;  // moments appear in the first; the second meets them
+constexpr int64_t steps_simulated = 2;  // moments appear in the first; the second meets them
 constexpr int64_t steady_microbatches = 3;
 
 // Inputs of reduce-scatters that wait for their transfers, since the host runs ahead of the GPU:
@@ -47,7 +47,7 @@ std::vector<double> parameters_of(const LayerContext& context, const Chunks& chu
   return all;
 }
 
-/// What the caching allocator may take of the driver, with what the play does not see of it.
+/// What the caching allocator may take of the driver, with what the simulation does not see of it.
 int64_t allocatable(const LayerContext& context) {
   const std::optional<Bytes> memory = context.job.cluster.gpu.memory;
   if (!memory) return std::numeric_limits<int64_t>::max();
@@ -63,10 +63,10 @@ struct LiveChunk {
   Tensor end = 0;
 };
 
-class StepPlayer {
+class EagerStep {
  public:
-  StepPlayer(const LayerContext& context, const Chunks& chunks, const StageProgram& program);
-  EagerPeaks play();
+  EagerStep(const LayerContext& context, const Chunks& chunks, const StageProgram& program);
+  EagerPeaks run();
 
  private:
   bool replicates() const;  // buckets of gradients that all replicas reduce
@@ -74,36 +74,35 @@ class StepPlayer {
   int64_t pending_transfers() const;
   void take_states();
   void take_buckets();
-  void play_passes();
-  void play_step(bool first);
+  void run_passes();
+  void run_epilogue(bool first);
   void gather_parameters();
   void forward(const Action&);
   void put_off(const Action&);
   void backward(const Action&, const LiveChunk&);
-  void play_backwards(std::size_t but);
+  void run_backwards(std::size_t but);
 
   const LayerContext& context_;
   const Chunks& chunks_;
   const StageProgram& program_;
   std::vector<double> parameters_;
   double count_ = 0;  // of all parameters
-  int64_t microbatches_played_ = 0;
+  int64_t microbatches_run_ = 0;
   int64_t limit_ = 0;
   CachingAllocator memory_;
   EagerLayers layers_;
   std::map<std::pair<int32_t, int32_t>, LiveChunk> live_;  // by chunk and microbatch
-  std::vector<std::pair<Action, LiveChunk>> due_;  // backward passes that are not played yet
+  std::vector<std::pair<Action, LiveChunk>> due_;          // backward passes that have not run yet
   EagerPeaks peaks_;
 };
 
-StepPlayer::StepPlayer(const LayerContext& context, const Chunks& chunks,
-                       const StageProgram& program)
+EagerStep::EagerStep(const LayerContext& context, const Chunks& chunks, const StageProgram& program)
     : context_(context),
       chunks_(chunks),
       program_(program),
       parameters_(parameters_of(context, chunks)),
-      microbatches_played_(peak_in_flight(program) + context.stack().extra_in_flight +
-                           steady_microbatches),
+      microbatches_run_(peak_in_flight(program) + context.stack().extra_in_flight +
+                        steady_microbatches),
       limit_(allocatable(context)),
       memory_(limit_),
       layers_(eager_sizes(context), pending_transfers(), memory_) {
@@ -111,15 +110,15 @@ StepPlayer::StepPlayer(const LayerContext& context, const Chunks& chunks,
     count_ += each;
 }
 
-bool StepPlayer::replicates() const {
+bool EagerStep::replicates() const {
   return context_.plan().sharding == spec::Sharding::none && context_.share.data > 1;
 }
 
-double StepPlayer::ranks_of_states() const {
+double EagerStep::ranks_of_states() const {
   return context_.plan().sharding == spec::Sharding::none ? 1 : real(context_.share.shard);
 }
 
-int64_t StepPlayer::pending_transfers() const {
+int64_t EagerStep::pending_transfers() const {
   if (!context_.share.sequence_parallel) return 0;
   const int64_t chunks = static_cast<int64_t>(chunks_.size());
   const int64_t in_flight = peak_in_flight(program_) / chunks;
@@ -129,7 +128,7 @@ int64_t StepPlayer::pending_transfers() const {
   return std::min(most_late_inputs, late_inputs_per_layer * layers * in_flight);
 }
 
-void StepPlayer::take_states() {
+void EagerStep::take_states() {
   for (const double each : parameters_)
     memory_.take(context_.share.element * each);
   memory_.take(wide * count_);
@@ -143,7 +142,7 @@ void StepPlayer::take_states() {
   peaks_.optimizer = 3 * wide * count_ / ranks_of_states() * unit::B;
 }
 
-void StepPlayer::take_buckets() {
+void EagerStep::take_buckets() {
   if (!replicates()) return;
   double bucket = 0;
   for (const double each : parameters_) {
@@ -155,7 +154,7 @@ void StepPlayer::take_buckets() {
   if (bucket > 0) memory_.take(bucket);
 }
 
-void StepPlayer::forward(const Action& action) {
+void EagerStep::forward(const Action& action) {
   const ChunkLayers& chunk = chunks_[static_cast<std::size_t>(action.chunk)];
   LiveChunk live;
   Tensor trunk = chunk.has_embedding ? layers_.embed() : layers_.receive();
@@ -169,14 +168,14 @@ void StepPlayer::forward(const Action& action) {
   layers_.drop_logit_gradient();
 }
 
-void StepPlayer::put_off(const Action& action) {
+void EagerStep::put_off(const Action& action) {
   const auto found = live_.find({action.chunk, action.microbatch});
   if (found == live_.end()) return;
   due_.emplace_back(action, std::move(found->second));
   live_.erase(found);
 }
 
-void StepPlayer::backward(const Action& action, const LiveChunk& live) {
+void EagerStep::backward(const Action& action, const LiveChunk& live) {
   const ChunkLayers& chunk = chunks_[static_cast<std::size_t>(action.chunk)];
   std::vector<Tensor> gradients;
   Tensor gradient =
@@ -192,23 +191,23 @@ void StepPlayer::backward(const Action& action, const LiveChunk& live) {
 }
 
 /// All but the last few that are due.
-void StepPlayer::play_backwards(std::size_t but) {
+void EagerStep::run_backwards(std::size_t but) {
   while (due_.size() > but) {
     backward(due_.front().first, due_.front().second);
     due_.erase(due_.begin());
   }
 }
 
-void StepPlayer::play_passes() {
+void EagerStep::run_passes() {
   const bool stages = context_.plan().pipeline_parallel_size > 1;
   const auto late = static_cast<std::size_t>(stages ? context_.stack().extra_in_flight : 0);
   for (const Action& action : program_) {
-    if (action.microbatch >= microbatches_played_) continue;
+    if (action.microbatch >= microbatches_run_) continue;
     if (action.kind == ActionKind::forward) {
       forward(action);
     } else if (action.kind != ActionKind::backward_weight) {
       put_off(action);
-      play_backwards(late);
+      run_backwards(late);
     }
   }
   layers_.drop_logit_gradient();
@@ -216,7 +215,7 @@ void StepPlayer::play_passes() {
 }
 
 /// A flat copy of this rank's part, one of every rank's, and one that they are gathered into.
-void StepPlayer::gather_parameters() {
+void EagerStep::gather_parameters() {
   const auto ranks = static_cast<int64_t>(ranks_of_states());
   const double flat = context_.share.element * count_;
   std::vector<Tensor> copies = {memory_.take(flat / real(ranks))};
@@ -227,7 +226,7 @@ void StepPlayer::gather_parameters() {
     memory_.drop(tensor);
 }
 
-void StepPlayer::play_step(bool first) {
+void EagerStep::run_epilogue(bool first) {
   if (first)
     for (const double each : parameters_)
       for (int moment = 0; moment < 2; ++moment)
@@ -237,17 +236,17 @@ void StepPlayer::play_step(bool first) {
   peaks_.step = std::max(peaks_.step, static_cast<double>(memory_.peak()) * unit::B);
 }
 
-EagerPeaks StepPlayer::play() {
+EagerPeaks EagerStep::run() {
   take_states();
   int64_t reserved = 0, most_reserved = 0;
-  for (int64_t step = 0; step < steps_played; ++step) {
+  for (int64_t step = 0; step < steps_simulated; ++step) {
     memory_.forget_peak();
-    play_passes();
+    run_passes();
     peaks_.allocated = std::max(peaks_.allocated, static_cast<double>(memory_.peak()) * unit::B);
     reserved = memory_.peak_reserved();
     most_reserved = std::max(most_reserved, reserved);
     if (!live_.empty()) break;  // a program's beginning
-    play_step(step == 0);
+    run_epilogue(step == 0);
     reserved = std::max(reserved, memory_.peak_reserved());
     most_reserved = std::max(most_reserved, reserved);
   }
@@ -260,7 +259,7 @@ EagerPeaks StepPlayer::play() {
 
 }  // namespace
 
-bool plays_eagerly(const LayerContext& context) {
+bool has_eager_step(const LayerContext& context) {
   const spec::Plan& plan = context.plan();
   const spec::Model& model = context.model();
   const bool whole =
@@ -272,9 +271,9 @@ bool plays_eagerly(const LayerContext& context) {
          plan.recompute == spec::Recompute::none;
 }
 
-EagerPeaks play_eager_step(const LayerContext& context, const Chunks& chunks,
-                           const StageProgram& program) {
-  return StepPlayer(context, chunks, program).play();
+EagerPeaks simulate_eager_step(const LayerContext& context, const Chunks& chunks,
+                               const StageProgram& program) {
+  return EagerStep(context, chunks, program).run();
 }
 
 }  // namespace triplepoint::workload

@@ -20,11 +20,11 @@ struct EagerPeaks {
   Bytes reserved;                       // of the driver, by the caching allocator
 };
 
-/// May the job be played? Dense transformers in training, without recompute, experts, LoRA or
-/// sharded parameters, under a stack that allocates so.
-bool plays_eagerly(const LayerContext&);
+/// Can the job's step be simulated? Dense transformers in training, without recompute, experts,
+/// LoRA or sharded parameters, under a stack that allocates so.
+bool has_eager_step(const LayerContext&);
 
-/// Plays two steps of a stage's program, tensor by tensor, through a CachingAllocator.
+/// Simulates two steps of a stage's program, tensor by tensor, through a CachingAllocator.
 ///
 /// In the order of nanotron's Llama: what every layer keeps for its backward pass and what is there
 /// only for a moment; the logits (16 bits), their cast to floats and the softmax; gradients as they
@@ -32,16 +32,16 @@ bool plays_eagerly(const LayerContext&);
 /// ZeRO, flat copies of the parameters while they are gathered. Where a block is free and too
 /// small, the driver is asked for more: fragmentation is what comes out.
 ///
-///   * Microbatches beyond those in flight and three more change nothing and are not played.
+///   * Microbatches beyond those in flight and three more change nothing and are not simulated.
 ///   * The gradient of the logits of a microbatch stays until the next one has had its forward
 ///   pass.
 ///   * An input of a reduce-scatter belongs to the transfers' stream until the GPU has come there,
 ///     and the host is ahead of it: four of every layer and microbatch in flight, but 48 at most.
 ///
-/// Of the beginning of a program (no backward pass yet) one step is played: a lower bound.
+/// Of the beginning of a program (no backward pass yet) one step is simulated: a lower bound.
 /// Source: huggingface/nanotron, models/llama.py, parallel/tensor_parallel/functional.py,
 /// optim/gradient_accumulator.py, optim/zero.py, trainer.py.
-EagerPeaks play_eager_step(const LayerContext&, const std::vector<ChunkLayers>& chunks,
-                           const StageProgram& program);
+EagerPeaks simulate_eager_step(const LayerContext&, const std::vector<ChunkLayers>& chunks,
+                               const StageProgram& program);
 
 }  // namespace triplepoint::workload

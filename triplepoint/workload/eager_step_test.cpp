@@ -91,7 +91,7 @@ TEST_CASE("a job lives on less than it would take, as long as its tensors find r
   CHECK(reserved_within(0.99 * needed) > 0.99 * needed);
 }
 
-TEST_CASE("a played stage's memory is the sum of its parts, none of them negative") {
+TEST_CASE("a simulated stage's memory is the sum of its parts, none of them negative") {
   for (const int64_t tensor : {1, 4}) {
     spec::Job job = nanotron_job({8, 2, 8, true});
     job.plan.tensor_parallel_size = tensor;
@@ -119,8 +119,8 @@ TEST_CASE("the beginning of a program holds no more than the whole of it") {
       if (action.kind != ActionKind::forward) break;
       begin.push_back(action);
     }
-    const Bytes part = play_eager_step(context, layout[stage], begin).reserved;
-    CHECK(part <= play_eager_step(context, layout[stage], programs[stage]).reserved);
+    const Bytes part = simulate_eager_step(context, layout[stage], begin).reserved;
+    CHECK(part <= simulate_eager_step(context, layout[stage], programs[stage]).reserved);
   }
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("a stage that holds one microbatch more than its schedule asks for nee
   CHECK(reserved_gib(job) > as_scheduled);
 }
 
-TEST_CASE("what cannot be played is estimated as before") {
+TEST_CASE("what cannot be simulated is estimated as before") {
   spec::Job job = nanotron_job({8, 1, 4, true});
   job.plan.recompute = spec::Recompute::full;
   const double eager = reserved_gib(job);

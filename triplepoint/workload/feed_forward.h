@@ -22,7 +22,7 @@ struct ExpertRows {
 };
 /// top-k rows a token; with padding every expert gets exactly capacity_factor times its fair share,
 /// without padding at most that; dropless the busiest rank gets `load_imbalance` times the mean.
-/// All ranks play the busiest one, because the combine waits for it.
+/// All ranks do the work of the busiest one, because the combine waits for it.
 ///
 /// In inference a microbatch of T tokens of the expert group touches E (1 - (1 - k/E)^T) of E
 /// experts, even routing assumed; a step of training touches all of them. Padded experts are

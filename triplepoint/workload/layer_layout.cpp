@@ -19,7 +19,7 @@ int64_t layers_of_part(const spec::Job& job, int64_t part, int64_t parts) {
     return even + (part >= parts - rest ? 1 : 0);
   }
   if (static_cast<int64_t>(given.size()) == parts) return given[static_cast<size_t>(part)];
-  // Given per stage, played in chunks: a stage's layers are dealt over its chunks.
+  // Given per stage, run in chunks: a stage's layers are dealt over its chunks.
   const int64_t stages = job.plan.pipeline_parallel_size, chunks = parts / stages;
   const int64_t whole = given[static_cast<size_t>(part % stages)];
   const int64_t chunk = part / stages;

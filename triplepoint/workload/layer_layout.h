@@ -61,7 +61,7 @@ std::vector<std::vector<ChunkLayers>> lay_out_layers(const spec::Job& job);
 /// The same without stages.
 ChunkLayers whole_model(const spec::Job& job);
 
-/// Layers of the chunk that full recompute replays: all, or the first plan.recompute_layers.
+/// Layers of the chunk that full recompute repeats: all, or the first plan.recompute_layers.
 LayerCounts recomputed_layers(const spec::Job& job, const ChunkLayers& chunk);
 
 /// Parameters on one rank, told apart by the group that holds copies of them.

@@ -137,10 +137,10 @@ LayerContext as_held(LayerContext context) {
   return context;
 }
 
-/// What was played; the logits (floats and softmax) are named apart where they fit the peak.
-StageMemory played_memory(const LayerContext& context, const Chunks& chunks,
-                          const StageProgram& program) {
-  const EagerPeaks peaks = play_eager_step(context, chunks, program);
+/// Of the simulated step; the logits (floats and softmax) are named apart where they fit the peak.
+StageMemory eager_memory(const LayerContext& context, const Chunks& chunks,
+                         const StageProgram& program) {
+  const EagerPeaks peaks = simulate_eager_step(context, chunks, program);
   StageMemory memory;
   memory.weights = peaks.weights;
   memory.gradients = peaks.gradients;
@@ -164,7 +164,7 @@ StageMemory played_memory(const LayerContext& context, const Chunks& chunks,
 
 StageMemory stage_memory(const LayerContext& computed, const Chunks& chunks,
                          const StageProgram& program) {
-  if (plays_eagerly(computed)) return played_memory(computed, chunks, program);
+  if (has_eager_step(computed)) return eager_memory(computed, chunks, program);
   const LayerContext context = as_held(computed);
   StageMemory memory;
   add_states(context, chunks, memory);

@@ -76,7 +76,7 @@ TEST_CASE("Llama3-70B under FSDP fits 64 GPUs of 80 GB, mostly by its states and
   CHECK(states == doctest::Approx(70.6 * 16 / 64).epsilon(0.01));
   const double checkpoints = 80 * 8192. * 8192 * 2 / 1e9;
   CHECK(memory.activations / unit::GB > checkpoints);
-  CHECK(memory.activations / unit::GB < 1.3 * checkpoints);  // and one layer that is played again
+  CHECK(memory.activations / unit::GB < 1.3 * checkpoints);  // and one layer that is recomputed
 }
 
 TEST_CASE("Llama3-70B under FSDP fits 8 GPUs whose memory holds its 141 GB of states") {

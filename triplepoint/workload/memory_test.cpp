@@ -81,7 +81,7 @@ TEST_CASE("the loss takes the bytes of a logit that its implementation needs, at
   CHECK(estimate_memory(job).stages.back().logits / unit::B == Approx(16 * logits / 2));
 }
 
-TEST_CASE("logits and the layer that is played again are not there at once") {
+TEST_CASE("logits and the layer that is recomputed are not there at once") {
   spec::Job job = with_recompute(test::on_nodes(test::llama3_70b(), 8), Recompute::full);
   job.plan.sharding = Sharding::parameters;
   job.stack.loss_bytes = 12;

@@ -79,7 +79,7 @@ double forward_flops(const spec::Model& model, LayerKind kind) {
   return 2 * layer_weights(model, kind) + core_flops(model, kind);
 }
 
-/// Per token and layer: the products of what selective recompute plays again.
+/// Per token and layer: the products of what selective recompute repeats.
 double selected_flops(const spec::Job& job, LayerKind kind) {
   const spec::Model& model = job.model;
   const auto again = [&](RecomputeModule module) { return job.plan.recomputes(module); };

@@ -20,7 +20,7 @@ namespace triplepoint::workload {
 /// without tensor parallelism.
 ///
 /// hardware_flops, of HFU: model_flops and what recompute repeats: forward of the layers that are
-/// replayed, or their attention cores.
+/// recomputed, or their attention cores.
 /// Holds for any layout; a decoding step counts one token per sequence.
 /// Sources: Narayanan et al. SC'21, appendix; Korthikanti et al. 2022, section 6 and appendix A;
 /// Chowdhery et al. 2022 (PaLM), appendix B.

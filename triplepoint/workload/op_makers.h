@@ -18,7 +18,7 @@ namespace triplepoint::workload {
 /// at the end. So a collective and its mirror image stand beside each other in the code.
 struct Passes {
   std::vector<spec::Op> forward, backward_input, backward_weight;
-  std::vector<spec::Op> again;  // of forward: what selective recompute plays again
+  std::vector<spec::Op> again;  // of forward: what selective recompute repeats
 
   void turn_backward() {
     std::reverse(backward_input.begin(), backward_input.end());
@@ -39,7 +39,7 @@ struct LayerContext {
   spec::Precision vector_precision() const;  // of everything but GEMMs: bf16 where those are fp8
 };
 
-/// What `add` puts into the forward pass is this module. Selective recompute of it plays it again,
+/// What `add` puts into the forward pass is this module. Selective recompute of it repeats it,
 /// and modules inside of it with it.
 template <class Add>
 void add_module(const LayerContext& context, spec::RecomputeModule module, Passes& passes,

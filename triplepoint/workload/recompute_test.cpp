@@ -46,7 +46,7 @@ ChunkWork work_of(const spec::Job& job) {
   return graph.works.at(0);
 }
 
-std::set<std::string_view> replayed(const spec::Job& job) {
+std::set<std::string_view> recomputed(const spec::Job& job) {
   const ChunkWork work = work_of(job);
   std::set<std::string_view> names;
   for (const OpGroup& group : work.recompute)
@@ -62,23 +62,23 @@ double kept(const spec::Job& job) {
 
 using Names = std::set<std::string_view>;
 
-TEST_CASE("a module of selective recompute plays its own ops again and no others") {
-  CHECK(replayed(again({})) == Names{"attention"});
-  CHECK(replayed(again({RecomputeModule::core_attn})) == Names{"attention"});
-  CHECK(replayed(again({RecomputeModule::mla_up_proj})) ==
+TEST_CASE("a module of selective recompute repeats its own ops and no others") {
+  CHECK(recomputed(again({})) == Names{"attention"});
+  CHECK(recomputed(again({RecomputeModule::core_attn})) == Names{"attention"});
+  CHECK(recomputed(again({RecomputeModule::mla_up_proj})) ==
         Names{"latent_norm", "q_up", "kv_up", "rotary"});
-  CHECK(replayed(again({RecomputeModule::layernorm})) == Names{"input_norm", "mlp_norm"});
-  CHECK(replayed(again({RecomputeModule::moe_act})) == Names{"activation"});
-  CHECK(replayed(again({RecomputeModule::mlp})) == Names{"mlp_up", "activation", "mlp_down"});
-  CHECK(replayed(again({RecomputeModule::shared_experts})) ==
+  CHECK(recomputed(again({RecomputeModule::layernorm})) == Names{"input_norm", "mlp_norm"});
+  CHECK(recomputed(again({RecomputeModule::moe_act})) == Names{"activation"});
+  CHECK(recomputed(again({RecomputeModule::mlp})) == Names{"mlp_up", "activation", "mlp_down"});
+  CHECK(recomputed(again({RecomputeModule::shared_experts})) ==
         Names{"mlp_up", "activation", "mlp_down"});
-  const Names experts = replayed(again({RecomputeModule::moe}));
+  const Names experts = recomputed(again({RecomputeModule::moe}));
   for (const std::string_view name : {"router", "ep_dispatch", "expert_up", "ep_combine", "mlp_up"})
     CHECK(experts.count(name) == 1);
   CHECK(experts.count("attention") == 0);
 }
 
-TEST_CASE("a module inside of another is played again once") {
+TEST_CASE("a module inside of another is recomputed once") {
   const auto count = [](const spec::Job& job) {
     size_t ops = 0;
     const ChunkWork work = work_of(job);
@@ -92,7 +92,7 @@ TEST_CASE("a module inside of another is played again once") {
   CHECK(count(again({RecomputeModule::moe, RecomputeModule::layernorm})) == whole + 2 * 4);
 }
 
-TEST_CASE("the more modules are played again, the less is kept of a microbatch") {
+TEST_CASE("the more modules are recomputed, the less is kept of a microbatch") {
   spec::Job none = small_deepseek();
   const double tokens = 4096, e = 2, before = kept(none);
   const auto spared = [&](std::vector<RecomputeModule> modules) {

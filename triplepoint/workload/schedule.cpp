@@ -66,7 +66,7 @@ StageProgram warm_up_then_alternate(ProgramWriter write, int64_t warmup, int64_t
 int64_t interleaved_warmup(int64_t stages, int64_t stage, int64_t microbatches,
                            int64_t virtual_stages) {
   const int64_t total = microbatches * virtual_stages;
-  if (microbatches == stages) return total;  // Megatron plays this case without a steady phase
+  if (microbatches == stages) return total;  // Megatron runs this case without a steady phase
   return std::min(2 * (stages - stage - 1) + (virtual_stages - 1) * stages, total);
 }
 
@@ -142,7 +142,7 @@ std::vector<StageProgram> build_programs(const spec::Job& job) {
   const int64_t stages = job.plan.pipeline_parallel_size, chunks = job.plan.virtual_pipeline_size;
   const bool training = job.task == spec::Task::pretrain || job.task == spec::Task::lora;
   if (!training) return build_forward_schedule(stages, job.num_microbatches(), chunks);
-  // Several chunks per stage are played in one order only.
+  // Several chunks per stage run in one order only.
   const auto schedule = chunks > 1 ? spec::Schedule::interleaved : job.plan.schedule;
   return build_schedule(schedule, stages, job.num_microbatches(), chunks);
 }

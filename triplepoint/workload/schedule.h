@@ -13,7 +13,7 @@ enum class Phase { warmup, steady, cooldown };
 /// backward = input and weight gradient together; zero-bubble schedules split them.
 enum class ActionKind { forward, backward, backward_input, backward_weight };
 
-/// One entry of a stage's program: play `kind` of `microbatch` on model chunk `chunk` (0 without
+/// One entry of a stage's program: run `kind` of `microbatch` on model chunk `chunk` (0 without
 /// VPP).
 struct Action {
   ActionKind kind = ActionKind::forward;
@@ -37,12 +37,12 @@ using StageProgram = std::vector<Action>;
 std::vector<StageProgram> build_schedule(spec::Schedule, int64_t stages, int64_t microbatches,
                                          int64_t virtual_stages);
 
-/// Inference: every stage plays the forwards, microbatch by microbatch (with chunks: in Megatron's
+/// Inference: every stage runs the forwards, microbatch by microbatch (with chunks: in Megatron's
 /// order).
 std::vector<StageProgram> build_forward_schedule(int64_t stages, int64_t microbatches,
                                                  int64_t virtual_stages);
 
-/// What the stages of a job play: plan.schedule in training, forwards alone in inference.
+/// What the stages of a job run: plan.schedule in training, forwards alone in inference.
 std::vector<StageProgram> build_programs(const spec::Job& job);
 
 /// Microbatches whose activations a stage holds at most (in units of one chunk's activations).

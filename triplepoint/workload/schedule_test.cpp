@@ -16,12 +16,12 @@ struct Durations {
   double forward = 1, backward_input = 1, backward_weight = 1;
 };
 
-/// Plays programs as soon as dependencies allow, and says when each stage ends; nothing if they
+/// Runs programs as soon as dependencies allow, and returns when each stage ends; nothing if they
 /// wait for each other for ever.
-class Player {
+class ProgramRunner {
  public:
-  Player(const std::vector<StageProgram>& programs, int64_t microbatches, int64_t chunks,
-         Durations durations)
+  ProgramRunner(const std::vector<StageProgram>& programs, int64_t microbatches, int64_t chunks,
+                Durations durations)
       : programs_(programs),
         stages_(programs.size()),
         chunks_(static_cast<size_t>(chunks)),
@@ -36,7 +36,7 @@ class Player {
     for (bool moved = true; moved;) {
       moved = false;
       for (size_t stage = 0; stage < stages_; ++stage)
-        while (next[stage] < programs_[stage].size() && play(stage, next[stage], now[stage])) {
+        while (next[stage] < programs_[stage].size() && run(stage, next[stage], now[stage])) {
           ++next[stage];
           moved = true;
         }
@@ -53,7 +53,7 @@ class Player {
     return part * microbatches_ + static_cast<size_t>(action.microbatch);
   }
 
-  bool play(size_t stage, size_t index, double& now) {
+  bool run(size_t stage, size_t index, double& now) {
     const Action& action = programs_[stage][index];
     const size_t part = static_cast<size_t>(action.chunk) * stages_ + stage;
     const double share = 1.0 / static_cast<double>(chunks_);
@@ -109,7 +109,7 @@ std::vector<Case> many_cases() {
 
 std::optional<double> makespan(const Case& c, Durations durations = {}) {
   const auto programs = build_schedule(c.schedule, c.stages, c.microbatches, c.chunks);
-  return Player(programs, c.microbatches, c.chunks, durations).makespan();
+  return ProgramRunner(programs, c.microbatches, c.chunks, durations).makespan();
 }
 
 TEST_CASE("no schedule waits for itself, whatever the shapes") {
@@ -120,7 +120,7 @@ TEST_CASE("no schedule waits for itself, whatever the shapes") {
       CHECK(makespan({schedule, 5, microbatches, 1}));
 }
 
-TEST_CASE("the bubble that is played equals the closed form") {
+TEST_CASE("the simulated bubble equals the closed form") {
   for (const Case& c : many_cases()) {
     const double total = *makespan(c);
     const double busy = 3.0 * static_cast<double>(c.microbatches);

@@ -26,8 +26,8 @@ StateSpaceShare state_space_share(const LayerContext&);
 ///   passing   states from chunk to chunk       -            fp32 read, bf16 written
 ///   output    (decay o scores) x + C state     2 (Q + N) P
 ///
-/// Backward plays scores, states and passing again, then the gradients of states, x, B, C, scores
-/// and decay: 10 N P + 6 Q P a head, 6 Q N a group. The convolution is played again, too: of the
+/// Backward repeats scores, states and passing, then the gradients of states, x, B, C, scores
+/// and decay: 10 N P + 6 Q P a head, 6 Q N a group. The convolution is recomputed, too: of the
 /// layer only the product in, the scan's output and the gated norm's are kept.
 /// Chunks of 128 or 256 tokens make it memory bound. A token decoded updates a state of 4 bytes an
 /// element in place. Under context parallelism heads are exchanged for tokens before the

@@ -95,7 +95,7 @@ TEST_CASE("context ranks exchange heads for tokens and back, and scan whole sequ
   CHECK(moved.payload == Approx(2 * 2.0 * 8192 / 4 * (in + inner)));
 }
 
-TEST_CASE("every kind of layer of a pattern is played as often as its letter stands there") {
+TEST_CASE("every kind of layer of a pattern runs as often as its letter stands there") {
   const spec::Job job = hybrid();
   LayerCounts found;
   const WorkGraph graph = build_work_graph(job);
@@ -175,7 +175,7 @@ TEST_CASE("experts in a narrow width send narrow rows") {
   CHECK(4 * sent(job) == Approx(wide));
 }
 
-TEST_CASE("a depth of prediction plays a layer and the head once more, on the last stage alone") {
+TEST_CASE("a depth of prediction adds a layer and the head once more, on the last stage alone") {
   spec::Job job = test::on_nodes(test::llama3_70b(), 8);
   job.plan.pipeline_parallel_size = 4;
   job.model.multi_token_prediction = spec::MultiTokenPrediction{};

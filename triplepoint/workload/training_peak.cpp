@@ -28,7 +28,7 @@ struct Waiting {
   bool splits = false;
 };
 
-Waiting play_memory(const StageProgram& program, const std::vector<ChunkBytes>& chunks) {
+Waiting count_waiting(const StageProgram& program, const std::vector<ChunkBytes>& chunks) {
   Waiting peak;
   peak.splits = std::any_of(program.begin(), program.end(), [](const Action& action) {
     return action.kind == ActionKind::backward_weight;
@@ -156,10 +156,10 @@ double most_working_bytes(const LayerContext& context, const Chunks& chunks) {
   return most;
 }
 
-double most_replayed_bytes(const LayerContext& context, const Chunks& chunks) {
+double most_recomputed_bytes(const LayerContext& context, const Chunks& chunks) {
   double most = 0;
   for (const ChunkLayers& chunk : chunks)
-    most = std::max(most, replayed_layer_bytes(context, chunk));
+    most = std::max(most, recomputed_layer_bytes(context, chunk));
   return most;
 }
 
@@ -190,7 +190,7 @@ StagePeak::StagePeak(const LayerContext& context, const Chunks& chunks, const St
       standing_(standing_buffers(context, chunks)) {
   for (const ChunkLayers& chunk : chunks)
     bytes_.push_back({chunk_activation_bytes(context, chunk), put_off_bytes(context, chunk)});
-  waiting_ = play_memory(program, bytes_);
+  waiting_ = count_waiting(program, bytes_);
   if (gathers_) parts_ = gathered_parts(context, chunks);
 }
 
@@ -208,7 +208,7 @@ Moment StagePeak::at_layer(int64_t done) const {
   if (waiting_.splits)
     moment.activations = std::max(waiting_.bytes, waiting_.put_off);
   else
-    moment.activations += most_replayed_bytes(context_, chunks_);
+    moment.activations += most_recomputed_bytes(context_, chunks_);
   if (done > 0) moment.activations -= last_layer_bytes(context_, chunks_.back());
   moment.buffers += most_working_bytes(context_, chunks_);
   if (gathers_) moment.buffers += gathered_at_layer(context_, parts_, done);

@@ -19,12 +19,12 @@ struct Moment {
 /// backward pass begins; what comes one after the other is not added up:
 ///
 ///   loss and head    logits (Stack::loss_bytes each), the head's gradient
-///   last layer       the layer that recompute plays again, gradients of what its widest product
+///   last layer       the layer that recompute repeats, gradients of what its widest product
 ///                    made; under FSDP its parameters, whole, and its gradient
 ///   the layer before FSDP: two layers' gradients, and the last layer's activations are gone
 ///   embedding        the first chunk's activations are gone, its gradient comes (no FSDP)
 ///
-/// With zero-bubble schedules layers that were played again stay until their weight gradients.
+/// With zero-bubble schedules layers that were recomputed stay until their weight gradients.
 Moment find_training_peak(const LayerContext&, const std::vector<ChunkLayers>& chunks,
                           const StageProgram& program);
 

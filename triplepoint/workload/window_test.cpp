@@ -83,7 +83,7 @@ TEST_CASE("serving keeps and reads only the window of layers that look back one"
   CHECK(passes.forward.back().hbm_bytes < whole.forward.back().hbm_bytes);
 }
 
-TEST_CASE("a chunk plays as many windowed layers as it holds") {
+TEST_CASE("a chunk runs as many windowed layers as it holds") {
   const spec::Job job = windowed(1024, 4);
   int64_t full = 0, seen = 0;
   const WorkGraph graph = build_work_graph(job);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/sim/play.h"
+#include "triplepoint/sim/simulate_schedule.h"
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/sim/play_testing.h"
+#include "triplepoint/sim/schedule_testing.h"
 
 namespace triplepoint::sim {
 namespace {
@@ -22,25 +22,25 @@ struct EqualPipeline : TestJob {
                  share * forward_time, share * backward_time, fixed_send(wire));
   }
   Seconds total(SendMode mode = SendMode::blocking) const {
-    return finish_of(played(mode).front());
+    return finish_of(timelines(mode).front());
   }
 };
 
-double played_bubble(Schedule schedule, int64_t p, int64_t m, int64_t v) {
+double scheduled_bubble(Schedule schedule, int64_t p, int64_t m, int64_t v) {
   const Seconds busy = static_cast<double>(m) * (forward_time + backward_time);
   return 1 - busy / EqualPipeline(schedule, p, m, v).total();
 }
 
-TEST_CASE("a played pipeline has the bubble of the closed form") {
+TEST_CASE("a simulated pipeline has the bubble of the closed form") {
   for (const int64_t p : {1, 2, 4, 8, 16})
     for (const int64_t m : {16, 32, 128}) {
       CAPTURE(p);
       CAPTURE(m);
       for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b})
-        CHECK(played_bubble(schedule, p, m, 1) ==
+        CHECK(scheduled_bubble(schedule, p, m, 1) ==
               Approx(workload::bubble_fraction(schedule, p, m, 1)).epsilon(1e-9));
       for (const int64_t v : {2, 4})
-        CHECK(played_bubble(Schedule::interleaved, p, m, v) ==
+        CHECK(scheduled_bubble(Schedule::interleaved, p, m, v) ==
               Approx(workload::bubble_fraction(Schedule::interleaved, p, m, v)).epsilon(1e-9));
     }
 }
@@ -54,18 +54,18 @@ TEST_CASE("zero-bubble H1 with equal thirds has the bubble of the closed form") 
     }
 }
 
-TEST_CASE("zero-bubble H1 plays faster than 1F1B on the same work") {
+TEST_CASE("zero-bubble H1 is faster than 1F1B on the same work") {
   for (const int64_t p : {2, 4, 8})
     CHECK(EqualPipeline(Schedule::zero_bubble, p, 32, 1).total() <
           EqualPipeline(Schedule::one_f_one_b, p, 32, 1).total());
 }
 
-TEST_CASE("inference plays forwards only, and fills its pipeline once") {
+TEST_CASE("inference runs forwards only, and fills its pipeline once") {
   for (const int64_t p : {1, 4}) {
     TestJob job;
     add_pipeline(job, workload::build_forward_schedule(p, 16, 1), 1, forward_time, {},
                  fixed_send({}));
-    CHECK(finish_of(job.played().front()) / forward_time == Approx(16.0 + p - 1));
+    CHECK(finish_of(job.timelines().front()) / forward_time == Approx(16.0 + p - 1));
   }
 }
 
@@ -78,8 +78,8 @@ TEST_CASE("one microbatch takes all stages' time and the wire between them, both
 TEST_CASE("what a stage waits, works and sends fills its time") {
   EqualPipeline pipeline(Schedule::one_f_one_b, 8, 32, 1, 0.1 * unit::ms);
   pipeline.rules = {.gap = 0.2 * unit::ms, .start = 3 * unit::ms};
-  const auto played = pipeline.played();
-  for (const PlayedStage& stage : played.front())
+  const auto timelines = pipeline.timelines();
+  for (const StageTimeline& stage : timelines.front())
     CHECK((stage.waited + stage.worked + stage.sent + 3 * unit::ms) / unit::ms ==
           Approx(stage.finish / unit::ms));
 }
@@ -94,9 +94,9 @@ TEST_CASE("sends that do not block never make a step longer") {
 TEST_CASE("overlapped sends over one boundary leave one after the other") {
   // The wire is slower than the work, so that sends pile up.
   const EqualPipeline pipeline(Schedule::gpipe, 2, 16, 1, 2.5 * unit::ms);
-  const std::vector<PlayedStage> played = pipeline.played(SendMode::overlapped).front();
+  const std::vector<StageTimeline> timelines = pipeline.timelines(SendMode::overlapped).front();
   Seconds free;
-  for (const PlayedAction& action : played[0].actions) {
+  for (const ActionTimes& action : timelines[0].actions) {
     if (action.action.kind != ActionKind::forward) continue;
     CHECK(action.end + action.queued >= free - 1 * unit::ns);
     free = arrival_of(action);
@@ -104,20 +104,20 @@ TEST_CASE("overlapped sends over one boundary leave one after the other") {
   CHECK(free / unit::ms == Approx(1 + 16 * 2.5));
 }
 
-TEST_CASE("replicas that share nothing play as if each were alone, equal or not") {
+TEST_CASE("replicas that share nothing run as if each were alone, equal or not") {
   EqualPipeline job(Schedule::one_f_one_b, 4, 8, 1, 0.1 * unit::ms);
-  const auto alone = job.played().front();
+  const auto alone = job.timelines().front();
   for (const Seconds forward : {forward_time, 2 * forward_time, forward_time}) {
     job.boundaries.push_back(job.boundaries.front());
     job.pipelines.push_back(job.pipelines.front());
     for (StageTimes& stage : job.pipelines.back())
       stage.durations.front()[0] = forward;
   }
-  const auto played = job.played();
-  CHECK(same_bits(played[0], alone));
-  CHECK(same_bits(played[1], alone));
-  CHECK(finish_of(played[2]) > finish_of(alone));
-  CHECK(same_bits(played[3], alone));
+  const auto timelines = job.timelines();
+  CHECK(same_bits(timelines[0], alone));
+  CHECK(same_bits(timelines[1], alone));
+  CHECK(finish_of(timelines[2]) > finish_of(alone));
+  CHECK(same_bits(timelines[3], alone));
 }
 
 TEST_CASE("each further microbatch costs what the slowest stage takes for it") {

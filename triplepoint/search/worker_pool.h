@@ -16,7 +16,7 @@ namespace triplepoint::search {
 /// Processes that search one space together. Each does the items whose number leaves its rank as
 /// remainder, then all tell each other, so that everyone goes on from the same state: the outcome
 /// is that of one process, to the bit.
-struct Team {
+struct WorkerPool {
   int rank = 0, size = 1;
   /// Gives `mine` to all and returns what everyone gave, by rank. All members call it equally
   /// often.
@@ -64,10 +64,10 @@ class Unpacker {
 };
 
 /// Whether any member says yes.
-inline bool anyone(const Team* team, bool mine) {
-  if (team == nullptr) return mine;
+inline bool anyone(const WorkerPool* pool, bool mine) {
+  if (pool == nullptr) return mine;
   bool any = false;
-  for (const std::string& one : team->share(std::string(1, mine ? 'y' : 'n')))
+  for (const std::string& one : pool->share(std::string(1, mine ? 'y' : 'n')))
     any |= one == "y";
   return any;
 }
@@ -75,14 +75,14 @@ inline bool anyone(const Team* team, bool mine) {
 /// Completes `items` of which each member did its own: `pack(packer, i)` writes one of them,
 /// `unpack(unpacker, i)` reads it.
 template <class Pack, class Unpack>
-void complete(const Team* team, size_t items, const Pack& pack, const Unpack& unpack) {
-  if (team == nullptr) return;
+void complete(const WorkerPool* pool, size_t items, const Pack& pack, const Unpack& unpack) {
+  if (pool == nullptr) return;
   Packer mine;
   for (size_t i = 0; i < items; ++i)
-    if (team->has(i)) pack(mine, i);
-  const std::vector<std::string> all = team->share(mine.bytes());
+    if (pool->has(i)) pack(mine, i);
+  const std::vector<std::string> all = pool->share(mine.bytes());
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (static_cast<int>(rank) == team->rank) continue;
+    if (static_cast<int>(rank) == pool->rank) continue;
     Unpacker theirs(all[rank]);
     for (size_t i = rank; i < items; i += all.size())
       unpack(theirs, i);

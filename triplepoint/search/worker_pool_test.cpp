@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/search/team.h"
+#include "triplepoint/search/worker_pool.h"
 
 #include <condition_variable>
 #include <mutex>
@@ -13,12 +13,12 @@
 namespace triplepoint::search {
 namespace {
 
-/// Members of a team as threads of this process.
+/// Members of a pool as threads of this process.
 class Table {
  public:
   explicit Table(int members) : given_(static_cast<size_t>(members)) {}
 
-  Team member(int rank) {
+  WorkerPool member(int rank) {
     return {.rank = rank,
             .size = static_cast<int>(given_.size()),
             .share = [this, rank](const std::string& mine) { return share(rank, mine); }};
@@ -54,11 +54,11 @@ std::vector<Ranking> rank_together(const Space& space, const Objective& objectiv
   std::vector<std::thread> threads;
   for (int rank = 0; rank < members; ++rank)
     threads.emplace_back([&, rank] {
-      const Team team = table.member(rank);
+      const WorkerPool pool = table.member(rank);
       FinalOptions options;
       options.top = 3;
       options.search.keep = 4;
-      options.search.team = &team;
+      options.search.pool = &pool;
       rankings[static_cast<size_t>(rank)] = rank_plans(space, objective, limits, options);
     });
   for (std::thread& thread : threads)
@@ -79,7 +79,7 @@ void check_same(const Ranking& a, const Ranking& b) {
   CHECK(a.refused.size() == b.refused.size());
 }
 
-TEST_CASE("a team of any size finds what one process finds, to the bit, and counts the same") {
+TEST_CASE("a pool of any size finds what one process finds, to the bit, and counts the same") {
   const Space space(test::job_on("gpt3-5b", "dgx-a100", {.nodes = 1, .batch = 16}),
                     Reach::launchable, {});
   const Objective objective{.goal = Goal::edp};
@@ -90,7 +90,7 @@ TEST_CASE("a team of any size finds what one process finds, to the bit, and coun
   for (const int members : {2, 3})
     for (const Ranking& ranking : rank_together(space, objective, {}, members)) {
       check_same(alone, ranking);
-      CHECK(ranking.counts.played == alone.counts.played);
+      CHECK(ranking.counts.simulated == alone.counts.simulated);
       CHECK(ranking.counts.bounded == alone.counts.bounded);
       CHECK(ranking.counts.out_of_memory == alone.counts.out_of_memory);
     }
@@ -125,7 +125,7 @@ TEST_CASE("a known value spares plans above it and loses none below it") {
   const Found told = search(space, objective, {}, {.keep = 1, .known = whole.best[0].value * 1.01});
   REQUIRE(told.best.size() == 1);
   CHECK(told.best[0].index == whole.best[0].index);
-  CHECK(told.counts.played <= whole.counts.played);
+  CHECK(told.counts.simulated <= whole.counts.simulated);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipelines for the tests of schedule play.
+// Pipelines for the schedule tests.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 #include "triplepoint/base/random.h"
 
-#include "triplepoint/sim/play.h"
+#include "triplepoint/sim/simulate_schedule.h"
 
 namespace triplepoint::sim {
 
@@ -28,21 +28,21 @@ class Dice {
   uint64_t seed_, turn_ = 0;
 };
 
-/// Everything play() wants, kept together.
+/// Everything simulate_schedule() needs, kept together.
 struct TestJob {
   std::deque<std::vector<workload::StageProgram>> programs;  // a deque never moves them
   std::vector<std::vector<StageTimes>> pipelines;
   std::vector<std::vector<StageBoundaries>> boundaries;
   std::vector<BytesPerSecond> capacities;
-  PlayRules rules;
+  ScheduleRules rules;
 
   Wiring wiring(SendMode mode = SendMode::blocking,
                 FlowChoice choice = FlowChoice::where_links_bind) const {
     return {boundaries, capacities, mode, choice};
   }
-  std::vector<std::vector<PlayedStage>> played(
+  std::vector<std::vector<StageTimeline>> timelines(
       SendMode mode = SendMode::blocking, FlowChoice choice = FlowChoice::where_links_bind) const {
-    return play(pipelines, wiring(mode, choice), rules);
+    return simulate_schedule(pipelines, wiring(mode, choice), rules);
   }
 };
 
@@ -64,14 +64,14 @@ inline Boundary fixed_send(Seconds time) {
   return {.bytes_per_rank = 1 * unit::MB, .latency = {}, .transfer = time, .links = {}};
 }
 
-inline Seconds finish_of(const std::vector<PlayedStage>& pipeline) {
+inline Seconds finish_of(const std::vector<StageTimeline>& pipeline) {
   Seconds end;
-  for (const PlayedStage& stage : pipeline)
+  for (const StageTimeline& stage : pipeline)
     end = std::max(end, stage.finish);
   return end;
 }
 
-inline Seconds arrival_of(const PlayedAction& action) {
+inline Seconds arrival_of(const ActionTimes& action) {
   return action.end + action.queued + action.sent;
 }
 
@@ -110,12 +110,12 @@ inline TestJob random_job(uint64_t seed) {
 }
 
 /// Equal to the last bit.
-inline bool same_bits(const std::vector<PlayedStage>& a, const std::vector<PlayedStage>& b) {
-  const auto same_action = [](const PlayedAction& x, const PlayedAction& y) {
+inline bool same_bits(const std::vector<StageTimeline>& a, const std::vector<StageTimeline>& b) {
+  const auto same_action = [](const ActionTimes& x, const ActionTimes& y) {
     return x.action == y.action && x.ready == y.ready && x.begin == y.begin && x.end == y.end &&
            x.queued == y.queued && x.sent == y.sent;
   };
-  const auto same_stage = [&](const PlayedStage& x, const PlayedStage& y) {
+  const auto same_stage = [&](const StageTimeline& x, const StageTimeline& y) {
     return x.finish == y.finish && x.waited == y.waited && x.sent == y.sent &&
            x.worked == y.worked &&
            std::equal(x.actions.begin(), x.actions.end(), y.actions.begin(), y.actions.end(),

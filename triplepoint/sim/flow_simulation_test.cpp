@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/sim/event_play.h"
+#include "triplepoint/sim/flow_simulation.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/perf/fair_share.h"
-#include "triplepoint/sim/play_testing.h"
+#include "triplepoint/sim/schedule_testing.h"
 
 namespace triplepoint::sim {
 namespace {
@@ -35,35 +35,35 @@ TestJob single_sends(int replicas, Seconds spacing) {
   return job;
 }
 
-Seconds sent(const std::vector<PlayedStage>& pipeline) {
+Seconds sent(const std::vector<StageTimeline>& pipeline) {
   return pipeline[0].actions[0].sent;
 }
 
 TEST_CASE("replicas that send over one NIC at the same moment take as many times its wire time") {
   for (const int replicas : {1, 2, 3, 7}) {
-    const auto played = single_sends(replicas, {}).played(SendMode::blocking);
-    for (const auto& pipeline : played)
+    const auto timelines = single_sends(replicas, {}).timelines(SendMode::blocking);
+    for (const auto& pipeline : timelines)
       CHECK((sent(pipeline) - latency) / wire_time == Approx(replicas));
   }
 }
 
 TEST_CASE("sends that follow each other without meeting take their time alone") {
   const TestJob job = single_sends(3, wire_time + 1 * unit::us);
-  for (const auto& pipeline : job.played())
+  for (const auto& pipeline : job.timelines())
     CHECK(sent(pipeline) / (latency + wire_time) == Approx(1));
 }
 
 TEST_CASE("a send that meets another halfway takes half as long again") {
   // The first flows alone for half of its data, then at half rate; so does the second at its end.
-  for (const auto& pipeline : single_sends(2, 0.5 * wire_time).played())
+  for (const auto& pipeline : single_sends(2, 0.5 * wire_time).timelines())
     CHECK((sent(pipeline) - latency) / wire_time == Approx(1.5));
 }
 
 TEST_CASE("one more sender on a link never makes another's send shorter") {
   for (int replicas = 1; replicas < 6; ++replicas) {
     const Seconds spacing = 0.2 * wire_time;
-    const auto few = single_sends(replicas, spacing).played();
-    const auto more = single_sends(replicas + 1, spacing).played();
+    const auto few = single_sends(replicas, spacing).timelines();
+    const auto more = single_sends(replicas + 1, spacing).timelines();
     for (size_t p = 0; p < few.size(); ++p)
       CHECK(sent(more[p]) >= sent(few[p]) - 1 * unit::ns);
   }
@@ -82,11 +82,11 @@ TestJob replicas_of_a_pipeline(int replicas) {
 TEST_CASE("equal replicas stay equal, and one more never makes them faster") {
   Seconds before;
   for (const int replicas : {1, 2, 3, 6}) {
-    const auto played = replicas_of_a_pipeline(replicas).played();
-    for (const auto& pipeline : played)
-      CHECK(same_bits(pipeline, played.front()));
-    CHECK(finish_of(played.front()) > before);
-    before = finish_of(played.front());
+    const auto timelines = replicas_of_a_pipeline(replicas).timelines();
+    for (const auto& pipeline : timelines)
+      CHECK(same_bits(pipeline, timelines.front()));
+    CHECK(finish_of(timelines.front()) > before);
+    before = finish_of(timelines.front());
   }
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("where nobody shares, flows take the fixed times to the last bit") {
           }
       REQUIRE(job.wiring(mode).classes().empty());
       REQUIRE_FALSE(job.wiring(mode, FlowChoice::everywhere).classes().empty());
-      const auto fixed = job.played(mode), flows = job.played(mode, FlowChoice::everywhere);
+      const auto fixed = job.timelines(mode), flows = job.timelines(mode, FlowChoice::everywhere);
       for (size_t p = 0; p < fixed.size(); ++p)
         CHECK(same_bits(fixed[p], flows[p]));
     }
@@ -117,7 +117,7 @@ TEST_CASE("links that cannot bind can be left out: the times are the same") {
     for (const SendMode mode : both_modes) {
       CAPTURE(seed);
       const TestJob job = random_job(seed);
-      const auto chosen = job.played(mode), all = job.played(mode, FlowChoice::everywhere);
+      const auto chosen = job.timelines(mode), all = job.timelines(mode, FlowChoice::everywhere);
       for (size_t p = 0; p < chosen.size(); ++p)
         CHECK(finish_of(chosen[p]) / finish_of(all[p]) == Approx(1).epsilon(1e-9));
     }
@@ -130,20 +130,22 @@ TEST_CASE("no link ever carries more than it can") {
       const TestJob job = random_job(seed);
       const Wiring wiring = job.wiring(mode, FlowChoice::everywhere);
       double fullest = 0;
-      play(job.pipelines, wiring, job.rules, [&](Seconds, std::span<const BytesPerSecond> carried) {
-        for (size_t l = 0; l < carried.size(); ++l)
-          fullest = std::max(fullest, carried[l] / wiring.capacities()[l]);
-      });
+      simulate_schedule(job.pipelines, wiring, job.rules,
+                        [&](Seconds, std::span<const BytesPerSecond> carried) {
+                          for (size_t l = 0; l < carried.size(); ++l)
+                            fullest = std::max(fullest, carried[l] / wiring.capacities()[l]);
+                        });
       CHECK(fullest <= 1 + 1e-8);
       CHECK(fullest > 0);
     }
 }
 
-/// Bytes that a stage's played sends put on a link.
-Bytes sent_over(const TestJob& job, size_t p, size_t s, const std::vector<PlayedStage>& played) {
+/// Bytes that a stage's simulated sends put on a link.
+Bytes sent_over(const TestJob& job, size_t p, size_t s,
+                const std::vector<StageTimeline>& timelines) {
   Bytes sum;
   const StageBoundaries& boundaries = job.boundaries[p][s];
-  for (const PlayedAction& action : played[s].actions) {
+  for (const ActionTimes& action : timelines[s].actions) {
     if (action.sent == Seconds()) continue;
     const bool forward = action.action.kind == workload::ActionKind::forward;
     const Boundary& boundary = forward ? boundaries.next : boundaries.previous;
@@ -160,21 +162,21 @@ TEST_CASE("what the links carried over time is what was sent over them") {
     Bytes carried_bytes, sent_bytes;
     Seconds last;
     BytesPerSecond flowing;
-    const auto played =
-        play(job.pipelines, job.wiring(SendMode::blocking, FlowChoice::everywhere), job.rules,
-             [&](Seconds now, std::span<const BytesPerSecond> carried) {
-               carried_bytes += (now - last) * flowing;
-               last = now;
-               flowing = std::accumulate(carried.begin(), carried.end(), BytesPerSecond());
-             });
-    for (size_t p = 0; p < played.size(); ++p)
-      for (size_t s = 0; s < played[p].size(); ++s)
-        sent_bytes += sent_over(job, p, s, played[p]);
+    const auto timelines = simulate_schedule(
+        job.pipelines, job.wiring(SendMode::blocking, FlowChoice::everywhere), job.rules,
+        [&](Seconds now, std::span<const BytesPerSecond> carried) {
+          carried_bytes += (now - last) * flowing;
+          last = now;
+          flowing = std::accumulate(carried.begin(), carried.end(), BytesPerSecond());
+        });
+    for (size_t p = 0; p < timelines.size(); ++p)
+      for (size_t s = 0; s < timelines[p].size(); ++s)
+        sent_bytes += sent_over(job, p, s, timelines[p]);
     CHECK(carried_bytes / unit::B == Approx(sent_bytes / unit::B).epsilon(1e-7));
   }
 }
 
-TEST_CASE("pipelines in another order play the same, to the last bit") {
+TEST_CASE("pipelines in another order give the same timelines, to the last bit") {
   int with_flows = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
@@ -183,21 +185,22 @@ TEST_CASE("pipelines in another order play the same, to the last bit") {
     TestJob turned = job;
     std::rotate(turned.pipelines.begin(), turned.pipelines.begin() + 1, turned.pipelines.end());
     std::rotate(turned.boundaries.begin(), turned.boundaries.begin() + 1, turned.boundaries.end());
-    const auto played = job.played(), again = job.played(), other = turned.played();
-    for (size_t p = 0; p < played.size(); ++p) {
-      CHECK(same_bits(played[p], again[p]));
-      CHECK(same_bits(played[p], other[(p + played.size() - 1) % played.size()]));
+    const auto timelines = job.timelines(), again = job.timelines(), other = turned.timelines();
+    for (size_t p = 0; p < timelines.size(); ++p) {
+      CHECK(same_bits(timelines[p], again[p]));
+      CHECK(same_bits(timelines[p], other[(p + timelines.size() - 1) % timelines.size()]));
     }
   }
   CHECK(with_flows > 20);  // else the jobs say nothing about sharing
 }
 
 TEST_CASE(
-    "in a blocking play what a stage waits, works and sends fills its time, shared links or not") {
+    "in a blocking schedule what a stage waits, works and sends fills its time, shared links or "
+    "not") {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const TestJob job = random_job(seed);
-    for (const auto& pipeline : job.played())
-      for (const PlayedStage& stage : pipeline)
+    for (const auto& pipeline : job.timelines())
+      for (const StageTimeline& stage : pipeline)
         CHECK((job.rules.start + stage.waited + stage.worked + stage.sent) / stage.finish ==
               Approx(1));
   }
@@ -211,7 +214,8 @@ struct NaiveFlow {
 };
 
 /// All rates anew at every event, events found by looking at everybody.
-void play_naively(std::vector<NaiveFlow>& flows, const std::vector<BytesPerSecond>& capacities) {
+void schedule_by_passes(std::vector<NaiveFlow>& flows,
+                        const std::vector<BytesPerSecond>& capacities) {
   double now = 0;
   const auto open = [](const NaiveFlow& flow) { return !flow.done; };
   while (std::any_of(flows.begin(), flows.end(), open)) {
@@ -263,10 +267,10 @@ TEST_CASE("flows arrive when a naive solution of all rates at every event says s
                        .begin = (work + boundary.latency) / unit::s,
                        .bytes = boundary.bytes_per_rank / unit::B});
     }
-    play_naively(naive, job.capacities);
-    const auto played = job.played();
-    for (size_t p = 0; p < played.size(); ++p)
-      CHECK(arrival_of(played[p][0].actions[0]) / unit::us ==
+    schedule_by_passes(naive, job.capacities);
+    const auto timelines = job.timelines();
+    for (size_t p = 0; p < timelines.size(); ++p)
+      CHECK(arrival_of(timelines[p][0].actions[0]) / unit::us ==
             Approx(naive[p].arrival * 1e6).epsilon(1e-8));
   }
 }

@@ -13,7 +13,7 @@
 namespace triplepoint::sim {
 
 /// One collective of a timeline, all its ranks together.
-struct CollectivePlay {
+struct CollectiveInstance {
   std::optional<spec::Collective> collective;
   Bytes payload;
   int64_t ranks = 1;  // of the group, as far as known
@@ -21,26 +21,26 @@ struct CollectivePlay {
   Seconds transfer;  // measured, from the last rank's begin
 };
 
-/// What is different when a measured step is played again. The defaults change nothing.
-struct ReplayScaling {
+/// What is different when a measured step is repeated. The defaults change nothing.
+struct TraceScaling {
   double compute_time = 1;  // factors on the time of kernels, by kind
   double memory_time = 1;
   double other_time = 1;
   double copy_time = 1;
   double host_time = 1;  // of the host's own work; waits follow from what is waited for
-  std::function<Seconds(const CollectivePlay&)> transfer;  // empty: as measured
+  std::function<Seconds(const CollectiveInstance&)> transfer;  // empty: as measured
 };
 
 /// At `clock_ratio` times the measured SM clock. compute: (1 - q) / ratio + q, with q the GPU's
 /// clock-insensitive share; kernels of unknown kind likewise. Memory kernels do not change.
-ReplayScaling at_clock(double clock_ratio, double insensitive_share);
+TraceScaling at_clock(double clock_ratio, double insensitive_share);
 
 /// On another cluster. Collectives take the model's time there, times what they took over the
 /// model's time on the cluster they were measured on, if that is given. Kernels change by the ratio
 /// of dense bf16 peaks and of memory bandwidths, if it is given; else not.
-ReplayScaling on_cluster(const spec::Cluster& there, const spec::Cluster* measured_on);
+TraceScaling on_cluster(const spec::Cluster& there, const spec::Cluster* measured_on);
 
-struct Replayed {
+struct TraceWhatIf {
   run::Timeline timeline;  // spans of the timeline that was given, instances expanded
   int64_t rendezvous = 0;  // collectives of which several ranks are known
   int64_t single = 0;      // of which one is: they keep their length, waiting included
@@ -48,7 +48,7 @@ struct Replayed {
   int64_t inferred = 0;    // order between streams or threads that only times show
 };
 
-/// Plays a timeline again with other lengths: what it shows of a step becomes a graph of begins and
+/// Repeats a timeline with other lengths: what it shows of a step becomes a graph of begins and
 /// ends, and every one of them comes as soon as all it needs has come.
 ///
 ///   t'(p) = max over needs q of p ( t'(q) + lag(q, p) )
@@ -63,8 +63,8 @@ struct Replayed {
 /// nanosecond.
 ///
 /// Holds while the program does the same work in the same order: what decides by time (dynamic
-/// batching, autotuning, a full launch queue) is not played; and what a kernel waits for on another
-/// stream is only seen where it waited in the measurement, too.
-Replayed replay(const run::Timeline&, const ReplayScaling&);
+/// batching, autotuning, a full launch queue) is not modelled; and what a kernel waits for on
+/// another stream is only seen where it waited in the measurement, too.
+TraceWhatIf what_if_from_trace(const run::Timeline&, const TraceScaling&);
 
 }  // namespace triplepoint::sim

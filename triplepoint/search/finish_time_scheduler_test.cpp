@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/search/quick_play.h"
+#include "triplepoint/search/finish_time_scheduler.h"
 
 #include <doctest/doctest.h>
 
@@ -39,12 +39,12 @@ RandomPipeline make_pipeline(spec::Schedule schedule, int64_t stages, int64_t mi
   return made;
 }
 
-TEST_CASE("the quick player ends every stage when the simulator does, to the bit") {
+TEST_CASE("the finish-time scheduler ends every stage when the simulator does, to the bit") {
   struct Case {
     spec::Schedule schedule;
     int64_t stages, microbatches, chunks;
   };
-  QuickPlayer player;
+  FinishTimeScheduler scheduler;
   for (const Case& each :
        {Case{spec::Schedule::one_f_one_b, 1, 3, 1}, Case{spec::Schedule::one_f_one_b, 5, 3, 1},
         Case{spec::Schedule::one_f_one_b, 8, 32, 1}, Case{spec::Schedule::gpipe, 4, 7, 1},
@@ -54,19 +54,19 @@ TEST_CASE("the quick player ends every stage when the simulator does, to the bit
       for (uint64_t seed = 1; seed <= 5; ++seed) {
         const RandomPipeline made =
             make_pipeline(each.schedule, each.stages, each.microbatches, each.chunks, seed);
-        const sim::PlayRules rules{.gap = 7 * unit::us, .start = 3 * unit::ms};
+        const sim::ScheduleRules rules{.gap = 7 * unit::us, .start = 3 * unit::ms};
         const std::vector<std::vector<sim::StageBoundaries>> boundaries = {made.boundaries};
         const sim::Wiring wiring(boundaries, {}, mode);
         const std::vector<std::vector<sim::StageTimes>> pipelines = {made.times};
-        const auto played = sim::play(pipelines, wiring, rules);
-        const auto quick = player.play(made.times, wiring.wires(0), mode, rules);
+        const auto simulated = sim::simulate_schedule(pipelines, wiring, rules);
+        const auto quick = scheduler.finish_times(made.times, wiring.wires(0), mode, rules);
         for (size_t s = 0; s < quick.size(); ++s)
-          CHECK(quick[s] == played[0][s].finish);
+          CHECK(quick[s] == simulated[0][s].finish);
       }
 }
 
-TEST_CASE("where sends fit into shared links the quick player is right about flows, too") {
-  QuickPlayer player;
+TEST_CASE("where sends fit into shared links the finish-time scheduler is right about flows, too") {
+  FinishTimeScheduler scheduler;
   int fitted = 0, crowded = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed)
     for (const double share : {0.01, 0.1, 1.}) {
@@ -82,17 +82,19 @@ TEST_CASE("where sends fit into shared links the quick player is right about flo
       const std::vector<BytesPerSecond> capacities(4, 1 * unit::MB / (share * unit::ms));
       const std::vector<std::vector<sim::StageBoundaries>> boundaries = {made.boundaries};
       const sim::Wiring wiring(boundaries, capacities, SendMode::blocking);
-      const sim::PlayRules rules{.gap = 7 * unit::us, .start = {}};
-      const auto quick = player.play(made.times, wiring.wires(0), SendMode::blocking, rules);
-      if (!player.links_suffice(wiring, 0)) {
+      const sim::ScheduleRules rules{.gap = 7 * unit::us, .start = {}};
+      const auto quick =
+          scheduler.finish_times(made.times, wiring.wires(0), SendMode::blocking, rules);
+      if (!scheduler.links_suffice(wiring, 0)) {
         ++crowded;
         continue;
       }
       ++fitted;
       const std::vector<std::vector<sim::StageTimes>> pipelines = {made.times};
-      const auto played = sim::play(pipelines, wiring, rules);
+      const auto simulated = sim::simulate_schedule(pipelines, wiring, rules);
       for (size_t s = 0; s < quick.size(); ++s)
-        CHECK(quick[s] / unit::s == doctest::Approx(played[0][s].finish / unit::s).epsilon(1e-12));
+        CHECK(quick[s] / unit::s ==
+              doctest::Approx(simulated[0][s].finish / unit::s).epsilon(1e-12));
     }
   CHECK(fitted > 5);
   CHECK(crowded > 5);

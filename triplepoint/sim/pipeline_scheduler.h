@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "triplepoint/sim/play.h"
+#include "triplepoint/sim/simulate_schedule.h"
 #include "triplepoint/sim/wiring.h"
 
 namespace triplepoint::sim {
@@ -16,13 +16,13 @@ struct FlowStart {
   Seconds begin;
 };
 
-/// One pipeline as its actions depend on each other. Plays as far as it can without knowing when
-/// flows end; sends that nobody can slow down have a known end. Every stage is a resource of its
-/// own, so the order in which stages are played does not matter.
-class PipelinePlayer {
+/// One pipeline as its actions depend on each other. Simulates as far as it can without knowing
+/// when flows end; sends that nobody can slow down have a known end. Every stage is a resource of
+/// its own, so the order in which stages are simulated does not matter.
+class PipelineScheduler {
  public:
-  PipelinePlayer(std::span<const StageTimes> stages, std::span<const Wire> wires, SendMode mode,
-                 const PlayRules& rules);
+  PipelineScheduler(std::span<const StageTimes> stages, std::span<const Wire> wires, SendMode mode,
+                    const ScheduleRules& rules);
 
   void begin();
   /// The flow over this wire has arrived.
@@ -30,7 +30,7 @@ class PipelinePlayer {
   /// Flows that have begun since they were last taken; no earlier than what made them begin.
   std::vector<FlowStart>& started() { return started_; }
   /// All programs must be through.
-  std::vector<PlayedStage> take();
+  std::vector<StageTimeline> take();
 
  private:
   /// Arrival times by virtual stage (chunk * stages + stage) and microbatch.
@@ -63,20 +63,20 @@ class PipelinePlayer {
   }
   size_t receiver(size_t wire) const;
   const Seconds* input_of(size_t stage, const workload::Action& action) const;
-  void play_from(size_t stage);
-  bool play_next(size_t stage);
-  void send_result(size_t stage, PlayedAction& played);
-  void send(size_t wire, PlayedAction& played, Seconds* to);
+  void run_from(size_t stage);
+  bool run_next(size_t stage);
+  void send_result(size_t stage, ActionTimes& times);
+  void send(size_t wire, ActionTimes& times, Seconds* to);
   void start_flow(size_t wire);
   void deliver(size_t wire, Seconds* to, Seconds time);
 
   std::span<const Wire> wires_;
   SendMode mode_;
-  PlayRules rules_;
+  ScheduleRules rules_;
   size_t microbatches_ = 0, last_virtual_ = 0;
   Mailbox forward_, backward_;
   std::vector<Stage> stages_;
-  std::vector<PlayedStage> played_;
+  std::vector<StageTimeline> timelines_;
   std::vector<Channel> channels_;  // [wire]
   std::vector<size_t> can_go_on_;  // stages whose input has come
   std::vector<FlowStart> started_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/search/quick_play.h"
+#include "triplepoint/search/finish_time_scheduler.h"
 
 #include <algorithm>
 #include <limits>
@@ -23,9 +23,10 @@ size_t count_microbatches(const workload::StageProgram& program) {
 
 }  // namespace
 
-std::span<const Seconds> QuickPlayer::play(std::span<const sim::StageTimes> stages,
-                                           std::span<const sim::Wire> wires, sim::SendMode mode,
-                                           const sim::PlayRules& rules) {
+std::span<const Seconds> FinishTimeScheduler::finish_times(std::span<const sim::StageTimes> stages,
+                                                           std::span<const sim::Wire> wires,
+                                                           sim::SendMode mode,
+                                                           const sim::ScheduleRules& rules) {
   wires_ = wires;
   mode_ = mode;
   start(stages, rules);
@@ -34,7 +35,7 @@ std::span<const Seconds> QuickPlayer::play(std::span<const sim::StageTimes> stag
     while (!can_go_on_.empty()) {
       const size_t stage = can_go_on_.back();
       can_go_on_.pop_back();
-      while (play_next(stage)) {
+      while (run_next(stage)) {
       }
     }
   }
@@ -46,7 +47,8 @@ std::span<const Seconds> QuickPlayer::play(std::span<const sim::StageTimes> stag
   return finish_;
 }
 
-void QuickPlayer::start(std::span<const sim::StageTimes> stages, const sim::PlayRules& rules) {
+void FinishTimeScheduler::start(std::span<const sim::StageTimes> stages,
+                                const sim::ScheduleRules& rules) {
   gap_ = rules.gap / unit::s;
   microbatches_ = count_microbatches(*stages[0].program);
   last_virtual_ = stages.size() * stages[0].durations.size() - 1;
@@ -64,7 +66,7 @@ void QuickPlayer::start(std::span<const sim::StageTimes> stages, const sim::Play
   }
 }
 
-bool QuickPlayer::play_next(size_t s) {
+bool FinishTimeScheduler::run_next(size_t s) {
   Stage& stage = stages_[s];
   if (stage.next == stage.end) return false;
   const Action& action = *stage.next;
@@ -90,7 +92,7 @@ bool QuickPlayer::play_next(size_t s) {
   return true;
 }
 
-void QuickPlayer::deliver(size_t s, const Action& action, size_t v) {
+void FinishTimeScheduler::deliver(size_t s, const Action& action, size_t v) {
   const size_t n = stages_.size();
   if (action.kind == ActionKind::forward) {
     if (v < last_virtual_)
@@ -100,7 +102,7 @@ void QuickPlayer::deliver(size_t s, const Action& action, size_t v) {
   }
 }
 
-void QuickPlayer::send_to(size_t wire, size_t receiver, double* to, size_t s) {
+void FinishTimeScheduler::send_to(size_t wire, size_t receiver, double* to, size_t s) {
   const double begin = std::max(free_[s], channel_free_[wire]);
   const double arrival = begin + wires_[wire].alone / unit::s;
   begins_[wire].push_back(begin);
@@ -141,7 +143,7 @@ bool suffices(std::vector<LinkUser>& users, double capacity) {
 
 }  // namespace
 
-bool QuickPlayer::links_suffice(const sim::Wiring& wiring, size_t pipeline) const {
+bool FinishTimeScheduler::links_suffice(const sim::Wiring& wiring, size_t pipeline) const {
   std::vector<std::vector<LinkUser>> users(wiring.capacities().size());
   const auto wires = wiring.wires(pipeline);
   for (size_t w = 0; w < wires.size(); ++w) {

@@ -10,8 +10,8 @@ namespace triplepoint::sim {
 
 inline constexpr int64_t never = std::numeric_limits<int64_t>::min();
 
-/// A point that has been played: when it was, and when it is now.
-struct Played {
+/// A point that is done: when it was, and when it is now.
+struct DonePoint {
   int64_t before = never, now = never;
   int32_t queue = -1;
   bool known() const { return before != never; }
@@ -19,19 +19,19 @@ struct Played {
 
 /// The last two points of different queues.
 struct LastTwo {
-  Played last, other;
-  void add(const Played& point) {
+  DonePoint last, other;
+  void add(const DonePoint& point) {
     if (point.queue != last.queue) other = last;
     last = point;
   }
-  const Played& not_of(int32_t queue) const { return last.queue == queue ? other : last; }
+  const DonePoint& not_of(int32_t queue) const { return last.queue == queue ? other : last; }
 };
 
 /// The needs of one point: which one bound it when it was measured, and when it may come now.
 class Needs {
  public:
   explicit Needs(int64_t time) : time_(time) {}
-  void add(const Played& need, int64_t least_lag, double factor = 1) {
+  void add(const DonePoint& need, int64_t least_lag, double factor = 1) {
     if (!need.known()) return;
     const int64_t lag = std::min(least_lag, time_ - need.before);
     earliest_ = std::max(earliest_, need.now + scaled(lag, factor));
@@ -57,7 +57,7 @@ class Needs {
 
   int64_t bound_ = 0, earliest_ = never;
   double factor_ = 1;
-  Played binding_;
+  DonePoint binding_;
 };
 
 }  // namespace triplepoint::sim

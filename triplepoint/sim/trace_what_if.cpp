@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/sim/replay.h"
+#include "triplepoint/sim/trace_what_if.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include <set>
 #include <tuple>
 
-#include "triplepoint/sim/replay_needs.h"
+#include "triplepoint/sim/trace_needs.h"
 
 namespace triplepoint::sim {
 
@@ -57,21 +57,21 @@ struct Rendezvous {
   int64_t transfer() const { return last_end - last_begin; }
 };
 
-class Replay {
+class WhatIf {
  public:
-  Replay(run::Timeline timeline, const ReplayScaling& scaling)
+  WhatIf(run::Timeline timeline, const TraceScaling& scaling)
       : scaling_(scaling), timeline_(std::move(timeline)) {
     spans_ = &timeline_.spans;
   }
 
-  Replayed run() && {
+  TraceWhatIf run() && {
     find_queues();
     find_launches();
     find_rendezvous();
     begin_now_.assign(spans_->size(), never);
     end_now_.assign(spans_->size(), never);
     for (const Point& point : points())
-      play(point);
+      instance(point);
     move_frames();
     for (size_t i = 0; i < spans_->size(); ++i) {
       (*spans_)[i].begin = Instant(begin_now_[i]);
@@ -198,48 +198,48 @@ class Replay {
     return all;
   }
 
-  void play(const Point& point) {
+  void instance(const Point& point) {
     const bool device = is_device(type(point.span).kind);
     const auto index = static_cast<size_t>(point.span);
     int64_t now = 0;
     if (!device)
-      now = play_host(point);
+      now = finish_host(point);
     else if (point.is_end)
-      now = play_device_end(point);
+      now = finish_device_end(point);
     else
-      now = play_device_begin(point);
+      now = finish_device_begin(point);
     (point.is_end ? end_now_ : begin_now_)[index] = now;
     remember(point, device, {point.time, now, queue_of_[index]});
   }
 
-  void remember(const Point& point, bool device, const Played& played) {
+  void remember(const Point& point, bool device, const DonePoint& done) {
     RankState& rank = ranks_[static_cast<size_t>(span(point.span).rank)];
-    const auto queue = static_cast<size_t>(played.queue);
-    rank.shifts.push_back({played.before, played.now});
+    const auto queue = static_cast<size_t>(done.queue);
+    rank.shifts.push_back({done.before, done.now});
     if (!device) {
-      last_host_[queue] = played;
-      rank.host.add(played);
+      last_host_[queue] = done;
+      rank.host.add(done);
     } else if (point.is_end) {
-      last_end_[queue] = played;
-      rank.device.add(played);
+      last_end_[queue] = done;
+      rank.device.add(done);
     } else {
-      last_begin_[queue] = played;
+      last_begin_[queue] = done;
     }
   }
 
   /// The host's points of one thread follow each other; the time between them is work, unless the
   /// host can be seen to have waited.
-  int64_t play_host(const Point& point) {
+  int64_t finish_host(const Point& point) {
     RankState& rank = ranks_[static_cast<size_t>(span(point.span).rank)];
     const int32_t queue = queue_of_[static_cast<size_t>(point.span)];
-    const Played& before = last_host_[static_cast<size_t>(queue)];
+    const DonePoint& before = last_host_[static_cast<size_t>(queue)];
     Needs needs(point.time);
     const bool synchronizes = point.is_end && waits_for_device(type(point.span).name);
     if (synchronizes) {
       // What had ended before the call may end after it now.
       for (const int32_t device_queue : rank.device_queues)
         needs.add(last_end_[static_cast<size_t>(device_queue)], 0);
-      const Played& device = rank.device.last;
+      const DonePoint& device = rank.device.last;
       const bool waited = device.known() && device.before > span(point.span).begin.nanoseconds() &&
                           point.time - device.before < host_gap_ns;
       if (waited) {
@@ -249,7 +249,7 @@ class Replay {
         return needs.now();
       }
     }
-    const Played& other = rank.host.not_of(queue);
+    const DonePoint& other = rank.host.not_of(queue);
     const bool woken = before.known() && other.known() &&
                        point.time - before.before > host_gap_ns &&
                        point.time - other.before < host_gap_ns && other.before > before.before;
@@ -264,13 +264,13 @@ class Replay {
     return needs.any() ? needs.now() : point.time;
   }
 
-  int64_t play_device_begin(const Point& point) {
+  int64_t finish_device_begin(const Point& point) {
     const auto index = static_cast<size_t>(point.span);
     RankState& rank = ranks_[static_cast<size_t>(span(point.span).rank)];
     const int32_t queue = queue_of_[index];
     Needs needs(point.time);
-    const Played& before = last_end_[static_cast<size_t>(queue)];
-    const Played& beside = last_begin_[static_cast<size_t>(queue)];
+    const DonePoint& before = last_end_[static_cast<size_t>(queue)];
+    const DonePoint& beside = last_begin_[static_cast<size_t>(queue)];
     needs.add(beside, 0);
     needs.add(before, 0);
     if (const int32_t launch = launch_of_[index]; launch >= 0) {
@@ -280,7 +280,7 @@ class Replay {
     }
     if (type(point.span).kind == SpanKind::communication) add_inputs(point, rank, needs);
     if (!needs.any() || needs.gap() > device_gap_ns) {
-      const Played& other = rank.device.not_of(queue);
+      const DonePoint& other = rank.device.not_of(queue);
       const bool near = other.known() && point.time - other.before < device_gap_ns;
       if (near || (!needs.any() && other.known())) {
         ++result_.inferred;
@@ -301,7 +301,7 @@ class Replay {
       if (queue != own) needs.add(last_end_[static_cast<size_t>(queue)], 0);
   }
 
-  int64_t play_device_end(const Point& point) {
+  int64_t finish_device_end(const Point& point) {
     const auto index = static_cast<size_t>(point.span);
     const int64_t length =
         span(point.span).end.nanoseconds() - span(point.span).begin.nanoseconds();
@@ -319,16 +319,16 @@ class Replay {
     meeting.transfer_now = meeting.transfer();
     if (!scaling_.transfer) return meeting.transfer_now;
     const run::SpanDetail d = detail(index);
-    CollectivePlay play{.collective = type(index).collective,
-                        .payload = span(index).bytes,
-                        .ranks = meeting.spans,
-                        .first_rank = meeting.first_rank,
-                        .last_rank = meeting.last_rank,
-                        .transfer = static_cast<double>(meeting.transfer()) * unit::ns};
+    CollectiveInstance instance{.collective = type(index).collective,
+                                .payload = span(index).bytes,
+                                .ranks = meeting.spans,
+                                .first_rank = meeting.first_rank,
+                                .last_rank = meeting.last_rank,
+                                .transfer = static_cast<double>(meeting.transfer()) * unit::ns};
     if (d.communicator >= 0)
-      play.ranks = std::max<int64_t>(
-          play.ranks, timeline_.communicators[static_cast<size_t>(d.communicator)].size);
-    meeting.transfer_now = std::llround(std::max(0., scaling_.transfer(play) / unit::ns));
+      instance.ranks = std::max<int64_t>(
+          instance.ranks, timeline_.communicators[static_cast<size_t>(d.communicator)].size);
+    meeting.transfer_now = std::llround(std::max(0., scaling_.transfer(instance) / unit::ns));
     return meeting.transfer_now;
   }
 
@@ -370,21 +370,21 @@ class Replay {
     return time + at->second - at->first;
   }
 
-  const ReplayScaling& scaling_;
+  const TraceScaling& scaling_;
   run::Timeline timeline_;
   std::vector<Span>* spans_ = nullptr;
   std::vector<int32_t> queue_of_, launch_of_, meeting_of_;
   std::vector<Rendezvous> meetings_;
   std::vector<int64_t> begin_now_, end_now_;
-  std::vector<Played> last_end_, last_begin_, last_host_;  // by queue
+  std::vector<DonePoint> last_end_, last_begin_, last_host_;  // by queue
   std::vector<RankState> ranks_;
-  Replayed result_;
+  TraceWhatIf result_;
 };
 
 }  // namespace
 
-Replayed replay(const run::Timeline& timeline, const ReplayScaling& scaling) {
-  return Replay(run::expand(timeline), scaling).run();
+TraceWhatIf what_if_from_trace(const run::Timeline& timeline, const TraceScaling& scaling) {
+  return WhatIf(run::expand(timeline), scaling).run();
 }
 
 }  // namespace triplepoint::sim

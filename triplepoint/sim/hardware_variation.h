@@ -16,17 +16,17 @@ namespace triplepoint::sim {
 /// Values are normal quantiles dealt out in a seeded order, so that a small cluster shows its
 /// spread and not the luck of a few draws: z_i = Phi^-1((i + 1/2) / n), i a permutation of the n
 /// boards (nodes).
-struct Machine {
+struct HardwareVariation {
   std::vector<power::BoardFactors> boards;  // per device
   std::vector<double> thermal_resistance;   // per device, factor
   std::vector<double> host_factor;          // per node: host time over the mean
   std::vector<Celsius> inlet;               // per node
 };
-Machine draw_machine(const spec::Job&);
+HardwareVariation draw_hardware_variation(const spec::Job&);
 
 /// Ranks of one pipeline stage that meet inside every microbatch (tensor, context, expert groups,
 /// FSDP): they move in lockstep, the slowest clock wins.
-struct Team {
+struct LockstepGroup {
   int64_t stage = 0;
   std::vector<int64_t> ranks;
   std::vector<int64_t> devices;  // of those ranks
@@ -34,14 +34,15 @@ struct Team {
   size_t links = 0;              // which shares of the links' bandwidth it has (StepModel)
 };
 
-/// One pipeline: a team per stage. Pipelines meet only at the end of a step.
+/// One pipeline: a lockstep group per stage. Pipelines meet only at the end of a step.
 struct Pipeline {
-  std::vector<Team> teams;
+  std::vector<LockstepGroup> groups;
 };
 /// The pipeline whose first data-parallel index is `first_data`; of the machine it reads host
 /// factors.
-Pipeline form_pipeline(const spec::Job&, const workload::WorkGraph&, const Machine&,
+Pipeline form_pipeline(const spec::Job&, const workload::WorkGraph&, const HardwareVariation&,
                        int64_t first_data);
-std::vector<Pipeline> form_pipelines(const spec::Job&, const workload::WorkGraph&, const Machine&);
+std::vector<Pipeline> form_pipelines(const spec::Job&, const workload::WorkGraph&,
+                                     const HardwareVariation&);
 
 }  // namespace triplepoint::sim

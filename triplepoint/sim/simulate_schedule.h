@@ -16,27 +16,27 @@ namespace triplepoint::sim {
 
 inline constexpr size_t action_kind_count = 4;
 
-/// What one stage needs to play its program: how long each action takes on each of its chunks.
+/// What one stage needs to run its program: how long each action takes on each of its chunks.
 struct StageTimes {
   const workload::StageProgram* program = nullptr;
   std::vector<std::array<Seconds, action_kind_count>> durations;  // [chunk][ActionKind]
   friend bool operator==(const StageTimes&, const StageTimes&) = default;
 };
 
-struct PlayRules {
+struct ScheduleRules {
   Seconds gap;    // host time before each action
   Seconds start;  // of the step's first action
 };
 
-/// One action as played. [ready, begin) waits for data; [end + queued, end + queued + sent) sends.
-struct PlayedAction {
+/// When one action runs. [ready, begin) waits for data; [end + queued, end + queued + sent) sends.
+struct ActionTimes {
   workload::Action action;
   Seconds ready, begin, end;
   Seconds queued;  // behind earlier sends over the same boundary; zero where sends block
   Seconds sent;    // latency, and data at the rates the links allowed
 };
-struct PlayedStage {
-  std::vector<PlayedAction> actions;
+struct StageTimeline {
+  std::vector<ActionTimes> actions;
   Seconds waited, sent, worked;  // sums
   Seconds finish;
 };
@@ -44,12 +44,12 @@ struct PlayedStage {
 /// Told after each change of the flows of a cluster: what every link of the wiring then carries.
 using LinkObserver = std::function<void(Seconds now, std::span<const BytesPerSecond> carried)>;
 
-/// Plays the programs of all pipelines, [pipeline][stage].
+/// Simulates the programs of all pipelines, [pipeline][stage].
 ///
 /// An action begins when its stage is free and its input has arrived, `gap` later it works, then it
 /// sends. A send takes its latency, then its data flow over the boundary's links, all ranks of the
-/// team at one rate; flows in flight share links max-min fairly (perf/fair_share.h), and rates
-/// change at once whenever a flow begins or ends.
+/// lockstep group at one rate; flows in flight share links max-min fairly (perf/fair_share.h), and
+/// rates change at once whenever a flow begins or ends.
 ///   arrival: integral of rate from (begin of send + latency) to arrival = bytes_per_rank
 /// What happens at one moment happens together, so no order of events enters the result. Where no
 /// link can bind (see Wiring) nothing needs events: actions follow each other's dependencies, with
@@ -58,18 +58,18 @@ using LinkObserver = std::function<void(Seconds now, std::span<const BytesPerSec
 /// Deterministic, for any number of threads. Oracles: workload::bubble_fraction for equal stages
 /// without communication; a solution of all rates at every event for flows. Model and costs:
 /// docs/models/schedules.md.
-std::vector<std::vector<PlayedStage>> play(std::span<const std::vector<StageTimes>> pipelines,
-                                           const Wiring& wiring, const PlayRules& rules,
-                                           const LinkObserver& observer = {});
+std::vector<std::vector<StageTimeline>> simulate_schedule(
+    std::span<const std::vector<StageTimes>> pipelines, const Wiring& wiring,
+    const ScheduleRules& rules, const LinkObserver& observer = {});
 
-/// The same, in place, where some pipelines' times have changed: plays those and what meets them on
-/// links. `changed`: by pipeline, 0 or 1.
-struct Replay {
+/// The same, in place, where some pipelines' times have changed: simulates those and what meets
+/// them on links. `changed`: by pipeline, 0 or 1.
+struct ScheduleUpdate {
   std::span<const std::vector<StageTimes>> pipelines;
   std::span<const char> changed;
   int threads = 1;
 };
-void play_again(const Replay&, const Wiring& wiring, const PlayRules& rules,
-                std::vector<std::vector<PlayedStage>>& played);
+void update_schedule(const ScheduleUpdate&, const Wiring& wiring, const ScheduleRules& rules,
+                     std::vector<std::vector<StageTimeline>>& timelines);
 
 }  // namespace triplepoint::sim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/sim/machine.h"
+#include "triplepoint/sim/hardware_variation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,21 +19,21 @@ spec::Job cluster_of(int64_t nodes, double spread, uint64_t seed) {
 }
 
 TEST_CASE("drawn spreads have the asked mean and deviation") {
-  const Machine machine = draw_machine(cluster_of(512, 0.05, 7));
+  const HardwareVariation hardware = draw_hardware_variation(cluster_of(512, 0.05, 7));
   double sum = 0, squares = 0;
-  for (const power::BoardFactors& board : machine.boards) {
+  for (const power::BoardFactors& board : hardware.boards) {
     sum += board.dynamic_energy;
     squares += (board.dynamic_energy - 1) * (board.dynamic_energy - 1);
   }
-  const double n = static_cast<double>(machine.boards.size());
+  const double n = static_cast<double>(hardware.boards.size());
   CHECK(sum / n == doctest::Approx(1).epsilon(1e-6));
   CHECK(std::sqrt(squares / n) == doctest::Approx(0.05).epsilon(0.02));
 }
 
 TEST_CASE("a seed deals the same boards every time, another seed deals them otherwise") {
-  const Machine one = draw_machine(cluster_of(4, 0.1, 1));
-  const Machine again = draw_machine(cluster_of(4, 0.1, 1));
-  const Machine other = draw_machine(cluster_of(4, 0.1, 2));
+  const HardwareVariation one = draw_hardware_variation(cluster_of(4, 0.1, 1));
+  const HardwareVariation again = draw_hardware_variation(cluster_of(4, 0.1, 1));
+  const HardwareVariation other = draw_hardware_variation(cluster_of(4, 0.1, 2));
   CHECK(one.host_factor == again.host_factor);
   bool differs = false;
   for (size_t i = 0; i < one.boards.size(); ++i)
@@ -42,10 +42,10 @@ TEST_CASE("a seed deals the same boards every time, another seed deals them othe
 }
 
 TEST_CASE("without spread every board and node is its type") {
-  const Machine machine = draw_machine(cluster_of(2, 0, 1));
-  for (const double factor : machine.host_factor)
+  const HardwareVariation hardware = draw_hardware_variation(cluster_of(2, 0, 1));
+  for (const double factor : hardware.host_factor)
     CHECK(factor == 1);
-  for (const power::BoardFactors& board : machine.boards)
+  for (const power::BoardFactors& board : hardware.boards)
     CHECK(board.dynamic_energy == 1);
 }
 

@@ -5,26 +5,26 @@
 #include <span>
 #include <vector>
 
-#include "triplepoint/sim/play.h"
+#include "triplepoint/sim/simulate_schedule.h"
 #include "triplepoint/sim/wiring.h"
 
 namespace triplepoint::search {
 
-/// When the stages of one pipeline are through, where nobody slows down its sends: what sim::play
-/// gives, to the bit, without a record of each action.
+/// When the stages of one pipeline are through, where nobody slows down its sends: what
+/// sim::simulate_schedule gives, to the bit, without a record of each action.
 ///
-/// Actions follow each other's dependencies as in sim/pipeline_player.h. Buffers are kept between
-/// calls. About 8 ns an action (bench/search_bench.cpp).
-class QuickPlayer {
+/// Actions follow each other's dependencies as in sim/pipeline_scheduler.h. Buffers are kept
+/// between calls. About 8 ns an action (bench/search_bench.cpp).
+class FinishTimeScheduler {
  public:
   /// Finish of each stage; valid until the next call.
-  std::span<const Seconds> play(std::span<const sim::StageTimes> stages,
-                                std::span<const sim::Wire> wires, sim::SendMode mode,
-                                const sim::PlayRules& rules);
+  std::span<const Seconds> finish_times(std::span<const sim::StageTimes> stages,
+                                        std::span<const sim::Wire> wires, sim::SendMode mode,
+                                        const sim::ScheduleRules& rules);
 
-  /// Whether the sends of the last play never ask more of a link than it carries. Then nobody slows
-  /// anybody down, and sim::play, event by event, ends every stage at the same time. `pipeline` is
-  /// the one that was played, of a wiring in which no other shares its links.
+  /// Whether the sends of the last call never ask more of a link than it carries. Then nobody slows
+  /// anybody down, and sim::simulate_schedule, event by event, ends every stage at the same time.
+  /// `pipeline` is the one that was simulated, of a wiring in which no other shares its links.
   bool links_suffice(const sim::Wiring& wiring, size_t pipeline) const;
 
  private:
@@ -34,8 +34,8 @@ class QuickPlayer {
     const std::array<Seconds, sim::action_kind_count>* durations = nullptr;
     const double* awaits = nullptr;
   };
-  void start(std::span<const sim::StageTimes> stages, const sim::PlayRules& rules);
-  bool play_next(size_t stage);
+  void start(std::span<const sim::StageTimes> stages, const sim::ScheduleRules& rules);
+  bool run_next(size_t stage);
   double* cell(std::vector<double>& mailbox, size_t virtual_stage, int32_t microbatch) {
     return &mailbox[virtual_stage * microbatches_ + static_cast<size_t>(microbatch)];
   }

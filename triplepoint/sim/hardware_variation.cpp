@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/sim/machine.h"
+#include "triplepoint/sim/hardware_variation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -81,59 +81,60 @@ int64_t data_ranks_in_lockstep(const spec::Job& job) {
                                         : std::clamp<int64_t>(expert_ranks / dense_ranks, 1, data);
 }
 
-Team form_team(const spec::Job& job, const workload::WorkGraph& graph, const Machine& machine,
-               int64_t stage, int64_t first_data, int64_t num_data) {
-  Team team{.stage = stage, .ranks = {}, .devices = {}, .host_factor = 0, .links = 0};
+LockstepGroup form_group(const spec::Job& job, const workload::WorkGraph& graph,
+                         const HardwareVariation& hardware, int64_t stage, int64_t first_data,
+                         int64_t num_data) {
+  LockstepGroup group{.stage = stage, .ranks = {}, .devices = {}, .host_factor = 0, .links = 0};
   for (int64_t d = first_data; d < first_data + num_data; ++d)
     for (int64_t c = 0; c < job.plan.context_parallel_size; ++c)
       for (int64_t t = 0; t < job.plan.tensor_parallel_size; ++t) {
         const workload::RankCoordinates at{
             .tensor = t, .context = c, .expert = 0, .data = d, .pipeline = stage};
         const int64_t rank = graph.grid.rank_at(at);
-        team.ranks.push_back(rank);
-        team.devices.push_back(graph.grid.device_of(rank));
+        group.ranks.push_back(rank);
+        group.devices.push_back(graph.grid.device_of(rank));
         const int64_t node = graph.grid.node_of(rank);
-        team.host_factor =
-            std::max(team.host_factor, machine.host_factor[static_cast<size_t>(node)]);
+        group.host_factor =
+            std::max(group.host_factor, hardware.host_factor[static_cast<size_t>(node)]);
       }
-  return team;
+  return group;
 }
 
 }  // namespace
 
-Machine draw_machine(const spec::Job& job) {
+HardwareVariation draw_hardware_variation(const spec::Job& job) {
   const spec::Variability& spread = job.cluster.gpu.variability;
   const uint64_t seed = job.environment.seed;
   const int64_t devices = job.cluster.num_gpus();
   const std::vector<double> energy =
       deal_factors(devices, spread.dynamic_energy, seed, Draw::dynamic_energy);
   const std::vector<double> leakage = deal_factors(devices, spread.leakage, seed, Draw::leakage);
-  Machine machine;
+  HardwareVariation hardware;
   for (size_t i = 0; i < energy.size(); ++i)
-    machine.boards.push_back({energy[i], leakage[i]});
-  machine.thermal_resistance =
+    hardware.boards.push_back({energy[i], leakage[i]});
+  hardware.thermal_resistance =
       deal_factors(devices, spread.thermal_resistance, seed, Draw::thermal_resistance);
-  machine.host_factor =
+  hardware.host_factor =
       deal_factors(job.cluster.num_nodes, job.cluster.host.speed_spread, seed, Draw::host_speed);
-  machine.inlet = deal_inlets(job);
-  return machine;
+  hardware.inlet = deal_inlets(job);
+  return hardware;
 }
 
 Pipeline form_pipeline(const spec::Job& job, const workload::WorkGraph& graph,
-                       const Machine& machine, int64_t first_data) {
+                       const HardwareVariation& hardware, int64_t first_data) {
   const int64_t lockstep = data_ranks_in_lockstep(job);
   Pipeline pipeline;
   for (int64_t stage = 0; stage < graph.stages; ++stage)
-    pipeline.teams.push_back(form_team(job, graph, machine, stage, first_data, lockstep));
+    pipeline.groups.push_back(form_group(job, graph, hardware, stage, first_data, lockstep));
   return pipeline;
 }
 
 std::vector<Pipeline> form_pipelines(const spec::Job& job, const workload::WorkGraph& graph,
-                                     const Machine& machine) {
+                                     const HardwareVariation& hardware) {
   const int64_t lockstep = data_ranks_in_lockstep(job);
   std::vector<Pipeline> pipelines;
   for (int64_t d = 0; d < job.data_parallel_size(); d += lockstep)
-    pipelines.push_back(form_pipeline(job, graph, machine, d));
+    pipelines.push_back(form_pipeline(job, graph, hardware, d));
   return pipelines;
 }
 

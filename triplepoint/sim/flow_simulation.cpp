@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/sim/event_play.h"
+#include "triplepoint/sim/flow_simulation.h"
 
 #include <algorithm>
 
@@ -13,18 +13,18 @@ namespace {
 
 /// A boundary's tensor on its way; a boundary has one at a time.
 struct FlyingTensor {
-  size_t player = 0, wire = 0;
+  size_t scheduler = 0, wire = 0;
   bool flows = false;  // the latency is over
   size_t place = 0;    // in its class' list
   Seconds begin, end;  // of the send; `end` as things stand
   double rate = 0;     // bytes/s of one rank
 };
 
-class EventPlay {
+class FlowSimulation {
  public:
-  EventPlay(std::span<PipelinePlayer> players, const Wiring& wiring, const Wiring::Cluster& cluster,
-            const LinkObserver& observer, FlowScratch& scratch)
-      : players_(players),
+  FlowSimulation(std::span<PipelineScheduler> schedulers, const Wiring& wiring,
+                 const Wiring::Cluster& cluster, const LinkObserver& observer, FlowScratch& scratch)
+      : schedulers_(schedulers),
         wiring_(wiring),
         cluster_(cluster),
         observer_(observer),
@@ -34,8 +34,8 @@ class EventPlay {
         in_flight_(scratch.in_flight) {}
 
   void run() {
-    for (size_t p = 0; p < players_.size(); ++p) {
-      players_[p].begin();
+    for (size_t p = 0; p < schedulers_.size(); ++p) {
+      schedulers_[p].begin();
       collect_starts(p);
     }
     while (!queue_.empty()) {
@@ -44,8 +44,8 @@ class EventPlay {
       change_rates();
       for (const int32_t t : arrived_) {
         const FlyingTensor& tensor = tensors_[static_cast<size_t>(t)];
-        players_[tensor.player].arrive(tensor.wire, now_);
-        collect_starts(tensor.player);
+        schedulers_[tensor.scheduler].arrive(tensor.wire, now_);
+        collect_starts(tensor.scheduler);
       }
     }
   }
@@ -53,28 +53,28 @@ class EventPlay {
  private:
   std::vector<FlyingTensor> name_tensors() {
     std::vector<FlyingTensor> tensors;
-    for (size_t p = 0; p < players_.size(); ++p) {
+    for (size_t p = 0; p < schedulers_.size(); ++p) {
       first_.push_back(tensors.size());
       for (size_t w = 0; w < wiring_.wires(cluster_.pipelines[p]).size(); ++w)
-        tensors.push_back({.player = p, .wire = w});
+        tensors.push_back({.scheduler = p, .wire = w});
     }
     return tensors;
   }
 
   const Wire& wire_of(const FlyingTensor& tensor) const {
-    return wiring_.wires(cluster_.pipelines[tensor.player])[tensor.wire];
+    return wiring_.wires(cluster_.pipelines[tensor.scheduler])[tensor.wire];
   }
 
-  void collect_starts(size_t player) {
-    for (const FlowStart& start : players_[player].started()) {
-      const size_t t = first_[player] + start.wire;
+  void collect_starts(size_t scheduler) {
+    for (const FlowStart& start : schedulers_[scheduler].started()) {
+      const size_t t = first_[scheduler] + start.wire;
       FlyingTensor& tensor = tensors_[t];
       TPT_EXPECT(start.begin >= now_);
       tensor.begin = start.begin;
       tensor.flows = false;
       queue_.set(static_cast<int32_t>(t), start.begin + wire_of(tensor).latency);
     }
-    players_[player].started().clear();
+    schedulers_[scheduler].started().clear();
   }
 
   /// All of one moment at once: an order among equal times would show in the last bits.
@@ -152,12 +152,12 @@ class EventPlay {
     observer_(now_, carried);
   }
 
-  std::span<PipelinePlayer> players_;
+  std::span<PipelineScheduler> schedulers_;
   const Wiring& wiring_;
   const Wiring::Cluster& cluster_;
   const LinkObserver& observer_;
   FlowRates& rates_;
-  std::vector<size_t> first_;  // [player], of tensors_
+  std::vector<size_t> first_;  // [scheduler], of tensors_
   std::vector<FlyingTensor> tensors_;
   EventQueue queue_;
   std::vector<std::vector<int32_t>>& in_flight_;  // [class]
@@ -167,10 +167,10 @@ class EventPlay {
 
 }  // namespace
 
-void play_events(std::span<PipelinePlayer> players, const Wiring& wiring,
-                 const Wiring::Cluster& cluster, const LinkObserver& observer,
-                 FlowScratch& scratch) {
-  EventPlay(players, wiring, cluster, observer, scratch).run();
+void simulate_flows(std::span<PipelineScheduler> schedulers, const Wiring& wiring,
+                    const Wiring::Cluster& cluster, const LinkObserver& observer,
+                    FlowScratch& scratch) {
+  FlowSimulation(schedulers, wiring, cluster, observer, scratch).run();
 }
 
 }  // namespace triplepoint::sim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/sim/replay.h"
+#include "triplepoint/sim/trace_what_if.h"
 
 #include <algorithm>
 #include <vector>
@@ -15,22 +15,23 @@ namespace {
 using run::SpanKind;
 using run::Stream;
 
-/// A training loop as a machine would play it: a thread that launches, a stream that computes, one
-/// that communicates, ranks that meet in collectives, a wait for the device at the end of a step.
-struct Machine {
+/// A training loop as a machine would instance it: a thread that launches, a stream that computes,
+/// one that communicates, ranks that meet in collectives, a wait for the device at the end of a
+/// step.
+struct TestMachine {
   int32_t ranks = 3;
   int steps = 3, blocks = 6, kernels = 5;
   int64_t launch_ns = 6'000;         // of the host, per kernel
   int64_t kernel_ns = 50'000;        // of rank 0; each next rank needs a tenth more
-  double compute = 1, transfer = 1;  // factors, what a replay must find
+  double compute = 1, transfer = 1;  // factors, what a trace what-if must find
   bool overlap = false;              // the next block does not wait for the collective
 };
 
 constexpr int64_t latency = 4'000, wake = 3'000, event = 1'500;
 
-class Played {
+class MeasuredMachine {
  public:
-  explicit Played(const Machine& machine)
+  explicit MeasuredMachine(const TestMachine& machine)
       : m_(machine), state_(static_cast<size_t>(machine.ranks)) {
     t_.num_ranks = m_.ranks;
     t_.names = run::NameKind::kernels;
@@ -122,14 +123,14 @@ class Played {
     state.host += 20'000;  // reading the loss
   }
 
-  Machine m_;
+  TestMachine m_;
   run::Timeline t_;
   std::vector<State> state_;
   int64_t sequence_ = 0;
 };
 
-run::Timeline played(const Machine& machine) {
-  return Played(machine).timeline();
+run::Timeline measured_on(const TestMachine& machine) {
+  return MeasuredMachine(machine).timeline();
 }
 
 /// The largest difference of any begin or end.
@@ -144,7 +145,7 @@ int64_t largest_difference(const run::Timeline& a, const run::Timeline& b) {
   return most;
 }
 
-std::vector<Machine> machines() {
+std::vector<TestMachine> machines() {
   return {{},
           {.ranks = 1},
           {.launch_ns = 90'000, .overlap = true},               // the host sets the pace
@@ -155,10 +156,10 @@ std::vector<Machine> machines() {
 
 }  // namespace
 
-TEST_CASE("played again without a change, every span is where it was measured") {
-  for (const Machine& machine : machines()) {
-    const run::Timeline measured = played(machine);
-    const Replayed again = replay(measured, {});
+TEST_CASE("repeated without a change, every span is where it was measured") {
+  for (const TestMachine& machine : machines()) {
+    const run::Timeline measured = measured_on(machine);
+    const TraceWhatIf again = what_if_from_trace(measured, {});
     CHECK(again.timeline == measured);
     CHECK(again.rendezvous == (machine.ranks > 1 ? machine.steps * machine.blocks : 0));
     if (machine.launch_ns < 10'000) CHECK(again.waits == machine.ranks * machine.steps);
@@ -167,7 +168,7 @@ TEST_CASE("played again without a change, every span is where it was measured") 
 
 TEST_CASE("timelines of any shape come out unchanged when nothing is scaled") {
   for (uint64_t seed = 0; seed < 200; ++seed) {
-    run::Timeline t = played({.ranks = 2, .steps = 1, .blocks = 2});
+    run::Timeline t = measured_on({.ranks = 2, .steps = 1, .blocks = 2});
     for (size_t i = 0; i < t.spans.size(); ++i) {  // throw everything about
       const auto draw = [&](uint64_t n) { return random_uniform({seed, n}, i); };
       const auto begin = static_cast<int64_t>(draw(1) * 1e6);
@@ -176,20 +177,20 @@ TEST_CASE("timelines of any shape come out unchanged when nothing is scaled") {
       t.details[i].sequence = static_cast<int64_t>(draw(4) * 3);
     }
     run::sort(t);
-    CHECK(replay(t, {}).timeline == t);
-    CHECK_FALSE(run::find_fault(replay(t, at_clock(0.7, 0)).timeline));
+    CHECK(what_if_from_trace(t, {}).timeline == t);
+    CHECK_FALSE(run::find_fault(what_if_from_trace(t, at_clock(0.7, 0)).timeline));
   }
 }
 
-TEST_CASE("a replay at a lower clock is what the machine does at that clock") {
-  for (const Machine& machine : machines())
+TEST_CASE("a trace what-if at a lower clock is what the machine does at that clock") {
+  for (const TestMachine& machine : machines())
     for (const double clock : {0.5, 0.8, 0.95}) {
       // Where kernels are as short as gaps, times do not tell who waited for whom.
       if (machine.kernel_ns < 10'000) continue;
-      Machine slower = machine;
+      TestMachine slower = machine;
       slower.compute = 1 / clock;
-      const run::Timeline truth = played(slower);
-      const Replayed predicted = replay(played(machine), at_clock(clock, 0));
+      const run::Timeline truth = measured_on(slower);
+      const TraceWhatIf predicted = what_if_from_trace(measured_on(machine), at_clock(clock, 0));
       const auto length = run::extent(truth)->end - run::extent(truth)->begin;
       CAPTURE(machine.launch_ns);
       CAPTURE(machine.kernel_ns);
@@ -200,55 +201,62 @@ TEST_CASE("a replay at a lower clock is what the machine does at that clock") {
                 length ==
             doctest::Approx(1).epsilon(2e-3));
     }
-  Machine slower;
+  TestMachine slower;
   slower.compute = 2;
-  CHECK(largest_difference(replay(played({}), at_clock(0.5, 0)).timeline, played(slower)) < 10);
+  CHECK(largest_difference(what_if_from_trace(measured_on({}), at_clock(0.5, 0)).timeline,
+                           measured_on(slower)) < 10);
 }
 
-TEST_CASE("a replay on faster links is what the machine does with them") {
+TEST_CASE("a trace what-if on faster links is what the machine does with them") {
   for (const double transfer : {0.25, 0.5, 3.0}) {
-    ReplayScaling scaling;
-    scaling.transfer = [&](const CollectivePlay& play) { return play.transfer * transfer; };
-    Machine other;
+    TraceScaling scaling;
+    scaling.transfer = [&](const CollectiveInstance& instance) {
+      return instance.transfer * transfer;
+    };
+    TestMachine other;
     other.transfer = transfer;
-    CHECK(largest_difference(replay(played({}), scaling).timeline, played(other)) < 10);
+    CHECK(largest_difference(what_if_from_trace(measured_on({}), scaling).timeline,
+                             measured_on(other)) < 10);
   }
 }
 
 TEST_CASE("waiting for the slow rank goes when it is fast, and is no transfer") {
   // Rank 2 is a fifth slower; what the others wait in their collectives is its doing.
-  const run::Timeline measured = played({});
+  const run::Timeline measured = measured_on({});
   int64_t seen = 0;
-  ReplayScaling scaling;
-  scaling.transfer = [&](const CollectivePlay& play) {
+  TraceScaling scaling;
+  scaling.transfer = [&](const CollectiveInstance& instance) {
     ++seen;
-    CHECK(play.transfer / unit::us == doctest::Approx(80));
-    CHECK(play.payload == 1e6 * unit::B);
-    CHECK(play.ranks == 3);
-    return play.transfer;
+    CHECK(instance.transfer / unit::us == doctest::Approx(80));
+    CHECK(instance.payload == 1e6 * unit::B);
+    CHECK(instance.ranks == 3);
+    return instance.transfer;
   };
-  const Replayed again = replay(measured, scaling);
+  const TraceWhatIf again = what_if_from_trace(measured, scaling);
   CHECK(seen == again.rendezvous);
 }
 
 TEST_CASE("a host that sets the pace hides the clock") {
-  const Machine bound{.launch_ns = 90'000};
-  const run::Timeline measured = played(bound);
+  const TestMachine bound{.launch_ns = 90'000};
+  const run::Timeline measured = measured_on(bound);
   const auto length = [](const run::Timeline& t) {
     return run::extent(t)->end - run::extent(t)->begin;
   };
-  const double change = length(replay(measured, at_clock(0.9, 0)).timeline) / length(measured);
+  const double change =
+      length(what_if_from_trace(measured, at_clock(0.9, 0)).timeline) / length(measured);
   CHECK(change < 1.02);
-  CHECK(length(replay(played({}), at_clock(0.9, 0)).timeline) / length(played({})) > 1.04);
+  CHECK(length(what_if_from_trace(measured_on({}), at_clock(0.9, 0)).timeline) /
+            length(measured_on({})) >
+        1.04);
 }
 
 TEST_CASE("steps are drawn around what they enclose, wherever it moves") {
-  run::Timeline t = played({.ranks = 1, .steps = 1});
+  run::Timeline t = measured_on({.ranks = 1, .steps = 1});
   const auto whole = run::extent(t);
   t.spans.push_back({whole->begin, whole->end, 5, 0});
   t.details.push_back({.lane = 0});
   run::sort(t);
-  const Replayed slow = replay(t, at_clock(0.5, 0));
+  const TraceWhatIf slow = what_if_from_trace(t, at_clock(0.5, 0));
   const auto after = run::extent(slow.timeline);
   for (const run::Span& span : slow.timeline.spans)
     if (span.type == 5) {
@@ -258,11 +266,11 @@ TEST_CASE("steps are drawn around what they enclose, wherever it moves") {
 }
 
 TEST_CASE("a step that shares a kernel's correlation did not launch it") {
-  run::Timeline t = played({.ranks = 1, .steps = 1});
+  run::Timeline t = measured_on({.ranks = 1, .steps = 1});
   t.spans.push_back({Instant(0), t.spans.back().end, 5, 0});
   t.details.push_back({.lane = 0, .correlation = 1});
   run::sort(t);
-  CHECK(replay(t, {}).timeline == t);
+  CHECK(what_if_from_trace(t, {}).timeline == t);
 }
 
 TEST_CASE("the clock-insensitive share of a kernel stays as long as it is") {

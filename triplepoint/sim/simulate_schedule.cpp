@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/simulate_schedule.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "triplepoint/base/expect.h"
+#include "triplepoint/base/parallel.h"
+
+#include "triplepoint/sim/flow_simulation.h"
+#include "triplepoint/sim/pipeline_scheduler.h"
+
+namespace triplepoint::sim {
+namespace {
+
+/// Simulates clusters; a replica that equals the one before it is not simulated again.
+class ClusterScheduler {
+ public:
+  ClusterScheduler(std::span<const std::vector<StageTimes>> pipelines, const Wiring& wiring,
+                   const ScheduleRules& rules, std::span<std::vector<StageTimeline>> timelines)
+      : pipelines_(pipelines), wiring_(wiring), rules_(rules), timelines_(timelines) {}
+
+  void simulate(const Wiring::Cluster& cluster, const LinkObserver& observer) {
+    if (cluster.has_flows)
+      simulate_together(cluster, observer);
+    else
+      simulate_alone(cluster.pipelines.front());
+  }
+
+ private:
+  void simulate_alone(size_t p) {
+    if (last_ && are_equal(p, *last_)) {
+      timelines_[p] = timelines_[*last_];
+    } else {
+      PipelineScheduler scheduler = scheduler_of(p);
+      scheduler.begin();
+      timelines_[p] = scheduler.take();
+    }
+    last_ = p;
+  }
+
+  void simulate_together(const Wiring::Cluster& cluster, const LinkObserver& observer) {
+    std::vector<PipelineScheduler> schedulers;
+    schedulers.reserve(cluster.pipelines.size());
+    for (const size_t p : cluster.pipelines)
+      schedulers.push_back(scheduler_of(p));
+    if (!scratch_) scratch_.emplace(wiring_);
+    simulate_flows(schedulers, wiring_, cluster, observer, *scratch_);
+    for (size_t i = 0; i < schedulers.size(); ++i)
+      timelines_[cluster.pipelines[i]] = schedulers[i].take();
+  }
+
+  PipelineScheduler scheduler_of(size_t p) const {
+    return {pipelines_[p], wiring_.wires(p), wiring_.mode(), rules_};
+  }
+  bool are_equal(size_t a, size_t b) const {
+    return pipelines_[a] == pipelines_[b] && std::ranges::equal(wiring_.wires(a), wiring_.wires(b));
+  }
+
+  std::span<const std::vector<StageTimes>> pipelines_;
+  const Wiring& wiring_;
+  const ScheduleRules& rules_;
+  std::span<std::vector<StageTimeline>> timelines_;
+  std::optional<size_t> last_;
+  std::optional<FlowScratch> scratch_;
+};
+
+}  // namespace
+
+std::vector<std::vector<StageTimeline>> simulate_schedule(
+    std::span<const std::vector<StageTimes>> pipelines, const Wiring& wiring,
+    const ScheduleRules& rules, const LinkObserver& observer) {
+  TPT_EXPECT(pipelines.size() == wiring.num_pipelines());
+  std::vector<std::vector<StageTimeline>> timelines(pipelines.size());
+  ClusterScheduler scheduler(pipelines, wiring, rules, timelines);
+  for (const Wiring::Cluster& cluster : wiring.clusters())
+    scheduler.simulate(cluster, observer);
+  return timelines;
+}
+
+void update_schedule(const ScheduleUpdate& update, const Wiring& wiring, const ScheduleRules& rules,
+                     std::vector<std::vector<StageTimeline>>& timelines) {
+  TPT_EXPECT(update.pipelines.size() == wiring.num_pipelines());
+  TPT_EXPECT(update.changed.size() == update.pipelines.size());
+  timelines.resize(update.pipelines.size());
+  std::vector<const Wiring::Cluster*> clusters;
+  for (const Wiring::Cluster& cluster : wiring.clusters())
+    if (std::ranges::any_of(cluster.pipelines, [&](size_t p) { return update.changed[p] != 0; }))
+      clusters.push_back(&cluster);
+  const size_t parts =
+      std::clamp<size_t>(clusters.size(), 1, static_cast<size_t>(std::max(1, update.threads)));
+  parallel_for(parts, update.threads, [&](size_t part) {
+    ClusterScheduler scheduler(update.pipelines, wiring, rules, timelines);
+    const size_t end = clusters.size() * (part + 1) / parts;
+    for (size_t c = clusters.size() * part / parts; c < end; ++c)
+      scheduler.simulate(*clusters[c], {});
+  });
+}
+
+}  // namespace triplepoint::sim
