@@ -87,7 +87,6 @@ void StepModel::account_phases(const std::vector<DevicePhase>& phases, const Ste
   const auto [pipeline, stage] = places_[device];
   const LockstepGroup& group = pipelines[pipeline].groups[stage];
   const power::BoardFactors& board = hardware.boards[device];
-  const Celsius reference = power().reference_temperature;
   sum = {};
   sum.scale_up_bytes = group_step.outside.scale_up_bytes;
   sum.scale_out_bytes = group_step.outside.scale_out_bytes;
@@ -105,11 +104,14 @@ void StepModel::account_phases(const std::vector<DevicePhase>& phases, const Ste
       spec::GpuLoad lasting = table(group, use).at(index, group.host_factor).load;
       lasting.duration += lockstep;
       lasting.waiting += lockstep;
-      const power::ClockPoint& clock = scale_.applied[static_cast<size_t>(index)];
-      sum.phases_at_reference +=
-          share * count * power::energy_of(power(), lasting, clock, reference, board);
-      sum.phases_at_reference +=
-          share * power::energy_of(power(), between, clock, reference, board);
+      if (has_power()) {
+        const power::ClockPoint& clock = scale_.applied[static_cast<size_t>(index)];
+        const Celsius reference = power().reference_temperature;
+        sum.phases_at_reference +=
+            share * count * power::energy_of(power(), lasting, clock, reference, board);
+        sum.phases_at_reference +=
+            share * power::energy_of(power(), between, clock, reference, board);
+      }
       sum.scale_up_bytes += share * count * lasting.scale_up_bytes;
       sum.scale_out_bytes += share * count * lasting.scale_out_bytes;
     }
@@ -129,6 +131,7 @@ void StepModel::account_phases(const std::vector<DevicePhase>& phases, const Ste
 /// of heat hold there too.
 void StepModel::account_rest(const GroupStep& group, size_t device, double heat_ceiling,
                              Seconds step_time, DeviceStep& sum) const {
+  if (!has_power()) return;
   spec::GpuLoad rest = group.outside;
   sum.duration = std::max(step_time, sum.in_phases);
   rest.duration = sum.duration - sum.in_phases;
@@ -179,6 +182,7 @@ void StepModel::account_again(const ClockState& clocks, const StepTimeline& step
 }
 
 void StepModel::set_dies(std::span<const Celsius> die, std::vector<DeviceStep>& devices) const {
+  if (!has_power()) return;
   for (size_t d = 0; d < devices.size(); ++d) {
     DeviceStep& device = devices[d];
     device.ledger = power::at_die(power(), device.at_reference, device.duration,

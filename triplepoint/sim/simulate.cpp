@@ -2,6 +2,7 @@
 #include "triplepoint/sim/simulate.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "triplepoint/run/shutdown.h"
@@ -11,57 +12,47 @@
 #include "triplepoint/sim/record.h"
 #include "triplepoint/sim/steady_state.h"
 #include "triplepoint/sim/transient.h"
-#include "triplepoint/sim/without_power.h"
 
 namespace triplepoint::sim {
 namespace {
 
-CoupledStep steady_step(PreparedJob& job, ClusterHeat& heat) {
-  heat.set_conditions(job.model.conditions());
-  return solve_steady_state(job.model, heat);
+CoupledStep steady_step(PreparedJob& job, std::optional<ClusterHeat>& heat) {
+  if (!heat) return step_at(job.model, {});
+  heat->set_conditions(job.model.conditions());
+  return solve_steady_state(job.model, *heat);
 }
 
-void simulate_steady(run::Run& run, PreparedJob& job, const Horizon& horizon) {
-  ClusterHeat heat(job.job, job.model.hardware);
+run::Run simulate_steady(PreparedJob& job, const Horizon& horizon) {
+  run::Run run = start_run(job.job, job.graph);
+  std::optional<ClusterHeat> heat = make_heat(job.job, job.model.hardware);
   const CoupledStep step = steady_step(job, heat);
-  if (const auto device = device_shut_down(job.job.cluster.gpu, step.dies)) {
-    run::record_shutdown(run,
-                         {.device = static_cast<int32_t>(*device),
-                          .die_c = step.dies[*device].degrees(),
-                          .time = {}},
-                         *job.job.cluster.gpu.governor->shutdown_temperature);
-    return;
-  }
-  record_step(run, job.model, step, std::move(heat), Instant(), horizon);
+  if (const auto shutdown = find_shutdown(job.job.cluster.gpu, step.dies))
+    run::record_shutdown(run, *shutdown, *job.job.cluster.gpu.governor->shutdown_temperature);
+  else
+    record_step(run, job.model, step, std::move(heat), Instant(), horizon);
+  return run;
+}
+
+run::Run simulate_transient(std::unique_ptr<PreparedJob> job, const Horizon& horizon) {
+  TransientSimulation simulation(std::move(job));
+  run::Run run = simulation.advance(horizon);
+  simulation.record_detail(run, horizon);
+  return run;
 }
 
 }  // namespace
 
 run::Run simulate(const spec::Job& job, const Horizon& horizon) {
-  if (lacks_power(job))
-    return simulate_without_power(
-        job, [&](const spec::Job& complete) { return simulate(complete, horizon); });
   workload::WorkGraph graph = workload::build_work_graph(job);
-  run::Run run = start_run(job, graph);
-  if (!graph.memory.fits()) return run;
+  if (!graph.memory.fits()) return start_run(job, graph);
   auto prepared = std::make_unique<PreparedJob>(job, std::move(graph));
-  if (!horizon.duration && !horizon.steps) {
-    simulate_steady(run, *prepared, horizon);
-    return run;
-  }
-  TransientSimulation simulation(std::move(prepared));
-  run = simulation.advance(horizon);
-  simulation.record_detail(run, horizon);
-  return run;
+  if (horizon.duration || horizon.steps) return simulate_transient(std::move(prepared), horizon);
+  return simulate_steady(*prepared, horizon);
 }
 
 Seconds steady_step_time(const spec::Job& job) {
-  if (lacks_power(job)) {
-    const run::Run run = simulate(job, {.duration = {}, .steps = {}, .timeline = false});
-    return run.steps.back().end - run.steps.back().begin;
-  }
   PreparedJob prepared(job);
-  ClusterHeat heat(prepared.job, prepared.model.hardware);
+  std::optional<ClusterHeat> heat = make_heat(job, prepared.model.hardware);
   return steady_step(prepared, heat).timeline.step_time;
 }
 

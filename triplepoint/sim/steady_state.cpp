@@ -243,11 +243,13 @@ void update_step(StepModel& model, std::vector<Celsius> dies, std::span<const do
   step.dies = std::move(dies);
 }
 
-std::optional<size_t> device_shut_down(const spec::Gpu& gpu, std::span<const Celsius> dies) {
+std::optional<run::Shutdown> find_shutdown(const spec::Gpu& gpu, std::span<const Celsius> dies) {
+  if (!gpu.governor || !gpu.governor->shutdown_temperature) return std::nullopt;
   const auto hottest = std::ranges::max_element(dies);
-  if (!gpu.governor->shutdown_temperature || *hottest < *gpu.governor->shutdown_temperature)
-    return std::nullopt;
-  return static_cast<size_t>(hottest - dies.begin());
+  if (*hottest < *gpu.governor->shutdown_temperature) return std::nullopt;
+  return run::Shutdown{.device = static_cast<int32_t>(hottest - dies.begin()),
+                       .die_c = hottest->degrees(),
+                       .time = {}};
 }
 
 }  // namespace triplepoint::sim

@@ -64,14 +64,16 @@ StepModel::StepModel(const spec::Job& the_job, const workload::WorkGraph& the_gr
       graph(the_graph),
       hardware(draw_hardware_variation(the_job)),
       pipelines(form_pipelines(job, graph, hardware)) {
-  const spec::GovernorCoefficients& governor = *job.cluster.gpu.governor;
-  const Hertz max_clock = *job.cluster.gpu.max_clock;
-  step_ratio_ = governor.clock_step / max_clock;
-  clock_steps_ =
-      static_cast<int64_t>(std::floor((max_clock - governor.min_clock) / governor.clock_step));
   find_uses();
   find_places();
-  scale_ = clock_scale(job.cluster.gpu, clock_steps_);
+  if (has_power()) {
+    const spec::GovernorCoefficients& governor = *job.cluster.gpu.governor;
+    const Hertz max_clock = *job.cluster.gpu.max_clock;
+    step_ratio_ = governor.clock_step / max_clock;
+    clock_steps_ =
+        static_cast<int64_t>(std::floor((max_clock - governor.min_clock) / governor.clock_step));
+    scale_ = clock_scale(job.cluster.gpu, clock_steps_);
+  }
   if (job.cluster.num_gpus() >= fewest_devices_for_threads) threads_ = available_threads();
   set_conditions(lasting_conditions(job));
 }
@@ -261,9 +263,9 @@ std::vector<DevicePhase> StepModel::choose_phases(size_t device, Celsius die, do
                                                   const std::vector<DevicePhase>* before) {
   const auto [pipeline, stage] = places_[device];
   const LockstepGroup& group = pipelines[pipeline].groups[stage];
-  PhaseConditions at = conditions_of(device, die);
   std::vector<DevicePhase> phases;
   phases.reserve(uses[stage].size());
+  PhaseConditions at = conditions_of(device, die);
   for (size_t u = 0; u < uses[stage].size(); ++u) {
     const PhaseUse& use = uses[stage][u];
     at.exchange = exchange_after(pipeline, stage, use.kind);
@@ -276,6 +278,16 @@ std::vector<DevicePhase> StepModel::choose_phases(size_t device, Celsius die, do
   return phases;
 }
 
+/// Phases of devices that have one clock.
+std::vector<DevicePhase> StepModel::phases_at_one_clock(const LockstepGroup& group) {
+  std::vector<DevicePhase> phases;
+  for (const PhaseUse& use : uses[static_cast<size_t>(group.stage)]) {
+    DevicePhase& phase = phases.emplace_back();
+    phase.duration = table(group, use).at(0, group.host_factor).duration;
+  }
+  return phases;
+}
+
 ClockState StepModel::choose_clocks(std::span<const Celsius> die) {
   ClockState state;
   state.devices.resize(places_.size());
@@ -284,13 +296,15 @@ ClockState StepModel::choose_clocks(std::span<const Celsius> die) {
     for (const LockstepGroup& group : pipelines[p].groups)
       for (const int64_t device : group.devices) {
         const auto d = static_cast<size_t>(device);
-        state.devices[d] = choose_phases(d, die[d], 0, Hysteresis::none, nullptr);
+        state.devices[d] = has_power() ? choose_phases(d, die[d], 0, Hysteresis::none, nullptr)
+                                       : phases_at_one_clock(group);
       }
   });
   return state;
 }
 
 void StepModel::set_phase_powers(std::span<const Celsius> die, ClockState& state) {
+  if (!has_power()) return;
   for (size_t d = 0; d < places_.size(); ++d) {
     const auto [pipeline, stage] = places_[d];
     PhaseConditions at = conditions_of(d, die[d]);
@@ -310,6 +324,8 @@ int StepModel::threads_for(size_t pieces) const {
 std::vector<char> StepModel::update_clocks(std::span<const Celsius> die,
                                            std::span<const double> heat_ceiling,
                                            Hysteresis hysteresis, ClockState& state) {
+  std::vector<char> changed(places_.size(), 0);
+  if (!has_power()) return changed;
   std::vector<size_t> moved;
   for (size_t d = 0; d < places_.size(); ++d)
     if (heat_ceiling[d] != state.heat_ceiling[d] ||
@@ -317,7 +333,6 @@ std::vector<char> StepModel::update_clocks(std::span<const Celsius> die,
           return keeps_choice(phase, die[d], hysteresis);
         }))
       moved.push_back(d);
-  std::vector<char> changed(places_.size(), 0);
   parallel_for(moved.size(), threads_for(moved.size()), [&](size_t i) {
     const size_t d = moved[i];
     std::vector<DevicePhase> phases =

@@ -215,6 +215,9 @@ class StepModel {
   int threads_for(size_t pieces) const;
   const Place& place_of(size_t device) const { return places_[device]; }
   size_t use_of(size_t stage, const workload::Action&) const;
+  /// Ranks on the cores of one machine have no power, heat and clocks: their devices run at one
+  /// clock, and a step has times and traffic only.
+  bool has_power() const { return job.cluster.gpu.power.has_value(); }
   const spec::PowerCoefficients& power() const { return *job.cluster.gpu.power; }
 
  private:
@@ -228,6 +231,7 @@ class StepModel {
   void find_places();
   std::vector<DevicePhase> choose_phases(size_t device, Celsius die, double heat_ceiling,
                                          Hysteresis, const std::vector<DevicePhase>* before);
+  std::vector<DevicePhase> phases_at_one_clock(const LockstepGroup&);
   DevicePhase hold_under(double heat_ceiling, DevicePhase, PhaseTable&,
                          const PhaseConditions&) const;
   Watts power_of(const DevicePhase&, PhaseTable&, const PhaseConditions&) const;
@@ -252,7 +256,7 @@ class StepModel {
 
   int threads_ = 1;            // over pipelines; never in a result
   std::vector<Place> places_;  // [device]
-  ClockScale scale_;
+  ClockScale scale_;  // empty without power
   Conditions conditions_;
   std::optional<Wiring> wiring_;
   // Estimated once per distinct shares: num_tables_ tables and an end per distinct step work each.
@@ -262,8 +266,8 @@ class StepModel {
   std::vector<EpilogueEstimate> epilogues_;
   std::vector<size_t> epilogue_links_;  // [stage] -> known_shares_
   size_t num_tables_ = 0;
-  double step_ratio_ = 0;
-  int64_t clock_steps_ = 0;
+  double step_ratio_ = 1;    // a clock step over the highest clock; without power there is one clock
+  int64_t clock_steps_ = 0;  // below the highest clock
 };
 
 }  // namespace triplepoint::sim

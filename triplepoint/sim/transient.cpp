@@ -66,7 +66,7 @@ class TransientSimulation::State {
  public:
   explicit State(std::unique_ptr<PreparedJob> job)
       : at_(std::move(job)),
-        heat_(at_->job, at_->model.hardware),
+        heat_(make_heat(at_->job, at_->model.hardware)),
         heat_ceiling_(static_cast<size_t>(at_->job.cluster.num_gpus()), 0.0) {
     TPT_EXPECT(at_->graph.memory.fits());
     meet_changes();
@@ -97,6 +97,7 @@ class TransientSimulation::State {
   void refresh_step();
   void look_at_heat(Seconds window, const std::vector<Celsius>& before);
   void shut_down_past_limit(const std::vector<Celsius>& dies);
+  std::vector<Celsius> dies() const { return heat_ ? heat_->dies() : std::vector<Celsius>(); }
   Seconds window_end(Seconds until) const;
   Seconds to_end_of_steps(const Recorded&) const;
   std::vector<Watts> idle_powers() const;
@@ -107,7 +108,7 @@ class TransientSimulation::State {
   void append_series(run::Run&, Activity, const std::vector<Watts>& power) const;
 
   std::unique_ptr<PreparedJob> at_;
-  ClusterHeat heat_;
+  std::optional<ClusterHeat> heat_;
   std::vector<double> heat_ceiling_;  // per device: see clock::next_heat_ceiling
   CoupledStep step_;                  // of this moment, if fresh_
   bool has_step_ = false;             // step_ was simulated under these links and hosts
@@ -147,8 +148,8 @@ void TransientSimulation::State::change(const spec::Job& job) {
   }
   auto next = std::make_unique<PreparedJob>(job);
   TPT_EXPECT(next->graph.memory.fits());
-  ClusterHeat heat(next->job, next->model.hardware);
-  heat.take_over(heat_);
+  std::optional<ClusterHeat> heat = make_heat(next->job, next->model.hardware);
+  if (heat) heat->take_over(*heat_);
   heat_ = std::move(heat);
   at_ = std::move(next);
   has_step_ = fresh_ = false;
@@ -160,7 +161,7 @@ void TransientSimulation::State::meet_changes() {
   const Conditions conditions = conditions_at(at_->job, now_);
   const bool same = conditions == at_->model.conditions();
   if (at_->model.set_conditions(conditions)) has_step_ = false;
-  heat_.set_conditions(conditions);
+  if (heat_) heat_->set_conditions(conditions);
   if (!same) {
     has_step_ = false;  // limits that moved leave no choice of a clock as it was
     window_.restart();
@@ -179,15 +180,15 @@ void TransientSimulation::State::meet_changes() {
 
 void TransientSimulation::State::refresh_step() {
   if (fresh_) return;
-  if (!has_step_) step_ = step_at(at_->model, heat_.dies());
-  update_step(at_->model, heat_.dies(), heat_ceiling_, step_);
+  if (!has_step_) step_ = step_at(at_->model, dies());
+  update_step(at_->model, dies(), heat_ceiling_, step_);
   has_step_ = fresh_ = true;
 }
 
 /// Controllers of all devices look at their dies; a device past its shutdown temperature is off.
 void TransientSimulation::State::look_at_heat(Seconds window, const std::vector<Celsius>& before) {
   const spec::Gpu& gpu = at_->job.cluster.gpu;
-  const std::vector<Celsius> dies = heat_.dies();
+  const std::vector<Celsius> dies = this->dies();
   Kelvins die_move;
   double ceiling_move = 0;
   for (size_t d = 0; d < dies.size(); ++d) {
@@ -210,16 +211,16 @@ void TransientSimulation::State::look_at_heat(Seconds window, const std::vector<
 
 /// The device is off for good, and the job is over.
 void TransientSimulation::State::shut_down_past_limit(const std::vector<Celsius>& dies) {
-  const auto device = device_shut_down(at_->job.cluster.gpu, dies);
-  if (!device || shutdown_) return;
-  shutdown_ = {
-      .device = static_cast<int32_t>(*device), .die_c = dies[*device].degrees(), .time = now_};
+  const auto shutdown = find_shutdown(at_->job.cluster.gpu, dies);
+  if (!shutdown || shutdown_) return;
+  shutdown_ = shutdown;
+  shutdown_->time = now_;
   standing_until_ = for_ever;
   window_.restart();
 }
 
 void TransientSimulation::State::solve_steady_state() {
-  step_ = sim::solve_steady_state(at_->model, heat_);
+  step_ = heat_ ? sim::solve_steady_state(at_->model, *heat_) : step_at(at_->model, {});
   heat_ceiling_ = step_.clocks.heat_ceiling;
   has_step_ = fresh_ = true;
   shut_down_past_limit(step_.dies);
@@ -242,7 +243,7 @@ std::vector<Watts> TransientSimulation::State::idle_powers() const {
   const double lowest = gpu.governor->min_clock / *gpu.max_clock;
   spec::GpuLoad nothing;
   nothing.duration = 1 * unit::s;
-  const std::vector<Celsius> dies = heat_.dies();
+  const std::vector<Celsius> dies = heat_->dies();
   std::vector<Watts> powers;
   powers.reserve(dies.size());
   for (size_t d = 0; d < dies.size(); ++d)
@@ -281,17 +282,17 @@ void TransientSimulation::State::train(Seconds window, Recorded* recorded) {
 
 void TransientSimulation::State::pass(Activity activity, Seconds end, Recorded* recorded) {
   const Seconds window = end - now_;
-  const std::vector<Celsius> before = heat_.dies();
+  const std::vector<Celsius> before = dies();
   std::vector<Watts> powers;
   if (activity == Activity::training) {
     refresh_step();
     powers = mean_powers(step_.accounted.devices);
     train(window, recorded);
   } else {
-    powers = idle_powers();
+    if (heat_) powers = idle_powers();
     step_begin_ = end;
   }
-  heat_.advance(powers, window);
+  if (heat_) heat_->advance(powers, window);
   now_ = end;
   if (recorded) append_series(recorded->run, activity, powers);
   look_at_heat(window, before);
@@ -311,8 +312,8 @@ void TransientSimulation::State::pause(Seconds duration) {
 void TransientSimulation::State::append_series(run::Run& run, Activity activity,
                                                const std::vector<Watts>& power) const {
   const spec::Gpu& gpu = at_->job.cluster.gpu;
-  const std::vector<Celsius> dies = heat_.dies();
-  for (size_t d = 0; d < run.devices.size(); ++d) {
+  const std::vector<Celsius> dies = this->dies();
+  for (size_t d = 0; d < dies.size(); ++d) {
     double mhz = gpu.governor->min_clock / unit::MHz, throttled = 0;
     if (activity == Activity::training) {
       const DeviceStep& device = step_.accounted.devices[d];
@@ -338,7 +339,7 @@ Seconds TransientSimulation::State::to_end_of_steps(const Recorded& recorded) co
 
 run::Run TransientSimulation::State::advance(const Horizon& horizon) {
   run::Run run = start_run(at_->job, at_->graph);
-  start_series(run);
+  if (heat_) start_series(run);
   Recorded recorded{run, horizon, horizon.duration ? now_ + *horizon.duration : for_ever};
   // A job that died ends no steps: where only they are counted, it is over.
   const auto goes_on = [&] {

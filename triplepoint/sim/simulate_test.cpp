@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/sim/without_power.h"
+#include "triplepoint/sim/simulate.h"
 
 #include <doctest/doctest.h>
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::sim {
 namespace {
@@ -30,7 +29,6 @@ optimizer = "fp32_adamw"
 TEST_CASE("ranks on the cores of one machine have a step time, and no power rather than none") {
   const spec::Job job = laptop_job();
   CHECK_FALSE(spec::has_errors(spec::diagnose(job)));
-  REQUIRE(lacks_power(job));
   for (const Horizon& horizon : {Horizon{}, Horizon{.steps = 3}}) {
     const run::Run run = simulate(job, horizon);
     REQUIRE_FALSE(run.steps.empty());
