@@ -8,6 +8,7 @@
 
 #include "triplepoint/power/node_power.h"
 #include "triplepoint/power/sensor.h"
+#include "triplepoint/sim/peaks.h"
 #include "triplepoint/sim/power_profile.h"
 
 namespace triplepoint::sim {
@@ -142,7 +143,7 @@ void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step
   for (size_t d = 0; d < step.dies.size(); ++d)
     inlets.push_back(
         model.hardware.inlet[d / static_cast<size_t>(model.job.cluster.gpus_per_node)]);
-  const ClockState cold = model.choose_clocks(inlets);
+  const ClockState cold = choose_clocks(model, inlets);
   double to_power = 0, to_temperature = 0;
   for (const Pipeline& pipeline : model.pipelines)
     for (const LockstepGroup& group : pipeline.groups)
@@ -203,7 +204,7 @@ namespace {
 void record_power(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
                   Instant begin, bool keep_series) {
   std::vector<DeviceStep> devices = step.accounted.devices;
-  model.add_peaks(devices, step.dies);
+  add_peaks(model, step.dies, devices);
   for (size_t d = 0; d < devices.size(); ++d) {
     run.summaries[d].power_peak_w = devices[d].sensor_peak / unit::W;
     run.summaries[d].power_kernel_peak_w = devices[d].instant_peak / unit::W;

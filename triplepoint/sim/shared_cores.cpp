@@ -157,15 +157,4 @@ Seconds waiting_of(const spec::GpuLoad& load, Seconds duration) {
   return std::max(Seconds(), duration - on_cores);
 }
 
-Seconds oversubscribed_time(const std::vector<OpEstimate>& ops, Seconds cover,
-                            double oversubscription) {
-  Seconds exposed, hidden;
-  for (const OpEstimate& estimate : ops) {
-    const bool over_fabric =
-        estimate.op->is_communication() && estimate.collective.scale_out_bytes > Bytes();
-    (estimate.hidden ? hidden : exposed) += (over_fabric ? 1 : oversubscription) * estimate.at(1);
-  }
-  return exposed + std::max(Seconds(), hidden - cover);
-}
-
 }  // namespace triplepoint::sim

@@ -7,8 +7,11 @@
 
 #include "triplepoint/run/shutdown.h"
 
+#include "triplepoint/sim/clock_choice.h"
+#include "triplepoint/sim/energy_account.h"
 #include "triplepoint/sim/heat.h"
 #include "triplepoint/sim/step_model.h"
+#include "triplepoint/sim/step_schedule.h"
 
 namespace triplepoint::sim {
 
@@ -37,7 +40,8 @@ struct CoupledStep {
 /// does, after which step times agree within 1e-4 of a step. Source: docs/models/simulation.md.
 CoupledStep solve_steady_state(StepModel& model, ClusterHeat& heat);
 
-/// One step at the present temperatures (none for devices without power), at clocks that power alone allows.
+/// One step at the present temperatures (none for devices without power), at clocks that power
+/// alone allows.
 CoupledStep step_at(StepModel& model, std::vector<Celsius> dies);
 /// The same from the step before, and from where a governor would go; the schedule is simulated
 /// again only if a clock has changed.
