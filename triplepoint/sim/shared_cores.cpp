@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Ranks that are processes on the cores of one machine.
+//
+// Here every action can slow down every other, so its length depends on which others are at work: a
+// simulation in time, from one begin or end of an action to the next, with one core rate in
+// between. The pipelines are the same engines as everywhere (schedule_engine.h); only the ends of
+// their actions come from here.
 #include "triplepoint/sim/shared_cores.h"
 
 #include <algorithm>
