@@ -2,6 +2,7 @@
 #include "triplepoint/cli/flags/this_machine_flags.h"
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/json.h"
 
 #include "triplepoint/spec/library.h"
 
