@@ -11,7 +11,7 @@
 
 #include "triplepoint/spec/table_writer.h"
 
-#include "triplepoint/calibrate/machine_names.h"
+#include "triplepoint/calibrate/gpu_names.h"
 
 namespace triplepoint::cli {
 namespace {

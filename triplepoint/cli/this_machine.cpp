@@ -9,7 +9,7 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/unit_text.h"
 
-#include "triplepoint/calibrate/this_machine.h"
+#include "triplepoint/calibrate/machine/this_machine.h"
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/group_process.h"

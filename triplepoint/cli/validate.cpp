@@ -9,9 +9,9 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/calibrate/score_summary.h"
-#include "triplepoint/calibrate/table_kind.h"
-#include "triplepoint/calibrate/validation_json.h"
+#include "triplepoint/calibrate/tables/score_summary.h"
+#include "triplepoint/calibrate/tables/table_kind.h"
+#include "triplepoint/calibrate/tables/validation_json.h"
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/interrupt.h"
