@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
+#include "triplepoint/base/interrupt.h"
+
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/cli/flags/format_flag.h"
+#include "triplepoint/cli/flags/this_machine_flags.h"
+#include "triplepoint/cli/verbs.h"
+
+namespace triplepoint::cli {
+namespace {
+
+class Calibrate : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    std::vector<Argument> all = this_machine_.arguments();
+    all.push_back({.names = "-o,--output",
+                   .value = "FOLDER",
+                   .help = "where the description is written (default this-machine)",
+                   .words = Words::files,
+                   .store = into(output_)});
+    all.push_back(format_.argument());
+    return all;
+  }
+
+  Result<int> run(tui::Console& console) override {
+    let_interrupts_end_us();
+    if (!this_machine_.given())
+      return error(
+          "nothing is chosen to be measured (coefficients of published tables are fitted by "
+          "lab/fit_tables.py); try --this-machine");
+    return this_machine_.run(console, output_.value_or("this-machine"), format_.is_json());
+  }
+
+ private:
+  std::optional<std::string> output_;
+  FormatFlag format_;
+  ThisMachineFlags this_machine_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_calibrate() {
+  return std::make_unique<Calibrate>();
+}
+
+}  // namespace triplepoint::cli
