@@ -6,7 +6,7 @@
 
 #include "triplepoint/spec/library.h"
 
-#include "triplepoint/calibrate/this_machine.h"
+#include "triplepoint/calibrate/machine/this_machine.h"
 #include "triplepoint/cli/flags/bind.h"
 #include "triplepoint/cli/flags/format_flag.h"
 #include "triplepoint/study/this_machine.h"
