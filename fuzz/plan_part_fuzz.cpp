@@ -4,7 +4,7 @@
 
 #include "triplepoint/base/expect.h"
 
-#include "triplepoint/cli/plan_spread.h"
+#include "triplepoint/search/search_parts.h"
 #include "triplepoint/search/space.h"
 
 namespace {
@@ -28,11 +28,11 @@ search::Space some_space() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const search::Space space = some_space();
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto part = cli::parse_part(space, text, "fuzz");
+  const auto part = search::parse_part(space, text, "fuzz");
   if (!part) return 0;
-  const std::string written = cli::write_part(*part);
-  const auto again = cli::parse_part(space, written, "again");
+  const std::string written = search::write_part(*part);
+  const auto again = search::parse_part(space, written, "again");
   TPT_ENSURE(again.has_value());
-  TPT_ENSURE(cli::write_part(*again) == written);
+  TPT_ENSURE(search::write_part(*again) == written);
   return 0;
 }

@@ -12,7 +12,7 @@ from repository import ROOT, files, name, report
 MAY_INCLUDE = {
     "base": "",
     "spec": "base",
-    "formats": "base spec",
+    "formats": "base spec run",
     "run": "base spec",
     "mark": "base",
     "workload": "base spec",
@@ -21,14 +21,15 @@ MAY_INCLUDE = {
     "thermal": "base spec",
     "clock": "base spec",
     "sim": "base spec run workload perf power thermal clock",
-    "telemetry": "base spec run mark",
+    "telemetry": "base spec run mark trace",
     "trace": "base spec run formats",
-    "metrics": "base spec run workload",
+    "metrics": "base spec run workload trace",
     "calibrate": "base spec run workload perf power thermal clock sim metrics",
     "search": "base spec run workload sim metrics",
-    "advise": "base spec run workload sim metrics calibrate search",
+    "advise": "base spec formats run workload sim metrics calibrate search",
     "report": "base spec run metrics search advise",
-    "capi": "*",
+    "tui": "base spec run telemetry metrics calibrate advise report",
+    "study": "base spec formats run workload sim telemetry trace metrics calibrate search advise report tui",
     "cli": "*",
 }
 # Programs beside the library.

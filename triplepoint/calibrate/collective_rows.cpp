@@ -8,8 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/spec/machine_names.h"
+
 #include "triplepoint/calibrate/kernel_rows.h"
-#include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/table_cells.h"
 #include "triplepoint/calibrate/table_words.h"
 
@@ -97,14 +98,14 @@ std::string why_not(const CollectiveRow& row) {
 Result<CollectiveRow> read_row(const Cells& cells) {
   const std::string spelled = cells.has("gpu") ? cells.text("gpu") : cells.text("system");
   if (mentions(spelled, "not stated")) return error("the source does not state the GPU");
-  const auto gpu = gpu_named(spelled);
+  const auto gpu = spec::gpu_named(spelled);
   if (!gpu) return error(fmt::format("no GPU of the library is named in '{}'", spelled));
   const auto collective = collective_named(cells.text("op"));
   if (!collective) return error(fmt::format("no collective is named in '{}'", cells.text("op")));
   CollectiveRow row{.row_id = cells.id(),
                     .family = family_of(cells, *gpu),
                     .gpu = *gpu,
-                    .cluster = usual_cluster(*gpu).value_or(""),
+                    .cluster = spec::usual_cluster(*gpu).value_or(""),
                     .interconnect = cells.text("interconnect"),
                     .software = software_of(cells),
                     .dtype = cells.text("dtype"),
@@ -161,7 +162,7 @@ Result<spec::Cluster> machine_of(const CollectiveRow& row, const spec::Library& 
   if (amazon && row.gpu.starts_with("a100")) name = "aws-p4d";
   spec::Cluster cluster = TPT_TRY(spec::load_cluster(library, name));
   if (row.nodes > 1) {
-    if (const auto bandwidth = node_bandwidth_in(row.interconnect, cluster.gpus_per_node))
+    if (const auto bandwidth = spec::node_bandwidth_in(row.interconnect, cluster.gpus_per_node))
       cluster.scale_out.nic_bandwidth =
           *bandwidth / static_cast<double>(cluster.scale_out.nics_per_node);
     notes.push_back(fmt::format("{} nodes as in {}, {} NICs of {:.0f} Gb/s", row.nodes, name,

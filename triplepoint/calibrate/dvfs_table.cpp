@@ -7,8 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/spec/machine_names.h"
+
 #include "triplepoint/calibrate/dvfs_kernel.h"
-#include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/power_loads.h"
 #include "triplepoint/calibrate/table_cells.h"
 
@@ -234,7 +235,7 @@ TableScores score_dvfs_points(const CsvTable& table, GpuShelf& shelf) {
   std::vector<Point> points;
   for (size_t r = 0; r < table.rows(); ++r) {
     const Cells cells(table, r);
-    const auto name = gpu_named(cells.text("gpu"));
+    const auto name = spec::gpu_named(cells.text("gpu"));
     const std::string reason =
         name ? missing_for(shelf.gpu(*name))
              : fmt::format("no GPU of the library is named in '{}'", cells.text("gpu"));

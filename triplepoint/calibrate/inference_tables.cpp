@@ -7,7 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/calibrate/machine_names.h"
+#include "triplepoint/spec/machine_names.h"
+
 #include "triplepoint/calibrate/serving.h"
 #include "triplepoint/calibrate/table_cells.h"
 #include "triplepoint/calibrate/table_words.h"
@@ -92,7 +93,7 @@ Result<ServedRow> read_row(const Cells& cells, const Serving& serving) {
 
 /// Decoding of the row's sequences, as vLLM plays it.
 Result<spec::Job> job_of(const ServedRow& row, const spec::Library& library) {
-  spec::Cluster cluster = TPT_TRY(usual_machine(library, row.gpu, row.gpus));
+  spec::Cluster cluster = TPT_TRY(spec::usual_machine(library, row.gpu, row.gpus));
   if (row.gpus % row.replicas != 0)
     return error(fmt::format("{} GPUs do not make {} equal replicas", row.gpus, row.replicas));
   // One GPU cannot draw more than its limit.

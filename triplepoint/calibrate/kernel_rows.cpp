@@ -7,7 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/calibrate/machine_names.h"
+#include "triplepoint/spec/machine_names.h"
+
 #include "triplepoint/calibrate/table_cells.h"
 
 namespace triplepoint::calibrate {
@@ -158,7 +159,7 @@ struct Kinds {
 void read_row(const Cells& cells, const Kinds& kinds, KernelRows& out) {
   KernelRow row = named_row(cells, kinds.family, kinds.attention);
   const std::string spelled = cells.has("gpu") ? cells.text("gpu") : cells.text("system");
-  const auto gpu = gpu_named(spelled);
+  const auto gpu = spec::gpu_named(spelled);
   std::string reason = gpu ? complete(row, cells, kinds.attention)
                            : fmt::format("no GPU of the library is named in '{}'", spelled);
   row.measured = measured_time(cells, row.op);
@@ -179,9 +180,9 @@ std::optional<Kinds> kinds_of(const CsvTable& table, const Cells& cells) {
     return Kinds{kind == "attention", cells.text("family")};
   }
   const bool attention = is_attention_table(header);
-  return Kinds{attention,
-               fmt::format("{} {} {}", attention ? "attention" : "gemm",
-                           gpu_named(cells.text("system")).value_or("other"), cells.text("dtype"))};
+  return Kinds{attention, fmt::format("{} {} {}", attention ? "attention" : "gemm",
+                                      spec::gpu_named(cells.text("system")).value_or("other"),
+                                      cells.text("dtype"))};
 }
 
 }  // namespace

@@ -10,8 +10,9 @@
 
 #include "triplepoint/base/files.h"
 
+#include "triplepoint/spec/machine_names.h"
+
 #include "triplepoint/calibrate/kernel_fit.h"
-#include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/perf/kernel_time.h"
 
 namespace triplepoint::calibrate {
@@ -38,13 +39,13 @@ spec::Gpu gpu(const char* name) {
 }
 
 TEST_CASE("GPUs are found under the names that people give them") {
-  CHECK(gpu_named("NVIDIA H100 80GB HBM3") == "h100");
-  CHECK(gpu_named("h200_sxm") == "h200");
-  CHECK(gpu_named("A100-SXM4-40GB") == "a100-40gb");
-  CHECK(gpu_named("A100 (not stated in the file)") == "a100-80gb");
-  CHECK(gpu_named("GB200") == "gb200");
-  CHECK(gpu_named("AMD Instinct MI300X") == "mi300x");
-  CHECK(gpu_named("abacus") == std::nullopt);
+  CHECK(spec::gpu_named("NVIDIA H100 80GB HBM3") == "h100");
+  CHECK(spec::gpu_named("h200_sxm") == "h200");
+  CHECK(spec::gpu_named("A100-SXM4-40GB") == "a100-40gb");
+  CHECK(spec::gpu_named("A100 (not stated in the file)") == "a100-80gb");
+  CHECK(spec::gpu_named("GB200") == "gb200");
+  CHECK(spec::gpu_named("AMD Instinct MI300X") == "mi300x");
+  CHECK(spec::gpu_named("abacus") == std::nullopt);
 }
 
 TEST_CASE("a row of products becomes an op with its flops and bytes") {

@@ -7,9 +7,9 @@
 
 #include "triplepoint/spec/dotted.h"
 #include "triplepoint/spec/job_reader.h"
+#include "triplepoint/spec/machine_names.h"
 
 #include "triplepoint/calibrate/calibration_file.h"
-#include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/table_words.h"
 #include "triplepoint/power/gpu_power.h"
 #include "triplepoint/power/node_power.h"
@@ -50,7 +50,7 @@ bool is_cooled_by_liquid(const NodeRun& run) {
 
 /// Where the library holds a machine of this GPU in this coolant, it is that one.
 Result<void> take_machine(spec::Job& job, const NodeRun& run, const spec::Library& library) {
-  job.cluster = TPT_TRY(usual_machine(library, run.gpu, run.gpus));
+  job.cluster = TPT_TRY(spec::usual_machine(library, run.gpu, run.gpus));
   if (mentions(run.cooling, "immersion") && job.cluster.gpu.name == "h100") {
     const int64_t nodes = job.cluster.num_nodes;
     job.cluster = TPT_TRY(spec::load_cluster(library, "hgx-h100-immersion"));
@@ -114,7 +114,7 @@ Result<NodeLevels> predict(const NodeRun& run, const spec::Library& library) {
 
 Result<spec::Job> job_of(const NodeRun& run, const spec::Library& library) {
   spec::TomlValue tree = TPT_TRY(published_job(run, library));
-  const auto cluster = usual_cluster(gpu_named(run.gpu).value_or(""));
+  const auto cluster = spec::usual_cluster(spec::gpu_named(run.gpu).value_or(""));
   if (!cluster) return error(fmt::format("no cluster of {} is in the library", run.gpu));
   spec::set_dotted(tree, "cluster", spec::cell_value(*cluster, tree.line));
   spec::ReadScope scope;

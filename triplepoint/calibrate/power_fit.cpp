@@ -8,9 +8,10 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/spec/machine_names.h"
+
 #include "triplepoint/calibrate/dvfs_table.h"
 #include "triplepoint/calibrate/kernel_simplex.h"
-#include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/power_loads.h"
 #include "triplepoint/calibrate/power_tables.h"
 #include "triplepoint/calibrate/table_cells.h"
@@ -229,7 +230,7 @@ std::vector<Problem> problems_in(const CsvTable& table, const spec::Library& lib
   std::vector<Problem> problems;
   for (size_t r = 0; r < table.rows(); ++r) {
     const Cells cells(table, r);
-    const auto name = gpu_named(cells.has("gpu") ? cells.text("gpu") : cells.text("system"));
+    const auto name = spec::gpu_named(cells.has("gpu") ? cells.text("gpu") : cells.text("system"));
     const std::vector<Knob> knobs = knobs_of(table, cells);
     if (!name || knobs.empty()) continue;
     if (Problem* problem = problem_of(problems, *name)) {

@@ -6,8 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/spec/machine_names.h"
+
 #include "triplepoint/calibrate/kernel_simplex.h"
-#include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/thermal_pulses.h"
 #include "triplepoint/calibrate/thermal_tables.h"
 #include "triplepoint/calibrate/thermal_trace.h"
@@ -275,7 +276,7 @@ Result<Package> package_of(const std::string& name, const spec::Library& library
 Result<std::vector<Package>> packages_in(const CsvTable& table, const spec::Library& library) {
   std::vector<Package> packages;
   for (Node node : nodes_of(read_thermal_traces(table))) {
-    const auto name = gpu_named(node.front().gpu);
+    const auto name = spec::gpu_named(node.front().gpu);
     if (!name || std::none_of(node.begin(), node.end(), has_load)) continue;
     auto found = std::find_if(packages.begin(), packages.end(),
                               [&](const Package& package) { return package.gpu == *name; });

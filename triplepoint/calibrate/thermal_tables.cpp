@@ -8,7 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/calibrate/machine_names.h"
+#include "triplepoint/spec/machine_names.h"
+
 #include "triplepoint/calibrate/table_cells.h"
 #include "triplepoint/calibrate/thermal_pulses.h"
 #include "triplepoint/calibrate/thermal_trace.h"
@@ -25,7 +26,7 @@ bool has_columns(const Header& header, std::initializer_list<std::string_view> t
 
 /// The node that a spelled GPU usually sits in, or why there is none.
 Result<spec::Cluster> node_of(const std::string& spelled, const spec::Library& library) {
-  const auto name = gpu_named(spelled);
+  const auto name = spec::gpu_named(spelled);
   if (!name) return error(fmt::format("no GPU of the library is named in '{}'", spelled));
   const std::string node = usual_node_of(*name);
   if (node.empty()) return error(fmt::format("the library has no node of {}", *name));
@@ -156,7 +157,7 @@ std::optional<double> library_value(const std::string& quantity, const spec::Gpu
 void score_fact(TableScores& scores, const Cells& cells, const spec::Library& library) {
   const auto skip = [&](const char* reason) { scores.skipped.push_back({cells.id(), reason}); };
   const auto measured = cells.number("value");
-  const auto name = gpu_named(cells.text("gpu_or_system"));
+  const auto name = spec::gpu_named(cells.text("gpu_or_system"));
   if (cells.text("trust") == "D") return skip("a mock value (trust D)");
   if (!measured) return skip("prose or a range, no number");
   if (!name) return skip("no GPU of the library is named");

@@ -10,9 +10,11 @@
 
 #include "triplepoint/base/result.h"
 
-namespace triplepoint::cli {
-
+namespace triplepoint::tui {
 class Console;
+}
+
+namespace triplepoint::cli {
 
 /// What a shell may offer for an argument.
 enum class Words { none, files, folders, models, clusters, stacks, optimizers, studies };
@@ -44,7 +46,7 @@ class Command {
 
   virtual std::vector<Argument> arguments() = 0;
   /// The exit code, or the sentence that says what went wrong.
-  virtual Result<int> run(Console& console) = 0;
+  virtual Result<int> run(tui::Console& console) = 0;
 };
 
 /// One line of the table of commands.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/suggest.h"
+#include "triplepoint/base/version.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -151,7 +152,7 @@ Result<bool> read_arguments(std::vector<Argument>& arguments, std::span<const st
 }  // namespace
 
 int run_command(const CommandEntry& entry, Command& command, std::span<const std::string> words,
-                Console& console) {
+                tui::Console& console) {
   std::vector<Argument> arguments = command.arguments();
   const Result<bool> help = read_arguments(arguments, words);
   if (!help) {
@@ -175,11 +176,7 @@ int run_command(const CommandEntry& entry, Command& command, std::span<const std
   return *code;
 }
 
-std::string program_version() {
-  return "triplepoint " TPT_VERSION;
-}
-
-int run_command_line(std::span<const std::string> words, Console& console) {
+int run_command_line(std::span<const std::string> words, tui::Console& console) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     const std::string help = program_help(console.abilities().width.value_or(100));
     words.empty() ? console.warn(help) : console.print(help);

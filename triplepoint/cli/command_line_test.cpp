@@ -9,12 +9,11 @@
 #include <unistd.h>
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/interrupt.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/cli/interrupt.h"
-#include "triplepoint/cli/progress.h"
-#include "triplepoint/cli/scratch_folder.h"
-#include "triplepoint/cli/text_table.h"
+#include "triplepoint/tui/text_table.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -25,9 +24,9 @@ struct Outcome {
 };
 
 /// The program, in this process.
-Outcome call(const std::vector<std::string>& words, Console::Abilities abilities = {}) {
+Outcome call(const std::vector<std::string>& words, tui::Console::Abilities abilities = {}) {
   std::ostringstream out, err;
-  Console console(out, err, abilities);
+  tui::Console console(out, err, abilities);
   const int code = run_command_line(words, console);
   return {code, out.str(), err.str()};
 }
@@ -173,12 +172,23 @@ TEST_CASE("every command explains itself, and every flag of it") {
   }
 }
 
+TEST_CASE("the program's help lists every command once") {
+  const std::string help = call({"--help"}).out;
+  for (const CommandEntry& entry : commands()) {
+    const std::string line = "\n  " + std::string(entry.name) + " ";
+    CAPTURE(line);
+    const std::size_t first = help.find(line);
+    REQUIRE(first != std::string::npos);
+    CHECK(help.find(line, first + 1) == std::string::npos);
+  }
+}
+
 TEST_CASE("help fits the terminal") {
   for (const CommandEntry& entry : commands()) {
     std::istringstream lines(call({std::string(entry.name), "--help"}, {.width = 80}).out);
     for (std::string line; std::getline(lines, line);) {
       CAPTURE(line);
-      if (!line.starts_with("  triplepoint ")) CHECK(display_width(line) <= 80);
+      if (!line.starts_with("  triplepoint ")) CHECK(tui::display_width(line) <= 80);
     }
   }
 }
@@ -404,34 +414,7 @@ TEST_CASE("there is no escape code without a terminal, and some with one") {
 TEST_CASE("tables fit the terminal") {
   std::istringstream lines(call({"list", "clusters"}, {.width = 60}).out);
   for (std::string line; std::getline(lines, line);)
-    CHECK(display_width(line) <= 60);
-}
-
-TEST_CASE("a table that is too wide leaves out what it may, and says so") {
-  std::ostringstream ignored;
-  const Console narrow(ignored, ignored, {.width = 24});
-  TextTable table(
-      {{"job", TextTable::Align::left}, {"first"}, {"second", TextTable::Align::right, true}});
-  table.add_row({"a job with a long name", "12.3", "456"});
-  const std::string text = table.text(narrow);
-  CHECK(contains(text, "12.3"));
-  CHECK(!contains(text, "456"));
-  CHECK(contains(text, "no room for: second"));
-}
-
-TEST_CASE("text is cut by columns, not by bytes") {
-  CHECK(shorten("65 °C warm", 5) == "65 °…");
-  CHECK(shorten("short", 9) == "short");
-  CHECK(display_width("°C") == 2);
-}
-
-TEST_CASE("a progress line tells done, rate and time left, and fits") {
-  const std::string line = progress_line("Simulating", 50, 100, 10.0, 80);
-  CHECK(contains(line, "50/100"));
-  CHECK(contains(line, "5.0/s"));
-  CHECK(contains(line, "10 s left"));
-  for (std::size_t width : {20, 40, 60, 200})
-    CHECK(display_width(progress_line("Simulating", 3, 163, 1.0, width)) <= width);
+    CHECK(tui::display_width(line) <= 60);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ std::string without_folder(std::string text) {
 
 void check_golden(const std::string& name, const std::vector<std::string>& words) {
   std::ostringstream out, err;
-  Console console(out, err, {});
+  tui::Console console(out, err, {});
   run_command_line(words, console);
   const std::string text = without_folder(out.str() + err.str());
   const Path file = Path(TPT_SOURCE_DIR) / "tests/golden" / (name + ".txt");
@@ -58,7 +58,7 @@ std::string without_numbers(const std::string& text) {
 
 void check_golden_without_numbers(const std::string& name, const std::vector<std::string>& words) {
   std::ostringstream out, err;
-  Console console(out, err, {});
+  tui::Console console(out, err, {});
   CHECK(run_command_line(words, console) == exit_ok);
   const Path file = Path(TPT_SOURCE_DIR) / "tests/golden" / (name + ".txt");
   const std::string text = without_numbers(without_folder(out.str() + err.str()));

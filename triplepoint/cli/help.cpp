@@ -4,14 +4,41 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/expect.h"
+
 #include "triplepoint/cli/command_line.h"
-#include "triplepoint/cli/text_table.h"
+#include "triplepoint/tui/text_table.h"
 
 namespace triplepoint::cli {
 namespace {
 
 constexpr std::size_t help_column = 34;  // where explanations begin
 constexpr std::size_t widest_help = 100;
+
+/// Verbs by what a person wants to do.
+struct VerbGroup {
+  const char* title;
+  std::vector<std::string_view> verbs;
+};
+
+const std::vector<VerbGroup>& verb_groups() {
+  static const std::vector<VerbGroup> groups = {
+      {"Predict", {"simulate", "plan", "place", "steer", "characterize", "bench"}},
+      {"Measure",
+       {"record", "train", "merge", "top", "snapshot", "exporter", "doctor", "discover"}},
+      {"Look", {"report", "compare", "serve", "trace"}},
+      {"Data", {"import", "export", "list", "show", "validate", "calibrate"}},
+      {"Shell", {"completion"}}};
+  return groups;
+}
+
+const CommandEntry& entry_named(std::string_view verb) {
+  const auto all = commands();
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const CommandEntry& entry) { return entry.name == verb; });
+  TPT_EXPECT(found != all.end());
+  return *found;
+}
 
 std::string joined(const std::vector<std::string>& words, std::string_view separator) {
   return fmt::format("{}", fmt::join(words, separator));
@@ -31,11 +58,12 @@ std::string argument_line(const Argument& argument, std::size_t width) {
   std::string help = argument.help;
   if (!argument.choices.empty()) help += ": " + joined(argument.choices, ", ");
   const std::string indent(help_column, ' ');
-  if (display_width(head) + 2 > help_column) {
-    return head + "\n" + indent + wrap(indent + help, width, indent).substr(help_column) + "\n";
+  if (tui::display_width(head) + 2 > help_column) {
+    return head + "\n" + indent + tui::wrap(indent + help, width, indent).substr(help_column) +
+           "\n";
   }
   head.resize(help_column, ' ');
-  return wrap(head + help, width, indent) + "\n";
+  return tui::wrap(head + help, width, indent) + "\n";
 }
 
 std::string usage_line(const CommandEntry& entry, const std::vector<Argument>& arguments) {
@@ -53,7 +81,7 @@ std::string paragraphs(std::string_view text, std::size_t width) {
   std::istringstream lines{std::string(text)};
   std::string result;
   for (std::string line; std::getline(lines, line);) {
-    result += (line.starts_with(" ") ? line : wrap(line, width)) + "\n";
+    result += (line.starts_with(" ") ? line : tui::wrap(line, width)) + "\n";
   }
   return result;
 }
@@ -65,13 +93,16 @@ std::string program_help(std::size_t width) {
   std::string help =
       "Power, performance and heat of distributed LLM training.\n\n"
       "usage: triplepoint COMMAND [words and flags]\n\n";
-  for (const CommandEntry& entry : commands()) {
-    help +=
-        wrap(fmt::format("  {:<14}{}", entry.name, entry.summary), width, std::string(16, ' ')) +
-        "\n";
+  for (const VerbGroup& group : verb_groups()) {
+    help += fmt::format("{}:\n", group.title);
+    for (const std::string_view verb : group.verbs)
+      help += tui::wrap(fmt::format("  {:<14}{}", verb, entry_named(verb).summary), width,
+                        std::string(16, ' ')) +
+              "\n";
+    help += "\n";
   }
   help +=
-      "\n  triplepoint COMMAND --help   what a command does and takes\n"
+      "  triplepoint COMMAND --help   what a command does and takes\n"
       "  triplepoint --version        which program this is\n\n";
   return help + paragraphs(
                     "First steps:\n"
@@ -86,7 +117,7 @@ std::string command_help(const CommandEntry& entry, std::size_t width) {
   width = std::min(width, widest_help);
   const std::unique_ptr<Command> command = entry.make();
   std::vector<Argument> arguments = command->arguments();
-  std::string help = wrap(std::string(entry.summary), width) +
+  std::string help = tui::wrap(std::string(entry.summary), width) +
                      "\n\nusage: " + usage_line(entry, arguments) + "\n\n" +
                      paragraphs(entry.details, width);
   std::vector<std::string> groups;

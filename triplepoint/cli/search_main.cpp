@@ -8,10 +8,11 @@
 
 #include <mpi.h>
 
+#include "triplepoint/base/interrupt.h"
+
 #include "triplepoint/cli/command_line.h"
-#include "triplepoint/cli/console.h"
-#include "triplepoint/cli/interrupt.h"
-#include "triplepoint/cli/plan_in_pool.h"
+#include "triplepoint/cli/commands/plan_in_pool.h"
+#include "triplepoint/tui/console.h"
 
 namespace {
 
@@ -49,7 +50,7 @@ int plan_together(const std::vector<std::string>& words) {
   using namespace triplepoint::cli;
   const WorkerPool pool = pool_of_world();
   std::ostringstream nobody;
-  Console console = pool.rank == 0 ? process_console() : Console(nobody, nobody, {});
+  tui::Console console = pool.rank == 0 ? tui::process_console() : tui::Console(nobody, nobody, {});
   const std::unique_ptr<Command> command = make_plan_in_pool(pool);
   for (const CommandEntry& entry : commands())
     if (entry.name == "plan")

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/metrics/lateness.h"
 #include "triplepoint/report/bar_chart.h"
-#include "triplepoint/report/lateness.h"
 #include "triplepoint/report/number_text.h"
 #include "triplepoint/report/trace_figures.h"
 
@@ -119,7 +119,7 @@ std::vector<std::string> late_start_cells(const std::string& label, const metric
           us_text(start.end_spread),
           std::to_string(start.rank),
           us_text(start.lead),
-          start.chain.empty() ? "–" : chain_text(start.chain)};
+          start.chain.empty() ? "–" : metrics::chain_text(start.chain)};
 }
 
 }  // namespace
@@ -175,7 +175,7 @@ Figure late_starts_figure(const metrics::LateRanks& late, const metrics::Collect
     const metrics::LateStart& start = late.starts[i];
     Bar bar{.label = fmt::format("{}, rank {}", labels[i], start.rank), .parts = {}};
     const double length = static_cast<double>(start.waits) / 1e3;
-    bar.parts = {{length, "t-communication", chain_text(start.chain)}};
+    bar.parts = {{length, "t-communication", metrics::chain_text(start.chain)}};
     bar.text = significant(length);
     chart.bars.push_back(std::move(bar));
   }

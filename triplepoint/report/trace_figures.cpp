@@ -97,11 +97,11 @@ void add_spreads(const std::vector<RankBreakdown>& ranks, const TimeUnit& unit, 
   std::vector<std::vector<std::string>> rows = {{"smallest"}, {"of rank"}, {"median"},
                                                 {"of rank"},  {"largest"}, {"of rank"}};
   for (const Quantity& quantity : quantities) {
-    std::vector<metrics::RankValue> values;
+    std::vector<RankValue> values;
     values.reserve(ranks.size());
     for (const RankBreakdown& rank : ranks)
       values.push_back({rank.rank, static_cast<double>(quantity.of(rank))});
-    const metrics::RankSpread spread = *metrics::spread_of(std::move(values));
+    const RankSpread spread = *spread_of(std::move(values));
     rows[0].push_back(in_unit(spread.minimum, unit));
     rows[1].push_back(std::to_string(spread.minimum_rank));
     rows[2].push_back(in_unit(spread.median, unit));

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/report/lateness.h"
+#include "triplepoint/metrics/lateness.h"
 #include "triplepoint/report/number_text.h"
 #include "triplepoint/report/run_page.h"
 #include "triplepoint/report/trace_section.h"
@@ -89,9 +89,9 @@ TEST_CASE("the page names who was waited for and whom a naive reading blames") {
   REQUIRE(late.straggler == 3);
   REQUIRE(late.naive_straggler == 0);
   const std::string page = run_page(run, {});
-  for (const std::string& sentence : lateness_sentences(late))
+  for (const std::string& sentence : metrics::lateness_sentences(late))
     CHECK(contains(page, escape(sentence)));
-  CHECK(contains(lateness_sentences(late)[0], "others waited 6.0 us"));  // 3 + 2 + 1 us
+  CHECK(contains(metrics::lateness_sentences(late)[0], "others waited 6.0 us"));  // 3 + 2 + 1 us
   CHECK(lateness_figure(late).title == "100 % of all waiting is for rank 3");
   CHECK(late_starts_figure(late, match).table.rows[0][2] == "6.0");
 }

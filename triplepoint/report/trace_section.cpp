@@ -7,7 +7,7 @@
 
 #include "triplepoint/run/trace_tracks.h"
 
-#include "triplepoint/report/lateness.h"
+#include "triplepoint/metrics/lateness.h"
 #include "triplepoint/report/number_text.h"
 #include "triplepoint/report/trace_figures.h"
 
@@ -34,7 +34,7 @@ std::string collectives_section(const metrics::CollectiveMatch& match,
                                 const metrics::LateRanks& late) {
   std::string said, drawings;
   if (!late.starts.empty()) {
-    for (const std::string& sentence : lateness_sentences(late))
+    for (const std::string& sentence : metrics::lateness_sentences(late))
       said += paragraph(sentence);
     drawings += html_figure(lateness_figure(late));
   }
@@ -70,7 +70,7 @@ TraceSection across_ranks(const run::Run& run, const run::Timeline& timeline,
   const metrics::LateRanks late =
       metrics::find_late_ranks(timeline, match, run.series.empty() ? nullptr : &run);
   answer.names_stragglers = !late.starts.empty();
-  answer.straggler = lateness_sentences(late).front();
+  answer.straggler = metrics::lateness_sentences(late).front();
   if (!match.collectives.empty()) answer.html += collectives_section(match, late);
   return answer;
 }

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Heat of all nodes, each its own chassis.
+//
+// A window of constant power moves a node's state along exp(-A t): one propagator per flow and
+// duration, kept, because windows repeat. Fans are searched for in steady state (the least flow
+// that holds the hottest die at their target) and follow at their own pace in time.
 #include "triplepoint/sim/heat.h"
 
 #include <algorithm>
@@ -50,6 +55,11 @@ ClusterHeat::ClusterHeat(const spec::Job& job, const HardwareVariation& hardware
       states_(inlets_.size() * state_size_) {
   for (size_t node = 0; node < inlets_.size(); ++node)
     std::ranges::fill(state(node), inlets_[node].degrees());
+}
+
+std::optional<ClusterHeat> make_heat(const spec::Job& job, const HardwareVariation& hardware) {
+  if (!job.cluster.gpu.thermal) return std::nullopt;
+  return ClusterHeat(job, hardware);
 }
 
 void ClusterHeat::set_conditions(const Conditions& conditions) {

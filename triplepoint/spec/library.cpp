@@ -6,6 +6,7 @@
 #include "triplepoint/base/data_folder.h"
 #include "triplepoint/base/files.h"
 
+#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/sources.h"
 #include "triplepoint/spec/table_reader.h"
 
@@ -163,6 +164,10 @@ Result<Stack> NamedThing<Stack>::load(const ReadScope& scope, std::string_view n
 Result<OptimizerState> NamedThing<OptimizerState>::load(const ReadScope& scope,
                                                         std::string_view name) {
   return load_from_shelf<OptimizerState>(scope, {"optimizers", "optimizer"}, name);
+}
+
+Result<Library> require_library() {
+  return Library{TPT_TRY(data_folder()).string()};
 }
 
 Library default_library() {

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/advise/clock_tables.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/workload/rank_grid.h"
+
+namespace triplepoint::advise {
+namespace {
+
+double mhz(Hertz clock) {
+  return clock / unit::MHz;
+}
+
+template <class T, class Text>
+std::string range_text(const std::vector<T>& values, const Text& number) {
+  if (values.empty()) return "as it is";
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const std::string a = fmt::format("{:.0f}", number(*low)),
+                    b = fmt::format("{:.0f}", number(*high));
+  return a == b ? a : a + "-" + b;
+}
+
+std::string clock_range(const std::vector<Hertz>& clocks) {
+  return range_text(clocks, mhz);
+}
+
+/// What the devices of one stage have, before and after.
+struct StageMeans {
+  double clock_before = 0, power_before = 0, power_after = 0;
+  std::vector<Hertz> clocks;
+};
+
+std::vector<StageMeans> stage_means(const spec::Job& job, const ClockPlan& plan,
+                                    const ClockPoint* point) {
+  const workload::RankGrid grid(job);
+  std::vector<StageMeans> stages(plan.stages.size());
+  const double share = static_cast<double>(stages.size()) / static_cast<double>(job.world_size());
+  for (int64_t rank = 0; rank < job.world_size(); ++rank) {
+    const auto d = static_cast<size_t>(grid.device_of(rank));
+    StageMeans& stage = stages[static_cast<size_t>(grid.coordinates(rank).pipeline)];
+    stage.clock_before += share * plan.baseline.clock_ratio[d] * mhz(*job.cluster.gpu.max_clock);
+    stage.power_before += share * (plan.baseline.device_power[d] / unit::W);
+    if (point == nullptr) continue;
+    stage.power_after += share * (point->step.device_power[d] / unit::W);
+    stage.clocks.push_back(point->clocks[d]);
+  }
+  return stages;
+}
+
+}  // namespace
+
+DataTable clock_frontier_table(const spec::Job& job, const ClockPlan& plan) {
+  DataTable table;
+  table.name = "frontier";
+  table.title =
+      fmt::format("Clocks for {} on {} x {}", job.name, job.world_size(), job.cluster.gpu.name);
+  table.columns = {{"point", "#"},
+                   {"slowdown", "slower %", 0.01, 2},
+                   {"saving", "saved %", 0.01, 2},
+                   {"step_time_s", "step s", 1, 3},
+                   {"energy_j", "kJ/step", 1e3, 1},
+                   {"power_mean_w", "mean W", 1, 0},
+                   {"temperature_peak_c", "hot C", 1, 1},
+                   {"clock_mhz", "locked MHz"},
+                   {"cap_w", "or capped W"},
+                   {"capped_slowdown", "slower %", 0.01, 2},
+                   {"capped_saving", "saved %", 0.01, 2}};
+  const auto add = [&](int64_t number, const ClockPoint& point) {
+    const JudgedStep& step = point.step;
+    table.add({number, point.slowdown, point.saving, step.time / unit::s, step.energy / unit::J,
+               step.mean / unit::W, step.hottest.degrees(), clock_range(point.clocks),
+               range_text(point.caps, [](Watts cap) { return cap / unit::W; }),
+               point.capped_slowdown, point.capped_saving});
+  };
+  ClockPoint today;
+  today.step = plan.baseline;
+  add(0, today);
+  for (size_t i = 0; i < plan.frontier.size(); ++i)
+    add(static_cast<int64_t>(i + 1), plan.frontier[i]);
+  return table;
+}
+
+DataTable clock_stage_table(const spec::Job& job, const ClockPlan& plan, const ClockPoint* point) {
+  DataTable table;
+  table.name = "stages";
+  table.title = "Stages: what they do today, and what they get";
+  table.columns = {{"stage", "stage"},
+                   {"worked", "works %", 0.01, 1},
+                   {"waited", "waits %", 0.01, 1},
+                   {"forward_slack_s", "slack F ms", 1e-3, 2},
+                   {"backward_slack_s", "slack B ms", 1e-3, 2},
+                   {"clock_before_mhz", "MHz today", 1, 0},
+                   {"clock_mhz", "locked MHz"},
+                   {"power_before_w", "W today", 1, 0},
+                   {"power_w", "W then", 1, 0},
+                   {"why", "why"}};
+  const std::vector<StageMeans> means = stage_means(job, plan, point);
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const StageSlack& stage = plan.stages[s];
+    const auto milliseconds = [](Seconds slack) { return std::max(0., slack / unit::s); };
+    DataCell after = Missing{"no setting was chosen"};
+    if (point != nullptr) after = means[s].power_after;
+    table.add({stage.stage, stage.worked, stage.waited, milliseconds(stage.forward_slack),
+               milliseconds(stage.backward_slack), means[s].clock_before,
+               clock_range(means[s].clocks), means[s].power_before, after, reason_of(plan, stage)});
+  }
+  return table;
+}
+
+const ClockPoint* chosen_point(const ClockPlan& plan, double slowdown) {
+  const double allowed = std::max(slowdown, schedule_tolerance);
+  const ClockPoint* chosen = nullptr;
+  for (const ClockPoint& point : plan.frontier)
+    if (point.slowdown <= allowed) chosen = &point;
+  return chosen;
+}
+
+std::string chosen_clocks_text(const ClockPoint& point) {
+  return fmt::format(
+      "Written and shown for the stages: {:.2f} % less energy at {:.2f} % longer steps. Clocks "
+      "are locked for a whole run (nvidia-smi -lgc); as power caps the same points save {:.2f} % "
+      "at {:.2f} %.",
+      100 * point.saving, 100 * std::max(0., point.slowdown), 100 * point.capped_saving,
+      100 * std::max(0., point.capped_slowdown));
+}
+
+Json clocks_json(const spec::Job& job, const ClockPlan& plan, const DataTable& frontier,
+                 const DataTable& stages, const ClockPoint* chosen) {
+  Json json = {{"model", job.model.name},
+               {"cluster", job.cluster.name},
+               {"gpus", job.world_size()},
+               {"frontier", table_json(frontier)["rows"]},
+               {"stages", table_json(stages)["rows"]}};
+  if (!plan.nothing.empty()) json["nothing"] = plan.nothing;
+  if (chosen == nullptr) return json;
+  Json clocks = Json::array(), caps = Json::array();
+  for (size_t d = 0; d < chosen->clocks.size(); ++d) {
+    clocks.push_back(mhz(chosen->clocks[d]));
+    caps.push_back(chosen->caps[d] / unit::W);
+  }
+  json["chosen"] = {{"slowdown", chosen->slowdown},
+                    {"saving", chosen->saving},
+                    {"device_clock_mhz", clocks},
+                    {"device_cap_w", caps}};
+  return json;
+}
+
+}  // namespace triplepoint::advise

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/advise/place_tables.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
+
+#include "triplepoint/spec/names.h"
+
+#include "triplepoint/advise/place_files.h"
+#include "triplepoint/advise/place_judge.h"
+
+namespace triplepoint::advise {
+namespace {
+
+using advise::Placement;
+using advise::PlacementKind;
+using advise::ThermalGroups;
+
+const char* const not_measured = "not measured";
+const char* const no_memory = "does not fit in memory";
+
+/// "of 999 even spreads 12 do as well" from the share that counts the machine itself.
+int64_t spreads_as_good(const advise::GroupingTest& test) {
+  return std::lround(test.chance * 1000) - 1;
+}
+
+Json number_or_null(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+std::string layers_text(const spec::Job& job) {
+  return fmt::format("{}", fmt::join(advise::layers_of(job), " "));
+}
+
+const Placement& baseline_of(const advise::PlaceResult& result) {
+  return result.placements.front();
+}
+
+Json stage_json(const advise::PlacedStage& stage) {
+  return {{"stage", stage.stage},
+          {"layers", stage.layers},
+          {"coldness", stage.coldness},
+          {"busy_s", stage.busy_s},
+          {"sm_clock_mhz", stage.clock_mhz},
+          {"temperature_c", stage.temperature_c},
+          {"power_w", stage.power_w}};
+}
+
+Json placement_json(const Placement& placement) {
+  const advise::PlacementOutcome& outcome = placement.outcome;
+  const spec::Plan& plan = placement.job.plan;
+  Json json = {{"placement", placement_name(placement)},
+               {"kind", name_of(placement.kind)},
+               {"same_as", placement.same_as.empty() ? Json(nullptr) : Json(placement.same_as)},
+               {"fits", outcome.fits},
+               {"layers_per_stage", advise::layers_of(placement.job)},
+               {"rank_order", spec::enum_name(plan.rank_order)},
+               {"device_order", Json::array()},
+               {"node_order", plan.node_order},
+               {"launch", launch_lines(placement.job)}};
+  for (int64_t node = 0; node < placement.job.cluster.num_nodes; ++node)
+    json["device_order"].push_back(visible_devices(placement.job, node));
+  if (!outcome.fits) return json;
+  json["step_time_s"] = outcome.step_time;
+  json["tokens_per_s"] = outcome.tokens_per_s;
+  json["tokens_per_joule"] = outcome.tokens_per_j;
+  json["samples_per_s_mj"] = outcome.samples_per_s_mj;
+  json["energy_j"] = outcome.energy;
+  json["temperature_c"] = {{"gap", outcome.gap},
+                           {"variance", outcome.variance},
+                           {"mean", outcome.mean_c},
+                           {"peak", outcome.peak_c}};
+  json["throttled"] = outcome.throttled;
+  json["reason_s"] = {{"rank_order", placement.reason.order},
+                      {"layers", placement.reason.layers},
+                      {"heat", placement.reason.heat},
+                      {"boards", placement.reason.boards},
+                      {"sum", placement.reason.total()}};
+  json["stages"] = Json::array();
+  for (const advise::PlacedStage& stage : outcome.stages)
+    json["stages"].push_back(stage_json(stage));
+  json["critical_stage"] = advise::critical_stage(outcome).stage;
+  return json;
+}
+
+}  // namespace
+
+std::string placement_name(const Placement& placement) {
+  if (placement.kind != PlacementKind::asymmetric) return name_of(placement.kind);
+  return fmt::format("{} +{}", name_of(placement.kind), placement.shift);
+}
+
+DataTable groups_table(const SeenMachine& seen) {
+  DataTable table{.name = "groups",
+                  .title = "GPUs by " + std::string(name_of(seen.groups.sign)) + ", " + seen.source,
+                  .columns = {{.key = "group", .title = "group"},
+                              {.key = "gpus", .title = "GPUs"},
+                              {.key = "seats", .title = "seats"},
+                              {.key = "temperature_c", .title = "°C", .digits = 1},
+                              {.key = "power_w", .title = "W"},
+                              {.key = "sm_clock_mhz", .title = "MHz"},
+                              {.key = "throttled", .title = "throttled %", .scale = 0.01}},
+                  .rows = {}};
+  for (size_t g = 0; g < seen.groups.groups.size(); ++g) {
+    const advise::ThermalGroup& group = seen.groups.groups[g];
+    std::set<int64_t> seats;
+    for (const size_t i : group.members)
+      seats.insert(seen.devices[i].local);
+    table.add({static_cast<int64_t>(g), static_cast<int64_t>(group.members.size()),
+               fmt::format("{}", fmt::join(seats, " ")), cell_of(group.temperature_c, not_measured),
+               cell_of(group.power_w, not_measured), cell_of(group.clock_mhz, not_measured),
+               cell_of(group.throttled, not_measured)});
+  }
+  return table;
+}
+
+std::string grouping_text(const ThermalGroups& groups) {
+  const size_t count = groups.groups.size();
+  std::string text;
+  if (groups.tests.empty()) text = "Too few GPUs to tell groups apart; at least four are needed.";
+  const char* const unit = groups.sign == advise::ThermalSign::temperature ? " K" : "";
+  for (const advise::GroupingTest& test : groups.tests) {
+    const bool chosen = static_cast<size_t>(test.groups) == count;
+    if (chosen)
+      text = fmt::format(
+          "{} groups: they leave {:.1f} % of the scatter, and {} of 999 even spreads are grouped "
+          "as well (allowed: 9); neighbours differ by {:.1f}{}.",
+          count, 100 * test.left, spreads_as_good(test), test.step, unit);
+    else if (count == 1 && test.groups == 2)
+      text = fmt::format(
+          "One group: two would leave {:.1f} % of the scatter, and {} of 999 even spreads are "
+          "grouped as well (allowed: 9); they would differ by {:.1f}{}.",
+          100 * test.left, spreads_as_good(test), test.step, unit);
+  }
+  if (groups.load_slope > 0)
+    text +=
+        fmt::format(" Temperatures are compared at equal load ({:.4f} K/W).", groups.load_slope);
+  return text;
+}
+
+std::string seats_text(const SeenMachine& seen) {
+  const auto orders = cold_first_order(seen.groups, seen.devices);
+  const bool alike =
+      std::adjacent_find(orders.begin(), orders.end(), std::not_equal_to<>()) == orders.end();
+  if (alike) return fmt::format("{}", fmt::join(orders.front(), ","));
+  std::string text;
+  for (size_t node = 0; node < orders.size(); ++node)
+    text += fmt::format("{}node {}: {}", node > 0 ? "; " : "", node, fmt::join(orders[node], ","));
+  return text;
+}
+
+DataTable placements_table(const advise::PlaceResult& result) {
+  DataTable table{.name = "placements",
+                  .title = "What each placement reaches, at thermal steady state",
+                  .columns = {{.key = "placement", .title = "placement"},
+                              {.key = "layers", .title = "layers"},
+                              {.key = "step_time_s", .title = "step s", .digits = 3},
+                              {.key = "speed_gain", .title = "speed %", .scale = 0.01, .digits = 2},
+                              {.key = "tokens_per_s", .title = "tokens/s"},
+                              {.key = "samples_per_s_mj", .title = "/(s MJ)", .digits = 2},
+                              {.key = "efficiency_gain", .title = "%", .scale = 0.01, .digits = 2},
+                              {.key = "tokens_per_joule", .title = "tokens/J", .digits = 3},
+                              {.key = "energy_j", .title = "MJ", .scale = 1e6, .digits = 3},
+                              {.key = "gap_k", .title = "gap K", .digits = 2},
+                              {.key = "variance_k2", .title = "var K²", .digits = 1},
+                              {.key = "peak_c", .title = "peak °C", .digits = 1},
+                              {.key = "throttled", .title = "thr. %", .scale = 0.01}},
+                  .rows = {}};
+  const advise::PlacementOutcome& base = baseline_of(result).outcome;
+  for (const Placement& placement : result.placements) {
+    const advise::PlacementOutcome& now = placement.outcome;
+    std::vector<DataCell> row = {placement_name(placement), layers_text(placement.job)};
+    if (now.fits)
+      row.insert(row.end(),
+                 {now.step_time, base.step_time / now.step_time - 1, now.tokens_per_s,
+                  now.samples_per_s_mj, now.samples_per_s_mj / base.samples_per_s_mj - 1,
+                  now.tokens_per_j, now.energy, now.gap, now.variance, now.peak_c, now.throttled});
+    else
+      row.insert(row.end(), table.columns.size() - 2, Missing{no_memory});
+    table.add(std::move(row));
+  }
+  return table;
+}
+
+DataTable reasons_table(const advise::PlaceResult& result) {
+  DataTable table{
+      .name = "reasons",
+      .title = "Where the difference to the baseline comes from, seconds of a step",
+      .columns = {{.key = "placement", .title = "placement"},
+                  {.key = "rank_order_s", .title = "rank order", .digits = 3},
+                  {.key = "layers_s", .title = "imbalance", .digits = 3},
+                  {.key = "heat_s", .title = "heat", .digits = 3},
+                  {.key = "boards_s", .title = "boards, steps", .digits = 3},
+                  {.key = "sum_s", .title = "sum", .digits = 3},
+                  {.key = "critical_stage", .title = "critical stage"},
+                  {.key = "critical_clock_mhz", .title = "its MHz"},
+                  {.key = "critical_clock_gain_mhz", .title = "more than before", .digits = 1}},
+      .rows = {}};
+  const advise::PlacementOutcome& base = baseline_of(result).outcome;
+  for (const Placement& placement : result.placements) {
+    if (placement.kind == PlacementKind::baseline || !placement.outcome.fits) continue;
+    const advise::PlacedStage& stage = advise::critical_stage(placement.outcome);
+    const double before = advise::critical_stage(base).clock_mhz;
+    table.add({placement_name(placement), placement.reason.order, placement.reason.layers,
+               placement.reason.heat, placement.reason.boards, placement.reason.total(),
+               stage.stage, stage.clock_mhz, stage.clock_mhz - before});
+  }
+  return table;
+}
+
+std::string counts_text(const advise::PlaceCounts& counts) {
+  std::string text = fmt::format(
+      "Searched {} assignments of groups to stages and nodes to ranks{}{}; {} (partial) layouts "
+      "of layers were bounded, {} could win, {} were judged by the simulator.",
+      whole(counts.assignments), counts.nodes_alike ? ", every node alike" : "",
+      counts.layers_fixed ? ", layers as they are (virtual stages)" : "", whole(counts.layouts),
+      whole(counts.below), whole(counts.judged));
+  if (counts.left > 0)
+    text += fmt::format(
+        " {} that could still be up to {:.1f} % faster were not (--judge raises the number).",
+        whole(counts.left), 100 * counts.could_gain);
+  else if (counts.assignments > 0)
+    text += " The rest cannot be faster, so nothing in this space is.";
+  return text;
+}
+
+Json groups_json(const SeenMachine& seen) {
+  Json json = {{"by", name_of(seen.groups.sign)},
+               {"source", seen.source},
+               {"kelvin_per_watt", seen.groups.load_slope},
+               {"groups", Json::array()},
+               {"tests", Json::array()},
+               {"node_effects", seen.groups.node_effects},
+               {"cold_first_order", cold_first_order(seen.groups, seen.devices)}};
+  for (const advise::ThermalGroup& group : seen.groups.groups) {
+    Json gpus = Json::array();
+    for (const size_t i : group.members)
+      gpus.push_back({{"node", seen.devices[i].node}, {"gpu", seen.devices[i].local}});
+    json["groups"].push_back({{"gpus", gpus},
+                              {"temperature_c", number_or_null(group.temperature_c)},
+                              {"power_w", number_or_null(group.power_w)},
+                              {"sm_clock_mhz", number_or_null(group.clock_mhz)},
+                              {"throttled", number_or_null(group.throttled)}});
+  }
+  for (const advise::GroupingTest& test : seen.groups.tests)
+    json["tests"].push_back({{"groups", test.groups},
+                             {"scatter_left", test.left},
+                             {"chance", test.chance},
+                             {"gain", test.gain},
+                             {"step", test.step},
+                             {"possible", test.possible}});
+  return json;
+}
+
+Json place_json(const SeenMachine& seen, const advise::PlaceResult& result) {
+  const advise::PlaceCounts& counts = result.counts;
+  Json json = {{"thermal_groups", groups_json(seen)},
+               {"placements", Json::array()},
+               {"search",
+                {{"assignments", counts.assignments},
+                 {"layouts_bounded", counts.layouts},
+                 {"could_win", counts.below},
+                 {"judged", counts.judged},
+                 {"not_judged", counts.left},
+                 {"could_gain", counts.could_gain},
+                 {"nodes_alike", counts.nodes_alike},
+                 {"layers_fixed", counts.layers_fixed}}},
+               {"notes", result.notes}};
+  for (const Placement& placement : result.placements)
+    json["placements"].push_back(placement_json(placement));
+  return json;
+}
+
+}  // namespace triplepoint::advise

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/data_table.h"
+#include "triplepoint/base/json_fwd.h"
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/advise/place.h"
+
+namespace triplepoint::advise {
+
+/// What devices were grouped by, and how.
+struct SeenMachine {
+  std::vector<advise::ThermalSample> devices;
+  advise::ThermalGroups groups;
+  std::string source;  // "simulated", or the files
+};
+
+DataTable groups_table(const SeenMachine&);
+/// How sure the number of groups is, in a sentence.
+std::string grouping_text(const advise::ThermalGroups&);
+/// "1,2,5,7 | 0,3,4,6": of one node, or of each where they differ.
+std::string seats_text(const SeenMachine&);
+
+/// Baseline and placements: what each reaches; then where the difference comes from.
+DataTable placements_table(const advise::PlaceResult&);
+DataTable reasons_table(const advise::PlaceResult&);
+/// "asymmetric +1".
+std::string placement_name(const advise::Placement&);
+std::string counts_text(const advise::PlaceCounts&);
+/// What a launcher has to be told: a line each.
+std::vector<std::string> launch_lines(const spec::Job&);
+
+Json groups_json(const SeenMachine&);
+Json place_json(const SeenMachine&, const advise::PlaceResult&);
+
+/// Per placement: job.toml, megatron.sh, nemo.yaml, devices.sh (CUDA_VISIBLE_DEVICES of each node)
+/// and hostfile. `hosts`: names of the nodes, if known. The files' names.
+Result<std::vector<std::string>> write_placements(const std::string& folder,
+                                                  const spec::Library& library,
+                                                  const advise::PlaceResult&,
+                                                  const spec::Job& original,
+                                                  const std::vector<std::string>& hosts);
+/// Order of visible devices of a node, as text: "1,2,5,7,0,3,4,6".
+std::string visible_devices(const spec::Job&, int64_t node);
+
+}  // namespace triplepoint::advise

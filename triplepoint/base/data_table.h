@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "triplepoint/base/json_fwd.h"
+#include "triplepoint/base/rank_spread.h"
+
+namespace triplepoint {
+
+/// A number that is not there, and why.
+struct Missing {
+  std::string why;
+};
+using DataCell = std::variant<Missing, int64_t, double, std::string>;
+
+template <class T>
+DataCell cell_of(const std::optional<T>& value, const char* why) {
+  if (value) return *value;
+  return Missing{why};
+}
+
+/// One column: machines read `key` (which names the unit), people read `title`, their numbers
+/// divided by `scale`.
+struct DataColumn {
+  std::string key, title;
+  double scale = 1;
+  int digits = 0;
+  bool spread = false;  // smallest, median and largest are shown below, with their ranks
+};
+
+/// Rows that are printed as a table for people, as JSON objects, or as CSV: the same numbers. A
+/// column called "rank" names the rank of a row.
+struct DataTable {
+  std::string name, title;
+  std::vector<DataColumn> columns;
+  std::vector<std::vector<DataCell>> rows;
+
+  void add(std::vector<DataCell> row);
+};
+
+/// The number of a cell; nothing for text and what is missing.
+std::optional<double> number_in(const DataCell&);
+/// Smallest, median and largest of a column over ranks; nothing unless the column asks for it and
+/// more than one rank is there.
+std::optional<RankSpread> spread_of_column(const DataTable&, std::size_t column);
+
+/// {"rows": [{key: number, text or null}, ...], "spread": {key: {"min", "min_rank", ...}}}
+Json table_json(const DataTable&);
+std::string table_csv(const DataTable&);
+
+}  // namespace triplepoint

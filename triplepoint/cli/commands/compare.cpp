@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/compare.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/cli/flags/format_flag.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/report/compare_page.h"
+#include "triplepoint/study/sources.h"
+#include "triplepoint/tui/compare_text.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using report::Comparison;
+using report::StudyComparison;
+
+/// "job" and "job" become "before/job" and "after/job": folders are added while names are equal.
+std::vector<std::string> names_of(const std::vector<std::string>& sources) {
+  std::vector<Path> folders;
+  std::vector<std::string> names;
+  for (const std::string& source : sources) {
+    names.push_back(study::stem_of_source(source));
+    folders.push_back(std::filesystem::absolute(source).lexically_normal().parent_path());
+  }
+  const auto are_apart = [&] {
+    return std::set<std::string>(names.begin(), names.end()).size() == names.size();
+  };
+  for (int tries = 0; tries < 8 && !are_apart(); ++tries)
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      names[i] = folders[i].filename().string() + "/" + names[i];
+      folders[i] = folders[i].parent_path();
+    }
+  for (std::size_t i = 0; i < names.size() && !are_apart(); ++i)
+    names[i] += fmt::format(" ({})", i + 1);  // the same file twice
+  return names;
+}
+
+class Compare : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    return {
+        {.names = "SOURCE",
+         .help = "two or more: .run files and traces, or folders of studies; the first is what "
+                 "the others are compared with",
+         .words = Words::files,
+         .required = true,
+         .repeats = true,
+         .store = into(sources_)},
+        {.names = "-o,--output",
+         .value = "FILE.html",
+         .help = "write the page, too",
+         .words = Words::files,
+         .store = into(output_)},
+        {.names = "--names",
+         .value = "A,B",
+         .help = "what to call them (default: after their files)",
+         .store = into(names_)},
+        {.names = "--all",
+         .value = "",
+         .help = "runs: every section, also stages, steps and where energy went; studies: "
+                 "every job",
+         .store = into_switch(all_)},
+        format_.argument("Options", "what is printed (default table); csv: one line per number")};
+  }
+
+  Result<int> run(tui::Console& console) override {
+    let_interrupts_end_us();
+    if (sources_.size() < 2)
+      return error(
+          "only one source was named (there is nothing to compare it with); name two or more, or "
+          "make its page with triplepoint report");
+    const std::vector<std::string> names = TPT_TRY(chosen_names());
+    const auto studies = std::count_if(sources_.begin(), sources_.end(), is_study);
+    if (studies == 0) return finish(console, TPT_TRY(runs(names)));
+    if (studies == static_cast<std::ptrdiff_t>(sources_.size()))
+      return finish(console, TPT_TRY(all_studies(names)));
+    return error(fmt::format(
+        "{} is a study and {} is not (jobs are joined by name, runs one by one); name runs of the "
+        "study, as in STUDY/runs/NAME.run",
+        *std::find_if(sources_.begin(), sources_.end(), is_study),
+        *std::find_if_not(sources_.begin(), sources_.end(), is_study)));
+  }
+
+ private:
+  static bool is_study(const std::string& source) {
+    return study::kind_of_source(source) == study::SourceKind::study;
+  }
+
+  Result<std::vector<std::string>> chosen_names() const {
+    if (!names_) return names_of(sources_);
+    const std::vector<std::string> names = TPT_TRY(split_list(*names_));
+    if (names.size() != sources_.size())
+      return error(fmt::format("--names has {} names for {} sources; give one for each",
+                               names.size(), sources_.size()));
+    return names;
+  }
+
+  Result<Comparison> runs(const std::vector<std::string>& names) const {
+    std::vector<report::Side> sides;
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      const run::Run run = TPT_TRY(study::load_run_source({sources_[i]}, {}));
+      sides.push_back(report::side_of(run, metrics::measure(run), names[i]));
+    }
+    return report::compare_runs(std::move(sides));
+  }
+
+  Result<StudyComparison> all_studies(const std::vector<std::string>& names) const {
+    std::vector<report::Study> studies;
+    for (const std::string& source : sources_)
+      studies.push_back(TPT_TRY(study::load_study_source(source)));
+    return report::compare_studies(studies, names);
+  }
+
+  template <class Compared>
+  Result<int> finish(tui::Console& console, const Compared& comparison) {
+    if (output_) TPT_TRY(write_file_atomically(*output_, report::compare_page(comparison)));
+    if (format_.is_json()) {
+      print_json(console, report::comparison_json(comparison));
+    } else if (format_.is_csv()) {
+      console.print(report::comparison_csv(comparison));
+    } else {
+      tui::print_comparison(console, comparison, all_);
+      if (output_) console.print(fmt::format("wrote {}\n", *output_));
+    }
+    return exit_ok;
+  }
+
+  std::vector<std::string> sources_;
+  std::optional<std::string> output_, names_;
+  FormatFlag format_{FormatFlag::Csv::yes};
+  bool all_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_compare() {
+  return std::make_unique<Compare>();
+}
+
+}  // namespace triplepoint::cli

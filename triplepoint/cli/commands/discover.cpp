@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/spec/library.h"
+
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/cli/flags/format_flag.h"
+#include "triplepoint/cli/flags/sensor_flags.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/formats/read_job.h"
+#include "triplepoint/telemetry/discover/cluster_draft.h"
+#include "triplepoint/tui/doctor_text.h"
+
+namespace triplepoint::cli {
+namespace {
+
+class Discover : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    std::vector<Argument> all = {{.names = "-o,--output",
+                                  .value = "FILE.toml",
+                                  .help = "the cluster description (default: standard output)",
+                                  .words = Words::files,
+                                  .store = into(output_)},
+                                 {.names = "--nccl-tests",
+                                  .value = "FILE",
+                                  .help = "what all_gather_perf and its sisters printed here; the "
+                                          "links are checked against it",
+                                  .words = Words::files,
+                                  .store = into(tests_)},
+                                 format_.argument()};
+    for (Argument& argument : sensors_.arguments())
+      if (argument.names == "--devices") all.push_back(std::move(argument));
+    return all;
+  }
+
+  Result<int> run(tui::Console& console) override {
+    const spec::Library library = TPT_TRY(spec::require_library());
+    telemetry::SensorOptions options = sensors_.options();
+    options.node_power = false;
+    const telemetry::Sensors sensors = TPT_TRY(telemetry::open_sensors(options));
+    const telemetry::NodeShape shape = TPT_TRY(telemetry::shape_of(sensors));
+    const std::optional<trace::NcclTests> tests = TPT_TRY(read_tests());
+    const telemetry::ClusterDraft draft = TPT_TRY(telemetry::draft_cluster(library, shape, tests));
+    if (output_) TPT_TRY(write_file_atomically(*output_, draft.toml));
+    if (format_.is_json()) {
+      print_json(console, telemetry::draft_json(draft, shape));
+      return exit_ok;
+    }
+    if (!output_) console.print(draft.toml);
+    const std::string about = summary(draft, shape, console);
+    output_ ? console.print(about) : console.warn(about);
+    return exit_ok;
+  }
+
+ private:
+  Result<std::optional<trace::NcclTests>> read_tests() const {
+    if (!tests_) return std::optional<trace::NcclTests>();
+    trace::Input input = TPT_TRY(trace::Input::open(*tests_));
+    return std::optional(TPT_TRY(trace::parse_nccl_tests(input)));
+  }
+  std::string summary(const telemetry::ClusterDraft& draft, const telemetry::NodeShape& shape,
+                      const tui::Console& console) const {
+    std::string text = fmt::format("{}: {} x {}, described on top of {}\n", shape.host, shape.gpus,
+                                   shape.model, draft.base);
+    text += tui::cluster_draft_text(draft, console);
+    for (const std::string& remark : draft.remarks)
+      text += remark + "\n";
+    if (output_)
+      text += fmt::format("wrote {}; try: triplepoint simulate --cluster {} --model llama3-8b\n",
+                          *output_, *output_);
+    return text;
+  }
+
+  SensorFlags sensors_;
+  FormatFlag format_;
+  std::optional<std::string> output_, tests_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_discover() {
+  return std::make_unique<Discover>();
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/doctor/doctor.h"
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/cli/flags/format_flag.h"
+#include "triplepoint/cli/flags/sensor_flags.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/tui/doctor_text.h"
+
+namespace triplepoint::cli {
+namespace {
+
+class Doctor : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    std::vector<Argument> all = {format_.argument(),
+                                 {.names = "--look",
+                                  .value = "TIME",
+                                  .help = "how long the sensors are watched (default 3s)",
+                                  .store = into_quantity(look_)}};
+    for (Argument& argument : sensors_.arguments())
+      all.push_back(std::move(argument));
+    return all;
+  }
+
+  Result<int> run(tui::Console& console) override {
+    const Seconds look = look_.value_or(3 * unit::s);
+    if (look < 100 * unit::ms || look > 600 * unit::s)
+      return error("sensors can be watched for 100ms to 10min; try --look 3s");
+    const telemetry::SensorOptions options = sensors_.options();
+    auto sensors = TPT_TRY(telemetry::open_sensors(options));
+    const telemetry::Examination found =
+        examine(std::move(sensors), options.paths, telemetry::process_variable, look);
+    if (format_.is_json())
+      print_json(console, examination_json(found));
+    else
+      console.print(tui::examination_text(found, console));
+    return exit_ok;
+  }
+
+ private:
+  SensorFlags sensors_;
+  FormatFlag format_;
+  std::optional<Seconds> look_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_doctor() {
+  return std::make_unique<Doctor>();
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/formats/export.h"
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/run/csv_export.h"
+#include "triplepoint/run/store.h"
+#include "triplepoint/spec/job_checks.h"
+#include "triplepoint/spec/library.h"
+
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/cli/flags/format_flag.h"
+#include "triplepoint/cli/flags/job_flags.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/formats/read_job.h"
+#include "triplepoint/telemetry/upstream/upstream.h"
+
+namespace triplepoint::cli {
+namespace {
+
+class Export : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    return {
+        {.names = "JOB",
+         .help = "job.toml, NeMo YAML, Megatron arguments, a run, or STUDY:JOB",
+         .words = Words::files,
+         .required = true,
+         .store = into(job_)},
+        {.names = "--megatron-args",
+         .help = "as arguments of Megatron-LM's pretrain_gpt.py",
+         .store = into_switch(megatron_)},
+        {.names = "--nemo-yaml", .help = "as a NeMo configuration", .store = into_switch(nemo_)},
+        {.names = "--toml", .help = "as our own job file", .store = into_switch(toml_)},
+        {.names = "--csv",
+         .value = "FOLDER",
+         .help = "a run as tables: series, spans, devices, steps",
+         .words = Words::folders,
+         .store = into(csv_)},
+        {.names = "--upstream-csv",
+         .value = "FOLDER",
+         .help = "a run as the paper's artifact writes it: gpu_power_0.csv ...",
+         .words = Words::folders,
+         .store = into(upstream_csv_)},
+        {.names = "--zeus-csv",
+         .value = "FOLDER",
+         .help = "a run as Zeus writes it: power.csv, windows.csv",
+         .words = Words::folders,
+         .store = into(zeus_csv_)},
+        {.names = "-o,--output",
+         .value = "FILE",
+         .help = "instead of standard output",
+         .words = Words::files,
+         .store = into(output_)},
+        format_.argument()};
+  }
+
+  Result<int> run(tui::Console& console) override {
+    let_interrupts_end_us();
+    const bool is_job = megatron_ || nemo_ || toml_;
+    const bool is_run = csv_ || upstream_csv_ || zeus_csv_;
+    if (int(megatron_) + int(nemo_) + int(toml_) + int(is_run) != 1) {
+      console.warn(
+          "triplepoint: export: say what to write: of a job --megatron-args, --nemo-yaml or "
+          "--toml, one of them; of a run --csv, --upstream-csv, --zeus-csv\n");
+      return exit_usage;
+    }
+    return is_job ? export_job(console) : export_run(console);
+  }
+
+ private:
+  Result<int> export_job(tui::Console& console) {
+    const spec::Library library = TPT_TRY(spec::require_library());
+    const spec::Job job = TPT_TRY(formats::read_job(library, job_));
+    TPT_TRY(spec::require_valid(job));
+    if (megatron_) TPT_TRY(spec::require_training(job, "Megatron-LM's command is written"));
+    const formats::Exported exported = written(library, job);
+    if (output_) {
+      TPT_TRY(write_file_atomically(*output_, exported.text));
+    } else if (format_.is_json()) {
+      print_json(console, {{"job", job.name},
+                           {"kind", megatron_ ? "megatron-args"
+                                    : nemo_   ? "nemo-yaml"
+                                              : "toml"},
+                           {"text", exported.text}});
+    } else {
+      console.print(exported.text);
+    }
+    for (const std::string& lost : exported.lost)
+      console.warn("triplepoint: not exported: " + lost + "\n");
+    return exit_ok;
+  }
+
+  Result<int> export_run(tui::Console& console) const {
+    const run::Run run = TPT_TRY(run::load(job_));
+    Json written = Json::array();
+    const auto write = [&](const std::optional<std::string>& folder,
+                           const std::vector<run::NamedText>& files) -> Result<void> {
+      if (!folder) return {};
+      if (files.empty())
+        return error(
+            fmt::format("{}: nothing to write to {} (the run has no such series); "
+                        "triplepoint show {} says what it has",
+                        job_, *folder, job_));
+      TPT_TRY(run::write_all(files, *folder));
+      for (const run::NamedText& file : files)
+        written.push_back((Path(*folder) / file.name).string());
+      return {};
+    };
+    if (csv_) TPT_TRY(write(csv_, run::csv_tables(run)));
+    if (upstream_csv_) TPT_TRY(write(upstream_csv_, telemetry::artifact_files(run)));
+    if (zeus_csv_) TPT_TRY(write(zeus_csv_, telemetry::zeus_files(run)));
+    if (format_.is_json())
+      print_json(console, {{"run", job_}, {"written", written}});
+    else
+      console.print(fmt::format("{} files written\n", written.size()));
+    return exit_ok;
+  }
+
+  formats::Exported written(const spec::Library& library, const spec::Job& job) const {
+    if (megatron_) return formats::export_megatron_args(job);
+    if (nemo_) return formats::export_nemo_yaml(job);
+    return {spec::write_job(job, library), {}};
+  }
+
+  std::string job_;
+  bool megatron_ = false, nemo_ = false, toml_ = false;
+  std::optional<std::string> output_, csv_, upstream_csv_, zeus_csv_;
+  FormatFlag format_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_export() {
+  return std::make_unique<Export>();
+}
+
+}  // namespace triplepoint::cli

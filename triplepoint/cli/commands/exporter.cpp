@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/exporter/exporter.h"
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/version.h"
+
+#include "triplepoint/cli/command_line.h"
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/cli/flags/listen_flags.h"
+#include "triplepoint/cli/flags/sensor_flags.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/tui/console.h"
+
+namespace triplepoint::cli {
+namespace {
+
+class ExporterCommand : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    std::vector<Argument> all = {
+        {.names = "--interval",
+         .value = "TIME",
+         .help = "between two readings of the sensors (default 100ms)",
+         .store = into_quantity(interval_)},
+        {.names = "--dcgm-names",
+         .help = "besides ours, the names of dcgm-exporter (DCGM_FI_DEV_...)",
+         .store = into_switch(dcgm_names_)},
+        {.names = "--job",
+         .value = "LABELS",
+         .help = "labels of triplepoint_job_info, as job=4711,user=ann (default: those of the "
+                 "launcher's environment)",
+         .store = into(job_)},
+        {.names = "--job-file",
+         .value = "FILE",
+         .help = "such labels, a job a line, read for every page: a prolog writes it",
+         .words = Words::files,
+         .store = into(job_file_)}};
+    for (Argument& argument : listen_.arguments())
+      all.push_back(std::move(argument));
+    for (Argument& argument : sensors_.arguments())
+      all.push_back(std::move(argument));
+    return all;
+  }
+
+  Result<int> run(tui::Console& console) override {
+    telemetry::ExporterOptions options;
+    options.http = TPT_TRY(listen_.options());
+    options.page = {.dcgm_names = dcgm_names_, .version = program_version().substr(12)};
+    options.plan.interval = interval_.value_or(options.plan.interval);
+    if (options.plan.interval < 5 * unit::ms || options.plan.interval > 60 * unit::s)
+      return error(
+          "the sensors cannot be read so often or so rarely (5ms to 60s are possible); "
+          "try --interval 100ms");
+    if (job_file_) options.job_file = *job_file_;
+    const telemetry::JobLabels job =
+        job_ ? TPT_TRY(telemetry::parse_job(*job_))
+             : telemetry::job_of_environment(telemetry::process_variable);
+    if (!job.empty()) options.jobs.push_back(job);
+    auto sensors = TPT_TRY(telemetry::open_sensors(sensors_.options()));
+    const auto exporter = TPT_TRY(telemetry::Exporter::open(std::move(sensors), options));
+    console.warn(fmt::format("metrics of this node: http://{}/metrics (Ctrl-C ends)\n",
+                             exporter->address()));
+    TPT_TRY(exporter->serve([] { return interrupted(); }));
+    return exit_ok;
+  }
+
+ private:
+  SensorFlags sensors_;
+  ListenFlags listen_{"127.0.0.1:9400"};
+  std::optional<Seconds> interval_;
+  std::optional<std::string> job_, job_file_;
+  bool dcgm_names_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_exporter() {
+  return std::make_unique<ExporterCommand>();
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/formats/import.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/run/store.h"
+#include "triplepoint/spec/library.h"
+
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/cli/flags/format_flag.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/formats/read_job.h"
+#include "triplepoint/study/import_report.h"
+#include "triplepoint/telemetry/upstream/upstream.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using formats::FolderRow;
+
+class Import : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    return {
+        {.names = "FILE",
+         .help = "NeMo YAML, config.json, Megatron arguments, or a folder; a sampler's CSV files",
+         .words = Words::files,
+         .required = true,
+         .store = into(path_)},
+        {.names = "--cluster",
+         .value = "NAME",
+         .help = "where it runs, if the file does not say",
+         .words = Words::clusters,
+         .store = into(hints_.cluster)},
+        {.names = "--nodes,--num-nodes",
+         .value = "N",
+         .help = "machines, instead of what the file says",
+         .store = into(hints_.num_nodes)},
+        {.names = "--stack",
+         .value = "NAME",
+         .help = "software that runs it",
+         .words = Words::stacks,
+         .store = into(hints_.stack)},
+        {.names = "-o,--output",
+         .value = "FOLDER",
+         .help = "write each job as a job.toml, a recording as a .run",
+         .words = Words::folders,
+         .store = into(output_)},
+        format_.argument()};
+  }
+
+  Result<int> run(tui::Console& console) override {
+    let_interrupts_end_us();
+    if (telemetry::looks_like_upstream(path_)) return import_recording(console);
+    const spec::Library library = TPT_TRY(spec::require_library());
+    const formats::FolderImport import = TPT_TRY(read(library));
+    if (output_) TPT_TRY(write_jobs(library, import));
+    format_.is_json() ? print_json(console, study::import_json(import))
+                      : study::print_import(console, import);
+    return exit_ok;
+  }
+
+ private:
+  Result<int> import_recording(tui::Console& console) const {
+    const run::Run run = TPT_TRY(telemetry::read_upstream(path_));
+    std::optional<std::string> file;
+    if (output_) {
+      TPT_TRY(make_folder(*output_));
+      file = (Path(*output_) / (run.manifest.name + ".run")).string();
+      TPT_TRY(run::save(run, *file));
+    }
+    if (format_.is_json()) {
+      Json json = {{"recording", path_},
+                   {"producer", run.manifest.producer},
+                   {"devices", run.devices.size()},
+                   {"series", run.series.size()},
+                   {"steps", run.steps.size()},
+                   {"notes", run.manifest.notes}};
+      if (file) json["file"] = *file;
+      print_json(console, json);
+      return exit_ok;
+    }
+    console.print(fmt::format("{}: a recording of {}: {} GPUs, {} series, {} steps\n", path_,
+                              run.manifest.producer, run.devices.size(), run.series.size(),
+                              run.steps.size()));
+    for (const std::string& note : run.manifest.notes)
+      console.print("  " + note + "\n");
+    if (file) console.print("written to " + *file + "\n");
+    return exit_ok;
+  }
+
+  Result<formats::FolderImport> read(const spec::Library& library) const {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path_, ignored))
+      return formats::import_folder(library, path_, hints_);
+    const std::string text = TPT_TRY(read_file(path_));
+    FolderRow row;
+    row.path = path_;
+    if (formats::recognize(text) == formats::FileKind::hf_config) {
+      formats::ImportedModel model = TPT_TRY(formats::import_hf_config(text, path_));
+      row.imported.emplace();
+      row.imported->job.model = std::move(model.model);
+      row.imported->job.name = row.imported->job.model.name;
+      row.imported->diagnoses = std::move(model.diagnoses);
+      row.imported->assumed = std::move(model.assumed);
+      if (hints_.cluster)
+        row.imported->job.cluster = TPT_TRY(spec::load_cluster(library, *hints_.cluster));
+    } else {
+      row.imported = TPT_TRY(formats::import_job(library, path_, hints_));
+    }
+    formats::FolderImport import;
+    import.rows.push_back(std::move(row));
+    return import;
+  }
+
+  Result<void> write_jobs(const spec::Library& library, const formats::FolderImport& import) const {
+    for (const FolderRow& row : import.rows) {
+      if (!row.imported || row.identical_to) continue;
+      Path path = Path(*output_) / Path(row.path).relative_path();
+      path.replace_extension(".toml");
+      TPT_TRY(make_folder(path.parent_path()));
+      TPT_TRY(write_file_atomically(path, spec::write_job(row.imported->job, library)));
+    }
+    return {};
+  }
+
+  std::string path_;
+  formats::ImportHints hints_;
+  std::optional<std::string> output_;
+  FormatFlag format_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_import() {
+  return std::make_unique<Import>();
+}
+
+}  // namespace triplepoint::cli

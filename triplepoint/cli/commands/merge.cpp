@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/run/merge.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/run/store.h"
+
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/cli/flags/format_flag.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/tui/console.h"
+#include "triplepoint/tui/text_table.h"
+
+namespace triplepoint::cli {
+namespace {
+
+class Merge : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    return {{.names = "SOURCE",
+             .help = "recordings of a job's nodes, or a folder of them",
+             .words = Words::files,
+             .required = true,
+             .repeats = true,
+             .store = into(sources_)},
+            {.names = "-o,--output",
+             .value = "ALL.run",
+             .help = "the run of all nodes",
+             .words = Words::files,
+             .store = into(output_)},
+            format_.argument()};
+  }
+
+  Result<int> run(tui::Console& console) override {
+    let_interrupts_end_us();
+    if (!output_) return error("no -o (the merged run needs a name); add -o all.run");
+    std::vector<run::Run> recordings;
+    for (const Path& file : TPT_TRY(files()))
+      recordings.push_back(TPT_TRY(run::load(file.string())));
+    const run::Merged merged = TPT_TRY(run::merge(std::move(recordings)));
+    TPT_TRY(run::save(merged.run, *output_));
+    print(console, merged);
+    return exit_ok;
+  }
+
+ private:
+  /// In a folder all runs but the one that is to be written.
+  Result<std::vector<Path>> files() const {
+    std::vector<Path> all;
+    std::error_code ignored;
+    for (const std::string& source : sources_) {
+      if (!std::filesystem::is_directory(source, ignored)) {
+        all.emplace_back(source);
+        continue;
+      }
+      for (const Path& file : TPT_TRY(list_files(source, ".run")))
+        if (!std::filesystem::equivalent(file, *output_, ignored)) all.push_back(file);
+    }
+    if (all.empty())
+      return error(fmt::format("{}: no .run file in it; give the folder into which record wrote",
+                               sources_.front()));
+    return all;
+  }
+
+  void print(tui::Console& console, const run::Merged& merged) const {
+    Json nodes = Json::array();
+    for (const run::Alignment& node : merged.alignments) {
+      Json json = {{"host", node.host},
+                   {"aligned_by", run::name_of(node.by)},
+                   {"offset_s", node.offset / unit::s},
+                   {"num_events", node.num_events}};
+      if (node.residual) json["residual_s"] = *node.residual / unit::s;
+      nodes.push_back(std::move(json));
+    }
+    if (format_.is_json()) {
+      print_json(console, {{"run", *output_}, {"nodes", std::move(nodes)}});
+      return;
+    }
+    tui::TextTable table({{"host", tui::TextTable::Align::left},
+                          {"clock aligned by", tui::TextTable::Align::left},
+                          {"moved s"},
+                          {"residual us"},
+                          {"events"}});
+    for (const run::Alignment& node : merged.alignments)
+      table.add_row({node.host, std::string(run::name_of(node.by)),
+                     fmt::format("{:.6f}", node.offset / unit::s),
+                     node.residual ? fmt::format("{:.1f}", *node.residual / unit::us) : "n/a",
+                     std::to_string(node.num_events)});
+    console.print(table.text(console) + "\n");
+    console.print(fmt::format("wrote {}: {} nodes, {} devices, {} ranks, {} steps\n", *output_,
+                              merged.alignments.size(), merged.run.devices.size(),
+                              merged.run.timeline.num_ranks, merged.run.steps.size()));
+  }
+
+  std::vector<std::string> sources_;
+  std::optional<std::string> output_;
+  FormatFlag format_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_merge() {
+  return std::make_unique<Merge>();
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// report, compare and what serve serves, from files to pages.
+#include <sstream>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/scratch_folder.h"
+
+#include "triplepoint/run/store.h"
+
+#include "triplepoint/cli/command_line.h"
+#include "triplepoint/cli/commands/trace_fixture.h"
+#include "triplepoint/study/site.h"
+#include "triplepoint/tui/run_sparklines.h"
+
+namespace triplepoint::cli {
+namespace {
+
+struct Outcome {
+  int code = 0;
+  std::string out, err;
+};
+Outcome call(const std::vector<std::string>& words) {
+  std::ostringstream out, err;
+  tui::Console console(out, err, {});
+  const int code = run_command_line(words, console);
+  return {code, out.str(), err.str()};
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// A run of one step of so many seconds, with a power reading.
+run::Run small_run(double step_s) {
+  run::Run run;
+  run.manifest.origin = run::Origin::measured;
+  run.manifest.name = "small";
+  run.manifest.epoch_unix_ns = 1'700'000'000'000'000'000;
+  run.devices = {{0, 0, 0, 0, "Test GPU", 0}};
+  run.steps = {{Instant(0), instant_at(step_s * unit::s), 8, 4096}};
+  run::Series power{"power_w", 0, false, {}, {}};
+  for (int i = 0; i <= 20; ++i) {
+    power.times.push_back(instant_at(step_s * i / 20 * unit::s));
+    power.values.push_back(300 + 10 * i);
+  }
+  run.series = {power};
+  return run;
+}
+
+std::string saved(const ScratchFolder& scratch, const std::string& name, double step_s) {
+  REQUIRE(run::save(small_run(step_s), scratch.path(name)));
+  return scratch.path(name);
+}
+
+// ---- compare
+
+TEST_CASE("compare: the same numbers in all formats") {
+  const ScratchFolder scratch;
+  const std::string a = saved(scratch, "a.run", 4), b = saved(scratch, "b.run", 5);
+  const Outcome table = call({"compare", a, b});
+  CHECK(table.code == exit_ok);
+  CHECK(contains(table.out, "b is 20 % slower than a"));
+  const auto json = parse_json(call({"compare", a, b, "--format", "json"}).out, "json");
+  REQUIRE(json);
+  const Json& step = (*json)["sections"][0]["rows"][0];
+  CHECK(step["key"] == "step_time_s");
+  CHECK(step["relative"][1] == doctest::Approx(0.25));
+  const auto csv = CsvTable::parse(call({"compare", a, b, "--format", "csv"}).out, "csv");
+  REQUIRE(csv);
+  CHECK(*csv->number(0, *csv->require_column("b")) == doctest::Approx(5));
+}
+
+TEST_CASE("compare: equal file names are told apart by their folders") {
+  const ScratchFolder scratch;
+  REQUIRE(make_folder(scratch.folder() / "before"));
+  REQUIRE(make_folder(scratch.folder() / "after"));
+  const Outcome outcome =
+      call({"compare", saved(scratch, "before/job.run", 4), saved(scratch, "after/job.run", 3)});
+  CHECK(contains(outcome.out, "after/job is 33 % faster than before/job"));
+}
+
+TEST_CASE("compare: one source, or a run and a study, are refused with a way out") {
+  const ScratchFolder scratch;
+  const std::string a = saved(scratch, "a.run", 4);
+  CHECK(contains(call({"compare", a}).err, "name two or more"));
+  CHECK(contains(call({"compare", a, scratch.folder().string()}).err, "is a study"));
+  CHECK(call({"compare", a, a, "--names", "x"}).code == exit_failed);
+}
+
+TEST_CASE("compare: writes the page it was asked for") {
+  const ScratchFolder scratch;
+  const std::string page = scratch.path("page.html");
+  const std::string a = saved(scratch, "a.run", 4), b = saved(scratch, "b.run", 5);
+  CHECK(call({"compare", a, b, "-o", page}).code == exit_ok);
+  CHECK(contains(*read_file(page), "b against a"));
+}
+
+// ---- report
+
+TEST_CASE("report: traces with the recording taken meanwhile are one run") {
+  const ScratchFolder scratch;
+  const std::string rank0 = scratch.file("rank0.json", testing::KinetoFixture(0).text());
+  const std::string rank1 = scratch.file("rank1.json", testing::KinetoFixture(1).text());
+  const std::string page = scratch.path("page.html");
+  const Outcome outcome =
+      call({"report", rank0, rank1, saved(scratch, "job.run", 0.01), "-o", page});
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.code == exit_ok);
+  const std::string html = *read_file(page);
+  CHECK(contains(html, "ampere_bf16_gemm"));
+  CHECK(contains(html, "power (W)"));
+}
+
+TEST_CASE("report: a step that is not there is an error that names those that are") {
+  const ScratchFolder scratch;
+  const std::string rank0 = scratch.file("rank0.json", testing::KinetoFixture(0).text());
+  CHECK(call({"report", rank0, "--step", "2"}).code == exit_ok);
+  CHECK(contains(call({"report", rank0, "--step", "7"}).err, "from 1 to 2"));
+}
+
+TEST_CASE("report: figures come from runs, and numbers without a figure are refused") {
+  const ScratchFolder scratch;
+  const std::string a = saved(scratch, "a.run", 4);
+  const std::string svg = scratch.path("figure.svg");
+  CHECK(call({"report", "--figure", "4", a, "-o", svg}).code == exit_ok);
+  CHECK(read_file(svg)->starts_with("<svg"));
+  CHECK(contains(call({"report", "--figure", "6", a}).err, "3, 4, 5, 8, 10, 13, 15, 17"));
+  CHECK(contains(call({"report", "--figure", "10", a}).err, "timeline"));
+}
+
+// ---- serve
+
+HttpRequest request(const std::string& path) {
+  HttpRequest made;
+  made.method = "GET";
+  made.path = path;
+  return made;
+}
+
+/// Asks until the page is there; it is made by another thread.
+HttpResponse patient_answer(study::Site& site, const HttpRequest& asked) {
+  for (int i = 0; i < 200; ++i) {
+    HttpResponse response = site.answer(asked);
+    if (!contains(response.body, "One moment")) return response;
+  }
+  return {};
+}
+
+TEST_CASE("serve: the first page lists runs with their numbers, and leads to theirs") {
+  const ScratchFolder scratch;
+  REQUIRE(make_folder(scratch.folder() / "deep"));
+  saved(scratch, "deep/my run.run", 4);
+  study::Site site(scratch.folder());
+  const HttpResponse index = site.answer(request("/"));
+  CHECK(contains(index.body, "href=\"/deep/my%20run.html\""));
+  const HttpResponse page = patient_answer(site, request("/deep/my run.html"));
+  CHECK(page.status == 200);
+  CHECK(contains(page.body, "Triplepoint run"));
+  const auto list = parse_json(site.answer(request("/list.json")).body, "list");
+  REQUIRE(list);
+  CHECK((*list)["entries"][0]["step_time_s"] == doctest::Approx(4));
+}
+
+TEST_CASE("serve: nothing but runs and studies can be asked for") {
+  const ScratchFolder scratch;
+  saved(scratch, "a.run", 4);
+  scratch.file("secret.html", "secret");
+  study::Site site(scratch.folder());
+  for (const char* path : {"/secret.html", "/../../etc/passwd", "/a.run.tail", "//etc/passwd",
+                           "/a.run/", "/deep/", "/%00"})
+    CHECK(site.answer(request(path)).status == 404);
+}
+
+TEST_CASE("serve: a page is made anew only when its run has changed") {
+  const ScratchFolder scratch;
+  saved(scratch, "a.run", 4);
+  study::Site site(scratch.folder());
+  const HttpResponse page = patient_answer(site, request("/a.html"));
+  std::string tag;
+  for (const auto& [name, value] : page.headers)
+    if (name == "ETag") tag = value;
+  REQUIRE(!tag.empty());
+  HttpRequest again = request("/a.html");
+  again.headers["if-none-match"] = tag;
+  CHECK(site.answer(again).status == 304);
+}
+
+TEST_CASE("serve: a broken run is listed with what is wrong, and has no page") {
+  const ScratchFolder scratch;
+  scratch.file("broken.run", "no run at all");
+  study::Site site(scratch.folder());
+  CHECK(contains(site.answer(request("/")).body, "broken"));
+  CHECK(patient_answer(site, request("/broken.html")).status == 500);
+}
+
+TEST_CASE("serve: compares two runs of the folder, and asks which if it is not told") {
+  const ScratchFolder scratch;
+  saved(scratch, "a.run", 4);
+  saved(scratch, "b.run", 5);
+  study::Site site(scratch.folder());
+  HttpRequest both = request("/compare");
+  CHECK(site.answer(both).status == 400);
+  both.query = {{"a", "a.run"}, {"b", "b.run"}};
+  CHECK(contains(patient_answer(site, both).body, "b against a"));
+  both.query["b"] = "../b.run";
+  CHECK(site.answer(both).status == 404);
+}
+
+// ---- sparklines
+
+TEST_CASE("sparkline: a run's lines say where they began and ended") {
+  std::ostringstream out;
+  const tui::Console console(out, out, {});
+  const std::string lines = tui::run_sparklines(console, small_run(4));
+  CHECK(contains(lines, "power (W)"));
+  CHECK(contains(lines, "500"));
+  CHECK(tui::run_sparklines(console, run::Run()).empty());
+}
+
+}  // namespace
+}  // namespace triplepoint::cli

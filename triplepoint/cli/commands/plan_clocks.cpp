@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/cli/commands/plan_clocks.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/data_table.h"
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/spec/job_checks.h"
+
+#include "triplepoint/advise/clock_export.h"
+#include "triplepoint/advise/clock_tables.h"
+#include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/format_flag.h"
+#include "triplepoint/cli/flags/job_flags.h"
+#include "triplepoint/tui/data_table_text.h"
+#include "triplepoint/tui/search_bars.h"
+#include "triplepoint/tui/text_table.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using advise::ClockPlan;
+using advise::ClockPoint;
+
+Result<bool> write_setting(tui::Console& console, const spec::Library& library,
+                           const spec::Job& job, const ClockPlan& plan, const ClockPoint& point,
+                           const Path& folder) {
+  if (auto made = make_folder(folder); !made) return tl::unexpected(made.error());
+  spec::Job limited = job;
+  limited.environment.device_clock_limits = point.clocks;
+  const std::pair<const char*, std::string> files[] = {
+      {"clocks.csv", advise::clock_csv(job, plan, point)},
+      {"clocks.sh", advise::clock_script(job, point)},
+      {"job.toml", spec::write_job(limited, library)}};
+  for (const auto& [name, text] : files)
+    if (auto written = write_file_atomically(folder / name, text); !written)
+      return tl::unexpected(written.error());
+  console.warn(
+      fmt::format("clocks.csv (per rank), clocks.sh (to read, then to run on each node) and "
+                  "job.toml (with these limits) in {}\n",
+                  folder.string()));
+  return true;
+}
+
+Result<void> require_clocks(const spec::Job& job) {
+  TPT_TRY(spec::require_valid(job));
+  if (job.task == spec::Task::pretrain || job.task == spec::Task::lora) return {};
+  return error(
+      "clocks are planned for training only (the job's task says otherwise); leave it out");
+}
+
+}  // namespace
+
+Result<double> parse_slowdown(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  const std::string number(text.substr(0, text.size() - (percent ? 1 : 0)));
+  char* end = nullptr;
+  const double value = std::strtod(number.c_str(), &end);
+  if (number.empty() || *end != '\0' || !(value >= 0) || value > (percent ? 100 : 1))
+    return error(
+        fmt::format("--slowdown {} is no share (it says how much longer a step may take); "
+                    "try --slowdown 2%",
+                    text));
+  return percent ? value / 100 : value;
+}
+
+Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
+                            const spec::Job& job, const ClockRequest& request) {
+  TPT_TRY(require_clocks(job));
+  ClockPlan plan;
+  {
+    tui::SearchBars bars(console);
+    advise::ClockOptions options;
+    options.most_slowdown = std::max(options.most_slowdown, request.slowdown);
+    options.threads = request.threads;
+    options.begin = [&](const char* what, size_t total) { bars.begin(what, total); };
+    options.advance = [&] { bars.advance(); };
+    options.stopped = [] { return interrupted(); };
+    plan = advise::plan_clocks(job, options);
+  }
+  if (!plan.fits)
+    return error(
+        fmt::format("{} does not fit in memory (there is no step whose clocks could be "
+                    "chosen); see triplepoint simulate for what is too large",
+                    job.name));
+  const ClockPoint* chosen = advise::chosen_point(plan, request.slowdown);
+  const DataTable frontier = advise::clock_frontier_table(job, plan),
+                  stages = advise::clock_stage_table(job, plan, chosen);
+  if (request.format == "json") {
+    print_json(console, advise::clocks_json(job, plan, frontier, stages, chosen));
+  } else if (request.format == "csv") {
+    console.print(table_csv(frontier));
+  } else {
+    const auto line = [&](const std::string& text) {
+      console.print(tui::wrap(text, console.abilities().width.value_or(100), "  ") + "\n");
+    };
+    console.print(tui::table_text(frontier, console));
+    if (!plan.nothing.empty()) line(plan.nothing);
+    console.print("\n" + tui::table_text(stages, console));
+    if (chosen != nullptr) line(advise::chosen_clocks_text(*chosen));
+  }
+  if (request.output && chosen == nullptr)
+    return error(
+        "nothing was written (no setting within --slowdown saves energy); allow more, as "
+        "in --slowdown 5%");
+  if (request.output)
+    TPT_TRY(write_setting(console, library, job, plan, *chosen, Path(*request.output)));
+  return interrupted() ? exit_interrupted : exit_ok;
+}
+
+}  // namespace triplepoint::cli

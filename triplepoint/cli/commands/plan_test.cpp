@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// `plan` as it is called: parts and their merge, clocks; and what `simulate` says of wear and
+// swing.
+#include <sstream>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/scratch_folder.h"
+
+#include "triplepoint/cli/command_line.h"
+
+namespace triplepoint::cli {
+namespace {
+
+struct Answer {
+  int code = 0;
+  std::string out, err;
+};
+
+Answer ask(std::vector<std::string> words) {
+  std::ostringstream out, err;
+  tui::Console console(out, err, {});
+  const int code = run_command_line(words, console);
+  return {code, out.str(), err.str()};
+}
+
+std::vector<std::string> search_words(std::vector<std::string> more) {
+  std::vector<std::string> words = {
+      "plan",  "--model", "gpt3-5b", "--cluster", "dgx-a100", "--nodes",           "2",
+      "--gbs", "48",      "--top",   "3",         "--pareto", "--max-temperature", "90 C"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// Four stages, the second with more layers than the others.
+constexpr const char* uneven_job =
+    "model = \"llama3-8b\"\n"
+    "cluster = \"dgx-h100\"\n"
+    "nodes = 1\n"
+    "stack = \"megatron-core\"\n"
+    "[plan]\n"
+    "tensor_parallel_size = 2\n"
+    "pipeline_parallel_size = 4\n"
+    "sequence_parallel = true\n"
+    "micro_batch_size = 1\n"
+    "global_batch_size = 32\n"
+    "layers_per_stage = [7, 11, 7, 7]\n";
+
+bool contains(const std::string& text, const char* what) {
+  return text.find(what) != std::string::npos;
+}
+
+TEST_CASE("plan: parts of a search, merged, give the plans of one search with the same numbers") {
+  const ScratchFolder folder;
+  const std::string parts = folder.path("parts");
+  for (const char* shard : {"0/3", "1/3", "2/3"})
+    REQUIRE(ask(search_words({"--shard", shard, "-o", parts})).code == exit_ok);
+  Json whole = Json::parse(ask(search_words({"--format", "json"})).out);
+  Json merged = Json::parse(ask(search_words({"--merge", parts, "--format", "json"})).out);
+  whole.erase("search");
+  merged.erase("search");
+  CHECK(whole.dump() == merged.dump());
+}
+
+TEST_CASE("plan: what does not belong together is not merged") {
+  const ScratchFolder folder;
+  const std::string parts = folder.path("parts");
+  CHECK(ask(search_words({"--merge", parts})).code == exit_failed);
+  REQUIRE(ask(search_words({"--shard", "1/2", "-o", parts})).code == exit_ok);
+  const Answer missing = ask(search_words({"--merge", parts}));
+  CHECK(missing.code == exit_failed);
+  CHECK(contains(missing.err, "shard 0 is missing"));
+  const Answer other = ask(search_words({"--merge", parts, "--objective", "edp"}));
+  CHECK(contains(other.err, "is of another search"));
+  CHECK(ask(search_words({"--shard", "1/2"})).code == exit_failed);
+  CHECK(ask(search_words({"--shard", "2/2", "-o", parts})).code == exit_usage);
+}
+
+TEST_CASE("plan --clocks: less energy at the same speed, and files that say how") {
+  const ScratchFolder folder;
+  const std::string clocks = folder.path("clocks");
+  const std::string job = folder.file("job.toml", uneven_job);
+  const Answer answer = ask({"plan", "--clocks", job, "--format", "json", "-o", clocks});
+  REQUIRE(answer.code == exit_ok);
+  const Json json = Json::parse(answer.out);
+  REQUIRE(json["frontier"].size() > 2);
+  CHECK(json["frontier"][0]["saving"] == 0.0);
+  CHECK(json["chosen"]["saving"].get<double>() > 0);
+  CHECK(json["chosen"]["slowdown"].get<double>() <= 0.001);
+  CHECK(json["stages"].size() == 4);
+  for (const char* name : {"clocks.csv", "clocks.sh", "job.toml"})
+    CHECK(read_file(Path(clocks) / name).has_value());
+  const Answer again = ask({"simulate", clocks + "/job.toml", "--format", "json"});
+  REQUIRE(again.code == exit_ok);
+  const double energy = Json::parse(again.out)["energy_j"].get<double>();
+  CHECK(energy == doctest::Approx(json["frontier"][1]["energy_j"].get<double>()).epsilon(1e-6));
+}
+
+TEST_CASE("plan --clocks: a slowdown without clocks, or that is no share, is refused") {
+  CHECK(ask(search_words({"--slowdown", "2%"})).code == exit_failed);
+  CHECK(ask(search_words({"--clocks", "--slowdown", "much"})).code == exit_usage);
+}
+
+TEST_CASE("simulate: wear of every GPU, and the swing of node, rack and site") {
+  const ScratchFolder folder;
+  const std::string job = folder.file("job.toml", uneven_job);
+  const Answer answer =
+      ask({"simulate", job, "--power-profile", "--nodes-per-rack", "1", "--format", "json"});
+  REQUIRE(answer.code == exit_ok);
+  const Json json = Json::parse(answer.out);
+  CHECK(json["wear"]["per_gpu"].size() == 8);
+  CHECK(json["wear"]["highest"].get<double>() >= json["wear"]["mean"].get<double>());
+  REQUIRE(json["power_profile"]["levels"].size() == 3);
+  CHECK(json["power_profile"]["levels"][2]["swing_w"].get<double>() > 0);
+  CHECK(ask({"simulate", job, "--nodes-per-rack", "2"}).code == exit_failed);
+  const Answer table = ask({"simulate", job, "--power-profile"});
+  CHECK(contains(table.out, "Wear:"));
+  CHECK(contains(table.out, "Smoothing:"));
+}
+
+}  // namespace
+}  // namespace triplepoint::cli

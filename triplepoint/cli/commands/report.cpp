@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/cli/flags/format_flag.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/report/paper_figures.h"
+#include "triplepoint/report/run_page.h"
+#include "triplepoint/report/study_page.h"
+#include "triplepoint/study/sources.h"
+#include "triplepoint/study/wear.h"
+#include "triplepoint/tui/power_profile_text.h"
+
+namespace triplepoint::cli {
+namespace {
+
+class Report : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    return {
+        {.names = "SOURCE",
+         .help = "a .run file, a folder that characterize made, or traces: files, folders or "
+                 "tars of ranks, and the recording taken meanwhile",
+         .words = Words::files,
+         .required = true,
+         .repeats = true,
+         .store = into(sources_)},
+        {.names = "-o,--output",
+         .value = "FILE",
+         .help = "the page (default: beside the run, or report.html in the folder; of a figure, "
+                 "figure-N.svg)",
+         .words = Words::files,
+         .store = into(output_)},
+        {.names = "--figure",
+         .value = "N",
+         .help = "instead of a page, this figure of the MICRO'25 paper as an SVG file: 3, 4, 5, "
+                 "8, 10, 13, 15 or 17 (docs/report.md)",
+         .store = into(figure_)},
+        {.names = "--ranks",
+         .value = "LIST",
+         .help = "of a timeline, only these: 0,2,8-15",
+         .store = into(options_.ranks)},
+        {.names = "--step",
+         .value = "STEP",
+         .help = "of a timeline, only this one: a number from 1, or a name",
+         .store = into(options_.step)},
+        {.names = "--rules",
+         .value = "RULES",
+         .help = "which kernel is what: a name or a file (docs/traces.md)",
+         .words = Words::files,
+         .store = into(options_.rules)},
+        format_.argument()};
+  }
+
+  Result<int> run(tui::Console& console) override {
+    let_interrupts_end_us();
+    if (figure_) return draw_figure(console);
+    const study::SourceKind kind =
+        sources_.size() > 1 ? study::SourceKind::traces : study::kind_of_source(sources_.front());
+    const Path page = output_ ? Path(*output_) : default_page();
+    const std::string html =
+        TPT_TRY(kind == study::SourceKind::study ? page_of_study() : page_of_run());
+    return write(console, page, html);
+  }
+
+ private:
+  Result<int> write(tui::Console& console, const Path& page, const std::string& text) const {
+    TPT_TRY(write_file_atomically(page, text));
+    if (format_.is_json()) {
+      print_json(console, {{"source", sources_.front()}, {"page", page.string()}});
+    } else {
+      console.print(fmt::format("wrote {}\n", page.string()));
+    }
+    return exit_ok;
+  }
+
+  Result<int> draw_figure(tui::Console& console) const {
+    const std::vector<int64_t> known = report::paper_figure_numbers();
+    if (std::find(known.begin(), known.end(), *figure_) == known.end())
+      return error(fmt::format("--figure {}: not one that can be drawn; choose one of {}", *figure_,
+                               fmt::join(known, ", ")));
+    const auto jobs = TPT_TRY(study::load_paper_jobs(sources_));
+    const std::string svg = TPT_TRY(report::paper_figure(*figure_, jobs));
+    return write(console, output_.value_or(fmt::format("figure-{}.svg", *figure_)), svg);
+  }
+
+  /// Beside what it shows: "ranks.html" of ranks.tar.gz, "report.html" in a folder.
+  Path default_page() const {
+    const Path first(sources_[0]);
+    std::error_code ignored;
+    if (std::filesystem::is_directory(first, ignored)) return first / "report.html";
+    return first.parent_path() / (study::stem_of_source(first) + ".html");
+  }
+
+  Result<std::string> page_of_study() const {
+    if (options_.ranks || options_.step || options_.rules)
+      return error(
+          fmt::format("{}: --ranks, --step and --rules select from a timeline (a study "
+                      "has one per job); report one of its runs",
+                      sources_[0]));
+    return report::study_page(TPT_TRY(study::load_study_source(sources_[0])));
+  }
+  Result<std::string> page_of_run() const {
+    const run::Run run = TPT_TRY(study::load_run_source(sources_, options_));
+    const metrics::Metrics metrics = metrics::measure(run);
+    return report::run_page(run, metrics, study::numbers_of(run), study::run_wear(run, metrics));
+  }
+
+  std::vector<std::string> sources_;
+  metrics::TraceOptions options_;
+  std::optional<std::string> output_;
+  std::optional<int64_t> figure_;
+  FormatFlag format_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_report() {
+  return std::make_unique<Report>();
+}
+
+}  // namespace triplepoint::cli

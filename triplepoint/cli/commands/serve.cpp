@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/http_server.h"
+#include "triplepoint/base/interrupt.h"
+
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/cli/flags/listen_flags.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/study/site.h"
+#include "triplepoint/tui/console.h"
+
+namespace triplepoint::cli {
+namespace {
+
+class Serve : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    std::vector<Argument> all = {{.names = "FOLDER",
+                                  .help = "where runs and studies lie, or will",
+                                  .words = Words::folders,
+                                  .required = true,
+                                  .store = into(folder_)}};
+    for (Argument& argument : listen_.arguments())
+      all.push_back(std::move(argument));
+    return all;
+  }
+
+  Result<int> run(tui::Console& console) override {
+    std::error_code problem;
+    const Path folder = std::filesystem::canonical(folder_, problem);
+    if (problem || !std::filesystem::is_directory(folder, problem))
+      return error(fmt::format("{}: no folder to serve ({}); make it, or name another", folder_,
+                               problem ? problem.message() : "it is a file"));
+    study::Site site(folder);
+    const HttpOptions options = TPT_TRY(listen_.options());
+    const auto server = TPT_TRY(HttpServer::open(
+        options, [&site](const HttpRequest& request) { return site.answer(request); }));
+    console.warn(
+        fmt::format("{} as pages: http://{}/ (Ctrl-C ends)\n", folder_, server->address()));
+    console.flush();
+    listen_for_interrupts();
+    TPT_TRY(server->serve([] { return interrupted(); }));
+    return exit_ok;
+  }
+
+ private:
+  std::string folder_;
+  ListenFlags listen_{"127.0.0.1:8080"};
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_serve() {
+  return std::make_unique<Serve>();
+}
+
+}  // namespace triplepoint::cli

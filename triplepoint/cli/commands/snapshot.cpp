@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/cli/flags/format_flag.h"
+#include "triplepoint/cli/flags/sensor_flags.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/telemetry/live/live.h"
+#include "triplepoint/tui/console.h"
+#include "triplepoint/tui/live_tables.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using telemetry::Live;
+using telemetry::Snapshot;
+
+/// Sleeps in pieces: Ctrl-C is not kept waiting.
+void sleep_for(Seconds time) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                      std::chrono::duration<double>(time / unit::s));
+  while (!interrupted() && Clock::now() < end)
+    std::this_thread::sleep_for(
+        std::min<Clock::duration>(end - Clock::now(), std::chrono::milliseconds(100)));
+}
+
+class SnapshotCommand : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    std::vector<Argument> all = {
+        format_.argument(),
+        {.names = "--over",
+         .value = "TIME",
+         .help = "between the two readings that rates come from (default 500ms)",
+         .store = into_quantity(over_)},
+        {.names = "--every",
+         .value = "TIME",
+         .help = "again and again, until interrupted; JSON then has one line each",
+         .store = into_quantity(every_)},
+        {.names = "--count",
+         .value = "N",
+         .help = "with --every: stop after so many",
+         .store = into(count_)}};
+    for (Argument& argument : sensors_.arguments())
+      all.push_back(std::move(argument));
+    return all;
+  }
+
+  Result<int> run(tui::Console& console) override {
+    if (count_ && !every_) {
+      console.warn("triplepoint: snapshot: --count goes with --every\n");
+      return exit_usage;
+    }
+    telemetry::SamplingPlan plan;
+    plan.probe = 0 * unit::s;
+    Live live(TPT_TRY(telemetry::open_sensors(sensors_.options())), plan);
+    live.read_now();
+    sleep_for(over_.value_or(0.5 * unit::s));
+    for (int64_t done = 1;; ++done) {
+      live.read_now();
+      print(live.snapshot(), done == 1, console);
+      console.flush();
+      const bool last = !every_ || (count_ && done >= *count_);
+      if (last || console.reader_left()) return exit_ok;
+      sleep_for(*every_);
+      if (interrupted()) return exit_ok;  // what was asked for: until interrupted
+    }
+  }
+
+ private:
+  void print(const Snapshot& snapshot, bool first, tui::Console& console) const {
+    if (format_.is_csv())
+      console.print(snapshot_csv(snapshot, first));
+    else if (format_.is_json())
+      console.print(json_text(snapshot_json(snapshot), every_ ? -1 : 2) + "\n");
+    else
+      console.print(tui::snapshot_table(snapshot, console));
+  }
+
+  SensorFlags sensors_;
+  FormatFlag format_{FormatFlag::Csv::yes};
+  std::optional<Seconds> over_, every_;
+  std::optional<int64_t> count_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_snapshot() {
+  return std::make_unique<SnapshotCommand>();
+}
+
+}  // namespace triplepoint::cli

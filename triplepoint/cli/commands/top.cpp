@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/cli/flags/listen_flags.h"
+#include "triplepoint/cli/flags/sensor_flags.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/tui/console.h"
+#include "triplepoint/tui/top_session.h"
+
+namespace triplepoint::cli {
+namespace {
+
+class Top : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    std::vector<Argument> all = {
+        {.names = "RUN",
+         .help = "a run to look at instead of this node, also while it is being recorded",
+         .words = Words::files,
+         .store = into(run_)},
+        {.names = "-1,--once", .help = "one picture, then end", .store = into_switch(once_)},
+        {.names = "-m,--mode",
+         .value = "MODE",
+         .help = "auto, full (with history) or compact (default auto)",
+         .choices = {"auto", "full", "compact"},
+         .store = into(mode_)},
+        {.names = "-s,--sort",
+         .value = "BY",
+         .help = "order of the GPUs (default gpu)",
+         .choices = {"gpu", "power", "temperature", "clock", "utilization", "memory", "throttle"},
+         .store = into(sort_)},
+        {.names = "--interval",
+         .value = "TIME",
+         .help = "between two pictures (default 1s)",
+         .store = into_quantity(interval_)},
+        {.names = "--hosts",
+         .value = "LIST",
+         .help = "other nodes: host:9400 by its exporter, host by ssh",
+         .group = "Other nodes",
+         .store = [this](std::string_view text) -> Result<void> {
+           hosts_ = TPT_TRY(split_list(text));
+           return {};
+         }},
+        {.names = "--ssh",
+         .value = "PROGRAM",
+         .help = "what reaches hosts without a port (default ssh)",
+         .group = "Other nodes",
+         .store = into(ssh_)},
+        {.names = "--token-file",
+         .value = "FILE",
+         .help = "the token of the exporters (or in TRIPLEPOINT_TOKEN)",
+         .group = "Other nodes",
+         .words = Words::files,
+         .store = into(token_file_)}};
+    for (Argument& argument : sensors_.arguments()) {
+      if (argument.names == "--devices") argument.names = "-o,--devices";
+      all.push_back(std::move(argument));
+    }
+    return all;
+  }
+
+  Result<int> run(tui::Console& console) override {
+    if (run_ && !hosts_.empty()) {
+      console.warn("triplepoint: top: a run and --hosts cannot be looked at together\n");
+      return exit_usage;
+    }
+    if (interval() < 100 * unit::ms || interval() > 3600 * unit::s)
+      return error("a picture can be drawn every 100ms to 1h; try --interval 1s");
+    tui::TopView view = first_view();
+    const auto source = TPT_TRY(open_source());
+    if (once_) return tui::show_top_once(*source, view, console) ? exit_ok : exit_failed;
+    tui::Terminal terminal;
+    if (!terminal.works())
+      return error(
+          "top draws on a terminal (standard input or output is none); try --once, or "
+          "triplepoint snapshot");
+    tui::follow_top(*source, view, terminal, interval(), console);
+    return exit_ok;
+  }
+
+ private:
+  Seconds interval() const { return interval_.value_or(1 * unit::s); }
+
+  tui::TopView first_view() const {
+    tui::TopView view;
+    for (const tui::TopMode mode : {tui::TopMode::full, tui::TopMode::compact})
+      if (mode_ == name_of(mode)) view.mode = mode;
+    for (int i = 0; i <= static_cast<int>(tui::TopSort::throttle); ++i)
+      if (sort_ == name_of(static_cast<tui::TopSort>(i))) view.sort = static_cast<tui::TopSort>(i);
+    return view;
+  }
+
+  Result<std::unique_ptr<tui::TopSource>> open_source() const {
+    if (run_) return tui::run_source(*run_, interval());
+    if (hosts_.empty()) return tui::local_source(sensors_.options(), interval(), once_);
+    tui::RemoteOptions options;
+    options.token = TPT_TRY(read_token(token_file_));
+    options.ssh = ssh_;
+    options.interval = interval();
+    return tui::remote_source(hosts_, options);
+  }
+
+  SensorFlags sensors_;
+  std::optional<std::string> run_, token_file_;
+  std::vector<std::string> hosts_;
+  std::string mode_ = "auto", sort_ = "gpu", ssh_ = "ssh";
+  std::optional<Seconds> interval_;
+  bool once_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_top() {
+  return std::make_unique<Top>();
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// `triplepoint trace` from files to printed words, on small traces of our own.
+#include <cmath>
+#include <sstream>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/scratch_folder.h"
+
+#include "triplepoint/run/store.h"
+
+#include "triplepoint/cli/command_line.h"
+#include "triplepoint/cli/commands/trace_fixture.h"
+#include "triplepoint/metrics/kernel_class.h"
+#include "triplepoint/metrics/trace_tables/input.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using testing::KinetoFixture;
+
+struct Outcome {
+  int code = 0;
+  std::string out, err;
+  Json json() const { return *parse_json(out, "output"); }
+};
+
+Outcome run(std::vector<std::string> words) {
+  words.insert(words.begin(), "trace");
+  words.emplace_back("--no-cache");
+  std::ostringstream out, err;
+  tui::Console console(out, err, {});
+  const int code = run_command_line(words, console);
+  return {code, out.str(), err.str()};
+}
+
+struct TwoRanks {
+  ScratchFolder scratch;
+  std::string rank0 = scratch.file("rank0.json", KinetoFixture(0).text());
+  std::string rank1 = scratch.file("rank1.json", KinetoFixture(1).text());
+
+  Outcome ask(const std::string& analysis, std::vector<std::string> flags = {}) const {
+    std::vector<std::string> words = {analysis, rank0, rank1};
+    words.insert(words.end(), flags.begin(), flags.end());
+    return run(words);
+  }
+};
+
+TEST_CASE("trace breakdown: every rank's time, exact, with the extremes and their ranks") {
+  const TwoRanks traces;
+  const Json json = traces.ask("breakdown", {"--format", "json"}).json();
+  CHECK(json["schema"] == 1);
+  const Json& ranks = json["tables"]["ranks"];
+  REQUIRE(ranks["rows"].size() == 2);
+  for (const Json& row : ranks["rows"]) {
+    CHECK(row["compute_ns"] == 2 * (2 * 400 + 50) * 1000);
+    CHECK(row["span_ns"].get<int64_t>() ==
+          row["compute_ns"].get<int64_t>() + row["exposed_communication_ns"].get<int64_t>() +
+              row["exposed_copy_ns"].get<int64_t>() + row["idle_ns"].get<int64_t>());
+  }
+  // Rank 0 waits for the data that rank 1 loads.
+  CHECK(ranks["spread"]["exposed_communication_ns"]["max_rank"] == 0);
+  CHECK(json["tables"]["steps"]["rows"].size() == 4);
+  CHECK(json["tables"]["classes"]["rows"][0]["class"] == "compute");
+}
+
+TEST_CASE("trace breakdown: the same numbers in all three formats") {
+  const TwoRanks traces;
+  const std::string csv = traces.ask("breakdown", {"--format", "csv"}).out;
+  CHECK(csv.starts_with("rank,span_ns,compute_ns,"));
+  CHECK(csv.find("\n1,") != std::string::npos);
+  CHECK(csv.find(",1700000,") != std::string::npos);
+  const std::string table = traces.ask("breakdown").out;
+  CHECK(table.find("1700.0") != std::string::npos);
+  CHECK(table.find("max /rank") != std::string::npos);
+  const std::string steps = traces.ask("breakdown", {"--format", "csv", "--show", "steps"}).out;
+  CHECK(steps.find("ProfilerStep#2") != std::string::npos);
+}
+
+TEST_CASE("trace stragglers: the last starter, its data loader, and not who waited longest") {
+  const Outcome outcome = TwoRanks().ask("stragglers");
+  CHECK(outcome.code == exit_ok);
+  CHECK(outcome.out.starts_with("Rank 1 is the straggler"));
+  CHECK(outcome.out.find("A naive reading blames rank 0") != std::string::npos);
+  CHECK(outcome.out.find("data loader: +3000.0 us") != std::string::npos);
+}
+
+TEST_CASE("trace comm: nccl-tests columns, waits apart from transfers") {
+  const Json rows =
+      TwoRanks().ask("comm", {"--format", "json"}).json()["tables"]["collectives"]["rows"];
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0]["size_bytes"] == 4194304);
+  CHECK(rows[0]["count"] == 2097152);
+  CHECK(rows[0]["time_ns"] == 120'000.0);
+  CHECK(rows[0]["algbw_gb_s"].get<double>() == doctest::Approx(4194304.0 / 120'000));
+  CHECK(rows[0]["busbw_gb_s"] == rows[0]["algbw_gb_s"]);  // 2 (n - 1) / n of two ranks
+}
+
+TEST_CASE("trace overlap, critical-path and a step alone answer") {
+  const TwoRanks traces;
+  const Json overlap = traces.ask("overlap", {"--format", "json"}).json();
+  CHECK(overlap["tables"]["collectives"]["rows"][0]["overlap_percent"] == 0.0);
+  const Json path = traces.ask("critical-path", {"--format", "json", "--step", "2"}).json();
+  double shares = 0;
+  for (const Json& row : path["tables"]["classes"]["rows"])
+    shares += row["on_path_percent"].get<double>();
+  CHECK(shares == doctest::Approx(100));
+  CHECK(path["remarks"][0] == "step 2 of 2 (ProfilerStep#2)");
+  CHECK(traces.ask("breakdown", {"--step", "7"}).err.find("from 1 to 2") != std::string::npos);
+}
+
+TEST_CASE("trace diff: longer matrix products, and nothing else") {
+  const ScratchFolder scratch;
+  const std::string before = scratch.file("before.json", KinetoFixture(0).text());
+  const std::string after = scratch.file("after.json", KinetoFixture(0, 500).text());
+  const Json tables = run({"diff", before, after, "--format", "json"}).json()["tables"];
+  for (const Json& row : tables["classes"]["rows"])
+    if (row["class"] != "all_reduce")  // waits less, as rank 0 itself comes later
+      CHECK(row["difference_ns"] == (row["class"] == "compute" ? 200'000.0 : 0.0));
+  CHECK(run({"diff", before}).err.find("two traces") != std::string::npos);
+}
+
+/// A recording at 600 W while rank 0's device is at work, 100 W else, from a second before on.
+run::Run recording_of(double begin_us, double end_us) {
+  run::Run run;
+  run.manifest.origin = run::Origin::measured;
+  run.manifest.epoch_unix_ns = 1'700'000'000'000'000'000 - 1'000'000'000;
+  run.devices = {{.index = 0, .rank = 0}};
+  run::Series power{"power_instant_w", 0};
+  for (double us = 0; us < 20'000; us += 7) {
+    power.times.emplace_back(static_cast<int64_t>((1e6 + us) * 1000));
+    power.values.push_back(us >= begin_us && us < end_us ? 600 : 100);
+  }
+  run.series = {power};
+  return run;
+}
+
+TEST_CASE("trace join: joules of each phase, on the recorder's clock") {
+  const TwoRanks traces;
+  const std::string recording = traces.scratch.path("job.run");
+  REQUIRE(run::save(recording_of(0, 5000), recording));
+  const Json json = traces.ask("join", {recording, "--by", "step", "--format", "json"}).json();
+  const Json& rows = json["tables"]["step"]["rows"];
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[0]["method"] == "integrated");
+  // The first step lasts from 1000 to 5900 us, 4000 of them at 600 W.
+  CHECK(rows[0]["energy_j"].get<double>() ==
+        doctest::Approx(4000e-6 * 600 + 900e-6 * 100).epsilon(0.01));
+  CHECK(rows[2]["energy_j"].is_null());  // the recording has no device of rank 1
+  const std::string table = traces.ask("join", {recording, "--by", "step"}).out;
+  CHECK(table.find("the run has no device of this rank") != std::string::npos);
+}
+
+TEST_CASE("trace merge: one file of both ranks that can be asked again") {
+  const TwoRanks traces;
+  const std::string merged = traces.scratch.path("merged.run");
+  const std::string recording = traces.scratch.path("job.run");
+  REQUIRE(run::save(recording_of(0, 5000), recording));
+  REQUIRE(traces.ask("merge", {recording, "-o", merged}).code == exit_ok);
+  const Json whole = traces.ask("breakdown", {"--format", "json"}).json();
+  const Json again = run({"breakdown", merged, "--format", "json"}).json();
+  CHECK(again["tables"]["ranks"] == whole["tables"]["ranks"]);
+  CHECK(run({"join", merged, "--by", "step"}).code == exit_ok);
+  for (const char* name : {"merged.pftrace", "merged.json"}) {
+    REQUIRE(traces.ask("merge", {"-o", traces.scratch.path(name)}).code == exit_ok);
+    CHECK(read_file(traces.scratch.path(name))->find("ncclDevKernel_AllReduce") !=
+          std::string::npos);
+  }
+  CHECK(traces.ask("merge", {"-o", traces.scratch.path("merged.txt")}).code == exit_failed);
+}
+
+TEST_CASE("report: traces as they are become a page that says what the analyses say") {
+  const TwoRanks traces;
+  const auto report = [](std::vector<std::string> words) {
+    words.insert(words.begin(), "report");
+    std::ostringstream out, err;
+    tui::Console console(out, err, {});
+    const int code = run_command_line(words, console);
+    return Outcome{code, out.str(), err.str()};
+  };
+  const std::string page = traces.scratch.path("step.html");
+  REQUIRE(report({traces.rank0, traces.rank1, "-o", page}).code == exit_ok);
+  const std::string html = read_file(page).value();
+  CHECK(html.find("Where the time went") != std::string::npos);
+  const Json said = traces.ask("stragglers", {"--format", "json"}).json()["headlines"];
+  REQUIRE(!said.empty());
+  CHECK(html.find(said[0].get<std::string>()) != std::string::npos);
+  CHECK(said[0].get<std::string>().starts_with("Rank 1 is the straggler"));
+
+  // Beside a single trace, under its name without the endings of traces.
+  const std::string one = traces.scratch.file("one.pt.trace.json", KinetoFixture(0).text());
+  REQUIRE(report({one}).code == exit_ok);
+  CHECK(read_file(traces.scratch.path("one.html")));
+  CHECK(report({traces.scratch.file("x.json", "hello")}).err.find("is no trace") !=
+        std::string::npos);
+}
+
+TEST_CASE("kernel rules: a file decides, and mistakes in it are named with their line") {
+  const TwoRanks traces;
+  const std::string rules =
+      traces.scratch.file("my.toml", "[[rule]]\nclass = \"memory\"\nregex = 'gemm$'\n");
+  const Json rows = traces.ask("breakdown", {"--rules", rules, "--format", "json"})
+                        .json()["tables"]["classes"]["rows"];
+  for (const Json& row : rows)
+    CHECK(row["class"] != "compute");
+  const auto complaint = [&](const char* text) {
+    return traces.ask("breakdown", {"--rules", traces.scratch.file("wrong.toml", text)}).err;
+  };
+  CHECK(
+      complaint("[[rule]]\nclass = \"comput\"\nany = [\"x\"]\n")
+          .find("wrong.toml:2: no kernel class is called \"comput\"; did you mean \"compute\"?") !=
+      std::string::npos);
+  CHECK(complaint("[[rule]]\nclass = \"compute\"\nregex = \"(\"\n").find("wrong.toml:3") !=
+        std::string::npos);
+  CHECK(complaint("[[rule]]\nany = [\"x\"]\n").find("without a class") != std::string::npos);
+  CHECK(traces.ask("breakdown", {"--rules", "nothing"}).err.find("try default, upstream") !=
+        std::string::npos);
+}
+
+TEST_CASE("the upstream rule file books kernels as the artifact's built-in rules do") {
+  const auto set = metrics::load_kernel_rules("upstream");
+  REQUIRE(set);
+  using metrics::KernelClass;
+  const std::map<std::string_view, KernelClass> classes = {
+      {"compute", KernelClass::compute},       {"memory", KernelClass::memory},
+      {"other", KernelClass::other},           {"all_reduce", KernelClass::all_reduce},
+      {"all_gather", KernelClass::all_gather}, {"reduce_scatter", KernelClass::reduce_scatter},
+      {"send_recv", KernelClass::send_recv}};
+  for (const char* name : {"ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
+                           "ncclKernel_ReduceScatter",
+                           "ncclDevKernel_AllGather_RING",
+                           "ncclDevKernel_SendRecv",
+                           "ncclDevKernel_Broadcast",
+                           "ncclDevKernel_Generic",
+                           "userbuffers_pushsend",
+                           "kuserbuffers_pushrecv",
+                           "reduce_buffer",
+                           "triton_poi_fused_add",
+                           "triton_red_gemm",
+                           "nvjet_gemm",
+                           "fmha_sdpa",
+                           "sm90_xmma_gemm",
+                           "vectorized_elementwise_kernel",
+                           "ln_fwd_kernel",
+                           "rmsnorm",
+                           "Memset",
+                           "cutlass_something",
+                           "communication_AllReduce",
+                           "Broadcast without it",
+                           "SendRecv_nccl"}) {
+    CAPTURE(name);
+    const auto label = metrics::label_by_rules(name, *set);
+    REQUIRE(label);
+    const KernelClass built_in =
+        metrics::classify({.name = name, .kind = run::SpanKind::other}, run::NameKind::kernels,
+                          metrics::KernelRules::upstream);
+    CHECK(classes.at(metrics::label_of({.kind = label->kind, .collective = label->collective})) ==
+          built_in);
+  }
+}
+
+TEST_CASE("trace: what cannot be asked is refused in a sentence") {
+  const TwoRanks traces;
+  CHECK(traces.ask("breakdown", {"-o", "x"}).code == exit_usage);
+  CHECK(traces.ask("breakdown", {"--ranks", "5"}).err.find("none of the ranks 5") !=
+        std::string::npos);
+  CHECK(traces.ask("breakdown", {"--ranks", "3-1"}).code == exit_failed);
+  CHECK(traces.ask("breakdown", {"--show", "rank"}).err.find("it has ranks, classes") !=
+        std::string::npos);
+  CHECK(traces.ask("join").err.find("needs one recording") != std::string::npos);
+  CHECK(run({"breakdwn", traces.rank0}).err.find("did you mean \"breakdown\"?") !=
+        std::string::npos);
+  CHECK(run({"breakdown"}).err.find("FILE is missing") != std::string::npos);
+  CHECK(run({"breakdown", traces.scratch.file("x.json", "hello")}).code == exit_failed);
+}
+
+TEST_CASE("ranks are lists and ranges") {
+  CHECK(*metrics::parse_ranks("0,2,8-10") == std::vector<int32_t>{0, 2, 8, 9, 10});
+  CHECK(!metrics::parse_ranks("1-"));
+  CHECK(!metrics::parse_ranks("0-99999999"));
+}
+
+}  // namespace
+}  // namespace triplepoint::cli

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "triplepoint/spec/library.h"
+
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/cli/flags/job_flags.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/formats/read_job.h"
+#include "triplepoint/study/train_files.h"
+#include "triplepoint/study/train_job.h"
+#include "triplepoint/study/train_launch.h"
+#include "triplepoint/telemetry/recorder/child_process.h"
+#include "triplepoint/tui/console.h"
+
+namespace triplepoint::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Train : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    std::vector<Argument> all = flags_.arguments();
+    const std::string group = "How it is run, and what is kept";
+    const std::vector<Argument> own = {
+        {.names = "FLAGS",
+         .help = "flags of triplepoint-train, behind --; its own help: triplepoint train -- --help",
+         .group = group,
+         .repeats = true,
+         .store = into(trainer_flags_)},
+        {.names = "--ranks",
+         .value = "N",
+         .help = "processes, over the cluster's nodes (default: as many as it has devices)",
+         .group = group,
+         .store = into(ranks_)},
+        {.names = "--steps",
+         .value = "N",
+         .help = "optimizer steps (default 10)",
+         .group = group,
+         .store = into(steps_)},
+        {.names = "--warmup",
+         .value = "N",
+         .help = "of them, steps that are not measured (default 2, with -o)",
+         .group = group,
+         .store = into(warmup_)},
+        {.names = "-o,--output",
+         .value = "NAME.run",
+         .help = "record the training: timeline, steps, loss, and what sensors there are",
+         .group = group,
+         .words = Words::files,
+         .store = into(output_)},
+        {.names = "--launcher",
+         .value = "WHO",
+         .help = "who starts the ranks: auto (srun inside of Slurm, else mpirun, else threads), "
+                 "mpirun, srun or threads",
+         .group = group,
+         .choices = {"auto", "mpirun", "srun", "threads"},
+         .store = into(launcher_)},
+        {.names = "--dry-run",
+         .help = "show the job and the command instead of running it",
+         .group = group,
+         .store = into_switch(dry_run_)},
+        {.names = "-q,--quiet",
+         .help = "no summary of the recording",
+         .group = group,
+         .store = into_switch(quiet_)}};
+    all.insert(all.end(), own.begin(), own.end());
+    return all;
+  }
+
+  Result<int> run(tui::Console& console) override {
+    TPT_TRY(check());
+    const spec::Library library = TPT_TRY(spec::require_library());
+    if (!flags_.has_file()) flags_.begin_with(study::beginning_of_training(flags_.has_layout()));
+    spec::Job job = TPT_TRY(flags_.job(library));
+    if (ranks_) TPT_TRY(study::spread_ranks(job, *ranks_));
+    TPT_TRY(study::require_trainable(job));
+    const study::LaunchSurroundings around = study::process_surroundings();
+    if (wants_trainers_help())
+      return start(console, {TPT_TRY(study::find_trainer(around)).string(), "--help"}, around);
+    const study::Launcher launcher = TPT_TRY(study::choose_launcher(launcher_, around));
+    const study::JobFile file =
+        TPT_TRY(study::JobFile::write(folder_of_job(launcher), spec::write_job(job)));
+    const study::TrainRequest request = TPT_TRY(make_request(job, file.path(), around));
+    const std::vector<std::string> command = study::launch_command(request, launcher);
+    if (dry_run_) return show(console, library, job, command, around);
+    const int code = TPT_TRY(start(console, command, around, launcher, file.report()));
+    if (launcher == study::Launcher::srun && output_) TPT_TRY(study::merge_nodes(*output_));
+    if (output_ && code == 0 && launcher != study::Launcher::none)
+      if (const auto kept = study::add_report_of_trainer(*output_, file.report()); !kept)
+        console.warn(fmt::format("triplepoint: the recording lacks memory and traffic: {}\n",
+                                 kept.error().what));
+    return code;
+  }
+
+ private:
+  Result<void> check() const {
+    if (steps() < 1) return error("--steps is below 1 (nothing would be trained); try --steps 10");
+    if (warmup_ && (*warmup_ < 0 || *warmup_ >= steps()))
+      return error(
+          fmt::format("--warmup {} of {} steps (at least one has to be measured); give "
+                      "0 to {}",
+                      *warmup_, steps(), steps() - 1));
+    if (ranks_ && *ranks_ < 1)
+      return error("--ranks is below 1 (somebody must work); try --ranks 8");
+    return {};
+  }
+
+  bool wants_trainers_help() const {
+    return std::find(trainer_flags_.begin(), trainer_flags_.end(), "--help") !=
+           trainer_flags_.end();
+  }
+
+  int64_t steps() const { return steps_.value_or(10); }
+
+  /// Other nodes see the folder that we are in, but not our /tmp.
+  static Path folder_of_job(study::Launcher launcher) {
+    return launcher == study::Launcher::srun ? Path(".") : fs::temp_directory_path();
+  }
+
+  Result<study::TrainRequest> make_request(const spec::Job& job, const Path& job_file,
+                                           const study::LaunchSurroundings& around) const {
+    std::error_code problem;
+    study::TrainRequest request{.self = fs::read_symlink("/proc/self/exe", problem),
+                                .trainer = TPT_TRY(study::find_trainer(around)),
+                                .job_file = job_file,
+                                .ranks = job.world_size(),
+                                .nodes = study::nodes_allocated(around),
+                                .steps = steps(),
+                                .flags = trainer_flags_,
+                                .warmup = warmup_.value_or(std::min<int64_t>(2, steps() - 1)),
+                                .quiet = quiet_};
+    if (output_) request.recording = *output_;
+    return request;
+  }
+
+  static int show(tui::Console& console, const spec::Library& library, const spec::Job& job,
+                  const std::vector<std::string>& command,
+                  const study::LaunchSurroundings& around) {
+    console.print(spec::write_job(job, library));
+    console.print("\n# started as\n");
+    for (const auto& [name, value] : study::launch_variables(around))
+      console.print(fmt::format("#   {}={}\n", name, value));
+    console.print(fmt::format("#   {}\n", fmt::join(command, " ")));
+    return exit_ok;
+  }
+
+  static Result<int> start(tui::Console& console, const std::vector<std::string>& command,
+                           const study::LaunchSurroundings& around,
+                           study::Launcher launcher = study::Launcher::none,
+                           const Path& report = {}) {
+    console.flush();
+    std::map<std::string, std::string> variables = study::launch_variables(around);
+    if (!report.empty()) variables["TRIPLEPOINT_TRAIN_REPORT"] = fs::absolute(report).string();
+    const telemetry::SignalsForCommand signals;
+    // mpirun kills its ranks two seconds after a Ctrl-C; they need the rest of their step.
+    using Place = telemetry::ChildProcess::Place;
+    const Place place = launcher == study::Launcher::mpirun ? Place::apart : Place::beside;
+    telemetry::ChildProcess child =
+        TPT_TRY(telemetry::ChildProcess::start(command, variables, signals, place));
+    while (true)
+      if (const auto code = child.wait_for(unit::h)) return *code;
+  }
+
+  JobFlags flags_;
+  std::vector<std::string> trainer_flags_;
+  std::optional<std::string> output_;
+  std::optional<int64_t> ranks_, warmup_, steps_;
+  std::string launcher_ = "auto";
+  bool dry_run_ = false, quiet_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_train() {
+  return std::make_unique<Train>();
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/spec/library.h"
+
+#include "triplepoint/calibrate/score_summary.h"
+#include "triplepoint/calibrate/table_kind.h"
+#include "triplepoint/calibrate/validation_json.h"
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/cli/flags/format_flag.h"
+#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/cli/verbs.h"
+#include "triplepoint/formats/read_job.h"
+#include "triplepoint/tui/progress.h"
+#include "triplepoint/tui/validation_text.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using calibrate::ScoredRow;
+using calibrate::TableScores;
+using calibrate::ValidatedFile;
+
+class Validate : public Command {
+ public:
+  std::vector<Argument> arguments() override {
+    return {{.names = "ROWS.csv",
+             .help = "tables of measurements; their columns say what they hold",
+             .words = Words::files,
+             .required = true,
+             .repeats = true,
+             .store = into(files_)},
+            format_.argument("Options",
+                             "what is printed (default table); csv: one line per prediction"),
+            {.names = "--family",
+             .value = "NAME",
+             .help = "only the rows of this family",
+             .store = into(family_)},
+            {.names = "--worst",
+             .value = "N",
+             .help = "how many of the rows that are farthest off are shown (default 5)",
+             .store = into_count(worst_, 0)},
+            {.names = "--leave-out",
+             .value = "SOURCE",
+             .help = "use the coefficients that were fitted without this source of training jobs",
+             .store = into(leave_out_)},
+            threads_.argument()};
+  }
+
+  Result<int> run(tui::Console& console) override {
+    let_interrupts_end_us();
+    spec::Library library = TPT_TRY(spec::require_library());
+    if (leave_out_) library = TPT_TRY(spec::without_source(library, *leave_out_));
+    std::vector<ValidatedFile> validated;
+    for (const std::string& file : files_)
+      validated.push_back(TPT_TRY(validate(console, library, file)));
+    if (format_.is_json()) {
+      print_json(console, calibrate::validation_json(validated));
+    } else if (format_.is_csv()) {
+      console.print(calibrate::validation_csv(validated));
+    } else {
+      tui::print_validation(console, validated, static_cast<std::size_t>(worst_.value_or(5)));
+    }
+    return exit_ok;
+  }
+
+ private:
+  Result<ValidatedFile> validate(tui::Console& console, const spec::Library& library,
+                                 const std::string& file) const {
+    std::string text = TPT_TRY(read_file(file));
+    CsvTable table = TPT_TRY(CsvTable::parse(std::move(text), file, CsvTable::BadRows::leave_out));
+    const std::vector<CsvTable::BadRow> left_out = table.left_out();
+    if (family_) table = TPT_TRY(calibrate::rows_of_family(table, *family_));
+    std::optional<tui::Progress> progress;
+    calibrate::ScoreContext context{
+        .library = library,
+        .threads = threads_.count(),
+        .begin = [&](std::size_t rows) { progress.emplace(console, "Predicting", rows); },
+        .advance = [&] { progress->advance(); }};
+    TableScores scores = TPT_TRY(calibrate::score_table(table, context));
+    for (const CsvTable::BadRow& row : left_out)
+      scores.skipped.push_back({fmt::format("line {}", row.line), row.what});
+    scores.rows += static_cast<int64_t>(left_out.size());
+    if (family_) keep_family(scores);
+    return ValidatedFile{file, std::move(scores)};
+  }
+
+  /// Tables that name no family in a column get theirs when they are scored.
+  void keep_family(TableScores& scores) const {
+    std::erase_if(scores.scored, [&](const ScoredRow& row) {
+      return row.family != *family_ && !row.family.starts_with(*family_ + "/");
+    });
+  }
+
+  std::vector<std::string> files_;
+  FormatFlag format_{FormatFlag::Csv::yes};
+  ThreadsFlag threads_{"rows at once (default: all cores)"};
+  std::optional<std::string> family_, leave_out_;
+  std::optional<int64_t> worst_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_validate() {
+  return std::make_unique<Validate>();
+}
+
+}  // namespace triplepoint::cli

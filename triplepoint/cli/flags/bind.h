@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/list_text.h"
+#include "triplepoint/base/result.h"
+#include "triplepoint/base/suggest.h"
+#include "triplepoint/base/unit_text.h"
+
+#include "triplepoint/spec/names.h"
+
+#include "triplepoint/cli/command.h"
+
+namespace triplepoint::cli {
+
+using Store = std::function<Result<void>(std::string_view)>;
+
+/// Functions that read an argument's text into a variable which must outlive them.
+Store into(std::string& target);
+Store into(std::optional<std::string>& target);
+Store into(std::optional<int64_t>& target);
+Store into(std::optional<uint64_t>& target);
+Store into(std::vector<std::string>& target);  // appends
+Store into(std::optional<std::vector<int64_t>>& target);
+Store into_switch(bool& target);
+
+/// A quantity with its unit: "10min", "600 W", "30 C".
+template <class T>
+Store into_quantity(std::optional<T>& target) {
+  return [&target](std::string_view text) -> Result<void> {
+    target = TPT_TRY(parse_quantity<T>(text));
+    return {};
+  };
+}
+
+/// The words of an enum, as the choices of an argument.
+template <spec::NamedEnum E>
+std::vector<std::string> words_of() {
+  return {spec::EnumNames<E>::names.begin(), spec::EnumNames<E>::names.end()};
+}
+
+/// An enumerator by its word; the parser lets no other word through.
+template <spec::NamedEnum E>
+Store into_word(std::optional<E>& target) {
+  return [&target](std::string_view text) -> Result<void> {
+    target = spec::enum_from_name<E>(text);
+    return {};
+  };
+}
+
+/// "a,b": enumerators by their words.
+template <spec::NamedEnum E>
+Store into_words(std::vector<E>& target) {
+  return [&target](std::string_view text) -> Result<void> {
+    for (const std::string& word : TPT_TRY(split_list(text))) {
+      const std::optional<E> found = spec::enum_from_name<E>(word);
+      if (!found)
+        return error(fmt::format("\"{}\" is no entry of this list; {}", word,
+                                 did_you_mean(word, words_of<E>())));
+      target.push_back(*found);
+    }
+    return {};
+  };
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/cli/flags/fault_flags.h"
+
+#include <fmt/format.h>
+
+#include "triplepoint/spec/fault_text.h"
+
+#include "triplepoint/cli/flags/bind.h"
+
+namespace triplepoint::cli {
+namespace {
+
+/// Holds in a steady state: from the beginning, for good.
+bool lasts(const spec::Fault& fault) {
+  return fault.kind != spec::FaultKind::node_lost && fault.begin == Seconds() && !fault.end &&
+         !fault.period;
+}
+
+}  // namespace
+
+std::vector<Argument> FaultFlags::arguments() {
+  return {{.names = "--fault",
+           .value = "WHAT",
+           .help =
+               "what goes wrong, as in gpu=3,power=0.25@120s..300s; more than once. power, fan, "
+               "link: share that is left; inlet: kelvins; heat_path, host: times as much; lost: "
+               "time to restart; every=2s: flapping",
+           .group = "Faults",
+           .repeats = true,
+           .store = into(faults_)}};
+}
+
+Result<void> FaultFlags::apply(spec::Job& job, bool over_time) const {
+  for (const std::string& text : faults_) {
+    Result<spec::Fault> fault = spec::parse_fault(text);
+    if (!fault) return error("--fault " + text + ": " + fault.error().what);
+    job.environment.faults.push_back(*fault);
+  }
+  for (const spec::Fault& fault : job.environment.faults)
+    if (!over_time && !lasts(fault))
+      return error(
+          fmt::format("fault {} has a time (a steady state knows none); add --duration 10min, or "
+                      "leave out when it is on",
+                      spec::to_text(fault)));
+  return {};
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/cli/flags/job_flags.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/suggest.h"
+
+#include "triplepoint/spec/task.h"
+
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/formats/read_job.h"
+#include "triplepoint/report/job_name.h"
+#include "triplepoint/report/labels.h"
+
+namespace triplepoint::cli {
+namespace {
+
+constexpr int64_t usual_global_batch = 128;  // sequences; the batch of the MICRO'25 study
+
+struct ScheduleWord {
+  std::string_view word;
+  spec::Schedule schedule;
+};
+constexpr ScheduleWord schedule_words[] = {{"gpipe", spec::Schedule::gpipe},
+                                           {"1f1b", spec::Schedule::one_f_one_b},
+                                           {"interleaved", spec::Schedule::interleaved},
+                                           {"zero-bubble", spec::Schedule::zero_bubble}};
+
+template <class T>
+void set(T& target, const std::optional<T>& given) {
+  if (given) target = *given;
+}
+template <class T>
+void set(std::optional<T>& target, const std::optional<T>& given) {
+  if (given) target = given;
+}
+
+int64_t round_up(int64_t value, int64_t step) {
+  return (value + step - 1) / step * step;
+}
+
+std::vector<std::string> words_of_schedules() {
+  std::vector<std::string> words;
+  for (const ScheduleWord& entry : schedule_words)
+    words.emplace_back(entry.word);
+  return words;
+}
+
+/// "2" or "2:1".
+Store into_ratio(std::optional<double>& target) {
+  return [&target](std::string_view text) -> Result<void> {
+    std::string_view number = text;
+    if (number.ends_with(":1")) number.remove_suffix(2);
+    double value = 0;
+    const auto [end, problem] =
+        std::from_chars(number.data(), number.data() + number.size(), value);
+    if (problem != std::errc() || end != number.data() + number.size() || !(value >= 1))
+      return error(fmt::format("\"{}\" is no ratio of 1 or more; try 2 or 2:1", text));
+    target = value;
+    return {};
+  };
+}
+
+/// Microbatches times data-parallel ranks must come out even, so DP must exist: at least 1.
+int64_t data_parallel_size(const spec::Job& job) {
+  return std::max<int64_t>(1,
+                           job.world_size() / std::max<int64_t>(1, job.plan.model_parallel_size()));
+}
+
+}  // namespace
+
+Result<void> JobFlags::require_no_job_but_cluster() const {
+  if (!file_.empty() || model_ || stack_ || nodes_ || tp_ || pp_ || cp_ || ep_ || mbs_ || gbs_)
+    return error(
+        "a job and --replay were both given (a replay plays a measured step, not a job); keep "
+        "one of them, and --cluster to say where the step is played");
+  return {};
+}
+
+bool JobFlags::has_layout() const {
+  return tp_ || pp_ || cp_ || ep_ || vpp_ || layers_per_virtual_stage_ || sharding_ || fsdp_ ||
+         distributed_optimizer_;
+}
+
+std::vector<Argument> JobFlags::arguments() {
+  std::vector<Argument> all;
+  for (auto part : {&JobFlags::inputs, &JobFlags::parallelism, &JobFlags::batch, &JobFlags::memory,
+                    &JobFlags::schedule_and_overlap, &JobFlags::surroundings}) {
+    for (Argument& argument : (this->*part)())
+      all.push_back(std::move(argument));
+  }
+  return all;
+}
+
+std::vector<Argument> JobFlags::inputs() {
+  const std::string group = "What runs where";
+  return {
+      {.names = "JOB",
+       .help = "job.toml, NeMo YAML, Hugging Face config.json or Megatron arguments; flags go on "
+               "top of it",
+       .group = group,
+       .words = Words::files,
+       .store = into(file_)},
+      {.names = "--task",
+       .value = "TASK",
+       .help = "train all (default), train adapters, read prompts, or generate a token a sequence",
+       .group = group,
+       .choices = words_of<spec::Task>(),
+       .store = into_word(task_)},
+      {.names = "--model",
+       .value = "NAME",
+       .help = "see triplepoint list models",
+       .group = group,
+       .words = Words::models,
+       .store = into(model_)},
+      {.names = "--cluster",
+       .value = "NAME",
+       .help = "see triplepoint list clusters",
+       .group = group,
+       .words = Words::clusters,
+       .store = into(cluster_)},
+      {.names = "--nodes,--num-nodes",
+       .value = "N",
+       .help = "machines (default 1)",
+       .group = group,
+       .store = into(nodes_)},
+      {.names = "--stack",
+       .value = "NAME",
+       .help = "software that runs the job, see triplepoint list stacks",
+       .group = group,
+       .words = Words::stacks,
+       .store = into(stack_)},
+  };
+}
+
+std::vector<Argument> JobFlags::parallelism() {
+  const std::string group = "Layout (data parallelism takes the rest)";
+  return {
+      {.names = "--tp,--tensor-model-parallel-size",
+       .value = "N",
+       .help = "tensor parallelism",
+       .group = group,
+       .store = into(tp_)},
+      {.names = "--pp,--pipeline-model-parallel-size",
+       .value = "N",
+       .help = "pipeline stages",
+       .group = group,
+       .store = into(pp_)},
+      {.names = "--ep,--expert-model-parallel-size",
+       .value = "N",
+       .help = "expert parallelism",
+       .group = group,
+       .store = into(ep_)},
+      {.names = "--expert-tensor-parallel-size",
+       .value = "N",
+       .help = "tensor parallelism of the experts (default: that of the rest)",
+       .group = group,
+       .store = into(expert_tp_)},
+      {.names = "--cp,--context-parallel-size",
+       .value = "N",
+       .help = "context parallelism",
+       .group = group,
+       .store = into(cp_)},
+      {.names = "--vpp,--virtual-pipeline-model-parallel-size",
+       .value = "N",
+       .help = "model chunks per stage, interleaved",
+       .group = group,
+       .store = into(vpp_)},
+      {.names = "--num-layers-per-virtual-pipeline-stage",
+       .value = "N",
+       .help = "the same, said by the layers of a chunk",
+       .group = group,
+       .store = into(layers_per_virtual_stage_)},
+      {.names = "--sequence-parallel",
+       .help = "shard norms and dropout over the tensor group",
+       .group = group,
+       .store = into_switch(sequence_parallel_)},
+      {.names = "--layers-per-stage",
+       .value = "LIST",
+       .help = "uneven stages, as in 21,19,21,19",
+       .group = group,
+       .store = into(layers_per_stage_)},
+      {.names = "--rank-order",
+       .value = "ORDER",
+       .help = "which groups are neighbours",
+       .group = group,
+       .choices = words_of<spec::RankOrder>(),
+       .store = into_word(rank_order_)},
+      {.names = "--placement",
+       .value = "LIST",
+       .help = "order of a node's devices, as in 1,2,5,7,0,3,4,6",
+       .group = group,
+       .store = into(placement_)},
+  };
+}
+
+std::vector<Argument> JobFlags::batch() {
+  const std::string group = "Batch and precision";
+  return {
+      {.names = "--mbs,--micro-batch-size",
+       .value = "N",
+       .help = "sequences in a microbatch (default 1)",
+       .group = group,
+       .store = into(mbs_)},
+      {.names = "--gbs,--global-batch-size",
+       .value = "N",
+       .help = "sequences in a step (default 128, or the next that DP divides)",
+       .group = group,
+       .store = into(gbs_)},
+      {.names = "--seq,--seq-length",
+       .value = "N",
+       .help = "tokens in a sequence (default: the model's)",
+       .group = group,
+       .store = into(seq_)},
+      {.names = "--precision",
+       .value = "TYPE",
+       .help = "of the matrix products (default bf16)",
+       .group = group,
+       .choices = words_of<spec::Precision>(),
+       .store = into_word(precision_)},
+      {.names = "--bf16",
+       .help = "the same as --precision bf16",
+       .group = group,
+       .store = into_switch(bf16_)},
+      {.names = "--fp16",
+       .help = "the same as --precision fp16",
+       .group = group,
+       .store = into_switch(fp16_)},
+      {.names = "--fp8-format",
+       .value = "FORMAT",
+       .help = "the same as --precision fp8",
+       .group = group,
+       .choices = {"e4m3", "hybrid"},
+       .store = into(fp8_)},
+      {.names = "--fp8-attention,--fp8-dot-product-attention",
+       .help = "attention's products in 8 bits, too",
+       .group = group,
+       .store = into_switch(fp8_attention_)},
+      {.names = "--optimizer",
+       .value = "NAME",
+       .help = "with its gradient and master precision, see triplepoint list optimizers (default: "
+               "the stack's)",
+       .group = group,
+       .words = Words::optimizers,
+       .store = into(optimizer_)},
+      {.names = "--lora-rank",
+       .value = "N",
+       .help = "fine-tune by adapters of this rank",
+       .group = group,
+       .store = into(lora_rank_)},
+  };
+}
+
+std::vector<Argument> JobFlags::memory() {
+  const std::string group = "Memory";
+  return {
+      {.names = "--sharding",
+       .value = "WHAT",
+       .help = "ZeRO 0 to 3; parameters is FSDP (default: optimizer when DP > 1)",
+       .group = group,
+       .choices = words_of<spec::Sharding>(),
+       .store = into_word(sharding_)},
+      {.names = "--use-distributed-optimizer",
+       .help = "the same as --sharding optimizer",
+       .group = group,
+       .store = into_switch(distributed_optimizer_)},
+      {.names = "--use-torch-fsdp2",
+       .help = "the same as --sharding parameters",
+       .group = group,
+       .store = into_switch(fsdp_)},
+      {.names = "--recompute,--recompute-granularity",
+       .value = "WHAT",
+       .help = "activations computed again in the backward pass (default none)",
+       .group = group,
+       .choices = words_of<spec::Recompute>(),
+       .store = into_word(recompute_)},
+      {.names = "--recompute-layers,--recompute-num-layers",
+       .value = "N",
+       .help = "of each stage (default: all)",
+       .group = group,
+       .store = into(recompute_layers_)},
+      {.names = "--recompute-modules",
+       .value = "LIST",
+       .help = "parts that selective recompute plays again: core_attn, mla_up_proj, layernorm, "
+               "moe_act, mlp, moe, shared_experts, alternate_gemms (default core_attn)",
+       .group = group,
+       .store = into_words(recompute_modules_)},
+      {.names = "--recompute-method",
+       .value = "HOW",
+       .help = "Megatron's; uniform and block cost the same here",
+       .group = group,
+       .choices = {"uniform", "block"},
+       .store = into(recompute_method_)},
+  };
+}
+
+std::vector<Argument> JobFlags::schedule_and_overlap() {
+  const std::string group = "Schedule and overlap";
+  return {
+      {.names = "--schedule",
+       .value = "NAME",
+       .help = "of the pipeline (default 1f1b; interleaved with --vpp)",
+       .group = group,
+       .choices = words_of_schedules(),
+       .store = into(schedule_)},
+      {.names = "--overlap",
+       .value = "LIST",
+       .help = "communication that hides behind computation: tp, dp, pp, or none (default none)",
+       .group = group,
+       .store = into(overlap_)},
+      {.names = "--tp-comm-overlap",
+       .help = "the same as --overlap tp",
+       .group = group,
+       .store = into_switch(tensor_overlap_)},
+      {.names = "--overlap-grad-reduce",
+       .help = "the gradients' half of --overlap dp",
+       .group = group,
+       .store = into_switch(gradient_overlap_)},
+      {.names = "--overlap-param-gather",
+       .help = "the parameters' half of --overlap dp",
+       .group = group,
+       .store = into_switch(parameter_overlap_)},
+  };
+}
+
+std::vector<Argument> JobFlags::surroundings() {
+  const std::string group = "Room and machine";
+  return {
+      {.names = "--ambient",
+       .value = "TEMP",
+       .help = "air (or coolant) at the inlet, as in \"30 C\"",
+       .group = group,
+       .store = into_quantity(ambient_)},
+      {.names = "--cooling",
+       .value = "HOW",
+       .help = "instead of the cluster's own",
+       .group = group,
+       .choices = {"air", "liquid"},
+       .store = into_word(cooling_)},
+      {.names = "--power-limit",
+       .value = "POWER",
+       .help = "of each device, as in \"600 W\" (default: its TDP)",
+       .group = group,
+       .store = into_quantity(power_limit_)},
+      {.names = "--fabric",
+       .value = "KIND",
+       .help = "between the nodes, with the cluster's NICs",
+       .group = group,
+       .choices = words_of<spec::FabricKind>(),
+       .store = into_word(fabric_)},
+      {.names = "--oversubscription",
+       .value = "RATIO",
+       .help = "of what lies above leaf switches, or between a dragonfly's groups: 2 is 2:1",
+       .group = group,
+       .store = into_ratio(oversubscription_)},
+      {.names = "--seed",
+       .value = "N",
+       .help = "of the spread between boards and nodes (default 1)",
+       .group = group,
+       .store = into(seed_)},
+  };
+}
+
+Result<spec::Job> JobFlags::job(const spec::Library& library) const {
+  spec::Job job = TPT_TRY(start(library));
+  TPT_TRY(choose_inputs(library, job));
+  set_sizes(job);
+  TPT_TRY(set_virtual_stages(job));
+  set_batch(job);
+  set_memory_savings(job);
+  TPT_TRY(set_overlap(job));
+  set_order(job);
+  set_surroundings(job);
+  if (job.name.empty()) job.name = report::default_name(job);
+  return job;
+}
+
+Result<spec::Job> JobFlags::start(const spec::Library& library) const {
+  if (!file_.empty()) return formats::read_job(library, file_);
+  if (!beginning_.empty()) {
+    spec::Job job = TPT_TRY(spec::parse_job(library, beginning_, "command line"));
+    job.name.clear();
+    return job;
+  }
+  if (!model_ || !cluster_) {
+    return error(fmt::format(
+        "no {} was named (a job needs a model and a cluster); try --{} {}, or give a job file",
+        model_ ? "cluster" : "model", model_ ? "cluster" : "model",
+        model_ ? "hgx-h200" : "gpt3-175b"));
+  }
+  spec::Job job;
+  job.origin = "command line";
+  job.plan.global_batch_size = 0;  // not said yet
+  return job;
+}
+
+Result<void> JobFlags::choose_inputs(const spec::Library& library, spec::Job& job) const {
+  set(job.task, task_);
+  if (model_) job.model = TPT_TRY(spec::load_model(library, *model_));
+  if (cluster_) {
+    const int64_t nodes = job.cluster.num_nodes;
+    job.cluster = TPT_TRY(spec::load_cluster(library, *cluster_));
+    job.cluster.num_nodes = nodes;
+  }
+  if (job.cluster.name.empty()) {
+    return error("no cluster was named (the file gives a model only); try --cluster hgx-h200");
+  }
+  set(job.cluster.num_nodes, nodes_);
+  if (job.cluster.num_nodes < 1) {
+    return error(
+        fmt::format("{} nodes cannot run a job; use --nodes 1 or more", job.cluster.num_nodes));
+  }
+  TPT_TRY(choose_stack(library, job));
+  if (seq_) job.model.sequence_length = *seq_;
+  return {};
+}
+
+/// The optimizer is the stack's own where neither flags nor file name another.
+Result<void> JobFlags::choose_stack(const spec::Library& library, spec::Job& job) const {
+  const bool usual =
+      job.stack.name.empty() || job.plan.optimizer.name == spec::default_optimizer(job.stack);
+  const bool chosen = stack_ || job.stack.name.empty();
+  if (chosen) {
+    const std::string_view usual_stack =
+        spec::is_inference(job.task) ? formats::serving_stack : formats::default_stack;
+    job.stack =
+        TPT_TRY(spec::load_stack(library, stack_ ? std::string_view(*stack_) : usual_stack));
+  }
+  if (optimizer_)
+    job.plan.optimizer = TPT_TRY(spec::load_optimizer(library, *optimizer_));
+  else if (chosen && usual)
+    job.plan.optimizer = TPT_TRY(spec::load_optimizer(library, spec::default_optimizer(job.stack)));
+  return {};
+}
+
+void JobFlags::set_sizes(spec::Job& job) const {
+  set(job.plan.tensor_parallel_size, tp_);
+  set(job.plan.pipeline_parallel_size, pp_);
+  set(job.plan.context_parallel_size, cp_);
+  set(job.plan.expert_parallel_size, ep_);
+  set(job.plan.expert_tensor_parallel_size, expert_tp_);
+  set(job.plan.micro_batch_size, mbs_);
+  if (sequence_parallel_) job.plan.sequence_parallel = true;
+}
+
+Result<void> JobFlags::set_virtual_stages(spec::Job& job) const {
+  set(job.plan.virtual_pipeline_size, vpp_);
+  if (layers_per_virtual_stage_) {
+    const int64_t slots = job.plan.pipeline_parallel_size * *layers_per_virtual_stage_;
+    if (slots < 1 || job.model.num_layers % slots != 0) {
+      return error(fmt::format(
+          "--num-layers-per-virtual-pipeline-stage {} does not divide {} layers on {} stages "
+          "(chunks must be equal); try --vpp",
+          *layers_per_virtual_stage_, job.model.num_layers, job.plan.pipeline_parallel_size));
+    }
+    job.plan.virtual_pipeline_size = job.model.num_layers / slots;
+  }
+  if (schedule_) {
+    for (const ScheduleWord& entry : schedule_words) {
+      if (entry.word == *schedule_) job.plan.schedule = entry.schedule;
+    }
+  } else if ((vpp_ || layers_per_virtual_stage_) && job.plan.virtual_pipeline_size > 1) {
+    job.plan.schedule = spec::Schedule::interleaved;
+  }
+  return {};
+}
+
+void JobFlags::set_batch(spec::Job& job) const {
+  set(job.plan.global_batch_size, gbs_);
+  if (job.plan.global_batch_size > 0 || gbs_) return;
+  const int64_t at_once = std::max<int64_t>(1, job.plan.micro_batch_size) * data_parallel_size(job);
+  job.plan.global_batch_size = round_up(usual_global_batch, at_once);
+  job.notes.push_back(
+      fmt::format("global batch size {} (none was given)", job.plan.global_batch_size));
+}
+
+void JobFlags::set_memory_savings(spec::Job& job) const {
+  const bool untold = file_.empty() && beginning_.empty() && !spec::is_inference(job.task);
+  if (untold && data_parallel_size(job) > 1) job.plan.sharding = spec::Sharding::optimizer;
+  if (distributed_optimizer_) job.plan.sharding = spec::Sharding::optimizer;
+  if (fsdp_) job.plan.sharding = spec::Sharding::parameters;
+  set(job.plan.sharding, sharding_);
+  set(job.plan.recompute, recompute_);
+  set(job.plan.recompute_layers, recompute_layers_);
+  if (!recompute_modules_.empty()) {
+    job.plan.recompute_modules = recompute_modules_;
+    if (!recompute_) job.plan.recompute = spec::Recompute::selective;
+  }
+  if (fp8_attention_) job.plan.fp8_attention = true;
+  if (bf16_) job.plan.precision = spec::Precision::bf16;
+  if (fp16_) job.plan.precision = spec::Precision::fp16;
+  if (fp8_) job.plan.precision = spec::Precision::fp8;
+  set(job.plan.precision, precision_);
+  if (lora_rank_) {
+    if (!task_) job.task = spec::Task::lora;
+    if (!job.plan.lora) job.plan.lora.emplace();
+    job.plan.lora->rank = *lora_rank_;
+  }
+}
+
+Result<void> JobFlags::set_overlap(spec::Job& job) const {
+  spec::Plan& plan = job.plan;
+  if (overlap_) {
+    plan.overlap_tensor = plan.overlap_gradient = plan.overlap_parameter = plan.overlap_pipeline =
+        false;
+    for (const std::string& word : TPT_TRY(split_list(*overlap_))) {
+      const std::vector<std::string> known = {"tp", "dp", "pp", "none"};
+      if (std::find(known.begin(), known.end(), word) == known.end()) {
+        return error(fmt::format("--overlap: \"{}\" is no communication; {}", word,
+                                 did_you_mean(word, known)));
+      }
+      plan.overlap_tensor |= word == "tp";
+      plan.overlap_gradient |= word == "dp";
+      plan.overlap_parameter |= word == "dp";
+      plan.overlap_pipeline |= word == "pp";
+    }
+  }
+  plan.overlap_tensor |= tensor_overlap_;
+  plan.overlap_gradient |= gradient_overlap_;
+  plan.overlap_parameter |= parameter_overlap_;
+  return {};
+}
+
+void JobFlags::set_order(spec::Job& job) const {
+  set(job.plan.rank_order, rank_order_);
+  set(job.plan.device_order, placement_);
+  set(job.plan.layers_per_stage, layers_per_stage_);
+}
+
+void JobFlags::set_surroundings(spec::Job& job) const {
+  set(job.environment.ambient, ambient_);
+  set(job.environment.cooling, cooling_);
+  set(job.environment.power_limit, power_limit_);
+  set(job.environment.seed, seed_);
+  set_fabric(job.cluster.scale_out);
+}
+
+/// Another kind of fabric has other groups and rings, and no uplinks of the one before.
+void JobFlags::set_fabric(spec::ScaleOut& fabric) const {
+  if (fabric_ && *fabric_ != fabric.kind) {
+    fabric.kind = *fabric_;
+    fabric.nodes_per_group = 0;
+    fabric.torus_shape.clear();
+    fabric.oversubscription = 1;
+  }
+  set(fabric.oversubscription, oversubscription_);
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/spec/job.h"
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/cli/command.h"
+
+namespace triplepoint::cli {
+
+/// A job told by flags, alone or on top of a file. What was not said stays as the file has it, or
+/// takes the default that docs/cli.md lists.
+class JobFlags {
+ public:
+  std::vector<Argument> arguments();
+  Result<spec::Job> job(const spec::Library& library) const;
+
+  /// What a job begins with if no file is named, as a job.toml; without it flags must name a model
+  /// and a cluster.
+  void begin_with(std::string job_text) { beginning_ = std::move(job_text); }
+  /// Whether the flags name a file.
+  bool has_file() const { return !file_.empty(); }
+  /// Whether the flags say anything of how ranks are split.
+  bool has_layout() const;
+
+  const std::optional<std::string>& cluster() const { return cluster_; }
+  /// An error if more was said of a job than its cluster: for what needs no job.
+  Result<void> require_no_job_but_cluster() const;
+
+ private:
+  std::vector<Argument> inputs();
+  std::vector<Argument> parallelism();
+  std::vector<Argument> batch();
+  std::vector<Argument> memory();
+  std::vector<Argument> schedule_and_overlap();
+  std::vector<Argument> surroundings();
+
+  Result<spec::Job> start(const spec::Library& library) const;
+  Result<void> choose_inputs(const spec::Library& library, spec::Job& job) const;
+  Result<void> choose_stack(const spec::Library& library, spec::Job& job) const;
+  void set_sizes(spec::Job& job) const;
+  void set_batch(spec::Job& job) const;
+  Result<void> set_virtual_stages(spec::Job& job) const;
+  void set_memory_savings(spec::Job& job) const;
+  Result<void> set_overlap(spec::Job& job) const;
+  void set_order(spec::Job& job) const;
+  void set_surroundings(spec::Job& job) const;
+  void set_fabric(spec::ScaleOut& fabric) const;
+
+  std::string file_, beginning_;
+  std::optional<std::string> model_, cluster_, stack_, optimizer_, overlap_, recompute_method_;
+  std::optional<int64_t> nodes_, tp_, pp_, cp_, ep_, expert_tp_, vpp_, layers_per_virtual_stage_;
+  std::optional<int64_t> mbs_, gbs_, seq_, recompute_layers_, lora_rank_;
+  std::optional<spec::Sharding> sharding_;
+  std::optional<spec::Recompute> recompute_;
+  std::vector<spec::RecomputeModule> recompute_modules_;
+  std::optional<spec::Precision> precision_;
+  std::optional<spec::Task> task_;
+  std::optional<spec::RankOrder> rank_order_;
+  std::optional<spec::Cooling> cooling_;
+  std::optional<spec::FabricKind> fabric_;
+  std::optional<double> oversubscription_;
+  std::optional<std::string> schedule_;
+  std::optional<std::vector<int64_t>> placement_, layers_per_stage_;
+  std::optional<Celsius> ambient_;
+  std::optional<Watts> power_limit_;
+  std::optional<uint64_t> seed_;
+  bool sequence_parallel_ = false, distributed_optimizer_ = false, fsdp_ = false;
+  bool tensor_overlap_ = false, gradient_overlap_ = false, parameter_overlap_ = false;
+  bool bf16_ = false, fp16_ = false, fp8_attention_ = false;
+  std::optional<std::string> fp8_;
+};
+
+}  // namespace triplepoint::cli

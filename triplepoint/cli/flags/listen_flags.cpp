@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/cli/flags/listen_flags.h"
+
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/files.h"
+
+namespace triplepoint::cli {
+
+std::vector<Argument> ListenFlags::arguments() {
+  return {{.names = "--listen",
+           .value = "ADDRESS:PORT",
+           .help = fmt::format("where to listen (default {}; port 0 takes a free one)", listen_),
+           .group = "Network",
+           .store = into(listen_)},
+          {.names = "--token-file",
+           .value = "FILE",
+           .help = "whoever asks must show the token in it (or in TRIPLEPOINT_TOKEN)",
+           .group = "Network",
+           .words = Words::files,
+           .store = into(token_file_)},
+          {.names = "--allow-everybody",
+           .help = "let all of the network in without a token",
+           .group = "Network",
+           .store = into_switch(everybody_)}};
+}
+
+Result<std::optional<std::string>> read_token(const std::optional<std::string>& file) {
+  if (!file) {
+    const char* token = std::getenv("TRIPLEPOINT_TOKEN");
+    if (token == nullptr || *token == '\0') return std::optional<std::string>();
+    return std::optional<std::string>(token);
+  }
+  std::error_code ignored;
+  using std::filesystem::perms;
+  const perms granted = std::filesystem::status(*file, ignored).permissions();
+  if (!ignored && (granted & (perms::others_read | perms::others_write)) != perms::none)
+    return error(
+        fmt::format("{} holds a token that every user can read; chmod 600 {}", *file, *file));
+  std::string token = TPT_TRY(read_file(*file));
+  token.erase(token.find_last_not_of(" \t\r\n") + 1);
+  if (token.empty() || token.find('\n') != std::string::npos)
+    return error(
+        fmt::format("{} holds no token (one line of text is expected); try openssl rand "
+                    "-hex 16 > {}",
+                    *file, *file));
+  return std::optional(std::move(token));
+}
+
+Result<HttpOptions> ListenFlags::options() const {
+  HttpOptions options;
+  options.listen = listen_;
+  options.token = TPT_TRY(read_token(token_file_));
+  options.allow_everybody = everybody_;
+  return options;
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/cli/flags/this_machine_flags.h"
+
+#include "triplepoint/base/files.h"
+
+#include "triplepoint/spec/library.h"
+
+#include "triplepoint/calibrate/this_machine.h"
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/cli/flags/format_flag.h"
+#include "triplepoint/study/this_machine.h"
+
+namespace triplepoint::cli {
+namespace {
+
+constexpr const char* group = "A description of this machine";
+
+}  // namespace
+
+std::vector<Argument> ThisMachineFlags::arguments() {
+  return {
+      {.names = "--this-machine",
+       .help = "measure this machine (half a minute) and write a folder that describes it as an "
+               "emulated cluster: cluster.toml, stack.toml (-o, default this-machine)",
+       .group = group,
+       .store = into_switch(given_)},
+      {.names = "--measured",
+       .value = "JSON",
+       .help = "what triplepoint-machine has written before, instead of measuring",
+       .group = group,
+       .words = Words::files,
+       .store = into(measured_)},
+      {.names = "--nodes",
+       .value = "N",
+       .help = "emulated nodes (default 2)",
+       .group = group,
+       .store = into(nodes_)},
+      {.names = "--ranks-per-node",
+       .value = "N",
+       .help = "of each (default 4)",
+       .group = group,
+       .store = into(ranks_)},
+      {.names = "--fabric-bandwidth",
+       .value = "RATE",
+       .help = "of a node's NIC (default 1 Gb/s)",
+       .group = group,
+       .store = into_quantity(bandwidth_)},
+      {.names = "--fabric-latency",
+       .value = "TIME",
+       .help = "between nodes (default 50 us)",
+       .group = group,
+       .store = into_quantity(latency_)}};
+}
+
+Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& folder, bool json) {
+  calibrate::EmulatedCluster emulated;
+  emulated.nodes = nodes_.value_or(emulated.nodes);
+  emulated.ranks_per_node = ranks_.value_or(emulated.ranks_per_node);
+  emulated.fabric_bandwidth = bandwidth_.value_or(emulated.fabric_bandwidth);
+  emulated.fabric_latency = latency_.value_or(emulated.fabric_latency);
+  if (emulated.nodes < 1 || emulated.ranks_per_node < 1)
+    return error("--nodes and --ranks-per-node are 1 or more (somebody must train); try 2 and 4");
+  const spec::Library library = TPT_TRY(spec::require_library());
+  TPT_TRY(make_folder(folder));
+  std::optional<Path> measured;
+  if (measured_) measured = *measured_;
+  if (!measured) {
+    TPT_TRY(study::find_machine_program());
+    console.warn("measuring this machine: products, attention, collectives, steps ...\n");
+  }
+  const calibrate::MachineFit fit =
+      TPT_TRY(study::describe_this_machine(folder, measured, emulated, library));
+  if (json)
+    print_json(console, study::machine_json(fit, folder));
+  else
+    study::print_machine(console, fit, folder);
+  return exit_ok;
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/cli/command.h"
+
+namespace triplepoint::cli {
+
+/// `calibrate --this-machine`: measures (triplepoint-machine), fits, and writes a folder with the
+/// measurement, a cluster and a stack.
+class ThisMachineFlags {
+ public:
+  std::vector<Argument> arguments();
+  bool given() const { return given_; }
+  Result<int> run(tui::Console&, const std::string& folder, bool json);
+
+ private:
+  bool given_ = false;
+  std::optional<std::string> measured_;
+  std::optional<int64_t> nodes_, ranks_;
+  std::optional<BytesPerSecond> bandwidth_;
+  std::optional<Seconds> latency_;
+};
+
+}  // namespace triplepoint::cli

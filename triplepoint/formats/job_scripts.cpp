@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/formats/job_scripts.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/data_folder.h"
+
+#include "triplepoint/formats/export.h"
+#include "triplepoint/formats/torchtitan_export.h"
+
+namespace triplepoint::formats {
+namespace {
+
+std::string quoted(const Path& path) {
+  std::string text = "'";
+  for (const char c : path.string())
+    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+void replace_first(std::string& text, std::string_view what, std::string_view with) {
+  if (const size_t at = text.find(what); at != std::string::npos)
+    text.replace(at, what.size(), with);
+}
+
+/// Lines that sbatch reads and bash does not. An emulated cluster's ranks share one node.
+std::string slurm_lines(const spec::Job& job, const JobFiles& files, const MeasurePlan& plan) {
+  const spec::Cluster& cluster = job.cluster;
+  const bool emulated = cluster.shared_cores > 0;
+  const bool torchrun = stack_of(job) != TrainingStack::triplepoint &&
+                        stack_of(job) != TrainingStack::nemo;  // one task a node starts the others
+  std::string text =
+      fmt::format("#SBATCH --job-name={}\n#SBATCH --output={}\n", files.stem, files.log().string());
+  text += "#SBATCH --open-mode=append\n";
+  text += fmt::format("#SBATCH --time={}\n",
+                      std::max<int64_t>(1, std::llround(std::ceil(plan.timeout / unit::min))));
+  text += fmt::format("#SBATCH --nodes={}\n", emulated ? 1 : cluster.num_nodes);
+  if (emulated)
+    text += fmt::format("#SBATCH --ntasks=1\n#SBATCH --cpus-per-task={}\n", cluster.shared_cores);
+  else
+    text += fmt::format("#SBATCH --ntasks-per-node={}\n#SBATCH --gpus-per-node={}\n",
+                        torchrun ? 1 : cluster.gpus_per_node, cluster.gpus_per_node);
+  return text;
+}
+
+std::string recorder(const JobFiles& files, const MeasurePlan& plan, const Path& program) {
+  return fmt::format(
+      "{} record --quiet --job {} --warmup {} --steps all -o {}-$repeat.run -- \\\n  ",
+      quoted(program), quoted(files.job()), plan.warmup,
+      quoted(files.folder / "work" / files.stem));
+}
+
+std::string launcher_word(const MeasurePlan& plan) {
+  return plan.launcher == "local" || plan.launcher == "slurm" ? "auto" : plan.launcher;
+}
+
+std::string train_command(const JobFiles& files, const MeasurePlan& plan, const Path& program) {
+  return fmt::format("{} train {} --steps {} --warmup {} --launcher {} --quiet -o {}-$repeat.run\n",
+                     quoted(program), quoted(files.job()), plan.steps, plan.warmup,
+                     launcher_word(plan), quoted(files.folder / "work" / files.stem));
+}
+
+/// Where torchrun and NeMo find each other, and where our marks are.
+std::string surroundings() {
+  std::string text =
+      "export MASTER_ADDR=${MASTER_ADDR:-$( (scontrol show hostnames \"$SLURM_JOB_NODELIST\" "
+      "2>/dev/null || echo localhost) | head -1)}\n";
+  if (const auto data = data_folder())
+    text +=
+        fmt::format("export PYTHONPATH={}:{}:$PYTHONPATH\n", quoted(data->parent_path() / "python"),
+                    quoted(data->parent_path() / "examples" / "marking"));
+  return text +
+         "per_node=${SLURM_JOB_ID:+srun --ntasks-per-node=1}\n"
+         "per_rank=${SLURM_JOB_ID:+srun}\n";
+}
+
+std::string foreign_command(const spec::Job& job, const JobFiles& files, const MeasurePlan& plan,
+                            const Path& program) {
+  const std::string record = recorder(files, plan, program);
+  switch (stack_of(job)) {
+    case TrainingStack::megatron:
+      return fmt::format(
+          "cd \"${{MEGATRON_DIR:-.}}\"\n$per_node {}bash -c 'NODE_RANK=${{SLURM_NODEID:-0}} exec "
+          "bash "
+          "\"$0\"' {}\n",
+          record, quoted(files.launch(".sh")));
+    case TrainingStack::nemo:
+      return fmt::format(
+          "$per_rank {}python \"${{NEMO_DIR:-/opt/NeMo}}\"/examples/nlp/language_modeling/"
+          "megatron_gpt_pretraining.py --config-path={} --config-name={}\n",
+          record, quoted(files.folder / "launch"), files.stem);
+    case TrainingStack::torchtitan:
+      return fmt::format(
+          "cd \"${{TORCHTITAN_DIR:-.}}\"\n$per_node {}torchrun --nnodes {} --nproc-per-node {} "
+          "--rdzv-backend c10d --rdzv-endpoint \"$MASTER_ADDR:29500\" -m torchtitan.train "
+          "--job.config_file {}\n",
+          record, job.cluster.num_nodes, job.cluster.gpus_per_node, quoted(files.launch(".toml")));
+    default:
+      return "";
+  }
+}
+
+LaunchFile megatron_file(const spec::Job& job, const JobFiles& files, const MeasurePlan& plan) {
+  formats::Exported exported = formats::export_megatron_args(job);
+  replace_first(exported.text, "--train-iters 20", fmt::format("--train-iters {}", plan.steps));
+  // Steps are marked without a change to Megatron-LM.
+  replace_first(exported.text, "    pretrain_gpt.py",
+                fmt::format("    {} pretrain_gpt.py", quoted(files.launch("-marked.py"))));
+  return {files.launch(".sh"), std::move(exported.text), std::move(exported.lost)};
+}
+
+constexpr const char* marked_program = R"(import runpy
+import sys
+
+try:
+    import megatron_steps
+    megatron_steps.install()
+except ImportError as problem:
+    print(f"steps are not marked: {problem}", file=sys.stderr)
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+)";
+
+}  // namespace
+
+TrainingStack stack_of(const spec::Job& job) {
+  const std::string& framework = job.stack.framework;
+  if (framework == "triplepoint train") return TrainingStack::triplepoint;
+  if (framework == "Megatron-LM" || framework == "Megatron-Core") return TrainingStack::megatron;
+  if (framework == "NeMo" || framework == "NeMo Megatron") return TrainingStack::nemo;
+  if (framework == "torchtitan") return TrainingStack::torchtitan;
+  return TrainingStack::unknown;
+}
+
+Path JobFiles::recording(int64_t number) const {
+  return folder / "work" / fmt::format("{}-{}.run", stem, number);
+}
+
+Path JobFiles::done(int64_t number) const {
+  return folder / "work" / fmt::format("{}-{}.done", stem, number);
+}
+
+std::vector<LaunchFile> launch_files(const spec::Job& job, const JobFiles& files,
+                                     const MeasurePlan& plan) {
+  switch (stack_of(job)) {
+    case TrainingStack::megatron:
+      return {megatron_file(job, files, plan), {files.launch("-marked.py"), marked_program, {}}};
+    case TrainingStack::nemo: {
+      formats::Exported exported = formats::export_nemo_yaml(job);
+      exported.lost.emplace_back(
+          "marks of steps (add MarkSteps of examples/marking/nemo_callback.py to the trainer's "
+          "callbacks)");
+      return {{files.launch(".yaml"), std::move(exported.text), std::move(exported.lost)}};
+    }
+    case TrainingStack::torchtitan: {
+      formats::Exported exported = export_torchtitan(job, plan.steps);
+      return {{files.launch(".toml"), std::move(exported.text), std::move(exported.lost)}};
+    }
+    default:
+      return {};
+  }
+}
+
+std::string job_script(const spec::Job& job, const JobFiles& files, const MeasurePlan& plan,
+                       const Path& program) {
+  const bool ours = stack_of(job) == TrainingStack::triplepoint;
+  std::string text = "#!/bin/bash\n" + slurm_lines(job, files, plan);
+  text += fmt::format(
+      "# One repetition (its number is the argument) of {}. Written by triplepoint characterize\n"
+      "# --measure; also to be started by hand, and by sbatch.\n"
+      "set -e\nrepeat=${{1:-1}}\ncd {}\n",
+      job.name, quoted(files.folder));
+  if (!ours) text += surroundings();
+  text += ours ? train_command(files, plan, program) : foreign_command(job, files, plan, program);
+  if (!ours)
+    text += fmt::format(
+        "if [ ! -e {0}-$repeat.run ]; then {1} merge {0}-$repeat.*.run -o {0}-$repeat.run; fi\n",
+        quoted(files.folder / "work" / files.stem), quoted(program));
+  text += fmt::format("touch {}-$repeat.done\n", quoted(files.folder / "work" / files.stem));
+  return text;
+}
+
+}  // namespace triplepoint::formats

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/spec/job.h"
+
+namespace triplepoint::formats {
+
+/// How the jobs of a study are measured.
+struct MeasurePlan {
+  std::string launcher = "local";  // local, mpirun, threads, slurm
+  int64_t repeats = 1;
+  int64_t steps = 10, warmup = 2;  // of them; the first steps are not measured
+  Seconds timeout = 10 * unit::min;
+  bool scripts_only = false;  // write what starts the jobs, start nothing
+};
+
+/// Which program trains a job.
+enum class TrainingStack { triplepoint, megatron, nemo, torchtitan, unknown };
+TrainingStack stack_of(const spec::Job& job);
+
+/// A job's files in the study's folder; all paths are absolute.
+struct JobFiles {
+  Path folder;
+  std::string stem;  // of all its files
+
+  Path job() const { return folder / "jobs" / (stem + ".toml"); }
+  Path script() const { return folder / "scripts" / (stem + ".sh"); }
+  Path log() const { return folder / "logs" / (stem + ".log"); }
+  Path launch(const char* extension) const { return folder / "launch" / (stem + extension); }
+  /// What repetition `number` (from 1 on) records, and what says that it came to its end.
+  Path recording(int64_t number) const;
+  Path done(int64_t number) const;
+};
+
+/// What other tools need besides the script: a configuration or a command line of theirs, and what
+/// they have no word for.
+struct LaunchFile {
+  Path path;
+  std::string text;
+  std::vector<std::string> lost;
+};
+std::vector<LaunchFile> launch_files(const spec::Job& job, const JobFiles& files,
+                                     const MeasurePlan& plan);
+
+/// A shell script which plays one repetition (its argument; 1 by default) of a job with the
+/// recorder in front, by hand as well as by sbatch, and leaves recording and mark of success.
+///
+/// Ranks of an emulated cluster (cluster.shared_cores) share one node; others have theirs.
+std::string job_script(const spec::Job& job, const JobFiles& files, const MeasurePlan& plan,
+                       const Path& program);
+
+}  // namespace triplepoint::formats

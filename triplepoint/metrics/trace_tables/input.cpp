@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/trace_tables/input.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/list_text.h"
+#include "triplepoint/base/unit_text.h"
+
+#include "triplepoint/run/journal.h"
+#include "triplepoint/run/store.h"
+#include "triplepoint/run/trace_tracks.h"
+
+#include "triplepoint/metrics/clock_fit.h"
+#include "triplepoint/metrics/trace_steps.h"
+#include "triplepoint/trace/read.h"
+
+namespace triplepoint::metrics {
+namespace {
+
+constexpr int64_t most_spans = 50'000'000;  // of a simulated run, written out
+
+/// Keeps what `keep` says of each span's index.
+template <class Keep>
+run::Timeline filtered(const run::Timeline& timeline, Keep keep) {
+  run::Timeline part = timeline;
+  part.spans.clear();
+  part.details.clear();
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    if (!keep(i)) continue;
+    part.spans.push_back(timeline.spans[i]);
+    if (!timeline.details.empty()) part.details.push_back(timeline.details[i]);
+  }
+  return part;
+}
+
+/// A run says where its steps are; the analyses look for marks in the timeline.
+void mark_steps(run::Run& run) {
+  const std::vector<run::StepRecord> steps = run::detailed_steps(run);
+  const auto marked = [&](const run::Span& span) {
+    return run.timeline.types[static_cast<size_t>(span.type)].kind == run::SpanKind::step;
+  };
+  if (std::any_of(run.timeline.spans.begin(), run.timeline.spans.end(), marked)) return;
+  std::set<int32_t> ranks;
+  for (const run::Span& span : run.timeline.spans)
+    ranks.insert(span.rank);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const int32_t type = run.timeline.intern({.name = fmt::format("step {}", i + 1),
+                                              .kind = run::SpanKind::step,
+                                              .stream = run::Stream::host});
+    for (int32_t rank : ranks) {
+      run.timeline.spans.push_back({steps[i].begin, steps[i].end, type, rank});
+      if (!run.timeline.details.empty()) run.timeline.details.push_back({});
+    }
+  }
+  run::sort(run.timeline);
+}
+
+Result<TraceInput> read_run(const std::string& file) {
+  TraceInput input{.run = TPT_TRY(run::load(file)), .format = "run"};
+  const int64_t spans = run::count_spans(input.run.timeline);
+  if (spans == 0)
+    return error(
+        fmt::format("{}: the run has no timeline (nothing to look at); simulate it with details, "
+                    "or name traces",
+                    file));
+  if (spans > most_spans)
+    return error(fmt::format(
+        "{}: {} spans are too many to write out (the limit is {}); simulate fewer ranks in detail",
+        file, spans, most_spans));
+  return input;
+}
+
+Result<TraceInput> read_files(const std::vector<std::string>& files, const TraceOptions& options,
+                              trace::HostSpans host) {
+  trace::ReadOptions how{.host = host, .use_cache = !options.no_cache};
+  how.threads = static_cast<int>(options.threads.value_or(0));
+  how.memory_limit = options.memory.value_or(Bytes());
+  const std::vector<std::filesystem::path> paths(files.begin(), files.end());
+  trace::Trace read = TPT_TRY(paths.size() == 1 && !std::filesystem::is_directory(paths[0])
+                                  ? trace::read_trace(paths[0], how)
+                                  : trace::read_traces(paths, how));
+  TraceInput input{.format = read.format, .skipped = std::move(read.skipped)};
+  if (const auto warp = read.facts.find("warp_size"); warp != read.facts.end())
+    if (const auto size = parse_count(warp->second); size && *size > 0 && *size <= 1024)
+      input.warp_size = static_cast<int32_t>(*size);
+  input.run.manifest.origin = run::Origin::imported;
+  input.run.manifest.fidelity = run::Fidelity::real;
+  input.run.manifest.name = paths[0].filename().string();
+  input.run.manifest.epoch_unix_ns = read.epoch_unix_ns;
+  input.run.manifest.facts = std::move(read.facts);
+  input.run.timeline = std::move(read.timeline);
+  return input;
+}
+
+Result<void> keep_ranks(TraceInput& input, const TraceOptions& options) {
+  if (!options.ranks) return {};
+  const std::vector<int32_t> ranks = TPT_TRY(parse_ranks(*options.ranks));
+  const run::Timeline& timeline = input.timeline();
+  input.run.timeline = filtered(timeline, [&](size_t i) {
+    return std::binary_search(ranks.begin(), ranks.end(), timeline.spans[i].rank);
+  });
+  if (input.timeline().empty())
+    return error(fmt::format("none of the ranks {} is in the trace (it has {} ranks)",
+                             *options.ranks, timeline.num_ranks));
+  return {};
+}
+
+Result<void> keep_step(TraceInput& input, const TraceOptions& options) {
+  if (!options.step) return {};
+  const metrics::TraceSteps steps = metrics::find_steps(input.timeline());
+  if (steps.steps.empty())
+    return error(
+        "--step: no steps in the trace (neither marks such as ProfilerStep#N, nor kernels that "
+        "repeat); leave it out");
+  const auto number = parse_count(*options.step);
+  for (size_t i = 0; i < steps.steps.size(); ++i) {
+    if (steps.steps[i].name != *options.step && (!number || *number != static_cast<int64_t>(i) + 1))
+      continue;
+    input.remarks.push_back(
+        fmt::format("step {} of {} ({})", i + 1, steps.steps.size(), steps.steps[i].name));
+    input.run.timeline = metrics::step_of(input.timeline(), steps, i);
+    return {};
+  }
+  return error(
+      fmt::format("--step: no step \"{}\"; say a number from 1 to {}, or a name such as {}",
+                  *options.step, steps.steps.size(), steps.steps.front().name));
+}
+
+Result<void> apply_kernel_rules(TraceInput& input, const TraceOptions& options) {
+  if (input.timeline().names != run::NameKind::kernels && !options.rules) return {};
+  metrics::apply_rules(input.run.timeline,
+                       TPT_TRY(load_kernel_rules(options.rules.value_or("default"))));
+  return {};
+}
+
+void align(TraceInput& input, const TraceOptions& options) {
+  if (options.align == "never" || input.timeline().num_ranks < 2 ||
+      input.timeline().details.empty())
+    return;
+  const metrics::CollectiveMatch match = metrics::match_collectives(input.timeline());
+  const metrics::ClockFit fit = metrics::fit_clocks(match.collectives);
+  if (fit.anchors == 0 || (options.align == "auto" && !fit.clocks_differ())) return;
+  input.run.timeline = metrics::align_clocks(std::move(input.run.timeline), fit);
+  input.remarks.push_back(
+      fmt::format("clocks of ranks brought into line by the ends of {} collectives (median "
+                  "residual {:.1f} us); --align never leaves them",
+                  fit.anchors, static_cast<double>(fit.residual) / 1e3));
+}
+
+void note_skipped(TraceInput& input) {
+  if (input.skipped.truncated)
+    input.remarks.emplace_back("a file ends before its end: what is there is shown");
+  if (input.skipped.events == 0) return;
+  std::string remark = fmt::format("{} events were skipped", input.skipped.events);
+  if (!input.skipped.reasons.empty()) remark += " (" + input.skipped.reasons.front() + ")";
+  input.remarks.push_back(std::move(remark));
+}
+
+}  // namespace
+
+bool is_run_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string head(15, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  const bool finished = head == "SQLite format 3";
+  return file && path.ends_with(".run") && (finished || run::is_journal(head));
+}
+
+int64_t TraceOptions::gap_ns() const {
+  return kernel_gap ? run::whole_nanoseconds(*kernel_gap) : 30'000;
+}
+
+bool TraceOptions::asks_for(const std::string& table) const {
+  if (format == "json" || show == "all") return true;
+  if (!show) return false;
+  const auto tables = split_list(*show);
+  return tables && std::find(tables->begin(), tables->end(), table) != tables->end();
+}
+
+Result<std::vector<int32_t>> parse_ranks(std::string_view text) {
+  std::vector<int32_t> ranks;
+  constexpr int64_t most = 1 << 20;
+  for (const std::string& piece : TPT_TRY(split_list(text))) {
+    const size_t dash = piece.find('-');
+    const int64_t first = TPT_TRY(parse_count(piece.substr(0, dash)));
+    const int64_t last =
+        dash == std::string::npos ? first : TPT_TRY(parse_count(piece.substr(dash + 1)));
+    if (first < 0 || last < first || last >= most)
+      return error(fmt::format("\"{}\" is no range of ranks; write 0,2,8-15", piece));
+    for (int64_t rank = first; rank <= last; ++rank)
+      ranks.push_back(static_cast<int32_t>(rank));
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+Result<TraceInput> read_trace_input(const std::vector<std::string>& files,
+                                    const TraceOptions& options, trace::HostSpans host) {
+  TraceInput input =
+      TPT_TRY(files.size() == 1 && is_run_file(files[0]) ? read_run(files[0])
+                                                         : read_files(files, options, host));
+  if (!input.timeline().instances.empty()) input.run.timeline = run::expand(input.timeline());
+  if (input.format == "run") mark_steps(input.run);
+  TPT_TRY(apply_kernel_rules(input, options));
+  TPT_TRY(keep_ranks(input, options));
+  align(input, options);
+  TPT_TRY(keep_step(input, options));
+  note_skipped(input);
+  return input;
+}
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/metrics/kernel_rules.h"
+#include "triplepoint/metrics/trace_tables/options.h"
+
+namespace triplepoint::metrics {
+
+/// Reads traces (files, folders, tars of one or many ranks) or one .run, applies the kernel rules,
+/// keeps the ranks and the step that were asked for, and aligns the clocks of ranks.
+Result<TraceInput> read_trace_input(const std::vector<std::string>& files, const TraceOptions&,
+                                    trace::HostSpans);
+
+/// A rule set by name ("upstream": data/rules/upstream.toml) or from a file.
+Result<metrics::KernelRuleSet> load_kernel_rules(const std::string& name_or_file);
+
+/// "0,2,8-15" as numbers, ascending.
+Result<std::vector<int32_t>> parse_ranks(std::string_view text);
+
+/// Whether a file is a run, by its first bytes.
+bool is_run_file(const std::string& path);
+
+}  // namespace triplepoint::metrics

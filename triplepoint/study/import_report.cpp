@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/study/import_report.h"
+
+#include <map>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/report/labels.h"
+#include "triplepoint/tui/text_table.h"
+
+namespace triplepoint::study {
+namespace {
+
+using formats::FolderRow;
+using Severity = spec::Diagnosis::Severity;
+
+/// "job", "invalid" or "unreadable".
+std::string state_of(const FolderRow& row) {
+  if (!row.imported) return "unreadable";
+  return spec::has_errors(row.imported->diagnoses) ? "invalid" : "job";
+}
+
+Json diagnosis_json(const spec::Diagnosis& diagnosis) {
+  return {{"code", spec::name_of(diagnosis.code)},
+          {"severity", diagnosis.severity == Severity::error ? "error" : "warning"},
+          {"what", diagnosis.what}};
+}
+
+Json job_json(const spec::Job& job) {
+  const spec::Plan& plan = job.plan;
+  return {{"name", job.name},
+          {"task", spec::name_of(job.task)},
+          {"model", job.model.name},
+          {"cluster", job.cluster.name},
+          {"num_gpus", job.world_size()},
+          {"layout", report::configuration_label(job)},
+          {"variant", report::variant_label(job)},
+          {"tensor_parallel_size", plan.tensor_parallel_size},
+          {"pipeline_parallel_size", plan.pipeline_parallel_size},
+          {"expert_parallel_size", plan.expert_parallel_size},
+          {"context_parallel_size", plan.context_parallel_size},
+          {"micro_batch_size", plan.micro_batch_size},
+          {"global_batch_size", plan.global_batch_size}};
+}
+
+Json as_json(const FolderRow& row) {
+  Json json = {{"file", row.path}, {"state", state_of(row)}};
+  if (row.imported) {
+    json["job"] = job_json(row.imported->job);
+    json["diagnoses"] = Json::array();
+    for (const spec::Diagnosis& diagnosis : row.imported->diagnoses)
+      json["diagnoses"].push_back(diagnosis_json(diagnosis));
+    json["assumed"] = row.imported->assumed;
+  } else {
+    json["problem"] = row.problem;
+  }
+  if (row.identical_to) json["identical_to"] = *row.identical_to;
+  if (row.plays_like) json["plays_like"] = *row.plays_like;
+  return json;
+}
+
+std::string remark_of(const FolderRow& row) {
+  if (!row.imported) return row.problem;
+  if (row.identical_to) return "same bytes as " + *row.identical_to;
+  std::string remark;
+  for (const spec::Diagnosis& diagnosis : row.imported->diagnoses) {
+    remark += fmt::format("{}{}", remark.empty() ? "" : "; ", diagnosis.what);
+  }
+  return remark;
+}
+
+tui::Style style_of(const std::string& state) {
+  return state == "job"       ? tui::Style::plain
+         : state == "invalid" ? tui::Style::warning
+                              : tui::Style::bad;
+}
+
+}  // namespace
+
+Json import_json(const formats::FolderImport& import) {
+  Json files = Json::array();
+  for (const FolderRow& row : import.rows)
+    files.push_back(as_json(row));
+  return {
+      {"files", std::move(files)}, {"distinct", import.distinct()}, {"skipped", import.skipped}};
+}
+
+void print_import(tui::Console& console, const formats::FolderImport& import) {
+  tui::TextTable table({{"file", tui::TextTable::Align::left},
+                        {"state", tui::TextTable::Align::left},
+                        {"model", tui::TextTable::Align::left},
+                        {"layout", tui::TextTable::Align::left},
+                        {"mbs"},
+                        {"gbs"},
+                        {"GPUs"},
+                        {"remarks", tui::TextTable::Align::left}});
+  std::map<std::string, std::size_t> states, codes;
+  for (const FolderRow& row : import.rows) {
+    const std::string state = state_of(row);
+    ++states[state];
+    const spec::Job* job = row.imported ? &row.imported->job : nullptr;
+    table.add_row({row.path,
+                   {state, style_of(state)},
+                   job ? job->model.name : "",
+                   job ? report::configuration_label(*job) : "",
+                   job ? std::to_string(job->plan.micro_batch_size) : "",
+                   job ? std::to_string(job->plan.global_batch_size) : "",
+                   job ? std::to_string(job->world_size()) : "",
+                   remark_of(row)});
+    if (!row.imported) continue;
+    for (const spec::Diagnosis& diagnosis : row.imported->diagnoses)
+      ++codes[std::string(spec::name_of(diagnosis.code))];
+  }
+  console.print(table.text(console) + "\n");
+  console.print(fmt::format("{} files, {} distinct: {} jobs, {} invalid, {} unreadable\n",
+                            import.rows.size(), import.distinct(), states["job"], states["invalid"],
+                            states["unreadable"]));
+  for (const auto& [code, count] : codes)
+    console.print(fmt::format("  {:>4}  {}\n", count, code));
+}
+
+}  // namespace triplepoint::study

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/study/measuring.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/digest.h"
+#include "triplepoint/base/group_process.h"
+
+#include "triplepoint/run/store.h"
+
+#include "triplepoint/study/runner.h"
+#include "triplepoint/study/train_job.h"
+
+namespace triplepoint::study {
+namespace {
+
+namespace fs = std::filesystem;
+
+double mean_step_s(const run::Run& run) {
+  double sum = 0;
+  for (const run::StepRecord& step : run.steps)
+    sum += (step.end - step.begin) / unit::s;
+  return run.steps.empty() ? 0 : sum / static_cast<double>(run.steps.size());
+}
+
+/// The last line with a word in it.
+std::string last_line(const std::string& text) {
+  size_t end = text.find_last_not_of(" \t\r\n-");
+  if (end == std::string::npos) return "";
+  const size_t begin = text.find_last_of('\n', end);
+  constexpr size_t most = 300;
+  return text.substr(begin == std::string::npos ? 0 : begin + 1, std::min(most, end - begin));
+}
+
+/// The line that says most: the trainer's own sentence, not that of the launcher around it.
+std::string telling_line(const std::string& printed) {
+  constexpr std::array words = {"triplepoint-train:", "triplepoint:", "Error:", "error:"};
+  for (const char* word : words)
+    if (const size_t at = printed.rfind(word); at != std::string::npos) {
+      const size_t begin = printed.rfind('\n', at);
+      return last_line(printed.substr(begin == std::string::npos ? 0 : begin + 1,
+                                      printed.find('\n', at) - begin));
+    }
+  return last_line(printed);
+}
+
+bool speaks_of_memory(const std::string& printed) {
+  constexpr std::array words = {"out of memory", "OutOfMemory", "std::bad_alloc",
+                                "Cannot allocate memory", "oom-kill"};
+  return std::any_of(words.begin(), words.end(),
+                     [&](const char* word) { return printed.find(word) != std::string::npos; });
+}
+
+std::string printed_into(const Path& log) {
+  const auto text = read_file(log);
+  constexpr size_t enough = 20'000;
+  if (!text) return "";
+  return text->size() > enough ? text->substr(text->size() - enough) : *text;
+}
+
+/// The repetition in the middle, with what all of them said.
+run::Run middle_of(std::vector<run::Run> runs) {
+  std::sort(runs.begin(), runs.end(),
+            [](const run::Run& a, const run::Run& b) { return mean_step_s(a) < mean_step_s(b); });
+  std::string times;
+  for (const run::Run& run : runs)
+    times += fmt::format("{}{:.6g}", times.empty() ? "" : " ", mean_step_s(run));
+  const double least = mean_step_s(runs.front()), most = mean_step_s(runs.back());
+  const size_t count = runs.size();
+  run::Run middle = std::move(runs[(count - 1) / 2]);
+  middle.manifest.facts["repeats"] = std::to_string(count);
+  middle.manifest.facts["repeat_step_times_s"] = times;
+  if (count > 1)
+    middle.manifest.facts["repeat_spread"] =
+        fmt::format("{:.4f}", (most - least) / mean_step_s(middle));
+  return middle;
+}
+
+Result<run::Run> load_recording(const formats::JobFiles& files, int64_t repeat,
+                                const spec::Job& job) {
+  run::Run run = TPT_TRY(run::load(files.recording(repeat).string()));
+  if (run.steps.empty())
+    return error(
+        fmt::format("the training of {} marked no steps (nothing says how long one takes); "
+                    "see docs/measure/marking.md and {}",
+                    job.name, files.log().string()));
+  run.manifest.job = job;
+  run.manifest.name = job.name;
+  return run;
+}
+
+struct SlurmState {
+  bool known = false;
+  std::string word;  // PENDING, RUNNING, ...
+};
+
+/// What a small command prints; nothing if it fails.
+Result<std::string> ask(const std::vector<std::string>& command, const Path& answer,
+                        const std::function<bool()>& stopped) {
+  std::error_code ignored;
+  fs::remove(answer, ignored);
+  const GroupEnd end = TPT_TRY(run_in_group(command, answer, unit::min, stopped));
+  const std::string text = TPT_TRY(read_file(answer));
+  fs::remove(answer, ignored);
+  if (end.how == GroupEnd::How::exited && end.code == 0) return text;
+  return error(
+      fmt::format("{} failed ({}); see whether Slurm answers sinfo", command[0], last_line(text)));
+}
+
+}  // namespace
+
+std::string failure_sentence(int code, const std::string& printed, const Path& log) {
+  const std::string line = telling_line(printed);
+  const std::string said = line.empty() ? "it printed nothing" : line;
+  constexpr int killed = 128 + SIGKILL;
+  if (speaks_of_memory(printed) || code == killed)
+    return fmt::format("the training ran out of memory or was killed ({}); see {}", said,
+                       log.string());
+  if (code > 128)
+    return fmt::format("the training was ended by signal {} ({}); see {}", code - 128, said,
+                       log.string());
+  return fmt::format("the training ended with exit code {} ({}); see {}", code, said, log.string());
+}
+
+Result<JobMeasurer> JobMeasurer::make(const Path& folder, const formats::MeasurePlan& plan,
+                                      const Path& program, std::function<bool()> stopped) {
+  JobMeasurer measurer;
+  std::error_code problem;
+  measurer.folder_ = fs::absolute(folder, problem).lexically_normal();
+  measurer.plan_ = plan;
+  measurer.program_ = program;
+  measurer.stopped_ = std::move(stopped);
+  for (const char* part : {"jobs", "scripts", "logs", "work", "launch"})
+    TPT_TRY(make_folder(measurer.folder_ / part));
+  return measurer;
+}
+
+Result<void> JobMeasurer::write_files(const spec::Job& job, const formats::JobFiles& files) const {
+  TPT_TRY(write_file_atomically(files.job(), spec::write_job(job)));
+  for (const formats::LaunchFile& file : formats::launch_files(job, files, plan_))
+    TPT_TRY(write_file_atomically(file.path, file.text));
+  TPT_TRY(write_file_atomically(files.script(), formats::job_script(job, files, plan_, program_)));
+  return {};
+}
+
+Result<std::optional<run::Run>> JobMeasurer::operator()(const spec::Job& job,
+                                                        const std::string& stem) const {
+  TPT_TRY(require_trainable(job));
+  if (formats::stack_of(job) == formats::TrainingStack::unknown)
+    return error(
+        fmt::format("no launch script is known for the stack {} ({}); known are triplepoint "
+                    "train, Megatron-LM, NeMo and torchtitan",
+                    job.stack.name, job.stack.framework));
+  const std::string key = fmt::format("{} {} {}", spec::write_job(job), plan_.steps, plan_.warmup);
+  const formats::JobFiles files{folder_, fmt::format("{}-{}", stem, digest(key).substr(0, 8))};
+  TPT_TRY(write_files(job, files));
+  std::vector<run::Run> runs;
+  for (int64_t repeat = 1; repeat <= plan_.repeats; ++repeat) {
+    if (!fs::exists(files.done(repeat))) {
+      if (plan_.scripts_only) return std::optional<run::Run>();
+      if (!TPT_TRY(play(files, repeat))) return std::optional<run::Run>();
+    }
+    runs.push_back(TPT_TRY(load_recording(files, repeat, job)));
+  }
+  return std::optional(middle_of(std::move(runs)));
+}
+
+Result<bool> JobMeasurer::play(const formats::JobFiles& files, int64_t repeat) const {
+  std::error_code ignored;
+  fs::remove(files.recording(repeat), ignored);
+  if (repeat == 1) fs::remove(files.log(), ignored);
+  return plan_.launcher == "slurm" ? play_by_slurm(files, repeat) : play_here(files, repeat);
+}
+
+Result<bool> JobMeasurer::play_here(const formats::JobFiles& files, int64_t repeat) const {
+  const std::vector<std::string> command = {"bash", files.script().string(),
+                                            std::to_string(repeat)};
+  const GroupEnd end = TPT_TRY(run_in_group(command, files.log(), plan_.timeout, stopped_));
+  if (end.how == GroupEnd::How::stopped || stopped_()) return false;
+  if (end.how == GroupEnd::How::timed_out)
+    return error(
+        fmt::format("the training was still running after {:.0f} s and was ended (the "
+                    "time-out); see {}, or give --timeout",
+                    plan_.timeout / unit::s, files.log().string()));
+  if (end.code != 0)
+    return error(failure_sentence(end.code, printed_into(files.log()), files.log()));
+  return true;
+}
+
+Result<bool> JobMeasurer::play_by_slurm(const formats::JobFiles& files, int64_t repeat) const {
+  const Path answer = files.folder / "work" / (files.stem + ".slurm");
+  std::string id = TPT_TRY(ask(
+      {"sbatch", "--parsable", files.script().string(), std::to_string(repeat)}, answer, stopped_));
+  id = id.substr(0, id.find_first_not_of("0123456789"));
+  while (!stopped_()) {
+    const auto state = ask({"squeue", "-h", "-j", id, "-o", "%T"}, answer, stopped_);
+    // A job that has ended is forgotten after some minutes, or at once.
+    const bool waits =
+        state && (state->starts_with("PENDING") || state->starts_with("RUNNING") ||
+                  state->starts_with("CONFIGURING") || state->starts_with("COMPLETING") ||
+                  state->starts_with("SUSPENDED"));
+    if (!waits) {
+      if (fs::exists(files.done(repeat))) return true;
+      const std::string word = state ? last_line(*state) : std::string("gone");
+      return error(fmt::format("Slurm's job {} ended as {} ({}); see {}", id,
+                               word.empty() ? "failed" : word,
+                               telling_line(printed_into(files.log())), files.log().string()));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+  (void)ask({"scancel", id}, answer, [] { return false; });
+  return false;
+}
+
+}  // namespace triplepoint::study

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/run/run.h"
+
+#include "triplepoint/formats/job_scripts.h"
+
+namespace triplepoint::study {
+
+/// Plays jobs of a study for real, by scripts that anybody may start: here, or by Slurm.
+class JobMeasurer {
+ public:
+  /// Makes the study's folders. `program`: this one.
+  static Result<JobMeasurer> make(const Path& folder, const formats::MeasurePlan& plan,
+                                  const Path& program, std::function<bool()> stopped);
+
+  /// The run of the job: of its repetitions the one whose mean step takes longer than half of the
+  /// others', with those of all in its facts. What was recorded before, by hand too, is taken as it
+  /// is. The error says how the training failed; nothing if it was stopped, or only scripts are
+  /// wanted. `stem`: of the job's files, with the digest of job and plan so that none is mistaken
+  /// for another's. Called from several threads.
+  Result<std::optional<run::Run>> operator()(const spec::Job& job, const std::string& stem) const;
+
+ private:
+  JobMeasurer() = default;
+  Result<void> write_files(const spec::Job& job, const formats::JobFiles& files) const;
+  Result<bool> play(const formats::JobFiles& files, int64_t repeat) const;
+  Result<bool> play_here(const formats::JobFiles& files, int64_t repeat) const;
+  Result<bool> play_by_slurm(const formats::JobFiles& files, int64_t repeat) const;
+
+  Path folder_, program_;
+  formats::MeasurePlan plan_;
+  std::function<bool()> stopped_;
+};
+
+/// How a training ended that ended badly, from its exit code and the end of what it printed.
+std::string failure_sentence(int code, const std::string& printed, const Path& log);
+
+}  // namespace triplepoint::study

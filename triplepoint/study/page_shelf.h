@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "triplepoint/base/result.h"
+
+namespace triplepoint::study {
+
+/// Pages that are made when somebody asks, by one thread of its own, and kept while what they show
+/// has not changed. Asking never waits longer than a moment: a page that takes longer is there the
+/// next time.
+class PageShelf {
+ public:
+  struct Page {
+    std::string text;
+    std::string stamp;      // of what it shows, when it was made
+    bool is_wrong = false;  // the text is what went wrong, in a sentence
+  };
+  using Maker = std::function<Result<std::string>()>;
+
+  explicit PageShelf(std::size_t most_bytes = std::size_t{256} << 20U) : most_bytes_(most_bytes) {}
+  PageShelf(const PageShelf&) = delete;
+  PageShelf(PageShelf&&) = delete;
+  PageShelf& operator=(PageShelf&&) = delete;
+  PageShelf& operator=(const PageShelf&) = delete;
+  ~PageShelf();
+
+  /// The page of `key`, if it was made from what has this stamp; else it is made, and nothing is
+  /// returned if that is not done within `patience`.
+  std::optional<Page> find(const std::string& key, const std::string& stamp, const Maker& maker,
+                           std::chrono::milliseconds patience);
+
+ private:
+  struct Order {
+    std::string key, stamp;
+    Maker maker;
+  };
+  bool is_ordered(const std::string& key, const std::string& stamp) const;
+  void work();
+  void keep(const std::string& key, Page page);
+
+  const std::size_t most_bytes_;
+  std::mutex mutex_;
+  std::condition_variable ordered_, finished_;
+  std::map<std::string, Page> pages_;
+  std::deque<std::string> oldest_first_;  // keys of pages, by when they were made
+  std::size_t bytes_ = 0;
+  std::deque<Order> orders_;  // the first one is being made
+  bool ends_ = false;
+  std::optional<std::thread> worker_;
+};
+
+}  // namespace triplepoint::study

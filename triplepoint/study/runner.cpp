@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/study/runner.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/digest.h"
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/parallel.h"
+#include "triplepoint/base/version.h"
+
+#include "triplepoint/run/store.h"
+
+#include "triplepoint/report/study_page.h"
+#include "triplepoint/study/item.h"
+#include "triplepoint/study/run_pages.h"
+
+namespace triplepoint::study {
+namespace {
+
+constexpr const char* digest_fact = "job_digest";
+
+std::string file_name(std::string_view job_name) {
+  std::string name;
+  for (char c : job_name)
+    name += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.' ||
+                    c == '+'
+                ? c
+                : '_';
+  return name + ".run";
+}
+
+std::optional<run::Run> earlier_run(const StudyItem& item) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(item.file, ignored)) return std::nullopt;
+  Result<run::Run> run = run::load(item.file.string());
+  if (!run) return std::nullopt;  // half a file of another program: played again
+  const auto fact = run->manifest.facts.find(digest_fact);
+  if (fact == run->manifest.facts.end() || fact->second != item.digest) return std::nullopt;
+  return *std::move(run);
+}
+
+// ---- measurements that failed
+
+Path failure_file(const StudyItem& item) {
+  Path file = item.file;
+  return file.replace_extension(".failed");
+}
+
+/// The job as one whose measurement ended so: a row like that of an invalid job.
+void take_failure(StudyItem& item, const std::string& what) {
+  item.failed = *item.job;
+  item.failed->diagnoses.push_back({.code = spec::DiagnosisCode::inconsistent,
+                                    .severity = spec::Diagnosis::Severity::error,
+                                    .what = what});
+  item.job = &*item.failed;
+  take_diagnoses(item);
+  mark_failed(item);
+}
+
+std::optional<std::string> earlier_failure(const StudyItem& item) {
+  const auto text = read_file(failure_file(item));
+  if (!text) return std::nullopt;
+  const auto json = parse_json(*text, "failure");
+  if (!json || !json->is_object() || json->value("digest", "") != item.digest) return std::nullopt;
+  return json->value("what", "");
+}
+
+void keep_failure(StudyItem& item, const std::string& what) {
+  const Json json = {{"digest", item.digest}, {"what", what}};
+  if (const auto kept = write_file_atomically(failure_file(item), json_text(json) + "\n"); !kept)
+    item.problem = kept.error().what;
+  take_failure(item, what);
+}
+
+void forget_failure(const StudyItem& item) {
+  std::error_code ignored;
+  std::filesystem::remove(failure_file(item), ignored);
+}
+
+/// What a job's measurement came to; nothing if it was stopped or failed.
+std::optional<run::Run> measure(StudyItem& item, const StudyWorld& world) {
+  if (!world.retry_failures)
+    if (const auto what = earlier_failure(item)) {
+      item.reused = true;
+      take_failure(item, *what);
+      return std::nullopt;
+    }
+  Result<std::optional<run::Run>> run = world.measure(item.job->job, item.file.stem().string());
+  if (!run) {
+    keep_failure(item, run.error().what);
+    return std::nullopt;
+  }
+  if (*run) forget_failure(item);
+  return *std::move(run);
+}
+
+/// Plays one job, or takes its earlier run. What cannot be stored is the item's problem.
+void play(StudyItem& item, const StudyWorld& world) {
+  if (spec::has_errors(item.job->diagnoses)) return take_diagnoses(item);
+  if (const auto earlier = earlier_run(item)) {
+    item.reused = true;
+    return take_results(item, *earlier);
+  }
+  std::optional<run::Run> run =
+      world.measure ? measure(item, world) : std::optional(world.simulate(item.job->job));
+  if (!run) return;
+  run->manifest.facts[digest_fact] = item.digest;
+  if (const auto saved = run::save(*run, item.file.string()); !saved) {
+    item.problem = saved.error().what;
+    return;
+  }
+  std::error_code ignored;  // the page of an earlier run with this name shows another one
+  std::filesystem::remove(page_of(item.file), ignored);
+  take_results(item, *run);
+}
+
+std::vector<StudyItem> items_of(const spec::StudyPlan& plan, const Path& folder,
+                                const std::string& program) {
+  std::vector<StudyItem> items;
+  std::vector<std::string> used;
+  for (const spec::StudyJob& job : plan.jobs) {
+    std::string name = file_name(job.job.name);
+    for (int i = 2; std::find(used.begin(), used.end(), name) != used.end(); ++i) {
+      name = file_name(fmt::format("{}_{}", job.job.name, i));
+    }
+    used.push_back(name);
+    StudyItem item;
+    item.job = &job;
+    item.file = folder / "runs" / name;
+    item.digest = digest(program + spec::write_job(job.job));
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+/// What is needed to make the report again from the folder alone.
+Json plan_json(const spec::StudyPlan& plan, const std::vector<StudyItem>& items) {
+  Json jobs = Json::array();
+  for (const StudyItem& item : items) {
+    Json job = {{"name", item.job->job.name},
+                {"run", item.file.filename().string()},
+                {"diagnoses", as_json(item.job->diagnoses)}};
+    if (spec::has_errors(item.job->diagnoses)) job["job"] = spec::write_job(item.job->job);
+    if (item.failed) job["failed"] = true;
+    jobs.push_back(std::move(job));
+  }
+  return {{"study", plan.name},
+          {"title", plan.title},
+          {"about", plan.about},
+          {"jobs", std::move(jobs)}};
+}
+
+/// What a prediction lacks does not keep a job from being measured.
+spec::StudyPlan as_measured(spec::StudyPlan plan) {
+  for (spec::StudyJob& job : plan.jobs)
+    std::erase_if(job.diagnoses, [](const spec::Diagnosis& diagnosis) {
+      return diagnosis.code == spec::DiagnosisCode::unsupported;
+    });
+  return plan;
+}
+
+}  // namespace
+
+std::string program_digest(const spec::Library& library) {
+  std::string all = program_version();
+  if (const auto program = read_file("/proc/self/exe")) all += digest(*program);
+  if (const auto files = list_files(library.root, "")) {
+    for (const Path& file : *files)
+      if (const auto text = read_file(file)) all += file.string() + digest(*text);
+  }
+  return digest(all);
+}
+
+Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder, int threads,
+                               const StudyWorld& world) {
+  TPT_TRY(make_folder(folder / "runs"));
+  const spec::StudyPlan plan = world.measure ? as_measured(wanted) : wanted;
+  std::vector<StudyItem> items = items_of(plan, folder, world.program_digest);
+  TPT_TRY(
+      write_file_atomically(folder / study_plan_file, json_text(plan_json(plan, items)) + "\n"));
+  std::stop_source stop;
+  parallel_for(
+      items.size(), threads,
+      [&](std::size_t i) {
+        if (world.stopped()) stop.request_stop();
+        if (stop.stop_requested()) return;
+        play(items[i], world);
+        if (!items[i].problem.empty())
+          stop.request_stop();  // a full disk will not take the next run either
+        world.finished();
+      },
+      stop.get_token());
+  TPT_TRY(first_problem(items));
+  if (std::any_of(items.begin(), items.end(), [](const StudyItem& item) { return item.failed; }))
+    TPT_TRY(
+        write_file_atomically(folder / study_plan_file, json_text(plan_json(plan, items)) + "\n"));
+  return collect(items, plan);
+}
+
+Result<void> write_results(const StudyResults& results, const Path& folder) {
+  TPT_TRY(write_file_atomically(folder / "results.csv", results.csv));
+  TPT_TRY(write_file_atomically(folder / "results.json", results.json));
+  TPT_TRY(write_file_atomically(folder / "report.html", report::study_page(results.study)));
+  return {};
+}
+
+}  // namespace triplepoint::study

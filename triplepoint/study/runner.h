@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/files.h"
+
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/report/study.h"
+
+namespace triplepoint::study {
+
+/// What the runner asks of the world; tests give it another one.
+struct StudyWorld {
+  std::function<run::Run(const spec::Job&)> simulate;
+  std::function<bool()> stopped;   // asked before each job
+  std::function<void()> finished;  // told after each job, from any thread
+  std::string program_digest;      // runs of another program or data are not reused
+  // Plays a job for real, instead of `simulate`. The error says how it failed, which is a result;
+  // nothing if a stop was asked for in the middle. What only a prediction would need may be
+  // missing.
+  std::function<Result<std::optional<run::Run>>(const spec::Job&, const std::string& file_stem)>
+      measure = {};
+  bool retry_failures = false;  // failures of an earlier call are not results
+};
+
+/// Results of a study so far.
+struct StudyResults {
+  report::Study study;          // rows of the jobs that are done, in the study's order
+  std::vector<Path> run_files;  // of each row; empty for jobs that were not played
+  std::string json;             // the same as results.json
+  std::string csv;              // the same as results.csv
+  std::size_t reused = 0;       // jobs whose run was there already
+  std::size_t failed = 0;       // jobs that were measured and failed
+  std::size_t left = 0;         // jobs not begun because a stop was asked for
+};
+
+/// Plays every valid job on so many threads and keeps each run as FOLDER/runs/NAME.run as soon as
+/// it is finished. A run that is there already and belongs to the same job, program and data is
+/// used again. Results do not depend on the number of threads.
+///
+/// A job that fails while it is measured is a row with its diagnosis, kept in runs/NAME.failed.
+Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder, int threads,
+                               const StudyWorld& world);
+
+/// Writes results.csv, results.json and report.html, each at once.
+Result<void> write_results(const StudyResults& results, const Path& folder);
+
+/// The results of a folder that `characterize` made, or of any folder of runs.
+Result<StudyResults> load_results(const spec::Library& library, const Path& folder, int threads);
+
+/// A digest of this program and of everything in the data folder.
+std::string program_digest(const spec::Library& library);
+
+}  // namespace triplepoint::study

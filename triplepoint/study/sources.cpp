@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/study/sources.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/parallel.h"
+
+#include "triplepoint/run/store.h"
+#include "triplepoint/spec/library.h"
+
+#include "triplepoint/formats/read_job.h"
+#include "triplepoint/metrics/trace_tables/input.h"
+#include "triplepoint/study/runner.h"
+#include "triplepoint/telemetry/upstream/upstream.h"
+
+namespace triplepoint::study {
+namespace {
+
+/// A folder that characterize made, or one of runs; else it is a folder of traces.
+bool is_study(const Path& folder) {
+  std::error_code ignored;
+  if (std::filesystem::exists(folder / "study.json", ignored)) return true;
+  const auto runs = list_files(folder, ".run");
+  const auto all = list_files(folder, "");
+  return (runs && !runs->empty()) || !all || all->empty();
+}
+
+void shift(run::Timeline& timeline, int64_t by) {
+  const auto moved = [&](Instant time) { return Instant(time.nanoseconds() + by); };
+  for (run::Span& span : timeline.spans) {
+    span.begin = moved(span.begin);
+    span.end = moved(span.end);
+  }
+}
+
+/// The recording with the traces' timeline in it, on the recording's clock.
+Result<run::Run> joined(run::Run traced, const std::string& file) {
+  run::Run recording = TPT_TRY(run::load(file));
+  const auto &here = traced.manifest.epoch_unix_ns, &there = recording.manifest.epoch_unix_ns;
+  if (!here || !there)
+    return error(
+        fmt::format("{}: its times cannot be brought to the traces' (one of them has no wall "
+                    "clock); report them one by one",
+                    file));
+  shift(traced.timeline, *here - *there);
+  recording.timeline = std::move(traced.timeline);
+  std::move(traced.manifest.notes.begin(), traced.manifest.notes.end(),
+            std::back_inserter(recording.manifest.notes));
+  recording.manifest.facts.merge(traced.manifest.facts);
+  return recording;
+}
+
+Result<run::Run> read_run(const std::vector<std::string>& files,
+                          const metrics::TraceOptions& options) {
+  const bool as_it_is = !options.ranks && !options.step && !options.rules;
+  if (files.size() == 1 && metrics::is_run_file(files[0]) && as_it_is) return run::load(files[0]);
+  if (files.size() == 1 && as_it_is && telemetry::looks_like_upstream(files[0]))
+    return telemetry::read_upstream(files[0]);
+  metrics::TraceInput input =
+      TPT_TRY(metrics::read_trace_input(files, options, trace::HostSpans::ops));
+  run::Manifest& manifest = input.run.manifest;
+  if (manifest.producer.empty()) manifest.producer = "triplepoint, from " + input.format;
+  std::move(input.remarks.begin(), input.remarks.end(), std::back_inserter(manifest.notes));
+  return std::move(input.run);
+}
+
+/// The runs of a study, or the recordings of the artifact in a folder and below; else the source.
+Result<std::vector<std::string>> runs_of(const std::string& source) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(source, ignored) || telemetry::looks_like_upstream(source))
+    return std::vector<std::string>{source};
+  std::vector<std::string> found;
+  for (const Path& file : TPT_TRY(list_files(source, ".run")))
+    found.push_back(file.string());
+  if (!found.empty()) return found;
+  using Walk = std::filesystem::recursive_directory_iterator;
+  for (auto at = Walk(source, ignored); at != Walk(); at.increment(ignored))
+    if (at->is_directory(ignored) && telemetry::looks_like_upstream(at->path()))
+      found.push_back(at->path().string());
+  std::sort(found.begin(), found.end());
+  if (found.empty()) found.push_back(source);  // traces
+  return found;
+}
+
+}  // namespace
+
+SourceKind kind_of_source(const std::string& source) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(source, ignored))
+    return is_study(source) ? SourceKind::study : SourceKind::traces;
+  return source.ends_with(".run") ? SourceKind::run : SourceKind::traces;
+}
+
+std::string stem_of_source(Path file) {
+  constexpr std::string_view endings[] = {".gz", ".zst", ".tar", ".json", ".trace", ".pt", ".run"};
+  const auto ends = [&](std::string_view ending) { return file.extension() == ending; };
+  while (std::any_of(std::begin(endings), std::end(endings), ends))
+    file.replace_extension();
+  if (file.filename().empty()) file = file.parent_path();  // "study/"
+  return file.filename().string();
+}
+
+Result<run::Run> load_run_source(const std::vector<std::string>& sources,
+                                 const metrics::TraceOptions& options) {
+  std::vector<std::string> traces, recordings;
+  for (const std::string& source : sources)
+    (metrics::is_run_file(source) ? recordings : traces).push_back(source);
+  if (recordings.size() > 1)
+    return error(
+        fmt::format("{} .run files were named (a page shows one); triplepoint compare shows "
+                    "several, a folder of them is a study",
+                    recordings.size()));
+  if (traces.empty() || recordings.empty()) return read_run(sources, options);
+  return joined(TPT_TRY(read_run(traces, options)), recordings[0]);
+}
+
+std::vector<spec::Provenance> numbers_of(const run::Run& run) {
+  std::vector<spec::Provenance> numbers;
+  const Result<spec::Library> library = spec::require_library();
+  if (!library || run.manifest.origin != run::Origin::simulated || !run.manifest.job)
+    return numbers;
+  const spec::Job& job = *run.manifest.job;
+  const std::string gpu = job.cluster.gpu.name;
+  for (const std::string& file :
+       {"models/" + job.model.name, "clusters/" + job.cluster.name, "gpus/" + gpu,
+        "stacks/" + job.stack.name, "calibrations/" + gpu + "/kernels",
+        "calibrations/" + gpu + "/power", "calibrations/" + gpu + "/thermal"}) {
+    const auto of_file = spec::provenance(*library, file);
+    if (of_file) numbers.insert(numbers.end(), of_file->begin(), of_file->end());
+  }
+  for (spec::Provenance& number : numbers)  // the same text wherever the library lies
+    if (number.file.starts_with(library->root))
+      number.file = number.file.substr(library->root.size() + 1);
+  return numbers;
+}
+
+Result<std::vector<report::PaperJob>> load_paper_jobs(const std::vector<std::string>& sources) {
+  std::vector<std::string> files;
+  for (const std::string& source : sources)
+    for (std::string& one : TPT_TRY(runs_of(source)))
+      files.push_back(std::move(one));
+  std::vector<report::PaperJob> jobs(files.size());
+  std::vector<std::string> problems(files.size());
+  parallel_for(files.size(), available_threads(), [&](std::size_t i) {
+    const Result<run::Run> run = load_run_source({files[i]}, {});
+    if (run)
+      jobs[i] = report::paper_job(*run, metrics::measure(*run), stem_of_source(files[i]));
+    else
+      problems[i] = run.error().what;
+  });
+  for (const std::string& problem : problems)
+    if (!problem.empty()) return error(problem);
+  return jobs;
+}
+
+Result<report::Study> load_study_source(const std::string& folder) {
+  const spec::Library library = TPT_TRY(spec::require_library());
+  StudyResults results = TPT_TRY(load_results(library, folder, available_threads()));
+  return std::move(results.study);
+}
+
+}  // namespace triplepoint::study

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/spec/job.h"
+
+#include "triplepoint/advise/steer.h"
+#include "triplepoint/tui/console.h"
+
+namespace triplepoint::study {
+
+struct WatchOptions {
+  std::string run;               // NAME.run, growing or finished
+  std::optional<spec::Job> job;  // where the run does not know it
+  std::optional<std::string> hook;
+  Seconds hook_timeout = 30 * unit::s;
+  Seconds warm_up = 60 * unit::s;  // of the run, before its calm time
+  bool json = false;               // a line of JSON per decision
+  advise::SteerOptions steer;
+};
+
+/// Looks at a run window by window: what is there at once, what comes as it comes, until the
+/// recording ends or Ctrl-C. Prints advice; acts only through the hook.
+Result<void> watch_run(tui::Console&, const WatchOptions&);
+
+}  // namespace triplepoint::study

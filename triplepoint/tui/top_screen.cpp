@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/tui/top_screen.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/tui/live_tables.h"
+#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/top_rows.h"
+
+namespace triplepoint::tui {
+namespace {
+
+using telemetry::GpuView;
+using telemetry::Snapshot;
+
+constexpr std::size_t most_history = 400;  // wider than any terminal's third
+constexpr double coldest_c = 20;           // bottom of the temperatures' history
+
+/// The extremes with the GPU that has them: "hottest 83 C (6)".
+std::string extreme(const std::vector<TopRow>& rows, bool many_hosts,
+                    const std::function<std::optional<double>(const GpuView&)>& value,
+                    const std::function<std::string(double)>& text) {
+  const TopRow* found = nullptr;
+  for (const TopRow& row : rows)
+    if (value(row.gpu) && (found == nullptr || *value(row.gpu) > *value(found->gpu))) found = &row;
+  if (found == nullptr) return "";
+  return fmt::format("{} ({}{})", text(*value(found->gpu)),
+                     many_hosts ? found->host->name + " " : "gpu ", found->gpu.index);
+}
+
+std::string summary_line(const std::vector<TopHost>& hosts, const std::vector<TopRow>& rows,
+                         const TopView& view, const Console& console, std::size_t width) {
+  const bool many = hosts.size() > 1;
+  double power = 0;
+  std::size_t throttled = 0;
+  for (const TopHost& host : hosts)
+    if (host.latest) power += view_node(*host.latest).gpu_power_w.value_or(0);
+  for (const TopRow& row : rows)
+    throttled += row.gpu.throttle_share() > 0.01 ? 1 : 0;
+  Line line(console, width);
+  line.add("triplepoint top", Style::bold).add("  " + view.title);
+  if (many) line.add(fmt::format("  {} nodes", hosts.size()));
+  if (rows.empty()) return line.add("  no GPU").text();
+  line.add(fmt::format("  {} GPU{}", rows.size(), rows.size() == 1 ? "" : "s"));
+  if (power > 0) line.add("  " + watts_text(power));
+  const std::string hot = extreme(
+      rows, many, [](const GpuView& gpu) { return gpu.temperature_c; },
+      [](double c) { return celsius_text(c); });
+  const std::string slow = extreme(
+      rows, many, [](const GpuView& gpu) { return sort_value(gpu, TopSort::clock); },
+      [](double mhz) { return fmt::format("{:.0f} MHz", -mhz); });
+  if (!hot.empty()) line.add("  hottest " + hot);
+  if (!slow.empty()) line.add("  slowest " + slow);
+  if (throttled > 0) line.add(fmt::format("  {} held back", throttled), Style::warning);
+  if (view.paused) line.add("  paused", Style::warning);
+  return line.text();
+}
+
+std::vector<std::string> host_lines(const TopHost& host, const Console& console,
+                                    std::size_t width) {
+  std::vector<std::string> lines;
+  Line line(console, width);
+  line.add(host.latest && !host.latest->node.host.empty() ? host.latest->node.host : host.name,
+           Style::bold);
+  if (host.latest) line.add(fmt::format("  {}", fmt::join(node_pieces(*host.latest), ", ")));
+  lines.push_back(line.text());
+  if (!host.problem.empty())
+    lines.push_back(Line(console, width).add("  " + host.problem, Style::warning).text());
+  else if (!host.latest)
+    lines.push_back(Line(console, width).add("  waiting for the first reading", Style::dim).text());
+  if (!host.latest) return lines;
+  for (const std::string& trouble : host.latest->troubles)
+    lines.push_back(Line(console, width).add("  " + trouble, Style::warning).text());
+  return lines;
+}
+
+std::vector<std::string> help_lines(const Console& console, std::size_t width) {
+  constexpr std::array<std::array<const char*, 2>, 10> lines = {{
+      {"q, Esc", "quit"},
+      {"s, S", "next, previous order: gpu, power, temperature, clock, utilization, ..."},
+      {"m", "automatic, full (with history), compact"},
+      {"space", "pause"},
+      {"up, down", "scroll; also Page Up, Page Down, Home"},
+      {"left, right", "of a .run: back and forth in time"},
+      {"h, ?", "this help"},
+      {"", ""},
+      {"slowed by", "share of the last second with the clock held back, by hardware counters"},
+      {"history", "power of the limit, temperature up to the slowdown, clock of the highest"},
+  }};
+  std::vector<std::string> shown;
+  shown.reserve(lines.size());
+  for (const auto& [name, what] : lines)
+    shown.push_back(Line(console, width).add("  ").left(name, 13, Style::bold).add(what).text());
+  return shown;
+}
+
+std::string footer(const TopView& view, const Console& console, std::size_t width) {
+  return Line(console, width)
+      .add(" q", Style::bold)
+      .add(" quit  ", Style::dim)
+      .add("s", Style::bold)
+      .add(fmt::format(" sort: {}  ", name_of(view.sort)), Style::dim)
+      .add("m", Style::bold)
+      .add(fmt::format(" mode: {}  ", name_of(view.mode)), Style::dim)
+      .add("space", Style::bold)
+      .add(" pause  ", Style::dim)
+      .add("h", Style::bold)
+      .add(" help", Style::dim)
+      .text();
+}
+
+/// The table's lines; in full mode two a GPU.
+std::vector<std::string> table_lines(const std::vector<TopRow>& rows, bool full, bool many_hosts,
+                                     const Console& console, std::size_t width) {
+  const TopColumns columns = columns_for(width, many_hosts, rows);
+  std::vector<std::string> lines;
+  for (const TopRow& row : rows) {
+    lines.push_back(gpu_row(row, columns, console, width));
+    if (full) lines.push_back(history_row(row, columns, console, width));
+  }
+  return lines;
+}
+
+/// `lines` from `scroll` on, so many that the screen takes; the last ones stay on it.
+std::vector<std::string> window_of(std::vector<std::string> lines, std::size_t scroll,
+                                   std::size_t room) {
+  if (lines.size() <= room) return lines;
+  const std::size_t first = std::min(scroll, lines.size() - room);
+  return {lines.begin() + static_cast<std::ptrdiff_t>(first),
+          lines.begin() + static_cast<std::ptrdiff_t>(first + room)};
+}
+
+}  // namespace
+
+const char* name_of(TopMode mode) {
+  constexpr std::array names = {"auto", "full", "compact"};
+  return names.at(static_cast<std::size_t>(mode));
+}
+
+const char* name_of(TopSort sort) {
+  constexpr std::array names = {"gpu",         "power",  "temperature", "clock",
+                                "utilization", "memory", "throttle"};
+  return names.at(static_cast<std::size_t>(sort));
+}
+
+void add_snapshot(TopHost& host, telemetry::Snapshot snapshot) {
+  host.history.resize(snapshot.devices.size());
+  const auto push = [](std::deque<std::optional<double>>& values, std::optional<double> value) {
+    values.push_back(value);
+    if (values.size() > most_history) values.pop_front();
+  };
+  for (std::size_t i = 0; i < snapshot.devices.size(); ++i) {
+    const GpuView gpu = view_gpu(snapshot, static_cast<int32_t>(i));
+    std::optional<double> warmth;
+    if (gpu.temperature_c) warmth = *gpu.temperature_c - coldest_c;
+    const double range = gpu.slowdown_c.value_or(90) - coldest_c;
+    push(host.history[i].power, share_of(gpu.power_w, gpu.power_limit_w));
+    push(host.history[i].temperature, share_of(warmth, range));
+    push(host.history[i].clock, share_of(gpu.sm_clock_mhz, gpu.max_sm_clock_mhz));
+  }
+  host.latest = std::move(snapshot);
+}
+
+std::string top_screen(const std::vector<TopHost>& hosts, const TopView& view, std::size_t columns,
+                       std::size_t rows, const Console& console) {
+  const std::vector<TopRow> gpus = rows_of(hosts, view.sort);
+  const bool many = hosts.size() > 1;
+  std::vector<std::string> top = {summary_line(hosts, gpus, view, console, columns)};
+  for (const TopHost& host : hosts)
+    for (std::string& line : host_lines(host, console, columns))
+      top.push_back(std::move(line));
+  if (rows > 0 && top.size() > rows / 2 + 1) top.resize(rows / 2 + 1);  // many nodes: GPUs matter
+  if (!gpus.empty()) top.push_back(title_row(columns_for(columns, many, gpus), console, columns));
+  const std::size_t foot = view.keys ? 1 : 0;
+  const std::size_t room = rows == 0 ? SIZE_MAX : rows - std::min(rows, top.size() + foot);
+  const bool full =
+      view.mode == TopMode::full || (view.mode == TopMode::automatic && 2 * gpus.size() <= room);
+  std::vector<std::string> body =
+      view.help ? help_lines(console, columns) : table_lines(gpus, full, many, console, columns);
+  for (std::string& line : window_of(std::move(body), view.scroll * (full ? 2 : 1), room))
+    top.push_back(std::move(line));
+  if (view.keys) top.push_back(footer(view, console, columns));
+  if (rows > 0 && top.size() > rows) top.resize(rows);
+  return fmt::format("{}\n", fmt::join(top, "\n"));
+}
+
+}  // namespace triplepoint::tui

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/result.h"
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/telemetry/open_sensors.h"
+#include "triplepoint/tui/top_screen.h"
+
+namespace triplepoint::tui {
+
+/// Where `top` gets the nodes it shows from. Never waits: what is slow has a thread of its own.
+class TopSource {
+ public:
+  TopSource() = default;
+  TopSource(const TopSource&) = delete;
+  TopSource(TopSource&&) = delete;
+  TopSource& operator=(const TopSource&) = delete;
+  TopSource& operator=(TopSource&&) = delete;
+  virtual ~TopSource() = default;
+
+  /// Brings these hosts up to date; a source makes as many as it has nodes.
+  virtual void update(std::vector<TopHost>& hosts) = 0;
+  /// Back and forth in time, where there is one: so many intervals.
+  virtual void move(int intervals) { (void)intervals; }
+  virtual std::string title() const = 0;
+};
+
+/// The time of day, for titles: "19:04:23".
+std::string wall_clock_text();
+
+/// This node. With `once`, two readings right away instead of a thread.
+Result<std::unique_ptr<TopSource>> local_source(const telemetry::SensorOptions& options,
+                                                Seconds interval, bool once);
+
+struct RemoteOptions {
+  std::optional<std::string> token;
+  std::string ssh = "ssh";  // the program
+  Seconds interval = 1 * unit::s;
+};
+/// Other nodes: "host:9400" and "http://host:9400" by their exporters, "host" and "user@host" by
+/// `triplepoint snapshot` over ssh.
+std::unique_ptr<TopSource> remote_source(const std::vector<std::string>& hosts,
+                                         const RemoteOptions& options);
+
+/// A run, finished or still growing.
+Result<std::unique_ptr<TopSource>> run_source(const Path& file, Seconds interval);
+
+}  // namespace triplepoint::tui

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/tui/trace_text.h"
+
+#include <fmt/format.h>
+
+#include "triplepoint/tui/data_table_text.h"
+
+namespace triplepoint::tui {
+
+void print_trace_report(Console& console, const metrics::TraceReport& report,
+                        const std::vector<const DataTable*>& tables, bool asked_for) {
+  for (const std::string& line : report.headlines)
+    console.print(line + "\n");
+  bool first = report.headlines.empty();
+  for (const DataTable* table : tables) {
+    if (table->rows.empty() && !asked_for) continue;
+    if (!first) console.print("\n");
+    first = false;
+    console.print(table->rows.empty() ? table->title + ": nothing\n" : table_text(*table, console));
+  }
+  for (const std::string& file : report.written)
+    console.print(fmt::format("wrote {}\n", file));
+  for (const std::string& remark : report.remarks)
+    console.print("note: " + remark + "\n");
+}
+
+}  // namespace triplepoint::tui

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "triplepoint/metrics/trace_tables/options.h"
+#include "triplepoint/tui/console.h"
+
+namespace triplepoint::tui {
+
+/// What an analysis found: the answer, these of its tables, and what to know of them. Empty tables
+/// are left out unless they were asked for.
+void print_trace_report(Console&, const metrics::TraceReport&,
+                        const std::vector<const DataTable*>& tables, bool asked_for);
+
+}  // namespace triplepoint::tui
