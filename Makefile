@@ -3,6 +3,7 @@
 
 JOBS         ?= $(shell nproc)
 PREFIX       ?= /usr/local
+WERROR       ?= OFF
 FUZZ_SECONDS ?= 30
 STUDY        ?= paper/all
 
@@ -28,7 +29,7 @@ help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 build: packages web  ## the programs, as users get them: build/release/bin
-	cmake --preset release -DTPT_TESTS=OFF
+	cmake --preset release -DTPT_TESTS=OFF -DTPT_WERROR=$(WERROR)
 	cmake --build build/release --target programs -j $(JOBS)
 
 validation: build  ## compare with the published tables beside the tree (../shared): validation/, docs/models/accuracy.md
@@ -46,10 +47,10 @@ measure: build  ## train the study laptop for real on this machine (five minutes
 	build/release/bin/triplepoint characterize laptop --measure -o build/measured
 	@echo "the report is build/measured/report.html"
 
-test: packages-test web  ## the quick suite
-	cmake --preset ci
-	cmake --build --preset ci -j $(JOBS)
-	ctest --preset ci -j $(JOBS) -LE 'slow|pages'
+test: packages-test web  ## the quick suite; shares build/release and its objects with `make build`
+	cmake --preset release -DTPT_TESTS=ON -DTPT_WERROR=$(WERROR)
+	cmake --build --preset release -j $(JOBS)
+	ctest --preset release -j $(JOBS) -LE 'slow|pages'
 
 check: lint sanitize threads fuzz tidy pages  ## everything else: format, tidy, sanitizers, fuzz targets, slow tests, pages
 
@@ -84,9 +85,9 @@ tidy-all: packages-check web  ## the same over all files, tests, benches and fuz
 	python3 tools/tidy.py build/ci
 
 pages: packages-check web  ## slow tests, and the report's pages in a browser
-	cmake --preset ci
-	cmake --build --preset ci -j $(JOBS)
-	ctest --preset ci -j $(JOBS) -L 'slow|pages' --no-tests=ignore
+	cmake --preset release -DTPT_TESTS=ON -DTPT_WERROR=$(WERROR)
+	cmake --build --preset release -j $(JOBS)
+	ctest --preset release -j $(JOBS) -L 'slow|pages' --no-tests=ignore
 
 bench: packages-bench web  ## speed, release build; run it on a machine that does nothing else
 	cmake --preset bench

@@ -25,11 +25,10 @@ function(triplepoint_drop_missing list)
   set(${list} "${existing}" PARENT_SCOPE)
 endfunction()
 
-# Where CMAKE_UNITY_BUILD is on (the presets of users), puts sources into groups that are compiled as one translation unit each;
+# Where TPT_UNITY is on (the presets of users), puts sources into groups that are compiled as one translation unit each;
 # files that share a local name are kept apart (unity_groups.py).
 function(triplepoint_unity target)
-  get_target_property(unity ${target} UNITY_BUILD)
-  if(NOT unity)
+  if(NOT TPT_UNITY)
     return()
   endif()
   list(FILTER ARGN INCLUDE REGEX "\\.cpp$")
@@ -40,7 +39,7 @@ function(triplepoint_unity target)
     string(REGEX MATCH "^([0-9]+) (.*)$" found "${line}")
     set_source_files_properties(${CMAKE_MATCH_2} PROPERTIES UNITY_GROUP ${CMAKE_MATCH_1})
   endforeach()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
 # What a target that belongs to us is made with.

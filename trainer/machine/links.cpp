@@ -20,12 +20,12 @@ struct Case {
   int64_t numbers;
 };
 
-struct Arrays {
+struct CaseArrays {
   std::vector<float> whole, other;
   std::vector<int64_t> counts;
 };
 
-void play(Communicator& all, const Case& one, Arrays& arrays) {
+void play(Communicator& all, const Case& one, CaseArrays& arrays) {
   const int64_t p = all.size(), me = all.index();
   const std::span<float> whole = arrays.whole, other = arrays.other;
   const auto block =
@@ -48,7 +48,7 @@ void play(Communicator& all, const Case& one, Arrays& arrays) {
 }
 
 LinkRow measure(Communicator& all, const Case& one, double seconds) {
-  Arrays arrays;
+  CaseArrays arrays;
   const auto count = static_cast<size_t>(one.numbers);
   arrays.whole.assign(count, 0), arrays.other.assign(count, 0);
   arrays.counts.assign(static_cast<size_t>(all.size()), one.numbers / all.size());

@@ -48,9 +48,10 @@ WorkerPool pool_of_world() {
 
 int plan_together(const std::vector<std::string>& words) {
   using namespace triplepoint::cli;
+  namespace tui = triplepoint::tui;
   const WorkerPool pool = pool_of_world();
-  std::ostringstream nobody;
-  tui::Console console = pool.rank == 0 ? tui::process_console() : tui::Console(nobody, nobody, {});
+  std::ostringstream discarded;
+  tui::Console console = pool.rank == 0 ? tui::process_console() : tui::Console(discarded, discarded, {});
   const std::unique_ptr<Command> command = make_plan_in_pool(pool);
   for (const CommandEntry& entry : commands())
     if (entry.name == "plan")
@@ -70,7 +71,7 @@ int main(int argc, char** argv) {
         "starts it)\n",
         stderr);
   } else {
-    triplepoint::cli::listen_for_interrupts();
+    triplepoint::listen_for_interrupts();
     code = plan_together(words);
   }
   MPI_Finalize();
