@@ -5,6 +5,8 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/sim/job_testing.h"
+
 namespace triplepoint::sim {
 namespace {
 
