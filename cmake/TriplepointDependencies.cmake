@@ -9,6 +9,7 @@ endfunction()
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
+find_package(Python3 3.8 REQUIRED COMPONENTS Interpreter)
 find_package(PkgConfig REQUIRED)
 find_package(fmt QUIET)
 find_package(tl-expected QUIET)

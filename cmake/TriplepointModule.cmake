@@ -25,6 +25,24 @@ function(triplepoint_drop_missing list)
   set(${list} "${existing}" PARENT_SCOPE)
 endfunction()
 
+# Where CMAKE_UNITY_BUILD is on (the presets of users), puts sources into groups that are compiled as one translation unit each;
+# files that share a local name are kept apart (unity_groups.py).
+function(triplepoint_unity target)
+  get_target_property(unity ${target} UNITY_BUILD)
+  if(NOT unity)
+    return()
+  endif()
+  list(FILTER ARGN INCLUDE REGEX "\\.cpp$")
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/cmake/unity_groups.py 12 ${ARGN}
+                  WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" lines "${lines}")
+  foreach(line IN LISTS lines)
+    string(REGEX MATCH "^([0-9]+) (.*)$" found "${line}")
+    set_source_files_properties(${CMAKE_MATCH_2} PROPERTIES UNITY_GROUP ${CMAKE_MATCH_1})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+endfunction()
+
 # What a target that belongs to us is made with.
 function(triplepoint_link target)
   cmake_parse_arguments(ARG "" "" "USES;LIBS" ${ARGN})
@@ -48,6 +66,7 @@ function(triplepoint_module name)
     return()  # headers only, so far
   endif()
   add_library(triplepoint_${name} STATIC ${ARG_SOURCES})
+  triplepoint_unity(triplepoint_${name} ${ARG_SOURCES})
   triplepoint_link(triplepoint_${name} USES ${ARG_USES} LIBS ${ARG_LIBS})
   if(ARG_TESTS)
     triplepoint_test(${name} SOURCES ${ARG_TESTS} USES ${name} ${ARG_TEST_USES} LIBS ${ARG_TEST_LIBS} LABELS ${ARG_TEST_LABELS})
@@ -76,6 +95,8 @@ function(triplepoint_test name)
   endif()
   cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBS;LABELS" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
+  triplepoint_unity(${name}_test ${ARG_SOURCES})
+  target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O0>)  # the time of a test is that of what it tests
   set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
   triplepoint_link(${name}_test USES ${ARG_USES} LIBS ${ARG_LIBS} triplepoint_test_main)
   set(properties TIMEOUT 300)

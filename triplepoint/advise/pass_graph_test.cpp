@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/sim/pipeline_scheduler.h"
+#include "triplepoint/sim/schedule_engine.h"
 #include "triplepoint/workload/schedule.h"
 
 namespace triplepoint::advise {
@@ -39,9 +39,10 @@ struct TestPipeline {
     std::vector<sim::Wire> wires(2 * stages);
     for (sim::Wire& wire : wires)
       wire.alone = 2e-5 * unit::s;
-    sim::PipelineScheduler scheduler(of, wires, mode, rules);
-    scheduler.begin();
-    return scheduler.take();
+    sim::LinkedPipeline engine;
+    engine.start(of, wires, mode, rules);
+    engine.run();
+    return take_timeline(engine);
   }
 
   PassGraph graph() const { return {timelines(times()), chunks, mode, rules}; }

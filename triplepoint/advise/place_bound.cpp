@@ -99,11 +99,11 @@ ColdestPasses::ColdestPasses(const spec::Job& job, int64_t least_layers, int64_t
     const spec::Job even = with_even_layers(job, layers);
     const workload::WorkGraph graph = workload::build_work_graph(even);
     sim::StepModel model(even, graph);
-    const sim::ClockState cold = model.choose_clocks(coldest_dies(even, model.hardware));
+    const sim::ClockState cold = sim::choose_clocks(model, coldest_dies(even, model.hardware));
     sim::ClusterHeat heat(even, model.hardware);
     heat.set_conditions(model.conditions());
     heat.solve_steady_state(least_powers(model, cold, limit));
-    const sim::ClockState clocks = model.choose_clocks(heat.dies());
+    const sim::ClockState clocks = sim::choose_clocks(model, heat.dies());
     auto& pipelines = passes_.emplace_back();
     for (size_t p = 0; p < model.pipelines.size(); ++p) {
       std::vector<Pass>& stages = pipelines.emplace_back();

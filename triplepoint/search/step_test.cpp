@@ -21,7 +21,7 @@ Seconds simulated_step(const spec::Job& job, Celsius die) {
   const workload::WorkGraph graph = workload::build_work_graph(job);
   sim::StepModel model(job, graph);
   const std::vector<Celsius> dies(static_cast<size_t>(job.world_size()), die);
-  return model.simulate_step(model.choose_clocks(dies)).step_time;
+  return simulate_step(model, choose_clocks(model, dies)).step_time;
 }
 
 TEST_CASE("a plan's step is that of the simulator on a machine without spread") {

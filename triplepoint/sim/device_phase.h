@@ -1,15 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "triplepoint/clock/governor.h"
 #include "triplepoint/perf/collective_time.h"
 #include "triplepoint/power/gpu_power.h"
-#include "triplepoint/sim/step_model.h"
+#include "triplepoint/sim/phase_table.h"
+#include "triplepoint/sim/wiring.h"
+#include "triplepoint/workload/schedule.h"
 
 namespace triplepoint::sim {
+
+/// What the governor chose for one device in one phase.
+///
+/// Heat may hold a clock between two steps: then the governor goes to and fro between them, and
+/// `share_below` of the phases run one step below `clock_index`.
+struct DevicePhase {
+  int64_t clock_index = 0;
+  double share_below = 0;
+  clock::ClockEventReason reason = clock::ClockEventReason::none;
+  Seconds duration;  // alone, without waiting for the lockstep group; the mean over both clocks
+  Watts power;
+
+  /// What power alone allows, and the die temperatures between which it is that.
+  int64_t capped_index = 0;
+  Celsius coldest{-std::numeric_limits<double>::infinity()};
+  Celsius hottest{std::numeric_limits<double>::infinity()};
+
+  double steps_down() const { return static_cast<double>(clock_index) + share_below; }
+  bool same_clock(const DevicePhase& other) const {
+    return clock_index == other.clock_index && share_below == other.share_below;
+  }
+};
+
+/// The clocks of a governor by index, worked out once where many devices share them: as it is asked
+/// for them, and as phases run at them (the same but for rounding).
+struct ClockScale {
+  std::vector<power::ClockPoint> asked, applied;
+};
+
+/// The clocks of a phase and which share of its repetitions each has; the second may have none.
+inline std::array<std::pair<int64_t, double>, 2> clocks_of(const DevicePhase& phase) {
+  const int64_t below = phase.share_below > 0 ? 1 : 0;
+  return {
+      {{phase.clock_index, 1 - phase.share_below}, {phase.clock_index + below, phase.share_below}}};
+}
 
 ClockScale clock_scale(const spec::Gpu&, int64_t clock_steps);
 

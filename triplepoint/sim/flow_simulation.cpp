@@ -13,7 +13,7 @@ namespace {
 
 /// A boundary's tensor on its way; a boundary has one at a time.
 struct FlyingTensor {
-  size_t scheduler = 0, wire = 0;
+  size_t pipeline = 0, wire = 0;
   bool flows = false;  // the latency is over
   size_t place = 0;    // in its class' list
   Seconds begin, end;  // of the send; `end` as things stand
@@ -22,9 +22,9 @@ struct FlyingTensor {
 
 class FlowSimulation {
  public:
-  FlowSimulation(std::span<PipelineScheduler> schedulers, const Wiring& wiring,
+  FlowSimulation(std::span<LinkedPipeline> pipelines, const Wiring& wiring,
                  const Wiring::Cluster& cluster, const LinkObserver& observer, FlowScratch& scratch)
-      : schedulers_(schedulers),
+      : pipelines_(pipelines),
         wiring_(wiring),
         cluster_(cluster),
         observer_(observer),
@@ -34,8 +34,8 @@ class FlowSimulation {
         in_flight_(scratch.in_flight) {}
 
   void run() {
-    for (size_t p = 0; p < schedulers_.size(); ++p) {
-      schedulers_[p].begin();
+    for (size_t p = 0; p < pipelines_.size(); ++p) {
+      pipelines_[p].run();
       collect_starts(p);
     }
     while (!queue_.empty()) {
@@ -44,8 +44,8 @@ class FlowSimulation {
       change_rates();
       for (const int32_t t : arrived_) {
         const FlyingTensor& tensor = tensors_[static_cast<size_t>(t)];
-        schedulers_[tensor.scheduler].arrive(tensor.wire, now_);
-        collect_starts(tensor.scheduler);
+        pipelines_[tensor.pipeline].end_send(tensor.wire, now_);
+        collect_starts(tensor.pipeline);
       }
     }
   }
@@ -53,28 +53,28 @@ class FlowSimulation {
  private:
   std::vector<FlyingTensor> name_tensors() {
     std::vector<FlyingTensor> tensors;
-    for (size_t p = 0; p < schedulers_.size(); ++p) {
+    for (size_t p = 0; p < pipelines_.size(); ++p) {
       first_.push_back(tensors.size());
       for (size_t w = 0; w < wiring_.wires(cluster_.pipelines[p]).size(); ++w)
-        tensors.push_back({.scheduler = p, .wire = w});
+        tensors.push_back({.pipeline = p, .wire = w});
     }
     return tensors;
   }
 
   const Wire& wire_of(const FlyingTensor& tensor) const {
-    return wiring_.wires(cluster_.pipelines[tensor.scheduler])[tensor.wire];
+    return wiring_.wires(cluster_.pipelines[tensor.pipeline])[tensor.wire];
   }
 
-  void collect_starts(size_t scheduler) {
-    for (const FlowStart& start : schedulers_[scheduler].started()) {
-      const size_t t = first_[scheduler] + start.wire;
+  void collect_starts(size_t pipeline) {
+    for (const Begun& start : pipelines_[pipeline].begun()) {
+      const size_t t = first_[pipeline] + start.of;
       FlyingTensor& tensor = tensors_[t];
       TPT_EXPECT(start.begin >= now_);
       tensor.begin = start.begin;
       tensor.flows = false;
       queue_.set(static_cast<int32_t>(t), start.begin + wire_of(tensor).latency);
     }
-    schedulers_[scheduler].started().clear();
+    pipelines_[pipeline].begun().clear();
   }
 
   /// All of one moment at once: an order among equal times would show in the last bits.
@@ -152,12 +152,12 @@ class FlowSimulation {
     observer_(now_, carried);
   }
 
-  std::span<PipelineScheduler> schedulers_;
+  std::span<LinkedPipeline> pipelines_;
   const Wiring& wiring_;
   const Wiring::Cluster& cluster_;
   const LinkObserver& observer_;
   FlowRates& rates_;
-  std::vector<size_t> first_;  // [scheduler], of tensors_
+  std::vector<size_t> first_;  // [pipeline], of tensors_
   std::vector<FlyingTensor> tensors_;
   EventQueue queue_;
   std::vector<std::vector<int32_t>>& in_flight_;  // [class]
@@ -167,10 +167,10 @@ class FlowSimulation {
 
 }  // namespace
 
-void simulate_flows(std::span<PipelineScheduler> schedulers, const Wiring& wiring,
+void simulate_flows(std::span<LinkedPipeline> pipelines, const Wiring& wiring,
                     const Wiring::Cluster& cluster, const LinkObserver& observer,
                     FlowScratch& scratch) {
-  FlowSimulation(schedulers, wiring, cluster, observer, scratch).run();
+  FlowSimulation(pipelines, wiring, cluster, observer, scratch).run();
 }
 
 }  // namespace triplepoint::sim

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "triplepoint/sim/flow_rates.h"
-#include "triplepoint/sim/pipeline_scheduler.h"
-#include "triplepoint/sim/simulate_schedule.h"
+#include "triplepoint/sim/schedule_engine.h"
 
 namespace triplepoint::sim {
 
@@ -19,9 +18,8 @@ struct FlowScratch {
   std::vector<std::vector<int32_t>> in_flight;  // tensors, [class]; empty between simulations
 };
 
-/// Simulates pipelines that meet on links event by event; schedulers by pipeline of the cluster,
-/// not yet begun.
-void simulate_flows(std::span<PipelineScheduler> schedulers, const Wiring& wiring,
+/// Runs pipelines that meet on links event by event; by pipeline of the cluster, started.
+void simulate_flows(std::span<LinkedPipeline> pipelines, const Wiring& wiring,
                     const Wiring::Cluster& cluster, const LinkObserver& observer,
                     FlowScratch& scratch);
 

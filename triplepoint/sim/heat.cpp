@@ -52,6 +52,11 @@ ClusterHeat::ClusterHeat(const spec::Job& job, const HardwareVariation& hardware
     std::ranges::fill(state(node), inlets_[node].degrees());
 }
 
+std::optional<ClusterHeat> make_heat(const spec::Job& job, const HardwareVariation& hardware) {
+  if (!job.cluster.gpu.thermal) return std::nullopt;
+  return ClusterHeat(job, hardware);
+}
+
 void ClusterHeat::set_conditions(const Conditions& conditions) {
   rises_ = conditions.inlet_rise;
   flow_limits_ = conditions.flow_limit;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <vector>
@@ -79,5 +80,8 @@ class ClusterHeat {
   std::vector<double> states_;  // [node][seat][node of the ladder], degrees C
   std::map<PaceKey, thermal::Propagator> paces_;
 };
+
+/// Absent for a job whose devices have no thermal path.
+std::optional<ClusterHeat> make_heat(const spec::Job&, const HardwareVariation&);
 
 }  // namespace triplepoint::sim

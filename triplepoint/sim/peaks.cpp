@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The highest powers of each device: before the governor has reacted, as a phase begins at full
-// clock after any wait.
+#include "triplepoint/sim/peaks.h"
+
 #include <algorithm>
-#include <span>
 
 #include "triplepoint/base/parallel.h"
-
-#include "triplepoint/sim/step_model.h"
 
 namespace triplepoint::sim {
 namespace {
@@ -52,10 +49,10 @@ std::vector<spec::GpuLoad> hungriest(const spec::PowerCoefficients& power, Phase
   };
   std::vector<spec::GpuLoad> kept;
   for (const spec::GpuLoad& load : all) {
-    constexpr double clearly = 1 - 1e-9;
+    constexpr double margin = 1 - 1e-9;
     const bool beaten = std::ranges::any_of(all, [&](const spec::GpuLoad& other) {
-      return power_on(load, range.least) < clearly * power_on(other, range.least) &&
-             power_on(load, range.most) < clearly * power_on(other, range.most);
+      return power_on(load, range.least) < margin * power_on(other, range.least) &&
+             power_on(load, range.most) < margin * power_on(other, range.most);
     });
     if (!beaten) kept.push_back(load);
   }
@@ -88,26 +85,28 @@ Watts highest(const spec::PowerCoefficients& power, std::span<const spec::GpuLoa
 
 }  // namespace
 
-void StepModel::add_peaks(std::vector<DeviceStep>& devices, std::span<const Celsius> die) {
-  const BoardRange range = range_of(hardware);
+void add_peaks(StepModel& model, std::span<const Celsius> die, std::vector<DeviceStep>& devices) {
+  if (!model.has_power()) return;
+  const BoardRange range = range_of(model.hardware);
   std::vector<std::vector<spec::GpuLoad>> kernels;
-  for (PhaseTable& table : tables_)
-    kernels.push_back(hungriest(power(), table, range));
-  const Seconds window = job.cluster.gpu.sensor.power_window;
-  const power::ClockPoint& full = scale_.applied.front();
-  parallel_for(pipelines.size(), threads_, [&](size_t p) {
-    for (const LockstepGroup& group : pipelines[p].groups)
-      for (const PhaseUse& use : uses[static_cast<size_t>(group.stage)]) {
+  for (PhaseTable& table : model.tables())
+    kernels.push_back(hungriest(model.power(), table, range));
+  const Seconds window = model.job.cluster.gpu.sensor.power_window;
+  const power::ClockPoint& full = model.clocks().applied.front();
+  parallel_for(model.pipelines.size(), model.threads(), [&](size_t p) {
+    for (const LockstepGroup& group : model.pipelines[p].groups)
+      for (const PhaseUse& use : model.uses[static_cast<size_t>(group.stage)]) {
         const std::vector<spec::GpuLoad> seen =
-            seen_by_sensor(table(group, use), group.host_factor, window);
-        const std::vector<spec::GpuLoad>& hungry = kernels[group.links * num_tables_ + use.table];
+            seen_by_sensor(model.table(group, use), group.host_factor, window);
+        const std::vector<spec::GpuLoad>& hungry = kernels[model.table_index(group, use)];
         for (const int64_t device : group.devices) {
           const size_t d = static_cast<size_t>(device);
-          const power::BoardFactors& board = hardware.boards[d];
+          const power::BoardFactors& board = model.hardware.boards[d];
           DeviceStep& of = devices[d];
-          of.sensor_peak = std::max(of.sensor_peak, highest(power(), seen, full, die[d], board));
+          of.sensor_peak =
+              std::max(of.sensor_peak, highest(model.power(), seen, full, die[d], board));
           of.instant_peak =
-              std::max(of.instant_peak, highest(power(), hungry, full, die[d], board));
+              std::max(of.instant_peak, highest(model.power(), hungry, full, die[d], board));
         }
       }
   });

@@ -139,44 +139,34 @@ Seconds stall_time(const spec::Job& job, const workload::OpGroup& group) {
   return job.stack.moe_layer_host + static_cast<double>(experts) * job.stack.moe_expert_host;
 }
 
-GroupEstimate estimate_group(const spec::Job& job, const workload::WorkGraph& graph,
-                             const workload::OpGroup& group, Seconds host) {
-  GroupEstimate estimate{.name = group.name,
-                         .repeat = group.repeat,
-                         .is_layer = group.is_layer,
-                         .host = host,
-                         .stall = stall_time(job, group),
-                         .ops = {}};
-  estimate.ops.reserve(group.ops.size());
-  for (const spec::Op& op : group.ops)
-    estimate.ops.push_back(estimate_op(job, graph, op));
-  return estimate;
-}
+/// A group of an action with the host's time for it. Weight gradients run layer by layer beside the
+/// input gradients: one repetition of a layer holds both.
+struct GroupPass {
+  const workload::OpGroup* group = nullptr;
+  Seconds host;
+  bool beside_input_gradients = false;
+};
 
-void append_pass(std::vector<GroupEstimate>& out, const spec::Job& job,
-                 const workload::WorkGraph& graph, const std::vector<workload::OpGroup>& pass,
-                 bool forward) {
-  for (const workload::OpGroup& group : pass)
-    out.push_back(estimate_group(job, graph, group, host_time(job, group, forward)));
-}
-
-/// Weight gradients run layer by layer beside the input gradients: one repetition holds both.
-void merge_weight_gradients(std::vector<GroupEstimate>& input, const spec::Job& job,
-                            const workload::WorkGraph& graph,
-                            const std::vector<workload::OpGroup>& weight_pass) {
-  for (const workload::OpGroup& group : weight_pass) {
-    const auto partner =
-        std::find_if(input.begin(), input.end(), [&](const GroupEstimate& candidate) {
-          return candidate.name == group.name && candidate.repeat == group.repeat;
-        });
-    GroupEstimate estimate = estimate_group(job, graph, group, launch_time(job, group));
-    if (partner == input.end()) {
-      input.push_back(std::move(estimate));
-      continue;
-    }
-    partner->host += estimate.host;
-    std::move(estimate.ops.begin(), estimate.ops.end(), std::back_inserter(partner->ops));
+/// The groups of an action in order.
+std::vector<GroupPass> passes_of(const spec::Job& job, const workload::ChunkWork& work,
+                                 ActionKind kind) {
+  std::vector<GroupPass> passes;
+  const auto append = [&](const std::vector<workload::OpGroup>& groups, bool forward) {
+    for (const workload::OpGroup& group : groups)
+      passes.push_back({&group, host_time(job, group, forward), false});
+  };
+  if (kind == ActionKind::forward) {
+    append(work.forward, true);
+  } else if (kind == ActionKind::backward_weight) {
+    append(work.backward_weight, false);
+  } else {
+    append(work.recompute, true);
+    append(work.backward_input, false);
   }
+  if (kind == ActionKind::backward)
+    for (const workload::OpGroup& group : work.backward_weight)
+      passes.push_back({&group, launch_time(job, group), true});
+  return passes;
 }
 
 }  // namespace
@@ -241,17 +231,26 @@ OpEstimate estimate_op(const spec::Job& job, const workload::WorkGraph& graph, c
 
 std::vector<GroupEstimate> estimate_action(const spec::Job& job, const workload::WorkGraph& graph,
                                            const workload::ChunkWork& work, ActionKind kind) {
+  const auto first_input =
+      static_cast<std::ptrdiff_t>(kind == ActionKind::backward ? work.recompute.size() : 0);
   std::vector<GroupEstimate> groups;
-  if (kind == ActionKind::forward) append_pass(groups, job, graph, work.forward, true);
-  if (kind == ActionKind::backward_weight)
-    append_pass(groups, job, graph, work.backward_weight, false);
-  if (kind == ActionKind::backward || kind == ActionKind::backward_input) {
-    std::vector<GroupEstimate> input;
-    append_pass(input, job, graph, work.backward_input, false);
-    if (kind == ActionKind::backward)
-      merge_weight_gradients(input, job, graph, work.backward_weight);
-    append_pass(groups, job, graph, work.recompute, true);
-    std::move(input.begin(), input.end(), std::back_inserter(groups));
+  for (const auto& [group, host, beside] : passes_of(job, work, kind)) {
+    auto at = groups.end();
+    if (beside)
+      at = std::find_if(groups.begin() + first_input, groups.end(),
+                        [&, of = group](const GroupEstimate& candidate) {
+                          return candidate.name == of->name && candidate.repeat == of->repeat;
+                        });
+    if (at == groups.end())
+      at = groups.insert(at, {.name = group->name,
+                              .repeat = group->repeat,
+                              .is_layer = group->is_layer,
+                              .host = {},
+                              .stall = stall_time(job, *group),
+                              .ops = {}});
+    at->host += host;
+    for (const spec::Op& op : group->ops)
+      at->ops.push_back(estimate_op(job, graph, op));
   }
   return groups;
 }

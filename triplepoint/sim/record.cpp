@@ -8,6 +8,7 @@
 
 #include "triplepoint/power/node_power.h"
 #include "triplepoint/power/sensor.h"
+#include "triplepoint/sim/peaks.h"
 #include "triplepoint/sim/power_profile.h"
 
 namespace triplepoint::sim {
@@ -44,17 +45,18 @@ std::vector<run::Device> list_devices(const spec::Job& job, const workload::Work
 }
 
 run::DeviceSummary summarize(const StepModel& model, const StepTimeline& timeline,
-                             const DeviceStep& device, Celsius die) {
+                             const DeviceStep& device, const Celsius* die) {
   run::DeviceSummary summary;
+  summary.scale_up_bytes = device.scale_up_bytes / unit::B;
+  summary.scale_out_bytes = device.scale_out_bytes / unit::B;
+  if (!model.has_power()) return summary;
   const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
   summary.power_mean_w = device.mean_power / unit::W;
   summary.energy_j = device.ledger.total() / unit::J;
-  summary.die_mean_c = die.degrees();
+  summary.die_mean_c = die->degrees();
   summary.sm_clock_mean_mhz = device.mean_clock_ratio * max_mhz;
   summary.throttle = {{"software_power_cap", device.throttled_power / timeline.step_time},
                       {"software_thermal", device.throttled_thermal / timeline.step_time}};
-  summary.scale_up_bytes = device.scale_up_bytes / unit::B;
-  summary.scale_out_bytes = device.scale_out_bytes / unit::B;
   summary.energy_ledger_j = {{"idle", device.ledger.idle / unit::J},
                              {"leakage", device.ledger.leakage / unit::J},
                              {"compute", device.ledger.compute / unit::J},
@@ -141,7 +143,7 @@ void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step
   for (size_t d = 0; d < step.dies.size(); ++d)
     inlets.push_back(
         model.hardware.inlet[d / static_cast<size_t>(model.job.cluster.gpus_per_node)]);
-  const ClockState cold = model.choose_clocks(inlets);
+  const ClockState cold = choose_clocks(model, inlets);
   double to_power = 0, to_temperature = 0;
   for (const Pipeline& pipeline : model.pipelines)
     for (const LockstepGroup& group : pipeline.groups)
@@ -180,6 +182,10 @@ run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph) {
   run.model_flops = graph.model_flops;
   run.hardware_flops = graph.hardware_flops;
   run.peak_flops = job.cluster.gpu.peak(job.plan.precision);
+  // Ranks that share cores have no more than their share of them.
+  const double cores = static_cast<double>(job.cluster.shared_cores);
+  if (cores > 0 && run.peak_flops)
+    run.peak_flops = std::min(1.0, cores / static_cast<double>(job.world_size())) * *run.peak_flops;
   run.devices = list_devices(job, graph);
   return run;
 }
@@ -187,16 +193,18 @@ run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph) {
 void record_summaries(run::Run& run, const StepModel& model, const CoupledStep& step) {
   run.summaries.clear();
   for (size_t d = 0; d < step.accounted.devices.size(); ++d)
-    run.summaries.push_back(
-        summarize(model, step.timeline, step.accounted.devices[d], step.dies[d]));
-  lowest_clocks(run, model, step.clocks);
+    run.summaries.push_back(summarize(model, step.timeline, step.accounted.devices[d],
+                                      step.dies.empty() ? nullptr : &step.dies[d]));
+  if (model.has_power()) lowest_clocks(run, model, step.clocks);
 }
 
-void record_step(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
-                 Instant begin, const Horizon& horizon) {
-  record_summaries(run, model, step);
+namespace {
+
+/// Peaks, lost clocks and the course of power, clock and temperature along the step.
+void record_power(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
+                  Instant begin, bool keep_series) {
   std::vector<DeviceStep> devices = step.accounted.devices;
-  model.add_peaks(devices, step.dies);
+  add_peaks(model, step.dies, devices);
   for (size_t d = 0; d < devices.size(); ++d) {
     run.summaries[d].power_peak_w = devices[d].sensor_peak / unit::W;
     run.summaries[d].power_kernel_peak_w = devices[d].instant_peak / unit::W;
@@ -204,7 +212,15 @@ void record_step(run::Run& run, StepModel& model, const CoupledStep& step, Clust
   }
   record_lost_clocks(run, model, step);
   if (devices.size() <= most_profiled_devices)
-    record_profile(run, model, step, std::move(heat), begin, horizon.timeline);
+    record_profile(run, model, step, std::move(heat), begin, keep_series);
+}
+
+}  // namespace
+
+void record_step(run::Run& run, StepModel& model, const CoupledStep& step,
+                 std::optional<ClusterHeat> heat, Instant begin, const Horizon& horizon) {
+  record_summaries(run, model, step);
+  if (heat) record_power(run, model, step, std::move(*heat), begin, horizon.timeline);
   if (horizon.timeline) record_timeline(run.timeline, model, step, begin);
   run.steps.push_back({.begin = begin,
                        .end = begin + step.timeline.step_time,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/sim/heat.h"
@@ -13,16 +15,17 @@ namespace triplepoint::sim {
 /// counts.
 run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph);
 
-/// What a simulated step meant for each device, as far as the step alone tells: no peaks.
+/// What a simulated step meant for each device, as far as the step alone shows: no peaks. Without a
+/// power model it is traffic alone; power, energy, heat and clocks are absent, not zero.
 void record_summaries(run::Run& run, const StepModel& model, const CoupledStep& step);
 
 /// Writes one simulated step into the run: device summaries; if the horizon wants it, timeline and
-/// series of the step, which begins at `begin`.
+/// series of the step, which begins at `begin`. Without a power model there are no series.
 ///
 /// Traced are, as in the paper's artifact, the ranks with tensor, context and data index 0: one per
 /// stage.
-void record_step(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
-                 Instant begin, const Horizon& horizon);
+void record_step(run::Run& run, StepModel& model, const CoupledStep& step,
+                 std::optional<ClusterHeat> heat, Instant begin, const Horizon& horizon);
 
 /// Appends the timeline of the traced ranks.
 void record_timeline(run::Timeline& timeline, StepModel& model, const CoupledStep& step,

@@ -5,8 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "triplepoint/spec/op.h"
+
 #include "triplepoint/sim/simulate_schedule.h"
-#include "triplepoint/sim/step_model.h"
 
 namespace triplepoint::sim {
 
@@ -31,10 +32,6 @@ std::vector<std::vector<StageTimeline>> simulate_on_shared_cores(
     std::span<const std::vector<StageTimes>> pipelines,
     std::span<const std::vector<GroupOnCores>> groups, const Wiring&, const ScheduleRules&,
     int64_t cores);
-
-/// What shows of the ops of a step's end where `oversubscription` ranks want each core: kernels and
-/// copies take as many times longer, what goes over the fabric does not. See exposed_time().
-Seconds oversubscribed_time(const std::vector<OpEstimate>&, Seconds cover, double oversubscription);
 
 /// Of a phase: the part in which it waits for the fabric.
 Seconds waiting_of(const spec::GpuLoad& load, Seconds duration);

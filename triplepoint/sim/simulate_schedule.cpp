@@ -8,7 +8,7 @@
 #include "triplepoint/base/parallel.h"
 
 #include "triplepoint/sim/flow_simulation.h"
-#include "triplepoint/sim/pipeline_scheduler.h"
+#include "triplepoint/sim/schedule_engine.h"
 
 namespace triplepoint::sim {
 namespace {
@@ -32,26 +32,25 @@ class ClusterScheduler {
     if (last_ && are_equal(p, *last_)) {
       timelines_[p] = timelines_[*last_];
     } else {
-      PipelineScheduler scheduler = scheduler_of(p);
-      scheduler.begin();
-      timelines_[p] = scheduler.take();
+      start(lone_, p);
+      lone_.run();
+      timelines_[p] = take_timeline(lone_);
     }
     last_ = p;
   }
 
   void simulate_together(const Wiring::Cluster& cluster, const LinkObserver& observer) {
-    std::vector<PipelineScheduler> schedulers;
-    schedulers.reserve(cluster.pipelines.size());
-    for (const size_t p : cluster.pipelines)
-      schedulers.push_back(scheduler_of(p));
+    std::vector<LinkedPipeline> pipelines(cluster.pipelines.size());
+    for (size_t i = 0; i < pipelines.size(); ++i)
+      start(pipelines[i], cluster.pipelines[i]);
     if (!scratch_) scratch_.emplace(wiring_);
-    simulate_flows(schedulers, wiring_, cluster, observer, *scratch_);
-    for (size_t i = 0; i < schedulers.size(); ++i)
-      timelines_[cluster.pipelines[i]] = schedulers[i].take();
+    simulate_flows(pipelines, wiring_, cluster, observer, *scratch_);
+    for (size_t i = 0; i < pipelines.size(); ++i)
+      timelines_[cluster.pipelines[i]] = take_timeline(pipelines[i]);
   }
 
-  PipelineScheduler scheduler_of(size_t p) const {
-    return {pipelines_[p], wiring_.wires(p), wiring_.mode(), rules_};
+  void start(LinkedPipeline& pipeline, size_t p) const {
+    pipeline.start(pipelines_[p], wiring_.wires(p), wiring_.mode(), rules_);
   }
   bool are_equal(size_t a, size_t b) const {
     return pipelines_[a] == pipelines_[b] && std::ranges::equal(wiring_.wires(a), wiring_.wires(b));
@@ -61,6 +60,7 @@ class ClusterScheduler {
   const Wiring& wiring_;
   const ScheduleRules& rules_;
   std::span<std::vector<StageTimeline>> timelines_;
+  LinkedPipeline lone_;
   std::optional<size_t> last_;
   std::optional<FlowScratch> scratch_;
 };

@@ -129,7 +129,7 @@ class Balance {
     constexpr int max_iterations = 12, looks_both_ways = 2;
     account({}, {}, length);
     for (int look = 0; look < max_iterations; ++look) {
-      model_.set_dies(as_far_as_leakage_is_known(step_.dies), step_.accounted.devices);
+      set_dies(model_, as_far_as_leakage_is_known(step_.dies), step_.accounted.devices);
       const std::vector<Watts> powers = mean_powers(step_.accounted.devices);
       heat_.solve_steady_state(powers);
       std::vector<Celsius> dies = heat_.dies();
@@ -140,7 +140,7 @@ class Balance {
                                         ? Hysteresis::only_down
                                         : (step_.rounds == 1 ? Hysteresis::none : Hysteresis::some);
       std::vector<char> changed =
-          model_.update_clocks(step_.dies, ceilings, hysteresis, step_.clocks);
+          update_clocks(model_, step_.dies, ceilings, hysteresis, step_.clocks);
       const bool any = std::ranges::find(changed, 1) != changed.end();
       if (any) account({}, std::move(changed), length);
       if (move < die_tolerance && !any) return;
@@ -160,8 +160,8 @@ class Balance {
       const Watts allowed = powers[d] + (*held - step_.dies[d]) / heat_.own_resistance(d);
       const double ceiling =
           clock::ceiling_for(0, model_.most_steps_down(), allowed, [&](double steps) {
-            return model_.power_under_ceiling(step_.clocks, step_.timeline, step_.accounted, d,
-                                              {steps, length, *held});
+            return power_under_ceiling(model_, step_.clocks, step_.timeline, step_.accounted,
+                                       {d, steps, length, *held});
           });
       if (std::abs(ceiling - ceilings[d]) > ceiling_tolerance || ceiling == 0)
         ceilings[d] = ceiling;
@@ -174,7 +174,7 @@ class Balance {
   }
 
   void update_schedule() {
-    std::vector<char> rescheduled = model_.update_schedule(step_.clocks, step_.timeline);
+    std::vector<char> rescheduled = sim::update_schedule(model_, step_.clocks, step_.timeline);
     ++step_.rounds;
     account(std::move(rescheduled), {}, step_.timeline.step_time);
   }
@@ -182,21 +182,21 @@ class Balance {
   void account(std::vector<char> pipelines, std::vector<char> devices, Seconds length) {
     pipelines.resize(model_.pipelines.size(), 0);
     devices.resize(step_.dies.size(), 0);
-    model_.account_again(step_.clocks, step_.timeline,
-                         {.pipelines = std::move(pipelines), .devices = std::move(devices)}, length,
-                         step_.accounted);
+    update_account(model_, step_.clocks, step_.timeline,
+                   {.pipelines = std::move(pipelines), .devices = std::move(devices)}, length,
+                   step_.accounted);
   }
 
   /// Powers and temperatures that belong to each other and to the step that was simulated last.
   void rest() {
     constexpr int looks = 2;
     for (int look = 0; look < looks; ++look) {
-      model_.set_dies(as_far_as_leakage_is_known(step_.dies), step_.accounted.devices);
+      set_dies(model_, as_far_as_leakage_is_known(step_.dies), step_.accounted.devices);
       heat_.solve_steady_state(mean_powers(step_.accounted.devices));
       step_.dies = heat_.dies();
     }
-    model_.set_dies(as_far_as_leakage_is_known(step_.dies), step_.accounted.devices);
-    model_.set_phase_powers(step_.dies, step_.clocks);
+    set_dies(model_, as_far_as_leakage_is_known(step_.dies), step_.accounted.devices);
+    set_phase_powers(model_, step_.dies, step_.clocks);
   }
 
   StepModel& model_;
@@ -220,10 +220,10 @@ CoupledStep solve_steady_state(StepModel& model, ClusterHeat& heat) {
 
 CoupledStep step_at(StepModel& model, std::vector<Celsius> dies) {
   CoupledStep step;
-  step.clocks = model.choose_clocks(dies);
-  step.timeline = model.simulate_step(step.clocks);
-  step.accounted = model.account(step.clocks, step.timeline);
-  model.set_dies(dies, step.accounted.devices);
+  step.clocks = choose_clocks(model, dies);
+  step.timeline = simulate_step(model, step.clocks);
+  step.accounted = account_step(model, step.clocks, step.timeline);
+  set_dies(model, dies, step.accounted.devices);
   step.dies = std::move(dies);
   return step;
 }
@@ -231,23 +231,25 @@ CoupledStep step_at(StepModel& model, std::vector<Celsius> dies) {
 void update_step(StepModel& model, std::vector<Celsius> dies, std::span<const double> heat_ceiling,
                  CoupledStep& step) {
   std::vector<char> changed =
-      model.update_clocks(dies, heat_ceiling, Hysteresis::some, step.clocks);
+      update_clocks(model, dies, heat_ceiling, Hysteresis::some, step.clocks);
   if (std::ranges::find(changed, 1) != changed.end()) {
-    std::vector<char> rescheduled = model.update_schedule(step.clocks, step.timeline);
+    std::vector<char> rescheduled = update_schedule(model, step.clocks, step.timeline);
     ++step.rounds;
-    model.account_again(step.clocks, step.timeline,
-                        {.pipelines = std::move(rescheduled), .devices = std::move(changed)},
-                        step.timeline.step_time, step.accounted);
+    update_account(model, step.clocks, step.timeline,
+                   {.pipelines = std::move(rescheduled), .devices = std::move(changed)},
+                   step.timeline.step_time, step.accounted);
   }
-  model.set_dies(dies, step.accounted.devices);
+  set_dies(model, dies, step.accounted.devices);
   step.dies = std::move(dies);
 }
 
-std::optional<size_t> device_shut_down(const spec::Gpu& gpu, std::span<const Celsius> dies) {
+std::optional<run::Shutdown> find_shutdown(const spec::Gpu& gpu, std::span<const Celsius> dies) {
+  if (!gpu.governor || !gpu.governor->shutdown_temperature) return std::nullopt;
   const auto hottest = std::ranges::max_element(dies);
-  if (!gpu.governor->shutdown_temperature || *hottest < *gpu.governor->shutdown_temperature)
-    return std::nullopt;
-  return static_cast<size_t>(hottest - dies.begin());
+  if (*hottest < *gpu.governor->shutdown_temperature) return std::nullopt;
+  return run::Shutdown{.device = static_cast<int32_t>(hottest - dies.begin()),
+                       .die_c = hottest->degrees(),
+                       .time = {}};
 }
 
 }  // namespace triplepoint::sim

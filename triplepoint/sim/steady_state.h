@@ -5,8 +5,13 @@
 #include <span>
 #include <vector>
 
+#include "triplepoint/run/shutdown.h"
+
+#include "triplepoint/sim/clock_choice.h"
+#include "triplepoint/sim/energy_account.h"
 #include "triplepoint/sim/heat.h"
 #include "triplepoint/sim/step_model.h"
+#include "triplepoint/sim/step_schedule.h"
 
 namespace triplepoint::sim {
 
@@ -35,15 +40,16 @@ struct CoupledStep {
 /// does, after which step times agree within 1e-4 of a step. Source: docs/models/simulation.md.
 CoupledStep solve_steady_state(StepModel& model, ClusterHeat& heat);
 
-/// One step at the present temperatures, at clocks that power alone allows.
+/// One step at the present temperatures (none for devices without power), at clocks that power
+/// alone allows.
 CoupledStep step_at(StepModel& model, std::vector<Celsius> dies);
 /// The same from the step before, and from where a governor would go; the schedule is simulated
 /// again only if a clock has changed.
 void update_step(StepModel& model, std::vector<Celsius> dies, std::span<const double> heat_ceiling,
                  CoupledStep& step);
 
-/// The hottest device that has passed its shutdown temperature.
-std::optional<size_t> device_shut_down(const spec::Gpu&, std::span<const Celsius> dies);
+/// The hottest device, if it has passed its shutdown temperature.
+std::optional<run::Shutdown> find_shutdown(const spec::Gpu&, std::span<const Celsius> dies);
 
 std::vector<Watts> mean_powers(const std::vector<DeviceStep>&);
 

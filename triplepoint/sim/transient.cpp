@@ -13,7 +13,6 @@
 #include "triplepoint/run/shutdown.h"
 
 #include "triplepoint/power/gpu_power.h"
-#include "triplepoint/sim/prepared_job.h"
 #include "triplepoint/sim/record.h"
 #include "triplepoint/sim/steady_state.h"
 
@@ -64,11 +63,11 @@ class WindowLength {
 
 class TransientSimulation::State {
  public:
-  explicit State(std::unique_ptr<PreparedJob> job)
-      : at_(std::move(job)),
-        heat_(at_->job, at_->model.hardware),
-        heat_ceiling_(static_cast<size_t>(at_->job.cluster.num_gpus()), 0.0) {
-    TPT_EXPECT(at_->graph.memory.fits());
+  explicit State(std::unique_ptr<StepModel> model)
+      : model_(std::move(model)),
+        heat_(make_heat(model_->job, model_->hardware)),
+        heat_ceiling_(static_cast<size_t>(model_->job.cluster.num_gpus()), 0.0) {
+    TPT_EXPECT(model_->graph.memory.fits());
     meet_changes();
   }
   State(const State&);
@@ -77,7 +76,7 @@ class TransientSimulation::State {
   State& operator=(State&&) = delete;
   ~State() = default;
 
-  const spec::Job& job() const { return at_->job; }
+  const spec::Job& job() const { return model_->job; }
   Seconds now() const { return now_; }
   void solve_steady_state();
   void pause(Seconds duration);
@@ -97,6 +96,7 @@ class TransientSimulation::State {
   void refresh_step();
   void look_at_heat(Seconds window, const std::vector<Celsius>& before);
   void shut_down_past_limit(const std::vector<Celsius>& dies);
+  std::vector<Celsius> dies() const { return heat_ ? heat_->dies() : std::vector<Celsius>(); }
   Seconds window_end(Seconds until) const;
   Seconds to_end_of_steps(const Recorded&) const;
   std::vector<Watts> idle_powers() const;
@@ -106,8 +106,8 @@ class TransientSimulation::State {
   void end_step(Seconds end, Recorded*);
   void append_series(run::Run&, Activity, const std::vector<Watts>& power) const;
 
-  std::unique_ptr<PreparedJob> at_;
-  ClusterHeat heat_;
+  std::unique_ptr<StepModel> model_;
+  std::optional<ClusterHeat> heat_;
   std::vector<double> heat_ceiling_;  // per device: see clock::next_heat_ceiling
   CoupledStep step_;                  // of this moment, if fresh_
   bool has_step_ = false;             // step_ was simulated under these links and hosts
@@ -121,7 +121,7 @@ class TransientSimulation::State {
 };
 
 TransientSimulation::State::State(const State& other)
-    : at_(std::make_unique<PreparedJob>(other.at_->job, other.at_->graph)),
+    : model_(std::make_unique<StepModel>(other.model_->job, other.model_->graph)),
       heat_(other.heat_),
       heat_ceiling_(other.heat_ceiling_),
       step_(other.step_),
@@ -135,38 +135,38 @@ TransientSimulation::State::State(const State& other)
       steps_to_redo_(other.steps_to_redo_),
       loss_met_(other.loss_met_),
       shutdown_(other.shutdown_) {
-  at_->model.set_conditions(other.at_->model.conditions());
+  model_->set_conditions(other.model_->conditions());
 }
 
 void TransientSimulation::State::change(const spec::Job& job) {
-  if (job == at_->job) return;
-  TPT_EXPECT(job.cluster.num_gpus() == at_->job.cluster.num_gpus());
-  if (!trains_alike(job, at_->job)) {  // the running step is lost, its successor is another
+  if (job == model_->job) return;
+  TPT_EXPECT(job.cluster.num_gpus() == model_->job.cluster.num_gpus());
+  if (!trains_alike(job, model_->job)) {  // the running step is lost, its successor is another
     progress_ = 0;
     step_begin_ = now_;
   }
-  auto next = std::make_unique<PreparedJob>(job);
+  auto next = std::make_unique<StepModel>(job);
   TPT_EXPECT(next->graph.memory.fits());
-  ClusterHeat heat(next->job, next->model.hardware);
-  heat.take_over(heat_);
+  std::optional<ClusterHeat> heat = make_heat(next->job, next->hardware);
+  if (heat) heat->take_over(*heat_);
   heat_ = std::move(heat);
-  at_ = std::move(next);
+  model_ = std::move(next);
   has_step_ = fresh_ = false;
   meet_changes();
 }
 
 /// Faults and limits of this moment.
 void TransientSimulation::State::meet_changes() {
-  const Conditions conditions = conditions_at(at_->job, now_);
-  const bool same = conditions == at_->model.conditions();
-  if (at_->model.set_conditions(conditions)) has_step_ = false;
-  heat_.set_conditions(conditions);
+  const Conditions conditions = conditions_at(model_->job, now_);
+  const bool same = conditions == model_->conditions();
+  if (model_->set_conditions(conditions)) has_step_ = false;
+  if (heat_) heat_->set_conditions(conditions);
   if (!same) {
     has_step_ = false;  // limits that moved leave no choice of a clock as it was
     window_.restart();
   }
   fresh_ = false;
-  const std::optional<Loss> loss = loss_at(at_->job, now_);
+  const std::optional<Loss> loss = loss_at(model_->job, now_);
   if (!loss || loss_met_ == now_) return;
   loss_met_ = now_;
   window_.restart();
@@ -179,20 +179,20 @@ void TransientSimulation::State::meet_changes() {
 
 void TransientSimulation::State::refresh_step() {
   if (fresh_) return;
-  if (!has_step_) step_ = step_at(at_->model, heat_.dies());
-  update_step(at_->model, heat_.dies(), heat_ceiling_, step_);
+  if (!has_step_) step_ = step_at(*model_, dies());
+  update_step(*model_, dies(), heat_ceiling_, step_);
   has_step_ = fresh_ = true;
 }
 
 /// Controllers of all devices look at their dies; a device past its shutdown temperature is off.
 void TransientSimulation::State::look_at_heat(Seconds window, const std::vector<Celsius>& before) {
-  const spec::Gpu& gpu = at_->job.cluster.gpu;
-  const std::vector<Celsius> dies = heat_.dies();
+  const spec::Gpu& gpu = model_->job.cluster.gpu;
+  const std::vector<Celsius> dies = this->dies();
   Kelvins die_move;
   double ceiling_move = 0;
   for (size_t d = 0; d < dies.size(); ++d) {
     die_move = std::max(die_move, abs(dies[d] - before[d]));
-    double present = at_->model.most_steps_down(), capped = present;
+    double present = model_->most_steps_down(), capped = present;
     if (has_step_)
       for (const DevicePhase& phase : step_.clocks.devices[d]) {
         present = std::min(present, phase.steps_down());
@@ -210,16 +210,16 @@ void TransientSimulation::State::look_at_heat(Seconds window, const std::vector<
 
 /// The device is off for good, and the job is over.
 void TransientSimulation::State::shut_down_past_limit(const std::vector<Celsius>& dies) {
-  const auto device = device_shut_down(at_->job.cluster.gpu, dies);
-  if (!device || shutdown_) return;
-  shutdown_ = {
-      .device = static_cast<int32_t>(*device), .die_c = dies[*device].degrees(), .time = now_};
+  const auto shutdown = find_shutdown(model_->job.cluster.gpu, dies);
+  if (!shutdown || shutdown_) return;
+  shutdown_ = shutdown;
+  shutdown_->time = now_;
   standing_until_ = for_ever;
   window_.restart();
 }
 
 void TransientSimulation::State::solve_steady_state() {
-  step_ = sim::solve_steady_state(at_->model, heat_);
+  step_ = heat_ ? sim::solve_steady_state(*model_, *heat_) : step_at(*model_, {});
   heat_ceiling_ = step_.clocks.heat_ceiling;
   has_step_ = fresh_ = true;
   shut_down_past_limit(step_.dies);
@@ -228,7 +228,7 @@ void TransientSimulation::State::solve_steady_state() {
 Seconds TransientSimulation::State::window_end(Seconds until) const {
   const Seconds length = window_.now();
   const Seconds tick = (std::floor(now_ / length) + 1) * length;
-  const Seconds change = next_change(at_->job, now_).value_or(for_ever);
+  const Seconds change = next_change(model_->job, now_).value_or(for_ever);
   return std::min({tick, change, until});
 }
 
@@ -238,16 +238,16 @@ TransientSimulation::State::Activity TransientSimulation::State::activity() cons
 
 /// Nobody computes: no kernel, the lowest clock. A device that has shut down draws nothing.
 std::vector<Watts> TransientSimulation::State::idle_powers() const {
-  const spec::Gpu& gpu = at_->job.cluster.gpu;
+  const spec::Gpu& gpu = model_->job.cluster.gpu;
   const double lowest = gpu.governor->min_clock / *gpu.max_clock;
   spec::GpuLoad nothing;
   nothing.duration = 1 * unit::s;
-  const std::vector<Celsius> dies = heat_.dies();
+  const std::vector<Celsius> dies = heat_->dies();
   std::vector<Watts> powers;
   powers.reserve(dies.size());
   for (size_t d = 0; d < dies.size(); ++d)
     powers.push_back(
-        power::gpu_power(*gpu.power, nothing, lowest, dies[d], at_->model.hardware.boards[d]));
+        power::gpu_power(*gpu.power, nothing, lowest, dies[d], model_->hardware.boards[d]));
   if (shutdown_) powers[static_cast<size_t>(shutdown_->device)] = Watts();
   return powers;
 }
@@ -262,8 +262,8 @@ void TransientSimulation::State::end_step(Seconds end, Recorded* recorded) {
   if (!recorded) return;
   recorded->run.steps.push_back({.begin = instant_at(begin),
                                  .end = instant_at(end),
-                                 .samples = at_->job.plan.global_batch_size,
-                                 .tokens = at_->graph.tokens_per_step});
+                                 .samples = model_->job.plan.global_batch_size,
+                                 .tokens = model_->graph.tokens_per_step});
 }
 
 /// At constant clocks steps follow each other; the last one goes on behind the window.
@@ -281,22 +281,22 @@ void TransientSimulation::State::train(Seconds window, Recorded* recorded) {
 
 void TransientSimulation::State::pass(Activity activity, Seconds end, Recorded* recorded) {
   const Seconds window = end - now_;
-  const std::vector<Celsius> before = heat_.dies();
+  const std::vector<Celsius> before = dies();
   std::vector<Watts> powers;
   if (activity == Activity::training) {
     refresh_step();
     powers = mean_powers(step_.accounted.devices);
     train(window, recorded);
   } else {
-    powers = idle_powers();
+    if (heat_) powers = idle_powers();
     step_begin_ = end;
   }
-  heat_.advance(powers, window);
+  if (heat_) heat_->advance(powers, window);
   now_ = end;
   if (recorded) append_series(recorded->run, activity, powers);
   look_at_heat(window, before);
   fresh_ = false;
-  if (!at_->job.environment.faults.empty()) meet_changes();
+  if (!model_->job.environment.faults.empty()) meet_changes();
 }
 
 void TransientSimulation::State::pause(Seconds duration) {
@@ -310,9 +310,9 @@ void TransientSimulation::State::pause(Seconds duration) {
 /// A series tells the window behind its stamp, and the die at it.
 void TransientSimulation::State::append_series(run::Run& run, Activity activity,
                                                const std::vector<Watts>& power) const {
-  const spec::Gpu& gpu = at_->job.cluster.gpu;
-  const std::vector<Celsius> dies = heat_.dies();
-  for (size_t d = 0; d < run.devices.size(); ++d) {
+  const spec::Gpu& gpu = model_->job.cluster.gpu;
+  const std::vector<Celsius> dies = this->dies();
+  for (size_t d = 0; d < dies.size(); ++d) {
     double mhz = gpu.governor->min_clock / unit::MHz, throttled = 0;
     if (activity == Activity::training) {
       const DeviceStep& device = step_.accounted.devices[d];
@@ -337,8 +337,8 @@ Seconds TransientSimulation::State::to_end_of_steps(const Recorded& recorded) co
 }
 
 run::Run TransientSimulation::State::advance(const Horizon& horizon) {
-  run::Run run = start_run(at_->job, at_->graph);
-  start_series(run);
+  run::Run run = start_run(model_->job, model_->graph);
+  if (heat_) start_series(run);
   Recorded recorded{run, horizon, horizon.duration ? now_ + *horizon.duration : for_ever};
   // A job that died ends no steps: where only they are counted, it is over.
   const auto goes_on = [&] {
@@ -352,27 +352,26 @@ run::Run TransientSimulation::State::advance(const Horizon& horizon) {
     pass(doing, window_end(std::min(recorded.until, to_end_of_steps(recorded))), &recorded);
   }
   refresh_step();
-  record_summaries(run, at_->model, step_);
+  record_summaries(run, *model_, step_);
   if (shutdown_)
-    run::record_shutdown(run, *shutdown_, *at_->job.cluster.gpu.governor->shutdown_temperature);
+    run::record_shutdown(run, *shutdown_, *model_->job.cluster.gpu.governor->shutdown_temperature);
   return run;
 }
 
 void TransientSimulation::State::record_detail(run::Run& run, const Horizon& horizon) {
   refresh_step();
-  at_->model.set_phase_powers(step_.dies, step_.clocks);
+  set_phase_powers(*model_, step_.dies, step_.clocks);
   std::vector<run::StepRecord> steps = std::move(run.steps);
   const Instant begin = steps.empty() ? Instant() : steps.back().begin;
-  record_step(run, at_->model, step_, heat_, begin,
-              {.duration = {}, .steps = {}, .timeline = false});
-  if (horizon.timeline) record_timeline(run.timeline, at_->model, step_, begin);
+  record_step(run, *model_, step_, heat_, begin, {.duration = {}, .steps = {}, .timeline = false});
+  if (horizon.timeline) record_timeline(run.timeline, *model_, step_, begin);
   run.steps = std::move(steps);
 }
 
 TransientSimulation::TransientSimulation(const spec::Job& job)
-    : TransientSimulation(std::make_unique<PreparedJob>(job)) {}
-TransientSimulation::TransientSimulation(std::unique_ptr<PreparedJob> job)
-    : state_(std::make_unique<State>(std::move(job))) {}
+    : TransientSimulation(std::make_unique<StepModel>(job)) {}
+TransientSimulation::TransientSimulation(std::unique_ptr<StepModel> model)
+    : state_(std::make_unique<State>(std::move(model))) {}
 TransientSimulation::TransientSimulation(const TransientSimulation& other)
     : state_(std::make_unique<State>(*other.state_)) {}
 TransientSimulation& TransientSimulation::operator=(const TransientSimulation& other) {

@@ -12,7 +12,7 @@
 
 namespace triplepoint::sim {
 
-struct PreparedJob;
+class StepModel;
 
 /// A cluster that keeps its time and heat while what runs on it changes: what a controller acts on
 /// and tries things with.
@@ -27,7 +27,7 @@ class TransientSimulation {
  public:
   /// At rest at the inlet temperature. The job must be free of errors and fit.
   explicit TransientSimulation(const spec::Job& job);
-  explicit TransientSimulation(std::unique_ptr<PreparedJob> job);
+  explicit TransientSimulation(std::unique_ptr<StepModel> model);
   TransientSimulation(const TransientSimulation&);
   TransientSimulation& operator=(const TransientSimulation&);
   TransientSimulation(TransientSimulation&&) noexcept;

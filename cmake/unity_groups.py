@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Group source files into unity translation units in which no two files define the same local name.
+
+Prints one line "<group> <file>" for every file given. A unity build compiles several files as one translation unit, which
+parses the common headers once. Names in anonymous namespaces, file-local `static` functions and using-declarations would then
+collide, so files that share such a name go to different groups. The search for names is textual and errs on the side of too many.
+"""
+import re
+import sys
+
+COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.S)
+TOKEN = re.compile(r"[A-Za-z_]\w*|::|[{}();=<>,]|\S")
+KEYWORDS = set("if for while switch return sizeof catch operator decltype static_assert namespace using struct class enum "
+               "const constexpr static inline auto template typename noexcept alignas requires else do".split())
+
+
+def local_names(text):
+    """Names that are visible in this file only, with None; those that using-declarations bring in, with what they stand for."""
+    text = COMMENT_OR_STRING.sub(lambda match: '""' if match[0][0] not in "/" else " ", text)
+    text = re.sub(r"^\s*#.*?(?<!\\)$", "", text, flags=re.M)
+    names, scopes, previous, parentheses = {}, [], [], 0
+    for token in TOKEN.findall(text):
+        if token == "(":
+            parentheses += 1
+        elif token == ")":
+            parentheses = max(0, parentheses - 1)
+        # Only what stands directly in namespaces counts; `scopes` holds what opened every brace.
+        if parentheses <= 1 and all(scope != "other" for scope in scopes):
+            local = "anonymous" in scopes or (previous and "static" in previous)
+            if local and token in "(={;" and parentheses == (token == "("):
+                words = [word for word in previous if re.match(r"[A-Za-z_]\w*$", word)]
+                if words and (previous[-1] == words[-1] or (token == "=" and "(" not in previous)):
+                    names[words[-1]] = None
+                for kind, word in zip(previous, previous[1:]):
+                    if kind in ("struct", "class", "enum") and len(word) > 1:
+                        names[word] = None
+            if token == ";" and previous[:1] == ["using"] and "namespace" not in previous[:2]:
+                names[previous[1] if "=" in previous else previous[-1]] = "".join(previous[1:])
+        if token == "{":
+            if parentheses == 0 and "namespace" in previous:
+                scopes.append("anonymous" if previous[-1] == "namespace" else "namespace")
+            else:
+                scopes.append("other")
+            previous = []
+        elif token == "}":
+            if scopes:
+                scopes.pop()
+            previous = []
+        elif token == ";" and parentheses == 0:
+            previous = []
+        else:
+            previous.append(token)
+    return {name: target for name, target in names.items() if name not in KEYWORDS}
+
+
+def agree(names, others):
+    return all(name not in others or (target and others[name] == target) for name, target in names.items())
+
+
+def groups_of(files, size):
+    """Fill groups in the order of the files: each file goes to the first group that has room and none of its names."""
+    groups = []
+    for file in files:
+        with open(file, encoding="utf-8") as source:
+            names = local_names(source.read())
+        for group in groups:
+            if len(group["files"]) < size and agree(names, group["names"]):
+                break
+        else:
+            group = {"files": [], "names": {}}
+            groups.append(group)
+        group["files"].append(file)
+        group["names"].update(names)
+    return groups
+
+
+if __name__ == "__main__":
+    for number, found in enumerate(groups_of(sys.argv[2:], int(sys.argv[1]))):
+        for path in found["files"]:
+            print(f"{number} {path}")

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Energy and clocks of every device over a simulated step.
+//
+// A step of a device is its phases, what lies between them (gaps and sends), and the rest: waiting
+// and the step's epilogue. Energy is added up at the reference temperature first. Only leakage
+// depends on the die, and it scales the whole sum by one factor, so that a step whose clocks stay
+// is accounted for at another temperature without a walk over its phases (set_dies). That is what
+// makes the loop between power and temperature cheap.
+#include "triplepoint/sim/energy_account.h"
+
+#include <algorithm>
+
+#include "triplepoint/base/parallel.h"
+
+namespace triplepoint::sim {
+namespace {
+
+using clock::ClockEventReason;
+
+power::EnergyLedger operator*(double times, power::EnergyLedger ledger) {
+  ledger.idle *= times;
+  ledger.leakage *= times;
+  ledger.compute *= times;
+  ledger.memory *= times;
+  ledger.communication *= times;
+  ledger.waiting *= times;
+  return ledger;
+}
+
+void add_ops(spec::GpuLoad& load, const std::vector<OpEstimate>& ops) {
+  for (const OpEstimate& estimate : ops) {
+    add_work(load, estimate);
+    add_time(load, estimate, estimate.at(1));
+  }
+}
+
+/// Everything outside the phases and their exchanges: waiting for data, the step's end.
+spec::GpuLoad load_outside_phases(const StepModel& model, const StepTimeline& step, size_t pipeline,
+                                  size_t stage) {
+  const StageTimeline& timeline = step.pipelines[pipeline][stage];
+  const StepEpilogue& at = step.epilogues[pipeline][stage];
+  const EpilogueEstimate& end = model.epilogue_of(stage);
+  spec::GpuLoad load;
+  add_ops(load, end.gradient_sync);
+  add_ops(load, end.gradient_norm);
+  add_ops(load, end.optimizer);
+  add_ops(load, end.parameter_sync);
+  load.communicating = std::min(load.communicating, step.step_time - at.sync_begin);
+  load.communicating_scale_out = std::min(load.communicating_scale_out, load.communicating);
+  load.waiting = timeline.waited + (at.sync_begin - at.finish) + (at.norm_begin - at.sync_end) +
+                 (step.step_time - at.end);
+  return load;
+}
+
+/// All gaps and sends of a simulated step, by the phase they follow.
+std::vector<spec::GpuLoad> exchanges(const StepModel& model, const StageTimeline& timeline,
+                                     size_t pipeline, size_t stage) {
+  std::vector<spec::GpuLoad> loads(model.uses[stage].size()), alone;
+  for (const PhaseUse& use : model.uses[stage])
+    alone.push_back(model.exchange_after(pipeline, stage, use.kind));
+  for (const ActionTimes& action : timeline.actions) {
+    const size_t use = model.use_of(stage, action.action);
+    spec::GpuLoad exchange = alone[use];
+    exchange.communicating = action.sent;
+    if (exchange.scale_out_bytes > Bytes()) exchange.communicating_scale_out = action.sent;
+    exchange.duration = model.job.stack.microbatch_gap;
+    if (model.wiring().mode() == SendMode::blocking) exchange.duration += action.sent;
+    loads[use] += exchange;
+  }
+  return loads;
+}
+
+void update_group(const StepModel& model, const StepTimeline& step, size_t pipeline, size_t stage,
+                  bool rescheduled, GroupStep& group) {
+  if (rescheduled)
+    group.between = exchanges(model, step.pipelines[pipeline][stage], pipeline, stage);
+  group.outside = load_outside_phases(model, step, pipeline, stage);
+  group.in_phases = Seconds();
+  group.step_time = step.step_time;
+  for (size_t u = 0; u < model.uses[stage].size(); ++u)
+    group.in_phases +=
+        static_cast<double>(model.uses[stage][u].count) * step.phase_durations[pipeline][stage][u] +
+        group.between[u].duration;
+}
+
+/// Whether a device's phases take as long as its lockstep group's, or as they would alone.
+enum class Lockstep { of_group, alone };
+
+/// Phases at their clocks, and what lies between them. Lockstep waits, gaps and sends are shorter
+/// than the governor's window: the clock stays.
+DeviceStep account_phases(StepModel& model, const std::vector<DevicePhase>& phases,
+                          const StepTimeline& step, const GroupStep& group_step, size_t device,
+                          Lockstep waits) {
+  const auto [pipeline, stage] = model.place_of(device);
+  const LockstepGroup& group = model.group_of(device);
+  const power::BoardFactors& board = model.hardware.boards[device];
+  DeviceStep sum;
+  sum.scale_up_bytes = group_step.outside.scale_up_bytes;
+  sum.scale_out_bytes = group_step.outside.scale_out_bytes;
+  for (size_t u = 0; u < model.uses[stage].size(); ++u) {
+    const PhaseUse& use = model.uses[stage][u];
+    const DevicePhase& phase = phases[u];
+    const spec::GpuLoad& between = group_step.between[u];
+    const double count = static_cast<double>(use.count);
+    const Seconds lockstep =
+        waits == Lockstep::alone
+            ? Seconds()
+            : std::max(Seconds(), step.phase_durations[pipeline][stage][u] - phase.duration);
+    for (const auto& [index, share] : clocks_of(phase)) {
+      if (share == 0) continue;
+      spec::GpuLoad lasting = model.table(group, use).at(index, group.host_factor).load;
+      lasting.duration += lockstep;
+      lasting.waiting += lockstep;
+      if (model.has_power()) {
+        const power::ClockPoint& clock = model.clocks().applied[static_cast<size_t>(index)];
+        const Celsius reference = model.power().reference_temperature;
+        sum.phases_at_reference +=
+            share * count * power::energy_of(model.power(), lasting, clock, reference, board);
+        sum.phases_at_reference +=
+            share * power::energy_of(model.power(), between, clock, reference, board);
+      }
+      sum.scale_up_bytes += share * count * lasting.scale_up_bytes;
+      sum.scale_out_bytes += share * count * lasting.scale_out_bytes;
+    }
+    sum.scale_up_bytes += between.scale_up_bytes;
+    sum.scale_out_bytes += between.scale_out_bytes;
+    const Seconds at_this_clock = count * (phase.duration + lockstep) + between.duration;
+    sum.in_phases += at_this_clock;
+    sum.clock_seconds += model.clock_ratio(phase.steps_down()) * (at_this_clock / unit::s);
+    if (phase.reason == ClockEventReason::software_power_cap)
+      sum.throttled_power += at_this_clock;
+    else if (clock::is_throttled(phase.reason))
+      sum.throttled_thermal += at_this_clock;
+  }
+  return sum;
+}
+
+/// What is left of the step: it waits, at the highest clock that is allowed. A lock and a ceiling
+/// of heat hold there too.
+void account_rest(const StepModel& model, const GroupStep& group, size_t device,
+                  double heat_ceiling, Seconds step_time, DeviceStep& sum) {
+  if (!model.has_power()) return;
+  spec::GpuLoad rest = group.outside;
+  sum.duration = std::max(step_time, sum.in_phases);
+  rest.duration = sum.duration - sum.in_phases;
+  rest.waiting = std::max(Seconds(), rest.waiting + (sum.duration - group.step_time) -
+                                         (sum.in_phases - group.in_phases));
+  const int64_t locked = model.conditions().locked_steps[device];
+  const double resting_steps = std::max(static_cast<double>(locked), heat_ceiling);
+  const power::ClockPoint clock =
+      heat_ceiling > static_cast<double>(locked)
+          ? power::clock_point(model.power(), model.clock_ratio(resting_steps))
+          : model.clocks().applied[static_cast<size_t>(locked)];
+  sum.at_reference = sum.phases_at_reference;
+  sum.at_reference +=
+      power::energy_of(model.power(), rest, clock, model.power().reference_temperature,
+                       model.hardware.boards[device]);
+  sum.mean_clock_ratio =
+      (sum.clock_seconds + model.clock_ratio(resting_steps) * (rest.duration / unit::s)) /
+      (sum.duration / unit::s);
+}
+
+}  // namespace
+
+AccountedStep account_step(StepModel& model, const ClockState& clocks, const StepTimeline& step) {
+  const size_t pipelines = model.pipelines.size();
+  AccountedStep accounted;
+  accounted.devices.resize(model.num_devices());
+  accounted.groups.resize(pipelines, std::vector<GroupStep>(model.uses.size()));
+  update_account(model, clocks, step,
+                 {.pipelines = std::vector<char>(pipelines, 1),
+                  .devices = std::vector<char>(model.num_devices(), 1)},
+                 step.step_time, accounted);
+  return accounted;
+}
+
+void update_account(StepModel& model, const ClockState& clocks, const StepTimeline& step,
+                    const Changed& changed, Seconds step_time, AccountedStep& accounted) {
+  parallel_for(model.pipelines.size(), model.threads(), [&](size_t p) {
+    const bool rescheduled = changed.pipelines[p] != 0;
+    for (const LockstepGroup& group : model.pipelines[p].groups) {
+      const size_t stage = static_cast<size_t>(group.stage);
+      GroupStep& of_group = accounted.groups[p][stage];
+      update_group(model, step, p, stage, rescheduled, of_group);
+      for (const int64_t device : group.devices) {
+        const size_t d = static_cast<size_t>(device);
+        DeviceStep& of = accounted.devices[d];
+        if (rescheduled || changed.devices[d] != 0)
+          of = account_phases(model, clocks.devices[d], step, of_group, d, Lockstep::of_group);
+        account_rest(model, of_group, d, clocks.heat_ceiling[d], step_time, of);
+      }
+    }
+  });
+}
+
+void set_dies(const StepModel& model, std::span<const Celsius> die,
+              std::vector<DeviceStep>& devices) {
+  if (!model.has_power()) return;
+  for (size_t d = 0; d < devices.size(); ++d) {
+    DeviceStep& device = devices[d];
+    device.ledger = power::at_die(model.power(), device.at_reference, device.duration,
+                                  power::leakage_growth(model.power(), die[d]));
+    device.mean_power = device.ledger.total() / device.duration;
+  }
+}
+
+Watts power_under_ceiling(StepModel& model, const ClockState& clocks, const StepTimeline& step,
+                          const AccountedStep& accounted, const Ceiling& ceiling) {
+  const auto& [device, heat_ceiling, length, die] = ceiling;
+  const auto [pipeline, stage] = model.place_of(device);
+  const GroupStep& group = accounted.groups[pipeline][stage];
+  const std::vector<DevicePhase> phases = choose_phases(
+      model, {device, die, heat_ceiling, Hysteresis::only_down}, &clocks.devices[device]);
+  DeviceStep sum = account_phases(model, phases, step, group, device, Lockstep::alone);
+  const Seconds own_pace = group.step_time + (sum.in_phases - group.in_phases);
+  account_rest(model, group, device, heat_ceiling, std::max(length, own_pace), sum);
+  const power::EnergyLedger ledger = power::at_die(model.power(), sum.at_reference, sum.duration,
+                                                   power::leakage_growth(model.power(), die));
+  return ledger.total() / sum.duration;
+}
+
+}  // namespace triplepoint::sim

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "triplepoint/base/expect.h"
+
+#include "triplepoint/sim/simulate_schedule.h"
+#include "triplepoint/sim/wiring.h"
+
+namespace triplepoint::sim {
+
+/// What can make an action or a send of one pipeline take longer than it takes alone.
+enum class Delays {
+  none,          // nothing: sends take Wire::alone
+  shared_links,  // other flows: a send over a wire with a flow class ends when end_send() is called
+  shared_cores   // other ranks: an action ends when end_action() is called
+};
+
+/// A send or an action that has begun and whose end others determine. `of`: the wire (stage * 2 +
+/// Direction) or the stage.
+struct Begun {
+  size_t of = 0;
+  Seconds begin;
+};
+
+/// One pipeline as its actions depend on each other: every stage runs its program in order, each
+/// action as soon as the stage is free and the action's input has arrived.
+///
+///   begin   = max(stage is free, arrival of the input)
+///   end     = begin + gap + duration              (shared_cores: end_action)
+///   arrival = max(end, wire is free) + alone      (shared_links: end_send)
+///
+/// Needs no event queue: a stage runs on until it misses an input and continues when that arrives,
+/// so an action costs constant time, about 8 ns without a record. Every stage is a resource of its
+/// own, so the order in which stages run here does not enter the result. Only where others
+/// determine an end does time have to pass for all of them together: begun() then names what has
+/// begun, and an event loop (flow_simulation.h for links, shared_cores.h for cores) reports the
+/// ends. Memory needs no schedule: it depends on the order of a stage's own program alone
+/// (workload/training_peak.h).
+///
+/// Record: what is kept of a schedule (TimelineRecord, search::SendRecord). Buffers are kept
+/// from one schedule to the next.
+template <class Record, Delays delays>
+class ScheduleEngine {
+ public:
+  void start(std::span<const StageTimes> stages, std::span<const Wire> wires, SendMode mode,
+             const ScheduleRules& rules);
+  /// Runs as far as possible without knowing the ends that others determine.
+  void run() {
+    for (size_t s = 0; s < stages_.size(); ++s)
+      run_from(s);
+  }
+
+  /// What has begun since this was last cleared; no earlier than what made it begin.
+  std::vector<Begun>& begun() { return begun_; }
+  /// The send over this wire has arrived; the next one in its queue begins.
+  void end_send(size_t wire, Seconds time);
+  /// The action at which this stage works is over.
+  void end_action(size_t stage, Seconds time);
+
+  /// The action that this stage has begun last.
+  const workload::Action& action_at(size_t stage) const { return stages_[stage].next[-1]; }
+
+  /// Of a schedule that is complete.
+  Seconds finish(size_t stage) const {
+    TPT_EXPECT(stages_[stage].next == stages_[stage].end);  // a valid schedule never locks up
+    TPT_EXPECT(!stages_[stage].held);
+    return stages_[stage].free;
+  }
+  Record& record() { return record_; }
+  const Record& record() const { return record_; }
+
+ private:
+  struct Stage {
+    const workload::Action* next = nullptr;
+    const workload::Action* end = nullptr;
+    const std::array<Seconds, action_kind_count>* durations = nullptr;
+    const Seconds* awaits = nullptr;  // the arrival it stands still for
+    Seconds free;
+    bool held = false;  // its stream waits for a send, or its action for cores
+  };
+  /// A send whose end others determine.
+  struct Letter {
+    size_t action = 0;  // of the record
+    Seconds ready;      // its action's end
+    Seconds* to = nullptr;
+  };
+  struct Channel {
+    Seconds begin;                // of the send in flight
+    std::vector<Letter> letters;  // in order; those before `through` have arrived
+    size_t through = 0;
+  };
+
+  static constexpr Seconds not_yet{std::numeric_limits<double>::infinity()};
+
+  Seconds* cell(std::vector<Seconds>& arrivals, size_t virtual_stage, int32_t microbatch) {
+    return &arrivals[virtual_stage * microbatches_ + static_cast<size_t>(microbatch)];
+  }
+  const Seconds* input_of(const workload::Action& action, size_t virtual_stage);
+  void run_from(size_t stage);
+  bool run_next(size_t stage);
+  void end_at(size_t stage, const workload::Action& action, Seconds end);
+  void send(size_t wire, Seconds* to);
+  void start_send(size_t wire);
+  void deliver(size_t wire, Seconds* to, Seconds time);
+
+  std::span<const Wire> wires_;
+  SendMode mode_ = SendMode::blocking;
+  ScheduleRules rules_;
+  size_t microbatches_ = 0, last_virtual_ = 0;
+  // Arrivals by virtual stage (chunk * stages + stage) and microbatch.
+  std::vector<Seconds> forward_, backward_;
+  std::vector<Stage> stages_;
+  std::vector<Seconds> wire_free_;  // [wire]: its last send is through
+  std::vector<Channel> channels_;   // [wire], where links are shared
+  std::vector<size_t> can_go_on_;   // stages whose input has come
+  std::vector<Begun> begun_;
+  Record record_;
+};
+
+/// Keeps every action and send, and their sums.
+class TimelineRecord {
+ public:
+  void start(std::span<const StageTimes> stages) {
+    stages_.assign(stages.size(), {});
+    for (size_t s = 0; s < stages.size(); ++s)
+      stages_[s].actions.reserve(stages[s].program->size());
+  }
+  void begin_action(size_t stage, const workload::Action& action, Seconds ready, Seconds begin) {
+    stages_[stage].actions.push_back(
+        {.action = action, .ready = ready, .begin = begin, .end = {}, .queued = {}, .sent = {}});
+    stages_[stage].waited += begin - ready;
+  }
+  void end_action(size_t stage, Seconds end) {
+    ActionTimes& times = stages_[stage].actions.back();
+    times.end = end;
+    stages_[stage].worked += end - times.begin;
+  }
+  size_t last_action(size_t stage) const { return stages_[stage].actions.size() - 1; }
+  void send(size_t wire, size_t action, Seconds begin, Seconds arrival) {
+    StageTimeline& stage = stages_[wire / 2];
+    ActionTimes& times = stage.actions[action];
+    times.queued = begin - times.end;
+    times.sent = arrival - begin;
+    stage.sent += times.sent;
+  }
+  std::vector<StageTimeline> take() { return std::move(stages_); }
+
+ private:
+  std::vector<StageTimeline> stages_;
+};
+
+using LinkedPipeline = ScheduleEngine<TimelineRecord, Delays::shared_links>;
+
+/// The timeline of a schedule that is complete.
+template <Delays delays>
+std::vector<StageTimeline> take_timeline(ScheduleEngine<TimelineRecord, delays>& engine) {
+  std::vector<StageTimeline> stages = engine.record().take();
+  for (size_t s = 0; s < stages.size(); ++s)
+    stages[s].finish = engine.finish(s);
+  return stages;
+}
+
+inline size_t count_microbatches(const workload::StageProgram& program) {
+  int32_t last = 0;
+  for (const workload::Action& action : program)
+    last = std::max(last, action.microbatch);
+  return static_cast<size_t>(last) + 1;
+}
+
+template <class Record, Delays delays>
+void ScheduleEngine<Record, delays>::start(std::span<const StageTimes> stages,
+                                           std::span<const Wire> wires, SendMode mode,
+                                           const ScheduleRules& rules) {
+  TPT_EXPECT(wires.size() == 2 * stages.size());
+  wires_ = wires;
+  mode_ = mode;
+  rules_ = rules;
+  microbatches_ = count_microbatches(*stages[0].program);
+  last_virtual_ = stages.size() * stages[0].durations.size() - 1;
+  forward_.assign((last_virtual_ + 1) * microbatches_, not_yet);
+  backward_.assign(forward_.size(), not_yet);
+  wire_free_.assign(wires.size(), Seconds());
+  if constexpr (delays == Delays::shared_links) channels_.assign(wires.size(), {});
+  stages_.clear();
+  for (const StageTimes& stage : stages)
+    stages_.push_back({.next = stage.program->data(),
+                       .end = stage.program->data() + stage.program->size(),
+                       .durations = stage.durations.data(),
+                       .awaits = nullptr,
+                       .free = rules.start});
+  begun_.clear();
+  record_.start(stages);
+}
+
+/// Null: comes from the same stage, where it is there by program order.
+template <class Record, Delays delays>
+const Seconds* ScheduleEngine<Record, delays>::input_of(const workload::Action& action, size_t v) {
+  if (action.kind == workload::ActionKind::forward)
+    return v == 0 ? nullptr : cell(forward_, v, action.microbatch);
+  if (action.kind == workload::ActionKind::backward_weight) return nullptr;
+  return v == last_virtual_ ? nullptr : cell(backward_, v, action.microbatch);
+}
+
+template <class Record, Delays delays>
+void ScheduleEngine<Record, delays>::run_from(size_t stage) {
+  can_go_on_.push_back(stage);
+  while (!can_go_on_.empty()) {
+    const size_t s = can_go_on_.back();
+    can_go_on_.pop_back();
+    while (run_next(s)) {
+    }
+  }
+}
+
+template <class Record, Delays delays>
+bool ScheduleEngine<Record, delays>::run_next(size_t s) {
+  Stage& stage = stages_[s];
+  if (stage.held || stage.next == stage.end) return false;
+  const workload::Action& action = *stage.next;
+  Seconds begin = stage.free;
+  if (const Seconds* input =
+          input_of(action, static_cast<size_t>(action.chunk) * stages_.size() + s)) {
+    if (*input == not_yet) {
+      stage.awaits = input;
+      return false;
+    }
+    begin = std::max(begin, *input);
+  }
+  ++stage.next;
+  record_.begin_action(s, action, stage.free, begin);
+  if constexpr (delays == Delays::shared_cores) {
+    stage.held = true;
+    begun_.push_back({s, begin});
+    return false;
+  } else {
+    const auto chunk = static_cast<size_t>(action.chunk), kind = static_cast<size_t>(action.kind);
+    end_at(s, action, begin + rules_.gap + stage.durations[chunk][kind]);
+    return true;
+  }
+}
+
+/// Frees the stage and sends the action's result to the stage that needs it.
+template <class Record, Delays delays>
+void ScheduleEngine<Record, delays>::end_at(size_t s, const workload::Action& action, Seconds end) {
+  stages_[s].free = end;
+  record_.end_action(s, end);
+  const size_t v = static_cast<size_t>(action.chunk) * stages_.size() + s;
+  if (action.kind == workload::ActionKind::forward) {
+    if (v < last_virtual_) send(2 * s, cell(forward_, v + 1, action.microbatch));
+  } else if (action.kind != workload::ActionKind::backward_weight && v > 0) {
+    send(2 * s + 1, cell(backward_, v - 1, action.microbatch));
+  }
+}
+
+template <class Record, Delays delays>
+void ScheduleEngine<Record, delays>::send(size_t wire, Seconds* to) {
+  Stage& sender = stages_[wire / 2];
+  if constexpr (delays == Delays::shared_links) {
+    if (wires_[wire].flow_class != Wire::no_flow) {
+      Channel& channel = channels_[wire];
+      channel.letters.push_back({record_.last_action(wire / 2), sender.free, to});
+      sender.held = mode_ == SendMode::blocking;
+      if (channel.letters.size() - channel.through == 1) start_send(wire);
+      return;
+    }
+  }
+  const Seconds begin = std::max(sender.free, wire_free_[wire]);
+  const Seconds arrival = begin + wires_[wire].alone;
+  wire_free_[wire] = arrival;
+  record_.send(wire, record_.last_action(wire / 2), begin, arrival);
+  if (mode_ == SendMode::blocking) sender.free = arrival;
+  deliver(wire, to, arrival);
+}
+
+template <class Record, Delays delays>
+void ScheduleEngine<Record, delays>::start_send(size_t wire) {
+  Channel& channel = channels_[wire];
+  channel.begin = std::max(channel.letters[channel.through].ready, wire_free_[wire]);
+  begun_.push_back({wire, channel.begin});
+}
+
+template <class Record, Delays delays>
+void ScheduleEngine<Record, delays>::end_send(size_t wire, Seconds time) {
+  static_assert(delays == Delays::shared_links);
+  Channel& channel = channels_[wire];
+  const Letter letter = channel.letters[channel.through++];
+  record_.send(wire, letter.action, channel.begin, time);
+  wire_free_[wire] = time;
+  if (channel.through < channel.letters.size()) start_send(wire);
+  Stage& sender = stages_[wire / 2];
+  if (mode_ == SendMode::blocking) {
+    sender.held = false;
+    sender.free = time;
+  }
+  deliver(wire, letter.to, time);
+  run_from(wire / 2);
+}
+
+template <class Record, Delays delays>
+void ScheduleEngine<Record, delays>::end_action(size_t stage, Seconds time) {
+  static_assert(delays == Delays::shared_cores);
+  stages_[stage].held = false;
+  end_at(stage, action_at(stage), time);
+  run_from(stage);
+}
+
+/// Lets the receiver go on if it stands still for this.
+template <class Record, Delays delays>
+void ScheduleEngine<Record, delays>::deliver(size_t wire, Seconds* to, Seconds time) {
+  *to = time;
+  const size_t n = stages_.size(), sender = wire / 2;
+  const bool next = wire % 2 == static_cast<size_t>(Direction::next);
+  const size_t receiver =
+      next ? (sender + 1 == n ? 0 : sender + 1) : (sender == 0 ? n : sender) - 1;
+  if (stages_[receiver].awaits != to) return;
+  stages_[receiver].awaits = nullptr;
+  can_go_on_.push_back(receiver);
+}
+
+}  // namespace triplepoint::sim

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/sim/simulate.h"
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/spec/load.h"
+
+namespace triplepoint::sim {
+namespace {
+
+spec::Job laptop_job() {
+  const auto job = spec::parse_job(spec::default_library(), R"(
+model = "tiny-llama"
+cluster = "laptop"
+stack = "triplepoint-train"
+[plan]
+tensor_parallel_size = 2
+pipeline_parallel_size = 2
+global_batch_size = 16
+precision = "fp32"
+optimizer = "fp32_adamw"
+)",
+                                   "job.toml");
+  REQUIRE_MESSAGE(job, job.error().what);
+  return *job;
+}
+
+TEST_CASE("ranks on the cores of one machine have a step time, and no power rather than none") {
+  const spec::Job job = laptop_job();
+  CHECK_FALSE(spec::has_errors(spec::diagnose(job)));
+  for (const Horizon& horizon : {Horizon{}, Horizon{.steps = 3}}) {
+    const run::Run run = simulate(job, horizon);
+    REQUIRE_FALSE(run.steps.empty());
+    CHECK(run.steps[0].end > run.steps[0].begin);
+    CHECK(run.manifest.job == job);
+    CHECK(run.series.empty());
+    REQUIRE(run.summaries.size() == 8);
+    for (const run::DeviceSummary& device : run.summaries) {
+      CHECK_FALSE(device.power_mean_w);
+      CHECK_FALSE(device.energy_j);
+      CHECK_FALSE(device.die_mean_c);
+      CHECK_FALSE(device.sm_clock_mean_mhz);
+      CHECK(device.scale_out_bytes.value_or(0) > 0);  // data parallelism crosses the two nodes
+    }
+  }
+}
+
+TEST_CASE("a power limit where no power is known is refused") {
+  spec::Job job = laptop_job();
+  job.environment.power_limit = 10 * unit::W;
+  CHECK(spec::has_errors(spec::diagnose(job)));
+}
+
+TEST_CASE("a device's energy over the step is its mean power times the step's length") {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    const run::Run run = simulate(random_training_job(seed), {});
+    REQUIRE(run.steps.size() == 1);
+    const Seconds step = run.steps[0].end - run.steps[0].begin;
+    for (const run::DeviceSummary& device : run.summaries) {
+      CHECK(*device.energy_j == doctest::Approx(*device.power_mean_w * (step / unit::s)));
+      double parts = 0;
+      for (const auto& [name, joules] : device.energy_ledger_j)
+        parts += joules;
+      CHECK(parts == doctest::Approx(*device.energy_j));
+      CHECK(*device.power_kernel_peak_w >= *device.power_mean_w);
+      CHECK(*device.die_peak_c >= *device.die_mean_c - 1e-6);
+    }
+  }
+}
+
+TEST_CASE("a step trains the batch's tokens, and its length is what steady_step_time() gives") {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    const spec::Job job = random_training_job(seed);
+    const run::Run run = simulate(job, {});
+    CHECK(run.steps[0].samples == job.plan.global_batch_size);
+    CHECK(run.steps[0].tokens == job.plan.global_batch_size * job.model.sequence_length);
+    const double step = (run.steps[0].end - run.steps[0].begin) / unit::s;
+    CHECK(step == doctest::Approx(steady_step_time(job) / unit::s).epsilon(1e-8));  // whole ns
+  }
+}
+
+TEST_CASE("equal input gives equal bits, and the timeline is only a record") {
+  const spec::Job job = random_training_job(5);
+  const run::Run one = simulate(job, {}), two = simulate(job, {});
+  CHECK(one.series == two.series);
+  CHECK(one.steps == two.steps);
+  CHECK(simulate(job, {.timeline = false}).steps == one.steps);
+}
+
+TEST_CASE("a job that does not fit has a memory breakdown and no step") {
+  spec::Job job = random_training_job(1);
+  job.cluster.gpu.memory = 4 * unit::GiB;
+  const run::Run run = simulate(job, {});
+  CHECK_FALSE(run.manifest.fits_memory);
+  CHECK_FALSE(run.memory.empty());
+  CHECK(run.steps.empty());
+  CHECK(run.summaries.empty());
+}
+
+}  // namespace
+}  // namespace triplepoint::sim

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// When everything of a step happens at given clocks.
+//
+// A lockstep group takes as long for a phase as its slowest member; the programs of all stages then
+// run by simulate_schedule(), and the step's epilogue follows: gradients are reduced once the
+// replicas of a stage are through, the norm needs every stage, the optimizer and the gather of
+// parameters follow per stage. The step ends when the last stage does.
+#include "triplepoint/sim/step_schedule.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "triplepoint/sim/shared_cores.h"
+
+namespace triplepoint::sim {
+namespace {
+
+/// The slowest member's time for each phase.
+std::vector<Seconds> group_durations(const LockstepGroup& group, const ClockState& clocks,
+                                     size_t num_uses) {
+  std::vector<Seconds> durations(num_uses);
+  for (const int64_t device : group.devices)
+    for (size_t u = 0; u < num_uses; ++u)
+      durations[u] =
+          std::max(durations[u], clocks.devices[static_cast<size_t>(device)][u].duration);
+  return durations;
+}
+
+/// From the phases a stage uses to its chunks' actions.
+std::vector<std::array<Seconds, action_kind_count>> by_chunk(const StepModel& model, size_t s,
+                                                             const std::vector<Seconds>& of_uses) {
+  std::vector<std::array<Seconds, action_kind_count>> times(
+      static_cast<size_t>(model.graph.virtual_stages));
+  for (size_t chunk = 0; chunk < times.size(); ++chunk)
+    for (size_t u = 0; u < model.uses[s].size(); ++u)
+      if (model.work_of(s, static_cast<int32_t>(chunk)) == model.uses[s][u].work)
+        times[chunk][static_cast<size_t>(model.uses[s][u].kind)] = of_uses[u];
+  return times;
+}
+
+/// What the schedule needs of one pipeline, from its lockstep groups' phases.
+std::vector<StageTimes> stage_times(const StepModel& model,
+                                    const std::vector<std::vector<Seconds>>& durations) {
+  std::vector<StageTimes> times(durations.size());
+  for (size_t s = 0; s < times.size(); ++s)
+    times[s] = {.program = &model.graph.programs[s], .durations = by_chunk(model, s, durations[s])};
+  return times;
+}
+
+/// [pipeline][stage]; what their phases wait for the fabric.
+std::vector<std::vector<GroupOnCores>> groups_on_cores(StepModel& model) {
+  std::vector<std::vector<GroupOnCores>> all;
+  for (const Pipeline& pipeline : model.pipelines) {
+    std::vector<GroupOnCores>& groups = all.emplace_back();
+    for (const LockstepGroup& group : pipeline.groups) {
+      const auto s = static_cast<size_t>(group.stage);
+      std::vector<Seconds> waiting;
+      for (const PhaseUse& use : model.uses[s]) {
+        const PhasePoint point = model.table(group, use).at(0, group.host_factor);
+        waiting.push_back(waiting_of(point.load, point.duration));
+      }
+      groups.push_back({static_cast<int64_t>(group.devices.size()), by_chunk(model, s, waiting)});
+    }
+  }
+  return all;
+}
+
+/// Gradient reduction over the replicas, the norm over the whole model, optimizer, parameter
+/// gather.
+void finish_step(const StepModel& model, StepTimeline& step) {
+  const size_t stages = static_cast<size_t>(model.graph.stages);
+  // At the end of a step all ranks are at work at once.
+  const double cores = static_cast<double>(model.job.cluster.shared_cores);
+  const double oversubscription =
+      cores > 0 ? std::max(1.0, static_cast<double>(model.job.world_size()) / cores) : 1;
+  step.epilogues.assign(step.pipelines.size(), std::vector<StepEpilogue>(stages));
+  step.step_time = Seconds();
+  Seconds norm_ready;
+  for (size_t s = 0; s < stages; ++s) {
+    const EpilogueEstimate& end = model.epilogue_of(s);
+    Seconds replicas_ready;
+    for (const auto& timeline : step.pipelines)
+      replicas_ready = std::max(replicas_ready, timeline[s].finish);
+    for (size_t p = 0; p < step.pipelines.size(); ++p) {
+      StepEpilogue& at = step.epilogues[p][s];
+      at.finish = step.pipelines[p][s].finish;
+      at.sync_begin = end.waits_for_replicas ? replicas_ready : at.finish;
+      const workload::Action& last = step.pipelines[p][s].actions.back().action;
+      at.sync_end =
+          at.sync_begin +
+          exposed_time(end.gradient_sync,
+                       oversubscription * step.phase_durations[p][s][model.use_of(s, last)],
+                       oversubscription);
+      norm_ready = std::max(norm_ready, at.sync_end);
+    }
+  }
+  for (size_t p = 0; p < step.pipelines.size(); ++p)
+    for (size_t s = 0; s < stages; ++s) {
+      const EpilogueEstimate& end = model.epilogue_of(s);
+      StepEpilogue& at = step.epilogues[p][s];
+      at.norm_begin = norm_ready;
+      at.norm_end = norm_ready + oversubscription * total_time(end.gradient_norm);
+      at.optimizer_end = at.norm_end + oversubscription * total_time(end.optimizer);
+      const Seconds forward = oversubscription * step.phase_durations[p][s].front();
+      at.end = at.optimizer_end + exposed_time(end.parameter_sync, forward, oversubscription);
+      step.step_time = std::max(step.step_time, at.end);
+    }
+}
+
+}  // namespace
+
+StepTimeline simulate_step(StepModel& model, const ClockState& clocks) {
+  StepTimeline step;
+  update_schedule(model, clocks, step);
+  return step;
+}
+
+std::vector<char> update_schedule(StepModel& model, const ClockState& clocks, StepTimeline& step) {
+  const std::vector<Pipeline>& pipelines = model.pipelines;
+  std::vector<char> changed(pipelines.size(), 0);
+  step.phase_durations.resize(pipelines.size());
+  for (size_t p = 0; p < pipelines.size(); ++p) {
+    std::vector<std::vector<Seconds>> durations;
+    for (size_t s = 0; s < pipelines[p].groups.size(); ++s)
+      durations.push_back(group_durations(pipelines[p].groups[s], clocks, model.uses[s].size()));
+    changed[p] = durations != step.phase_durations[p] ? 1 : 0;
+    step.phase_durations[p] = std::move(durations);
+  }
+  const int64_t cores = model.job.cluster.shared_cores;
+  for (const Wiring::Cluster& cluster : model.wiring().clusters()) {
+    const bool any = cores > 0 || std::ranges::any_of(cluster.pipelines,
+                                                      [&](size_t p) { return changed[p] != 0; });
+    for (const size_t p : cluster.pipelines)
+      changed[p] = any ? 1 : 0;
+  }
+  std::vector<std::vector<StageTimes>> times(pipelines.size());
+  for (size_t p = 0; p < pipelines.size(); ++p)
+    if (changed[p]) times[p] = stage_times(model, step.phase_durations[p]);
+  const ScheduleRules rules{.gap = model.job.stack.microbatch_gap,
+                            .start = model.job.stack.step_overhead};
+  if (cores > 0)
+    step.pipelines =
+        simulate_on_shared_cores(times, groups_on_cores(model), model.wiring(), rules, cores);
+  else
+    sim::update_schedule({.pipelines = times, .changed = changed, .threads = model.threads()},
+                         model.wiring(), rules, step.pipelines);
+  finish_step(model, step);
+  return changed;
+}
+
+}  // namespace triplepoint::sim
