@@ -47,6 +47,7 @@ WorkerPool pool_of_world() {
 }
 
 int plan_together(const std::vector<std::string>& words) {
+  using namespace triplepoint;
   using namespace triplepoint::cli;
   const WorkerPool pool = pool_of_world();
   std::ostringstream nobody;
@@ -70,7 +71,7 @@ int main(int argc, char** argv) {
         "starts it)\n",
         stderr);
   } else {
-    triplepoint::cli::listen_for_interrupts();
+    triplepoint::listen_for_interrupts();
     code = plan_together(words);
   }
   MPI_Finalize();
