@@ -34,8 +34,9 @@ build: packages web  ## the programs, as users get them: build/release/bin
 validation: build  ## compare with the published tables beside the tree (../shared): validation/, docs/models/accuracy.md
 	python3 tools/make_validation.py build/release/bin/triplepoint ../shared/data
 
-calibrations: build  ## fit data/calibrations and data/clusters to the published tables beside the tree (../shared)
-	python3 tools/make_calibrations.py build/release/bin/triplepoint ../shared/data
+calibrations: build  ## fit data/ to the published tables beside the tree (../shared); needs Debian's python3-scipy
+	/usr/bin/python3 lab/fit_tables.py build/release/bin/triplepoint ../shared/data --write
+	python3 lab/sibling_kernels.py --write
 
 report: build  ## characterize STUDY (paper/all) by simulation: build/report/report.html
 	build/release/bin/triplepoint characterize $(STUDY) -o build/report

@@ -4,8 +4,10 @@
 
 Prints one line "<group> <file>" for every file given. A unity build compiles several files as one translation unit, which
 parses the common headers once. Names in anonymous namespaces, file-local `static` functions and using-declarations would then
-collide, so files that share such a name go to different groups. The search for names is textual and errs on the side of too many.
+collide, so files that share such a name go to different groups, and a file whose local name a header beside it declares as well is
+compiled alone. The search for names is textual and errs on the side of too many.
 """
+import pathlib
 import re
 import sys
 
@@ -15,8 +17,10 @@ KEYWORDS = set("if for while switch return sizeof catch operator decltype static
                "const constexpr static inline auto template typename noexcept alignas requires else do".split())
 
 
-def local_names(text):
-    """Names that are visible in this file only, with None; those that using-declarations bring in, with what they stand for."""
+def local_names(text, header=False):
+    """Names that are visible in this file only, with None; those that using-declarations bring in, with what they stand for.
+
+    Of a header: all names declared in its namespaces."""
     text = COMMENT_OR_STRING.sub(lambda match: '""' if match[0][0] not in "/" else " ", text)
     text = re.sub(r"^\s*#.*?(?<!\\)$", "", text, flags=re.M)
     names, scopes, previous, parentheses = {}, [], [], 0
@@ -27,10 +31,11 @@ def local_names(text):
             parentheses = max(0, parentheses - 1)
         # Only what stands directly in namespaces counts; `scopes` holds what opened every brace.
         if parentheses <= 1 and all(scope != "other" for scope in scopes):
-            local = "anonymous" in scopes or (previous and "static" in previous)
+            local = header or "anonymous" in scopes or (previous and "static" in previous)
             if local and token in "(={;" and parentheses == (token == "("):
                 words = [word for word in previous if re.match(r"[A-Za-z_]\w*$", word)]
-                if words and (previous[-1] == words[-1] or (token == "=" and "(" not in previous)):
+                is_type = any(kind in previous for kind in ("struct", "class", "enum", "using", "namespace"))
+                if words and not is_type and (previous[-1] == words[-1] or (token == "=" and "(" not in previous)):
                     names[words[-1]] = None
                 for kind, word in zip(previous, previous[1:]):
                     if kind in ("struct", "class", "enum") and len(word) > 1:
@@ -60,15 +65,18 @@ def agree(names, others):
 
 def groups_of(files, size):
     """Fill groups in the order of the files: each file goes to the first group that has room and none of its names."""
-    groups = []
+    groups, declared = [], set()
+    for header in sorted({beside for file in files for beside in pathlib.Path(file).parent.glob("*.h")}):
+        declared |= set(local_names(header.read_text(encoding="utf-8"), header=True))
     for file in files:
         with open(file, encoding="utf-8") as source:
             names = local_names(source.read())
+        alone = any(name in declared and target is None for name, target in names.items())
         for group in groups:
-            if len(group["files"]) < size and agree(names, group["names"]):
+            if not alone and len(group["files"]) < group["size"] and agree(names, group["names"]):
                 break
         else:
-            group = {"files": [], "names": {}}
+            group = {"files": [], "names": {}, "size": 1 if alone else size}
             groups.append(group)
         group["files"].append(file)
         group["names"].update(names)

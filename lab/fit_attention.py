@@ -10,11 +10,11 @@ import math
 import re
 import statistics
 import sys
+import tempfile
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
 from fitting import simplex, table
-from trial_library import DATA, read_values, summary, trial_library, validate, write_values
+from trial_library import DATA, canonical, read_values, summary, trial_library, validate, write_values
 
 SHAPE_KEYS = ["attention_share", "attention_half_length", "attention_half_head_dim"]
 
@@ -25,7 +25,7 @@ def set_flash_attention(library, values):
 
 
 def flash_rows(program, library, folder):
-    rows = validate(program, library, [folder / "kernels_opened.csv", DATA / "calibrations" / "attention_h100.csv"])
+    rows = validate(program, library, [folder / "kernels_opened.csv", folder / "attention_h100.csv"])
     h200 = [r for r in rows if "attn-power-h200" in r["family"] and r["quantity"] == "latency_us"]
     names = {f"line {i}" for i, source in enumerate(FIGURE_SOURCES, 4) if source}
     h100 = [r for r in rows if "attention h100" in r["family"] and r["row_id"] in names]
@@ -73,9 +73,12 @@ def pause():
 
 
 def main():
-    program, folder = str(Path(sys.argv[1]).resolve()), Path(sys.argv[2])
-    fit_speed(program, folder)
-    fit_energy(program, folder)
+    program, published = str(Path(sys.argv[1]).resolve()), Path(sys.argv[2])
+    with tempfile.TemporaryDirectory() as scratch:
+        for table_of_kernels in (published / "kernels_opened.csv", DATA / "calibrations" / "attention_h100.csv"):
+            canonical(table_of_kernels, scratch)
+        fit_speed(program, Path(scratch))
+        fit_energy(program, Path(scratch))
     pause()
 
 

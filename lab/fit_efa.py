@@ -12,9 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
 from fitting import simplex
-from trial_library import summary, trial_library, validate, write_values
+from trial_library import canonical, summary, trial_library, validate, write_values
 
 LAUNCH_PER_LATENCY = 11 / 4.5  # data/clusters/dgx-h100.toml
 # The row's GPU, the cluster it is predicted with, where the search starts: latency in us, half size in MB.
@@ -32,11 +31,12 @@ class Fabric:
     def __init__(self, program, library, cluster, rows):
         self.program, self.rows = program, rows
         self.library, self.file = library, library / "clusters" / f"{cluster}.toml"
-        self.table = library.parent / "rows.csv"
-        with open(self.table, "w", newline="") as file:
+        published = library.parent / "published.csv"
+        with open(published, "w", newline="") as file:
             writer = csv.DictWriter(file, rows[0])
             writer.writeheader()
             writer.writerows(rows)
+        self.table = canonical(published, library.parent)
 
     def errors(self, point):
         latency, half = map(math.exp, point)

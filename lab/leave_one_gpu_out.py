@@ -11,9 +11,10 @@ usage: leave_one_gpu_out.py PROGRAM FOLDER_OF_TABLES [GPU...]
 import re
 import statistics
 import sys
+import tempfile
 from pathlib import Path
 
-from trial_library import DATA, read_values, summary, trial_library, validate, write_values
+from trial_library import DATA, canonical, read_values, summary, trial_library, validate, write_values
 
 OWN_TABLE = DATA / "calibrations" / "attention_h100.csv"
 # The GPU left out, and whose numbers it gets; none: the mean of the others with tables.
@@ -110,6 +111,8 @@ def main():
     program, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
     names = ["gemm_power.csv", "attention_power.csv", "kernels_calibration.csv", "kernels_opened.csv", "power_dvfs_calibration.csv"]
     tables = [folder / name for name in names if (folder / name).exists()] + [OWN_TABLE]
+    scratch = tempfile.TemporaryDirectory()
+    tables = [canonical(table, scratch.name) for table in tables]
     shipped = validate(program, DATA, tables)
     print(f"{'gpu':10} {'numbers of':10} {'class':42} {'rows':>6}   inherited: signed, median, p90   shipped")
     for gpu, relative in CASES:

@@ -7,6 +7,7 @@ import re
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,13 @@ def write_values(path, values):
     for key, value in values.items():
         text = re.sub(rf"^({key}\s*)=.*$", rf"\g<1>= {value}", text, flags=re.M)
     path.write_text(text)
+
+
+def canonical(table, folder):
+    """A published table as validation/normalise.py writes its rows, in this folder."""
+    rows = Path(folder) / Path(table).name
+    subprocess.run([sys.executable, DATA.parent / "validation" / "normalise.py", table, "-o", rows], check=True, stderr=subprocess.DEVNULL)
+    return rows
 
 
 def validate(program, library, tables):

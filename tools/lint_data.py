@@ -4,7 +4,9 @@
 
 Every value of a data/**/*.toml must be covered by a [[source]] entry: `keys` names dotted keys ("gpu.tdp", or "gpu.*" for all below),
 `kind` is one of four, `cite` says where it comes from. Text that is no quantity (names, notes, references to other files) needs none.
-A key in `keys` that names nothing is an error too. Studies, suites and jobs are choices, not facts, and are left out.
+A key in `keys` that names nothing is an error too, and so is a citation of one key that stands for different values in two files: what it says
+of one cannot hold for the other. A data sheet may print many values, and a rule that says how to compute ("sum over the shape") gives many.
+Studies, suites and jobs are choices, not facts, and are left out.
 """
 import re
 import sys
@@ -66,6 +68,28 @@ def problems_of(file):
             yield f"{name(file)}: {key} has no source; add it to the keys of a [[source]]"
 
 
+RULES = ("sum over the shape",)
+
+
+def cited_values(data, sources):
+    """(citation, key) and the value that it stands for in this file."""
+    for source in sources:
+        cite = str(source.get("cite", ""))
+        if source.get("kind") == "datasheet" or cite.startswith(RULES):
+            continue
+        for key, value in values_of(data):
+            if any(covers(pattern, key) for pattern in source.get("keys", []) if not pattern.endswith("*")):
+                yield (cite, key), str(value)
+
+
+def values_of(value, key=""):
+    if isinstance(value, dict):
+        for part, below in value.items():
+            yield from values_of(below, f"{key}.{part}" if key else part)
+    elif not (isinstance(value, list) and value and isinstance(value[0], dict)):
+        yield key, value
+
+
 def all_keys(value, key=""):
     if isinstance(value, dict):
         for part, below in value.items():
@@ -85,6 +109,7 @@ def fitted_numbers(file):
 
 
 problems = []
+cited = {}  # (citation, key): value, file
 stacks, fitted = 0, 0
 for file in files(".toml"):
     parts = file.relative_to(ROOT).parts
@@ -92,6 +117,11 @@ for file in files(".toml"):
         continue
     try:
         problems += problems_of(file)
+        data = tomllib.loads(file.read_text())
+        for place, value in cited_values(data, data.pop("source", [])):
+            other, where = cited.setdefault(place, (value, name(file)))
+            if other != value:
+                problems.append(f"{name(file)}: {place[1]} is {value} by a citation that gives {other} in {where}: \"{place[0]}\"; say what is particular to each")
         if parts[1] == "stacks":
             stacks, fitted = stacks + 1, fitted + fitted_numbers(file)
     except tomllib.TOMLDecodeError as problem:

@@ -3,7 +3,7 @@
 """Writes validation/, the generated part of docs/models/accuracy.md and README.md's accuracy: make_validation.py PROGRAM FOLDER_OF_TABLES
 
 Runs `triplepoint validate` over the training jobs of validation/*/jobs.csv (with the shipped coefficients, and with those fitted without the
-source), and over every other table of measurements in the folder. Each source has a folder with its errors, the rows without a prediction,
+source), and over every other table of measurements in the folder, as validation/normalise.py writes its rows. Each source has a folder with its errors, the rows without a prediction,
 where the rows were published, and its predictions; validation/README.md lists the sources and the commands.
 """
 import collections
@@ -13,6 +13,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import tomllib
 
 import readme_accuracy
@@ -106,9 +107,13 @@ def validate_tables(program, folder):
     for path in sorted(folder.glob("*.csv")):
         if path.name.startswith(("train_perf", "hf_")):
             continue  # canonical rows of validation/*/jobs.csv
-        answer = run(program, path)
-        if answer["predicted"] == 0:
-            continue
+        with tempfile.TemporaryDirectory() as scratch:
+            rows = pathlib.Path(scratch) / path.name
+            subprocess.run([sys.executable, OUT / "normalise.py", path, "-o", rows], check=True, stderr=subprocess.DEVNULL)
+            with open(rows, newline="") as file:
+                if all(row["skip"] for row in csv.DictReader(file)):
+                    continue
+            answer = run(program, rows)
         with open(path, newline="") as file:
             answers[path.name] = (answer, list(csv.DictReader(file)))
         print(f"{path.name}: {answer['predicted']} of {answer['rows']} rows")

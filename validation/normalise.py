@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Turns a table of published trainings into canonical rows, one job a line.
+"""Turns a table of published measurements into canonical rows: one job a line, or one kernel, collective, node or reading.
 
-    python3 validation/normalise.py TABLE.csv -o jobs.csv
+    python3 validation/normalise.py TABLE.csv -o rows.csv
     python3 validation/normalise.py TABLE.csv ... --by-family validation     # validation/FAMILY/jobs.csv
 
-Reads the columns of shared/data/train_perf_calibration.csv, vTrain's and the Ultra-Scale sweep's. What a row does not say is filled in by rules that are the same for all
-rows (rules/*.toml, recipes/*.toml); each that was used stands in its `assumptions`. A row that cannot be a job has its reason in `skip`.
+Trainings: the columns of shared/data/train_perf_calibration.csv, vTrain's and the Ultra-Scale sweep's. Other kinds are recognized by their columns (KINDS of
+normaliser/kernels.py, power.py, heat.py). What a row does not say is filled in by rules that are the same for all rows (rules/*.toml, recipes/*.toml); each that was
+used stands in its `assumptions`. A row that cannot be predicted has its reason in `skip`.
 """
 import argparse
 import collections
@@ -15,7 +16,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from normaliser import jobs, tables  # noqa: E402
+from normaliser import heat, jobs, kernels, power, tables  # noqa: E402
 from normaliser.cells import Unreadable  # noqa: E402
 
 FIRST = ["row_id", "family", "sweep", "source", "model"]
@@ -26,16 +27,21 @@ LAST = ["step_time_s", "tokens_per_s_per_gpu", "tokens_per_s_total", "seqs_per_s
 def read(path):
     with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
         lines = [line.replace("\0", "") for line in file]
-    while lines and lines[0].startswith("#"):
-        lines.pop(0)
-    reader = csv.DictReader(lines)
-    return reader.fieldnames or [], list(reader)
+    comments = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    reader = csv.DictReader(lines[comments:])
+    return [(title or "").strip() for title in reader.fieldnames or []], list(reader), comments + 2
 
 
 def normalised(path):
     csv.field_size_limit(1 << 24)
-    header, rows = read(path)
-    kind = tables.kind_of([(title or "").strip() for title in header])
+    header, rows, first_line = read(path)
+    for columns, canonical_rows in kernels.KINDS + power.KINDS + heat.KINDS:
+        if columns <= set(header):
+            return canonical_rows(rows, first_line)
+    return trainings(tables.kind_of(header), rows)
+
+
+def trainings(kind, rows):
     out = []
     for index, cells in enumerate(rows):
         row_id = cells.get("row_id") or f"line {index + 2}"
@@ -51,9 +57,10 @@ def normalised(path):
 def unique(rows):
     seen = collections.Counter()
     for row in rows:
-        seen[row["row_id"]] += 1
-        if seen[row["row_id"]] > 1:
-            row["row_id"] += f" ({seen[row['row_id']]})"
+        name = row.get("row_id")
+        seen[name] += 1
+        if name and seen[name] > 1:
+            row["row_id"] += f" ({seen[name]})"
     return rows
 
 

@@ -16,7 +16,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/parallel.h"
 
-#include "triplepoint/calibrate/job_tables.h"
+#include "triplepoint/calibrate/jobs/job_scores.h"
 
 namespace triplepoint {
 namespace {

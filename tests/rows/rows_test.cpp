@@ -9,9 +9,9 @@
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
 
-#include "triplepoint/calibrate/job_rows.h"
-#include "triplepoint/calibrate/predict_job.h"
-#include "triplepoint/calibrate/table_kind.h"
+#include "triplepoint/calibrate/jobs/job_rows.h"
+#include "triplepoint/calibrate/jobs/predict_job.h"
+#include "triplepoint/calibrate/tables/table_kind.h"
 
 namespace triplepoint::calibrate {
 namespace {

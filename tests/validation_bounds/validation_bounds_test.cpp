@@ -11,8 +11,8 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/parallel.h"
 
-#include "triplepoint/calibrate/job_tables.h"
-#include "triplepoint/calibrate/score_summary.h"
+#include "triplepoint/calibrate/jobs/job_scores.h"
+#include "triplepoint/calibrate/tables/score_summary.h"
 
 namespace triplepoint::calibrate {
 namespace {

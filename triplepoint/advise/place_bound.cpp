@@ -6,6 +6,7 @@
 
 #include "triplepoint/base/expect.h"
 
+#include "triplepoint/sim/clock_choice.h"
 #include "triplepoint/sim/heat.h"
 #include "triplepoint/sim/step_epilogue.h"
 #include "triplepoint/sim/step_model.h"

@@ -95,26 +95,16 @@ constexpr std::array table = {
         "temperatures. A row of a training is a job: its columns are the keys of a job file, and\n"
         "what was measured (docs/formats.md). Rows that cannot be predicted are listed with the\n"
         "reason. Put your own runs into these columns to check the model against them; tables\n"
-        "as they are published become jobs with validation/normalise.py.\n\n"
+        "as they are published get these columns from validation/normalise.py.\n\n"
         "  triplepoint validate my_runs.csv\n"
         "  triplepoint validate validation/*/jobs.csv --format json\n",
         make_validate},
     CommandEntry{
-        "calibrate", "Fit the coefficients of a GPU or of a cluster's links to measurements.",
-        "Prints what the tables say and how well it predicts rows that were left out of the fit;\n"
-        "with -o writes the whole file of data/, every number with its source. Other numbers of "
-        "the\n"
-        "file stay as they are. What a GPU without a table takes from its relative is a rule, "
-        "too.\n\n"
-        "  kernels      GEMM, attention, casts: calibrations/GPU/kernels.toml\n"
-        "  collectives  links inside a node or domain: clusters/CLUSTER.toml\n"
-        "  power        calibrations/GPU/power.toml\n"
-        "  thermal      calibrations/GPU/thermal.toml\n\n"
-        "  triplepoint calibrate --this-machine -o mine\n"
-        "  triplepoint calibrate kernels --from gemm.csv,attention.csv --gpu h100 -o kernels.toml\n"
-        "  triplepoint calibrate collectives --from nccl.csv --cluster dgx-h100\n"
-        "  triplepoint calibrate kernels --gpu gb200 --like b200 --peak-share 0.94 --reason \"same "
-        "die\"\n",
+        "calibrate", "Measure this machine and describe it as a cluster.",
+        "Times products, attention, links and steps on the cores of this machine, and writes a\n"
+        "folder with cluster.toml and stack.toml. The coefficients of GPUs and links in data/ are\n"
+        "fitted to published tables by lab/fit_tables.py.\n\n"
+        "  triplepoint calibrate --this-machine -o mine\n",
         make_calibrate},
     CommandEntry{
         "import", "Read other people's launch files and say what is wrong with them.",

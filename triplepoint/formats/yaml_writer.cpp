@@ -23,7 +23,7 @@ bool is_plain_word(std::string_view text) {
 }
 
 /// Single quotes where every character stands for itself; line breaks need double ones.
-std::string quoted(std::string_view text) {
+std::string quoted_scalar(std::string_view text) {
   if (is_plain_word(text)) return std::string(text);
   std::string result = "\"";
   for (const char c : text) {
@@ -55,7 +55,7 @@ void YamlWriter::put(std::string_view key, std::string value) {
 }
 
 void YamlWriter::text(std::string_view key, std::string_view value) {
-  put(key, quoted(value));
+  put(key, quoted_scalar(value));
 }
 void YamlWriter::count(std::string_view key, int64_t value) {
   put(key, fmt::format("{}", value));
@@ -74,7 +74,7 @@ void YamlWriter::list(std::string_view key, const std::vector<std::string>& word
   std::vector<std::string> items;
   items.reserve(words.size());
   for (const std::string& word : words)
-    items.push_back(quoted(word));
+    items.push_back(quoted_scalar(word));
   put(key, fmt::format("[{}]", fmt::join(items, ", ")));
 }
 

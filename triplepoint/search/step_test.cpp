@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "triplepoint/search/testing.h"
-#include "triplepoint/sim/step_model.h"
+#include "triplepoint/sim/step_schedule.h"
 
 namespace triplepoint::search {
 namespace {

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Heat of all nodes, each its own chassis.
+//
+// A window of constant power moves a node's state along exp(-A t): one propagator per flow and
+// duration, kept, because windows repeat. Fans are searched for in steady state (the least flow
+// that holds the hottest die at their target) and follow at their own pace in time.
 #include "triplepoint/sim/heat.h"
 
 #include <algorithm>

@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// From ops to the time and load of a phase at every clock.
+//
+// An op is estimated once (kernel or collective time, perf/); what depends on the clock is added up
+// per repetition of a layer, where two streams lie over each other: collectives that overlap with
+// kernels take SMs and bandwidth from them, so both are stretched while they do. A host that
+// launches kernels later than the device runs them sets the pace instead. Points are computed for
+// the clocks that a governor asks for, and kept.
 #include "triplepoint/sim/phase_table.h"
 
 #include <algorithm>

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Ranks that are processes on the cores of one machine.
+//
+// Here every action can slow down every other, so its length depends on which others are at work: a
+// simulation in time, from one begin or end of an action to the next, with one core rate in
+// between. The pipelines are the same engines as everywhere (schedule_engine.h); only the ends of
+// their actions come from here.
 #include "triplepoint/sim/shared_cores.h"
 
 #include <algorithm>
@@ -13,7 +19,7 @@ namespace {
 
 using workload::Action;
 
-constexpr double never = std::numeric_limits<double>::infinity();
+constexpr double no_event = std::numeric_limits<double>::infinity();
 
 /// An action that a stage is to do or does.
 struct Work {
@@ -60,7 +66,7 @@ class CoreSharing {
         }
       const double rate = core_rate();
       const double next = next_event(rate);
-      if (next == never) break;
+      if (next == no_event) break;
       go_to(next, rate);
     }
     std::vector<std::vector<StageTimeline>> timelines;
@@ -107,7 +113,7 @@ class CoreSharing {
   }
 
   double next_event(double rate) const {
-    double next = never;
+    double next = no_event;
     for (const Work& work : works_) {
       if (work.at_work)
         next = std::min(next, now_ + (1 - work.done) * work.seconds_at(rate));

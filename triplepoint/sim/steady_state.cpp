@@ -1,4 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+// Where power, heat, clocks and the schedule agree.
+//
+// Two loops lie inside each other. For a given step length each node is solved for itself: power
+// sets temperatures, temperatures set leakage and clocks, and a few rounds agree to 0.01 K. The
+// outer loop is over the step length alone, because that is all through which devices of different
+// nodes act on each other: a longer step gives every device more time to wait and cool. The
+// schedule itself is simulated only once per outer round; in between, length_needed() predicts it
+// from the waits of the last one. Near the end clocks only go down (Hysteresis), or a device that
+// heat holds between two clocks would swing between them.
 #include "triplepoint/sim/steady_state.h"
 
 #include <algorithm>

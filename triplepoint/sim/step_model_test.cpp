@@ -115,7 +115,7 @@ TEST_CASE("a schedule updated for clocks that changed is the schedule made for t
     CHECK(std::ranges::count(update_schedule(model, first, step), 1) == 0);
     ClockState other = first;
     std::vector<double> ceiling(model.num_devices(), 0.0);
-    ceiling[seed % ceiling.size()] = 12.5;  // one device, between two clocks
+    ceiling[seed % ceiling.size()] = 40.5;  // one device, between two clocks
     update_clocks(model, dies_at(model, 50), ceiling, Hysteresis::none, other);
     CHECK(std::ranges::count(update_schedule(model, other, step), 1) >= 1);
     const StepTimeline whole = simulate_step(model, other);

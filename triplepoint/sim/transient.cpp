@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// Time passes in windows of constant mean power.
+//
+// A step takes seconds and a die moves over seconds to minutes, so a step is not simulated action
+// by action here: its mean power and its length at the present clocks stand for all steps of a
+// window. Heat advances exactly over the window (thermal/chassis.h), then the governors read their
+// dies and the step is chosen again. Windows grow from 1 to 10 s while dies move slowly and shrink
+// when they do not, which is what makes hours of a run cheap. They end at multiples of their length
+// and where faults change, so that advancing in parts gives the same windows, hence the same bits,
+// as advancing at once. Progress within a step is a fraction: steps go on through windows at the
+// pace of the clocks they meet.
 #include "triplepoint/sim/transient.h"
 
 #include <algorithm>
@@ -24,7 +34,7 @@ namespace {
 constexpr std::array window_lengths = {1.0, 2.0, 5.0, 10.0};  // s
 constexpr Kelvins move_to_shorten = 0.25 * unit::K, move_to_lengthen = 0.08 * unit::K;
 constexpr double ceiling_to_shorten = 1, ceiling_to_lengthen = 0.25;  // clock steps
-constexpr Seconds for_ever = std::numeric_limits<double>::infinity() * unit::s;
+constexpr Seconds no_deadline = std::numeric_limits<double>::infinity() * unit::s;
 constexpr const char* signals[] = {"power_w", "die_c", "sm_clock_mhz", "throttled_share"};
 
 /// The same training, whatever the room and the limits.
@@ -214,7 +224,7 @@ void TransientSimulation::State::shut_down_past_limit(const std::vector<Celsius>
   if (!shutdown || shutdown_) return;
   shutdown_ = shutdown;
   shutdown_->time = now_;
-  standing_until_ = for_ever;
+  standing_until_ = no_deadline;
   window_.restart();
 }
 
@@ -228,7 +238,7 @@ void TransientSimulation::State::solve_steady_state() {
 Seconds TransientSimulation::State::window_end(Seconds until) const {
   const Seconds length = window_.now();
   const Seconds tick = (std::floor(now_ / length) + 1) * length;
-  const Seconds change = next_change(model_->job, now_).value_or(for_ever);
+  const Seconds change = next_change(model_->job, now_).value_or(no_deadline);
   return std::min({tick, change, until});
 }
 
@@ -330,7 +340,7 @@ void TransientSimulation::State::append_series(run::Run& run, Activity activity,
 
 /// When the last of the steps asked for ends, at the present clocks.
 Seconds TransientSimulation::State::to_end_of_steps(const Recorded& recorded) const {
-  if (!recorded.horizon.steps || !fresh_) return for_ever;
+  if (!recorded.horizon.steps || !fresh_) return no_deadline;
   const int64_t open = *recorded.horizon.steps - static_cast<int64_t>(recorded.run.steps.size());
   const double steps = static_cast<double>(open + steps_to_redo_) - progress_;
   return now_ + steps * step_.timeline.step_time;
@@ -339,7 +349,7 @@ Seconds TransientSimulation::State::to_end_of_steps(const Recorded& recorded) co
 run::Run TransientSimulation::State::advance(const Horizon& horizon) {
   run::Run run = start_run(model_->job, model_->graph);
   if (heat_) start_series(run);
-  Recorded recorded{run, horizon, horizon.duration ? now_ + *horizon.duration : for_ever};
+  Recorded recorded{run, horizon, horizon.duration ? now_ + *horizon.duration : no_deadline};
   // A job that died ends no steps: where only they are counted, it is over.
   const auto goes_on = [&] {
     if (!horizon.steps) return true;

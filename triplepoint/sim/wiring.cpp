@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which links can ever bind, decided once per job.
+//
+// Solving max-min rates at every begin and end of a send is what makes a step with shared links
+// expensive, and most jobs do not need it: their NICs carry all that their stages can push at once.
+// So links that cannot bind are dropped first, then of links with the same users all but the
+// tightest, and what is left joins pipelines into clusters. A cluster without links is scheduled by
+// dependencies alone. Sends that load the same links in the same way form a class with one rate,
+// because the number of classes, not of sends, sets the cost of a solution.
 #include "triplepoint/sim/wiring.h"
 
 #include <algorithm>

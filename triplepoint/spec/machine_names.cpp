@@ -4,16 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <regex>
-
-#include <fmt/format.h>
-
-#include "triplepoint/spec/part_of_node.h"
 
 namespace triplepoint::spec {
 namespace {
-
-constexpr std::size_t longest_note = 200;  // a cell, not a book
 
 struct Named {
   std::string_view part, name;
@@ -49,15 +42,6 @@ std::string letters_and_digits(std::string_view text) {
   return plain;
 }
 
-std::optional<double> matched(const std::string& text, const char* pattern) {
-  std::smatch found;
-  if (!std::regex_search(text, found, std::regex(pattern))) return std::nullopt;
-  double product = 1;
-  for (std::size_t i = 1; i < found.size(); ++i)
-    product *= std::stod(found[i].str());
-  return product;
-}
-
 }  // namespace
 
 std::optional<std::string> gpu_named(std::string_view spelling) {
@@ -75,44 +59,6 @@ std::optional<std::string> usual_cluster(std::string_view gpu) {
                                          [&](const Named& named) { return named.part == gpu; });
   if (found == clusters.end()) return std::nullopt;
   return std::string(found->name);
-}
-
-Result<spec::Cluster> usual_machine(const spec::Library& library, std::string_view spelling,
-                                    int64_t gpus) {
-  const auto gpu = gpu_named(spelling);
-  const auto name = gpu ? usual_cluster(*gpu) : std::nullopt;
-  if (!name)
-    return error(
-        fmt::format("no GPU is called \"{}\" (its numbers are not in the library); try a "
-                    "name of `triplepoint list gpus`",
-                    spelling));
-  spec::Cluster cluster = TPT_TRY(spec::load_cluster(library, *name));
-  int64_t devices = std::min(cluster.gpus_per_node, gpus);
-  while (gpus % devices != 0)
-    --devices;
-  spec::use_devices(cluster, devices);
-  cluster.num_nodes = gpus / devices;
-  return cluster;
-}
-
-std::optional<BytesPerSecond> node_bandwidth_in(std::string_view note, int64_t gpus_per_node) {
-  const std::string text(note.substr(0, longest_note));
-  // Gb, not GB: the latter is what NVLink is sold by.
-  constexpr const char* per_gpu = R"((\d{1,5}) ?Gb(?:ps|/s)[A-Za-z ]{0,20}per GPU)";
-  constexpr std::array per_node = {
-      R"((\d{1,2}) ?x ?(?:EDR|HDR|NDR|XDR) ?(\d{3}))",
-      R"((\d{1,2}) ?[x*] ?(?:[A-Za-z-]{1,12} )?(\d{2,4}) ?Gb(?:ps|/s|it))",
-      R"((\d{1,2}) ?[x*] ?(\d{2,4}) ?Gb? (?:RoCE|IB|InfiniBand|Ethernet|Omni|NIC))",
-      R"((\d{2,4}) ?Gb(?:ps|/s|it/s) ?x ?(\d{1,2}))",
-      R"((\d{2,5}) ?Gb(?:ps|/s|it/s))",
-  };
-  const BytesPerSecond one = 1e9 / 8 * unit::B / unit::s;
-  if (const auto gbps = matched(text, per_gpu))
-    return *gbps * static_cast<double>(gpus_per_node) * one;
-  for (const char* pattern : per_node) {
-    if (const auto gbps = matched(text, pattern)) return *gbps * one;
-  }
-  return std::nullopt;
 }
 
 }  // namespace triplepoint::spec

@@ -7,7 +7,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json_fwd.h"
 
-#include "triplepoint/calibrate/this_machine.h"
+#include "triplepoint/calibrate/machine/this_machine.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {

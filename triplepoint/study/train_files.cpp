@@ -44,7 +44,8 @@ Result<void> add_report_of_trainer(const Path& recording, const Path& report) {
   const std::string text = TPT_TRY(read_file(report));
   run::Run run = TPT_TRY(run::load(recording.string()));
   TPT_TRY(add_trainer_report(run, text));
-  return run::save(run, recording.string());
+  TPT_TRY(run::save(run, recording.string()));
+  return {};
 }
 
 Result<void> merge_nodes(const Path& output) {

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "triplepoint/calibrate/score_summary.h"
+#include "triplepoint/calibrate/tables/score_summary.h"
 #include "triplepoint/tui/text_table.h"
 
 namespace triplepoint::tui {

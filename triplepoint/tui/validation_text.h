@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "triplepoint/calibrate/validation_json.h"
+#include "triplepoint/calibrate/tables/validation_json.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {

@@ -10,9 +10,9 @@
 
 #include "triplepoint/spec/library.h"
 
-#include "triplepoint/calibrate/score_summary.h"
-#include "triplepoint/calibrate/table_kind.h"
-#include "triplepoint/calibrate/validation_json.h"
+#include "triplepoint/calibrate/tables/score_summary.h"
+#include "triplepoint/calibrate/tables/table_kind.h"
+#include "triplepoint/calibrate/tables/validation_json.h"
 #include "triplepoint/cli/flags/bind.h"
 #include "triplepoint/cli/flags/format_flag.h"
 #include "triplepoint/cli/flags/shared_flags.h"

@@ -2,10 +2,11 @@
 #include "triplepoint/cli/flags/this_machine_flags.h"
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/json.h"
 
 #include "triplepoint/spec/library.h"
 
-#include "triplepoint/calibrate/this_machine.h"
+#include "triplepoint/calibrate/machine/this_machine.h"
 #include "triplepoint/cli/flags/bind.h"
 #include "triplepoint/cli/flags/format_flag.h"
 #include "triplepoint/study/this_machine.h"

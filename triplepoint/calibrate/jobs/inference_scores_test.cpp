@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/calibrate/jobs/inference_scores.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+namespace triplepoint::calibrate {
+namespace {
+
+TableScores scores_of(const std::string& rows) {
+  const auto table = CsvTable::parse(
+      "row_id,family,sweep,task,model,model.sequence_length,stack,cluster,cluster.num_nodes,"
+      "cluster.gpus_per_node,cluster.scale_up.domain_size,plan.precision,plan.micro_batch_size,"
+      "plan.global_batch_size,prompt_tokens,answer_tokens,sequences,power_w,output_tokens_per_s\n" +
+          rows,
+      "rows.csv");
+  REQUIRE_MESSAGE(table, table.error().what);
+  const auto scores = score_inference(*table, {.library = spec::default_library()});
+  REQUIRE_MESSAGE(scores, scores.error().what);
+  return *scores;
+}
+
+/// One H100 that decodes so many sequences.
+std::string row(const char* model, int prompt, int sequences, const char* measured) {
+  return fmt::format(
+      "{0} {2},x,s,decode,{0},1024,vllm,dgx-h100,1,1,1,bf16,{2},{2},{1},1024,{2},{3}\n", model,
+      prompt, sequences, measured);
+}
+
+TEST_CASE("a row is decoded with the sequences it says, and scored for power and for output") {
+  const TableScores scores =
+      scores_of(row("llama3-8b", 512, 8, "450,900") + row("llama3-8b", 512, 64, "600,4000"));
+  CHECK(scores.skipped.empty());
+  REQUIRE(scores.scored.size() == 4);
+  CHECK(scores.scored[0].quantity == "power_w");
+  CHECK(scores.scored[1].quantity == "output_tokens_per_s");
+  CHECK(scores.scored[0].sweep == scores.scored[2].sweep);
+  CHECK(scores.scored[0].sweep != scores.scored[1].sweep);
+  for (const size_t power : {0, 2}) {  // above a GPU that waits, below its limit
+    CHECK(scores.scored[power].predicted > 150);
+    CHECK(scores.scored[power].predicted < 700);
+  }
+  CHECK(scores.scored[3].predicted > 4 * scores.scored[1].predicted);
+}
+
+TEST_CASE("a quantity that was not measured is not scored") {
+  const TableScores scores = scores_of(row("llama3-8b", 512, 8, "450,"));
+  REQUIRE(scores.scored.size() == 1);
+  CHECK(scores.scored[0].quantity == "power_w");
+}
+
+TEST_CASE("the longer the prompts beside the answers, the fewer tokens come out") {
+  const auto speed = [](int prompt) {
+    return scores_of(row("llama3-8b", prompt, 64, "600,3000")).scored.at(1).predicted;
+  };
+  CHECK(speed(6000) < speed(512));
+}
+
+TEST_CASE("what does not fit in memory says so") {
+  const TableScores scores = scores_of(row("llama3-70b", 512, 8, "600,90"));
+  CHECK(scores.scored.empty());
+  REQUIRE(scores.skipped.size() == 1);
+  CHECK(scores.skipped[0].reason.find("do not fit") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace triplepoint::calibrate

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/calibrate/kernels/kernel_scores.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "triplepoint/calibrate/gpu_cache.h"
+#include "triplepoint/calibrate/kernels/kernel_power.h"
+#include "triplepoint/calibrate/links/collective_scores.h"
+#include "triplepoint/clock/governor.h"
+#include "triplepoint/perf/kernel_time.h"
+#include "triplepoint/power/gpu_power.h"
+
+namespace triplepoint::calibrate {
+namespace {
+
+std::string missing_for(const spec::Gpu& gpu, const spec::Op& op) {
+  if (!gpu.peak(op.precision))
+    return fmt::format("the {} peak of {} is not known", spec::name_of(op.precision), gpu.name);
+  if (!gpu.hbm_bandwidth || !gpu.compute_units)
+    return fmt::format("the memory bandwidth or the compute units of {} are not known", gpu.name);
+  return {};
+}
+
+/// A GPU under the library of a benchmark.
+struct Bench {
+  spec::Gpu gpu;
+  KernelBenchmark benchmark;
+};
+
+/// Benches by what makes them differ: a table names few of them many times.
+class Benches {
+ public:
+  Benches(const spec::Library& library, std::vector<KernelBenchmark> known)
+      : gpus_(library), known_(std::move(known)) {}
+  Result<const Bench*> of(const KernelRow& row) {
+    const spec::AttentionShape& shape = row.op.attention;
+    const Key key{row.gpu, row.source, row.dtype, static_cast<int>(row.op.op_class),
+                  shape.query_groups < shape.heads};
+    if (const auto found = benches_.find(key); found != benches_.end()) return &found->second;
+    const Result<spec::Gpu>& gpu = gpus_.gpu(row.gpu);
+    if (!gpu) return tl::unexpected(gpu.error());
+    const KernelBenchmark benchmark = benchmark_of(row, known_);
+    return &benches_.emplace(key, Bench{with_library_of(*gpu, benchmark), benchmark}).first->second;
+  }
+
+ private:
+  using Key = std::tuple<std::string, std::string, std::string, int, bool>;
+  GpuCache gpus_;
+  std::vector<KernelBenchmark> known_;
+  std::map<Key, Bench> benches_;
+};
+
+ScoredRow scored(const KernelRow& row, Seconds predicted) {
+  ScoredRow score{.row_id = row.row_id,
+                  .family = family_by_size(row),
+                  .quantity = "latency_us",
+                  .sweep = row.family,
+                  .measured = row.measured / unit::us,
+                  .predicted = predicted / unit::us,
+                  .notes = {}};
+  if (!row.best_of_many) return score;
+  score.family = row.family;
+  score.quantity = "tflops";
+  score.measured = row.op.flops / row.measured / (unit::TFLOP / unit::s);
+  score.predicted = row.op.flops / predicted / (unit::TFLOP / unit::s);
+  return score;
+}
+
+void score_latency(const KernelRow& row, Benches& benches, TableScores& scores) {
+  const Result<const Bench*> bench = benches.of(row);
+  const std::string reason = bench ? missing_for((*bench)->gpu, row.op) : bench.error().what;
+  if (!reason.empty())
+    scores.skip(row.row_id, reason);
+  else
+    scores.scored.push_back(scored(row, predicted_time((*bench)->gpu, row, (*bench)->benchmark)));
+}
+
+/// Of a burst, the share that runs at the clock of the power limit.
+double capped_share(const spec::Gpu& gpu, Seconds kernel, double launches) {
+  if (!gpu.governor) return 0;
+  return std::max(0.0, 1 - gpu.governor->power_window / (launches * kernel));
+}
+
+Seconds kernel_in_benchmark(const spec::Gpu& gpu, const KernelRow& row, double launches) {
+  const perf::KernelTime time = perf::kernel_time(gpu, row.op);
+  const Seconds cold = time.at(1);
+  const double capped =
+      row.repetition == Repetition::looped ? 1 : capped_share(gpu, cold, launches);
+  if (capped <= 0) return cold;
+  return (1 - capped) * cold + capped * time.at(sustained_clock_ratio(gpu, row.op));
+}
+
+Seconds cast_time(const spec::Gpu& gpu, const KernelRow& row, const KernelBenchmark& benchmark) {
+  if (!spec::is_quantized(row.op.precision)) return {};
+  const spec::GemmShape& shape = row.op.gemm;
+  const double elements = static_cast<double>(shape.m) * static_cast<double>(shape.k);
+  const BytesPerSecond rate = *gpu.hbm_bandwidth * gpu.kernels.hbm_share;
+  return benchmark.cast_bytes * elements * unit::B / rate + benchmark.cast_start;
+}
+
+}  // namespace
+
+double sustained_clock_ratio(const spec::Gpu& gpu, const spec::Op& op) {
+  if (!gpu.power || !gpu.governor || !gpu.max_clock || !gpu.tdp) return 1;
+  const perf::KernelTime time = perf::kernel_time(gpu, op);
+  const auto power_at = [&](double ratio) {
+    return power::gpu_power(*gpu.power, looped_load(gpu, op, time.at(ratio)), ratio, benchmark_die,
+                            {});
+  };
+  const auto choice = clock::choose_clock(*gpu.governor, *gpu.max_clock, *gpu.tdp, power_at);
+  return choice.clock / *gpu.max_clock;
+}
+
+Seconds predicted_time(const spec::Gpu& gpu, const KernelRow& row,
+                       const KernelBenchmark& benchmark) {
+  return std::max(benchmark.host_pace, kernel_in_benchmark(gpu, row, benchmark.launches) +
+                                           cast_time(gpu, row, benchmark));
+}
+
+std::string family_by_size(const KernelRow& row) {
+  constexpr Seconds large = 100 * unit::us;
+  return row.family + (row.measured >= large ? "/large" : "/small");
+}
+
+Result<TableScores> score_kernel_table(const CsvTable& table, const ScoreContext& context) {
+  TableScores scores{.table = "kernels", .rows = static_cast<int64_t>(table.rows())};
+  const std::vector<KernelBenchmark> known = TPT_TRY(load_benchmarks(context.library));
+  Benches benches(context.library, known);
+  std::vector<KernelRow> with_power;
+  for (std::size_t r = 0; r < table.rows(); ++r) {
+    const Cells cells(table, r);
+    if (cells.text("kind") == "collective") continue;
+    Result<KernelRow> row = cells.is_skipped() ? error(cells.text("skip")) : read_kernel_row(cells);
+    if (!row) {
+      scores.skip(cells.id(), row.error().what);
+      continue;
+    }
+    score_latency(*row, benches, scores);
+    if (row->power_share > 0) with_power.push_back(*std::move(row));
+  }
+  score_collective_rows(table, context.library, scores);
+  GpuCache gpus(context.library);
+  for (const KernelRow& row : with_power) {
+    const Result<spec::Gpu>& gpu = gpus.gpu(row.gpu);
+    if (!gpu) continue;  // its latency says why
+    Result<ScoredRow> scored = score_kernel_power(*gpu, row, benchmark_of(row, known));
+    if (scored) scores.scored.push_back(*std::move(scored));
+  }
+  return scores;
+}
+
+}  // namespace triplepoint::calibrate

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/spec/gpu.h"
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/calibrate/kernels/kernel_benchmark.h"
+#include "triplepoint/calibrate/kernels/kernel_rows.h"
+#include "triplepoint/calibrate/tables/scores.h"
+
+namespace triplepoint::calibrate {
+
+/// Share of its maximum clock at which a GPU may run this op over and over under its power limit.
+///
+///   r = max { f_k / f_max : P(f_k) <= regulation_share limit },   P = gpu_power(op in t(f_k))
+///
+/// 1 where the GPU has no power model or governor.
+double sustained_clock_ratio(const spec::Gpu&, const spec::Op&);
+
+/// What a benchmark of this row would print: the kernel at the clocks it may have, and what the
+/// benchmark times together with it. `gpu` is with_library_of the benchmark.
+///
+///   looped:  t_kernel = t(r),   r the sustained clock
+///   burst:   t_kernel = t(1) (1 - s) + t(r) s,   s = max(0, 1 - power_window / (launches t(1)))
+Seconds predicted_time(const spec::Gpu&, const KernelRow&, const KernelBenchmark&);
+
+/// The row's family, split by size at 100 us: "family/large" and "family/small".
+std::string family_by_size(const KernelRow&);
+
+/// Scores a table of kernels: products and attention kernels, then collectives
+/// (links/collective_scores.h), then the power of kernels that were looped (kernel_power.h).
+/// Quantity: latency_us, or tflops of the best shape of a sweep.
+Result<TableScores> score_kernel_table(const CsvTable&, const ScoreContext&);
+
+}  // namespace triplepoint::calibrate

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/calibrate/machine/this_machine.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/median.h"
+
+#include "triplepoint/spec/names.h"
+
+#include "triplepoint/calibrate/simplex.h"
+#include "triplepoint/perf/collective_time.h"
+#include "triplepoint/perf/kernel_time.h"
+#include "triplepoint/sim/simulate.h"
+
+namespace triplepoint::calibrate {
+namespace {
+
+using spec::Collective;
+
+struct Kernel {
+  spec::Op op;
+  double seconds;
+};
+
+struct Link {
+  Collective collective;
+  int64_t ranks;
+  double bytes, seconds;
+};
+
+struct Training {
+  spec::Job job;
+  double seconds;
+};
+
+struct Rows {
+  std::vector<Kernel> gemms, attentions;
+  std::vector<Link> links;
+  std::vector<Training> trainings;
+};
+
+spec::Op gemm_op(const Json& row) {
+  spec::Op op;
+  op.op_class = spec::OpClass::gemm;
+  op.precision = spec::Precision::fp32;
+  op.gemm = {.m = row.at("m").get<int64_t>(),
+             .n = row.at("n").get<int64_t>(),
+             .k = row.at("k").get<int64_t>()};
+  op.flops = 2.0 * static_cast<double>(op.gemm.m * op.gemm.n * op.gemm.k) * unit::FLOP;
+  return op;
+}
+
+spec::Op attention_op(const Json& row) {
+  spec::Op op;
+  op.op_class = spec::OpClass::attention;
+  op.precision = spec::Precision::fp32;
+  op.backward = row.at("backward").get<bool>();
+  op.attention.batch = row.at("batch").get<int64_t>();
+  op.attention.heads = op.attention.query_groups = row.at("heads").get<int64_t>();
+  op.attention.query_length = op.attention.key_length = row.at("length").get<int64_t>();
+  op.attention.head_dim = row.at("head_dim").get<int64_t>();
+  op.flops = row.at("flops").get<double>() * unit::FLOP;
+  return op;
+}
+
+Result<Link> link_of(const Json& row) {
+  const auto word = row.at("collective").get<std::string>();
+  const auto collective = spec::enum_from_name<Collective>(word);
+  if (!collective) return error(fmt::format("'{}' is no collective (of a row under links)", word));
+  return Link{*collective, row.at("ranks").get<int64_t>(), row.at("bytes").get<double>(),
+              row.at("core_seconds").get<double>()};
+}
+
+/// One rank alone, as triplepoint-machine trains it.
+Result<spec::Job> training_job(const Json& row, const spec::Library& library) {
+  spec::Job job = TPT_TRY(spec::parse_job(
+      library,
+      fmt::format("model = \"{}\"\ncluster = \"laptop\"\nstack = \"triplepoint-train\"\n[plan]\n"
+                  "micro_batch_size = {}\nglobal_batch_size = {}\nprecision = \"fp32\"\n"
+                  "optimizer = \"fp32_adamw\"\n",
+                  row.at("model").get<std::string>(), row.at("micro_batch_size").get<int64_t>(),
+                  row.at("global_batch_size").get<int64_t>()),
+      "training row"));
+  job.cluster.num_nodes = job.cluster.gpus_per_node = 1;
+  return job;
+}
+
+Result<Rows> read_rows(const Json& json, const spec::Library& library) {
+  Rows rows;
+  try {
+    for (const Json& row : json.at("gemm"))
+      rows.gemms.push_back({gemm_op(row), row.at("seconds").get<double>()});
+    for (const Json& row : json.at("attention"))
+      rows.attentions.push_back({attention_op(row), row.at("seconds").get<double>()});
+    for (const Json& row : json.at("links"))
+      rows.links.push_back(TPT_TRY(link_of(row)));
+    for (const Json& row : json.at("training"))
+      rows.trainings.push_back(
+          {TPT_TRY(training_job(row, library)), row.at("core_seconds").get<double>()});
+  } catch (const Json::exception& problem) {
+    return error(
+        fmt::format("the measurement is not what triplepoint-machine writes ({}); measure again",
+                    problem.what()));
+  }
+  if (rows.gemms.empty() || rows.attentions.empty() || rows.links.empty() || rows.trainings.empty())
+    return error("a class of rows is missing (products, attention, links, steps); measure again");
+  return rows;
+}
+
+double log_error(double predicted, double measured) {
+  const double x = std::log(predicted / measured);
+  return x * x;
+}
+
+double kernel_seconds(const spec::Gpu& gpu, const spec::Op& op) {
+  return perf::kernel_time(gpu, op).at(1) / unit::s;
+}
+
+spec::Gpu bare_core(const Rows& rows, const Json& json) {
+  spec::Gpu gpu;
+  gpu.name = "core";
+  gpu.vendor = "cpu";
+  gpu.title = fmt::format("One core of {}", json.value("processor", "a processor"));
+  double peak = 0;
+  for (const Kernel& row : rows.gemms)
+    peak = std::max(peak, row.op.flops / unit::FLOP / row.seconds);
+  gpu.peak_fp32 = gpu.peak_bf16 = peak * (unit::FLOP / unit::s);
+  gpu.hbm_bandwidth = 1e15 * (unit::B / unit::s);  // until steps are fitted
+  gpu.compute_units = 1;
+  gpu.memory = json.value("memory_bytes", 4e9) * unit::B;
+  spec::KernelCoefficients& kernels = gpu.kernels;
+  kernels.hbm_share = 1;
+  kernels.wave_quantization = 0;
+  kernels.tile_m = kernels.tile_n = 16;
+  kernels.attention_wave_quantization = 0;
+  kernels.attention_tile = 64;
+  kernels.grouped_gemm_share = 1;
+  kernels.kernel_start = kernels.attention_start = kernels.kernel_floor =
+      json.value("call_seconds", 0.0) * unit::s;
+  return gpu;
+}
+
+double sum_of_errors(const spec::Gpu& gpu, const std::vector<Kernel>& rows) {
+  double sum = 0;
+  for (const Kernel& row : rows)
+    sum += log_error(kernel_seconds(gpu, row.op), row.seconds);
+  return sum;
+}
+
+void fit_gemms(spec::Gpu& gpu, const std::vector<Kernel>& rows) {
+  const auto with = [&](const std::vector<double>& x) {
+    spec::Gpu tried = gpu;
+    tried.kernels.gemm_peak_share = x[0];
+    tried.kernels.gemm_half_k = x[1];
+    return tried;
+  };
+  const Minimum best = minimize(
+      {{"share", 0.9, 0.3, 1.3}, {"half_k", 20, 0, 400}},
+      [&](const std::vector<double>& x) { return sum_of_errors(with(x), rows); }, 300);
+  gpu = with(best.at);
+}
+
+void fit_attention(spec::Gpu& gpu, const std::vector<Kernel>& rows) {
+  const auto with = [&](const std::vector<double>& x) {
+    spec::Gpu tried = gpu;
+    tried.kernels.attention_forward_share = x[0];
+    tried.kernels.attention_backward_share = x[1];
+    tried.kernels.attention_half_length = x[2];
+    tried.kernels.attention_half_head_dim = x[3];
+    return tried;
+  };
+  const Minimum best = minimize(
+      {{"forward", 0.4, 0.02, 1},
+       {"backward", 0.5, 0.02, 1},
+       {"length", 60, 0, 500},
+       {"head_dim", 20, 0, 120}},
+      [&](const std::vector<double>& x) { return sum_of_errors(with(x), rows); }, 600);
+  gpu = with(best.at);
+}
+
+double link_seconds(const spec::Cluster& cluster, const Link& row) {
+  return perf::collective_time(cluster, row.collective, row.bytes * unit::B,
+                               {.ranks = row.ranks, .nodes = 1, .ranks_per_node = row.ranks})
+             .total() /
+         unit::s;
+}
+
+spec::Cluster bare_cluster(const EmulatedCluster& emulated, int64_t cores) {
+  spec::Cluster cluster;
+  cluster.name = emulated.name;
+  cluster.num_nodes = emulated.nodes;
+  cluster.gpus_per_node = emulated.ranks_per_node;
+  cluster.shared_cores = cores;
+  spec::ScaleUp& up = cluster.scale_up;
+  up.kind =
+      spec::ScaleUpKind::pcie;  // one memory: a rank's rate does not depend on whom it talks to
+  up.efficiency = 1;
+  up.domain_size = emulated.ranks_per_node;
+  up.local_copy_factor = 0;
+  up.low_latency_efficiency = 0.01;  // there is one protocol
+  spec::ScaleOut& out = cluster.scale_out;
+  out.nics_per_node = 1;
+  out.nic_bandwidth = emulated.fabric_bandwidth;
+  out.efficiency = out.point_to_point_efficiency = out.all_to_all_efficiency =
+      emulated.fabric_efficiency;
+  out.latency = emulated.fabric_latency;
+  return cluster;
+}
+
+void fit_links(spec::Cluster& cluster, const std::vector<Link>& rows) {
+  const auto with = [&](const std::vector<double>& x) {
+    spec::Cluster tried = cluster;
+    spec::ScaleUp& up = tried.scale_up;
+    up.bandwidth = x[0] * (unit::GB / unit::s);
+    up.latency = x[1] * unit::us;
+    up.launch = x[2] * unit::us;
+    up.all_to_all_efficiency = x[3];
+    up.point_to_point_efficiency = x[4];
+    return tried;
+  };
+  const auto misses = [&](const std::vector<double>& x) {
+    const spec::Cluster tried = with(x);
+    double sum = 0;
+    for (const Link& row : rows)
+      sum += log_error(link_seconds(tried, row), row.seconds);
+    return sum;
+  };
+  const Minimum best = minimize({{"bandwidth", 8, 0.1, 200},
+                                 {"latency", 0.5, 0.01, 100},
+                                 {"launch", 0.5, 0.01, 100},
+                                 {"all_to_all", 1, 0.1, 3},
+                                 {"point_to_point", 1, 0.1, 4}},
+                                misses, 800);
+  cluster = with(best.at);
+  cluster.scale_out.launch = cluster.scale_up.launch;
+}
+
+double step_seconds(spec::Job job, const spec::Gpu& gpu, const spec::Stack& stack) {
+  job.cluster.gpu = gpu;
+  job.stack = stack;
+  const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+  return run.steps.empty() ? 1e9 : (run.steps[0].end - run.steps[0].begin) / unit::s;
+}
+
+/// What streams, and what a step adds to kernels that were measured alone.
+void fit_steps(spec::Gpu& gpu, spec::Stack& stack, const std::vector<Training>& rows) {
+  const spec::Gpu alone = gpu;
+  const spec::Stack plain = stack;
+  const auto set = [&](const std::vector<double>& x) {
+    gpu = alone;
+    stack = plain;
+    gpu.hbm_bandwidth = x[0] * (unit::GB / unit::s);
+    gpu.kernels.in_context_slowdown = x[1];
+    // Everything a step costs once goes here; calls cost what they cost.
+    stack.step_overhead = x[2] * unit::ms;
+  };
+  const Minimum best = minimize(
+      {{"bandwidth", 15, 1, 60}, {"slowdown", 1, 0.9, 1.5}, {"overhead", 0.5, 0, 5}},
+      [&](const std::vector<double>& x) {
+        set(x);
+        double sum = 0;
+        for (const Training& row : rows)
+          sum += std::abs(std::log(step_seconds(row.job, gpu, stack) / row.seconds));
+        return sum;
+      },
+      300);
+  set(best.at);
+}
+
+template <typename Row, typename Predict>
+MachineError errors_of(std::string rows_of, const std::vector<Row>& rows, const Predict& predict) {
+  std::vector<double> off;
+  off.reserve(rows.size());
+  for (const Row& row : rows)
+    off.push_back(100 * std::abs(predict(row) / row.seconds - 1));
+  return {std::move(rows_of), static_cast<int64_t>(rows.size()),
+          off.empty() ? 0 : upper_median(off),
+          off.empty() ? 0 : *std::max_element(off.begin(), off.end())};
+}
+
+}  // namespace
+
+Result<MachineFit> fit_machine(const Json& json, const EmulatedCluster& emulated,
+                               const spec::Library& library) {
+  const Rows rows = TPT_TRY(read_rows(json, library));
+  MachineFit fit;
+  fit.processor = json.value("processor", "unknown processor");
+  spec::Gpu gpu = bare_core(rows, json);
+  fit_gemms(gpu, rows.gemms);
+  fit_attention(gpu, rows.attentions);
+  const spec::Gpu alone = gpu;
+  fit.cluster = bare_cluster(emulated, json.value("cores", int64_t{1}));
+  fit_links(fit.cluster, rows.links);
+  fit.stack = TPT_TRY(spec::load_stack(library, "triplepoint-train"));
+  fit_steps(gpu, fit.stack, rows.trainings);
+  gpu.memory = *gpu.memory / static_cast<double>(emulated.nodes * emulated.ranks_per_node);
+  fit.cluster.gpu = gpu;
+  const auto kernel = [&](const Kernel& row) { return kernel_seconds(alone, row.op); };
+  fit.errors = {errors_of("matrix products", rows.gemms, kernel),
+                errors_of("attention", rows.attentions, kernel),
+                errors_of("collectives in memory", rows.links,
+                          [&](const Link& row) { return link_seconds(fit.cluster, row); }),
+                errors_of("steps of one rank", rows.trainings, [&](const Training& row) {
+                  return step_seconds(row.job, gpu, fit.stack);
+                })};
+  return fit;
+}
+
+}  // namespace triplepoint::calibrate

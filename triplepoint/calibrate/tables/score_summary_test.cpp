@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/calibrate/tables/score_summary.h"
+
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace triplepoint::calibrate {
+namespace {
+
+using doctest::Approx;
+
+ScoredRow row(double measured, double predicted, std::string sweep = "",
+              std::string quantity = "step_time_s") {
+  ScoredRow made;
+  made.family = "f";
+  made.quantity = std::move(quantity);
+  made.sweep = std::move(sweep);
+  made.measured = measured;
+  made.predicted = predicted;
+  return made;
+}
+
+ErrorSummary summary_of(const std::vector<ScoredRow>& rows) {
+  std::vector<const ScoredRow*> pointers;
+  for (const ScoredRow& r : rows)
+    pointers.push_back(&r);
+  return summarize(std::span<const ScoredRow* const>(pointers));
+}
+
+TEST_CASE("errors of +10, -20, +30 and -40 per cent have these means and quantiles") {
+  const ErrorSummary summary =
+      summary_of({row(100, 110), row(100, 80), row(100, 130), row(100, 60)});
+  CHECK(summary.rows == 4);
+  CHECK(*summary.median_abs == Approx(25));
+  CHECK(*summary.mean_abs == Approx(25));
+  CHECK(*summary.p90_abs == Approx(37));  // 0.7 of the way from 30 to 40
+  CHECK(*summary.max_abs == Approx(40));
+  CHECK(*summary.signed_mean == Approx(-5));
+  CHECK(!summary.rank_correlation);
+}
+
+TEST_CASE("without rows there is no error, which is not an error of zero") {
+  const ErrorSummary summary = summary_of({});
+  CHECK(summary.rows == 0);
+  CHECK(!summary.median_abs);
+  CHECK(!summary.signed_mean);
+}
+
+TEST_CASE("a row that was measured as zero is counted and has no relative error") {
+  const ErrorSummary summary = summary_of({row(0, 5), row(100, 90)});
+  CHECK(summary.rows == 2);
+  CHECK(*summary.max_abs == Approx(10));
+}
+
+TEST_CASE("a quantile lies between the smallest and the largest number") {
+  const std::vector<double> numbers = {3, 1, 2};
+  CHECK(quantile(numbers, 0) == 1);
+  CHECK(quantile(numbers, 0.5) == 2);
+  CHECK(quantile(numbers, 0.75) == Approx(2.5));
+  CHECK(quantile(numbers, 1) == 3);
+  CHECK(quantile({7}, 0.9) == 7);
+}
+
+TEST_CASE("rank correlation asks for the order alone") {
+  const std::array<double, 5> x = {1, 2, 3, 4, 5};
+  const std::array<double, 5> same_order = {1, 10, 11, 1000, 1e6};
+  const std::array<double, 5> reversed = {5, 4, 3, 2, 1};
+  CHECK(*rank_correlation(x, same_order) == Approx(1));
+  CHECK(*rank_correlation(x, reversed) == Approx(-1));
+  CHECK(*rank_correlation(same_order, reversed) == Approx(-1));
+}
+
+TEST_CASE("without ties rank correlation is Spearman's 1 - 6 sum d2 / (n (n2 - 1))") {
+  const std::array<double, 5> x = {1, 2, 3, 4, 5};
+  const std::array<double, 5> y = {2, 1, 4, 3, 5};  // d2 = 1 + 1 + 1 + 1 + 0
+  CHECK(*rank_correlation(x, y) == Approx(1 - 6.0 * 4 / (5 * 24)));
+}
+
+TEST_CASE("equal numbers share their mean rank") {
+  const std::array<double, 4> x = {1, 2, 2, 3};  // ranks 1, 2.5, 2.5, 4
+  const std::array<double, 4> y = {1, 2, 3, 4};
+  CHECK(*rank_correlation(x, y) == Approx(4.5 / std::sqrt(4.5 * 5)));
+  const std::array<double, 4> flat = {7, 7, 7, 7};
+  CHECK(!rank_correlation(x, flat));
+  CHECK(
+      !rank_correlation(std::span<const double>(x).first(1), std::span<const double>(y).first(1)));
+}
+
+TEST_CASE("sweeps of four rows and more are ranked, weighted by their rows") {
+  std::vector<ScoredRow> rows;
+  for (int i = 1; i <= 4; ++i)  // in order: 1
+    rows.push_back(row(i, 2 * i, "a"));
+  for (int i = 1; i <= 8; ++i)  // reversed: -1
+    rows.push_back(row(i, -i, "b"));
+  for (int i = 1; i <= 3; ++i)  // too few
+    rows.push_back(row(i, -i, "c"));
+  for (int i = 1; i <= 9; ++i)  // no sweep
+    rows.push_back(row(i, -i));
+  CHECK(*summary_of(rows).rank_correlation == Approx((4.0 - 8.0) / 12));
+}
+
+TEST_CASE("quantities of one sweep are not ranked against each other") {
+  std::vector<ScoredRow> rows;
+  for (int i = 1; i <= 2; ++i) {
+    rows.push_back(row(i, i, "a", "step_time_s"));
+    rows.push_back(row(i, i, "a", "tokens_per_s_total"));
+  }
+  CHECK(!summary_of(rows).rank_correlation);
+}
+
+TEST_CASE("memory and temperatures are summed up apart from speed and power") {
+  TableScores scores;
+  scores.scored = {row(100, 150), row(10, 11, "", "mem_gib"), row(60, 63, "", "temperature_c")};
+  for (std::size_t i = 0; i < scores.scored.size(); ++i)
+    scores.scored[i].row_id = "row" + std::to_string(i);
+  const ScoreSummary summary = summarize(scores);
+  CHECK(summary.predicted_rows == 3);
+  CHECK(*summary.speed.median_abs == Approx(50));
+  CHECK(*summary.memory.median_abs == Approx(10));
+  CHECK(*summary.temperature.median_abs == Approx(3));  // degrees, not per cent
+  CHECK(summary.families.at("f").rows == 1);
+  CHECK(summary.quantities.size() == 3);
+}
+
+TEST_CASE("a row with two quantities is one predicted row") {
+  TableScores scores;
+  scores.scored = {row(1, 1), row(2, 2, "", "mem_gib")};
+  CHECK(summarize(scores).predicted_rows == 1);
+}
+
+}  // namespace
+}  // namespace triplepoint::calibrate
