@@ -47,6 +47,7 @@ WorkerPool pool_of_world() {
 }
 
 int plan_together(const std::vector<std::string>& words) {
+  using namespace triplepoint;
   using namespace triplepoint::cli;
   namespace tui = triplepoint::tui;
   const WorkerPool pool = pool_of_world();

@@ -212,7 +212,8 @@ std::string counts_text(const search::SearchCounts& counts) {
       "played.",
       whole(counts.plans), whole(counts.layouts),
       whole(counts.out_of_memory + counts.exact_out_of_memory),
-      whole(counts.bounded - counts.simulated - counts.exact_out_of_memory), whole(counts.simulated));
+      whole(counts.bounded - counts.simulated - counts.exact_out_of_memory),
+      whole(counts.simulated));
 }
 
 }  // namespace triplepoint::search

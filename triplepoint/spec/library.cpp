@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/spec/library.h"
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -6,7 +8,6 @@
 #include "triplepoint/base/data_folder.h"
 #include "triplepoint/base/files.h"
 
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/sources.h"
 #include "triplepoint/spec/table_reader.h"
 

@@ -151,7 +151,7 @@ run::Run run_of(metrics::TraceInput input, sim::TraceWhatIf replayed) {
 }  // namespace
 
 Result<TraceComparison> trace_what_if(const std::vector<std::string>& traces,
-                                  const sim::TraceScaling& scaling) {
+                                      const sim::TraceScaling& scaling) {
   metrics::TraceInput input =
       TPT_TRY(metrics::read_trace_input(traces, metrics::TraceOptions{}, trace::HostSpans::all));
   sim::TraceWhatIf replayed = sim::what_if_from_trace(input.timeline(), scaling);

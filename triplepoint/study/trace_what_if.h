@@ -24,6 +24,6 @@ struct TraceComparison {
   run::Run run;
 };
 Result<TraceComparison> trace_what_if(const std::vector<std::string>& traces,
-                                  const sim::TraceScaling&);
+                                      const sim::TraceScaling&);
 
 }  // namespace triplepoint::study

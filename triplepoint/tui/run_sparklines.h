@@ -6,7 +6,6 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/tui/console.h"
-#include "triplepoint/tui/run_sparklines.h"
 
 namespace triplepoint::tui {
 

@@ -3,7 +3,6 @@
 
 #include "triplepoint/advise/steer_tables.h"
 #include "triplepoint/tui/console.h"
-#include "triplepoint/tui/steer_decisions.h"
 
 namespace triplepoint::tui {
 

@@ -14,13 +14,12 @@ namespace {
 class Calibrate : public Command {
  public:
   std::vector<Argument> arguments() override {
-    std::vector<Argument> all = {
-        {.names = "-o,--output",
-         .value = "FOLDER",
-         .help = "where the description is written (default this-machine)",
-         .words = Words::files,
-         .store = into(output_)},
-        format_.argument()};
+    std::vector<Argument> all = {{.names = "-o,--output",
+                                  .value = "FOLDER",
+                                  .help = "where the description is written (default this-machine)",
+                                  .words = Words::files,
+                                  .store = into(output_)},
+                                 format_.argument()};
     for (Argument& argument : this_machine_.arguments())
       all.push_back(std::move(argument));
     return all;

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/spread_flags.h"
 #include "triplepoint/search/search_parts.h"
 
 namespace triplepoint::cli {
