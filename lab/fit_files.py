@@ -7,19 +7,22 @@ VECTOR = ("norm", "elementwise", "router", "embedding", "loss", "optimizer")  # 
 
 
 def set_number(path, key, text, item=None):
-    """Writes one number: of a table, of an inline table ("power.joules_per_tflop.attention"), or one item of a list."""
+    """Writes one number: of a table, of an inline table ("power.joules_per_tflop.attention"), one item of a list, or of the item-th table of a name."""
     lines = path.read_text().splitlines(keepends=True)
-    parts, table = key.split("."), ""
+    parts, table, tables = key.split("."), "", 0
     for i, line in enumerate(lines):
         if line.startswith("["):
-            table = line.strip()[1:-1]
+            table = line.strip().strip("[]")
+            tables += line.startswith(f"[[{parts[0]}]]")
+            continue
+        if tables and tables != item + 1:
             continue
         depth = len(table.split("."))
         if parts[:depth] != table.split(".") or not re.match(rf"{parts[depth]}\s*=", line):
             continue
         inner = parts[depth + 1] if len(parts) > depth + 1 else None
         for name in VECTOR if inner == "vector" else (inner,):
-            line = replaced(line, name, text, item)
+            line = replaced(line, name, text, None if tables else item)
         lines[i] = line
         path.write_text("".join(lines))
         return

@@ -8,7 +8,7 @@ Each fit starts from the shipped numbers and asks `triplepoint validate` for the
 and the residuals; those held out are of rows whose fold the fit did not see. With --write the found numbers go into data/ with command, rows, bounds and residuals as
 their source; with --record the shipped numbers stay and only their source is written anew; without either nothing changes.
 
-  kernels   minimize  sum_rows w c(|ln(predicted / measured)|);   w: all libraries count alike; c(e) = e, of looped products 0.04 ln(1 + e / 0.04), for some multiply zeros
+  kernels   (and casts of quantized products)  minimize  sum_rows w c(|ln(predicted / measured)|);   w: all libraries count alike; c(e) = e, of looped products 0.04 ln(1 + e / 0.04), for some multiply zeros
   links     minimize  mean |ln(predicted / measured)|;            inside one domain, the newest library of the table, 16 bits or wider
   power     minimize  mean min(|ln(predicted / measured)|, 1/4) + 0.02 sum ((x - start) / range)^2;   what rows say nothing about stays at `start`
   thermal   minimize  mean min((predicted - measured)^2, 4 K^2)
@@ -54,10 +54,11 @@ class Number:
         return self.low + x * (self.high - self.low)
 
     def shipped(self, path):
-        value = tomllib.loads(path.read_text())
+        value, item = tomllib.loads(path.read_text()), self.item
         for part in self.key.replace(".vector", ".norm").split("."):
             value = value[part]
-        value = value if self.item is None else value[self.item]
+            if isinstance(value, list):
+                value = value[item]
         return float(str(value).split()[0])
 
 
@@ -69,6 +70,8 @@ KERNELS = {
                           Number("kernels.attention_start", 0, 15, "us")],
     "attention_backward": [Number("kernels.attention_backward_share", 0.2, 1.2)],
 }
+# What a benchmark times besides a quantized product, and the share of the peak that its library reaches.
+CASTS = {"gemm_share": (0.4, 1.4, ""), "cast_bytes": (0, 20, ""), "cast_start": (0, 30, "us"), "host_pace": (0, 250, "us")}
 LINKS = [Number(f"cluster.scale_up.{key}", *rest) for key, *rest in (
     ("efficiency", 0.3, 1), ("all_to_all_efficiency", 0.3, 1), ("low_latency_efficiency", 0.005, 0.6), ("launch", 1, 20, "us"), ("latency", 0, 5, "us"),
     ("bulk_latency", 0, 10, "us"), ("half_size", 0, 20, "MB"), ("local_copy_factor", 0.5, 6))]
@@ -95,7 +98,7 @@ def ladder(rungs, known, fans=None):
 
 # A trace shorter than a minute does not show the last rung, and fans have no time to move.
 THERMAL = {"a100-40gb": ladder(3, 4), "mi300x": ladder(3, 3, "clusters/mi300x.toml")}
-SUBJECTS = [("kernels", gpu) for gpu in ("a100-80gb", "h100", "b200")] + [("links", name) for name in ("dgx-a100", "dgx-h100", "dgx-b200", "dgx-b300")] + \
+SUBJECTS = [("kernels", gpu) for gpu in ("a100-80gb", "h100", "b200")] + [("casts", gpu) for gpu in ("h100", "h200", "b200")] + [("links", name) for name in ("dgx-a100", "dgx-h100", "dgx-b200", "dgx-b300")] + \
     [("power", gpu) for gpu in POWER] + [("thermal", gpu) for gpu in THERMAL]
 
 
@@ -136,8 +139,7 @@ class Problem:
         return library / (number.file or self.file)
 
     def predict(self, program, library, table, point):
-        for number, x in zip(self.numbers, point):
-            set_number(self.path(library, number), number.key, number.text(number.from_unit(x)), number.item)
+        set_numbers(library, self, point)
         return [row for row in validate(program, library, [table]) if row["quantity"] == self.quantity and self.counts(row)]
 
     def counts(self, row):
@@ -166,9 +168,14 @@ class Problem:
         return self.prior * sum((x - n.to_unit(n.start)) ** 2 for n, x in zip(self.numbers, point) if n.start is not None)
 
 
+def set_numbers(library, problem, point):
+    for number, x in zip(problem.numbers, point):
+        set_number(problem.path(library, number), number.key, number.text(number.from_unit(x)), number.item)
+
+
 class Kernels(Problem):
-    def __init__(self, subject, name, rows, numbers):
-        super().__init__("kernels", subject, name, numbers, f"calibrations/{subject}/kernels.toml", KERNEL_TABLES, rows, "latency_us")
+    def __init__(self, what, subject, name, rows, numbers, file):
+        super().__init__(what, subject, name, numbers, file, KERNEL_TABLES, rows, "latency_us")
         self.libraries = collections.Counter(row["kernel_source"] for row in self.rows)
 
     def weight(self, row):
@@ -270,7 +277,19 @@ def kernel_problems(gpu, rows):
         some = [row for row in mine if kernel_class(row) == name]
         # A figure of a paper tells a rate, not how blocks end; the first three numbers are the rates.
         if len(some) >= 12:
-            yield Kernels(gpu, name, some, numbers if len(some) >= 200 else numbers[:3])
+            yield Kernels("kernels", gpu, name, some, numbers if len(some) >= 200 else numbers[:3], f"calibrations/{gpu}/kernels.toml")
+
+
+def cast_problems(gpu, rows):
+    """The libraries of this GPU whose quantized products are in the tables, by their entries of benchmarks.toml."""
+    file = "calibrations/benchmarks.toml"
+    mine = [row for name in KERNEL_TABLES for row in rows.of(name) if row.get("gpu") == gpu and row["kind"] == "gemm" and row["precision"] in ("fp8", "mxfp8", "nvfp4")]
+    for place, known in enumerate(tomllib.loads((DATA / file).read_text())["benchmark"]):
+        some = [row for row in mine if (gpu, row["kernel_source"], row["dtype"]) == tuple(known.get(key) for key in ("gpu", "source", "dtype"))
+                and int(row["k"]) <= 32768 and int(row["n"]) <= 32768]
+        if len(some) > 500:
+            numbers = [Number(f"benchmark.{key}", low, high, unit, item=place) for key, (low, high, unit) in CASTS.items() if key in known]
+            yield Kernels("casts", gpu, f"{known['source']} {known['dtype']}", some, numbers, file)
 
 
 def link_problem(name, rows):
@@ -286,6 +305,8 @@ def link_problem(name, rows):
 def problems(what, subject, rows):
     if what == "kernels":
         return list(kernel_problems(subject, rows))
+    if what == "casts":
+        return list(cast_problems(subject, rows))
     if what == "links":
         return [link_problem(subject, rows)]
     if what == "thermal":
@@ -351,7 +372,10 @@ def main():
                 report(problem, fit)
                 if chosen.record:
                     fit |= {"found": fit["shipped"], "after": fit["before"]}
-                if chosen.write or chosen.record:
+                if what == "casts":  # benchmarks.toml has one source for all of them, written by hand
+                    if chosen.write:
+                        set_numbers(DATA, problem, fit["found"])
+                elif chosen.write or chosen.record:
                     record(DATA / problem.file, problem, fit)
 
 
