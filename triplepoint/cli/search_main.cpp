@@ -52,7 +52,8 @@ int plan_together(const std::vector<std::string>& words) {
   namespace tui = triplepoint::tui;
   const WorkerPool pool = pool_of_world();
   std::ostringstream discarded;
-  tui::Console console = pool.rank == 0 ? tui::process_console() : tui::Console(discarded, discarded, {});
+  tui::Console console =
+      pool.rank == 0 ? tui::process_console() : tui::Console(discarded, discarded, {});
   const std::unique_ptr<Command> command = make_plan_in_pool(pool);
   for (const CommandEntry& entry : commands())
     if (entry.name == "plan")

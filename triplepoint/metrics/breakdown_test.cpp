@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/rank_spread.h"
+
 #include "triplepoint/metrics/kernel_class.h"
 #include "triplepoint/metrics/random_trace.h"
 
