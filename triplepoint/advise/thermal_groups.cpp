@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "triplepoint/base/random.h"
+#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/advise/best_groupings.h"
 
@@ -260,9 +261,7 @@ double middle_of(const std::vector<double>& values) {
   for (size_t i = 0; i < values.size(); ++i)
     for (size_t j = i; j < values.size(); ++j)
       pairs.push_back(0.5 * (values[i] + values[j]));
-  const auto middle = pairs.begin() + static_cast<std::ptrdiff_t>(pairs.size() / 2);
-  std::nth_element(pairs.begin(), middle, pairs.end());
-  return *middle;
+  return upper_median(std::move(pairs));
 }
 
 /// What to expect of a device before groups are known: its node's middle moves with the node, so

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/calibrate/kernel_rows.h"
 #include "triplepoint/calibrate/machine_names.h"
 #include "triplepoint/calibrate/table_cells.h"
@@ -18,15 +20,9 @@ namespace {
 
 using spec::Collective;
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 std::optional<Collective> collective_named(const std::string& spelling) {
   std::string plain;
-  for (const char c : lower(spelling))
+  for (const char c : lower_case(spelling))
     if (std::isalpha(static_cast<unsigned char>(c)) != 0) plain += c;
   struct Named {
     std::string_view part;
@@ -58,7 +54,7 @@ SwitchReduction reduction_of(const std::string& text, bool aiconfigurator, const
 }
 
 double element_bytes(const std::string& dtype) {
-  const std::string plain = lower(dtype);
+  const std::string plain = lower_case(dtype);
   if (plain == "int8" || plain == "uint8" || plain.starts_with("fp8")) return 1;
   return plain == "float" || plain == "float32" || plain == "fp32" ? 4 : 2;
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/calibrate/kernel_fit.h"
 #include "triplepoint/calibrate/machine_names.h"
@@ -197,8 +198,7 @@ double median_error(const TableScores& scores, const std::string& family) {
   for (const ScoredRow& row : scores.scored)
     if (row.family == family) errors.push_back(std::abs(row.error_pct()));
   REQUIRE_MESSAGE(errors.size() > 20, family);
-  std::nth_element(errors.begin(), errors.begin() + errors.size() / 2, errors.end());
-  return errors[errors.size() / 2];
+  return upper_median(std::move(errors));
 }
 
 std::optional<CsvTable> published(const std::string& name) {

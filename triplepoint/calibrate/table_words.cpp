@@ -5,22 +5,16 @@
 #include <cctype>
 #include <charconv>
 
+#include "triplepoint/base/text.h"
+
 namespace triplepoint::calibrate {
 namespace {
 
-char lower(char c) {
-  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-}
-
 size_t find_word(std::string_view text, std::string_view word) {
   const auto at = std::search(text.begin(), text.end(), word.begin(), word.end(),
-                              [](char a, char b) { return lower(a) == lower(b); });
+                              [](char a, char b) { return lower_case(a) == lower_case(b); });
   return at == text.end() && !word.empty() ? std::string_view::npos
                                            : static_cast<size_t>(at - text.begin());
-}
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <array>
 #include <cmath>
 
-#include "triplepoint/base/median.h"
+#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/calibrate/kernel_simplex.h"
 #include "triplepoint/thermal/ladder.h"

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/text_table.h"
 
@@ -12,10 +14,6 @@ namespace {
 
 constexpr std::size_t help_column = 34;  // where explanations begin
 constexpr std::size_t widest_help = 100;
-
-std::string joined(const std::vector<std::string>& words, std::string_view separator) {
-  return fmt::format("{}", fmt::join(words, separator));
-}
 
 std::string spaced_names(std::string names) {
   for (std::size_t at = names.find(','); at != std::string::npos; at = names.find(',', at + 2)) {

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/console.h"
@@ -55,10 +57,6 @@ std::string default_name(const LaunchEnvironment& environment) {
   std::array<char, 32> text{};
   strftime(text.data(), text.size(), "run-%Y%m%d-%H%M%S.run", &local);
   return text.data();
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  return fmt::format("{}", fmt::join(words, " "));
 }
 
 /// A library of ours: beside the program as it is built, or as it is installed.

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/formats/text.h"
+#include "triplepoint/base/text.h"
 
 namespace triplepoint::formats {
 namespace {

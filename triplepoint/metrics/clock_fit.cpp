@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "triplepoint/base/median.h"
+#include "triplepoint/base/statistics.h"
 
 namespace triplepoint::metrics {
 

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/statistics.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -136,9 +137,7 @@ std::optional<int64_t> find_waited_for(const FaultEffect& effect) {
   for (const DeviceSpan& device : effect.devices_during)
     clocks.push_back(device.clock_mhz);
   if (clocks.empty()) return std::nullopt;
-  const auto middle = clocks.begin() + static_cast<std::ptrdiff_t>(clocks.size() / 2);
-  std::nth_element(clocks.begin(), middle, clocks.end());
-  if (effect.during->slowest_mhz >= clearly_slower * *middle) return std::nullopt;
+  if (effect.during->slowest_mhz >= clearly_slower * upper_median(clocks)) return std::nullopt;
   const std::vector<DeviceSpan>& calm =
       effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
   const auto slowest = static_cast<size_t>(effect.during->slowest);

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "triplepoint/base/text.h"
+
 namespace triplepoint::metrics {
 
 namespace {
@@ -44,14 +46,6 @@ KernelClass class_by_kind(const run::SpanType& type) {
       return KernelClass::none;
   }
   return KernelClass::none;
-}
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return lower;
 }
 
 /// A kernel's name, asked as the artifact asks.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/metrics/kernel_class.h"
 
 namespace triplepoint::metrics {
@@ -30,14 +32,6 @@ constexpr std::array named_labels = {
     NamedLabel{"send_recv", {SpanKind::communication, spec::Collective::send_recv}},
     NamedLabel{"communication", {SpanKind::communication, {}}},
 };
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return lower;
-}
 
 bool matches(const KernelRule& rule, const std::string& name) {
   const auto has = [&](const std::string& part) { return name.find(part) != std::string::npos; };

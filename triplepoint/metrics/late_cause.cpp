@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/median.h"
+#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/metrics/activity.h"
 #include "triplepoint/metrics/kernel_class.h"

@@ -3,16 +3,11 @@
 
 #include <algorithm>
 
+#include "triplepoint/base/statistics.h"
+
 namespace triplepoint::metrics {
 
 namespace {
-
-/// The value at a share of the sorted list; of an even split, the lower one.
-int64_t quantile(std::vector<int64_t>& values, double share) {
-  const auto place = static_cast<int64_t>(share * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + place, values.end());
-  return values[static_cast<size_t>(place)];
-}
 
 struct Event {
   int64_t time = 0;
@@ -60,11 +55,11 @@ std::vector<LaunchQueue> launch_queues(const run::Timeline& timeline) {
     }
     if (delays.empty()) continue;
     queue.launches = static_cast<int64_t>(delays.size());
-    queue.shortest_delay = quantile(delays, 0);
-    queue.median_delay = quantile(delays, 0.5);
-    queue.p90_delay = quantile(delays, 0.9);
-    queue.longest_delay = quantile(delays, 1);
-    queue.median_call = quantile(calls, 0.5);
+    queue.shortest_delay = lower_quantile(delays, 0);
+    queue.median_delay = lower_quantile(delays, 0.5);
+    queue.p90_delay = lower_quantile(delays, 0.9);
+    queue.longest_delay = lower_quantile(delays, 1);
+    queue.median_call = lower_quantile(calls, 0.5);
     measure_depth(events, queue);
     lane.spans.clear();
     queue.lane = std::move(lane);

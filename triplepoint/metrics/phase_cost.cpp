@@ -3,16 +3,177 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
-#include "triplepoint/metrics/held_series.h"
-#include "triplepoint/metrics/least_squares.h"
+#include "triplepoint/base/expect.h"
+#include "triplepoint/base/statistics.h"
+
 #include "triplepoint/metrics/throttle_reasons.h"
 
 namespace triplepoint::metrics {
-
 namespace {
+
+/// Collects equations y = sum of a[k] x[k] one by one, then solves them in the least-squares sense.
+/// For a handful of unknowns: normal equations, Gauss-Jordan with pivots.
+class LeastSquares {
+ public:
+  explicit LeastSquares(size_t unknowns);
+  void add(const std::vector<double>& a, double y);
+
+  struct Solution {
+    std::vector<double> x;
+    std::vector<double> deviation;  // one standard deviation of each, from the residuals
+  };
+  /// Nothing where the equations do not tell the unknowns apart, or leave no residual to judge by.
+  std::optional<Solution> solve() const;
+
+ private:
+  size_t unknowns_, equations_ = 0;
+  std::vector<double> products_;  // A'A, row by row
+  std::vector<double> right_;     // A'y
+  double squares_ = 0;            // y'y
+};
+
+constexpr double singular = 1e-10;  // a pivot, relative to its diagonal element
+
+/// Inverts a symmetric matrix in place; false if it is singular.
+bool invert(std::vector<double>& matrix, size_t n) {
+  std::vector<double> scale, inverse(n * n, 0.0);
+  for (size_t i = 0; i < n; ++i) {
+    scale.push_back(std::abs(matrix[i * n + i]));
+    inverse[i * n + i] = 1;
+  }
+  for (size_t column = 0; column < n; ++column) {
+    const double pivot = matrix[column * n + column];
+    if (std::abs(pivot) <= singular * std::max(scale[column], 1e-300)) return false;
+    for (size_t k = 0; k < n; ++k) {
+      matrix[column * n + k] /= pivot;
+      inverse[column * n + k] /= pivot;
+    }
+    for (size_t row = 0; row < n; ++row) {
+      const double factor = matrix[row * n + column];
+      if (row == column || factor == 0) continue;
+      for (size_t k = 0; k < n; ++k) {
+        matrix[row * n + k] -= factor * matrix[column * n + k];
+        inverse[row * n + k] -= factor * inverse[column * n + k];
+      }
+    }
+  }
+  matrix = std::move(inverse);
+  return true;
+}
+
+LeastSquares::LeastSquares(size_t unknowns)
+    : unknowns_(unknowns), products_(unknowns * unknowns, 0.0), right_(unknowns, 0.0) {}
+
+void LeastSquares::add(const std::vector<double>& a, double y) {
+  TPT_EXPECT(a.size() == unknowns_);
+  for (size_t i = 0; i < unknowns_; ++i) {
+    if (a[i] == 0) continue;
+    right_[i] += a[i] * y;
+    for (size_t j = 0; j < unknowns_; ++j)
+      products_[i * unknowns_ + j] += a[i] * a[j];
+  }
+  squares_ += y * y;
+  ++equations_;
+}
+
+std::optional<LeastSquares::Solution> LeastSquares::solve() const {
+  if (equations_ <= unknowns_) return std::nullopt;
+  std::vector<double> inverse = products_;
+  if (!invert(inverse, unknowns_)) return std::nullopt;
+  Solution solution;
+  double residual = squares_;
+  for (size_t i = 0; i < unknowns_; ++i) {
+    double x = 0;
+    for (size_t j = 0; j < unknowns_; ++j)
+      x += inverse[i * unknowns_ + j] * right_[j];
+    solution.x.push_back(x);
+    residual -= x * right_[i];
+  }
+  const double variance = std::max(0.0, residual) / static_cast<double>(equations_ - unknowns_);
+  for (size_t i = 0; i < unknowns_; ++i)
+    solution.deviation.push_back(std::sqrt(variance * std::max(0.0, inverse[i * unknowns_ + i])));
+  return solution;
+}
+
+/// A sampled signal as a function of time: each value holds over a stretch of time.
+class HeldSeries {
+ public:
+  struct Piece {
+    int64_t begin = 0, end = 0;  // ns
+    double value = 0;
+  };
+  enum class Holds {
+    until_next,    // from its stamp to the next one: clocks, temperatures, throttle reasons
+    since_last,    // from the stamp before to its own: a mean since then (power_w)
+    around_window  // nearest to the middle of its window: instant readings, running means
+  };
+  HeldSeries(const run::Series&, Holds, int64_t window = 0);
+
+  const std::vector<Piece>& pieces() const { return pieces_; }
+  int64_t period() const { return period_; }  // median distance of the stamps; 0 for one value
+  bool covers(const TimeInterval&) const;
+
+  /// Calls visit(piece, overlap) for every piece that the intervals touch.
+  template <class Visit>
+  void over(const std::vector<TimeInterval>& intervals, Visit visit) const {
+    for (const TimeInterval& interval : intervals)
+      for (size_t i = first_after(interval.begin); i < pieces_.size(); ++i) {
+        if (pieces_[i].begin >= interval.end) break;
+        visit(pieces_[i], TimeInterval{std::max(interval.begin, pieces_[i].begin),
+                                       std::min(interval.end, pieces_[i].end)});
+      }
+  }
+  /// Index of the first piece that ends after a time.
+  size_t first_after(int64_t time) const;
+
+ private:
+  std::vector<Piece> pieces_;
+  int64_t period_ = 0;
+};
+
+int64_t median_distance(const std::vector<Instant>& times) {
+  std::vector<int64_t> distances;
+  for (size_t i = 1; i < times.size(); ++i)
+    distances.push_back(times[i].nanoseconds() - times[i - 1].nanoseconds());
+  if (distances.empty()) return 0;
+  return upper_median(std::move(distances));
+}
+
+HeldSeries::HeldSeries(const run::Series& series, Holds holds, int64_t window)
+    : period_(median_distance(series.times)) {
+  const auto at = [&](size_t i) { return series.times[i].nanoseconds(); };
+  const size_t count = series.times.size();
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t before = i > 0 ? at(i - 1) : at(i) - period_;
+    const int64_t after = i + 1 < count ? at(i + 1) : at(i) + period_;
+    Piece piece{at(i), after, series.values[i]};
+    if (holds == Holds::since_last) piece = {before, at(i), series.values[i]};
+    if (holds == Holds::around_window) {
+      const auto middle = [&](int64_t a, int64_t b) { return a + (b - a) / 2 - window / 2; };
+      piece = {middle(before, at(i)), middle(at(i), after), series.values[i]};
+    }
+    if (piece.begin < piece.end) pieces_.push_back(piece);
+  }
+}
+
+size_t HeldSeries::first_after(int64_t time) const {
+  const auto found = std::upper_bound(pieces_.begin(), pieces_.end(), time,
+                                      [](int64_t t, const Piece& p) { return t < p.end; });
+  return static_cast<size_t>(found - pieces_.begin());
+}
+
+bool HeldSeries::covers(const TimeInterval& interval) const {
+  return !pieces_.empty() && pieces_.front().begin <= interval.begin &&
+         interval.end <= pieces_.back().end;
+}
 
 constexpr int64_t average_window =
     1'000'000'000;                            // ns; "power_average_w" is a mean over one second

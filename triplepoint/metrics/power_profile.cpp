@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/statistics.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -22,9 +23,6 @@ struct Grid {
   size_t bins = 0;
 };
 
-double mean_of(const Curve& curve) {
-  return std::accumulate(curve.begin(), curve.end(), 0.) / static_cast<double>(curve.size());
-}
 double highest_of(const Curve& curve) {
   return *std::max_element(curve.begin(), curve.end());
 }
@@ -135,7 +133,7 @@ PowerLevel level_of(const char* name, const std::vector<Curve>& units, Seconds b
       level.worst = static_cast<int64_t>(i);
   }
   const Curve& worst = units[static_cast<size_t>(level.worst)];
-  level.mean = mean_of(worst) * unit::W;
+  level.mean = mean(worst) * unit::W;
   level.lowest = lowest_of(worst) * unit::W;
   level.highest = highest_of(worst) * unit::W;
   if (own_peaks > 0) level.coincidence = highest_of(sum) / own_peaks;
@@ -167,7 +165,7 @@ Curve staggered(const std::vector<Curve>& nodes, size_t step_bins, double share)
 Smoothing smoothing_of(const NodeCurves& curves, const Curve& site, const PowerProfile& profile,
                        double allowed_share) {
   Smoothing smoothing;
-  const double peak = highest_of(site), mean = mean_of(site);
+  const double peak = highest_of(site), mean = mean(site);
   smoothing.allowed_swing = allowed_share * peak * unit::W;
   smoothing.storage = flattening_storage(site, profile.bin);
   smoothing.storage_power = std::max(peak - mean, mean - lowest_of(site)) * unit::W;
@@ -203,7 +201,7 @@ Seconds mean_step(const run::Run& run, Seconds otherwise) {
 }  // namespace
 
 Joules flattening_storage(const std::vector<double>& watts, Seconds bin) {
-  const double mean = mean_of(watts);
+  const double mean = mean(watts);
   double charge = 0, lowest = 0, highest = 0;
   for (const double value : watts) {
     charge += value - mean;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/metrics/results_json.h"
 #include "triplepoint/report/compare_quantities.h"
@@ -189,12 +190,6 @@ ComparedSection named_section(const std::vector<Side>& sides, ComparedSection se
   return section;
 }
 
-double quantile(std::vector<double> sorted, double share) {
-  std::sort(sorted.begin(), sorted.end());
-  const auto at = static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1));
-  return sorted[at];
-}
-
 ComparedSection step_section(const std::vector<Side>& sides) {
   ComparedSection section{"steps", "Steps", {}};
   const bool any_steps =
@@ -214,9 +209,9 @@ ComparedSection step_section(const std::vector<Side>& sides) {
                                        }),
                              {}});
   };
-  add("step_fastest_s", "fastest step", less, [](const auto& s) { return quantile(s, 0); });
-  add("step_median_s", "median step", less, [](const auto& s) { return quantile(s, 0.5); });
-  add("step_slowest_s", "slowest step", less, [](const auto& s) { return quantile(s, 1); });
+  add("step_fastest_s", "fastest step", less, [](const auto& s) { return lower_quantile(s, 0); });
+  add("step_median_s", "median step", less, [](const auto& s) { return lower_quantile(s, 0.5); });
+  add("step_slowest_s", "slowest step", less, [](const auto& s) { return lower_quantile(s, 1); });
   std::vector<Value> counts;
   counts.reserve(sides.size());
   for (const Side& side : sides)

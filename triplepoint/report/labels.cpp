@@ -2,11 +2,12 @@
 #include "triplepoint/report/labels.h"
 
 #include <algorithm>
-#include <cctype>
 #include <functional>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "triplepoint/base/text.h"
 
 namespace triplepoint::report {
 namespace {
@@ -49,9 +50,7 @@ std::string variant_label(const spec::Job& job) {
 }
 
 std::string group_label(const spec::Job& job) {
-  std::string gpu = job.cluster.gpu.name;
-  std::transform(gpu.begin(), gpu.end(), gpu.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  const std::string gpu = upper_case(job.cluster.gpu.name);
   const char* what = job.cluster.gpu.dies_per_package > 1 ? " dies" : "";
   return fmt::format("{} on {} x {}{}", job.model.name, job.world_size(), gpu, what);
 }

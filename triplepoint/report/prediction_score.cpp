@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/statistics.h"
+
 #include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
@@ -34,12 +36,6 @@ std::vector<double> places_of(std::span<const double> values) {
 
 bool was(const std::optional<Side>& side, const char* origin) {
   return side && side->origin == origin;
-}
-
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }
 
 }  // namespace
@@ -74,7 +70,7 @@ std::optional<PredictionScore> score_prediction(const StudyComparison& c, std::s
   constexpr std::size_t fewest = 3;
   if (errors.size() < fewest) return std::nullopt;
   score.jobs = errors.size();
-  score.median_error = median_of(errors);
+  score.median_error = median(errors);
   score.rank_correlation = rank_correlation(predicted, measured);
   return score;
 }

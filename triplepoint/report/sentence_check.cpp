@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 
 namespace triplepoint::report {
 namespace {
@@ -95,10 +96,7 @@ bool is_of_configuration(const std::string& word, const Json& configuration) {
                                                               {"", "num_gpus"}};
   for (const auto& [prefix, key] : sizes)
     if (word == fmt::format("{}{}", prefix, configuration.at(key).get<int64_t>())) return true;
-  std::string gpu = configuration.at("gpu").get<std::string>();
-  std::transform(gpu.begin(), gpu.end(), gpu.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return word == gpu;
+  return word == upper_case(configuration.at("gpu").get<std::string>());
 }
 
 void check(const Name& name, const Json& results, std::vector<std::string>& faults) {

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/median.h"
+#include "triplepoint/base/statistics.h"
 
 namespace triplepoint::run {
 

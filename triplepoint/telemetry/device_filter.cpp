@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/telemetry/gaps.h"
 
 namespace triplepoint::telemetry {
@@ -21,13 +23,6 @@ std::optional<int32_t> number(std::string_view text) {
   return value;
 }
 
-std::string lower(std::string_view text) {
-  std::string small(text);
-  for (char& c : small)
-    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return small;
-}
-
 bool means(const std::string& word, const run::Device& device) {
   if (const auto one = number(word)) return device.local == *one;
   const auto dash = word.find('-');
@@ -36,9 +31,9 @@ bool means(const std::string& word, const run::Device& device) {
     const auto last = number(std::string_view(word).substr(dash + 1));
     return last && device.local >= *first && device.local <= *last;
   }
-  const std::string small = lower(word);
-  if (word.find(':') != std::string::npos) return lower(device.pci).ends_with(small);
-  return word.size() >= 4 && lower(device.uuid).starts_with(small);
+  const std::string small = lower_case(word);
+  if (word.find(':') != std::string::npos) return lower_case(device.pci).ends_with(small);
+  return word.size() >= 4 && lower_case(device.uuid).starts_with(small);
 }
 
 std::string those_there(const std::vector<run::Device>& devices) {

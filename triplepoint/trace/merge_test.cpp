@@ -28,15 +28,6 @@ TEST_CASE("ranks stand in names in the ways people write them") {
   CHECK(rank_in_name("rank99999999999999999999") == std::nullopt);
 }
 
-TEST_CASE("numbers in names count as numbers") {
-  CHECK(numerically_before("rank2.json", "rank10.json"));
-  CHECK(!numerically_before("rank10.json", "rank2.json"));
-  CHECK(numerically_before("a", "b"));
-  CHECK(numerically_before("a", "a1"));
-  CHECK(numerically_before("a01", "a1"));
-  CHECK(!numerically_before("a1", "a1"));
-}
-
 TEST_CASE("ranks come in numeric order on the earliest epoch") {
   const Trace merged =
       merge({one_rank("rank10.json", {}, 5000), one_rank("rank2.json", {}, 4000)}).value();

@@ -9,6 +9,7 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/parallel.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/cache.h"
@@ -113,7 +114,7 @@ Result<std::vector<File>> files_of(const std::vector<Path>& paths) {
       if (!is_cache(inside)) files.push_back({std::move(inside), false});
   }
   std::stable_sort(files.begin(), files.end(), [](const File& a, const File& b) {
-    return numerically_before(a.path.string(), b.path.string());
+    return natural_less(a.path.string(), b.path.string());
   });
   return files;
 }

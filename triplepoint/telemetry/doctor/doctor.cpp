@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/median.h"
+#include "triplepoint/base/statistics.h"
 
 namespace triplepoint::telemetry {
 namespace {

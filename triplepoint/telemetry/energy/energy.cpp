@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "triplepoint/base/statistics.h"
+
 namespace triplepoint::telemetry {
 
 namespace {
@@ -32,9 +34,7 @@ int64_t period_of(const run::Run& run, const Series& series) {
   for (size_t i = 1; i < series.times.size(); ++i)
     distances.push_back(series.times[i].nanoseconds() - series.times[i - 1].nanoseconds());
   if (distances.empty()) return 0;
-  const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
-  std::nth_element(distances.begin(), middle, distances.end());
-  return *middle;
+  return upper_median(std::move(distances));
 }
 
 /// A series as a function of time, straight between its stamps, which may lie `shift` too late.

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 namespace triplepoint::telemetry {
 namespace {
 
@@ -32,13 +34,6 @@ Result<std::pair<std::string, std::string>> parse_label(std::string_view text) {
                     "try job, user, rank",
                     name));
   return std::pair(std::string(name), std::string(text.substr(equal + 1)));
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r";
-  const std::size_t begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
 }  // namespace

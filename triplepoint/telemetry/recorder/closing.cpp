@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/statistics.h"
+
 #include "triplepoint/telemetry/energy/throttle_residency.h"
 
 namespace triplepoint::telemetry {
@@ -57,13 +59,6 @@ std::optional<run::SeriesStatistics> statistics_in(const Series& series, const W
   return all;
 }
 
-/// The value that this share of them does not exceed.
-double quantile(std::vector<double> values, double share) {
-  const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + place, values.end());
-  return values[static_cast<size_t>(place)];
-}
-
 /// The mean over devices, kept as a sum until all have been seen.
 void add_mean(std::optional<double>& sum, double value) {
   sum = sum.value_or(0) + value;
@@ -110,7 +105,7 @@ void close_energy(const DeviceSeries& series, const Window& all, RecordingSummar
       ++counts.power;
       add_mean(summary.power_mean_w, found->time_weighted_mean);
       summary.power_p99_w =
-          std::max(summary.power_p99_w.value_or(0), quantile(power->values, 0.99));
+          std::max(summary.power_p99_w.value_or(0), lower_quantile(power->values, 0.99));
     }
     return;
   }

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/merge.h"
 
@@ -24,7 +26,7 @@ void join_companions(std::vector<Companion> companions, Trace& trace) {
   if (companions.empty()) return;
   std::stable_sort(
       companions.begin(), companions.end(),
-      [](const Companion& a, const Companion& b) { return numerically_before(a.name, b.name); });
+      [](const Companion& a, const Companion& b) { return natural_less(a.name, b.name); });
   const bool one_each = companions.size() == static_cast<size_t>(trace.timeline.num_ranks);
   Joined all;
   for (size_t i = 0; i < companions.size(); ++i) {

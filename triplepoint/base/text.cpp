@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/formats/text.h"
+#include "triplepoint/base/text.h"
 
 #include <algorithm>
 #include <charconv>
 #include <system_error>
 
-namespace triplepoint::formats {
-namespace {
+#include <fmt/format.h>
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
+namespace triplepoint {
+namespace {
 
 /// The run of digits at the head of `text`, without leading zeros.
 std::string_view take_digits(std::string_view& text) {
@@ -32,8 +24,7 @@ std::string_view take_digits(std::string_view& text) {
 
 }  // namespace
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\n";
+std::string_view trimmed(std::string_view text, std::string_view blanks) {
   const std::size_t first = text.find_first_not_of(blanks);
   if (first == text.npos) return {};
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
@@ -47,7 +38,15 @@ std::string_view unquoted(std::string_view text) {
 
 std::string lower_case(std::string_view text) {
   std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), lower);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](char c) { return lower_case(c); });
+  return result;
+}
+
+std::string upper_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
   return result;
 }
 
@@ -59,6 +58,10 @@ std::vector<std::string> split(std::string_view text, char separator) {
     if (end == text.npos) return parts;
     text.remove_prefix(end + 1);
   }
+}
+
+std::string joined(const std::vector<std::string>& words, std::string_view separator) {
+  return fmt::format("{}", fmt::join(words, separator));
 }
 
 std::vector<std::string_view> lines_of(std::string_view text) {
@@ -77,7 +80,7 @@ std::vector<std::string> words_of(std::string_view text) {
   for (const char c : text) {
     const bool belongs = is_digit(c) || is_letter(c);
     if (belongs && !inside) words.emplace_back();
-    if (belongs) words.back().push_back(lower(c));
+    if (belongs) words.back().push_back(lower_case(c));
     inside = belongs;
   }
   return words;
@@ -108,4 +111,4 @@ bool natural_less(std::string_view a, std::string_view b) {
   return whole_a < whole_b;  // 01 and 1: a strict order all the same
 }
 
-}  // namespace triplepoint::formats
+}  // namespace triplepoint

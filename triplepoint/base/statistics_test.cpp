@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/base/median.h"
+#include "triplepoint/base/statistics.h"
 
 #include <doctest/doctest.h>
 
