@@ -8,7 +8,7 @@
 
 #include "triplepoint/base/statistics.h"
 
-#include "triplepoint/advise/steer_control.h"
+#include "triplepoint/advise/steer.h"
 #include "triplepoint/sim/transient.h"
 
 namespace triplepoint::advise {

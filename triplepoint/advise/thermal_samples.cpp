@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/advise/thermal_samples.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -11,6 +9,7 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/advise/thermal_groups.h"
 #include "triplepoint/metrics/metrics.h"
 
 namespace triplepoint::advise {

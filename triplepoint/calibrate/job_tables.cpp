@@ -9,7 +9,7 @@
 #include "triplepoint/calibrate/flops_convention.h"
 #include "triplepoint/calibrate/job_rows.h"
 #include "triplepoint/calibrate/predict_job.h"
-#include "triplepoint/metrics/prediction_interval.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
 
 namespace triplepoint::calibrate {
 namespace {

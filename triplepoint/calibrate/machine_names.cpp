@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/spec/part_of_node.h"
+#include "triplepoint/spec/job.h"
 
 namespace triplepoint::calibrate {
 namespace {

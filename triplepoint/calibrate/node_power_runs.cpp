@@ -6,7 +6,8 @@
 #include <fmt/format.h>
 
 #include "triplepoint/spec/dotted.h"
-#include "triplepoint/spec/job_reader.h"
+#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/table_reader.h"
 
 #include "triplepoint/calibrate/calibration_file.h"
 #include "triplepoint/calibrate/machine_names.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/metrics/prediction_interval.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
 
 namespace triplepoint::calibrate {
 

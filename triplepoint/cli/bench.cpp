@@ -16,8 +16,8 @@
 #include "triplepoint/cli/shared_flags.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
-#include "triplepoint/metrics/score_card.h"
-#include "triplepoint/report/score_page.h"
+#include "triplepoint/metrics/economics/score_card.h"
+#include "triplepoint/report/pages/score_page.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/console.h"
-#include "triplepoint/metrics/score_card.h"
+#include "triplepoint/metrics/economics/score_card.h"
 
 namespace triplepoint::cli {
 

@@ -11,7 +11,7 @@
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/console.h"
-#include "triplepoint/metrics/bill.h"
+#include "triplepoint/metrics/economics/bill.h"
 
 namespace triplepoint::cli {
 

@@ -16,7 +16,7 @@
 #include "triplepoint/cli/study_table.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
-#include "triplepoint/report/findings.h"
+#include "triplepoint/report/findings/findings.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::cli {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/compare.h"
+#include "triplepoint/report/compare/compare.h"
 
 #include <algorithm>
 #include <set>
@@ -15,7 +15,7 @@
 #include "triplepoint/cli/page_source.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
-#include "triplepoint/report/compare_page.h"
+#include "triplepoint/report/compare/compare_page.h"
 
 namespace triplepoint::cli {
 namespace {

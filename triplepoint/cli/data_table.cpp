@@ -12,7 +12,7 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/cli/text_table.h"
-#include "triplepoint/metrics/breakdown.h"
+#include "triplepoint/metrics/trace/breakdown.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/sparkline.h"
 #include "triplepoint/cli/text_table.h"
-#include "triplepoint/metrics/fault_effects.h"
+#include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/report/number_text.h"
 
 namespace triplepoint::cli {

@@ -17,7 +17,7 @@
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
-#include "triplepoint/report/labels.h"
+#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
 
 namespace triplepoint::cli {

@@ -8,11 +8,11 @@
 
 #include "triplepoint/base/suggest.h"
 
-#include "triplepoint/spec/task.h"
+#include "triplepoint/spec/job.h"
 
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/read_job.h"
-#include "triplepoint/report/labels.h"
+#include "triplepoint/report/findings/labels.h"
 
 namespace triplepoint::cli {
 namespace {

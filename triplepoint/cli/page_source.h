@@ -11,7 +11,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/trace_options.h"
-#include "triplepoint/report/paper_figures.h"
+#include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/report/study.h"
 
 namespace triplepoint::cli {

@@ -15,7 +15,7 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/advise/place_machine.h"
-#include "triplepoint/advise/thermal_samples.h"
+#include "triplepoint/advise/thermal_groups.h"
 #include "triplepoint/cli/bind.h"
 #include "triplepoint/cli/format_flag.h"
 #include "triplepoint/cli/interrupt.h"
@@ -26,8 +26,8 @@
 #include "triplepoint/cli/shared_flags.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
-#include "triplepoint/report/labels.h"
-#include "triplepoint/report/placement_figure.h"
+#include "triplepoint/report/figures/placement_figure.h"
+#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
 

@@ -8,7 +8,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/advise/clock_export.h"
+#include "triplepoint/advise/clock_plan.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/data_table.h"
 #include "triplepoint/cli/format_flag.h"

@@ -10,7 +10,7 @@
 #include "triplepoint/cli/bill_flags.h"
 #include "triplepoint/cli/console.h"
 #include "triplepoint/cli/data_table.h"
-#include "triplepoint/metrics/prediction_interval.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/search/finalists.h"
 
 namespace triplepoint::cli {

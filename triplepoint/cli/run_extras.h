@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "triplepoint/cli/console.h"
-#include "triplepoint/metrics/ageing.h"
-#include "triplepoint/metrics/power_profile.h"
+#include "triplepoint/metrics/economics/ageing.h"
+#include "triplepoint/metrics/run/power_profile.h"
 
 namespace triplepoint::cli {
 

@@ -10,8 +10,8 @@
 
 #include "triplepoint/cli/page_source.h"
 #include "triplepoint/cli/run_extras.h"
-#include "triplepoint/report/recommendations.h"
-#include "triplepoint/report/run_page.h"
+#include "triplepoint/report/findings/recommendations.h"
+#include "triplepoint/report/pages/run_page.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "triplepoint/cli/sparkline.h"
 #include "triplepoint/cli/text_table.h"
-#include "triplepoint/metrics/inference.h"
-#include "triplepoint/metrics/results_json.h"
-#include "triplepoint/report/labels.h"
+#include "triplepoint/metrics/run/inference.h"
+#include "triplepoint/metrics/run/results_json.h"
+#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/report/number_text.h"
 
 namespace triplepoint::cli {

@@ -8,7 +8,7 @@
 
 #include "triplepoint/cli/console.h"
 #include "triplepoint/metrics/metrics.h"
-#include "triplepoint/metrics/prediction_interval.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
 
 namespace triplepoint::cli {
 

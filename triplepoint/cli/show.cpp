@@ -15,7 +15,7 @@
 #include "triplepoint/cli/read_job.h"
 #include "triplepoint/cli/text_table.h"
 #include "triplepoint/cli/verbs.h"
-#include "triplepoint/report/labels.h"
+#include "triplepoint/report/findings/labels.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -21,7 +21,7 @@
 #include "triplepoint/cli/run_tables.h"
 #include "triplepoint/cli/shared_flags.h"
 #include "triplepoint/cli/verbs.h"
-#include "triplepoint/metrics/results_json.h"
+#include "triplepoint/metrics/run/results_json.h"
 #include "triplepoint/report/perfetto.h"
 
 namespace triplepoint::cli {

@@ -10,8 +10,8 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/cli/text_table.h"
+#include "triplepoint/report/charts/plots.h"
 #include "triplepoint/report/number_text.h"
-#include "triplepoint/report/plots.h"
 
 namespace triplepoint::cli {
 namespace {

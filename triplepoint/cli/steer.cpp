@@ -23,8 +23,8 @@
 #include "triplepoint/cli/steer_tables.h"
 #include "triplepoint/cli/steer_watch.h"
 #include "triplepoint/cli/verbs.h"
-#include "triplepoint/metrics/bill.h"
-#include "triplepoint/report/steer_page.h"
+#include "triplepoint/metrics/economics/bill.h"
+#include "triplepoint/report/pages/steer_page.h"
 #include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::cli {

@@ -8,9 +8,9 @@
 
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/run_extras.h"
-#include "triplepoint/metrics/results_json.h"
-#include "triplepoint/report/conditions.h"
-#include "triplepoint/report/study_page.h"
+#include "triplepoint/metrics/run/results_json.h"
+#include "triplepoint/report/findings/conditions.h"
+#include "triplepoint/report/pages/study_page.h"
 #include "triplepoint/report/summary.h"
 
 namespace triplepoint::cli {

@@ -15,7 +15,7 @@
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/run_pages.h"
 #include "triplepoint/cli/study_item.h"
-#include "triplepoint/report/study_page.h"
+#include "triplepoint/report/pages/study_page.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "triplepoint/cli/live_tables.h"
 #include "triplepoint/cli/terminal.h"
 #include "triplepoint/cli/text_table.h"
-#include "triplepoint/telemetry/live/testing.h"
+#include "triplepoint/telemetry/live/snapshot_testing.h"
 
 namespace triplepoint::cli {
 namespace {

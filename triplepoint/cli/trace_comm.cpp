@@ -6,7 +6,7 @@
 
 #include "triplepoint/cli/trace_analyses.h"
 #include "triplepoint/cli/trace_input.h"
-#include "triplepoint/metrics/collectives.h"
+#include "triplepoint/metrics/trace/collectives.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "triplepoint/cli/trace_analyses.h"
 #include "triplepoint/cli/trace_input.h"
-#include "triplepoint/metrics/critical_path.h"
-#include "triplepoint/metrics/kernel_rules.h"
+#include "triplepoint/metrics/trace/critical_path.h"
+#include "triplepoint/metrics/trace/kernel_rules.h"
 
 namespace triplepoint::cli {
 namespace {

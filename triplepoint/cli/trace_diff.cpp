@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/metrics/trace_diff.h"
+#include "triplepoint/metrics/trace/trace_diff.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "triplepoint/cli/trace_analyses.h"
 #include "triplepoint/cli/trace_input.h"
-#include "triplepoint/metrics/breakdown.h"
+#include "triplepoint/metrics/trace/breakdown.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/cli/trace_options.h"
-#include "triplepoint/metrics/kernel_rules.h"
+#include "triplepoint/metrics/trace/kernel_rules.h"
 
 namespace triplepoint::cli {
 

@@ -7,7 +7,7 @@
 
 #include "triplepoint/cli/trace_analyses.h"
 #include "triplepoint/cli/trace_input.h"
-#include "triplepoint/metrics/phase_cost.h"
+#include "triplepoint/metrics/trace/phase_cost.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "triplepoint/cli/trace_analyses.h"
 #include "triplepoint/cli/trace_input.h"
-#include "triplepoint/metrics/clock_fit.h"
-#include "triplepoint/metrics/late_ranks.h"
-#include "triplepoint/report/lateness.h"
+#include "triplepoint/metrics/trace/clock_fit.h"
+#include "triplepoint/metrics/trace/late_ranks.h"
+#include "triplepoint/report/figures/lateness.h"
 
 namespace triplepoint::cli {
 namespace {

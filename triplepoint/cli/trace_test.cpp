@@ -14,7 +14,7 @@
 #include "triplepoint/cli/scratch_folder.h"
 #include "triplepoint/cli/trace_fixture.h"
 #include "triplepoint/cli/trace_input.h"
-#include "triplepoint/metrics/kernel_class.h"
+#include "triplepoint/metrics/trace/kernel_class.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -3,8 +3,7 @@
 
 #include <doctest/doctest.h>
 
-
-#include "triplepoint/formats/fixtures.h"
+#include "triplepoint/formats/fixtures_testing.h"
 #include "triplepoint/formats/yaml_document.h"
 
 namespace triplepoint::formats {

@@ -14,7 +14,6 @@
 #include "triplepoint/formats/megatron_arguments.h"
 #include "triplepoint/formats/optimizers.h"
 #include "triplepoint/formats/pipeline_layout.h"
-#include "triplepoint/formats/recompute_modules.h"
 #include "triplepoint/formats/settings.h"
 #include "triplepoint/formats/shell_command.h"
 #include "triplepoint/formats/tokenizers.h"

@@ -9,7 +9,7 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/part_of_node.h"
+#include "triplepoint/spec/job.h"
 
 namespace triplepoint::formats {
 namespace {

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/trace/order.h"
-#include "triplepoint/trace/testing.h"
+#include "triplepoint/trace/timeline_testing.h"
 
 namespace triplepoint::trace {
 namespace {

@@ -12,9 +12,9 @@
 
 #include "triplepoint/cli/page_source.h"
 #include "triplepoint/cli/run_extras.h"
-#include "triplepoint/report/compare_page.h"
-#include "triplepoint/report/run_page.h"
-#include "triplepoint/report/study_page.h"
+#include "triplepoint/report/compare/compare_page.h"
+#include "triplepoint/report/pages/run_page.h"
+#include "triplepoint/report/pages/study_page.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "triplepoint/base/http_server.h"
 
 #include "triplepoint/cli/serve/page_shelf.h"
-#include "triplepoint/report/index_page.h"
+#include "triplepoint/report/pages/index_page.h"
 
 namespace triplepoint::cli {
 
