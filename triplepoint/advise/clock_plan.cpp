@@ -28,17 +28,17 @@ long long whole_mhz(Hertz clock) {
   return std::llround(clock / unit::MHz);
 }
 
-struct Setting {
+struct GpuSetting {
   int64_t gpu;
   long long clock_mhz, lowest_mhz, cap_w;
 };
 
-std::string nvidia_line(const Setting& set) {
+std::string nvidia_line(const GpuSetting& set) {
   return fmt::format("    nvidia-smi -i {0} -lgc {1},{2}   # instead: nvidia-smi -i {0} -pl {3}\n",
                      set.gpu, set.lowest_mhz, set.clock_mhz, set.cap_w);
 }
 
-std::string amd_line(const Setting& set) {
+std::string amd_line(const GpuSetting& set) {
   return fmt::format(
       "    amd-smi set -g {0} --clk-limit sclk max {1}   # instead: amd-smi set -g {0} --power-cap "
       "{2}\n",
@@ -91,7 +91,7 @@ std::string clock_script(const spec::Job& job, const ClockPoint& point) {
     text += fmt::format("  {})\n", node);
     for (int64_t gpu = 0; gpu < per_node; ++gpu) {
       const auto d = static_cast<size_t>(node * per_node + gpu);
-      const Setting set{.gpu = gpu,
+      const GpuSetting set{.gpu = gpu,
                         .clock_mhz = whole_mhz(point.clocks[d]),
                         .lowest_mhz = lowest,
                         .cap_w = std::llround(point.caps[d] / unit::W)};

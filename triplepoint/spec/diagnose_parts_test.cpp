@@ -109,7 +109,7 @@ Job job_on(FabricKind kind, int64_t nodes) {
   return job;
 }
 
-std::string refusal(const Job& job) {
+std::string fabric_refusal(const Job& job) {
   const std::vector<Diagnosis> found = diagnose_fabric(job);
   REQUIRE(found.size() == 1);
   CHECK(found[0].severity == Diagnosis::Severity::error);
@@ -136,18 +136,18 @@ TEST_CASE("a torus holds its nodes exactly") {
     CHECK(diagnose_fabric(job).empty());
   }
   job.cluster.scale_out.torus_shape = {4, 4};
-  CHECK(holds(refusal(job), "4 x 4 does not hold 32 nodes"));
+  CHECK(holds(fabric_refusal(job), "4 x 4 does not hold 32 nodes"));
   job.cluster.scale_out.torus_shape = {0, 32};
-  CHECK(holds(refusal(job), "does not hold 32 nodes"));
+  CHECK(holds(fabric_refusal(job), "does not hold 32 nodes"));
 }
 
 TEST_CASE("a torus has no layer that could be oversubscribed, and no domains across nodes") {
   Job job = job_on(FabricKind::torus, 32);
   job.cluster.scale_out.oversubscription = 2;
-  CHECK(holds(refusal(job), "no switches to save on"));
+  CHECK(holds(fabric_refusal(job), "no switches to save on"));
   job.cluster.scale_out.oversubscription = 1;
   job.cluster.scale_up.domain_size = 2 * job.cluster.gpus_per_node;
-  CHECK(holds(refusal(job), "is not modelled"));
+  CHECK(holds(fabric_refusal(job), "is not modelled"));
 }
 
 TEST_CASE("a group of a dragonfly is made of whole leaf switches") {
@@ -157,28 +157,28 @@ TEST_CASE("a group of a dragonfly is made of whole leaf switches") {
     CHECK(diagnose_fabric(job).empty());
   }
   job.cluster.scale_out.nodes_per_group = 6;
-  CHECK(holds(refusal(job), "try groups of 4 or 8 nodes"));
+  CHECK(holds(fabric_refusal(job), "try groups of 4 or 8 nodes"));
 }
 
 TEST_CASE("keys of another kind of fabric are refused") {
   Job job = job_on(FabricKind::fat_tree, 32);
   job.cluster.scale_out.torus_shape = {32};
-  CHECK(holds(refusal(job), "kind = \"torus\""));
+  CHECK(holds(fabric_refusal(job), "kind = \"torus\""));
   job.cluster.scale_out.torus_shape.clear();
   job.cluster.scale_out.nodes_per_group = 8;
-  CHECK(holds(refusal(job), "kind = \"dragonfly\""));
+  CHECK(holds(fabric_refusal(job), "kind = \"dragonfly\""));
 }
 
 TEST_CASE("numbers that no fabric has are refused") {
   Job job = job_on(FabricKind::fat_tree, 32);
   job.cluster.scale_out.oversubscription = 0;
-  CHECK(holds(refusal(job), "oversubscription is 0"));
+  CHECK(holds(fabric_refusal(job), "oversubscription is 0"));
   job = job_on(FabricKind::fat_tree, 32);
   job.cluster.scale_out.hop_latency = -1 * unit::us;
-  CHECK(holds(refusal(job), "hop_latency is negative"));
+  CHECK(holds(fabric_refusal(job), "hop_latency is negative"));
   job = job_on(FabricKind::dragonfly, 32);
   job.cluster.scale_out.nodes_per_group = -1;
-  CHECK(holds(refusal(job), "nodes_per_group is -1"));
+  CHECK(holds(fabric_refusal(job), "nodes_per_group is -1"));
 }
 
 /// 4 nodes of 8 H200.
@@ -200,10 +200,6 @@ std::string refusal(const char* fault) {
   Job job = sound_job();
   job.environment.faults = {*parse_fault(fault)};
   return refusal(job);
-}
-
-bool holds(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST_CASE("possible faults are not objected to") {

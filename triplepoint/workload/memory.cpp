@@ -271,8 +271,6 @@ double reserved_beside_loss(const LayerContext& context, const Chunks& chunks) {
   return layer + (is_op_by_op(context) ? context.share.element * logits : 0);
 }
 
-using spec::Sharding;
-using Chunks = std::vector<ChunkLayers>;
 
 bool is_last(const ChunkLayers& chunk) {
   return chunk.has_head;

@@ -22,7 +22,7 @@ struct MeasuredPeak {
   double gib;
 };
 
-spec::Model llama3_405b() {
+spec::Model wide_llama3() {
   spec::Model model = test::llama3_70b();
   model.hidden_size = 16384;
   model.ffn_hidden_size = 53248;
@@ -31,7 +31,7 @@ spec::Model llama3_405b() {
 }
 
 std::vector<MeasuredPeak> measured_peaks() {
-  const spec::Model small = test::llama3_70b(), large = llama3_405b();
+  const spec::Model small = test::llama3_70b(), large = wide_llama3();
   return {{small, 12, 4096, {1, 2}, 66.55},          {small, 12, 4096, {2, 1}, 60.68},
           {small, 12, 4096, {4, 1}, 39.07},          {small, 12, 4096, {8, 1}, 28.29},
           {small, 12, 32768, {2, 1, 1, 4}, 68.43},   {small, 12, 32768, {1, 1, 1, 8}, 104.51},

@@ -136,11 +136,7 @@ const std::vector<QuantitySection>& compared_quantities() {
 
 using metrics::KernelSeconds;
 using metrics::Metrics;
-using Value = std::optional<double>;
 
-using S = const Side&;
-constexpr Better less = Better::lower, any = Better::neither, more = Better::higher;
-constexpr Says rel = Says::relative, absolute = Says::absolute;
 
 bool is_known(const ComparedRow& row) {
   return std::any_of(row.values.begin(), row.values.end(),

@@ -12,7 +12,8 @@
 namespace triplepoint::telemetry {
 namespace {
 
-constexpr double oldest_s = 5, oldest_periods = 5;
+// A reading may be so old: some seconds, or some of the times after which a new one is due.
+constexpr double oldest_s = 5, oldest_periods = 5, oldest_slow_readings = 2.5;
 constexpr double rate_over_s = 2;
 
 run::SeriesSource source_of(const run::Run& run, const run::Series& series) {
@@ -118,8 +119,6 @@ namespace {
 
 constexpr int64_t second_ns = 1'000'000'000;
 constexpr int64_t trouble_lasts_ns = 300 * second_ns;
-// A reading may be so old: some seconds, or some of the times after which a new one is due.
-constexpr double oldest_s = 5, oldest_periods = 5, oldest_slow_readings = 2.5;
 
 int64_t unix_now_ns() {
   timespec now{};
