@@ -13,6 +13,7 @@
 #include "trainer/math/math.h"
 #include "trainer/model/buffers.h"
 #include "trainer/model/microbatch.h"
+#include "trainer/model/parameter.h"
 #include "trainer/spans.h"
 
 namespace triplepoint::trainer {

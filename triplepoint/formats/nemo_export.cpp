@@ -53,8 +53,8 @@ bool is_plain_word(std::string_view text) {
          std::find(std::begin(reserved), std::end(reserved), text) == std::end(reserved);
 }
 
-/// Single quotes where every character stands for itself; line breaks need double ones.
-std::string quoted(std::string_view text) {
+/// A plain word as it is, other text in double quotes.
+std::string yaml_text(std::string_view text) {
   if (is_plain_word(text)) return std::string(text);
   std::string result = "\"";
   for (const char c : text) {
@@ -84,7 +84,7 @@ void YamlWriter::put(std::string_view key, std::string value) {
 }
 
 void YamlWriter::text(std::string_view key, std::string_view value) {
-  put(key, quoted(value));
+  put(key, yaml_text(value));
 }
 void YamlWriter::count(std::string_view key, int64_t value) {
   put(key, fmt::format("{}", value));
@@ -103,7 +103,7 @@ void YamlWriter::list(std::string_view key, const std::vector<std::string>& word
   std::vector<std::string> items;
   items.reserve(words.size());
   for (const std::string& word : words)
-    items.push_back(quoted(word));
+    items.push_back(yaml_text(word));
   put(key, fmt::format("[{}]", fmt::join(items, ", ")));
 }
 

@@ -165,7 +165,7 @@ Curve staggered(const std::vector<Curve>& nodes, size_t step_bins, double share)
 Smoothing smoothing_of(const NodeCurves& curves, const Curve& site, const PowerProfile& profile,
                        double allowed_share) {
   Smoothing smoothing;
-  const double peak = highest_of(site), mean = mean(site);
+  const double peak = highest_of(site), mean = triplepoint::mean(site);
   smoothing.allowed_swing = allowed_share * peak * unit::W;
   smoothing.storage = flattening_storage(site, profile.bin);
   smoothing.storage_power = std::max(peak - mean, mean - lowest_of(site)) * unit::W;
@@ -201,7 +201,7 @@ Seconds mean_step(const run::Run& run, Seconds otherwise) {
 }  // namespace
 
 Joules flattening_storage(const std::vector<double>& watts, Seconds bin) {
-  const double mean = mean(watts);
+  const double mean = triplepoint::mean(watts);
   double charge = 0, lowest = 0, highest = 0;
   for (const double value : watts) {
     charge += value - mean;

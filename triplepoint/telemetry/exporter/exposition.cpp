@@ -336,13 +336,14 @@ bool says_scope(const run::SeriesSource& about) {
   return about.signal.ends_with("_w") || about.signal.ends_with("_j");
 }
 
-void add_reading(const Snapshot& snapshot, const LiveReading& reading, bool dcgm, Page& page) {
+void add_reading(const Snapshot& snapshot, const LiveReading& reading, bool dcgm_names,
+                 Page& page) {
   const run::SeriesSource& about = reading.about;
   Labels labels = {{"host", snapshot.node.host}};
   if (!about.of_node) {
     const DeviceFacts& facts = snapshot.devices.at(static_cast<std::size_t>(about.device)).facts;
     labels = labels_of(snapshot, facts);
-    if (dcgm && about.scope == run::Scope::gpu)
+    if (dcgm_names && about.scope == run::Scope::gpu)
       if (const auto metric = dcgm_metric_of(about))
         page.add(*metric, dcgm_labels_of(snapshot, facts), reading.value);
   }
