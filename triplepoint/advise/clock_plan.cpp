@@ -92,9 +92,9 @@ std::string clock_script(const spec::Job& job, const ClockPoint& point) {
     for (int64_t gpu = 0; gpu < per_node; ++gpu) {
       const auto d = static_cast<size_t>(node * per_node + gpu);
       const GpuSetting set{.gpu = gpu,
-                        .clock_mhz = whole_mhz(point.clocks[d]),
-                        .lowest_mhz = lowest,
-                        .cap_w = std::llround(point.caps[d] / unit::W)};
+                           .clock_mhz = whole_mhz(point.clocks[d]),
+                           .lowest_mhz = lowest,
+                           .cap_w = std::llround(point.caps[d] / unit::W)};
       text += amd ? amd_line(set) : nvidia_line(set);
     }
     text += "    ;;\n";

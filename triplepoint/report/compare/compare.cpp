@@ -137,7 +137,6 @@ const std::vector<QuantitySection>& compared_quantities() {
 using metrics::KernelSeconds;
 using metrics::Metrics;
 
-
 bool is_known(const ComparedRow& row) {
   return std::any_of(row.values.begin(), row.values.end(),
                      [](const Value& value) { return value && *value != 0; });
