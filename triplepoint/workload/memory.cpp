@@ -271,7 +271,6 @@ double reserved_beside_loss(const LayerContext& context, const Chunks& chunks) {
   return layer + (is_op_by_op(context) ? context.share.element * logits : 0);
 }
 
-
 bool is_last(const ChunkLayers& chunk) {
   return chunk.has_head;
 }
