@@ -11,7 +11,7 @@ STUDY        ?= paper/all
 PACKAGES       := g++ make cmake=cmake ninja-build=ninja ccache pkg-config=pkg-config \
                   libfmt-dev libexpected-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libyaml-cpp-dev \
                   libopenblas-dev libopenmpi-dev openmpi-bin \
-                  libeigen3-dev libsqlite3-dev libzstd-dev zlib1g-dev libdeflate-dev libisal-dev libsimdjson-dev \
+                  libsqlite3-dev libzstd-dev zlib1g-dev libdeflate-dev libisal-dev libsimdjson-dev \
                   nodejs=node npm=npm python3=python3
 PACKAGES_TEST  := $(PACKAGES) doctest-dev
 PACKAGES_BENCH := $(PACKAGES) libbenchmark-dev

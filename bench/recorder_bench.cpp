@@ -13,7 +13,6 @@
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/telemetry/sampler/sampler.h"
-#include "triplepoint/telemetry/sampler/sensor_round.h"
 
 #include "tests/doubles/fake_drivers.h"
 #include "tests/doubles/scripted_sensor.h"

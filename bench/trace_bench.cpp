@@ -12,7 +12,7 @@
 
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/kineto/kineto.h"
-#include "triplepoint/trace/kineto/samples.h"
+#include "triplepoint/trace/kineto/samples_testing.h"
 #include "triplepoint/trace/read.h"
 
 namespace triplepoint::trace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <benchmark/benchmark.h>
 
-#include "triplepoint/workload/test_jobs.h"
+#include "triplepoint/workload/jobs_testing.h"
 #include "triplepoint/workload/work_graph.h"
 
 namespace {

@@ -6,7 +6,7 @@
 
 #include "triplepoint/base/expect.h"
 
-#include "triplepoint/telemetry/amd/gpu_metrics.h"
+#include "triplepoint/telemetry/amd/sysfs_gpu.h"
 #include "triplepoint/telemetry/plausible.h"
 
 namespace {

@@ -5,7 +5,7 @@
 
 #include "triplepoint/base/expect.h"
 
-#include "triplepoint/telemetry/exporter/job_info.h"
+#include "triplepoint/telemetry/exporter/exposition.h"
 
 /// Labels that are accepted are names Prometheus accepts.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

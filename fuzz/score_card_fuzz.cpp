@@ -5,8 +5,7 @@
 #include "triplepoint/base/expect.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/metrics/score_card.h"
-#include "triplepoint/metrics/score_suite.h"
+#include "triplepoint/metrics/economics/score_card.h"
 
 namespace {
 

@@ -8,10 +8,10 @@
 
 #include "triplepoint/run/run.h"
 
-#include "triplepoint/telemetry/device_filter.h"
 #include "triplepoint/telemetry/host/texts.h"
 #include "triplepoint/telemetry/kept_file.h"
 #include "triplepoint/telemetry/nvml/sensor.h"
+#include "triplepoint/telemetry/open_sensors.h"
 
 /// Any text of the kernel, of ipmitool or of a user's --devices is read, or is nothing.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -6,7 +6,7 @@
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/expect.h"
 
-#include "triplepoint/advise/thermal_samples.h"
+#include "triplepoint/advise/thermal_groups.h"
 
 /// Any CSV that reads as a table of temperatures can be grouped; each device is in one group.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/trace/execution_trace/execution_trace.h"
-#include "triplepoint/trace/testing.h"
+#include "triplepoint/trace/timeline_testing.h"
 
 #include "trace_reader_fuzz.h"
 

@@ -8,7 +8,6 @@
 
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/tar.h"
-#include "triplepoint/trace/unpack.h"
 
 namespace {
 

@@ -46,7 +46,7 @@ const template = read("template.html")
   .replace("/*STYLE*/", () => styles.map((name) => read(`src/${name}.css`)).join(""))
   .replace("/*SCRIPT*/", () => script);
 const cpp = `// Made by web/build.mjs; do not edit.
-#include "triplepoint/report/page_template.h"
+#include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {
 

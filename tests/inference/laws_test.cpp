@@ -8,7 +8,7 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/metrics/inference.h"
+#include "triplepoint/metrics/run/inference.h"
 #include "triplepoint/perf/kernel_work.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/workload/rank_share.h"

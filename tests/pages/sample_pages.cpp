@@ -4,9 +4,9 @@
 
 #include "triplepoint/base/files.h"
 
-#include "triplepoint/report/run_page.h"
-#include "triplepoint/report/sample_study.h"
-#include "triplepoint/report/study_page.h"
+#include "triplepoint/report/pages/run_page.h"
+#include "triplepoint/report/pages/study_page.h"
+#include "triplepoint/report/sample_study_testing.h"
 
 int main(int argc, char** argv) {
   using namespace triplepoint;

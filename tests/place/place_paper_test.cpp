@@ -14,7 +14,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/place.h"
-#include "triplepoint/advise/thermal_samples.h"
+#include "triplepoint/advise/thermal_groups.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::advise {

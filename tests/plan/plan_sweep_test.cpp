@@ -15,6 +15,7 @@
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/parallel.h"
+#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/calibrate/jobs/job_scores.h"
 
@@ -22,12 +23,6 @@ namespace triplepoint {
 namespace {
 
 using Pairs = std::vector<std::pair<double, double>>;  // measured, predicted
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 /// Ranks from 1; equal values share their mean rank.
 std::vector<double> ranks_of(const std::vector<double>& values) {

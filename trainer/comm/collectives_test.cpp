@@ -5,10 +5,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "trainer/comm/comm_testing.h"
 #include "trainer/comm/endpoint.h"
 #include "trainer/comm/schedule.h"
 #include "trainer/comm/shared_transport.h"
-#include "trainer/comm/testing.h"
 
 namespace triplepoint::trainer {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "triplepoint/mark/mark.h"
 
+#include "trainer/comm/comm_testing.h"
 #include "trainer/comm/endpoint.h"
 #include "trainer/comm/shaped_transport.h"
 #include "trainer/comm/shared_transport.h"
-#include "trainer/comm/testing.h"
 
 namespace triplepoint::trainer {
 namespace {

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -16,11 +19,140 @@
 
 #include "triplepoint/mark/mark.h"
 
-#include "trainer/comm/swap.h"
+#include "trainer/comm/shared_segment.h"
+#include "trainer/comm/transport.h"
 #include "trainer/comm/wire.h"
 
 namespace triplepoint::trainer {
 namespace {
+
+/// Two ranks add up an array of which each has its own: one does the first half, the other the
+/// second. Numbers are added where they were laid out for it, and the sums taken from there: what
+/// passes between the caches of two cores is each number once there and once back.
+struct Swap {
+  int channel = 0;
+  std::span<float> data{};
+  bool maximum = false;
+  bool live = false;                      // the other one has begun, too
+  size_t given_begin = 0, given_end = 0;  // this rank's half of numbers for the other
+  size_t laid = 0, taken = 0, added = 0;  // numbers
+
+  bool is_over() const {
+    const size_t given = given_end - given_begin;
+    return taken == given && added == data.size() - given;
+  }
+};
+
+/// A swap, and how the two tell each other that they have begun: by its size in bytes.
+struct Meeting {
+  Swap swap;
+  uint64_t mine = 0, others = 0;
+  Transport::Ticket told = 0, heard = 0;
+  bool has_told = false, has_heard = false;
+};
+
+/// One rank's side of all swaps with one other rank. Both sides of a swap have begun before the
+/// first piece is laid, so whatever lies there can be added: no order of swaps can lock up.
+class Swaps {
+ public:
+  using Tray = SharedSegment::Tray;
+
+  Swaps(Tray& mine, Tray& others) : mine_(&mine), others_(&others) {}
+  /// The caller keeps it until it is over.
+  void begin(Swap& swap) { swaps_.push_back(&swap); }
+  /// As much as there is to do; true if anything was.
+  bool advance();
+
+ private:
+  bool add_piece();
+  bool take_piece();
+  bool lay_piece();
+  Swap* on_channel(int channel);
+  void forget_finished();
+
+  Tray* mine_;
+  Tray* others_;
+  uint64_t taken_ = 0;  // pieces of my tray
+  std::vector<Swap*> swaps_;
+};
+
+/// The lower rank adds up the first half.
+Swap make_swap(bool is_lower, int channel, std::span<float> data, bool maximum) {
+  const size_t half = data.size() / 2 / 16 * 16;  // whole cache lines
+  return {.channel = channel,
+          .data = data,
+          .maximum = maximum,
+          .given_begin = is_lower ? half : 0,
+          .given_end = is_lower ? data.size() : half};
+}
+
+Swap* Swaps::on_channel(int channel) {
+  const auto its = std::find_if(swaps_.begin(), swaps_.end(),
+                                [&](const Swap* swap) { return swap->channel == channel; });
+  TPT_EXPECT(its != swaps_.end());
+  return *its;
+}
+
+bool Swaps::advance() {
+  bool moved = false;
+  for (;;) {
+    const bool added = add_piece(), taken = take_piece(), laid = lay_piece();
+    if (!added && !taken && !laid) break;
+    moved = true;
+  }
+  forget_finished();
+  return moved;
+}
+
+bool Swaps::add_piece() {
+  const uint64_t piece = others_->added.load(std::memory_order_relaxed);
+  if (piece == others_->laid.load(std::memory_order_acquire)) return false;
+  const size_t place = piece % Tray::pieces;
+  const Tray::Label& label = others_->labels[place];
+  Swap& swap = *on_channel(label.channel);
+  combine_twice(others_->numbers[place].data(), swap.data.data() + label.begin,
+                static_cast<int64_t>(label.count),
+                swap.maximum ? Reduction::maximum : Reduction::sum);
+  swap.added += label.count;
+  others_->added.store(piece + 1, std::memory_order_release);
+  return true;
+}
+
+bool Swaps::take_piece() {
+  if (taken_ == mine_->added.load(std::memory_order_acquire)) return false;
+  const size_t place = taken_ % Tray::pieces;
+  const Tray::Label& label = mine_->labels[place];
+  Swap& swap = *on_channel(label.channel);
+  std::memcpy(swap.data.data() + label.begin, mine_->numbers[place].data(),
+              label.count * sizeof(float));
+  swap.taken += label.count;
+  ++taken_;
+  return true;
+}
+
+bool Swaps::lay_piece() {
+  const uint64_t piece = mine_->laid.load(std::memory_order_relaxed);
+  if (piece - taken_ == Tray::pieces) return false;
+  const auto next = std::find_if(swaps_.begin(), swaps_.end(), [](const Swap* swap) {
+    return swap->live && swap->given_begin + swap->laid < swap->given_end;
+  });
+  if (next == swaps_.end()) return false;
+  Swap& swap = **next;
+  const size_t begin = swap.given_begin + swap.laid;
+  const size_t count = std::min(swap.given_end - begin, Tray::piece_numbers);
+  const size_t place = piece % Tray::pieces;
+  mine_->labels[place] = {swap.channel, begin, count};
+  std::memcpy(mine_->numbers[place].data(), swap.data.data() + begin, count * sizeof(float));
+  swap.laid += count;
+  mine_->laid.store(piece + 1, std::memory_order_release);
+  return true;
+}
+
+void Swaps::forget_finished() {
+  swaps_.erase(std::remove_if(swaps_.begin(), swaps_.end(),
+                              [](const Swap* swap) { return swap->is_over(); }),
+               swaps_.end());
+}
 
 using Ring = SharedSegment::Ring;
 

@@ -11,20 +11,13 @@
 #include "triplepoint/workload/layer_layout.h"
 #include "triplepoint/workload/rank_share.h"
 
-#include "trainer/comm/communicator.h"
+#include "trainer/model/microbatch.h"
 #include "trainer/model/parameter.h"
 
 namespace triplepoint::trainer {
 
 class Math;
 class MemoryLedger;
-
-/// The groups a model's own collectives run on; of size 1 where a dimension is not split.
-struct ModelGroups {
-  Communicator* tensor = nullptr;
-  Communicator* expert = nullptr;
-  Communicator* expert_tensor = nullptr;
-};
 
 /// What the runtime does around the parts of a pass: FSDP gathers before and reduces after,
 /// gradient buckets start when their last unit is done.
@@ -36,14 +29,6 @@ class UnitHooks {
   virtual void before_recompute(size_t /*unit*/) {}
   virtual void before_backward(size_t /*unit*/) {}
   virtual void after_backward(size_t /*unit*/) {}  // its weight gradients are complete
-};
-
-/// One microbatch as this rank sees it: whole sequences, one after the other.
-struct Tokens {
-  int64_t microbatch = 0;            // of this step, key of what is kept for the backward pass
-  int64_t first_sample = 0;          // global index of its first sequence: keys dropout
-  std::span<const int32_t> inputs;   // [sequences x length]
-  std::span<const int32_t> targets;  // the same, one token on
 };
 
 /// The part of the model that one pipeline stage plays as one chunk, on one rank.

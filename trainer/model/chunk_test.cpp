@@ -1,6 +1,195 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/model/check_shapes.h"
+#include "triplepoint/workload/activation_memory.h"
+#include "triplepoint/workload/work_graph.h"
+
 #include "trainer/model/model_testing.h"
+#include "trainer/runtime/check_job.h"
+
+using namespace triplepoint;
+using namespace triplepoint::trainer;
+using namespace triplepoint::trainer::testing;
+
+namespace {
+
+struct Split {
+  int64_t tensor = 1, expert = 1, expert_tensor = 1, data = 1;
+  bool sequence_parallel = false;
+};
+
+spec::Job split_job(spec::Model model, Split split) {
+  spec::Job job = job_of(std::move(model), split.tensor * split.data);
+  job.plan.tensor_parallel_size = split.tensor;
+  job.plan.expert_parallel_size = split.expert;
+  job.plan.expert_tensor_parallel_size = split.expert_tensor;
+  job.plan.sequence_parallel = split.sequence_parallel;
+  return job;
+}
+
+spec::Model with_groups(spec::Model model, int64_t groups) {
+  model.num_query_groups = groups;
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("tensor parallel ranks compute what one rank computes") {
+  spec::Model dropping = tiny_gpt();
+  dropping.dropout = 0.2;
+  for (const spec::Model& model : {tiny_gpt(), dropping, with_groups(tiny_llama(), 4)})
+    for (const int64_t tensor : {2, 4})
+      for (const bool sharded : {false, true})
+        for (const Backward backward : {Backward::whole, Backward::split}) {
+          spec::Job job = split_job(
+              model, {.tensor = tensor, .expert_tensor = tensor, .sequence_parallel = sharded});
+          check_against_reference(job, backward);
+        }
+}
+
+TEST_CASE("recompute and unfused attention work under tensor parallelism") {
+  for (const auto recompute : {spec::Recompute::selective, spec::Recompute::full})
+    for (const bool flash : {false, true}) {
+      spec::Job job = split_job(tiny_llama(), {.tensor = 2, .sequence_parallel = true});
+      job.plan.recompute = recompute;
+      job.stack.attention_kernels =
+          flash ? spec::AttentionKernels::native : spec::AttentionKernels::unfused;
+      job.stack.fused_activations = flash;  // the loss in one all-reduce or two
+      check_against_reference(job);
+    }
+}
+
+TEST_CASE("overlapped tensor communication computes the same") {
+  for (const spec::Model& model : {tiny_gpt(), tiny_llama()}) {
+    spec::Job job = split_job(model, {.tensor = 2, .sequence_parallel = true});
+    job.plan.overlap_tensor = true;
+    check_against_reference(job);
+  }
+}
+
+TEST_CASE("adapters are cut over the tensor group") {
+  for (const bool sharded : {false, true}) {
+    spec::Job job = split_job(tiny_gpt(), {.tensor = 2, .sequence_parallel = sharded});
+    job.task = spec::Task::lora;
+    job.plan.lora = spec::Lora{
+        .rank = 3, .targets = {"attention_qkv", "attention_dense", "mlp_fc1", "mlp_fc2"}};
+    check_against_reference(job);
+    check_against_reference(job, Backward::split);
+  }
+}
+
+TEST_CASE("experts over ranks compute what one rank computes") {
+  for (const Split split :
+       {Split{.expert = 2, .data = 2}, Split{.tensor = 2, .expert = 1, .expert_tensor = 2},
+        Split{.tensor = 2, .expert = 2, .expert_tensor = 2, .data = 2},
+        Split{.tensor = 2, .expert = 2, .expert_tensor = 1, .sequence_parallel = true},
+        Split{.tensor = 2, .expert = 1, .expert_tensor = 2, .sequence_parallel = true},
+        Split{.tensor = 2, .expert = 2, .expert_tensor = 2, .data = 2, .sequence_parallel = true},
+        Split{
+            .tensor = 2, .expert = 4, .expert_tensor = 1, .data = 2, .sequence_parallel = true}}) {
+    spec::Model model = tiny_mixtral();
+    check_against_reference(split_job(model, split));
+    check_against_reference(split_job(model, split), Backward::split);
+    model.moe->shared_expert_ffn_hidden_size = 8;
+    model.moe->capacity_factor = 4;  // none is dropped, all is padding
+    model.moe->pad_to_capacity = true;
+    model.biases = true;
+    check_against_reference(split_job(model, split));
+  }
+}
+
+TEST_CASE("a capacity drops the same tokens however the experts are spread") {
+  for (const Split split : {Split{.expert = 2, .data = 2}, Split{.tensor = 2, .expert_tensor = 2}})
+    for (const bool pads : {false, true}) {
+      spec::Model model = tiny_mixtral();
+      model.moe->capacity_factor = 0.75;
+      model.moe->pad_to_capacity = pads;
+      check_against_reference(split_job(model, split));
+    }
+}
+
+// What a chunk keeps and moves, against what `workload` says of it.
+
+using namespace triplepoint;
+using namespace triplepoint::trainer;
+using namespace triplepoint::trainer::testing;
+
+namespace {
+
+spec::Model wider(spec::Model model) {
+  model.hidden_size = 64;
+  model.ffn_hidden_size = 256;
+  model.kv_channels = 16;
+  model.sequence_length = 32;
+  if (model.moe) model.moe->ffn_hidden_size = 128;
+  return model;
+}
+
+/// Bytes that the layers of a job keep between the passes of one microbatch, per rank.
+int64_t kept_by(const spec::Job& job) {
+  int64_t kept = 0;
+  const auto ranks = static_cast<int>(job.world_size());
+  on_transports(thread_transports(ranks), {}, [&](Endpoint& endpoint) {
+    const workload::RankGrid grid(job);
+    const auto group = [&](spec::GroupKind kind) {
+      std::vector<int> members;
+      for (const int64_t member : grid.members(kind, endpoint.rank()))
+        members.push_back(static_cast<int>(member));
+      return endpoint.communicator(kind, members);
+    };
+    const auto tensor = group(spec::GroupKind::tensor), expert = group(spec::GroupKind::expert),
+               cut = group(spec::GroupKind::expert_tensor);
+    MemoryLedger ledger;
+    const auto math = make_cpu_math(Rounding::none);
+    workload::ChunkLayers layers = workload::lay_out_layers(job)[0][0];
+    layers.has_embedding = layers.has_head = false;
+    Chunk chunk(job, layers, {tensor.get(), expert.get(), cut.get()}, *math, ledger);
+    const TestStore store(chunk);
+    const auto size =
+        static_cast<size_t>(workload::share_of_rank(job).sharded_tokens * job.model.hidden_size);
+    std::vector<float> x(size, 1.0F), y(size);
+    std::iota(x.begin(), x.end(), 0.0F);
+    chunk.forward({.microbatch = 0}, x, y);
+    if (endpoint.rank() == 0) kept = ledger.now(MemoryTerm::activations);
+  });
+  return kept;
+}
+
+void check_kept(const spec::Job& job) {
+  const workload::LayerContext context{job, workload::share_of_rank(job)};
+  workload::ChunkLayers layers = workload::lay_out_layers(job)[0][0];
+  layers.has_embedding = layers.has_head = false;
+  const double predicted = workload::chunk_activation_bytes(context, layers);
+  CAPTURE(job.plan.sequence_parallel);
+  CHECK(static_cast<double>(kept_by(job)) == doctest::Approx(predicted).epsilon(0.1));
+}
+
+}  // namespace
+
+TEST_CASE("what is kept is what the memory model counts") {
+  for (const spec::Model& model : {wider(tiny_gpt()), wider(tiny_llama())})
+    for (const int64_t tensor : {1, 2})
+      for (const auto recompute :
+           {spec::Recompute::none, spec::Recompute::selective, spec::Recompute::full})
+        for (const bool flash : {true, false}) {
+          spec::Job job = job_of(model, tensor);
+          job.plan.tensor_parallel_size = tensor;
+          job.plan.sequence_parallel = tensor > 1;
+          job.plan.recompute = recompute;
+          job.stack.attention_kernels =
+              flash ? spec::AttentionKernels::native : spec::AttentionKernels::unfused;
+          check_kept(job);
+        }
+}
+
+TEST_CASE("adapters keep what they need of the base") {
+  for (const int64_t tensor : {1, 2}) {
+    spec::Job job = job_of(wider(tiny_llama()), tensor);
+    job.plan.tensor_parallel_size = tensor;
+    job.plan.sequence_parallel = tensor > 1;
+    job.task = spec::Task::lora;
+    job.plan.lora = spec::Lora{.rank = 4, .targets = {"attention_qkv"}};
+    check_kept(job);
+  }
+}
 
 using namespace triplepoint;
 using namespace triplepoint::trainer;

@@ -12,7 +12,8 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/math/math.h"
 #include "trainer/model/buffers.h"
-#include "trainer/model/chunk.h"
+#include "trainer/model/microbatch.h"
+#include "trainer/model/parameter.h"
 #include "trainer/spans.h"
 
 namespace triplepoint::trainer {

@@ -15,12 +15,12 @@
 
 #include "triplepoint/workload/rank_grid.h"
 
-#include "trainer/comm/testing.h"
+#include "trainer/comm/comm_testing.h"
 #include "trainer/math/functors.h"
 #include "trainer/math/math.h"
 #include "trainer/memory_ledger.h"
 #include "trainer/model/chunk.h"
-#include "trainer/model/reference.h"
+#include "trainer/model/reference_testing.h"
 
 /// Tiny models on ranks that are threads, and the reference beside them.
 namespace triplepoint::trainer::testing {

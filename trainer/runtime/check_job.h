@@ -7,6 +7,10 @@
 
 namespace triplepoint::trainer {
 
+/// Whether the model's matrices divide evenly over the plan's ranks. Where `workload` rounds up to
+/// the busiest rank, a real matrix has no such part.
+Result<void> check_shapes(const spec::Job&);
+
 /// Whether the trainer can play this job; the reason, and what to try, where not.
 Result<void> check_job(const spec::Job&);
 

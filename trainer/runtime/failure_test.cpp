@@ -6,7 +6,7 @@
 
 #include "trainer/comm/thread_transport.h"
 #include "trainer/runtime/check_job.h"
-#include "trainer/runtime/test_models.h"
+#include "trainer/runtime/models_testing.h"
 #include "trainer/runtime/train.h"
 
 namespace triplepoint::trainer {

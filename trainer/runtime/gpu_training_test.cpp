@@ -6,8 +6,8 @@
 
 #include <doctest/doctest.h>
 
-#include "trainer/runtime/test_layouts.h"
-#include "trainer/runtime/test_models.h"
+#include "trainer/runtime/layouts_testing.h"
+#include "trainer/runtime/models_testing.h"
 #include "trainer/runtime/world.h"
 
 namespace triplepoint::trainer {

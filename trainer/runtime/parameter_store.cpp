@@ -2,11 +2,105 @@
 #include "trainer/runtime/parameter_store.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string_view>
 
-#include "trainer/runtime/initial_values.h"
+#include "triplepoint/base/random.h"
+
+#include "triplepoint/workload/rank_share.h"
+
 #include "trainer/runtime/wire.h"
+#include "trainer/spans.h"
 
 namespace triplepoint::trainer {
+namespace {
+
+/// FNV-1a: a stream of random numbers per name.
+uint64_t stream_of(std::string_view name) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char letter : name)
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
+
+void fill_initial(const Parameter& parameter, uint64_t seed, int64_t begin,
+                  std::span<float> values) {
+  const Initial& initial = parameter.initial;
+  if (initial.standard_deviation == 0) {
+    std::fill(values.begin(), values.end(), static_cast<float>(initial.mean));
+    return;
+  }
+  const RandomKey key{seed, stream_of(parameter.name)};
+  for (size_t k = 0; k < values.size(); ++k) {
+    const int64_t element = begin + static_cast<int64_t>(k);
+    const int64_t row = parameter.rows[static_cast<size_t>(element / parameter.columns)];
+    const int64_t column = parameter.first_column + element % parameter.columns;
+    const auto index = static_cast<uint64_t>(row * parameter.whole_columns + column);
+    values[k] =
+        static_cast<float>(initial.mean + initial.standard_deviation * random_normal(key, index));
+  }
+}
+
+namespace {
+
+using spec::GroupKind;
+using spec::Sharding;
+
+/// Which ranks' squares are added, and how many of them hold the same element.
+struct Copies {
+  bool over_data = false;
+  double of_dense = 1, of_experts = 1;
+};
+
+Copies copies_in_sums(const spec::Job& job) {
+  const workload::RankShare share = workload::share_of_rank(job);
+  const bool divided = job.plan.sharding != Sharding::none;
+  // Experts that are dealt out over more ranks than the tensor group has: their squares lie apart.
+  const bool experts_apart =
+      job.model.moe && !job.plan.lora && share.expert * share.expert_tensor > share.tensor;
+  Copies copies;
+  copies.over_data = share.data > 1 && (divided || experts_apart);
+  if (copies.over_data) {
+    copies.of_dense = static_cast<double>(divided ? share.data / share.shard : share.data);
+    copies.of_experts = divided ? 1 : static_cast<double>(share.expert_data);
+  } else {
+    copies.of_experts =
+        static_cast<double>(share.tensor) / static_cast<double>(share.expert * share.expert_tensor);
+  }
+  return copies;
+}
+
+}  // namespace
+
+double ParameterStore::own_squares() {
+  const ScopedSpan span({.name = "gradient_norm"});
+  const Copies copies = copies_in_sums(job_);
+  const bool first_tensor_rank = groups_.of(GroupKind::tensor).index() == 0;
+  const bool later_stage = groups_.of(GroupKind::pipeline).index() > 0;
+  double sum = 0;
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.trained || (bucket.tied && later_stage)) continue;
+    const float* gradient = owned_gradient(bucket).data();
+    for (const Piece& piece : bucket.owned_pieces()) {
+      if (piece.parameter->on_every_tensor_rank && !first_tensor_rank && !bucket.experts) continue;
+      const double squares = math_.sum_of_squares(piece.end - piece.begin,
+                                                  gradient + (piece.begin - bucket.owned_begin));
+      sum += squares / (bucket.experts ? copies.of_experts : copies.of_dense);
+    }
+  }
+  return sum;
+}
+
+double ParameterStore::gradient_norm() {
+  auto squares = static_cast<float>(own_squares());
+  if (copies_in_sums(job_).over_data) groups_.of(GroupKind::data).all_reduce({&squares, 1}).wait();
+  Communicator& model = groups_.of(GroupKind::model);
+  if (model.size() > 1) model.all_reduce({&squares, 1}).wait();
+  return std::sqrt(static_cast<double>(squares));
+}
+
 namespace {
 
 using spec::GroupKind;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "triplepoint/spec/job.h"
@@ -13,12 +14,20 @@
 #include "trainer/math/math.h"
 #include "trainer/memory_ledger.h"
 #include "trainer/model/chunk.h"
+#include "trainer/model/parameter.h"
 #include "trainer/runtime/bucket.h"
 #include "trainer/runtime/gradient_reducer.h"
 #include "trainer/runtime/parameter_gatherer.h"
 #include "trainer/runtime/rank_groups.h"
 
 namespace triplepoint::trainer {
+
+/// The first values of elements [begin, end) of a rank's part of a parameter.
+///
+///   value(i, j) = mean + standard deviation * normal(seed, name, row i of the whole, column j)
+///
+/// Keyed by where the element stands in the whole matrix: every layout starts from the same model.
+void fill_initial(const Parameter&, uint64_t seed, int64_t begin, std::span<float> values);
 
 /// What a store is made of; all of it outlives the store.
 struct StoreParts {

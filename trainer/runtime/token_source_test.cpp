@@ -10,8 +10,6 @@
 
 #include "triplepoint/base/files.h"
 
-#include "trainer/runtime/windows.h"
-
 namespace triplepoint::trainer {
 namespace {
 

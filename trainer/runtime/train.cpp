@@ -2,7 +2,9 @@
 #include "trainer/runtime/train.h"
 
 #include <cmath>
+#include <cstring>
 #include <memory>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,13 +12,186 @@
 #include "triplepoint/workload/work_graph.h"
 
 #include "trainer/cuda/device.h"
+#include "trainer/math/math.h"
 #include "trainer/runtime/agree.h"
 #include "trainer/runtime/checkpoint.h"
-#include "trainer/runtime/gemm_rate.h"
 #include "trainer/runtime/pipeline.h"
 #include "trainer/spans.h"
 
 namespace triplepoint::trainer {
+namespace {
+
+constexpr size_t pieces = 4;  // of a double: whole numbers of 16 bits, which a float holds exactly
+
+void append(std::vector<float>& numbers, double value) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  for (size_t piece = 0; piece < pieces; ++piece)
+    numbers.push_back(static_cast<float>((bits >> (16 * piece)) & 0xffff));
+}
+
+double read(const float*& numbers) {
+  uint64_t bits = 0;
+  for (size_t piece = 0; piece < pieces; ++piece)
+    bits |= static_cast<uint64_t>(*numbers++) << (16 * piece);
+  double value = 0;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// Every number of a report that ranks differ in, in one order.
+template <class Report, class Act>
+void visit(Report& report, const Act& act) {
+  for (auto* table : {&report.traffic, &report.expected})
+    for (auto& group : *table)
+      for (auto& bytes : group)
+        act(bytes);
+  for (auto* memory : {&report.memory, &report.expected_memory})
+    for (auto& bytes : *memory)
+      act(bytes);
+  act(report.rank_peak_flops);
+}
+
+}  // namespace
+
+std::vector<TrainReport> exchange_reports(Communicator& world, const TrainReport& own) {
+  std::vector<float> mine;
+  append(mine, static_cast<double>(own.stage));
+  visit(own, [&](const double& value) { append(mine, value); });
+  std::vector<float> all(mine.size() * static_cast<size_t>(world.size()));
+  world.all_gather(mine, all).wait();
+  const float* numbers = all.data();
+  std::vector<TrainReport> reports(static_cast<size_t>(world.size()));
+  for (size_t rank = 0; rank < reports.size(); ++rank) {
+    reports[rank].rank = static_cast<int>(rank);
+    reports[rank].stage = static_cast<size_t>(read(numbers));
+    visit(reports[rank], [&](double& value) { value = read(numbers); });
+    reports[rank].all_peak_flops = own.all_peak_flops;
+  }
+  return reports;
+}
+
+namespace {
+
+/// Flops per second of a matrix product whose operands fit into the cache (512 cubed; on a device
+/// 8192 cubed), over so many seconds: what MFU is measured against.
+double measure_gemm_rate(Math& math, double seconds) {
+  const int64_t n = math.on_host() ? 512 : 8192;
+  MathArray a(math, Storage::value, n * n), b(math, Storage::value, n * n),
+      c(math, Storage::value, n * n);
+  const std::vector<float> numbers(static_cast<size_t>(n * n), 0.5F);
+  math.put(n * n, numbers.data(), a.data());
+  math.put(n * n, numbers.data(), b.data());
+  Gemm gemm;
+  gemm.m = gemm.n = gemm.k = n;
+  gemm.a = a.data();
+  gemm.b = b.data();
+  gemm.c = c.data();
+  gemm.a_stride = gemm.b_stride = gemm.c_stride = n;
+  math.gemm(gemm);  // brings the operands in
+  math.finish();
+  const int64_t begin = triplepoint_now();
+  double flops = 0, passed = 0;
+  while (passed < seconds) {
+    math.gemm(gemm);
+    math.finish();
+    flops += 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+    passed = static_cast<double>(triplepoint_now() - begin) * 1e-9;
+  }
+  return flops / passed;
+}
+
+using spec::Collective;
+using spec::GroupKind;
+using workload::ActionKind;
+using workload::OpGroup;
+
+class Sum {
+ public:
+  explicit Sum(const workload::RankGrid& grid) : grid_(grid) {}
+
+  void add(const spec::Op& op, double times) {
+    if (op.is_communication()) add(op.group, op.collective, times * (op.payload / unit::B));
+  }
+  void add(GroupKind group, Collective collective, double bytes) {
+    if (grid_.shape(group).ranks > 1)
+      table_[static_cast<size_t>(group)][static_cast<size_t>(collective)] += bytes;
+  }
+  void add(const std::vector<OpGroup>& groups) {
+    for (const OpGroup& group : groups)
+      for (const spec::Op& op : group.ops)
+        add(op, static_cast<double>(group.repeat));
+  }
+  void add(const std::vector<spec::Op>& ops) {
+    for (const spec::Op& op : ops)
+      add(op, 1);
+  }
+  const TrafficTable& table() const { return table_; }
+
+ private:
+  const workload::RankGrid& grid_;
+  TrafficTable table_{};
+};
+
+/// The passes that an action plays, and what it sends on.
+void add_action(const workload::WorkGraph& graph, size_t stage, const workload::Action& action,
+                Sum& sum) {
+  const auto chunk = static_cast<size_t>(action.chunk);
+  const workload::ChunkWork& work =
+      graph.works[static_cast<size_t>(graph.chunk_work[stage][chunk])];
+  const double boundary = graph.boundary_bytes / unit::B;
+  switch (action.kind) {
+    case ActionKind::forward:
+      sum.add(work.forward);
+      if (!work.has_head) sum.add(GroupKind::pipeline, Collective::send_recv, boundary);
+      return;
+    case ActionKind::backward:
+    case ActionKind::backward_input:
+      sum.add(work.recompute);
+      sum.add(work.backward_input);
+      if (action.kind == ActionKind::backward) sum.add(work.backward_weight);
+      if (!work.has_embedding) sum.add(GroupKind::pipeline, Collective::send_recv, boundary);
+      return;
+    case ActionKind::backward_weight:
+      return sum.add(work.backward_weight);
+  }
+}
+
+}  // namespace
+
+TrafficTable expected_traffic(const workload::WorkGraph& graph, size_t stage) {
+  Sum sum(graph.grid);
+  for (const workload::Action& action : graph.programs[stage])
+    add_action(graph, stage, action, sum);
+  const auto step = static_cast<size_t>(graph.step_work[stage]);
+  const workload::StepWork& work = graph.step_works[step];
+  for (const auto* ops : {&work.gradient_sync, &work.gradient_norm, &work.parameter_sync})
+    sum.add(*ops);
+  return sum.table();
+}
+
+TrafficTable measured_traffic(const RankGroups& groups) {
+  TrafficTable table{};
+  for (size_t kind = 0; kind < table.size(); ++kind) {
+    const Communicator& group = groups.of(static_cast<GroupKind>(kind));
+    for (size_t collective = 0; collective < table[kind].size() && group.size() > 1; ++collective)
+      table[kind][collective] = group.traffic(static_cast<Collective>(collective)).payload;
+  }
+  return table;
+}
+
+std::array<double, memory_term_count> expected_memory(const workload::WorkGraph& graph,
+                                                      size_t stage) {
+  const workload::StageMemory& memory = graph.memory.stages[stage];
+  const std::array<Bytes, memory_term_count> terms = {memory.weights,   memory.gradients,
+                                                      memory.optimizer, memory.activations,
+                                                      memory.logits,    memory.buffers};
+  std::array<double, memory_term_count> bytes{};
+  for (size_t i = 0; i < terms.size(); ++i)
+    bytes[i] = terms[i] / unit::B;
+  return bytes;
+}
+
 namespace {
 
 using spec::GroupKind;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <functional>
+#include <numbers>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,12 +15,55 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/job.h"
+#include "triplepoint/spec/op.h"
+
+#include "triplepoint/workload/work_graph.h"
 
 #include "trainer/comm/endpoint.h"
-#include "trainer/runtime/expectation.h"
-#include "trainer/runtime/learning_rate.h"
+#include "trainer/memory_ledger.h"
+#include "trainer/runtime/rank_groups.h"
 
 namespace triplepoint::trainer {
+
+/// Linear warm-up, then half a cosine down to `final_share` of the peak; flat after `decay_steps`.
+///
+///   step < warmup:  peak (step + 1) / warmup
+///   else:           peak (f + (1 - f) (1 + cos(pi x)) / 2),  x = (step - warmup) / (decay -
+///   warmup)
+///
+/// decay_steps = 0: no decay.  Source: Megatron-LM, megatron/core/optimizer_param_scheduler.py.
+struct LearningRate {
+  double peak = 1e-3;
+  int64_t warmup_steps = 0, decay_steps = 0;
+  double final_share = 0.1;
+
+  double at(int64_t step) const {
+    if (step < warmup_steps)
+      return peak * static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
+    if (decay_steps <= warmup_steps) return peak;
+    const double x =
+        static_cast<double>(step - warmup_steps) / static_cast<double>(decay_steps - warmup_steps);
+    const double fall = (1 + std::cos(std::numbers::pi * std::min(x, 1.0))) / 2;
+    return peak * (final_share + (1 - final_share) * fall);
+  }
+};
+
+/// What the optimizer is told, beside the rate.
+struct AdamSettings {
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
+};
+
+/// Bytes (payload, S of nccl-tests) by [group][collective].
+using TrafficTable = std::array<std::array<double, spec::collective_count>, spec::group_kind_count>;
+
+/// What `workload` says that one rank of a stage moves in one step; groups of one rank left out.
+TrafficTable expected_traffic(const workload::WorkGraph&, size_t stage);
+
+/// What this rank has moved so far.
+TrafficTable measured_traffic(const RankGroups&);
+
+/// The memory model's bytes of a stage by MemoryTerm.
+std::array<double, memory_term_count> expected_memory(const workload::WorkGraph&, size_t stage);
 
 /// Where a training's arrays lie, if not in host memory.
 struct GpuChoice {

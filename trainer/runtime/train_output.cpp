@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/workload/model_flops.h"
 
@@ -28,19 +29,12 @@ Speed speed_of(const spec::Job& job, double seconds, double all_peak_flops) {
           flops / seconds / all_peak_flops};
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// Of the steps but the first, which warms everything up.
 double median_seconds(const std::vector<StepResult>& steps) {
   std::vector<double> seconds;
   for (size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i)
     seconds.push_back(steps[i].seconds);
-  return median(seconds);
+  return seconds.empty() ? 0 : upper_median(std::move(seconds));
 }
 
 /// Bytes of all ranks, measured and by workload, of one class of one group.

@@ -3,20 +3,334 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/csv.h"
 #include "triplepoint/base/parallel.h"
 
-#include "triplepoint/advise/stage_walk.h"
+#include "triplepoint/advise/pass_graph.h"
+#include "triplepoint/sim/device_phase.h"
 #include "triplepoint/sim/heat.h"
 #include "triplepoint/sim/steady_state.h"
+#include "triplepoint/workload/rank_grid.h"
 #include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::advise {
 namespace {
+
+long long whole_mhz(Hertz clock) {
+  return std::llround(clock / unit::MHz);
+}
+
+struct GpuSetting {
+  int64_t gpu;
+  long long clock_mhz, lowest_mhz, cap_w;
+};
+
+std::string nvidia_line(const GpuSetting& set) {
+  return fmt::format("    nvidia-smi -i {0} -lgc {1},{2}   # instead: nvidia-smi -i {0} -pl {3}\n",
+                     set.gpu, set.lowest_mhz, set.clock_mhz, set.cap_w);
+}
+
+std::string amd_line(const GpuSetting& set) {
+  return fmt::format(
+      "    amd-smi set -g {0} --clk-limit sclk max {1}   # instead: amd-smi set -g {0} --power-cap "
+      "{2}\n",
+      set.gpu, set.clock_mhz, set.cap_w);
+}
+
+}  // namespace
+
+std::string clock_csv(const spec::Job& job, const ClockPlan& plan, const ClockPoint& point) {
+  const std::vector<std::string> header = {"rank",
+                                           "node",
+                                           "gpu",
+                                           "stage",
+                                           "clock_mhz",
+                                           "power_cap_w",
+                                           "clock_before_mhz",
+                                           "power_before_w",
+                                           "clock_mean_mhz",
+                                           "power_w"};
+  CsvWriter csv(header);
+  const workload::RankGrid grid(job);
+  const double max_mhz = *job.cluster.gpu.max_clock / unit::MHz;
+  for (int64_t rank = 0; rank < job.world_size(); ++rank) {
+    const int64_t device = grid.device_of(rank);
+    const auto d = static_cast<size_t>(device);
+    csv.cell(rank).cell(device / job.cluster.gpus_per_node);
+    csv.cell(device % job.cluster.gpus_per_node).cell(grid.coordinates(rank).pipeline);
+    csv.cell(static_cast<int64_t>(whole_mhz(point.clocks[d])));
+    csv.cell(static_cast<int64_t>(std::llround(point.caps[d] / unit::W)));
+    csv.cell(plan.baseline.clock_ratio[d] * max_mhz).cell(plan.baseline.device_power[d] / unit::W);
+    csv.cell(point.step.clock_ratio[d] * max_mhz).cell(point.step.device_power[d] / unit::W);
+    csv.end_row();
+  }
+  return csv.text();
+}
+
+std::string clock_script(const spec::Job& job, const ClockPoint& point) {
+  const bool amd = job.cluster.gpu.vendor == "amd";
+  const long long lowest = whole_mhz(job.cluster.gpu.governor->min_clock);
+  std::string text = fmt::format(
+      "#!/bin/sh\n"
+      "# Clocks for {}: predicted {:.2f} % less energy of the GPUs, {:.2f} % longer steps.\n"
+      "# Read it, then run it on every node as root with the node's number: sh clocks.sh 0\n"
+      "# Nodes and GPUs count as in clocks.csv. Back to normal: {}\n"
+      "case \"$1\" in\n",
+      job.name.empty() ? job.model.name : job.name, 100 * point.saving, 100 * point.slowdown,
+      amd ? "amd-smi reset -g all -c" : "nvidia-smi -rgc");
+  const int64_t per_node = job.cluster.gpus_per_node;
+  for (int64_t node = 0; node < job.cluster.num_nodes; ++node) {
+    text += fmt::format("  {})\n", node);
+    for (int64_t gpu = 0; gpu < per_node; ++gpu) {
+      const auto d = static_cast<size_t>(node * per_node + gpu);
+      const GpuSetting set{.gpu = gpu,
+                           .clock_mhz = whole_mhz(point.clocks[d]),
+                           .lowest_mhz = lowest,
+                           .cap_w = std::llround(point.caps[d] / unit::W)};
+      text += amd ? amd_line(set) : nvidia_line(set);
+    }
+    text += "    ;;\n";
+  }
+  return text +
+         fmt::format("  *)\n    echo \"usage: $0 NODE (0 to {})\" >&2\n    exit 2\n    ;;\nesac\n",
+                     job.cluster.num_nodes - 1);
+}
+
+namespace {
+
+/// What the lockstep group of a stage does when no device of it may exceed clock k steps below the
+/// highest.
+struct GroupCurve {
+  struct Point {
+    std::vector<std::array<Seconds, sim::action_kind_count>> passes;  // [chunk]: of the group
+    Seconds worked;                                                   // over a step
+    Joules energy;  // over a step of fixed length, waiting included, all devices of the group
+  };
+  std::vector<Point> points;  // [k]
+};
+
+/// Lowers the clocks of the stages of one pipeline, one step of one stage after the other: always
+/// the one that saves most energy for the time by which it delays the end (for the slack it uses
+/// up, where it delays nothing), while no stage ends later than its deadline and some extra.
+///
+/// Critical path and slack are of the present clocks in each move, so that what lies off the path
+/// is lowered until it lies on it. A stage stops where a lower clock would cost energy.
+class StageWalk {
+ public:
+  StageWalk(PassGraph graph, std::vector<GroupCurve> curves, std::vector<Seconds> deadlines);
+
+  /// Goes on from where the last call ended; `extra` must not fall.
+  void go_on(Seconds extra);
+  /// Of each stage, how many clock steps below the highest.
+  const std::vector<int64_t>& steps_down() const { return down_; }
+  /// The least slack of each stage's passes of one direction, at the present clocks.
+  struct Slack {
+    Seconds forward, backward;
+  };
+  std::vector<Slack> slacks() const;
+  /// So many steps down a stage's passes take no longer: its host launches them more slowly than it
+  /// runs them, or a slower member sets its pace.
+  std::vector<int64_t> free_steps() const;
+
+ private:
+  struct Move {
+    size_t stage = 0;
+    double worth = -1;
+  };
+  size_t latest_stage() const;
+  Seconds lateness() const;
+  Move best_move(const std::vector<bool>& blocked) const;
+  int64_t next_down(size_t stage) const;
+  void update();
+
+  PassGraph graph_;
+  std::vector<GroupCurve> curves_;
+  std::vector<Seconds> deadlines_;
+  std::vector<int64_t> down_;
+  PassTimes times_;
+};
+
+using sim::action_kind_count;
+
+/// A use of slack that delays nothing counts so much of what a delay counts: of two free moves the
+/// one that leaves more slack to others goes first.
+constexpr double price_of_slack = 1e-3;
+// Work that grows by less counts as growing not at all.
+constexpr double max_slowdown = 5e-4;
+// Longer pipelines take longer strides, so that a walk stays within some thousand updates.
+constexpr size_t stages_per_stride = 16;
+
+Watts power_of(const sim::StepModel& model, const spec::GpuLoad& load, int64_t index, Celsius die) {
+  return sim::typical_power(model.job, load, model.clock_ratio(index), die);
+}
+
+/// Energy of one use of a phase on one device, its wait for the slower members included.
+Joules pass_energy(const sim::StepModel& model, const sim::PhasePoint& own, Seconds of_team,
+                   int64_t index, Celsius die) {
+  spec::GpuLoad load = own.load;
+  load.waiting += of_team - load.duration;
+  load.duration = of_team;
+  return power_of(model, load, index, die) * of_team;
+}
+
+spec::GpuLoad waiting_for(Seconds duration) {
+  spec::GpuLoad load;
+  load.duration = load.waiting = duration;
+  return load;
+}
+
+GroupCurve::Point curve_point(sim::StepModel& model, const sim::CoupledStep& step,
+                              const sim::LockstepGroup& group, int64_t limit) {
+  const size_t stage = static_cast<size_t>(group.stage);
+  const auto index_of = [&](int64_t device, size_t use) {
+    return std::max(limit, step.clocks.devices[static_cast<size_t>(device)][use].clock_index);
+  };
+  GroupCurve::Point point;
+  point.passes.resize(static_cast<size_t>(model.graph.virtual_stages));
+  for (size_t u = 0; u < model.uses[stage].size(); ++u) {
+    const sim::PhaseUse& use = model.uses[stage][u];
+    sim::PhaseTable& table = model.table(group, use);
+    Seconds slowest;
+    for (const int64_t device : group.devices)
+      slowest = std::max(slowest, table.at(index_of(device, u), group.host_factor).duration);
+    point.worked += static_cast<double>(use.count) * slowest;
+    for (size_t c = 0; c < point.passes.size(); ++c)
+      if (static_cast<size_t>(model.graph.chunk_work[stage][c]) == use.work)
+        point.passes[c][static_cast<size_t>(use.kind)] = slowest;
+    for (const int64_t device : group.devices) {
+      const int64_t index = index_of(device, u);
+      point.energy += static_cast<double>(use.count) *
+                      pass_energy(model, table.at(index, group.host_factor), slowest, index,
+                                  step.dies[static_cast<size_t>(device)]);
+    }
+  }
+  const Seconds open = std::max(Seconds(), step.timeline.step_time - point.worked);
+  if (open > Seconds())
+    for (const int64_t device : group.devices)
+      point.energy +=
+          open * power_of(model, waiting_for(open), limit, step.dies[static_cast<size_t>(device)]);
+  return point;
+}
+
+/// Clock steps from the highest clock to the lowest that a governor takes.
+int64_t most_steps_down(const spec::Gpu& gpu) {
+  return static_cast<int64_t>(
+      std::floor((*gpu.max_clock - gpu.governor->min_clock) / gpu.governor->clock_step));
+}
+
+/// The curve of one group at the clocks and temperatures of a settled step: a member runs at the
+/// lower of the limit and of what its governor chose.
+GroupCurve group_curve(sim::StepModel& model, const sim::CoupledStep& step, size_t pipeline,
+                       size_t stage) {
+  GroupCurve curve;
+  for (int64_t k = 0; k <= most_steps_down(model.job.cluster.gpu); ++k)
+    curve.points.push_back(curve_point(model, step, model.pipelines[pipeline].groups[stage], k));
+  return curve;
+}
+
+StageWalk::StageWalk(PassGraph graph, std::vector<GroupCurve> curves,
+                     std::vector<Seconds> deadlines)
+    : graph_(std::move(graph)),
+      curves_(std::move(curves)),
+      deadlines_(std::move(deadlines)),
+      down_(curves_.size(), 0) {
+  for (const GroupCurve& curve : curves_)
+    times_.push_back(curve.points[0].passes);
+  graph_.update(times_);
+}
+
+void StageWalk::update() {
+  for (size_t s = 0; s < curves_.size(); ++s)
+    times_[s] = curves_[s].points[static_cast<size_t>(down_[s])].passes;
+  graph_.update(times_);
+}
+
+size_t StageWalk::latest_stage() const {
+  size_t latest = 0;
+  const auto late = [&](size_t s) { return graph_.finishes()[s] - deadlines_[s]; };
+  for (size_t s = 1; s < deadlines_.size(); ++s)
+    if (late(s) > late(latest)) latest = s;
+  return latest;
+}
+
+Seconds StageWalk::lateness() const {
+  const size_t stage = latest_stage();
+  return graph_.finishes()[stage] - deadlines_[stage];
+}
+
+int64_t StageWalk::next_down(size_t stage) const {
+  const auto stride = static_cast<int64_t>(1 + curves_.size() / (stages_per_stride + 1));
+  return std::min(down_[stage] + stride, static_cast<int64_t>(curves_[stage].points.size()) - 1);
+}
+
+StageWalk::Move StageWalk::best_move(const std::vector<bool>& blocked) const {
+  const auto counts = graph_.critical_counts(latest_stage());
+  Move best;
+  for (size_t s = 0; s < curves_.size(); ++s) {
+    if (blocked[s] || next_down(s) == down_[s]) continue;
+    const GroupCurve::Point& now = curves_[s].points[static_cast<size_t>(down_[s])];
+    const GroupCurve::Point& then = curves_[s].points[static_cast<size_t>(next_down(s))];
+    const double saved = (now.energy - then.energy) / unit::J;
+    double delay = 0;
+    for (size_t c = 0; c < now.passes.size(); ++c)
+      for (size_t kind = 0; kind < action_kind_count; ++kind)
+        delay += counts[s][c][kind] * ((then.passes[c][kind] - now.passes[c][kind]) / unit::s);
+    const double used = (then.worked - now.worked) / unit::s;
+    if (saved < 0 || (saved == 0 && used > 0)) continue;
+    const double cost = delay + price_of_slack * used;
+    const double worth = cost > 0 ? saved / cost : std::numeric_limits<double>::infinity();
+    if (worth > best.worth) best = {s, worth};
+  }
+  return best;
+}
+
+void StageWalk::go_on(Seconds extra) {
+  std::vector<bool> blocked(curves_.size(), false);
+  for (Move move = best_move(blocked); move.worth >= 0; move = best_move(blocked)) {
+    const int64_t before = down_[move.stage];
+    down_[move.stage] = next_down(move.stage);
+    update();
+    if (lateness() <= extra) continue;
+    down_[move.stage] = before;
+    blocked[move.stage] = true;
+    update();
+  }
+}
+
+std::vector<int64_t> StageWalk::free_steps() const {
+  std::vector<int64_t> free;
+  for (const GroupCurve& curve : curves_) {
+    int64_t steps = 0;
+    const Seconds today = curve.points[0].worked;
+    while (steps + 1 < static_cast<int64_t>(curve.points.size()) &&
+           curve.points[static_cast<size_t>(steps) + 1].worked <= (1 + max_slowdown) * today)
+      ++steps;
+    free.push_back(steps);
+  }
+  return free;
+}
+
+std::vector<StageWalk::Slack> StageWalk::slacks() const {
+  const Seconds never(std::numeric_limits<double>::infinity());
+  std::vector<Slack> least(curves_.size(), {never, never});
+  const std::vector<Seconds> slack = graph_.slacks(deadlines_);
+  for (size_t i = 0; i < slack.size(); ++i) {
+    const Pass& pass = graph_.passes()[i];
+    Seconds& of = pass.kind == static_cast<size_t>(workload::ActionKind::forward)
+                      ? least[pass.stage].forward
+                      : least[pass.stage].backward;
+    of = std::min(of, slack[i]);
+  }
+  return least;
+}
 
 constexpr double ladder[] = {0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3};
 constexpr int most_tries = 4;

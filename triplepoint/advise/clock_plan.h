@@ -80,4 +80,11 @@ ClockPlan plan_clocks(const spec::Job& job, const ClockOptions& options);
 /// Why a stage has the clock it has, in words.
 std::string reason_of(const ClockPlan& plan, const StageSlack& stage);
 
+/// One row per rank: where it sits, what clock and cap it gets, what it drew and will draw.
+std::string clock_csv(const spec::Job& job, const ClockPlan& plan, const ClockPoint& point);
+
+/// A shell script that sets the clocks of the node whose number it is given, power caps as comments
+/// beside them: nvidia-smi for NVIDIA, amd-smi for AMD. To be read first; nothing here runs it.
+std::string clock_script(const spec::Job& job, const ClockPoint& point);
+
 }  // namespace triplepoint::advise

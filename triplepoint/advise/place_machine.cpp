@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "triplepoint/advise/thermal_samples.h"
+#include "triplepoint/advise/thermal_groups.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::advise {

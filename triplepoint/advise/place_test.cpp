@@ -12,7 +12,7 @@
 
 #include "triplepoint/advise/place_bound.h"
 #include "triplepoint/advise/place_machine.h"
-#include "triplepoint/advise/thermal_samples.h"
+#include "triplepoint/advise/thermal_groups.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::advise {

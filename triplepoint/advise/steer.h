@@ -5,14 +5,15 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/job.h"
 
 #include "triplepoint/advise/steer_moves.h"
-#include "triplepoint/advise/steer_policy.h"
 #include "triplepoint/search/objective.h"
+#include "triplepoint/sim/transient.h"
 
 namespace triplepoint::advise {
 
@@ -113,5 +114,98 @@ SteerOutcome steer(const spec::Job&, const SteerOptions&);
 /// "step time 4.1 % up; node 1 at 88 % of the others' clocks", against earlier readings; empty if
 /// nothing has moved.
 std::string change_words(const SteerReadings& before, const SteerReadings& now);
+
+/// A machine that is simulated and counted: one side of a comparison. Begins at thermal steady
+/// state.
+class Track {
+ public:
+  explicit Track(const spec::Job& job) : world_(job) { world_.solve_steady_state(); }
+
+  const sim::TransientSimulation& world() const { return world_; }
+  const spec::Job& job() const { return world_.job(); }
+  Seconds now() const { return world_.now(); }
+  std::vector<SteerPoint> take_points() { return std::move(points_); }
+
+  std::optional<SteerReadings> advance(Seconds duration);
+  void change(const spec::Job& job) { world_.change(job); }
+  /// Nobody computes; all devices draw so much.
+  void pause(Seconds duration, Watts power);
+
+  /// The part of the step that is not ended yet counts, as long as steps go on as they did.
+  SteerTotals finished() const;
+
+ private:
+  void count_steps(const run::Run& window);
+  void count_energy(const run::Run& window, Seconds begin);
+  void add_point(const run::Run& window, const std::optional<SteerReadings>& seen);
+
+  sim::TransientSimulation world_;
+  SteerTotals totals_;
+  Seconds step_begin_, last_step_;
+  std::vector<SteerPoint> points_;
+};
+
+/// All devices of a job while nobody computes.
+Watts idle_power(const spec::Job& job);
+
+/// What the last looks show of a machine that may flap: the last one if it agrees with the one
+/// before, else, after four, their mean. Nothing as long as neither is known.
+class Eye {
+ public:
+  std::optional<SteerReadings> see(const SteerReadings& look);
+  void forget() { looks_.clear(); }
+
+ private:
+  std::vector<SteerReadings> looks_;
+};
+
+/// The controller of a simulated job. See steer().
+class Controller {
+ public:
+  Controller(const spec::Job& base, const SteerOptions& options);
+
+  spec::Job job() const { return job_with(base_, present_); }
+  const SteerPolicy& policy() const { return policy_; }
+  const SteerSetting& initial() const { return initial_; }
+
+  /// One look at what was recorded since the last one. Changes the machine if something is to be
+  /// gained.
+  void look(Track& track, const std::optional<SteerReadings>& look,
+            std::vector<Decision>& decisions);
+
+ private:
+  struct Outlook {
+    Forecast leave;
+    std::vector<Candidate> candidates;
+    std::vector<Forecast> forecasts;
+    std::vector<SteerOption> options;
+  };
+
+  void tune();
+  std::string diagnosis_change(Seconds now);
+  bool is_news(const SteerReadings& seen) const;
+  std::optional<int64_t> node_at_fault() const;
+  Seconds next_checkpoint(Seconds now) const;
+  bool after_checkpoint(Seconds now) const;
+  Outlook look_ahead(const Track& track, const SteerReadings& seen, Seconds horizon) const;
+  Decision think(Track& track, const SteerReadings& seen);
+  void act(Track& track, const Outlook& outlook, std::size_t which, Decision& decision);
+
+  const spec::Job& base_;
+  const SteerOptions& options_;
+  SteerSetting present_, initial_;
+  SteerPolicy policy_;
+  Eye eye_;
+  std::vector<spec::Fault> diagnosis_;   // at the last look
+  std::optional<SteerReadings> before_;  // at the last thought
+  std::vector<SteerReadings> thoughts_;  // of this episode and setting
+  std::optional<Seconds> episode_;       // since when something is different
+  Seconds next_thought_;
+  std::string seen_words_;
+};
+
+/// What the alternatives of an outlook come to, best first.
+std::vector<Considered> considered_of(const std::vector<Candidate>&, const std::vector<Forecast>&,
+                                      const std::vector<SteerOption>&);
 
 }  // namespace triplepoint::advise

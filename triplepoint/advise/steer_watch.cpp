@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/advise/steer_control.h"
+#include "triplepoint/base/statistics.h"
+
+#include "triplepoint/advise/steer.h"
 #include "triplepoint/sim/transient.h"
 
 namespace triplepoint::advise {
@@ -16,12 +18,6 @@ using spec::Fault;
 using spec::FaultKind;
 
 constexpr double least_rise_k = 2, least_path = 1.15, least_power = 0.96, least_clock = 0.97;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
-}
 
 run::Series part_of(const run::Series& series, Instant begin, Instant end) {
   run::Series part{.signal = series.signal,

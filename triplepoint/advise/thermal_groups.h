@@ -1,14 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/result.h"
 #include "triplepoint/base/units.h"
 
+#include "triplepoint/run/run.h"
+
 namespace triplepoint::advise {
+
+/// The groupings of ascending values into 1, 2, ... groups that leave the least scatter (sum of
+/// squares around the groups' means): k-means in one dimension, exactly.
+///
+///   left(k, end) = min over begin of left(k - 1, begin) + scatter(begin, end)
+///
+/// The best begin moves monotonically with the end, so a row takes n log n.
+/// Source: Wu, J. Algorithms 12, 1991; Wang and Song, R Journal 3, 2011 (Ckmeans.1d.dp).
+class BestGroupings {
+ public:
+  BestGroupings(const std::vector<double>& ascending, std::size_t most);
+
+  double left(std::size_t groups) const { return left_[groups - 1][n_]; }
+  /// Where each of the groups ends.
+  std::vector<std::size_t> ends(std::size_t groups) const;
+
+ private:
+  double scatter(std::size_t begin, std::size_t end) const;
+  /// Row k (groups less one) at ends first..last, whose last groups begin between low and high.
+  void fill(std::size_t k, std::size_t first, std::size_t last, std::size_t low, std::size_t high);
+
+  std::size_t n_;
+  std::vector<double> sums_, squares_;
+  std::vector<std::vector<double>> left_;         // [groups - 1][end]
+  std::vector<std::vector<std::size_t>> begins_;  // [groups - 2][end]: of the last group
+};
 
 /// How one GPU behaved under load, whoever saw it. Absent: nobody measured it.
 struct ThermalSample {
@@ -82,5 +113,28 @@ std::vector<ThermalSample> mean_samples(const std::vector<ThermalSample>&);
 /// as the order of visible devices. [node][position].
 std::vector<std::vector<int64_t>> cold_first_order(const ThermalGroups&,
                                                    const std::vector<ThermalSample>& devices);
+
+/// What a run, simulated or recorded, shows of each device: means over its detailed steps.
+std::vector<ThermalSample> thermal_samples(const run::Run&);
+
+struct TableChoice {
+  std::optional<std::string> row;  // of the tables in one file: its config or snapshot_id
+  int64_t gpus_per_node = 8;       // where no column says which node
+};
+
+/// Samples of a table of temperatures, in either of two forms:
+///
+///  - a row per GPU (and time): a column of its index (index, gpu_index, gpu, device, local_rank),
+///    any of temperature (temperature.gpu, temp_c, temperature_c, die_c), power (power.draw,
+///    power_w), clock (clocks.sm, clocks.current.sm, sm_mhz, sm_clock_mhz), throttled (share), and
+///    node (node, host, hostname); what nvidia-smi --query-gpu writes as CSV, units in titles and
+///    cells included. Indices from gpus_per_node on count through the nodes;
+///  - a row per configuration, a column per GPU (gpu0, gpu1, ...), and a column `panel` that says
+///    what is in the row (a name with temp, throttl, clock or power); without it temperatures.
+///    Rows of averages over the others ("Avg" in `config`) are left out.
+///
+/// Rows are told apart by `config` or `snapshot_id`. Tables with a row per GPU that hold several
+/// sets ask for a choice; of the other form all sets count, as repeated samples.
+Result<std::vector<ThermalSample>> read_thermal_table(const CsvTable&, const TableChoice& = {});
 
 }  // namespace triplepoint::advise

@@ -8,8 +8,6 @@
 
 #include "triplepoint/base/random.h"
 
-#include "triplepoint/advise/best_groupings.h"
-
 namespace triplepoint::advise {
 namespace {
 

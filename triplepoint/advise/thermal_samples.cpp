@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/advise/thermal_samples.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -9,6 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/advise/thermal_groups.h"
 #include "triplepoint/metrics/metrics.h"
 
 namespace triplepoint::advise {
@@ -19,14 +20,6 @@ using Number = std::optional<double>;
 Number entry(const std::vector<double>& values, size_t i) {
   if (i >= values.size() || std::isnan(values[i])) return std::nullopt;
   return values[i];
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ')
-    text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ')
-    text.remove_suffix(1);
-  return text;
 }
 
 /// A number and perhaps its unit behind it, as nvidia-smi writes "412.33 W".

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 namespace triplepoint {
 namespace {
 
@@ -14,10 +16,6 @@ struct Refusal {
   std::string problem;
 };
 using Verdict = std::optional<Refusal>;  // nothing: fine
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
@@ -30,22 +28,6 @@ bool is_token(std::string_view text) {
            std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
   };
   return !text.empty() && std::all_of(text.begin(), text.end(), allowed);
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return result;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && blank(text.front()))
-    text.remove_prefix(1);
-  while (!text.empty() && blank(text.back()))
-    text.remove_suffix(1);
-  return text;
 }
 
 /// The next line without its end (CR LF, or LF alone as people type it); nothing if it has not
@@ -136,8 +118,8 @@ Verdict read_header(std::string_view line, HttpRequest& request) {
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
     return Refusal{400, "a header is not NAME: VALUE"};
-  const std::string name = lower(line.substr(0, colon));
-  const std::string value(trimmed(line.substr(colon + 1)));
+  const std::string name = lower_case(line.substr(0, colon));
+  const std::string value(trimmed(line.substr(colon + 1), " \t"));
   const auto forbidden = [](char c) { return is_control(c) && c != '\t'; };
   if (std::any_of(value.begin(), value.end(), forbidden))
     return Refusal{400, "a header holds control characters"};
@@ -154,7 +136,7 @@ Verdict read_meaning(HttpRequest& request, bool needs_host) {
   if (needs_host && !request.header("host")) return Refusal{400, "there is no Host"};
   if (request.header("transfer-encoding") || request.header("content-length").value_or("0") != "0")
     return Refusal{413, "the request has a body"};
-  const std::string connection = lower(request.header("connection").value_or(""));
+  const std::string connection = lower_case(request.header("connection").value_or(""));
   if (connection.find("close") != std::string::npos) request.keep_alive = false;
   if (connection.find("keep-alive") != std::string::npos) request.keep_alive = true;
   return std::nullopt;

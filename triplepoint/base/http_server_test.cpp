@@ -195,7 +195,7 @@ TEST_CASE("a thousand open connections leave the server answering") {
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
   if (files.rlim_cur < 2200) {
-    MESSAGE("only ", files.rlim_cur, " files may be open here; skipped");
+    MESSAGE("skipped: only ", files.rlim_cur, " files may be open here");
     return;
   }
   const Serving serving;

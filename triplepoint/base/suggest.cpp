@@ -6,14 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 namespace triplepoint {
 namespace {
 
 bool same_letter(char a, char b) {
-  const auto lower = [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  };
-  return lower(a) == lower(b);
+  return lower_case(a) == lower_case(b);
 }
 
 }  // namespace

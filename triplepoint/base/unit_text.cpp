@@ -209,10 +209,6 @@ Result<Measured> parse_unit(std::string_view unit, std::string_view text) {
   }
 }
 
-std::string join(const std::vector<std::string_view>& words) {
-  return fmt::format("{}", fmt::join(words, ", "));
-}
-
 /// "s*K/J" for a dimension nobody named.
 std::string composed_unit(Dim dim) {
   const std::array<std::pair<int, std::string_view>, 6> powers = {{{dim.energy, "J"},
@@ -297,14 +293,14 @@ Result<double> parse_in_base_units(std::string_view text, Dim expected) {
   if (split && split->rest.empty() && expected != Dim{})
     return error(
         fmt::format("\"{}\" has no unit (a {} could be in any of {}); write one of them behind it",
-                    text, dimension_name(expected), join(units_of(expected, composed))));
+                    text, dimension_name(expected), fmt::join(units_of(expected, composed), ", ")));
   const Measured measured = TPT_TRY(parse_measured(text));
   if (measured.dim != expected)
     return error(
         fmt::format("\"{}\" is the wrong kind of quantity (it measures {}, not {}); "
                     "units that fit are {}",
                     text, dimension_name(measured.dim), dimension_name(expected),
-                    join(units_of(expected, composed))));
+                    fmt::join(units_of(expected, composed), ", ")));
   return measured.in_base_units;
 }
 

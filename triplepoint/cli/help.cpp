@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/expect.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/tui/text_table.h"
@@ -38,10 +39,6 @@ const CommandEntry& entry_named(std::string_view verb) {
                                   [&](const CommandEntry& entry) { return entry.name == verb; });
   TPT_EXPECT(found != all.end());
   return *found;
-}
-
-std::string joined(const std::vector<std::string>& words, std::string_view separator) {
-  return fmt::format("{}", fmt::join(words, separator));
 }
 
 std::string spaced_names(std::string names) {

@@ -8,8 +8,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/suggest.h"
-
-#include "triplepoint/formats/text.h"
+#include "triplepoint/base/text.h"
 
 namespace triplepoint::formats {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/formats/fixtures.h"
+#include "triplepoint/formats/fixtures_testing.h"
 
 namespace triplepoint::formats {
 namespace {

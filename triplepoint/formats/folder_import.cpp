@@ -7,13 +7,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/formats/import.h"
 #include "triplepoint/formats/megatron_import.h"
 #include "triplepoint/formats/nemo_import.h"
 #include "triplepoint/formats/nemo_keys.h"
 #include "triplepoint/formats/settings.h"
 #include "triplepoint/formats/surroundings.h"
-#include "triplepoint/formats/text.h"
 #include "triplepoint/formats/yaml_document.h"
 
 namespace triplepoint::formats {

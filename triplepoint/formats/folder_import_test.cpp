@@ -3,8 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/formats/fixtures.h"
-#include "triplepoint/formats/text.h"
+#include "triplepoint/formats/fixtures_testing.h"
 #include "triplepoint/formats/yaml_document.h"
 
 namespace triplepoint::formats {
@@ -93,13 +92,6 @@ TEST_CASE("what sbatch is asked for is read in each of its spellings") {
   CHECK(script->gpu_type == "h100");
   CHECK(script->entry == "run.py");
   CHECK_FALSE(read_job_script("echo no\n", "x.sh").has_value());
-}
-
-TEST_CASE("natural order compares runs of digits as numbers, and is strict") {
-  const std::vector<std::string> sorted{"a", "a1", "a2", "a10", "a10b", "b"};
-  for (std::size_t i = 0; i < sorted.size(); ++i)
-    for (std::size_t j = 0; j < sorted.size(); ++j)
-      CHECK(natural_less(sorted[i], sorted[j]) == (i < j));
 }
 
 TEST_CASE("YAML keeps lines, follows aliases and refuses what grows without end") {

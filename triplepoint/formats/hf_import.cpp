@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/import.h"
-#include "triplepoint/formats/text.h"
 
 namespace triplepoint::formats {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include "triplepoint/formats/fixtures.h"
+#include "triplepoint/formats/fixtures_testing.h"
 
 namespace triplepoint::formats {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "triplepoint/formats/text.h"
+#include "triplepoint/base/text.h"
 
 namespace triplepoint::formats {
 namespace {

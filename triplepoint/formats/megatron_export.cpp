@@ -8,7 +8,6 @@
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/lost.h"
 #include "triplepoint/formats/pipeline_layout.h"
-#include "triplepoint/formats/recompute_modules.h"
 
 namespace triplepoint::formats {
 namespace {

@@ -8,14 +8,14 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/formats/assemble.h"
 #include "triplepoint/formats/megatron_arguments.h"
 #include "triplepoint/formats/optimizers.h"
 #include "triplepoint/formats/pipeline_layout.h"
-#include "triplepoint/formats/recompute_modules.h"
 #include "triplepoint/formats/settings.h"
 #include "triplepoint/formats/shell_command.h"
-#include "triplepoint/formats/text.h"
 #include "triplepoint/formats/tokenizers.h"
 
 namespace triplepoint::formats {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include "triplepoint/formats/fixtures.h"
+#include "triplepoint/formats/fixtures_testing.h"
 #include "triplepoint/formats/pipeline_layout.h"
 
 namespace triplepoint::formats {

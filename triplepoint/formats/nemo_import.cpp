@@ -8,12 +8,13 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/formats/assemble.h"
 #include "triplepoint/formats/nemo_keys.h"
 #include "triplepoint/formats/optimizers.h"
-#include "triplepoint/formats/recompute_modules.h"
+#include "triplepoint/formats/pipeline_layout.h"
 #include "triplepoint/formats/settings.h"
-#include "triplepoint/formats/text.h"
 #include "triplepoint/formats/tokenizers.h"
 #include "triplepoint/formats/yaml_document.h"
 

@@ -7,7 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "triplepoint/formats/settings.h"
+
 namespace triplepoint::formats {
+
+/// Megatron-Core's recompute_modules; what is no module of it is noted as a diagnosis.
+std::vector<spec::RecomputeModule> read_recompute_modules(Settings&, std::string_view key);
+
+std::vector<std::string> recompute_module_names(const spec::Plan&);
 
 /// Megatron's --pipeline-model-parallel-layout: "Ettt|(tt|)*2tL" is 3, 2, 2 and 1 layers. E is the
 /// embedding, t a layer, m a further prediction, L the loss; | ends a stage; commas mean nothing.

@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <array>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/formats/import.h"
-#include "triplepoint/formats/text.h"
 
 namespace triplepoint::formats {
 namespace {

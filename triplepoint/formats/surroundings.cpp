@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "triplepoint/spec/part_of_node.h"
+#include "triplepoint/base/text.h"
 
-#include "triplepoint/formats/text.h"
+#include "triplepoint/spec/job.h"
 
 namespace triplepoint::formats {
 namespace {

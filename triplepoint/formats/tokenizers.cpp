@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "triplepoint/formats/text.h"
+#include "triplepoint/base/text.h"
 
 namespace triplepoint::formats {
 namespace {

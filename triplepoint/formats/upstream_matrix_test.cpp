@@ -18,7 +18,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/formats/export.h"
-#include "triplepoint/formats/fixtures.h"
+#include "triplepoint/formats/fixtures_testing.h"
 #include "triplepoint/formats/import.h"
 
 namespace triplepoint::formats {

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include "triplepoint/mark/mark_fixture.h"
+#include "triplepoint/mark/mark_testing.h"
 
 namespace triplepoint::mark {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "triplepoint/base/random.h"
 
-#include "triplepoint/mark/mark_fixture.h"
+#include "triplepoint/mark/mark_testing.h"
 
 namespace triplepoint::mark {
 namespace {

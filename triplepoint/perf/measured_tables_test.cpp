@@ -12,6 +12,7 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/spec/load.h"
 
@@ -42,11 +43,6 @@ struct Row {
   int64_t count(const char* column) const { return static_cast<int64_t>(number(column)); }
 };
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 double median_error(const CsvTable& measured, const std::function<bool(const Row&)>& belongs,
                     const std::function<Seconds(const Row&)>& predict) {
   std::vector<double> errors;
@@ -56,7 +52,7 @@ double median_error(const CsvTable& measured, const std::function<bool(const Row
     errors.push_back(std::abs(predict(row) / (row.number("latency_ms") * unit::ms) - 1));
   }
   REQUIRE(errors.size() > 20);
-  return median(errors);
+  return upper_median(errors);
 }
 
 spec::Collective collective_of(const std::string& name) {

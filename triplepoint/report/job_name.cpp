@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/report/labels.h"
+#include "triplepoint/report/findings/labels.h"
 
 namespace triplepoint::report {
 

@@ -49,4 +49,10 @@ StudyRow result_row(const spec::StudyJob& job, const run::Run& run, metrics::Met
 /// The stage that needs most memory; nothing for an invalid job.
 std::optional<std::size_t> worst_stage(const StudyRow& row);
 
+/// How many jobs came to what.
+struct Summary {
+  std::size_t jobs = 0, ok = 0, oom = 0, invalid = 0;
+};
+Summary summary_of(const Study& study);
+
 }  // namespace triplepoint::report

@@ -5,9 +5,9 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/report/findings.h"
-#include "triplepoint/report/groups.h"
-#include "triplepoint/report/recommendations.h"
+#include "triplepoint/report/findings/findings.h"
+#include "triplepoint/report/findings/groups.h"
+#include "triplepoint/report/findings/recommendations.h"
 
 namespace triplepoint::report {
 namespace {
@@ -72,15 +72,6 @@ Json group_json(const Group& group) {
 }
 
 }  // namespace
-
-Summary summary_of(const Study& study) {
-  const auto count = [&](Verdict verdict) {
-    return static_cast<std::size_t>(
-        std::count_if(study.rows.begin(), study.rows.end(),
-                      [&](const StudyRow& row) { return row.verdict == verdict; }));
-  };
-  return {study.rows.size(), count(Verdict::ok), count(Verdict::oom), count(Verdict::invalid)};
-}
 
 Json conclusions_json(const Study& study) {
   const Summary summary = summary_of(study);

@@ -9,7 +9,7 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/run/trace_counters.h"
+#include "triplepoint/run/trace_tracks.h"
 
 namespace triplepoint::run {
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "triplepoint/run/growing_run.h"
-#include "triplepoint/run/store_schema.h"
+#include "triplepoint/run/store_database.h"
 #include "triplepoint/run/store_tables.h"
 #include "triplepoint/run/store_timeline.h"
 

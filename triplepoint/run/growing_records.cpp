@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "triplepoint/run/store_items.h"
+#include "triplepoint/run/store_tables.h"
 
 namespace triplepoint::run {
 

@@ -13,7 +13,6 @@
 #include "triplepoint/run/growing_records.h"
 #include "triplepoint/run/journal.h"
 #include "triplepoint/run/run.h"
-#include "triplepoint/run/store.h"
 
 namespace triplepoint::run {
 

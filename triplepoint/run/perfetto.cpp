@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "triplepoint/run/protobuf_writer.h"
-#include "triplepoint/run/trace_counters.h"
+#include "triplepoint/run/trace_tracks.h"
 
 namespace triplepoint::run {
 

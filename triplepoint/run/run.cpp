@@ -3,7 +3,76 @@
 
 #include <algorithm>
 
+#include "triplepoint/base/expect.h"
+
 namespace triplepoint::run {
+namespace {
+
+/// Calls visit(value, seconds it held inside [begin, end]) for every value that held at all.
+template <class Visit>
+void for_each_held(const Series& series, Instant begin, Instant end, Visit&& visit) {
+  TPT_EXPECT(series.times.size() == series.values.size());
+  const auto& times = series.times;
+  auto next = std::upper_bound(times.begin(), times.end(), begin);
+  if (next != times.begin()) --next;
+  for (; next != times.end() && *next <= end; ++next) {
+    const Instant from = std::max(*next, begin);
+    const Instant until = next + 1 == times.end() ? end : std::min(next[1], end);
+    const double value = series.values[static_cast<size_t>(next - times.begin())];
+    if (from <= until) visit(value, (until - from) / unit::s);
+  }
+}
+
+/// The counter's value at an instant between its first and its last stamp, by interpolation.
+double counter_at(const Series& series, Instant when) {
+  const auto& times = series.times;
+  const auto after = std::lower_bound(times.begin(), times.end(), when);
+  const auto i = static_cast<size_t>(after - times.begin());
+  if (times[i] == when) return series.values[i];
+  const double share = (when - times[i - 1]) / (times[i] - times[i - 1]);
+  return series.values[i - 1] + share * (series.values[i] - series.values[i - 1]);
+}
+
+}  // namespace
+
+SeriesStatistics statistics(const Series& series) {
+  if (series.times.empty()) return {};
+  return statistics(series, series.times.front(), series.times.back());
+}
+
+SeriesStatistics statistics(const Series& series, Instant begin, Instant end) {
+  SeriesStatistics all;
+  double seconds = 0, weighted = 0, plain = 0;
+  for_each_held(series, begin, end, [&](double value, double held) {
+    all.minimum = all.count == 0 ? value : std::min(all.minimum, value);
+    all.maximum = all.count == 0 ? value : std::max(all.maximum, value);
+    ++all.count;
+    seconds += held;
+    weighted += held * value;
+    plain += value;
+  });
+  if (all.count == 0) return {};
+  all.time_weighted_mean =
+      seconds > 0 ? weighted / seconds : plain / static_cast<double>(all.count);
+  return all;
+}
+
+std::optional<double> counter_difference(const Series& series, Instant begin, Instant end) {
+  TPT_EXPECT(series.times.size() == series.values.size());
+  if (series.times.empty() || begin < series.times.front() || end > series.times.back())
+    return std::nullopt;
+  return counter_at(series, end) - counter_at(series, begin);
+}
+
+std::optional<double> share_of_time(const Series& bits, uint32_t mask, Instant begin, Instant end) {
+  double seconds = 0, with_bit = 0;
+  for_each_held(bits, begin, end, [&](double value, double held) {
+    seconds += held;
+    if (value > 0 && (static_cast<uint64_t>(std::min(value, 0x1p53)) & mask) != 0) with_bit += held;
+  });
+  if (seconds <= 0) return std::nullopt;
+  return with_bit / seconds;
+}
 
 Bytes MemoryUse::total() const {
   return weights + gradients + optimizer + activations + logits + buffers + reserve;

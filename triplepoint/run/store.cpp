@@ -13,7 +13,7 @@
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/run/growing_run.h"
-#include "triplepoint/run/store_schema.h"
+#include "triplepoint/run/store_database.h"
 #include "triplepoint/run/store_tables.h"
 #include "triplepoint/run/store_timeline.h"
 

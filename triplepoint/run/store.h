@@ -20,9 +20,6 @@ namespace triplepoint::run {
 /// a run, truncated, newer format version, disk full, read-only; never a crash on any bytes.
 Result<Run> load(const std::string& path);
 
-/// Numbers worth reading without the rest, such as "step_time_s".
-using HeadlineMetrics = std::map<std::string, double>;
-
 /// Atomically: a temporary file beside it, then renamed.
 Result<bool> save(const Run&, const std::string& path, const HeadlineMetrics& = {});
 

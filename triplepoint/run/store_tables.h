@@ -1,12 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "triplepoint/run/run.h"
+#include "triplepoint/run/store_columns.h"
 #include "triplepoint/run/store_database.h"
+#include "triplepoint/run/timeline.h"
 
 namespace triplepoint::run {
+
+/// Farther from the epoch than 36 years lies nothing; sums of such times do not overflow.
+inline constexpr int64_t farthest_nanoseconds = int64_t{1} << 60;
+
+/// How one field of an item is stored. `set` says whether the number is possible.
+template <class Item>
+struct IntegerField {
+  const char* name;
+  int64_t (*get)(const Item&);
+  bool (*set)(Item&, int64_t);
+};
+template <class Item>
+struct DoubleField {
+  const char* name;
+  double (*get)(const Item&);
+  void (*set)(Item&, double);
+};
+
+inline bool set_instant(Instant& target, int64_t nanoseconds) {
+  target = Instant(nanoseconds);
+  return nanoseconds > -farthest_nanoseconds && nanoseconds < farthest_nanoseconds;
+}
+inline bool set_narrow(int32_t& target, int64_t value) {
+  target = static_cast<int32_t>(value);
+  return target == value;
+}
+
+/// Writes one column per field.
+template <class Item, class Integers, class Doubles>
+Result<bool> write_items(ColumnWriter& writer, std::string_view part,
+                         const std::vector<Item>& items, const Integers& integers,
+                         const Doubles& doubles) {
+  std::vector<int64_t> whole(items.size());
+  for (const IntegerField<Item>& field : integers) {
+    for (size_t i = 0; i < items.size(); ++i)
+      whole[i] = field.get(items[i]);
+    TPT_TRY(writer.write({part, 0, field.name}, std::span<const int64_t>(whole)));
+  }
+  std::vector<double> real(items.size());
+  for (const DoubleField<Item>& field : doubles) {
+    for (size_t i = 0; i < items.size(); ++i)
+      real[i] = field.get(items[i]);
+    TPT_TRY(writer.write({part, 0, field.name}, std::span<const double>(real)));
+  }
+  return true;
+}
+
+inline tl::unexpected<Error> bad_column(std::string_view part, const char* name) {
+  return error(
+      fmt::format("the run file is damaged (column \"{} {}\" does not fit to the others); try the "
+                  "copy it was made from",
+                  part, name));
+}
+
+/// Reads them back. The first integer column says how many items there are.
+template <class Item, class Integers, class Doubles>
+Result<std::vector<Item>> read_items(ColumnReader& reader, std::string_view part,
+                                     const Integers& integers, const Doubles& doubles) {
+  std::vector<Item> items;
+  bool first = true;
+  for (const IntegerField<Item>& field : integers) {
+    const std::vector<int64_t> column = TPT_TRY(reader.integers({part, 0, field.name}));
+    if (first) items.resize(column.size());
+    first = false;
+    if (column.size() != items.size()) return bad_column(part, field.name);
+    for (size_t i = 0; i < items.size(); ++i)
+      if (!field.set(items[i], column[i])) return bad_column(part, field.name);
+  }
+  for (const DoubleField<Item>& field : doubles) {
+    const std::vector<double> column = TPT_TRY(reader.doubles({part, 0, field.name}));
+    if (column.size() != items.size()) return bad_column(part, field.name);
+    for (size_t i = 0; i < items.size(); ++i)
+      field.set(items[i], column[i]);
+  }
+  return items;
+}
 
 // The plain tables of a run file: everything but spans and series. Each pair is one table, or a few
 // that belong together.

@@ -14,7 +14,6 @@
 #include "triplepoint/base/random.h"
 
 #include "triplepoint/run/store_database.h"
-#include "triplepoint/run/store_schema.h"
 #include "triplepoint/run/store_timeline.h"
 
 namespace triplepoint::run {
@@ -400,7 +399,7 @@ TEST_CASE("a place that cannot be written is a sentence") {
   CHECK(save(Run{}, folder.file("file/a.run")).error().what.find("cannot write") !=
         std::string::npos);
   if (::geteuid() == 0) {
-    MESSAGE("skipped for read-only folders: root may write into them");
+    MESSAGE("read-only folders are not checked: root may write into them");
     return;
   }
   fs::permissions(folder.path(), fs::perms::owner_read | fs::perms::owner_exec);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
-#include "triplepoint/run/store_items.h"
+#include "triplepoint/run/store_tables.h"
 #include "triplepoint/run/store_timeline.h"
 
 namespace triplepoint::run {

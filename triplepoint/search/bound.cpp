@@ -6,8 +6,8 @@
 #include "triplepoint/sim/boundaries.h"
 #include "triplepoint/sim/hardware_variation.h"
 #include "triplepoint/sim/step_epilogue.h"
-#include "triplepoint/workload/stage_memory.h"
-#include "triplepoint/workload/work_without_programs.h"
+#include "triplepoint/workload/memory.h"
+#include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::search {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/metrics/ageing.h"
+#include "triplepoint/metrics/economics/ageing.h"
 #include "triplepoint/search/search.h"
 
 namespace triplepoint::search {

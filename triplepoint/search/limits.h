@@ -8,7 +8,7 @@
 
 #include "triplepoint/spec/job.h"
 
-#include "triplepoint/metrics/bill.h"
+#include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/search/objective.h"
 
 namespace triplepoint::search {

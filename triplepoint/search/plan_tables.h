@@ -7,7 +7,7 @@
 #include "triplepoint/base/data_table.h"
 #include "triplepoint/base/json_fwd.h"
 
-#include "triplepoint/metrics/prediction_interval.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/search/finalists.h"
 
 namespace triplepoint::search {

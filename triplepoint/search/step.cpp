@@ -9,7 +9,7 @@
 #include "triplepoint/sim/device_phase.h"
 #include "triplepoint/sim/hardware_variation.h"
 #include "triplepoint/sim/step_epilogue.h"
-#include "triplepoint/workload/work_without_programs.h"
+#include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::search {
 

@@ -110,4 +110,8 @@ struct Cluster {
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 
+/// Uses only the first `devices` seats of every node. Their links and their share of the adapters
+/// stay what they are.
+void use_devices(Cluster&, int64_t devices);
+
 }  // namespace triplepoint::spec

@@ -9,15 +9,9 @@
 
 #include "triplepoint/base/unit_text.h"
 
-#include "triplepoint/spec/diagnose_cluster.h"
-#include "triplepoint/spec/diagnose_environment.h"
-#include "triplepoint/spec/diagnose_fabric.h"
-#include "triplepoint/spec/diagnose_model.h"
-#include "triplepoint/spec/diagnose_options.h"
-#include "triplepoint/spec/findings.h"
+#include "triplepoint/spec/diagnose_parts.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/names.h"
-#include "triplepoint/spec/task.h"
 
 namespace triplepoint::spec {
 namespace {

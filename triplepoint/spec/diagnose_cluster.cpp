@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/spec/diagnose_cluster.h"
-
 #include <algorithm>
 #include <numeric>
 #include <span>
@@ -9,10 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "triplepoint/spec/diagnose_environment.h"
-#include "triplepoint/spec/findings.h"
+#include "triplepoint/spec/diagnose_parts.h"
+#include "triplepoint/spec/job.h"
 #include "triplepoint/spec/names.h"
-#include "triplepoint/spec/task.h"
 
 namespace triplepoint::spec {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/spec/diagnose_environment.h"
-
 #include <cmath>
 #include <limits>
 #include <string>
@@ -9,7 +7,7 @@
 
 #include "triplepoint/base/unit_text.h"
 
-#include "triplepoint/spec/findings.h"
+#include "triplepoint/spec/diagnose_parts.h"
 #include "triplepoint/spec/names.h"
 
 namespace triplepoint::spec {

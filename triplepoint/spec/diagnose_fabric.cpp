@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/spec/diagnose_fabric.h"
-
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "triplepoint/spec/findings.h"
+#include "triplepoint/spec/diagnose_parts.h"
 #include "triplepoint/spec/names.h"
 
 namespace triplepoint::spec {

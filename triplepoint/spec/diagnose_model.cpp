@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/spec/diagnose_model.h"
-
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -8,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/spec/findings.h"
+#include "triplepoint/spec/diagnose_parts.h"
 
 namespace triplepoint::spec {
 namespace {

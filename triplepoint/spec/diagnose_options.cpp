@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/spec/diagnose_options.h"
-
 #include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "triplepoint/spec/findings.h"
+#include "triplepoint/spec/diagnose_parts.h"
+#include "triplepoint/spec/job.h"
 #include "triplepoint/spec/names.h"
-#include "triplepoint/spec/task.h"
 
 namespace triplepoint::spec {
 namespace {

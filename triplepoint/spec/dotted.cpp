@@ -6,18 +6,14 @@
 #include <cmath>
 #include <optional>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/spec/fields.h"
 
 namespace triplepoint::spec {
 namespace {
 
 using Kind = TomlValue::Kind;
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(' ');
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(' ') - begin + 1);
-}
 
 template <class Number>
 std::optional<Number> whole_text_as(std::string_view text) {

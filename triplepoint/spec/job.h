@@ -17,6 +17,11 @@ namespace triplepoint::spec {
 
 enum class Task { pretrain, lora, prefill, decode };
 
+/// Does the model answer instead of learn? No backward pass, no gradients, no optimizer.
+constexpr bool is_inference(Task task) {
+  return task == Task::prefill || task == Task::decode;
+}
+
 /// The room the machines stand in, and what its operator set.
 struct Environment {
   std::optional<Celsius> ambient;    // absent: the chassis' own inlet

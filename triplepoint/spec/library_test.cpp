@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <map>
 
 #include <doctest/doctest.h>
 
@@ -10,6 +11,86 @@
 
 namespace triplepoint::spec {
 namespace {
+
+Result<std::vector<Provenance>> provenance_of(const std::string& text) {
+  const Result<TomlValue> tree = parse_toml(text, "x.toml");
+  REQUIRE_MESSAGE(tree, tree.error().what);
+  return collect_provenance(*tree, "x.toml");
+}
+
+std::string source(const std::string& keys, const std::string& kind = "datasheet") {
+  return "[[source]]\nkeys = [" + keys + "]\nkind = \"" + kind + "\"\ncite = \"a sheet\"\n";
+}
+
+TEST_CASE("a number is shown with its value, kind and citation") {
+  const auto found =
+      provenance_of("[gpu]\ntitle = \"T\"\ntdp = \"700 W\"\n" + source("\"gpu.tdp\""));
+  REQUIRE_MESSAGE(found, found.error().what);
+  REQUIRE(found->size() == 1);
+  CHECK(found->front() ==
+        Provenance{"gpu.tdp", "700 W", NumberKind::datasheet, "a sheet", "x.toml", 3});
+}
+
+TEST_CASE("counts, numbers, quantities and temperatures need a source, words do not") {
+  for (const char* line : {"a = 1\n", "a = 1.5\n", "a = \"1 W\"\n", "a = \"30 C\"\n",
+                           "a = [1, 2]\n", "a = [{ b = 1 }]\n", "a = { b = { c = 1 } }\n"})
+    CHECK_FALSE(provenance_of(std::string("[gpu]\n") + line));
+  for (const char* line : {"a = \"word\"\n", "a = true\n", "a = [\"x\"]\n", "a = \"24.07\"\n"})
+    CHECK(provenance_of(std::string("[gpu]\n") + line));
+}
+
+TEST_CASE("the longest key wins, so that an exception may stand beside a rule") {
+  const auto found =
+      provenance_of("[gpu]\na = 1\nb = 2\n" + source("\"gpu.*\"") + source("\"gpu.b\"", "assumed"));
+  REQUIRE_MESSAGE(found, found.error().what);
+  CHECK(found->at(0).kind == NumberKind::datasheet);
+  CHECK(found->at(1).kind == NumberKind::assumed);
+}
+
+TEST_CASE("the record of a fit needs no source") {
+  CHECK(provenance_of("[gpu]\n[fit]\nrows = 12\nresidual = \"3 %\"\n"));
+}
+
+TEST_CASE("a missing or wrong source is refused with the place and a way out") {
+  const std::map<std::string, std::string> sentences = {
+      {"[gpu]\ntdp = \"700 W\"\n",
+       "x.toml:2: gpu.tdp = 700 W has no source (every number says where it comes from); add it to "
+       "the keys of a [[source]]"},
+      {"[gpu]\ntdp = \"700 W\"\n" + source("\"gpu.tpd\""),
+       "x.toml:3: source for 'gpu.tpd' (this file has no such number); did you mean \"gpu.tdp\"?"},
+      {"[gpu]\ntdp = \"700 W\"\n" + source("\"gpu.tdp\"", "guess"),
+       "x.toml:5: kind \"guess\" is none of ours (it says how far a number can be trusted); known "
+       "are datasheet, measured, fitted, assumed"},
+      {"[gpu]\n[[source]]\nkeys = [\"gpu.tdp\"]\n",
+       "x.toml:2: a [[source]] is incomplete (it says which numbers come from where); give it "
+       "keys, "
+       "kind and cite"},
+      {"[gpu]\n[[source]]\nkeys = []\nkind = \"assumed\"\ncite = \"c\"\nyear = 2020\n",
+       "x.toml:6: unknown key 'year' in [[source]] (it would be ignored); known are keys, kind, "
+       "cite"},
+  };
+  for (const auto& [text, sentence] : sentences) {
+    const auto found = provenance_of(text);
+    REQUIRE_FALSE(found);
+    CHECK(found.error().what == sentence);
+  }
+}
+
+TEST_CASE("every number of the library has a source") {
+  const Library library = default_library();
+  int numbers = 0;
+  for (const char* shelf : {"models", "gpus", "clusters", "stacks", "optimizers", "calibrations"}) {
+    const auto files = list_files(Path(library.root) / shelf, ".toml");
+    REQUIRE(files);
+    for (const Path& file : *files) {
+      const auto found =
+          provenance(library, file.lexically_relative(library.root).generic_string());
+      CHECK_MESSAGE(found, found.error().what);
+      if (found) numbers += static_cast<int>(found->size());
+    }
+  }
+  CHECK(numbers > 500);
+}
 
 const Library library = default_library();
 
@@ -70,4 +151,5 @@ TEST_CASE("every GPU, cluster, stack and optimizer of the library reads") {
 }
 
 }  // namespace
+
 }  // namespace triplepoint::spec

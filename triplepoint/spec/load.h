@@ -13,6 +13,13 @@
 
 namespace triplepoint::spec {
 
+struct ReadScope;
+struct TomlValue;
+
+// What a job that names none runs with: the plainest Megatron.
+inline constexpr std::string_view default_stack = "megatron-core";
+inline constexpr std::string_view serving_stack = "vllm";  // of prefill and decode
+
 /// Where models/, gpus/, clusters/, stacks/, studies/ lie. `name` is the file name without .toml
 /// (studies have folders: "paper/h200").
 struct Library {
@@ -38,6 +45,9 @@ Result<OptimizerState> load_optimizer(const Library&, std::string_view name);
 /// What a job runs with that names no optimizer: the stack's own, or, of a stack that has none, the
 /// one that NeMo and Megatron share.
 std::string default_optimizer(const Stack&);
+
+/// A job from the root of its tree.
+Result<Job> read_job(const ReadScope& scope, const TomlValue& root);
 
 /// A job.toml: names (or inline tables) of model, cluster, stack; [plan]; [environment].
 Result<Job> load_job(const Library&, const std::string& path);

@@ -4,7 +4,8 @@
 
 #include "triplepoint/base/files.h"
 
-#include "triplepoint/spec/job_reader.h"
+#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/table_reader.h"
 
 namespace triplepoint::spec {
 namespace {

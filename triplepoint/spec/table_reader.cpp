@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "triplepoint/spec/part_of_node.h"
+#include "triplepoint/spec/job.h"
 
 namespace triplepoint::spec {
 namespace {

@@ -13,9 +13,10 @@
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/fields.h"
-#include "triplepoint/spec/load.h"
 
 namespace triplepoint::spec {
+
+struct Library;
 
 /// A TOML text in quotes, with what TOML wants escaped escaped.
 std::string toml_text(std::string_view text);

@@ -6,8 +6,8 @@
 #include "triplepoint/base/data_table.h"
 #include "triplepoint/base/json_fwd.h"
 
-#include "triplepoint/metrics/score_card.h"
-#include "triplepoint/report/score_page.h"
+#include "triplepoint/metrics/economics/score_card.h"
+#include "triplepoint/report/pages/score_page.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {

@@ -10,7 +10,7 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/metrics/score_card.h"
+#include "triplepoint/metrics/economics/score_card.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {

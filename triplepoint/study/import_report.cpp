@@ -7,7 +7,7 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/report/labels.h"
+#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/tui/text_table.h"
 
 namespace triplepoint::study {

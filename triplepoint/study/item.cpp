@@ -7,9 +7,9 @@
 #include "triplepoint/base/expect.h"
 #include "triplepoint/base/version.h"
 
-#include "triplepoint/metrics/results_json.h"
-#include "triplepoint/report/conditions.h"
-#include "triplepoint/report/study_page.h"
+#include "triplepoint/metrics/run/results_json.h"
+#include "triplepoint/report/findings/conditions.h"
+#include "triplepoint/report/pages/study_page.h"
 #include "triplepoint/report/summary.h"
 #include "triplepoint/study/wear.h"
 

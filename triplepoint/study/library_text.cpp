@@ -9,7 +9,7 @@
 
 #include "triplepoint/spec/names.h"
 
-#include "triplepoint/report/labels.h"
+#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/tui/text_table.h"
 
 namespace triplepoint::study {

@@ -9,7 +9,7 @@
 
 #include "triplepoint/spec/job.h"
 
-#include "triplepoint/advise/thermal_samples.h"
+#include "triplepoint/advise/thermal_groups.h"
 
 namespace triplepoint::study {
 

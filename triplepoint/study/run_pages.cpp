@@ -8,8 +8,8 @@
 
 #include "triplepoint/run/store.h"
 
-#include "triplepoint/report/recommendations.h"
-#include "triplepoint/report/run_page.h"
+#include "triplepoint/report/findings/recommendations.h"
+#include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/study/wear.h"
 

@@ -14,7 +14,7 @@
 
 #include "triplepoint/run/store.h"
 
-#include "triplepoint/report/study_page.h"
+#include "triplepoint/report/pages/study_page.h"
 #include "triplepoint/study/item.h"
 #include "triplepoint/study/run_pages.h"
 

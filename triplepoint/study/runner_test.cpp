@@ -12,10 +12,10 @@
 
 #include "triplepoint/run/store.h"
 
-#include "triplepoint/report/findings.h"
-#include "triplepoint/report/recommendations.h"
-#include "triplepoint/report/sentence_check.h"
-#include "triplepoint/report/study_page.h"
+#include "triplepoint/report/findings/findings.h"
+#include "triplepoint/report/findings/recommendations.h"
+#include "triplepoint/report/pages/study_page.h"
+#include "triplepoint/report/sentence_check_testing.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/study/run_pages.h"
 

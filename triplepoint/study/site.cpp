@@ -10,9 +10,9 @@
 
 #include "triplepoint/run/store.h"
 
-#include "triplepoint/report/compare_page.h"
-#include "triplepoint/report/run_page.h"
-#include "triplepoint/report/study_page.h"
+#include "triplepoint/report/compare/compare_page.h"
+#include "triplepoint/report/pages/run_page.h"
+#include "triplepoint/report/pages/study_page.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/study/wear.h"
 

@@ -10,7 +10,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/http_server.h"
 
-#include "triplepoint/report/index_page.h"
+#include "triplepoint/report/pages/index_page.h"
 #include "triplepoint/study/page_shelf.h"
 
 namespace triplepoint::study {

@@ -11,7 +11,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/metrics/trace_tables/options.h"
-#include "triplepoint/report/paper_figures.h"
+#include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/report/study.h"
 
 namespace triplepoint::study {

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/spec/task.h"
+#include "triplepoint/spec/job.h"
 
 namespace triplepoint::study {
 

@@ -7,7 +7,7 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/metrics/ageing.h"
+#include "triplepoint/metrics/economics/ageing.h"
 
 namespace triplepoint::study {
 

@@ -15,16 +15,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "triplepoint/base/text.h"
+
 namespace triplepoint::telemetry {
 namespace {
 
 constexpr std::string_view blanks = " \t\r\n\v\f";
-
-std::string_view trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
 
 template <class Number>
 std::optional<Number> leading(std::string_view text) {

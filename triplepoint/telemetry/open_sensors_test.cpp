@@ -7,8 +7,6 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/telemetry/device_filter.h"
-
 #include "tests/doubles/fake_drivers.h"
 #include "tests/doubles/gpu_metrics_blob.h"
 

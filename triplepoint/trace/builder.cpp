@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/statistics.h"
+
 #include "triplepoint/trace/order.h"
 
 namespace triplepoint::trace {
@@ -96,9 +98,7 @@ int64_t epoch_of(const std::vector<run::Span>& spans, int64_t reach) {
   begins.reserve(spans.size());
   for (const run::Span& span : spans)
     begins.push_back(span.begin.nanoseconds());
-  const auto middle = begins.begin() + static_cast<std::ptrdiff_t>(begins.size() / 2);
-  std::nth_element(begins.begin(), middle, begins.end());
-  const int64_t center = *middle;
+  const int64_t center = upper_median(begins);
   int64_t epoch = center;
   for (const int64_t begin : begins)
     if (begin < epoch && distance(begin, center) < static_cast<uint64_t>(reach)) epoch = begin;

@@ -11,7 +11,6 @@
 #include "triplepoint/base/random.h"
 
 #include "triplepoint/trace/tar.h"
-#include "triplepoint/trace/unpack.h"
 
 namespace triplepoint::trace {
 namespace {

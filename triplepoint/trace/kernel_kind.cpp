@@ -5,6 +5,8 @@
 #include <array>
 #include <string>
 
+#include "triplepoint/base/text.h"
+
 namespace triplepoint::trace {
 
 namespace {
@@ -12,24 +14,14 @@ namespace {
 using spec::Collective;
 using spec::OpClass;
 
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
 /// Lower case without punctuation: "all_gather_into_tensor" is "allgatherintotensor".
 std::string letters_of(std::string_view name) {
   std::string letters;
   for (const char c : name) {
-    const char small = lower(c);
+    const char small = lower_case(c);
     if ((small >= 'a' && small <= 'z') || (small >= '0' && small <= '9')) letters.push_back(small);
   }
   return letters;
-}
-
-std::string lower_case(std::string_view text) {
-  std::string all(text);
-  std::transform(all.begin(), all.end(), all.begin(), lower);
-  return all;
 }
 
 bool communicates(std::string_view name) {

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/large_vector.h"
 #include "triplepoint/trace/order.h"
@@ -16,21 +18,6 @@
 namespace triplepoint::trace {
 
 namespace {
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-/// The digits at the beginning, taken off; without leading zeros.
-std::string_view take_number(std::string_view& text) {
-  size_t size = 0;
-  while (size < text.size() && is_digit(text[size]))
-    ++size;
-  std::string_view number = text.substr(0, size);
-  text.remove_prefix(size);
-  number.remove_prefix(std::min(number.find_first_not_of('0'), number.size()));
-  return number;
-}
 
 std::optional<int32_t> number_at(std::string_view text) {
   int64_t number = -1;
@@ -207,23 +194,6 @@ std::optional<int32_t> rank_in_name(std::string_view name) {
     }
   }
   return std::nullopt;
-}
-
-bool numerically_before(std::string_view a, std::string_view b) {
-  std::string_view x = a, y = b;
-  while (!x.empty() && !y.empty()) {
-    if (is_digit(x[0]) && is_digit(y[0])) {
-      const std::string_view m = take_number(x), n = take_number(y);
-      if (m.size() != n.size()) return m.size() < n.size();
-      if (m != n) return m < n;
-      continue;
-    }
-    if (x[0] != y[0]) return x[0] < y[0];
-    x.remove_prefix(1);
-    y.remove_prefix(1);
-  }
-  if (x.empty() && y.empty()) return a < b;  // "a01" and "a1"
-  return x.empty();
 }
 
 Result<Trace> merge(std::vector<NamedTrace> all) {

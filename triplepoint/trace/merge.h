@@ -20,9 +20,6 @@ struct NamedTrace {
 /// The rank in a file's name: "rank-3.json", "ranks_12", "worker7_step_12". Nothing if none is.
 std::optional<int32_t> rank_in_name(std::string_view name);
 
-/// "a2" before "a10": digits count as numbers.
-bool numerically_before(std::string_view a, std::string_view b);
-
 /// Traces of different ranks as one: ranks as the files or their names say, else in numeric order
 /// of the names; one epoch, the earliest; equal communicators are one.
 Result<Trace> merge(std::vector<NamedTrace>);

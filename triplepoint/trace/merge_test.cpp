@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/trace/order.h"
-#include "triplepoint/trace/testing.h"
+#include "triplepoint/trace/timeline_testing.h"
 
 namespace triplepoint::trace {
 namespace {
@@ -26,15 +26,6 @@ TEST_CASE("ranks stand in names in the ways people write them") {
   CHECK(rank_in_name("frank.rank5") == 5);
   CHECK(rank_in_name("trace_3.json") == std::nullopt);
   CHECK(rank_in_name("rank99999999999999999999") == std::nullopt);
-}
-
-TEST_CASE("numbers in names count as numbers") {
-  CHECK(numerically_before("rank2.json", "rank10.json"));
-  CHECK(!numerically_before("rank10.json", "rank2.json"));
-  CHECK(numerically_before("a", "b"));
-  CHECK(numerically_before("a", "a1"));
-  CHECK(numerically_before("a01", "a1"));
-  CHECK(!numerically_before("a1", "a1"));
 }
 
 TEST_CASE("ranks come in numeric order on the earliest epoch") {

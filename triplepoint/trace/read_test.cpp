@@ -7,8 +7,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "triplepoint/trace/cache.h"
-#include "triplepoint/trace/kineto/samples.h"
+#include "triplepoint/trace/kineto/samples_testing.h"
 
 namespace triplepoint::trace {
 namespace {

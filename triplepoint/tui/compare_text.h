@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "triplepoint/report/compare.h"
+#include "triplepoint/report/compare/compare.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {

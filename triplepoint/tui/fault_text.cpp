@@ -11,8 +11,8 @@
 #include "triplepoint/run/shutdown.h"
 #include "triplepoint/spec/fault_text.h"
 
-#include "triplepoint/metrics/fault_effects.h"
-#include "triplepoint/metrics/fault_report.h"
+#include "triplepoint/metrics/run/fault_effects.h"
+#include "triplepoint/metrics/run/fault_report.h"
 #include "triplepoint/tui/sparkline.h"
 #include "triplepoint/tui/text_table.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/metrics/ageing.h"
-#include "triplepoint/metrics/power_profile.h"
+#include "triplepoint/metrics/economics/ageing.h"
+#include "triplepoint/metrics/run/power_profile.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {

@@ -7,7 +7,7 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/number_text.h"
 
-#include "triplepoint/report/plots.h"
+#include "triplepoint/report/charts/plots.h"
 #include "triplepoint/tui/sparkline.h"
 #include "triplepoint/tui/text_table.h"
 

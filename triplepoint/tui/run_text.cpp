@@ -9,9 +9,9 @@
 
 #include "triplepoint/run/shutdown.h"
 
-#include "triplepoint/metrics/inference.h"
-#include "triplepoint/metrics/results_json.h"
-#include "triplepoint/report/labels.h"
+#include "triplepoint/metrics/run/inference.h"
+#include "triplepoint/metrics/run/results_json.h"
+#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/tui/run_sparklines.h"
 #include "triplepoint/tui/sparkline.h"
 #include "triplepoint/tui/text_table.h"

@@ -7,7 +7,7 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/metrics/metrics.h"
-#include "triplepoint/metrics/prediction_interval.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/telemetry/live/testing.h"
+#include "triplepoint/telemetry/live/snapshot_testing.h"
 #include "triplepoint/tui/live_tables.h"
 #include "triplepoint/tui/terminal.h"
 #include "triplepoint/tui/text_table.h"

@@ -12,7 +12,6 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/telemetry/live/live.h"
-#include "triplepoint/telemetry/live/of_run.h"
 
 namespace triplepoint::tui {
 namespace {

@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <vector>
+
+#include "triplepoint/spec/op.h"
+
 #include "triplepoint/workload/layer_layout.h"
 #include "triplepoint/workload/op_makers.h"
-#include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::workload {
+
+/// Once per step and stage, after (or, where `overlap` says so, behind) the microbatches.
+struct StepWork {
+  std::vector<spec::Op>
+      gradient_sync;  // DP reductions (dense and expert groups), embedding all-reduce
+  std::vector<spec::Op> gradient_norm;  // local norm and the all-reduce over the model group
+  std::vector<spec::Op> optimizer;
+  std::vector<spec::Op> parameter_sync;  // ZeRO-1/2 all-gather
+};
 
 /// Data parallelism by ZeRO stage. P: parameters of the rank; the array is gathered in the compute
 /// precision (2 P bytes for bf16) and reduced in optimizer.gradient_sync_bytes.

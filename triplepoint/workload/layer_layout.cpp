@@ -6,7 +6,7 @@
 
 #include "triplepoint/base/expect.h"
 
-#include "triplepoint/spec/task.h"
+#include "triplepoint/spec/job.h"
 
 namespace triplepoint::workload {
 namespace {

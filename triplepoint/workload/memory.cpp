@@ -10,21 +10,274 @@
 #include "triplepoint/workload/memory.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "triplepoint/workload/activation_memory.h"
 #include "triplepoint/workload/eager_step.h"
 #include "triplepoint/workload/feed_forward.h"
 #include "triplepoint/workload/gathered_memory.h"
 #include "triplepoint/workload/layer_layout.h"
-#include "triplepoint/workload/stage_memory.h"
+#include "triplepoint/workload/op_makers.h"
+#include "triplepoint/workload/schedule.h"
 #include "triplepoint/workload/tensor_parallel.h"
-#include "triplepoint/workload/training_peak.h"
 
 namespace triplepoint::workload {
 namespace {
 
+/// Bytes beyond states (weights, gradients, optimizer) at one moment of a training step.
+struct Moment {
+  double activations = 0, logits = 0, buffers = 0;
+  double total() const { return activations + logits + buffers; }
+};
+
 using spec::Sharding;
 using Chunks = std::vector<ChunkLayers>;
+
+/// What one microbatch holds in a chunk: between its passes, and more of it while its weight
+/// gradients are put off.
+struct ChunkBytes {
+  double kept = 0, put_off = 0;
+};
+
+/// What a stage holds for its backward passes when the first of them begins.
+struct Waiting {
+  double bytes = 0;           // of all microbatches in flight
+  double put_off = 0;         // the most when an input half ends, where weight gradients wait
+  int64_t in_last_chunk = 0;  // microbatches
+  bool splits = false;
+};
+
+Waiting count_waiting(const StageProgram& program, const std::vector<ChunkBytes>& chunks) {
+  Waiting peak;
+  peak.splits = std::any_of(program.begin(), program.end(), [](const Action& action) {
+    return action.kind == ActionKind::backward_weight;
+  });
+  const ActionKind release = peak.splits ? ActionKind::backward_weight : ActionKind::backward;
+  double now = 0;
+  int64_t last_now = 0;
+  for (const Action& action : program) {
+    const ChunkBytes& bytes = chunks[static_cast<size_t>(action.chunk)];
+    const int64_t of_last = action.chunk + 1 == static_cast<int64_t>(chunks.size()) ? 1 : 0;
+    if (action.kind == ActionKind::forward) {
+      now += bytes.kept;
+      last_now += of_last;
+      peak.bytes = std::max(peak.bytes, now);
+      peak.in_last_chunk = std::max(peak.in_last_chunk, last_now);
+    }
+    if (action.kind == ActionKind::backward_input) {
+      now += bytes.put_off;
+      peak.put_off = std::max(peak.put_off, now);
+    }
+    if (action.kind == release) {
+      now -= bytes.kept + (peak.splits ? bytes.put_off : 0);
+      last_now -= of_last;
+    }
+  }
+  return peak;
+}
+
+LayerKind last_kind(const ChunkLayers& chunk) {
+  LayerKind last = LayerKind::dense;
+  for (const LayerKind kind : all_layer_kinds)
+    if (chunk.count[kind] > 0) last = kind;
+  return last;
+}
+
+/// What is let go when the last layer's backward pass is over.
+double last_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
+  if (recomputed_layers(context.job, chunk).total() == chunk.layers())
+    return checkpoint_bytes(context);
+  return layer_activation_bytes(context, last_kind(chunk));
+}
+
+bool is_op_by_op(const LayerContext& context) {
+  constexpr double two_floats = 8;
+  return context.stack().loss_bytes > two_floats;
+}
+
+/// Bytes per logit of the microbatch whose loss is at work. Op by op over ranks that share the
+/// vocabulary one more tensor of floats is there: logits less their maximum (PyTorch,
+/// torch/distributed/tensor/parallel/loss.py).
+double loss_bytes(const LayerContext& context) {
+  constexpr double a_float = 4;
+  const bool shares = is_op_by_op(context) && context.share.tensor > 1;
+  return context.stack().loss_bytes + (shares ? a_float : 0);
+}
+
+/// Of every further microbatch, and of every further token that is predicted, the softmax stays.
+double logit_bytes(const LayerContext& context, const ChunkLayers& head, int64_t in_flight) {
+  constexpr double softmax = 4;
+  const double at_work = loss_bytes(context), waiting = std::min(softmax, at_work);
+  const double further = real(std::max<int64_t>(0, in_flight - 1) +
+                              head.predictions * std::max<int64_t>(1, in_flight));
+  return real(context.share.tokens * context.share.vocabulary) * (at_work + waiting * further);
+}
+
+/// Does autograd carry each weight's gradient in a tensor of 16 bits, although it is added to a
+/// buffer of floats or of the optimizer? Under FSDP that tensor is the gradient.
+bool carries_gradients(const LayerContext& context) {
+  return !context.stack().gradients_in_place && !context.share.frozen &&
+         context.plan().sharding != Sharding::parameters &&
+         context.plan().optimizer.weight_bytes < 4;
+}
+
+/// Gradients that stand for those which a fused kernel has added to their buffer: one for each
+/// shape of matrix, kept from the first step on; one expert's matrices serve all experts.
+/// Source: Transformer Engine, pytorch/module/base.py, get_dummy_wgrad.
+double stand_in_gradients(const LayerContext& context, const Chunks& chunks) {
+  if (!carries_gradients(context)) return 0;
+  double whole_layer = 0, parts = 0;  // parts: where attention and MLP are layers of their own
+  for (const LayerKind kind : all_layer_kinds) {
+    const bool there = std::any_of(chunks.begin(), chunks.end(),
+                                   [&](const ChunkLayers& chunk) { return chunk.count[kind] > 0; });
+    if (!there) continue;
+    const RankParameters layer = layer_parameters(context.job, context.share, kind);
+    const double experts =
+        layer.experts > 0 ? layer.experts / real(count_expert_rows(context).local_experts) : 0;
+    if (transformer_share(kind) < 1)
+      parts += layer.dense + experts;
+    else
+      whole_layer = std::max(whole_layer, layer.dense + experts);
+  }
+  return context.share.element * (whole_layer + parts);
+}
+
+/// The head's or the embedding's gradient as autograd carries it.
+double carried_gradient(const LayerContext& context, const RankParameters& parameters) {
+  return carries_gradients(context) ? context.share.element * parameters.dense : 0;
+}
+
+/// What lies there from step to step: two boundaries of a pipeline; the buffer that sequence
+/// parallelism gathers a linear layer's input into; buckets of gradients.
+double standing_buffers(const LayerContext& context, const Chunks& chunks) {
+  const RankShare& share = context.share;
+  double bytes = stand_in_gradients(context, chunks);
+  if (context.plan().pipeline_parallel_size > 1) bytes += 2 * checkpoint_bytes(context);
+  if (share.sequence_parallel) bytes += activation_payload(context);
+  if (context.plan().gradient_bucket && share.data > 1)
+    bytes += 2 * *context.plan().gradient_bucket / unit::B;
+  return bytes;
+}
+
+double exchanged_rows(const LayerContext& context) {
+  const RankShare& share = context.share;
+  if (!context.model().moe || share.expert == 1) return 0;
+  return 2 * share.element * real(count_expert_rows(context).sent * expert_width(context));
+}
+
+/// The most that a layer's backward pass holds beside what its forward pass kept.
+double most_working_bytes(const LayerContext& context, const Chunks& chunks) {
+  double most = exchanged_rows(context);
+  if (context.stack().gradients_in_place) return most;
+  for (const ChunkLayers& chunk : chunks)
+    for (const LayerKind kind : all_layer_kinds)
+      if (chunk.count[kind] > 0) most = std::max(most, backward_working_bytes(context, kind));
+  return most;
+}
+
+double most_recomputed_bytes(const LayerContext& context, const Chunks& chunks) {
+  double most = 0;
+  for (const ChunkLayers& chunk : chunks)
+    most = std::max(most, recomputed_layer_bytes(context, chunk));
+  return most;
+}
+
+/// Everything that the moments of one stage share.
+class StagePeak {
+ public:
+  StagePeak(const LayerContext& context, const Chunks& chunks, const StageProgram& program);
+  Moment fullest() const;
+
+ private:
+  Moment at_head() const;
+  Moment at_layer(int64_t done) const;
+  Moment at_embedding() const;
+
+  const LayerContext& context_;
+  const Chunks& chunks_;
+  std::vector<ChunkBytes> bytes_;
+  Waiting waiting_;
+  bool gathers_ = false;
+  GatheredParts parts_;
+  double standing_ = 0;
+};
+
+StagePeak::StagePeak(const LayerContext& context, const Chunks& chunks, const StageProgram& program)
+    : context_(context),
+      chunks_(chunks),
+      gathers_(context.plan().sharding == Sharding::parameters),
+      standing_(standing_buffers(context, chunks)) {
+  for (const ChunkLayers& chunk : chunks)
+    bytes_.push_back({chunk_activation_bytes(context, chunk), put_off_bytes(context, chunk)});
+  waiting_ = count_waiting(program, bytes_);
+  if (gathers_) parts_ = gathered_parts(context, chunks);
+}
+
+Moment StagePeak::at_head() const {
+  Moment moment{.activations = waiting_.bytes, .buffers = standing_};
+  moment.logits = logit_bytes(context_, chunks_.back(), waiting_.in_last_chunk);
+  moment.buffers += gathers_
+                        ? gathered_at_head(context_, parts_)
+                        : carried_gradient(context_, head_parameters(context_.job, context_.share));
+  return moment;
+}
+
+Moment StagePeak::at_layer(int64_t done) const {
+  Moment moment{.activations = waiting_.bytes, .buffers = standing_};
+  if (waiting_.splits)
+    moment.activations = std::max(waiting_.bytes, waiting_.put_off);
+  else
+    moment.activations += most_recomputed_bytes(context_, chunks_);
+  if (done > 0) moment.activations -= last_layer_bytes(context_, chunks_.back());
+  moment.buffers += most_working_bytes(context_, chunks_);
+  if (gathers_) moment.buffers += gathered_at_layer(context_, parts_, done);
+  return moment;
+}
+
+Moment StagePeak::at_embedding() const {
+  Moment moment{.activations = waiting_.bytes, .buffers = standing_};
+  moment.activations -= std::min(waiting_.bytes, bytes_.front().kept);
+  moment.buffers += carried_gradient(context_, embedding_parameters(context_.job, context_.share));
+  return moment;
+}
+
+Moment StagePeak::fullest() const {
+  const auto fuller = [](const Moment& a, const Moment& b) { return a.total() < b.total(); };
+  Moment fullest = at_layer(0);
+  if (gathers_ && !context_.share.frozen && parts_.layers > 1)
+    fullest = std::max(fullest, at_layer(1), fuller);
+  if (chunks_.back().has_head) fullest = std::max(fullest, at_head(), fuller);
+  if (chunks_.front().has_embedding && !gathers_ && !waiting_.splits)
+    fullest = std::max(fullest, at_embedding(), fuller);
+  return fullest;
+}
+
+/// The fullest moment of a stage's step. All microbatches in flight are there and the first
+/// backward pass begins; what comes one after the other is not added up:
+///
+///   loss and head    logits (Stack::loss_bytes each), the head's gradient
+///   last layer       the layer that recompute repeats, gradients of what its widest product
+///                    made; under FSDP its parameters, whole, and its gradient
+///   the layer before FSDP: two layers' gradients, and the last layer's activations are gone
+///   embedding        the first chunk's activations are gone, its gradient comes (no FSDP)
+///
+/// With zero-bubble schedules layers that were recomputed stay until their weight gradients.
+Moment find_training_peak(const LayerContext& context, const Chunks& chunks,
+                          const StageProgram& program) {
+  return StagePeak(context, chunks, program).fullest();
+}
+
+/// What PyTorch's allocator reserves beyond a peak at the loss, since free blocks serve none of the
+/// loss's tensors: those of a layer's forward pass, and, where it is written op by op, the 16-bit
+/// logits, whose block is too small for floats.
+double reserved_beside_loss(const LayerContext& context, const Chunks& chunks) {
+  const double logits = real(context.share.tokens * context.share.vocabulary);
+  double layer = 0;
+  for (const ChunkLayers& chunk : chunks)
+    for (const LayerKind kind : all_layer_kinds)
+      if (chunk.count[kind] > 0) layer = std::max(layer, served_layer_bytes(context, kind));
+  return layer + (is_op_by_op(context) ? context.share.element * logits : 0);
+}
 
 bool is_last(const ChunkLayers& chunk) {
   return chunk.has_head;

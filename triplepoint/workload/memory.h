@@ -7,6 +7,8 @@
 
 #include "triplepoint/spec/job.h"
 
+#include "triplepoint/workload/layer_layout.h"
+#include "triplepoint/workload/op_makers.h"
 #include "triplepoint/workload/schedule.h"
 
 namespace triplepoint::workload {
@@ -35,5 +37,13 @@ struct MemoryVerdict {
 /// Peak memory per stage; formulas in docs/models/memory.md.
 MemoryVerdict estimate_memory(const spec::Job&);
 MemoryVerdict estimate_memory(const spec::Job&, const std::vector<StageProgram>& programs);
+
+/// Bytes on one GPU of one stage: `chunks` are the stage's, in order.
+///
+/// The peak of activations is the highest sum along `program`, so that the beginning of a program
+/// gives a lower bound; of GPipe and 1F1B (one chunk) everything up to the first backward gives the
+/// peak itself.
+StageMemory stage_memory(const LayerContext&, const std::vector<ChunkLayers>& chunks,
+                         const StageProgram& program);
 
 }  // namespace triplepoint::workload

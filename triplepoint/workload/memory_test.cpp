@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/workload/activation_memory.h"
-#include "triplepoint/workload/test_jobs.h"
+#include "triplepoint/workload/jobs_testing.h"
 
 namespace triplepoint::workload {
 namespace {

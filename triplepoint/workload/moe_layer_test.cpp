@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include "triplepoint/workload/test_jobs.h"
-#include "triplepoint/workload/test_sums.h"
+#include "triplepoint/workload/jobs_testing.h"
 
 namespace triplepoint::workload {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/workload/test_jobs.h"
+#include "triplepoint/workload/jobs_testing.h"
 
 namespace triplepoint::workload {
 namespace {

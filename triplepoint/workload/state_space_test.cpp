@@ -4,9 +4,8 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/workload/activation_memory.h"
+#include "triplepoint/workload/jobs_testing.h"
 #include "triplepoint/workload/model_flops.h"
-#include "triplepoint/workload/test_jobs.h"
-#include "triplepoint/workload/test_sums.h"
 
 namespace triplepoint::workload {
 namespace {

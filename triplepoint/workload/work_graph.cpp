@@ -8,7 +8,6 @@
 #include "triplepoint/workload/layer_layout.h"
 #include "triplepoint/workload/model_flops.h"
 #include "triplepoint/workload/tensor_parallel.h"
-#include "triplepoint/workload/work_without_programs.h"
 
 namespace triplepoint::workload {
 namespace {

@@ -8,37 +8,13 @@
 
 #include "triplepoint/spec/job.h"
 
+#include "triplepoint/workload/chunk_work.h"
+#include "triplepoint/workload/data_parallel.h"
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/rank_grid.h"
 #include "triplepoint/workload/schedule.h"
 
 namespace triplepoint::workload {
-
-/// Ops of one rank that repeat: "dense layer" x 24, "embedding" x 1. Order is execution order.
-struct OpGroup {
-  std::string_view name;  // static text: "embedding", "head", "prediction", or name_of_layer()
-  int64_t repeat = 1;
-  bool is_layer = false;  // counts for the host's time per layer
-  std::vector<spec::Op> ops;
-  double host_share = 1;  // of that time: a layer of attention alone, or MLP alone, is half of one
-};
-
-/// What one rank of a stage does for one microbatch on one model chunk, pass by pass.
-/// Recompute stands apart (it runs right before the backward pass of its layers).
-struct ChunkWork {
-  int64_t first_layer = 0, num_layers = 0;
-  bool has_embedding = false, has_head = false;
-  std::vector<OpGroup> forward, recompute, backward_input, backward_weight;
-};
-
-/// Once per step and stage, after (or, where `overlap` says so, behind) the microbatches.
-struct StepWork {
-  std::vector<spec::Op>
-      gradient_sync;  // DP reductions (dense and expert groups), embedding all-reduce
-  std::vector<spec::Op> gradient_norm;  // local norm and the all-reduce over the model group
-  std::vector<spec::Op> optimizer;
-  std::vector<spec::Op> parameter_sync;  // ZeRO-1/2 all-gather
-};
 
 /// The job as work. Everything is per rank; ranks of one stage do the same.
 struct WorkGraph {
@@ -63,5 +39,9 @@ struct WorkGraph {
 
 /// Expands a valid job (no errors from spec::diagnose) into work.
 WorkGraph build_work_graph(const spec::Job&);
+
+/// A job's work but for what grows with the number of microbatches (programs, memory) and what no
+/// step time needs (totals): for whoever looks at many plans and keeps programs himself.
+WorkGraph build_work_without_programs(const spec::Job&);
 
 }  // namespace triplepoint::workload

@@ -4,14 +4,196 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <thread>
+#include <vector>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+
+#include "triplepoint/base/expect.h"
 
 #include "trainer/comm/transport.h"
-#include "trainer/cuda/plugin/image.h"
+
+#ifdef TPT_KERNEL_IMAGE
+// The file that nvcc has made, as it is.
+asm(".section .rodata\n"
+    ".balign 64\n"
+    ".local tpt_kernel_image\n"
+    "tpt_kernel_image:\n"
+    ".incbin \"" TPT_KERNEL_IMAGE
+    "\"\n"
+    ".byte 0\n"
+    ".text\n");
+extern "C" const unsigned char tpt_kernel_image[];
+#else
+namespace {
+const unsigned char tpt_kernel_image[64] = {};
+}
+#endif
 
 namespace triplepoint::trainer::cuda {
+namespace {
+
+/// The compiled kernels, contained in the plug-in; some bytes that are none where no nvcc was
+/// found.
+const void* kernel_image() {
+  return tpt_kernel_image;
+}
+
+bool has_kernel_image() {
+#ifdef TPT_KERNEL_IMAGE
+  return true;
+#else
+  return false;
+#endif
+}
+
+/// One of the names a library has, newest first. Never closed: drivers do not survive that.
+void* open_one(const std::string& folder, const std::vector<std::string>& names,
+               const char* remedy) {
+  std::string why;
+  for (const std::string& name : names) {
+    const std::string path = folder.empty() ? name : fmt::format("{}/{}", folder, name);
+    if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    if (why.empty()) why = dlerror();
+  }
+  throw CudaError(fmt::format("{} was not found ({}); {}", names.front(), why, remedy));
+}
+
+template <class Field>
+void find(void* library, const char* name, Field& field) {
+  field = reinterpret_cast<Field>(dlsym(library, name));
+  if (field == nullptr)
+    throw CudaError(
+        fmt::format("{} is not in the library that was found (it is older than this program "
+                    "expects); install a newer driver and CUDA 12 or 13",
+                    name));
+}
+
+}  // namespace
+
+#define TPT_FIND(field, name, ...) find(library, #name, table.field);
+
+Libraries open_libraries(const std::string& folder, bool nccl) {
+  Libraries libraries;
+  {
+    void* library = open_one(folder, {"libcuda.so.1"}, "install NVIDIA's driver");
+    Driver& table = libraries.driver;
+    TPT_DRIVER_CALLS(TPT_FIND)
+  }
+  {
+    void* library =
+        open_one(folder, {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"},
+                 "install cuBLAS of CUDA 12 or 13, or add its folder to LD_LIBRARY_PATH");
+    BlasLibrary& table = libraries.blas;
+    TPT_BLAS_CALLS(TPT_FIND)
+  }
+  if (!nccl) return libraries;
+  void* library =
+      open_one(folder, {"libnccl.so.2", "libnccl.so"}, "install NCCL, or train with one rank");
+  NcclLibrary& table = libraries.nccl;
+  TPT_NCCL_CALLS(TPT_FIND)
+  return libraries;
+}
+
+#undef TPT_FIND
+
+void Libraries::check(int result, const char* what) const {
+  if (result == 0) return;
+  const char* text = nullptr;
+  driver.error_text(result, &text);
+  throw CudaError(fmt::format("CUDA could not {} ({}, error {})", what,
+                              text != nullptr ? text : "unknown", result));
+}
+
+void Libraries::check_blas(int status, const char* what) const {
+  if (status == 0) return;
+  throw CudaError(fmt::format("cuBLASLt could not {} ({})", what, blas.status_text(status)));
+}
+
+void Libraries::check_nccl(int result, const char* what) const {
+  if (result == 0 || result == nccl_in_progress) return;
+  throw CudaError(fmt::format("NCCL could not {} ({}); NCCL_DEBUG=WARN makes it say more", what,
+                              nccl.error_text(result)));
+}
+
+namespace {
+
+constexpr int64_t grain = 512;  // bytes: what vector loads and cuBLASLt like best
+
+char* reserve(int64_t bytes) {
+  void* window = mmap(nullptr, static_cast<size_t>(bytes), PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  TPT_EXPECT(window != MAP_FAILED);
+  return static_cast<char*>(window);
+}
+
+}  // namespace
+
+Arena::Arena(char* block, int64_t bytes)
+    : block_(block), bytes_(bytes), exact_(reserve(bytes)), values_(reserve(2 * bytes)) {
+  free_[0] = bytes / grain * grain;
+}
+
+Arena::~Arena() {
+  munmap(exact_, static_cast<size_t>(bytes_));
+  munmap(values_, static_cast<size_t>(2 * bytes_));
+}
+
+float* Arena::allocate(int64_t count, bool bf16) {
+  const int64_t least = std::max<int64_t>(count, 1) * (bf16 ? 2 : 4);
+  const int64_t bytes = (least + grain - 1) / grain * grain;
+  const auto found = std::find_if(free_.begin(), free_.end(),
+                                  [bytes](const auto& gap) { return gap.second >= bytes; });
+  if (found == free_.end()) return nullptr;
+  const auto [offset, size] = *found;
+  free_.erase(found);
+  if (size > bytes) free_[offset + bytes] = size - bytes;
+  taken_[offset] = bytes;
+  used_ += bytes;
+  char* address = bf16 ? values_ + 2 * offset : exact_ + offset;
+  return reinterpret_cast<float*>(address);
+}
+
+void Arena::release(const float* address) {
+  const auto* at = reinterpret_cast<const char*>(address);
+  const int64_t offset = in_values(at) ? (at - values_) / 2 : at - exact_;
+  const auto found = taken_.find(offset);
+  TPT_EXPECT(found != taken_.end());
+  used_ -= found->second;
+  auto gap = free_.emplace(offset, found->second).first;
+  taken_.erase(found);
+  const auto next = std::next(gap);
+  if (next != free_.end() && gap->first + gap->second == next->first) {
+    gap->second += next->second;
+    free_.erase(next);
+  }
+  if (gap == free_.begin()) return;
+  const auto before = std::prev(gap);
+  if (before->first + before->second != gap->first) return;
+  before->second += gap->second;
+  free_.erase(gap);
+}
+
+bool Arena::in_values(const char* address) const {
+  return address >= values_ && address < values_ + 2 * bytes_;
+}
+
+bool Arena::holds(const void* address) const {
+  const auto* at = static_cast<const char*>(address);
+  return in_values(at) || (at >= exact_ && at < exact_ + bytes_);
+}
+
+Array Arena::at(const float* address) const {
+  if (address == nullptr) return {};
+  TPT_EXPECT(holds(address));
+  const auto* at = reinterpret_cast<const char*>(address);
+  if (in_values(at)) return {block_ + (at - values_) / 2, 1};
+  return {block_ + (at - exact_), 0};
+}
+
 namespace {
 
 constexpr int64_t most_unasked = 49152;  // bytes of a block's memory

@@ -1,16 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "trainer/cuda/api/driver.h"
 #include "trainer/cuda/device.h"
+#include "trainer/cuda/kernels/array.h"
 #include "trainer/cuda/kernels/list.h"
-#include "trainer/cuda/plugin/arena.h"
-#include "trainer/cuda/plugin/libraries.h"
 
 namespace triplepoint::trainer::cuda {
+
+/// What a library of the vendor's did not do. Ends the rank, as a lost peer does.
+class CudaError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The vendor's libraries, opened by name.
+struct Libraries {
+  Driver driver;
+  BlasLibrary blas;
+  NcclLibrary nccl;
+
+  void check(int result, const char* what) const;       // of the driver
+  void check_blas(int status, const char* what) const;  // of cuBLASLt
+  void check_nccl(int result, const char* what) const;
+};
+
+/// `folder`: of all of them; empty: as the system finds them. NCCL only where it is wanted. Throws
+/// CudaError with a sentence.
+Libraries open_libraries(const std::string& folder, bool nccl);
+
+/// All arrays of a device, in one block of its memory.
+///
+/// What it gives out are addresses of two windows that nothing lies behind: one in which a float is
+/// four bytes of the block (exact), and one in which it is two (value, bf16). So the model counts
+/// in floats whatever is stored, a number's place follows from its address alone, and who looks
+/// into an array on the host stops there and then.
+///
+///   exact: block + (address - window)      value: block + (address - window) / 2
+class Arena {
+ public:
+  Arena(char* block, int64_t bytes);  // block: of the device
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  /// Null where there is no room.
+  float* allocate(int64_t count, bool bf16);
+  void release(const float* address);
+  bool holds(const void* address) const;
+  /// The device's array behind an address; an absent one behind null.
+  Array at(const float* address) const;
+
+  int64_t bytes() const { return bytes_; }
+  int64_t used() const { return used_; }
+
+ private:
+  bool in_values(const char* address) const;
+
+  char* block_;
+  int64_t bytes_, used_ = 0;
+  char *exact_, *values_;             // windows
+  std::map<int64_t, int64_t> free_;   // offset -> bytes
+  std::map<int64_t, int64_t> taken_;  // the same
+};
 
 /// A context on one GPU: its kernels, its arrays, and the stream that everything is computed on.
 class Gpu {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "triplepoint/base/median.h"
+#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/calibrate/tables/cells.h"
 #include "triplepoint/thermal/chassis.h"

@@ -10,7 +10,8 @@
 #include "triplepoint/base/suggest.h"
 
 #include "triplepoint/spec/dotted.h"
-#include "triplepoint/spec/job_reader.h"
+#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/table_reader.h"
 
 #include "triplepoint/calibrate/jobs/memory_choice.h"
 #include "triplepoint/calibrate/tables/cells.h"

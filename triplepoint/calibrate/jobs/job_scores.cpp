@@ -9,7 +9,7 @@
 #include "triplepoint/calibrate/jobs/flops_convention.h"
 #include "triplepoint/calibrate/jobs/job_rows.h"
 #include "triplepoint/calibrate/jobs/predict_job.h"
-#include "triplepoint/metrics/prediction_interval.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
 
 namespace triplepoint::calibrate {
 namespace {

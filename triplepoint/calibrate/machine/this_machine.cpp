@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/median.h"
+#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/spec/names.h"
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "triplepoint/base/expect.h"
+#include "triplepoint/base/statistics.h"
 
 namespace triplepoint::calibrate {
 namespace {
@@ -30,10 +31,6 @@ std::vector<double> ranks(std::span<const double> numbers) {
     begin = end;
   }
   return rank;
-}
-
-double mean(std::span<const double> numbers) {
-  return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
 }
 
 std::optional<double> correlation(std::span<const double> x, std::span<const double> y) {
@@ -82,15 +79,6 @@ std::map<std::string, ErrorSummary> summaries(const RowGroups& groups) {
 }
 
 }  // namespace
-
-double quantile(std::vector<double> numbers, double share) {
-  TPT_EXPECT(!numbers.empty());
-  std::sort(numbers.begin(), numbers.end());
-  const double at = share * static_cast<double>(numbers.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  const std::size_t above = std::min(below + 1, numbers.size() - 1);
-  return numbers[below] + (at - static_cast<double>(below)) * (numbers[above] - numbers[below]);
-}
 
 std::optional<double> rank_correlation(std::span<const double> x, std::span<const double> y) {
   TPT_EXPECT(x.size() == y.size());

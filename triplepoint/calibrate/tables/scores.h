@@ -9,7 +9,7 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/metrics/prediction_interval.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
 
 namespace triplepoint::calibrate {
 

@@ -16,8 +16,8 @@
 #include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/cli/verbs.h"
 #include "triplepoint/formats/read_job.h"
-#include "triplepoint/metrics/score_card.h"
-#include "triplepoint/report/score_page.h"
+#include "triplepoint/metrics/economics/score_card.h"
+#include "triplepoint/report/pages/score_page.h"
 #include "triplepoint/study/bench_cards.h"
 #include "triplepoint/study/bench_play.h"
 

@@ -10,7 +10,7 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/cli/command_line.h"
-#include "triplepoint/metrics/score_card.h"
+#include "triplepoint/metrics/economics/score_card.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::cli {

@@ -13,7 +13,7 @@
 #include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/cli/verbs.h"
 #include "triplepoint/formats/read_job.h"
-#include "triplepoint/report/findings.h"
+#include "triplepoint/report/findings/findings.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/study/measuring.h"
 #include "triplepoint/study/run_pages.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/compare.h"
+#include "triplepoint/report/compare/compare.h"
 
 #include <algorithm>
 #include <set>
@@ -13,7 +13,7 @@
 #include "triplepoint/cli/flags/bind.h"
 #include "triplepoint/cli/flags/format_flag.h"
 #include "triplepoint/cli/verbs.h"
-#include "triplepoint/report/compare_page.h"
+#include "triplepoint/report/compare/compare_page.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/tui/compare_text.h"
 

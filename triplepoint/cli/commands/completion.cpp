@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/cli/flags/bind.h"
 #include "triplepoint/cli/verbs.h"
 #include "triplepoint/tui/console.h"
@@ -28,10 +30,6 @@ std::string lister(Words words) {
     default:
       return "";
   }
-}
-
-std::string joined(const std::vector<std::string>& words, std::string_view separator = " ") {
-  return fmt::format("{}", fmt::join(words, separator));
 }
 
 std::string all_commands() {

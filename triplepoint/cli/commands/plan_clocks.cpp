@@ -12,7 +12,7 @@
 
 #include "triplepoint/spec/job_checks.h"
 
-#include "triplepoint/advise/clock_export.h"
+#include "triplepoint/advise/clock_plan.h"
 #include "triplepoint/advise/clock_tables.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/format_flag.h"

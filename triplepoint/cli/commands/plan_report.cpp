@@ -11,7 +11,7 @@
 
 #include "triplepoint/cli/flags/job_flags.h"
 #include "triplepoint/formats/export.h"
-#include "triplepoint/metrics/bill_text.h"
+#include "triplepoint/metrics/economics/bill_text.h"
 #include "triplepoint/report/job_name.h"
 #include "triplepoint/search/plan_tables.h"
 #include "triplepoint/tui/data_table_text.h"

@@ -9,7 +9,7 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/cli/flags/bill_flags.h"
-#include "triplepoint/metrics/prediction_interval.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/search/finalists.h"
 #include "triplepoint/tui/console.h"
 

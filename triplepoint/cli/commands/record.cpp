@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "triplepoint/base/text.h"
 #include "triplepoint/base/version.h"
 
 #include "triplepoint/spec/library.h"
@@ -32,10 +33,6 @@ constexpr Seconds turn_length = 100 * unit::ms;
 constexpr Seconds shortest_interval = 20 * unit::ms;
 // Ranks of a launch start within seconds; one that is missing longer has not been started at all.
 constexpr int most_turns_for_others = 300;
-
-std::string joined(const std::vector<std::string>& words) {
-  return fmt::format("{}", fmt::join(words, " "));
-}
 
 class Record : public Command {
  public:

@@ -11,7 +11,7 @@
 
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/trace/kineto/write_kineto.h"
-#include "triplepoint/trace/testing.h"
+#include "triplepoint/trace/timeline_testing.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/commands/trace_fixture.h"
-#include "triplepoint/metrics/kernel_class.h"
+#include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace_tables/input.h"
 
 namespace triplepoint::cli {

@@ -8,7 +8,7 @@
 #include "triplepoint/spec/job.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/metrics/bill.h"
+#include "triplepoint/metrics/economics/bill.h"
 
 namespace triplepoint::cli {
 

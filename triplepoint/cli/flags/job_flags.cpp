@@ -8,12 +8,12 @@
 
 #include "triplepoint/base/suggest.h"
 
-#include "triplepoint/spec/task.h"
+#include "triplepoint/spec/job.h"
 
 #include "triplepoint/cli/flags/bind.h"
 #include "triplepoint/formats/read_job.h"
+#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/report/job_name.h"
-#include "triplepoint/report/labels.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/metrics/critical_path.h"
-#include "triplepoint/metrics/kernel_rules.h"
+#include "triplepoint/metrics/trace/critical_path.h"
+#include "triplepoint/metrics/trace/kernel_rules.h"
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/metrics/trace_tables/input.h"
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "triplepoint/metrics/breakdown.h"
-#include "triplepoint/metrics/trace_diff.h"
+#include "triplepoint/metrics/trace/breakdown.h"
+#include "triplepoint/metrics/trace/trace_diff.h"
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/metrics/trace_tables/input.h"
 

@@ -15,8 +15,8 @@
 #include "triplepoint/run/store.h"
 #include "triplepoint/run/trace_tracks.h"
 
-#include "triplepoint/metrics/clock_fit.h"
-#include "triplepoint/metrics/trace_steps.h"
+#include "triplepoint/metrics/trace/clock_fit.h"
+#include "triplepoint/metrics/trace/trace_steps.h"
 #include "triplepoint/trace/read.h"
 
 namespace triplepoint::metrics {

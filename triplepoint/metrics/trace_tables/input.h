@@ -3,7 +3,7 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/metrics/kernel_rules.h"
+#include "triplepoint/metrics/trace/kernel_rules.h"
 #include "triplepoint/metrics/trace_tables/options.h"
 
 namespace triplepoint::metrics {

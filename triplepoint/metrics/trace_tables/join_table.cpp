@@ -5,7 +5,7 @@
 
 #include "triplepoint/run/store.h"
 
-#include "triplepoint/metrics/phase_cost.h"
+#include "triplepoint/metrics/trace/phase_cost.h"
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/metrics/trace_tables/input.h"
 

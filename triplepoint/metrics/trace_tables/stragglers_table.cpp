@@ -5,9 +5,9 @@
 
 #include "triplepoint/run/store.h"
 
-#include "triplepoint/metrics/clock_fit.h"
-#include "triplepoint/metrics/late_ranks.h"
-#include "triplepoint/metrics/lateness.h"
+#include "triplepoint/metrics/trace/clock_fit.h"
+#include "triplepoint/metrics/trace/late_ranks.h"
+#include "triplepoint/metrics/trace/lateness.h"
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/metrics/trace_tables/input.h"
 

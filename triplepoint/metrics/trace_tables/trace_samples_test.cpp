@@ -6,10 +6,10 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/metrics/breakdown.h"
-#include "triplepoint/metrics/clock_fit.h"
-#include "triplepoint/metrics/critical_path.h"
-#include "triplepoint/metrics/late_ranks.h"
+#include "triplepoint/metrics/trace/breakdown.h"
+#include "triplepoint/metrics/trace/clock_fit.h"
+#include "triplepoint/metrics/trace/critical_path.h"
+#include "triplepoint/metrics/trace/late_ranks.h"
 #include "triplepoint/trace/read.h"
 
 namespace triplepoint::metrics {

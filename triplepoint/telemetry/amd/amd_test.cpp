@@ -10,7 +10,6 @@
 
 #include "triplepoint/base/random.h"
 
-#include "triplepoint/telemetry/amd/gpu_metrics.h"
 #include "triplepoint/telemetry/amd/sensor.h"
 #include "triplepoint/telemetry/amd/sysfs_gpu.h"
 

@@ -8,8 +8,6 @@
 
 #include "triplepoint/base/random.h"
 
-#include "triplepoint/telemetry/energy/throttle_residency.h"
-
 namespace triplepoint::telemetry {
 namespace {
 

@@ -3,13 +3,53 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "triplepoint/telemetry/exporter/job_info.h"
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/run/run.h"
+
 #include "triplepoint/telemetry/live/snapshot.h"
+#include "triplepoint/telemetry/recorder/launch_environment.h"
 #include "triplepoint/telemetry/sampler/sampler.h"
 
 namespace triplepoint::telemetry {
+
+/// How a signal is called in Prometheus: base units in the name, _total for counters.
+struct MetricName {
+  std::string name, help;
+  bool counter = false;
+  double scale = 1;                // of the value: MHz to hertz, ns to seconds
+  std::string label, label_value;  // one more label: reason="software_power_cap"; "" for none
+  friend bool operator==(const MetricName&, const MetricName&) = default;
+};
+
+/// Well-known signals have names and help of their own; others are named after their unit's suffix
+/// (_w, _c, _j, _mhz, _bytes, _b, _s, _ns), so that a new signal needs no change here.
+MetricName metric_of(const run::SeriesSource&);
+
+/// What dcgm-exporter calls the same; nothing where it has no such field. Its units: W, C, MHz, %,
+/// mJ, MiB. Source: NVIDIA/dcgm-exporter, etc/default-counters.csv (names are facts of its API).
+std::optional<MetricName> dcgm_metric_of(const run::SeriesSource&);
+
+/// Labels of one job on this node: ("job", "4711"), ("rank", "3"), ... They become one series,
+/// triplepoint_job_info{...} 1, to join with the others by host; no other series carries them.
+using JobLabels = std::vector<std::pair<std::string, std::string>>;
+
+/// What the launcher's environment says: job, launcher, rank, local_rank, world_size, and Slurm's
+/// job name, user, account and partition. Empty outside of a job.
+JobLabels job_of_environment(const Variable&);
+
+/// "job=4711,user=ann": names of letters, digits and _, not beginning with a digit or "__", none
+/// twice, and none that the series has already (host).
+Result<JobLabels> parse_job(std::string_view text);
+
+/// A file of such texts, one job a line; # begins a comment. A prolog writes it, an epilog empties
+/// it. A file that is not there is no job.
+Result<std::vector<JobLabels>> read_job_file(const Path&);
 
 /// What the exporter itself takes.
 struct OwnCost {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/telemetry/host/cray.h"
-
 #include <algorithm>
 #include <array>
 
 #include "triplepoint/telemetry/host/file_sensor.h"
+#include "triplepoint/telemetry/host/host.h"
 #include "triplepoint/telemetry/host/texts.h"
 #include "triplepoint/telemetry/unix_time.h"
 

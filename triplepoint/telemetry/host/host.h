@@ -2,14 +2,23 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
-#include "triplepoint/telemetry/open_sensors.h"
+#include "triplepoint/base/files.h"
+
 #include "triplepoint/telemetry/sensor.h"
+#include "triplepoint/telemetry/sensors.h"
 
 /// What the node has besides its GPUs.
+
 namespace triplepoint::telemetry::host {
+
+/// Power and energy of an HPE Cray node, ten times a second and with stamps of their own, from
+/// /sys/cray/pm_counters. Null where that is not there. Signals that another sensor reads already
+/// are left to it.
+std::unique_ptr<Sensor> open_cray(const Path& sysfs, const std::vector<std::string>& read_already);
 
 /// CPU time by mode and memory in use, of /proc/stat and /proc/meminfo.
 std::unique_ptr<Sensor> open_proc(const Path& proc);

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "triplepoint/telemetry/host/command.h"
-#include "triplepoint/telemetry/host/cray.h"
 #include "triplepoint/telemetry/host/texts.h"
 
 #include "tests/doubles/scratch_tree.h"

@@ -3,6 +3,8 @@
 #include <array>
 #include <cctype>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/telemetry/host/file_sensor.h"
 #include "triplepoint/telemetry/host/host.h"
 
@@ -11,12 +13,6 @@ namespace {
 
 using run::ReadingKind;
 using run::Scope;
-
-std::string lower(std::string text) {
-  for (char& c : text)
-    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 bool is_cpu(const std::string& chip) {
   constexpr std::array<std::string_view, 4> chips = {"coretemp", "k10temp", "zenpower",
@@ -51,7 +47,7 @@ void look_at_temperatures(const Path& chip, bool cpu, Found& found) {
     const Path file = chip / (input + "_input");
     if (cpu && is_whole_cpu(label)) found.cpu.push_back(file);
     if (cpu) found.any_cpu.push_back(file);
-    const std::string words = lower(label);
+    const std::string words = lower_case(label);
     if (words.find("inlet") != std::string::npos || words.find("ambient") != std::string::npos)
       found.inlet.push_back(file);
   }

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/telemetry/kept_file.h"
 
 namespace triplepoint::telemetry::host {
@@ -16,12 +18,6 @@ std::string_view take_line(std::string_view& text) {
   const auto line = text.substr(0, end);
   text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   return line;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
 std::string_view take_word(std::string_view& text) {

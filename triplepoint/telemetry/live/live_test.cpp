@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/telemetry/live/of_run.h"
 #include "triplepoint/telemetry/live/view.h"
 
 #include "tests/doubles/scripted_sensor.h"

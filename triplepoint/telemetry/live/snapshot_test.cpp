@@ -7,7 +7,7 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/telemetry/live/clock_reasons.h"
-#include "triplepoint/telemetry/live/testing.h"
+#include "triplepoint/telemetry/live/snapshot_testing.h"
 #include "triplepoint/telemetry/live/view.h"
 
 namespace triplepoint::telemetry {

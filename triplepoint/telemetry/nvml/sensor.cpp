@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/telemetry/gaps.h"
 #include "triplepoint/telemetry/nvml/gpu.h"
 
@@ -131,9 +133,7 @@ std::string text_of(int (*function)(Handle, char*, unsigned), Handle handle) {
 }  // namespace
 
 std::string plain_pci(std::string_view bus_id) {
-  std::string plain;
-  for (const char c : bus_id)
-    plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::string plain = lower_case(bus_id);
   // NVML writes the domain with eight digits, the kernel with four unless it needs more.
   if (plain.size() == 16 && plain.starts_with("0000")) plain.erase(0, 4);
   return plain;

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "triplepoint/telemetry/nvml/api.h"
-#include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/telemetry/sensor.h"
+#include "triplepoint/telemetry/sensors.h"
 
 namespace triplepoint::telemetry::nvml {
 

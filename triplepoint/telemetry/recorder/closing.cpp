@@ -2,14 +2,47 @@
 #include "triplepoint/telemetry/recorder/closing.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include <fmt/format.h>
 
-#include "triplepoint/telemetry/energy/throttle_residency.h"
+#include "triplepoint/base/statistics.h"
+
+#include "triplepoint/telemetry/energy/energy.h"
 
 namespace triplepoint::telemetry {
+
+std::vector<run::StepRecord> measured_steps(std::vector<run::StepRecord> all,
+                                            const StepWindow& window) {
+  std::sort(all.begin(), all.end(),
+            [](const run::StepRecord& a, const run::StepRecord& b) { return a.begin < b.begin; });
+  const auto size = static_cast<int64_t>(all.size());
+  // A training shorter than its warm-up has its last step measured, which is better than nothing.
+  const int64_t skipped = std::max<int64_t>(0, std::min(window.warmup, size - 1));
+  const int64_t kept = std::min(window.steps.value_or(size), size - skipped);
+  return {all.begin() + skipped, all.begin() + skipped + kept};
+}
+
+MeanWithInterval mean_with_interval(const std::vector<double>& values) {
+  // Student's t, 97.5 %, for 1, 2, ... degrees of freedom; then the normal distribution's.
+  constexpr std::array t = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+                            2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086};
+  constexpr double normal = 1.96;
+  const auto count = static_cast<double>(values.size());
+  if (values.empty()) return {};
+  MeanWithInterval result{.mean = std::accumulate(values.begin(), values.end(), 0.0) / count};
+  if (values.size() < 2) return result;
+  double squares = 0;
+  for (double value : values)
+    squares += (value - result.mean) * (value - result.mean);
+  const size_t freedom = values.size() - 1;
+  const double factor = freedom <= t.size() ? t[freedom - 1] : normal;
+  result.half_width = factor * std::sqrt(squares / static_cast<double>(freedom) / count);
+  return result;
+}
 
 namespace {
 
@@ -55,13 +88,6 @@ std::optional<run::SeriesStatistics> statistics_in(const Series& series, const W
   const run::SeriesStatistics all = run::statistics(series, window.begin, window.end);
   if (all.count == 0) return std::nullopt;
   return all;
-}
-
-/// The value that this share of them does not exceed.
-double quantile(std::vector<double> values, double share) {
-  const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + place, values.end());
-  return values[static_cast<size_t>(place)];
 }
 
 /// The mean over devices, kept as a sum until all have been seen.
@@ -110,7 +136,7 @@ void close_energy(const DeviceSeries& series, const Window& all, RecordingSummar
       ++counts.power;
       add_mean(summary.power_mean_w, found->time_weighted_mean);
       summary.power_p99_w =
-          std::max(summary.power_p99_w.value_or(0), quantile(power->values, 0.99));
+          std::max(summary.power_p99_w.value_or(0), lower_quantile(power->values, 0.99));
     }
     return;
   }

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 namespace triplepoint::telemetry {
 
 namespace {
@@ -117,13 +119,6 @@ LaunchEnvironment launcher_of(const Questions& ask) {
   return {};
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
-
 /// The entries of a list, without blanks around them.
 std::vector<std::string> entries_of(std::string_view list) {
   std::vector<std::string> entries;
@@ -139,8 +134,8 @@ std::vector<std::string> entries_of(std::string_view list) {
 /// Both drivers take the beginning of a UUID; of a PCI address the domain may be missing.
 bool answers_to(const run::Device& device, const std::string& word) {
   if (word.empty()) return false;
-  const std::string name = lower(word), pci = lower(device.pci);
-  return (!device.uuid.empty() && lower(device.uuid).starts_with(name)) ||
+  const std::string name = lower_case(word), pci = lower_case(device.pci);
+  return (!device.uuid.empty() && lower_case(device.uuid).starts_with(name)) ||
          (!pci.empty() && word.find(':') != std::string::npos && pci.ends_with(name));
 }
 

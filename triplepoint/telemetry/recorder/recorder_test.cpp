@@ -15,7 +15,6 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/telemetry/recorder/child_process.h"
-#include "triplepoint/telemetry/recorder/clock_watch.h"
 
 #include "tests/doubles/scripted_sensor.h"
 

@@ -7,9 +7,6 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/telemetry/sampler/sensor_round.h"
-#include "triplepoint/telemetry/sampler/tick_grid.h"
-
 #include "tests/doubles/scripted_sensor.h"
 
 namespace triplepoint::telemetry {

@@ -8,19 +8,13 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 namespace triplepoint::telemetry {
 namespace {
 
 constexpr int64_t second_ns = 1'000'000'000;
 constexpr double latest_s = 9'000'000'000;  // 2255: more would not fit into nanoseconds
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t'))
-    text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
-    text.remove_suffix(1);
-  return text;
-}
 
 /// Digits after the point, as nanoseconds; what is finer is cut.
 int64_t fraction_ns(std::string_view digits) {
@@ -28,10 +22,6 @@ int64_t fraction_ns(std::string_view digits) {
   for (std::size_t i = 0; i < 9; ++i)
     ns = 10 * ns + (i < digits.size() ? digits[i] - '0' : 0);
   return ns;
-}
-
-bool all_digits(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 /// Whether the row could be read; an empty cell is no value.
@@ -86,7 +76,8 @@ std::optional<int64_t> unix_time(std::string_view seconds) {
   const std::size_t point = std::min(seconds.find('.'), seconds.size());
   const std::string_view whole = seconds.substr(0, point);
   const std::string_view fraction = seconds.substr(std::min(point + 1, seconds.size()));
-  if (!all_digits(whole) || !all_digits(fraction) || whole.empty())
+  if (!std::all_of(whole.begin(), whole.end(), is_digit) ||
+      !std::all_of(fraction.begin(), fraction.end(), is_digit) || whole.empty())
     return std::llround(*about * 1e9);  // 1.7e9
   int64_t count = 0;
   std::from_chars(whole.data(), whole.data() + whole.size(), count);

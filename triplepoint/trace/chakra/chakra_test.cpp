@@ -11,7 +11,7 @@
 #include "triplepoint/trace/chakra/codec.h"
 #include "triplepoint/trace/chakra/lay_out.h"
 #include "triplepoint/trace/read.h"
-#include "triplepoint/trace/testing.h"
+#include "triplepoint/trace/timeline_testing.h"
 
 namespace triplepoint::trace {
 

@@ -3,15 +3,186 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "triplepoint/run/protobuf_writer.h"
 
-#include "triplepoint/trace/chakra/wire.h"
-
 namespace triplepoint::trace::chakra {
 
+std::optional<spec::Collective> collective_of(CollectiveType type) {
+  switch (type) {
+    case CollectiveType::all_reduce:
+      return spec::Collective::all_reduce;
+    case CollectiveType::all_gather:
+      return spec::Collective::all_gather;
+    case CollectiveType::broadcast:
+      return spec::Collective::broadcast;
+    case CollectiveType::all_to_all:
+      return spec::Collective::all_to_all;
+    case CollectiveType::reduce_scatter:
+    case CollectiveType::reduce_scatter_block:
+      return spec::Collective::reduce_scatter;
+    case CollectiveType::reduce:
+    case CollectiveType::gather:
+    case CollectiveType::scatter:
+    case CollectiveType::barrier:
+      break;
+  }
+  return std::nullopt;
+}
+
+CollectiveType type_of(spec::Collective collective) {
+  switch (collective) {
+    case spec::Collective::all_gather:
+      return CollectiveType::all_gather;
+    case spec::Collective::reduce_scatter:
+      return CollectiveType::reduce_scatter;
+    case spec::Collective::all_to_all:
+      return CollectiveType::all_to_all;
+    case spec::Collective::broadcast:
+      return CollectiveType::broadcast;
+    case spec::Collective::all_reduce:
+    case spec::Collective::send_recv:  // a node type of its own
+      break;
+  }
+  return CollectiveType::all_reduce;
+}
+
+std::optional<int64_t> Attribute::integer() const {
+  if (const auto* number = std::get_if<int64_t>(&value)) return *number;
+  return std::nullopt;
+}
+
+std::optional<double> Attribute::real() const {
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  if (const auto* number = std::get_if<int64_t>(&value)) return static_cast<double>(*number);
+  return std::nullopt;
+}
+
+std::string_view Attribute::text() const {
+  const auto* text = std::get_if<std::string>(&value);
+  return text ? std::string_view(*text) : std::string_view();
+}
+
+const Attribute* find_attribute(const std::vector<Attribute>& attributes, std::string_view name) {
+  const auto found = std::find_if(attributes.begin(), attributes.end(),
+                                  [&](const Attribute& a) { return a.name == name; });
+  return found == attributes.end() ? nullptr : &*found;
+}
+
+const Attribute* Node::find(std::string_view wanted) const {
+  return find_attribute(attributes, wanted);
+}
+
 namespace {
+
+/// One field of a protobuf message. `number` holds a varint's value or the bits of a fixed one.
+struct WireField {
+  uint32_t field = 0;
+  uint32_t wire_type = 0;  // 0 varint, 1 eight bytes, 2 bytes, 5 four bytes
+  uint64_t number = 0;
+  std::string_view bytes;
+};
+
+/// Takes one protobuf message apart, field by field. Source:
+/// protobuf.dev/programming-guides/encoding. Never reads behind its end; a broken field ends the
+/// message.
+class WireReader {
+ public:
+  explicit WireReader(std::string_view bytes) : rest_(bytes) {}
+
+  bool at_end() const { return rest_.empty(); }
+  bool is_broken() const { return broken_; }
+  std::string_view rest() const { return rest_; }
+
+  /// Nothing at the end of the message and where it is broken.
+  std::optional<WireField> next();
+  std::optional<uint64_t> varint();
+  /// A length and as many bytes.
+  std::optional<std::string_view> delimited();
+  /// The next `size` bytes, little endian; size is at most 8.
+  std::optional<uint64_t> fixed(size_t size);
+
+ private:
+  std::nullopt_t fail() {
+    broken_ = true;
+    rest_ = {};
+    return std::nullopt;
+  }
+
+  std::string_view rest_;
+  bool broken_ = false;
+};
+
+inline void append_varint(std::string& bytes, uint64_t value) {
+  for (; value >= 0x80; value >>= 7U)
+    bytes.push_back(static_cast<char>(value | 0x80U));
+  bytes.push_back(static_cast<char>(value));
+}
+
+/// sint32 and sint64: 0, -1, 1, -2 are 0, 1, 2, 3 on the wire.
+constexpr int64_t from_zigzag(uint64_t value) {
+  return static_cast<int64_t>(value >> 1U) ^ -static_cast<int64_t>(value & 1U);
+}
+constexpr uint64_t to_zigzag(int64_t value) {
+  return (static_cast<uint64_t>(value) << 1U) ^ static_cast<uint64_t>(value >> 63);
+}
+
+std::optional<uint64_t> WireReader::varint() {
+  uint64_t value = 0;
+  for (size_t i = 0; i < rest_.size() && i < 10; ++i) {
+    const auto byte = static_cast<unsigned char>(rest_[i]);
+    value |= static_cast<uint64_t>(byte & 0x7FU) << (7 * i);
+    if (byte >= 0x80) continue;
+    rest_.remove_prefix(i + 1);
+    return value;
+  }
+  return fail();
+}
+
+std::optional<std::string_view> WireReader::delimited() {
+  const std::optional<uint64_t> size = varint();
+  if (!size) return std::nullopt;
+  if (*size > rest_.size()) return fail();
+  const std::string_view bytes = rest_.substr(0, *size);
+  rest_.remove_prefix(*size);
+  return bytes;
+}
+
+std::optional<uint64_t> WireReader::fixed(size_t size) {
+  if (rest_.size() < size) return fail();
+  uint64_t value = 0;
+  for (size_t i = 0; i < size; ++i)
+    value |= static_cast<uint64_t>(static_cast<unsigned char>(rest_[i])) << (8 * i);
+  rest_.remove_prefix(size);
+  return value;
+}
+
+std::optional<WireField> WireReader::next() {
+  if (at_end()) return std::nullopt;
+  const std::optional<uint64_t> tag = varint();
+  if (!tag) return std::nullopt;
+  WireField field{.field = static_cast<uint32_t>(*tag >> 3U),
+                  .wire_type = static_cast<uint32_t>(*tag & 7U)};
+  if (field.field == 0) return fail();
+  if (field.wire_type == 2) {
+    const auto bytes = delimited();
+    if (!bytes) return std::nullopt;
+    field.bytes = *bytes;
+    return field;
+  }
+  std::optional<uint64_t> number;
+  if (field.wire_type == 0) number = varint();
+  if (field.wire_type == 1) number = fixed(8);
+  if (field.wire_type == 5) number = fixed(4);
+  if (!number) return fail();  // groups have been deprecated for fifteen years
+  field.number = *number;
+  return field;
+}
 
 bool is_real(ValueForm form) {
   return form == ValueForm::f64 || form == ValueForm::f32;
@@ -189,10 +360,6 @@ bool read_header(std::string_view bytes, Header& header) {
   }
   return !reader.is_broken();
 }
-
-}  // namespace
-
-namespace {
 
 /// A brace and a line break are also the length and the first tag of a header.
 bool begins_like_json(std::string_view head) {

@@ -5,12 +5,107 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/trace/chakra/node.h"
+#include "triplepoint/spec/op.h"
 
 namespace triplepoint::trace::chakra {
+
+// The schema of Chakra execution traces. Source: mlcommons/chakra, schema/protobuf/et_def.proto.
+
+enum class NodeType : int32_t {
+  invalid = 0,
+  metadata = 1,
+  memory_load = 2,
+  memory_store = 3,
+  compute = 4,
+  send = 5,
+  receive = 6,
+  collective = 7
+};
+
+enum class CollectiveType : int32_t {
+  all_reduce = 0,
+  reduce = 1,
+  all_gather = 2,
+  gather = 3,
+  scatter = 4,
+  broadcast = 5,
+  all_to_all = 6,
+  reduce_scatter = 7,
+  reduce_scatter_block = 8,
+  barrier = 9
+};
+
+/// None for those which we have no word for: reduce, gather, scatter, barrier.
+std::optional<spec::Collective> collective_of(CollectiveType);
+CollectiveType type_of(spec::Collective);
+
+/// What the value of an attribute is on the wire. Each has a single form and, one field number
+/// higher, a list.
+enum class ValueForm : uint32_t {
+  f64 = 3,
+  f32 = 5,
+  i32 = 7,
+  i64 = 9,
+  u32 = 11,
+  u64 = 13,
+  s32 = 15,
+  s64 = 17,
+  fixed32 = 19,
+  fixed64 = 21,
+  sfixed32 = 23,
+  sfixed64 = 25,
+  boolean = 27,
+  text = 29,
+  bytes = 31
+};
+
+/// A name and a value of one of the wire's thirty forms. Unsigned numbers above 2^63 keep their
+/// bits.
+struct Attribute {
+  using Value = std::variant<std::monostate, int64_t, double, std::string, std::vector<int64_t>,
+                             std::vector<double>, std::vector<std::string>>;
+  std::string name;
+  ValueForm form = ValueForm::i64;
+  Value value;
+
+  std::optional<int64_t> integer() const;
+  std::optional<double> real() const;  // integers, too
+  std::string_view text() const;       // empty if it is none
+  friend bool operator==(const Attribute&, const Attribute&) = default;
+};
+
+/// `fields` of GlobalMetadata, the first message of a file.
+struct Header {
+  std::string version;
+  std::vector<Attribute> attributes;
+  friend bool operator==(const Header&, const Header&) = default;
+};
+
+struct Node {
+  uint64_t id = 0;
+  std::string name;
+  NodeType type = NodeType::invalid;
+  std::vector<uint64_t> control_dependencies, data_dependencies;
+  uint64_t start_us = 0, duration_us = 0;
+  // inputs and outputs: values, shapes and types as text, as the PyTorch converter writes them
+  struct Tensors {
+    std::string values, shapes, types;
+    friend bool operator==(const Tensors&, const Tensors&) = default;
+  };
+  Tensors inputs, outputs;
+  std::vector<Attribute> attributes;
+
+  /// Null if the node has no attribute of this name.
+  const Attribute* find(std::string_view wanted) const;
+  friend bool operator==(const Node&, const Node&) = default;
+};
+
+const Attribute* find_attribute(const std::vector<Attribute>&, std::string_view name);
 
 /// Reads a Chakra execution trace node by node: messages with their length before each, a header
 /// and then nodes. Source: mlcommons/chakra, src/third_party/utils/protolib.py (the framing).

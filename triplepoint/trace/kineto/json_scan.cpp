@@ -4,13 +4,11 @@
 #include <charconv>
 #include <limits>
 
+#include "triplepoint/base/text.h"
+
 namespace triplepoint::trace::json_scan {
 
 namespace {
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 /// Whether a value may be followed by this.
 bool ends_value(char c) {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "triplepoint/trace/kineto/kineto.h"
-#include "triplepoint/trace/kineto/samples.h"
+#include "triplepoint/trace/kineto/samples_testing.h"
 
 namespace triplepoint::trace::kineto {
 namespace {

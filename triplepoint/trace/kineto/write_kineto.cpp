@@ -14,7 +14,6 @@
 
 #include "triplepoint/spec/names.h"
 
-#include "triplepoint/trace/kineto/write_kineto.h"
 #include "triplepoint/trace/span_words.h"
 
 namespace triplepoint::trace {

@@ -6,15 +6,14 @@
 #include <chrono>
 #include <cmath>
 
+#include "triplepoint/base/text.h"
+
 namespace triplepoint::trace {
 
 namespace {
 
 constexpr size_t longest_line = size_t{1} << 20U;
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 bool is_word(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }

@@ -1,15 +1,138 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <initializer_list>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/run/store_database.h"
 
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/kernel_kind.h"
 #include "triplepoint/trace/nsys/nsys.h"
-#include "triplepoint/trace/nsys/tables.h"
+
+namespace triplepoint::trace::nsys {
+
+/// One row of a query; columns by their place in the list that was asked for.
+class Row {
+ public:
+  Row(const run::Statement& statement, const std::vector<int>& places)
+      : statement_(statement), places_(places) {}
+  std::optional<int64_t> integer(size_t column) const {
+    if (places_[column] < 0) return std::nullopt;
+    return statement_.integer_or_nothing(places_[column]);
+  }
+  int64_t integer_or(size_t column, int64_t otherwise) const {
+    return integer(column).value_or(otherwise);
+  }
+  std::string text(size_t column) const {
+    return places_[column] < 0 ? std::string() : statement_.text(places_[column]);
+  }
+
+ private:
+  const run::Statement& statement_;
+  const std::vector<int>& places_;  // in the statement; -1: the table has no such column
+};
+
+/// The tables of an export, any of which may be missing.
+class Tables {
+ public:
+  static Result<Tables> open(run::Database);
+
+  bool has(const std::string& table) const { return columns_.contains(table); }
+  bool has(const std::string& table, const std::string& column) const;
+  /// Visits the rows of a table in the order they lie; nothing if there is none, or if it lacks a
+  /// column of `required`.
+  Result<void> for_each(const std::string& table, std::initializer_list<const char*> columns,
+                        size_t required, const std::function<void(const Row&)>& visit) const;
+  /// What a column refers to: an id of StringIds, or the text itself.
+  std::string string(const Row&, size_t column) const;
+
+ private:
+  explicit Tables(run::Database database) : database_(std::move(database)) {}
+  Result<void> list_columns();
+  Result<void> load_strings();
+
+  run::Database database_;
+  std::unordered_map<std::string, std::vector<std::string>> columns_;
+  std::unordered_map<int64_t, std::string> strings_;
+};
+
+/// Names come from a file of anybody's.
+bool is_plain(const std::string& name) {
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  });
+}
+
+Result<Tables> Tables::open(run::Database database) {
+  Tables tables(std::move(database));
+  TPT_TRY(tables.list_columns());
+  TPT_TRY(tables.load_strings());
+  return tables;
+}
+
+Result<void> Tables::list_columns() {
+  run::Statement names =
+      TPT_TRY(database_.prepare("SELECT name FROM sqlite_master WHERE type = 'table'"));
+  std::vector<std::string> all;
+  while (TPT_TRY(names.next()))
+    if (std::string name = names.text(0); is_plain(name)) all.push_back(std::move(name));
+  for (const std::string& name : all) {
+    run::Statement info =
+        TPT_TRY(database_.prepare(fmt::format("PRAGMA table_info({})", name).c_str()));
+    while (TPT_TRY(info.next()))
+      columns_[name].push_back(info.text(1));
+  }
+  return {};
+}
+
+Result<void> Tables::load_strings() {
+  return for_each("StringIds", {"id", "value"}, 2,
+                  [&](const Row& row) { strings_.emplace(row.integer_or(0, -1), row.text(1)); });
+}
+
+bool Tables::has(const std::string& table, const std::string& column) const {
+  const auto found = columns_.find(table);
+  return found != columns_.end() &&
+         std::find(found->second.begin(), found->second.end(), column) != found->second.end();
+}
+
+Result<void> Tables::for_each(const std::string& table, std::initializer_list<const char*> columns,
+                              size_t required, const std::function<void(const Row&)>& visit) const {
+  std::vector<std::string> present;
+  std::vector<int> places;
+  for (const char* column : columns) {
+    const bool known = has(table, column);
+    if (!known && places.size() < required) return {};
+    places.push_back(known ? static_cast<int>(present.size()) : -1);
+    if (known) present.push_back(fmt::format("\"{}\"", column));
+  }
+  const std::string sql = fmt::format("SELECT {} FROM {}", fmt::join(present, ","), table);
+  run::Statement statement = TPT_TRY(database_.prepare(sql.c_str()));
+  while (TPT_TRY(statement.next()))
+    visit(Row(statement, places));
+  return {};
+}
+
+std::string Tables::string(const Row& row, size_t column) const {
+  const auto id = row.integer(column);
+  if (!id) return {};
+  const auto found = strings_.find(*id);
+  return found != strings_.end() ? found->second : row.text(column);
+}
+
+}  // namespace triplepoint::trace::nsys
 
 namespace triplepoint::trace {
 

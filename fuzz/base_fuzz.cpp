@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/expect.h"
+#include "triplepoint/base/http_request.h"
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/unit_text.h"
+
+namespace csv_target {
+
+using triplepoint::CsvTable;
+using triplepoint::CsvWriter;
+
+/// Whatever is read as a table is written and read back as the same table.
+int fuzz_csv(const std::uint8_t* data, std::size_t size) {
+  const auto table =
+      CsvTable::parse(std::string(reinterpret_cast<const char*>(data), size), "fuzz");
+  if (!table) return 0;
+  CsvWriter writer(table->header());
+  for (std::size_t row = 0; row < table->rows(); ++row) {
+    for (std::size_t column = 0; column < table->header().size(); ++column) {
+      (void)table->number(row, column);
+      writer.cell(table->at(row, column));
+    }
+    writer.end_row();
+  }
+  const auto again = CsvTable::parse(writer.text(), "again");
+  TPT_ENSURE(again && again->rows() == table->rows() && again->header() == table->header());
+  for (std::size_t row = 0; row < table->rows(); ++row)
+    for (std::size_t column = 0; column < table->header().size(); ++column)
+      TPT_ENSURE(again->at(row, column) == table->at(row, column));
+  return 0;
+}
+
+}  // namespace csv_target
+
+/// Whatever is read as JSON is written as JSON.
+int fuzz_json(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto json = triplepoint::parse_json(text, "fuzz");
+  if (json) TPT_ENSURE(triplepoint::parse_json(triplepoint::json_text(*json), "again"));
+  return 0;
+}
+
+namespace unit_text_target {
+
+namespace tpt = triplepoint;
+
+/// Whatever is read as a quantity is printed and read back as the same quantity.
+int fuzz_unit_text(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  (void)tpt::parse_quantity<tpt::Celsius>(text);
+  const tpt::Result<tpt::Measured> measured = tpt::parse_measured(text);
+  if (!measured) return 0;
+  const std::string printed = tpt::exact_text(measured->in_base_units, measured->dim);
+  TPT_ENSURE(tpt::parse_in_base_units(printed, measured->dim) == measured->in_base_units);
+  return 0;
+}
+
+}  // namespace unit_text_target
+
+namespace http_request_target {
+
+using triplepoint::HttpHead;
+
+/// A complete head ends inside of the bytes, leads nowhere outside, and what is cut off is not
+/// complete any more.
+int fuzz_http_request(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const HttpHead head = triplepoint::parse_http_head(bytes, 4096);
+  if (head.state != HttpHead::State::complete) {
+    TPT_ENSURE(head.state == HttpHead::State::incomplete || !head.problem.empty());
+    return 0;
+  }
+  TPT_ENSURE(head.size > 0 && head.size <= bytes.size() && head.size <= 4096);
+  TPT_ENSURE(head.request.path.starts_with('/'));
+  TPT_ENSURE((head.request.path + "/").find("/../") == std::string::npos);
+  const HttpHead shorter = triplepoint::parse_http_head(bytes.substr(0, head.size - 1), 4096);
+  TPT_ENSURE(shorter.state == HttpHead::State::incomplete);
+  return 0;
+}
+
+}  // namespace http_request_target
+
+using csv_target::fuzz_csv;
+using http_request_target::fuzz_http_request;
+using unit_text_target::fuzz_unit_text;
+
+// CMakeLists.txt makes a program of each target.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  return TPT_FUZZ_TARGET(data, size);
+}

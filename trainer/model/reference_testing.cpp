@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/model/reference_testing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numbers>
+#include <vector>
+
+/// Numbers that remember where they came from: the reference's differentiation.
+namespace triplepoint::trainer::tape {
+
+/// Every number that was computed, with its slopes along the two it came from.
+struct Tape {
+  struct Entry {
+    size_t a, b;
+    double slope_a, slope_b;
+  };
+  std::vector<Entry> entries;
+};
+
+// Of the reference that this thread runs.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+inline thread_local Tape tape;
+
+struct Number {
+  double value = 0;
+  size_t at = 0;
+};
+
+inline Number record(double value, Number a, double slope_a, Number b = {}, double slope_b = 0) {
+  tape.entries.push_back({a.at, b.at, slope_a, slope_b});
+  return {value, tape.entries.size() - 1};
+}
+inline Number constant(double value) {
+  return record(value, {}, 0);
+}
+inline Number operator+(Number a, Number b) {
+  return record(a.value + b.value, a, 1, b, 1);
+}
+inline Number operator-(Number a, Number b) {
+  return record(a.value - b.value, a, 1, b, -1);
+}
+inline Number operator*(Number a, Number b) {
+  return record(a.value * b.value, a, b.value, b, a.value);
+}
+inline Number operator*(double a, Number b) {
+  return record(a * b.value, b, a);
+}
+inline Number operator/(Number a, Number b) {
+  return record(a.value / b.value, a, 1 / b.value, b, -a.value / (b.value * b.value));
+}
+inline Number exp(Number a) {
+  return record(std::exp(a.value), a, std::exp(a.value));
+}
+inline Number log(Number a) {
+  return record(std::log(a.value), a, 1 / a.value);
+}
+inline Number tanh(Number a) {
+  const double t = std::tanh(a.value);
+  return record(t, a, 1 - t * t);
+}
+inline Number sqrt(Number a) {
+  return record(std::sqrt(a.value), a, 0.5 / std::sqrt(a.value));
+}
+
+inline std::vector<double> slopes_of(Number result) {
+  std::vector<double> slopes(tape.entries.size(), 0.0);
+  slopes[result.at] = 1;
+  for (size_t i = tape.entries.size(); i-- > 1;) {
+    const Tape::Entry& entry = tape.entries[i];
+    if (slopes[i] == 0) continue;
+    slopes[entry.a] += slopes[i] * entry.slope_a;
+    slopes[entry.b] += slopes[i] * entry.slope_b;
+  }
+  return slopes;
+}
+
+}  // namespace triplepoint::trainer::tape
+
+namespace triplepoint::trainer {
+namespace {
+
+using namespace tape;
+
+using Row = std::vector<Number>;
+using Matrix = std::vector<Row>;
+
+Number sum(const Row& row) {
+  Number total = constant(0);
+  for (const Number& x : row)
+    total = total + x;
+  return total;
+}
+
+Row softmax(const Row& scores) {
+  double largest = scores[0].value;
+  for (const Number& x : scores)
+    largest = std::max(largest, x.value);
+  Row result;
+  for (const Number& x : scores)
+    result.push_back(exp(x - constant(largest)));
+  const Number total = sum(result);
+  for (Number& x : result)
+    x = x / total;
+  return result;
+}
+
+Matrix plus(const Matrix& a, const Matrix& b) {
+  Matrix c = a;
+  for (size_t i = 0; i < a.size(); ++i)
+    for (size_t j = 0; j < a[i].size(); ++j)
+      c[i][j] = a[i][j] + b[i][j];
+  return c;
+}
+
+Matrix times_transposed(const Matrix& x, const Matrix& w) {
+  Matrix y;
+  for (const Row& row : x) {
+    y.emplace_back();
+    for (const Row& column : w) {
+      Number total = constant(0);
+      for (size_t k = 0; k < row.size(); ++k)
+        total = total + row[k] * column[k];
+      y.back().push_back(total);
+    }
+  }
+  return y;
+}
+
+class Reference {
+ public:
+  explicit Reference(const ReferenceInput& input) : input_(input), model_(input.model) {
+    tape::tape.entries.assign(1, {0, 0, 0, 0});  // entry 0: what constants come from
+  }
+  ReferenceResult run();
+
+ private:
+  const Matrix& parameter(const std::string& name, int64_t rows, int64_t columns);
+  Matrix linear(const Matrix& x, const std::string& name, int64_t out, const std::string& target);
+  Matrix norm(const Matrix& x, const std::string& name);
+  Matrix dropped(Matrix x, uint64_t where) const;
+  Matrix embed();
+  Matrix attention(const Matrix& x, int64_t layer);
+  void attend(const Matrix& qkv, int64_t layer, int64_t sequence, int64_t head, Matrix& out);
+  Row rotated(const Matrix& qkv, size_t token, int64_t column) const;
+  Number bent(Number gate, Number up) const;
+  Matrix mlp(const Matrix& x, const std::string& name, int64_t ffn, bool adapted);
+  struct Choice {
+    std::vector<size_t> order;
+    Row weights;
+  };
+  Choice choose(const Row& scores) const;
+  double places() const;
+  Matrix experts(const Matrix& x, const std::string& prefix);
+  Number loss(const Matrix& x);
+
+  size_t length() const { return static_cast<size_t>(model_.sequence_length); }
+  uint64_t site(int64_t layer, uint64_t place) const {
+    return (static_cast<uint64_t>(layer) + 1) * 16 + place;
+  }
+
+  const ReferenceInput& input_;
+  const spec::Model& model_;
+  std::map<std::string, Matrix> parameters_;
+};
+
+const Matrix& Reference::parameter(const std::string& name, int64_t rows, int64_t columns) {
+  Matrix& matrix = parameters_[name];
+  for (auto i = static_cast<int64_t>(matrix.size()); i < rows; ++i) {
+    matrix.emplace_back();
+    for (int64_t j = 0; j < columns; ++j)
+      matrix.back().push_back(constant(input_.value(name, i, j)));
+  }
+  return matrix;
+}
+
+Matrix Reference::linear(const Matrix& x, const std::string& name, int64_t out,
+                         const std::string& target) {
+  const auto in = static_cast<int64_t>(x[0].size());
+  Matrix y = times_transposed(x, parameter(name + ".weight", out, in));
+  if (model_.biases && !target.empty()) {
+    const Matrix& bias = parameter(name + ".bias", out, 1);
+    for (Row& row : y)
+      for (size_t j = 0; j < row.size(); ++j)
+        row[j] = row[j] + bias[j][0];
+  }
+  if (!input_.plan.lora) return y;
+  const auto& targets = input_.plan.lora->targets;
+  if (std::find(targets.begin(), targets.end(), target) == targets.end()) return y;
+  const int64_t rank = input_.plan.lora->rank;
+  const Matrix low = times_transposed(x, parameter(name + ".lora_down", rank, in));
+  return plus(y, times_transposed(low, parameter(name + ".lora_up", out, rank)));
+}
+
+Matrix Reference::norm(const Matrix& x, const std::string& name) {
+  const bool centered = model_.normalization == spec::Normalization::layer_norm;
+  const int64_t width = model_.hidden_size;
+  const Row gain = parameter(name + ".weight", 1, width)[0];
+  Matrix y = x;
+  for (Row& row : y) {
+    const Number n = constant(static_cast<double>(width));
+    const Number mean = centered ? sum(row) / n : constant(0);
+    Row squares;
+    for (Number& value : row) {
+      value = value - mean;
+      squares.push_back(value * value);
+    }
+    const Number deviation = sqrt(sum(squares) / n + constant(1e-5));
+    for (size_t j = 0; j < row.size(); ++j)
+      row[j] = row[j] / deviation * gain[j];
+  }
+  if (!centered) return y;
+  const Row bias = parameter(name + ".bias", 1, width)[0];
+  for (Row& row : y)
+    for (size_t j = 0; j < row.size(); ++j)
+      row[j] = row[j] + bias[j];
+  return y;
+}
+
+Matrix Reference::dropped(Matrix x, uint64_t where) const {
+  if (model_.dropout == 0) return x;
+  for (size_t i = 0; i < x.size(); ++i)
+    for (size_t j = 0; j < x[i].size(); ++j)
+      x[i][j] = input_.dropout(where, static_cast<int64_t>(i), static_cast<int64_t>(j)) * x[i][j];
+  return x;
+}
+
+Matrix Reference::embed() {
+  const Matrix& words = parameter("embedding.weight", model_.vocabulary_size, model_.hidden_size);
+  Matrix x;
+  for (const int32_t word : input_.inputs)
+    x.push_back(words[static_cast<size_t>(word)]);
+  if (model_.position_embedding == spec::PositionEmbedding::learned) {
+    const Matrix& positions =
+        parameter("embedding.position", model_.sequence_length, model_.hidden_size);
+    for (size_t i = 0; i < x.size(); ++i)
+      for (size_t j = 0; j < x[i].size(); ++j)
+        x[i][j] = x[i][j] + positions[i % length()][j];
+  }
+  return dropped(std::move(x), 1);
+}
+
+/// One head's part of a row, turned by its position.
+Row Reference::rotated(const Matrix& qkv, size_t token, int64_t column) const {
+  const auto d = static_cast<size_t>(model_.kv_channels), first = static_cast<size_t>(column);
+  Row head(qkv[token].begin() + column, qkv[token].begin() + column + model_.kv_channels);
+  if (model_.position_embedding != spec::PositionEmbedding::rope) return head;
+  for (size_t j = 0; j < d / 2; ++j) {
+    const double angle = static_cast<double>(token % length()) *
+                         std::pow(10000.0, -2.0 * static_cast<double>(j) / static_cast<double>(d));
+    const Number a = qkv[token][first + j], b = qkv[token][first + d / 2 + j];
+    head[j] = std::cos(angle) * a - std::sin(angle) * b;
+    head[d / 2 + j] = std::cos(angle) * b + std::sin(angle) * a;
+  }
+  return head;
+}
+
+void Reference::attend(const Matrix& qkv, int64_t layer, int64_t sequence, int64_t head,
+                       Matrix& out) {
+  const int64_t d = model_.kv_channels, heads = model_.num_attention_heads;
+  const int64_t group = head * model_.num_query_groups / heads;
+  const size_t first = static_cast<size_t>(sequence) * length();
+  const auto value_at = static_cast<size_t>((heads + model_.num_query_groups + group) * d);
+  Matrix keys;
+  for (size_t k = 0; k < length(); ++k)
+    keys.push_back(rotated(qkv, first + k, (heads + group) * d));
+  for (size_t q = 0; q < length(); ++q) {
+    const Row query = rotated(qkv, first + q, head * d);
+    Row scores;
+    for (size_t k = 0; k <= q; ++k) {
+      Number score = constant(0);
+      for (size_t j = 0; j < query.size(); ++j)
+        score = score + query[j] * keys[k][j];
+      scores.push_back(1 / std::sqrt(static_cast<double>(d)) * score);
+    }
+    Row shares = softmax(scores);
+    if (model_.dropout > 0) {
+      const int64_t row =
+          (sequence * heads + head) * model_.sequence_length + static_cast<int64_t>(q);
+      for (size_t k = 0; k <= q; ++k)
+        shares[k] = input_.dropout(site(layer, 0), row, static_cast<int64_t>(k)) * shares[k];
+    }
+    for (size_t j = 0; j < static_cast<size_t>(d); ++j) {
+      Number total = constant(0);
+      for (size_t k = 0; k <= q; ++k)
+        total = total + shares[k] * qkv[first + k][value_at + j];
+      out[first + q][static_cast<size_t>(head * d) + j] = total;
+    }
+  }
+}
+
+Matrix Reference::attention(const Matrix& x, int64_t layer) {
+  const std::string prefix = "layers." + std::to_string(layer) + ".attention.";
+  const int64_t d = model_.kv_channels, heads = model_.num_attention_heads;
+  const Matrix qkv =
+      linear(x, prefix + "qkv", (heads + 2 * model_.num_query_groups) * d, "attention_qkv");
+  Matrix out(x.size(), Row(static_cast<size_t>(heads * d)));
+  for (int64_t s = 0; s < input_.sequences; ++s)
+    for (int64_t h = 0; h < heads; ++h)
+      attend(qkv, layer, s, h, out);
+  return linear(out, prefix + "projection", model_.hidden_size, "attention_dense");
+}
+
+Number Reference::bent(Number gate, Number up) const {
+  switch (model_.activation) {
+    case spec::Activation::swiglu:
+      return gate / (constant(1) + exp(constant(0) - gate)) * up;
+    case spec::Activation::squared_relu:
+      return gate.value > 0 ? gate * gate : constant(0);
+    case spec::Activation::gelu:
+      break;
+  }
+  const Number inner = std::sqrt(2 / std::numbers::pi) * (gate + 0.044715 * (gate * gate * gate));
+  return 0.5 * (gate * (constant(1) + tanh(inner)));
+}
+
+Matrix Reference::mlp(const Matrix& x, const std::string& name, int64_t ffn, bool adapted) {
+  const bool gated = model_.activation == spec::Activation::swiglu;
+  const auto width = static_cast<size_t>(ffn);
+  const Matrix up = linear(x, name + ".up", gated ? 2 * ffn : ffn, adapted ? "mlp_fc1" : "never");
+  Matrix middle;
+  for (const Row& row : up) {
+    middle.emplace_back();
+    for (size_t j = 0; j < width; ++j)
+      middle.back().push_back(bent(row[j], gated ? row[width + j] : row[j]));
+  }
+  return linear(middle, name + ".down", model_.hidden_size, adapted ? "mlp_fc2" : "never");
+}
+
+/// Experts of a token by falling score, and what the first of them weigh.
+Reference::Choice Reference::choose(const Row& scores) const {
+  const auto topk = static_cast<size_t>(model_.moe->router_topk);
+  Choice choice;
+  for (size_t e = 0; e < scores.size(); ++e)
+    choice.order.push_back(e);
+  std::stable_sort(choice.order.begin(), choice.order.end(),
+                   [&](size_t a, size_t b) { return scores[a].value > scores[b].value; });
+  Row compared;  // one expert weighs with its probability among all
+  for (size_t j = 0; j < (topk == 1 ? scores.size() : topk); ++j)
+    compared.push_back(scores[choice.order[j]]);
+  choice.weights = softmax(compared);
+  choice.order.resize(topk);
+  return choice;
+}
+
+/// Tokens of a microbatch that an expert takes.
+double Reference::places() const {
+  const spec::MixtureOfExperts& moe = *model_.moe;
+  if (!moe.capacity_factor) return 1e9;
+  return static_cast<double>(input_.microbatch_sequences * model_.sequence_length *
+                             moe.router_topk) *
+         *moe.capacity_factor / static_cast<double>(moe.num_experts);
+}
+
+/// Token by token; an expert that is full drops what comes later in the microbatch.
+Matrix Reference::experts(const Matrix& x, const std::string& prefix) {
+  const spec::MixtureOfExperts& moe = *model_.moe;
+  const Matrix scores = linear(x, prefix + "router", moe.num_experts, "");
+  const size_t microbatch = static_cast<size_t>(input_.microbatch_sequences) * length();
+  std::vector<double> taken;
+  Matrix y(x.size(), Row(x[0].size(), constant(0)));
+  for (size_t t = 0; t < x.size(); ++t) {
+    if (t % microbatch == 0) taken.assign(static_cast<size_t>(moe.num_experts), 0);
+    const Choice choice = choose(scores[t]);
+    for (size_t j = 0; j < choice.order.size(); ++j) {
+      const size_t expert = choice.order[j];
+      if (taken[expert] >= places()) continue;
+      taken[expert] += 1;
+      Matrix result =
+          mlp({x[t]}, prefix + "experts." + std::to_string(expert), moe.ffn_hidden_size, false);
+      for (Number& number : result[0])
+        number = choice.weights[j] * number;
+      y[t] = plus({y[t]}, result)[0];
+    }
+  }
+  if (moe.shared_expert_ffn_hidden_size == 0) return y;
+  return plus(y, mlp(x, prefix + "shared_expert", moe.shared_expert_ffn_hidden_size, true));
+}
+
+Number Reference::loss(const Matrix& x) {
+  const std::string words = model_.tied_embeddings ? "embedding.weight" : "head.weight";
+  const Matrix logits = times_transposed(
+      norm(x, "final_norm"), parameter(words, model_.vocabulary_size, model_.hidden_size));
+  Number total = constant(0);
+  for (size_t t = 0; t < logits.size(); ++t)
+    total = total - log(softmax(logits[t])[static_cast<size_t>(input_.targets[t])]);
+  return total;
+}
+
+ReferenceResult Reference::run() {
+  Matrix x = embed();
+  for (int64_t layer = 0; layer < model_.num_layers; ++layer) {
+    const std::string prefix = "layers." + std::to_string(layer) + ".";
+    x = plus(x, dropped(attention(norm(x, prefix + "input_norm"), layer), site(layer, 1)));
+    const Matrix normed = norm(x, prefix + "mlp_norm");
+    const Matrix branch = model_.is_moe_layer(layer)
+                              ? experts(normed, prefix)
+                              : mlp(normed, prefix + "mlp", model_.ffn_hidden_size, true);
+    x = plus(x, dropped(branch, site(layer, 2)));
+  }
+  const Number total = loss(x);
+  const std::vector<double> slopes = slopes_of(total);
+  ReferenceResult result;
+  result.loss = total.value;
+  for (const auto& [name, matrix] : parameters_)
+    for (const Row& row : matrix)
+      for (const Number& element : row)
+        result.gradients[name].push_back(slopes[element.at]);
+  return result;
+}
+
+}  // namespace
+
+ReferenceResult run_reference(const ReferenceInput& input) {
+  return Reference(input).run();
+}
+
+}  // namespace triplepoint::trainer

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "triplepoint/base/expect.h"
+
+namespace triplepoint {
+
+inline double mean(std::span<const double> values) {
+  TPT_EXPECT(!values.empty());
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+/// A value of the list: the one at floor(share * (n - 1)) in ascending order.
+template <class T>
+T lower_quantile(std::vector<T> values, double share) {
+  TPT_EXPECT(!values.empty());
+  const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), values.begin() + place, values.end());
+  return values[static_cast<std::size_t>(place)];
+}
+
+/// As lower_quantile(), with straight lines between the values of the list.
+inline double quantile(std::vector<double> values, double share) {
+  TPT_EXPECT(!values.empty());
+  std::sort(values.begin(), values.end());
+  const double at = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
+}
+
+/// The value in the middle; of an even count the mean of the two in the middle.
+inline double median(std::vector<double> values) {
+  TPT_EXPECT(!values.empty());
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
+}
+
+/// The value in the middle; of an even count the lower of the two, so that it is in the list.
+template <class T>
+T lower_median(std::vector<T> values) {
+  return lower_quantile(std::move(values), 0.5);
+}
+
+/// The same, of an even count the upper one.
+template <class T>
+T upper_median(std::vector<T> values) {
+  TPT_EXPECT(!values.empty());
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace triplepoint

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/base/text.h"
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/suggest.h"
+
+namespace triplepoint {
+namespace {
+
+const std::vector<std::string> keys = {"base_clock", "boost_clock", "tdp", "memory"};
+
+TEST_CASE("the distance counts insertions, deletions, replacements and swaps, not case") {
+  CHECK(edit_distance("", "abc") == 3);
+  CHECK(edit_distance("clock", "clock") == 0);
+  CHECK(edit_distance("clok", "clock") == 1);
+  CHECK(edit_distance("colkc", "clock") == 2);
+  CHECK(edit_distance("tpd", "tdp") == 1);
+  CHECK(edit_distance("TDP", "tdp") == 0);
+}
+
+TEST_CASE("the distance is the same both ways") {
+  for (const std::string& a : keys)
+    for (const std::string& b : keys)
+      CHECK(edit_distance(a, b) == edit_distance(b, a));
+}
+
+TEST_CASE("a near miss is answered with the word that was meant") {
+  CHECK(did_you_mean("bost_clock", keys) == "did you mean \"boost_clock\"?");
+  CHECK(did_you_mean("tpd", keys) == "did you mean \"tdp\"?");
+}
+
+TEST_CASE("a far miss is answered with what is known") {
+  CHECK(did_you_mean("colour", keys) == "known are base_clock, boost_clock, tdp, memory");
+  CHECK_FALSE(closest_word(std::string(1000, 'x'), keys));
+}
+
+TEST_CASE("only ASCII letters change their case") {
+  CHECK(lower_case("H200 SXM \xc3\x84") == "h200 sxm \xc3\x84");
+  CHECK(upper_case("h200-sxm") == "H200-SXM");
+}
+
+TEST_CASE("blanks are trimmed at both ends, and only there") {
+  CHECK(trimmed(" \ta b\r\n") == "a b");
+  CHECK(trimmed(" \t") == "");
+  CHECK(trimmed("\va", " ") == "\va");
+}
+
+TEST_CASE("split and joined are inverse") {
+  for (const std::string text : {"", ",", "a,b,,c", "abc"})
+    CHECK(joined(split(text, ','), ",") == text);
+}
+
+TEST_CASE("numbers in names count as numbers") {
+  CHECK(natural_less("rank2.json", "rank10.json"));
+  CHECK(!natural_less("rank10.json", "rank2.json"));
+  CHECK(natural_less("a", "b"));
+  CHECK(natural_less("a", "a1"));
+  CHECK(natural_less("a01", "a1"));
+  CHECK(!natural_less("a1", "a1"));
+}
+
+TEST_CASE("natural order compares runs of digits as numbers, and is strict") {
+  const std::vector<std::string> sorted{"a", "a1", "a2", "a10", "a10b", "b"};
+  for (std::size_t i = 0; i < sorted.size(); ++i)
+    for (std::size_t j = 0; j < sorted.size(); ++j)
+      CHECK(natural_less(sorted[i], sorted[j]) == (i < j));
+}
+
+}  // namespace
+
+}  // namespace triplepoint

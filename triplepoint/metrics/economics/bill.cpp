@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/economics/bill.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/unit_text.h"
+
+#include "triplepoint/spec/toml_tree.h"
+
+namespace triplepoint::metrics {
+namespace {
+
+using spec::TomlValue;
+
+/// One file, read key by key; the first problem is kept.
+class RateReader {
+ public:
+  RateReader(const TomlValue& table, std::string file) : table_(table), file_(std::move(file)) {}
+
+  void number(const char* key, double& value) {
+    const TomlValue* found = find(key);
+    if (found == nullptr) return;
+    if (found->is(TomlValue::Kind::integer))
+      value = static_cast<double>(found->integer);
+    else if (found->is(TomlValue::Kind::number))
+      value = found->number;
+    else
+      fail(key, "is no number");
+  }
+  void time(const char* key, Seconds& value) {
+    const TomlValue* found = find(key);
+    if (found == nullptr) return;
+    const Result<Seconds> read = parse_quantity<Seconds>(found->text);
+    if (read)
+      value = *read;
+    else
+      fail(key, read.error().what);
+  }
+  void text(const char* key, std::string& value) {
+    if (const TomlValue* found = find(key)) value = found->text;
+  }
+  const std::string& problem() const { return problem_; }
+
+ private:
+  const TomlValue* find(const char* key) {
+    const TomlValue* found = table_.find(key);
+    if (found == nullptr) fail(key, "is missing");
+    return found;
+  }
+  void fail(const char* key, const std::string& what) {
+    if (problem_.empty())
+      problem_ = fmt::format("{}: bill.{} {} (no run can be priced without it); write it", file_,
+                             key, what);
+  }
+
+  const TomlValue& table_;
+  std::string file_, problem_;
+};
+
+/// Wall time per productive second.
+double slowdown(const BillRates& rates, Seconds job_mtbf, Seconds interval) {
+  const double mean = job_mtbf / unit::s, tau = interval / unit::s;
+  const double cycle = (tau + rates.checkpoint_write / unit::s) / mean;
+  return mean * std::exp(rates.restart / job_mtbf) * std::expm1(cycle) / tau;
+}
+
+}  // namespace
+
+Result<BillRates> load_bill_rates(const spec::Library& library) {
+  const std::string path = library.root + "/economics.toml";
+  const std::string text = TPT_TRY(read_file(path));
+  const TomlValue root = TPT_TRY(spec::parse_toml(text, path));
+  const TomlValue* table = root.find("bill");
+  if (table == nullptr)
+    return error(
+        fmt::format("{}: no [bill] (it holds what electricity and machines cost); "
+                    "restore the file",
+                    path));
+  BillRates rates;
+  RateReader read(*table, path);
+  read.number("price_per_kwh", rates.price_per_kwh);
+  read.number("price_per_gpu_hour", rates.price_per_gpu_hour);
+  read.text("currency", rates.currency);
+  read.number("pue", rates.pue);
+  read.number("grams_co2_per_kwh", rates.grams_co2_per_kwh);
+  read.time("device_mtbf", rates.device_mtbf);
+  read.time("checkpoint_write", rates.checkpoint_write);
+  read.time("restart", rates.restart);
+  if (!read.problem().empty()) return error(read.problem());
+  return rates;
+}
+
+Seconds best_checkpoint_interval(Seconds write, Seconds job_mtbf) {
+  const double d = write / unit::s, mean = job_mtbf / unit::s;
+  if (d >= 2 * mean) return job_mtbf;
+  const double share = d / (2 * mean);
+  return (std::sqrt(2 * d * mean) * (1 + std::sqrt(share) / 3 + share / 9) - d) * unit::s;
+}
+
+Bill bill_of(const BillInput& input, const BillRates& rates) {
+  Bill bill;
+  bill.steps = input.tokens / input.tokens_per_step;
+  bill.productive = bill.total = bill.steps * input.step_time;
+  if (rates.device_mtbf > Seconds() && rates.checkpoint_write > Seconds()) {
+    bill.job_mtbf = rates.device_mtbf / input.devices;
+    bill.checkpoint_interval =
+        rates.checkpoint_interval > Seconds()
+            ? rates.checkpoint_interval
+            : best_checkpoint_interval(rates.checkpoint_write, bill.job_mtbf);
+    bill.total = slowdown(rates, bill.job_mtbf, bill.checkpoint_interval) * bill.productive;
+    bill.failures = bill.total / bill.job_mtbf;
+  }
+  bill.goodput = bill.productive / bill.total;
+  bill.energy = rates.pue * (bill.total * input.node_power);
+  const double kwh = bill.energy / unit::kWh;
+  bill.electricity = kwh * rates.price_per_kwh;
+  bill.machines = bill.total / unit::h * input.devices * rates.price_per_gpu_hour;
+  bill.tonnes_co2 = kwh * rates.grams_co2_per_kwh / 1e6;
+  return bill;
+}
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "triplepoint/metrics/run/view.h"
+
+// What do the pipeline stages do, each as the mean of its ranks?
+
+// How much communication hides behind computation, and how much does not?
+//
+//   exposed    = time with a collective running and no other kernel on that GPU
+//   overlapped = time with a collective and another kernel running
+//   idle       = time of the step without any kernel; launch gaps: the part of it inside passes
+// Per rank, mean over ranks, one step. Exact: unions of intervals in whole nanoseconds.
+// Source: Holistic Trace Analysis, "temporal breakdown" and "communication computation overlap".
+
+// What share of the step does the schedule leave a rank without work?
+//
+//   bubble_fraction = 1 - (time in passes, in kernels, in communication) / step
+//
+// A pipeline kernel that spins for its peer has no work either: the wait inside send/recv, inside
+// the all-reduce over the model group at the end of the step (gradient norm), and inside that of a
+// tied embedding counts as bubble. Waiting in the collectives of the tensor, context, expert and
+// data groups does not: that is skew, not schedule. Gaps between the kernels of a pass are the
+// host's, see launch_gaps. So the bubble of 1F1B is its closed form (p-1)/(m+p-1) as long as
+// nothing else happens in the step. A timeline without passes cannot tell launch gaps from bubbles;
+// there, all idle time counts.
+
+namespace triplepoint::metrics {
+namespace {
+
+using run::DeviceSummary;
+
+KernelSeconds mean_kernels(const View& view, const std::vector<int32_t>& ranks) {
+  KernelSeconds mean;
+  for (int32_t rank : ranks)
+    mean += view.kernels[static_cast<size_t>(rank)];
+  mean *= 1 / static_cast<double>(ranks.size());
+  return mean;
+}
+
+/// Summaries of the devices whose ranks belong to the stage, shown in the timeline or not.
+std::vector<DeviceSummary> devices_of(const View& view, int32_t stage) {
+  std::vector<DeviceSummary> devices;
+  for (size_t i = 0; i < view.run.devices.size() && i < view.devices.size(); ++i) {
+    const int32_t rank = view.run.devices[i].rank.value_or(-1);
+    if (rank < 0 || static_cast<size_t>(rank) >= view.stage_of_rank.size()) continue;
+    if (view.stage_of_rank[static_cast<size_t>(rank)] == stage) devices.push_back(view.devices[i]);
+  }
+  return devices;
+}
+
+Stage describe(const View& view, int32_t number, const std::vector<int32_t>& ranks) {
+  const std::vector<DeviceSummary> devices = devices_of(view, number);
+  Stage stage{.stage = number,
+              .kernels = mean_kernels(view, ranks),
+              .power_mean_w = mean_of(devices, &DeviceSummary::power_mean_w),
+              .die_mean_c = mean_of(devices, &DeviceSummary::die_mean_c),
+              .sm_clock_mean_mhz = mean_of(devices, &DeviceSummary::sm_clock_mean_mhz)};
+  for (int32_t rank : ranks)
+    stage.bubble_fraction +=
+        bubble_fraction(view.occupancy[static_cast<size_t>(rank)], view.duration()) /
+        static_cast<double>(ranks.size());
+  return stage;
+}
+
+}  // namespace
+
+void answer_kernels(const View& view, Metrics& answer) {
+  if (view.ranks.empty()) return;
+  answer.kernels = mean_kernels(view, view.ranks);
+  std::map<int32_t, std::vector<int32_t>> stages;
+  for (int32_t rank : view.ranks)
+    if (const int32_t stage = view.stage_of_rank[static_cast<size_t>(rank)]; stage >= 0)
+      stages[stage].push_back(rank);
+  for (const auto& [stage, ranks] : stages)
+    answer.stages.push_back(describe(view, stage, ranks));
+}
+
+void answer_overlap(const View& view, Metrics& answer) {
+  if (view.ranks.empty()) return;
+  Seconds exposed, overlapped, idle, gaps;
+  for (int32_t rank : view.ranks) {
+    const Occupancy& doing = view.occupancy[static_cast<size_t>(rank)];
+    exposed += doing.time(Doing::communicating, Doing::computing);
+    overlapped += doing.time(Doing::communicating | Doing::computing);
+    const Seconds busy = doing.time_with_any(Doing::on_device);
+    idle += std::max(Seconds(), view.duration() - busy);
+    gaps += doing.time(Doing::in_pass, Doing::on_device);
+  }
+  const double parts = static_cast<double>(view.ranks.size()) * view.num_steps();
+  answer.exposed_communication = exposed / parts;
+  answer.overlapped_communication = overlapped / parts;
+  answer.idle = idle / parts;
+  answer.launch_gaps = gaps / parts;
+}
+
+double bubble_fraction(const Occupancy& occupancy, Seconds duration) {
+  if (duration <= Seconds()) return 0;
+  const Seconds at_work = occupancy.time_with_any(Doing::computing | Doing::copying |
+                                                  Doing::exchanging | Doing::in_pass);
+  return std::max(0.0, 1 - at_work / duration);
+}
+
+void answer_bubble(const View& view, Metrics& answer) {
+  if (view.ranks.empty()) return;
+  double sum = 0;
+  for (int32_t rank : view.ranks)
+    sum += bubble_fraction(view.occupancy[static_cast<size_t>(rank)], view.duration());
+  answer.bubble_fraction = sum / static_cast<double>(view.ranks.size());
+}
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// What do the series say about a device whose summary nobody wrote?
+#include <algorithm>
+#include <string_view>
+
+#include "triplepoint/metrics/run/throttle_reasons.h"
+#include "triplepoint/metrics/run/view.h"
+
+namespace triplepoint::metrics {
+
+namespace {
+
+using run::Series;
+using Statistic = double run::SeriesStatistics::*;
+
+/// The series of each device, by signal.
+using Signals = std::map<std::string_view, const Series*>;
+std::map<int32_t, Signals> by_device(const run::Run& run) {
+  std::map<int32_t, Signals> devices;
+  for (const Series& series : run.series)
+    if (!series.of_node && !series.times.empty())
+      devices[series.device].emplace(series.signal, &series);
+  return devices;
+}
+
+/// Asks one device's series, over the window or, without steps and timeline, over all that is
+/// there.
+class Readings {
+ public:
+  Readings(const Signals& signals, std::optional<run::Extent> window)
+      : signals_(signals), window_(window) {}
+
+  /// Of the first signal that has values.
+  std::optional<double> ask(std::initializer_list<std::string_view> signals,
+                            Statistic statistic) const {
+    for (std::string_view signal : signals) {
+      const Series* series = find(signal);
+      if (series == nullptr) continue;
+      const run::Extent extent = extent_of(*series);
+      const run::SeriesStatistics all = run::statistics(*series, extent.begin, extent.end);
+      if (all.count > 0) return all.*statistic;
+    }
+    return std::nullopt;
+  }
+
+  /// Mean of power_w, whose values stand for the time before their stamps.
+  std::optional<double> mean_power() const {
+    const Series* series = find("power_w");
+    if (series == nullptr) return std::nullopt;
+    const run::Extent extent = extent_of(*series);
+    double joules = 0, seconds = 0;
+    for (size_t i = 1; i < series->times.size(); ++i) {
+      const Instant from = std::max(series->times[i - 1], extent.begin);
+      const Instant until = std::min(series->times[i], extent.end);
+      if (until <= from) continue;
+      joules += series->values[i] * ((until - from) / unit::s);
+      seconds += (until - from) / unit::s;
+    }
+    if (seconds <= 0) return std::nullopt;
+    return joules / seconds;
+  }
+
+  /// Growth of a counter, per second.
+  std::optional<double> rate(std::string_view counter) const {
+    const Series* series = find(counter);
+    if (series == nullptr) return std::nullopt;
+    run::Extent extent = extent_of(*series);
+    extent.begin = std::max(extent.begin, series->times.front());
+    extent.end = std::min(extent.end, series->times.back());
+    if (extent.end <= extent.begin) return std::nullopt;
+    const auto growth = run::counter_difference(*series, extent.begin, extent.end);
+    return growth.value() / ((extent.end - extent.begin) / unit::s);
+  }
+
+  std::map<std::string, double> throttle() const {
+    std::map<std::string, double> shares;
+    const Series* bits = find("throttle_reasons");
+    if (bits == nullptr) return shares;
+    const run::Extent extent = extent_of(*bits);
+    for (const ThrottleReason& reason : throttle_reasons) {
+      const auto share = run::share_of_time(*bits, reason.bit, extent.begin, extent.end);
+      if (share.value_or(0) > 0) shares[std::string(reason.name)] = *share;
+    }
+    return shares;
+  }
+
+ private:
+  const Series* find(std::string_view signal) const {
+    const auto found = signals_.find(signal);
+    return found == signals_.end() ? nullptr : found->second;
+  }
+  run::Extent extent_of(const Series& series) const {
+    return window_.value_or(run::Extent{series.times.front(), series.times.back()});
+  }
+
+  const Signals& signals_;
+  std::optional<run::Extent> window_;
+};
+
+/// Asks only where there is a hole: long series cost time.
+template <class Ask>
+void fill(std::optional<double>& hole, Ask&& ask) {
+  if (!hole) hole = ask();
+}
+
+void fill_power(run::DeviceSummary& device, const Readings& readings) {
+  constexpr auto mean = &run::SeriesStatistics::time_weighted_mean;
+  constexpr auto peak = &run::SeriesStatistics::maximum;
+  fill(device.power_mean_w, [&] { return readings.rate("energy_j"); });
+  fill(device.power_mean_w, [&] { return readings.mean_power(); });
+  fill(device.power_mean_w, [&] {
+    return readings.ask({"power_instant_w", "power_average_w"}, mean);
+  });
+  fill(device.power_peak_w, [&] {
+    return readings.ask({"power_instant_w", "power_average_w", "power_w"}, peak);
+  });
+}
+
+void fill_heat_and_clock(run::DeviceSummary& device, const Readings& readings) {
+  constexpr auto mean = &run::SeriesStatistics::time_weighted_mean;
+  fill(device.die_mean_c, [&] { return readings.ask({"die_c"}, mean); });
+  fill(device.die_peak_c, [&] { return readings.ask({"die_c"}, &run::SeriesStatistics::maximum); });
+  fill(device.sm_clock_mean_mhz, [&] { return readings.ask({"sm_clock_mhz"}, mean); });
+  fill(device.sm_clock_min_mhz,
+       [&] { return readings.ask({"sm_clock_mhz"}, &run::SeriesStatistics::minimum); });
+  if (device.throttle.empty()) device.throttle = readings.throttle();
+}
+
+/// Amounts of one step, from rates.
+void fill_amounts(run::DeviceSummary& device, const Readings& readings, double step_seconds) {
+  const auto amount = [&](std::optional<double> rate) -> std::optional<double> {
+    if (!rate) return std::nullopt;
+    return *rate * step_seconds;
+  };
+  fill(device.energy_j, [&] { return amount(device.power_mean_w); });
+  fill(device.scale_up_bytes, [&] { return amount(readings.rate("scale_up_tx_bytes")); });
+  fill(device.scale_out_bytes, [&] { return amount(readings.rate("scale_out_tx_bytes")); });
+}
+
+}  // namespace
+
+std::vector<run::DeviceSummary> read_devices(const run::Run& run, std::optional<run::Extent> window,
+                                             double num_steps) {
+  std::vector<run::DeviceSummary> devices = run.summaries;
+  devices.resize(std::max(run.devices.size(), run.summaries.size()));
+  if (run.series.empty()) return devices;
+  const std::map<int32_t, Signals> signals = by_device(run);
+  for (size_t i = 0; i < run.devices.size(); ++i) {
+    const auto own = signals.find(run.devices[i].index);
+    if (own == signals.end()) continue;
+    const Readings readings(own->second, window);
+    fill_power(devices[i], readings);
+    fill_heat_and_clock(devices[i], readings);
+    if (window && !run.steps.empty())
+      fill_amounts(devices[i], readings, (window->end - window->begin) / unit::s / num_steps);
+  }
+  return devices;
+}
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/run/inference.h"
+#include "triplepoint/metrics/run/view.h"
+
+// How fast is a step, and what share of the chips' peak is that?
+//
+//   mfu = model flops / (step time * devices * dense peak of the data type); hfu counts recomputed
+//   flops too, which only training has.
+// Source: Chowdhery et al. 2022 (PaLM), appendix B; Korthikanti et al. 2022, section 6.3.
+
+// How much power and energy, and what is it spent on?
+//
+//   energy_j         = one step, all GPUs, device scope
+//   joules_per_token = energy_j / tokens of the step
+//   samples_per_s_mj = samples per second / energy_j in MJ; of training only
+// Source of the last: "Characterizing the Efficiency of Distributed Training", MICRO 2025,
+// figure 4.
+
+namespace triplepoint::metrics {
+namespace {
+
+struct StepTotals {
+  Seconds time;
+  double samples = 0, tokens = 0;
+};
+
+StepTotals total(const std::vector<run::StepRecord>& steps) {
+  StepTotals sum;
+  for (const run::StepRecord& step : steps) {
+    sum.time += step.end - step.begin;
+    sum.samples += static_cast<double>(step.samples);
+    sum.tokens += static_cast<double>(step.tokens);
+  }
+  return sum;
+}
+
+void answer_utilization(const run::Run& run, double devices, Metrics& answer) {
+  const Seconds time = *answer.step_time;
+  if (run.model_flops && devices > 0)
+    answer.model_tflops_per_gpu = *run.model_flops / time / devices / (unit::TFLOP / unit::s);
+  if (!run.peak_flops || devices == 0 || *run.peak_flops <= FlopsPerSecond()) return;
+  const Flops possible = *run.peak_flops * time * devices;
+  if (run.model_flops) answer.mfu = *run.model_flops / possible;
+  if (run.hardware_flops && !is_inference(run)) answer.hfu = *run.hardware_flops / possible;
+}
+
+}  // namespace
+
+void answer_speed(const View& view, Metrics& answer) {
+  const StepTotals totals = total(view.steps);
+  if (totals.time <= Seconds()) return;
+  const auto devices = static_cast<double>(view.run.devices.size());
+  answer.step_time = totals.time / view.num_steps();
+  // A decoding step gives each sequence one token; none is done after it.
+  const bool whole = !view.run.manifest.job || view.run.manifest.job->task != spec::Task::decode;
+  if (totals.samples > 0 && whole)
+    answer.samples_per_second = totals.samples / (totals.time / unit::s);
+  if (totals.tokens > 0) answer.tokens_per_second = totals.tokens / (totals.time / unit::s);
+  if (answer.tokens_per_second && devices > 0)
+    answer.tokens_per_second_per_gpu = *answer.tokens_per_second / devices;
+  answer_utilization(view.run, devices, answer);
+}
+
+namespace {
+
+using run::DeviceSummary;
+
+/// One step of everything that draws from the nodes' supplies; known only if every node was
+/// watched.
+std::optional<double> node_energy(const View& view, Seconds step_time) {
+  std::optional<double> watts;
+  for (const run::Series& series : view.run.series) {
+    if (!series.of_node || series.signal != "node_power_w" || !view.window) continue;
+    const auto all = run::statistics(series, view.window->begin, view.window->end);
+    if (all.count == 0) return std::nullopt;
+    watts = watts.value_or(0) + all.time_weighted_mean;
+  }
+  if (!watts) return std::nullopt;
+  return *watts * (step_time / unit::s);
+}
+
+std::map<std::string, double> ledger(const std::vector<DeviceSummary>& devices) {
+  std::map<std::string, double> sum;
+  for (const DeviceSummary& device : devices)
+    for (const auto& [purpose, joules] : device.energy_ledger_j)
+      sum[purpose] += joules;
+  return sum;
+}
+
+}  // namespace
+
+void answer_energy(const View& view, Metrics& answer) {
+  answer.power_mean_w = mean_of(view.devices, &DeviceSummary::power_mean_w);
+  answer.power_peak_w = maximum_of(view.devices, &DeviceSummary::power_peak_w);
+  answer.power_kernel_peak_w = maximum_of(view.devices, &DeviceSummary::power_kernel_peak_w);
+  answer.power_per_gpu_w = list_of(view.devices, &DeviceSummary::power_mean_w);
+  answer.power_peak_per_gpu_w = list_of(view.devices, &DeviceSummary::power_peak_w);
+  answer.energy_j = sum_of(view.devices, &DeviceSummary::energy_j);
+  answer.energy_ledger_j = ledger(view.devices);
+  if (!answer.step_time) return;
+  answer.node_energy_j = node_energy(view, *answer.step_time);
+  if (!answer.energy_j || *answer.energy_j <= 0) return;
+  const double seconds = *answer.step_time / unit::s;
+  if (answer.tokens_per_second)
+    answer.joules_per_token = *answer.energy_j / (*answer.tokens_per_second * seconds);
+  if (answer.samples_per_second && !is_inference(view.run))
+    answer.samples_per_s_mj = *answer.samples_per_second / (*answer.energy_j / 1e6);
+}
+
+}  // namespace triplepoint::metrics

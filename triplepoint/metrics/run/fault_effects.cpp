@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/run/fault_effects.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/statistics.h"
+
+namespace triplepoint::metrics {
+namespace {
+
+constexpr Seconds longest_before = 60 * unit::s;
+constexpr double clearly_longer = 0.01, clearly_slower = 0.98;
+
+struct Stretch {
+  Seconds begin, end;
+  bool empty() const { return end <= begin; }
+};
+
+Seconds seconds_of(Instant instant) {
+  return instant - Instant();
+}
+
+/// Values whose stamps lie behind `begin` and not behind `end`: each tells the time before its
+/// stamp.
+template <class Fold>
+void over(const run::Series* series, const Stretch& stretch, Fold fold) {
+  if (!series) return;
+  for (size_t i = 0; i < series->times.size(); ++i) {
+    const Seconds at = seconds_of(series->times[i]);
+    if (at <= stretch.begin || at > stretch.end) continue;
+    const Seconds since =
+        i > 0 ? std::max(stretch.begin, seconds_of(series->times[i - 1])) : stretch.begin;
+    fold(series->values[i], (at - since) / unit::s);
+  }
+}
+
+double mean_over(const run::Series* series, const Stretch& stretch) {
+  double sum = 0, time = 0;
+  over(series, stretch, [&](double value, double seconds) {
+    sum += value * seconds;
+    time += seconds;
+  });
+  return time > 0 ? sum / time : 0;
+}
+
+double highest_over(const run::Series* series, const Stretch& stretch) {
+  double highest = -std::numeric_limits<double>::infinity();
+  over(series, stretch, [&](double value, double) { highest = std::max(highest, value); });
+  return std::isfinite(highest) ? highest : 0;
+}
+
+std::vector<DeviceSpan> devices_over(const run::Run& run, const Stretch& stretch) {
+  std::vector<DeviceSpan> devices;
+  for (const run::Device& device : run.devices)
+    devices.push_back({mean_over(run::find_series(run, "power_w", device.index), stretch),
+                       highest_over(run::find_series(run, "die_c", device.index), stretch),
+                       mean_over(run::find_series(run, "sm_clock_mhz", device.index), stretch)});
+  return devices;
+}
+
+/// All but the steps.
+FaultSpan span_of(const std::vector<DeviceSpan>& devices, const Stretch& stretch) {
+  FaultSpan span{.begin = stretch.begin, .end = stretch.end, .steps = 0, .step_time = {}};
+  for (size_t d = 0; d < devices.size(); ++d) {
+    const DeviceSpan& device = devices[d];
+    const auto index = static_cast<int64_t>(d);
+    span.power_w += device.power_w / static_cast<double>(devices.size());
+    span.clock_mhz += device.clock_mhz / static_cast<double>(devices.size());
+    if (d == 0 || device.die_c > span.hottest_c)
+      span.hottest = index, span.hottest_c = device.die_c;
+    if (d == 0 || device.clock_mhz < span.slowest_mhz)
+      span.slowest = index, span.slowest_mhz = device.clock_mhz;
+  }
+  return span;
+}
+
+std::optional<FaultSpan> look_at(const run::Run& run, const Stretch& stretch,
+                                 std::vector<DeviceSpan>& devices) {
+  if (stretch.empty()) return std::nullopt;
+  devices = devices_over(run, stretch);
+  FaultSpan span = span_of(devices, stretch);
+  Seconds ended, whole;
+  int64_t wholes = 0;
+  for (const run::StepRecord& step : run.steps) {
+    const Seconds end = seconds_of(step.end), length = step.end - step.begin;
+    if (end <= stretch.begin || end > stretch.end) continue;
+    ++span.steps;
+    ended += length;
+    if (seconds_of(step.begin) < stretch.begin) continue;
+    ++wholes;
+    whole += length;
+  }
+  if (wholes > 0)  // a step that was on its way when it began tells of both
+    span.step_time = whole / static_cast<double>(wholes);
+  else if (span.steps > 0)
+    span.step_time = ended / static_cast<double>(span.steps);
+  return span;
+}
+
+/// Not later than `last`; of a lost node, until it is back.
+Seconds end_of(const spec::Fault& fault, Seconds last) {
+  if (fault.kind == spec::FaultKind::node_lost) return std::min(last, fault.begin + fault.restart);
+  return std::min(last, fault.end.value_or(last));
+}
+
+/// Where the calm before a fault begins: not before the end of another one.
+Seconds begin_of_calm(const std::vector<spec::Fault>& faults, const spec::Fault& fault) {
+  Seconds begin = std::max(Seconds(), fault.begin - longest_before);
+  for (const spec::Fault& other : faults) {
+    const Seconds end = end_of(other, fault.begin);
+    if (other.begin < fault.begin && end < fault.begin) begin = std::max(begin, end);
+  }
+  return begin;
+}
+
+/// Where the calm after a fault ends: not after the beginning of another one.
+Seconds end_of_calm(const std::vector<spec::Fault>& faults, Seconds end, Seconds last) {
+  for (const spec::Fault& other : faults)
+    if (other.begin > end) last = std::min(last, other.begin);
+  return last;
+}
+
+Seconds length_of(const run::Run& run) {
+  Seconds end;
+  for (const run::Series& series : run.series)
+    if (!series.times.empty()) end = std::max(end, seconds_of(series.times.back()));
+  return end;
+}
+
+std::optional<int64_t> find_waited_for(const FaultEffect& effect) {
+  if (!effect.during || slowdown(effect).value_or(0) < clearly_longer) return std::nullopt;
+  std::vector<double> clocks;
+  for (const DeviceSpan& device : effect.devices_during)
+    clocks.push_back(device.clock_mhz);
+  if (clocks.empty()) return std::nullopt;
+  if (effect.during->slowest_mhz >= clearly_slower * upper_median(clocks)) return std::nullopt;
+  const std::vector<DeviceSpan>& calm =
+      effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
+  const auto slowest = static_cast<size_t>(effect.during->slowest);
+  const bool slowed = slowest < calm.size() &&
+                      effect.during->slowest_mhz < clearly_slower * calm[slowest].clock_mhz;
+  return slowed ? std::optional(effect.during->slowest) : std::nullopt;
+}
+
+std::vector<DeviceSpan> devices_of(const run::Run& run) {
+  std::vector<DeviceSpan> devices;
+  for (const run::DeviceSummary& summary : run.summaries)
+    devices.push_back({summary.power_mean_w.value_or(0),
+                       summary.die_peak_c.value_or(summary.die_mean_c.value_or(0)),
+                       summary.sm_clock_mean_mhz.value_or(0)});
+  return devices;
+}
+
+FaultSpan steady_span(const run::Run& run, const std::vector<DeviceSpan>& devices) {
+  FaultSpan span = span_of(devices, {});
+  if (run.steps.empty()) return span;
+  span.steps = 1;
+  span.step_time = run.steps.back().end - run.steps.back().begin;
+  return span;
+}
+
+Json span_json(const std::optional<FaultSpan>& span, const std::vector<DeviceSpan>& devices) {
+  if (!span) return {};
+  Json json = {{"begin_s", span->begin / unit::s},
+               {"end_s", span->end / unit::s},
+               {"steps", span->steps},
+               {"step_s", span->step_time ? Json(*span->step_time / unit::s) : Json()},
+               {"power_w", span->power_w},
+               {"hottest_c", span->hottest_c},
+               {"hottest_gpu", span->hottest},
+               {"sm_clock_mhz", span->clock_mhz},
+               {"slowest_mhz", span->slowest_mhz},
+               {"slowest_gpu", span->slowest}};
+  json["gpus"] = Json::array();
+  for (const DeviceSpan& device : devices)
+    json["gpus"].push_back({{"power_w", device.power_w},
+                            {"die_peak_c", device.die_c},
+                            {"sm_clock_mhz", device.clock_mhz}});
+  return json;
+}
+
+}  // namespace
+
+std::vector<FaultEffect> fault_effects(const run::Run& run) {
+  std::vector<FaultEffect> effects;
+  if (!run.manifest.job) return effects;
+  const Seconds last = length_of(run);
+  const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
+  for (const spec::Fault& fault : faults) {
+    const Seconds end = end_of(fault, last);
+    FaultEffect effect;
+    effect.before =
+        look_at(run, {begin_of_calm(faults, fault), fault.begin}, effect.devices_before);
+    effect.during = look_at(run, {fault.begin, end}, effect.devices_during);
+    effect.after = look_at(run, {end, end_of_calm(faults, end, last)}, effect.devices_after);
+    effect.waited_for = find_waited_for(effect);
+    effects.push_back(std::move(effect));
+  }
+  return effects;
+}
+
+FaultEffect steady_effect(const run::Run& without, const run::Run& with) {
+  FaultEffect effect;
+  effect.devices_before = devices_of(without);
+  effect.devices_during = devices_of(with);
+  effect.before = steady_span(without, effect.devices_before);
+  effect.during = steady_span(with, effect.devices_during);
+  effect.waited_for = find_waited_for(effect);
+  return effect;
+}
+
+std::optional<double> slowdown(const FaultEffect& effect) {
+  const auto& calm = effect.before && effect.before->step_time ? effect.before : effect.after;
+  if (!calm || !calm->step_time || !effect.during || !effect.during->step_time) return std::nullopt;
+  return *effect.during->step_time / *calm->step_time - 1;
+}
+
+std::vector<int64_t> most_affected(const FaultEffect& effect, size_t most) {
+  const std::vector<DeviceSpan>& calm =
+      effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
+  if (calm.size() != effect.devices_during.size()) return {};
+  std::vector<int64_t> order(calm.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  const auto change = [&](int64_t device) {
+    const auto d = static_cast<size_t>(device);
+    const DeviceSpan& now = effect.devices_during[d];
+    const double clock = std::round(std::abs(now.clock_mhz - calm[d].clock_mhz));
+    return std::pair(clock, std::abs(now.die_c - calm[d].die_c));
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return change(a) > change(b); });
+  order.resize(std::min(order.size(), most));
+  return order;
+}
+
+Json fault_json(const std::string& fault, const FaultEffect& effect) {
+  const std::optional<double> longer = slowdown(effect);
+  return {{"fault", fault},
+          {"slowdown", longer ? Json(*longer) : Json()},
+          {"waited_for_gpu", effect.waited_for ? Json(*effect.waited_for) : Json()},
+          {"before", span_json(effect.before, effect.devices_before)},
+          {"during", span_json(effect.during, effect.devices_during)},
+          {"after", span_json(effect.after, effect.devices_after)}};
+}
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/run/fault_effects.h"
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/json.h"
+
+namespace triplepoint::metrics {
+namespace {
+
+using doctest::Approx;
+
+constexpr int seconds = 30;
+
+/// Two devices, a value a second; device 1 is slow and steps take twice as long from 10 s to 20 s.
+run::Run made_run() {
+  run::Run run;
+  run.manifest.job.emplace();
+  spec::Fault fault;
+  fault.gpu = 1;
+  fault.share = 0.5;
+  fault.begin = 10 * unit::s;
+  fault.end = 20 * unit::s;
+  run.manifest.job->environment.faults.push_back(fault);
+  for (int32_t d = 0; d < 2; ++d) {
+    run.devices.emplace_back().index = d;
+    for (const char* signal : {"power_w", "die_c", "sm_clock_mhz"})
+      run.series.push_back(
+          {.signal = signal, .device = d, .of_node = false, .times = {}, .values = {}});
+  }
+  for (int t = 1; t <= seconds; ++t)
+    for (run::Series& series : run.series) {
+      const bool hit = series.device == 1 && t > 10 && t <= 20;
+      series.times.push_back(instant_at(t * unit::s));
+      double value = series.signal == "power_w" ? 600 : series.signal == "die_c" ? 60 : 1800;
+      if (hit) value *= 0.5;
+      series.values.push_back(value);
+    }
+  for (int t = 0; t < seconds; t += t >= 10 && t < 20 ? 2 : 1)
+    run.steps.push_back({.begin = instant_at(t * unit::s),
+                         .end = instant_at((t + (t >= 10 && t < 20 ? 2 : 1)) * unit::s)});
+  return run;
+}
+
+TEST_CASE("a fault is told by what was before, during and after it") {
+  const std::vector<FaultEffect> effects = fault_effects(made_run());
+  REQUIRE(effects.size() == 1);
+  const FaultEffect& effect = effects[0];
+  REQUIRE((effect.before && effect.during && effect.after));
+  CHECK(effect.before->steps == 10);
+  CHECK(effect.during->steps == 5);
+  CHECK(effect.after->steps == 10);
+  CHECK(*effect.before->step_time / unit::s == Approx(1));
+  CHECK(*effect.during->step_time / unit::s == Approx(2));
+  CHECK(slowdown(effect).value() == Approx(1));
+  CHECK(effect.before->power_w == Approx(600));
+  CHECK(effect.during->power_w == Approx(450));
+  CHECK(effect.during->slowest == 1);
+  CHECK(effect.during->slowest_mhz == Approx(900));
+  CHECK(effect.during->hottest == 0);
+  CHECK(effect.waited_for == 1);
+  CHECK(most_affected(effect, 1) == std::vector<int64_t>{1});
+}
+
+TEST_CASE("nobody waits for a device whose clock costs no time") {
+  run::Run run = made_run();
+  run.steps.clear();
+  for (int t = 0; t < seconds; ++t)
+    run.steps.push_back({.begin = instant_at(t * unit::s), .end = instant_at((t + 1) * unit::s)});
+  CHECK(!fault_effects(run)[0].waited_for);
+}
+
+TEST_CASE("a fault from the first second has no before, and one to the last no after") {
+  run::Run run = made_run();
+  run.manifest.job->environment.faults[0].begin = Seconds();
+  run.manifest.job->environment.faults[0].end.reset();
+  const FaultEffect effect = fault_effects(run)[0];
+  CHECK(!effect.before);
+  CHECK(!effect.after);
+  CHECK(effect.during->steps == 25);
+  CHECK(!slowdown(effect));
+  CHECK(fault_json("power", effect)["before"].is_null());
+}
+
+TEST_CASE("a steady state is held against the one without faults") {
+  run::Run calm, faulty;
+  for (run::Run* run : {&calm, &faulty})
+    for (int d = 0; d < 4; ++d) {
+      run::DeviceSummary summary;
+      summary.power_mean_w = 500;
+      summary.die_peak_c = 70 + d;
+      summary.sm_clock_mean_mhz = run == &faulty && d == 2 ? 900 : 1800;
+      run->summaries.push_back(summary);
+    }
+  calm.steps.push_back({.begin = {}, .end = instant_at(2 * unit::s)});
+  faulty.steps.push_back({.begin = {}, .end = instant_at(3 * unit::s)});
+  const FaultEffect effect = steady_effect(calm, faulty);
+  CHECK(slowdown(effect).value() == Approx(0.5));
+  CHECK(effect.waited_for == 2);
+  CHECK(effect.during->hottest == 3);
+  CHECK(!effect.after);
+}
+
+}  // namespace
+}  // namespace triplepoint::metrics

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/run/results_json.h"
+
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/json.h"
+
+namespace triplepoint::metrics {
+namespace {
+
+run::Run two_stages() {
+  run::Run run;
+  run.memory = {{.weights = 10 * unit::GiB,
+                 .gradients = 20 * unit::GiB,
+                 .optimizer = 30 * unit::GiB,
+                 .activations = 5 * unit::GiB},
+                {.weights = 10 * unit::GiB,
+                 .gradients = 20 * unit::GiB,
+                 .optimizer = 30 * unit::GiB,
+                 .activations = 4 * unit::GiB,
+                 .logits = 3 * unit::GiB,
+                 .reserve = 1 * unit::GiB}};
+  run.memory_limit = 80 * unit::GiB;
+  run.timeline.num_ranks = 2;
+  run.timeline.types = {{.name = "gemm", .kind = run::SpanKind::compute}};
+  for (int32_t rank : {0, 1}) {
+    run.timeline.spans.push_back(
+        {.begin = Instant(0), .end = Instant(1000000000), .rank = rank, .stage = rank});
+    run.devices.push_back({.index = rank, .seat = rank, .rank = rank});
+    run.summaries.push_back({.power_mean_w = 500.0, .energy_j = 1000.0, .die_mean_c = 60.0 + rank});
+  }
+  run.steps = {{.begin = Instant(0), .end = Instant(2000000000), .samples = 8, .tokens = 8 * 100}};
+  run.model_flops = 1 * unit::PFLOP;
+  run.peak_flops = 1 * unit::PFLOP / unit::s;
+  return run;
+}
+
+TEST_CASE("every promised key is there, and what is unknown is null") {
+  const run::Run run = two_stages();
+  const Json json = results_json(run, measure(run));
+  for (const char* key :
+       {"verdict", "memory_gib", "step_time_s", "tokens_per_s", "tokens_per_s_per_gpu",
+        "model_tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "kernel_time_s", "stages",
+        "exposed_communication_s", "power_w", "energy_j", "joules_per_token", "samples_per_s_mj",
+        "temperature_c", "sm_clock_mhz", "throttle"})
+    CHECK_MESSAGE(json.contains(key), key);
+  for (const char* key : {"total", "compute", "send_recv", "all_gather", "reduce_scatter",
+                          "all_reduce", "all_to_all", "memory", "other"}) {
+    CHECK_MESSAGE(json["kernel_time_s"].contains(key), key);
+    CHECK_MESSAGE(json["stages"][1].contains(key), key);
+  }
+  CHECK(json["verdict"] == "ok");
+  CHECK(json["hfu"].is_null());
+  CHECK(json["sm_clock_mhz"]["mean"].is_null());
+  CHECK(json["mfu"] == 0.25);
+  CHECK(json["power_w"]["per_gpu"].size() == 2);
+  CHECK(json["stages"][1]["temperature_mean_c"] == 61.0);
+  CHECK(json["throttle"].is_object());
+}
+
+TEST_CASE("memory is that of the worst stage, and its parts add up") {
+  const run::Run run = two_stages();
+  const Json memory = results_json(run, measure(run))["memory_gib"];
+  CHECK(memory["worst_stage"] == 1);
+  CHECK(memory["limit"] == 80);
+  double sum = 0;
+  for (const char* part : {"weights", "gradients", "optimizer", "activations", "other"})
+    sum += memory[part].get<double>();
+  CHECK(memory["total"].get<double>() == doctest::Approx(sum));
+}
+
+TEST_CASE("a job that does not fit shows its memory and no speed") {
+  run::Run run = two_stages();
+  run.manifest.fits_memory = false;
+  const Json json = results_json(run, measure(run));
+  CHECK(json["verdict"] == "oom");
+  CHECK(json["memory_gib"]["total"] == 68);
+  CHECK(!json.contains("step_time_s"));
+  CHECK(!json.contains("power_w"));
+  std::set<std::string> filled;
+  const auto row = results_row(run, measure(run));
+  for (size_t i = 0; i < row.size(); ++i)
+    if (!row[i].empty()) filled.insert(results_columns()[i]);
+  CHECK(filled.count("verdict") == 1);
+  CHECK(filled.count("memory_total_gib") == 1);
+  CHECK(filled.count("step_time_s") == 0);
+  CHECK(filled.count("power_mean_w") == 0);
+}
+
+TEST_CASE("a plan that does not divide has no data-parallel size, and is shown all the same") {
+  run::Run run;
+  run.manifest.job.emplace();
+  run.manifest.job->cluster.num_nodes = 1;
+  for (int64_t size : {int64_t{0}, int64_t{-1}, int64_t{3}, int64_t{16}, int64_t{1} << 62}) {
+    run.manifest.job->plan.tensor_parallel_size = size;
+    CHECK(results_json(run, measure(run))["configuration"]["data_parallel_size"].is_null());
+    CHECK(results_row(run, {}).size() == results_columns().size());
+  }
+  run.manifest.job->plan.tensor_parallel_size = 4;
+  run.manifest.job->plan.micro_batch_size = 0;
+  const Json configuration = results_json(run, measure(run))["configuration"];
+  CHECK(configuration["data_parallel_size"] == 2);
+  CHECK(configuration["num_microbatches"].is_null());
+}
+
+TEST_CASE("a stage's heat is that of all its devices, also of ranks the timeline leaves out") {
+  run::Run run = two_stages();
+  run.manifest.job.emplace();
+  run.manifest.job->cluster.gpus_per_node = 4;
+  run.manifest.job->plan.tensor_parallel_size = 2;
+  run.manifest.job->plan.pipeline_parallel_size = 2;
+  run.timeline.num_ranks = 4;
+  run.timeline.spans[1].rank = 2;  // ranks 1 and 3 do as 0 and 2 do
+  for (int32_t rank : {2, 3}) {
+    run.devices.push_back({.index = rank, .rank = rank});
+    run.summaries.push_back({.die_mean_c = 70.0 + 10 * (rank - 2)});
+  }
+  const Metrics m = measure(run);
+  REQUIRE(m.stages.size() == 2);
+  CHECK(m.stages[0].die_mean_c.value() == doctest::Approx((60.0 + 61) / 2));
+  CHECK(m.stages[1].die_mean_c.value() == doctest::Approx(75));
+}
+
+TEST_CASE("a row has a cell for every column, and its numbers are those of the object") {
+  const run::Run run = two_stages();
+  const Metrics m = measure(run);
+  const auto columns = results_columns();
+  const auto row = results_row(run, m);
+  REQUIRE(row.size() == columns.size());
+  CHECK(std::set<std::string>(columns.begin(), columns.end()).size() == columns.size());
+  const auto cell = [&](const char* name) {
+    return row[static_cast<size_t>(std::find(columns.begin(), columns.end(), name) -
+                                   columns.begin())];
+  };
+  const Json json = results_json(run, m);
+  CHECK(std::stod(cell("step_time_s")) == json["step_time_s"]);
+  CHECK(std::stod(cell("kernel_compute_s")) == json["kernel_time_s"]["compute"]);
+  CHECK(std::stod(cell("memory_other_gib")) == json["memory_gib"]["other"]);
+  CHECK(cell("hfu").empty());
+  CHECK(cell("model").empty());  // no job, no model
+}
+
+TEST_CASE("numbers of single devices stay out of the object where there are very many") {
+  run::Run run;
+  Metrics metrics;
+  run.devices.resize(5000);
+  metrics.power_per_gpu_w.assign(5000, 600);
+  metrics.power_mean_w = 600;
+  const Json json = results_json(run, metrics);
+  CHECK(json["power_w"]["mean"] == 600);
+  CHECK(!json["power_w"].contains("per_gpu"));
+  CHECK(json.contains("tokens_per_s_per_gpu"));
+  run.devices.resize(32);
+  CHECK(results_json(run, metrics)["power_w"].contains("per_gpu"));
+}
+
+}  // namespace
+}  // namespace triplepoint::metrics

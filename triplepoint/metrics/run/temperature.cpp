@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// How hot, and which seats of the chassis are the hot ones?
+//
+// Seats are split into hot and cool by two-means: of all splits of the seats in order of their mean
+// temperature, the one with the least sum of squares around the two means. hot_over_cool compares
+// the groups' means over devices, hottest_over_coolest the hottest and the coolest device, all in
+// degrees Celsius as the paper does.
+#include <algorithm>
+
+#include "triplepoint/metrics/run/view.h"
+
+namespace triplepoint::metrics {
+
+namespace {
+
+using run::DeviceSummary;
+
+struct SeatMean {
+  double degrees = 0;
+  int32_t seat = 0;
+};
+
+struct Mean {
+  double sum = 0, count = 0;
+  void add(double value) {
+    sum += value;
+    count += 1;
+  }
+  double value() const { return sum / count; }
+};
+
+/// Seats, coolest first.
+std::vector<SeatMean> seat_means(const View& view) {
+  std::map<int32_t, Mean> seats;
+  for (size_t i = 0; i < view.run.devices.size(); ++i)
+    if (view.devices[i].die_mean_c)
+      seats[view.run.devices[i].seat].add(*view.devices[i].die_mean_c);
+  std::vector<SeatMean> means;
+  means.reserve(seats.size());
+  for (const auto& [seat, mean] : seats)
+    means.push_back({mean.value(), seat});
+  std::stable_sort(means.begin(), means.end(),
+                   [](SeatMean a, SeatMean b) { return a.degrees < b.degrees; });
+  return means;
+}
+
+/// How many of the coolest seats form the cool group. The least sum of squares within the groups is
+/// the greatest between them: n1 n2 (mean1 - mean2)^2.
+size_t split(const std::vector<SeatMean>& seats) {
+  double all = 0, cool = 0, best = -1;
+  for (const SeatMean& seat : seats)
+    all += seat.degrees;
+  size_t best_size = 1;
+  const auto total = static_cast<double>(seats.size());
+  for (size_t size = 1; size < seats.size(); ++size) {
+    cool += seats[size - 1].degrees;
+    const auto n = static_cast<double>(size);
+    const double gap = (all - cool) / (total - n) - cool / n;
+    const double between = n * (total - n) * gap * gap;
+    if (between > best) {
+      best = between;
+      best_size = size;
+    }
+  }
+  return best_size;
+}
+
+void answer_hot_and_cool(const View& view, Metrics& answer) {
+  const std::vector<SeatMean> seats = seat_means(view);
+  if (seats.size() < 2) return;
+  std::vector<int32_t> cool_seats;
+  for (size_t i = 0; i < split(seats); ++i)
+    cool_seats.push_back(seats[i].seat);
+  Mean hot, cool;
+  for (size_t i = 0; i < view.run.devices.size(); ++i) {
+    if (!view.devices[i].die_mean_c) continue;
+    const bool is_cool = std::find(cool_seats.begin(), cool_seats.end(),
+                                   view.run.devices[i].seat) != cool_seats.end();
+    (is_cool ? cool : hot).add(*view.devices[i].die_mean_c);
+  }
+  for (size_t i = cool_seats.size(); i < seats.size(); ++i)
+    answer.hot_seats.push_back(seats[i].seat);
+  std::sort(answer.hot_seats.begin(), answer.hot_seats.end());
+  answer.hot_mean_c = hot.value();
+  answer.cool_mean_c = cool.value();
+  if (cool.value() > 0) answer.hot_over_cool = hot.value() / cool.value();
+}
+
+}  // namespace
+
+void answer_temperature(const View& view, Metrics& answer) {
+  answer.temperature_mean_c = mean_of(view.devices, &DeviceSummary::die_mean_c);
+  answer.temperature_peak_c = maximum_of(view.devices, &DeviceSummary::die_peak_c);
+  answer.temperature_per_gpu_c = list_of(view.devices, &DeviceSummary::die_mean_c);
+  answer.temperature_peak_per_gpu_c = list_of(view.devices, &DeviceSummary::die_peak_c);
+  if (!answer.temperature_mean_c) return;
+  double coolest = *answer.temperature_mean_c;
+  for (const DeviceSummary& device : view.devices)
+    coolest = std::min(coolest, device.die_mean_c.value_or(coolest));
+  if (coolest > 0)
+    answer.hottest_over_coolest = *maximum_of(view.devices, &DeviceSummary::die_mean_c) / coolest;
+  answer_hot_and_cool(view, answer);
+}
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "triplepoint/metrics/metrics.h"
+#include "triplepoint/metrics/trace/occupancy.h"
+
+namespace triplepoint::metrics {
+
+/// What the questions share, gathered once per run. Per-rank vectors count from rank 0.
+struct View {
+  const run::Run& run;
+  run::Timeline clipped;                    // filled where the run shows more than its steps
+  std::vector<run::StepRecord> steps;       // those the timeline shows in detail
+  std::optional<run::Extent> window;        // from the first step's begin to the last one's end
+  std::vector<int32_t> ranks;               // those with spans, ascending
+  std::vector<int32_t> stage_of_rank;       // -1: unknown
+  std::vector<KernelSeconds> kernels;       // per rank, one step
+  std::vector<Occupancy> occupancy;         // per rank, the whole window
+  std::vector<run::DeviceSummary> devices;  // in the run's order, holes filled from series
+
+  const run::Timeline& timeline() const { return clipped.empty() ? run.timeline : clipped; }
+  double num_steps() const { return steps.empty() ? 1.0 : static_cast<double>(steps.size()); }
+  Seconds duration() const { return window ? window->end - window->begin : Seconds(); }
+};
+View look_at(const run::Run&);
+
+/// What every device's summary knows, and where it does not know, what its series show over the
+/// window. Means and peaks over the window, energy per step. Defined in device_readings.cpp.
+std::vector<run::DeviceSummary> read_devices(const run::Run&, std::optional<run::Extent> window,
+                                             double num_steps);
+
+/// Mean over the devices that know; absent if none does.
+std::optional<double> mean_of(const std::vector<run::DeviceSummary>&,
+                              std::optional<double> run::DeviceSummary::*field);
+std::optional<double> maximum_of(const std::vector<run::DeviceSummary>&,
+                                 std::optional<double> run::DeviceSummary::*field);
+/// Of all devices; absent if one does not know.
+std::optional<double> sum_of(const std::vector<run::DeviceSummary>&,
+                             std::optional<double> run::DeviceSummary::*field);
+/// One value per device, not-a-number where it does not know; empty if none does.
+std::vector<double> list_of(const std::vector<run::DeviceSummary>&,
+                            std::optional<double> run::DeviceSummary::*field);
+/// Mean over all devices of maps by name; a name that a device does not have counts as zero there.
+std::map<std::string, double> mean_by_name(
+    const std::vector<run::DeviceSummary>&,
+    std::map<std::string, double> run::DeviceSummary::*field);
+
+// One question each; the answer goes into its fields of Metrics.
+void answer_speed(const View&, Metrics&);        // flops.cpp
+void answer_kernels(const View&, Metrics&);      // stages.cpp
+void answer_overlap(const View&, Metrics&);      // overlap.cpp
+void answer_bubble(const View&, Metrics&);       // bubble.cpp
+void answer_links(const View&, Metrics&);        // links.cpp
+void answer_energy(const View&, Metrics&);       // energy.cpp, after the speed
+void answer_temperature(const View&, Metrics&);  // temperature.cpp
+void answer_throttle(const View&, Metrics&);     // throttle.cpp, after the temperature
+void answer_straggler(const View&, Metrics&);    // straggler.cpp, after kernels and throttle
+
+/// Share of the window in which a rank has nothing to do because of the schedule; bubble.cpp.
+double bubble_fraction(const Occupancy&, Seconds duration);
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/trace/collectives.h"
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/metrics/trace/clock_fit.h"
+#include "triplepoint/metrics/trace/late_ranks.h"
+#include "triplepoint/metrics/trace/random_trace_testing.h"
+
+namespace triplepoint::metrics {
+namespace {
+
+using namespace testing;
+
+/// Ranks that meet in collectives: begins[c][r]; each transfer takes 10. Every rank computes until
+/// it begins.
+run::Timeline meetings(const std::vector<std::vector<int64_t>>& begins, bool numbered = true) {
+  run::Timeline timeline;
+  add_types(timeline);
+  timeline.num_ranks = static_cast<int32_t>(begins.front().size());
+  timeline.communicators = {{.name = "tensor", .size = timeline.num_ranks}};
+  for (size_t c = 0; c < begins.size(); ++c) {
+    const int64_t end = *std::max_element(begins[c].begin(), begins[c].end()) + 10;
+    for (int32_t rank = 0; rank < timeline.num_ranks; ++rank) {
+      const Instant begin(begins[c][static_cast<size_t>(rank)]);
+      timeline.spans.push_back({.begin = begin,
+                                .end = Instant(end),
+                                .type = all_reduce,
+                                .rank = rank,
+                                .bytes = 4096 * unit::B});
+      timeline.details.push_back({.communicator = numbered ? 0 : -1,
+                                  .sequence = numbered ? static_cast<int64_t>(c) : -1,
+                                  .in_elements = 1024});
+    }
+  }
+  run::sort(timeline);
+  return timeline;
+}
+
+TEST_CASE("waiting and transfer make up a collective's span on every rank") {
+  for (bool numbered : {true, false}) {
+    const auto match = match_collectives(meetings({{0, 70, 30}, {200, 210, 290}}, numbered));
+    REQUIRE(match.collectives.size() == 2);
+    CHECK(match.unmatched == 0);
+    CHECK(match.collectives[0].last_starter() == 1);
+    CHECK(match.collectives[1].last_starter() == 2);
+    for (const Collective& collective : match.collectives) {
+      CHECK(collective.transfer() == 10);
+      for (const CollectivePart& part : collective.parts)
+        CHECK(collective.wait_of(part) + *collective.transfer() == part.duration());
+    }
+  }
+}
+
+TEST_CASE("ranks with different numbers of kernels are not matched by counting, and it is said") {
+  run::Timeline timeline = meetings({{0, 70}, {200, 210}}, false);
+  timeline.spans.pop_back();
+  timeline.details.pop_back();
+  const auto match = match_collectives(timeline);
+  CHECK(match.unmatched == 3);
+  REQUIRE(match.remarks.size() == 1);
+  CHECK(match.remarks[0].find("1 to 2") != std::string::npos);
+}
+
+TEST_CASE("a simulated collective is found by its end and the arrival of the last peer") {
+  run::Timeline timeline = meetings({{0, 70, 30}, {200, 210, 290}});
+  timeline.details.clear();
+  for (run::Span& span : timeline.spans)
+    span.wait = span.end - span.begin - 10 * unit::ns;
+  const auto match = match_collectives(timeline);
+  REQUIRE(match.collectives.size() == 2);
+  CHECK(match.collectives[1].parts.size() == 3);
+  CHECK(match.collectives[1].transfer() == 10);
+  // One rank of it is enough, as it knows how long it waited.
+  std::erase_if(timeline.spans, [](const run::Span& span) { return span.rank != 0; });
+  const auto alone = match_collectives(timeline);
+  REQUIRE(alone.collectives.size() == 2);
+  CHECK(alone.collectives[1].transfer() == 10);
+  CHECK(alone.collectives[1].wait_of(alone.collectives[1].parts[0]) == 90);
+}
+
+TEST_CASE("busbw is algbw times the factor of nccl-tests, by the transfer alone") {
+  const auto rows =
+      tabulate(match_collectives(meetings({{0, 70, 30}, {200, 210, 290}})).collectives);
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].occurrences == 2);
+  CHECK(rows[0].count == 1024);
+  CHECK(*rows[0].transfer == 20);
+  CHECK(*rows[0].wait == 70 + 40 + 90 + 80);
+  CHECK(rows[0].total == *rows[0].wait + 6 * 10);
+  CHECK(*rows[0].algbw_gb_s == doctest::Approx(4096.0 / 10));
+  CHECK(*rows[0].busbw_gb_s == doctest::Approx(*rows[0].algbw_gb_s * 2 * 2 / 3));
+  CHECK(!bus_factor("communication", 8));
+}
+
+TEST_CASE("one rank alone knows no waiting, and no transfer") {
+  const auto match = match_collectives(meetings({{0}, {200}}));
+  CHECK(match.unmatched == 2);
+  const auto rows = tabulate(match.collectives);
+  CHECK(!rows.at(0).wait);
+  CHECK(!rows.at(0).transfer);
+}
+
+TEST_CASE("message sizes fall into powers of two") {
+  const auto sizes = message_sizes(match_collectives(meetings({{0, 1}, {50, 51}})).collectives);
+  REQUIRE(sizes.size() == 1);
+  CHECK(sizes[0].upper == 4096 * unit::B);
+  CHECK(sizes[0].occurrences == 2);
+}
+
+TEST_CASE("clocks that are apart are found from the ends of collectives, to the nanosecond") {
+  Dice dice(3);
+  std::vector<std::vector<int64_t>> begins;
+  for (int64_t c = 0; c < 40; ++c)
+    begins.push_back(
+        {c * 1000 + dice.upto(500), c * 1000 + dice.upto(500), c * 1000 + dice.upto(500)});
+  const run::Timeline truth = meetings(begins);
+  ClockFit wrong{.ranks = {{.rank = 0, .offset = 0},
+                           {.rank = 1, .offset = -70'000},
+                           {.rank = 2, .offset = 40'000}}};
+  const run::Timeline apart = align_clocks(truth, wrong);
+  const ClockFit fit = fit_clocks(match_collectives(apart).collectives);
+  REQUIRE(fit.ranks.size() == 3);
+  CHECK(fit.anchors == 40);
+  CHECK(fit.residual == 0);
+  CHECK(fit.clocks_differ());
+  CHECK(fit.ranks[1].offset - fit.ranks[0].offset == 70'000);
+  CHECK(fit.ranks[2].offset - fit.ranks[0].offset == -40'000);
+  const run::Timeline aligned = align_clocks(apart, fit);
+  CHECK(match_collectives(aligned).collectives[5].last_starter() ==
+        match_collectives(truth).collectives[5].last_starter());
+  CHECK(!fit_clocks(match_collectives(truth).collectives).clocks_differ());
+}
+
+TEST_CASE("ends that scatter are reported as residuals, not as offsets") {
+  run::Timeline timeline = meetings({{0, 7, 3}, {100, 120, 110}, {300, 350, 310}, {400, 410, 405}});
+  Dice dice(9);
+  for (run::Span& span : timeline.spans)
+    span.end = Instant(span.end.nanoseconds() + dice.upto(6));
+  const ClockFit fit = fit_clocks(match_collectives(timeline).collectives);
+  CHECK(fit.worst_residual > 0);
+  CHECK(fit.worst_residual <= 6);
+  CHECK(!fit.clocks_differ());
+}
+
+TEST_CASE("the last starter is the straggler, although it spends least time in communication") {
+  const run::Timeline timeline =
+      meetings({{0, 5000, 10}, {6000, 11'000, 6010}, {12'000, 12'000, 12'500}});
+  const LateRanks late = find_late_ranks(timeline, match_collectives(timeline));
+  CHECK(late.straggler == 1);
+  CHECK(late.naive_straggler == 0);
+  CHECK(late.ranks[1].times_last == 2);
+  CHECK(late.ranks[1].caused == 5000 + 4990 + 5000 + 4990);
+  CHECK(late.ranks[1].alone == 4990 + 4990);
+  CHECK(late.ranks[2].caused == 500 + 500);
+  int64_t caused = 0, waited = 0;
+  for (const RankLateness& rank : late.ranks)
+    caused += rank.caused, waited += rank.waited;
+  CHECK(caused == waited);
+}
+
+TEST_CASE("nobody is late where all begin together") {
+  const run::Timeline timeline = meetings({{0, 0, 0}, {50, 50, 50}});
+  CHECK(!find_late_ranks(timeline, match_collectives(timeline)).straggler);
+}
+
+TEST_CASE("the chain names the kernel that took longer, the clock, and why it was low") {
+  run::Timeline timeline = meetings({{0, 0, 0}, {2000, 2000, 9000}});
+  for (int32_t rank : {0, 1, 2}) {
+    timeline.spans.push_back({Instant(20), Instant(rank == 2 ? 8990 : 1990), gemm, rank});
+    timeline.details.push_back({});
+  }
+  run::sort(timeline);
+  run::Run telemetry;
+  for (int32_t rank : {0, 1, 2}) {
+    telemetry.devices.push_back({.index = rank, .rank = rank});
+    const double clock = rank == 2 ? 1200 : 1755;
+    telemetry.series.push_back({"sm_clock_mhz", rank, false, {Instant(0)}, {clock}});
+    telemetry.series.push_back(
+        {"throttle_reasons", rank, false, {Instant(0)}, {rank == 2 ? 32.0 : 0.0}});
+    telemetry.series.push_back({"die_c", rank, false, {Instant(0)}, {rank == 2 ? 91.0 : 70.0}});
+  }
+  const LateRanks late = find_late_ranks(timeline, match_collectives(timeline), &telemetry);
+  REQUIRE(late.starts.size() == 2);
+  std::string chain;
+  for (const std::string& link : late.starts[1].chain)
+    chain += link + "; ";
+  CHECK(chain ==
+        "kernels took 7.0 us longer; most of it in ampere_gemm (+7.0 us); lower clock: 1200 MHz, "
+        "the median of the others 1755 MHz; throttled: software_thermal 100 % of the time; die at "
+        "91.0 C; ");
+}
+
+TEST_CASE("the chain names a late launch and what the host thread did before it") {
+  run::Timeline timeline = meetings({{0, 0, 0}, {2000, 2000, 9000}});
+  const int32_t loader = timeline.intern(
+      {.name = "DataLoader.__next__", .kind = run::SpanKind::host, .stream = run::Stream::host});
+  for (int32_t rank : {0, 1, 2})
+    timeline.lanes.push_back({.rank = rank, .stream = run::Stream::host, .number = rank});
+  for (size_t i = 0; i < timeline.spans.size(); ++i)
+    timeline.details[i].correlation = static_cast<int64_t>(i);
+  const auto spans = timeline.spans;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    const int64_t begin = spans[i].begin.nanoseconds();
+    timeline.spans.push_back({Instant(begin - 5), Instant(begin - 1), launch, spans[i].rank});
+    timeline.details.push_back({.lane = spans[i].rank, .correlation = static_cast<int64_t>(i)});
+  }
+  timeline.spans.push_back({Instant(15), Instant(8000), loader, 2});
+  timeline.details.push_back({.lane = 2});
+  run::sort(timeline);
+  const LateRanks late = find_late_ranks(timeline, match_collectives(timeline));
+  const auto& chain = late.starts.at(1).chain;
+  REQUIRE(chain.size() == 4);
+  CHECK(chain[0].starts_with("device without work"));
+  CHECK(chain[1].starts_with("its launch was called 7.0 us later"));
+  CHECK(chain[2].starts_with("data loader"));
+  CHECK(chain[3].find("DataLoader.__next__") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace triplepoint::metrics

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/trace/kernel_class.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "triplepoint/base/text.h"
+
+// How many seconds of which kernels does a rank run?
+
+namespace triplepoint::metrics {
+namespace {
+
+/// Whole nanoseconds, so that no order of summing changes a sum.
+struct Sums {
+  std::array<int64_t, kernel_class_count> nanoseconds{};
+  int64_t waiting = 0;
+
+  void add(const Sums& other, int64_t times) {
+    for (size_t i = 0; i < nanoseconds.size(); ++i)
+      nanoseconds[i] += times * other.nanoseconds[i];
+    waiting += times * other.waiting;
+  }
+};
+
+class Counter {
+ public:
+  Counter(const run::Timeline& timeline, KernelRules rules) : timeline_(timeline) {
+    for (const run::SpanType& type : timeline.types)
+      classes_.push_back(classify(type, timeline.names, rules));
+    for (const run::Pattern& pattern : timeline.patterns)
+      patterns_.push_back(of_pattern(pattern));
+  }
+
+  std::vector<Sums> of_ranks() const {
+    std::vector<Sums> ranks(static_cast<size_t>(timeline_.num_ranks));
+    for (const run::Span& span : timeline_.spans)
+      add(ranks[static_cast<size_t>(span.rank)], span);
+    for (const run::PatternInstance& instance : timeline_.instances)
+      ranks[static_cast<size_t>(instance.rank)].add(
+          patterns_[static_cast<size_t>(instance.pattern)], 1);
+    return ranks;
+  }
+
+  Sums of_rank(int32_t rank) const {
+    Sums sums;
+    const auto [span, spans_end] = run::detail::items_of_rank(timeline_.spans, rank);
+    for (const run::Span* s = span; s != spans_end; ++s)
+      add(sums, *s);
+    const auto [first, last] = run::detail::items_of_rank(timeline_.instances, rank);
+    for (const run::PatternInstance* i = first; i != last; ++i)
+      sums.add(patterns_[static_cast<size_t>(i->pattern)], 1);
+    return sums;
+  }
+
+ private:
+  void add(Sums& sums, const run::Span& span) const {
+    const KernelClass kernel = classes_[static_cast<size_t>(span.type)];
+    if (kernel == KernelClass::none) return;
+    sums.nanoseconds[static_cast<size_t>(kernel)] +=
+        span.end.nanoseconds() - span.begin.nanoseconds();
+    sums.waiting += run::whole_nanoseconds(span.wait);
+  }
+
+  Sums of_pattern(const run::Pattern& pattern) const {
+    Sums all;
+    for (const run::PatternPiece& piece : pattern.pieces) {
+      Sums once;
+      for (const run::Span& span : piece.spans)
+        add(once, span);
+      all.add(once, piece.repeat);
+    }
+    return all;
+  }
+
+  const run::Timeline& timeline_;
+  std::vector<KernelClass> classes_;  // by type
+  std::vector<Sums> patterns_;
+};
+
+KernelSeconds in_seconds(const Sums& sums) {
+  const auto of = [&](KernelClass kernel) {
+    return static_cast<double>(sums.nanoseconds[static_cast<size_t>(kernel)]) * unit::ns;
+  };
+  return {.compute = of(KernelClass::compute),
+          .send_recv = of(KernelClass::send_recv),
+          .all_gather = of(KernelClass::all_gather),
+          .reduce_scatter = of(KernelClass::reduce_scatter),
+          .all_reduce = of(KernelClass::all_reduce),
+          .all_to_all = of(KernelClass::all_to_all),
+          .memory = of(KernelClass::memory),
+          .other = of(KernelClass::other),
+          .waiting = static_cast<double>(sums.waiting) * unit::ns};
+}
+
+}  // namespace
+
+Seconds KernelSeconds::communication() const {
+  return send_recv + all_gather + reduce_scatter + all_reduce + all_to_all;
+}
+
+Seconds KernelSeconds::total() const {
+  return compute + communication() + memory + other;
+}
+
+KernelSeconds& KernelSeconds::operator+=(const KernelSeconds& more) {
+  compute += more.compute;
+  send_recv += more.send_recv;
+  all_gather += more.all_gather;
+  reduce_scatter += more.reduce_scatter;
+  all_reduce += more.all_reduce;
+  all_to_all += more.all_to_all;
+  memory += more.memory;
+  other += more.other;
+  waiting += more.waiting;
+  return *this;
+}
+
+KernelSeconds& KernelSeconds::operator*=(double factor) {
+  for (Seconds* part : {&compute, &send_recv, &all_gather, &reduce_scatter, &all_reduce,
+                        &all_to_all, &memory, &other, &waiting})
+    *part *= factor;
+  return *this;
+}
+
+KernelSeconds kernel_seconds(const run::Timeline& timeline, int32_t rank, KernelRules rules) {
+  return in_seconds(Counter(timeline, rules).of_rank(rank));
+}
+
+std::vector<KernelSeconds> kernel_seconds_of_ranks(const run::Timeline& timeline,
+                                                   KernelRules rules) {
+  std::vector<KernelSeconds> ranks;
+  ranks.reserve(static_cast<size_t>(timeline.num_ranks));
+  for (const Sums& sums : Counter(timeline, rules).of_ranks())
+    ranks.push_back(in_seconds(sums));
+  return ranks;
+}
+
+namespace {
+
+KernelClass class_of(spec::Collective collective) {
+  switch (collective) {
+    case spec::Collective::all_reduce:
+      return KernelClass::all_reduce;
+    case spec::Collective::all_gather:
+      return KernelClass::all_gather;
+    case spec::Collective::reduce_scatter:
+      return KernelClass::reduce_scatter;
+    case spec::Collective::all_to_all:
+      return KernelClass::all_to_all;
+    case spec::Collective::broadcast:
+    case spec::Collective::send_recv:
+      return KernelClass::send_recv;
+  }
+  return KernelClass::other;
+}
+
+KernelClass class_by_kind(const run::SpanType& type) {
+  switch (type.kind) {
+    case run::SpanKind::compute:
+      return KernelClass::compute;
+    case run::SpanKind::memory:
+    case run::SpanKind::copy:
+      return KernelClass::memory;
+    case run::SpanKind::communication:
+      return type.collective ? class_of(*type.collective) : KernelClass::other;
+    case run::SpanKind::other:
+      return KernelClass::other;
+    case run::SpanKind::host:
+    case run::SpanKind::pass:
+    case run::SpanKind::step:
+      return KernelClass::none;
+  }
+  return KernelClass::none;
+}
+
+/// A kernel's name, asked as the artifact asks.
+class Name {
+ public:
+  explicit Name(std::string_view name) : lower_(lower_case(name)) {}
+  bool has(std::initializer_list<std::string_view> any) const {
+    return std::any_of(any.begin(), any.end(), [&](std::string_view part) {
+      return lower_.find(part) != std::string::npos;
+    });
+  }
+
+ private:
+  std::string lower_;
+};
+
+KernelClass class_by_artifact(const Name& name) {
+  if (name.has({"nccl", "communication"})) {
+    if (name.has({"allreduce"})) return KernelClass::all_reduce;
+    if (name.has({"reducescatter"})) return KernelClass::reduce_scatter;
+    if (name.has({"allgather"})) return KernelClass::all_gather;
+    if (name.has({"sendrecv", "broadcast"})) return KernelClass::send_recv;
+  }
+  if (name.has({"pushsend", "pushrecv", "buffer"})) return KernelClass::memory;
+  if (name.has({"triton_"}) && name.has({"sum", "add", "mul", "div"})) return KernelClass::memory;
+  if (name.has({"gemm", "sdpa", "matmul"})) return KernelClass::compute;
+  if (name.has({"elementwise", "kernel", "norm"})) return KernelClass::memory;
+  return KernelClass::other;
+}
+
+}  // namespace
+
+KernelClass classify(const run::SpanType& type, run::NameKind names, KernelRules rules) {
+  const KernelClass by_kind = class_by_kind(type);
+  if (rules == KernelRules::ours || !is_kernel(type.kind)) return by_kind;
+  const Name name(type.name);
+  if (names == run::NameKind::kernels) return class_by_artifact(name);
+  if (by_kind == KernelClass::all_to_all) return KernelClass::send_recv;
+  const bool communicates = type.kind == run::SpanKind::communication;
+  return communicates && name.has({"userbuffer"}) ? KernelClass::memory : by_kind;
+}
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/trace/late_ranks.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/statistics.h"
+
+#include "triplepoint/run/run.h"
+
+#include "triplepoint/metrics/run/throttle_reasons.h"
+#include "triplepoint/metrics/trace/collectives.h"
+#include "triplepoint/metrics/trace/host_time.h"
+#include "triplepoint/metrics/trace/kernel_class.h"
+#include "triplepoint/metrics/trace/occupancy.h"
+#include "triplepoint/metrics/trace/trace_lanes.h"
+
+namespace triplepoint::metrics {
+namespace {
+
+/// Between a rank's collective before and this one, in nanoseconds.
+struct Window {
+  int32_t rank = 0;
+  int64_t begin = 0, end = 0;
+  int32_t span = 0;  // of this collective on this rank
+  int64_t length() const { return end - begin; }
+};
+
+/// Explains why one rank came later than others; see find_late_ranks.
+class LateCause {
+ public:
+  LateCause(const run::Timeline&, const run::Run* telemetry);
+
+  /// `late` is one of `windows`.
+  std::vector<std::string> explain(const Window& late, const std::vector<Window>& windows) const;
+
+  /// When anything was first seen on this rank.
+  int64_t first_activity(int32_t rank) const { return ranks_[static_cast<size_t>(rank)].first; }
+
+ private:
+  struct Parts {
+    int64_t before = 0, kernels = 0, copies = 0, communication = 0, nothing = 0;
+  };
+  using Times = std::map<std::string, int64_t>;
+
+  Parts parts_of(const Window&) const;
+  Times kernel_times(const Window&) const;
+  Times host_times(const Window&) const;
+  int64_t data_loading(const Window&) const;
+  int64_t launch_delay(const Window&) const;
+  void explain_kernels(const Window&, const std::vector<Window>&, std::vector<std::string>&) const;
+  void explain_host(const Window&, const std::vector<Window>&, std::vector<std::string>&) const;
+  void explain_clock(const Window&, const std::vector<Window>&, std::vector<std::string>&) const;
+  const LaneOfSpans* lane_of_launch(const Window&) const;
+  template <class Visit>
+  void for_each_device_span(const Window&, Visit) const;
+  std::optional<double> mean_of_signal(std::string_view signal, const Window&) const;
+  std::string throttle_of(const Window&) const;
+
+  const run::Timeline& timeline_;
+  const run::Run* telemetry_;
+  struct OfRank {
+    int64_t first = 0;             // when anything was first seen
+    int64_t longest = 0;           // of its device spans
+    std::vector<int32_t> device;   // its kernels and copies, by begin
+    std::vector<int32_t> loading;  // calls of a data loader
+  };
+  std::vector<OfRank> ranks_;
+  std::vector<int32_t> launches_;
+  std::vector<LaneOfSpans> host_lanes_;
+  std::vector<int32_t> host_lane_of_span_;
+  std::vector<std::vector<HostSegment>> segments_;  // by host lane
+};
+
+constexpr double clock_difference = 0.005;  // relative; below, the clock is no explanation
+constexpr double worth_naming = 0.25;       // of the lateness; a smaller part is not its cause
+
+int64_t overlap_of(const run::Span& span, const Window& window) {
+  return std::max<int64_t>(0, std::min(span.end.nanoseconds(), window.end) -
+                                  std::max(span.begin.nanoseconds(), window.begin));
+}
+
+/// What the late rank has more of than the median of the others; `of` asks one window.
+template <class Of>
+int64_t excess(const Window& late, const std::vector<Window>& windows, Of of) {
+  std::vector<int64_t> others;
+  for (const Window& window : windows)
+    if (window.rank != late.rank) others.push_back(of(window));
+  return of(late) - (others.empty() ? 0 : lower_median(std::move(others)));
+}
+
+std::string in_us(int64_t nanoseconds) {
+  return fmt::format("{:.1f} us", static_cast<double>(nanoseconds) / 1e3);
+}
+
+bool loads_data(std::string_view name) {
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  return has("DataLoader") || has("dataloader") || has("data_loader") || has("_next_data") ||
+         has("load_batch") || has("get_batch");
+}
+
+constexpr std::string_view untraced = "(no call traced)";
+
+/// Of names that each window spends time on, the one of which the late rank has most more.
+struct Most {
+  std::string name;
+  int64_t excess = 0;
+};
+template <class Of>
+Most most_excessive(const Window& late, const std::vector<Window>& windows, Of times_of) {
+  std::vector<std::map<std::string, int64_t>> others;
+  for (const Window& window : windows)
+    if (window.rank != late.rank) others.push_back(times_of(window));
+  Most most;
+  for (const auto& [name, time] : times_of(late)) {
+    std::vector<int64_t> theirs;
+    for (const auto& other : others) {
+      const auto found = other.find(name);
+      theirs.push_back(found == other.end() ? 0 : found->second);
+    }
+    const int64_t more = time - (theirs.empty() ? 0 : lower_median(std::move(theirs)));
+    if (more > most.excess) most = {name, more};
+  }
+  return most;
+}
+
+LateCause::LateCause(const run::Timeline& timeline, const run::Run* telemetry)
+    : timeline_(timeline),
+      telemetry_(telemetry),
+      ranks_(static_cast<size_t>(timeline.num_ranks),
+             {.first = std::numeric_limits<int64_t>::max()}),
+      launches_(launches_of(timeline)),
+      host_lanes_(lanes_of(timeline, LaneKind::host)),
+      host_lane_of_span_(timeline.spans.size(), -1) {
+  std::vector<bool> loading;  // by type
+  for (const run::SpanType& type : timeline.types)
+    loading.push_back(!is_kernel(type.kind) && loads_data(type.name));
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    const run::Span& span = timeline.spans[i];
+    OfRank& rank = ranks_[static_cast<size_t>(span.rank)];
+    rank.first = std::min(rank.first, span.begin.nanoseconds());
+    if (loading[static_cast<size_t>(span.type)]) rank.loading.push_back(static_cast<int32_t>(i));
+    if (!is_kernel(type_of(timeline, span).kind)) continue;
+    rank.device.push_back(static_cast<int32_t>(i));
+    rank.longest = std::max(rank.longest, nanoseconds_of(span));
+  }
+  for (size_t lane = 0; lane < host_lanes_.size(); ++lane) {
+    segments_.push_back(innermost_spans(timeline, host_lanes_[lane]));
+    for (int32_t span : host_lanes_[lane].spans)
+      host_lane_of_span_[static_cast<size_t>(span)] = static_cast<int32_t>(lane);
+  }
+}
+
+/// Visits what ran on the rank's device during the window.
+template <class Visit>
+void LateCause::for_each_device_span(const Window& window, Visit visit) const {
+  const OfRank& rank = ranks_[static_cast<size_t>(window.rank)];
+  const auto begin_of = [&](int32_t i) {
+    return timeline_.spans[static_cast<size_t>(i)].begin.nanoseconds();
+  };
+  auto i = std::lower_bound(rank.device.begin(), rank.device.end(), window.begin - rank.longest,
+                            [&](int32_t span, int64_t begin) { return begin_of(span) < begin; });
+  for (; i != rank.device.end() && begin_of(*i) < window.end; ++i)
+    visit(timeline_.spans[static_cast<size_t>(*i)]);
+}
+
+LateCause::Parts LateCause::parts_of(const Window& window) const {
+  Activity activity(timeline_);
+  for_each_device_span(window, [&](run::Span span) {
+    span.begin = std::max(span.begin, Instant(window.begin));
+    span.end = std::min(span.end, Instant(window.end));
+    activity.add(span);
+  });
+  Parts parts;
+  parts.before =
+      std::clamp<int64_t>(first_activity(window.rank) - window.begin, 0, window.length());
+  int64_t busy = 0;
+  for (const Segment& segment : activity.segments()) {
+    const int64_t length = segment.end - segment.begin;
+    busy += length;
+    if ((segment.doing & Doing::computing) != 0)
+      parts.kernels += length;
+    else if ((segment.doing & Doing::communicating) != 0)
+      parts.communication += length;
+    else
+      parts.copies += length;
+  }
+  parts.nothing = window.length() - parts.before - busy;
+  return parts;
+}
+
+LateCause::Times LateCause::kernel_times(const Window& window) const {
+  Times times;
+  for_each_device_span(window, [&](const run::Span& span) {
+    const run::SpanType& type = type_of(timeline_, span);
+    if (type.kind != run::SpanKind::communication) times[type.name] += overlap_of(span, window);
+  });
+  return times;
+}
+
+const LaneOfSpans* LateCause::lane_of_launch(const Window& window) const {
+  const int32_t launch = launches_[static_cast<size_t>(window.span)];
+  if (launch < 0) return nullptr;
+  const int32_t lane = host_lane_of_span_[static_cast<size_t>(launch)];
+  return lane < 0 ? nullptr : &host_lanes_[static_cast<size_t>(lane)];
+}
+
+LateCause::Times LateCause::host_times(const Window& window) const {
+  Times times;
+  const LaneOfSpans* lane = lane_of_launch(window);
+  if (lane == nullptr) return times;
+  int64_t traced = 0;
+  const auto& segments = segments_[static_cast<size_t>(lane - host_lanes_.data())];
+  auto segment = std::lower_bound(segments.begin(), segments.end(), window.begin,
+                                  [](const HostSegment& s, int64_t t) { return s.end <= t; });
+  for (; segment != segments.end() && segment->begin < window.end; ++segment) {
+    const int64_t length =
+        std::min(segment->end, window.end) - std::max(segment->begin, window.begin);
+    traced += length;
+    times[type_of(timeline_, timeline_.spans[static_cast<size_t>(segment->span)]).name] += length;
+  }
+  times[std::string(untraced)] += window.length() - traced;
+  return times;
+}
+
+int64_t LateCause::data_loading(const Window& window) const {
+  int64_t longest = 0;  // calls of it lie inside each other, so they do not add up
+  for (int32_t span : ranks_[static_cast<size_t>(window.rank)].loading)
+    longest = std::max(longest, overlap_of(timeline_.spans[static_cast<size_t>(span)], window));
+  return longest;
+}
+
+/// From the collective before until this one's launch was called.
+int64_t LateCause::launch_delay(const Window& window) const {
+  const int32_t launch = launches_[static_cast<size_t>(window.span)];
+  if (launch < 0) return 0;
+  return timeline_.spans[static_cast<size_t>(launch)].begin.nanoseconds() - window.begin;
+}
+
+std::optional<double> LateCause::mean_of_signal(std::string_view signal,
+                                                const Window& window) const {
+  for (const run::Device& device : telemetry_->devices) {
+    if (device.rank != window.rank) continue;
+    const run::Series* series = run::find_series(*telemetry_, signal, device.index);
+    if (series == nullptr) return std::nullopt;
+    const auto all = run::statistics(*series, Instant(window.begin), Instant(window.end));
+    if (all.count == 0) return std::nullopt;
+    return all.time_weighted_mean;
+  }
+  return std::nullopt;
+}
+
+std::string LateCause::throttle_of(const Window& window) const {
+  std::string words;
+  for (const run::Device& device : telemetry_->devices) {
+    if (device.rank != window.rank) continue;
+    const run::Series* bits = run::find_series(*telemetry_, "throttle_reasons", device.index);
+    if (bits == nullptr) continue;
+    for (const auto& [bit, name] : throttle_reasons) {
+      const auto share = run::share_of_time(*bits, bit, Instant(window.begin), Instant(window.end));
+      if (share && *share > 0)
+        words +=
+            fmt::format("{}{} {:.0f} % of the time", words.empty() ? "" : ", ", name, *share * 100);
+    }
+  }
+  return words;
+}
+
+void LateCause::explain_clock(const Window& late, const std::vector<Window>& windows,
+                              std::vector<std::string>& chain) const {
+  if (telemetry_ == nullptr) return;
+  const auto mine = mean_of_signal("sm_clock_mhz", late);
+  std::vector<double> others;
+  for (const Window& window : windows) {
+    if (window.rank == late.rank) continue;
+    if (const auto clock = mean_of_signal("sm_clock_mhz", window)) others.push_back(*clock);
+  }
+  if (!mine || others.empty()) return;
+  const double theirs = lower_median(std::move(others));
+  if (*mine > theirs * (1 - clock_difference)) return;
+  chain.push_back(
+      fmt::format("lower clock: {:.0f} MHz, the median of the others {:.0f} MHz", *mine, theirs));
+  if (const std::string reasons = throttle_of(late); !reasons.empty())
+    chain.push_back("throttled: " + reasons);
+  if (const auto die = mean_of_signal("die_c", late))
+    chain.push_back(fmt::format("die at {:.1f} C", *die));
+}
+
+void LateCause::explain_kernels(const Window& late, const std::vector<Window>& windows,
+                                std::vector<std::string>& chain) const {
+  const Most most = most_excessive(late, windows, [&](const Window& w) { return kernel_times(w); });
+  if (most.excess > 0)
+    chain.push_back(fmt::format("most of it in {} (+{})", most.name, in_us(most.excess)));
+  explain_clock(late, windows, chain);
+}
+
+void LateCause::explain_host(const Window& late, const std::vector<Window>& windows,
+                             std::vector<std::string>& chain) const {
+  const int64_t lateness = excess(late, windows, [](const Window& w) { return w.length(); });
+  const auto enough = static_cast<int64_t>(worth_naming * static_cast<double>(lateness));
+  const int64_t launched = excess(late, windows, [&](const Window& w) { return launch_delay(w); });
+  if (launched > enough)
+    chain.push_back(
+        fmt::format("its launch was called {} later than the median rank's", in_us(launched)));
+  const int64_t loading = excess(late, windows, [&](const Window& w) { return data_loading(w); });
+  if (loading > enough) chain.push_back(fmt::format("data loader: +{}", in_us(loading)));
+  const Most most = most_excessive(late, windows, [&](const Window& w) { return host_times(w); });
+  if (most.excess > 0)
+    chain.push_back(fmt::format("its host thread was in {} (+{})", most.name, in_us(most.excess)));
+}
+
+std::vector<std::string> LateCause::explain(const Window& late,
+                                            const std::vector<Window>& windows) const {
+  std::map<int32_t, Parts> parts;
+  for (const Window& window : windows)
+    parts[window.rank] = parts_of(window);
+  const auto more = [&](int64_t Parts::*part) {
+    return excess(late, windows, [&](const Window& w) { return parts[w.rank].*part; });
+  };
+  const int64_t before = more(&Parts::before), kernels = more(&Parts::kernels);
+  const int64_t copies = more(&Parts::copies), nothing = more(&Parts::nothing);
+  const int64_t other = more(&Parts::communication);
+  const int64_t most = std::max({before, kernels, copies, nothing, other});
+  std::vector<std::string> chain;
+  if (most <= 0) return chain;
+  if (most == before) {
+    chain.push_back(fmt::format(
+        "late already when the trace begins: first seen {} after the median rank", in_us(before)));
+  } else if (most == kernels) {
+    chain.push_back(fmt::format("kernels took {} longer", in_us(kernels)));
+    explain_kernels(late, windows, chain);
+  } else if (most == copies) {
+    chain.push_back(fmt::format("copies took {} longer", in_us(copies)));
+  } else if (most == other) {
+    chain.push_back(fmt::format("{} more in other communication", in_us(other)));
+  } else {
+    chain.push_back(fmt::format("device without work for {} longer", in_us(nothing)));
+    explain_host(late, windows, chain);
+  }
+  return chain;
+}
+
+/// Only what is later than this is worth an explanation.
+constexpr int64_t worth_explaining = 1000;  // ns
+
+class LateWatcher {
+ public:
+  LateWatcher(const run::Timeline& timeline, const run::Run* telemetry)
+      : timeline_(timeline), cause_(timeline, telemetry) {
+    if (const auto extent = run::extent(timeline)) begin_ = extent->begin.nanoseconds();
+  }
+
+  LateRanks watch(const CollectiveMatch& match) {
+    add_up_communication();
+    for (size_t i = 0; i < match.collectives.size(); ++i) {
+      const Collective& collective = match.collectives[i];
+      if (collective.across_ranks()) take(collective, i);
+      for (const CollectivePart& part : collective.parts) {
+        int64_t& end = previous_end_.try_emplace(part.rank, part.end).first->second;
+        end = std::max(end, part.end);
+      }
+    }
+    return finish();
+  }
+
+ private:
+  void add_up_communication() {
+    for (const run::Span& span : timeline_.spans)
+      if (type_of(timeline_, span).kind == run::SpanKind::communication)
+        of(span.rank).in_communication += nanoseconds_of(span);
+  }
+
+  RankLateness& of(int32_t rank) {
+    RankLateness& lateness = ranks_[rank];
+    lateness.rank = rank;
+    return lateness;
+  }
+
+  void take(const Collective& collective, size_t index) {
+    LateStart start{.collective = index, .rank = collective.last_starter()};
+    start.start_spread = collective.last_begin() - collective.first_begin();
+    start.end_spread = collective.last_end() - collective.first_end();
+    start.shortest = INT64_MAX;
+    int64_t second = collective.first_begin();
+    for (const CollectivePart& part : collective.parts) {
+      const int64_t wait = collective.wait_of(part);
+      if (part.rank != start.rank) start.waits += wait;
+      start.shortest = std::min(start.shortest, part.duration());
+      start.longest = std::max(start.longest, part.duration());
+      if (part.rank != start.rank) second = std::max(second, part.begin);
+      of(part.rank).waited += wait;
+      ++of(part.rank).collectives;
+    }
+    start.lead = collective.last_begin() - second;
+    RankLateness& late = of(start.rank);
+    ++late.times_last;
+    late.caused += start.waits;
+    late.alone += start.lead;
+    if (start.start_spread > worth_explaining) explain(collective, start);
+    starts_.push_back(std::move(start));
+  }
+
+  void explain(const Collective& collective, LateStart& start) {
+    std::vector<Window> windows;
+    for (const CollectivePart& part : collective.parts) {
+      const auto before = previous_end_.find(part.rank);
+      const int64_t begin =
+          before == previous_end_.end() ? begin_ : std::min(before->second, part.begin);
+      windows.push_back({.rank = part.rank, .begin = begin, .end = part.begin, .span = part.span});
+    }
+    const auto late = std::find_if(windows.begin(), windows.end(),
+                                   [&](const Window& w) { return w.rank == start.rank; });
+    start.chain = cause_.explain(*late, windows);
+  }
+
+  LateRanks finish() {
+    LateRanks result{.starts = std::move(starts_)};
+    const RankLateness* worst = nullptr;
+    const RankLateness* busiest = nullptr;
+    for (const auto& [rank, lateness] : ranks_) {
+      if (worst == nullptr || lateness.caused > worst->caused) worst = &lateness;
+      if (busiest == nullptr || lateness.in_communication > busiest->in_communication)
+        busiest = &lateness;
+      result.ranks.push_back(lateness);
+    }
+    if (worst != nullptr && worst->caused > 0) result.straggler = worst->rank;
+    if (busiest != nullptr && busiest->in_communication > 0 && ranks_.size() > 1)
+      result.naive_straggler = busiest->rank;
+    return result;
+  }
+
+  const run::Timeline& timeline_;
+  LateCause cause_;
+  int64_t begin_ = 0;
+  std::map<int32_t, int64_t> previous_end_;
+  std::map<int32_t, RankLateness> ranks_;
+  std::vector<LateStart> starts_;
+};
+
+}  // namespace
+
+LateRanks find_late_ranks(const run::Timeline& timeline, const CollectiveMatch& match,
+                          const run::Run* telemetry) {
+  return LateWatcher(timeline, telemetry).watch(match);
+}
+
+}  // namespace triplepoint::metrics

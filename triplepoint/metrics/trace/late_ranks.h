@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/run/run.h"
+
+#include "triplepoint/metrics/trace/collectives.h"
+
+namespace triplepoint::metrics {
+
+/// Who held up one collective, by how much, and what that rank did instead.
+struct LateStart {
+  size_t collective = 0;              // index into CollectiveMatch::collectives
+  int32_t rank = 0;                   // the last starter
+  int64_t start_spread = 0;           // ns, last begin - first begin
+  int64_t lead = 0;                   // ns, last begin - second last begin: what it alone cost
+  int64_t waits = 0;                  // ns, of all other ranks, summed
+  int64_t end_spread = 0;             // ns, last end - first end: how well the clocks agree
+  int64_t shortest = 0, longest = 0;  // ns, of the ranks' kernels
+  std::vector<std::string> chain;     // the cause, then the cause behind it; may be empty
+};
+
+/// One rank, summed over the collectives it shares with others.
+struct RankLateness {
+  int32_t rank = 0;
+  int64_t collectives = 0, times_last = 0;
+  int64_t caused = 0;  // ns that others waited in collectives which this rank began last
+  int64_t alone = 0;   // ns by which it was later than the second last
+  int64_t waited = 0;  // ns it waited itself
+  int64_t in_communication =
+      0;  // ns of all its communication kernels: what a naive reading adds up
+};
+
+struct LateRanks {
+  std::vector<RankLateness> ranks;         // in numeric order
+  std::optional<int32_t> straggler;        // who caused most waiting; nothing if nobody waited
+  std::optional<int32_t> naive_straggler;  // who spent most time in communication kernels
+  std::vector<LateStart> starts;           // in the order of the collectives
+};
+
+/// Names who others wait for.
+///
+/// Waiting is inside a communication kernel, so the rank with most communication time is the one
+/// that waited longest: the opposite of a straggler. Here each collective names the rank that began
+/// last, and books the others' waiting to it. Clocks must agree: see fit_clocks.
+///
+/// The chain: over the time since the rank's last collective, what does it have more of than the
+/// median of the others: time before its first activity, kernels, copies, or a device without work;
+/// behind kernels: which one, and the clock, the throttle reasons and the temperature of its device
+/// where `telemetry` (times on the same line) has them; behind a device without work: a late
+/// launch, and which call its host thread was in, or the data loader.
+/// The timeline is the one of the match.
+LateRanks find_late_ranks(const run::Timeline&, const CollectiveMatch&,
+                          const run::Run* telemetry = nullptr);
+
+}  // namespace triplepoint::metrics

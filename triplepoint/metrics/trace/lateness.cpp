@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/trace/lateness.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace triplepoint::metrics {
+namespace {
+
+using metrics::LateRanks;
+
+/// Microseconds as long as these are few enough to read.
+std::string time_text(int64_t ns) {
+  const auto time = static_cast<double>(ns);
+  if (ns < 100'000'000) return fmt::format("{:.1f} us", time / 1e3);
+  if (ns < 10'000'000'000) return fmt::format("{:.1f} ms", time / 1e6);
+  return fmt::format("{:.1f} s", time / 1e9);
+}
+
+const metrics::RankLateness& of_rank(const LateRanks& late, int32_t rank) {
+  return *std::find_if(late.ranks.begin(), late.ranks.end(),
+                       [&](const auto& r) { return r.rank == rank; });
+}
+
+std::string worst_lateness(const LateRanks& late, int32_t rank) {
+  const metrics::LateStart* longest = nullptr;
+  for (const metrics::LateStart& start : late.starts)
+    if (start.rank == rank && (longest == nullptr || start.waits > longest->waits))
+      longest = &start;
+  return longest == nullptr ? "" : chain_text(longest->chain);
+}
+
+std::string naive_reading(const metrics::RankLateness& naive, const metrics::RankLateness& worst) {
+  return fmt::format(
+      "A naive reading blames rank {}, with {} in communication kernels against {} of rank {}; "
+      "but {} of that is waiting for others.",
+      naive.rank, time_text(naive.in_communication), time_text(worst.in_communication), worst.rank,
+      time_text(naive.waited));
+}
+
+}  // namespace
+
+std::string chain_text(const std::vector<std::string>& chain) {
+  return fmt::format("{}", fmt::join(chain, " <- "));
+}
+
+std::vector<std::string> lateness_sentences(const LateRanks& late) {
+  if (late.starts.empty())
+    return {"No collective is seen on more than one rank, so nobody can be called late."};
+  if (!late.straggler) return {"Nobody is late: all ranks begin their collectives together."};
+  const metrics::RankLateness& worst = of_rank(late, *late.straggler);
+  std::vector<std::string> lines = {fmt::format(
+      "Rank {} is the straggler: last into {} of {} collectives, others waited {} for it in all.",
+      worst.rank, worst.times_last, worst.collectives, time_text(worst.caused))};
+  if (const std::string why = worst_lateness(late, worst.rank); !why.empty())
+    lines.push_back("Its worst lateness: " + why + ".");
+  if (late.naive_straggler && *late.naive_straggler != worst.rank)
+    lines.push_back(naive_reading(of_rank(late, *late.naive_straggler), worst));
+  return lines;
+}
+
+}  // namespace triplepoint::metrics

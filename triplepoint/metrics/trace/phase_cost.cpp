@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/trace/phase_cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/expect.h"
+#include "triplepoint/base/statistics.h"
+
+#include "triplepoint/metrics/run/throttle_reasons.h"
+
+namespace triplepoint::metrics {
+namespace {
+
+/// Collects equations y = sum of a[k] x[k] one by one, then solves them in the least-squares sense.
+/// For a handful of unknowns: normal equations, Gauss-Jordan with pivots.
+class LeastSquares {
+ public:
+  explicit LeastSquares(size_t unknowns);
+  void add(const std::vector<double>& a, double y);
+
+  struct Solution {
+    std::vector<double> x;
+    std::vector<double> deviation;  // one standard deviation of each, from the residuals
+  };
+  /// Nothing where the equations do not tell the unknowns apart, or leave no residual to judge by.
+  std::optional<Solution> solve() const;
+
+ private:
+  size_t unknowns_, equations_ = 0;
+  std::vector<double> products_;  // A'A, row by row
+  std::vector<double> right_;     // A'y
+  double squares_ = 0;            // y'y
+};
+
+constexpr double singular = 1e-10;  // a pivot, relative to its diagonal element
+
+/// Inverts a symmetric matrix in place; false if it is singular.
+bool invert(std::vector<double>& matrix, size_t n) {
+  std::vector<double> scale, inverse(n * n, 0.0);
+  for (size_t i = 0; i < n; ++i) {
+    scale.push_back(std::abs(matrix[i * n + i]));
+    inverse[i * n + i] = 1;
+  }
+  for (size_t column = 0; column < n; ++column) {
+    const double pivot = matrix[column * n + column];
+    if (std::abs(pivot) <= singular * std::max(scale[column], 1e-300)) return false;
+    for (size_t k = 0; k < n; ++k) {
+      matrix[column * n + k] /= pivot;
+      inverse[column * n + k] /= pivot;
+    }
+    for (size_t row = 0; row < n; ++row) {
+      const double factor = matrix[row * n + column];
+      if (row == column || factor == 0) continue;
+      for (size_t k = 0; k < n; ++k) {
+        matrix[row * n + k] -= factor * matrix[column * n + k];
+        inverse[row * n + k] -= factor * inverse[column * n + k];
+      }
+    }
+  }
+  matrix = std::move(inverse);
+  return true;
+}
+
+LeastSquares::LeastSquares(size_t unknowns)
+    : unknowns_(unknowns), products_(unknowns * unknowns, 0.0), right_(unknowns, 0.0) {}
+
+void LeastSquares::add(const std::vector<double>& a, double y) {
+  TPT_EXPECT(a.size() == unknowns_);
+  for (size_t i = 0; i < unknowns_; ++i) {
+    if (a[i] == 0) continue;
+    right_[i] += a[i] * y;
+    for (size_t j = 0; j < unknowns_; ++j)
+      products_[i * unknowns_ + j] += a[i] * a[j];
+  }
+  squares_ += y * y;
+  ++equations_;
+}
+
+std::optional<LeastSquares::Solution> LeastSquares::solve() const {
+  if (equations_ <= unknowns_) return std::nullopt;
+  std::vector<double> inverse = products_;
+  if (!invert(inverse, unknowns_)) return std::nullopt;
+  Solution solution;
+  double residual = squares_;
+  for (size_t i = 0; i < unknowns_; ++i) {
+    double x = 0;
+    for (size_t j = 0; j < unknowns_; ++j)
+      x += inverse[i * unknowns_ + j] * right_[j];
+    solution.x.push_back(x);
+    residual -= x * right_[i];
+  }
+  const double variance = std::max(0.0, residual) / static_cast<double>(equations_ - unknowns_);
+  for (size_t i = 0; i < unknowns_; ++i)
+    solution.deviation.push_back(std::sqrt(variance * std::max(0.0, inverse[i * unknowns_ + i])));
+  return solution;
+}
+
+/// A sampled signal as a function of time: each value holds over a stretch of time.
+class HeldSeries {
+ public:
+  struct Piece {
+    int64_t begin = 0, end = 0;  // ns
+    double value = 0;
+  };
+  enum class Holds {
+    until_next,    // from its stamp to the next one: clocks, temperatures, throttle reasons
+    since_last,    // from the stamp before to its own: a mean since then (power_w)
+    around_window  // nearest to the middle of its window: instant readings, running means
+  };
+  HeldSeries(const run::Series&, Holds, int64_t window = 0);
+
+  const std::vector<Piece>& pieces() const { return pieces_; }
+  int64_t period() const { return period_; }  // median distance of the stamps; 0 for one value
+  bool covers(const TimeInterval&) const;
+
+  /// Calls visit(piece, overlap) for every piece that the intervals touch.
+  template <class Visit>
+  void over(const std::vector<TimeInterval>& intervals, Visit visit) const {
+    for (const TimeInterval& interval : intervals)
+      for (size_t i = first_after(interval.begin); i < pieces_.size(); ++i) {
+        if (pieces_[i].begin >= interval.end) break;
+        visit(pieces_[i], TimeInterval{std::max(interval.begin, pieces_[i].begin),
+                                       std::min(interval.end, pieces_[i].end)});
+      }
+  }
+  /// Index of the first piece that ends after a time.
+  size_t first_after(int64_t time) const;
+
+ private:
+  std::vector<Piece> pieces_;
+  int64_t period_ = 0;
+};
+
+int64_t median_distance(const std::vector<Instant>& times) {
+  std::vector<int64_t> distances;
+  for (size_t i = 1; i < times.size(); ++i)
+    distances.push_back(times[i].nanoseconds() - times[i - 1].nanoseconds());
+  if (distances.empty()) return 0;
+  return upper_median(std::move(distances));
+}
+
+HeldSeries::HeldSeries(const run::Series& series, Holds holds, int64_t window)
+    : period_(median_distance(series.times)) {
+  const auto at = [&](size_t i) { return series.times[i].nanoseconds(); };
+  const size_t count = series.times.size();
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t before = i > 0 ? at(i - 1) : at(i) - period_;
+    const int64_t after = i + 1 < count ? at(i + 1) : at(i) + period_;
+    Piece piece{at(i), after, series.values[i]};
+    if (holds == Holds::since_last) piece = {before, at(i), series.values[i]};
+    if (holds == Holds::around_window) {
+      const auto middle = [&](int64_t a, int64_t b) { return a + (b - a) / 2 - window / 2; };
+      piece = {middle(before, at(i)), middle(at(i), after), series.values[i]};
+    }
+    if (piece.begin < piece.end) pieces_.push_back(piece);
+  }
+}
+
+size_t HeldSeries::first_after(int64_t time) const {
+  const auto found = std::upper_bound(pieces_.begin(), pieces_.end(), time,
+                                      [](int64_t t, const Piece& p) { return t < p.end; });
+  return static_cast<size_t>(found - pieces_.begin());
+}
+
+bool HeldSeries::covers(const TimeInterval& interval) const {
+  return !pieces_.empty() && pieces_.front().begin <= interval.begin &&
+         interval.end <= pieces_.back().end;
+}
+
+constexpr int64_t average_window =
+    1'000'000'000;                            // ns; "power_average_w" is a mean over one second
+constexpr int64_t periods_to_integrate = 10;  // in shorter ones, borders are too much of it
+constexpr int64_t periods_to_count = 20;      // a counter's steps are a twentieth of that at most
+
+double seconds(int64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) * 1e-9;
+}
+
+/// The power that a device's series show, best signal first, and how its values see.
+struct PowerView {
+  const run::Series* series = nullptr;
+  HeldSeries held;
+  int64_t window = 0;  // ns before its stamp that a value is the mean of
+};
+
+std::optional<PowerView> find_power(const run::Run& run, int32_t device, const SensorView& view) {
+  using Holds = HeldSeries::Holds;
+  struct Signal {
+    std::string_view name;
+    Holds holds;
+    int64_t window;  // -1: since the last value
+  };
+  for (const Signal& signal : {Signal{"power_w", Holds::since_last, -1},
+                               Signal{"power_instant_w", Holds::around_window, 0},
+                               Signal{"power_average_w", Holds::around_window, average_window}}) {
+    const run::Series* series = run::find_series(run, signal.name, device);
+    if (series == nullptr || series->times.size() < 2) continue;
+    const int64_t window = view.window.value_or(signal.window);
+    PowerView found{series, HeldSeries(*series, signal.holds, std::max<int64_t>(0, window)),
+                    window};
+    if (window < 0) found.window = found.held.period();
+    return found;
+  }
+  return std::nullopt;
+}
+
+/// One rank's phases and its device's series.
+class RankCosts {
+ public:
+  RankCosts(const std::vector<const Phase*>& phases, const run::Run& run, int32_t device,
+            const SensorView& view)
+      : phases_(phases), run_(run), device_(device), power_(find_power(run, device, view)) {}
+
+  std::vector<PhaseCost> costs() {
+    std::vector<PhaseCost> all;
+    for (const Phase* phase : phases_) {
+      PhaseCost cost{.label = phase->label,
+                     .rank = phase->rank,
+                     .time = phase->time(),
+                     .occurrences = static_cast<int64_t>(phase->intervals.size())};
+      add_energy(*phase, cost);
+      add_readings(*phase, cost);
+      add_throttle(*phase, cost);
+      all.push_back(std::move(cost));
+    }
+    add_folded(all);
+    return all;
+  }
+
+ private:
+  static int64_t mean_interval(const Phase& phase) {
+    return phase.intervals.empty() ? 0
+                                   : phase.time() / static_cast<int64_t>(phase.intervals.size());
+  }
+
+  void add_energy(const Phase& phase, PhaseCost& cost) {
+    if (add_counted(phase, cost)) return;
+    if (!power_) {
+      cost.missing = "the run has no power of this device";
+    } else if (!std::any_of(phase.intervals.begin(), phase.intervals.end(),
+                            [&](const auto& i) { return power_->held.covers(i); })) {
+      cost.missing = "no power was sampled during it";
+    } else if (mean_interval(phase) >= periods_to_integrate * power_->held.period()) {
+      integrate(phase, cost);
+    } else {
+      cost.method = "folded";  // filled in later, all phases at once
+    }
+  }
+
+  bool add_counted(const Phase& phase, PhaseCost& cost) const {
+    const run::Series* counter = run::find_series(run_, "energy_j", device_);
+    if (counter == nullptr || counter->times.size() < 2) return false;
+    const int64_t period = HeldSeries(*counter, HeldSeries::Holds::until_next).period();
+    if (mean_interval(phase) < periods_to_count * period) return false;
+    double energy = 0;
+    for (const TimeInterval& interval : phase.intervals) {
+      const auto difference =
+          run::counter_difference(*counter, Instant(interval.begin), Instant(interval.end));
+      if (!difference) return false;
+      energy += *difference;
+    }
+    const double power = energy / seconds(cost.time);
+    const double step = power * seconds(period) / 2;
+    const double uncertainty = step * std::sqrt(2.0 * static_cast<double>(cost.occurrences));
+    set_energy(cost, "counter", energy, uncertainty);
+    return true;
+  }
+
+  static void set_energy(PhaseCost& cost, std::string_view method, double energy,
+                         double uncertainty) {
+    cost.method = method;
+    cost.energy_j = energy;
+    cost.energy_uncertainty_j = uncertainty;
+    if (cost.time == 0) return;
+    cost.power_mean_w = energy / seconds(cost.time);
+    cost.power_uncertainty_w = uncertainty / seconds(cost.time);
+  }
+
+  /// What a border that cuts a piece off at `time` may be wrong by, in joules.
+  double border_error(int64_t time) const {
+    const auto& pieces = power_->held.pieces();
+    const size_t i = power_->held.first_after(time);
+    if (i >= pieces.size() || time <= pieces[i].begin) return 0;
+    double change = 0;
+    if (i > 0) change = std::max(change, std::abs(pieces[i].value - pieces[i - 1].value));
+    if (i + 1 < pieces.size())
+      change = std::max(change, std::abs(pieces[i + 1].value - pieces[i].value));
+    return seconds(std::min(time - pieces[i].begin, pieces[i].end - time)) * change;
+  }
+
+  void integrate(const Phase& phase, PhaseCost& cost) const {
+    double energy = 0, error = 0;
+    int64_t known = 0;
+    power_->held.over(phase.intervals, [&](const HeldSeries::Piece& piece, TimeInterval part) {
+      energy += piece.value * seconds(part.end - part.begin);
+      known += part.end - part.begin;
+    });
+    for (const TimeInterval& interval : phase.intervals)
+      error += border_error(interval.begin) + border_error(interval.end);
+    if (known == 0) return;
+    // What no sample covers counts at the mean of what they do.
+    const double scale = static_cast<double>(cost.time) / static_cast<double>(known);
+    set_energy(cost, "integrated", energy * scale, error * scale);
+  }
+
+  /// Shares of a value's window that each phase takes; the last one is for all the rest.
+  std::vector<double> shares(int64_t begin, int64_t end) const {
+    std::vector<double> result(phases_.size() + 1, 0.0);
+    double rest = 1;
+    for (size_t k = 0; k < phases_.size(); ++k) {
+      result[k] = share_of(phases_[k]->intervals, begin, end);
+      rest -= result[k];
+    }
+    result.back() = rest > 1e-9 ? rest : 0;
+    return result;
+  }
+
+  static double share_of(const std::vector<TimeInterval>& intervals, int64_t begin, int64_t end) {
+    auto next = std::upper_bound(intervals.begin(), intervals.end(), begin,
+                                 [](int64_t t, const TimeInterval& i) { return t < i.end; });
+    if (begin == end) return next != intervals.end() && next->begin <= begin ? 1 : 0;
+    int64_t inside = 0;
+    for (; next != intervals.end() && next->begin < end; ++next)
+      inside += std::min(end, next->end) - std::max(begin, next->begin);
+    return static_cast<double>(inside) / static_cast<double>(end - begin);
+  }
+
+  TimeInterval reach() const {
+    TimeInterval all{INT64_MAX, INT64_MIN};
+    for (const Phase* phase : phases_) {
+      if (phase->intervals.empty()) continue;
+      all.begin = std::min(all.begin, phase->intervals.front().begin);
+      all.end = std::max(all.end, phase->intervals.back().end);
+    }
+    return all;
+  }
+
+  void add_folded(std::vector<PhaseCost>& costs) const {
+    const auto is_folded = [](const PhaseCost& cost) { return cost.method == "folded"; };
+    if (std::none_of(costs.begin(), costs.end(), is_folded)) return;
+    const std::vector<std::vector<double>> rows = sample_shares();
+    std::vector<size_t> seen;  // phases that some sample saw
+    for (size_t k = 0; k <= phases_.size(); ++k)
+      if (std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row[k] > 0; }))
+        seen.push_back(k);
+    LeastSquares equations(seen.size());
+    for (const auto& row : rows) {
+      std::vector<double> a;
+      a.reserve(seen.size());
+      for (size_t k : seen)
+        a.push_back(row[k]);
+      equations.add(a, row.back());
+    }
+    const auto solution = equations.solve();
+    for (size_t k = 0; k < costs.size(); ++k) {
+      if (!is_folded(costs[k])) continue;
+      const auto place = std::find(seen.begin(), seen.end(), k);
+      if (solution && place != seen.end()) {
+        const auto i = static_cast<size_t>(place - seen.begin());
+        set_energy(costs[k], "folded", solution->x[i] * seconds(costs[k].time),
+                   solution->deviation[i] * seconds(costs[k].time));
+      } else {
+        costs[k].method.clear();
+        costs[k].missing = fmt::format("{} samples do not tell it from other phases", rows.size());
+      }
+    }
+  }
+
+  /// One row per value whose window lies inside of the phases: the shares, then the value.
+  std::vector<std::vector<double>> sample_shares() const {
+    std::vector<std::vector<double>> rows;
+    const TimeInterval inside = reach();
+    const auto& times = power_->series->times;
+    const bool since_last = power_->series->signal == "power_w";
+    for (size_t i = 1; i < times.size(); ++i) {
+      const int64_t end = times[i].nanoseconds();
+      const int64_t begin = since_last ? times[i - 1].nanoseconds() : end - power_->window;
+      if (begin < inside.begin || end > inside.end) continue;
+      rows.push_back(shares(begin, end));
+      rows.back().push_back(power_->series->values[i]);
+    }
+    return rows;
+  }
+
+  /// Temperatures, clocks, and the highest power of values that saw nothing else.
+  void add_readings(const Phase& phase, PhaseCost& cost) const {
+    mean_and_peak(phase, "die_c", cost.die_mean_c, cost.die_peak_c);
+    std::optional<double> ignored;
+    mean_and_peak(phase, "sm_clock_mhz", cost.sm_clock_mean_mhz, ignored);
+    if (!power_) return;
+    const auto& times = power_->series->times;
+    for (size_t i = 0; i < times.size(); ++i) {
+      const int64_t end = times[i].nanoseconds();
+      if (share_of(phase.intervals, end - power_->window, end) >= 1)
+        cost.power_peak_w =
+            std::max(cost.power_peak_w.value_or(-INFINITY), power_->series->values[i]);
+    }
+  }
+
+  void mean_and_peak(const Phase& phase, std::string_view signal, std::optional<double>& mean,
+                     std::optional<double>& peak) const {
+    const run::Series* series = run::find_series(run_, signal, device_);
+    if (series == nullptr) return;
+    double sum = 0;
+    int64_t known = 0;
+    HeldSeries(*series, HeldSeries::Holds::until_next)
+        .over(phase.intervals, [&](const HeldSeries::Piece& piece, TimeInterval part) {
+          sum += piece.value * static_cast<double>(part.end - part.begin);
+          known += part.end - part.begin;
+          peak = std::max(peak.value_or(piece.value), piece.value);
+        });
+    if (known > 0) mean = sum / static_cast<double>(known);
+  }
+
+  void add_throttle(const Phase& phase, PhaseCost& cost) const {
+    const run::Series* series = run::find_series(run_, "throttle_reasons", device_);
+    if (series == nullptr) return;
+    std::map<std::string, int64_t> times;
+    int64_t known = 0;
+    HeldSeries(*series, HeldSeries::Holds::until_next)
+        .over(phase.intervals, [&](const HeldSeries::Piece& piece, TimeInterval part) {
+          known += part.end - part.begin;
+          for (const auto& [bit, name] : throttle_reasons)
+            if (piece.value > 0 &&
+                (static_cast<uint64_t>(std::min(piece.value, 0x1p53)) & bit) != 0)
+              times[std::string(name)] += part.end - part.begin;
+        });
+    for (const auto& [name, time] : times)
+      cost.throttle[name] = static_cast<double>(time) / static_cast<double>(known);
+  }
+
+  const std::vector<const Phase*>& phases_;
+  const run::Run& run_;
+  int32_t device_;
+  std::optional<PowerView> power_;
+};
+
+}  // namespace
+
+std::vector<PhaseCost> cost_of_phases(const std::vector<Phase>& phases, const run::Run& run,
+                                      const SensorView& view) {
+  std::map<int32_t, std::vector<const Phase*>> ranks;
+  for (const Phase& phase : phases)
+    ranks[phase.rank].push_back(&phase);
+  std::vector<PhaseCost> costs;
+  for (const auto& [rank, of_rank] : ranks) {
+    const auto device =
+        std::find_if(run.devices.begin(), run.devices.end(),
+                     [rank = rank](const run::Device& d) { return d.rank == rank; });
+    if (device == run.devices.end()) {
+      for (const Phase* phase : of_rank)
+        costs.push_back({.label = phase->label,
+                         .rank = rank,
+                         .time = phase->time(),
+                         .occurrences = static_cast<int64_t>(phase->intervals.size()),
+                         .missing = "the run has no device of this rank"});
+      continue;
+    }
+    for (PhaseCost& cost : RankCosts(of_rank, run, device->index, view).costs())
+      costs.push_back(std::move(cost));
+  }
+  return costs;
+}
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/trace/phase_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/metrics/trace/random_trace_testing.h"
+
+namespace triplepoint::metrics {
+namespace {
+
+using namespace testing;
+
+constexpr int64_t ms = 1'000'000;
+
+/// Steps of gemm, all-reduce, norm and a gap, with known lengths; length 12.9 ms keeps the sampling
+/// at 100 ms from locking onto the steps.
+struct Signal {
+  run::Timeline timeline;
+  std::vector<TimeInterval> phases;  // all, in order of time
+  std::vector<double> watts;         // of each
+
+  explicit Signal(int64_t steps, int64_t scale = 1) {
+    add_types(timeline);
+    timeline.num_ranks = 1;
+    int64_t now = 5 * ms;
+    const auto play = [&](int32_t type, int64_t length, double power) {
+      if (type >= 0) timeline.spans.push_back({Instant(now), Instant(now + length), type});
+      phases.push_back({now, now + length});
+      watts.push_back(power);
+      now += length;
+    };
+    for (int64_t i = 0; i < steps; ++i) {
+      play(gemm, scale * 6'100'000, 620);
+      play(all_reduce, scale * 2'700'000, 310);
+      play(norm, scale * 3'000'000, 620);
+      play(-1, scale * 1'100'000, 95);
+    }
+  }
+
+  /// Energy from the first begin until a time.
+  double energy_until(int64_t time) const {
+    double energy = 0;
+    for (size_t i = 0; i < phases.size(); ++i)
+      energy += watts[i] * 1e-9 *
+                static_cast<double>(std::clamp<int64_t>(time - phases[i].begin, 0,
+                                                        phases[i].end - phases[i].begin));
+    return energy;
+  }
+  double power_at(int64_t time) const {
+    for (size_t i = 0; i < phases.size(); ++i)
+      if (phases[i].begin <= time && time < phases[i].end) return watts[i];
+    return 0;
+  }
+  int64_t end() const { return phases.back().end; }
+
+  run::Run recorded(std::string_view signal, int64_t period, int64_t window) const {
+    run::Run run;
+    run.devices.push_back({.index = 3, .rank = 0});
+    run::Series series{.signal = std::string(signal), .device = 3};
+    for (int64_t t = period; t < end() + 2 * period; t += period) {
+      double value = power_at(t);
+      if (window > 0)
+        value = (energy_until(t) - energy_until(t - window)) / (1e-9 * static_cast<double>(window));
+      if (signal == "energy_j") value = energy_until(t);
+      series.times.emplace_back(t);
+      series.values.push_back(value);
+    }
+    run.series.push_back(series);
+    return run;
+  }
+};
+
+const PhaseCost& find(const std::vector<PhaseCost>& costs, std::string_view label) {
+  return *std::find_if(costs.begin(), costs.end(),
+                       [&](const PhaseCost& c) { return c.label == label; });
+}
+
+TEST_CASE("phases by activity and by label fill the time from first begin to last end") {
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    const run::Timeline timeline = random_trace(seed);
+    for (PhasesBy by : {PhasesBy::activity, PhasesBy::label}) {
+      std::vector<TimeInterval> all;
+      for (const Phase& phase : phases_of(timeline, by))
+        if (phase.rank == 0) all.insert(all.end(), phase.intervals.begin(), phase.intervals.end());
+      std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
+      for (size_t i = 1; i < all.size(); ++i)
+        CHECK(all[i].begin == all[i - 1].end);
+    }
+  }
+}
+
+TEST_CASE("folding finds the power of phases far shorter than the sensor's period") {
+  const Signal signal(2000);
+  const auto phases = phases_of(signal.timeline, PhasesBy::activity);
+  for (const auto& [name, window] :
+       {std::pair("power_w", 100 * ms), std::pair("power_instant_w", int64_t{0}),
+        std::pair("power_average_w", 1000 * ms)}) {
+    CAPTURE(name);
+    const auto costs = cost_of_phases(phases, signal.recorded(name, 100 * ms, window));
+    for (const auto& [label, watts] :
+         {std::pair("compute", 620.0), std::pair("communication", 310.0),
+          std::pair("idle", 95.0)}) {
+      const PhaseCost& cost = find(costs, label);
+      CAPTURE(label);
+      CHECK(cost.method == "folded");
+      CHECK(cost.occurrences >= 1999);
+      REQUIRE(cost.power_mean_w);
+      CHECK(*cost.power_mean_w == doctest::Approx(watts).epsilon(0.01));
+      CHECK(*cost.energy_j ==
+            doctest::Approx(watts * 1e-9 * static_cast<double>(cost.time)).epsilon(0.01));
+    }
+  }
+}
+
+TEST_CASE("noise widens the folded uncertainty, and the truth stays within four deviations") {
+  const Signal signal(3000);
+  run::Run run = signal.recorded("power_w", 100 * ms, 100 * ms);
+  for (size_t i = 0; i < run.series[0].values.size(); ++i)
+    run.series[0].values[i] += 15 * random_normal({.seed = 5}, i);
+  const auto costs = cost_of_phases(phases_of(signal.timeline, PhasesBy::activity), run);
+  for (const auto& [label, watts] :
+       {std::pair("compute", 620.0), std::pair("communication", 310.0), std::pair("idle", 95.0)}) {
+    const PhaseCost& cost = find(costs, label);
+    REQUIRE(cost.power_uncertainty_w);
+    CHECK(*cost.power_uncertainty_w > 1);
+    CHECK(std::abs(*cost.power_mean_w - watts) < 4 * *cost.power_uncertainty_w);
+  }
+}
+
+TEST_CASE("long phases are integrated, and the error stays within what is stated") {
+  const Signal signal(5, 1500);  // phases of 1.7 to 9 s
+  const auto phases = phases_of(signal.timeline, PhasesBy::activity);
+  const auto costs = cost_of_phases(phases, signal.recorded("power_w", 100 * ms, 100 * ms));
+  double sum = 0;
+  for (const auto& [label, watts] :
+       {std::pair("compute", 620.0), std::pair("communication", 310.0), std::pair("idle", 95.0)}) {
+    const PhaseCost& cost = find(costs, label);
+    CAPTURE(label);
+    CHECK(cost.method == "integrated");
+    const double truth = watts * 1e-9 * static_cast<double>(cost.time);
+    CHECK(std::abs(*cost.energy_j - truth) <= 1.1 * *cost.energy_uncertainty_j);
+    CHECK(*cost.energy_uncertainty_j < 0.2 * truth);
+    CHECK(*cost.power_peak_w == doctest::Approx(watts));
+    sum += *cost.energy_j;
+  }
+  CHECK(sum == doctest::Approx(signal.energy_until(signal.phases.back().begin)).epsilon(1e-3));
+}
+
+TEST_CASE("a step of many counter updates is the counter's difference") {
+  Signal signal(5, 300);
+  const int32_t mark = signal.timeline.intern(
+      {.name = "ProfilerStep#1", .kind = run::SpanKind::step, .stream = run::Stream::host});
+  const TimeInterval step{signal.phases[4].begin, signal.phases[8].begin};
+  signal.timeline.spans.push_back({Instant(step.begin), Instant(step.end), mark});
+  run::sort(signal.timeline);
+  const auto costs = cost_of_phases(phases_of(signal.timeline, PhasesBy::step),
+                                    signal.recorded("energy_j", 20 * ms, 0));
+  REQUIRE(costs.size() == 1);
+  CHECK(costs[0].method == "counter");
+  const double truth = signal.energy_until(step.end) - signal.energy_until(step.begin);
+  CHECK(std::abs(*costs[0].energy_j - truth) <= *costs[0].energy_uncertainty_j);
+}
+
+TEST_CASE("what was not measured is absent, with a reason") {
+  const Signal signal(10);
+  const auto phases = phases_of(signal.timeline, PhasesBy::activity);
+  run::Run run;
+  CHECK(cost_of_phases(phases, run).at(0).missing == "the run has no device of this rank");
+  run.devices.push_back({.index = 3, .rank = 0});
+  const PhaseCost no_power = cost_of_phases(phases, run).at(0);
+  CHECK(!no_power.energy_j);
+  CHECK(no_power.missing == "the run has no power of this device");
+  run.series.push_back(
+      {"power_w", 3, false, {Instant(900'000 * ms), Instant(900'001 * ms)}, {1, 1}});
+  CHECK(cost_of_phases(phases, run).at(0).missing == "no power was sampled during it");
+}
+
+TEST_CASE("temperature, clock and throttle residency are those of the phase's own time") {
+  const Signal signal(5, 300);
+  run::Run run;
+  run.devices.push_back({.index = 3, .rank = 0});
+  run::Series die{"die_c", 3}, bits{"throttle_reasons", 3};
+  for (size_t i = 0; i < signal.phases.size(); ++i) {
+    const bool computes = signal.watts[i] > 600;
+    die.times.emplace_back(signal.phases[i].begin), die.values.push_back(computes ? 80 : 60);
+    bits.times.emplace_back(signal.phases[i].begin), bits.values.push_back(computes ? 4 : 0);
+  }
+  run.series = {die, bits};
+  const auto costs = cost_of_phases(phases_of(signal.timeline, PhasesBy::activity), run);
+  CHECK(*find(costs, "compute").die_mean_c == doctest::Approx(80));
+  CHECK(*find(costs, "communication").die_peak_c == doctest::Approx(60));
+  CHECK(find(costs, "compute").throttle.at("software_power_cap") == doctest::Approx(1));
+  CHECK(find(costs, "communication").throttle.empty());
+}
+
+}  // namespace
+}  // namespace triplepoint::metrics

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+
+#include "triplepoint/base/expect.h"
+
+#include "triplepoint/metrics/trace/kernel_class.h"
+#include "triplepoint/metrics/trace/kernel_rules.h"
+#include "triplepoint/metrics/trace/phase_cost.h"
+#include "triplepoint/metrics/trace/trace_lanes.h"
+#include "triplepoint/metrics/trace/trace_steps.h"
+
+namespace triplepoint::metrics {
+
+namespace {
+
+struct Change {
+  int64_t time = 0;
+  std::string_view label;
+  int by = 0;  // +1 begins, -1 ends
+};
+
+std::string_view word_of(const run::SpanType& type, PhasesBy by) {
+  if (by != PhasesBy::activity) return label_of(type);
+  if (type.kind == run::SpanKind::communication) return "communication";
+  return type.kind == run::SpanKind::copy ? "copy" : "compute";
+}
+
+/// Everything under way, in one word; copies hide behind the rest.
+std::string joined(const std::map<std::string_view, int>& open) {
+  std::string all;
+  for (const auto& [label, count] : open) {
+    if (count == 0 || (label == "copy" && open.size() > 1)) continue;
+    all += (all.empty() ? "" : " + ") + std::string(label);
+  }
+  return all.empty() ? "idle" : all;
+}
+
+void append(std::vector<TimeInterval>& list, int64_t begin, int64_t end) {
+  if (begin >= end) return;
+  if (!list.empty() && list.back().end == begin)
+    list.back().end = end;
+  else
+    list.push_back({begin, end});
+}
+
+/// Divides the time from the first begin to the last end by what is under way.
+std::map<std::string, std::vector<TimeInterval>> divide(std::vector<Change> changes) {
+  std::sort(changes.begin(), changes.end(),
+            [](const Change& a, const Change& b) { return a.time < b.time; });
+  std::map<std::string, std::vector<TimeInterval>> phases;
+  std::map<std::string_view, int> open;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const Change& change = changes[i];
+    if (i > 0 && changes[i - 1].time < change.time)
+      append(phases[joined(open)], changes[i - 1].time, change.time);
+    if ((open[change.label] += change.by) == 0) open.erase(change.label);
+  }
+  return phases;
+}
+
+std::vector<Phase> divided(const run::Timeline& timeline, PhasesBy by) {
+  std::vector<Phase> phases;
+  for (int32_t rank = 0; rank < timeline.num_ranks; ++rank) {
+    std::vector<Change> changes;
+    const auto [first, last] = run::detail::items_of_rank(timeline.spans, rank);
+    for (const run::Span* span = first; span != last; ++span) {
+      const run::SpanType& type = type_of(timeline, *span);
+      if (!is_kernel(type.kind)) continue;
+      changes.push_back({span->begin.nanoseconds(), word_of(type, by), 1});
+      changes.push_back({span->end.nanoseconds(), word_of(type, by), -1});
+    }
+    for (auto& [label, intervals] : divide(std::move(changes)))
+      phases.push_back({label, rank, std::move(intervals)});
+  }
+  return phases;
+}
+
+std::vector<Phase> collectives(const run::Timeline& timeline) {
+  std::map<std::pair<int32_t, std::string_view>, std::vector<TimeInterval>> found;
+  for (const run::Span& span : timeline.spans) {
+    const run::SpanType& type = type_of(timeline, span);
+    if (type.kind != run::SpanKind::communication) continue;
+    std::vector<TimeInterval>& list = found[{span.rank, label_of(type)}];
+    const TimeInterval one{span.begin.nanoseconds(), span.end.nanoseconds()};
+    if (!list.empty() && one.begin <= list.back().end)
+      list.back().end = std::max(list.back().end, one.end);
+    else if (one.begin < one.end)
+      list.push_back(one);
+  }
+  std::vector<Phase> phases;
+  phases.reserve(found.size());
+  for (auto& [key, intervals] : found)
+    phases.push_back({std::string(key.second), key.first, std::move(intervals)});
+  return phases;
+}
+
+std::vector<Phase> steps(const run::Timeline& timeline) {
+  std::vector<Phase> phases;
+  for (const TraceStep& step : find_steps(timeline).steps)
+    for (const TraceStep::OfRank& of : step.ranks)
+      phases.push_back({step.name, of.rank, {{of.begin, of.end}}});
+  std::stable_sort(phases.begin(), phases.end(),
+                   [](const Phase& a, const Phase& b) { return a.rank < b.rank; });
+  return phases;
+}
+
+}  // namespace
+
+int64_t Phase::time() const {
+  int64_t sum = 0;
+  for (const TimeInterval& interval : intervals)
+    sum += interval.end - interval.begin;
+  return sum;
+}
+
+std::vector<Phase> phases_of(const run::Timeline& timeline, PhasesBy by) {
+  TPT_EXPECT(timeline.instances.empty());
+  switch (by) {
+    case PhasesBy::activity:
+    case PhasesBy::label:
+      return divided(timeline, by);
+    case PhasesBy::collective:
+      return collectives(timeline);
+    case PhasesBy::step:
+      return steps(timeline);
+  }
+  return {};
+}
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/trace/trace_diff.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "triplepoint/metrics/trace/breakdown.h"
+#include "triplepoint/metrics/trace/trace_steps.h"
+
+namespace triplepoint::metrics {
+
+namespace {
+
+using Key = std::pair<std::string, std::string>;
+
+/// One trace, and what it is divided by.
+struct Side {
+  run::Timeline timeline;  // only what lies in steps, if they are compared
+  TraceSteps steps;
+  int64_t ranks = 0;
+  double parts = 1;
+};
+
+int64_t count_ranks(const run::Timeline& timeline) {
+  return static_cast<int64_t>(breakdown_of_ranks(timeline).size());
+}
+
+run::Timeline inside_steps(const run::Timeline& timeline, const TraceSteps& steps) {
+  run::Timeline inside = timeline;
+  inside.spans.clear();
+  inside.details.clear();
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    if (steps.step_of_span[i] < 0) continue;
+    inside.spans.push_back(timeline.spans[i]);
+    if (!timeline.details.empty()) inside.details.push_back(timeline.details[i]);
+  }
+  return inside;
+}
+
+Side side_of(const run::Timeline& timeline, TraceSteps steps, bool per_step) {
+  Side side{.ranks = count_ranks(timeline)};
+  side.timeline = per_step ? inside_steps(timeline, steps) : timeline;
+  side.parts = static_cast<double>(std::max<int64_t>(1, side.ranks));
+  if (per_step) side.parts *= static_cast<double>(steps.steps.size());
+  side.steps = std::move(steps);
+  return side;
+}
+
+std::vector<DiffRow> diff_tables(const Side& before, const Side& after, KernelTableBy by) {
+  std::map<Key, DiffRow> rows;
+  const auto take = [&](const Side& side, auto count, auto time) {
+    for (const KernelRow& row : kernel_table(side.timeline, by)) {
+      DiffRow& entry = rows[{std::string(row.label), std::string(row.name)}];
+      entry.*count = static_cast<double>(row.count) / side.parts;
+      entry.*time = static_cast<double>(row.total) / side.parts;
+    }
+  };
+  take(before, &DiffRow::count_before, &DiffRow::ns_before);
+  take(after, &DiffRow::count_after, &DiffRow::ns_after);
+  std::vector<DiffRow> list;
+  for (auto& [key, row] : rows) {
+    row.label = key.first;
+    row.name = key.second;
+    list.push_back(std::move(row));
+  }
+  std::stable_sort(list.begin(), list.end(), [](const DiffRow& a, const DiffRow& b) {
+    return std::abs(a.difference()) > std::abs(b.difference());
+  });
+  return list;
+}
+
+/// Of every step from first begin to last end on the device, mean over ranks.
+std::vector<std::optional<double>> step_spans(const run::Timeline& timeline,
+                                              const TraceSteps& steps) {
+  std::vector<std::optional<double>> spans(steps.steps.size());
+  for_each_step(timeline, steps, [&](size_t i, const run::Timeline& step) {
+    const auto ranks = breakdown_of_ranks(step);
+    double sum = 0;
+    for (const RankBreakdown& rank : ranks)
+      sum += static_cast<double>(rank.span());
+    if (!ranks.empty()) spans[i] = sum / static_cast<double>(ranks.size());
+  });
+  return spans;
+}
+
+std::vector<DiffStep> diff_steps(const TraceSteps& before, const TraceSteps& after,
+                                 const run::Timeline& whole_before,
+                                 const run::Timeline& whole_after) {
+  const auto spans_before = step_spans(whole_before, before);
+  const auto spans_after = step_spans(whole_after, after);
+  std::vector<DiffStep> rows(std::max(spans_before.size(), spans_after.size()));
+  for (size_t i = 0; i < spans_before.size(); ++i) {
+    rows[i].name_before = before.steps[i].name;
+    rows[i].ns_before = spans_before[i];
+  }
+  for (size_t i = 0; i < spans_after.size(); ++i) {
+    rows[i].name_after = after.steps[i].name;
+    rows[i].ns_after = spans_after[i];
+  }
+  return rows;
+}
+
+}  // namespace
+
+TraceDiff diff_traces(const run::Timeline& before, const run::Timeline& after) {
+  TraceSteps steps_before = find_steps(before), steps_after = find_steps(after);
+  const bool per_step = !steps_before.steps.empty() && !steps_after.steps.empty();
+  const Side a = side_of(before, std::move(steps_before), per_step);
+  const Side b = side_of(after, std::move(steps_after), per_step);
+  TraceDiff diff{.by_label = diff_tables(a, b, KernelTableBy::label),
+                 .by_name = diff_tables(a, b, KernelTableBy::name),
+                 .ranks_before = a.ranks,
+                 .ranks_after = b.ranks,
+                 .per_step = per_step};
+  if (per_step) diff.steps = diff_steps(a.steps, b.steps, before, after);
+  return diff;
+}
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/trace/trace_lanes.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "triplepoint/base/expect.h"
+
+#include "triplepoint/metrics/trace/kernel_class.h"
+
+namespace triplepoint::metrics {
+
+namespace {
+
+std::string_view name_of(run::Stream stream) {
+  switch (stream) {
+    case run::Stream::compute:
+      return "compute";
+    case run::Stream::communication:
+      return "communication";
+    case run::Stream::host:
+      return "host";
+  }
+  return "";
+}
+
+/// Rank first; spans without a lane stand behind those with one.
+using LaneKey = std::tuple<int32_t, bool, int32_t>;
+
+LaneKey key_of(const run::Timeline& timeline, size_t i) {
+  const run::Span& span = timeline.spans[i];
+  const run::SpanDetail* detail = detail_of(timeline, i);
+  if (detail != nullptr && detail->lane >= 0) return {span.rank, false, detail->lane};
+  return {span.rank, true, static_cast<int32_t>(type_of(timeline, span).stream)};
+}
+
+LaneOfSpans lane_of(const run::Timeline& timeline, const LaneKey& key) {
+  const auto [rank, unnumbered, index] = key;
+  if (unnumbered) {
+    const auto stream = static_cast<run::Stream>(index);
+    return {.rank = rank, .stream = stream, .name = std::string(name_of(stream))};
+  }
+  const run::Lane& lane = timeline.lanes[static_cast<size_t>(index)];
+  return {.rank = rank, .stream = lane.stream, .number = lane.number, .name = lane.name};
+}
+
+bool belongs(const run::SpanType& type, LaneKind kind) {
+  return kind == LaneKind::device ? is_kernel(type.kind) : type.kind == run::SpanKind::host;
+}
+
+}  // namespace
+
+std::vector<LaneOfSpans> lanes_of(const run::Timeline& timeline, LaneKind kind) {
+  TPT_EXPECT(timeline.instances.empty());
+  std::map<LaneKey, LaneOfSpans> lanes;
+  LaneKey last_key{-1, false, -1};
+  LaneOfSpans* last = nullptr;  // neighbours often share their lane
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    if (!belongs(type_of(timeline, timeline.spans[i]), kind)) continue;
+    const LaneKey key = key_of(timeline, i);
+    if (last == nullptr || key != last_key) {
+      last = &lanes.try_emplace(key, lane_of(timeline, key)).first->second;
+      last_key = key;
+    }
+    last->spans.push_back(static_cast<int32_t>(i));
+  }
+  std::vector<LaneOfSpans> list;
+  list.reserve(lanes.size());
+  for (auto& [key, lane] : lanes) {
+    std::stable_sort(lane.spans.begin(), lane.spans.end(), [&](int32_t a, int32_t b) {
+      const run::Span& x = timeline.spans[static_cast<size_t>(a)];
+      const run::Span& y = timeline.spans[static_cast<size_t>(b)];
+      return std::pair(x.begin, y.end) < std::pair(y.begin, x.end);
+    });
+    list.push_back(std::move(lane));
+  }
+  return list;
+}
+
+std::vector<int32_t> launches_of(const run::Timeline& timeline) {
+  std::vector<int32_t> launches(timeline.spans.size(), -1);
+  if (timeline.details.empty()) return launches;
+  struct Call {
+    int32_t rank;
+    int64_t correlation, end;
+    int32_t span;
+    auto key() const { return std::pair(rank, correlation); }
+  };
+  std::vector<Call> calls;
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    const run::Span& span = timeline.spans[i];
+    if (timeline.details[i].correlation < 0 || type_of(timeline, span).kind != run::SpanKind::host)
+      continue;
+    calls.push_back({span.rank, timeline.details[i].correlation, span.end.nanoseconds(),
+                     static_cast<int32_t>(i)});
+  }
+  std::sort(calls.begin(), calls.end(), [](const Call& a, const Call& b) {
+    return std::tuple(a.rank, a.correlation, a.end, a.span) <
+           std::tuple(b.rank, b.correlation, b.end, b.span);
+  });
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    const run::Span& span = timeline.spans[i];
+    if (timeline.details[i].correlation < 0 || !is_kernel(type_of(timeline, span).kind)) continue;
+    const auto key = std::pair(span.rank, timeline.details[i].correlation);
+    const auto call = std::lower_bound(calls.begin(), calls.end(), key,
+                                       [](const Call& c, const auto& k) { return c.key() < k; });
+    if (call != calls.end() && call->key() == key) launches[i] = call->span;
+  }
+  return launches;
+}
+
+bool knows_launches(const std::vector<int32_t>& launches) {
+  return std::any_of(launches.begin(), launches.end(), [](int32_t launch) { return launch >= 0; });
+}
+
+}  // namespace triplepoint::metrics

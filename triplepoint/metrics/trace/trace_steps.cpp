@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/trace/trace_steps.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "triplepoint/metrics/trace/kernel_class.h"
+#include "triplepoint/metrics/trace/trace_lanes.h"
+
+namespace triplepoint::metrics {
+
+namespace {
+
+constexpr double repeats_enough = 0.9;
+constexpr size_t most_candidates = 64;
+constexpr size_t shortest_period = 4;  // kernels; fewer are a loop inside a step
+
+/// Marks on the host, or if there are none on the device.
+std::vector<size_t> step_marks(const run::Timeline& timeline) {
+  std::vector<size_t> host, device;
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    const run::SpanType& type = type_of(timeline, timeline.spans[i]);
+    if (type.kind != run::SpanKind::step) continue;
+    (type.stream == run::Stream::host ? host : device).push_back(i);
+  }
+  return host.empty() ? device : host;
+}
+
+std::vector<TraceStep> marked_steps(const run::Timeline& timeline) {
+  std::vector<TraceStep> steps;
+  std::map<std::pair<std::string_view, size_t>, size_t> places;  // name, n-th of a rank
+  std::map<std::pair<std::string_view, int32_t>, size_t> seen;
+  for (size_t i : step_marks(timeline)) {
+    const run::Span& span = timeline.spans[i];
+    const std::string_view name = type_of(timeline, span).name;
+    const size_t nth = seen[{name, span.rank}]++;
+    const auto [place, added] = places.try_emplace({name, nth}, steps.size());
+    if (added) steps.push_back({.name = std::string(name)});
+    steps[place->second].ranks.push_back(
+        {span.rank, span.begin.nanoseconds(), span.end.nanoseconds()});
+  }
+  std::stable_sort(steps.begin(), steps.end(), [](const TraceStep& a, const TraceStep& b) {
+    return a.ranks.front().begin < b.ranks.front().begin;
+  });
+  return steps;
+}
+
+/// Share of the names that are the same one period later.
+double repeats(const std::vector<int32_t>& names, size_t period) {
+  size_t same = 0;
+  for (size_t i = 0; i + period < names.size(); ++i)
+    same += names[i] == names[i + period];
+  return static_cast<double>(same) / static_cast<double>(names.size() - period);
+}
+
+/// Distances between neighbours of the rarest names that occur more than once.
+std::set<size_t> candidate_periods(const std::vector<int32_t>& names) {
+  std::map<int32_t, std::vector<size_t>> places;
+  for (size_t i = 0; i < names.size(); ++i)
+    places[names[i]].push_back(i);
+  std::vector<const std::vector<size_t>*> rarest;
+  for (const auto& [name, list] : places)
+    if (list.size() > 1) rarest.push_back(&list);
+  std::stable_sort(rarest.begin(), rarest.end(),
+                   [](const auto* a, const auto* b) { return a->size() < b->size(); });
+  std::set<size_t> periods;
+  for (const auto* list : rarest) {
+    for (size_t i = 1; i < list->size() && periods.size() < most_candidates; ++i) {
+      const size_t distance = (*list)[i] - (*list)[i - 1];
+      if (distance >= shortest_period && 2 * distance <= names.size()) periods.insert(distance);
+    }
+  }
+  return periods;
+}
+
+std::optional<size_t> period_of(const std::vector<int32_t>& names) {
+  for (size_t period : candidate_periods(names))
+    if (repeats(names, period) >= repeats_enough) return period;
+  return std::nullopt;
+}
+
+/// The busiest device lane of each rank, by number of spans.
+std::map<int32_t, LaneOfSpans> busiest_lanes(const run::Timeline& timeline) {
+  std::map<int32_t, LaneOfSpans> busiest;
+  for (LaneOfSpans& lane : lanes_of(timeline, LaneKind::device)) {
+    LaneOfSpans& best = busiest[lane.rank];
+    if (lane.spans.size() > best.spans.size()) best = std::move(lane);
+  }
+  return busiest;
+}
+
+/// Where in the period the steps begin: the place with the longest gaps before it.
+size_t step_begin(const run::Timeline& timeline, const LaneOfSpans& lane, size_t period) {
+  const auto span = [&](size_t i) -> const run::Span& {
+    return timeline.spans[static_cast<size_t>(lane.spans[i])];
+  };
+  std::vector<int64_t> gaps(period, 0);
+  for (size_t i = 1; i < lane.spans.size(); ++i)
+    gaps[i % period] += span(i).begin.nanoseconds() - span(i - 1).end.nanoseconds();
+  return static_cast<size_t>(std::max_element(gaps.begin(), gaps.end()) - gaps.begin());
+}
+
+std::vector<TraceStep> repeating_steps(const run::Timeline& timeline) {
+  std::vector<TraceStep> steps;
+  for (const auto& entry : busiest_lanes(timeline)) {
+    const int32_t rank = entry.first;
+    const LaneOfSpans& lane = entry.second;
+    std::vector<int32_t> names;
+    for (int32_t span : lane.spans)
+      names.push_back(timeline.spans[static_cast<size_t>(span)].type);
+    const std::optional<size_t> period = period_of(names);
+    if (!period) continue;
+    const auto begin_of = [&](size_t i) {
+      return timeline.spans[static_cast<size_t>(lane.spans[i])].begin.nanoseconds();
+    };
+    size_t number = 0;
+    for (size_t i = step_begin(timeline, lane, *period); i + *period <= names.size();
+         i += *period, ++number) {
+      if (number == steps.size()) steps.push_back({.name = fmt::format("step {}", number + 1)});
+      const size_t next = i + *period;
+      const int64_t end =
+          next < names.size()
+              ? begin_of(next)
+              : timeline.spans[static_cast<size_t>(lane.spans[next - 1])].end.nanoseconds();
+      steps[number].ranks.push_back({rank, begin_of(i), end});
+    }
+  }
+  return steps;
+}
+
+/// Which step of a rank is under way at a time.
+class StepClock {
+ public:
+  explicit StepClock(const std::vector<TraceStep>& steps) {
+    for (size_t i = 0; i < steps.size(); ++i)
+      for (const TraceStep::OfRank& of : steps[i].ranks)
+        ranks_[of.rank].push_back({of.begin, of.end, static_cast<int32_t>(i)});
+    for (auto& [rank, list] : ranks_)
+      std::sort(list.begin(), list.end(),
+                [](const Entry& a, const Entry& b) { return a.begin < b.begin; });
+  }
+
+  int32_t step_at(int32_t rank, int64_t time) const {
+    const auto found = ranks_.find(rank);
+    if (found == ranks_.end()) return -1;
+    const auto& list = found->second;
+    auto next = std::upper_bound(list.begin(), list.end(), time,
+                                 [](int64_t t, const Entry& e) { return t < e.begin; });
+    if (next == list.begin()) return -1;
+    --next;
+    return time < next->end ? next->step : -1;
+  }
+
+ private:
+  struct Entry {
+    int64_t begin = 0, end = 0;
+    int32_t step = 0;
+  };
+  std::map<int32_t, std::vector<Entry>> ranks_;
+};
+
+std::vector<int32_t> steps_of_spans(const run::Timeline& timeline, const TraceSteps& found) {
+  const StepClock clock(found.steps);
+  std::vector<int32_t> launches;
+  if (found.source == StepSource::annotations) launches = launches_of(timeline);
+  std::vector<int32_t> steps;
+  steps.reserve(timeline.spans.size());
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    const run::Span& span = timeline.spans[i];
+    const int32_t launch = launches.empty() ? -1 : launches[i];
+    const Instant when =
+        launch < 0 ? span.begin : timeline.spans[static_cast<size_t>(launch)].begin;
+    steps.push_back(clock.step_at(span.rank, when.nanoseconds()));
+  }
+  return steps;
+}
+
+}  // namespace
+
+TraceSteps find_steps(const run::Timeline& timeline) {
+  TraceSteps found{.source = StepSource::annotations, .steps = marked_steps(timeline)};
+  if (found.steps.empty()) {
+    found.source = StepSource::periodicity;
+    found.steps = repeating_steps(timeline);
+  }
+  if (found.steps.empty()) found.source = StepSource::none;
+  found.step_of_span = steps_of_spans(timeline, found);
+  return found;
+}
+
+namespace {
+
+/// The timeline without its spans.
+run::Timeline without_spans(const run::Timeline& timeline) {
+  run::Timeline empty;
+  empty.types = timeline.types;
+  empty.num_ranks = timeline.num_ranks;
+  empty.names = timeline.names;
+  empty.lanes = timeline.lanes;
+  empty.communicators = timeline.communicators;
+  return empty;
+}
+
+void take_span(const run::Timeline& from, size_t i, run::Timeline& to) {
+  to.spans.push_back(from.spans[i]);
+  if (!from.details.empty()) to.details.push_back(from.details[i]);
+}
+
+}  // namespace
+
+run::Timeline step_of(const run::Timeline& timeline, const TraceSteps& steps, size_t step) {
+  run::Timeline part = without_spans(timeline);
+  for (size_t i = 0; i < timeline.spans.size(); ++i)
+    if (steps.step_of_span[i] == static_cast<int32_t>(step)) take_span(timeline, i, part);
+  return part;
+}
+
+void for_each_step(const run::Timeline& timeline, const TraceSteps& steps,
+                   const std::function<void(size_t, const run::Timeline&)>& visit) {
+  std::vector<std::vector<size_t>> spans(steps.steps.size());
+  for (size_t i = 0; i < timeline.spans.size(); ++i)
+    if (steps.step_of_span[i] >= 0) spans[static_cast<size_t>(steps.step_of_span[i])].push_back(i);
+  run::Timeline part = without_spans(timeline);
+  for (size_t step = 0; step < spans.size(); ++step) {
+    part.spans.clear();
+    part.details.clear();
+    for (size_t i : spans[step])
+      take_span(timeline, i, part);
+    visit(step, part);
+  }
+}
+
+}  // namespace triplepoint::metrics

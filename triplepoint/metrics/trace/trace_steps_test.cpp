@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/trace/trace_steps.h"
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/metrics/trace/kernel_table.h"
+#include "triplepoint/metrics/trace/launch_queue.h"
+#include "triplepoint/metrics/trace/random_trace_testing.h"
+
+namespace triplepoint::metrics {
+namespace {
+
+using namespace testing;
+
+void add(run::Timeline& timeline, int64_t begin, int64_t end, int32_t type,
+         run::SpanDetail detail = {}) {
+  timeline.spans.push_back({Instant(begin), Instant(end), type});
+  timeline.details.push_back(detail);
+}
+
+TEST_CASE("a kernel belongs to the step that launched it, not to the one during which it runs") {
+  run::Timeline timeline;
+  add_types(timeline);
+  timeline.num_ranks = 1;
+  for (int64_t step : {0, 1}) {
+    const int32_t mark = timeline.intern({.name = step == 0 ? "ProfilerStep#4" : "ProfilerStep#5",
+                                          .kind = run::SpanKind::step,
+                                          .stream = run::Stream::host});
+    add(timeline, 100 * step, 100 * step + 100, mark);
+    add(timeline, 100 * step + 50, 100 * step + 52, launch, {.correlation = step});
+    add(timeline, 100 * step + 120, 100 * step + 160, gemm, {.correlation = step});
+  }
+  run::sort(timeline);
+  const TraceSteps found = find_steps(timeline);
+  CHECK(found.source == StepSource::annotations);
+  REQUIRE(found.steps.size() == 2);
+  CHECK(found.steps[1].name == "ProfilerStep#5");
+  for (size_t step : {0, 1}) {
+    const run::Timeline part = step_of(timeline, found, step);
+    REQUIRE(part.spans.size() == 3);
+    CHECK(part.spans.back().begin == Instant(static_cast<int64_t>(100 * step + 120)));
+  }
+}
+
+TEST_CASE("without marks, steps are where the kernels repeat") {
+  run::Timeline timeline;
+  add_types(timeline);
+  timeline.num_ranks = 1;
+  int64_t now = 1000;
+  const auto play = [&](int32_t type) {
+    add(timeline, now, now + 10, type);
+    now += 11;
+  };
+  play(memcpy_);  // what comes before the first step
+  for (int step = 0; step < 5; ++step) {
+    now += 500;
+    for (int layer = 0; layer < 3; ++layer)
+      for (int32_t type : {gemm, norm, gemm, all_reduce})
+        play(type);
+    play(unnamed);
+    play(norm);
+  }
+  const TraceSteps found = find_steps(timeline);
+  CHECK(found.source == StepSource::periodicity);
+  REQUIRE(found.steps.size() == 5);
+  for (size_t step = 0; step < 5; ++step)
+    CHECK(step_of(timeline, found, step).spans.size() == 14);
+  CHECK(found.step_of_span.front() == -1);
+}
+
+TEST_CASE("where nothing repeats there are no steps") {
+  run::Timeline timeline;
+  add_types(timeline);
+  timeline.num_ranks = 1;
+  for (int32_t type : {gemm, norm, unnamed, all_reduce})
+    add(timeline, 10 * type, 10 * type + 5, type);
+  CHECK(find_steps(timeline).source == StepSource::none);
+}
+
+TEST_CASE("the table by label has the time of the table by name") {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    const run::Timeline timeline = random_trace(seed);
+    int64_t by_label = 0, by_name = 0, spans = 0;
+    for (const KernelRow& row : kernel_table(timeline, KernelTableBy::label))
+      by_label += row.total, spans += row.count;
+    for (const KernelRow& row : kernel_table(timeline, KernelTableBy::name))
+      by_name += row.total, spans -= row.count;
+    CHECK(by_label == by_name);
+    CHECK(spans == 0);
+  }
+}
+
+TEST_CASE("a block's last warp counts whole, and occupancy is weighted by time") {
+  run::Timeline timeline;
+  add_types(timeline);
+  timeline.num_ranks = 1;
+  add(timeline, 0, 10, gemm, {.blocks = 100, .threads_per_block = 96, .occupancy = 50});
+  add(timeline, 10, 40, gemm, {.blocks = 10, .threads_per_block = 33, .occupancy = 90});
+  add(timeline, 40, 45, gemm);
+  const auto nvidia = kernel_table(timeline, KernelTableBy::name);
+  REQUIRE(nvidia.size() == 1);
+  CHECK(nvidia[0].with_grid == 2);
+  CHECK(nvidia[0].blocks == 110);
+  CHECK(nvidia[0].warps == 100 * 3 + 10 * 2);
+  CHECK(*nvidia[0].occupancy == doctest::Approx(80));
+  CHECK(kernel_table(timeline, KernelTableBy::name, -1, 64)[0].warps == 100 * 2 + 10);
+}
+
+TEST_CASE("a queue is as deep as the host is ahead") {
+  run::Timeline timeline;
+  add_types(timeline);
+  timeline.num_ranks = 1;
+  for (int64_t i = 0; i < 4; ++i) {
+    add(timeline, 10 * i, 10 * i + 6, launch, {.correlation = i});
+    add(timeline, 100 + 50 * i, 140 + 50 * i, gemm, {.correlation = i});
+  }
+  add(timeline, 400, 410, gemm);
+  run::sort(timeline);
+  const auto queues = launch_queues(timeline);
+  REQUIRE(queues.size() == 1);
+  CHECK(queues[0].launches == 4);
+  CHECK(queues[0].unknown == 1);
+  CHECK(queues[0].deepest == 4);
+  CHECK(queues[0].shortest_delay == 94);
+  CHECK(queues[0].longest_delay == 100 + 150 - 36);
+  // Depth 1, 2, 3 for 10 ns each, 4 for 70, then 3, 2, 1 for 50 each.
+  CHECK(queues[0].mean_depth == doctest::Approx((60 + 280 + 300) / 250.0));
+}
+
+}  // namespace
+}  // namespace triplepoint::metrics

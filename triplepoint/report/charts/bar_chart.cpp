@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/charts/bar_chart.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/report/charts/axis.h"
+#include "triplepoint/report/pages/html.h"
+
+namespace triplepoint::report {
+namespace {
+
+// In the drawing's own units, about one CSS pixel each on a laptop.
+constexpr double width = 460;
+constexpr double least_right_margin = 52;  // room for the text at the end of the longest bar
+constexpr double row_height = 17;
+constexpr double bar_height = 12;
+constexpr double group_gap = 7;
+constexpr double axis_height = 34;
+constexpr double character = 6.1;  // mean width of one at the label's size
+
+double length_of(const Bar& bar) {
+  double sum = 0;
+  for (const BarPart& part : bar.parts)
+    sum += part.value;
+  return sum;
+}
+
+/// Where things are in one chart.
+struct Layout {
+  double left = 0, plot = 0, height = 0;
+  Axis axis;
+  double x(double value) const { return left + plot * axis.share(value); }
+};
+
+double right_margin(const BarChart& chart) {
+  std::size_t longest = 0;
+  for (const Bar& bar : chart.bars)
+    longest =
+        std::max(longest, std::max(bar.text.size(), bar.parts.empty() ? 0 : bar.status.size()));
+  return std::max(least_right_margin, static_cast<double>(longest) * character + 8);
+}
+
+Layout lay_out(const BarChart& chart) {
+  Layout layout;
+  std::size_t longest = 4;
+  std::vector<double> lengths;
+  double rows = 4;
+  for (const Bar& bar : chart.bars) {
+    longest = std::max(longest, bar.label.size());
+    if (bar.status.empty() || !bar.parts.empty())
+      lengths.push_back(std::max(length_of(bar), bar.peak.value_or(0)));
+    rows += row_height + (bar.begins_group ? group_gap : 0);
+  }
+  layout.left = std::min(190.0, static_cast<double>(longest) * character + 8);
+  layout.plot = width - layout.left - right_margin(chart);
+  layout.height = rows + axis_height;
+  double highest = chart.cuts || lengths.empty()
+                       ? cut_above(lengths)
+                       : *std::max_element(lengths.begin(), lengths.end());
+  if (chart.limit) highest = std::max(highest, *chart.limit);
+  layout.axis = chart.low != 0 ? axis_between(chart.low, highest) : axis_from_zero(highest);
+  return layout;
+}
+
+std::string grid(const BarChart& chart, const Layout& layout) {
+  const double bottom = layout.height - axis_height;
+  std::string svg;
+  for (double tick : layout.axis.ticks) {
+    const double x = layout.x(tick);
+    svg += fmt::format("<path class=\"grid\" d=\"M{:.1f} 0V{:.1f}\"/>", x, bottom);
+    svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", x, bottom + 13,
+                       layout.axis.tick_text(tick));
+  }
+  return svg + fmt::format("<text class=\"unit\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
+                           layout.left + layout.plot / 2, bottom + 28, escape(chart.unit));
+}
+
+std::string bar_parts(const Bar& bar, const Layout& layout, double y) {
+  std::string svg;
+  double from = 0;
+  for (const BarPart& part : bar.parts) {
+    const double begin = layout.x(from), end = layout.x(from + part.value);
+    from += part.value;
+    if (end - begin < 0.05) continue;
+    svg +=
+        fmt::format("<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\"{}",
+                    part.style, begin, y, end - begin, bar_height,
+                    part.name.empty() ? "/>" : "><title>" + escape(part.name) + "</title></rect>");
+  }
+  if (from > layout.axis.high * (1 + 1e-9)) {  // two slanted strokes: this bar goes on
+    const double x = layout.x(layout.axis.high) - 10;
+    svg += fmt::format("<path class=\"cut\" d=\"M{0:.1f} {2:.1f}l4 -{1}h4l-4 {1}z\"/>", x,
+                       bar_height + 4, y + bar_height + 2);
+  }
+  return svg;
+}
+
+std::string peak_mark(const Bar& bar, const Layout& layout, double y) {
+  if (!bar.peak) return "";
+  const double x = layout.x(*bar.peak), middle = y + bar_height / 2;
+  return fmt::format("<path class=\"peak\" d=\"M{:.1f} {:.1f}H{:.1f}M{:.1f} {:.1f}v{}\"/>",
+                     layout.x(length_of(bar)), middle, x, x, y + 1, bar_height - 2);
+}
+
+std::string bar_line(const Bar& bar, const Layout& layout, double y) {
+  std::string svg = "<g>";
+  if (!bar.job.empty()) svg = fmt::format("<g data-job=\"{}\">", escape(bar.job));
+  if (!bar.hint.empty()) svg += "<title>" + escape(bar.hint) + "</title>";
+  svg += fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", layout.left - 6,
+                     y + bar_height - 2, escape(bar.label));
+  svg += bar_parts(bar, layout, y) + peak_mark(bar, layout, y);
+  const double end = layout.x(std::max(length_of(bar), bar.peak.value_or(0))) + 5;
+  const double text_at = bar.parts.empty() ? layout.left + 5 : end;
+  if (!bar.status.empty()) {
+    svg += fmt::format("<text class=\"status\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", text_at,
+                       y + bar_height - 2, escape(bar.status));
+  } else {
+    svg += fmt::format("<text class=\"value\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", text_at,
+                       y + bar_height - 2, escape(bar.text));
+  }
+  return svg + "</g>";
+}
+
+std::string limit_rule(const BarChart& chart, const Layout& layout) {
+  if (!chart.limit) return "";
+  return fmt::format("<path class=\"limit\" d=\"M{:.1f} 0V{:.1f}\"><title>{}</title></path>",
+                     layout.x(*chart.limit), layout.height - axis_height, escape(chart.limit_name));
+}
+
+}  // namespace
+
+double cut_above(std::vector<double> lengths) {
+  if (lengths.empty()) return 1;
+  std::sort(lengths.begin(), lengths.end());
+  const double quartile = lengths[(lengths.size() - 1) * 3 / 4 - (lengths.size() > 4 ? 1 : 0)];
+  const double longest = lengths.back();
+  if (quartile <= 0 || longest <= 4 * quartile) return longest;
+  double cut = 0;  // the longest that is not an outlier
+  for (double length : lengths)
+    if (length <= 4 * quartile) cut = length;
+  return 1.15 * cut;
+}
+
+std::string bar_chart_svg(const BarChart& chart) {
+  const Layout layout = lay_out(chart);
+  std::string svg = fmt::format("<svg viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"{}\">",
+                                width, layout.height, escape(chart.title));
+  svg += grid(chart, layout) + limit_rule(chart, layout);
+  double y = 4;
+  for (const Bar& bar : chart.bars) {
+    if (bar.begins_group && &bar != &chart.bars.front()) {
+      svg +=
+          fmt::format("<path class=\"rule\" d=\"M4 {0:.1f}H{1}\"/>", y + group_gap / 2 - 2, width);
+      y += group_gap;
+    }
+    svg += bar_line(bar, layout, y);
+    y += row_height;
+  }
+  return svg + "</svg>";
+}
+
+}  // namespace triplepoint::report

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/charts/chassis_picture.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "triplepoint/report/charts/axis.h"
+#include "triplepoint/report/charts/heat_map.h"
+#include "triplepoint/report/number_text.h"
+
+namespace triplepoint::report {
+namespace {
+
+constexpr double seat_width = 74, seat_height = 36, seat_gap = 12;
+constexpr double column_gap = 34, margin = 12, side = 46;  // side: where air comes in and goes out
+constexpr double head = 22, foot = 18;
+constexpr std::size_t most_nodes = 8;
+
+/// Every device of one node, by seat.
+struct Node {
+  int32_t index = 0;
+  std::vector<std::optional<std::size_t>> device_of_seat;
+  double mean_c = 0;
+};
+
+struct Picture {
+  const run::Run& run;
+  const metrics::Metrics& metrics;
+  const spec::Chassis& chassis;
+  std::vector<int32_t> depth;
+  std::vector<double> row;  // of each seat, in seats from the top
+  double columns = 1, rows = 1;
+  Axis axis;
+
+  double width() const {
+    return 2 * side + columns * seat_width + (columns - 1) * column_gap + 2 * margin;
+  }
+  double height() const { return head + rows * (seat_height + seat_gap) + seat_gap + foot; }
+  double x(std::size_t seat) const {
+    return side + margin + depth[seat] * (seat_width + column_gap);
+  }
+  double y(std::size_t seat) const {
+    return head + seat_gap + row[seat] * (seat_height + seat_gap);
+  }
+  bool is_liquid() const { return chassis.cooling == spec::Cooling::liquid; }
+};
+
+double breathed(const spec::Chassis& chassis, std::size_t seat, std::size_t other) {
+  const std::vector<double>& from = chassis.seats[seat].breathes;
+  return other < from.size() && other != seat ? from[other] : 0;
+}
+
+bool lies_behind(const spec::Chassis& chassis, std::size_t seat, std::size_t other) {
+  return breathed(chassis, seat, other) > breathed(chassis, other, seat);
+}
+
+int32_t highest_depth(const std::vector<int32_t>& depth) {
+  return depth.empty() ? 0 : *std::max_element(depth.begin(), depth.end());
+}
+
+/// A seat with one seat before it stands in its row, so that a loop in series is a straight line;
+/// others fill their column from the top.
+std::vector<double> rows_of(const spec::Chassis& chassis, const std::vector<int32_t>& depth) {
+  std::vector<double> row(depth.size(), 0);
+  std::vector<double> next(static_cast<std::size_t>(highest_depth(depth)) + 1, 0);
+  for (std::size_t seat = 0; seat < depth.size(); ++seat) {
+    std::vector<std::size_t> before;
+    for (std::size_t other = 0; other < depth.size(); ++other)
+      if (depth[other] == depth[seat] - 1 && lies_behind(chassis, seat, other))
+        before.push_back(other);
+    double& free = next[static_cast<std::size_t>(depth[seat])];
+    row[seat] = before.size() == 1 && before[0] < seat ? std::max(free, row[before[0]]) : free;
+    free = row[seat] + 1;
+  }
+  return row;
+}
+
+/// Of the seats that are known; 0 if none is.
+double mean_of(const Node& node, const std::vector<double>& values) {
+  double sum = 0;
+  int64_t count = 0;
+  for (const auto& device : node.device_of_seat) {
+    if (!device || !std::isfinite(values[*device])) continue;
+    sum += values[*device];
+    ++count;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : 0;
+}
+
+std::vector<Node> nodes_of(const run::Run& run, const metrics::Metrics& metrics,
+                           std::size_t seats) {
+  std::vector<Node> nodes;
+  for (std::size_t i = 0; i < run.devices.size(); ++i) {
+    const run::Device& device = run.devices[i];
+    if (device.node < 0 || device.seat < 0 || static_cast<std::size_t>(device.seat) >= seats)
+      continue;
+    while (nodes.size() <= static_cast<std::size_t>(device.node)) {
+      nodes.push_back({static_cast<int32_t>(nodes.size()), {}, 0});
+      nodes.back().device_of_seat.resize(seats);
+    }
+    nodes[static_cast<std::size_t>(device.node)]
+        .device_of_seat[static_cast<std::size_t>(device.seat)] = i;
+  }
+  for (Node& node : nodes)
+    node.mean_c = mean_of(node, metrics.temperature_per_gpu_c);
+  return nodes;
+}
+
+/// The hottest four, two in the middle and the coolest two; by number.
+std::vector<Node> shown_of(std::vector<Node> nodes) {
+  if (nodes.size() <= most_nodes) return nodes;
+  std::stable_sort(nodes.begin(), nodes.end(),
+                   [](const Node& a, const Node& b) { return a.mean_c > b.mean_c; });
+  const std::size_t middle = nodes.size() / 2, end = nodes.size();
+  std::vector<Node> shown;
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3},
+                              middle - 1, middle, end - 2, end - 1})
+    shown.push_back(nodes[i]);
+  std::sort(shown.begin(), shown.end(),
+            [](const Node& a, const Node& b) { return a.index < b.index; });
+  return shown;
+}
+
+/// What flows from left to right behind the seats of each row, warmer on its way.
+std::string flow(const Picture& picture, const std::string& gradient) {
+  std::string svg;
+  const double begin = 6, end = picture.width() - 12;
+  for (int row = 0; row < static_cast<int>(picture.rows); ++row) {
+    const double y = head + seat_gap + (row + 0.5) * (seat_height + seat_gap) - seat_gap / 2;
+    const double thick = picture.is_liquid() ? 6 : 15;
+    svg += fmt::format(
+        "<path d=\"M{:.1f} {:.1f}H{:.1f}v{}l12 {}l-12 {}v{}H{:.1f}z\" fill=\"url(#{})\"/>", begin,
+        y - thick / 2, end - 6, -4, thick / 2 + 4, thick / 2 + 4, -4, begin, gradient);
+  }
+  return svg;
+}
+
+std::string gradient_of(const std::string& id, bool is_liquid) {
+  return fmt::format(
+      "<linearGradient id=\"{}\"><stop offset=\"0\" stop-color=\"#56b4e9\" stop-opacity=\"{}\"/>"
+      "<stop offset=\"1\" stop-color=\"#d55e00\" stop-opacity=\"{}\"/></linearGradient>",
+      id, is_liquid ? 0.9 : 0.45, is_liquid ? 0.9 : 0.6);
+}
+
+std::string words_of(const Picture& picture, std::size_t device) {
+  const run::Device& d = picture.run.devices[device];
+  std::string text = fmt::format("GPU {}: node {}, {}, seat {}", device, d.node, d.local, d.seat);
+  if (d.rank) text += fmt::format(", rank {}", *d.rank);
+  text += fmt::format("; {} °C", significant(picture.metrics.temperature_per_gpu_c[device]));
+  const auto add = [&](const std::vector<double>& values, const char* unit_name) {
+    if (device < values.size() && std::isfinite(values[device]))
+      text += fmt::format(", {} {}", significant(values[device], 4), unit_name);
+  };
+  add(picture.metrics.power_per_gpu_w, "W");
+  add(picture.metrics.sm_clock_per_gpu_mhz, "MHz");
+  return text;
+}
+
+std::string seat_box(const Picture& picture, const Node& node, std::size_t seat) {
+  const auto device = node.device_of_seat[seat];
+  const double x = picture.x(seat), y = picture.y(seat);
+  if (!device || !std::isfinite(picture.metrics.temperature_per_gpu_c[*device]))
+    return fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" rx=\"4\" "
+        "style=\"fill:var(--card);stroke:var(--rule)\"/>",
+        x, y, seat_width, seat_height);
+  const double temperature = picture.metrics.temperature_per_gpu_c[*device];
+  const double share = picture.axis.share(temperature);
+  const char* ink = share > 0.55 ? "#000000" : "#ffffff";
+  std::string second;
+  if (*device < picture.metrics.power_per_gpu_w.size())
+    second = fmt::format("{} W", significant(picture.metrics.power_per_gpu_w[*device]));
+  return fmt::format(
+             "<g><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" "
+             "rx=\"4\" fill=\"{}\"/>",
+             escape(words_of(picture, *device)), x, y, seat_width, seat_height,
+             heat_colour(share)) +
+         fmt::format(
+             "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" "
+             "style=\"fill:{};font-weight:650\">{}: {} °C</text>",
+             x + seat_width / 2, y + 15, ink, picture.run.devices[*device].local,
+             significant(temperature)) +
+         fmt::format(
+             "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" "
+             "style=\"fill:{};font-size:10px\">{}</text></g>",
+             x + seat_width / 2, y + 29, ink, second);
+}
+
+/// The node's own inlet where it was recorded; else what the chassis is built for.
+std::string inlet_text(const Picture& picture, const Node& node) {
+  if (const run::Series* series = run::find_series(picture.run, "inlet_c", node.index, true))
+    if (!series->values.empty())
+      return fmt::format("{} °C", significant(run::statistics(*series).time_weighted_mean));
+  return fmt::format("{} °C", significant(picture.chassis.inlet.degrees()));
+}
+
+std::string node_drawing(const Picture& picture, const Node& node, double x, double y) {
+  const std::string gradient = fmt::format("flow-{}", node.index);
+  const std::string host = static_cast<std::size_t>(node.index) < picture.run.manifest.hosts.size()
+                               ? picture.run.manifest.hosts[static_cast<std::size_t>(node.index)]
+                               : fmt::format("node {}", node.index);
+  std::string svg = fmt::format("<g transform=\"translate({:.1f} {:.1f})\"><defs>{}</defs>", x, y,
+                                gradient_of(gradient, picture.is_liquid()));
+  svg += fmt::format(
+      "<rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"8\" "
+      "style=\"fill:none;stroke:var(--soft)\"/>",
+      side, head, picture.width() - 2 * side, picture.height() - head - foot + 4);
+  svg += fmt::format("<text x=\"{:.1f}\" y=\"14\" style=\"font-weight:650\">{}: {} °C mean</text>",
+                     side, escape(host), significant(node.mean_c));
+  svg += flow(picture, gradient);
+  for (std::size_t seat = 0; seat < picture.depth.size(); ++seat)
+    svg += seat_box(picture, node, seat);
+  svg += fmt::format("<text class=\"tick start\" x=\"2\" y=\"{:.1f}\">in {}</text>",
+                     picture.height() - 2, inlet_text(picture, node));
+  svg += fmt::format(
+      "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" style=\"text-anchor:end\">out</text>",
+      picture.width() - 4, picture.height() - 2);
+  return svg + "</g>";
+}
+
+std::string scale(const Picture& picture, double y) {
+  constexpr int shades = 40;
+  constexpr double left = side, length = 260;
+  std::string svg;
+  for (int i = 0; i < shades; ++i)
+    svg += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"9\" "
+        "fill=\"{}\"/>",
+        left + length * i / shades, y, length / shades + 0.4, heat_colour((i + 0.5) / shades));
+  for (const double tick : picture.axis.ticks)
+    svg +=
+        fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
+                    left + length * picture.axis.share(tick), y + 21, picture.axis.tick_text(tick));
+  return svg + fmt::format("<text class=\"unit start\" x=\"{:.1f}\" y=\"{:.1f}\">°C</text>",
+                           left + length + 8, y + 9);
+}
+
+std::string drawing(const Picture& picture, const std::vector<Node>& nodes,
+                    const std::string& title) {
+  const double gap = 14;
+  const std::size_t across =
+      std::min<std::size_t>(nodes.size(), picture.columns > 2 || nodes.size() < 3 ? 2 : 4);
+  const std::size_t down = (nodes.size() + across - 1) / across;
+  const double width = static_cast<double>(across) * (picture.width() + gap) - gap;
+  const double height = static_cast<double>(down) * (picture.height() + gap) + 30;
+  std::string svg = fmt::format(
+      "<svg viewBox=\"0 0 {:.0f} {:.0f}\" style=\"min-width:{:.0f}px;max-width:{:.0f}"
+      "px\" role=\"img\" aria-label=\"{}\">",
+      width, height, 0.8 * width, 1.35 * width, escape(title));
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const std::size_t column = i % across, row = i / across;
+    svg += node_drawing(picture, nodes[i], static_cast<double>(column) * (picture.width() + gap),
+                        static_cast<double>(row) * (picture.height() + gap));
+  }
+  return svg + scale(picture, height - 28) + "</svg>";
+}
+
+DataTable table_of(const Picture& picture, const std::vector<Node>& nodes) {
+  DataTable table{{"GPU", "node", "local", "seat", "from the inlet", "temperature (°C)",
+                   "power (W)", "SM clock (MHz)"},
+                  {}};
+  for (const Node& node : nodes)
+    for (std::size_t seat = 0; seat < node.device_of_seat.size(); ++seat) {
+      if (!node.device_of_seat[seat]) continue;
+      const std::size_t i = *node.device_of_seat[seat];
+      const auto cell = [&](const std::vector<double>& values) {
+        return i < values.size() ? significant(values[i], 4) : std::string("–");
+      };
+      table.rows.push_back(
+          {std::to_string(i), std::to_string(node.index),
+           std::to_string(picture.run.devices[i].local), std::to_string(seat),
+           std::to_string(picture.depth[seat] + 1), cell(picture.metrics.temperature_per_gpu_c),
+           cell(picture.metrics.power_per_gpu_w), cell(picture.metrics.sm_clock_per_gpu_mhz)});
+    }
+  return table;
+}
+
+std::string title_of(const Picture& picture) {
+  const auto gap = depth_gap(picture.run, picture.metrics);
+  if (!gap) return "Temperature of every seat";
+  const char* where = picture.is_liquid() ? "GPUs later in the loop" : "GPUs in the rear";
+  const char* other = picture.is_liquid() ? "those before them" : "those in front";
+  return fmt::format("{} run {} °C {} than {}: {} against {} °C", where,
+                     significant(std::abs(gap->rear_c - gap->front_c)),
+                     gap->rear_c >= gap->front_c ? "hotter" : "cooler", other,
+                     significant(gap->rear_c), significant(gap->front_c));
+}
+
+}  // namespace
+
+std::vector<int32_t> seat_depths(const spec::Chassis& chassis) {
+  std::vector<int32_t> depth(chassis.seats.size(), 0);
+  for (std::size_t round = 0; round < depth.size(); ++round)  // a chain is not longer than seats
+    for (std::size_t seat = 0; seat < depth.size(); ++seat)
+      for (std::size_t other = 0; other < depth.size(); ++other)
+        if (lies_behind(chassis, seat, other))
+          depth[seat] = std::min(std::max(depth[seat], depth[other] + 1),
+                                 static_cast<int32_t>(depth.size()) - 1);
+  return depth;
+}
+
+std::optional<DepthGap> depth_gap(const run::Run& run, const metrics::Metrics& metrics) {
+  if (!run.manifest.job) return std::nullopt;
+  const std::vector<int32_t> depth = seat_depths(run.manifest.job->cluster.chassis);
+  const int32_t deepest = highest_depth(depth);
+  if (deepest == 0) return std::nullopt;
+  double sums[2] = {0, 0};
+  int64_t counts[2] = {0, 0};
+  for (std::size_t i = 0; i < run.devices.size() && i < metrics.temperature_per_gpu_c.size(); ++i) {
+    const int32_t seat = run.devices[i].seat;
+    if (seat < 0 || static_cast<std::size_t>(seat) >= depth.size()) continue;
+    const int32_t at = depth[static_cast<std::size_t>(seat)];
+    if ((at != 0 && at != deepest) || !std::isfinite(metrics.temperature_per_gpu_c[i])) continue;
+    sums[at == 0 ? 0 : 1] += metrics.temperature_per_gpu_c[i];
+    ++counts[at == 0 ? 0 : 1];
+  }
+  if (counts[0] == 0 || counts[1] == 0) return std::nullopt;
+  return DepthGap{sums[0] / static_cast<double>(counts[0]),
+                  sums[1] / static_cast<double>(counts[1])};
+}
+
+Figure chassis_figure(const run::Run& run, const metrics::Metrics& metrics) {
+  if (!run.manifest.job || metrics.temperature_per_gpu_c.size() != run.devices.size()) return {};
+  const spec::Chassis& chassis = run.manifest.job->cluster.chassis;
+  if (chassis.seats.empty() || run.devices.empty()) return {};
+  Picture picture{run, metrics, chassis, seat_depths(chassis), {}, 1, 1, {}};
+  picture.row = rows_of(chassis, picture.depth);
+  picture.columns = 1 + highest_depth(picture.depth);
+  picture.rows = 1 + *std::max_element(picture.row.begin(), picture.row.end());
+  const auto& all = metrics.temperature_per_gpu_c;
+  std::vector<double> known;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(known),
+               [](double value) { return std::isfinite(value); });
+  if (known.empty()) return {};
+  const auto [low, high] = std::minmax_element(known.begin(), known.end());
+  picture.axis = axis_between(*low, *high, 5);
+  const std::vector<Node> nodes = nodes_of(run, metrics, chassis.seats.size());
+  if (nodes.empty()) return {};
+  const std::vector<Node> shown = shown_of(nodes);
+  const std::string title = title_of(picture);
+  std::string note = picture.is_liquid() ? "Coolant flows from left to right through cold plates."
+                                         : "Air flows from left (front) to right (rear); which "
+                                           "seat breathes which is the cluster's description.";
+  if (shown.size() < nodes.size())
+    note +=
+        fmt::format(" The hottest four, two middle and the coolest two of {} nodes.", nodes.size());
+  return {"chassis", title, note, drawing(picture, shown, title), table_of(picture, shown), true};
+}
+
+}  // namespace triplepoint::report

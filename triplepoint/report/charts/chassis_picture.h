@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/cluster.h"
+
+#include "triplepoint/metrics/metrics.h"
+#include "triplepoint/report/pages/html.h"
+
+namespace triplepoint::report {
+
+/// How far from the inlet a seat lies: 0 breathes what comes in, n what has passed n seats. Seats
+/// that breathe each other lie side by side.
+std::vector<int32_t> seat_depths(const spec::Chassis&);
+
+/// Mean temperature of the seats that lie deepest less that of those at the inlet; nothing where
+/// all lie side by side, or one group has no reading.
+struct DepthGap {
+  double front_c = 0, rear_c = 0;
+};
+std::optional<DepthGap> depth_gap(const run::Run&, const metrics::Metrics&);
+
+/// Each node from its inlet (left) to its outlet (right), its seats coloured by temperature, with
+/// the air or the coolant that passes them. Of more than eight nodes: the hottest four, two in the
+/// middle, the coolest two. Empty without a job that says how the nodes are built, or without
+/// temperatures.
+Figure chassis_figure(const run::Run&, const metrics::Metrics&);
+
+}  // namespace triplepoint::report

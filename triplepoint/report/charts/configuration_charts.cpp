@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "triplepoint/report/charts/measures.h"
+#include "triplepoint/report/charts/study_charts.h"
+#include "triplepoint/report/findings/keys.h"
+#include "triplepoint/report/findings/pairs.h"
+#include "triplepoint/report/number_text.h"
+
+namespace triplepoint::report {
+namespace {
+
+constexpr double per_cent = 100;
+
+std::optional<double> lowest_clock(const StudyRow& row) {
+  if (!row.metrics || row.metrics->sm_clock_per_gpu_mhz.empty()) return std::nullopt;
+  const std::vector<double>& clocks = row.metrics->sm_clock_per_gpu_mhz;
+  return *std::min_element(clocks.begin(), clocks.end());
+}
+
+bool is_about_clocks(const Measure& measure) {
+  return measure.id == "clock";
+}
+
+std::optional<double> peak_of(const Measure& measure, const StudyRow& row) {
+  if (is_about_clocks(measure)) return lowest_clock(row);
+  return measure.peak_key.empty() ? std::nullopt : number_at(row, measure.peak_key);
+}
+
+/// Whole numbers of thousands, three digits of others.
+std::string digits_of(double value) {
+  return significant(value, value >= 1000 ? 4 : 3);
+}
+
+std::string peak_name(const Measure& measure) {
+  return is_about_clocks(measure) ? "slowest GPU" : "peak";
+}
+
+bool has_peak(const Measure& measure) {
+  return is_about_clocks(measure) || !measure.peak_key.empty();
+}
+
+Bar measure_bar(const Measure& measure, const StudyRow& row, const StudyRow* above) {
+  Bar bar = empty_bar(row, above);
+  if (!row.metrics) return bar;
+  const std::optional<double> mean = number_at(row, measure.key);
+  if (!mean) {
+    bar.status = "not known";
+    return bar;
+  }
+  bar.parts = {{*mean, variant_style(row), ""}};
+  bar.text = digits_of(*mean);
+  bar.peak = peak_of(measure, row);
+  bar.hint = fmt::format("{}: {} {}", full_label(row), bar.text, measure.unit);
+  if (bar.peak) {
+    const std::string peak = digits_of(*bar.peak);
+    bar.text += " / " + peak;
+    bar.hint += fmt::format(", {} {} {}", peak_name(measure), peak, measure.unit);
+  }
+  return bar;
+}
+
+std::string measure_title(const Measure& measure, const Group& group) {
+  const std::vector<const StudyRow*> ran = group.that_ran();
+  const StudyRow* best =
+      measure.high_is_news ? highest(ran, measure.key) : lowest(ran, measure.key);
+  const std::string title = capitalized(measure.name);
+  if (best == nullptr) return title + ": not known";
+  return fmt::format("{}: {} {} ({} {})", title, full_label(*best), measure.superlative,
+                     digits_of(known_number(*best, measure.key)), measure.unit);
+}
+
+DataTable measure_table(const Measure& measure, const Group& group) {
+  DataTable table{{"job", measure.name + " (" + measure.unit + ")"}, {}};
+  if (has_peak(measure))
+    table.columns.push_back(fmt::format("{} ({})", peak_name(measure), measure.unit));
+  for (const StudyRow* row : group.rows) {
+    std::vector<std::string> cells = {full_label(*row)};
+    cells.push_back(row->metrics ? significant(number_at(*row, measure.key), 4)
+                                 : std::string(name_of(row->verdict)));
+    if (has_peak(measure))
+      cells.push_back(row->metrics ? significant(peak_of(measure, *row), 4) : "");
+    table.add(std::move(cells), row->name);
+  }
+  return table;
+}
+
+std::string measure_note(const Measure& measure, const BarChart& chart) {
+  std::string note;
+  if (has_peak(measure)) note = "Bar: mean over GPUs and time. ";
+  note += is_about_clocks(measure) ? "Mark: the mean of the slowest GPU. " : measure.peak_words;
+  if (chart.low != 0)
+    note += fmt::format("The axis begins at {} {}. ", significant(chart.low), measure.unit);
+  if (chart.limit) note += fmt::format("Rule: {}.", chart.limit_name);
+  return note;
+}
+
+Figure measure_figure(const Measure& measure, const Group& group) {
+  BarChart chart;
+  chart.title = measure_title(measure, group);
+  chart.unit = fmt::format("{} ({})", measure.name, measure.unit);
+  const StudyRow* above = nullptr;
+  for (const StudyRow* row : group.rows) {
+    chart.bars.push_back(measure_bar(measure, *row, above));
+    above = row;
+  }
+  // A clock of half the usual would lie left of the axis.
+  chart.low = measure.low;
+  for (const Bar& bar : chart.bars)
+    for (const BarPart& part : bar.parts)
+      if (std::min(part.value, bar.peak.value_or(part.value)) < 1.1 * chart.low) chart.low = 0;
+  const Watts limit = group.rows.front()->job.power_limit();
+  if (measure.id == "power" && limit > Watts()) {
+    chart.limit = limit / unit::W;
+    chart.limit_name = fmt::format("power limit, {} W", significant(*chart.limit));
+  }
+  return {measure.id + "-" + group.id, chart.title, measure_note(measure, chart),
+          bar_chart_svg(chart), measure_table(measure, group)};
+}
+
+std::vector<Figure> figures_of(const std::vector<Measure>& measures, const Group& group) {
+  std::vector<Figure> figures;
+  figures.reserve(measures.size());
+  for (const Measure& measure : measures)
+    figures.push_back(measure_figure(measure, group));
+  return figures;
+}
+
+// ---- throttling
+
+std::string style_of_reason(const std::string& reason) {
+  if (reason == "software_power_cap") return "k-allgather";
+  if (reason == "software_thermal") return "k-reducescatter";
+  return reason == "hardware_thermal" ? "k-alltoall" : "k-other";
+}
+
+std::vector<std::string> reasons_of(const Group& group) {
+  std::set<std::string> reasons;
+  for (const StudyRow* row : group.that_ran())
+    for (const auto& [reason, share] : row->metrics->throttle)
+      if (share > 0) reasons.insert(reason);
+  return {reasons.begin(), reasons.end()};
+}
+
+double throttled_share(const StudyRow& row) {
+  double sum = 0;
+  for (const auto& [reason, share] : row.metrics->throttle)
+    sum += share;
+  return sum;
+}
+
+std::string throttle_title(const Group& group) {
+  const StudyRow* worst = nullptr;
+  for (const StudyRow* row : group.that_ran())
+    if (worst == nullptr || throttled_share(*row) > throttled_share(*worst)) worst = row;
+  if (worst == nullptr || throttled_share(*worst) <= 0)
+    return "Throttling: no clock is below the requested one";
+  return fmt::format("Throttling: {} is held back most ({} of the step)", full_label(*worst),
+                     percent(throttled_share(*worst)));
+}
+
+Bar throttle_bar(const StudyRow& row, const StudyRow* above,
+                 const std::vector<std::string>& reasons) {
+  Bar bar = empty_bar(row, above);
+  if (!row.metrics) return bar;
+  if (row.metrics->sm_clock_per_gpu_mhz.empty()) {
+    bar.status = "not known";
+    return bar;
+  }
+  bar.text = percent(throttled_share(row));
+  bar.hint = full_label(row) + ":";
+  for (const std::string& reason : reasons) {
+    const double share = number_at(row, "throttle." + reason).value_or(0);
+    bar.parts.push_back({share * per_cent, style_of_reason(reason), ""});
+    bar.hint += fmt::format(" {} {}", reason, percent(share));
+  }
+  return bar;
+}
+
+std::vector<LegendEntry> throttle_legend(const std::vector<std::string>& reasons) {
+  std::vector<LegendEntry> legend;
+  legend.reserve(reasons.size());
+  for (const std::string& reason : reasons)
+    legend.push_back({style_of_reason(reason), reason});
+  return legend;
+}
+
+}  // namespace
+
+Figure throttle_figure(const Group& group) {
+  const std::vector<std::string> reasons = reasons_of(group);
+  BarChart chart;
+  chart.title = throttle_title(group);
+  chart.unit = "time below the requested clock, mean over GPUs (%)";
+  chart.cuts = false;
+  DataTable table{{"job"}, {}};
+  for (const std::string& reason : reasons)
+    table.columns.push_back(reason + " (%)");
+  const StudyRow* above = nullptr;
+  for (const StudyRow* row : group.rows) {
+    chart.bars.push_back(throttle_bar(*row, above, reasons));
+    above = row;
+    std::vector<std::string> cells = {full_label(*row)};
+    for (const std::string& reason : reasons)
+      cells.push_back(
+          row->metrics ? significant(number_at(*row, "throttle." + reason).value_or(0) * per_cent)
+                       : std::string(name_of(row->verdict)));
+    table.add(std::move(cells), row->name);
+  }
+  return {"throttle-" + group.id, chart.title, "",
+          html_legend(throttle_legend(reasons)) + bar_chart_svg(chart), std::move(table)};
+}
+
+Bar empty_bar(const StudyRow& row, const StudyRow* above) {
+  Bar bar;
+  bar.job = row.name;
+  bar.label = label_below(row, above);
+  bar.begins_group = begins_layout(row, above);
+  if (row.verdict == Verdict::oom) bar.status = "out of memory";
+  if (row.verdict == Verdict::shutdown) bar.status = "shut down by heat";
+  if (row.verdict == Verdict::invalid)
+    bar.status = row.origin == run::Origin::measured ? "failed" : "invalid";
+  if (!bar.status.empty()) bar.hint = full_label(row) + ": " + bar.status;
+  return bar;
+}
+
+std::vector<Figure> speed_figures(const Group& group) {
+  return figures_of(measures_of_speed(group.rows.front()->job.task), group);
+}
+
+std::vector<Figure> heat_figures(const Group& group) {
+  return figures_of(measures_of_heat(), group);
+}
+
+std::vector<LegendEntry> variant_legend(const Group& group) {
+  std::vector<LegendEntry> legend;
+  for (const StudyRow* row : group.rows) {
+    const std::string style = variant_style(*row), options = options_label(*row);
+    if (std::none_of(legend.begin(), legend.end(),
+                     [&](const LegendEntry& entry) { return entry.style == style; }))
+      legend.push_back({style, options.empty() ? "base" : options});
+  }
+  std::sort(legend.begin(), legend.end(),
+            [](const LegendEntry& a, const LegendEntry& b) { return a.style < b.style; });
+  return legend;
+}
+
+}  // namespace triplepoint::report

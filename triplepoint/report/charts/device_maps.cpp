@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/report/charts/measures.h"
+#include "triplepoint/report/charts/study_charts.h"
+#include "triplepoint/report/number_text.h"
+
+namespace triplepoint::report {
+namespace {
+
+constexpr std::size_t most_columns = 512;
+constexpr double per_cent = 100;
+
+using Values = std::vector<double>;
+
+/// One quantity of every GPU.
+struct Signal {
+  std::string id, unit, highest, lowest;  // "is hottest", "is coolest"
+  Values (*of)(const metrics::Metrics&);
+  bool by_seat = true;  // seats of a chassis differ in it
+  int decimals = 1;
+};
+
+Values throttled(const metrics::Metrics& m) {
+  Values sum;
+  for (const auto& [reason, shares] : m.throttle_per_gpu) {
+    sum.resize(std::max(sum.size(), shares.size()), 0.0);
+    for (std::size_t i = 0; i < shares.size(); ++i)
+      sum[i] += shares[i] * per_cent;
+  }
+  // Of a job that never throttles the map has a row of zeros, if it knows its clocks.
+  if (sum.empty()) sum.assign(m.sm_clock_per_gpu_mhz.size(), 0.0);
+  return sum;
+}
+
+Values in_gigabytes(Values bytes) {
+  for (double& value : bytes)
+    value /= 1e9;
+  return bytes;
+}
+
+std::vector<Signal> signals() {
+  using M = const metrics::Metrics&;
+  return {{"temperature", "mean °C", "is hottest", "is coolest",
+           [](M m) { return m.temperature_per_gpu_c; }},
+          {"power", "mean W", "draws most", "draws least", [](M m) { return m.power_per_gpu_w; }},
+          {"clock", "mean MHz", "is fastest", "is slowest",
+           [](M m) { return m.sm_clock_per_gpu_mhz; }, true, 0},
+          {"throttling", "% of time", "is held back most", "is held back least", throttled},
+          {"scale-up traffic", "GB sent inside the node, a step", "sends most", "sends least",
+           [](M m) { return in_gigabytes(m.links.scale_up_per_gpu_bytes); }, false, 2},
+          {"scale-out traffic", "GB sent between nodes, a step", "sends most", "sends least",
+           [](M m) { return in_gigabytes(m.links.scale_out_per_gpu_bytes); }, false, 2}};
+}
+
+bool says_something(const Values& values) {
+  return std::any_of(values.begin(), values.end(),
+                     [](double value) { return std::isfinite(value) && value != 0; });
+}
+
+struct Mean {
+  double sum = 0, count = 0;
+  void add(double value) {
+    if (!std::isfinite(value)) return;
+    sum += value;
+    count += 1;
+  }
+  double value() const { return count > 0 ? sum / count : std::nan(""); }
+};
+
+/// Mean over all jobs, device by device.
+Values mean_of_jobs(const std::vector<HeatRow>& rows) {
+  std::size_t widest = 0;
+  for (const HeatRow& row : rows)
+    widest = std::max(widest, row.values.size());
+  Values means;
+  for (std::size_t i = 0; i < widest; ++i) {
+    Mean mean;
+    for (const HeatRow& row : rows)
+      if (i < row.values.size()) mean.add(row.values[i]);
+    means.push_back(mean.value());
+  }
+  return means;
+}
+
+/// Every device shows the mean of its seat over all nodes.
+Values mean_of_seats(const Values& devices, const std::vector<int32_t>& seats) {
+  std::map<int32_t, Mean> means;
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    means[seats[i]].add(devices[i]);
+  Values values;
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    values.push_back(means[seats[i]].value());
+  return values;
+}
+
+/// A column per node instead of one per device.
+Values mean_of_nodes(const Values& devices, std::size_t per_node) {
+  Values nodes;
+  for (std::size_t begin = 0; begin < devices.size(); begin += per_node) {
+    Mean mean;
+    for (std::size_t i = begin; i < std::min(devices.size(), begin + per_node); ++i)
+      mean.add(devices[i]);
+    nodes.push_back(mean.value());
+  }
+  return nodes;
+}
+
+/// "seat 4 is hottest (63.7 mean °C), seat 1 coolest (51.2)".
+std::string extremes(const Signal& signal, const Values& values, const std::string& column) {
+  const auto is_known = [](double value) { return std::isfinite(value); };
+  if (std::none_of(values.begin(), values.end(), is_known)) return "not known";
+  std::size_t high = 0, low = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!is_known(values[i])) continue;
+    if (!is_known(values[high]) || values[i] > values[high]) high = i;
+    if (!is_known(values[low]) || values[i] < values[low]) low = i;
+  }
+  if (values[high] <= values[low]) return "all alike";
+  return fmt::format("{} {} {} ({} {}), {} {} {} ({})", column, high, signal.highest,
+                     significant(values[high]), signal.unit, column, low, signal.lowest,
+                     significant(values[low]));
+}
+
+/// What the columns of a group's maps stand for.
+struct Columns {
+  std::vector<int32_t> seats;  // of each device; empty: not known, or jobs differ
+  std::size_t per_node = 8, devices = 0;
+  bool by_node = false;
+};
+
+Columns columns_of(const Group& group, const Signal& signal) {
+  Columns columns;
+  for (const StudyRow* row : group.that_ran()) {
+    const Values values = signal.of(*row->metrics);
+    if (values.size() <= columns.devices) continue;
+    columns.devices = values.size();
+    columns.seats = row->seats.size() == values.size() ? row->seats : std::vector<int32_t>();
+    columns.per_node = static_cast<std::size_t>(std::max<int64_t>(1, row->gpus_per_node));
+  }
+  columns.by_node = columns.devices > most_columns;
+  return columns;
+}
+
+std::string label_of(const StudyRow& row) {
+  if (!row.has_job) return row.name;
+  const std::string options = options_label(row);
+  return fmt::format("{}{}{}", layout_label(row), options.empty() ? "" : " + " + options,
+                     row.job.plan.micro_batch_size == 1
+                         ? ""
+                         : fmt::format(" mbs {}", row.job.plan.micro_batch_size));
+}
+
+std::vector<HeatRow> rows_of(const Group& group, const Signal& signal, const Columns& columns) {
+  std::vector<HeatRow> rows;
+  for (const StudyRow* row : group.that_ran()) {
+    Values values = signal.of(*row->metrics);
+    if (values.empty()) continue;
+    if (columns.by_node) values = mean_of_nodes(values, columns.per_node);
+    rows.push_back({label_of(*row), std::move(values), row->name});
+  }
+  return rows;
+}
+
+bool has_seats(const Signal& signal, const Columns& columns) {
+  return signal.by_seat && !columns.by_node && columns.seats.size() == columns.devices &&
+         columns.devices > columns.per_node;
+}
+
+/// One value per seat, in the order of seats.
+Values by_seat(const Values& devices, const std::vector<int32_t>& seats) {
+  std::map<int32_t, Mean> means;
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    means[seats[i]].add(devices[i]);
+  Values values;
+  for (const auto& [seat, mean] : means)
+    values.push_back(mean.value());
+  return values;
+}
+
+std::string note_of(const Columns& columns, bool seats) {
+  std::string note = columns.by_node ? "A column is a node, the mean of its GPUs; "
+                                     : "A column is a GPU, gaps separate nodes; ";
+  note += "the first row is the mean of all jobs";
+  if (seats) note += ", the second repeats the mean of each seat in every node";
+  return note + ".";
+}
+
+void round_values(HeatMap& map, int decimals) {
+  const double scale = std::pow(10.0, decimals);
+  for (HeatRow& row : map.rows)
+    for (double& value : row.values)
+      value = std::round(value * scale) / scale;
+}
+
+std::optional<DeviceMap> map_of(const Signal& signal, const Group& group) {
+  const Columns columns = columns_of(group, signal);
+  HeatMap map;
+  map.unit = signal.unit;
+  map.rows = rows_of(group, signal, columns);
+  map.per_node = columns.by_node ? 1 : static_cast<int64_t>(columns.per_node);
+  map.names_nodes = !columns.by_node;
+  const Values mean = mean_of_jobs(map.rows);
+  if (!says_something(mean)) return std::nullopt;
+  const bool seats = has_seats(signal, columns);
+  std::string found = extremes(signal, mean, columns.by_node ? "node" : "GPU");
+  if (seats) {
+    map.rows.insert(map.rows.begin(), {"mean of the seat", mean_of_seats(mean, columns.seats)});
+    found = extremes(signal, by_seat(mean, columns.seats), "seat");
+  }
+  if (map.rows.size() > 1) map.rows.insert(map.rows.begin(), {"mean of all jobs", mean});
+  round_values(map, signal.decimals);
+  map.title = capitalized(signal.id) + ": " + found;
+  DeviceMap made{{fmt::format("heat-{}-{}", identifier(signal.id), group.id),
+                  map.title,
+                  note_of(columns, seats),
+                  heat_map_svg(map),
+                  {},
+                  true},
+                 std::move(map)};
+  made.figure.has_compact_table = true;
+  return made;
+}
+
+}  // namespace
+
+std::vector<DeviceMap> device_maps(const Group& group) {
+  std::vector<DeviceMap> maps;
+  for (const Signal& signal : signals())
+    if (auto map = map_of(signal, group)) maps.push_back(*std::move(map));
+  return maps;
+}
+
+Json compact_table(const HeatMap& map) {
+  Json columns = Json::array({"job"}), labels = Json::array(), jobs = Json::array(),
+       values = Json::array();
+  std::size_t widest = 0;
+  for (const HeatRow& row : map.rows) {
+    widest = std::max(widest, row.values.size());
+    labels.push_back(row.label);
+    jobs.push_back(row.job);
+    values.push_back(row.values);
+  }
+  for (std::size_t i = 0; i < widest; ++i)
+    columns.push_back(fmt::format("{} {} ({})", map.names_nodes ? "GPU" : "node", i, map.unit));
+  return {{"columns", std::move(columns)},
+          {"labels", std::move(labels)},
+          {"jobs", std::move(jobs)},
+          {"values", std::move(values)}};
+}
+
+}  // namespace triplepoint::report

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/charts/energy_ledger.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "triplepoint/report/charts/bar_chart.h"
+#include "triplepoint/report/number_text.h"
+
+namespace triplepoint::report {
+namespace {
+
+/// Colours of the uses that producers name; others take grey.
+const char* style_of(const std::string& use) {
+  constexpr std::pair<const char*, const char*> known[] = {
+      {"compute", "k-compute"},   {"memory", "k-memory"}, {"communication", "k-sendrecv"},
+      {"waiting", "k-allreduce"}, {"idle", "k-other"},    {"leakage", "k-reducescatter"},
+      {"links", "k-allgather"},   {"fans", "k-alltoall"}, {"host", "k-alltoall"}};
+  for (const auto& [name, style] : known)
+    if (use == name) return style;
+  return "t-unknown";
+}
+
+double sum_of(const std::map<std::string, double>& joules) {
+  double sum = 0;
+  for (const auto& [use, amount] : joules)
+    sum += amount;
+  return sum;
+}
+
+/// All uses, those with most energy in the first ledger first.
+std::vector<std::string> uses_of(const std::vector<NamedLedger>& ledgers) {
+  std::vector<std::string> uses;
+  for (const NamedLedger& ledger : ledgers)
+    for (const auto& [use, amount] : *ledger.joules)
+      if (std::find(uses.begin(), uses.end(), use) == uses.end()) uses.push_back(use);
+  const auto amount = [&](const std::string& use) {
+    const auto found = ledgers[0].joules->find(use);
+    return found == ledgers[0].joules->end() ? 0.0 : found->second;
+  };
+  std::stable_sort(uses.begin(), uses.end(), [&](const std::string& a, const std::string& b) {
+    return amount(a) > amount(b);
+  });
+  return uses;
+}
+
+struct Scale {
+  const char* name;
+  double joules;
+};
+Scale scale_of(double largest) {
+  if (largest >= 1e7) return {"MJ", 1e6};
+  if (largest >= 1e4) return {"kJ", 1e3};
+  return {"J", 1};
+}
+
+std::string title_of(const std::vector<NamedLedger>& ledgers,
+                     const std::vector<std::string>& uses) {
+  const double sum = sum_of(*ledgers[0].joules);
+  if (ledgers.size() > 1 || sum <= 0) return "Where the energy of a step went";
+  return fmt::format(
+      "{} of the energy of a step goes into {}{}", percent(ledgers[0].joules->at(uses[0]) / sum),
+      uses[0],
+      uses.size() > 1
+          ? fmt::format(", {} into {}", percent(ledgers[0].joules->at(uses[1]) / sum), uses[1])
+          : "");
+}
+
+}  // namespace
+
+Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
+  const std::vector<std::string> uses = uses_of(ledgers);
+  double largest = 0;
+  for (const NamedLedger& ledger : ledgers)
+    largest = std::max(largest, sum_of(*ledger.joules));
+  const Scale scale = scale_of(largest);
+  BarChart chart{.title = title_of(ledgers, uses),
+                 .unit = fmt::format("energy of all GPUs in one step ({})", scale.name),
+                 .bars = {},
+                 .cuts = false};
+  DataTable table{{"spent on"}, {}};
+  std::vector<LegendEntry> legend;
+  for (const std::string& use : uses) {
+    table.rows.push_back({use});
+    legend.push_back({style_of(use), use});
+  }
+  for (const NamedLedger& ledger : ledgers) {
+    const double sum = sum_of(*ledger.joules);
+    Bar bar{.label = ledger.name, .parts = {}};
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      const auto found = ledger.joules->find(uses[i]);
+      const double joules = found == ledger.joules->end() ? 0 : found->second;
+      const std::string amount = significant(joules / scale.joules);
+      bar.parts.push_back({joules / scale.joules, style_of(uses[i]),
+                           fmt::format("{}: {} {}", uses[i], amount, scale.name)});
+      table.rows[i].insert(table.rows[i].end(), {amount, sum > 0 ? percent(joules / sum) : "–"});
+    }
+    bar.text = significant(sum / scale.joules);
+    chart.bars.push_back(std::move(bar));
+    const std::string of = ledgers.size() > 1 ? ledger.name + ", " : "";
+    table.columns.insert(table.columns.end(), {of + "energy (" + scale.name + ")", of + "share"});
+  }
+  return {"energy-ledger", chart.title,
+          "Waiting: power drawn while a collective waits for a late peer. Leakage: current that "
+          "flows whether or not anything switches; it grows with temperature.",
+          html_legend(legend) + bar_chart_svg(chart), std::move(table)};
+}
+
+}  // namespace triplepoint::report

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/charts/measures.h"
+
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "triplepoint/report/number_text.h"
+
+namespace triplepoint::report {
+
+std::vector<NamedPart> kernel_parts(const metrics::KernelSeconds& kernels) {
+  return {{"compute", "k-compute", kernels.compute / unit::s},
+          {"norms, elementwise, optimizer", "k-memory", kernels.memory / unit::s},
+          {"send/recv", "k-sendrecv", kernels.send_recv / unit::s},
+          {"all-reduce", "k-allreduce", kernels.all_reduce / unit::s},
+          {"all-gather", "k-allgather", kernels.all_gather / unit::s},
+          {"reduce-scatter", "k-reducescatter", kernels.reduce_scatter / unit::s},
+          {"all-to-all", "k-alltoall", kernels.all_to_all / unit::s},
+          {"other", "k-other", kernels.other / unit::s}};
+}
+
+std::vector<NamedPart> memory_parts(const run::MemoryUse& memory) {
+  return {{"weights", "m-weights", memory.weights / unit::GiB},
+          {"gradients", "m-gradients", memory.gradients / unit::GiB},
+          {"optimizer", "m-optimizer", memory.optimizer / unit::GiB},
+          {"activations", "m-activations", memory.activations / unit::GiB},
+          {"logits", "m-logits", memory.logits / unit::GiB},
+          {"buffers", "m-buffers", memory.buffers / unit::GiB},
+          {"reserve", "m-reserve", memory.reserve / unit::GiB}};
+}
+
+std::vector<BarPart> bar_parts_of(const std::vector<NamedPart>& parts, const std::string& unit) {
+  std::vector<BarPart> pieces;
+  pieces.reserve(parts.size());
+  for (const NamedPart& part : parts) {
+    pieces.push_back({part.value, part.style,
+                      fmt::format("{}: {} {}", part.name, significant(part.value), unit)});
+  }
+  return pieces;
+}
+
+std::vector<LegendEntry> legend_of(const std::vector<NamedPart>& parts) {
+  std::vector<LegendEntry> legend;
+  legend.reserve(parts.size());
+  for (const NamedPart& part : parts)
+    legend.push_back({part.style, part.name});
+  return legend;
+}
+
+namespace {
+
+constexpr const char* highest_reading = "Mark: the highest reading of any GPU. ";
+
+/// What a job is good at besides its speed and energy.
+Measure quality_of(spec::Task task) {
+  if (task == spec::Task::prefill)
+    return {"first-token", "time to the first token", "s", "time_to_first_token_s", "", false, 0,
+            "is first"};
+  if (task == spec::Task::decode)
+    return {"next-token", "time to the next token", "s", "time_per_output_token_s", "", false, 0,
+            "is first"};
+  return {"efficiency", "training efficiency", "samples/(s MJ)", "samples_per_s_mj", "", true, 0,
+          "is best"};
+}
+
+}  // namespace
+
+std::vector<Measure> measures_of_speed(spec::Task task) {
+  return {{"throughput", "throughput", "tokens/s", "tokens_per_s", "", true, 0, "is fastest"},
+          {"energy", "energy", "J/token", "joules_per_token", "", false, 0, "needs least"},
+          quality_of(task)};
+}
+
+std::vector<Measure> measures_of_heat() {
+  return {{"power", "power of a GPU, mean and peak", "W", "power_w.mean", "power_w.peak", true, 0,
+           "draws most", highest_reading},
+          {"temperature", "die temperature, mean and peak", "°C", "temperature_c.mean",
+           "temperature_c.peak", true, 20, "is hottest", highest_reading},
+          {"clock", "SM clock, mean and the slowest GPU's", "MHz", "sm_clock_mhz.mean", "", false,
+           1000, "is slowest"}};
+}
+
+std::vector<Measure> measures_of_sweeps(spec::Task task) {
+  return {
+      {"throughput", "throughput", "tokens/s", "tokens_per_s", "", true, 0, ""},
+      quality_of(task),
+      {"power", "mean power of a GPU", "W", "power_w.mean", "", true, 100, ""},
+      {"peak-power", "peak power", "W", "power_w.peak", "", true, 100, ""},
+      {"peak-temperature", "peak die temperature", "°C", "temperature_c.peak", "", true, 20, ""},
+      {"clock", "mean SM clock", "MHz", "sm_clock_mhz.mean", "", true, 1000, ""}};
+}
+
+std::string capitalized(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+}  // namespace triplepoint::report

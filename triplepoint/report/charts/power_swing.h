@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "triplepoint/metrics/economics/ageing.h"
+#include "triplepoint/metrics/run/power_profile.h"
+#include "triplepoint/report/findings/run_findings.h"
+#include "triplepoint/report/pages/html.h"
+
+namespace triplepoint::report {
+
+/// What all nodes draw together over a step, and their mean; the table tells node, rack and site.
+Figure power_swing_figure(const metrics::PowerProfile& profile);
+
+/// "All nodes together swing by ...", where they swing by more than a tenth of their peak.
+std::optional<RunFinding> swing_finding(const metrics::PowerProfile& profile);
+/// "GPU 5 wears 1.4 times as fast as ...", where seats differ by more than a tenth.
+std::optional<RunFinding> wear_finding(const metrics::RunWear& wear);
+
+}  // namespace triplepoint::report

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/json_fwd.h"
+
+#include "triplepoint/report/charts/bar_chart.h"
+#include "triplepoint/report/charts/heat_map.h"
+#include "triplepoint/report/findings/groups.h"
+#include "triplepoint/report/pages/html.h"
+
+namespace triplepoint::report {
+
+/// A chart of every GPU in every job, and its numbers, which are too many for the markup.
+struct DeviceMap {
+  Figure figure;
+  HeatMap map;
+};
+
+/// Temperature, power, clock, throttling and traffic of every GPU in every job of the group, the
+/// paper's figures 5 and 17: nodes apart from each other, on top the mean over the jobs and the
+/// mean of each seat. More GPUs than columns are shown by the mean of their nodes.
+std::vector<DeviceMap> device_maps(const Group& group);
+
+/// The numbers of a map as the page's script reads them.
+Json compact_table(const HeatMap& map);
+
+/// One line per layout over the microbatch sizes it was run with, the paper's figure 13; nothing
+/// without a sweep.
+std::vector<Figure> microbatch_figures(const Group& group);
+std::vector<LegendEntry> microbatch_legend(const Group& group);
+
+/// How much of the links' bandwidth each job uses over its step, inside and between nodes, and in
+/// messages of what size; nothing where no job knows.
+std::vector<Figure> link_figures(const Group& group);
+
+/// One chart each, with a bar per job of the group: the paper's figures 4 and 8.
+std::vector<Figure> speed_figures(const Group& group);
+std::vector<Figure> heat_figures(const Group& group);  // power, temperature, clock
+/// Time below the requested clock, by reason.
+Figure throttle_figure(const Group& group);
+
+/// The bar of a job before anything is known of it: its label, and why it has no value.
+Bar empty_bar(const StudyRow& row, const StudyRow* above);
+
+/// The colours of variants.
+std::vector<LegendEntry> variant_legend(const Group& group);
+
+/// Kernel seconds by class, as the MICRO'25 paper's figures 3 and 10 stack them.
+Figure kernel_figure(const Group& group);
+/// The same by pipeline stage, one job per layout: the paper's figure 15. No bars, no figure.
+std::vector<Figure> stage_figures(const Group& group);
+/// Memory of each job's fullest stage, against what the device has.
+Figure memory_figure(const Group& group);
+
+}  // namespace triplepoint::report

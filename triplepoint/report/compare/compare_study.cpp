@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// Studies side by side, and comparisons for machines.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/report/compare/compare.h"
+#include "triplepoint/report/compare/prediction_score.h"
+#include "triplepoint/report/number_text.h"
+
+namespace triplepoint::report {
+namespace {
+
+using Value = std::optional<double>;
+
+const StudyRow* row_of(const Study& study, const std::string& name) {
+  for (const StudyRow& row : study.rows)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+Side side_of_row(const StudyRow& row, const std::string& study) {
+  Side side;
+  side.name = study;
+  side.origin = run::name_of(row.origin);
+  side.fits_memory = row.verdict == Verdict::ok;
+  if (row.metrics) side.metrics = *row.metrics;
+  if (const auto stage = worst_stage(row)) side.memory_gib = row.memory[*stage].total() / unit::GiB;
+  side.num_gpus = static_cast<int64_t>(row.seats.size());
+  side.gpus_per_node = row.gpus_per_node;
+  return side;
+}
+
+/// Names of jobs, those of the first study first.
+std::vector<std::string> all_names(const std::vector<Study>& studies) {
+  std::vector<std::string> names;
+  for (const Study& study : studies)
+    for (const StudyRow& row : study.rows)
+      if (std::find(names.begin(), names.end(), row.name) == names.end()) names.push_back(row.name);
+  return names;
+}
+
+ComparedJob compare_job(const std::vector<Study>& studies, const std::vector<std::string>& names,
+                        const std::string& name) {
+  ComparedJob job{name, {}, {}, {}};
+  std::vector<Side> known;
+  for (std::size_t i = 0; i < studies.size(); ++i) {
+    const StudyRow* row = row_of(studies[i], name);
+    job.verdicts.emplace_back(row != nullptr ? name_of(row->verdict) : std::string_view());
+    if (row == nullptr) {
+      job.sides.emplace_back();
+      known.push_back({.name = names[i], .origin = "", .fidelity = "", .fits_memory = false});
+    } else {
+      job.sides.emplace_back(side_of_row(*row, names[i]));
+      known.push_back(*job.sides.back());
+    }
+  }
+  job.numbers = compare_runs(std::move(known));
+  return job;
+}
+
+Json number_json(const Value& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json rows_json(const ComparedSection& section) {
+  Json rows = Json::array();
+  for (const ComparedRow& row : section.rows) {
+    Json values = Json::array(), differences = Json::array(), relative = Json::array();
+    for (std::size_t i = 0; i < row.values.size(); ++i) {
+      values.push_back(number_json(row.values[i]));
+      const auto by = difference(row, i);
+      differences.push_back(by ? Json(by->absolute) : Json());
+      relative.push_back(by && by->relative ? Json(*by->relative) : Json());
+    }
+    Json json = {{"key", row.key},
+                 {"title", row.title},
+                 {"values", std::move(values)},
+                 {"difference", std::move(differences)},
+                 {"relative", std::move(relative)}};
+    if (!row.whose.empty()) json["whose"] = row.whose;
+    rows.push_back(std::move(json));
+  }
+  return rows;
+}
+
+Json sections_json(const Comparison& c) {
+  Json sections = Json::array();
+  for (const ComparedSection& section : c.sections)
+    sections.push_back(
+        {{"name", section.name}, {"title", section.title}, {"rows", rows_json(section)}});
+  return sections;
+}
+
+/// key,title,A,B,B_difference,B_relative,...
+std::vector<std::string> csv_header(const std::vector<std::string>& names, bool with_job) {
+  std::vector<std::string> header;
+  if (with_job) header.emplace_back("job");
+  header.insert(header.end(), {"section", "key"});
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    header.push_back(names[i]);
+    if (i == 0) continue;
+    header.push_back(names[i] + " difference");
+    header.push_back(names[i] + " relative");
+  }
+  return header;
+}
+
+void add_number(CsvWriter& csv, const Value& value) {
+  if (value && std::isfinite(*value))
+    csv.cell(*value);
+  else
+    csv.empty_cell();
+}
+
+void add_values(CsvWriter& csv, const ComparedRow& row) {
+  for (std::size_t i = 0; i < row.values.size(); ++i) {
+    add_number(csv, row.values[i]);
+    if (i == 0) continue;
+    const auto by = difference(row, i);
+    add_number(csv, by ? Value(by->absolute) : Value());
+    add_number(csv, by ? by->relative : Value());
+  }
+}
+
+void add_rows(CsvWriter& csv, const Comparison& c, const std::string* job) {
+  for (const ComparedSection& section : c.sections)
+    for (const ComparedRow& row : section.rows) {
+      if (job != nullptr) csv.cell(*job);
+      csv.cell(section.name).cell(row.key);
+      add_values(csv, row);
+      csv.end_row();
+    }
+}
+
+std::vector<std::string> names_of(const Comparison& c) {
+  std::vector<std::string> names;
+  names.reserve(c.sides.size());
+  for (const Side& side : c.sides)
+    names.push_back(side.name);
+  return names;
+}
+
+struct Extreme {
+  const ComparedJob* job = nullptr;
+  const ComparedRow* row = nullptr;
+  double ratio = 1;
+};
+
+/// The job whose number grew (or shrank) most against the first study.
+Extreme most_changed(const StudyComparison& c, const char* key, std::size_t side, bool grew) {
+  Extreme most;
+  for (const ComparedJob& job : c.jobs) {
+    const ComparedRow* row = job.numbers.find(key);
+    if (row == nullptr || !row->values[0] || !row->values[side] || *row->values[0] <= 0) continue;
+    const double ratio = *row->values[side] / *row->values[0];
+    if (grew ? ratio > most.ratio * (1 + 1e-3) : ratio < most.ratio * (1 - 1e-3))
+      most = {&job, row, ratio};
+  }
+  return most;
+}
+
+std::string mean_words(const StudyComparison::Mean& mean, const char* more, const char* less) {
+  if (std::abs(mean.ratio - 1) < 1e-3) return "the same";
+  return fmt::format("{} % {}", significant(100 * std::abs(mean.ratio - 1), 2),
+                     mean.ratio > 1 ? more : less);
+}
+
+void add_study_sentences(const StudyComparison& c, std::size_t side,
+                         std::vector<std::string>& sentences) {
+  const auto step = c.mean_ratio("step_time_s", side);
+  if (!step) {
+    sentences.push_back(
+        fmt::format("{} and {} have no job in common that ran.", c.names[0], c.names[side]));
+    return;
+  }
+  std::string text =
+      fmt::format("Over the {} jobs that ran in both, a step of {} takes {} than in {}", step->jobs,
+                  c.names[side], mean_words(*step, "longer", "less time"), c.names[0]);
+  if (mean_words(*step, "", "") == "the same")
+    text = fmt::format("Over the {} jobs that ran in both, a step of {} takes as long as in {}",
+                       step->jobs, c.names[side], c.names[0]);
+  if (const auto energy = c.mean_ratio("energy_j", side))
+    text += fmt::format(" and costs {} energy", mean_words(*energy, "more", "less"));
+  sentences.push_back(text + " (geometric means).");
+  for (const bool grew : {true, false}) {
+    const Extreme most = most_changed(c, "step_time_s", side, grew);
+    if (most.job != nullptr)
+      sentences.push_back(fmt::format("{}: {}, {} s against {} s ({}).",
+                                      grew ? "Slowed down most" : "Sped up most", most.job->name,
+                                      most.row->value_text(side), most.row->value_text(0),
+                                      difference_text(*most.row, side)));
+  }
+}
+
+void add_verdict_sentences(const StudyComparison& c, std::size_t side,
+                           std::vector<std::string>& sentences) {
+  std::string changed, missing, added;
+  for (const ComparedJob& job : c.jobs) {
+    const std::string& before = job.verdicts[0];
+    const std::string& now = job.verdicts[side];
+    if (before.empty())
+      added += (added.empty() ? "" : ", ") + job.name;
+    else if (now.empty())
+      missing += (missing.empty() ? "" : ", ") + job.name;
+    else if (before != now)
+      changed += fmt::format("{}{} ({} instead of {})", changed.empty() ? "" : ", ", job.name, now,
+                             before);
+  }
+  if (!changed.empty()) sentences.push_back("Other verdicts: " + changed + ".");
+  if (!missing.empty()) sentences.push_back(fmt::format("Not in {}: {}.", c.names[side], missing));
+  if (!added.empty()) sentences.push_back(fmt::format("Only in {}: {}.", c.names[side], added));
+}
+
+}  // namespace
+
+StudyComparison compare_studies(const std::vector<Study>& studies, std::vector<std::string> names) {
+  StudyComparison comparison{std::move(names), {}};
+  for (const std::string& name : all_names(studies))
+    comparison.jobs.push_back(compare_job(studies, comparison.names, name));
+  return comparison;
+}
+
+std::optional<StudyComparison::Mean> StudyComparison::mean_ratio(const std::string& key,
+                                                                 std::size_t side) const {
+  double sum = 0;
+  int64_t count = 0;
+  for (const ComparedJob& job : jobs) {
+    const ComparedRow* row = job.numbers.find(key);
+    if (row == nullptr || !row->values[0] || !row->values[side]) continue;
+    if (*row->values[0] <= 0 || *row->values[side] <= 0) continue;
+    sum += std::log(*row->values[side] / *row->values[0]);
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return Mean{std::exp(sum / static_cast<double>(count)), count};
+}
+
+std::vector<std::string> sentences_of(const StudyComparison& c) {
+  std::vector<std::string> sentences;
+  for (std::size_t i = 1; i < c.names.size(); ++i) {
+    add_study_sentences(c, i, sentences);
+    if (const auto score = score_prediction(c, i)) sentences.push_back(sentence_of(*score, c, i));
+    add_verdict_sentences(c, i, sentences);
+  }
+  return sentences;
+}
+
+Json comparison_json(const Comparison& c) {
+  Json sides = Json::array(), settings = Json::object();
+  for (const Side& side : c.sides)
+    sides.push_back({{"name", side.name},
+                     {"origin", side.origin},
+                     {"fidelity", side.fidelity},
+                     {"verdict", side.fits_memory ? "ok" : "oom"},
+                     {"num_gpus", side.num_gpus},
+                     {"step_s", side.step_s}});
+  for (const auto& [name, values] : c.settings)
+    settings[name] = values;
+  return {{"schema", 1},
+          {"kind", "runs"},
+          {"runs", std::move(sides)},
+          {"sentences", sentences_of(c)},
+          {"settings", std::move(settings)},
+          {"sections", sections_json(c)}};
+}
+
+Json comparison_json(const StudyComparison& c) {
+  Json jobs = Json::array(), means = Json::array();
+  for (const ComparedJob& job : c.jobs)
+    jobs.push_back(
+        {{"name", job.name}, {"verdicts", job.verdicts}, {"sections", sections_json(job.numbers)}});
+  for (std::size_t i = 0; i < c.names.size(); ++i) {
+    Json of_side = Json::object();
+    for (const char* key : {"step_time_s", "energy_j", "power_mean_w", "sm_clock_mean_mhz"})
+      if (const auto mean = c.mean_ratio(key, i))
+        of_side[key] = {{"ratio", mean->ratio}, {"jobs", mean->jobs}};
+    if (const auto score = i > 0 ? score_prediction(c, i) : std::nullopt)
+      of_side["prediction"] = {{"jobs", score->jobs},
+                               {"median_error", score->median_error},
+                               {"largest_error", score->largest_error},
+                               {"worst_job", score->worst},
+                               {"rank_correlation", score->rank_correlation}};
+    means.push_back(std::move(of_side));
+  }
+  return {{"schema", 1},
+          {"kind", "studies"},
+          {"studies", c.names},
+          {"sentences", sentences_of(c)},
+          {"geometric_mean_ratios", std::move(means)},
+          {"jobs", std::move(jobs)}};
+}
+
+std::string comparison_csv(const Comparison& c) {
+  CsvWriter csv(csv_header(names_of(c), false));
+  add_rows(csv, c, nullptr);
+  return csv.text();
+}
+
+std::string comparison_csv(const StudyComparison& c) {
+  CsvWriter csv(csv_header(c.names, true));
+  for (const ComparedJob& job : c.jobs)
+    add_rows(csv, job.numbers, &job.name);
+  return csv.text();
+}
+
+}  // namespace triplepoint::report

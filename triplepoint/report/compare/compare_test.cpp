@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/compare/compare.h"
+
+#include <array>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/report/compare/compare_page.h"
+#include "triplepoint/report/compare/prediction_score.h"
+#include "triplepoint/report/sample_study_testing.h"
+
+namespace triplepoint::report {
+namespace {
+
+StudyRow row_of(const std::string& name, double step_s, run::Origin origin) {
+  StudyRow row;
+  row.name = name;
+  row.verdict = Verdict::ok;
+  row.origin = origin;
+  row.metrics.emplace();
+  row.metrics->step_time = step_s * unit::s;
+  return row;
+}
+
+Study study_of(const std::vector<double>& steps, run::Origin origin) {
+  Study study;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    study.rows.push_back(row_of("job" + std::to_string(i), steps[i], origin));
+  return study;
+}
+
+TEST_CASE("orders that agree correlate to 1, reversed ones to -1, and ties share their places") {
+  const std::array a = {1.0, 2.0, 3.0, 4.0}, same = {10.0, 20.0, 30.0, 400.0},
+                   reversed = {4.0, 3.0, 2.0, 1.0}, flat = {1.0, 1.0, 1.0, 1.0};
+  CHECK(rank_correlation(a, same) == doctest::Approx(1));
+  CHECK(rank_correlation(a, reversed) == doctest::Approx(-1));
+  CHECK(rank_correlation(a, flat) == 0);
+  const std::array tied = {1.0, 2.0, 2.0, 3.0};
+  CHECK(rank_correlation(tied, tied) == doctest::Approx(1));
+}
+
+TEST_CASE("a prediction is scored against what was measured, whichever is named first") {
+  const Study measured = study_of({1, 2, 4}, run::Origin::measured);
+  const Study simulated = study_of({1.1, 2, 3}, run::Origin::simulated);
+  for (const bool first : {true, false}) {
+    const StudyComparison c = first ? compare_studies({measured, simulated}, {"m", "s"})
+                                    : compare_studies({simulated, measured}, {"s", "m"});
+    const auto score = score_prediction(c, 1);
+    REQUIRE(score);
+    CHECK(score->jobs == 3);
+    CHECK(score->median_error == doctest::Approx(0.1));
+    CHECK(score->largest_error == doctest::Approx(0.25));
+    CHECK(score->worst == "job2");
+    CHECK(score->rank_correlation == doctest::Approx(1));
+  }
+}
+
+TEST_CASE("two studies of one kind predict nothing") {
+  const Study a = study_of({1, 2, 4}, run::Origin::measured);
+  CHECK_FALSE(score_prediction(compare_studies({a, a}, {"a", "b"}), 1));
+}
+
+using doctest::Approx;
+
+Side sample_side(const std::string& name, double step_s, int64_t gpus = 32) {
+  Side side{.name = name, .origin = "simulated", .fidelity = "transient"};
+  side.num_gpus = gpus;
+  metrics::Metrics& m = side.metrics;
+  m.step_time = step_s * unit::s;
+  m.tokens_per_second = 1e5 / step_s;
+  m.tokens_per_second_per_gpu = 1e5 / step_s / static_cast<double>(gpus);
+  m.joules_per_token = 2;
+  m.kernels.compute = 0.6 * step_s * unit::s;
+  m.kernels.all_reduce = 0.2 * step_s * unit::s;
+  m.temperature_per_gpu_c = {50, 60, 70};
+  m.stages = {{0, m.kernels, 0, {}, {}, {}}, {1, m.kernels, 0, {}, {}, {}}};
+  return side;
+}
+
+const ComparedRow& row(const Comparison& c, const std::string& key) {
+  const ComparedRow* found = c.find(key);
+  REQUIRE(found != nullptr);
+  return *found;
+}
+
+bool says(const std::vector<std::string>& sentences, const std::string& part) {
+  for (const std::string& sentence : sentences)
+    if (sentence.find(part) != std::string::npos) return true;
+  return false;
+}
+
+TEST_CASE("compare: a run and itself differ in nothing") {
+  const Comparison c = compare_runs({sample_side("a", 4), sample_side("b", 4)});
+  for (const ComparedSection& section : c.sections)
+    for (const ComparedRow& each : section.rows) {
+      CHECK(difference_text(each, 1) == "same");
+      CHECK(judgement(each, 1) == 0);
+    }
+  CHECK(c.settings.empty());
+  CHECK(says(sentences_of(c), "b is as fast as a"));
+}
+
+TEST_CASE("compare: exchanging two runs turns every difference around") {
+  const Comparison there = compare_runs({sample_side("a", 4), sample_side("b", 5)});
+  const Comparison back = compare_runs({sample_side("b", 5), sample_side("a", 4)});
+  for (const ComparedSection& section : there.sections)
+    for (const ComparedRow& each : section.rows) {
+      const auto forward = difference(each, 1), backward = difference(row(back, each.key), 1);
+      REQUIRE(forward);
+      REQUIRE(backward);
+      CHECK(forward->absolute == Approx(-backward->absolute));
+      CHECK(judgement(each, 1) == -judgement(row(back, each.key), 1));
+    }
+}
+
+TEST_CASE("compare: a shorter step is good news, fewer tokens a second are not") {
+  const Comparison c = compare_runs({sample_side("a", 4), sample_side("b", 3)});
+  CHECK(judgement(row(c, "step_time_s"), 1) == 1);
+  CHECK(judgement(row(c, "tokens_per_s"), 1) == 1);
+  CHECK(difference(row(c, "step_time_s"), 1)->relative == Approx(-0.25));
+  CHECK(difference_text(row(c, "step_time_s"), 1) == "−25 %");
+  CHECK(says(sentences_of(c), "b is 33 % faster than a"));
+}
+
+TEST_CASE("compare: runs of different size say what each GPU does") {
+  const Comparison c = compare_runs({sample_side("a", 4, 32), sample_side("b", 4, 64)});
+  CHECK(says(sentences_of(c), "64 GPUs instead of 32, each 50 % slower"));
+}
+
+TEST_CASE("compare: what one side does not know has no difference") {
+  Side b = sample_side("b", 4);
+  b.metrics.joules_per_token.reset();
+  b.metrics.temperature_per_gpu_c.clear();
+  const Comparison c = compare_runs({sample_side("a", 4), b});
+  CHECK(difference_text(row(c, "joules_per_token"), 1) == "–");
+  CHECK(row(c, "hottest_gpu_c").value_text(1) == "–");
+  CHECK(row(c, "hottest_gpu_c").whose[0] == "GPU 2 (node 0, 2)");
+  CHECK(comparison_json(c)["sections"][1]["rows"][0]["values"][1].is_null());
+}
+
+TEST_CASE("compare: a difference below what steps of one run differ is called noise") {
+  Side a = sample_side("a", 4), b = sample_side("b", 4.1);
+  a.step_s = {3.5, 3.8, 4, 4, 4.2, 4.5};
+  CHECK(says(sentences_of(compare_runs({a, b})), "take it for noise"));
+  a.step_s = {4, 4, 4, 4, 4, 4};
+  CHECK_FALSE(says(sentences_of(compare_runs({a, b})), "take it for noise"));
+}
+
+TEST_CASE("compare: a side that knows nothing of its job was not set up differently") {
+  Side a = sample_side("a", 4);
+  a.settings = {{"micro_batch_size", "1"}};
+  CHECK(compare_runs({a, sample_side("b", 5)}).settings.empty());
+}
+
+TEST_CASE("compare: a job that does not fit shows only its memory") {
+  Side b = sample_side("b", 4);
+  b.fits_memory = false;
+  b.memory_gib = 200;
+  const Comparison c = compare_runs({sample_side("a", 4), b});
+  CHECK_FALSE(row(c, "step_time_s").values[1]);
+  CHECK(says(sentences_of(c), "b does not fit in memory"));
+}
+
+TEST_CASE("compare: studies are joined by name, whatever their order") {
+  Study first = sample_study(), second = sample_study();
+  std::reverse(second.rows.begin(), second.rows.end());
+  second.rows.pop_back();  // the first job of the first study
+  const StudyComparison c = compare_studies({first, second}, {"before", "after"});
+  CHECK(c.jobs.size() == first.rows.size());
+  CHECK(c.mean_ratio("step_time_s", 1)->ratio == Approx(1));
+  CHECK(c.jobs[0].verdicts[1].empty());
+  CHECK(says(sentences_of(c), "Not in after: " + first.rows[0].name));
+}
+
+TEST_CASE("compare: the CSV has one line per number and reads back") {
+  const Comparison c = compare_runs({sample_side("a", 4), sample_side("b", 5)});
+  const auto table = CsvTable::parse(comparison_csv(c), "compare.csv");
+  REQUIRE(table);
+  std::size_t rows = 0;
+  for (const ComparedSection& section : c.sections)
+    rows += section.rows.size();
+  CHECK(table->rows() == rows);
+  CHECK(*table->number(0, *table->require_column("b relative")) == Approx(0.25));
+}
+
+TEST_CASE("compare: names of runs cannot become markup") {
+  const std::string page =
+      compare_page(compare_runs({sample_side("<a>", 4), sample_side("b&c", 5)}));
+  CHECK(page.find("<a> against") == std::string::npos);
+  CHECK(page.find("b&amp;c against &lt;a&gt;") != std::string::npos);
+}
+
+}  // namespace
+
+}  // namespace triplepoint::report

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Differences as people say them.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/report/compare/compare.h"
+#include "triplepoint/report/number_text.h"
+
+namespace triplepoint::report {
+namespace {
+
+using Value = std::optional<double>;
+
+constexpr double noticeable = 1e-3;  // relative; below, two numbers are the same to a reader
+
+bool is_same(const ComparedRow& row, const Difference& by) {
+  if (by.relative) return std::abs(*by.relative) < noticeable;
+  return std::abs(by.absolute / row.scale) < noticeable;
+}
+
+/// Both values of a row with their unit: "3.21 s against 3.65 s".
+std::string against(const ComparedRow& row, std::size_t side) {
+  const std::string unit_name = row.unit.empty() ? "" : " " + row.unit;
+  return fmt::format("{}{} against {}{}", row.value_text(side), unit_name, row.value_text(0),
+                     unit_name);
+}
+
+/// "12 %" or "4.1 °C": a difference without its sign.
+std::string size_text(const ComparedRow& row, std::size_t side) {
+  const auto by = difference(row, side);
+  if (row.says == Says::relative && by->relative) {
+    const double ratio = 1 + *by->relative;
+    if (ratio >= 2) return significant(ratio, 2) + " times";
+    return significant(100 * std::abs(*by->relative), 2) + " %";
+  }
+  return significant(std::abs(by->absolute) / row.scale, 2) +
+         (row.unit == "%" ? " points" : " " + row.unit);
+}
+
+bool differs(const ComparedRow* row, std::size_t side) {
+  if (row == nullptr) return false;
+  const auto by = difference(*row, side);
+  return by && !is_same(*row, *by);
+}
+
+bool is_known(const ComparedRow* row, std::size_t side) {
+  return row != nullptr && difference(*row, side).has_value();
+}
+
+/// "x is 12 % faster than y", or twice as fast, or equally fast.
+std::string faster_words(const ComparedRow& row, std::size_t side, const Comparison& c) {
+  const std::string& name = c.sides[side].name;
+  const std::string& base = c.sides[0].name;
+  if (!differs(&row, side)) return fmt::format("{} is as fast as {}", name, base);
+  const bool is_faster = judgement(row, side) > 0;
+  if (is_faster && 1 + *difference(row, side)->relative >= 2)
+    return fmt::format("{} is {} as fast as {}", name, size_text(row, side), base);
+  return fmt::format("{} is {} {} than {}", name, size_text(row, side),
+                     is_faster ? "faster" : "slower", base);
+}
+
+/// The number that says how fast a run is, among those that both sides know.
+const ComparedRow* speed_row(const Comparison& c, std::size_t side) {
+  for (const char* key : {"tokens_per_s", "samples_per_s"})
+    if (const ComparedRow* row = c.find(key); is_known(row, side)) return row;
+  return nullptr;
+}
+
+std::string speed_sentence(const Comparison& c, std::size_t side) {
+  const ComparedRow* row = speed_row(c, side);
+  const ComparedRow* step = c.find("step_time_s");
+  if (row == nullptr && !is_known(step, side)) return "";
+  if (row == nullptr) {  // no tokens known: only the step itself can be compared
+    if (!differs(step, side))
+      return fmt::format("A step of {} takes as long as one of {}.", c.sides[side].name,
+                         c.sides[0].name);
+    return fmt::format("A step of {} takes {} {} than one of {}: {}.", c.sides[side].name,
+                       size_text(*step, side), judgement(*step, side) > 0 ? "less" : "more",
+                       c.sides[0].name, against(*step, side));
+  }
+  std::string text = faster_words(*row, side, c) + ": " + against(*row, side);
+  if (is_known(step, side)) text += fmt::format(" (step time {})", against(*step, side));
+  const ComparedRow* gpus = c.find("num_gpus");
+  const ComparedRow* each = c.find("tokens_per_s_per_gpu");
+  if (differs(gpus, side) && is_known(each, side))
+    text += fmt::format("; it has {} GPUs instead of {}, each {} {}", gpus->value_text(side),
+                        gpus->value_text(0), size_text(*each, side),
+                        judgement(*each, side) >= 0 ? "faster" : "slower");
+  return text + ".";
+}
+
+/// How far the middle 80 % of steps lie apart, over the median.
+Value spread_of_steps(const Side& side) {
+  if (side.step_s.size() < 5) return std::nullopt;
+  std::vector<double> sorted = side.step_s;
+  std::sort(sorted.begin(), sorted.end());
+  const auto at = [&](double share) {
+    return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
+  };
+  return (at(0.9) - at(0.1)) / at(0.5);
+}
+
+std::string noise_sentence(const Comparison& c, std::size_t side) {
+  const ComparedRow* step = c.find("step_time_s");
+  if (!differs(step, side)) return "";
+  const auto by = difference(*step, side);
+  if (!by->relative) return "";
+  for (const std::size_t i : {std::size_t{0}, side}) {
+    const Value spread = spread_of_steps(c.sides[i]);
+    if (spread && std::abs(*by->relative) < *spread)
+      return fmt::format(
+          "That is less than the {} by which steps of {} differ among themselves (its middle 80 "
+          "%): take it for noise.",
+          percent(*spread), c.sides[i].name);
+  }
+  return "";
+}
+
+std::string energy_sentence(const Comparison& c, std::size_t side) {
+  for (const char* key : {"joules_per_token", "energy_j"}) {
+    const ComparedRow* row = c.find(key);
+    if (!is_known(row, side)) continue;
+    const char* what = row->key == "energy_j" ? "step" : "token";
+    if (!differs(row, side)) return fmt::format("A {} costs the same energy.", what);
+    const double ratio = *row->values[side] / *row->values[0];
+    if (ratio >= 2)
+      return fmt::format("A {} costs {} the energy: {}.", what, size_text(*row, side),
+                         against(*row, side));
+    return fmt::format("A {} costs {} {} energy: {}.", what, size_text(*row, side),
+                       ratio < 1 ? "less" : "more", against(*row, side));
+  }
+  return "";
+}
+
+std::string heat_sentence(const Comparison& c, std::size_t side) {
+  const ComparedRow* row = c.find("hottest_gpu_c");
+  if (!differs(row, side)) return "";
+  std::string text =
+      fmt::format("Its hottest GPU is {} {}: {} ({} against {})", size_text(*row, side),
+                  judgement(*row, side) > 0 ? "cooler" : "hotter", against(*row, side),
+                  row->whose[side], row->whose[0]);
+  const ComparedRow* clock = c.find("sm_clock_mean_mhz");
+  if (differs(clock, side))
+    text += fmt::format("; the mean clock is {} {}: {}", size_text(*clock, side),
+                        judgement(*clock, side) > 0 ? "higher" : "lower", against(*clock, side));
+  return text + ".";
+}
+
+/// Which kinds of kernels account for the change, the largest three.
+std::string kernels_sentence(const Comparison& c, std::size_t side) {
+  struct Change {
+    const ComparedRow* row;
+    double by;
+  };
+  std::vector<Change> changes;
+  for (const ComparedSection& section : c.sections)
+    for (const ComparedRow& row : section.rows)
+      if (section.name == "kernels" && row.key != "kernel_total_s" &&
+          row.key != "kernel_waiting_s" && differs(&row, side))
+        changes.push_back({&row, difference(row, side)->absolute});
+  if (changes.empty()) return "";
+  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+    return std::abs(a.by) > std::abs(b.by);
+  });
+  changes.resize(std::min<std::size_t>(3, changes.size()));
+  std::string list;
+  for (const Change& change : changes)
+    list += fmt::format("{}{} {}{} s ({})", list.empty() ? "" : ", ", change.row->title,
+                        change.by > 0 ? "+" : "−", significant(std::abs(change.by)),
+                        difference_text(*change.row, side));
+  return fmt::format("Kernel seconds of a GPU change most in: {}.", list);
+}
+
+std::string settings_sentence(const Comparison& c, std::size_t side) {
+  std::string list;
+  for (const auto& [name, values] : c.settings) {
+    if (values[side] == values[0] || name == "num_microbatches" || name == "num_nodes") continue;
+    if (values[side] == "–" || values[0] == "–") continue;
+    list += fmt::format("{}{} {} instead of {}", list.empty() ? "" : ", ", name, values[side],
+                        values[0]);
+  }
+  return list.empty() ? "" : fmt::format("{} was set up with {}.", c.sides[side].name, list);
+}
+
+}  // namespace
+
+std::string ComparedRow::value_text(std::size_t side) const {
+  if (!values[side]) return "–";
+  if (unit.empty() && *values[side] == std::floor(*values[side]))
+    return whole(static_cast<int64_t>(*values[side]));  // a count
+  return significant(*values[side] / scale, says == Says::relative ? 4 : 3);
+}
+
+std::optional<Difference> difference(const ComparedRow& row, std::size_t side) {
+  const Value base = row.values[0], value = row.values[side];
+  if (!base || !value) return std::nullopt;
+  Difference answer{*value - *base, std::nullopt};
+  if (*base != 0) answer.relative = answer.absolute / std::abs(*base);
+  return answer;
+}
+
+std::string difference_text(const ComparedRow& row, std::size_t side) {
+  const auto by = difference(row, side);
+  if (!by) return "–";
+  if (is_same(row, *by)) return "same";
+  const char* sign = by->absolute > 0 ? "+" : "−";
+  if (row.says == Says::relative && by->relative) {
+    const double size = std::abs(*by->relative);
+    if (size >= 2) return fmt::format("×{}", significant(1 + *by->relative));
+    return fmt::format("{}{} %", sign, significant(100 * size, size < 1 ? 2 : 3));
+  }
+  const std::string number = significant(std::abs(by->absolute) / row.scale, 2);
+  if (row.unit == "%") return fmt::format("{}{} points", sign, number);
+  return fmt::format("{}{}{}{}", sign, number, row.unit.empty() ? "" : " ", row.unit);
+}
+
+int judgement(const ComparedRow& row, std::size_t side) {
+  const auto by = difference(row, side);
+  if (!by || row.better == Better::neither || is_same(row, *by)) return 0;
+  return (by->absolute > 0) == (row.better == Better::higher) ? 1 : -1;
+}
+
+std::vector<std::string> sentences_of(const Comparison& c) {
+  std::vector<std::string> sentences;
+  const auto add = [&](std::string sentence) {
+    if (!sentence.empty()) sentences.push_back(std::move(sentence));
+  };
+  for (const Side& side : c.sides)
+    if (!side.fits_memory)
+      add(fmt::format(
+          "{} does not fit in memory{}: nothing but its memory can be compared.", side.name,
+          side.memory_gib ? fmt::format(" ({} GiB)", significant(*side.memory_gib)) : ""));
+  for (std::size_t i = 1; i < c.sides.size(); ++i) {
+    add(speed_sentence(c, i));
+    add(noise_sentence(c, i));
+    add(energy_sentence(c, i));
+    add(heat_sentence(c, i));
+    add(kernels_sentence(c, i));
+    add(settings_sentence(c, i));
+  }
+  return sentences;
+}
+
+}  // namespace triplepoint::report

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Figures 4, 8 and 13: three panels over jobs.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/report/figures/paper_figures.h"
+#include "triplepoint/report/number_text.h"
+
+namespace triplepoint::report {
+namespace {
+
+constexpr double left = 64, right = 62, top = 56, panel = 128, panel_gap = 16, step = 15;
+constexpr double group_gap = 10, title_character = 6.6;
+
+using Value = std::optional<double>;
+
+struct Panel {
+  const char *name, *unit;
+  bool from_zero;
+  Value (*mean)(const metrics::Metrics&);
+  Value (*peak)(const metrics::Metrics&);
+};
+
+constexpr Panel panels[] = {
+    {"temperature (°C)", "°C", false,
+     [](const metrics::Metrics& m) { return m.temperature_mean_c; },
+     [](const metrics::Metrics& m) { return m.temperature_peak_c; }},
+    {"power (W)", "W", true, [](const metrics::Metrics& m) { return m.power_mean_w; },
+     [](const metrics::Metrics& m) { return m.power_peak_w; }},
+    {"SM clock (GHz)", "GHz", false,
+     [](const metrics::Metrics& m) {
+       return m.sm_clock_mean_mhz ? Value(*m.sm_clock_mean_mhz / 1e3) : Value();
+     },
+     nullptr}};
+
+/// Everything in the order in which it is drawn, with its place.
+struct Spot {
+  const PaperJob* job = nullptr;
+  std::string label;
+  double x = 0;
+  bool begins_line = false;
+  double efficiency = 0;  // as drawn; negative: unknown
+};
+
+std::vector<Spot> spots_of(const std::vector<PaperGroup>& groups, bool normalizes) {
+  std::vector<Spot> spots;
+  double x = left + step;
+  for (const PaperGroup& group : groups) {
+    double best = 0;
+    for (const PaperJob* job : group.jobs)
+      best = std::max(best, job->efficiency.value_or(0));
+    for (std::size_t i = 0; i < group.jobs.size(); ++i) {
+      const Value efficiency = group.jobs[i]->efficiency;
+      const double scale = normalizes && best > 0 ? best : 1;
+      spots.push_back(
+          {group.jobs[i], group.labels[i], x, i == 0, efficiency ? *efficiency / scale : -1});
+      x += step;
+    }
+    // A narrow group makes room for its title.
+    const double taken = step * static_cast<double>(group.jobs.size());
+    const double room =
+        std::max(0.0, title_character * static_cast<double>(group.title.size()) - taken);
+    for (std::size_t i = spots.size() - group.jobs.size(); i < spots.size(); ++i)
+      spots[i].x += room / 2;
+    x += room + group_gap;
+  }
+  return spots;
+}
+
+template <class Of>
+Axis axis_of(const std::vector<Spot>& spots, bool from_zero, const std::vector<Of>& all) {
+  double low = 1e300, high = -1e300;
+  for (const Spot& spot : spots)
+    for (const Of& of : all) {
+      if (!of) continue;
+      const Value value = spot.job->fits_memory ? of(spot.job->metrics) : Value();
+      if (!value) continue;
+      low = std::min(low, *value);
+      high = std::max(high, *value);
+    }
+  if (low > high) return axis_from_zero(1, 4);
+  return from_zero ? axis_from_zero(high, 4) : axis_between(low, high, 4);
+}
+
+/// Points of one curve; lines join neighbours of a group, and break where a job has no value.
+template <class At>
+void curve(SvgSheet& sheet, const std::vector<Spot>& spots, const At& at, int shape,
+           const char* colour, const char* dashes) {
+  std::string path;
+  bool pen_down = false;
+  for (const Spot& spot : spots) {
+    const std::optional<double> y = at(spot);
+    if (!y) {
+      pen_down = false;
+      continue;
+    }
+    path += fmt::format("{}{:.1f} {:.1f}", pen_down && !spot.begins_line ? "L" : "M", spot.x, *y);
+    pen_down = true;
+  }
+  if (!path.empty()) sheet.path(path, colour, 1.2, dashes);
+  for (const Spot& spot : spots)
+    if (const auto y = at(spot)) sheet.marker(shape, spot.x, *y, colour);
+}
+
+void draw_panel(SvgSheet& sheet, const Panel& of, const std::vector<Spot>& spots, PlotBox box) {
+  using Function = Value (*)(const metrics::Metrics&);
+  box.axis = axis_of<Function>(spots, of.from_zero, {of.mean, of.peak});
+  draw_axis(sheet, box, of.name);
+  PlotBox efficiency = box;
+  double best = 0;
+  for (const Spot& spot : spots)
+    best = std::max(best, spot.efficiency);
+  efficiency.axis = axis_from_zero(best > 0 ? best : 1, 4);
+  draw_right_axis(sheet, efficiency, "efficiency");
+  for (const Spot& spot : spots)
+    if (!spot.job->fits_memory)
+      sheet.rect(spot.x - step / 2 + 1, box.top, step - 2, box.height, ink::pale, "out of memory");
+  curve(
+      sheet, spots,
+      [&](const Spot& s) { return s.efficiency < 0 ? Value() : Value(efficiency.y(s.efficiency)); },
+      3, ink::grey, "3 2");
+  const auto y_of = [&](Function function) {
+    return [&box, function](const Spot& s) {
+      const Value value = s.job->fits_memory ? function(s.job->metrics) : Value();
+      return value ? Value(box.y(*value)) : Value();
+    };
+  };
+  curve(sheet, spots, y_of(of.mean), 0, ink::blue, "");
+  if (of.peak != nullptr) curve(sheet, spots, y_of(of.peak), 1, ink::vermilion, "");
+}
+
+void draw_legend(SvgSheet& sheet, double y, bool normalizes) {
+  double x = left;
+  const auto entry = [&](int shape, const char* colour, const std::string& words) {
+    sheet.marker(shape, x, y - 4, colour);
+    sheet.text(x + 9, y, words);
+    x += 30 + 6.2 * static_cast<double>(words.size());
+  };
+  entry(0, ink::blue, "mean over GPUs");
+  entry(1, ink::vermilion, "peak");
+  entry(3, ink::grey,
+        normalizes ? "efficiency, samples/(s MJ), over the best of its group"
+                   : "efficiency, samples/(s MJ)");
+  sheet.rect(x - 5, y - 10, 11, 11, ink::pale);
+  sheet.text(x + 10, y, "out of memory");
+}
+
+}  // namespace
+
+std::string panels_figure(const std::string& title, const std::vector<PaperGroup>& groups,
+                          bool normalizes_efficiency) {
+  const std::vector<Spot> spots = spots_of(groups, normalizes_efficiency);
+  const double plot =
+      spots.back().x + step - left +
+      std::max(0.0, title_character * static_cast<double>(groups.back().title.size()) / 2 - step);
+  double longest = 0;
+  for (const Spot& spot : spots)
+    longest = std::max(longest, static_cast<double>(spot.label.size()));
+  SvgSheet sheet;
+  sheet.text(left, 18, title, {.size = 14, .bold = true});
+  draw_legend(sheet, 36, normalizes_efficiency);
+  double y = top;
+  for (const Panel& of : panels) {
+    draw_panel(sheet, of, spots, {left, y, plot, panel, {}});
+    y += panel + panel_gap;
+  }
+  for (const Spot& spot : spots)
+    sheet.text(spot.x + 4, y - panel_gap + 8, spot.label,
+               {.anchor = SvgSheet::Anchor::end, .size = 10.5, .turned = -90});
+  const double foot = y - panel_gap + 16 + 6.1 * longest;
+  std::size_t first = 0;
+  for (const PaperGroup& group : groups) {
+    const Spot &begin = spots[first], &end = spots[first + group.jobs.size() - 1];
+    sheet.line(begin.x - 5, foot, end.x + 5, foot, ink::soft);
+    sheet.text((begin.x + end.x) / 2, foot + 14, group.title,
+               {.anchor = SvgSheet::Anchor::middle, .size = 11, .bold = true});
+    if (first > 0)
+      sheet.path(fmt::format("M{:.2f} {:.2f}V{:.2f}", begin.x - (step + group_gap) / 2, top,
+                             y - panel_gap),
+                 ink::grey, 0.7, "2 3");
+    first += group.jobs.size();
+  }
+  const double width = std::max(left + plot + right, 560.0);
+  return sheet.svg(width, foot + 26, title);
+}
+
+}  // namespace triplepoint::report

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/findings/findings.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/expect.h"
+
+#include "triplepoint/report/findings/groups.h"
+#include "triplepoint/report/findings/keys.h"
+#include "triplepoint/report/findings/pairs.h"
+#include "triplepoint/report/number_text.h"
+#include "triplepoint/report/pages/html.h"
+
+namespace triplepoint::report {
+namespace {
+
+using Form = Evidence::Form;
+
+std::string product_of(const std::vector<Term>& terms) {
+  std::string text;
+  for (const Term& term : terms) {
+    if (!text.empty()) text += " x ";
+    text += term.job.empty() ? term.key : term.key + " of " + term.job;
+  }
+  return text;
+}
+
+std::string with_unit(std::string number, std::string_view unit) {
+  if (unit.empty()) return number;
+  return number + " " + std::string(unit);
+}
+
+}  // namespace
+
+std::string formula_of(const Evidence& evidence) {
+  const std::string above = product_of(evidence.above), below = product_of(evidence.below);
+  std::string quotient = below.empty() ? above : above + " / " + below;
+  switch (evidence.form) {
+    case Form::value:
+      return quotient;
+    case Form::more:
+      return quotient + " - 1";
+    case Form::less:
+      return "1 - " + quotient;
+    case Form::difference:
+      return above + " - " + below;
+  }
+  return quotient;
+}
+
+Finding& Finding::say(std::string_view words) {
+  text_ += words;
+  html_ += escape(words);
+  return *this;
+}
+
+Finding& Finding::name(const StudyRow& row, std::string_view as) {
+  text_ += as;
+  const std::string label = escape(as), job = escape(row.name);
+  html_ += row.page.empty() ? fmt::format("<span data-job=\"{}\">{}</span>", job, label)
+                            : fmt::format("<a class=\"run\" href=\"{}\" data-job=\"{}\">{}</a>",
+                                          escape(row.page), job, label);
+  names_.push_back({std::string(as), row.name});
+  return *this;
+}
+
+Finding& Finding::name(const StudyRow& row) {
+  return name(row, full_label(row));
+}
+
+Finding& Finding::group(const StudyRow& row) {
+  const std::string title = group_title(row);
+  text_ += title;
+  html_ += escape(title);
+  names_.push_back({title, row.name});
+  return *this;
+}
+
+Finding& Finding::group_and_name(const StudyRow& row) {
+  return group(row).say(", ").name(row);
+}
+
+Finding& Finding::add(Evidence evidence) {
+  text_ += evidence.printed;
+  html_ += fmt::format("<data value=\"{}\" title=\"{}\">{}</data>", evidence.value,
+                       escape(formula_of(evidence)), escape(evidence.printed));
+  evidence_.push_back(std::move(evidence));
+  return *this;
+}
+
+Finding& Finding::number(const StudyRow& row, std::string_view key, std::string_view unit,
+                         int digits) {
+  const double value = known_number(row, key);
+  return add({Form::value,
+              {{row.name, std::string(key)}},
+              {},
+              value,
+              with_unit(significant(value, digits), unit)});
+}
+
+Finding& Finding::share(const StudyRow& row, std::string_view key) {
+  const double value = known_number(row, key);
+  return add({Form::value, {{row.name, std::string(key)}}, {}, value, percent(value)});
+}
+
+Finding& Finding::compare(Form form, Term above, Term below, double value) {
+  const std::string printed = form == Form::value ? significant(value) + " times" : percent(value);
+  return add({form, {std::move(above)}, {std::move(below)}, value, printed});
+}
+
+Finding& Finding::times(const StudyRow& row, const StudyRow& over, std::string_view key) {
+  const std::string name(key);
+  return compare(Form::value, {row.name, name}, {over.name, name},
+                 known_number(row, key) / known_number(over, key));
+}
+
+Finding& Finding::more(const StudyRow& row, const StudyRow& over, std::string_view key) {
+  const std::string name(key);
+  return compare(Form::more, {row.name, name}, {over.name, name},
+                 known_number(row, key) / known_number(over, key) - 1);
+}
+
+Finding& Finding::less(const StudyRow& row, const StudyRow& over, std::string_view key) {
+  const std::string name(key);
+  return compare(Form::less, {row.name, name}, {over.name, name},
+                 1 - known_number(row, key) / known_number(over, key));
+}
+
+Finding& Finding::difference(const StudyRow& row, const StudyRow& from, std::string_view key,
+                             std::string_view unit) {
+  const double value = known_number(row, key) - known_number(from, key);
+  const std::string name(key);
+  return add({Form::difference,
+              {{row.name, name}},
+              {{from.name, name}},
+              value,
+              with_unit(significant(value, 2), unit)});
+}
+
+Finding& Finding::share_of(const StudyRow& row, std::string_view key, std::string_view whole) {
+  const double value = known_number(row, key) / known_number(row, whole);
+  return add({Form::value,
+              {{row.name, std::string(key)}},
+              {{row.name, std::string(whole)}},
+              value,
+              percent(value)});
+}
+
+Finding& Finding::more_than(const StudyRow& row, std::string_view key, std::string_view other) {
+  return compare(Form::more, {row.name, std::string(key)}, {row.name, std::string(other)},
+                 known_number(row, key) / known_number(row, other) - 1);
+}
+
+Finding& Finding::less_than(const StudyRow& row, std::string_view key, std::string_view other) {
+  return compare(Form::less, {row.name, std::string(key)}, {row.name, std::string(other)},
+                 1 - known_number(row, key) / known_number(row, other));
+}
+
+namespace {
+
+using Rows = std::vector<const StudyRow*>;
+
+constexpr double worth_saying = 1.01;  // times as much: below, both read the same
+constexpr double much_communication = 0.3;
+
+double communication_share(const StudyRow& row) {
+  const metrics::KernelSeconds& kernels = row.metrics->kernels;
+  return kernels.total() > Seconds() ? kernels.communication() / kernels.total() : 0;
+}
+
+std::string_view verb_of(const StudyRow& row) {
+  if (row.job.task == spec::Task::prefill) return " reads ";
+  return row.job.task == spec::Task::decode ? " generates " : " trains ";
+}
+
+Evidence count_of(const char* key, std::size_t count) {
+  return {Evidence::Form::value,
+          {{"", std::string("summary.") + key}},
+          {},
+          static_cast<double>(count),
+          whole(static_cast<int64_t>(count))};
+}
+
+double memory_share(const StudyRow& row) {
+  return known_number(row, "memory_gib.total") / known_number(row, "memory_gib.limit");
+}
+
+const StudyRow* tightest_that_ran(const Study& study) {
+  const StudyRow* tightest = nullptr;
+  for (const StudyRow& row : study.rows) {
+    if (row.verdict != Verdict::ok || !number_at(row, "memory_gib.total") ||
+        !number_at(row, "memory_gib.limit"))
+      continue;
+    if (tightest == nullptr || memory_share(row) > memory_share(*tightest)) tightest = &row;
+  }
+  return tightest;
+}
+
+}  // namespace
+
+std::vector<const StudyRow*> all_that_ran(const Groups& groups) {
+  Rows all;
+  for (const Group& group : groups) {
+    const Rows ran = group.that_ran();
+    all.insert(all.end(), ran.begin(), ran.end());
+  }
+  return all;
+}
+
+/// The two layouts, alike in all else, whose speeds differ most.
+FoundOne about_speed(const Groups& groups) {
+  std::vector<Pair> pairs = pairs_that_ran(groups, Knob::layout);
+  std::erase_if(pairs, [](const Pair& pair) {  // full sharding has a sentence of its own
+    return pair.from->job.plan.sharding == spec::Sharding::parameters;
+  });
+  const auto pair = strongest(pairs, [](const Pair& p) { return ratio_at(p, "tokens_per_s"); });
+  if (!pair || *ratio_at(*pair, "tokens_per_s") < worth_saying) return std::nullopt;
+  Finding finding("throughput-" + identifier(group_title(*pair->to)));
+  finding.say("Layout decides speed: ")
+      .group(*pair->to)
+      .say(" as ")
+      .name(*pair->to)
+      .say(verb_of(*pair->to))
+      .number(*pair->to, "tokens_per_s", "tokens/s")
+      .say(", ")
+      .times(*pair->to, *pair->from, "tokens_per_s")
+      .say(" what ")
+      .name(*pair->from)
+      .say(" reaches.");
+  return finding;
+}
+
+/// Where the fastest job is not the one with the least energy, or that it is everywhere.
+FoundOne about_energy(const Groups& groups) {
+  const StudyRow *fastest = nullptr, *thriftiest = nullptr;
+  double best_saving = -1;
+  for (const Group& group : groups) {
+    const Rows ran = group.that_ran();
+    const StudyRow *fast = highest(ran, "tokens_per_s"), *thrifty = lowest(ran, "joules_per_token");
+    if (fast == nullptr || thrifty == nullptr) continue;
+    const auto saving = ratio_at(*fast, *thrifty, "joules_per_token");
+    if (saving && *saving > best_saving)
+      best_saving = *saving, fastest = fast, thriftiest = thrifty;
+  }
+  if (fastest == nullptr) return std::nullopt;
+  Finding finding("energy-" + identifier(group_title(*fastest)));
+  if (best_saving < worth_saying) {
+    finding.say("Speed and energy agree: no slower job saves energy worth mentioning; ")
+        .group(*fastest)
+        .say(" as ")
+        .name(*fastest)
+        .say(" takes ")
+        .number(*fastest, "joules_per_token", "J a token")
+        .say(".");
+    return finding;
+  }
+  finding.say("Fastest is not thriftiest: for ")
+      .group(*fastest)
+      .say(", ")
+      .name(*thriftiest)
+      .say(" takes ")
+      .less(*thriftiest, *fastest, "joules_per_token")
+      .say(" less energy a token than the fastest, ")
+      .name(*fastest)
+      .say(", at ")
+      .less(*thriftiest, *fastest, "tokens_per_s")
+      .say(" less speed.");
+  return finding;
+}
+
+FoundOne about_communication(const Groups& groups) {
+  const StudyRow* worst = nullptr;
+  for (const StudyRow* row : all_that_ran(groups))
+    if (worst == nullptr || communication_share(*row) > communication_share(*worst)) worst = row;
+  if (worst == nullptr || communication_share(*worst) < much_communication) return std::nullopt;
+  Finding finding("kernels-" + identifier(group_title(*worst)));
+  finding.say("Communication can swallow a step: in ")
+      .group_and_name(*worst)
+      .say(", a GPU computes for ")
+      .number(*worst, "kernel_time_s.compute", "s")
+      .say(" of its ")
+      .number(*worst, "kernel_time_s.total", "s")
+      .say(" of kernel time.");
+  return finding;
+}
+
+FoundOne about_memory(const Study& study) {
+  const StudyRow* tightest = tightest_that_ran(study);
+  if (tightest == nullptr) return std::nullopt;
+  const Summary summary = summary_of(study);
+  Finding finding("memory-" + identifier(group_title(*tightest)));
+  if (summary.oom == 0) {
+    finding.say("Every valid job fits in memory");
+  } else {
+    finding.say("Memory rules out ")
+        .add(count_of("oom", summary.oom))
+        .say(" of ")
+        .add(count_of("valid", summary.ok + summary.oom))
+        .say(" valid jobs");
+  }
+  finding.say("; the tightest that fits, ")
+      .group_and_name(*tightest)
+      .say(", fills ")
+      .number(*tightest, "memory_gib.total", "")
+      .say(" of ")
+      .number(*tightest, "memory_gib.limit", "GiB")
+      .say(".");
+  return finding;
+}
+
+std::vector<Finding> find_findings(const Study& study) {
+  const Groups groups = groups_of(study);
+  std::vector<Finding> findings;
+  for (auto look : {about_token_latency,
+                    about_prompt_latency,
+                    about_decode_energy,
+                    about_decode_microbatches,
+                    about_fine_tuning,
+                    about_speed,
+                    about_energy,
+                    about_seats,
+                    about_placement,
+                    about_throttling,
+                    about_lost_clocks,
+                    about_faster_microbatches,
+                    about_slower_microbatches,
+                    about_peaks_of_microbatches,
+                    about_experts,
+                    about_recompute,
+                    about_what_recompute_unlocks,
+                    about_overlap,
+                    about_overlap_in_vain,
+                    about_full_sharding,
+                    about_machines,
+                    about_machines_per_watt,
+                    about_fabrics,
+                    about_oversubscription,
+                    about_communication}) {
+    if (auto finding = look(groups)) findings.push_back(std::move(*finding));
+  }
+  if (auto finding = about_memory(study)) findings.push_back(std::move(*finding));
+  return findings;
+}
+
+}  // namespace triplepoint::report

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/report/findings/groups.h"
+#include "triplepoint/report/study.h"
+
+namespace triplepoint::report {
+
+/// A number of results.json: a job's key ("power_w.mean"), or with no job a key of the whole study.
+struct Term {
+  std::string job, key;
+};
+
+/// Where a number in a sentence comes from.
+struct Evidence {
+  enum class Form {
+    value,       // product of `above` over product of `below`
+    more,        // that - 1
+    less,        // 1 - that
+    difference,  // above[0] - below[0]
+  };
+  Form form = Form::value;
+  std::vector<Term> above, below;
+  double value = 0;     // the number itself, before it was rounded
+  std::string printed;  // as the sentence has it, with its unit
+};
+
+/// The formula in words: "tokens_per_s of a / tokens_per_s of b - 1".
+std::string formula_of(const Evidence& evidence);
+
+/// A label of a job or a group in a sentence. Its digits belong to the configuration.
+struct Name {
+  std::string text, job;
+};
+
+/// One plain sentence about a study, made of its numbers. Words have no digits of their own: every
+/// number is either evidence or part of a name.
+class Finding {
+ public:
+  explicit Finding(std::string anchor) : anchor_(std::move(anchor)) {}
+
+  Finding& say(std::string_view words);
+  Finding& name(const StudyRow& row);                       // "TP8-PP4, microbatch 2"
+  Finding& name(const StudyRow& row, std::string_view as);  // any label made of its plan
+  Finding& group(const StudyRow& row);                      // "gpt3-175b on 32 x H200"
+  Finding& group_and_name(const StudyRow& row);             // both, with a comma
+  /// A number of one job, with its unit.
+  Finding& number(const StudyRow& row, std::string_view key, std::string_view unit, int digits = 3);
+  Finding& share(const StudyRow& row, std::string_view key);  // as per cent
+  /// One job's number against another's: "2.4 times", "31 %" more, "31 %" less, "12 °C" more.
+  Finding& times(const StudyRow& row, const StudyRow& over, std::string_view key);
+  Finding& more(const StudyRow& row, const StudyRow& over, std::string_view key);
+  Finding& less(const StudyRow& row, const StudyRow& over, std::string_view key);
+  Finding& difference(const StudyRow& row, const StudyRow& from, std::string_view key,
+                      std::string_view unit);
+  /// Two numbers of one job: a share, or "31 %" more or less.
+  Finding& share_of(const StudyRow& row, std::string_view key, std::string_view whole);
+  Finding& more_than(const StudyRow& row, std::string_view key, std::string_view other);
+  Finding& less_than(const StudyRow& row, std::string_view key, std::string_view other);
+  Finding& add(Evidence evidence);
+
+  const std::string& text() const { return text_; }
+  const std::string& html() const { return html_; }
+  const std::string& anchor() const { return anchor_; }
+  const std::vector<Evidence>& evidence() const { return evidence_; }
+  const std::vector<Name>& names() const { return names_; }
+
+ private:
+  Finding& compare(Evidence::Form form, Term above, Term below, double value);
+
+  std::string anchor_, text_, html_;
+  std::vector<Evidence> evidence_;
+  std::vector<Name> names_;
+};
+
+/// What stands out, most important first. Each looks over the whole study for its strongest case
+/// and says nothing if the results do not bear it out.
+std::vector<Finding> find_findings(const Study& study);
+
+using FoundOne = std::optional<Finding>;
+using Groups = std::vector<Group>;
+
+// findings.cpp
+FoundOne about_speed(const Groups&);
+FoundOne about_energy(const Groups&);
+FoundOne about_communication(const Groups&);
+FoundOne about_memory(const Study&);
+// findings_heat.cpp
+FoundOne about_seats(const Groups&);
+FoundOne about_placement(const Groups&);
+FoundOne about_throttling(const Groups&);
+FoundOne about_lost_clocks(const Groups&);
+// findings_knobs.cpp
+FoundOne about_faster_microbatches(const Groups&);
+FoundOne about_slower_microbatches(const Groups&);
+FoundOne about_peaks_of_microbatches(const Groups&);
+FoundOne about_experts(const Groups&);
+FoundOne about_recompute(const Groups&);
+FoundOne about_what_recompute_unlocks(const Groups&);
+FoundOne about_overlap(const Groups&);
+FoundOne about_overlap_in_vain(const Groups&);
+FoundOne about_full_sharding(const Groups&);
+// findings_machines.cpp
+FoundOne about_machines(const Groups&);
+FoundOne about_machines_per_watt(const Groups&);
+// findings_fabric.cpp
+FoundOne about_fabrics(const Groups&);
+FoundOne about_oversubscription(const Groups&);
+
+// findings_inference.cpp
+FoundOne about_decode_energy(const Groups&);
+FoundOne about_decode_microbatches(const Groups&);
+FoundOne about_token_latency(const Groups&);
+FoundOne about_prompt_latency(const Groups&);
+FoundOne about_fine_tuning(const Groups&);
+
+/// Every job of the study that ran.
+std::vector<const StudyRow*> all_that_ran(const Groups&);
+
+}  // namespace triplepoint::report

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// What do heat and clocks do to the jobs of a study?
+#include <algorithm>
+
+#include "triplepoint/report/findings/findings.h"
+#include "triplepoint/report/findings/keys.h"
+#include "triplepoint/report/findings/pairs.h"
+
+namespace triplepoint::report {
+namespace {
+
+using Rows = std::vector<const StudyRow*>;
+
+constexpr double least_gap_c = 2;          // between hot and cool seats, to be worth a sentence
+constexpr double least_clock_loss = 2e-3;  // of hot seats against cool ones
+constexpr double least_throttling = 0.01;  // share of time
+
+std::optional<double> ratio_of(const StudyRow& row, std::string_view key, std::string_view over) {
+  const auto above = number_at(row, key), below = number_at(row, over);
+  if (!above || !below || !(*below > 0)) return std::nullopt;
+  return *above / *below;
+}
+
+template <class Value>
+const StudyRow* largest(const Rows& rows, Value&& value) {
+  const StudyRow* best = nullptr;
+  for (const StudyRow* row : rows)
+    if (value(*row) && (best == nullptr || *value(*row) > *value(*best))) best = row;
+  return best;
+}
+
+/// "power cap" of software_power_cap, as one says it.
+std::string in_words(const std::string& reason) {
+  if (reason == "software_power_cap") return "the power cap";
+  if (reason == "software_thermal") return "the temperature limit";
+  if (reason == "hardware_thermal") return "the hardware's temperature limit";
+  if (reason == "hardware_slowdown") return "a hardware slowdown";
+  if (reason == "hardware_power_brake") return "the power brake";
+  std::string words = reason;
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+std::string longest_reason(const StudyRow& row) {
+  const auto& reasons = row.metrics->throttle;
+  const auto longest =
+      std::max_element(reasons.begin(), reasons.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return longest == reasons.end() ? "" : longest->first;
+}
+
+void add_pace(Finding& finding, const StudyRow& row) {
+  const auto clocks = ratio_of(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean");
+  if (clocks && *clocks < 1 - least_clock_loss)
+    finding.say(" and lose ")
+        .less_than(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean")
+        .say(" clock");
+  const auto pace = number_at(row, "sm_clock_mhz.slowest_in_hot_seat");
+  if (pace && *pace > 0.5)
+    finding.say("; the slowest GPU, for which all others wait, sits there in ")
+        .share(row, "sm_clock_mhz.slowest_in_hot_seat")
+        .say(" of the nodes");
+}
+
+/// The same job but for who sits where and who has how many layers.
+bool is_placed_like(const StudyRow& placed, const StudyRow& base) {
+  spec::Job job = placed.job;
+  job.plan.device_order = base.job.plan.device_order;
+  job.plan.node_order = base.job.plan.node_order;
+  job.plan.layers_per_stage = base.job.plan.layers_per_stage;
+  job.name = base.job.name;
+  job.origin = base.job.origin;
+  job.notes = base.job.notes;
+  return job == base.job;
+}
+
+double gap_of(const StudyRow& row) {
+  return number_at(row, "temperature_c.hot_mean").value_or(0) -
+         number_at(row, "temperature_c.cool_mean").value_or(0);
+}
+
+struct Placed {
+  const StudyRow *row = nullptr, *base = nullptr;
+  double gain = 0;  // efficiency over the baseline's
+};
+
+/// Every row with seats of its own, against the row of the same job without.
+std::vector<Placed> placed_rows(const Groups& groups, bool with_layers) {
+  std::vector<Placed> found;
+  for (const Group& group : groups)
+    for (const StudyRow* row : group.that_ran()) {
+      const spec::Plan& plan = row->job.plan;
+      if (!row->has_job || plan.device_order.empty() ||
+          plan.layers_per_stage.empty() == with_layers)
+        continue;
+      for (const StudyRow* base : group.that_ran()) {
+        const auto gain = ratio_at(*row, *base, "samples_per_s_mj");
+        if (base->job.plan.device_order.empty() && base->job.plan.layers_per_stage.empty() &&
+            gain && is_placed_like(*row, *base))
+          found.push_back({row, base, *gain - 1});
+      }
+    }
+  return found;
+}
+
+void say_efficiency(Finding& finding, const Placed& placed) {
+  if (placed.gain < 0)
+    finding.less(*placed.row, *placed.base, "samples_per_s_mj")
+        .say(" less samples per second and megajoule");
+  else
+    finding.more(*placed.row, *placed.base, "samples_per_s_mj")
+        .say(" more samples per second and megajoule");
+}
+
+}  // namespace
+
+/// Layers moved from hot to cold stages: where it pays most and where least.
+FoundOne about_placement(const Groups& groups) {
+  std::vector<Placed> placed = placed_rows(groups, true);
+  std::erase_if(placed, [](const Placed& one) { return gap_of(*one.row) >= gap_of(*one.base); });
+  if (placed.empty()) return std::nullopt;
+  const auto [worst, best] =
+      std::minmax_element(placed.begin(), placed.end(),
+                          [](const Placed& a, const Placed& b) { return a.gain < b.gain; });
+  Finding finding("heat-temperature-" + identifier(group_title(*best->row)));
+  finding.say("Layers can follow the cold: with more of them on cold seats and fewer on hot ones, ")
+      .group_and_name(*best->row)
+      .say(" reaches ");
+  say_efficiency(finding, *best);
+  finding.say(" than ")
+      .name(*best->base)
+      .say(", with hot seats at ")
+      .number(*best->row, "temperature_c.hot_mean", "°C")
+      .say(" and cool ones at ")
+      .number(*best->row, "temperature_c.cool_mean", "°C")
+      .say(" instead of ")
+      .number(*best->base, "temperature_c.hot_mean", "°C")
+      .say(" and ")
+      .number(*best->base, "temperature_c.cool_mean", "°C");
+  if (worst != best && worst->gain < 0) {
+    finding.say("; where stages have few layers the imbalance costs more than the heat did: ")
+        .group_and_name(*worst->row)
+        .say(" reaches ");
+    say_efficiency(finding, *worst);
+    finding.say(", its bubble grown to ")
+        .share(*worst->row, "bubble_fraction")
+        .say(" from ")
+        .share(*worst->base, "bubble_fraction");
+  }
+  finding.say(".");
+  return finding;
+}
+
+/// Hot and cool seats: where their ratio is widest.
+FoundOne about_seats(const Groups& groups) {
+  const auto heat = [](const StudyRow& row) {
+    return ratio_of(row, "temperature_c.hot_mean", "temperature_c.cool_mean");
+  };
+  Rows slowed;  // where the heat costs clock, and with it everybody's time
+  for (const StudyRow* row : all_that_ran(groups))
+    if (ratio_of(*row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean").value_or(1) <
+        1 - least_clock_loss)
+      slowed.push_back(row);
+  const StudyRow* worst = largest(slowed.empty() ? all_that_ran(groups) : slowed, heat);
+  if (worst == nullptr || known_number(*worst, "temperature_c.hot_mean") -
+                                  known_number(*worst, "temperature_c.cool_mean") <
+                              least_gap_c)
+    return std::nullopt;
+  Finding finding("heat-temperature-" + identifier(group_title(*worst)));
+  finding.say("Where a GPU sits matters: in ")
+      .group_and_name(*worst)
+      .say(", the hot seats run ")
+      .more_than(*worst, "temperature_c.hot_mean", "temperature_c.cool_mean")
+      .say(" hotter than the cool ones (")
+      .number(*worst, "temperature_c.hot_mean", "°C")
+      .say(" against ")
+      .number(*worst, "temperature_c.cool_mean", "°C")
+      .say(")");
+  add_pace(finding, *worst);
+  finding.say(".");
+  return finding;
+}
+
+FoundOne about_throttling(const Groups& groups) {
+  Rows known;
+  for (const StudyRow* row : all_that_ran(groups))
+    if (number_at(*row, "sm_clock_mhz.mean") && !row->metrics->throttle.empty())
+      known.push_back(row);
+  const auto share = [](const StudyRow& row) {
+    return number_at(row, "throttle." + longest_reason(row));
+  };
+  const StudyRow* worst = largest(known, share);
+  if (worst == nullptr || *share(*worst) < least_throttling) return std::nullopt;
+  const std::string reason = longest_reason(*worst);
+  Finding finding("throttle-" + identifier(group_title(*worst)));
+  finding.say("Clocks are held down by " + in_words(reason) + ": GPUs of ")
+      .group_and_name(*worst)
+      .say(" spend ")
+      .share(*worst, "throttle." + reason)
+      .say(" of the step below the clock they asked for and average ")
+      .number(*worst, "sm_clock_mhz.mean", "MHz", 4)
+      .say(".");
+  return finding;
+}
+
+/// How much of what the clock lost is heat's doing, where heat takes most.
+FoundOne about_lost_clocks(const Groups& groups) {
+  const StudyRow* worst = largest(all_that_ran(groups), [](const StudyRow& row) {
+    return number_at(row, "sm_clock_mhz.lost_to_temperature");
+  });
+  if (worst == nullptr || known_number(*worst, "sm_clock_mhz.lost_to_temperature") < 1 ||
+      !number_at(*worst, "sm_clock_mhz.lost_to_power"))
+    return std::nullopt;
+  Finding finding("clock-" + identifier(group_title(*worst)));
+  finding.say("Heat costs clock through leakage: in ")
+      .group_and_name(*worst)
+      .say(", it takes ")
+      .number(*worst, "sm_clock_mhz.lost_to_temperature", "MHz")
+      .say(" besides the ")
+      .number(*worst, "sm_clock_mhz.lost_to_power", "MHz")
+      .say(" that the power cap takes from boards at inlet temperature.");
+  return finding;
+}
+
+}  // namespace triplepoint::report

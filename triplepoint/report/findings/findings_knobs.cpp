@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// What do the knobs of a plan do, one at a time, where they do most?
+#include "triplepoint/metrics/run/layout.h"
+#include "triplepoint/report/findings/findings.h"
+#include "triplepoint/report/findings/keys.h"
+#include "triplepoint/report/findings/pairs.h"
+
+namespace triplepoint::report {
+namespace {
+
+constexpr double clear_change = 1.03;  // times as much; less is within what the models can tell
+constexpr std::string_view speed = "tokens_per_s", peak_power = "power_w.peak",
+                           peak_heat = "temperature_c.peak";
+
+std::string anchor_of(const char* chart, const StudyRow& row) {
+  return std::string(chart) + "-" + identifier(group_title(row));
+}
+
+std::optional<double> gain(const Pair& pair) {
+  return ratio_at(pair, speed);
+}
+
+std::vector<Pair> growing_microbatches(const Groups& groups) {
+  std::vector<Pair> pairs = pairs_that_ran(groups, Knob::microbatch);
+  std::erase_if(pairs, [](const Pair& pair) {
+    return pair.from->job.plan.micro_batch_size >= pair.to->job.plan.micro_batch_size;
+  });
+  return pairs;
+}
+
+std::string microbatch_name(const StudyRow& row) {
+  return "microbatch " + std::to_string(row.job.plan.micro_batch_size);
+}
+
+/// "1.9 times as fast", "31 % faster".
+void say_gain(Finding& finding, const Pair& pair) {
+  if (*gain(pair) >= 2)
+    finding.times(*pair.to, *pair.from, speed).say(" as fast");
+  else
+    finding.more(*pair.to, *pair.from, speed).say(" faster");
+}
+
+/// "raises peak power by 31 %", "lowers ...".
+void say_peak_power(Finding& finding, const Pair& pair) {
+  const auto change = ratio_at(pair, peak_power);
+  if (!change) return;
+  if (*change >= 1)
+    finding.say(" and raises peak power by ").more(*pair.to, *pair.from, peak_power);
+  else
+    finding.say(" and lowers peak power by ").less(*pair.to, *pair.from, peak_power);
+}
+
+std::string layout_with_options(const StudyRow& row) {
+  const std::string options = options_label(row);
+  return options.empty() ? layout_label(row) : layout_label(row) + " + " + options;
+}
+
+std::vector<Pair> switched_on(const Groups& groups, Knob knob, bool (*is_on)(const StudyRow&)) {
+  std::vector<Pair> pairs = pairs_that_ran(groups, knob);
+  std::erase_if(pairs, [&](const Pair& p) { return is_on(*p.from) || !is_on(*p.to); });
+  return pairs;
+}
+
+bool overlaps(const StudyRow& row) {
+  const spec::Plan& plan = row.job.plan;
+  return plan.overlap_tensor || plan.overlap_gradient || plan.overlap_parameter ||
+         plan.overlap_pipeline || plan.overlap_expert;
+}
+bool recomputes(const StudyRow& row) {
+  return row.job.plan.recompute == spec::Recompute::full;
+}
+bool is_fully_sharded(const StudyRow& row) {
+  return row.job.plan.sharding == spec::Sharding::parameters;
+}
+
+}  // namespace
+
+FoundOne about_faster_microbatches(const Groups& groups) {
+  const auto best = strongest(growing_microbatches(groups), gain);
+  if (!best || *gain(*best) < clear_change) return std::nullopt;
+  Finding finding(anchor_of("microbatch-throughput", *best->to));
+  finding.say("Larger microbatches feed the GPUs: ")
+      .name(*best->to, microbatch_name(*best->to))
+      .say(" instead of ")
+      .name(*best->from, microbatch_name(*best->from))
+      .say(" makes ")
+      .name(*best->to, layout_with_options(*best->to))
+      .say(" of ")
+      .group(*best->to)
+      .say(" ");
+  say_gain(finding, *best);
+  say_peak_power(finding, *best);
+  finding.say(".");
+  return finding;
+}
+
+FoundOne about_slower_microbatches(const Groups& groups) {
+  const auto worst = strongest(growing_microbatches(groups), [](const Pair& pair) {
+    return ratio_at(*pair.from, *pair.to, speed);
+  });
+  if (!worst || *gain(*worst) > 1 / clear_change) return std::nullopt;
+  Finding finding(anchor_of("microbatch-throughput", *worst->to));
+  finding
+      .say(
+          "In deep pipelines they cost speed instead, for fewer microbatches mean a longer "
+          "bubble: ")
+      .name(*worst->to, microbatch_name(*worst->to))
+      .say(" instead of ")
+      .name(*worst->from, microbatch_name(*worst->from))
+      .say(" makes ")
+      .name(*worst->to, layout_with_options(*worst->to))
+      .say(" of ")
+      .group(*worst->to)
+      .say(" ")
+      .less(*worst->to, *worst->from, speed)
+      .say(" slower.");
+  const auto before = number_at(*worst->from, "bubble_fraction"),
+             after = number_at(*worst->to, "bubble_fraction");
+  if (!before || !after || *after <= *before) {  // something else is to blame
+    Finding plain(anchor_of("microbatch-throughput", *worst->to));
+    plain.name(*worst->to, microbatch_name(*worst->to))
+        .say(" instead of ")
+        .name(*worst->from, microbatch_name(*worst->from))
+        .say(" makes ")
+        .name(*worst->to, layout_with_options(*worst->to))
+        .say(" of ")
+        .group(*worst->to)
+        .say(" ")
+        .less(*worst->to, *worst->from, speed)
+        .say(" slower.");
+    return plain;
+  }
+  return finding;
+}
+
+/// Peaks rise with the microbatch whether or not the speed does.
+FoundOne about_peaks_of_microbatches(const Groups& groups) {
+  std::vector<Pair> slower = growing_microbatches(groups);
+  std::erase_if(slower, [](const Pair& pair) { return gain(pair).value_or(9) >= 1; });
+  const auto worst = strongest(slower, [](const Pair& pair) { return ratio_at(pair, peak_power); });
+  if (!worst || *ratio_at(*worst, peak_power) < 1.01) return std::nullopt;
+  Finding finding(anchor_of("microbatch-peak-power", *worst->to));
+  finding.say("Peaks grow with the microbatch even where speed does not: ")
+      .name(*worst->to, microbatch_name(*worst->to))
+      .say(" takes ")
+      .name(*worst->to, layout_with_options(*worst->to))
+      .say(" of ")
+      .group(*worst->to)
+      .say(" from ")
+      .number(*worst->from, peak_power, "")
+      .say(" to ")
+      .number(*worst->to, peak_power, "W")
+      .say(" at its peak and makes it ")
+      .less(*worst->to, *worst->from, speed)
+      .say(" slower.");
+  return finding;
+}
+
+/// Equal expert groups, once inside a node and once over several.
+FoundOne about_experts(const Groups& groups) {
+  std::vector<Pair> pairs = pairs_that_ran(groups, Knob::layout);
+  std::erase_if(pairs, [](const Pair& pair) {
+    const auto from = metrics::expert_group_nodes(pair.from->job),
+               to = metrics::expert_group_nodes(pair.to->job);
+    return !from || !to || *from <= 1 || *to > 1 ||
+           pair.from->job.plan.expert_parallel_size != pair.to->job.plan.expert_parallel_size;
+  });
+  const auto best = strongest(pairs, gain);
+  if (!best || *gain(*best) < clear_change) return std::nullopt;
+  Finding finding(anchor_of("kernels", *best->to));
+  finding.say("Experts belong inside a node: for ")
+      .group(*best->to)
+      .say(", ")
+      .name(*best->to)
+      .say(" keeps each expert group in one node and is ");
+  say_gain(finding, *best);
+  finding.say(*gain(*best) >= 2 ? " as " : " than ")
+      .name(*best->from)
+      .say(", whose groups cross nodes");
+  if (number_at(*best->from, "kernel_time_s.all_to_all") &&
+      number_at(*best->to, "kernel_time_s.all_to_all"))
+    finding.say(" (all-to-all ")
+        .number(*best->to, "kernel_time_s.all_to_all", "")
+        .say(" instead of ")
+        .number(*best->from, "kernel_time_s.all_to_all", "s")
+        .say(" a step)");
+  finding.say(".");
+  return finding;
+}
+
+FoundOne about_recompute(const Groups& groups) {
+  const auto worst =
+      strongest(switched_on(groups, Knob::recompute, recomputes),
+                [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
+  if (!worst || *gain(*worst) > 1 / clear_change) return std::nullopt;
+  Finding finding(anchor_of("throughput", *worst->to));
+  finding.say("Recomputing activations where they would fit is waste: it makes ")
+      .group(*worst->from)
+      .say(", ")
+      .name(*worst->from)
+      .say(", ")
+      .less(*worst->to, *worst->from, speed)
+      .say(" slower");
+  if (number_at(*worst->from, "memory_gib.total") && number_at(*worst->to, "memory_gib.total"))
+    finding.say(" to save ")
+        .difference(*worst->from, *worst->to, "memory_gib.total", "GiB")
+        .say(" that the GPU has");
+  finding.say(".");
+  return finding;
+}
+
+/// Jobs that fit only with it: the one among them that runs best against its group's others.
+FoundOne about_what_recompute_unlocks(const Groups& groups) {
+  std::optional<Pair> best;
+  double best_share = 0;
+  for (const Group& group : groups) {
+    const StudyRow* fastest = highest(group.that_ran(), speed);
+    if (fastest == nullptr) continue;
+    for (const Pair& pair : pairs_of(group)) {
+      if (pair.knob != Knob::recompute || pair.from->verdict != Verdict::oom ||
+          !recomputes(*pair.to) || !number_at(*pair.to, speed))
+        continue;
+      const double share = known_number(*pair.to, speed) / known_number(*fastest, speed);
+      if (share > best_share) best = pair, best_share = share;
+    }
+  }
+  if (!best || !number_at(*best->from, "memory_gib.total") ||
+      !number_at(*best->from, "memory_gib.limit"))
+    return std::nullopt;
+  Finding finding(anchor_of("memory", *best->to));
+  finding.say("Recomputing makes room: ")
+      .group(*best->from)
+      .say(" as ")
+      .name(*best->from)
+      .say(" would need ")
+      .number(*best->from, "memory_gib.total", "GiB")
+      .say(" of ")
+      .number(*best->from, "memory_gib.limit", "")
+      .say("; with it, it needs ")
+      .number(*best->to, "memory_gib.total", "GiB")
+      .say(" and runs at ")
+      .number(*best->to, speed, "tokens/s")
+      .say(".");
+  return finding;
+}
+
+FoundOne about_overlap(const Groups& groups) {
+  const auto best = strongest(switched_on(groups, Knob::overlap, overlaps), gain);
+  if (!best || *gain(*best) < clear_change) return std::nullopt;
+  Finding finding(anchor_of("throughput", *best->to));
+  finding.say("Overlap pays where communication is exposed: it makes ")
+      .group(*best->from)
+      .say(", ")
+      .name(*best->from)
+      .say(", ");
+  say_gain(finding, *best);
+  const auto peaks = ratio_at(*best, peak_heat);
+  if (peaks && known_number(*best->to, peak_heat) - known_number(*best->from, peak_heat) > 0.5)
+    finding.say(" and ")
+        .difference(*best->to, *best->from, peak_heat, "°C")
+        .say(" hotter at its peak");
+  finding.say(".");
+  return finding;
+}
+
+/// Where overlap costs: compute kernels share processors and memory with the transfers.
+FoundOne about_overlap_in_vain(const Groups& groups) {
+  const auto worst = strongest(switched_on(groups, Knob::overlap, overlaps), [](const Pair& pair) {
+    return ratio_at(*pair.from, *pair.to, speed);
+  });
+  if (!worst || *gain(*worst) > 0.995) return std::nullopt;
+  Finding finding(anchor_of("throughput", *worst->to));
+  finding.say("Overlap can cost speed: ")
+      .group_and_name(*worst->from)
+      .say(", gets ")
+      .less(*worst->to, *worst->from, speed)
+      .say(" slower with it, for kernels that share a GPU with transfers take longer.");
+  return finding;
+}
+
+/// Full sharding against the fastest layout of the same microbatch and options.
+FoundOne about_full_sharding(const Groups& groups) {
+  std::vector<Pair> pairs = pairs_that_ran(groups, Knob::layout);
+  std::erase_if(pairs, [](const Pair& pair) {
+    return is_fully_sharded(*pair.from) == is_fully_sharded(*pair.to);
+  });
+  std::vector<Pair> sharded = pairs;
+  std::erase_if(sharded, [](const Pair& pair) { return !is_fully_sharded(*pair.to); });
+  const auto worst =
+      strongest(sharded, [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
+  if (!worst) return std::nullopt;
+  const StudyRow &fsdp = *worst->to, &other = *worst->from;
+  Finding finding(anchor_of("kernels", fsdp));
+  if (*gain(*worst) > 1) {
+    finding.say("Full sharding wins even where it does worst: ")
+        .group_and_name(fsdp)
+        .say(" is ")
+        .more(fsdp, other, speed)
+        .say(" faster than ")
+        .name(other)
+        .say(".");
+    return finding;
+  }
+  finding.say("Sharding parameters over nodes costs most: ")
+      .group_and_name(fsdp)
+      .say(" needs ")
+      .times(other, fsdp, speed)
+      .say(" the time of ")
+      .name(other);
+  if (number_at(fsdp, "kernel_time_s.all_gather"))
+    finding.say("; of its kernel time, ")
+        .share_of(fsdp, "kernel_time_s.all_gather", "kernel_time_s.total")
+        .say(" goes into all-gathers");
+  finding.say(".");
+  return finding;
+}
+
+}  // namespace triplepoint::report

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/findings/findings.h"
+#include "triplepoint/report/findings/keys.h"
+#include "triplepoint/report/findings/machines.h"
+#include "triplepoint/report/findings/pairs.h"
+#include "triplepoint/report/number_text.h"
+
+// What the network between the nodes decides, the NICs being equal.
+
+// Few large GPUs or many smaller ones?
+
+namespace triplepoint::report {
+namespace {
+
+constexpr double worth_saying = 1.01;
+
+/// The same job on two fabrics.
+struct Change {
+  const StudyRow *faster = nullptr, *slower = nullptr;
+  double ratio = 1;
+};
+
+bool same_job(const spec::Job& a, const spec::Job& b) {
+  return a.model.name == b.model.name && a.task == b.task && a.plan == b.plan;
+}
+
+bool same_nodes(const spec::Cluster& a, const spec::Cluster& b) {
+  return a.gpu == b.gpu && a.num_nodes == b.num_nodes && a.gpus_per_node == b.gpus_per_node &&
+         a.scale_up == b.scale_up && a.scale_out.nics_per_node == b.scale_out.nics_per_node &&
+         a.scale_out.nic_bandwidth == b.scale_out.nic_bandwidth;
+}
+
+bool differ_in_kind(const spec::ScaleOut& a, const spec::ScaleOut& b) {
+  return a.kind != b.kind && a.oversubscription == b.oversubscription;
+}
+
+bool differ_in_taper(const spec::ScaleOut& a, const spec::ScaleOut& b) {
+  return a.kind == b.kind && a.oversubscription != b.oversubscription;
+}
+
+/// Every job on two fabrics that differ as asked, the faster one first.
+std::vector<Change> changes_of(const Groups& groups,
+                               bool (*differ)(const spec::ScaleOut&, const spec::ScaleOut&)) {
+  std::vector<Change> changes;
+  const std::vector<const StudyRow*> rows = all_that_ran(groups);
+  for (const StudyRow* a : rows)
+    for (const StudyRow* b : rows) {
+      if (a == b || !a->has_job || !b->has_job) continue;
+      if (!same_job(a->job, b->job) || !same_nodes(a->job.cluster, b->job.cluster)) continue;
+      if (!differ(a->job.cluster.scale_out, b->job.cluster.scale_out)) continue;
+      const auto ratio = ratio_at(*a, *b, "tokens_per_s");
+      if (ratio && *ratio >= 1) changes.push_back({a, b, *ratio});
+    }
+  return changes;
+}
+
+const Change* largest(const std::vector<Change>& changes) {
+  const Change* most = nullptr;
+  for (const Change& change : changes)
+    if (most == nullptr || change.ratio > most->ratio) most = &change;
+  return most;
+}
+
+/// Of the job that minds least, where it minds most.
+const Change* calmest(const std::vector<Change>& changes) {
+  const Change* least = nullptr;
+  for (const Change& one : changes) {
+    bool is_worst_of_its_job = true;
+    for (const Change& other : changes)
+      is_worst_of_its_job = is_worst_of_its_job && !(same_job(one.faster->job, other.faster->job) &&
+                                                     one.faster->job.cluster.num_nodes ==
+                                                         other.faster->job.cluster.num_nodes &&
+                                                     other.ratio > one.ratio);
+    if (is_worst_of_its_job && (least == nullptr || one.ratio < least->ratio)) least = &one;
+  }
+  return least;
+}
+
+void say_who_minds_least(Finding& finding, const Change& change) {
+  finding.say("; least of all it concerns ").group_and_name(*change.faster).say(": ");
+  finding.more(*change.faster, *change.slower, "tokens_per_s").say(" over ");
+  finding.name(*change.slower, machine_title(*change.slower)).say(".");
+}
+
+FoundOne about_changes(const std::vector<Change>& changes, const char* anchor,
+                       std::string_view opening) {
+  const Change* most = largest(changes);
+  if (most == nullptr || most->ratio < worth_saying) return std::nullopt;
+  Finding finding(anchor);
+  finding.say(opening)
+      .group_and_name(*most->faster)
+      .say(" is ")
+      .more(*most->faster, *most->slower, "tokens_per_s")
+      .say(" faster than on ")
+      .name(*most->slower, machine_title(*most->slower));
+  const Change* least = calmest(changes);
+  if (least == nullptr || same_job(least->faster->job, most->faster->job))
+    finding.say(".");
+  else
+    say_who_minds_least(finding, *least);
+  return finding;
+}
+
+}  // namespace
+
+FoundOne about_fabrics(const Groups& groups) {
+  return about_changes(changes_of(groups, differ_in_kind), "machines-equal-gpus",
+                       "The kind of fabric, with the same NICs: ");
+}
+
+FoundOne about_oversubscription(const Groups& groups) {
+  return about_changes(changes_of(groups, differ_in_taper), "machines-equal-gpus",
+                       "Saving on uplinks: ");
+}
+
+namespace {
+
+constexpr double clear_difference = 1.03;
+
+struct Duel {
+  const StudyRow *winner = nullptr, *loser = nullptr;
+};
+
+/// The two machines that lie furthest apart for one model: `high` wins if more is better.
+std::optional<Duel> clearest_duel(const Groups& groups, std::string_view key, bool high) {
+  std::optional<Duel> best;
+  double best_ratio = clear_difference;
+  for (const Contest& contest : contests_of(groups))
+    for (const StudyRow* a : contest.entries)
+      for (const StudyRow* b : contest.entries) {
+        const auto ratio = high ? ratio_at(*a, *b, key) : ratio_at(*b, *a, key);
+        if (ratio && *ratio > best_ratio) best = Duel{a, b}, best_ratio = *ratio;
+      }
+  return best;
+}
+
+/// Tokens per second and byte of memory, the winner's over the loser's.
+std::optional<Evidence> memory_ratio(const StudyRow& winner, const StudyRow& loser) {
+  const auto speed = ratio_at(winner, loser, "tokens_per_s"),
+             gpus = ratio_at(loser, winner, "configuration.num_gpus"),
+             memory = ratio_at(loser, winner, "memory_gib.limit");
+  if (!speed || !gpus || !memory) return std::nullopt;
+  const double ratio = *speed * *gpus * *memory;
+  const double change = ratio >= 1 ? ratio - 1 : 1 - ratio;
+  return Evidence{ratio >= 1 ? Evidence::Form::more : Evidence::Form::less,
+                  {{winner.name, "tokens_per_s"},
+                   {loser.name, "configuration.num_gpus"},
+                   {loser.name, "memory_gib.limit"}},
+                  {{loser.name, "tokens_per_s"},
+                   {winner.name, "configuration.num_gpus"},
+                   {winner.name, "memory_gib.limit"}},
+                  change,
+                  percent(change)};
+}
+
+void say_as_they_stand(Finding& finding, const StudyRow& winner, const StudyRow& loser) {
+  const auto ratio = ratio_at(winner, loser, "tokens_per_s");
+  if (!ratio) return;
+  finding.say(", and as they stand ");
+  if (*ratio >= 1)
+    finding.more(winner, loser, "tokens_per_s").say(" faster");
+  else
+    finding.less(winner, loser, "tokens_per_s").say(" slower");
+}
+
+}  // namespace
+
+FoundOne about_machines(const Groups& groups) {
+  const auto duel = clearest_duel(groups, "tokens_per_s_per_gpu", true);
+  if (!duel) return std::nullopt;
+  const auto& [winner, loser] = *duel;
+  Finding finding("machines-equal-gpus");
+  const bool same_gpus = winner->job.cluster.gpu == loser->job.cluster.gpu &&
+                         winner->job.world_size() == loser->job.world_size();
+  finding.say(same_gpus ? "The same GPUs elsewhere: " : "Scale up or out: GPU for GPU, ")
+      .group(*winner)
+      .say(" is ")
+      .more(*winner, *loser, "tokens_per_s_per_gpu")
+      .say(" faster than ")
+      .name(*loser, machine_title(*loser));
+  if (same_gpus) return std::move(finding.say("."));
+  if (const auto memory = memory_ratio(*winner, *loser))
+    finding.say(", for equal memory ")
+        .add(*memory)
+        .say(memory->form == Evidence::Form::more ? " faster" : " slower");
+  say_as_they_stand(finding, *winner, *loser);
+  finding.say(".");
+  return finding;
+}
+
+FoundOne about_machines_per_watt(const Groups& groups) {
+  const auto duel = clearest_duel(groups, "joules_per_token", false);
+  if (!duel) return std::nullopt;
+  const auto& [winner, loser] = *duel;
+  Finding finding("machines-equal-watts");
+  finding.say("For equal watts, ")
+      .group(*winner)
+      .say(" as ")
+      .name(*winner)
+      .say(" takes ")
+      .less(*winner, *loser, "joules_per_token")
+      .say(" less energy a token than ")
+      .name(*loser, machine_title(*loser))
+      .say(" as ")
+      .name(*loser)
+      .say(".");
+  return finding;
+}
+
+}  // namespace triplepoint::report

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/findings/findings.h"
+
+#include <cmath>
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/metrics/run/results_json.h"
+#include "triplepoint/report/findings/conditions.h"
+#include "triplepoint/report/findings/groups.h"
+#include "triplepoint/report/findings/keys.h"
+#include "triplepoint/report/findings/recommendations.h"
+#include "triplepoint/report/sample_study_testing.h"
+#include "triplepoint/report/sentence_check_testing.h"
+#include "triplepoint/report/summary.h"
+
+namespace triplepoint::report {
+namespace {
+
+StudyRow row_on(spec::Job job) {
+  StudyRow row;
+  row.job = std::move(job);
+  return row;
+}
+
+spec::Job plain_job() {
+  spec::Job job;
+  job.model.name = "gpt";
+  job.cluster.gpu.name = "h200";
+  job.cluster.num_nodes = 4;
+  job.cluster.scale_out.nics_per_node = 4;
+  job.cluster.scale_out.nic_bandwidth = 100 * unit::Gb / unit::s;
+  return job;
+}
+
+std::vector<std::string> told(const std::vector<spec::Job>& jobs) {
+  Study study;
+  for (const spec::Job& job : jobs)
+    study.rows.push_back(row_on(job));
+  tell_conditions(study);
+  std::vector<std::string> conditions;
+  for (const StudyRow& row : study.rows)
+    conditions.push_back(row.condition);
+  return conditions;
+}
+
+TEST_CASE("equal machines in equal rooms need no words") {
+  spec::Job other = plain_job();
+  other.plan.micro_batch_size = 2;
+  CHECK(told({plain_job(), other}) == std::vector<std::string>{"", ""});
+}
+
+TEST_CASE("what differs tells rooms and machines apart, and nothing else is said") {
+  spec::Job warm = plain_job();
+  warm.environment.ambient = Celsius(45);
+  CHECK(told({plain_job(), warm}) == std::vector<std::string>{"inlet 25 °C", "inlet 45 °C"});
+  spec::Job fast = plain_job();
+  fast.cluster.scale_out.nic_bandwidth = 400 * unit::Gb / unit::s;
+  CHECK(told({plain_job(), fast}) == std::vector<std::string>{"4 x 100 Gb/s", "4 x 400 Gb/s"});
+}
+
+TEST_CASE("fabrics are told by kind and by what is saved on uplinks") {
+  spec::Job torus = plain_job(), tapered = plain_job();
+  torus.cluster.scale_out.kind = spec::FabricKind::torus;
+  tapered.cluster.scale_out.oversubscription = 4;
+  CHECK(told({plain_job(), torus, tapered}) ==
+        std::vector<std::string>{"fat tree", "torus", "fat tree 4:1"});
+}
+
+TEST_CASE("a difference without words is told by the clusters' names") {
+  spec::Job other = plain_job();
+  other.cluster.title = "other seats";
+  other.cluster.chassis.seats.resize(8);
+  spec::Job own = plain_job();
+  own.cluster.title = "as built";
+  CHECK(told({own, other}) == std::vector<std::string>{"as built", "other seats"});
+}
+
+TEST_CASE("other GPUs, or another number of them, are apart already") {
+  spec::Job small = plain_job();
+  small.cluster.num_nodes = 2;
+  small.environment.ambient = Celsius(40);
+  CHECK(told({plain_job(), small}) == std::vector<std::string>{"", ""});
+}
+
+TEST_CASE("groups are named and parted by their condition") {
+  Study study;
+  spec::Job warm = plain_job();
+  warm.environment.ambient = Celsius(45);
+  study.rows = {row_on(plain_job()), row_on(warm)};
+  tell_conditions(study);
+  const std::vector<Group> groups = groups_of(study);
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[1].title == "gpt on 32 x H200, inlet 45 °C");
+}
+
+/// The row as results.json has it.
+Json json_of(const StudyRow& row) {
+  run::Run run;
+  run.manifest.job = row.job;
+  run.manifest.name = row.name;
+  run.manifest.fits_memory = row.verdict == Verdict::ok;
+  run.memory = row.memory;
+  run.memory_limit = row.memory_limit;
+  run.timeline.spans.emplace_back();  // so that kernel seconds are known
+  return metrics::results_json(run, row.metrics.value_or(metrics::Metrics{}));
+}
+
+Json json_of(const Study& study) {
+  Json json = conclusions_json(study);
+  json["jobs"] = Json::array();
+  for (const StudyRow& row : study.rows)
+    json["jobs"].push_back(json_of(row));
+  return json;
+}
+
+std::vector<Finding> all_sentences(const Study& study) {
+  std::vector<Finding> sentences = find_findings(study);
+  for (const Group& group : groups_of(study)) {
+    for (const Recommendation& change : recommendations_for(group))
+      sentences.push_back(change.text);
+    const Answers answers = answers_for(group);
+    for (const Finding& answer : {answers.fastest_text, answers.energy_text, answers.limit_text,
+                                  answers.change_text, answers.heat_text})
+      sentences.push_back(answer);
+  }
+  return sentences;
+}
+
+bool any_says(const std::vector<Finding>& findings, std::string_view words) {
+  return std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+    return finding.text().find(words) != std::string::npos;
+  });
+}
+
+TEST_CASE("every number in a sentence is the one in results.json") {
+  const Study study = sample_study();
+  const Json results = json_of(study);
+  const std::vector<Finding> sentences = all_sentences(study);
+  CHECK(sentences.size() > 20);
+  std::size_t numbers = 0;
+  for (const Finding& sentence : sentences) {
+    CAPTURE(sentence.text());
+    for (const std::string& fault : faults_of(sentence, results))
+      FAIL_CHECK(fault);
+    numbers += sentence.evidence().size();
+  }
+  CHECK(numbers > 40);
+}
+
+TEST_CASE("a wrong number, a number without evidence and a wrong name are found out") {
+  Study study = sample_study();
+  const Json results = json_of(study);
+  const StudyRow& row = study.rows.front();
+  CHECK(!faults_of(Finding("a").say("It takes 5 s."), results).empty());
+  CHECK(!faults_of(Finding("a").name(row, "TP3-PP4"), results).empty());
+  Finding wrong("a");
+  wrong.number(row, "tokens_per_s", "tokens/s");
+  CHECK(faults_of(wrong, results).empty());
+  study.rows.front().metrics->tokens_per_second = 1.0;
+  CHECK(!faults_of(wrong, json_of(study)).empty());
+}
+
+TEST_CASE("keys of sentences say what results.json says under them") {
+  const Study study = sample_study();
+  const StudyRow& row = study.rows.front();
+  const Json json = json_of(row);
+  for (std::string_view key : known_keys()) {
+    CAPTURE(key);
+    std::string pointer = "/" + std::string(key);
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    const Json::json_pointer at(pointer);
+    REQUIRE(json.contains(at));
+    const auto value = number_at(row, key);
+    CHECK(value.has_value() == json.at(at).is_number());
+    if (value) CHECK(json.at(at).get<double>() == doctest::Approx(*value).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("a study speaks of speed, energy, seats, throttling, microbatches, memory") {
+  const std::vector<Finding> findings = find_findings(sample_study());
+  for (const char* words : {"Layout decides speed", "a token", "hot seats", "power cap",
+                            "microbatch", "Recomputing", "fill"})
+    CHECK_MESSAGE(any_says(findings, words), words);
+}
+
+TEST_CASE("findings that the results do not bear out are not there") {
+  Study study = sample_study();
+  for (StudyRow& row : study.rows) {
+    if (!row.metrics) continue;
+    row.metrics->hot_mean_c = row.metrics->cool_mean_c;
+    row.metrics->throttle.clear();
+  }
+  const std::vector<Finding> findings = find_findings(study);
+  CHECK(!any_says(findings, "hot seats"));
+  CHECK(!any_says(findings, "Clocks are held down"));
+}
+
+TEST_CASE("layers that follow the cold are found, with what they gain and what they cost") {
+  Study study = sample_study();
+  CHECK(!any_says(find_findings(study), "Layers can follow the cold"));
+  // The first and the last row that ran, again with cold seats first: one gains, one loses.
+  std::vector<StudyRow> placed;
+  for (const StudyRow& row : study.rows)
+    if (row.metrics) placed.push_back(row);
+  placed = {placed.front(), placed.back()};
+  for (StudyRow& row : placed) {
+    row.name += "-placed";
+    row.job.plan.device_order = {1, 2, 5, 7, 0, 3, 4, 6};
+    row.job.plan.layers_per_stage = {2, 1};
+    *row.metrics->hot_mean_c -= 2;
+    *row.metrics->samples_per_s_mj *= &row == &placed.front() ? 1.02 : 0.95;
+    study.rows.push_back(row);
+  }
+  const std::vector<Finding> findings = find_findings(study);
+  CHECK(any_says(findings, "Layers can follow the cold"));
+  CHECK(any_says(findings, "2.0 % more samples per second and megajoule"));
+  CHECK(any_says(findings, "the imbalance costs more than the heat did"));
+  for (const Finding& finding : findings)
+    CHECK(faults_of(finding, json_of(study)).empty());
+}
+
+TEST_CASE("experts inside a node are compared with the same groups over nodes") {
+  Study study = sample_study();
+  CHECK(any_says(find_findings(study), "Experts belong inside a node"));
+  CHECK(any_says(find_findings(study), "3.67 times"));  // 44000 / 12000
+  for (StudyRow& row : study.rows)
+    if (row.job.plan.expert_parallel_size > 1) row.metrics->tokens_per_second = 12000;
+  CHECK(!any_says(find_findings(study), "Experts belong"));
+}
+
+TEST_CASE("two machines are compared for equal GPUs, memory and watts") {
+  Study study = sample_study();
+  CHECK(any_says(find_findings(study), "GPU for GPU"));
+  CHECK(any_says(find_findings(study), "for equal memory"));
+  CHECK(any_says(find_findings(study), "For equal watts"));
+  std::erase_if(study.rows, [](const StudyRow& row) { return row.job.cluster.gpu.name != "h200"; });
+  CHECK(!any_says(find_findings(study), "GPU for GPU"));
+}
+
+/// The first two jobs that ran, and both again on another fabric at a share of their speed.
+Study study_on(spec::ScaleOut other, double first_share, double second_share) {
+  Study study = sample_study();
+  std::erase_if(study.rows, [](const StudyRow& row) { return !row.metrics; });
+  study.rows.resize(2);
+  for (const double share : {first_share, second_share}) {
+    StudyRow row = study.rows[share == first_share ? 0 : 1];
+    row.name += "-elsewhere";
+    row.job.cluster.scale_out.kind = other.kind;
+    row.job.cluster.scale_out.oversubscription = other.oversubscription;
+    row.metrics->tokens_per_second = share * *row.metrics->tokens_per_second;
+    study.rows.push_back(row);
+  }
+  tell_conditions(study);
+  return study;
+}
+
+TEST_CASE("fabrics are compared job by job, and who minds least is named") {
+  const Study kinds = study_on({.kind = spec::FabricKind::torus}, 0.5, 0.98);
+  const std::vector<Finding> findings = find_findings(kinds);
+  CHECK(any_says(findings, "The kind of fabric, with the same NICs"));
+  CHECK(any_says(findings, "100 %"));
+  CHECK(any_says(findings, "least of all it concerns"));
+  CHECK_FALSE(any_says(findings, "Saving on uplinks"));
+  for (const Finding& finding : findings)
+    CHECK(faults_of(finding, json_of(kinds)).empty());
+}
+
+TEST_CASE("uplinks that cost speed are spoken of, others are not") {
+  CHECK(any_says(find_findings(study_on({.oversubscription = 4}, 0.5, 0.98)), "Saving on uplinks"));
+  CHECK_FALSE(
+      any_says(find_findings(study_on({.oversubscription = 4}, 1.0, 0.999)), "Saving on uplinks"));
+}
+
+TEST_CASE("pairs differ in their knob and in nothing else") {
+  const Study study = sample_study();
+  std::size_t pairs = 0;
+  for (const Group& group : groups_of(study))
+    for (const Pair& pair : pairs_of(group)) {
+      ++pairs;
+      spec::Job from = pair.from->job, to = pair.to->job;
+      if (pair.knob == Knob::microbatch) from.plan.micro_batch_size = to.plan.micro_batch_size;
+      if (pair.knob == Knob::recompute) from.plan.recompute = to.plan.recompute;
+      if (pair.knob == Knob::overlap) from.plan.overlap_tensor = to.plan.overlap_tensor;
+      if (pair.knob == Knob::layout) continue;  // changes what a layout brings
+      CHECK(from.plan == to.plan);
+    }
+  CHECK(pairs > 50);
+}
+
+TEST_CASE("the first recommendation leads to the fastest job, and each is worth a per cent") {
+  const Study study = sample_study();
+  for (const Group& group : groups_of(study)) {
+    const std::vector<Recommendation> all = recommendations_for(group);
+    if (all.empty()) continue;
+    CHECK(all.front().to == answers_for(group).fastest);
+    for (const Recommendation& change : all)
+      CHECK(change.gain >= (change.knob ? 0.01 : 0.005));
+  }
+}
+
+TEST_CASE("a study without results has no findings and does not fail") {
+  CHECK(find_findings({}).empty());
+}
+
+TEST_CASE("a study in which nothing runs has no findings") {
+  Study study = sample_study();
+  for (StudyRow& row : study.rows) {
+    row.metrics.reset();
+    row.verdict = Verdict::oom;
+  }
+  CHECK(find_findings(study).empty());
+}
+
+TEST_CASE("recordings of unknown jobs have rows, groups and answers") {
+  Study study = sample_study();
+  study.rows.resize(2);
+  for (StudyRow& row : study.rows) {
+    row.has_job = false;
+    row.job = {};
+    row.origin = run::Origin::measured;
+    row.seats.resize(8);
+  }
+  const std::vector<Group> groups = groups_of(study);
+  REQUIRE(groups.size() == 1);
+  CHECK(full_label(*groups[0].rows[0]) == study.rows[0].name);
+  CHECK(answers_for(groups[0]).fastest != nullptr);
+  for (const Finding& finding : find_findings(study))
+    CHECK(finding.text().find("TP1") == std::string::npos);
+}
+
+/// The same study, its jobs of another task.
+Study as_task(spec::Task task) {
+  Study study = sample_study();
+  for (StudyRow& row : study.rows) {
+    row.job.task = task;
+    if (!row.metrics) continue;
+    row.metrics->energy_j = 100;
+    row.metrics->energy_ledger_j = {{"idle", 20.0},   {"leakage", 10.0},      {"compute", 10.0},
+                                    {"memory", 50.0}, {"communication", 5.0}, {"waiting", 5.0}};
+  }
+  return study;
+}
+
+TEST_CASE("a study of decoding says where a token's energy goes and what it waits for") {
+  const Study study = as_task(spec::Task::decode);
+  const std::vector<Finding> findings = find_findings(study);
+  CHECK(any_says(findings, "Where the energy of a generated token goes"));
+  CHECK(any_says(findings, "gives every sequence its next token after"));
+  CHECK(any_says(findings, " generates "));
+  CHECK_FALSE(any_says(findings, " trains "));
+  const Json results = json_of(study);
+  for (const Finding& finding : findings)
+    for (const std::string& fault : faults_of(finding, results))
+      FAIL_CHECK(finding.text() << ": " << fault);
+}
+
+TEST_CASE("a study of prompts says how long the first token waits") {
+  const std::vector<Finding> findings = find_findings(as_task(spec::Task::prefill));
+  CHECK(any_says(findings, "has read all prompts after"));
+  CHECK_FALSE(any_says(findings, "Where the energy of a generated token goes"));
+}
+
+TEST_CASE("a study of both says what fine-tuning spares") {
+  Study study = sample_study();
+  const Study tuned = as_task(spec::Task::lora);
+  for (StudyRow row : tuned.rows) {
+    row.name += "-lora";
+    row.job.name = row.name;
+    if (row.metrics && row.metrics->tokens_per_second) *row.metrics->tokens_per_second *= 1.5;
+    study.rows.push_back(row);
+  }
+  CHECK(any_says(find_findings(study), "Adapters spare the weight gradients"));
+  CHECK_FALSE(any_says(find_findings(sample_study()), "Adapters spare the weight gradients"));
+}
+
+}  // namespace
+
+}  // namespace triplepoint::report

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/findings/labels.h"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/text.h"
+
+namespace triplepoint::report {
+namespace {
+
+bool has_uneven_layers(const spec::Plan& plan) {
+  const auto& layers = plan.layers_per_stage;
+  return std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) != layers.end();
+}
+
+}  // namespace
+
+std::string configuration_label(const spec::Job& job) {
+  const spec::Plan& plan = job.plan;
+  std::string label;
+  if (plan.expert_parallel_size > 1) label = fmt::format("EP{}-", plan.expert_parallel_size);
+  label += fmt::format("TP{}", plan.tensor_parallel_size);
+  const bool fsdp = plan.sharding == spec::Sharding::parameters;
+  if (!fsdp || plan.pipeline_parallel_size > 1) {
+    label += fmt::format("-PP{}", plan.pipeline_parallel_size);
+  }
+  if (plan.virtual_pipeline_size > 1) label += fmt::format("-VPP{}", plan.virtual_pipeline_size);
+  if (plan.context_parallel_size > 1) label += fmt::format("-CP{}", plan.context_parallel_size);
+  if (fsdp) label += "-FSDP";
+  return label;
+}
+
+std::string variant_label(const spec::Job& job) {
+  const spec::Plan& plan = job.plan;
+  std::vector<std::string> parts;
+  if (job.task != spec::Task::pretrain) parts.emplace_back(spec::name_of(job.task));
+  if (plan.recompute == spec::Recompute::full) parts.emplace_back("recompute");
+  if (plan.recompute == spec::Recompute::selective) parts.emplace_back("selective");
+  if (plan.overlap_tensor || plan.overlap_gradient || plan.overlap_parameter ||
+      plan.overlap_pipeline) {
+    parts.emplace_back("overlap");
+  }
+  if (!plan.device_order.empty() || !plan.node_order.empty()) parts.emplace_back("placed");
+  if (has_uneven_layers(plan)) parts.emplace_back("uneven");
+  return parts.empty() ? "base" : fmt::format("{}", fmt::join(parts, "+"));
+}
+
+std::string group_label(const spec::Job& job) {
+  const std::string gpu = upper_case(job.cluster.gpu.name);
+  const char* what = job.cluster.gpu.dies_per_package > 1 ? " dies" : "";
+  return fmt::format("{} on {} x {}{}", job.model.name, job.world_size(), gpu, what);
+}
+
+}  // namespace triplepoint::report

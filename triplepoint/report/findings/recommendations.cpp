@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/findings/recommendations.h"
+
+#include <algorithm>
+
+#include "triplepoint/report/findings/keys.h"
+
+namespace triplepoint::report {
+namespace {
+
+using Rows = std::vector<const StudyRow*>;
+
+constexpr double least_gain = 0.01;
+constexpr std::string_view speed = "tokens_per_s", energy = "joules_per_token";
+
+std::string anchor_of(const Group& group) {
+  return "change-" + group.id;
+}
+
+double gain_of(const Pair& pair) {
+  return ratio_at(pair, speed).value_or(0) - 1;
+}
+
+/// "67 % more tokens/s, 38 % less energy a token, 2.1 °C cooler at its peak."
+void say_worth(Finding& text, const StudyRow& from, const StudyRow& to) {
+  const double gain = ratio_at(to, from, speed).value_or(1);
+  if (gain >= 2)
+    text.times(to, from, speed).say(" the speed");
+  else
+    text.more(to, from, speed).say(" more tokens/s");
+  if (const auto joules = ratio_at(to, from, energy)) {
+    if (*joules <= 0.995)
+      text.say(", ").less(to, from, energy).say(" less energy a token");
+    else if (*joules >= 1.005)
+      text.say(", ").more(to, from, energy).say(" more energy a token");
+    else
+      text.say(", the same energy a token");
+  }
+  const auto before = number_at(from, "temperature_c.peak"),
+             after = number_at(to, "temperature_c.peak");
+  if (before && after && *after > *before + 0.5)
+    text.say(", ").difference(to, from, "temperature_c.peak", "°C").say(" hotter at its peak");
+  if (before && after && *after < *before - 0.5)
+    text.say(", ").difference(from, to, "temperature_c.peak", "°C").say(" cooler at its peak");
+}
+
+std::string layout_with_options(const StudyRow& row) {
+  const std::string options = options_label(row);
+  return options.empty() ? layout_label(row) : layout_label(row) + " + " + options;
+}
+
+std::string microbatch_name(const StudyRow& row) {
+  return "microbatch " + std::to_string(row.job.plan.micro_batch_size);
+}
+
+bool wants_overlap(const StudyRow& row) {
+  const spec::Plan& plan = row.job.plan;
+  return plan.overlap_tensor || plan.overlap_gradient || plan.overlap_parameter ||
+         plan.overlap_pipeline || plan.overlap_expert;
+}
+
+void say_change(Finding& text, const Pair& pair) {
+  const StudyRow &from = *pair.from, &to = *pair.to;
+  switch (pair.knob) {
+    case Knob::layout:
+      text.say("Lay out as ").name(to).say(" instead of ").name(from, layout_label(from));
+      break;
+    case Knob::microbatch:
+      text.say("Take ")
+          .name(to, microbatch_name(to))
+          .say(" instead of ")
+          .name(from, microbatch_name(from))
+          .say(" with ")
+          .name(to, layout_with_options(to));
+      break;
+    case Knob::recompute:
+      text.say(to.job.plan.recompute == spec::Recompute::none        ? "Recompute nothing in "
+               : to.job.plan.recompute == spec::Recompute::selective ? "Recompute selectively in "
+                                                                     : "Recompute in ")
+          .name(from);
+      break;
+    case Knob::overlap:
+      text.say(wants_overlap(to) ? "Overlap communication with computing in "
+                                 : "Do not overlap in ")
+          .name(from);
+      break;
+    case Knob::placement:
+      text.say("Place the ranks on the GPUs of a node as ").name(to, to.name).say(" does");
+      break;
+  }
+  text.say(": ");
+  say_worth(text, from, to);
+  text.say(".");
+}
+
+Recommendation recommend(const Group& group, const Pair& pair) {
+  Finding text(anchor_of(group));
+  say_change(text, pair);
+  return {pair.from, pair.to, pair.knob, gain_of(pair), std::move(text)};
+}
+
+/// From the layout that the study names first; with that one best already, nothing.
+std::optional<Pair> layout_change(const std::vector<Pair>& pairs, const StudyRow& fastest,
+                                  const std::string& first_layout) {
+  for (const Pair& pair : pairs)
+    if (pair.knob == Knob::layout && pair.to == &fastest &&
+        layout_label(*pair.from) == first_layout && ratio_at(pair, speed))
+      return pair;
+  return std::nullopt;
+}
+
+/// The knob turned to the fastest job's setting; where nobody tried, where it does most.
+std::optional<Pair> knob_change(const std::vector<Pair>& pairs, Knob knob,
+                                const StudyRow& fastest) {
+  std::vector<Pair> of_knob;
+  std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(of_knob), [&](const Pair& pair) {
+    return pair.knob == knob && pair.from->metrics && pair.to->metrics;
+  });
+  std::vector<Pair> to_fastest = of_knob;
+  std::erase_if(to_fastest, [&](const Pair& pair) { return pair.to != &fastest; });
+  const auto gain = [](const Pair& pair) { return ratio_at(pair, speed); };
+  const auto at_best = strongest(to_fastest, gain);
+  return at_best && gain_of(*at_best) >= least_gain ? at_best : strongest(of_knob, gain);
+}
+
+/// What cooler boards would give back: a bound, from the clock that heat takes.
+std::optional<Recommendation> cooling(const Group& group, const StudyRow& fastest) {
+  const auto lost = number_at(fastest, "sm_clock_mhz.lost_to_temperature"),
+             mean = number_at(fastest, "sm_clock_mhz.mean");
+  if (!lost || !mean || !(*mean > 0) || *lost / *mean < least_gain / 2) return std::nullopt;
+  Finding text(anchor_of(group));
+  text.say("Cool the GPUs better, or give the work to the cool seats: heat takes ")
+      .number(fastest, "sm_clock_mhz.lost_to_temperature", "MHz")
+      .say(" of the clock of ")
+      .name(fastest)
+      .say(", so that ")
+      .share_of(fastest, "sm_clock_mhz.lost_to_temperature", "sm_clock_mhz.mean")
+      .say(" more clock is the most one can win.");
+  return Recommendation{&fastest, &fastest, std::nullopt, *lost / *mean, std::move(text)};
+}
+
+struct Share {
+  std::string_view key, whole;
+  const char* words;
+  double value = 0;
+};
+
+std::vector<Share> shares_of_step(const StudyRow& row) {
+  std::vector<Share> shares = {
+      {"bubble_fraction", "", "the pipeline's bubble", 0},
+      {"exposed_communication_s", "step_time_s", "communication that nothing hides", 0},
+      {"kernel_time_s.memory", "step_time_s", "norms and elementwise kernels", 0},
+      {"launch_gaps_s", "step_time_s", "late launches of the host", 0},
+      {"kernel_time_s.compute", "step_time_s", "computing", 0}};
+  for (Share& share : shares) {
+    const auto part = number_at(row, share.key);
+    const auto whole = share.whole.empty() ? std::optional<double>(1) : number_at(row, share.whole);
+    share.value = part && whole && *whole > 0 ? *part / *whole : 0;
+  }
+  std::erase_if(shares, [](const Share& share) { return !(share.value > 0); });
+  return shares;
+}
+
+}  // namespace
+
+Finding what_limits(const StudyRow& row) {
+  Finding text("kernels-" + identifier(group_title(row)));
+  const std::vector<Share> shares = shares_of_step(row);
+  if (shares.empty()) return std::move(text.say("not known"));
+  const Share most =
+      *std::max_element(shares.begin(), shares.end(),
+                        [](const Share& a, const Share& b) { return a.value < b.value; });
+  text.say(most.words).say(", ");
+  if (most.whole.empty())
+    text.share(row, most.key);
+  else
+    text.share_of(row, most.key, most.whole);
+  text.say(" of the step");
+  const auto lost = number_at(row, "sm_clock_mhz.lost_to_power");
+  if (most.key == "kernel_time_s.compute" && lost && *lost >= 20)
+    text.say("; the power cap takes ").number(row, "sm_clock_mhz.lost_to_power", "MHz");
+  return text;
+}
+
+std::vector<Recommendation> recommendations_for(const Group& group) {
+  std::vector<Recommendation> all;
+  const Rows ran = group.that_ran();
+  const StudyRow* fastest = highest(ran, speed);
+  if (fastest == nullptr || !fastest->has_job) return all;
+  const std::vector<Pair> pairs = pairs_of(group);
+  if (const auto pair = layout_change(pairs, *fastest, layout_label(*group.rows.front())))
+    all.push_back(recommend(group, *pair));
+  for (Knob knob : {Knob::microbatch, Knob::recompute, Knob::overlap, Knob::placement})
+    if (const auto pair = knob_change(pairs, knob, *fastest))
+      all.push_back(recommend(group, *pair));
+  if (auto better = cooling(group, *fastest)) all.push_back(std::move(*better));
+  std::erase_if(all, [](const Recommendation& r) { return r.knob && r.gain < least_gain; });
+  // What leads to the best job comes before what helps elsewhere.
+  std::stable_sort(all.begin(), all.end(), [&](const Recommendation& a, const Recommendation& b) {
+    const bool a_leads = a.to == fastest && a.knob, b_leads = b.to == fastest && b.knob;
+    return a_leads != b_leads ? a_leads : a.gain > b.gain;
+  });
+  return all;
+}
+
+Answers answers_for(const Group& group) {
+  const Rows ran = group.that_ran();
+  const std::string& id = group.id;
+  Answers answers{
+      highest(ran, speed),         lowest(ran, energy),         highest(ran, "temperature_c.peak"),
+      Finding("throughput-" + id), Finding("energy-" + id),     Finding("kernels-" + id),
+      Finding("change-" + id),     Finding("temperature-" + id)};
+  if (answers.fastest != nullptr) {
+    answers.fastest_text.name(*answers.fastest, short_label(*answers.fastest))
+        .say(": ")
+        .number(*answers.fastest, speed, "tokens/s", 4);
+    answers.limit_text = what_limits(*answers.fastest);
+  }
+  if (answers.thriftiest != nullptr)
+    answers.energy_text.name(*answers.thriftiest, short_label(*answers.thriftiest))
+        .say(": ")
+        .number(*answers.thriftiest, energy, "J/token");
+  if (answers.hottest != nullptr)
+    answers.heat_text.number(*answers.hottest, "temperature_c.peak", "°C")
+        .say(" in ")
+        .name(*answers.hottest);
+  const std::vector<Recommendation> changes = recommendations_for(group);
+  if (!changes.empty()) answers.change_text = changes.front().text;
+  return answers;
+}
+
+}  // namespace triplepoint::report

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/findings/run_findings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/run/shutdown.h"
+
+#include "triplepoint/metrics/run/fault_effects.h"
+#include "triplepoint/report/charts/chassis_picture.h"
+#include "triplepoint/report/number_text.h"
+
+namespace triplepoint::report {
+namespace {
+
+using metrics::Metrics;
+using Findings = std::vector<RunFinding>;
+
+struct Share {
+  double share;
+  std::string what;
+};
+
+/// Computing, what communication adds to it, and waiting for the schedule, largest first.
+std::vector<Share> shares_of(const Metrics& m) {
+  const double step = *m.step_time / unit::s;
+  std::vector<Share> shares = {
+      {m.kernels.compute / unit::s / step, "is matrix products and attention"}};
+  if (m.kernels.memory > Seconds())
+    shares.push_back({m.kernels.memory / unit::s / step, "norms, elementwise and optimizer"});
+  if (m.exposed_communication)
+    shares.push_back(
+        {*m.exposed_communication / unit::s / step, "communication that nothing hides"});
+  if (m.idle && *m.idle / unit::s / step > 0.02)
+    shares.push_back({*m.idle / unit::s / step, "idle"});
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const Share& a, const Share& b) { return a.share > b.share; });
+  return shares;
+}
+
+void add_time(Findings& findings, const Metrics& m) {
+  if (!m.step_time || m.kernels.total() <= Seconds()) return;
+  std::vector<std::string> words;
+  for (const Share& share : shares_of(m))
+    if (share.share >= 0.005)
+      words.push_back(fmt::format("{} {}", percent(share.share), share.what));
+  if (words.empty()) return;
+  std::string text = fmt::format("A step takes {} s: {}.", significant(*m.step_time / unit::s),
+                                 fmt::join(words, ", "));
+  if (m.bubble_fraction && *m.bubble_fraction >= 0.005)
+    text += fmt::format(" The pipeline's bubble is {} of it.", percent(*m.bubble_fraction));
+  findings.push_back({std::move(text), m.stages.empty() ? "time-went" : "kernels"});
+}
+
+void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
+  const auto& all = m.temperature_per_gpu_c;
+  const auto hottest = std::max_element(all.begin(), all.end(), [](double a, double b) {
+    return (std::isnan(a) ? -1e9 : a) < (std::isnan(b) ? -1e9 : b);
+  });
+  if (hottest == all.end() || std::isnan(*hottest)) return;
+  const auto index = static_cast<std::size_t>(hottest - all.begin());
+  std::string text =
+      fmt::format("The hottest GPU is {} at {} °C on average", index, significant(*hottest));
+  if (index < run.devices.size())
+    text += fmt::format(" (node {}, {})", run.devices[index].node, run.devices[index].local);
+  if (const auto gap = depth_gap(run, m); gap && gap->rear_c > gap->front_c)
+    text += fmt::format("; seats behind others run {} °C hotter than those at the inlet",
+                        significant(gap->rear_c - gap->front_c));
+  const bool has_picture = !chassis_figure(run, m).drawing.empty();
+  findings.push_back({text + ".", has_picture ? "chassis" : "map-temperature"});
+}
+
+/// Megahertz that the producer wrote down; nothing if it did not, or if it is next to nothing.
+std::optional<double> lost_mhz(const run::Run& run, const char* fact) {
+  const auto found = run.manifest.facts.find(fact);
+  if (found == run.manifest.facts.end()) return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(found->second.c_str(), &end);
+  if (end == found->second.c_str() || value < 1) return std::nullopt;
+  return value;
+}
+
+void add_clock(Findings& findings, const run::Run& run, const Metrics& m) {
+  const auto worst =
+      std::max_element(m.throttle.begin(), m.throttle.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (worst == m.throttle.end() || worst->second < 0.005) return;
+  std::string text =
+      fmt::format("GPUs are held back {} of the time ({})", percent(worst->second), worst->first);
+  const auto power = lost_mhz(run, "clock_lost_to_power_mhz");
+  const auto heat = lost_mhz(run, "clock_lost_to_temperature_mhz");
+  if (power) text += fmt::format("; the power limit costs {} MHz", significant(*power));
+  if (heat) text += fmt::format("{} heat {} MHz more", power ? "," : ";", significant(*heat));
+  findings.push_back({text + ".", "timeline-figure"});
+}
+
+void add_straggler(Findings& findings, const Metrics& m) {
+  if (m.stragglers.empty()) return;
+  const metrics::Straggler& worst = m.stragglers.front();
+  if (worst.share_of_waits < 0.01) return;
+  std::string text = fmt::format("Others wait most for rank {}", worst.rank);
+  if (worst.stage >= 0) text += fmt::format(" (stage {})", worst.stage);
+  text += fmt::format(": {} of all waiting", percent(worst.share_of_waits));
+  if (!worst.cause.empty() && worst.cause != "unknown") text += "; " + worst.cause;
+  findings.push_back({text + ".", "stragglers"});
+}
+
+void add_energy(Findings& findings, const Metrics& m) {
+  if (m.energy_ledger_j.empty()) return;
+  double sum = 0;
+  for (const auto& [use, joules] : m.energy_ledger_j)
+    sum += joules;
+  if (sum <= 0) return;
+  std::vector<std::pair<double, std::string>> uses;
+  uses.reserve(m.energy_ledger_j.size());
+  for (const auto& [use, joules] : m.energy_ledger_j)
+    uses.emplace_back(joules / sum, use);
+  std::stable_sort(uses.begin(), uses.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  uses.resize(std::min<std::size_t>(3, uses.size()));
+  std::vector<std::string> words;
+  words.reserve(uses.size());
+  for (const auto& [share, use] : uses)
+    words.push_back(fmt::format("{} into {}", percent(share), use));
+  std::string text = fmt::format("Of the energy of a step, {}", fmt::join(words, ", "));
+  if (m.joules_per_token)
+    text += fmt::format("; a token costs {} J", significant(*m.joules_per_token));
+  findings.push_back({text + ".", "energy-ledger"});
+}
+
+std::string name_of_place(const spec::Fault& fault) {
+  if (fault.gpu) return fmt::format(" of GPU {}", *fault.gpu);
+  if (fault.node) return fmt::format(" of node {}", *fault.node);
+  return "";
+}
+
+std::string_view name_of_fault(spec::FaultKind kind) {
+  switch (kind) {
+    case spec::FaultKind::power:
+      return "the power brake";
+    case spec::FaultKind::fan:
+      return "the failing fans";
+    case spec::FaultKind::inlet:
+      return "the warm inlet";
+    case spec::FaultKind::heat_path:
+      return "the loose heat sink";
+    case spec::FaultKind::link:
+      return "the slow links";
+    case spec::FaultKind::host:
+      return "the busy host";
+    case spec::FaultKind::node_lost:
+      return "the loss";
+  }
+  return "the fault";
+}
+
+/// What each fault of a simulated run did to its steps; of the hottest die where it did nothing.
+void add_faults(Findings& findings, const run::Run& run) {
+  if (!run.manifest.job || run.manifest.job->environment.faults.empty()) return;
+  const std::vector<metrics::FaultEffect> effects = metrics::fault_effects(run);
+  for (std::size_t f = 0; f < effects.size(); ++f) {
+    const spec::Fault& fault = run.manifest.job->environment.faults[f];
+    const metrics::FaultEffect& effect = effects[f];
+    const std::optional<double> longer = metrics::slowdown(effect);
+    if (!longer || !effect.during) continue;
+    std::string text = fmt::format("While {}{} lasted, steps took {} {}", name_of_fault(fault.kind),
+                                   name_of_place(fault), percent(std::abs(*longer)),
+                                   *longer >= 0 ? "longer" : "less");
+    if (effect.waited_for)
+      text += fmt::format(": all others waited for GPU {}, at {} MHz", *effect.waited_for,
+                          significant(effect.during->slowest_mhz, 4));
+    text += fmt::format("; the hottest die reached {} °C.", significant(effect.during->hottest_c));
+    findings.push_back({std::move(text), "time"});
+  }
+}
+
+}  // namespace
+
+std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics) {
+  Findings findings;
+  if (!run::has_trained(run)) return findings;
+  add_faults(findings, run);
+  add_time(findings, metrics);
+  add_clock(findings, run, metrics);
+  add_heat(findings, run, metrics);
+  add_straggler(findings, metrics);
+  add_energy(findings, metrics);
+  return findings;
+}
+
+}  // namespace triplepoint::report

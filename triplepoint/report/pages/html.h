@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/base/json_fwd.h"
+
+namespace triplepoint::report {
+
+/// The page around a report: style sheet and script of web/, bundled when the program was built.
+/// Has the marks {{title}}, {{body}} and {{data}}, each once.
+std::string_view page_template();
+
+/// Text as it may stand between tags and inside quoted attributes.
+std::string escape(std::string_view text);
+
+/// The numbers behind a chart: screen readers read it, the CSV button saves it.
+struct DataTable {
+  std::vector<std::string> columns;            // with units; the first names the row
+  std::vector<std::vector<std::string>> rows;  // as many cells as columns
+  std::vector<std::string> jobs = {};  // of each row; empty, or shorter: the row is of no job
+
+  void add(std::vector<std::string> cells, std::string job = "");
+};
+
+/// A caption's table. Cells that look like numbers stand right.
+std::string html_table(const DataTable& table, std::string_view caption);
+
+/// A chart with the title that says what it shows, and its numbers folded away below.
+struct Figure {
+  std::string id, title, note;  // plain text
+  std::string drawing;          // SVG, or an empty element which the script fills
+  DataTable table;
+  bool wide = false;               // takes the whole row of the page
+  bool shows_table = false;        // its numbers are not folded away
+  bool has_compact_table = false;  // its numbers are in the page's data, for the script to write
+};
+std::string html_figure(const Figure& figure);
+
+/// Colours and their meanings, above a group of charts. Classes are those of the style sheet.
+struct LegendEntry {
+  std::string style, text;
+};
+std::string html_legend(const std::vector<LegendEntry>& entries);
+
+/// The finished file: the built-in template around title, body and the data for the script.
+std::string html_page(std::string_view title, std::string_view body, const Json& data);
+
+}  // namespace triplepoint::report

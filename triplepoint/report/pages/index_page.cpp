@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/pages/index_page.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/report/number_text.h"
+#include "triplepoint/report/pages/html.h"
+
+namespace triplepoint::report {
+namespace {
+
+std::string link(const std::string& to, const std::string& words) {
+  return to.empty() ? escape(words)
+                    : fmt::format("<a href=\"{}\">{}</a>", escape(to), escape(words));
+}
+
+std::string row_of(const IndexEntry& entry, bool with_numbers) {
+  std::string html = "<tr><th scope=\"row\">" + link(entry.link, entry.name) + "</th>";
+  const auto cell = [&](const std::string& text, bool is_number) {
+    html += fmt::format("<td{}>{}</td>", is_number ? " class=\"num\"" : "", text);
+  };
+  cell(escape(entry.state), false);
+  if (with_numbers) {
+    cell(entry.num_gpus ? whole(static_cast<int64_t>(*entry.num_gpus)) : "–", true);
+    cell(significant(entry.step_time_s), true);
+    cell(significant(entry.tokens_per_s_per_gpu), true);
+    cell(entry.mfu ? percent(*entry.mfu) : "–", true);
+    cell(significant(entry.joules_per_token), true);
+    cell(significant(entry.power_mean_w), true);
+    cell(significant(entry.temperature_peak_c), true);
+    cell(entry.compare_link.empty() ? "" : link(entry.compare_link, "with the previous"), false);
+  }
+  cell(escape(entry.changed), false);
+  return html + "</tr>";
+}
+
+std::string table_of(const std::vector<IndexEntry>& entries, bool studies) {
+  std::vector<std::string> columns = {studies ? "study" : "run", "state"};
+  if (!studies)
+    columns.insert(columns.end(), {"GPUs", "step (s)", "tokens/s a GPU", "MFU", "J/token",
+                                   "power (W)", "peak (°C)", "compare"});
+  columns.emplace_back("changed");
+  std::string html = fmt::format(
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table>"
+      "<caption>{0}</caption><thead><tr>",
+      studies ? "Studies of this folder" : "Runs of this folder, newest first");
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const bool is_number = !studies && i >= 2 && i <= 8;
+    html += fmt::format("<th scope=\"col\"{}>{}</th>", is_number ? " class=\"num\"" : "",
+                        escape(columns[i]));
+  }
+  html += "</tr></thead><tbody>";
+  for (const IndexEntry& entry : entries)
+    if (entry.is_study == studies) html += row_of(entry, !studies);
+  return html + "</tbody></table></div>";
+}
+
+}  // namespace
+
+IndexEntry index_entry(const run::Run& header) {
+  IndexEntry entry;
+  const metrics::Metrics m = metrics::measure(header);
+  entry.state = run::name_of(header.manifest.origin);
+  if (!header.manifest.fits_memory) entry.state += ", out of memory";
+  if (!header.devices.empty()) entry.num_gpus = static_cast<double>(header.devices.size());
+  if (m.step_time) entry.step_time_s = *m.step_time / unit::s;
+  entry.tokens_per_s_per_gpu = m.tokens_per_second_per_gpu;
+  entry.mfu = m.mfu;
+  entry.joules_per_token = m.joules_per_token;
+  entry.power_mean_w = m.power_mean_w;
+  entry.temperature_peak_c = m.temperature_peak_c;
+  return entry;
+}
+
+std::string index_page(const std::string& folder, const std::vector<IndexEntry>& entries) {
+  const auto studies = std::count_if(entries.begin(), entries.end(),
+                                     [](const IndexEntry& entry) { return entry.is_study; });
+  const auto runs = static_cast<std::ptrdiff_t>(entries.size()) - studies;
+  const std::string title = "Runs and studies in " + folder;
+  std::string body = fmt::format(
+      "<header><p class=\"kicker\">Triplepoint</p><h1>{}</h1><p class=\"facts\"><b>{}</b> studies, "
+      "<b>{}</b> runs. New ones appear by themselves.</p></header>\n",
+      escape(title), studies, runs);
+  if (entries.empty())
+    body +=
+        "<p>Nothing here yet. <code>triplepoint characterize STUDY -o FOLDER</code> or "
+        "<code>triplepoint simulate JOB -o FOLDER/NAME.run</code> put something in.</p>";
+  if (studies > 0)
+    body += "<section aria-labelledby=\"studies\"><h2 id=\"studies\">Studies</h2>" +
+            table_of(entries, true) + "</section>";
+  if (runs > 0)
+    body +=
+        "<section aria-labelledby=\"runs\"><h2 id=\"runs\">Runs</h2><p class=\"filter\" hidden>"
+        "<label>Filter <input type=\"search\" id=\"filter\"></label> <span id=\"filter-count\" "
+        "role=\"status\"></span></p><div class=\"jobs\">" +
+        table_of(entries, false) + "</div></section>";
+  return html_page(title, body, Json::object());
+}
+
+Json index_json(const std::vector<IndexEntry>& entries) {
+  Json list = Json::array();
+  const auto number = [](const std::optional<double>& value) {
+    return value ? Json(*value) : Json();
+  };
+  for (const IndexEntry& entry : entries)
+    list.push_back({{"name", entry.name},
+                    {"kind", entry.is_study ? "study" : "run"},
+                    {"page", entry.link},
+                    {"state", entry.state},
+                    {"changed", entry.changed},
+                    {"num_gpus", number(entry.num_gpus)},
+                    {"step_time_s", number(entry.step_time_s)},
+                    {"tokens_per_s_per_gpu", number(entry.tokens_per_s_per_gpu)},
+                    {"mfu", number(entry.mfu)},
+                    {"joules_per_token", number(entry.joules_per_token)},
+                    {"power_mean_w", number(entry.power_mean_w)},
+                    {"temperature_peak_c", number(entry.temperature_peak_c)}});
+  return {{"schema", 1}, {"entries", std::move(list)}};
+}
+
+std::string notice_page(const std::string& title, const std::string& sentence) {
+  return html_page(title,
+                   fmt::format("<header><p class=\"kicker\">Triplepoint</p><h1>{}</h1></header>"
+                               "<p>{}</p><p><a href=\"/\">All runs and studies</a></p>",
+                               escape(title), escape(sentence)),
+                   Json::object());
+}
+
+}  // namespace triplepoint::report

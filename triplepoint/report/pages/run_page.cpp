@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/pages/run_page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/run/shutdown.h"
+
+#include "triplepoint/report/charts/bar_chart.h"
+#include "triplepoint/report/charts/chassis_picture.h"
+#include "triplepoint/report/charts/energy_ledger.h"
+#include "triplepoint/report/charts/heat_map.h"
+#include "triplepoint/report/charts/measures.h"
+#include "triplepoint/report/charts/plots.h"
+#include "triplepoint/report/charts/power_swing.h"
+#include "triplepoint/report/figures/trace_figures.h"
+#include "triplepoint/report/findings/labels.h"
+#include "triplepoint/report/findings/run_findings.h"
+#include "triplepoint/report/number_text.h"
+#include "triplepoint/report/pages/html.h"
+#include "triplepoint/report/pages/run_manifest.h"
+#include "triplepoint/report/pages/timeline_data.h"
+
+namespace triplepoint::report {
+namespace {
+
+using metrics::Metrics;
+
+std::string title_of(const run::Run& run) {
+  if (!run.manifest.job) return run.manifest.name;
+  const spec::Job& job = *run.manifest.job;
+  const std::string variant = variant_label(job);
+  return fmt::format("{}: {}{}, microbatch {}", group_label(job), configuration_label(job),
+                     variant == "base" ? "" : " + " + variant, job.plan.micro_batch_size);
+}
+
+std::string origin_sentence(const run::Run& run) {
+  const char* how = run.manifest.origin == run::Origin::simulated  ? "Simulated"
+                    : run.manifest.origin == run::Origin::measured ? "Measured"
+                                                                   : "Imported";
+  std::string text = fmt::format(
+      "{} by {}", how, run.manifest.producer.empty() ? "triplepoint" : run.manifest.producer);
+  if (run.manifest.job)
+    text += fmt::format("; stack {}, global batch {}, data parallelism {}",
+                        run.manifest.job->stack.name, run.manifest.job->plan.global_batch_size,
+                        run.manifest.job->data_parallel_size());
+  return text + ".";
+}
+
+std::string verdict_sentence(const run::Run& run) {
+  if (run.memory.empty()) return "";
+  const auto worst =
+      std::max_element(run.memory.begin(), run.memory.end(),
+                       [](const auto& a, const auto& b) { return a.total() < b.total(); });
+  std::string text =
+      fmt::format(" The fullest GPU (stage {}) needs {} GiB", worst - run.memory.begin(),
+                  significant(worst->total() / unit::GiB));
+  if (run.memory_limit)
+    text += fmt::format(" of {} GiB", significant(*run.memory_limit / unit::GiB));
+  return text + (run.manifest.fits_memory ? "." : ": the job does not fit in memory.");
+}
+
+std::string header(const run::Run& run) {
+  return fmt::format(
+      "<header><p class=\"kicker\">Triplepoint run</p><h1>{}</h1><p "
+      "class=\"facts\">{}{}</p></header>\n",
+      escape(title_of(run)), escape(origin_sentence(run)), escape(verdict_sentence(run)));
+}
+
+// ---- key figures
+
+struct Tile {
+  std::string name, value, more;
+};
+
+std::string with_unit(const std::optional<double>& value, const std::string& unit_name,
+                      int digits = 3) {
+  return value ? significant(*value, digits) + " " + unit_name : "–";
+}
+
+std::string percent_of(const std::optional<double>& share) {
+  return share ? percent(*share) : "–";
+}
+
+std::string throttle_words(const Metrics& m) {
+  std::string words;
+  for (const auto& [reason, share] : m.throttle)
+    if (share > 0)
+      words += fmt::format("{}{} {}", words.empty() ? "" : ", ", percent(share), reason);
+  return words.empty() ? "not throttled" : words;
+}
+
+std::vector<Tile> tiles_of(const Metrics& m) {
+  const std::optional<double> step =
+      m.step_time ? std::optional(*m.step_time / unit::s) : std::nullopt;
+  return {
+      {"step time", with_unit(step, "s"), "bubble " + percent_of(m.bubble_fraction)},
+      {"speed", with_unit(m.tokens_per_second, "tokens/s"),
+       with_unit(m.tokens_per_second_per_gpu, "a GPU")},
+      {"MFU", percent_of(m.mfu),
+       fmt::format("{} model TFLOP/s a GPU", significant(m.model_tflops_per_gpu))},
+      {"power of a GPU", with_unit(m.power_mean_w, "W"), "peak " + with_unit(m.power_peak_w, "W")},
+      {"energy", with_unit(m.joules_per_token, "J/token"),
+       m.samples_per_s_mj ? with_unit(m.samples_per_s_mj, "samples/(s MJ)")
+                          : with_unit(m.energy_j, "J, all GPUs")},
+      {"die temperature", with_unit(m.temperature_mean_c, "°C"),
+       fmt::format("peak {}; hot seats {}, cool {}", with_unit(m.temperature_peak_c, "°C"),
+                   significant(m.hot_mean_c), significant(m.cool_mean_c))},
+      {"SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4), throttle_words(m)}};
+}
+
+std::string tiles_section(const Metrics& metrics) {
+  std::string html = "<ul class=\"tiles\">";
+  for (const Tile& tile : tiles_of(metrics)) {
+    if (tile.value == "–") continue;  // what a trace cannot know
+    html += fmt::format("<li><span>{}</span><b>{}</b><small>{}</small></li>", escape(tile.name),
+                        escape(tile.value), escape(tile.more));
+  }
+  return html + "</ul>\n";
+}
+
+// ---- charts
+
+/// The values of a plot's curves, those that are means apart from all.
+struct PlotValues {
+  std::vector<double> all, means;
+};
+PlotValues values_of(const Json& plot) {
+  PlotValues values;
+  for (const Json& curve : plot["curves"]) {
+    const bool is_mean = curve["style"] == "mean" || curve["style"] == "single";
+    for (const Json& value : curve["values"]) {
+      if (value.is_null()) continue;
+      values.all.push_back(value.get<double>());
+      if (is_mean) values.means.push_back(value.get<double>());
+    }
+  }
+  return values;
+}
+
+/// Lowest, highest and mean of what a plot draws, for those who do not see it.
+std::vector<std::string> plot_cells(const Json& plot) {
+  const PlotValues values = values_of(plot);
+  const std::string unit_name = plot["unit"].get<std::string>();
+  if (values.all.empty() || values.means.empty()) return {unit_name, "–", "–", "–"};
+  const auto [low, high] = std::minmax_element(values.all.begin(), values.all.end());
+  const double sum = std::accumulate(values.means.begin(), values.means.end(), 0.0);
+  return {unit_name, significant(*low, 4),
+          significant(sum / static_cast<double>(values.means.size()), 4), significant(*high, 4)};
+}
+
+/// "32", or "4 of 32" where the timeline shows the others by their like.
+std::string ranks_text(const run::Run& run, const Json& timeline) {
+  std::size_t shown = 0;
+  for (const Json& rank : timeline["ranks"])
+    shown += 1 + (rank.contains("like") ? rank["like"].size() : 0);
+  const auto all = static_cast<std::size_t>(run.timeline.num_ranks);
+  return shown < all ? fmt::format("{} of {}", shown, all) : std::to_string(shown);
+}
+
+/// The viewer of web/ fills the element: ranks over time, and the curves on the same axis.
+std::string timeline_section(const run::Run& run, const Json& plots, const Json& timeline) {
+  if (plots.empty() && timeline.is_null()) return "";
+  DataTable table{{"over time", "lowest", "mean", "highest"}, {}};
+  for (const Json& plot : plots)
+    table.rows.push_back(plot_cells(plot));
+  if (table.rows.empty()) table.columns.clear();
+  std::string title = "Power, temperature and clock over time";
+  if (!timeline.is_null())
+    title = fmt::format("What {} ranks did{}", ranks_text(run, timeline),
+                        plots.empty() ? "" : ", and power, heat and clocks meanwhile");
+  return "<section aria-labelledby=\"time\"><h2 id=\"time\">Over time</h2>" +
+         html_figure({"timeline-figure", title, "",
+                      "<div id=\"timeline\" class=\"timeline\"></div>", std::move(table), true}) +
+         "</section>\n";
+}
+
+/// Where the collectives themselves say who was late, their sentence goes before the metrics' one,
+/// which knows less.
+std::string findings_section(const std::vector<RunFinding>& findings, const TraceSection& trace) {
+  if (findings.empty()) return "";
+  std::string html =
+      "<section aria-labelledby=\"findings\"><h2 id=\"findings\">What was found</h2><ol "
+      "class=\"findings\">";
+  for (const RunFinding& finding : findings) {
+    const bool is_replaced = trace.names_stragglers && finding.anchor == "stragglers";
+    html += fmt::format("<li>{} <a href=\"#{}\">See why</a></li>",
+                        escape(is_replaced ? trace.straggler : finding.text),
+                        escape(is_replaced ? "late" : finding.anchor));
+  }
+  return html + "</ol></section>\n";
+}
+
+Figure kernel_figure(const Metrics& metrics) {
+  BarChart chart{"Kernel seconds of each pipeline stage in one step",
+                 "kernel seconds, mean over the stage's GPUs (s)",
+                 {},
+                 std::nullopt,
+                 "",
+                 0};
+  DataTable table{{"stage"}, {}};
+  for (const NamedPart& part : kernel_parts({}))
+    table.columns.push_back(part.name + " (s)");
+  table.columns.insert(table.columns.end(), {"waiting (s)", "total (s)", "bubble"});
+  for (const metrics::Stage& stage : metrics.stages) {
+    const std::vector<NamedPart> parts = kernel_parts(stage.kernels);
+    const std::string total = significant(stage.kernels.total() / unit::s);
+    Bar bar;
+    bar.label = fmt::format("stage {}", stage.stage);
+    bar.parts = bar_parts_of(parts, "s");
+    bar.text = total;
+    chart.bars.push_back(std::move(bar));
+    std::vector<std::string> cells = {std::to_string(stage.stage)};
+    for (const NamedPart& part : parts)
+      cells.push_back(significant(part.value));
+    cells.insert(cells.end(), {significant(stage.kernels.waiting / unit::s), total,
+                               percent(stage.bubble_fraction)});
+    table.rows.push_back(std::move(cells));
+  }
+  return {"kernels", chart.title,
+          "Waiting for a late peer is inside the collective's kernel, as NCCL shows it.",
+          html_legend(legend_of(kernel_parts({}))) + bar_chart_svg(chart), std::move(table)};
+}
+
+Figure memory_figure(const run::Run& run) {
+  BarChart chart{
+      run.manifest.fits_memory ? "Memory: every stage fits" : "Memory: the job does not fit",
+      "memory of a GPU (GiB)",
+      {},
+      std::nullopt,
+      "",
+      0};
+  if (run.memory_limit) chart.limit = *run.memory_limit / unit::GiB;
+  DataTable table{{"stage"}, {}};
+  for (const NamedPart& part : memory_parts({}))
+    table.columns.push_back(part.name + " (GiB)");
+  table.columns.emplace_back("total (GiB)");
+  for (std::size_t i = 0; i < run.memory.size(); ++i) {
+    const std::vector<NamedPart> parts = memory_parts(run.memory[i]);
+    Bar bar;
+    bar.label = fmt::format("stage {}", i);
+    bar.parts = bar_parts_of(parts, "GiB");
+    bar.text = significant(run.memory[i].total() / unit::GiB);
+    if (run.memory_limit && run.memory[i].total() > *run.memory_limit)
+      bar.status = bar.text + " OOM";
+    std::vector<std::string> cells = {std::to_string(i)};
+    for (const NamedPart& part : parts)
+      cells.push_back(significant(part.value));
+    cells.push_back(bar.text);
+    table.rows.push_back(std::move(cells));
+    chart.bars.push_back(std::move(bar));
+  }
+  const std::string note = chart.limit ? fmt::format("Rule: {} GiB, as the driver reports it.",
+                                                     significant(*chart.limit, 4))
+                                       : "";
+  return {"memory", chart.title, note,
+          html_legend(legend_of(memory_parts({}))) + bar_chart_svg(chart), std::move(table)};
+}
+
+/// Nodes below each other, local devices from left to right.
+Figure device_map(const run::Run& run, const std::vector<double>& values, const std::string& name,
+                  const std::string& unit_name) {
+  HeatMap map;
+  map.unit = unit_name;
+  map.names_nodes = false;  // the rows do
+  int32_t per_node = 1;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const run::Device device = i < run.devices.size() ? run.devices[i] : run::Device{};
+    const auto node = static_cast<std::size_t>(device.node);
+    while (map.rows.size() <= node)
+      map.rows.push_back({fmt::format("node {}", map.rows.size()), {}});
+    map.rows[node].values.push_back(values[i]);
+    per_node = std::max(per_node, device.local + 1);
+  }
+  map.per_node = per_node;
+  std::vector<double> known;
+  std::copy_if(values.begin(), values.end(), std::back_inserter(known),
+               [](double value) { return std::isfinite(value); });
+  const auto [low, high] = std::minmax_element(known.begin(), known.end());
+  map.title =
+      fmt::format("{}: {} to {} {}", name, significant(*low), significant(*high), unit_name);
+  DataTable table{{"node"}, {}};
+  for (int32_t i = 0; i < per_node; ++i)
+    table.columns.push_back(fmt::format("GPU {}", i));
+  for (const HeatRow& row : map.rows) {
+    std::vector<std::string> cells = {row.label};
+    for (double value : row.values)
+      cells.push_back(significant(value, 4));
+    cells.resize(table.columns.size());
+    table.rows.push_back(std::move(cells));
+  }
+  return {"map-" + name, map.title, "A row is a node, a column a local device.", heat_map_svg(map),
+          std::move(table)};
+}
+
+using Wear = std::optional<metrics::RunWear>;
+
+std::vector<double> wear_totals(const metrics::RunWear& wear) {
+  std::vector<double> totals;
+  for (const auto& device : wear.devices)
+    totals.push_back(device ? device->total() : std::nan(""));
+  return totals;
+}
+
+/// Heat in the chassis, and a map per number that devices know.
+std::string devices_section(const run::Run& run, const Metrics& metrics, const Wear& wear) {
+  std::string html;
+  const Figure chassis = chassis_figure(run, metrics);
+  if (!chassis.drawing.empty()) html += html_figure(chassis);
+  const auto add = [&](const std::vector<double>& values, const char* name, const char* unit_name) {
+    const bool any =
+        std::any_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+    if (any) html += html_figure(device_map(run, values, name, unit_name));
+  };
+  add(metrics.temperature_per_gpu_c, "temperature", "°C");
+  add(metrics.power_per_gpu_w, "power", "W");
+  add(metrics.sm_clock_per_gpu_mhz, "clock", "MHz");
+  if (wear) add(wear_totals(*wear), "wear", "times the reference");
+  if (html.empty()) return "";
+  return "<section aria-labelledby=\"devices\"><h2 id=\"devices\">The devices</h2><div "
+         "class=\"figures\">" +
+         html + "</div></section>\n";
+}
+
+std::string charts_section(const run::Run& run, const Metrics& metrics, const Wear& wear) {
+  std::string html;
+  if (!metrics.stages.empty() || !run.memory.empty())
+    html =
+        "<section aria-labelledby=\"parts\"><h2 id=\"parts\">Kernel time and memory</h2><div "
+        "class=\"figures\">";
+  if (!metrics.stages.empty()) html += html_figure(kernel_figure(metrics));
+  if (!run.memory.empty()) html += html_figure(memory_figure(run));
+  if (!html.empty()) html += "</div></section>\n";
+  return html + devices_section(run, metrics, wear);
+}
+
+// ---- tables
+
+/// A measured run without power has no chart of it: said, so that nobody looks for one.
+std::string missing_sensors_section(const run::Run& run, const Metrics& metrics) {
+  const bool any = metrics.power_mean_w || metrics.temperature_mean_c ||
+                   metrics.sm_clock_mean_mhz || metrics.node_energy_j;
+  if (any || run.manifest.origin != run::Origin::measured) return "";
+  return "<section aria-labelledby=\"sensors\"><h2 id=\"sensors\">Power and heat</h2><p>No sensor "
+         "told of power, energy, temperature or clocks while this ran, so that nothing is said of "
+         "them. <code>triplepoint doctor</code> says why, and how to get them.</p></section>\n";
+}
+
+std::string energy_section(const Metrics& metrics) {
+  if (metrics.energy_ledger_j.empty()) return "";
+  return "<section aria-labelledby=\"energy\"><h2 id=\"energy\">Where the energy went</h2><div "
+         "class=\"figures\">" +
+         html_figure(energy_ledger_figure({{"one step", &metrics.energy_ledger_j}})) +
+         "</div></section>\n";
+}
+
+std::string swing_section(const std::optional<metrics::PowerProfile>& profile) {
+  if (!profile) return "";
+  return "<section aria-labelledby=\"swing\"><h2 id=\"swing\">What the power supply sees</h2><div "
+         "class=\"figures\">" +
+         html_figure(power_swing_figure(*profile)) + "</div></section>\n";
+}
+
+std::string straggler_section(const Metrics& metrics) {
+  if (metrics.stragglers.empty()) return "";
+  DataTable table{{"rank", "stage", "share of all waiting", "cause"}, {}};
+  for (const metrics::Straggler& straggler : metrics.stragglers)
+    table.rows.push_back({std::to_string(straggler.rank), std::to_string(straggler.stage),
+                          percent(straggler.share_of_waits), straggler.cause});
+  return "<section aria-labelledby=\"stragglers\"><h2 id=\"stragglers\">Who others wait for</h2>" +
+         html_table(table, "Ranks by the waiting they cause") + "</section>\n";
+}
+
+}  // namespace
+
+std::string run_page(const run::Run& run, const Metrics& metrics,
+                     const std::vector<spec::Provenance>& numbers, const Wear& wear) {
+  const Json plots = plots_of(run);
+  const Json timeline = timeline_data(run);
+  const TraceSection trace = trace_section(run);
+  std::string body = header(run);
+  if (run::has_trained(run)) body += tiles_section(metrics);
+  const std::optional<metrics::PowerProfile> profile = metrics::power_profile(run);
+  std::vector<RunFinding> findings = run_findings(run, metrics);
+  if (const auto swing = profile ? swing_finding(*profile) : std::nullopt)
+    findings.push_back(*swing);
+  if (const auto worn = wear ? wear_finding(*wear) : std::nullopt) findings.push_back(*worn);
+  body += findings_section(findings, trace);
+  body += timeline_section(run, plots, timeline);
+  body += charts_section(run, metrics, wear) + trace.html + energy_section(metrics);
+  body += swing_section(profile);
+  if (!trace.names_stragglers) body += straggler_section(metrics);
+  body += missing_sensors_section(run, metrics);
+  body += manifest_sections(run, numbers);
+  Json data = {{"plots", plots}};
+  if (!timeline.is_null()) data["timeline"] = timeline;
+  return html_page(title_of(run), body, data);
+}
+
+}  // namespace triplepoint::report

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/pages/run_page.h"
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/report/charts/chassis_picture.h"
+#include "triplepoint/report/charts/energy_ledger.h"
+#include "triplepoint/report/charts/plots.h"
+#include "triplepoint/report/findings/run_findings.h"
+#include "triplepoint/report/pages/run_manifest.h"
+#include "triplepoint/report/sample_study_testing.h"
+
+namespace triplepoint::report {
+namespace {
+
+using doctest::Approx;
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+spec::Chassis chassis_of(std::vector<std::vector<double>> breathes) {
+  spec::Chassis chassis;
+  for (std::vector<double>& of : breathes)
+    chassis.seats.push_back({Kelvins(), 1, std::move(of)});
+  return chassis;
+}
+
+run::Run run_with_chassis() {
+  run::Run run = sample_run();
+  spec::Cluster& cluster = run.manifest.job->cluster;
+  cluster.chassis =
+      chassis_of({{}, {}, {}, {}, {0, 1, 1, 1}, {0, 1, 1, 1}, {0, 1, 1, 1}, {0, 1, 1, 1}});
+  return run;
+}
+
+metrics::Metrics metrics_of_32() {
+  metrics::Metrics m;
+  for (int i = 0; i < 32; ++i) {
+    m.temperature_per_gpu_c.push_back(i % 8 < 4 ? 55 : 66);
+    m.power_per_gpu_w.push_back(600);
+  }
+  return m;
+}
+
+TEST_CASE("chassis: a seat lies behind what it breathes") {
+  CHECK(seat_depths(chassis_of({{}, {1}, {0, 1}})) == std::vector<int32_t>{0, 1, 2});
+}
+
+TEST_CASE("chassis: seats that breathe each other lie side by side") {
+  CHECK(seat_depths(chassis_of({{0, 1}, {1, 0}})) == std::vector<int32_t>{0, 0});
+}
+
+TEST_CASE("chassis: a ring of seats has an end") {
+  const auto depths = seat_depths(chassis_of({{0, 0, 1}, {1}, {0, 1}}));
+  for (const int32_t depth : depths)
+    CHECK(depth < 3);
+}
+
+TEST_CASE("chassis: the title says how much hotter the rear is, and every GPU is in the table") {
+  const Figure figure = chassis_figure(run_with_chassis(), metrics_of_32());
+  CHECK(contains(figure.title, "run 11.0 °C hotter"));
+  CHECK(figure.table.rows.size() == 32);
+  CHECK(contains(figure.drawing, "node 3"));
+}
+
+TEST_CASE("chassis: a run that does not know its chassis has no picture") {
+  run::Run run = run_with_chassis();
+  run.manifest.job.reset();
+  CHECK(chassis_figure(run, metrics_of_32()).drawing.empty());
+}
+
+TEST_CASE("ledger: shares add up to the whole, the largest use first") {
+  const std::map<std::string, double> joules = {{"idle", 1e6}, {"compute", 3e6}};
+  const Figure figure = energy_ledger_figure({{"one step", &joules}});
+  CHECK(figure.table.rows[0][0] == "compute");
+  CHECK(contains(figure.title, "75 %"));
+  CHECK(contains(figure.title, "compute"));
+}
+
+TEST_CASE("plots: a value holds until the next stamp, so a slow sensor has no holes") {
+  run::Run run;
+  run.series.push_back({"die_c", 0, false, {}, {}});
+  for (int i = 0; i < 100; ++i) {
+    if (i % 10 != 0 && i < 50) continue;  // slow, then fast
+    run.series[0].times.push_back(instant_at(i * unit::s));
+    run.series[0].values.push_back(40);
+  }
+  const Json plots = plots_of(run);
+  for (const Json& value : plots[0]["curves"][0]["values"])
+    CHECK(value == 40.0);
+}
+
+TEST_CASE("plots: reasons become a share of time, and idle is no throttling") {
+  run::Run run;
+  run.series.push_back({"throttle_reasons", 0, false, {}, {}});
+  for (int i = 0; i < 10; ++i) {
+    run.series[0].times.push_back(instant_at(i * unit::s));
+    run.series[0].values.push_back(i < 5 ? 1 : 4);
+  }
+  const Json values = plots_of(run)[0]["curves"][0]["values"];
+  CHECK(values[0] == 0.0);
+  CHECK(values[9] == 100.0);
+}
+
+TEST_CASE("plots: without a true mean the sensor's own view is drawn") {
+  run::Run run;
+  run.series.push_back({"power_average_w", 0, false, {Instant(0)}, {300}});
+  CHECK(plots_of(run)[0]["unit"] == "power (W)");
+}
+
+TEST_CASE("run page: what sensors measured is said with scope and period") {
+  run::Run run = sample_run();
+  run.manifest.hosts = {"node-<1>"};
+  run.sources.push_back({.signal = "power_w", .sensor = "nvml field 186", .period = 0.1 * unit::s});
+  const std::string page = run_page(run, metrics_of_32());
+  CHECK(contains(page, "nvml field 186"));
+  CHECK(contains(page, "100 ms"));
+  CHECK(contains(page, "node-&lt;1&gt;"));
+}
+
+TEST_CASE("run page: numbers of a prediction are counted by kind") {
+  const std::vector<spec::Provenance> numbers = {
+      {"gpu.tdp", "700 W", spec::NumberKind::datasheet, "its maker", "gpus/h200.toml", 3},
+      {"gpu.a", "1", spec::NumberKind::assumed, "nobody", "gpus/h200.toml", 4}};
+  CHECK(contains(manifest_sections(sample_run(), numbers), "1 datasheet, 1 assumed"));
+}
+
+TEST_CASE("run page: findings link to elements that are there") {
+  run::Run run = run_with_chassis();
+  metrics::Metrics m = metrics_of_32();
+  m.step_time = 20 * unit::s;
+  m.kernels.compute = 12 * unit::s;
+  m.stages = {{0, m.kernels, 0.1, {}, {}, {}}};
+  m.throttle = {{"software_power_cap", 0.4}};
+  m.energy_ledger_j = {{"compute", 5e5}};
+  m.stragglers = {{3, 0, 0.5, "lower clock"}};
+  const std::string page = run_page(run, m);
+  const auto findings = run_findings(run, m);
+  CHECK(findings.size() == 5);
+  for (const RunFinding& finding : findings)
+    CHECK(contains(page, "id=\"" + finding.anchor + "\""));
+}
+
+TEST_CASE("run page: what a fault did is said, and who was waited for") {
+  run::Run run = sample_run();
+  spec::Fault fault;
+  fault.gpu = 1;
+  fault.share = 0.5;
+  fault.begin = 4 * unit::s;
+  run.manifest.job->environment.faults = {fault};
+  run.series.clear();
+  run.steps.clear();
+  for (const run::Device& device : run.devices)
+    run.series.push_back({.signal = "sm_clock_mhz",
+                          .device = device.index,
+                          .of_node = false,
+                          .times = {instant_at(4 * unit::s), instant_at(8 * unit::s)},
+                          .values = {1800, device.index == 1 ? 900.0 : 1850.0}});
+  for (const double begin : {0.0, 1.0, 2.0, 4.0, 6.0})
+    run.steps.push_back({.begin = instant_at(begin * unit::s),
+                         .end = instant_at((begin + (begin < 4 ? 1 : 1.5)) * unit::s)});
+  const auto findings = run_findings(run, metrics_of_32());
+  REQUIRE(!findings.empty());
+  CHECK(
+      contains(findings[0].text, "While the power brake of GPU 1 lasted, steps took 50 % longer"));
+  CHECK(contains(findings[0].text, "all others waited for GPU 1, at 900.0 MHz"));
+  CHECK(contains(run_page(run, metrics_of_32()), "id=\"" + findings[0].anchor + "\""));
+}
+
+}  // namespace
+}  // namespace triplepoint::report

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/pages/study_sections.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/report/charts/pareto.h"
+#include "triplepoint/report/charts/study_charts.h"
+#include "triplepoint/report/findings/findings.h"
+#include "triplepoint/report/findings/machines.h"
+#include "triplepoint/report/findings/recommendations.h"
+#include "triplepoint/report/summary.h"
+
+namespace triplepoint::report {
+namespace {
+
+/// One figure alone does not grow to the width of the page.
+constexpr const char* even_columns =
+    "grid-template-columns:repeat(auto-fill,minmax(min(100%,380px),1fr))";
+
+std::string figures_html(const std::vector<Figure>& figures, const char* style = "figures") {
+  const bool any_wide =
+      std::any_of(figures.begin(), figures.end(), [](const Figure& f) { return f.wide; });
+  std::string html = any_wide || style != std::string_view("figures")
+                         ? fmt::format("<div class=\"{}\">", style)
+                         : fmt::format("<div class=\"{}\" style=\"{}\">", style, even_columns);
+  for (const Figure& figure : figures)
+    html += html_figure(figure);
+  return html + "</div>";
+}
+
+std::string where_from(const Study& study) {
+  std::size_t simulated = 0;
+  for (const StudyRow& row : study.rows)
+    simulated += row.origin == run::Origin::simulated ? 1 : 0;
+  const std::string producer = escape(study.producer);
+  if (simulated == study.rows.size()) return "Simulated by " + producer;
+  if (simulated == 0) return "Measured; analysed by " + producer;
+  return fmt::format("{} simulated, the others measured; analysed by {}", simulated, producer);
+}
+
+std::string linked(const Finding& finding) {
+  return fmt::format("{} <a class=\"evidence\" href=\"#{}\">See the chart</a>", finding.html(),
+                     escape(finding.anchor()));
+}
+
+std::string cell(const std::string& html) {
+  return "<td>" + (html.empty() ? "–" : html) + "</td>";
+}
+
+std::string answers_row(const Group& group) {
+  const Answers answers = answers_for(group);
+  std::string html = fmt::format("<tr><th scope=\"row\"><a href=\"#group-{}\">{}</a></th>",
+                                 group.id, escape(group.title));
+  if (answers.fastest == nullptr) return html + "<td colspan=\"4\">no job ran</td></tr>";
+  html += cell(answers.fastest_text.html()) + cell(answers.energy_text.html()) +
+          cell(answers.limit_text.html());
+  html += cell(answers.change_text.html().empty() ? "nothing that this study has tried"
+                                                  : answers.change_text.html());
+  return html + "</tr>";
+}
+
+// ---- one group
+
+std::string section_title(const Group& group, const char* id, const char* title) {
+  return fmt::format("<h3 id=\"{}-of-{}\">{}</h3>", id, group.id, title);
+}
+
+/// What to change, beside the picture of all choices.
+std::string choices(const Group& group) {
+  std::string html = fmt::format("<div><h3 id=\"change-{}\">What to change</h3>", group.id);
+  const std::vector<Recommendation> all = recommendations_for(group);
+  if (all.empty()) html += "<p>This study has tried nothing that is better by a per cent.</p>";
+  if (!all.empty()) html += "<ul class=\"findings changes\">";
+  for (const Recommendation& change : all)
+    html += "<li>" + change.text.html() + "</li>";
+  if (!all.empty()) html += "</ul>";
+  html += "</div>";
+  if (const auto pareto = pareto_figure(group)) html += html_figure(*pareto);
+  return "<div class=\"figures choices\">" + html + "</div>";
+}
+
+/// Figures of which no job that ran knows a number are left out: a measurement without sensors is
+/// no reason for a page of empty charts.
+std::vector<Figure> known(const Group& group, std::vector<Figure> figures) {
+  if (group.that_ran().empty()) return figures;
+  std::erase_if(figures,
+                [](const Figure& figure) { return figure.title.ends_with(": not known"); });
+  return figures;
+}
+
+bool knows_clocks(const Group& group) {
+  const auto ran = group.that_ran();
+  return std::any_of(ran.begin(), ran.end(), [](const StudyRow* row) {
+    return row->metrics && !row->metrics->sm_clock_per_gpu_mhz.empty();
+  });
+}
+
+std::string speed(const Group& group) {
+  return section_title(group, "speed", "Speed and energy") + html_legend(variant_legend(group)) +
+         figures_html(known(group, speed_figures(group)));
+}
+
+std::string heat(const Group& group) {
+  const std::vector<Figure> figures = known(group, heat_figures(group));
+  if (figures.empty())
+    return section_title(group, "heat", "Power, heat, clocks") +
+           "<p>Nothing is known of them: no sensor told, or the devices have none of their own. "
+           "<code>triplepoint doctor</code> says what can be measured on a machine.</p>";
+  return section_title(group, "heat", "Power, heat, clocks") + html_legend(variant_legend(group)) +
+         figures_html(figures);
+}
+
+std::string time(const Group& group) {
+  std::vector<Figure> figures = {kernel_figure(group)};
+  for (Figure& figure : stage_figures(group))
+    figures.push_back(std::move(figure));
+  if (knows_clocks(group) || group.that_ran().empty()) figures.push_back(throttle_figure(group));
+  return section_title(group, "time", "Where the time goes") + figures_html(figures);
+}
+
+std::string room_and_links(const Group& group) {
+  std::vector<Figure> figures = {memory_figure(group)};
+  for (Figure& figure : link_figures(group))
+    figures.push_back(std::move(figure));
+  figures = known(group, std::move(figures));
+  if (figures.empty()) return "";
+  return section_title(group, "links", "Memory and links") + html_legend(variant_legend(group)) +
+         figures_html(figures);
+}
+
+std::string sweeps(const Group& group) {
+  const std::vector<Figure> figures = known(group, microbatch_figures(group));
+  if (figures.empty()) return "";
+  return section_title(group, "microbatch", "Microbatch sweep") +
+         html_legend(microbatch_legend(group)) + figures_html(figures);
+}
+
+std::string maps(const Group& group, Json& tables) {
+  std::vector<Figure> figures;
+  for (DeviceMap& made : device_maps(group)) {
+    tables[made.figure.id] = compact_table(made.map);
+    figures.push_back(std::move(made.figure));
+  }
+  if (figures.empty()) return "";
+  return section_title(group, "gpus", "Every GPU") + figures_html(figures);
+}
+
+}  // namespace
+
+std::string study_header(const Study& study) {
+  const Summary summary = summary_of(study);
+  std::string html =
+      "<header><p class=\"kicker\">Triplepoint study</p><h1>" + escape(study.title) + "</h1>";
+  if (!study.about.empty()) html += "<p class=\"about\">" + escape(study.about) + "</p>";
+  html += fmt::format(
+      "<p class=\"facts\"><b>{}</b> jobs: <b>{}</b> ran, <b>{}</b> do not fit in memory, <b>{}</b> "
+      "invalid. {}; every figure is of one step in the steady state.</p>",
+      summary.jobs, summary.ok, summary.oom, summary.invalid, where_from(study));
+  return html + "</header>\n";
+}
+
+std::string answers_section(const std::vector<Group>& groups) {
+  std::string html =
+      "<section class=\"answers\" aria-labelledby=\"answers\"><h2 id=\"answers\">The short "
+      "answers</h2><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"The short "
+      "answers\"><table><caption>Best job of each model on each machine</caption><thead><tr>";
+  for (const char* heading : {"model and machines", "fastest", "least energy",
+                              "what limits the fastest", "what to change"})
+    html += fmt::format("<th scope=\"col\">{}</th>", heading);
+  html += "</tr></thead><tbody>";
+  for (const Group& group : groups)
+    html += answers_row(group);
+  return html + "</tbody></table></div></section>\n";
+}
+
+std::string findings_section(const Study& study) {
+  std::string html =
+      "<section aria-labelledby=\"findings\"><h2 id=\"findings\">What was found</h2>";
+  const std::vector<Finding> findings = find_findings(study);
+  if (findings.empty()) return html + "<p>Nothing ran that could be compared.</p></section>\n";
+  html += "<ol class=\"findings\">";
+  for (const Finding& finding : findings)
+    html += "<li>" + linked(finding) + "</li>";
+  return html + "</ol></section>\n";
+}
+
+std::string machines_section(const std::vector<Group>& groups) {
+  const std::vector<Figure> figures = machine_figures(groups);
+  if (figures.empty()) return "";
+  return "<section class=\"machines\" aria-labelledby=\"machines\"><h2 id=\"machines\">Scale up or "
+         "out</h2><p>The fastest job of each model on each machine, for equal means.</p>" +
+         figures_html(figures) + "</section>\n";
+}
+
+std::string group_section(const Group& group, Json& tables) {
+  return fmt::format("<section class=\"group\" id=\"group-{0}\" data-title=\"{1}\"><h2>{1}</h2>",
+                     group.id, escape(group.title)) +
+         choices(group) + speed(group) + heat(group) + time(group) + room_and_links(group) +
+         sweeps(group) + maps(group, tables) + "</section>\n";
+}
+
+}  // namespace triplepoint::report

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/json_fwd.h"
+
+#include "triplepoint/report/findings/groups.h"
+#include "triplepoint/report/study.h"
+
+namespace triplepoint::report {
+
+// The parts of a study's page, from top to bottom.
+
+std::string study_header(const Study& study);
+/// Fastest, thriftiest, what limits and what to change, per model and machine.
+std::string answers_section(const std::vector<Group>& groups);
+std::string findings_section(const Study& study);
+/// Few large GPUs against many smaller ones; empty if no model ran on two machines.
+std::string machines_section(const std::vector<Group>& groups);
+/// One group's charts. `tables` takes the numbers that are too many for the markup.
+std::string group_section(const Group& group, Json& tables);
+/// Every job with its verdict.
+std::string jobs_section(const Study& study);
+
+/// The list of jobs for the page's script.
+Json jobs_data(const Study& study);
+
+}  // namespace triplepoint::report

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/spec/diagnose_parts.h"
+
+#include <cmath>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/spec/fault_text.h"
+#include "triplepoint/spec/load.h"
+
+namespace triplepoint::spec {
+namespace {
+
+/// Two layers of a transformer, written as a hybrid with a state-space layer before each.
+Job hybrid() {
+  Job job;
+  job.model.num_layers = 6;
+  job.model.layer_pattern = "M*-M*E";
+  job.model.state_space = StateSpace{.num_heads = 16};
+  job.model.moe = MixtureOfExperts{.ffn_hidden_size = 64};
+  return job;
+}
+
+Job windowed() {
+  Job job;
+  job.model.num_layers = 2;
+  job.model.sliding_window = SlidingWindow{.size = 128, .full_every = 2};
+  return job;
+}
+
+bool refuses(const Job& job, const char* word) {
+  for (const Diagnosis& found : diagnose_model(job))
+    if (found.severity == Diagnosis::Severity::error &&
+        found.what.find(word) != std::string::npos && found.what.find("; ") != std::string::npos)
+      return true;
+  return false;
+}
+
+TEST_CASE("windows and patterns that fit are fine as they come") {
+  CHECK(diagnose_model(hybrid()).empty());
+  CHECK(diagnose_model(windowed()).empty());
+}
+
+TEST_CASE("a pattern has a known letter for every layer") {
+  Job job = hybrid();
+  job.model.layer_pattern = "M*-M*";
+  CHECK(refuses(job, "num_layers"));
+  job.model.layer_pattern = "M*-M*G";
+  CHECK(refuses(job, "'G' at place 5"));
+}
+
+TEST_CASE("a letter needs the sizes of what it stands for, and sizes need a letter") {
+  Job job = hybrid();
+  job.model.state_space.reset();
+  CHECK(refuses(job, "[model.state_space]"));
+  job = hybrid();
+  job.model.moe.reset();
+  CHECK(refuses(job, "[model.moe]"));
+  job = hybrid();
+  job.model.layer_pattern.reset();
+  CHECK(refuses(job, "no layer would use it"));
+}
+
+TEST_CASE("groups of a state space are split over tensor ranks, heads over context ranks too") {
+  Job job = hybrid();
+  job.plan.tensor_parallel_size = 16;
+  CHECK(refuses(job, "num_groups"));
+  job.plan.tensor_parallel_size = 8;
+  CHECK_FALSE(refuses(job, "divide"));
+  job.plan.context_parallel_size = 4;
+  CHECK(refuses(job, "num_heads"));
+}
+
+TEST_CASE("adapters on state-space layers are refused") {
+  Job job = hybrid();
+  job.plan.lora = Lora();
+  CHECK(refuses(job, "state-space"));
+}
+
+TEST_CASE("a window holds a token and stands in no pattern") {
+  Job job = windowed();
+  job.model.sliding_window->size = 0;
+  CHECK(refuses(job, "size 0"));
+  job = windowed();
+  job.model.layer_pattern = "**";
+  CHECK(refuses(job, "layer_pattern"));
+}
+
+TEST_CASE("a depth of prediction has a pattern where the model has one") {
+  Job job = hybrid();
+  job.model.multi_token_prediction = MultiTokenPrediction();
+  CHECK(refuses(job, "both or neither"));
+  job.model.multi_token_prediction->layer_pattern = "*E";
+  CHECK_FALSE(refuses(job, "both or neither"));
+}
+
+TEST_CASE("the pattern alone says which layers have experts") {
+  Job job = hybrid();
+  job.model.moe->num_dense_layers = 1;
+  CHECK(refuses(job, "num_dense_layers"));
+}
+
+Job job_on(FabricKind kind, int64_t nodes) {
+  Job job;
+  job.cluster.num_nodes = nodes;
+  job.cluster.scale_out.kind = kind;
+  job.cluster.scale_out.nodes_per_leaf = 4;
+  return job;
+}
+
+std::string fabric_refusal(const Job& job) {
+  const std::vector<Diagnosis> found = diagnose_fabric(job);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].severity == Diagnosis::Severity::error);
+  CHECK(found[0].what.find("; ") != std::string::npos);
+  return found[0].what;
+}
+
+bool holds(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("fabrics of every kind are fine as they come") {
+  for (const FabricKind kind :
+       {FabricKind::fat_tree, FabricKind::rail_optimized, FabricKind::torus, FabricKind::dragonfly})
+    for (const int64_t nodes : {1, 6, 32, 97})
+      CHECK(diagnose_fabric(job_on(kind, nodes)).empty());
+}
+
+TEST_CASE("a torus holds its nodes exactly") {
+  Job job = job_on(FabricKind::torus, 32);
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{4, 8}, std::vector<int64_t>{2, 4, 4}, std::vector<int64_t>{32}}) {
+    job.cluster.scale_out.torus_shape = shape;
+    CHECK(diagnose_fabric(job).empty());
+  }
+  job.cluster.scale_out.torus_shape = {4, 4};
+  CHECK(holds(fabric_refusal(job), "4 x 4 does not hold 32 nodes"));
+  job.cluster.scale_out.torus_shape = {0, 32};
+  CHECK(holds(fabric_refusal(job), "does not hold 32 nodes"));
+}
+
+TEST_CASE("a torus has no layer that could be oversubscribed, and no domains across nodes") {
+  Job job = job_on(FabricKind::torus, 32);
+  job.cluster.scale_out.oversubscription = 2;
+  CHECK(holds(fabric_refusal(job), "no switches to save on"));
+  job.cluster.scale_out.oversubscription = 1;
+  job.cluster.scale_up.domain_size = 2 * job.cluster.gpus_per_node;
+  CHECK(holds(fabric_refusal(job), "is not modelled"));
+}
+
+TEST_CASE("a group of a dragonfly is made of whole leaf switches") {
+  Job job = job_on(FabricKind::dragonfly, 32);
+  for (const int64_t group : {2, 4, 16, 64}) {
+    job.cluster.scale_out.nodes_per_group = group;
+    CHECK(diagnose_fabric(job).empty());
+  }
+  job.cluster.scale_out.nodes_per_group = 6;
+  CHECK(holds(fabric_refusal(job), "try groups of 4 or 8 nodes"));
+}
+
+TEST_CASE("keys of another kind of fabric are refused") {
+  Job job = job_on(FabricKind::fat_tree, 32);
+  job.cluster.scale_out.torus_shape = {32};
+  CHECK(holds(fabric_refusal(job), "kind = \"torus\""));
+  job.cluster.scale_out.torus_shape.clear();
+  job.cluster.scale_out.nodes_per_group = 8;
+  CHECK(holds(fabric_refusal(job), "kind = \"dragonfly\""));
+}
+
+TEST_CASE("numbers that no fabric has are refused") {
+  Job job = job_on(FabricKind::fat_tree, 32);
+  job.cluster.scale_out.oversubscription = 0;
+  CHECK(holds(fabric_refusal(job), "oversubscription is 0"));
+  job = job_on(FabricKind::fat_tree, 32);
+  job.cluster.scale_out.hop_latency = -1 * unit::us;
+  CHECK(holds(fabric_refusal(job), "hop_latency is negative"));
+  job = job_on(FabricKind::dragonfly, 32);
+  job.cluster.scale_out.nodes_per_group = -1;
+  CHECK(holds(fabric_refusal(job), "nodes_per_group is -1"));
+}
+
+/// 4 nodes of 8 H200.
+Job sound_job() {
+  Job job;
+  job.cluster = *load_cluster(default_library(), "hgx-h200");
+  job.cluster.num_nodes = 4;
+  return job;
+}
+
+std::string refusal(const Job& job) {
+  const std::vector<Diagnosis> found = diagnose_environment(job);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].severity == Diagnosis::Severity::error);
+  return found[0].what;
+}
+
+std::string refusal(const char* fault) {
+  Job job = sound_job();
+  job.environment.faults = {*parse_fault(fault)};
+  return refusal(job);
+}
+
+TEST_CASE("possible faults are not objected to") {
+  Job job = sound_job();
+  for (const char* text : {"gpu=31,power=0.25@120s..300s", "node=3,fan=0.3@60s", "inlet=+10",
+                           "gpu=0,heat_path=2", "node=2,link=0.1,every=2s", "link=0.5",
+                           "node=0,host=3", "node=1,lost=5min,every=30min@10min"})
+    job.environment.faults.push_back(*parse_fault(text));
+  CHECK(diagnose_environment(job).empty());
+}
+
+TEST_CASE("a fault is somewhere in the cluster") {
+  CHECK(refusal("gpu=32,power=0.5") ==
+        "fault 1 (power) names gpu 32 (hgx-h200 has GPUs 0 to 31); choose one of them");
+  CHECK(refusal("node=4,fan=0.5") ==
+        "fault 1 (fan) names node 4 (hgx-h200 has nodes 0 to 3); choose one of them");
+  CHECK(holds(refusal("gpu=1,node=0,power=0.5"), "it is one or the other"));
+  CHECK(holds(refusal("gpu=9,fan=0.5"), "name its node, 1"));
+}
+
+TEST_CASE("a fault leaves something, and adds nothing") {
+  CHECK(holds(refusal("power=0"), "the job would never end"));
+  CHECK(holds(refusal("link=-1"), "the job would never end"));
+  CHECK(holds(refusal("fan=1.5"), "a fault cannot add any"));
+  CHECK(holds(refusal("inlet=0"), "has no rise"));
+}
+
+TEST_CASE("what is far beyond any machine room is a typing error") {
+  for (const char* fault : {"inlet=-400", "inlet=1e9", "heat_path=1e300", "host=1e6", "link=1e-12",
+                            "gpu=3,power=1e-300"}) {
+    CAPTURE(fault);
+    CHECK(holds(refusal(fault), "surely a typing error"));
+  }
+  Job job = sound_job();
+  for (const double degrees : {-300., 1e9, std::nan("")}) {
+    job.environment.ambient = Celsius(degrees);
+    CHECK(holds(refusal(job), "surely a typing error"));
+  }
+  job.environment.ambient = Celsius(45);
+  CHECK(diagnose_environment(job).empty());
+}
+
+TEST_CASE("a fault takes its time") {
+  CHECK(holds(refusal("power=0.5@20s..10s"), "end it later"));
+  CHECK(holds(refusal("power=0.5,every=1ms"), "nothing here is followed below 100 ms"));
+  CHECK(holds(refusal("lost=0s@10s"), "has no restart time"));
+  CHECK(holds(refusal("lost=10s@10s..20s"), "leave end out"));
+}
+
+TEST_CASE("a list of limits has one for every GPU, each of which can be set") {
+  Job job = sound_job();
+  job.environment.device_power_limits.assign(8, 500 * unit::W);
+  CHECK(refusal(job) ==
+        "device_power_limits has 8 entries for 32 GPUs (each GPU has its own, node by node); write "
+        "one per GPU or none");
+  job.environment.device_power_limits.assign(32, 500 * unit::W);
+  CHECK(diagnose_environment(job).empty());
+  job.environment.device_power_limits[7] = 900 * unit::W;
+  CHECK(holds(refusal(job), "device_power_limits[7] 900 W is above"));
+  job.environment.device_power_limits.clear();
+  job.environment.device_clock_limits.assign(32, 1500 * unit::MHz);
+  CHECK(diagnose_environment(job).empty());
+  job.environment.device_clock_limits[31] = 100 * unit::MHz;
+  CHECK(holds(refusal(job), "device_clock_limits[31]"));
+}
+
+}  // namespace
+
+}  // namespace triplepoint::spec
