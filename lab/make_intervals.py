@@ -8,7 +8,12 @@
 With r = ln(measured / predicted) of a step time, a row is covered if w low <= r <= w high; w is the product of a factor for each feature of
 its regime (stack, experts, bits, ...). low and high are the 10th and 90th percentile of r / w. Factors are found by proportional fitting:
 each level's is scaled until 80 % of the level's rows are covered, all levels again and again; a level of few rows is drawn towards 1.
-Printed are the coverages of each level, in sample and with the row's whole family left out of this fit.
+
+Rows of one source share an error, so a level that n sources know says little of the next source. Each factor grows by
+g(n) = sqrt(1 - b + b (t(n - 1) sqrt(1 + 1/n) / z)^2), Student's t over the normal's z at 90 %: b, the share of the variance between sources, is the
+smallest for which 80 % of all rows are covered by widths fitted without their source. A level of which fewer than 75 or more than 85 %
+are covered so gets the factor that mends it. Printed are the coverages of each level: with the source in the fit of the widths, and without (the
+last factor excepted: it has seen all sources; the third column is without it).
 """
 import argparse
 import json
@@ -24,6 +29,9 @@ FEWEST = 20  # rows of a level that has a factor of its own
 DRAWN = 3  # rows that count as much as "no widening"
 ROUNDS = 40
 STEP = 0.3  # of the way to a level's coverage in one round: rows belong to many levels
+FLOOR, CEILING = 0.75, 0.85  # coverage of a level's rows by widths fitted without their source
+STUDENT_90 = [3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372, 1.363, 1.356, 1.350, 1.345, 1.341, 1.337]  # by degrees of freedom
+NORMAL_90 = 1.2816
 SMALLEST = 0.01  # of |ln| of either side: nothing is known better than to one per cent
 OTHER = "other"
 
@@ -138,33 +146,106 @@ def within_sweeps(rows):
     return quantile(deviations, COVERAGE) / normal_80 if deviations else 0.05
 
 
+def for_a_new_source(sources, between):
+    """Width of an interval for the next source over that for rows of these."""
+    count = max(2, sources)
+    student = STUDENT_90[min(count - 1, len(STUDENT_90)) - 1] * math.sqrt(1 + 1 / count)
+    return math.sqrt(1 - between + between * (student / NORMAL_90) ** 2)
+
+
+def sources_of_levels(rows):
+    sources = defaultdict(set)
+    for row in rows:
+        for item in row.levels.items():
+            sources[item].add(row.family)
+    return {item: len(some) for item, some in sources.items()}
+
+
+def growth(rows, between):
+    """Factors by which levels widen for a new source, beside that of all rows; the best known level of a feature has 1."""
+    sources = sources_of_levels(rows)
+    levels = Counter(feature for feature, _ in sources)
+    most = {feature: max(n for (f, _), n in sources.items() if f == feature) for feature in levels}
+    factors = {(f, level): for_a_new_source(n, between) / for_a_new_source(most[f], between) for (f, level), n in sources.items() if levels[f] > 1}
+    least_known = {feature: for_a_new_source(1, between) / for_a_new_source(n, between) for feature, n in most.items() if levels[feature] > 1}
+    return factors, least_known, for_a_new_source(len({row.family for row in rows}), between)
+
+
+def grown(row, grow):
+    factors, least_known, overall = grow
+    return overall * math.prod(factors.get(item, least_known.get(item[0], 1)) for item in row.levels.items())
+
+
 def left_out_scores(rows):
-    """The score of each row where its family took no part in the fit of the widths."""
+    """The score of each row where its family took no part in the fit of the widths, and the rows that did."""
     scores = {}
     for family in {row.family for row in rows}:
-        spread = fit([row for row in rows if row.family != family])
-        scores |= {i: spread.score(row) for i, row in enumerate(rows) if row.family == family}
+        others = [row for row in rows if row.family != family]
+        spread = fit(others)
+        scores |= {i: (spread.score(row), others) for i, row in enumerate(rows) if row.family == family}
     return [scores[i] for i in range(len(rows))]
 
 
-def widen(spread, rows, left_out):
-    """Covers 80 % of the rows counted twice: with their family in the fit of the widths, and without."""
-    factor = quantile([spread.score(row) for row in rows] + left_out, COVERAGE)
-    spread.low *= factor
-    spread.high *= factor
-    return [score / factor for score in left_out]
+def coverage(scores):
+    return sum(score <= 1 for score in scores) / len(scores)
 
 
-def print_coverage(rows, spread, left_out):
+def widen_for_sources(rows, left_out):
+    """The share of variance between sources, and the scores by it."""
+    for step in range(21):
+        between = step / 40
+        growths = {}
+        scores = []
+        for row, (score, others) in zip(rows, left_out):
+            if row.family not in growths:
+                growths[row.family] = growth(others, between)
+            scores.append(score / grown(row, growths[row.family]))
+        if coverage(scores) >= COVERAGE:
+            break
+    return between, scores
+
+
+def correct_levels(rows, scores):
+    """Factors of the levels that are covered too seldom or too often, the worst first."""
+    factors = {}
+    levels = sorted({item for row in rows for item in row.levels.items()})
+    members = {item: [i for i, row in enumerate(rows) if row.levels[item[0]] == item[1]] for item in levels}
+    members = {item: some for item, some in members.items() if len(some) >= FEWEST}
+    for _ in range(ROUNDS):
+        found = {item: coverage([scores[i] for i in some]) for item, some in members.items()}
+        worst = max(found, key=lambda item: abs(found[item] - COVERAGE))
+        if FLOOR <= found[worst] <= CEILING:
+            break
+        some = sorted(scores[i] for i in members[worst])
+        wanted = FLOOR if found[worst] < FLOOR else CEILING
+        factor = some[(math.ceil if wanted == FLOOR else math.floor)(wanted * len(some)) - 1] * 1.001
+        factors[worst] = factors.get(worst, 1) * factor
+        scores = list(scores)
+        for i in members[worst]:
+            scores[i] /= factor
+    return factors, scores
+
+
+def apply(spread, rows, between, extra):
+    factors, least_known, overall = growth(rows, between)
+    for item in spread.factors:
+        spread.factors[item] *= factors.get(item, least_known.get(item[0], 1)) * extra.get(item, 1)
+    for item in extra.keys() - spread.factors.keys():
+        sys.exit(f"{item}: no factor to widen")
+    spread.low *= overall
+    spread.high *= overall
+
+
+def print_coverage(rows, spread, left_out, without_floor):
     groups = defaultdict(list)
-    for row, outside in zip(rows, left_out):
+    for row, outside, plain in zip(rows, left_out, without_floor):
         for group in [("all", "")] + list(row.levels.items()):
-            groups[group].append((spread.score(row) <= 1, outside <= 1))
-    print(f"{'regime':34} rows  inside  inside, family left out")
+            groups[group].append((spread.score(row) <= 1, outside <= 1, plain <= 1))
+    print(f"{'regime':34} rows  inside  inside, source left out  without the levels' last factor")
     for (feature, level), some in sorted(groups.items()):
         if len(some) >= FEWEST:
             inside = [100 * sum(column) / len(some) for column in zip(*some)]
-            print(f"{feature + ' ' + level:34} {len(some):4}  {inside[0]:5.0f}   {inside[1]:5.0f}")
+            print(f"{feature + ' ' + level:34} {len(some):4}  {inside[0]:5.0f}   {inside[1]:5.0f}   {inside[2]:5.0f}")
 
 
 def toml(speed, memory, time, kept, within, command):
@@ -189,16 +270,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", help="output of triplepoint validate --format json, each source left out")
     parser.add_argument("-o", "--output", required=True)
-    parser.add_argument("--new-sources", action="store_true", help="widen all intervals for sources that are not among these")
     options = parser.parse_args()
     speed, memory = read_rows(options.files)
     if len(speed) < FEWEST or len(memory) < FEWEST:
         sys.exit(f"{len(speed)} rows of speed and {len(memory)} of memory are too few; name the JSON of all sources")
     time, kept = fit(speed), fit(memory, by_level=False)
-    left_out = left_out_scores(speed)
-    if options.new_sources:
-        left_out = widen(time, speed, left_out)
-    print_coverage(speed, time, left_out)
+    known = with_common_levels(speed)
+    between, by_source = widen_for_sources(known, left_out_scores(known))
+    extra, left_out = correct_levels(known, by_source)
+    apply(time, known, between, extra)
+    print(f"variance between sources: {between:.3f} of all; levels corrected: {extra}")
+    print_coverage(known, time, left_out, by_source)
     cite = "triplepoint validate validation/*/jobs.csv --leave-out SOURCE --format json, lab/make_intervals.py"
     with open(options.output, "w", encoding="utf-8") as out:
         out.write(toml(speed, memory, time, kept, within_sweeps(speed), cite))

@@ -38,7 +38,7 @@ struct Begun {
 ///   arrival = max(end, wire is free) + alone      (shared_links: end_send)
 ///
 /// Needs no event queue: a stage runs on until it misses an input and continues when that arrives,
-/// so an action costs constant time, about 8 ns without a record. Every stage is a resource of its
+/// so an action costs constant time, about 11 ns without a record. Every stage is a resource of its
 /// own, so the order in which stages run here does not enter the result. Only where others
 /// determine an end does time have to pass for all of them together: begun() then names what has
 /// begun, and an event loop (flow_simulation.h for links, shared_cores.h for cores) reports the
@@ -72,7 +72,7 @@ class ScheduleEngine {
   Seconds finish(size_t stage) const {
     TPT_EXPECT(stages_[stage].next == stages_[stage].end);  // a valid schedule never locks up
     TPT_EXPECT(!stages_[stage].held);
-    return stages_[stage].free;
+    return Seconds(stages_[stage].free);
   }
   Record& record() { return record_; }
   const Record& record() const { return record_; }
@@ -82,45 +82,48 @@ class ScheduleEngine {
     const workload::Action* next = nullptr;
     const workload::Action* end = nullptr;
     const std::array<Seconds, action_kind_count>* durations = nullptr;
-    const Seconds* awaits = nullptr;  // the arrival it stands still for
-    Seconds free;
+    const double* awaits = nullptr;  // the arrival it stands still for
+    double free = 0;
     bool held = false;  // its stream waits for a send, or its action for cores
   };
   /// A send whose end others determine.
   struct Letter {
     size_t action = 0;  // of the record
-    Seconds ready;      // its action's end
-    Seconds* to = nullptr;
+    double ready = 0;   // its action's end
+    double* to = nullptr;
+    size_t receiver = 0;
   };
   struct Channel {
-    Seconds begin;                // of the send in flight
+    double begin = 0;             // of the send in flight
     std::vector<Letter> letters;  // in order; those before `through` have arrived
     size_t through = 0;
   };
 
-  static constexpr Seconds not_yet{std::numeric_limits<double>::infinity()};
+  // Times are plain seconds here: this is the search's inner loop, and compilers make twice the
+  // code of a comparison of quantities.
+  static constexpr double not_yet = std::numeric_limits<double>::infinity();
 
-  Seconds* cell(std::vector<Seconds>& arrivals, size_t virtual_stage, int32_t microbatch) {
+  double* cell(std::vector<double>& arrivals, size_t virtual_stage, int32_t microbatch) {
     return &arrivals[virtual_stage * microbatches_ + static_cast<size_t>(microbatch)];
   }
-  const Seconds* input_of(const workload::Action& action, size_t virtual_stage);
+  const double* input_of(const workload::Action& action, size_t virtual_stage);
   void run_from(size_t stage);
   bool run_next(size_t stage);
-  void end_at(size_t stage, const workload::Action& action, Seconds end);
-  void send(size_t wire, Seconds* to);
+  void end_at(size_t stage, const workload::Action& action, double end);
+  void send(size_t wire, size_t receiver, double* to);
   void start_send(size_t wire);
-  void deliver(size_t wire, Seconds* to, Seconds time);
+  void deliver(size_t receiver, double* to, double time);
 
   std::span<const Wire> wires_;
   SendMode mode_ = SendMode::blocking;
-  ScheduleRules rules_;
+  double gap_ = 0;
   size_t microbatches_ = 0, last_virtual_ = 0;
   // Arrivals by virtual stage (chunk * stages + stage) and microbatch.
-  std::vector<Seconds> forward_, backward_;
+  std::vector<double> forward_, backward_;
   std::vector<Stage> stages_;
-  std::vector<Seconds> wire_free_;  // [wire]: its last send is through
-  std::vector<Channel> channels_;   // [wire], where links are shared
-  std::vector<size_t> can_go_on_;   // stages whose input has come
+  std::vector<double> wire_free_;  // [wire]: its last send is through
+  std::vector<Channel> channels_;  // [wire], where links are shared
+  std::vector<size_t> can_go_on_;  // stages whose input has come
   std::vector<Begun> begun_;
   Record record_;
 };
@@ -182,12 +185,12 @@ void ScheduleEngine<Record, delays>::start(std::span<const StageTimes> stages,
   TPT_EXPECT(wires.size() == 2 * stages.size());
   wires_ = wires;
   mode_ = mode;
-  rules_ = rules;
+  gap_ = rules.gap.in_base_units();
   microbatches_ = count_microbatches(*stages[0].program);
   last_virtual_ = stages.size() * stages[0].durations.size() - 1;
   forward_.assign((last_virtual_ + 1) * microbatches_, not_yet);
   backward_.assign(forward_.size(), not_yet);
-  wire_free_.assign(wires.size(), Seconds());
+  wire_free_.assign(wires.size(), 0);
   if constexpr (delays == Delays::shared_links) channels_.assign(wires.size(), {});
   stages_.clear();
   for (const StageTimes& stage : stages)
@@ -195,14 +198,14 @@ void ScheduleEngine<Record, delays>::start(std::span<const StageTimes> stages,
                        .end = stage.program->data() + stage.program->size(),
                        .durations = stage.durations.data(),
                        .awaits = nullptr,
-                       .free = rules.start});
+                       .free = rules.start.in_base_units()});
   begun_.clear();
   record_.start(stages);
 }
 
 /// Null: comes from the same stage, where it is there by program order.
 template <class Record, Delays delays>
-const Seconds* ScheduleEngine<Record, delays>::input_of(const workload::Action& action, size_t v) {
+const double* ScheduleEngine<Record, delays>::input_of(const workload::Action& action, size_t v) {
   if (action.kind == workload::ActionKind::forward)
     return v == 0 ? nullptr : cell(forward_, v, action.microbatch);
   if (action.kind == workload::ActionKind::backward_weight) return nullptr;
@@ -223,10 +226,12 @@ void ScheduleEngine<Record, delays>::run_from(size_t stage) {
 template <class Record, Delays delays>
 bool ScheduleEngine<Record, delays>::run_next(size_t s) {
   Stage& stage = stages_[s];
-  if (stage.held || stage.next == stage.end) return false;
+  if (stage.next == stage.end) return false;
+  if constexpr (delays != Delays::none)
+    if (stage.held) return false;
   const workload::Action& action = *stage.next;
-  Seconds begin = stage.free;
-  if (const Seconds* input =
+  double begin = stage.free;
+  if (const double* input =
           input_of(action, static_cast<size_t>(action.chunk) * stages_.size() + s)) {
     if (*input == not_yet) {
       stage.awaits = input;
@@ -235,56 +240,57 @@ bool ScheduleEngine<Record, delays>::run_next(size_t s) {
     begin = std::max(begin, *input);
   }
   ++stage.next;
-  record_.begin_action(s, action, stage.free, begin);
+  record_.begin_action(s, action, Seconds(stage.free), Seconds(begin));
   if constexpr (delays == Delays::shared_cores) {
     stage.held = true;
-    begun_.push_back({s, begin});
+    begun_.push_back({s, Seconds(begin)});
     return false;
   } else {
     const auto chunk = static_cast<size_t>(action.chunk), kind = static_cast<size_t>(action.kind);
-    end_at(s, action, begin + rules_.gap + stage.durations[chunk][kind]);
+    end_at(s, action, begin + gap_ + stage.durations[chunk][kind].in_base_units());
     return true;
   }
 }
 
 /// Frees the stage and sends the action's result to the stage that needs it.
 template <class Record, Delays delays>
-void ScheduleEngine<Record, delays>::end_at(size_t s, const workload::Action& action, Seconds end) {
+void ScheduleEngine<Record, delays>::end_at(size_t s, const workload::Action& action, double end) {
   stages_[s].free = end;
-  record_.end_action(s, end);
-  const size_t v = static_cast<size_t>(action.chunk) * stages_.size() + s;
+  record_.end_action(s, Seconds(end));
+  const size_t n = stages_.size(), v = static_cast<size_t>(action.chunk) * n + s;
   if (action.kind == workload::ActionKind::forward) {
-    if (v < last_virtual_) send(2 * s, cell(forward_, v + 1, action.microbatch));
+    if (v < last_virtual_)
+      send(2 * s, s + 1 == n ? 0 : s + 1, cell(forward_, v + 1, action.microbatch));
   } else if (action.kind != workload::ActionKind::backward_weight && v > 0) {
-    send(2 * s + 1, cell(backward_, v - 1, action.microbatch));
+    send(2 * s + 1, (s == 0 ? n : s) - 1, cell(backward_, v - 1, action.microbatch));
   }
 }
 
 template <class Record, Delays delays>
-void ScheduleEngine<Record, delays>::send(size_t wire, Seconds* to) {
+void ScheduleEngine<Record, delays>::send(size_t wire, size_t receiver, double* to) {
   Stage& sender = stages_[wire / 2];
   if constexpr (delays == Delays::shared_links) {
     if (wires_[wire].flow_class != Wire::no_flow) {
       Channel& channel = channels_[wire];
-      channel.letters.push_back({record_.last_action(wire / 2), sender.free, to});
+      channel.letters.push_back({record_.last_action(wire / 2), sender.free, to, receiver});
       sender.held = mode_ == SendMode::blocking;
       if (channel.letters.size() - channel.through == 1) start_send(wire);
       return;
     }
   }
-  const Seconds begin = std::max(sender.free, wire_free_[wire]);
-  const Seconds arrival = begin + wires_[wire].alone;
+  const double begin = std::max(sender.free, wire_free_[wire]);
+  const double arrival = begin + wires_[wire].alone.in_base_units();
   wire_free_[wire] = arrival;
-  record_.send(wire, record_.last_action(wire / 2), begin, arrival);
+  record_.send(wire, record_.last_action(wire / 2), Seconds(begin), Seconds(arrival));
   if (mode_ == SendMode::blocking) sender.free = arrival;
-  deliver(wire, to, arrival);
+  deliver(receiver, to, arrival);
 }
 
 template <class Record, Delays delays>
 void ScheduleEngine<Record, delays>::start_send(size_t wire) {
   Channel& channel = channels_[wire];
   channel.begin = std::max(channel.letters[channel.through].ready, wire_free_[wire]);
-  begun_.push_back({wire, channel.begin});
+  begun_.push_back({wire, Seconds(channel.begin)});
 }
 
 template <class Record, Delays delays>
@@ -292,15 +298,15 @@ void ScheduleEngine<Record, delays>::end_send(size_t wire, Seconds time) {
   static_assert(delays == Delays::shared_links);
   Channel& channel = channels_[wire];
   const Letter letter = channel.letters[channel.through++];
-  record_.send(wire, letter.action, channel.begin, time);
-  wire_free_[wire] = time;
+  record_.send(wire, letter.action, Seconds(channel.begin), time);
+  wire_free_[wire] = time.in_base_units();
   if (channel.through < channel.letters.size()) start_send(wire);
   Stage& sender = stages_[wire / 2];
   if (mode_ == SendMode::blocking) {
     sender.held = false;
-    sender.free = time;
+    sender.free = time.in_base_units();
   }
-  deliver(wire, letter.to, time);
+  deliver(letter.receiver, letter.to, time.in_base_units());
   run_from(wire / 2);
 }
 
@@ -308,18 +314,14 @@ template <class Record, Delays delays>
 void ScheduleEngine<Record, delays>::end_action(size_t stage, Seconds time) {
   static_assert(delays == Delays::shared_cores);
   stages_[stage].held = false;
-  end_at(stage, action_at(stage), time);
+  end_at(stage, action_at(stage), time.in_base_units());
   run_from(stage);
 }
 
 /// Lets the receiver go on if it stands still for this.
 template <class Record, Delays delays>
-void ScheduleEngine<Record, delays>::deliver(size_t wire, Seconds* to, Seconds time) {
+void ScheduleEngine<Record, delays>::deliver(size_t receiver, double* to, double time) {
   *to = time;
-  const size_t n = stages_.size(), sender = wire / 2;
-  const bool next = wire % 2 == static_cast<size_t>(Direction::next);
-  const size_t receiver =
-      next ? (sender + 1 == n ? 0 : sender + 1) : (sender == 0 ? n : sender) - 1;
   if (stages_[receiver].awaits != to) return;
   stages_[receiver].awaits = nullptr;
   can_go_on_.push_back(receiver);

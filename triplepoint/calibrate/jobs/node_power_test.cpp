@@ -56,9 +56,24 @@ TEST_CASE("the shorter a run, the more of it is start-up, and the lower its mean
 }
 
 TEST_CASE("air costs kilowatts that water does not, because fans follow the devices") {
-  const TableScores scores = scores_of(run("air", "wall", 700, "dgx-b200", "") +
-                                       run("water", "wall", 700, "dgx-b200", "liquid"));
-  CHECK(predicted(scores, "air", "node_p50_w") > predicted(scores, "water", "node_p50_w") + 500);
+  const auto lora = [](const char* name, const char* cooling) {
+    return fmt::format(
+        "{},f,llama2-70b,8192,dgx-b200,1,megatron-graphs,true,lora,1,true,8,"
+        "distributed_fused_adam_bf16,true,true,false,fp8,false,1,16,"
+        "\"[attention_qkv, attention_dense]\",{},llama2_70b_lora,2,1,wall,10000,10000,700\n",
+        name, cooling);
+  };
+  const auto scores = score_node_power(
+      parsed("row_id,family,model,model.sequence_length,cluster,cluster.num_nodes,stack,"
+             "stack.fp8_frozen_weights,task,plan.context_parallel_size,plan.fp8_attention,"
+             "plan.global_batch_size,plan.optimizer,plan.overlap_gradient,plan.overlap_parameter,"
+             "plan.overlap_tensor,plan.precision,plan.sequence_parallel,plan.tensor_parallel_size,"
+             "plan.lora.rank,plan.lora.targets,environment.cooling,benchmark,energy_kwh,"
+             "energy_nodes,measured_at,node_mean_w,node_p50_w,run_s\n" +
+             lora("air", "") + lora("water", "liquid")),
+      {.library = spec::default_library()});
+  REQUIRE_MESSAGE(scores, scores.error().what);
+  CHECK(predicted(*scores, "air", "node_p50_w") > predicted(*scores, "water", "node_p50_w") + 500);
 }
 
 NodePhases lora_phases(Seconds run, double batch) {
