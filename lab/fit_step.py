@@ -14,7 +14,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
 from fitting import simplex
 from trial_library import DATA, trial_library, write_values
 
