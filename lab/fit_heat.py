@@ -5,7 +5,7 @@ the chassis of data/clusters/hgx-h200.toml.
 
   step     A100 PCIe, one power step at 14 ms samples: poles of the package
   response MI300X under a server's bursts, 5 s samples: poles of package and sink
-  seats    eight seats of 4 HGX H200 nodes at three powers: offsets, and what rear seats breathe
+  seats    eight seats of 4 HGX H200 nodes at three powers: inlet offsets, and upstream heating of the rear seats
 """
 import math
 from fractions import Fraction
@@ -146,7 +146,7 @@ def seats(package):
         at_no_power = [row[seat] - own * (sum(row) / 8 - intercept) / slope for row in rows]
         offsets.append(sum(at_no_power) / len(at_no_power) - INLET - FIXED_HEAT / (AIR * FLOW))
     print("  inlet_offset = " + ", ".join(f"{o:.1f}" for o in offsets))
-    print(f"  a hot seat breathes each cool seat's heat {gap * AIR * FLOW / 4:.2f} times")
+    print(f"  upstream heating of a hot seat by each cool seat: {gap * AIR * FLOW / 4:.2f} times")
     cool = slope - 0.5 * gap
     resistances, capacities = package
     in_package = sum(resistances[:-1])

@@ -62,7 +62,7 @@ Pass pass_of(const sim::StepModel& model, const sim::ClockState& clocks, size_t 
 
 /// What a device draws at least in a step of at most `limit` seconds. In a pass it draws what was
 /// chosen for cold dies or, where that is the power limit, stays within a clock step of it; a tenth
-/// is left for that and for neighbours with fewer layers, whose heat it breathes.
+/// is left for that and for neighbours with fewer layers, whose heat warms its air.
 std::vector<Watts> least_powers(const sim::StepModel& model, const sim::ClockState& clocks,
                                 double limit) {
   constexpr double kept = 0.9;

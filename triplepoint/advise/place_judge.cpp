@@ -14,21 +14,21 @@
 namespace triplepoint::advise {
 namespace {
 
-/// Seats that are all the mean of the chassis' own: the same heat is breathed in all, by equal
+/// Seats that are all the mean of the chassis' own: the same heat warms the air of all, by equal
 /// parts.
 void even_out(spec::Chassis& chassis) {
   const double seats = static_cast<double>(chassis.seats.size());
   if (seats == 0) return;
-  spec::Seat mean{.inlet_offset = Kelvins(), .resistance_factor = 0, .breathes = {}};
-  double breathed = 0;
+  spec::Seat mean{.inlet_offset = Kelvins(), .resistance_factor = 0, .upstream_heating = {}};
+  double upstream = 0;
   for (const spec::Seat& seat : chassis.seats) {
     mean.inlet_offset += seat.inlet_offset / seats;
     mean.resistance_factor += seat.resistance_factor / seats;
-    for (const double part : seat.breathes)
-      breathed += part;
+    for (const double part : seat.upstream_heating)
+      upstream += part;
   }
-  mean.breathes.assign(chassis.seats.size(), breathed / (seats * seats));
-  if (breathed == 0) mean.breathes.clear();
+  mean.upstream_heating.assign(chassis.seats.size(), upstream / (seats * seats));
+  if (upstream == 0) mean.upstream_heating.clear();
   std::fill(chassis.seats.begin(), chassis.seats.end(), mean);
   chassis.inlet_spread = Kelvins();
 }

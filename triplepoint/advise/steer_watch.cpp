@@ -121,7 +121,7 @@ std::string words_of(const std::vector<Fault>& faults, const spec::Job& job) {
   int caps = 0;
   for (const Fault& fault : faults) {
     if (fault.kind == FaultKind::inlet)
-      add(fmt::format("node {} breathes {:.0f} K warmer", fault.node.value_or(0),
+      add(fmt::format("inlet of node {} is {:.0f} K warmer", fault.node.value_or(0),
                       fault.rise / unit::K));
     if (fault.kind == FaultKind::heat_path)
       add(fmt::format("GPU {} gets rid of its heat {:.0f} % worse", fault.gpu.value_or(0),

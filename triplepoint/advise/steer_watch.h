@@ -31,7 +31,7 @@ std::optional<RunExtent> extent_of(const run::Run&);
 /// explains (hosts, links) is not found.
 std::vector<spec::Fault> explain(const spec::Job&, const SteerReadings& calm,
                                  const SteerReadings& now);
-/// "node 1 breathes 6 K warmer; GPU 9 is held at 520 W".
+/// "inlet of node 1 is 6 K warmer; GPU 9 is held at 520 W".
 std::string words_of(const std::vector<spec::Fault>&, const spec::Job&);
 
 /// A controller for a job that somebody else runs: it sees readings only, and advises.

@@ -133,10 +133,10 @@ void set_full_fans(spec::Job& job) {
 /// limit makes the job faster. Here every seat has its own air.
 void set_own_air(spec::Job& job) {
   for (spec::Seat& seat : job.cluster.chassis.seats)
-    seat.breathes.clear();
+    seat.upstream_heating.clear();
   if (job.cluster.liquid_chassis)
     for (spec::Seat& seat : job.cluster.liquid_chassis->seats)
-      seat.breathes.clear();
+      seat.upstream_heating.clear();
 }
 
 TEST_CASE("a worse heat path of one GPU never makes a job faster") {

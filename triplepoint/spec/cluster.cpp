@@ -9,7 +9,7 @@ namespace {
 void use_seats(Chassis& chassis, std::size_t count) {
   if (chassis.seats.size() > count) chassis.seats.resize(count);
   for (Seat& seat : chassis.seats)
-    if (seat.breathes.size() > count) seat.breathes.resize(count);
+    if (seat.upstream_heating.size() > count) seat.upstream_heating.resize(count);
 }
 
 }  // namespace

@@ -58,10 +58,10 @@ struct ScaleOut {
 
 /// One place for a device in the chassis.
 struct Seat {
-  Kelvins inlet_offset;          // above the node's inlet, at no power of the others
-  double resistance_factor = 1;  // of the ladder's last resistance (heat sink to air)
-  std::vector<double>
-      breathes;  // rise by each seat's heat, 1: mixed into the whole flow; 4: a quarter of it
+  Kelvins inlet_offset;                  // above the node's inlet, at no power of the others
+  double resistance_factor = 1;          // of the ladder's last resistance (heat sink to air)
+  std::vector<double> upstream_heating;  // rise by each seat's heat, 1: mixed into the whole flow;
+                                         // 4: a quarter of it
   friend bool operator==(const Seat&, const Seat&) = default;
 };
 

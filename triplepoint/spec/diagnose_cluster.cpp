@@ -69,11 +69,13 @@ class ClusterExamination : Findings {
             cluster.name, chassis.seats.size(), devices,
             chassis.cooling == Cooling::air ? "air" : "coolant");
     for (const Seat& seat : chassis.seats)
-      if (!seat.breathes.empty() && static_cast<int64_t>(seat.breathes.size()) != devices)
+      if (!seat.upstream_heating.empty() &&
+          static_cast<int64_t>(seat.upstream_heating.size()) != devices)
         return error(Code::inconsistent,
-                     "a seat of {} breathes {} shares (there are {} GPUs a node); write one share "
+                     "a seat of {} has {} upstream_heating shares (there are {} GPUs a node); "
+                     "write one share "
                      "per GPU or none",
-                     cluster.name, seat.breathes.size(), devices);
+                     cluster.name, seat.upstream_heating.size(), devices);
   }
 
   void cluster_is_whole() {

@@ -307,9 +307,10 @@ TEST_CASE("a chassis has a seat for every GPU") {
       "one "
       "seat per GPU");
   refused(
-      sound_job(), [](Job& job) { job.cluster.chassis.seats[0].breathes.pop_back(); },
+      sound_job(), [](Job& job) { job.cluster.chassis.seats[0].upstream_heating.pop_back(); },
       Code::inconsistent,
-      "a seat of hgx-h200 breathes 7 shares (there are 8 GPUs a node); write one share per GPU or "
+      "a seat of hgx-h200 has 7 upstream_heating shares (there are 8 GPUs a node); write one share "
+      "per GPU or "
       "none");
   refused(
       sound_job(), [](Job& job) { job.cluster.gpu.dies_per_package = 3; }, Code::inconsistent,

@@ -245,7 +245,7 @@ template <class Visitor>
 void visit_fields(Visitor& visit, Seat& seat) {
   visit("inlet_offset", seat.inlet_offset);
   visit("resistance_factor", seat.resistance_factor);
-  visit("breathes", seat.breathes);
+  visit("upstream_heating", seat.upstream_heating);
 }
 
 template <class Visitor>

@@ -24,12 +24,12 @@ double coolant_capacity_rate(const spec::Chassis& chassis, double flow_share) {
   return full * flow_share;
 }
 
-double breathed_share(const spec::Seat& seat, int64_t other) {
-  return at(other) < seat.breathes.size() ? seat.breathes[at(other)] : 0;
+double upstream_share(const spec::Seat& seat, int64_t other) {
+  return at(other) < seat.upstream_heating.size() ? seat.upstream_heating[at(other)] : 0;
 }
 
 /// How the air at each seat depends on the sinks: T_air = inlet + warmed + mixing T_last with
-/// (1 + B G) T_air = inlet + offset + B G T_last;  B = breathes / W, G = sink conductances.
+/// (1 + B G) T_air = inlet + offset + B G T_last;  B = upstream_heating / W, G = sink conductances.
 struct Air {
   std::vector<double> warmed;  // K over the inlet while every sink is at the inlet's temperature
   Matrix mixing;               // row seat: share of each sink's temperature
@@ -42,7 +42,7 @@ Air solve_air(const spec::Chassis& chassis, const std::vector<double>& conductan
   for (int64_t i = 0; i < seats; ++i) {
     const spec::Seat& seat = chassis.seats[at(i)];
     for (int64_t j = 0; j < seats; ++j) {
-      const double picked_up = breathed_share(seat, j) * conductance[at(j)] / capacity;
+      const double picked_up = upstream_share(seat, j) * conductance[at(j)] / capacity;
       coupling(i, j) += picked_up;
       right(i, j) = picked_up;
     }

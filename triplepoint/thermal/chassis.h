@@ -37,13 +37,13 @@ class Propagator {
 ///   C_0 dT_0/dt = P - (T_0 - T_1) / r_0
 ///   C_k dT_k/dt = (T_k-1 - T_k) / r_k-1 - (T_k - T_k+1) / r_k,     last node: ... - q
 ///   q_i = (T_last,i - T_air,i) / R_i
-///   T_air,i = inlet + offset_i + (fixed_heat + sum_j breathes_ij q_j) / W
+///   T_air,i = inlet + offset_i + (fixed_heat + sum_j upstream_ij q_j) / W
 ///   R_i = r_last * seat factor_i / flow_share^sink_flow_exponent
 ///   W = rho cp V' flow_share (air), coolant_heat_capacity flow_share (liquid, immersion)
 ///
 /// A board's factor (mounting, thermal paste) scales all resistances of its seat.
 /// q_j: heat that leaves seat j's sink now, not its power, so sinks upstream delay what they pass.
-/// breathes_ij: rise of seat i's air in units of "q_j mixed into the whole flow"; a quarter of the
+/// upstream_ij: rise of seat i's air in units of "q_j mixed into the whole flow"; a quarter of the
 /// flow that takes up all of q_j has 4. A cold plate in a series loop has 1 for every seat upstream
 /// (and 1/2 for itself), in a parallel one 0 for the others.
 /// Packages of several dies: seats in groups of dies_per_package are joined at node 1 (the lid) by

@@ -27,8 +27,8 @@ spec::Chassis two_rows() {
   chassis.sink_flow_exponent = 0.5;
   chassis.seats.resize(8);
   for (size_t rear = 4; rear < 8; ++rear) {
-    chassis.seats[rear].breathes.assign(8, 0.0);
-    chassis.seats[rear].breathes[rear - 4] = 3;
+    chassis.seats[rear].upstream_heating.assign(8, 0.0);
+    chassis.seats[rear].upstream_heating[rear - 4] = 3;
   }
   return chassis;
 }
@@ -76,7 +76,7 @@ TEST_CASE("a seat nobody warms settles at P times R over the inlet") {
   CHECK(model().die(state, 0).degrees() == Approx(30 + 600 * (0.012 + 0.010 + 0.016)));
 }
 
-TEST_CASE("a rear seat breathes the front seat's heat and is hotter by what the air took up") {
+TEST_CASE("a rear seat is hotter by the heat that the air took up at the front seat") {
   const State state = model().steady(all(600), Celsius(25));
   const double picked_up = 3 * 600 / (air_heat_capacity_j_per_m3_k * 0.5);
   CHECK(model().die(state, 4).degrees() - model().die(state, 0).degrees() == Approx(picked_up));
@@ -156,8 +156,8 @@ State euler(const State& from, const std::vector<Watts>& power, double seconds, 
     double heat[8] = {};
     for (size_t seat = 0; seat < 8; ++seat) {  // upstream first
       double air = 25;
-      for (size_t other = 0; other < chassis.seats[seat].breathes.size(); ++other)
-        air += chassis.seats[seat].breathes[other] * heat[other] / capacity_rate;
+      for (size_t other = 0; other < chassis.seats[seat].upstream_heating.size(); ++other)
+        air += chassis.seats[seat].upstream_heating[other] * heat[other] / capacity_rate;
       double in = power[seat] / unit::W;
       for (size_t node = 0; node < 3; ++node) {
         const double far = node == 2 ? air : t[3 * seat + node + 1];
@@ -293,9 +293,9 @@ TEST_CASE("a liquid loop in series warms from plate to plate, a parallel one doe
   loop.coolant_heat_capacity_w_per_k = 700;
   loop.volume_flow_m3_s = 0;
   for (size_t seat = 0; seat < 8; ++seat) {
-    loop.seats[seat].breathes.assign(8, 0.0);
+    loop.seats[seat].upstream_heating.assign(8, 0.0);
     for (size_t upstream = 0; upstream < seat; ++upstream)
-      loop.seats[seat].breathes[upstream] = 1;
+      loop.seats[seat].upstream_heating[upstream] = 1;
   }
   const ChassisModel series(loop, ladder(), 1, 1);
   const State state = series.steady(all(700), Celsius(30));
@@ -303,7 +303,7 @@ TEST_CASE("a liquid loop in series warms from plate to plate, a parallel one doe
     CHECK(series.coolant(state, seat, Celsius(30)).degrees() ==
           Approx(30 + static_cast<double>(seat)));
   for (spec::Seat& seat : loop.seats)
-    seat.breathes.clear();
+    seat.upstream_heating.clear();
   const ChassisModel parallel(loop, ladder(), 1, 1);
   CHECK(parallel.die(parallel.steady(all(700), Celsius(30)), 7).degrees() ==
         Approx(parallel.die(parallel.steady(all(700), Celsius(30)), 0).degrees()));

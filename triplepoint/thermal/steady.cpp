@@ -31,7 +31,8 @@ SteadySeats::SteadySeats(const spec::Chassis& chassis, const spec::ThermalLadder
     offset_.push_back(seat.inlet_offset / unit::K);
     seat_factor_.push_back(seat.resistance_factor);
     for (size_t other = 0; other < chassis.seats.size(); ++other)
-      breathes_.push_back(other < seat.breathes.size() ? seat.breathes[other] : 0);
+      upstream_heating_.push_back(
+          other < seat.upstream_heating.size() ? seat.upstream_heating[other] : 0);
   }
 }
 
@@ -54,7 +55,8 @@ void SteadySeats::share_between_lids(const Node& node, double capacity, double s
       below += node.board[lid] * resistances_[k];
     left(r, l) += conductance * below;
     for (size_t j = 0; j < heat.size(); ++j)
-      left(r, static_cast<int64_t>(j)) += conductance * breathes_[lid * heat.size() + j] / capacity;
+      left(r, static_cast<int64_t>(j)) +=
+          conductance * upstream_heating_[lid * heat.size() + j] / capacity;
     right(r, 0) -= conductance * (offset_[lid] + fixed_heat_ / capacity);
   };
   for (size_t i = 0; i + 1 < heat.size(); ++i) {
@@ -71,7 +73,7 @@ void SteadySeats::share_between_lids(const Node& node, double capacity, double s
 KelvinsPerWatt SteadySeats::own_resistance(const Node& node, size_t seat) const {
   const double sink = resistances_.back() / std::pow(node.flow_share, exponent_);
   double sum = sink_resistance(node, seat, sink) +
-               breathes_[seat * offset_.size() + seat] / (full_capacity_ * node.flow_share);
+               upstream_heating_[seat * offset_.size() + seat] / (full_capacity_ * node.flow_share);
   for (size_t k = 0; k + 1 < resistances_.size(); ++k)
     sum += node.board[seat] * resistances_[k];
   return sum * (unit::K / unit::W);
@@ -95,7 +97,7 @@ void SteadySeats::fill(const Node& node, std::span<const Watts> power,
   for (size_t i = 0; i < seats; ++i) {
     double picked_up = fixed_heat_;
     for (size_t j = 0; j < seats; ++j)
-      picked_up += breathes_[i * seats + j] * heat[j];
+      picked_up += upstream_heating_[i * seats + j] * heat[j];
     double* ladder = state.data() + i * nodes;
     const double air = node.inlet.degrees() + offset_[i] + picked_up / capacity;
     ladder[nodes - 1] = air + sink_resistance(node, i, sink) * heat[i];

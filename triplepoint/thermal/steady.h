@@ -14,7 +14,7 @@ namespace triplepoint::thermal {
 /// Where constant power leads the nodes of a cluster, without building a network for each of them.
 ///
 ///   q_i      = P_i - sum over joined lids n of (L_i - L_n) / r_lateral         (q = P where none)
-///   T_air,i  = inlet + offset_i + (fixed_heat + sum_j breathes_ij q_j) / W
+///   T_air,i  = inlet + offset_i + (fixed_heat + sum_j upstream_ij q_j) / W
 ///   T_last,i = T_air,i + R_i q_i,     T_k = T_k+1 + b_i r_k q_i (above the lid: P_i)
 ///
 /// Symbols as in ChassisModel, L: the lid's temperature; b_i: the board's factor. Equal to
@@ -46,8 +46,9 @@ class SteadySeats {
   int dies_per_package_ = 1;
   double lateral_ = 0;  // W/K between neighbouring lids; 0: not joined
   double full_capacity_ = 0, exponent_ = 0, fixed_heat_ = 0;
-  std::vector<double> resistances_;                      // of the ladder
-  std::vector<double> offset_, seat_factor_, breathes_;  // breathes: [seat * seats + other]
+  std::vector<double> resistances_;  // of the ladder
+  std::vector<double> offset_, seat_factor_,
+      upstream_heating_;  // upstream_heating: [seat * seats + other]
 };
 
 }  // namespace triplepoint::thermal

@@ -48,13 +48,13 @@ struct Picture {
   bool is_liquid() const { return chassis.cooling == spec::Cooling::liquid; }
 };
 
-double breathed(const spec::Chassis& chassis, std::size_t seat, std::size_t other) {
-  const std::vector<double>& from = chassis.seats[seat].breathes;
+double upstream(const spec::Chassis& chassis, std::size_t seat, std::size_t other) {
+  const std::vector<double>& from = chassis.seats[seat].upstream_heating;
   return other < from.size() && other != seat ? from[other] : 0;
 }
 
 bool lies_behind(const spec::Chassis& chassis, std::size_t seat, std::size_t other) {
-  return breathed(chassis, seat, other) > breathed(chassis, other, seat);
+  return upstream(chassis, seat, other) > upstream(chassis, other, seat);
 }
 
 int32_t highest_depth(const std::vector<int32_t>& depth) {
@@ -341,9 +341,10 @@ Figure chassis_figure(const run::Run& run, const metrics::Metrics& metrics) {
   if (nodes.empty()) return {};
   const std::vector<Node> shown = shown_of(nodes);
   const std::string title = title_of(picture);
-  std::string note = picture.is_liquid() ? "Coolant flows from left to right through cold plates."
-                                         : "Air flows from left (front) to right (rear); which "
-                                           "seat breathes which is the cluster's description.";
+  std::string note = picture.is_liquid()
+                         ? "Coolant flows from left to right through cold plates."
+                         : "Air flows from left (front) to right (rear); which "
+                           "seat upstream_heating which is the cluster's description.";
   if (shown.size() < nodes.size())
     note +=
         fmt::format(" The hottest four, two middle and the coolest two of {} nodes.", nodes.size());

@@ -14,8 +14,8 @@
 
 namespace triplepoint::report {
 
-/// How far from the inlet a seat lies: 0 breathes what comes in, n what has passed n seats. Seats
-/// that breathe each other lie side by side.
+/// How far from the inlet a seat lies: 0 gets inlet air, n air that has passed n seats. Seats
+/// that warm each other lie side by side.
 std::vector<int32_t> seat_depths(const spec::Chassis&);
 
 /// Mean temperature of the seats that lie deepest less that of those at the inlet; nothing where

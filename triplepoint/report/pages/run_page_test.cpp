@@ -21,9 +21,9 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-spec::Chassis chassis_of(std::vector<std::vector<double>> breathes) {
+spec::Chassis chassis_of(std::vector<std::vector<double>> upstream_heating) {
   spec::Chassis chassis;
-  for (std::vector<double>& of : breathes)
+  for (std::vector<double>& of : upstream_heating)
     chassis.seats.push_back({Kelvins(), 1, std::move(of)});
   return chassis;
 }
@@ -45,11 +45,11 @@ metrics::Metrics metrics_of_32() {
   return m;
 }
 
-TEST_CASE("chassis: a seat lies behind what it breathes") {
+TEST_CASE("chassis: a seat lies behind the seats that warm its air") {
   CHECK(seat_depths(chassis_of({{}, {1}, {0, 1}})) == std::vector<int32_t>{0, 1, 2});
 }
 
-TEST_CASE("chassis: seats that breathe each other lie side by side") {
+TEST_CASE("chassis: seats that warm each other lie side by side") {
   CHECK(seat_depths(chassis_of({{0, 1}, {1, 0}})) == std::vector<int32_t>{0, 0});
 }
 

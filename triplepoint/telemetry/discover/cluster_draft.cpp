@@ -108,7 +108,7 @@ std::vector<spec::Seat> seats_for(const NodeShape& shape, const std::vector<spec
   for (std::size_t i = 0; i < count && !known.empty(); ++i)
     seats.push_back(known[i % known.size()]);
   for (spec::Seat& seat : seats)
-    if (!seat.breathes.empty()) seat.breathes.resize(count);
+    if (!seat.upstream_heating.empty()) seat.upstream_heating.resize(count);
   return seats;
 }
 
