@@ -53,7 +53,7 @@ run::Run step(int32_t ranks, bool overlapped) {
                                     .bytes = 50 * unit::MB});
       now += length + 60'000;
     }
-    run.devices.push_back({.index = rank, .seat = rank % 8, .rank = rank});
+    run.devices.push_back({.index = rank, .slot = rank % 8, .rank = rank});
     run.summaries.push_back({.power_mean_w = 600.0, .energy_j = 1e4, .die_mean_c = 60.0});
   }
   run.steps = {{.begin = Instant(0), .end = run::extent(run.timeline)->end, .samples = 128}};

@@ -48,9 +48,9 @@ BENCHMARK(prepare_a_duration)->Unit(benchmark::kMicrosecond);
 void advance_many_gpus(benchmark::State& state) {
   const thermal::ChassisModel model = chassis();
   const thermal::Propagator step = model.prepare(1 * unit::s);
-  const auto count = static_cast<size_t>(state.range(0) / model.seats());
+  const auto count = static_cast<size_t>(state.range(0) / model.slots());
   std::vector<double> states(count * static_cast<size_t>(model.state_size()), 40.0);
-  const std::vector<Watts> power(count * static_cast<size_t>(model.seats()), 600 * unit::W);
+  const std::vector<Watts> power(count * static_cast<size_t>(model.slots()), 600 * unit::W);
   const std::vector<Celsius> inlet(count, Celsius(25));
   for (auto _ : state) {
     model.advance_many(step, states, power, inlet);

@@ -19,7 +19,7 @@ run::Run small_run() {
   run::Run run;
   run.manifest.name = "fuzz";
   run.manifest.facts = {{"limit_cycle", "no"}};
-  run.devices = {{.index = 0, .name = "gpu", .rank = 0}, {.index = 1, .seat = 1, .rank = 1}};
+  run.devices = {{.index = 0, .name = "gpu", .rank = 0}, {.index = 1, .slot = 1, .rank = 1}};
   run.steps = {{.begin = Instant(0), .end = Instant(1000), .samples = 8, .tokens = 80}};
   run.summaries = {{.power_mean_w = 612.5, .throttle = {{"software_power_cap", 0.25}}},
                    {.die_mean_c = 71.25}};

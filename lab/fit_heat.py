@@ -5,7 +5,7 @@ the chassis of data/clusters/hgx-h200.toml.
 
   step     A100 PCIe, one power step at 14 ms samples: poles of the package
   response MI300X under a server's bursts, 5 s samples: poles of package and sink
-  seats    eight seats of 4 HGX H200 nodes at three powers: inlet offsets, and upstream heating of the rear seats
+  slots    eight slots of 4 HGX H200 nodes at three powers: inlet offsets, and upstream heating of the rear slots
 """
 import math
 from fractions import Fraction
@@ -13,7 +13,7 @@ from fractions import Fraction
 from fitting import line, rms, simplex, table
 
 A100_SINK = (0.02, 20.0)  # K/W and s, assumed: six seconds do not show it
-H200_SINK_SHARE = 0.175  # of the resistance of a cool seat, as of the A100, assumed there as well
+H200_SINK_SHARE = 0.175  # of the resistance of a cool slot, as of the A100, assumed there as well
 H200_SINK_CAPACITY = 900.0  # J/K: 2 kg of copper and aluminium, assumed
 FLOW = 0.349  # m3/s through the GPU bay: two thirds of a DGX H100's 1105 cfm, assumed
 AIR = 1171.0  # J/(m3 K)
@@ -130,33 +130,33 @@ def response():
     show("mi300x", *ladder_of([(0.43 * fast, 0.02), (0.57 * fast, 0.25), slow]))
 
 
-def seats(package):
+def slots(package):
     power, mean = zip(*[(float(r["power_avg_W"]), float(r["temp_avg_C"])) for r in table("charllm_fig13_microbatch.csv") if r["status"] == "ok"])
     intercept, slope = line(power, mean)
-    print(f"seats: mean = {intercept:.1f} C + {slope:.4f} K/W P over {len(power)} runs, rms {rms(intercept + slope * p - t for p, t in zip(power, mean)):.2f} K")
-    gap = (12.3 - 9.7) / (600 - 305)  # K/W by which hot seats rise faster
+    print(f"slots: mean = {intercept:.1f} C + {slope:.4f} K/W P over {len(power)} runs, rms {rms(intercept + slope * p - t for p, t in zip(power, mean)):.2f} K")
+    gap = (12.3 - 9.7) / (600 - 305)  # K/W by which hot slots rise faster
     hot = (0, 3, 4, 6)
     rows = []
     for row in table("charllm_fig17_heatmap.csv"):
         if row["panel"] == "avg_temp_C":
-            rows.append([sum(float(row[f"gpu{8 * node + seat}"]) for node in range(4)) / 4 for seat in range(8)])
+            rows.append([sum(float(row[f"gpu{8 * node + slot}"]) for node in range(4)) / 4 for slot in range(8)])
     offsets = []
-    for seat in range(8):
-        own = slope + (0.5 if seat in hot else -0.5) * gap
-        at_no_power = [row[seat] - own * (sum(row) / 8 - intercept) / slope for row in rows]
+    for slot in range(8):
+        own = slope + (0.5 if slot in hot else -0.5) * gap
+        at_no_power = [row[slot] - own * (sum(row) / 8 - intercept) / slope for row in rows]
         offsets.append(sum(at_no_power) / len(at_no_power) - INLET - FIXED_HEAT / (AIR * FLOW))
     print("  inlet_offset = " + ", ".join(f"{o:.1f}" for o in offsets))
-    print(f"  upstream heating of a hot seat by each cool seat: {gap * AIR * FLOW / 4:.2f} times")
+    print(f"  upstream heating of a hot slot by each cool slot: {gap * AIR * FLOW / 4:.2f} times")
     cool = slope - 0.5 * gap
     resistances, capacities = package
     in_package = sum(resistances[:-1])
     scale = (1 - H200_SINK_SHARE) * cool / in_package
     sink = H200_SINK_SHARE * cool * math.sqrt(0.8)  # the paper's fans ran at a share of 0.8: R goes with flow^-1/2
-    print(f"  cool seat {cool:.4f} K/W: package {scale:.2f} of the A100's")
+    print(f"  cool slot {cool:.4f} K/W: package {scale:.2f} of the A100's")
     show("h200", [scale * r for r in resistances[:-1]] + [sink], capacities[:-1] + [H200_SINK_CAPACITY])
 
 
 if __name__ == "__main__":
     package = step()
     response()
-    seats(package)
+    slots(package)

@@ -120,7 +120,7 @@ class Predictor {
     if (q == "oom") return p.run.manifest.fits_memory ? 0 : 1;
     if (!p.run.manifest.fits_memory) return {};
     if (q.starts_with("kernel_")) return of_kernels(p.kernels, q);
-    if (q.starts_with("seat_")) return seat_mean(p, number_after(q, "seat_"));
+    if (q.starts_with("slot_")) return slot_mean(p, number_after(q, "slot_"));
     if (q.starts_with("stage_"))
       return of_kernels(p.by_stage.at(static_cast<size_t>(number_after(q, "stage_"))), q);
     if (q == "send_recv_ramp_s") return ramp(p.by_stage, &metrics::KernelSeconds::send_recv, 8);
@@ -169,10 +169,10 @@ class Predictor {
     }
     return product / square;
   }
-  static double seat_mean(const Prediction& p, int64_t seat) {
+  static double slot_mean(const Prediction& p, int64_t slot) {
     double sum = 0;
     for (size_t node = 0; node < 4; ++node)
-      sum += *p.run.summaries[node * 8 + static_cast<size_t>(seat)].die_mean_c;
+      sum += *p.run.summaries[node * 8 + static_cast<size_t>(slot)].die_mean_c;
     return sum / 4;
   }
   std::map<std::string, Prediction> known_;

@@ -45,10 +45,10 @@ TEST_CASE("the loop closes") {
 TEST_CASE("no device exceeds its limit, and each is within a clock step of it") {
   const Loop loop = h200_node();
   const LoopResult result = loop.settle(dense_products());
-  for (size_t seat = 0; seat < result.power.size(); ++seat) {
-    CHECK(result.power[seat] <= loop.limit);
-    CHECK(result.clocks[seat].reason == clock::ClockEventReason::software_power_cap);
-    CHECK(result.power[seat] > 0.97 * loop.limit);
+  for (size_t slot = 0; slot < result.power.size(); ++slot) {
+    CHECK(result.power[slot] <= loop.limit);
+    CHECK(result.clocks[slot].reason == clock::ClockEventReason::software_power_cap);
+    CHECK(result.power[slot] > 0.97 * loop.limit);
   }
 }
 
@@ -75,9 +75,9 @@ TEST_CASE("without leakage a hotter room makes dies hotter by the same amount an
   Loop warm = cool;
   warm.inlet = cool.inlet + 8 * unit::K;
   const LoopResult a = cool.settle(dense_products()), b = warm.settle(dense_products());
-  for (size_t seat = 0; seat < a.dies.size(); ++seat) {
-    CHECK((b.dies[seat] - a.dies[seat]) / unit::K == Approx(8));
-    CHECK(b.power[seat] / a.power[seat] == Approx(1));
+  for (size_t slot = 0; slot < a.dies.size(); ++slot) {
+    CHECK((b.dies[slot] - a.dies[slot]) / unit::K == Approx(8));
+    CHECK(b.power[slot] / a.power[slot] == Approx(1));
   }
 }
 
@@ -85,9 +85,9 @@ TEST_CASE("leakage makes a hotter room cost more than its own degrees while noth
   Loop cool = h200_node(), warm = h200_node();
   warm.inlet = cool.inlet + 10 * unit::K;
   const LoopResult a = cool.settle(light_products()), b = warm.settle(light_products());
-  for (size_t seat = 0; seat < a.dies.size(); ++seat) {
-    CHECK(b.clocks[seat].reason == clock::ClockEventReason::none);
-    const double warmer = (b.dies[seat] - a.dies[seat]) / unit::K;
+  for (size_t slot = 0; slot < a.dies.size(); ++slot) {
+    CHECK(b.clocks[slot].reason == clock::ClockEventReason::none);
+    const double warmer = (b.dies[slot] - a.dies[slot]) / unit::K;
     CHECK(warmer > 10);
     CHECK(warmer < 11);  // far from a thermal runaway
   }
@@ -99,10 +99,10 @@ TEST_CASE("a lower limit never raises a clock, a power or a temperature") {
     Loop loop = h200_node();
     loop.limit = watts * unit::W;
     const LoopResult now = loop.settle(dense_products());
-    for (size_t seat = 0; seat < now.dies.size(); ++seat) {
-      CHECK(now.clocks[seat].clock <= before.clocks[seat].clock);
-      CHECK(now.power[seat] <= before.power[seat]);
-      CHECK(now.dies[seat] <= before.dies[seat]);
+    for (size_t slot = 0; slot < now.dies.size(); ++slot) {
+      CHECK(now.clocks[slot].clock <= before.clocks[slot].clock);
+      CHECK(now.power[slot] <= before.power[slot]);
+      CHECK(now.dies[slot] <= before.dies[slot]);
     }
     before = now;
   }
@@ -121,7 +121,7 @@ TEST_CASE("a leaky or hungry board is slower at the same limit, not more expensi
 TEST_CASE("a clogged rear row runs into its temperature target and heat is to blame") {
   Loop loop = h200_node();
   loop.inlet = Celsius(50);
-  loop.cluster.chassis.seats[0].resistance_factor = 2.5;
+  loop.cluster.chassis.slots[0].resistance_factor = 2.5;
   const LoopResult result =
       loop.settle(products(350 * unit::TFLOP / unit::s, 400 * unit::GB / unit::s));
   CHECK(clock::is_throttled(result.clocks[0].reason));
@@ -135,10 +135,10 @@ TEST_CASE("all heat leaves with the coolant, whatever the cooling") {
     const spec::Cluster cluster = cluster_named(name);
     const thermal::ChassisModel chassis(cluster.chassis, *cluster.gpu.thermal,
                                         cluster.gpu.dies_per_package, 1);
-    const std::vector<Watts> power(static_cast<size_t>(chassis.seats()), 300 * unit::W);
+    const std::vector<Watts> power(static_cast<size_t>(chassis.slots()), 300 * unit::W);
     const auto state = chassis.steady(power, Celsius(25));
     CHECK(chassis.carried_off(state, Celsius(25)) / unit::W ==
-          Approx(300.0 * static_cast<double>(chassis.seats())));
+          Approx(300.0 * static_cast<double>(chassis.slots())));
   }
 }
 
@@ -146,11 +146,11 @@ TEST_CASE("the loop draws its power from the parts the ledger names") {
   const Loop loop = h200_node();
   const LoopResult result = loop.settle(dense_products());
   double ledger = 0;
-  for (size_t seat = 0; seat < result.dies.size(); ++seat) {
-    const double ratio = result.clocks[seat].clock / *loop.cluster.gpu.max_clock;
+  for (size_t slot = 0; slot < result.dies.size(); ++slot) {
+    const double ratio = result.clocks[slot].clock / *loop.cluster.gpu.max_clock;
     const spec::GpuLoad load = dense_products()(ratio);
     ledger +=
-        power::energy_of(*loop.cluster.gpu.power, load, ratio, result.dies[seat], {}).total() /
+        power::energy_of(*loop.cluster.gpu.power, load, ratio, result.dies[slot], {}).total() /
         load.duration / unit::W;
   }
   // Powers were computed at the dies of the round before, which are the same once the loop has

@@ -66,10 +66,10 @@ TEST_CASE("the worked example of the thermal page is what the model computes") {
   const thermal::ChassisModel chassis(cluster.chassis, *cluster.gpu.thermal, 1, 0.8);
   const auto state = chassis.steady(std::vector<Watts>(8, 600 * unit::W), Celsius(25));
   std::vector<std::string> lines;
-  for (int64_t seat = 0; seat < 8; ++seat)
-    lines.push_back(fmt::format("| {} | {:.1f} | {:.1f} |", seat,
-                                chassis.coolant(state, seat, Celsius(25)).degrees(),
-                                chassis.die(state, seat).degrees()));
+  for (int64_t slot = 0; slot < 8; ++slot)
+    lines.push_back(fmt::format("| {} | {:.1f} | {:.1f} |", slot,
+                                chassis.coolant(state, slot, Celsius(25)).degrees(),
+                                chassis.die(state, slot).degrees()));
   const auto modes = thermal::modes_of(*cluster.gpu.thermal);
   for (double seconds : {0.01, 0.1, 1.0, 10.0, 60.0}) {
     double rise = 0;

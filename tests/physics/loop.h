@@ -36,17 +36,17 @@ struct Loop {
   LoopResult settle(const LoadAt& load_at) const {
     const thermal::ChassisModel chassis(cluster.chassis, *cluster.gpu.thermal,
                                         cluster.gpu.dies_per_package, flow_share);
-    const auto seats = static_cast<size_t>(chassis.seats());
-    LoopResult result{.dies = std::vector<Celsius>(seats, inlet),
-                      .power = std::vector<Watts>(seats),
-                      .clocks = std::vector<clock::ClockChoice>(seats)};
+    const auto slots = static_cast<size_t>(chassis.slots());
+    LoopResult result{.dies = std::vector<Celsius>(slots, inlet),
+                      .power = std::vector<Watts>(slots),
+                      .clocks = std::vector<clock::ClockChoice>(slots)};
     for (; result.rounds < 100; ++result.rounds) {
       const std::vector<Celsius> before = result.dies;
-      for (size_t seat = 0; seat < seats; ++seat)
-        choose(result, seat, load_at);
+      for (size_t slot = 0; slot < slots; ++slot)
+        choose(result, slot, load_at);
       const thermal::ChassisModel::State state = chassis.steady(result.power, inlet);
-      for (size_t seat = 0; seat < seats; ++seat)
-        result.dies[seat] = chassis.die(state, static_cast<int64_t>(seat));
+      for (size_t slot = 0; slot < slots; ++slot)
+        result.dies[slot] = chassis.die(state, static_cast<int64_t>(slot));
       if (largest_move(result.dies, before) < 0.5) break;
     }
     hold_dies(result, chassis, load_at);
@@ -62,23 +62,23 @@ struct Loop {
     const Hertz top = *cluster.gpu.max_clock;
     const auto last = static_cast<double>(clock::steps_to_lowest_clock(governor, top));
     for (int round = 0; held && round < 20; ++round)
-      for (size_t seat = 0; seat < result.dies.size(); ++seat) {
+      for (size_t slot = 0; slot < result.dies.size(); ++slot) {
         std::vector<Watts> more = result.power;
-        more[seat] += 1 * unit::W;
-        const auto at = static_cast<int64_t>(seat);
+        more[slot] += 1 * unit::W;
+        const auto at = static_cast<int64_t>(slot);
         const Celsius die = chassis.die(chassis.steady(result.power, inlet), at);
         const Kelvins of_a_watt = chassis.die(chassis.steady(more, inlet), at) - die;
-        result.dies[seat] = die;
+        result.dies[slot] = die;
         if (die <= *held) continue;
-        const power::BoardFactors board = boards.empty() ? power::BoardFactors{} : boards[seat];
+        const power::BoardFactors board = boards.empty() ? power::BoardFactors{} : boards[slot];
         const auto power_at = [&](double steps) {
           const double ratio = 1 - steps * (governor.clock_step / top);
           return power::gpu_power(*cluster.gpu.power, load_at(ratio), ratio, *held, board);
         };
-        const Watts allowed = result.power[seat] - (die - *held) / of_a_watt * unit::W;
+        const Watts allowed = result.power[slot] - (die - *held) / of_a_watt * unit::W;
         const double steps = clock::ceiling_for(0, last, allowed, power_at);
-        result.power[seat] = power_at(steps);
-        result.clocks[seat] = {.clock = top - steps * governor.clock_step,
+        result.power[slot] = power_at(steps);
+        result.clocks[slot] = {.clock = top - steps * governor.clock_step,
                                .reason = clock::heat_reason(governor, die)};
       }
   }
@@ -92,14 +92,14 @@ struct Loop {
   }
 
   template <class LoadAt>
-  void choose(LoopResult& result, size_t seat, const LoadAt& load_at) const {
-    const power::BoardFactors board = boards.empty() ? power::BoardFactors{} : boards[seat];
+  void choose(LoopResult& result, size_t slot, const LoadAt& load_at) const {
+    const power::BoardFactors board = boards.empty() ? power::BoardFactors{} : boards[slot];
     const auto power_at = [&](double ratio) {
-      return power::gpu_power(*cluster.gpu.power, load_at(ratio), ratio, result.dies[seat], board);
+      return power::gpu_power(*cluster.gpu.power, load_at(ratio), ratio, result.dies[slot], board);
     };
-    result.clocks[seat] =
+    result.clocks[slot] =
         clock::choose_clock(*cluster.gpu.governor, *cluster.gpu.max_clock, limit, power_at);
-    result.power[seat] = power_at(result.clocks[seat].clock / *cluster.gpu.max_clock);
+    result.power[slot] = power_at(result.clocks[slot].clock / *cluster.gpu.max_clock);
   }
 };
 

@@ -63,12 +63,12 @@ TEST_CASE("every cluster holds its devices below their limits at design power an
     if (!cluster.gpu.thermal || !cluster.gpu.tdp) continue;
     const thermal::ChassisModel chassis(cluster.chassis, *cluster.gpu.thermal,
                                         cluster.gpu.dies_per_package, 1);
-    const std::vector<Watts> power(static_cast<size_t>(chassis.seats()), *cluster.gpu.tdp);
+    const std::vector<Watts> power(static_cast<size_t>(chassis.slots()), *cluster.gpu.tdp);
     const auto state = chassis.steady(power, cluster.chassis.inlet);
-    for (int64_t seat = 0; seat < chassis.seats(); ++seat) {
-      INFO(name, " seat ", seat, ": ", chassis.die(state, seat).degrees());
-      CHECK(chassis.die(state, seat) < Celsius(95));
-      CHECK(chassis.die(state, seat) > Celsius(40));
+    for (int64_t slot = 0; slot < chassis.slots(); ++slot) {
+      INFO(name, " slot ", slot, ": ", chassis.die(state, slot).degrees());
+      CHECK(chassis.die(state, slot) < Celsius(95));
+      CHECK(chassis.die(state, slot) > Celsius(40));
     }
   }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What arXiv 2509.10371 says of thermal-aware pipelines on 32 H200: cold seats first with equal
+// What arXiv 2509.10371 says of thermal-aware pipelines on 32 H200: cold slots first with equal
 // layers gains up to two per cent and spreads temperatures; a layer more on cold stages and one
 // less on hot ones narrows the gap, and pays where stages have many layers (Llama3-70B, 20 a
 // stage), not where they have few (GPT3-175B, 12 a stage). Boards of one type differ by more than
-// seats give, so the claims are about the mean over machines and about a machine of mean boards.
+// slots give, so the claims are about the mean over machines and about a machine of mean boards.
 #include <filesystem>
 #include <set>
 
@@ -100,7 +100,7 @@ Effects mean_effects(const Paper& paper) {
 
 TEST_CASE("the paper's four statements come out with their sign") {
   const Effects many = mean_effects(llama), few = mean_effects(gpt);
-  // Cold seats first, equal layers: a little efficiency, more thermal variance.
+  // Cold slots first, equal layers: a little efficiency, more thermal variance.
   for (const Effect& symmetric : {many.symmetric, few.symmetric}) {
     CHECK(symmetric.efficiency > 0);
     CHECK(symmetric.efficiency < 0.02);
@@ -131,7 +131,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the figure's temperatures give its hot and cool seats, in every node") {
+TEST_CASE("the figure's temperatures give its hot and cool slots, in every node") {
   // Figure 17a of the paper, mean over its configurations, digitized.
   const auto table = CsvTable::parse(
       "panel,config,gpu0,gpu1,gpu2,gpu3,gpu4,gpu5,gpu6,gpu7\n"
@@ -151,7 +151,7 @@ Result<CsvTable> shared_table(const char* name) {
   return CsvTable::parse(std::move(text), name);
 }
 
-TEST_CASE("all 32 GPUs of the shared heat map fall into the same seats") {
+TEST_CASE("all 32 GPUs of the shared heat map fall into the same slots") {
   const auto table = shared_table("charllm_fig17_heatmap.csv");
   if (!table) {
     MESSAGE("skipped: charllm_fig17_heatmap.csv is not in ../shared/data");
@@ -169,7 +169,7 @@ TEST_CASE("all 32 GPUs of the shared heat map fall into the same seats") {
     REQUIRE(found.groups.size() == 2);
     for (const auto& order : cold_first_order(found, devices))
       CHECK(order == std::vector<int64_t>{1, 2, 5, 7, 0, 3, 4, 6});
-    // Throttling alone separates nothing: it follows the schedule as much as the seats.
+    // Throttling alone separates nothing: it follows the schedule as much as the slots.
     CHECK(find_thermal_groups(*samples, {.sign = ThermalSign::throttling, .kelvin_per_watt = {}})
               .groups.size() == 1);
   }

@@ -50,9 +50,9 @@ inline spec::Job tiny_job(spec::Model model, int64_t ranks) {
   job.model = std::move(model);
   job.cluster.num_nodes = ranks > 4 ? ranks / 4 : 1;
   job.cluster.gpus_per_node = ranks > 4 ? 4 : ranks;
-  spec::Seat seat;
-  seat.upstream_heating.assign(static_cast<size_t>(job.cluster.gpus_per_node), 0);
-  job.cluster.chassis.seats.assign(seat.upstream_heating.size(), seat);
+  spec::Slot slot;
+  slot.upstream_heating.assign(static_cast<size_t>(job.cluster.gpus_per_node), 0);
+  job.cluster.chassis.slots.assign(slot.upstream_heating.size(), slot);
   job.stack.memory_fragmentation = 1;
   // As data/stacks/triplepoint-train.toml has it.
   job.stack.gradients_in_place = true;

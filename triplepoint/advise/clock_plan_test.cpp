@@ -143,7 +143,7 @@ spec::Job lonely_job() {
   job.cluster.gpu.variability = {};
   job.cluster.host.speed_spread = 0;
   job.cluster.gpu.governor->target_temperature.reset();
-  job.environment.power_limit = 2 * unit::kW;  // never reached, so seats make no difference
+  job.environment.power_limit = 2 * unit::kW;  // never reached, so slots make no difference
   job.plan.global_batch_size = 64;
   return job;
 }

@@ -359,8 +359,8 @@ class Placer {
     result_.placements.push_back(std::move(placement));
   }
 
-  /// The job in an order in which seats can help; nothing if there is none.
-  std::optional<spec::Job> order_with_seats() {
+  /// The job in an order in which slots can help; nothing if there is none.
+  std::optional<spec::Job> order_with_slots() {
     for (const spec::Job& order : rank_orders_of(base_))
       if (mixes_stages(order)) return order;
     return std::nullopt;
@@ -372,10 +372,10 @@ class Placer {
           "nothing separates the devices, so there is no cold group to prefer");
       return;
     }
-    const std::optional<spec::Job> order = order_with_seats();
+    const std::optional<spec::Job> order = order_with_slots();
     if (!order) {
       result_.notes.emplace_back(
-          "every node holds ranks of one stage only, in any rank order, so seats cannot be given "
+          "every node holds ranks of one stage only, in any rank order, so slots cannot be given "
           "to stages");
       return;
     }

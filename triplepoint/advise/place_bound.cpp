@@ -24,7 +24,7 @@ std::vector<Celsius> coldest_dies(const spec::Job& job, const sim::HardwareVaria
   std::vector<Celsius> dies;
   for (size_t d = 0; d < static_cast<size_t>(job.cluster.num_gpus()); ++d) {
     Kelvins offset;
-    if (d % per_node < chassis.seats.size()) offset = chassis.seats[d % per_node].inlet_offset;
+    if (d % per_node < chassis.slots.size()) offset = chassis.slots[d % per_node].inlet_offset;
     dies.push_back(machine.inlet[d / per_node] + offset);
   }
   return dies;

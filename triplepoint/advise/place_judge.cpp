@@ -14,22 +14,22 @@
 namespace triplepoint::advise {
 namespace {
 
-/// Seats that are all the mean of the chassis' own: the same heat warms the air of all, by equal
+/// Slots that are all the mean of the chassis' own: the same heat warms the air of all, by equal
 /// parts.
 void even_out(spec::Chassis& chassis) {
-  const double seats = static_cast<double>(chassis.seats.size());
-  if (seats == 0) return;
-  spec::Seat mean{.inlet_offset = Kelvins(), .resistance_factor = 0, .upstream_heating = {}};
+  const double slots = static_cast<double>(chassis.slots.size());
+  if (slots == 0) return;
+  spec::Slot mean{.inlet_offset = Kelvins(), .resistance_factor = 0, .upstream_heating = {}};
   double upstream = 0;
-  for (const spec::Seat& seat : chassis.seats) {
-    mean.inlet_offset += seat.inlet_offset / seats;
-    mean.resistance_factor += seat.resistance_factor / seats;
-    for (const double part : seat.upstream_heating)
+  for (const spec::Slot& slot : chassis.slots) {
+    mean.inlet_offset += slot.inlet_offset / slots;
+    mean.resistance_factor += slot.resistance_factor / slots;
+    for (const double part : slot.upstream_heating)
       upstream += part;
   }
-  mean.upstream_heating.assign(chassis.seats.size(), upstream / (seats * seats));
+  mean.upstream_heating.assign(chassis.slots.size(), upstream / (slots * slots));
   if (upstream == 0) mean.upstream_heating.clear();
-  std::fill(chassis.seats.begin(), chassis.seats.end(), mean);
+  std::fill(chassis.slots.begin(), chassis.slots.end(), mean);
   chassis.inlet_spread = Kelvins();
 }
 
@@ -154,13 +154,13 @@ PlacementReason explain_placement(const spec::Job& placed, const spec::Job& base
   const double alike_base = step_of(on_alike_machine(base));
   const double alike_placed = step_of(on_alike_machine(placed));
   const double alike_order = step_of(on_alike_machine(reordered));
-  const double seats = step_of(on_mean_boards(placed)) - step_of(on_mean_boards(base));
+  const double slots = step_of(on_mean_boards(placed)) - step_of(on_mean_boards(base));
   const double real = step_of(placed) - step_of(base);
   const double alike = alike_placed - alike_base;
   return {.order = alike_order - alike_base,
           .layers = alike_placed - alike_order,
-          .heat = seats - alike,
-          .boards = real - seats};
+          .heat = slots - alike,
+          .boards = real - slots};
 }
 
 const PlacedStage& critical_stage(const PlacementOutcome& outcome) {

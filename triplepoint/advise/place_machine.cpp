@@ -54,17 +54,17 @@ double rms(const Target& target, const std::vector<ThermalSample>& now) {
   return count > 0 ? std::sqrt(sum / count) : 0;
 }
 
-/// The coolest node of each seat says what its air is like; others of that seat are hotter for
+/// The coolest node of each slot says what its air is like; others of that slot are hotter for
 /// reasons of their own, which longer paths stand for. They cannot be much shorter.
-void move_seats(spec::Chassis& chassis, const Target& target,
+void move_slots(spec::Chassis& chassis, const Target& target,
                 const std::vector<ThermalSample>& now) {
-  const size_t seats = chassis.seats.size();
-  for (size_t seat = 0; seat < seats; ++seat) {
+  const size_t slots = chassis.slots.size();
+  for (size_t slot = 0; slot < slots; ++slot) {
     std::optional<double> least;
-    for (size_t d = seat; d < now.size(); d += seats)
+    for (size_t d = slot; d < now.size(); d += slots)
       if (const auto missing = target.missing(d, now[d]))
         least = std::min(least.value_or(*missing), *missing);
-    if (least) chassis.seats[seat].inlet_offset += *least * unit::K;
+    if (least) chassis.slots[slot].inlet_offset += *least * unit::K;
   }
 }
 
@@ -72,7 +72,7 @@ void move_seats(spec::Chassis& chassis, const Target& target,
 double air_c(const spec::Job& job, size_t device) {
   const spec::Chassis chassis = job.chassis();
   return (chassis.inlet +
-          chassis.seats[device % static_cast<size_t>(job.cluster.gpus_per_node)].inlet_offset)
+          chassis.slots[device % static_cast<size_t>(job.cluster.gpus_per_node)].inlet_offset)
       .degrees();
 }
 
@@ -115,12 +115,12 @@ MatchedMachine match_machine(const spec::Job& job, const std::vector<ThermalSamp
   std::vector<ThermalSample> now = simulated(job);
   matched.before_k = matched.after_k = rms(target, now);
   spec::Job base = job;
-  const bool has_seats =
-      static_cast<int64_t>(job.chassis().seats.size()) == job.cluster.gpus_per_node;
-  if (now.empty() || !has_seats) return matched;  // nothing is known of it
+  const bool has_slots =
+      static_cast<int64_t>(job.chassis().slots.size()) == job.cluster.gpus_per_node;
+  if (now.empty() || !has_slots) return matched;  // nothing is known of it
   const bool own =
       job.environment.cooling.value_or(job.cluster.chassis.cooling) == job.cluster.chassis.cooling;
-  move_seats(
+  move_slots(
       own || !base.cluster.liquid_chassis ? base.cluster.chassis : *base.cluster.liquid_chassis,
       target, now);
   std::vector<double> factors(static_cast<size_t>(job.cluster.num_gpus()), 1.0);

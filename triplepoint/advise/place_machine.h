@@ -21,10 +21,10 @@ struct MatchedMachine {
 
 /// The job on a machine whose devices are as hot as they were measured.
 ///
-/// The coolest node of each seat gives its inlet offset, the rest is each device's heat path (a
+/// The coolest node of each slot gives its inlet offset, the rest is each device's heat path (a
 /// fault of kind heat_path). Where powers were measured, temperatures are moved to the simulated
 /// power with kelvin_per_watt() first. Eight rounds of simulating and correcting; samples of one
-/// node stand for every node. Holds while seats keep their order from load to load.
+/// node stand for every node. Holds while slots keep their order from load to load.
 MatchedMachine match_machine(const spec::Job&, const std::vector<ThermalSample>& devices);
 
 }  // namespace triplepoint::advise

@@ -102,7 +102,7 @@ DataTable groups_table(const SeenMachine& seen) {
                   .title = "GPUs by " + std::string(name_of(seen.groups.sign)) + ", " + seen.source,
                   .columns = {{.key = "group", .title = "group"},
                               {.key = "gpus", .title = "GPUs"},
-                              {.key = "seats", .title = "seats"},
+                              {.key = "slots", .title = "slots"},
                               {.key = "temperature_c", .title = "°C", .digits = 1},
                               {.key = "power_w", .title = "W"},
                               {.key = "sm_clock_mhz", .title = "MHz"},
@@ -110,11 +110,11 @@ DataTable groups_table(const SeenMachine& seen) {
                   .rows = {}};
   for (size_t g = 0; g < seen.groups.groups.size(); ++g) {
     const advise::ThermalGroup& group = seen.groups.groups[g];
-    std::set<int64_t> seats;
+    std::set<int64_t> slots;
     for (const size_t i : group.members)
-      seats.insert(seen.devices[i].local);
+      slots.insert(seen.devices[i].local);
     table.add({static_cast<int64_t>(g), static_cast<int64_t>(group.members.size()),
-               fmt::format("{}", fmt::join(seats, " ")), cell_of(group.temperature_c, not_measured),
+               fmt::format("{}", fmt::join(slots, " ")), cell_of(group.temperature_c, not_measured),
                cell_of(group.power_w, not_measured), cell_of(group.clock_mhz, not_measured),
                cell_of(group.throttled, not_measured)});
   }
@@ -145,7 +145,7 @@ std::string grouping_text(const ThermalGroups& groups) {
   return text;
 }
 
-std::string seats_text(const SeenMachine& seen) {
+std::string slots_text(const SeenMachine& seen) {
   const auto orders = cold_first_order(seen.groups, seen.devices);
   const bool alike =
       std::adjacent_find(orders.begin(), orders.end(), std::not_equal_to<>()) == orders.end();

@@ -25,7 +25,7 @@ DataTable groups_table(const SeenMachine&);
 /// How sure the number of groups is, in a sentence.
 std::string grouping_text(const advise::ThermalGroups&);
 /// "1,2,5,7 | 0,3,4,6": of one node, or of each where they differ.
-std::string seats_text(const SeenMachine&);
+std::string slots_text(const SeenMachine&);
 
 /// Baseline and placements: what each reaches; then where the difference comes from.
 DataTable placements_table(const advise::PlaceResult&);

@@ -51,7 +51,7 @@ const Placement& of_kind(const PlaceResult& result, PlacementKind kind) {
   return result.placements.front();
 }
 
-TEST_CASE("a simulated HGX H200 shows the hot seats of the paper in every node") {
+TEST_CASE("a simulated HGX H200 shows the hot slots of the paper in every node") {
   const spec::Job job = small_job(16, 4, 4, 2);
   const auto samples = thermal_samples(sim::simulate(job, {}));
   const ThermalGroups found = find_thermal_groups(samples);
@@ -85,7 +85,7 @@ TEST_CASE("the paper's layers come out: 80 on 4 stages and 96 on 8") {
   CHECK(std::accumulate(uneven.begin(), uneven.end(), int64_t{0}) == 82);
 }
 
-TEST_CASE("nodes with other cold seats get an order of their own") {
+TEST_CASE("nodes with other cold slots get an order of their own") {
   const spec::Job job = small_job(16, 4, 4, 2);
   ColdMap map{.group = {1, 0, 0, 1, 1, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1},
               .groups = 2,
@@ -194,13 +194,13 @@ TEST_CASE("the reason adds up to the difference, and says nothing of what did no
     const double difference = placement.outcome.step_time - base.outcome.step_time;
     CHECK(placement.reason.total() == Approx(difference).epsilon(1e-9).scale(1e-6));
   }
-  const PlacementReason& seats = of_kind(result, PlacementKind::symmetric).reason;
-  CHECK(seats.order == 0);
-  CHECK(seats.layers == 0);  // on a machine of equal seats, who sits where is nothing
+  const PlacementReason& slots = of_kind(result, PlacementKind::symmetric).reason;
+  CHECK(slots.order == 0);
+  CHECK(slots.layers == 0);  // on a machine of equal slots, who sits where is nothing
   CHECK(of_kind(result, PlacementKind::asymmetric).reason.layers > 0);
 }
 
-TEST_CASE("on a machine of equal seats there is nothing to place, and the answer says so") {
+TEST_CASE("on a machine of equal slots there is nothing to place, and the answer says so") {
   const spec::Job job = on_alike_machine(small_job(8, 4, 2, 1));
   const ColdMap map = map_of(job);
   CHECK(map.groups == 1);
@@ -213,7 +213,7 @@ TEST_CASE("on a machine of equal seats there is nothing to place, and the answer
 TEST_CASE("a machine is made as hot as it was measured, node by node") {
   const spec::Job job = small_job(16, 4, 4, 2);
   const auto before = thermal_samples(sim::simulate(job, {}));
-  // Somebody else's chassis: another row is hot, the second node has it in other seats.
+  // Somebody else's chassis: another row is hot, the second node has it in other slots.
   std::vector<ThermalSample> measured = before;
   for (ThermalSample& sample : measured) {
     const bool hot = sample.node == 0 ? sample.local >= 4 : sample.local % 2 == 0;

@@ -32,7 +32,7 @@ struct NodeStages {
 /// Of each block of gpus_per_node ranks, in the order of blocks.
 std::vector<NodeStages> stages_of_nodes(const spec::Job&);
 
-/// Whether seats can help: some node holds ranks of more than one stage.
+/// Whether slots can help: some node holds ranks of more than one stage.
 bool mixes_stages(const spec::Job&);
 
 /// The same job with the devices of each node dealt out coldest first: to the stages of the node in

@@ -302,7 +302,7 @@ std::vector<double> effects_of_nodes(const std::vector<ThermalSample>& devices,
   return effect;
 }
 
-/// Median of the means of all pairs (Hodges and Lehmann): one odd device hardly moves it, and seats
+/// Median of the means of all pairs (Hodges and Lehmann): one odd device hardly moves it, and slots
 /// of two kinds have theirs between them.
 double middle_of(const std::vector<double>& values) {
   std::vector<double> pairs;

@@ -30,11 +30,11 @@ std::vector<ThermalSample> machine(int64_t nodes, const std::set<int64_t>& hot, 
   return samples;
 }
 
-std::set<int64_t> seats_of(const ThermalGroup& group, const std::vector<ThermalSample>& devices) {
-  std::set<int64_t> seats;
+std::set<int64_t> slots_of(const ThermalGroup& group, const std::vector<ThermalSample>& devices) {
+  std::set<int64_t> slots;
   for (const size_t i : group.members)
-    seats.insert(devices[i].local);
-  return seats;
+    slots.insert(devices[i].local);
+  return slots;
 }
 
 TEST_CASE("the grouping that leaves the least scatter is found among all of them") {
@@ -66,7 +66,7 @@ TEST_CASE("the grouping that leaves the least scatter is found among all of them
   }
 }
 
-TEST_CASE("hot seats are found whichever they are and however many nodes there are") {
+TEST_CASE("hot slots are found whichever they are and however many nodes there are") {
   uint64_t seed = 1;
   for (const std::set<int64_t>& hot :
        {std::set<int64_t>{0, 3, 4, 6}, {4, 5, 6, 7}, {0, 1}, {2, 3, 4, 5, 6, 7}})
@@ -76,7 +76,7 @@ TEST_CASE("hot seats are found whichever they are and however many nodes there a
       CAPTURE(nodes);
       CAPTURE(hot.size());
       REQUIRE(found.groups.size() == 2);
-      CHECK(seats_of(found.groups[1], devices) == hot);
+      CHECK(slots_of(found.groups[1], devices) == hot);
       CHECK(found.groups[0].members.size() + found.groups[1].members.size() == devices.size());
     }
 }
@@ -109,18 +109,18 @@ TEST_CASE("one GPU with a bad sink is a group of its own") {
 }
 
 TEST_CASE("a warmer room behind one node neither makes nor hides groups") {
-  std::vector<ThermalSample> even = machine(4, {}, 0, 7), seats = machine(4, {0, 3, 4, 6}, 12, 7);
-  for (auto* devices : {&even, &seats})
+  std::vector<ThermalSample> even = machine(4, {}, 0, 7), slots = machine(4, {0, 3, 4, 6}, 12, 7);
+  for (auto* devices : {&even, &slots})
     for (ThermalSample& sample : *devices)
       if (sample.node == 2) *sample.temperature_c += 9;
   CHECK(find_thermal_groups(even).groups.size() == 1);
-  const ThermalGroups found = find_thermal_groups(seats);
+  const ThermalGroups found = find_thermal_groups(slots);
   REQUIRE(found.groups.size() == 2);
-  CHECK(seats_of(found.groups[1], seats) == std::set<int64_t>{0, 3, 4, 6});
+  CHECK(slots_of(found.groups[1], slots) == std::set<int64_t>{0, 3, 4, 6});
   CHECK(found.node_effects[2] - found.node_effects[0] == doctest::Approx(9).epsilon(0.15));
 }
 
-TEST_CASE("nodes may have their cold seats in different places") {
+TEST_CASE("nodes may have their cold slots in different places") {
   std::vector<ThermalSample> devices = machine(2, {0, 3, 4, 6}, 12, 9);
   const auto other = machine(2, {0, 1, 2, 3}, 12, 9);
   std::copy(other.begin() + per_node, other.end(), devices.begin() + per_node);
@@ -159,7 +159,7 @@ TEST_CASE("without temperatures, clocks or throttling tell, and the slow ones ar
   const ThermalGroups found = find_thermal_groups(devices);
   CHECK(found.sign == ThermalSign::clock);
   REQUIRE(found.groups.size() == 2);
-  CHECK(seats_of(found.groups[1], devices) == std::set<int64_t>{0, 3, 4, 6});
+  CHECK(slots_of(found.groups[1], devices) == std::set<int64_t>{0, 3, 4, 6});
 }
 
 }  // namespace

@@ -245,12 +245,12 @@ TEST_CASE("what the caller says wins over the file, its script and its path") {
   CHECK(job.stack.name == "megatron-core");
 }
 
-TEST_CASE("a job on some devices of a node uses its first seats") {
+TEST_CASE("a job on some devices of a node uses its first slots") {
   const std::string text = with(fixture("fsdp-h200.yaml"), "devices: 8", "devices: 4");
   const spec::Cluster cluster = import(text, "h200.yaml").job.cluster;
   CHECK(cluster.gpus_per_node == 4);
   CHECK(cluster.scale_up.domain_size == 4);
-  CHECK(cluster.chassis.seats.size() == 4);
+  CHECK(cluster.chassis.slots.size() == 4);
 }
 
 }  // namespace

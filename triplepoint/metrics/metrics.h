@@ -92,12 +92,12 @@ struct Metrics {
   std::optional<double> temperature_mean_c, temperature_peak_c;
   std::vector<double> temperature_per_gpu_c, temperature_peak_per_gpu_c;
   std::optional<double> hot_mean_c, cool_mean_c, hot_over_cool, hottest_over_coolest;
-  std::vector<int32_t> hot_seats;  // ascending; the others are cool
+  std::vector<int32_t> hot_slots;  // ascending; the others are cool
   std::optional<double> sm_clock_mean_mhz;
   std::vector<double> sm_clock_per_gpu_mhz, sm_clock_min_per_gpu_mhz;
   std::optional<double> hot_clock_mean_mhz, cool_clock_mean_mhz;
-  // Of the nodes whose devices differ in clock: share whose slowest device is in a hot seat.
-  std::optional<double> slowest_in_hot_seat;
+  // Of the nodes whose devices differ in clock: share whose slowest device is in a hot slot.
+  std::optional<double> slowest_in_hot_slot;
   // What power cap and heat took from the clock, as the run's producer says it.
   std::optional<double> clock_lost_to_power_mhz, clock_lost_to_temperature_mhz;
   std::map<std::string, double> throttle;  // reason -> share of time, mean over devices

@@ -14,12 +14,12 @@ Instant at(double seconds) {
   return instant_at(seconds * unit::s);
 }
 
-/// Two nodes of four seats; seats 0 and 3 are hot. A step of two seconds.
+/// Two nodes of four slots; slots 0 and 3 are hot. A step of two seconds.
 run::Run eight_gpus() {
   run::Run run;
   for (int32_t i = 0; i < 8; ++i) {
     run.devices.push_back(
-        {.index = i, .node = i / 4, .local = i % 4, .seat = i % 4, .name = "h200", .rank = i});
+        {.index = i, .node = i / 4, .local = i % 4, .slot = i % 4, .name = "h200", .rank = i});
     const bool hot = i % 4 == 0 || i % 4 == 3;
     run::DeviceSummary summary{.power_mean_w = 600.0 + i,
                                .power_peak_w = 800.0 + i,
@@ -80,7 +80,7 @@ TEST_CASE("energy is unknown as long as one device is") {
   CHECK(measure(run).power_mean_w);
 }
 
-TEST_CASE("seats fall into a hot and a cool group by their temperature") {
+TEST_CASE("slots fall into a hot and a cool group by their temperature") {
   const Metrics m = measure(eight_gpus());
   CHECK(m.hot_mean_c.value() == Approx(66));
   CHECK(m.cool_mean_c.value() == Approx(55));
@@ -90,22 +90,22 @@ TEST_CASE("seats fall into a hot and a cool group by their temperature") {
   CHECK(m.temperature_peak_c.value() == 70);
 }
 
-TEST_CASE("a seat belongs to its group whatever a single device in it does") {
+TEST_CASE("a slot belongs to its group whatever a single device in it does") {
   run::Run run = eight_gpus();
-  run.summaries[4].die_mean_c = 56;  // one cool board in a hot seat
+  run.summaries[4].die_mean_c = 56;  // one cool board in a hot slot
   const Metrics m = measure(run);
   CHECK(m.hot_mean_c.value() == Approx((66 * 3 + 56) / 4.0));
   CHECK(m.hottest_over_coolest.value() == Approx(66.0 / 55));
 }
 
-TEST_CASE("a hot seat sets the pace of the nodes whose slowest device sits in it") {
+TEST_CASE("a hot slot sets the pace of the nodes whose slowest device sits in it") {
   run::Run run = eight_gpus();
-  CHECK(!measure(run).slowest_in_hot_seat);   // all clocks alike: nobody sets the pace
+  CHECK(!measure(run).slowest_in_hot_slot);   // all clocks alike: nobody sets the pace
   run.summaries[3].sm_clock_mean_mhz = 1600;  // hot, node 0
   run.summaries[5].sm_clock_mean_mhz = 1650;  // cool, node 1
   const Metrics m = measure(run);
-  CHECK(m.hot_seats == std::vector<int32_t>{0, 3});
-  CHECK(m.slowest_in_hot_seat.value() == Approx(0.5));
+  CHECK(m.hot_slots == std::vector<int32_t>{0, 3});
+  CHECK(m.slowest_in_hot_slot.value() == Approx(0.5));
   CHECK(m.hot_clock_mean_mhz.value() == Approx((3 * 1700 + 1600) / 4.0));
   CHECK(m.cool_clock_mean_mhz.value() == Approx((3 * 1700 + 1650) / 4.0));
 }

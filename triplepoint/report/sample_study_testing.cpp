@@ -11,7 +11,7 @@ namespace triplepoint::report {
 namespace {
 
 constexpr int gpus = 32;
-constexpr bool is_hot_seat[8] = {true, false, false, true, true, false, true, false};
+constexpr bool is_hot_slot[8] = {true, false, false, true, true, false, true, false};
 
 spec::Job sample_job(const std::string& model, int64_t tp, int64_t pp) {
   spec::Job job;
@@ -45,7 +45,7 @@ metrics::KernelSeconds sample_kernels(const spec::Job& job, double compute) {
 void set_per_gpu(metrics::Metrics& m, double power) {
   double hot = 0, cool = 0;
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    const bool is_hot = is_hot_seat[gpu % 8];
+    const bool is_hot = is_hot_slot[gpu % 8];
     const double degrees = 41 + 0.036 * power + (is_hot ? 6 : -6) + 0.7 * std::sin(gpu * 1.7);
     m.temperature_per_gpu_c.push_back(degrees);
     m.power_per_gpu_w.push_back(power + 6 * std::cos(gpu * 2.3));
@@ -59,10 +59,10 @@ void set_per_gpu(metrics::Metrics& m, double power) {
     m.links.scale_out_per_gpu_bytes.push_back(1e9 * (1 + node));
     (is_hot ? hot : cool) += degrees / (gpus / 2.0);
   }
-  m.hot_seats = {0, 3, 4, 6};
+  m.hot_slots = {0, 3, 4, 6};
   m.hot_clock_mean_mhz = 1980 - 0.5 * power - 12;
   m.cool_clock_mean_mhz = 1980 - 0.5 * power;
-  m.slowest_in_hot_seat = 1.0;
+  m.slowest_in_hot_slot = 1.0;
   m.clock_lost_to_power_mhz = 0.4 * power;
   m.clock_lost_to_temperature_mhz = 0.05 * power;
   m.links.scale_up_utilization = 0.06;
@@ -124,7 +124,7 @@ StudyRow sample_row(const spec::Job& job, bool fits) {
   row.memory_limit = 140.4 * unit::GiB;
   if (fits) row.metrics = sample_metrics(job);
   for (int32_t gpu = 0; gpu < gpus; ++gpu) {
-    row.seats.push_back(gpu % 8);
+    row.slots.push_back(gpu % 8);
     row.nodes.push_back(gpu / 8);
   }
   return row;
@@ -221,7 +221,7 @@ run::Run sample_run() {
   for (int32_t i = 0; i < gpus; ++i) {
     run.devices.push_back({i, i / 8, i % 8, i % 8, fmt::format("gpu{}", i), i});
     run.series.push_back(sample_series("power_w", i, 600, 120));
-    run.series.push_back(sample_series("die_c", i, is_hot_seat[i % 8] ? 66 : 54, 2));
+    run.series.push_back(sample_series("die_c", i, is_hot_slot[i % 8] ? 66 : 54, 2));
     run.series.push_back(sample_series("sm_clock_mhz", i, 1700, 60));
   }
   run.steps.push_back(

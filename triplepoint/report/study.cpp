@@ -38,7 +38,7 @@ StudyRow result_row(const spec::StudyJob& job, const run::Run& run, metrics::Met
   row.memory = run.memory;
   row.memory_limit = run.memory_limit;
   for (const run::Device& device : run.devices) {
-    row.seats.push_back(device.seat);
+    row.slots.push_back(device.slot);
     row.nodes.push_back(device.node);
   }
   row.has_job = run.manifest.job.has_value();

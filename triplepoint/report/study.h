@@ -26,7 +26,7 @@ struct StudyRow {
   std::vector<run::MemoryUse> memory;       // per stage; of an invalid job, nothing
   std::optional<Bytes> memory_limit;
   int64_t gpus_per_node = 8;
-  std::vector<int32_t> seats;  // of each device, in the order of the metrics' per-GPU lists
+  std::vector<int32_t> slots;  // of each device, in the order of the metrics' per-GPU lists
   std::vector<int32_t> nodes;  // the same
   bool has_job = true;         // a recording of an unknown command has none: `job` says nothing
   run::Origin origin = run::Origin::simulated;

@@ -49,16 +49,16 @@ TEST_CASE("numbers far apart are drawn on logarithmic axes, numbers close togeth
   CHECK(!contains(svg, "y, logarithmic"));
 }
 
-TEST_CASE("a map of GPUs has a row per job that ran, and the mean of seats repeats in each node") {
+TEST_CASE("a map of GPUs has a row per job that ran, and the mean of slots repeats in each node") {
   const Study study = sample_study();
   const Group group = first_group(study);
   const std::vector<DeviceMap> maps = device_maps(group);
   REQUIRE(!maps.empty());
   const HeatMap& temperature = maps.front().map;
   CHECK(temperature.rows.size() == group.that_ran().size() + 2);
-  const std::vector<double>& seats = temperature.rows[1].values;
-  for (std::size_t i = 8; i < seats.size(); ++i)
-    CHECK(seats[i] == seats[i - 8]);
+  const std::vector<double>& slots = temperature.rows[1].values;
+  for (std::size_t i = 8; i < slots.size(); ++i)
+    CHECK(slots[i] == slots[i - 8]);
   const Json table = compact_table(temperature);
   CHECK(table["values"].size() == table["labels"].size());
   CHECK(table["columns"].size() == 1 + 32);
@@ -104,7 +104,7 @@ TEST_CASE("the script gets every job with its facets and the way to its run") {
 TEST_CASE("titles of charts say what was found and not only what is shown") {
   const std::string page = study_page(sample_study());
   for (const char* words : {"is fastest (", "needs least (", "draws most (", "is hottest (",
-                            "do not fit in", "held back most", "seat "})
+                            "do not fit in", "held back most", "slot "})
     CHECK_MESSAGE(contains(page, words), words);
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("the page of recordings of unknown jobs has their numbers and no layou
     row.origin = run::Origin::measured;
     row.memory.clear();
     row.memory_limit.reset();
-    row.seats.resize(32);
+    row.slots.resize(32);
   }
   const std::string page = study_page(study);
   CHECK(contains(page, "recording b"));

@@ -65,7 +65,7 @@ std::string devices_csv(const Run& run) {
   const std::vector<std::string> header = {"device",
                                            "node",
                                            "local",
-                                           "seat",
+                                           "slot",
                                            "name",
                                            "rank",
                                            "power_mean_w",
@@ -82,7 +82,7 @@ std::string devices_csv(const Run& run) {
     const Device& device = run.devices[i];
     const DeviceSummary known = i < run.summaries.size() ? run.summaries[i] : DeviceSummary();
     csv.cell(int64_t{device.index}).cell(int64_t{device.node}).cell(int64_t{device.local});
-    csv.cell(int64_t{device.seat}).cell(device.name);
+    csv.cell(int64_t{device.slot}).cell(device.name);
     add_index(csv, device.rank.value_or(-1));
     for (const auto& value : {known.power_mean_w, known.power_peak_w, known.energy_j,
                               known.die_mean_c, known.die_peak_c, known.sm_clock_mean_mhz,

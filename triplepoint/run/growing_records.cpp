@@ -79,7 +79,7 @@ void RecordWriter::fact(std::string_view key, std::string_view value) {
 void RecordWriter::add(size_t position, const Device& device) {
   kind(RecordKind::device);
   out_.count(position);
-  for (int32_t number : {device.index, device.node, device.local, device.seat})
+  for (int32_t number : {device.index, device.node, device.local, device.slot})
     out_.integer(int64_t{number});
   out_.integer(device.rank);
   for (const std::string& text : {device.name, device.uuid, device.pci})
@@ -248,7 +248,7 @@ void RecordReader::read_manifest_record(RecordKind kind, ByteReader& in) {
 void RecordReader::read_device(ByteReader& in) {
   const uint64_t position = in.below(most_devices);
   Device device;
-  for (int32_t* number : {&device.index, &device.node, &device.local, &device.seat})
+  for (int32_t* number : {&device.index, &device.node, &device.local, &device.slot})
     *number = in.narrow();
   device.rank = in.narrow_or_nothing();
   for (std::string* text : {&device.name, &device.uuid, &device.pci})

@@ -68,7 +68,7 @@ enum class Fidelity { bound, step, transient, real };
 struct Device {
   int32_t index = 0;  // global
   int32_t node = 0, local = 0;
-  int32_t seat = 0;
+  int32_t slot = 0;
   std::string name;
   std::optional<int32_t> rank;
   std::string uuid, pci;  // empty: not known

@@ -17,7 +17,7 @@ CREATE TABLE manifest(key TEXT PRIMARY KEY, value);
 CREATE TABLE note(position INTEGER PRIMARY KEY, text TEXT);
 CREATE TABLE fact(key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE metric(name TEXT PRIMARY KEY, value REAL);
-CREATE TABLE device(position INTEGER PRIMARY KEY, number INTEGER, node INTEGER, local INTEGER, seat INTEGER,
+CREATE TABLE device(position INTEGER PRIMARY KEY, number INTEGER, node INTEGER, local INTEGER, slot INTEGER,
   name TEXT, rank INTEGER, uuid TEXT DEFAULT '', pci TEXT DEFAULT '');
 CREATE TABLE step(position INTEGER PRIMARY KEY, begin_ns INTEGER, end_ns INTEGER, samples INTEGER, tokens INTEGER);
 CREATE TABLE memory(stage INTEGER PRIMARY KEY, weights_b REAL, gradients_b REAL, optimizer_b REAL, activations_b REAL,

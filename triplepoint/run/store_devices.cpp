@@ -94,7 +94,7 @@ Result<bool> write_devices(const Database& database, const Run& run) {
                 .bind(int64_t{device.index})
                 .bind(int64_t{device.node})
                 .bind(int64_t{device.local})
-                .bind(int64_t{device.seat})
+                .bind(int64_t{device.slot})
                 .bind(std::string_view(device.name))
                 .bind(rank)
                 .bind(std::string_view(device.uuid))
@@ -111,13 +111,13 @@ Result<bool> read_devices(const Database& database, Run& run) {
           database.ask("SELECT count(*) FROM pragma_table_info('device') WHERE name = 'uuid'")) > 0;
   Statement row = TPT_TRY(database.prepare(
       has_uuid
-          ? "SELECT number, node, local, seat, name, rank, uuid, pci FROM device ORDER BY position"
-          : "SELECT number, node, local, seat, name, rank, '', '' FROM device ORDER BY position"));
+          ? "SELECT number, node, local, slot, name, rank, uuid, pci FROM device ORDER BY position"
+          : "SELECT number, node, local, slot, name, rank, '', '' FROM device ORDER BY position"));
   while (TPT_TRY(row.next())) {
     Device device{.index = TPT_TRY(narrow(row, 0, database)),
                   .node = TPT_TRY(narrow(row, 1, database)),
                   .local = TPT_TRY(narrow(row, 2, database)),
-                  .seat = TPT_TRY(narrow(row, 3, database)),
+                  .slot = TPT_TRY(narrow(row, 3, database)),
                   .name = row.text(4),
                   .uuid = row.text(6),
                   .pci = row.text(7)};

@@ -127,12 +127,12 @@ Run full_run() {
   run.devices = {{.index = 4,
                   .node = 1,
                   .local = 0,
-                  .seat = 2,
+                  .slot = 2,
                   .name = "toy",
                   .rank = 0,
                   .uuid = "GPU-1",
                   .pci = "0000:1b:00.0"},
-                 {.index = 5, .node = 1, .local = 1, .seat = 3, .name = "toy"}};
+                 {.index = 5, .node = 1, .local = 1, .slot = 3, .name = "toy"}};
   run.steps = {{.begin = Instant(-5), .end = Instant(2000), .samples = 8, .tokens = 1024}};
   run.timeline = patterned();
   run.series = {noisy_series("power_w", 4, 1000),

@@ -82,7 +82,7 @@ PhaseTable make_phase_table(const spec::Job&, std::vector<GroupEstimate>);
 /// Mean power over a load of a device like its type. `clock_ratio` <= 0 means the lowest clock.
 Watts typical_power(const spec::Job&, const spec::GpuLoad&, double clock_ratio, Celsius die);
 
-/// Where the dies of a mean node come to rest at `share` of the power limit: the mean of its seats.
+/// Where the dies of a mean node come to rest at `share` of the power limit: the mean of its slots.
 Celsius typical_die(const spec::Job&, double share);
 
 /// What a mean node draws at the wall when each of its devices draws so much, its fans where they

@@ -130,13 +130,13 @@ void set_full_fans(spec::Job& job) {
 }
 
 /// A device that draws less leaves cooler air to those behind it: where heat holds these, a lower
-/// limit makes the job faster. Here every seat has its own air.
+/// limit makes the job faster. Here every slot has its own air.
 void set_own_air(spec::Job& job) {
-  for (spec::Seat& seat : job.cluster.chassis.seats)
-    seat.upstream_heating.clear();
+  for (spec::Slot& slot : job.cluster.chassis.slots)
+    slot.upstream_heating.clear();
   if (job.cluster.liquid_chassis)
-    for (spec::Seat& seat : job.cluster.liquid_chassis->seats)
-      seat.upstream_heating.clear();
+    for (spec::Slot& slot : job.cluster.liquid_chassis->slots)
+      slot.upstream_heating.clear();
 }
 
 TEST_CASE("a worse heat path of one GPU never makes a job faster") {

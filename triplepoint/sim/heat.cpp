@@ -84,11 +84,11 @@ void ClusterHeat::fill_steady(size_t node, std::span<const Watts> power,
   steady_.fill(conditions_of(node), power.subspan(node * per_node_, per_node_), out);
 }
 
-thermal::SteadySeats::Node ClusterHeat::conditions_of(size_t node) const {
+thermal::SteadySlots::Node ClusterHeat::conditions_of(size_t node) const {
   return {.flow_share = flows_[node],
           .inlet = inlet(static_cast<int64_t>(node)),
-          .board = seats_of(resistance_, node),
-          .sink = seats_of(sink_factor_, node)};
+          .board = slots_of(resistance_, node),
+          .sink = slots_of(sink_factor_, node)};
 }
 
 KelvinsPerWatt ClusterHeat::own_resistance(size_t device) const {
@@ -97,7 +97,7 @@ KelvinsPerWatt ClusterHeat::own_resistance(size_t device) const {
 
 /// How the state of a node with this flow decays towards its rest.
 const thermal::Propagator& ClusterHeat::pace(size_t node, Seconds duration) {
-  const auto sinks = seats_of(sink_factor_, node);
+  const auto sinks = slots_of(sink_factor_, node);
   const bool plain = std::ranges::all_of(sinks, [](double factor) { return factor == 1; });
   const bool shared = plain && pace_ == Pace::shared;
   const PaceKey key{shared ? -1 : static_cast<int64_t>(node), flows_[node], duration / unit::s};
@@ -105,10 +105,10 @@ const thermal::Propagator& ClusterHeat::pace(size_t node, Seconds duration) {
   if (found != paces_.end()) return found->second;
   if (paces_.size() >= most_paces) paces_.clear();
   spec::Chassis chassis = chassis_;
-  for (size_t seat = 0; seat < sinks.size(); ++seat)
-    chassis.seats[seat].resistance_factor *= sinks[seat];
+  for (size_t slot = 0; slot < sinks.size(); ++slot)
+    chassis.slots[slot].resistance_factor *= sinks[slot];
   const std::span<const double> boards =
-      shared ? std::span<const double>() : seats_of(resistance_, node);
+      shared ? std::span<const double>() : slots_of(resistance_, node);
   const thermal::ChassisModel model(chassis, ladder_, dies_per_package_, flows_[node], boards);
   return paces_.emplace(key, model.prepare(duration)).first->second;
 }
@@ -116,8 +116,8 @@ const thermal::Propagator& ClusterHeat::pace(size_t node, Seconds duration) {
 Celsius ClusterHeat::hottest(size_t node) const {
   const size_t nodes = state_size_ / per_node_;
   double top = states_[node * state_size_];
-  for (size_t seat = 1; seat < per_node_; ++seat)
-    top = std::max(top, states_[node * state_size_ + seat * nodes]);
+  for (size_t slot = 1; slot < per_node_; ++slot)
+    top = std::max(top, states_[node * state_size_ + slot * nodes]);
   return Celsius(top);
 }
 

@@ -22,7 +22,7 @@ namespace triplepoint::sim {
 ///
 /// Every node goes to its own steady state; chassis with equal fans go there at one pace, that of
 /// boards without spread (thermal/chassis.h says what this leaves out), so that a propagator serves
-/// all of them. A node with a seat whose sink a fault has changed has its own.
+/// all of them. A node with a slot whose sink a fault has changed has its own.
 class ClusterHeat {
  public:
   enum class Pace { shared, own };  // own: of each node's boards, for few durations
@@ -57,10 +57,10 @@ class ClusterHeat {
     return std::span(states_).subspan(node * state_size_, state_size_);
   }
   template <class T>
-  std::span<const T> seats_of(const std::vector<T>& values, size_t node) const {
+  std::span<const T> slots_of(const std::vector<T>& values, size_t node) const {
     return std::span(values).subspan(node * per_node_, per_node_);
   }
-  thermal::SteadySeats::Node conditions_of(size_t node) const;
+  thermal::SteadySlots::Node conditions_of(size_t node) const;
   bool meets_fan_target(size_t node, double flow, std::span<const Watts> power);
   void fill_steady(size_t node, std::span<const Watts> power, std::span<double> out) const;
   const thermal::Propagator& pace(size_t node, Seconds duration);
@@ -72,12 +72,12 @@ class ClusterHeat {
   spec::ThermalLadder ladder_;
   int dies_per_package_;
   size_t per_node_, state_size_;
-  thermal::SteadySeats steady_;
+  thermal::SteadySlots steady_;
   std::vector<double> resistance_, sink_factor_;  // per device
   std::vector<Celsius> inlets_;                   // per node, as are the rest
   std::vector<Kelvins> rises_;
   std::vector<double> flow_limits_, flows_;
-  std::vector<double> states_;  // [node][seat][node of the ladder], degrees C
+  std::vector<double> states_;  // [node][slot][node of the ladder], degrees C
   std::map<PaceKey, thermal::Propagator> paces_;
 };
 

@@ -36,7 +36,7 @@ std::vector<run::Device> list_devices(const spec::Job& job, const workload::Work
     const int64_t index = static_cast<int64_t>(i);
     devices[i].index = static_cast<int32_t>(index);
     devices[i].node = static_cast<int32_t>(index / per_node);
-    devices[i].local = devices[i].seat = static_cast<int32_t>(index % per_node);
+    devices[i].local = devices[i].slot = static_cast<int32_t>(index % per_node);
     devices[i].name = job.cluster.gpu.title;
   }
   for (int64_t rank = 0; rank < job.world_size(); ++rank)

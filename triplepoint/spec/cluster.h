@@ -57,12 +57,12 @@ struct ScaleOut {
 };
 
 /// One place for a device in the chassis.
-struct Seat {
+struct Slot {
   Kelvins inlet_offset;                  // above the node's inlet, at no power of the others
   double resistance_factor = 1;          // of the ladder's last resistance (heat sink to air)
-  std::vector<double> upstream_heating;  // rise by each seat's heat, 1: mixed into the whole flow;
+  std::vector<double> upstream_heating;  // rise by each slot's heat, 1: mixed into the whole flow;
                                          // 4: a quarter of it
-  friend bool operator==(const Seat&, const Seat&) = default;
+  friend bool operator==(const Slot&, const Slot&) = default;
 };
 
 /// Air (or coolant) path of one node. Parameters of thermal/chassis.h.
@@ -78,7 +78,7 @@ struct Chassis {
   Celsius fan_target{70};                    // controller holds the hottest device here
   double fan_slew_per_s = 0.02;
   Kelvins inlet_spread;     // standard deviation between nodes
-  std::vector<Seat> seats;  // one per device of the node
+  std::vector<Slot> slots;  // one per device of the node
   friend bool operator==(const Chassis&, const Chassis&) = default;
 };
 
@@ -110,7 +110,7 @@ struct Cluster {
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 
-/// Uses only the first `devices` seats of every node. Their links and their share of the adapters
+/// Uses only the first `devices` slots of every node. Their links and their share of the adapters
 /// stay what they are.
 void use_devices(Cluster&, int64_t devices);
 

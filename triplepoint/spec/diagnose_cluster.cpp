@@ -59,30 +59,30 @@ class ClusterExamination : Findings {
     needs(gpu.governor.has_value(), "clock governor", "[governor]");
   }
 
-  void chassis_has_all_seats(const Chassis& chassis) {
+  void chassis_has_all_slots(const Chassis& chassis) {
     const Cluster& cluster = job_.cluster;
     const int64_t devices = cluster.gpus_per_node;
-    if (static_cast<int64_t>(chassis.seats.size()) != devices)
+    if (static_cast<int64_t>(chassis.slots.size()) != devices)
       error(Code::inconsistent,
-            "{} has {} seats for {} GPUs a node (every GPU sits somewhere in the {} stream); list "
-            "one seat per GPU",
-            cluster.name, chassis.seats.size(), devices,
+            "{} has {} slots for {} GPUs a node (every GPU sits somewhere in the {} stream); list "
+            "one slot per GPU",
+            cluster.name, chassis.slots.size(), devices,
             chassis.cooling == Cooling::air ? "air" : "coolant");
-    for (const Seat& seat : chassis.seats)
-      if (!seat.upstream_heating.empty() &&
-          static_cast<int64_t>(seat.upstream_heating.size()) != devices)
+    for (const Slot& slot : chassis.slots)
+      if (!slot.upstream_heating.empty() &&
+          static_cast<int64_t>(slot.upstream_heating.size()) != devices)
         return error(Code::inconsistent,
-                     "a seat of {} has {} upstream_heating shares (there are {} GPUs a node); "
+                     "a slot of {} has {} upstream_heating shares (there are {} GPUs a node); "
                      "write one share "
                      "per GPU or none",
-                     cluster.name, seat.upstream_heating.size(), devices);
+                     cluster.name, slot.upstream_heating.size(), devices);
   }
 
   void cluster_is_whole() {
     const Cluster& cluster = job_.cluster;
     const int64_t devices = cluster.gpus_per_node;
-    if (!predicted_without_power(job_)) chassis_has_all_seats(cluster.chassis);
-    if (cluster.liquid_chassis) chassis_has_all_seats(*cluster.liquid_chassis);
+    if (!predicted_without_power(job_)) chassis_has_all_slots(cluster.chassis);
+    if (cluster.liquid_chassis) chassis_has_all_slots(*cluster.liquid_chassis);
     if (devices % cluster.gpu.dies_per_package != 0)
       error(Code::inconsistent,
             "{} dies a node cannot make packages of {} dies (every die has its neighbours); change "

@@ -68,7 +68,7 @@ class Examination : Findings {
     const Cooling wanted = job_.environment.cooling.value_or(own);
     if (wanted == own || (wanted == Cooling::liquid && cluster.liquid_chassis)) return;
     error(Code::unsupported,
-          "{} has no {} chassis (its seats and coolant are not known); leave cooling at {} or add "
+          "{} has no {} chassis (its slots and coolant are not known); leave cooling at {} or add "
           "[cluster.liquid_chassis]",
           cluster.name, enum_name(wanted), enum_name(own));
   }

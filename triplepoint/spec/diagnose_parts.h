@@ -32,7 +32,7 @@ std::vector<Diagnosis> diagnose_environment(const Job&);
 bool predicted_without_power(const Job&);
 
 /// What a job needs to know of its cluster and does not: numbers of the GPU that no source states,
-/// seats, packages, orders of devices and nodes that are no permutations. Part of diagnose().
+/// slots, packages, orders of devices and nodes that are no permutations. Part of diagnose().
 std::vector<Diagnosis> diagnose_cluster(const Job&);
 
 /// What an examination of a job has found so far.

@@ -300,16 +300,16 @@ TEST_CASE("a precision without a peak is refused") {
       "peak_fp8 to gpus/h200.toml with its source, or choose another GPU");
 }
 
-TEST_CASE("a chassis has a seat for every GPU") {
+TEST_CASE("a chassis has a slot for every GPU") {
   refused(
-      sound_job(), [](Job& job) { job.cluster.chassis.seats.pop_back(); }, Code::inconsistent,
-      "hgx-h200 has 7 seats for 8 GPUs a node (every GPU sits somewhere in the air stream); list "
+      sound_job(), [](Job& job) { job.cluster.chassis.slots.pop_back(); }, Code::inconsistent,
+      "hgx-h200 has 7 slots for 8 GPUs a node (every GPU sits somewhere in the air stream); list "
       "one "
-      "seat per GPU");
+      "slot per GPU");
   refused(
-      sound_job(), [](Job& job) { job.cluster.chassis.seats[0].upstream_heating.pop_back(); },
+      sound_job(), [](Job& job) { job.cluster.chassis.slots[0].upstream_heating.pop_back(); },
       Code::inconsistent,
-      "a seat of hgx-h200 has 7 upstream_heating shares (there are 8 GPUs a node); write one share "
+      "a slot of hgx-h200 has 7 upstream_heating shares (there are 8 GPUs a node); write one share "
       "per GPU or "
       "none");
   refused(
@@ -318,25 +318,25 @@ TEST_CASE("a chassis has a seat for every GPU") {
       "gpus_per_node");
 }
 
-TEST_CASE("the cold plates of a node have a seat for every GPU as well") {
+TEST_CASE("the cold plates of a node have a slot for every GPU as well") {
   refused(
       sound_job(),
       [](Job& job) {
         job.cluster.liquid_chassis = job.cluster.chassis;
         job.cluster.liquid_chassis->cooling = Cooling::liquid;
-        job.cluster.liquid_chassis->seats.pop_back();
+        job.cluster.liquid_chassis->slots.pop_back();
       },
       Code::inconsistent,
-      "hgx-h200 has 7 seats for 8 GPUs a node (every GPU sits somewhere in the coolant stream); "
+      "hgx-h200 has 7 slots for 8 GPUs a node (every GPU sits somewhere in the coolant stream); "
       "list "
-      "one seat per GPU");
+      "one slot per GPU");
 }
 
 TEST_CASE("a cooling is one the node can have") {
   refused(
       sound_job(), [](Job& job) { job.environment.cooling = Cooling::immersion; },
       Code::unsupported,
-      "hgx-h200 has no immersion chassis (its seats and coolant are not known); leave cooling at "
+      "hgx-h200 has no immersion chassis (its slots and coolant are not known); leave cooling at "
       "air "
       "or add [cluster.liquid_chassis]");
 }
@@ -354,8 +354,8 @@ TEST_CASE("a device order uses every GPU of a node once") {
   CHECK(after(sound_job(), [](Job& job) {
           std::vector<int64_t> orders;
           for (int64_t node = 0; node < job.cluster.num_nodes; ++node)
-            for (int64_t seat = 0; seat < 8; ++seat)
-              orders.push_back((seat + node) % 8);
+            for (int64_t slot = 0; slot < 8; ++slot)
+              orders.push_back((slot + node) % 8);
           job.plan.device_order = orders;
         }).empty());
   refused(

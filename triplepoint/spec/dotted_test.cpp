@@ -132,13 +132,13 @@ TEST_CASE("what is wrong with a cell names its key and line") {
   CHECK(job.error().what.starts_with("jobs.csv:7: plan.tensor_parallel_size"));
 }
 
-TEST_CASE("a part of a node keeps the seats that it uses") {
+TEST_CASE("a part of a node keeps the slots that it uses") {
   const auto job = job_of({{"model", "llama3-8b"},
                            {"cluster", "dgx-h100"},
                            {"cluster.gpus_per_node", "2"},
                            {"plan.global_batch_size", "64"}});
   REQUIRE_MESSAGE(job, job.error().what);
-  CHECK(job->cluster.chassis.seats.size() == 2);
+  CHECK(job->cluster.chassis.slots.size() == 2);
   CHECK(job->cluster.scale_up.domain_size == 2);
 }
 

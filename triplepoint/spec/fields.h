@@ -242,10 +242,10 @@ void visit_fields(Visitor& visit, ScaleOut& fabric) {
 }
 
 template <class Visitor>
-void visit_fields(Visitor& visit, Seat& seat) {
-  visit("inlet_offset", seat.inlet_offset);
-  visit("resistance_factor", seat.resistance_factor);
-  visit("upstream_heating", seat.upstream_heating);
+void visit_fields(Visitor& visit, Slot& slot) {
+  visit("inlet_offset", slot.inlet_offset);
+  visit("resistance_factor", slot.resistance_factor);
+  visit("upstream_heating", slot.upstream_heating);
 }
 
 template <class Visitor>
@@ -261,7 +261,7 @@ void visit_fields(Visitor& visit, Chassis& chassis) {
   visit("fan_target", chassis.fan_target, Need::required);
   visit("fan_slew_per_s", chassis.fan_slew_per_s, Need::required);
   visit("inlet_spread", chassis.inlet_spread, Need::required);
-  visit("seats", chassis.seats, Need::required);
+  visit("slots", chassis.slots, Need::required);
 }
 
 template <class Visitor>

@@ -194,7 +194,7 @@ TEST_CASE("no member of an input is forgotten by reader and writer") {
   CHECK(longest_gap<ScaleUp>() < 8);
   CHECK(longest_gap<ScaleOut>() < 8);
   CHECK(longest_gap<Chassis>() < 8);
-  CHECK(longest_gap<Seat>() < 8);
+  CHECK(longest_gap<Slot>() < 8);
   CHECK(longest_gap<Host>() < 8);
   CHECK(longest_gap<Stack>() < 8);
   CHECK(longest_gap<Plan>() < 8);

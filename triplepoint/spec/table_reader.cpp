@@ -141,11 +141,11 @@ void complete(Model& model) {
 }
 
 void complete(Cluster& cluster) {
-  // Fewer GPUs a node than the base has seats: a part of each node is used.
+  // Fewer GPUs a node than the base has slots: a part of each node is used.
   const int64_t devices = cluster.gpus_per_node;
-  const auto seats = static_cast<int64_t>(cluster.chassis.seats.size());
-  if (devices < 1 || devices >= seats) return;
-  cluster.gpus_per_node = seats;
+  const auto slots = static_cast<int64_t>(cluster.chassis.slots.size());
+  if (devices < 1 || devices >= slots) return;
+  cluster.gpus_per_node = slots;
   use_devices(cluster, devices);
 }
 

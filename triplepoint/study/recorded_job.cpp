@@ -181,7 +181,7 @@ void make_devices(run::Run& recording, const spec::Cluster& cluster) {
   for (const int32_t rank : ranks) {
     const auto index = static_cast<int32_t>(recording.devices.size());
     recording.devices.push_back(
-        {.index = index, .local = index, .seat = index, .name = cluster.gpu.title, .rank = rank});
+        {.index = index, .local = index, .slot = index, .name = cluster.gpu.title, .rank = rank});
     recording.summaries.emplace_back();
   }
 }

@@ -31,8 +31,8 @@ Result<void> spread_ranks(spec::Job& job, int64_t ranks) {
   cluster.scale_up.domain_size = cluster.gpus_per_node;
   job.plan.device_order.clear();
   job.plan.node_order.clear();
-  if (!cluster.chassis.seats.empty())
-    cluster.chassis.seats.assign(static_cast<size_t>(cluster.gpus_per_node), {});
+  if (!cluster.chassis.slots.empty())
+    cluster.chassis.slots.assign(static_cast<size_t>(cluster.gpus_per_node), {});
   return {};
 }
 

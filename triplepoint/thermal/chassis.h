@@ -32,28 +32,28 @@ class Propagator {
   Matrix decay_;  // E = exp(A t)
 };
 
-/// The thermal network of one node: each device's ladder, seats coupled through air or coolant.
+/// The thermal network of one node: each device's ladder, slots coupled through air or coolant.
 ///
 ///   C_0 dT_0/dt = P - (T_0 - T_1) / r_0
 ///   C_k dT_k/dt = (T_k-1 - T_k) / r_k-1 - (T_k - T_k+1) / r_k,     last node: ... - q
 ///   q_i = (T_last,i - T_air,i) / R_i
 ///   T_air,i = inlet + offset_i + (fixed_heat + sum_j upstream_ij q_j) / W
-///   R_i = r_last * seat factor_i / flow_share^sink_flow_exponent
+///   R_i = r_last * slot factor_i / flow_share^sink_flow_exponent
 ///   W = rho cp V' flow_share (air), coolant_heat_capacity flow_share (liquid, immersion)
 ///
-/// A board's factor (mounting, thermal paste) scales all resistances of its seat.
-/// q_j: heat that leaves seat j's sink now, not its power, so sinks upstream delay what they pass.
-/// upstream_ij: rise of seat i's air in units of "q_j mixed into the whole flow"; a quarter of the
-/// flow that takes up all of q_j has 4. A cold plate in a series loop has 1 for every seat upstream
+/// A board's factor (mounting, thermal paste) scales all resistances of its slot.
+/// q_j: heat that leaves slot j's sink now, not its power, so sinks upstream delay what they pass.
+/// upstream_ij: rise of slot i's air in units of "q_j mixed into the whole flow"; a quarter of the
+/// flow that takes up all of q_j has 4. A cold plate in a series loop has 1 for every slot upstream
 /// (and 1/2 for itself), in a parallel one 0 for the others.
-/// Packages of several dies: seats in groups of dies_per_package are joined at node 1 (the lid) by
+/// Packages of several dies: slots in groups of dies_per_package are joined at node 1 (the lid) by
 /// the ladder's lateral_resistance; each die keeps its own way out, so one may sit downstream.
 /// Linear at constant flow, so steps of piecewise-constant power are exact (matrix exponential).
 /// Holds while the flow is constant within a step and heat leaves through the coolant only.
 /// Source: docs/models/thermal.md.
 class ChassisModel {
  public:
-  /// flow_share: fan (or pump) flow over full flow. board_resistance: one factor per seat
+  /// flow_share: fan (or pump) flow over full flow. board_resistance: one factor per slot
   /// (variability), or empty.
   ChassisModel(const spec::Chassis&, const spec::ThermalLadder&, int dies_per_package,
                double flow_share, std::span<const double> board_resistance = {});
@@ -63,11 +63,11 @@ class ChassisModel {
   ChassisModel(ChassisModel&&) noexcept;
   ChassisModel& operator=(ChassisModel&&) noexcept;
 
-  int64_t seats() const;
-  int64_t nodes_per_seat() const;
-  int64_t state_size() const { return seats() * nodes_per_seat(); }
+  int64_t slots() const;
+  int64_t nodes_per_slot() const;
+  int64_t state_size() const { return slots() * nodes_per_slot(); }
 
-  /// Temperatures of all nodes, seat-major: [seat * nodes_per_seat + node]; node 0 is the die.
+  /// Temperatures of all nodes, slot-major: [slot * nodes_per_slot + node]; node 0 is the die.
   using State = std::vector<double>;  // degrees C
   State uniform(Celsius) const;
   /// Where constant power leads; needs no propagator.
@@ -82,15 +82,15 @@ class ChassisModel {
   /// distinct ones.
   void advance(State&, std::span<const Watts> power, Celsius inlet, Seconds duration) const;
   /// Many chassis of this kind at once: chassis c has states[c * state_size() ..], power[c *
-  /// seats() ..] and inlet[c].
+  /// slots() ..] and inlet[c].
   void advance_many(const Propagator&, std::span<double> states, std::span<const Watts> power,
                     std::span<const Celsius> inlet) const;
 
-  Celsius die(const State&, int64_t seat) const;
+  Celsius die(const State&, int64_t slot) const;
   /// The hottest HBM stack: sits on node 1 (the lid) by the ladder's memory_resistance.
-  Celsius memory(const State&, int64_t seat, Watts memory_power) const;
-  /// Air (or coolant) that reaches the seat's sink.
-  Celsius coolant(const State&, int64_t seat, Celsius inlet) const;
+  Celsius memory(const State&, int64_t slot, Watts memory_power) const;
+  /// Air (or coolant) that reaches the slot's sink.
+  Celsius coolant(const State&, int64_t slot, Celsius inlet) const;
 
   /// The ledger: what the network holds over `reference`, and what leaves it for the coolant now.
   Joules stored(const State&, Celsius reference) const;
@@ -98,7 +98,7 @@ class ChassisModel {
 
   /// Peak die rise over its mean in the periodic steady state of a repeating power (one step's
   /// stretches).
-  Kelvins periodic_peak_rise(int64_t seat, std::span<const PowerStretch>) const;
+  Kelvins periodic_peak_rise(int64_t slot, std::span<const PowerStretch>) const;
   using Piece = PowerStretch;
 
  private:

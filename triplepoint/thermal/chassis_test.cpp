@@ -19,16 +19,16 @@ spec::ThermalLadder ladder() {
           .memory_resistance = KelvinsPerWatt(0.1)};
 }
 
-/// Two rows of four in an air stream: seats 4..7 stand behind 0..3.
+/// Two rows of four in an air stream: slots 4..7 stand behind 0..3.
 spec::Chassis two_rows() {
   spec::Chassis chassis;
   chassis.inlet = Celsius(25);
   chassis.volume_flow_m3_s = 0.5;
   chassis.sink_flow_exponent = 0.5;
-  chassis.seats.resize(8);
+  chassis.slots.resize(8);
   for (size_t rear = 4; rear < 8; ++rear) {
-    chassis.seats[rear].upstream_heating.assign(8, 0.0);
-    chassis.seats[rear].upstream_heating[rear - 4] = 3;
+    chassis.slots[rear].upstream_heating.assign(8, 0.0);
+    chassis.slots[rear].upstream_heating[rear - 4] = 3;
   }
   return chassis;
 }
@@ -43,8 +43,8 @@ std::vector<Watts> all(double watts) {
 
 std::vector<Watts> uneven() {
   std::vector<Watts> power;
-  for (int seat = 0; seat < 8; ++seat)
-    power.push_back((200 + 60.0 * seat) * unit::W);
+  for (int slot = 0; slot < 8; ++slot)
+    power.push_back((200 + 60.0 * slot) * unit::W);
   return power;
 }
 
@@ -60,9 +60,9 @@ TEST_CASE("without power everything settles at the inlet") {
   CHECK(largest_difference(state, model().uniform(Celsius(25))) < 1e-12);
 }
 
-TEST_CASE("without power a seat settles at its inlet offset and the fixed heat") {
+TEST_CASE("without power a slot settles at its inlet offset and the fixed heat") {
   spec::Chassis chassis = two_rows();
-  chassis.seats[2].inlet_offset = 7 * unit::K;
+  chassis.slots[2].inlet_offset = 7 * unit::K;
   chassis.fixed_heat = 400 * unit::W;
   const ChassisModel warm(chassis, ladder(), 1, 0.8);
   const State state = warm.steady(all(0), Celsius(25));
@@ -71,12 +71,12 @@ TEST_CASE("without power a seat settles at its inlet offset and the fixed heat")
   CHECK(warm.die(state, 0).degrees() == Approx(25 + fixed));
 }
 
-TEST_CASE("a seat nobody warms settles at P times R over the inlet") {
+TEST_CASE("a slot nobody warms settles at P times R over the inlet") {
   const State state = model().steady(all(600), Celsius(30));
   CHECK(model().die(state, 0).degrees() == Approx(30 + 600 * (0.012 + 0.010 + 0.016)));
 }
 
-TEST_CASE("a rear seat is hotter by the heat that the air took up at the front seat") {
+TEST_CASE("a rear slot is hotter by the heat that the air took up at the front slot") {
   const State state = model().steady(all(600), Celsius(25));
   const double picked_up = 3 * 600 / (air_heat_capacity_j_per_m3_k * 0.5);
   CHECK(model().die(state, 4).degrees() - model().die(state, 0).degrees() == Approx(picked_up));
@@ -154,18 +154,18 @@ State euler(const State& from, const std::vector<Watts>& power, double seconds, 
   for (int step = 0; step < steps; ++step) {
     State next = t;
     double heat[8] = {};
-    for (size_t seat = 0; seat < 8; ++seat) {  // upstream first
+    for (size_t slot = 0; slot < 8; ++slot) {  // upstream first
       double air = 25;
-      for (size_t other = 0; other < chassis.seats[seat].upstream_heating.size(); ++other)
-        air += chassis.seats[seat].upstream_heating[other] * heat[other] / capacity_rate;
-      double in = power[seat] / unit::W;
+      for (size_t other = 0; other < chassis.slots[slot].upstream_heating.size(); ++other)
+        air += chassis.slots[slot].upstream_heating[other] * heat[other] / capacity_rate;
+      double in = power[slot] / unit::W;
       for (size_t node = 0; node < 3; ++node) {
-        const double far = node == 2 ? air : t[3 * seat + node + 1];
-        const double out = (t[3 * seat + node] - far) / l.resistances[node].in_base_units();
-        next[3 * seat + node] += dt * (in - out) / l.capacities[node].in_base_units();
+        const double far = node == 2 ? air : t[3 * slot + node + 1];
+        const double out = (t[3 * slot + node] - far) / l.resistances[node].in_base_units();
+        next[3 * slot + node] += dt * (in - out) / l.capacities[node].in_base_units();
         in = out;
       }
-      heat[seat] = in;
+      heat[slot] = in;
     }
     t = next;
   }
@@ -196,8 +196,8 @@ TEST_CASE("a hotter inlet makes everything hotter by the same amount") {
 TEST_CASE("rises of two powers add up") {
   const ChassisModel chassis = model();
   std::vector<Watts> both;
-  for (int seat = 0; seat < 8; ++seat)
-    both.push_back(uneven()[static_cast<size_t>(seat)] + 100 * unit::W);
+  for (int slot = 0; slot < 8; ++slot)
+    both.push_back(uneven()[static_cast<size_t>(slot)] + 100 * unit::W);
   const auto after = [&](const std::vector<Watts>& power) {
     State state = chassis.uniform(Celsius(25));
     chassis.advance(state, power, Celsius(25), 9 * unit::s);
@@ -292,18 +292,18 @@ TEST_CASE("a liquid loop in series warms from plate to plate, a parallel one doe
   loop.cooling = spec::Cooling::liquid;
   loop.coolant_heat_capacity_w_per_k = 700;
   loop.volume_flow_m3_s = 0;
-  for (size_t seat = 0; seat < 8; ++seat) {
-    loop.seats[seat].upstream_heating.assign(8, 0.0);
-    for (size_t upstream = 0; upstream < seat; ++upstream)
-      loop.seats[seat].upstream_heating[upstream] = 1;
+  for (size_t slot = 0; slot < 8; ++slot) {
+    loop.slots[slot].upstream_heating.assign(8, 0.0);
+    for (size_t upstream = 0; upstream < slot; ++upstream)
+      loop.slots[slot].upstream_heating[upstream] = 1;
   }
   const ChassisModel series(loop, ladder(), 1, 1);
   const State state = series.steady(all(700), Celsius(30));
-  for (int64_t seat = 0; seat < 8; ++seat)
-    CHECK(series.coolant(state, seat, Celsius(30)).degrees() ==
-          Approx(30 + static_cast<double>(seat)));
-  for (spec::Seat& seat : loop.seats)
-    seat.upstream_heating.clear();
+  for (int64_t slot = 0; slot < 8; ++slot)
+    CHECK(series.coolant(state, slot, Celsius(30)).degrees() ==
+          Approx(30 + static_cast<double>(slot)));
+  for (spec::Slot& slot : loop.slots)
+    slot.upstream_heating.clear();
   const ChassisModel parallel(loop, ladder(), 1, 1);
   CHECK(parallel.die(parallel.steady(all(700), Celsius(30)), 7).degrees() ==
         Approx(parallel.die(parallel.steady(all(700), Celsius(30)), 0).degrees()));

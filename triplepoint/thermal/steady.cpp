@@ -13,7 +13,7 @@
 
 namespace triplepoint::thermal {
 
-SteadySeats::SteadySeats(const spec::Chassis& chassis, const spec::ThermalLadder& ladder,
+SteadySlots::SteadySlots(const spec::Chassis& chassis, const spec::ThermalLadder& ladder,
                          int dies_per_package)
     : lid_(std::min<size_t>(1, ladder.resistances.size() - 1)),
       dies_per_package_(dies_per_package),
@@ -22,27 +22,27 @@ SteadySeats::SteadySeats(const spec::Chassis& chassis, const spec::ThermalLadder
                          : chassis.coolant_heat_capacity_w_per_k),
       exponent_(chassis.sink_flow_exponent),
       fixed_heat_(chassis.fixed_heat / unit::W) {
-  TPT_EXPECT(!ladder.resistances.empty() && !chassis.seats.empty() && full_capacity_ > 0);
+  TPT_EXPECT(!ladder.resistances.empty() && !chassis.slots.empty() && full_capacity_ > 0);
   if (ladder.lateral_resistance && dies_per_package > 1)
     lateral_ = 1 / ladder.lateral_resistance->in_base_units();
   for (const KelvinsPerWatt& resistance : ladder.resistances)
     resistances_.push_back(resistance.in_base_units());
-  for (const spec::Seat& seat : chassis.seats) {
-    offset_.push_back(seat.inlet_offset / unit::K);
-    seat_factor_.push_back(seat.resistance_factor);
-    for (size_t other = 0; other < chassis.seats.size(); ++other)
+  for (const spec::Slot& slot : chassis.slots) {
+    offset_.push_back(slot.inlet_offset / unit::K);
+    slot_factor_.push_back(slot.resistance_factor);
+    for (size_t other = 0; other < chassis.slots.size(); ++other)
       upstream_heating_.push_back(
-          other < seat.upstream_heating.size() ? seat.upstream_heating[other] : 0);
+          other < slot.upstream_heating.size() ? slot.upstream_heating[other] : 0);
   }
 }
 
-double SteadySeats::sink_resistance(const Node& node, size_t seat, double typical) const {
-  return typical * seat_factor_[seat] * node.board[seat] * node.sink[seat];
+double SteadySlots::sink_resistance(const Node& node, size_t slot, double typical) const {
+  return typical * slot_factor_[slot] * node.board[slot] * node.sink[slot];
 }
 
 /// (1 + G (B / W + S)) q = P - G (offset + fixed_heat / W), S_i: from the lid to the air, G: the
 /// lids' conductances as a graph's Laplacian.
-void SteadySeats::share_between_lids(const Node& node, double capacity, double sink,
+void SteadySlots::share_between_lids(const Node& node, double capacity, double sink,
                                      std::span<double> heat) const {
   const auto count = static_cast<int64_t>(heat.size());
   Matrix left = identity(count), right(count, 1);
@@ -70,34 +70,34 @@ void SteadySeats::share_between_lids(const Node& node, double capacity, double s
   std::copy_n(solved.column(0), count, heat.begin());
 }
 
-KelvinsPerWatt SteadySeats::own_resistance(const Node& node, size_t seat) const {
+KelvinsPerWatt SteadySlots::own_resistance(const Node& node, size_t slot) const {
   const double sink = resistances_.back() / std::pow(node.flow_share, exponent_);
-  double sum = sink_resistance(node, seat, sink) +
-               upstream_heating_[seat * offset_.size() + seat] / (full_capacity_ * node.flow_share);
+  double sum = sink_resistance(node, slot, sink) +
+               upstream_heating_[slot * offset_.size() + slot] / (full_capacity_ * node.flow_share);
   for (size_t k = 0; k + 1 < resistances_.size(); ++k)
-    sum += node.board[seat] * resistances_[k];
+    sum += node.board[slot] * resistances_[k];
   return sum * (unit::K / unit::W);
 }
 
-void SteadySeats::fill(const Node& node, std::span<const Watts> power,
+void SteadySlots::fill(const Node& node, std::span<const Watts> power,
                        std::span<double> state) const {
-  const size_t seats = offset_.size(), nodes = resistances_.size();
-  TPT_EXPECT(power.size() == seats && state.size() == seats * nodes);
-  TPT_EXPECT(node.board.size() == seats && node.sink.size() == seats && node.flow_share > 0);
+  const size_t slots = offset_.size(), nodes = resistances_.size();
+  TPT_EXPECT(power.size() == slots && state.size() == slots * nodes);
+  TPT_EXPECT(node.board.size() == slots && node.sink.size() == slots && node.flow_share > 0);
   const double capacity = full_capacity_ * node.flow_share;
   const double sink = resistances_.back() / std::pow(node.flow_share, exponent_);
-  constexpr size_t usual_seats = 16;
-  std::array<double, usual_seats> few;
-  std::vector<double> many(seats > usual_seats ? seats : 0);
+  constexpr size_t usual_slots = 16;
+  std::array<double, usual_slots> few;
+  std::vector<double> many(slots > usual_slots ? slots : 0);
   const std::span<double> heat =
-      seats > usual_seats ? std::span(many) : std::span(few).first(seats);
-  for (size_t i = 0; i < seats; ++i)
+      slots > usual_slots ? std::span(many) : std::span(few).first(slots);
+  for (size_t i = 0; i < slots; ++i)
     heat[i] = power[i] / unit::W;
   if (lateral_ > 0) share_between_lids(node, capacity, sink, heat);
-  for (size_t i = 0; i < seats; ++i) {
+  for (size_t i = 0; i < slots; ++i) {
     double picked_up = fixed_heat_;
-    for (size_t j = 0; j < seats; ++j)
-      picked_up += upstream_heating_[i * seats + j] * heat[j];
+    for (size_t j = 0; j < slots; ++j)
+      picked_up += upstream_heating_[i * slots + j] * heat[j];
     double* ladder = state.data() + i * nodes;
     const double air = node.inlet.degrees() + offset_[i] + picked_up / capacity;
     ladder[nodes - 1] = air + sink_resistance(node, i, sink) * heat[i];

@@ -20,26 +20,26 @@ namespace triplepoint::thermal {
 /// Symbols as in ChassisModel, L: the lid's temperature; b_i: the board's factor. Equal to
 /// ChassisModel::steady, which is its oracle, at the price of a few multiplications: 100,000 boards
 /// with a factor each stay in reach.
-class SteadySeats {
+class SteadySlots {
  public:
-  SteadySeats(const spec::Chassis&, const spec::ThermalLadder&, int dies_per_package);
+  SteadySlots(const spec::Chassis&, const spec::ThermalLadder&, int dies_per_package);
 
-  /// What tells one node from another. The factors: one per seat.
+  /// What tells one node from another. The factors: one per slot.
   struct Node {
     double flow_share = 1;
     Celsius inlet;
     std::span<const double> board;  // of all resistances
-    std::span<const double> sink;   // of the last one alone, beside the seat's own
+    std::span<const double> sink;   // of the last one alone, beside the slot's own
   };
-  int64_t seats() const { return static_cast<int64_t>(offset_.size()); }
-  int64_t state_size() const { return seats() * static_cast<int64_t>(resistances_.size()); }
-  /// Temperatures of all nodes of the network, seat-major, as ChassisModel::State has them.
+  int64_t slots() const { return static_cast<int64_t>(offset_.size()); }
+  int64_t state_size() const { return slots() * static_cast<int64_t>(resistances_.size()); }
+  /// Temperatures of all nodes of the network, slot-major, as ChassisModel::State has them.
   void fill(const Node&, std::span<const Watts> power, std::span<double> state) const;
-  /// What a watt more in a seat adds to its own die; lids that are joined are taken as apart.
-  KelvinsPerWatt own_resistance(const Node&, size_t seat) const;
+  /// What a watt more in a slot adds to its own die; lids that are joined are taken as apart.
+  KelvinsPerWatt own_resistance(const Node&, size_t slot) const;
 
  private:
-  double sink_resistance(const Node&, size_t seat, double typical) const;
+  double sink_resistance(const Node&, size_t slot, double typical) const;
   void share_between_lids(const Node&, double capacity, double sink, std::span<double> heat) const;
 
   size_t lid_ = 0;
@@ -47,8 +47,8 @@ class SteadySeats {
   double lateral_ = 0;  // W/K between neighbouring lids; 0: not joined
   double full_capacity_ = 0, exponent_ = 0, fixed_heat_ = 0;
   std::vector<double> resistances_;  // of the ladder
-  std::vector<double> offset_, seat_factor_,
-      upstream_heating_;  // upstream_heating: [seat * seats + other]
+  std::vector<double> offset_, slot_factor_,
+      upstream_heating_;  // upstream_heating: [slot * slots + other]
 };
 
 }  // namespace triplepoint::thermal

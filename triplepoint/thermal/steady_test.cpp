@@ -14,23 +14,23 @@
 namespace triplepoint::thermal {
 namespace {
 
-/// Largest difference between the closed form and the network, all seats unlike each other.
+/// Largest difference between the closed form and the network, all slots unlike each other.
 double largest_difference(const char* cluster_name, double flow) {
   const auto cluster = spec::load_cluster(spec::default_library(), cluster_name);
   REQUIRE(cluster.has_value());
   const spec::Chassis& chassis = cluster->chassis;
   const spec::ThermalLadder& ladder = *cluster->gpu.thermal;
   const int dies = static_cast<int>(cluster->gpu.dies_per_package);
-  std::vector<double> board, sink(chassis.seats.size(), 1);
+  std::vector<double> board, sink(chassis.slots.size(), 1);
   std::vector<Watts> power;
-  for (size_t seat = 0; seat < chassis.seats.size(); ++seat) {
-    board.push_back(0.9 + 0.03 * static_cast<double>(seat));
-    power.push_back((100 + 50 * static_cast<double>(seat % 5)) * unit::W);
+  for (size_t slot = 0; slot < chassis.slots.size(); ++slot) {
+    board.push_back(0.9 + 0.03 * static_cast<double>(slot));
+    power.push_back((100 + 50 * static_cast<double>(slot % 5)) * unit::W);
   }
   const ChassisModel network(chassis, ladder, dies, flow, board);
-  const SteadySeats seats(chassis, ladder, dies);
-  std::vector<double> state(static_cast<size_t>(seats.state_size()));
-  seats.fill({.flow_share = flow, .inlet = Celsius(27), .board = board, .sink = sink}, power,
+  const SteadySlots slots(chassis, ladder, dies);
+  std::vector<double> state(static_cast<size_t>(slots.state_size()));
+  slots.fill({.flow_share = flow, .inlet = Celsius(27), .board = board, .sink = sink}, power,
              state);
   const ChassisModel::State expected = network.steady(power, Celsius(27));
   REQUIRE(expected.size() == state.size());
@@ -48,21 +48,21 @@ TEST_CASE("the closed form of the steady state is the network's, air, liquid and
     }
 }
 
-TEST_CASE("a sink that conducts half lets its own seat alone rise") {
+TEST_CASE("a sink that conducts half lets its own slot alone rise") {
   const auto cluster = spec::load_cluster(spec::default_library(), "hgx-h200");
   REQUIRE(cluster.has_value());
-  const SteadySeats seats(cluster->chassis, *cluster->gpu.thermal, 1);
-  const size_t count = static_cast<size_t>(seats.seats());
+  const SteadySlots slots(cluster->chassis, *cluster->gpu.thermal, 1);
+  const size_t count = static_cast<size_t>(slots.slots());
   const std::vector<double> board(count, 1), plain(count, 1);
   std::vector<double> dusty = plain;
   dusty[2] = 2;
   const std::vector<Watts> power(count, 500 * unit::W);
-  std::vector<double> before(static_cast<size_t>(seats.state_size())), after = before;
-  seats.fill({.flow_share = 1, .inlet = Celsius(25), .board = board, .sink = plain}, power, before);
-  seats.fill({.flow_share = 1, .inlet = Celsius(25), .board = board, .sink = dusty}, power, after);
+  std::vector<double> before(static_cast<size_t>(slots.state_size())), after = before;
+  slots.fill({.flow_share = 1, .inlet = Celsius(25), .board = board, .sink = plain}, power, before);
+  slots.fill({.flow_share = 1, .inlet = Celsius(25), .board = board, .sink = dusty}, power, after);
   const size_t nodes = before.size() / count;
-  for (size_t seat = 0; seat < count; ++seat)
-    CHECK((after[seat * nodes] > before[seat * nodes]) == (seat == 2));
+  for (size_t slot = 0; slot < count; ++slot)
+    CHECK((after[slot * nodes] > before[slot * nodes]) == (slot == 2));
 }
 
 }  // namespace

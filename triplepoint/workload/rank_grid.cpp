@@ -49,8 +49,8 @@ RankGrid::Place RankGrid::place_of(int64_t rank) const {
 }
 
 int64_t RankGrid::rank_of(Place place) const {
-  const int64_t inner = place.seat % inner_stride();
-  const int64_t data = place.seat / inner_stride();
+  const int64_t inner = place.slot % inner_stride();
+  const int64_t data = place.slot / inner_stride();
   const int64_t outer = order_ == spec::RankOrder::tp_cp_ep_dp_pp ? data + data_ * place.stage
                                                                   : place.stage + pipeline_ * data;
   return inner + inner_stride() * outer;
@@ -59,10 +59,10 @@ int64_t RankGrid::rank_of(Place place) const {
 RankCoordinates RankGrid::coordinates(int64_t rank) const {
   TPT_EXPECT(rank >= 0 && rank < world_);
   const Place place = place_of(rank);
-  return {.tensor = place.seat % tensor_,
-          .context = place.seat / tensor_ % context_,
-          .expert = place.seat / expert_tensor_ % expert_,
-          .data = place.seat / inner_stride(),
+  return {.tensor = place.slot % tensor_,
+          .context = place.slot / tensor_ % context_,
+          .expert = place.slot / expert_tensor_ % expert_,
+          .data = place.slot / inner_stride(),
           .pipeline = place.stage};
 }
 
@@ -70,33 +70,33 @@ int64_t RankGrid::rank_at(const RankCoordinates& at) const {
   return rank_of({at.tensor + tensor_ * (at.context + context_ * at.data), at.pipeline});
 }
 
-RankGrid::Line RankGrid::line_of(GroupKind kind, int64_t seat) const {
+RankGrid::Line RankGrid::line_of(GroupKind kind, int64_t slot) const {
   const int64_t expert_block = expert_tensor_ * expert_;
   const int64_t replicas = context_ * data_;
   switch (kind) {
     case GroupKind::tensor:
-      return {seat - seat % tensor_, 1, tensor_};
+      return {slot - slot % tensor_, 1, tensor_};
     case GroupKind::context:
-      return {seat - seat / tensor_ % context_ * tensor_, tensor_, context_};
+      return {slot - slot / tensor_ % context_ * tensor_, tensor_, context_};
     case GroupKind::expert:
-      return {seat - seat / expert_tensor_ % expert_ * expert_tensor_, expert_tensor_, expert_};
+      return {slot - slot / expert_tensor_ % expert_ * expert_tensor_, expert_tensor_, expert_};
     case GroupKind::expert_tensor:
-      return {seat - seat % expert_tensor_, 1, expert_tensor_};
+      return {slot - slot % expert_tensor_, 1, expert_tensor_};
     case GroupKind::data:
-      return {seat % tensor_, tensor_, replicas};
+      return {slot % tensor_, tensor_, replicas};
     case GroupKind::expert_data:
-      return {seat % expert_block, expert_block, tensor_ * replicas / expert_block};
+      return {slot % expert_block, expert_block, tensor_ * replicas / expert_block};
     case GroupKind::shard:
-      return {seat - seat / tensor_ % shard_ * tensor_, tensor_, shard_};
+      return {slot - slot / tensor_ % shard_ * tensor_, tensor_, shard_};
     case GroupKind::replica:
-      return {seat % (tensor_ * shard_), tensor_ * shard_, replicas / shard_};
+      return {slot % (tensor_ * shard_), tensor_ * shard_, replicas / shard_};
     case GroupKind::model:
-      return {seat - seat % tensor_, 1, tensor_};
+      return {slot - slot % tensor_, 1, tensor_};
     case GroupKind::pipeline:
     case GroupKind::embedding:
       break;
   }
-  return {seat, 1, 1};
+  return {slot, 1, 1};
 }
 
 RankGrid::Line RankGrid::stages_of(GroupKind kind, int64_t stage) const {
@@ -113,19 +113,19 @@ RankGrid::Line RankGrid::stages_of(GroupKind kind, int64_t stage) const {
 
 std::vector<int64_t> RankGrid::members(GroupKind kind, int64_t rank) const {
   const Place place = place_of(rank);
-  const Line seats = line_of(kind, place.seat);
+  const Line slots = line_of(kind, place.slot);
   const Line stages = stages_of(kind, place.stage);
   std::vector<int64_t> ranks;
-  ranks.reserve(static_cast<size_t>(seats.count * stages.count));
+  ranks.reserve(static_cast<size_t>(slots.count * stages.count));
   for (int64_t i = 0; i < stages.count; ++i)
-    for (int64_t j = 0; j < seats.count; ++j)
-      ranks.push_back(rank_of({seats.first + j * seats.step, stages.first + i * stages.step}));
+    for (int64_t j = 0; j < slots.count; ++j)
+      ranks.push_back(rank_of({slots.first + j * slots.step, stages.first + i * stages.step}));
   return ranks;
 }
 
 int64_t RankGrid::leader_of(GroupKind kind, int64_t rank) const {
   const Place place = place_of(rank);
-  return rank_of({line_of(kind, place.seat).first, stages_of(kind, place.stage).first});
+  return rank_of({line_of(kind, place.slot).first, stages_of(kind, place.stage).first});
 }
 
 namespace {
@@ -150,10 +150,10 @@ GroupShape shape_of_even_ranks(int64_t first, int64_t step, int64_t count, int64
 
 GroupShape RankGrid::shape_around(GroupKind kind, int64_t rank) const {
   const Place place = place_of(rank);
-  const Line seats = line_of(kind, place.seat);
+  const Line slots = line_of(kind, place.slot);
   const bool is_one_stage = stages_of(kind, place.stage).count == 1;
   if (is_one_stage && order_ == spec::RankOrder::tp_cp_ep_dp_pp)
-    return shape_of_even_ranks(rank_of({seats.first, place.stage}), seats.step, seats.count,
+    return shape_of_even_ranks(rank_of({slots.first, place.stage}), slots.step, slots.count,
                                gpus_per_node_);
   // Blocks of ranks and nodes are one to one, whatever the order of nodes.
   const std::vector<int64_t> ranks = members(kind, rank);  // ascending, so nodes come in runs

@@ -56,7 +56,7 @@ class RankGrid {
 
  private:
   struct Place {
-    int64_t seat;  // among the ranks of a stage: tensor fastest, then context, then data
+    int64_t slot;  // among the ranks of a stage: tensor fastest, then context, then data
     int64_t stage;
   };
   Place place_of(int64_t rank) const;
@@ -65,7 +65,7 @@ class RankGrid {
   struct Line {
     int64_t first, step, count;
   };
-  Line line_of(spec::GroupKind kind, int64_t seat) const;     // seats of a group in one stage
+  Line line_of(spec::GroupKind kind, int64_t slot) const;     // slots of a group in one stage
   Line stages_of(spec::GroupKind kind, int64_t stage) const;  // stages a group runs through
   int64_t leader_of(spec::GroupKind kind, int64_t rank) const;
   GroupShape shape_around(spec::GroupKind kind, int64_t rank) const;

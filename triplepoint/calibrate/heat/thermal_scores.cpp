@@ -19,7 +19,7 @@ Result<spec::Cluster> node_of(const std::string& name, const spec::Library& libr
 
 void score_node(TableScores& scores, const std::vector<ThermalTrace>& traces,
                 const spec::Cluster& node) {
-  const auto shown = predict_node(traces, *node.gpu.thermal, lonely_seat(node.chassis));
+  const auto shown = predict_node(traces, *node.gpu.thermal, lonely_slot(node.chassis));
   for (size_t k = 0; k < traces.size(); ++k)
     for (size_t i = 0; i < shown[k].size(); ++i)
       scores.scored.push_back(
@@ -35,7 +35,7 @@ void score_node(TableScores& scores, const std::vector<ThermalTrace>& traces,
 /// One device of a snapshot.
 struct Reading {
   std::string row_id;
-  size_t seat = 0;
+  size_t slot = 0;
   double power = 0, degrees = 0;
 };
 
@@ -56,7 +56,7 @@ std::vector<Snapshot> read_snapshots(const CsvTable& table, TableScores& scores)
     if (snapshots.empty() || snapshots.back().name != name)
       snapshots.push_back({.name = name, .cluster = cells.text("cluster"), .devices = {}});
     snapshots.back().devices.push_back({.row_id = cells.id(),
-                                        .seat = static_cast<size_t>(cells.count("gpu_index")),
+                                        .slot = static_cast<size_t>(cells.count("gpu_index")),
                                         .power = cells.number_or("power_w", 0),
                                         .degrees = cells.number_or("temperature_c", 0)});
   }
@@ -67,13 +67,13 @@ std::vector<double> predict_snapshot(const Snapshot& snapshot, const spec::Clust
   const thermal::ChassisModel chassis(node.chassis, *node.gpu.thermal, node.gpu.dies_per_package,
                                       node.chassis.fan_floor);
   const Watts idle = node.gpu.power ? node.gpu.power->idle : Watts();
-  std::vector<Watts> power(static_cast<size_t>(chassis.seats()), idle);
+  std::vector<Watts> power(static_cast<size_t>(chassis.slots()), idle);
   for (const Reading& device : snapshot.devices)
-    power[device.seat % power.size()] = device.power * unit::W;
+    power[device.slot % power.size()] = device.power * unit::W;
   const auto state = chassis.steady(power, node.chassis.inlet);
   std::vector<double> dies;
   for (const Reading& device : snapshot.devices)
-    dies.push_back(chassis.die(state, static_cast<int64_t>(device.seat % power.size())).degrees());
+    dies.push_back(chassis.die(state, static_cast<int64_t>(device.slot % power.size())).degrees());
   return dies;
 }
 

@@ -20,10 +20,10 @@ using Sample = ThermalTrace::Sample;
 constexpr double noticeable_w = 25;
 constexpr int moments = 20;  // places in a gap that are tried
 
-/// A seat whose network follows the fans.
-class Seat {
+/// A slot whose network follows the fans.
+class Slot {
  public:
-  Seat(const spec::ThermalLadder& ladder, const spec::Chassis& chassis)
+  Slot(const spec::ThermalLadder& ladder, const spec::Chassis& chassis)
       : ladder_(ladder), chassis_(chassis), flow_(chassis.fan_floor), model_(network()) {
     state_ = model_.uniform(chassis.inlet);
   }
@@ -69,18 +69,18 @@ struct Gap {
 };
 
 /// Advances over a gap whose power changes after `share` of it; the temperatures at its readings.
-std::vector<double> advance(Seat& seat, const Gap& gap, double share) {
+std::vector<double> advance(Slot& slot, const Gap& gap, double share) {
   const double change = share * ((gap.to.at - gap.from.at) / unit::s);
   double now = 0;
   const auto advance_to = [&](double t) {
-    if (now < change) seat.advance(gap.from.value, std::min(t, change) - now);
-    if (t > change) seat.advance(gap.to.value, t - std::max(now, change));
+    if (now < change) slot.advance(gap.from.value, std::min(t, change) - now);
+    if (t > change) slot.advance(gap.to.value, t - std::max(now, change));
     now = t;
   };
   std::vector<double> shown;
   for (const Sample& reading : gap.readings) {
     advance_to((reading.at - gap.from.at) / unit::s);
-    shown.push_back(seat.die());
+    shown.push_back(slot.die());
   }
   advance_to((gap.to.at - gap.from.at) / unit::s);
   return shown;
@@ -95,14 +95,14 @@ double misfit(const std::vector<double>& shown, const Gap& gap) {
   return sum;
 }
 
-double best_moment(Seat& seat, const Gap& gap) {
+double best_moment(Slot& slot, const Gap& gap) {
   if (gap.readings.empty() || std::abs(gap.to.value - gap.from.value) < noticeable_w) return 0;
-  const ChassisModel::State before = seat.state();
+  const ChassisModel::State before = slot.state();
   double best = 0, least = INFINITY;
   for (int i = 0; i <= moments; ++i) {
     const double share = static_cast<double>(i) / moments;
-    const double cost = misfit(advance(seat, gap, share), gap);
-    seat.restore(before);
+    const double cost = misfit(advance(slot, gap, share), gap);
+    slot.restore(before);
     if (cost < least) {
       least = cost;
       best = share;
@@ -140,17 +140,17 @@ struct Response {
 /// given: what the fans do; null where this device leads them.
 Response respond(const ThermalTrace& trace, const spec::ThermalLadder& ladder,
                  const spec::Chassis& chassis, const Flows* given) {
-  Seat seat(ladder, chassis);
+  Slot slot(ladder, chassis);
   Response response;
   if (trace.power.empty()) return response;
-  seat.settle(trace.power.front().value);
-  response.flows.push_back({trace.power.front().at, seat.flow()});
+  slot.settle(trace.power.front().value);
+  response.flows.push_back({trace.power.front().at, slot.flow()});
   for (const Gap& gap : gaps_of(trace)) {
-    if (given) seat.set_flow(flow_at(*given, gap.from.at));
-    const std::vector<double> part = advance(seat, gap, best_moment(seat, gap));
+    if (given) slot.set_flow(flow_at(*given, gap.from.at));
+    const std::vector<double> part = advance(slot, gap, best_moment(slot, gap));
     response.shown.insert(response.shown.end(), part.begin(), part.end());
-    if (!given) seat.follow_fans((gap.to.at - gap.from.at) / unit::s);
-    response.flows.push_back({gap.to.at, seat.flow()});
+    if (!given) slot.follow_fans((gap.to.at - gap.from.at) / unit::s);
+    response.flows.push_back({gap.to.at, slot.flow()});
   }
   return response;
 }
@@ -234,9 +234,9 @@ std::vector<std::vector<ThermalTrace>> read_thermal_nodes(const CsvTable& table,
   return nodes;
 }
 
-spec::Chassis lonely_seat(const spec::Chassis& chassis) {
+spec::Chassis lonely_slot(const spec::Chassis& chassis) {
   spec::Chassis lonely = chassis;
-  lonely.seats = {spec::Seat{}};
+  lonely.slots = {spec::Slot{}};
   lonely.fixed_heat = Watts();
   return lonely;
 }

@@ -41,7 +41,7 @@ std::vector<std::vector<ThermalTrace>> read_thermal_nodes(const CsvTable&, Table
 std::vector<std::vector<double>> predict_node(const std::vector<ThermalTrace>&,
                                               const spec::ThermalLadder&, const spec::Chassis&);
 
-/// A chassis of this kind with one seat that no other warms.
-spec::Chassis lonely_seat(const spec::Chassis&);
+/// A chassis of this kind with one slot that no other warms.
+spec::Chassis lonely_slot(const spec::Chassis&);
 
 }  // namespace triplepoint::calibrate

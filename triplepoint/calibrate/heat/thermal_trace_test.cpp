@@ -50,7 +50,7 @@ spec::Chassis still_room() {
   spec::Chassis chassis;
   chassis.fan_floor = 1;
   chassis.volume_flow_m3_s = 0.1;
-  chassis.seats = {spec::Seat{}};
+  chassis.slots = {spec::Slot{}};
   return chassis;
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("an idle device cools while the fans of its node blow for another one"
     }
   const spec::Cluster server = spec::load_cluster(spec::default_library(), "mi300x").value();
   const auto shown =
-      predict_node(traces_of(rows), *server.gpu.thermal, lonely_seat(server.chassis));
+      predict_node(traces_of(rows), *server.gpu.thermal, lonely_slot(server.chassis));
   REQUIRE(shown.size() == 2);
   const size_t before = 110, late = 179;  // 550 and 895 s
   CHECK(shown[1][late] < shown[1][before] - 0.2);

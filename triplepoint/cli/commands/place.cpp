@@ -161,7 +161,7 @@ class Place : public Command {
     console.print(tui::table_text(advise::groups_table(seen), console));
     print_line(console, advise::grouping_text(seen.groups));
     if (seen.groups.groups.size() > 1)
-      print_line(console, "Cold first: CUDA_VISIBLE_DEVICES=" + advise::seats_text(seen));
+      print_line(console, "Cold first: CUDA_VISIBLE_DEVICES=" + advise::slots_text(seen));
   }
 
   Result<int> place_job(tui::Console& console, const spec::Library& library, const spec::Job& job,

@@ -50,7 +50,7 @@ run::Run two_gpus() {
   run::Run run;
   for (int32_t d = 0; d < 2; ++d) {
     run.devices.push_back(
-        {.index = d, .node = 0, .local = d, .seat = d, .name = "h200", .rank = d});
+        {.index = d, .node = 0, .local = d, .slot = d, .name = "h200", .rank = d});
     for (const char* signal : {"power_w", "die_c", "throttled_share"}) {
       run::Series series{
           .signal = signal, .device = d, .of_node = false, .times = {}, .values = {}};

@@ -22,7 +22,7 @@ run::Run one_pass(spec::Task task) {
   job.cluster.num_nodes = job.cluster.gpus_per_node = 1;
   run.manifest.job = job;
   run.memory = {{.weights = 10 * unit::GiB, .activations = 5 * unit::GiB}};
-  run.devices.push_back({.index = 0, .seat = 0, .rank = 0});
+  run.devices.push_back({.index = 0, .slot = 0, .rank = 0});
   run.summaries.push_back({.power_mean_w = 500.0, .energy_j = 1000.0});
   const int64_t tokens = task == spec::Task::decode ? 8 : 800;
   run.steps = {{.begin = Instant(0), .end = Instant(2000000000), .samples = 8, .tokens = tokens}};

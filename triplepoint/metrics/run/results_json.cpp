@@ -395,11 +395,11 @@ void add_power_and_heat(Json& json, const Metrics& m) {
                            {"hottest_over_coolest", of(m.hottest_over_coolest)},
                            {"per_gpu", m.temperature_per_gpu_c},
                            {"peak_per_gpu", m.temperature_peak_per_gpu_c},
-                           {"hot_seats", m.hot_seats}};
+                           {"hot_slots", m.hot_slots}};
   json["sm_clock_mhz"] = {{"mean", of(m.sm_clock_mean_mhz)},
                           {"hot_mean", of(m.hot_clock_mean_mhz)},
                           {"cool_mean", of(m.cool_clock_mean_mhz)},
-                          {"slowest_in_hot_seat", of(m.slowest_in_hot_seat)},
+                          {"slowest_in_hot_slot", of(m.slowest_in_hot_slot)},
                           {"lost_to_power", of(m.clock_lost_to_power_mhz)},
                           {"lost_to_temperature", of(m.clock_lost_to_temperature_mhz)},
                           {"per_gpu", m.sm_clock_per_gpu_mhz},

@@ -28,7 +28,7 @@ run::Run two_stages() {
   for (int32_t rank : {0, 1}) {
     run.timeline.spans.push_back(
         {.begin = Instant(0), .end = Instant(1000000000), .rank = rank, .stage = rank});
-    run.devices.push_back({.index = rank, .seat = rank, .rank = rank});
+    run.devices.push_back({.index = rank, .slot = rank, .rank = rank});
     run.summaries.push_back({.power_mean_w = 500.0, .energy_j = 1000.0, .die_mean_c = 60.0 + rank});
   }
   run.steps = {{.begin = Instant(0), .end = Instant(2000000000), .samples = 8, .tokens = 8 * 100}};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How hot, and which seats of the chassis are the hot ones?
+// How hot, and which slots of the chassis are the hot ones?
 //
-// Seats are split into hot and cool by two-means: of all splits of the seats in order of their mean
+// Slots are split into hot and cool by two-means: of all splits of the slots in order of their mean
 // temperature, the one with the least sum of squares around the two means. hot_over_cool compares
 // the groups' means over devices, hottest_over_coolest the hottest and the coolest device, all in
 // degrees Celsius as the paper does.
@@ -15,9 +15,9 @@ namespace {
 
 using run::DeviceSummary;
 
-struct SeatMean {
+struct SlotMean {
   double degrees = 0;
-  int32_t seat = 0;
+  int32_t slot = 0;
 };
 
 struct Mean {
@@ -29,31 +29,31 @@ struct Mean {
   double value() const { return sum / count; }
 };
 
-/// Seats, coolest first.
-std::vector<SeatMean> seat_means(const View& view) {
-  std::map<int32_t, Mean> seats;
+/// Slots, coolest first.
+std::vector<SlotMean> slot_means(const View& view) {
+  std::map<int32_t, Mean> slots;
   for (size_t i = 0; i < view.run.devices.size(); ++i)
     if (view.devices[i].die_mean_c)
-      seats[view.run.devices[i].seat].add(*view.devices[i].die_mean_c);
-  std::vector<SeatMean> means;
-  means.reserve(seats.size());
-  for (const auto& [seat, mean] : seats)
-    means.push_back({mean.value(), seat});
+      slots[view.run.devices[i].slot].add(*view.devices[i].die_mean_c);
+  std::vector<SlotMean> means;
+  means.reserve(slots.size());
+  for (const auto& [slot, mean] : slots)
+    means.push_back({mean.value(), slot});
   std::stable_sort(means.begin(), means.end(),
-                   [](SeatMean a, SeatMean b) { return a.degrees < b.degrees; });
+                   [](SlotMean a, SlotMean b) { return a.degrees < b.degrees; });
   return means;
 }
 
-/// How many of the coolest seats form the cool group. The least sum of squares within the groups is
+/// How many of the coolest slots form the cool group. The least sum of squares within the groups is
 /// the greatest between them: n1 n2 (mean1 - mean2)^2.
-size_t split(const std::vector<SeatMean>& seats) {
+size_t split(const std::vector<SlotMean>& slots) {
   double all = 0, cool = 0, best = -1;
-  for (const SeatMean& seat : seats)
-    all += seat.degrees;
+  for (const SlotMean& slot : slots)
+    all += slot.degrees;
   size_t best_size = 1;
-  const auto total = static_cast<double>(seats.size());
-  for (size_t size = 1; size < seats.size(); ++size) {
-    cool += seats[size - 1].degrees;
+  const auto total = static_cast<double>(slots.size());
+  for (size_t size = 1; size < slots.size(); ++size) {
+    cool += slots[size - 1].degrees;
     const auto n = static_cast<double>(size);
     const double gap = (all - cool) / (total - n) - cool / n;
     const double between = n * (total - n) * gap * gap;
@@ -66,21 +66,21 @@ size_t split(const std::vector<SeatMean>& seats) {
 }
 
 void answer_hot_and_cool(const View& view, Metrics& answer) {
-  const std::vector<SeatMean> seats = seat_means(view);
-  if (seats.size() < 2) return;
-  std::vector<int32_t> cool_seats;
-  for (size_t i = 0; i < split(seats); ++i)
-    cool_seats.push_back(seats[i].seat);
+  const std::vector<SlotMean> slots = slot_means(view);
+  if (slots.size() < 2) return;
+  std::vector<int32_t> cool_slots;
+  for (size_t i = 0; i < split(slots); ++i)
+    cool_slots.push_back(slots[i].slot);
   Mean hot, cool;
   for (size_t i = 0; i < view.run.devices.size(); ++i) {
     if (!view.devices[i].die_mean_c) continue;
-    const bool is_cool = std::find(cool_seats.begin(), cool_seats.end(),
-                                   view.run.devices[i].seat) != cool_seats.end();
+    const bool is_cool = std::find(cool_slots.begin(), cool_slots.end(),
+                                   view.run.devices[i].slot) != cool_slots.end();
     (is_cool ? cool : hot).add(*view.devices[i].die_mean_c);
   }
-  for (size_t i = cool_seats.size(); i < seats.size(); ++i)
-    answer.hot_seats.push_back(seats[i].seat);
-  std::sort(answer.hot_seats.begin(), answer.hot_seats.end());
+  for (size_t i = cool_slots.size(); i < slots.size(); ++i)
+    answer.hot_slots.push_back(slots[i].slot);
+  std::sort(answer.hot_slots.begin(), answer.hot_slots.end());
   answer.hot_mean_c = hot.value();
   answer.cool_mean_c = cool.value();
   if (cool.value() > 0) answer.hot_over_cool = hot.value() / cool.value();

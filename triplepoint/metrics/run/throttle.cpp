@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What do the clocks do, what keeps them down for how long, and do hot seats set the pace?
+// What do the clocks do, what keeps them down for how long, and do hot slots set the pace?
 #include <algorithm>
 #include <charconv>
 
@@ -29,7 +29,7 @@ std::map<std::string, std::vector<double>> shares_of_devices(
 /// Slowest and fastest device of a node.
 struct NodeClocks {
   double slowest = 0, fastest = 0;
-  int32_t seat_of_slowest = 0;
+  int32_t slot_of_slowest = 0;
 };
 
 std::map<int32_t, NodeClocks> clocks_of_nodes(const View& view) {
@@ -38,32 +38,32 @@ std::map<int32_t, NodeClocks> clocks_of_nodes(const View& view) {
     const auto clock = view.devices[i].sm_clock_mean_mhz;
     if (!clock) continue;
     const run::Device& device = view.run.devices[i];
-    const auto at = nodes.try_emplace(device.node, NodeClocks{*clock, *clock, device.seat}).first;
+    const auto at = nodes.try_emplace(device.node, NodeClocks{*clock, *clock, device.slot}).first;
     NodeClocks& node = at->second;
     node.fastest = std::max(node.fastest, *clock);
-    if (*clock < node.slowest) node.slowest = *clock, node.seat_of_slowest = device.seat;
+    if (*clock < node.slowest) node.slowest = *clock, node.slot_of_slowest = device.slot;
   }
   return nodes;
 }
 
-bool is_hot(const Metrics& answer, int32_t seat) {
-  return std::binary_search(answer.hot_seats.begin(), answer.hot_seats.end(), seat);
+bool is_hot(const Metrics& answer, int32_t slot) {
+  return std::binary_search(answer.hot_slots.begin(), answer.hot_slots.end(), slot);
 }
 
-void compare_seats(const View& view, Metrics& answer) {
-  if (answer.hot_seats.empty() || !answer.sm_clock_mean_mhz) return;
+void compare_slots(const View& view, Metrics& answer) {
+  if (answer.hot_slots.empty() || !answer.sm_clock_mean_mhz) return;
   std::vector<DeviceSummary> hot, cool;
   for (size_t i = 0; i < view.run.devices.size(); ++i)
-    (is_hot(answer, view.run.devices[i].seat) ? hot : cool).push_back(view.devices[i]);
+    (is_hot(answer, view.run.devices[i].slot) ? hot : cool).push_back(view.devices[i]);
   answer.hot_clock_mean_mhz = mean_of(hot, &DeviceSummary::sm_clock_mean_mhz);
   answer.cool_clock_mean_mhz = mean_of(cool, &DeviceSummary::sm_clock_mean_mhz);
   double differ = 0, by_hot = 0;
   for (const auto& [number, node] : clocks_of_nodes(view)) {
     if (node.slowest >= node.fastest * (1 - same_clock)) continue;
     differ += 1;
-    by_hot += is_hot(answer, node.seat_of_slowest) ? 1 : 0;
+    by_hot += is_hot(answer, node.slot_of_slowest) ? 1 : 0;
   }
-  if (differ > 0) answer.slowest_in_hot_seat = by_hot / differ;
+  if (differ > 0) answer.slowest_in_hot_slot = by_hot / differ;
 }
 
 std::optional<double> number_of_fact(const run::Run& run, const char* name) {
@@ -86,7 +86,7 @@ void answer_throttle(const View& view, Metrics& answer) {
   answer.throttle_per_gpu = shares_of_devices(view.devices);
   answer.clock_lost_to_power_mhz = number_of_fact(view.run, "clock_lost_to_power_mhz");
   answer.clock_lost_to_temperature_mhz = number_of_fact(view.run, "clock_lost_to_temperature_mhz");
-  compare_seats(view, answer);
+  compare_slots(view, answer);
 }
 
 }  // namespace triplepoint::metrics

@@ -66,7 +66,7 @@ metrics::RunWear wear_of_two(double fast) {
   return wear;
 }
 
-TEST_CASE("wear: seats that differ are a finding and a map on the page, equal ones are not") {
+TEST_CASE("wear: slots that differ are a finding and a map on the page, equal ones are not") {
   const auto finding = wear_finding(wear_of_two(2));
   REQUIRE(finding);
   CHECK(contains(finding->text, "GPU 1 wears fastest, 2.00 times"));

@@ -14,15 +14,15 @@
 namespace triplepoint::report {
 namespace {
 
-constexpr double seat_width = 74, seat_height = 36, seat_gap = 12;
+constexpr double slot_width = 74, slot_height = 36, slot_gap = 12;
 constexpr double column_gap = 34, margin = 12, side = 46;  // side: where air comes in and goes out
 constexpr double head = 22, foot = 18;
 constexpr std::size_t most_nodes = 8;
 
-/// Every device of one node, by seat.
+/// Every device of one node, by slot.
 struct Node {
   int32_t index = 0;
-  std::vector<std::optional<std::size_t>> device_of_seat;
+  std::vector<std::optional<std::size_t>> device_of_slot;
   double mean_c = 0;
 };
 
@@ -31,58 +31,58 @@ struct Picture {
   const metrics::Metrics& metrics;
   const spec::Chassis& chassis;
   std::vector<int32_t> depth;
-  std::vector<double> row;  // of each seat, in seats from the top
+  std::vector<double> row;  // of each slot, in slots from the top
   double columns = 1, rows = 1;
   Axis axis;
 
   double width() const {
-    return 2 * side + columns * seat_width + (columns - 1) * column_gap + 2 * margin;
+    return 2 * side + columns * slot_width + (columns - 1) * column_gap + 2 * margin;
   }
-  double height() const { return head + rows * (seat_height + seat_gap) + seat_gap + foot; }
-  double x(std::size_t seat) const {
-    return side + margin + depth[seat] * (seat_width + column_gap);
+  double height() const { return head + rows * (slot_height + slot_gap) + slot_gap + foot; }
+  double x(std::size_t slot) const {
+    return side + margin + depth[slot] * (slot_width + column_gap);
   }
-  double y(std::size_t seat) const {
-    return head + seat_gap + row[seat] * (seat_height + seat_gap);
+  double y(std::size_t slot) const {
+    return head + slot_gap + row[slot] * (slot_height + slot_gap);
   }
   bool is_liquid() const { return chassis.cooling == spec::Cooling::liquid; }
 };
 
-double upstream(const spec::Chassis& chassis, std::size_t seat, std::size_t other) {
-  const std::vector<double>& from = chassis.seats[seat].upstream_heating;
-  return other < from.size() && other != seat ? from[other] : 0;
+double upstream(const spec::Chassis& chassis, std::size_t slot, std::size_t other) {
+  const std::vector<double>& from = chassis.slots[slot].upstream_heating;
+  return other < from.size() && other != slot ? from[other] : 0;
 }
 
-bool lies_behind(const spec::Chassis& chassis, std::size_t seat, std::size_t other) {
-  return upstream(chassis, seat, other) > upstream(chassis, other, seat);
+bool lies_behind(const spec::Chassis& chassis, std::size_t slot, std::size_t other) {
+  return upstream(chassis, slot, other) > upstream(chassis, other, slot);
 }
 
 int32_t highest_depth(const std::vector<int32_t>& depth) {
   return depth.empty() ? 0 : *std::max_element(depth.begin(), depth.end());
 }
 
-/// A seat with one seat before it stands in its row, so that a loop in series is a straight line;
+/// A slot with one slot before it stands in its row, so that a loop in series is a straight line;
 /// others fill their column from the top.
 std::vector<double> rows_of(const spec::Chassis& chassis, const std::vector<int32_t>& depth) {
   std::vector<double> row(depth.size(), 0);
   std::vector<double> next(static_cast<std::size_t>(highest_depth(depth)) + 1, 0);
-  for (std::size_t seat = 0; seat < depth.size(); ++seat) {
+  for (std::size_t slot = 0; slot < depth.size(); ++slot) {
     std::vector<std::size_t> before;
     for (std::size_t other = 0; other < depth.size(); ++other)
-      if (depth[other] == depth[seat] - 1 && lies_behind(chassis, seat, other))
+      if (depth[other] == depth[slot] - 1 && lies_behind(chassis, slot, other))
         before.push_back(other);
-    double& free = next[static_cast<std::size_t>(depth[seat])];
-    row[seat] = before.size() == 1 && before[0] < seat ? std::max(free, row[before[0]]) : free;
-    free = row[seat] + 1;
+    double& free = next[static_cast<std::size_t>(depth[slot])];
+    row[slot] = before.size() == 1 && before[0] < slot ? std::max(free, row[before[0]]) : free;
+    free = row[slot] + 1;
   }
   return row;
 }
 
-/// Of the seats that are known; 0 if none is.
+/// Of the slots that are known; 0 if none is.
 double mean_of(const Node& node, const std::vector<double>& values) {
   double sum = 0;
   int64_t count = 0;
-  for (const auto& device : node.device_of_seat) {
+  for (const auto& device : node.device_of_slot) {
     if (!device || !std::isfinite(values[*device])) continue;
     sum += values[*device];
     ++count;
@@ -91,18 +91,18 @@ double mean_of(const Node& node, const std::vector<double>& values) {
 }
 
 std::vector<Node> nodes_of(const run::Run& run, const metrics::Metrics& metrics,
-                           std::size_t seats) {
+                           std::size_t slots) {
   std::vector<Node> nodes;
   for (std::size_t i = 0; i < run.devices.size(); ++i) {
     const run::Device& device = run.devices[i];
-    if (device.node < 0 || device.seat < 0 || static_cast<std::size_t>(device.seat) >= seats)
+    if (device.node < 0 || device.slot < 0 || static_cast<std::size_t>(device.slot) >= slots)
       continue;
     while (nodes.size() <= static_cast<std::size_t>(device.node)) {
       nodes.push_back({static_cast<int32_t>(nodes.size()), {}, 0});
-      nodes.back().device_of_seat.resize(seats);
+      nodes.back().device_of_slot.resize(slots);
     }
     nodes[static_cast<std::size_t>(device.node)]
-        .device_of_seat[static_cast<std::size_t>(device.seat)] = i;
+        .device_of_slot[static_cast<std::size_t>(device.slot)] = i;
   }
   for (Node& node : nodes)
     node.mean_c = mean_of(node, metrics.temperature_per_gpu_c);
@@ -124,12 +124,12 @@ std::vector<Node> shown_of(std::vector<Node> nodes) {
   return shown;
 }
 
-/// What flows from left to right behind the seats of each row, warmer on its way.
+/// What flows from left to right behind the slots of each row, warmer on its way.
 std::string flow(const Picture& picture, const std::string& gradient) {
   std::string svg;
   const double begin = 6, end = picture.width() - 12;
   for (int row = 0; row < static_cast<int>(picture.rows); ++row) {
-    const double y = head + seat_gap + (row + 0.5) * (seat_height + seat_gap) - seat_gap / 2;
+    const double y = head + slot_gap + (row + 0.5) * (slot_height + slot_gap) - slot_gap / 2;
     const double thick = picture.is_liquid() ? 6 : 15;
     svg += fmt::format(
         "<path d=\"M{:.1f} {:.1f}H{:.1f}v{}l12 {}l-12 {}v{}H{:.1f}z\" fill=\"url(#{})\"/>", begin,
@@ -147,7 +147,7 @@ std::string gradient_of(const std::string& id, bool is_liquid) {
 
 std::string words_of(const Picture& picture, std::size_t device) {
   const run::Device& d = picture.run.devices[device];
-  std::string text = fmt::format("GPU {}: node {}, {}, seat {}", device, d.node, d.local, d.seat);
+  std::string text = fmt::format("GPU {}: node {}, {}, slot {}", device, d.node, d.local, d.slot);
   if (d.rank) text += fmt::format(", rank {}", *d.rank);
   text += fmt::format("; {} °C", significant(picture.metrics.temperature_per_gpu_c[device]));
   const auto add = [&](const std::vector<double>& values, const char* unit_name) {
@@ -159,14 +159,14 @@ std::string words_of(const Picture& picture, std::size_t device) {
   return text;
 }
 
-std::string seat_box(const Picture& picture, const Node& node, std::size_t seat) {
-  const auto device = node.device_of_seat[seat];
-  const double x = picture.x(seat), y = picture.y(seat);
+std::string slot_box(const Picture& picture, const Node& node, std::size_t slot) {
+  const auto device = node.device_of_slot[slot];
+  const double x = picture.x(slot), y = picture.y(slot);
   if (!device || !std::isfinite(picture.metrics.temperature_per_gpu_c[*device]))
     return fmt::format(
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" rx=\"4\" "
         "style=\"fill:var(--card);stroke:var(--rule)\"/>",
-        x, y, seat_width, seat_height);
+        x, y, slot_width, slot_height);
   const double temperature = picture.metrics.temperature_per_gpu_c[*device];
   const double share = picture.axis.share(temperature);
   const char* ink = share > 0.55 ? "#000000" : "#ffffff";
@@ -176,17 +176,17 @@ std::string seat_box(const Picture& picture, const Node& node, std::size_t seat)
   return fmt::format(
              "<g><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" "
              "rx=\"4\" fill=\"{}\"/>",
-             escape(words_of(picture, *device)), x, y, seat_width, seat_height,
+             escape(words_of(picture, *device)), x, y, slot_width, slot_height,
              heat_colour(share)) +
          fmt::format(
              "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" "
              "style=\"fill:{};font-weight:650\">{}: {} °C</text>",
-             x + seat_width / 2, y + 15, ink, picture.run.devices[*device].local,
+             x + slot_width / 2, y + 15, ink, picture.run.devices[*device].local,
              significant(temperature)) +
          fmt::format(
              "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" "
              "style=\"fill:{};font-size:10px\">{}</text></g>",
-             x + seat_width / 2, y + 29, ink, second);
+             x + slot_width / 2, y + 29, ink, second);
 }
 
 /// The node's own inlet where it was recorded; else what the chassis is built for.
@@ -211,8 +211,8 @@ std::string node_drawing(const Picture& picture, const Node& node, double x, dou
   svg += fmt::format("<text x=\"{:.1f}\" y=\"14\" style=\"font-weight:650\">{}: {} °C mean</text>",
                      side, escape(host), significant(node.mean_c));
   svg += flow(picture, gradient);
-  for (std::size_t seat = 0; seat < picture.depth.size(); ++seat)
-    svg += seat_box(picture, node, seat);
+  for (std::size_t slot = 0; slot < picture.depth.size(); ++slot)
+    svg += slot_box(picture, node, slot);
   svg += fmt::format("<text class=\"tick start\" x=\"2\" y=\"{:.1f}\">in {}</text>",
                      picture.height() - 2, inlet_text(picture, node));
   svg += fmt::format(
@@ -259,20 +259,20 @@ std::string drawing(const Picture& picture, const std::vector<Node>& nodes,
 }
 
 DataTable table_of(const Picture& picture, const std::vector<Node>& nodes) {
-  DataTable table{{"GPU", "node", "local", "seat", "from the inlet", "temperature (°C)",
+  DataTable table{{"GPU", "node", "local", "slot", "from the inlet", "temperature (°C)",
                    "power (W)", "SM clock (MHz)"},
                   {}};
   for (const Node& node : nodes)
-    for (std::size_t seat = 0; seat < node.device_of_seat.size(); ++seat) {
-      if (!node.device_of_seat[seat]) continue;
-      const std::size_t i = *node.device_of_seat[seat];
+    for (std::size_t slot = 0; slot < node.device_of_slot.size(); ++slot) {
+      if (!node.device_of_slot[slot]) continue;
+      const std::size_t i = *node.device_of_slot[slot];
       const auto cell = [&](const std::vector<double>& values) {
         return i < values.size() ? significant(values[i], 4) : std::string("–");
       };
       table.rows.push_back(
           {std::to_string(i), std::to_string(node.index),
-           std::to_string(picture.run.devices[i].local), std::to_string(seat),
-           std::to_string(picture.depth[seat] + 1), cell(picture.metrics.temperature_per_gpu_c),
+           std::to_string(picture.run.devices[i].local), std::to_string(slot),
+           std::to_string(picture.depth[slot] + 1), cell(picture.metrics.temperature_per_gpu_c),
            cell(picture.metrics.power_per_gpu_w), cell(picture.metrics.sm_clock_per_gpu_mhz)});
     }
   return table;
@@ -280,7 +280,7 @@ DataTable table_of(const Picture& picture, const std::vector<Node>& nodes) {
 
 std::string title_of(const Picture& picture) {
   const auto gap = depth_gap(picture.run, picture.metrics);
-  if (!gap) return "Temperature of every seat";
+  if (!gap) return "Temperature of every slot";
   const char* where = picture.is_liquid() ? "GPUs later in the loop" : "GPUs in the rear";
   const char* other = picture.is_liquid() ? "those before them" : "those in front";
   return fmt::format("{} run {} °C {} than {}: {} against {} °C", where,
@@ -291,28 +291,28 @@ std::string title_of(const Picture& picture) {
 
 }  // namespace
 
-std::vector<int32_t> seat_depths(const spec::Chassis& chassis) {
-  std::vector<int32_t> depth(chassis.seats.size(), 0);
-  for (std::size_t round = 0; round < depth.size(); ++round)  // a chain is not longer than seats
-    for (std::size_t seat = 0; seat < depth.size(); ++seat)
+std::vector<int32_t> slot_depths(const spec::Chassis& chassis) {
+  std::vector<int32_t> depth(chassis.slots.size(), 0);
+  for (std::size_t round = 0; round < depth.size(); ++round)  // a chain is not longer than slots
+    for (std::size_t slot = 0; slot < depth.size(); ++slot)
       for (std::size_t other = 0; other < depth.size(); ++other)
-        if (lies_behind(chassis, seat, other))
-          depth[seat] = std::min(std::max(depth[seat], depth[other] + 1),
+        if (lies_behind(chassis, slot, other))
+          depth[slot] = std::min(std::max(depth[slot], depth[other] + 1),
                                  static_cast<int32_t>(depth.size()) - 1);
   return depth;
 }
 
 std::optional<DepthGap> depth_gap(const run::Run& run, const metrics::Metrics& metrics) {
   if (!run.manifest.job) return std::nullopt;
-  const std::vector<int32_t> depth = seat_depths(run.manifest.job->cluster.chassis);
+  const std::vector<int32_t> depth = slot_depths(run.manifest.job->cluster.chassis);
   const int32_t deepest = highest_depth(depth);
   if (deepest == 0) return std::nullopt;
   double sums[2] = {0, 0};
   int64_t counts[2] = {0, 0};
   for (std::size_t i = 0; i < run.devices.size() && i < metrics.temperature_per_gpu_c.size(); ++i) {
-    const int32_t seat = run.devices[i].seat;
-    if (seat < 0 || static_cast<std::size_t>(seat) >= depth.size()) continue;
-    const int32_t at = depth[static_cast<std::size_t>(seat)];
+    const int32_t slot = run.devices[i].slot;
+    if (slot < 0 || static_cast<std::size_t>(slot) >= depth.size()) continue;
+    const int32_t at = depth[static_cast<std::size_t>(slot)];
     if ((at != 0 && at != deepest) || !std::isfinite(metrics.temperature_per_gpu_c[i])) continue;
     sums[at == 0 ? 0 : 1] += metrics.temperature_per_gpu_c[i];
     ++counts[at == 0 ? 0 : 1];
@@ -325,8 +325,8 @@ std::optional<DepthGap> depth_gap(const run::Run& run, const metrics::Metrics& m
 Figure chassis_figure(const run::Run& run, const metrics::Metrics& metrics) {
   if (!run.manifest.job || metrics.temperature_per_gpu_c.size() != run.devices.size()) return {};
   const spec::Chassis& chassis = run.manifest.job->cluster.chassis;
-  if (chassis.seats.empty() || run.devices.empty()) return {};
-  Picture picture{run, metrics, chassis, seat_depths(chassis), {}, 1, 1, {}};
+  if (chassis.slots.empty() || run.devices.empty()) return {};
+  Picture picture{run, metrics, chassis, slot_depths(chassis), {}, 1, 1, {}};
   picture.row = rows_of(chassis, picture.depth);
   picture.columns = 1 + highest_depth(picture.depth);
   picture.rows = 1 + *std::max_element(picture.row.begin(), picture.row.end());
@@ -337,14 +337,14 @@ Figure chassis_figure(const run::Run& run, const metrics::Metrics& metrics) {
   if (known.empty()) return {};
   const auto [low, high] = std::minmax_element(known.begin(), known.end());
   picture.axis = axis_between(*low, *high, 5);
-  const std::vector<Node> nodes = nodes_of(run, metrics, chassis.seats.size());
+  const std::vector<Node> nodes = nodes_of(run, metrics, chassis.slots.size());
   if (nodes.empty()) return {};
   const std::vector<Node> shown = shown_of(nodes);
   const std::string title = title_of(picture);
   std::string note = picture.is_liquid()
                          ? "Coolant flows from left to right through cold plates."
                          : "Air flows from left (front) to right (rear); which "
-                           "seat upstream_heating which is the cluster's description.";
+                           "slot upstream_heating which is the cluster's description.";
   if (shown.size() < nodes.size())
     note +=
         fmt::format(" The hottest four, two middle and the coolest two of {} nodes.", nodes.size());

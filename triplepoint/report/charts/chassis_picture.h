@@ -14,18 +14,18 @@
 
 namespace triplepoint::report {
 
-/// How far from the inlet a seat lies: 0 gets inlet air, n air that has passed n seats. Seats
+/// How far from the inlet a slot lies: 0 gets inlet air, n air that has passed n slots. Slots
 /// that warm each other lie side by side.
-std::vector<int32_t> seat_depths(const spec::Chassis&);
+std::vector<int32_t> slot_depths(const spec::Chassis&);
 
-/// Mean temperature of the seats that lie deepest less that of those at the inlet; nothing where
+/// Mean temperature of the slots that lie deepest less that of those at the inlet; nothing where
 /// all lie side by side, or one group has no reading.
 struct DepthGap {
   double front_c = 0, rear_c = 0;
 };
 std::optional<DepthGap> depth_gap(const run::Run&, const metrics::Metrics&);
 
-/// Each node from its inlet (left) to its outlet (right), its seats coloured by temperature, with
+/// Each node from its inlet (left) to its outlet (right), its slots coloured by temperature, with
 /// the air or the coolant that passes them. Of more than eight nodes: the hottest four, two in the
 /// middle, the coolest two. Empty without a job that says how the nodes are built, or without
 /// temperatures.

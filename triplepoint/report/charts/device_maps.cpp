@@ -24,7 +24,7 @@ using Values = std::vector<double>;
 struct Signal {
   std::string id, unit, highest, lowest;  // "is hottest", "is coolest"
   Values (*of)(const metrics::Metrics&);
-  bool by_seat = true;  // seats of a chassis differ in it
+  bool by_slot = true;  // slots of a chassis differ in it
   int decimals = 1;
 };
 
@@ -90,14 +90,14 @@ Values mean_of_jobs(const std::vector<HeatRow>& rows) {
   return means;
 }
 
-/// Every device shows the mean of its seat over all nodes.
-Values mean_of_seats(const Values& devices, const std::vector<int32_t>& seats) {
+/// Every device shows the mean of its slot over all nodes.
+Values mean_of_slots(const Values& devices, const std::vector<int32_t>& slots) {
   std::map<int32_t, Mean> means;
   for (std::size_t i = 0; i < devices.size(); ++i)
-    means[seats[i]].add(devices[i]);
+    means[slots[i]].add(devices[i]);
   Values values;
   for (std::size_t i = 0; i < devices.size(); ++i)
-    values.push_back(means[seats[i]].value());
+    values.push_back(means[slots[i]].value());
   return values;
 }
 
@@ -113,7 +113,7 @@ Values mean_of_nodes(const Values& devices, std::size_t per_node) {
   return nodes;
 }
 
-/// "seat 4 is hottest (63.7 mean °C), seat 1 coolest (51.2)".
+/// "slot 4 is hottest (63.7 mean °C), slot 1 coolest (51.2)".
 std::string extremes(const Signal& signal, const Values& values, const std::string& column) {
   const auto is_known = [](double value) { return std::isfinite(value); };
   if (std::none_of(values.begin(), values.end(), is_known)) return "not known";
@@ -131,7 +131,7 @@ std::string extremes(const Signal& signal, const Values& values, const std::stri
 
 /// What the columns of a group's maps stand for.
 struct Columns {
-  std::vector<int32_t> seats;  // of each device; empty: not known, or jobs differ
+  std::vector<int32_t> slots;  // of each device; empty: not known, or jobs differ
   std::size_t per_node = 8, devices = 0;
   bool by_node = false;
 };
@@ -142,7 +142,7 @@ Columns columns_of(const Group& group, const Signal& signal) {
     const Values values = signal.of(*row->metrics);
     if (values.size() <= columns.devices) continue;
     columns.devices = values.size();
-    columns.seats = row->seats.size() == values.size() ? row->seats : std::vector<int32_t>();
+    columns.slots = row->slots.size() == values.size() ? row->slots : std::vector<int32_t>();
     columns.per_node = static_cast<std::size_t>(std::max<int64_t>(1, row->gpus_per_node));
   }
   columns.by_node = columns.devices > most_columns;
@@ -169,27 +169,27 @@ std::vector<HeatRow> rows_of(const Group& group, const Signal& signal, const Col
   return rows;
 }
 
-bool has_seats(const Signal& signal, const Columns& columns) {
-  return signal.by_seat && !columns.by_node && columns.seats.size() == columns.devices &&
+bool has_slots(const Signal& signal, const Columns& columns) {
+  return signal.by_slot && !columns.by_node && columns.slots.size() == columns.devices &&
          columns.devices > columns.per_node;
 }
 
-/// One value per seat, in the order of seats.
-Values by_seat(const Values& devices, const std::vector<int32_t>& seats) {
+/// One value per slot, in the order of slots.
+Values by_slot(const Values& devices, const std::vector<int32_t>& slots) {
   std::map<int32_t, Mean> means;
   for (std::size_t i = 0; i < devices.size(); ++i)
-    means[seats[i]].add(devices[i]);
+    means[slots[i]].add(devices[i]);
   Values values;
-  for (const auto& [seat, mean] : means)
+  for (const auto& [slot, mean] : means)
     values.push_back(mean.value());
   return values;
 }
 
-std::string note_of(const Columns& columns, bool seats) {
+std::string note_of(const Columns& columns, bool slots) {
   std::string note = columns.by_node ? "A column is a node, the mean of its GPUs; "
                                      : "A column is a GPU, gaps separate nodes; ";
   note += "the first row is the mean of all jobs";
-  if (seats) note += ", the second repeats the mean of each seat in every node";
+  if (slots) note += ", the second repeats the mean of each slot in every node";
   return note + ".";
 }
 
@@ -209,18 +209,18 @@ std::optional<DeviceMap> map_of(const Signal& signal, const Group& group) {
   map.names_nodes = !columns.by_node;
   const Values mean = mean_of_jobs(map.rows);
   if (!says_something(mean)) return std::nullopt;
-  const bool seats = has_seats(signal, columns);
+  const bool slots = has_slots(signal, columns);
   std::string found = extremes(signal, mean, columns.by_node ? "node" : "GPU");
-  if (seats) {
-    map.rows.insert(map.rows.begin(), {"mean of the seat", mean_of_seats(mean, columns.seats)});
-    found = extremes(signal, by_seat(mean, columns.seats), "seat");
+  if (slots) {
+    map.rows.insert(map.rows.begin(), {"mean of the slot", mean_of_slots(mean, columns.slots)});
+    found = extremes(signal, by_slot(mean, columns.slots), "slot");
   }
   if (map.rows.size() > 1) map.rows.insert(map.rows.begin(), {"mean of all jobs", mean});
   round_values(map, signal.decimals);
   map.title = capitalized(signal.id) + ": " + found;
   DeviceMap made{{fmt::format("heat-{}-{}", identifier(signal.id), group.id),
                   map.title,
-                  note_of(columns, seats),
+                  note_of(columns, slots),
                   heat_map_svg(map),
                   {},
                   true},

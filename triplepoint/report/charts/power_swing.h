@@ -16,7 +16,7 @@ Figure power_swing_figure(const metrics::PowerProfile& profile);
 
 /// "All nodes together swing by ...", where they swing by more than a tenth of their peak.
 std::optional<RunFinding> swing_finding(const metrics::PowerProfile& profile);
-/// "GPU 5 wears 1.4 times as fast as ...", where seats differ by more than a tenth.
+/// "GPU 5 wears 1.4 times as fast as ...", where slots differ by more than a tenth.
 std::optional<RunFinding> wear_finding(const metrics::RunWear& wear);
 
 }  // namespace triplepoint::report

@@ -22,7 +22,7 @@ struct DeviceMap {
 
 /// Temperature, power, clock, throttling and traffic of every GPU in every job of the group, the
 /// paper's figures 5 and 17: nodes apart from each other, on top the mean over the jobs and the
-/// mean of each seat. More GPUs than columns are shown by the mean of their nodes.
+/// mean of each slot. More GPUs than columns are shown by the mean of their nodes.
 std::vector<DeviceMap> device_maps(const Group& group);
 
 /// The numbers of a map as the page's script reads them.

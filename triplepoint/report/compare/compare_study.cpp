@@ -30,7 +30,7 @@ Side side_of_row(const StudyRow& row, const std::string& study) {
   side.fits_memory = row.verdict == Verdict::ok;
   if (row.metrics) side.metrics = *row.metrics;
   if (const auto stage = worst_stage(row)) side.memory_gib = row.memory[*stage].total() / unit::GiB;
-  side.num_gpus = static_cast<int64_t>(row.seats.size());
+  side.num_gpus = static_cast<int64_t>(row.slots.size());
   side.gpus_per_node = row.gpus_per_node;
   return side;
 }

@@ -322,7 +322,7 @@ std::vector<Finding> find_findings(const Study& study) {
                     about_fine_tuning,
                     about_speed,
                     about_energy,
-                    about_seats,
+                    about_slots,
                     about_placement,
                     about_throttling,
                     about_lost_clocks,

@@ -91,7 +91,7 @@ FoundOne about_energy(const Groups&);
 FoundOne about_communication(const Groups&);
 FoundOne about_memory(const Study&);
 // findings_heat.cpp
-FoundOne about_seats(const Groups&);
+FoundOne about_slots(const Groups&);
 FoundOne about_placement(const Groups&);
 FoundOne about_throttling(const Groups&);
 FoundOne about_lost_clocks(const Groups&);

@@ -11,8 +11,8 @@ namespace {
 
 using Rows = std::vector<const StudyRow*>;
 
-constexpr double least_gap_c = 2;          // between hot and cool seats, to be worth a sentence
-constexpr double least_clock_loss = 2e-3;  // of hot seats against cool ones
+constexpr double least_gap_c = 2;          // between hot and cool slots, to be worth a sentence
+constexpr double least_clock_loss = 2e-3;  // of hot slots against cool ones
 constexpr double least_throttling = 0.01;  // share of time
 
 std::optional<double> ratio_of(const StudyRow& row, std::string_view key, std::string_view over) {
@@ -55,10 +55,10 @@ void add_pace(Finding& finding, const StudyRow& row) {
     finding.say(" and lose ")
         .less_than(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean")
         .say(" clock");
-  const auto pace = number_at(row, "sm_clock_mhz.slowest_in_hot_seat");
+  const auto pace = number_at(row, "sm_clock_mhz.slowest_in_hot_slot");
   if (pace && *pace > 0.5)
     finding.say("; the slowest GPU, for which all others wait, sits there in ")
-        .share(row, "sm_clock_mhz.slowest_in_hot_seat")
+        .share(row, "sm_clock_mhz.slowest_in_hot_slot")
         .say(" of the nodes");
 }
 
@@ -84,7 +84,7 @@ struct Placed {
   double gain = 0;  // efficiency over the baseline's
 };
 
-/// Every row with seats of its own, against the row of the same job without.
+/// Every row with slots of its own, against the row of the same job without.
 std::vector<Placed> placed_rows(const Groups& groups, bool with_layers) {
   std::vector<Placed> found;
   for (const Group& group : groups)
@@ -123,13 +123,13 @@ FoundOne about_placement(const Groups& groups) {
       std::minmax_element(placed.begin(), placed.end(),
                           [](const Placed& a, const Placed& b) { return a.gain < b.gain; });
   Finding finding("heat-temperature-" + identifier(group_title(*best->row)));
-  finding.say("Layers can follow the cold: with more of them on cold seats and fewer on hot ones, ")
+  finding.say("Layers can follow the cold: with more of them on cold slots and fewer on hot ones, ")
       .group_and_name(*best->row)
       .say(" reaches ");
   say_efficiency(finding, *best);
   finding.say(" than ")
       .name(*best->base)
-      .say(", with hot seats at ")
+      .say(", with hot slots at ")
       .number(*best->row, "temperature_c.hot_mean", "°C")
       .say(" and cool ones at ")
       .number(*best->row, "temperature_c.cool_mean", "°C")
@@ -151,8 +151,8 @@ FoundOne about_placement(const Groups& groups) {
   return finding;
 }
 
-/// Hot and cool seats: where their ratio is widest.
-FoundOne about_seats(const Groups& groups) {
+/// Hot and cool slots: where their ratio is widest.
+FoundOne about_slots(const Groups& groups) {
   const auto heat = [](const StudyRow& row) {
     return ratio_of(row, "temperature_c.hot_mean", "temperature_c.cool_mean");
   };
@@ -169,7 +169,7 @@ FoundOne about_seats(const Groups& groups) {
   Finding finding("heat-temperature-" + identifier(group_title(*worst)));
   finding.say("Where a GPU sits matters: in ")
       .group_and_name(*worst)
-      .say(", the hot seats run ")
+      .say(", the hot slots run ")
       .more_than(*worst, "temperature_c.hot_mean", "temperature_c.cool_mean")
       .say(" hotter than the cool ones (")
       .number(*worst, "temperature_c.hot_mean", "°C")

@@ -72,11 +72,11 @@ TEST_CASE("fabrics are told by kind and by what is saved on uplinks") {
 
 TEST_CASE("a difference without words is told by the clusters' names") {
   spec::Job other = plain_job();
-  other.cluster.title = "other seats";
-  other.cluster.chassis.seats.resize(8);
+  other.cluster.title = "other slots";
+  other.cluster.chassis.slots.resize(8);
   spec::Job own = plain_job();
   own.cluster.title = "as built";
-  CHECK(told({own, other}) == std::vector<std::string>{"as built", "other seats"});
+  CHECK(told({own, other}) == std::vector<std::string>{"as built", "other slots"});
 }
 
 TEST_CASE("other GPUs, or another number of them, are apart already") {
@@ -180,9 +180,9 @@ TEST_CASE("keys of sentences say what results.json says under them") {
   }
 }
 
-TEST_CASE("a study speaks of speed, energy, seats, throttling, microbatches, memory") {
+TEST_CASE("a study speaks of speed, energy, slots, throttling, microbatches, memory") {
   const std::vector<Finding> findings = find_findings(sample_study());
-  for (const char* words : {"Layout decides speed", "a token", "hot seats", "power cap",
+  for (const char* words : {"Layout decides speed", "a token", "hot slots", "power cap",
                             "microbatch", "Recomputing", "fill"})
     CHECK_MESSAGE(any_says(findings, words), words);
 }
@@ -195,14 +195,14 @@ TEST_CASE("findings that the results do not bear out are not there") {
     row.metrics->throttle.clear();
   }
   const std::vector<Finding> findings = find_findings(study);
-  CHECK(!any_says(findings, "hot seats"));
+  CHECK(!any_says(findings, "hot slots"));
   CHECK(!any_says(findings, "Clocks are held down"));
 }
 
 TEST_CASE("layers that follow the cold are found, with what they gain and what they cost") {
   Study study = sample_study();
   CHECK(!any_says(find_findings(study), "Layers can follow the cold"));
-  // The first and the last row that ran, again with cold seats first: one gains, one loses.
+  // The first and the last row that ran, again with cold slots first: one gains, one loses.
   std::vector<StudyRow> placed;
   for (const StudyRow& row : study.rows)
     if (row.metrics) placed.push_back(row);
@@ -322,7 +322,7 @@ TEST_CASE("recordings of unknown jobs have rows, groups and answers") {
     row.has_job = false;
     row.job = {};
     row.origin = run::Origin::measured;
-    row.seats.resize(8);
+    row.slots.resize(8);
   }
   const std::vector<Group> groups = groups_of(study);
   REQUIRE(groups.size() == 1);

@@ -48,7 +48,7 @@ constexpr Key keys[] = {
     {"sm_clock_mhz.mean", [](M m) { return m.sm_clock_mean_mhz; }},
     {"sm_clock_mhz.hot_mean", [](M m) { return m.hot_clock_mean_mhz; }},
     {"sm_clock_mhz.cool_mean", [](M m) { return m.cool_clock_mean_mhz; }},
-    {"sm_clock_mhz.slowest_in_hot_seat", [](M m) { return m.slowest_in_hot_seat; }},
+    {"sm_clock_mhz.slowest_in_hot_slot", [](M m) { return m.slowest_in_hot_slot; }},
     {"sm_clock_mhz.lost_to_power", [](M m) { return m.clock_lost_to_power_mhz; }},
     {"sm_clock_mhz.lost_to_temperature", [](M m) { return m.clock_lost_to_temperature_mhz; }},
     {"links.scale_up_utilization", [](M m) { return m.links.scale_up_utilization; }},

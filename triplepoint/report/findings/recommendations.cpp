@@ -129,7 +129,7 @@ std::optional<Recommendation> cooling(const Group& group, const StudyRow& fastes
              mean = number_at(fastest, "sm_clock_mhz.mean");
   if (!lost || !mean || !(*mean > 0) || *lost / *mean < least_gain / 2) return std::nullopt;
   Finding text(anchor_of(group));
-  text.say("Cool the GPUs better, or give the work to the cool seats: heat takes ")
+  text.say("Cool the GPUs better, or give the work to the cool slots: heat takes ")
       .number(fastest, "sm_clock_mhz.lost_to_temperature", "MHz")
       .say(" of the clock of ")
       .name(fastest)

@@ -68,7 +68,7 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
   if (index < run.devices.size())
     text += fmt::format(" (node {}, {})", run.devices[index].node, run.devices[index].local);
   if (const auto gap = depth_gap(run, m); gap && gap->rear_c > gap->front_c)
-    text += fmt::format("; seats behind others run {} °C hotter than those at the inlet",
+    text += fmt::format("; slots behind others run {} °C hotter than those at the inlet",
                         significant(gap->rear_c - gap->front_c));
   const bool has_picture = !chassis_figure(run, m).drawing.empty();
   findings.push_back({text + ".", has_picture ? "chassis" : "map-temperature"});

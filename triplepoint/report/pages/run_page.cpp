@@ -110,7 +110,7 @@ std::vector<Tile> tiles_of(const Metrics& m) {
        m.samples_per_s_mj ? with_unit(m.samples_per_s_mj, "samples/(s MJ)")
                           : with_unit(m.energy_j, "J, all GPUs")},
       {"die temperature", with_unit(m.temperature_mean_c, "°C"),
-       fmt::format("peak {}; hot seats {}, cool {}", with_unit(m.temperature_peak_c, "°C"),
+       fmt::format("peak {}; hot slots {}, cool {}", with_unit(m.temperature_peak_c, "°C"),
                    significant(m.hot_mean_c), significant(m.cool_mean_c))},
       {"SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4), throttle_words(m)}};
 }

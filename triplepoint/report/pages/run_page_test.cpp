@@ -24,7 +24,7 @@ bool contains(std::string_view text, std::string_view part) {
 spec::Chassis chassis_of(std::vector<std::vector<double>> upstream_heating) {
   spec::Chassis chassis;
   for (std::vector<double>& of : upstream_heating)
-    chassis.seats.push_back({Kelvins(), 1, std::move(of)});
+    chassis.slots.push_back({Kelvins(), 1, std::move(of)});
   return chassis;
 }
 
@@ -45,16 +45,16 @@ metrics::Metrics metrics_of_32() {
   return m;
 }
 
-TEST_CASE("chassis: a seat lies behind the seats that warm its air") {
-  CHECK(seat_depths(chassis_of({{}, {1}, {0, 1}})) == std::vector<int32_t>{0, 1, 2});
+TEST_CASE("chassis: a slot lies behind the slots that warm its air") {
+  CHECK(slot_depths(chassis_of({{}, {1}, {0, 1}})) == std::vector<int32_t>{0, 1, 2});
 }
 
-TEST_CASE("chassis: seats that warm each other lie side by side") {
-  CHECK(seat_depths(chassis_of({{0, 1}, {1, 0}})) == std::vector<int32_t>{0, 0});
+TEST_CASE("chassis: slots that warm each other lie side by side") {
+  CHECK(slot_depths(chassis_of({{0, 1}, {1, 0}})) == std::vector<int32_t>{0, 0});
 }
 
-TEST_CASE("chassis: a ring of seats has an end") {
-  const auto depths = seat_depths(chassis_of({{0, 0, 1}, {1}, {0, 1}}));
+TEST_CASE("chassis: a ring of slots has an end") {
+  const auto depths = slot_depths(chassis_of({{0, 0, 1}, {1}, {0, 1}}));
   for (const int32_t depth : depths)
     CHECK(depth < 3);
 }

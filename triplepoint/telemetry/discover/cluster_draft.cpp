@@ -100,28 +100,28 @@ void set_links(const NodeShape& shape, const spec::Cluster& base, Draft& draft) 
   draft.set("cluster.scale_out", "nic_bandwidth", spec::toml_text(gigabits(*shape.nic_bandwidth)));
 }
 
-/// Fewer GPUs sit on the first seats of the library's chassis, more on copies of them: nobody
+/// Fewer GPUs sit on the first slots of the library's chassis, more on copies of them: nobody
 /// measured the air of this node.
-std::vector<spec::Seat> seats_for(const NodeShape& shape, const std::vector<spec::Seat>& known) {
+std::vector<spec::Slot> slots_for(const NodeShape& shape, const std::vector<spec::Slot>& known) {
   const auto count = static_cast<std::size_t>(shape.gpus);
-  std::vector<spec::Seat> seats;
+  std::vector<spec::Slot> slots;
   for (std::size_t i = 0; i < count && !known.empty(); ++i)
-    seats.push_back(known[i % known.size()]);
-  for (spec::Seat& seat : seats)
-    if (!seat.upstream_heating.empty()) seat.upstream_heating.resize(count);
-  return seats;
+    slots.push_back(known[i % known.size()]);
+  for (spec::Slot& slot : slots)
+    if (!slot.upstream_heating.empty()) slot.upstream_heating.resize(count);
+  return slots;
 }
 
-void set_seats(const NodeShape& shape, const spec::Cluster& base, std::string& toml) {
+void set_slots(const NodeShape& shape, const spec::Cluster& base, std::string& toml) {
   if (shape.gpus == base.gpus_per_node) return;
   const auto write = [&](const std::string& table, const spec::Chassis& chassis) {
-    std::vector<spec::Seat> seats = seats_for(shape, chassis.seats);
+    std::vector<spec::Slot> slots = slots_for(shape, chassis.slots);
     spec::TableWriter writer(nullptr, table);
-    writer("seats", seats);
+    writer("slots", slots);
     toml += writer.text();
     toml += fmt::format(
-        "\n[[source]]\nkeys = [\"{}.seats.*\"]\nkind = \"assumed\"\n"
-        "cite = \"the seats of {}, for {} GPUs\"\n",
+        "\n[[source]]\nkeys = [\"{}.slots.*\"]\nkind = \"assumed\"\n"
+        "cite = \"the slots of {}, for {} GPUs\"\n",
         table, base.name, shape.gpus);
   };
   write("cluster.chassis", base.chassis);
@@ -265,7 +265,7 @@ Result<ClusterDraft> draft_cluster(const spec::Library& library, const NodeShape
                     to_text(*shape.power_limit), to_text(*shape.power_limit_default),
                     to_text(*shape.power_limit)));
   draft.toml = fmt::format("# What is not said here is as in {}.\n", base.name) + toml.text();
-  set_seats(shape, base, draft.toml);
+  set_slots(shape, base, draft.toml);
   return draft;
 }
 

@@ -41,7 +41,7 @@ void ImportedRun::number_devices(int32_t per_node) {
     run_.devices.push_back({.index = i,
                             .node = i / per_node,
                             .local = i % per_node,
-                            .seat = i % per_node,
+                            .slot = i % per_node,
                             .name = fmt::format("GPU {}", i),
                             .rank = i});
   }

@@ -224,7 +224,7 @@ class ZeusReader {
         run.devices.push_back({.index = i,
                                .node = i / usual_gpus_per_node,
                                .local = i % usual_gpus_per_node,
-                               .seat = i % usual_gpus_per_node,
+                               .slot = i % usual_gpus_per_node,
                                .name = fmt::format("GPU {}", i),
                                .rank = i});
       run.summaries.resize(run.devices.size());
