@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "validation"))
 import normalise  # noqa: E402
 from normaliser import jobs, library, tables  # noqa: E402
-from normaliser.cells import Row, knob, number, number_after  # noqa: E402
+from normaliser.cells import Row, switch, number, number_after  # noqa: E402
 
 
 def table(name):
@@ -85,7 +85,7 @@ class Words(unittest.TestCase):
     def test_what_is_switched_off_is_off(self):
         for text, expected in (("flash attention", True), ("no flash attention", False), ("flash attention: off", False), ("without flash attention", False),
                                ("flash attention=0", False), ("flash attention enabled", True), ("", None)):
-            self.assertIs(knob(text, "flash.?attention"), expected, text)
+            self.assertIs(switch(text, "flash.?attention"), expected, text)
 
     def test_numbers_are_read_as_tables_write_them(self):
         for text, value in (("16,384", 16384), ("~0.35", 0.35), ("25.3 GB", 25.3)):

@@ -80,7 +80,7 @@ NO_BEFORE = re.compile(r"(\b(no|not|non|without|w/o|disable[sd]?|disabling|off|n
 NO_AFTER = re.compile(r"^[\w.-]{0,12}?\s*(?:[=:]\s*|\()?\s*\b(off|0|false|no|none|disabled|not used|not enabled)\b(?!\.\d)", re.I)
 
 
-def knob(text, pattern):
+def switch(text, pattern):
     """Does the text turn this on (True) or off (False)? Nothing where it does not speak of it; of several mentions the last counts."""
     said = None
     for found in re.finditer(pattern, text, re.I):

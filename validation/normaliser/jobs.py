@@ -3,7 +3,7 @@
 import re
 
 from . import layout, library, machines, memory, models
-from .cells import Row, Unreadable, knob, number_after
+from .cells import Row, Unreadable, switch, number_after
 from .software import Software, apply_words
 
 CONVENTIONS = {"SC21_HW", "BLOOM_OLD", "SEQSEL", "DGXC", "MPT", "TT", "PALM_MFU", "LLAMA3", "N6", "MCORE_MODEL", "NEMO_MODEL"}
@@ -485,7 +485,7 @@ class Job:
 
     def deal_layers(self):
         job, shape = self.job, self.model.shape
-        if not self.vp and self.pp > 1 and knob(self.row.words, r"interleav\w*\b(?![^;,.]{0,12}\bwhere\b)"):
+        if not self.vp and self.pp > 1 and switch(self.row.words, r"interleav\w*\b(?![^;,.]{0,12}\bwhere\b)"):
             self.vp = 2
             self.assume("2 chunks a stage (interleaved)")
         chunks, counts = layout.deal_out(shape, self.pp, self.vp, self.assume)
@@ -650,7 +650,7 @@ def precision_in(text):
         return "nvfp4"
     if re.search(r"MX-?FP8|FP8-?MX|FP8-?SC\b|finer.granularity|block.?(wise|scal)|sub.?channel|tile.?wise|1x128|128x128", text, re.I) and re.search(r"fp8|float8|8.?bit", text, re.I):
         return "mxfp8"
-    if re.search(r"fp8|float8|8.?bit(?!.?adam)", text, re.I) and knob(text, r"fp8|float8") is not False:
+    if re.search(r"fp8|float8|8.?bit(?!.?adam)", text, re.I) and switch(text, r"fp8|float8") is not False:
         return "fp8"
     if re.search(r"bf16|bfloat16|\bBF-16", text, re.I):
         return "bf16"
@@ -679,12 +679,12 @@ def sharding_in(text, job, alone):
         return "parameters", int(shard[1]) if shard else int(grid[2]) if grid else job.machine.per_node
     if re.search(r"FULL_SHARD|SHARD_GRAD_OP|\bISP\b|Gemini", text, re.I):
         return "parameters", None
-    fsdp = knob(text, r"FSDP\d?(?:[ =(]*\d+)?")
+    fsdp = switch(text, r"FSDP\d?(?:[ =(]*\d+)?")
     if fsdp:
         return "parameters", None
     if fsdp is False:
         return None, None
-    if re.search(r"dist(ributed)?[ _-]?opt(im(izer)?)?|OverlappedDistributedOptimizer", text, re.I) and knob(text, r"dist(ributed)?[ _-]?opt(im(izer)?)?") is not False:
+    if re.search(r"dist(ributed)?[ _-]?opt(im(izer)?)?|OverlappedDistributedOptimizer", text, re.I) and switch(text, r"dist(ributed)?[ _-]?opt(im(izer)?)?") is not False:
         return "optimizer", None
     if re.search(r"\bDDP\b|no sharding", text, re.I) or alone and re.search(r"^DP\b(?!\s*[=:]?\d)|^none$|replicat", text, re.I):
         return "none", None
@@ -700,7 +700,7 @@ def recompute_in(row):
         if not found:
             return None, None
         text = found[0]
-        if knob(text, r"(?:(?:activation|gradient|selective|full)[ -]?)?(recomput\w*|checkpoint\w*|\bS?AC\b|remat\w*)") is False:
+        if switch(text, r"(?:(?:activation|gradient|selective|full)[ -]?)?(recomput\w*|checkpoint\w*|\bS?AC\b|remat\w*)") is False:
             return "none", None
     if re.fullmatch(r"(none|no|off|false|0|disabled|without|no (recompute|ac|checkpoint\w*))", text.strip(), re.I):
         return "none", None

@@ -3,7 +3,7 @@
 import re
 
 from . import library
-from .cells import knob
+from .cells import switch
 
 RULE_KEYS = ("stack", "optimizer", "sharded_optimizer", "sharding", "sequence_parallel", "overlaps", "selective", "recompute", "recipes", "packed", "precision",
              "balances_stages", "ddp_buckets", "splits_unsaid", "experts_split_as_tensors", "microbatches_as_stages")
@@ -70,7 +70,7 @@ class Software:
         if machine.generation in attention["not_on"] or row.is_before(attention["since"]):
             self.set.update(attention["unfused"])
         # Whoever says that he captures graphs, does; and who says that he does not, does not.
-        graphs = knob(row.words, library.rules("words")["cuda_graphs"])
+        graphs = switch(row.words, library.rules("words")["cuda_graphs"])
         if graphs and self.stack == "megatron-core":
             self.stack = "megatron-graphs"
         elif graphs is False and self.stack == "megatron-graphs":
@@ -78,7 +78,7 @@ class Software:
         elif graphs is not None and not self.stack.startswith("megatron-"):
             self.set["stack.cuda_graphs"] = graphs
         # Whoever says that he compiles, does; and who says that he does not, does not.
-        compiles = knob(row.words, r"torch[._ ]?compile|\bcompiled?\b|inductor|dynamo")
+        compiles = switch(row.words, r"torch[._ ]?compile|\bcompiled?\b|inductor|dynamo")
         if compiles is None and re.search(r"\beager\b(?! attention)", row.words, re.I):
             compiles = False
         if compiles and self.stack == "eager-pytorch":
@@ -100,13 +100,13 @@ OPTIMIZERS = {  # with gradients kept and reduced in fp32, in bf16
 def apply_words(row, job, model, assume):
     """Keys that the row's own words set."""
     rules = library.rules("words")
-    for rule in rules["knob"]:
+    for rule in rules["switch"]:
         if rule.get("experts") and not model.experts or rule.get("tensor") and job.get("plan.tensor_parallel_size", 1) == 1:
             continue
         if rule.get("plain"):
             said = True if row.says(rule["words"]) else None
         else:
-            said = knob(row.words, rule["words"])
+            said = switch(row.words, rule["words"])
         changes = rule.get({True: "on", False: "off"}.get(said), {})
         if said and not rule.get("instead", {}).items() <= job.items():
             continue

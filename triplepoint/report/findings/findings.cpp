@@ -213,7 +213,7 @@ std::vector<const StudyRow*> all_that_ran(const Groups& groups) {
 
 /// The two layouts, alike in all else, whose speeds differ most.
 FoundOne about_speed(const Groups& groups) {
-  std::vector<Pair> pairs = pairs_that_ran(groups, Knob::layout);
+  std::vector<Pair> pairs = pairs_that_ran(groups, PlanSetting::layout);
   std::erase_if(pairs, [](const Pair& pair) {  // full sharding has a sentence of its own
     return pair.from->job.plan.sharding == spec::Sharding::parameters;
   });

@@ -95,7 +95,7 @@ FoundOne about_slots(const Groups&);
 FoundOne about_placement(const Groups&);
 FoundOne about_throttling(const Groups&);
 FoundOne about_lost_clocks(const Groups&);
-// findings_knobs.cpp
+// findings_settings.cpp
 FoundOne about_faster_microbatches(const Groups&);
 FoundOne about_slower_microbatches(const Groups&);
 FoundOne about_peaks_of_microbatches(const Groups&);

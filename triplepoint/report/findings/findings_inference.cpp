@@ -57,7 +57,7 @@ std::optional<Pair> fastest_layout(const Groups& groups, spec::Task task, std::s
     for (const StudyRow* from : best)
       for (const StudyRow* to : best)
         if (from->job.plan.global_batch_size == to->job.plan.global_batch_size)
-          pairs.push_back({from, to, Knob::layout});
+          pairs.push_back({from, to, PlanSetting::layout});
   }
   const auto pair = strongest(pairs, [&](const Pair& p) { return ratio_at(*p.from, *p.to, time); });
   if (!pair || *ratio_at(*pair->from, *pair->to, time) < clear_change) return std::nullopt;
@@ -81,7 +81,7 @@ std::vector<Pair> shared_weights(const Groups& groups) {
     for (const StudyRow* from : ran)
       if (layout_label(*from) == layout_label(*to) &&
           from->job.plan.micro_batch_size < to->job.plan.micro_batch_size)
-        pairs.push_back({from, to, Knob::microbatch});
+        pairs.push_back({from, to, PlanSetting::microbatch});
   }
   return pairs;
 }

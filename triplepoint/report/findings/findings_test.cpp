@@ -275,17 +275,18 @@ TEST_CASE("uplinks that cost speed are spoken of, others are not") {
       any_says(find_findings(study_on({.oversubscription = 4}, 1.0, 0.999)), "Saving on uplinks"));
 }
 
-TEST_CASE("pairs differ in their knob and in nothing else") {
+TEST_CASE("pairs differ in their setting and in nothing else") {
   const Study study = sample_study();
   std::size_t pairs = 0;
   for (const Group& group : groups_of(study))
     for (const Pair& pair : pairs_of(group)) {
       ++pairs;
       spec::Job from = pair.from->job, to = pair.to->job;
-      if (pair.knob == Knob::microbatch) from.plan.micro_batch_size = to.plan.micro_batch_size;
-      if (pair.knob == Knob::recompute) from.plan.recompute = to.plan.recompute;
-      if (pair.knob == Knob::overlap) from.plan.overlap_tensor = to.plan.overlap_tensor;
-      if (pair.knob == Knob::layout) continue;  // changes what a layout brings
+      if (pair.setting == PlanSetting::microbatch)
+        from.plan.micro_batch_size = to.plan.micro_batch_size;
+      if (pair.setting == PlanSetting::recompute) from.plan.recompute = to.plan.recompute;
+      if (pair.setting == PlanSetting::overlap) from.plan.overlap_tensor = to.plan.overlap_tensor;
+      if (pair.setting == PlanSetting::layout) continue;  // changes what a layout brings
       CHECK(from.plan == to.plan);
     }
   CHECK(pairs > 50);
@@ -298,7 +299,7 @@ TEST_CASE("the first recommendation leads to the fastest job, and each is worth 
     if (all.empty()) continue;
     CHECK(all.front().to == answers_for(group).fastest);
     for (const Recommendation& change : all)
-      CHECK(change.gain >= (change.knob ? 0.01 : 0.005));
+      CHECK(change.gain >= (change.setting ? 0.01 : 0.005));
   }
 }
 

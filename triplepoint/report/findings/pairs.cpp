@@ -7,7 +7,7 @@
 namespace triplepoint::report {
 namespace {
 
-/// What knobs say, once per job: jobs are compared by the square of their number.
+/// What settings say, once per job: jobs are compared by the square of their number.
 struct Settings {
   const StudyRow* row = nullptr;
   std::string layout;
@@ -28,8 +28,8 @@ Settings settings_of(const StudyRow& row) {
           plan.device_order};
 }
 
-/// Nothing that no knob turns differs. A layout brings its own sharding, its layers per stage, and
-/// which overlaps mean something.
+/// Nothing that no setting turns differs. A layout brings its own sharding, its layers per stage,
+/// and which overlaps mean something.
 bool same_otherwise(const spec::Job& a, const spec::Job& b, bool same_layout) {
   const spec::Plan &p = a.plan, &q = b.plan;
   if (p.global_batch_size != q.global_batch_size || p.precision != q.precision ||
@@ -49,16 +49,16 @@ bool wants_same_overlap(const Settings& a, const Settings& b, bool same_layout) 
   return wants(a) == wants(b);
 }
 
-std::optional<Knob> only_difference(const Settings& a, const Settings& b) {
-  std::vector<Knob> turned;
+std::optional<PlanSetting> only_difference(const Settings& a, const Settings& b) {
+  std::vector<PlanSetting> turned;
   const bool same_layout = a.layout == b.layout;
-  if (!same_layout) turned.push_back(Knob::layout);
-  if (a.microbatch != b.microbatch) turned.push_back(Knob::microbatch);
+  if (!same_layout) turned.push_back(PlanSetting::layout);
+  if (a.microbatch != b.microbatch) turned.push_back(PlanSetting::microbatch);
   if (a.recompute.first != b.recompute.first ||
       (same_layout && a.recompute.second != b.recompute.second))
-    turned.push_back(Knob::recompute);
-  if (!wants_same_overlap(a, b, same_layout)) turned.push_back(Knob::overlap);
-  if (a.device_order != b.device_order) turned.push_back(Knob::placement);
+    turned.push_back(PlanSetting::recompute);
+  if (!wants_same_overlap(a, b, same_layout)) turned.push_back(PlanSetting::overlap);
+  if (a.device_order != b.device_order) turned.push_back(PlanSetting::placement);
   if (turned.size() != 1 || !same_otherwise(a.row->job, b.row->job, same_layout))
     return std::nullopt;
   return turned.front();
@@ -74,15 +74,15 @@ std::vector<Pair> pairs_of(const Group& group) {
   for (const Settings& a : all)
     for (const Settings& b : all)
       if (&a != &b)
-        if (const auto knob = only_difference(a, b)) pairs.push_back({a.row, b.row, *knob});
+        if (const auto setting = only_difference(a, b)) pairs.push_back({a.row, b.row, *setting});
   return pairs;
 }
 
-std::vector<Pair> pairs_that_ran(const std::vector<Group>& groups, Knob knob) {
+std::vector<Pair> pairs_that_ran(const std::vector<Group>& groups, PlanSetting setting) {
   std::vector<Pair> ran;
   for (const Group& group : groups)
     for (const Pair& pair : pairs_of(group))
-      if (pair.knob == knob && pair.from->metrics && pair.to->metrics) ran.push_back(pair);
+      if (pair.setting == setting && pair.from->metrics && pair.to->metrics) ran.push_back(pair);
   return ran;
 }
 

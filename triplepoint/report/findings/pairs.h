@@ -10,18 +10,18 @@
 namespace triplepoint::report {
 
 /// What one may turn to make a job another one.
-enum class Knob { layout, microbatch, recompute, overlap, placement };
+enum class PlanSetting { layout, microbatch, recompute, overlap, placement };
 
-/// Two jobs of a group that differ in one knob and in nothing else.
+/// Two jobs of a group that differ in one setting and in nothing else.
 struct Pair {
   const StudyRow *from = nullptr, *to = nullptr;
-  Knob knob = Knob::layout;
+  PlanSetting setting = PlanSetting::layout;
 };
 
 /// All ordered pairs of a group. Both are valid; they ran or did not fit.
 std::vector<Pair> pairs_of(const Group& group);
-/// The same over all groups, of one knob, both ran.
-std::vector<Pair> pairs_that_ran(const std::vector<Group>& groups, Knob knob);
+/// The same over all groups, of one setting, both ran.
+std::vector<Pair> pairs_that_ran(const std::vector<Group>& groups, PlanSetting setting);
 
 /// The pair with the highest value; pairs without one are passed over.
 using PairValue = std::function<std::optional<double>(const Pair&)>;

@@ -61,11 +61,11 @@ bool wants_overlap(const StudyRow& row) {
 
 void say_change(Finding& text, const Pair& pair) {
   const StudyRow &from = *pair.from, &to = *pair.to;
-  switch (pair.knob) {
-    case Knob::layout:
+  switch (pair.setting) {
+    case PlanSetting::layout:
       text.say("Lay out as ").name(to).say(" instead of ").name(from, layout_label(from));
       break;
-    case Knob::microbatch:
+    case PlanSetting::microbatch:
       text.say("Take ")
           .name(to, microbatch_name(to))
           .say(" instead of ")
@@ -73,18 +73,18 @@ void say_change(Finding& text, const Pair& pair) {
           .say(" with ")
           .name(to, layout_with_options(to));
       break;
-    case Knob::recompute:
+    case PlanSetting::recompute:
       text.say(to.job.plan.recompute == spec::Recompute::none        ? "Recompute nothing in "
                : to.job.plan.recompute == spec::Recompute::selective ? "Recompute selectively in "
                                                                      : "Recompute in ")
           .name(from);
       break;
-    case Knob::overlap:
+    case PlanSetting::overlap:
       text.say(wants_overlap(to) ? "Overlap communication with computing in "
                                  : "Do not overlap in ")
           .name(from);
       break;
-    case Knob::placement:
+    case PlanSetting::placement:
       text.say("Place the ranks on the GPUs of a node as ").name(to, to.name).say(" does");
       break;
   }
@@ -96,31 +96,31 @@ void say_change(Finding& text, const Pair& pair) {
 Recommendation recommend(const Group& group, const Pair& pair) {
   Finding text(anchor_of(group));
   say_change(text, pair);
-  return {pair.from, pair.to, pair.knob, gain_of(pair), std::move(text)};
+  return {pair.from, pair.to, pair.setting, gain_of(pair), std::move(text)};
 }
 
 /// From the layout that the study names first; with that one best already, nothing.
 std::optional<Pair> layout_change(const std::vector<Pair>& pairs, const StudyRow& fastest,
                                   const std::string& first_layout) {
   for (const Pair& pair : pairs)
-    if (pair.knob == Knob::layout && pair.to == &fastest &&
+    if (pair.setting == PlanSetting::layout && pair.to == &fastest &&
         layout_label(*pair.from) == first_layout && ratio_at(pair, speed))
       return pair;
   return std::nullopt;
 }
 
-/// The knob turned to the fastest job's setting; where nobody tried, where it does most.
-std::optional<Pair> knob_change(const std::vector<Pair>& pairs, Knob knob,
-                                const StudyRow& fastest) {
-  std::vector<Pair> of_knob;
-  std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(of_knob), [&](const Pair& pair) {
-    return pair.knob == knob && pair.from->metrics && pair.to->metrics;
+/// The setting turned to the fastest job's setting; where nobody tried, where it does most.
+std::optional<Pair> setting_change(const std::vector<Pair>& pairs, PlanSetting setting,
+                                   const StudyRow& fastest) {
+  std::vector<Pair> of_setting;
+  std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(of_setting), [&](const Pair& pair) {
+    return pair.setting == setting && pair.from->metrics && pair.to->metrics;
   });
-  std::vector<Pair> to_fastest = of_knob;
+  std::vector<Pair> to_fastest = of_setting;
   std::erase_if(to_fastest, [&](const Pair& pair) { return pair.to != &fastest; });
   const auto gain = [](const Pair& pair) { return ratio_at(pair, speed); };
   const auto at_best = strongest(to_fastest, gain);
-  return at_best && gain_of(*at_best) >= least_gain ? at_best : strongest(of_knob, gain);
+  return at_best && gain_of(*at_best) >= least_gain ? at_best : strongest(of_setting, gain);
 }
 
 /// What cooler boards would give back: a bound, from the clock that heat takes.
@@ -190,14 +190,15 @@ std::vector<Recommendation> recommendations_for(const Group& group) {
   const std::vector<Pair> pairs = pairs_of(group);
   if (const auto pair = layout_change(pairs, *fastest, layout_label(*group.rows.front())))
     all.push_back(recommend(group, *pair));
-  for (Knob knob : {Knob::microbatch, Knob::recompute, Knob::overlap, Knob::placement})
-    if (const auto pair = knob_change(pairs, knob, *fastest))
+  for (PlanSetting setting : {PlanSetting::microbatch, PlanSetting::recompute, PlanSetting::overlap,
+                              PlanSetting::placement})
+    if (const auto pair = setting_change(pairs, setting, *fastest))
       all.push_back(recommend(group, *pair));
   if (auto better = cooling(group, *fastest)) all.push_back(std::move(*better));
-  std::erase_if(all, [](const Recommendation& r) { return r.knob && r.gain < least_gain; });
+  std::erase_if(all, [](const Recommendation& r) { return r.setting && r.gain < least_gain; });
   // What leads to the best job comes before what helps elsewhere.
   std::stable_sort(all.begin(), all.end(), [&](const Recommendation& a, const Recommendation& b) {
-    const bool a_leads = a.to == fastest && a.knob, b_leads = b.to == fastest && b.knob;
+    const bool a_leads = a.to == fastest && a.setting, b_leads = b.to == fastest && b.setting;
     return a_leads != b_leads ? a_leads : a.gain > b.gain;
   });
   return all;

@@ -12,14 +12,14 @@ namespace triplepoint::report {
 /// A change that a study has tried, and what it is worth.
 struct Recommendation {
   const StudyRow *from = nullptr, *to = nullptr;
-  std::optional<Knob> knob;  // none: cooling
-  double gain = 0;           // of speed, 0.12 is 12 %
+  std::optional<PlanSetting> setting;  // none: cooling
+  double gain = 0;                     // of speed, 0.12 is 12 %
   Finding text;
 };
 
 /// What to change in a group, the most worth first: from the layout that the study names first to
-/// the best one, then every other knob at the best job's settings or, where those were not tried,
-/// where it does most. Each is worth at least a per cent.
+/// the best one, then every other setting at the best job's settings or, where those were not
+/// tried, where it does most. Each is worth at least a per cent.
 std::vector<Recommendation> recommendations_for(const Group& group);
 
 /// The short answers for a group, as cells of a table.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What do the knobs of a plan do, one at a time, where they do most?
+// What do the settings of a plan do, one at a time, where they do most?
 #include "triplepoint/metrics/run/layout.h"
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/keys.h"
@@ -21,7 +21,7 @@ std::optional<double> gain(const Pair& pair) {
 }
 
 std::vector<Pair> growing_microbatches(const Groups& groups) {
-  std::vector<Pair> pairs = pairs_that_ran(groups, Knob::microbatch);
+  std::vector<Pair> pairs = pairs_that_ran(groups, PlanSetting::microbatch);
   std::erase_if(pairs, [](const Pair& pair) {
     return pair.from->job.plan.micro_batch_size >= pair.to->job.plan.micro_batch_size;
   });
@@ -55,8 +55,9 @@ std::string layout_with_options(const StudyRow& row) {
   return options.empty() ? layout_label(row) : layout_label(row) + " + " + options;
 }
 
-std::vector<Pair> switched_on(const Groups& groups, Knob knob, bool (*is_on)(const StudyRow&)) {
-  std::vector<Pair> pairs = pairs_that_ran(groups, knob);
+std::vector<Pair> switched_on(const Groups& groups, PlanSetting setting,
+                              bool (*is_on)(const StudyRow&)) {
+  std::vector<Pair> pairs = pairs_that_ran(groups, setting);
   std::erase_if(pairs, [&](const Pair& p) { return is_on(*p.from) || !is_on(*p.to); });
   return pairs;
 }
@@ -158,7 +159,7 @@ FoundOne about_peaks_of_microbatches(const Groups& groups) {
 
 /// Equal expert groups, once inside a node and once over several.
 FoundOne about_experts(const Groups& groups) {
-  std::vector<Pair> pairs = pairs_that_ran(groups, Knob::layout);
+  std::vector<Pair> pairs = pairs_that_ran(groups, PlanSetting::layout);
   std::erase_if(pairs, [](const Pair& pair) {
     const auto from = metrics::expert_group_nodes(pair.from->job),
                to = metrics::expert_group_nodes(pair.to->job);
@@ -190,7 +191,7 @@ FoundOne about_experts(const Groups& groups) {
 
 FoundOne about_recompute(const Groups& groups) {
   const auto worst =
-      strongest(switched_on(groups, Knob::recompute, recomputes),
+      strongest(switched_on(groups, PlanSetting::recompute, recomputes),
                 [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
   if (!worst || *gain(*worst) > 1 / clear_change) return std::nullopt;
   Finding finding(anchor_of("throughput", *worst->to));
@@ -217,7 +218,7 @@ FoundOne about_what_recompute_unlocks(const Groups& groups) {
     const StudyRow* fastest = highest(group.that_ran(), speed);
     if (fastest == nullptr) continue;
     for (const Pair& pair : pairs_of(group)) {
-      if (pair.knob != Knob::recompute || pair.from->verdict != Verdict::oom ||
+      if (pair.setting != PlanSetting::recompute || pair.from->verdict != Verdict::oom ||
           !recomputes(*pair.to) || !number_at(*pair.to, speed))
         continue;
       const double share = known_number(*pair.to, speed) / known_number(*fastest, speed);
@@ -245,7 +246,7 @@ FoundOne about_what_recompute_unlocks(const Groups& groups) {
 }
 
 FoundOne about_overlap(const Groups& groups) {
-  const auto best = strongest(switched_on(groups, Knob::overlap, overlaps), gain);
+  const auto best = strongest(switched_on(groups, PlanSetting::overlap, overlaps), gain);
   if (!best || *gain(*best) < clear_change) return std::nullopt;
   Finding finding(anchor_of("throughput", *best->to));
   finding.say("Overlap pays where communication is exposed: it makes ")
@@ -265,9 +266,9 @@ FoundOne about_overlap(const Groups& groups) {
 
 /// Where overlap costs: compute kernels share processors and memory with the transfers.
 FoundOne about_overlap_in_vain(const Groups& groups) {
-  const auto worst = strongest(switched_on(groups, Knob::overlap, overlaps), [](const Pair& pair) {
-    return ratio_at(*pair.from, *pair.to, speed);
-  });
+  const auto worst =
+      strongest(switched_on(groups, PlanSetting::overlap, overlaps),
+                [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
   if (!worst || *gain(*worst) > 0.995) return std::nullopt;
   Finding finding(anchor_of("throughput", *worst->to));
   finding.say("Overlap can cost speed: ")
@@ -280,7 +281,7 @@ FoundOne about_overlap_in_vain(const Groups& groups) {
 
 /// Full sharding against the fastest layout of the same microbatch and options.
 FoundOne about_full_sharding(const Groups& groups) {
-  std::vector<Pair> pairs = pairs_that_ran(groups, Knob::layout);
+  std::vector<Pair> pairs = pairs_that_ran(groups, PlanSetting::layout);
   std::erase_if(pairs, [](const Pair& pair) {
     return is_fully_sharded(*pair.from) == is_fully_sharded(*pair.to);
   });
