@@ -10,11 +10,11 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/import.h"
+#include "triplepoint/formats/library_cache.h"
 #include "triplepoint/formats/megatron_import.h"
 #include "triplepoint/formats/nemo_import.h"
 #include "triplepoint/formats/nemo_keys.h"
 #include "triplepoint/formats/settings.h"
-#include "triplepoint/formats/surroundings.h"
 #include "triplepoint/formats/yaml_document.h"
 
 namespace triplepoint::formats {

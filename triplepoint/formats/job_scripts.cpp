@@ -63,7 +63,7 @@ std::string train_command(const JobFiles& files, const MeasurePlan& plan, const 
 }
 
 /// Where torchrun and NeMo find each other, and where our marks are.
-std::string surroundings() {
+std::string environment_lines() {
   std::string text =
       "export MASTER_ADDR=${MASTER_ADDR:-$( (scontrol show hostnames \"$SLURM_JOB_NODELIST\" "
       "2>/dev/null || echo localhost) | head -1)}\n";
@@ -172,7 +172,7 @@ std::string job_script(const spec::Job& job, const JobFiles& files, const Measur
       "# --measure; also to be started by hand, and by sbatch.\n"
       "set -e\nrepeat=${{1:-1}}\ncd {}\n",
       job.name, quoted(files.folder));
-  if (!ours) text += surroundings();
+  if (!ours) text += environment_lines();
   text += ours ? train_command(files, plan, program) : foreign_command(job, files, plan, program);
   if (!ours)
     text += fmt::format(

@@ -584,8 +584,8 @@ Result<Imported> import_megatron(Shelf& shelf, const std::string& text, const st
   job.name = settings.text("wandb-exp-name").value_or(std::filesystem::path(path).stem().string());
   job.origin = path;
   job.model = TPT_TRY(read_model(shelf, settings, command));
-  TPT_TRY(set_surroundings(shelf, settings, with_own_script(hints, text, path),
-                           read_machines(settings, command), job));
+  TPT_TRY(set_cluster_and_stack(shelf, settings, with_own_script(hints, text, path),
+                                read_machines(settings, command), job));
   read_graphs(settings, job.stack);
   job.plan = TPT_TRY(read_plan(shelf, settings, job));
   report_unknown_keys(settings, "--", is_irrelevant_megatron_argument,

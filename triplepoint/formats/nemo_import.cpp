@@ -558,7 +558,7 @@ Result<Imported> import_nemo(Shelf& shelf, const std::string& text, const std::s
   check_task(settings, job.task);
   const std::string data = data_section(settings, job.task);
   job.model = TPT_TRY(read_model(shelf, settings, data));
-  TPT_TRY(set_surroundings(shelf, settings, hints, read_machines(settings), job));
+  TPT_TRY(set_cluster_and_stack(shelf, settings, hints, read_machines(settings), job));
   job.plan = TPT_TRY(read_plan(shelf, settings, job, data));
   report_unknown_keys(settings, "", is_irrelevant_nemo_key, irrelevant_nemo_keys());
   auto keys = key_of_code;

@@ -6,7 +6,7 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/formats/import.h"
-#include "triplepoint/formats/surroundings.h"
+#include "triplepoint/formats/library_cache.h"
 
 namespace triplepoint::formats {
 

@@ -8,7 +8,7 @@
 
 #include "triplepoint/spec/plan.h"
 
-#include "triplepoint/formats/surroundings.h"
+#include "triplepoint/formats/library_cache.h"
 
 namespace triplepoint::formats {
 

@@ -19,7 +19,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-LaunchSurroundings machine(const Variables& variables, const std::vector<std::string>& programs) {
+ProcessEnvironment machine(const Variables& variables, const std::vector<std::string>& programs) {
   return {.variable = [variables](const char* name) -> std::optional<std::string> {
             const auto found = variables.find(name);
             return found == variables.end() ? std::nullopt : std::optional(found->second);

@@ -49,7 +49,7 @@ Result<Json> measurement(const Path& folder, const std::optional<Path>& measured
 
 Result<Path> find_machine_program() {
   const Path program =
-      TPT_TRY(find_trainer(process_surroundings())).parent_path() / "triplepoint-machine";
+      TPT_TRY(find_trainer(process_environment())).parent_path() / "triplepoint-machine";
   if (std::filesystem::exists(program)) return program;
   return error(
       fmt::format("{} is not there (it is built together with triplepoint-train); make "

@@ -77,18 +77,18 @@ std::vector<std::string> trainer_words(const TrainRequest& request, Launcher lau
 
 }  // namespace
 
-LaunchSurroundings process_surroundings() {
+ProcessEnvironment process_environment() {
   return {.variable = telemetry::process_variable, .has_program = [](const std::string& program) {
             return program_in_path(program).has_value();
           }};
 }
 
-int64_t nodes_allocated(const LaunchSurroundings& around) {
+int64_t nodes_allocated(const ProcessEnvironment& around) {
   const auto nodes = around.variable("SLURM_JOB_NUM_NODES");
   return nodes ? std::max<int64_t>(1, std::atoll(nodes->c_str())) : 1;
 }
 
-Result<Launcher> choose_launcher(const std::string& word, const LaunchSurroundings& around) {
+Result<Launcher> choose_launcher(const std::string& word, const ProcessEnvironment& around) {
   const telemetry::LaunchEnvironment launched = telemetry::read_launch_environment(around.variable);
   if (word == "auto" || word == "none") {
     if (launched.rank) return Launcher::none;
@@ -120,7 +120,7 @@ std::vector<std::string> launch_command(const TrainRequest& request, Launcher la
   return words;
 }
 
-std::map<std::string, std::string> launch_variables(const LaunchSurroundings& around) {
+std::map<std::string, std::string> launch_variables(const ProcessEnvironment& around) {
   constexpr std::array<std::array<const char*, 2>, 12> settings = {{
       {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
       {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
@@ -168,7 +168,7 @@ Result<std::vector<Path>> recordings_of_nodes(const Path& output) {
   return files;
 }
 
-Result<Path> find_trainer(const LaunchSurroundings& around) {
+Result<Path> find_trainer(const ProcessEnvironment& around) {
   if (const auto named = around.variable(trainer_variable)) {
     if (is_program(*named)) return Path(*named);
     return error(

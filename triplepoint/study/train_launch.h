@@ -31,18 +31,18 @@ struct TrainRequest {
 };
 
 /// What of the machine decides how ranks are started.
-struct LaunchSurroundings {
+struct ProcessEnvironment {
   std::function<std::optional<std::string>(const char*)> variable;
   std::function<bool(const std::string& program)> has_program;
 };
-LaunchSurroundings process_surroundings();
+ProcessEnvironment process_environment();
 
 /// Of the Slurm allocation that we are in; 1 without.
-int64_t nodes_allocated(const LaunchSurroundings&);
+int64_t nodes_allocated(const ProcessEnvironment&);
 
 /// A rank that has been started does not start others; in a Slurm allocation of several nodes srun
 /// does it; then whoever is there: mpirun, else threads. Words: auto, mpirun, srun, threads.
-Result<Launcher> choose_launcher(const std::string& word, const LaunchSurroundings&);
+Result<Launcher> choose_launcher(const std::string& word, const ProcessEnvironment&);
 
 std::vector<std::string> launch_command(const TrainRequest& request, Launcher launcher);
 
@@ -50,12 +50,12 @@ std::vector<std::string> launch_command(const TrainRequest& request, Launcher la
 /// wait give way, and copy between processes the way this kernel allows; one thread per rank in
 /// BLAS; and a ring that a training which marks every operation does not overrun. What the user
 /// has set already stays.
-std::map<std::string, std::string> launch_variables(const LaunchSurroundings&);
+std::map<std::string, std::string> launch_variables(const ProcessEnvironment&);
 
 /// NAME.HOST.run of each node beside NAME.run; older ones, NAME.HOST.1.run, are not among them.
 Result<std::vector<Path>> recordings_of_nodes(const Path& output);
 
 /// triplepoint-train: as TRIPLEPOINT_TRAINER says, beside this program, or in PATH.
-Result<Path> find_trainer(const LaunchSurroundings&);
+Result<Path> find_trainer(const ProcessEnvironment&);
 
 }  // namespace triplepoint::study

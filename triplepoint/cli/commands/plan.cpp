@@ -103,7 +103,7 @@ class PlanCommand : public Command {
   static bool is_no_choice(const Argument& argument) {
     if (argument.names.starts_with("--mbs")) return false;
     return argument.group == "What runs where" || argument.group == "Batch and precision" ||
-           argument.group == "Room and machine";
+           argument.group == "Environment";
   }
 
   std::vector<Argument> search_arguments() {

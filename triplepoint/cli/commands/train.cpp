@@ -79,7 +79,7 @@ class Train : public Command {
     spec::Job job = TPT_TRY(flags_.job(library));
     if (ranks_) TPT_TRY(study::spread_ranks(job, *ranks_));
     TPT_TRY(study::require_trainable(job));
-    const study::LaunchSurroundings around = study::process_surroundings();
+    const study::ProcessEnvironment around = study::process_environment();
     if (wants_trainers_help())
       return start(console, {TPT_TRY(study::find_trainer(around)).string(), "--help"}, around);
     const study::Launcher launcher = TPT_TRY(study::choose_launcher(launcher_, around));
@@ -123,7 +123,7 @@ class Train : public Command {
   }
 
   Result<study::TrainRequest> make_request(const spec::Job& job, const Path& job_file,
-                                           const study::LaunchSurroundings& around) const {
+                                           const study::ProcessEnvironment& around) const {
     std::error_code problem;
     study::TrainRequest request{.self = fs::read_symlink("/proc/self/exe", problem),
                                 .trainer = TPT_TRY(study::find_trainer(around)),
@@ -140,7 +140,7 @@ class Train : public Command {
 
   static int show(tui::Console& console, const spec::Library& library, const spec::Job& job,
                   const std::vector<std::string>& command,
-                  const study::LaunchSurroundings& around) {
+                  const study::ProcessEnvironment& around) {
     console.print(spec::write_job(job, library));
     console.print("\n# started as\n");
     for (const auto& [name, value] : study::launch_variables(around))
@@ -150,7 +150,7 @@ class Train : public Command {
   }
 
   static Result<int> start(tui::Console& console, const std::vector<std::string>& command,
-                           const study::LaunchSurroundings& around,
+                           const study::ProcessEnvironment& around,
                            study::Launcher launcher = study::Launcher::none,
                            const Path& report = {}) {
     console.flush();

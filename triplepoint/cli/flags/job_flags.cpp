@@ -88,7 +88,7 @@ bool JobFlags::has_layout() const {
 std::vector<Argument> JobFlags::arguments() {
   std::vector<Argument> all;
   for (auto part : {&JobFlags::inputs, &JobFlags::parallelism, &JobFlags::batch, &JobFlags::memory,
-                    &JobFlags::schedule_and_overlap, &JobFlags::surroundings}) {
+                    &JobFlags::schedule_and_overlap, &JobFlags::environment}) {
     for (Argument& argument : (this->*part)())
       all.push_back(std::move(argument));
   }
@@ -326,8 +326,8 @@ std::vector<Argument> JobFlags::schedule_and_overlap() {
   };
 }
 
-std::vector<Argument> JobFlags::surroundings() {
-  const std::string group = "Room and machine";
+std::vector<Argument> JobFlags::environment() {
+  const std::string group = "Environment";
   return {
       {.names = "--ambient",
        .value = "TEMP",
@@ -373,7 +373,7 @@ Result<spec::Job> JobFlags::job(const spec::Library& library) const {
   set_memory_savings(job);
   TPT_TRY(set_overlap(job));
   set_order(job);
-  set_surroundings(job);
+  set_environment(job);
   if (job.name.empty()) job.name = report::default_name(job);
   return job;
 }
@@ -530,7 +530,7 @@ void JobFlags::set_order(spec::Job& job) const {
   set(job.plan.layers_per_stage, layers_per_stage_);
 }
 
-void JobFlags::set_surroundings(spec::Job& job) const {
+void JobFlags::set_environment(spec::Job& job) const {
   set(job.environment.ambient, ambient_);
   set(job.environment.cooling, cooling_);
   set(job.environment.power_limit, power_limit_);

@@ -38,7 +38,7 @@ class JobFlags {
   std::vector<Argument> batch();
   std::vector<Argument> memory();
   std::vector<Argument> schedule_and_overlap();
-  std::vector<Argument> surroundings();
+  std::vector<Argument> environment();
 
   Result<spec::Job> start(const spec::Library& library) const;
   Result<void> choose_inputs(const spec::Library& library, spec::Job& job) const;
@@ -49,7 +49,7 @@ class JobFlags {
   void set_memory_savings(spec::Job& job) const;
   Result<void> set_overlap(spec::Job& job) const;
   void set_order(spec::Job& job) const;
-  void set_surroundings(spec::Job& job) const;
+  void set_environment(spec::Job& job) const;
   void set_fabric(spec::ScaleOut& fabric) const;
 
   std::string file_, beginning_;

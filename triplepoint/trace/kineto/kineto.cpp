@@ -94,8 +94,8 @@ using namespace json_scan;  // NOLINT(google-build-using-namespace)
 
 constexpr size_t longest_event = 16 << 20;
 
-/// What stands around the events.
-struct Surroundings {
+/// Properties of the trace outside its events.
+struct TraceProperties {
   std::optional<int64_t> base_ns;
   std::optional<int32_t> rank;
   bool amd = false;
@@ -106,7 +106,7 @@ std::string text_of(const Json& json) {
   return json.is_string() ? json.get<std::string>() : json_text(json, -1);
 }
 
-void note_devices(const Json& devices, Surroundings& about) {
+void note_devices(const Json& devices, TraceProperties& about) {
   if (!devices.is_array() || devices.empty() || !devices[0].is_object()) return;
   const Json& first = devices[0];
   if (first.contains("name")) about.facts["device"] = text_of(first["name"]);
@@ -118,7 +118,7 @@ void note_devices(const Json& devices, Surroundings& about) {
   }
 }
 
-void note_distribution(const Json& said, Surroundings& about) {
+void note_distribution(const Json& said, TraceProperties& about) {
   if (!said.is_object()) return;
   for (const char* const key : {"backend", "world_size", "nccl_version", "pg_count"})
     if (said.contains(key)) about.facts[key] = text_of(said[key]);
@@ -128,7 +128,7 @@ void note_distribution(const Json& said, Surroundings& about) {
     about.rank = said["rank"].get<int32_t>();
 }
 
-void note(std::string_view key, std::string_view value, Surroundings& about) {
+void note(std::string_view key, std::string_view value, TraceProperties& about) {
   if (key == "baseTimeNanoseconds") {
     int64_t base = 0;
     const char* at = value.data();
@@ -368,7 +368,7 @@ class Reading {
   Input& input_;
   const ReadOptions& options_;
   Trace trace_;
-  Surroundings about_;
+  TraceProperties about_;
   Collector collector_;
   const char* at_ = nullptr;
   const char* end_ = nullptr;

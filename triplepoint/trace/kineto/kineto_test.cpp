@@ -254,8 +254,7 @@ TEST_CASE("where the text is cut into pieces does not change what is read") {
   }
 }
 
-TEST_CASE(
-    "collectives are known in every vintage, from the kernel, its launch or its surroundings") {
+TEST_CASE("collectives are known in every vintage, from the kernel, its launch or its context") {
   for (const Vintage vintage : all_vintages) {
     CAPTURE(static_cast<int>(vintage));
     const auto events = sample_step({.layers = 5}, granularity_ns(vintage));

@@ -54,7 +54,7 @@ struct MachineFacts {
 
 /// Sets cluster and stack of a job: from hints, else from the file, the job script, words of the
 /// path; else the paper's main cluster, which is then noted as assumed.
-Result<void> set_surroundings(Shelf& shelf, Settings& settings, const ImportHints& hints,
-                              const MachineFacts& facts, spec::Job& job);
+Result<void> set_cluster_and_stack(Shelf& shelf, Settings& settings, const ImportHints& hints,
+                                   const MachineFacts& facts, spec::Job& job);
 
 }  // namespace triplepoint::formats

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/formats/surroundings.h"
+#include "triplepoint/formats/library_cache.h"
 
 #include <algorithm>
 #include <utility>
@@ -139,8 +139,8 @@ const std::vector<std::string>& Shelf::model_names() {
   return *model_names_;
 }
 
-Result<void> set_surroundings(Shelf& shelf, Settings& settings, const ImportHints& hints,
-                              const MachineFacts& facts, spec::Job& job) {
+Result<void> set_cluster_and_stack(Shelf& shelf, Settings& settings, const ImportHints& hints,
+                                   const MachineFacts& facts, spec::Job& job) {
   job.cluster = TPT_TRY(shelf.cluster(choose_cluster(shelf, settings, hints, facts)));
   set_devices(settings, hints, facts, job.cluster);
   set_nodes(settings, hints, facts, job.cluster);
