@@ -14,8 +14,8 @@ namespace {
 using spec::Fault;
 using spec::FaultKind;
 
-constexpr std::array<const char*, 7> names = {"heat-wave",    "dead-fan",  "power-cap",
-                                              "ageing-board", "slow-node", "flapping-link",
+constexpr std::array<const char*, 7> names = {"heat-wave",        "dead-fan",  "power-cap",
+                                              "degraded-cooling", "slow-node", "flapping-link",
                                               "noisy-host"};
 
 Fault fault_of(FaultKind kind, double share, Seconds begin) {

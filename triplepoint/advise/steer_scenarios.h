@@ -17,9 +17,9 @@ struct Scenario {
   std::vector<spec::Fault> faults;
 };
 
-/// heat-wave, dead-fan, power-cap, ageing-board, slow-node, flapping-link, noisy-host: what happens
-/// to a job within `duration`. They begin after a sixth of it; heat wave and power cap end after
-/// two thirds. Those of one node hit the second one, where there is one.
+/// heat-wave, dead-fan, power-cap, degraded-cooling, slow-node, flapping-link, noisy-host: what
+/// happens to a job within `duration`. They begin after a sixth of it; heat wave and power cap end
+/// after two thirds. Those of one node hit the second one, where there is one.
 std::vector<Scenario> scenarios_for(const spec::Job&, Seconds duration);
 Result<Scenario> scenario_named(const spec::Job&, Seconds duration, std::string_view name);
 std::vector<std::string> scenario_names();

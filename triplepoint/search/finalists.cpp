@@ -59,19 +59,20 @@ bool dominates(const Finalist& a, const Finalist& b) {
   return never_worse && once_better;
 }
 
-using Ageing = std::optional<metrics::AgeingModel>;
+using Lifetime = std::optional<metrics::LifetimeModel>;
 
-void add_wear(Finalist& plan, const run::Run& run, const metrics::Metrics& measured,
-              const Ageing& ageing) {
-  if (!ageing) return;
-  const std::optional<metrics::RunWear> wear = metrics::wear_of(run, measured, *ageing);
-  if (!wear) return;
-  plan.wear = wear->mean;
-  plan.wear_gpu_hours = wear->gpu_hours_per_million_tokens;
+void add_lifetime_use(Finalist& plan, const run::Run& run, const metrics::Metrics& measured,
+                      const Lifetime& lifetime) {
+  if (!lifetime) return;
+  const std::optional<metrics::RunLifetimeUse> use =
+      metrics::lifetime_use_of(run, measured, *lifetime);
+  if (!use) return;
+  plan.lifetime_use = use->mean;
+  plan.lifetime_gpu_hours = use->gpu_hours_per_million_tokens;
 }
 
 Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& objective,
-                  const Ageing& ageing) {
+                  const Lifetime& lifetime) {
   const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
   const metrics::Metrics measured = metrics::measure(run);
   Finalist plan;
@@ -90,7 +91,7 @@ Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& ob
     plan.time = plan.candidate.step.time;
     plan.hottest = shutdown->die_c;
   }
-  add_wear(plan, run, measured, ageing);
+  add_lifetime_use(plan, run, measured, lifetime);
   plan.terms = plan.candidate.step.terms;
   // What single boards and heat add to the mean device's step is time at lower clocks.
   plan.terms[static_cast<size_t>(Term::throttling)] += plan.time - plan.candidate.step.time;
@@ -139,8 +140,9 @@ void mark_front(std::vector<Finalist>& plans) {
                                  [&](const Finalist& other) { return dominates(other, plan); });
 }
 
-Finalist simulate_in_full(const spec::Job& job, const Objective& objective, const Ageing& ageing) {
-  return simulate(job, evaluate_plan(job, objective), objective, ageing);
+Finalist simulate_in_full(const spec::Job& job, const Objective& objective,
+                          const Lifetime& lifetime) {
+  return simulate(job, evaluate_plan(job, objective), objective, lifetime);
 }
 
 namespace {
@@ -148,7 +150,7 @@ namespace {
 /// What a full run says of a plan, as it travels between processes.
 struct Verdict {
   double time, energy, value, tokens_per_second, mfu, power_mean, power_peak, node_power, hottest;
-  std::optional<double> wear, wear_gpu_hours;
+  std::optional<double> lifetime_use, lifetime_gpu_hours;
   double throttled;
   std::array<double, term_count> terms;
 };
@@ -163,8 +165,8 @@ Verdict verdict_of(const Finalist& plan) {
           .power_peak = plan.power_peak,
           .node_power = plan.node_power,
           .hottest = plan.hottest,
-          .wear = plan.wear,
-          .wear_gpu_hours = plan.wear_gpu_hours,
+          .lifetime_use = plan.lifetime_use,
+          .lifetime_gpu_hours = plan.lifetime_gpu_hours,
           .throttled = plan.throttled,
           .terms = plan.terms};
 }
@@ -181,8 +183,8 @@ Finalist finalist_of(Candidate candidate, const Verdict& verdict) {
   plan.power_peak = verdict.power_peak;
   plan.node_power = verdict.node_power;
   plan.hottest = verdict.hottest;
-  plan.wear = verdict.wear;
-  plan.wear_gpu_hours = verdict.wear_gpu_hours;
+  plan.lifetime_use = verdict.lifetime_use;
+  plan.lifetime_gpu_hours = verdict.lifetime_gpu_hours;
   plan.throttled = verdict.throttled;
   plan.terms = verdict.terms;
   return plan;
@@ -237,7 +239,7 @@ class Finals {
       if (options_.search.stop() || (pool != nullptr && !pool->has(i))) return;
       spec::Job job = space_.base();
       job.plan = fresh[i].plan;
-      simulated[i] = simulate(job, fresh[i], objective_, options_.ageing);
+      simulated[i] = simulate(job, fresh[i], objective_, options_.lifetime);
       if (options_.search.advance) options_.search.advance();
     });
     complete(

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/metrics/economics/ageing.h"
+#include "triplepoint/metrics/economics/lifetime.h"
 #include "triplepoint/search/search.h"
 
 namespace triplepoint::search {
@@ -21,9 +21,9 @@ struct Finalist {
   double power_mean = 0, power_peak = 0;  // W of a device: mean; highest that a sensor shows
   double node_power = 0;                  // W, a mean node at the wall
   double hottest = 0;                     // C, highest die
-  // How fast the GPUs wear beside the reference of metrics/ageing.h, and its GPU hours that a
-  // million tokens cost; absent without a model of ageing.
-  std::optional<double> wear, wear_gpu_hours;
+  // How fast the GPUs wear beside the reference of metrics/lifetime.h, and its GPU hours that a
+  // million tokens cost; absent without a lifetime model.
+  std::optional<double> lifetime_use, lifetime_gpu_hours;
   double throttled = 0;                    // share of time that clocks are below the requested one
   std::array<double, term_count> terms{};  // s; add up to `time`
   std::string refused;                     // by which limit; empty: allowed
@@ -48,7 +48,7 @@ struct Ranking {
 struct FinalOptions {
   SearchOptions search;
   size_t top = 5;
-  std::optional<metrics::AgeingModel> ageing;
+  std::optional<metrics::LifetimeModel> lifetime;
   // Who finds the plans with these options; absent: search(). A merge of shards finds them in
   // files.
   std::function<Found(const SearchOptions&)> find = {};
@@ -66,7 +66,7 @@ Ranking rank_plans(const Space&, const Objective&, const Limits&, const FinalOpt
 
 /// One job in full; for comparing a plan of one's own.
 Finalist simulate_in_full(const spec::Job&, const Objective&,
-                          const std::optional<metrics::AgeingModel>& ageing = {});
+                          const std::optional<metrics::LifetimeModel>& lifetime = {});
 
 /// So many plans limits may refuse before the search for others is given up.
 inline constexpr size_t most_finalists = 128;

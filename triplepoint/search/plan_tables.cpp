@@ -108,7 +108,7 @@ DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranke
                    {"power_peak_w", "peak W", 1, 0},
                    {"temperature_peak_c", "hot C", 1, 1},
                    {"energy_j", "kJ/step", 1e3, 0},
-                   {"wear", "wear", 1, 2},
+                   {"lifetime_use", "lifetime use", 1, 2},
                    {"front", "front"},
                    {"why", "why not first"}};
   const double gpus = static_cast<double>(job.world_size());
@@ -119,7 +119,7 @@ DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranke
                plan.time, i == 0 ? DataCell(std::string()) : DataCell(slower),
                plan.tokens_per_second / gpus, plan.mfu, plan.candidate.memory / unit::GiB,
                plan.power_mean, plan.power_peak, plan.hottest, plan.energy,
-               cell_of(plan.wear, "no model of ageing was given"),
+               cell_of(plan.lifetime_use, "no lifetime model was given"),
                std::string(plan.on_front ? "*" : ""),
                i == 0 ? std::string() : why_not_first(plan, ranked[0], slower)});
   }
@@ -190,8 +190,9 @@ Json finalist_json(const spec::Job& job, const Finalist& plan) {
       {"on_front", plan.on_front},
       {"terms_s", terms}};
   if (choice.recompute_layers) json["recompute_layers"] = *choice.recompute_layers;
-  if (plan.wear) json["wear"] = *plan.wear;
-  if (plan.wear_gpu_hours) json["wear_gpu_hours_per_million_tokens"] = *plan.wear_gpu_hours;
+  if (plan.lifetime_use) json["lifetime_use"] = *plan.lifetime_use;
+  if (plan.lifetime_gpu_hours)
+    json["lifetime_gpu_hours_per_million_tokens"] = *plan.lifetime_gpu_hours;
   if (!plan.refused.empty()) json["refused"] = plan.refused;
   return json;
 }

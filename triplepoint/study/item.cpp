@@ -11,7 +11,7 @@
 #include "triplepoint/report/findings/conditions.h"
 #include "triplepoint/report/pages/study_page.h"
 #include "triplepoint/report/summary.h"
-#include "triplepoint/study/wear.h"
+#include "triplepoint/study/lifetime_use.h"
 
 namespace triplepoint::study {
 namespace {
@@ -50,10 +50,10 @@ void take_results(StudyItem& item, const run::Run& run) {
   item.json = metrics::results_json(run, metrics);
   item.json["name"] = item.job->job.name;
   item.json["diagnoses"] = as_json(item.job->diagnoses);
-  const std::optional<metrics::RunWear> wear = run_wear(run, metrics);
-  if (wear) item.json["wear"] = metrics::wear_json(*wear);
+  const std::optional<metrics::RunLifetimeUse> use = run_lifetime_use(run, metrics);
+  if (use) item.json["lifetime_use"] = metrics::lifetime_use_json(*use);
   item.cells = metrics::results_row(run, metrics);
-  for (std::string& cell : wear_cells(wear))
+  for (std::string& cell : lifetime_use_cells(use))
     item.cells.push_back(std::move(cell));
   cell_named(item.cells, "name") = item.job->job.name;
   item.row = report::result_row(*item.job, run, metrics);
@@ -68,7 +68,7 @@ void take_diagnoses(StudyItem& item) {
   item.json["verdict"] = "invalid";
   item.json["diagnoses"] = as_json(item.job->diagnoses);
   item.cells = metrics::results_row(nothing, {});
-  for (std::string& cell : wear_cells({}))
+  for (std::string& cell : lifetime_use_cells({}))
     item.cells.push_back(std::move(cell));
   cell_named(item.cells, "verdict") = "invalid";
   item.row = report::invalid_row(*item.job);
@@ -91,7 +91,7 @@ StudyResults collect(std::vector<StudyItem>& items, const spec::StudyPlan& plan)
   results.study = {plan.name, plan.title, plan.about, program_version(), {}};
   Json jobs = Json::array();
   std::vector<std::string> columns = metrics::results_columns();
-  for (std::string& column : wear_columns())
+  for (std::string& column : lifetime_use_columns())
     columns.push_back(std::move(column));
   columns.emplace_back("diagnoses");
   CsvWriter csv(columns);

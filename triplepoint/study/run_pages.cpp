@@ -10,8 +10,8 @@
 
 #include "triplepoint/report/findings/recommendations.h"
 #include "triplepoint/report/pages/run_page.h"
+#include "triplepoint/study/lifetime_use.h"
 #include "triplepoint/study/sources.h"
-#include "triplepoint/study/wear.h"
 
 namespace triplepoint::study {
 namespace {
@@ -36,7 +36,8 @@ std::vector<std::size_t> rows_to_show(const StudyResults& results, RunPages whic
 Result<void> write_page(const Path& run_file) {
   const run::Run run = TPT_TRY(run::load(run_file.string()));
   const metrics::Metrics metrics = metrics::measure(run);
-  const std::string page = report::run_page(run, metrics, numbers_of(run), run_wear(run, metrics));
+  const std::string page =
+      report::run_page(run, metrics, numbers_of(run), run_lifetime_use(run, metrics));
   return write_file_atomically(page_of(run_file), page);
 }
 

@@ -13,8 +13,8 @@
 #include "triplepoint/report/compare/compare_page.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
+#include "triplepoint/study/lifetime_use.h"
 #include "triplepoint/study/sources.h"
-#include "triplepoint/study/wear.h"
 
 namespace triplepoint::study {
 namespace {
@@ -239,7 +239,7 @@ HttpResponse Site::run_page(const std::string& address, const HttpRequest& reque
   const auto make = [file]() -> Result<std::string> {
     const run::Run run = TPT_TRY(run::load(file));
     const metrics::Metrics metrics = metrics::measure(run);
-    return report::run_page(run, metrics, numbers_of(run), run_wear(run, metrics));
+    return report::run_page(run, metrics, numbers_of(run), run_lifetime_use(run, metrics));
   };
   return page(run_address(address), item.stamp, make, request);
 }

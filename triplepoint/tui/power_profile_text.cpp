@@ -51,15 +51,16 @@ std::string smoothing_text(const PowerProfile& profile) {
 
 }  // namespace
 
-std::string wear_text(const metrics::RunWear& wear) {
-  std::string text = fmt::format("Wear: {} (mean of the GPUs; fastest {} on GPU {}, slowest {})",
-                                 significant(wear.mean), significant(wear.highest),
-                                 wear.worst_device, significant(wear.lowest));
-  if (wear.gpu_hours_per_million_tokens)
+std::string lifetime_use_text(const metrics::RunLifetimeUse& use) {
+  std::string text = fmt::format(
+      "Lifetime use: {} (mean of the GPUs; fastest {} on GPU {}, slowest {})",
+      significant(use.mean), significant(use.highest), use.worst_device, significant(use.lowest));
+  if (use.gpu_hours_per_million_tokens)
     text += fmt::format("; {} GPU hours of the reference per million tokens",
-                        significant(*wear.gpu_hours_per_million_tokens));
-  return text + fmt::format(".\n  {}; by models of wear, good for ratios, not for years.\n",
-                            wear.reference);
+                        significant(*use.gpu_hours_per_million_tokens));
+  return text +
+         fmt::format(".\n  {}; relative to the reference; compares jobs, does not predict years.\n",
+                     use.reference);
 }
 
 void print_power_profile(Console& console, const PowerProfile& profile) {

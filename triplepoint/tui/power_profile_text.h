@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/metrics/economics/ageing.h"
+#include "triplepoint/metrics/economics/lifetime.h"
 #include "triplepoint/metrics/run/power_profile.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {
 
-/// "Wear: ..." in two lines.
-std::string wear_text(const metrics::RunWear& wear);
+/// "Lifetime use: ..." in two lines.
+std::string lifetime_use_text(const metrics::RunLifetimeUse& use);
 
 /// Swing, ramps and peaks by level, and what smoothing would cost.
 void print_power_profile(Console& console, const metrics::PowerProfile& profile);

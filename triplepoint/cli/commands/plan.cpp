@@ -77,7 +77,7 @@ class PlanCommand : public Command {
     const metrics::BillRates rates = TPT_TRY(bill_.rates(library));
     objective_ = search::objective_of(*search::goal_named(goal_), base, rates);
     limits_.headroom = headroom_.of(*base.cluster.gpu.memory);
-    ageing_ = TPT_TRY(metrics::load_ageing_model(library));
+    lifetime_ = TPT_TRY(metrics::load_lifetime_model(library));
     if (spread_.shard) return search_shard(console, space);
     const search::Ranking ranking = TPT_TRY(find_plans(console, space));
     if (ranking.ranked.empty()) return explain_nothing(ranking);
@@ -233,7 +233,7 @@ class PlanCommand : public Command {
     tui::SearchBars bars(console);
     search::FinalOptions options;
     options.top = top();
-    options.ageing = ageing_;
+    options.lifetime = lifetime_;
     options.search = search_options();
     options.search.begin = [&](const char* what, size_t total) { bars.begin(what, total); };
     options.search.advance = [&] { bars.advance(); };
@@ -351,7 +351,7 @@ class PlanCommand : public Command {
     job.plan = TPT_TRY(formats::read_job(library, name)).plan;
     job.plan.global_batch_size = outcome.base.plan.global_batch_size;
     if (auto valid = spec::require_valid(job); !valid) return tl::unexpected(valid.error());
-    Finalist plan = search::simulate_in_full(job, objective_, ageing_);
+    Finalist plan = search::simulate_in_full(job, objective_, lifetime_);
     if (plan.time == 0)
       return error(
           fmt::format("--explain: the plan of {} does not fit in memory (it has no step "
@@ -370,7 +370,7 @@ class PlanCommand : public Command {
   search::Objective objective_;
   search::Reach space_ = search::Reach::launchable;
   search::Headroom headroom_;
-  std::optional<metrics::AgeingModel> ageing_;
+  std::optional<metrics::LifetimeModel> lifetime_;
   std::string goal_ = "throughput", fix_;
   FormatFlag format_{FormatFlag::Csv::yes};
   ThreadsFlag threads_{"that search (default: all there are)"};

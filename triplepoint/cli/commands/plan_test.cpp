@@ -110,8 +110,9 @@ TEST_CASE("simulate: wear of every GPU, and the swing of node, rack and site") {
       ask({"simulate", job, "--power-profile", "--nodes-per-rack", "1", "--format", "json"});
   REQUIRE(answer.code == exit_ok);
   const Json json = Json::parse(answer.out);
-  CHECK(json["wear"]["per_gpu"].size() == 8);
-  CHECK(json["wear"]["highest"].get<double>() >= json["wear"]["mean"].get<double>());
+  CHECK(json["lifetime_use"]["per_gpu"].size() == 8);
+  CHECK(json["lifetime_use"]["highest"].get<double>() >=
+        json["lifetime_use"]["mean"].get<double>());
   REQUIRE(json["power_profile"]["levels"].size() == 3);
   CHECK(json["power_profile"]["levels"][2]["swing_w"].get<double>() > 0);
   CHECK(ask({"simulate", job, "--nodes-per-rack", "2"}).code == exit_failed);

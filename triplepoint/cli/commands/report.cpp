@@ -15,8 +15,8 @@
 #include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
+#include "triplepoint/study/lifetime_use.h"
 #include "triplepoint/study/sources.h"
-#include "triplepoint/study/wear.h"
 #include "triplepoint/tui/power_profile_text.h"
 
 namespace triplepoint::cli {
@@ -111,7 +111,8 @@ class Report : public Command {
   Result<std::string> page_of_run() const {
     const run::Run run = TPT_TRY(study::load_run_source(sources_, options_));
     const metrics::Metrics metrics = metrics::measure(run);
-    return report::run_page(run, metrics, study::numbers_of(run), study::run_wear(run, metrics));
+    return report::run_page(run, metrics, study::numbers_of(run),
+                            study::run_lifetime_use(run, metrics));
   }
 
   std::vector<std::string> sources_;

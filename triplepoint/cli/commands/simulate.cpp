@@ -25,7 +25,7 @@
 #include "triplepoint/metrics/run/fault_report.h"
 #include "triplepoint/metrics/run/results_json.h"
 #include "triplepoint/report/perfetto.h"
-#include "triplepoint/study/wear.h"
+#include "triplepoint/study/lifetime_use.h"
 #include "triplepoint/tui/fault_text.h"
 #include "triplepoint/tui/power_profile_text.h"
 #include "triplepoint/tui/run_text.h"
@@ -116,7 +116,7 @@ class Simulate : public Command {
     std::optional<run::Run> calm;  // without faults
     std::optional<metrics::Interval> step_time;
     std::optional<metrics::Bill> bill;
-    std::optional<metrics::RunWear> wear;
+    std::optional<metrics::RunLifetimeUse> lifetime_use;
     std::optional<metrics::PowerProfile> profile;
 
     const run::Run* without() const { return calm ? &*calm : nullptr; }
@@ -139,7 +139,7 @@ class Simulate : public Command {
         std::pair(answer.metrics.step_time, answer.metrics.power_mean_w);
     if (bill_.given() && step_time && power)
       answer.bill = bill_.bill(job, rates, *step_time, *power * unit::W);
-    answer.wear = study::run_wear(answer.run, answer.metrics);
+    answer.lifetime_use = study::run_lifetime_use(answer.run, answer.metrics);
     answer.profile = profile_of(answer.run);
     return answer;
   }
@@ -151,7 +151,8 @@ class Simulate : public Command {
       json["step_time_low_s"] = answer.step_time->low;
       json["step_time_high_s"] = answer.step_time->high;
     }
-    if (answer.wear) json["wear"] = metrics::wear_json(*answer.wear);
+    if (answer.lifetime_use)
+      json["lifetime_use"] = metrics::lifetime_use_json(*answer.lifetime_use);
     if (answer.profile) json["power_profile"] = metrics::power_profile_json(*answer.profile);
     if (answer.bill) json["bill"] = metrics::bill_json(*answer.bill, rates);
     if (!job.environment.faults.empty())
@@ -162,7 +163,7 @@ class Simulate : public Command {
   static void print(tui::Console& console, const Answer& answer, const metrics::BillRates& rates) {
     tui::print_run(console, answer.run, answer.metrics, answer.step_time);
     tui::print_faults(console, answer.run, answer.without());
-    if (answer.wear) console.print("\n" + tui::wear_text(*answer.wear));
+    if (answer.lifetime_use) console.print("\n" + tui::lifetime_use_text(*answer.lifetime_use));
     if (answer.profile) tui::print_power_profile(console, *answer.profile);
     if (answer.bill) console.print("\nBill: " + metrics::bill_text(*answer.bill, rates) + "\n");
   }

@@ -72,7 +72,7 @@ class Steer : public Command {
     return {
         {.names = "--scenario",
          .value = "NAME",
-         .help = "heat-wave, dead-fan, power-cap, ageing-board, slow-node, flapping-link, "
+         .help = "heat-wave, dead-fan, power-cap, degraded-cooling, slow-node, flapping-link, "
                  "noisy-host, or all (default: the job's own faults, else all)",
          .group = group,
          .store = into(scenario_)},

@@ -128,13 +128,13 @@ std::optional<RunFinding> swing_finding(const PowerProfile& profile) {
       "power-swing"};
 }
 
-std::optional<RunFinding> wear_finding(const metrics::RunWear& wear) {
-  if (wear.lowest <= 0 || wear.highest / wear.lowest < 1.1) return std::nullopt;
+std::optional<RunFinding> lifetime_use_finding(const metrics::RunLifetimeUse& use) {
+  if (use.lowest <= 0 || use.highest / use.lowest < 1.1) return std::nullopt;
   return RunFinding{
       fmt::format("GPU {} wears fastest, {} times as fast as the one that wears slowest, by models "
                   "of electromigration and oxide breakdown.",
-                  wear.worst_device, significant(wear.highest / wear.lowest)),
-      "map-wear"};
+                  use.worst_device, significant(use.highest / use.lowest)),
+      "map-lifetime-use"};
 }
 
 }  // namespace triplepoint::report

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "triplepoint/metrics/economics/ageing.h"
+#include "triplepoint/metrics/economics/lifetime.h"
 #include "triplepoint/metrics/run/power_profile.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/html.h"
@@ -17,6 +17,6 @@ Figure power_swing_figure(const metrics::PowerProfile& profile);
 /// "All nodes together swing by ...", where they swing by more than a tenth of their peak.
 std::optional<RunFinding> swing_finding(const metrics::PowerProfile& profile);
 /// "GPU 5 wears 1.4 times as fast as ...", where slots differ by more than a tenth.
-std::optional<RunFinding> wear_finding(const metrics::RunWear& wear);
+std::optional<RunFinding> lifetime_use_finding(const metrics::RunLifetimeUse& use);
 
 }  // namespace triplepoint::report

@@ -299,17 +299,17 @@ Figure device_map(const run::Run& run, const std::vector<double>& values, const 
           std::move(table)};
 }
 
-using Wear = std::optional<metrics::RunWear>;
+using LifetimeUse = std::optional<metrics::RunLifetimeUse>;
 
-std::vector<double> wear_totals(const metrics::RunWear& wear) {
+std::vector<double> lifetime_use_totals(const metrics::RunLifetimeUse& use) {
   std::vector<double> totals;
-  for (const auto& device : wear.devices)
+  for (const auto& device : use.devices)
     totals.push_back(device ? device->total() : std::nan(""));
   return totals;
 }
 
 /// Heat in the chassis, and a map per number that devices know.
-std::string devices_section(const run::Run& run, const Metrics& metrics, const Wear& wear) {
+std::string devices_section(const run::Run& run, const Metrics& metrics, const LifetimeUse& use) {
   std::string html;
   const Figure chassis = chassis_figure(run, metrics);
   if (!chassis.drawing.empty()) html += html_figure(chassis);
@@ -321,14 +321,14 @@ std::string devices_section(const run::Run& run, const Metrics& metrics, const W
   add(metrics.temperature_per_gpu_c, "temperature", "°C");
   add(metrics.power_per_gpu_w, "power", "W");
   add(metrics.sm_clock_per_gpu_mhz, "clock", "MHz");
-  if (wear) add(wear_totals(*wear), "wear", "times the reference");
+  if (use) add(lifetime_use_totals(*use), "lifetime-use", "times the reference");
   if (html.empty()) return "";
   return "<section aria-labelledby=\"devices\"><h2 id=\"devices\">The devices</h2><div "
          "class=\"figures\">" +
          html + "</div></section>\n";
 }
 
-std::string charts_section(const run::Run& run, const Metrics& metrics, const Wear& wear) {
+std::string charts_section(const run::Run& run, const Metrics& metrics, const LifetimeUse& use) {
   std::string html;
   if (!metrics.stages.empty() || !run.memory.empty())
     html =
@@ -337,7 +337,7 @@ std::string charts_section(const run::Run& run, const Metrics& metrics, const We
   if (!metrics.stages.empty()) html += html_figure(kernel_figure(metrics));
   if (!run.memory.empty()) html += html_figure(memory_figure(run));
   if (!html.empty()) html += "</div></section>\n";
-  return html + devices_section(run, metrics, wear);
+  return html + devices_section(run, metrics, use);
 }
 
 // ---- tables
@@ -380,7 +380,7 @@ std::string straggler_section(const Metrics& metrics) {
 }  // namespace
 
 std::string run_page(const run::Run& run, const Metrics& metrics,
-                     const std::vector<spec::Provenance>& numbers, const Wear& wear) {
+                     const std::vector<spec::Provenance>& numbers, const LifetimeUse& use) {
   const Json plots = plots_of(run);
   const Json timeline = timeline_data(run);
   const TraceSection trace = trace_section(run);
@@ -390,10 +390,10 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   std::vector<RunFinding> findings = run_findings(run, metrics);
   if (const auto swing = profile ? swing_finding(*profile) : std::nullopt)
     findings.push_back(*swing);
-  if (const auto worn = wear ? wear_finding(*wear) : std::nullopt) findings.push_back(*worn);
+  if (const auto worn = use ? lifetime_use_finding(*use) : std::nullopt) findings.push_back(*worn);
   body += findings_section(findings, trace);
   body += timeline_section(run, plots, timeline);
-  body += charts_section(run, metrics, wear) + trace.html + energy_section(metrics);
+  body += charts_section(run, metrics, use) + trace.html + energy_section(metrics);
   body += swing_section(profile);
   if (!trace.names_stragglers) body += straggler_section(metrics);
   body += missing_sensors_section(run, metrics);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/metrics/economics/ageing.h"
+#include "triplepoint/metrics/economics/lifetime.h"
 
 #include <cmath>
 
@@ -12,45 +12,45 @@ namespace {
 
 using doctest::Approx;
 
-AgeingModel model() {
-  const Result<AgeingModel> loaded = load_ageing_model(spec::default_library());
+LifetimeModel model() {
+  const Result<LifetimeModel> loaded = load_lifetime_model(spec::default_library());
   if (!loaded) FAIL(loaded.error().what);
   return *loaded;
 }
 
-DieStress reference(const AgeingModel& model) {
+DieStress reference(const LifetimeModel& model) {
   return {.die = model.reference_die, .power_share = model.reference_power_share};
 }
 
 TEST_CASE("a GPU at the reference wears by one, by every mechanism") {
-  const AgeingModel m = model();
-  CHECK(electromigration_wear(m, reference(m)) == Approx(1));
-  CHECK(oxide_wear(m, reference(m)) == Approx(1));
+  const LifetimeModel m = model();
+  CHECK(electromigration_use(m, reference(m)) == Approx(1));
+  CHECK(oxide_use(m, reference(m)) == Approx(1));
   const std::vector<ThermalCycle> daily = {{m.reference_cycle, 1}};
-  CHECK(cycling_wear(m, daily, 24 * unit::h / m.reference_cycles_per_day) == Approx(1));
+  CHECK(cycling_use(m, daily, 24 * unit::h / m.reference_cycles_per_day) == Approx(1));
 }
 
 TEST_CASE("heat, current and voltage wear faster, cold and low clocks slower") {
-  const AgeingModel m = model();
+  const LifetimeModel m = model();
   DieStress hot = reference(m), cold = hot, hungry = hot, slow = hot;
   hot.die = hot.die + 10 * unit::K;
   cold.die = cold.die - 10 * unit::K;
   hungry.power_share *= 1.2;
   slow.voltage_ratio = 0.9;
-  CHECK(electromigration_wear(m, hot) > 1);
-  CHECK(oxide_wear(m, hot) > 1);
-  CHECK(electromigration_wear(m, cold) < 1);
-  CHECK(oxide_wear(m, cold) < 1);
-  CHECK(electromigration_wear(m, hungry) > 1);
-  CHECK(oxide_wear(m, slow) < 1);
+  CHECK(electromigration_use(m, hot) > 1);
+  CHECK(oxide_use(m, hot) > 1);
+  CHECK(electromigration_use(m, cold) < 1);
+  CHECK(oxide_use(m, cold) < 1);
+  CHECK(electromigration_use(m, hungry) > 1);
+  CHECK(oxide_use(m, slow) < 1);
 }
 
 TEST_CASE("electromigration follows Arrhenius: its slope over 1/T is the activation energy") {
-  const AgeingModel m = model();
+  const LifetimeModel m = model();
   DieStress warm = reference(m);
   warm.die = Celsius(90);
   const double inverse = 1 / (m.reference_die.degrees() + 273.15) - 1 / (90 + 273.15);
-  CHECK(std::log(electromigration_wear(m, warm)) * 8.617333262e-5 / inverse ==
+  CHECK(std::log(electromigration_use(m, warm)) * 8.617333262e-5 / inverse ==
         Approx(m.electromigration_energy_ev));
 }
 
@@ -73,11 +73,11 @@ TEST_CASE("rainflow counts what ASTM E1049 counts in its example") {
 }
 
 TEST_CASE("the ripple of steps is elastic and does not wear") {
-  const AgeingModel m = model();
+  const LifetimeModel m = model();
   std::vector<double> ripple;
   for (int i = 0; i < 1000; ++i)
     ripple.push_back(60 + 3 * (i % 2));
-  CHECK(cycling_wear(m, rainflow(ripple), 1 * unit::h) == 0);
+  CHECK(cycling_use(m, rainflow(ripple), 1 * unit::h) == 0);
 }
 
 run::Run run_of(const std::vector<double>& degrees) {
@@ -105,29 +105,29 @@ Metrics readings(const std::vector<double>& degrees, double watts, double mhz) {
 
 TEST_CASE("of equal GPUs the hottest wears fastest, and tokens cost GPU hours") {
   const std::vector<double> degrees = {60, 80, 70};
-  const auto wear = wear_of(run_of(degrees), readings(degrees, 600, 1980), model());
-  REQUIRE(wear);
-  CHECK(wear->worst_device == 1);
-  CHECK(wear->highest > wear->mean);
-  CHECK(wear->lowest < wear->mean);
-  CHECK(*wear->gpu_hours_per_million_tokens == Approx(wear->mean * 3 * 1000 / 3600.));
-  CHECK(wear_json(*wear)["per_gpu"].size() == 3);
+  const auto use = lifetime_use_of(run_of(degrees), readings(degrees, 600, 1980), model());
+  REQUIRE(use);
+  CHECK(use->worst_device == 1);
+  CHECK(use->highest > use->mean);
+  CHECK(use->lowest < use->mean);
+  CHECK(*use->gpu_hours_per_million_tokens == Approx(use->mean * 3 * 1000 / 3600.));
+  CHECK(lifetime_use_json(*use)["per_gpu"].size() == 3);
 }
 
 TEST_CASE("a lower clock at the same heat wears less: its voltage is lower") {
   const std::vector<double> degrees = {70};
-  const auto fast = wear_of(run_of(degrees), readings(degrees, 500, 1980), model());
-  const auto slow = wear_of(run_of(degrees), readings(degrees, 500, 1600), model());
+  const auto fast = lifetime_use_of(run_of(degrees), readings(degrees, 500, 1980), model());
+  const auto slow = lifetime_use_of(run_of(degrees), readings(degrees, 500, 1600), model());
   REQUIRE(fast);
   REQUIRE(slow);
   CHECK(slow->devices[0]->oxide < fast->devices[0]->oxide);
 }
 
 TEST_CASE("what nobody measured has no wear") {
-  CHECK(!wear_of(run_of({60}), Metrics{}, model()));
+  CHECK(!lifetime_use_of(run_of({60}), Metrics{}, model()));
   run::Run unknown = run_of({60});
   unknown.manifest.job.reset();
-  CHECK(!wear_of(unknown, readings({60}, 600, 1980), model()));
+  CHECK(!lifetime_use_of(unknown, readings({60}, 600, 1980), model()));
 }
 
 }  // namespace

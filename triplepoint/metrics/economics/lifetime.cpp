@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/metrics/economics/ageing.h"
+#include "triplepoint/metrics/economics/lifetime.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@
 #include "triplepoint/run/shutdown.h"
 #include "triplepoint/spec/toml_tree.h"
 
-// The constants of the wear models, from data/ageing.toml.
+// The constants of the wear models, from data/lifetime.toml.
 
 namespace triplepoint::metrics {
 namespace {
@@ -44,7 +44,7 @@ class Reader {
 
  private:
   Result<void> problem(const char* key, const char* what) const {
-    return error(fmt::format("{}: ageing.{} {} (wear cannot be told without it); write it", file_,
+    return error(fmt::format("{}: lifetime.{} {} (the lifetime model needs it); write it", file_,
                              key, what));
   }
   const TomlValue& table_;
@@ -53,16 +53,17 @@ class Reader {
 
 }  // namespace
 
-Result<AgeingModel> load_ageing_model(const spec::Library& library) {
-  const std::string path = library.root + "/ageing.toml";
+Result<LifetimeModel> load_lifetime_model(const spec::Library& library) {
+  const std::string path = library.root + "/lifetime.toml";
   const std::string text = TPT_TRY(read_file(path));
   const TomlValue root = TPT_TRY(spec::parse_toml(text, path));
-  const TomlValue* table = root.find("ageing");
+  const TomlValue* table = root.find("lifetime");
   if (table == nullptr)
-    return error(
-        fmt::format("{}: no [ageing] (it holds the constants of wear); restore the file", path));
+    return error(fmt::format(
+        "{}: no [lifetime] (it holds the constants of the lifetime model); restore the file",
+        path));
   const Reader read(*table, path);
-  AgeingModel model;
+  LifetimeModel model;
   TPT_TRY(read.quantity("reference_die", model.reference_die));
   TPT_TRY(read.quantity("reference_cycle", model.reference_cycle));
   TPT_TRY(read.quantity("cycling_elastic", model.cycling_elastic));
@@ -93,7 +94,7 @@ double kelvin(Celsius die) {
   return die.degrees() + 273.15;
 }
 
-double oxide_rate(const AgeingModel& model, double t, double voltage_ratio) {
+double oxide_rate(const LifetimeModel& model, double t, double voltage_ratio) {
   const double energy = model.oxide_energy_ev + model.oxide_energy_ev_kelvin / t +
                         model.oxide_energy_ev_per_kelvin * t;
   const double exponent = model.oxide_exponent + model.oxide_exponent_per_kelvin * t;
@@ -125,16 +126,17 @@ double value_at(const std::vector<double>& values, size_t device) {
   return device < values.size() ? values[device] : std::nan("");
 }
 
-std::optional<double> cycling_of(const run::Run& run, int32_t device, const AgeingModel& model) {
+std::optional<double> cycling_of(const run::Run& run, int32_t device, const LifetimeModel& model) {
   const run::Series* die = run::find_series(run, "die_c", device);
   if (die == nullptr || die->times.size() < 3) return std::nullopt;
   const Seconds duration = die->times.back() - die->times.front();
   if (duration < shortest_history) return std::nullopt;
-  return cycling_wear(model, rainflow(die->values), duration);
+  return cycling_use(model, rainflow(die->values), duration);
 }
 
-std::optional<Wear> wear_of_device(const run::Run& run, const Metrics& metrics, const Scale& scale,
-                                   size_t device, const AgeingModel& model) {
+std::optional<LifetimeUse> lifetime_use_of_device(const run::Run& run, const Metrics& metrics,
+                                                  const Scale& scale, size_t device,
+                                                  const LifetimeModel& model) {
   const double degrees = value_at(metrics.temperature_per_gpu_c, device);
   const double watts = value_at(metrics.power_per_gpu_w, device);
   if (!std::isfinite(degrees) || !std::isfinite(watts)) return std::nullopt;
@@ -143,34 +145,34 @@ std::optional<Wear> wear_of_device(const run::Run& run, const Metrics& metrics, 
   if (std::isfinite(mhz) && scale.gpu->max_clock)
     stress.voltage_ratio =
         voltage_ratio(*scale.gpu, std::min(1., mhz / (*scale.gpu->max_clock / unit::MHz)));
-  Wear wear;
-  wear.electromigration = electromigration_wear(model, stress);
-  wear.oxide = oxide_wear(model, stress);
-  wear.cycling = cycling_of(run, run.devices[device].index, model);
-  return wear;
+  LifetimeUse use;
+  use.electromigration = electromigration_use(model, stress);
+  use.oxide = oxide_use(model, stress);
+  use.cycling = cycling_of(run, run.devices[device].index, model);
+  return use;
 }
 
 }  // namespace
 
-double Wear::total() const {
+double LifetimeUse::total() const {
   const double wear_out = electromigration + oxide;
   return cycling ? (wear_out + *cycling) / 3 : wear_out / 2;
 }
 
-double electromigration_wear(const AgeingModel& model, const DieStress& stress) {
+double electromigration_use(const LifetimeModel& model, const DieStress& stress) {
   const double current = stress.power_share / model.reference_power_share / stress.voltage_ratio;
   const double inverse = 1 / kelvin(model.reference_die) - 1 / kelvin(stress.die);
   return std::pow(std::max(0., current), model.electromigration_exponent) *
          std::exp(model.electromigration_energy_ev / boltzmann_ev_per_kelvin * inverse);
 }
 
-double oxide_wear(const AgeingModel& model, const DieStress& stress) {
+double oxide_use(const LifetimeModel& model, const DieStress& stress) {
   return oxide_rate(model, kelvin(stress.die), stress.voltage_ratio) /
          oxide_rate(model, kelvin(model.reference_die), 1);
 }
 
-double cycling_wear(const AgeingModel& model, std::span<const ThermalCycle> cycles,
-                    Seconds duration) {
+double cycling_use(const LifetimeModel& model, std::span<const ThermalCycle> cycles,
+                   Seconds duration) {
   const Kelvins reference = model.reference_cycle - model.cycling_elastic;
   double damage = 0;
   for (const ThermalCycle& cycle : cycles)
@@ -222,41 +224,41 @@ std::vector<ThermalCycle> rainflow(std::span<const double> degrees) {
   return cycles;
 }
 
-std::optional<RunWear> wear_of(const run::Run& run, const Metrics& metrics,
-                               const AgeingModel& model) {
+std::optional<RunLifetimeUse> lifetime_use_of(const run::Run& run, const Metrics& metrics,
+                                              const LifetimeModel& model) {
   const std::optional<Scale> scale = scale_of(run);
   if (!scale || !run::has_trained(run)) return std::nullopt;
-  RunWear wear;
+  RunLifetimeUse use;
   double sum = 0, known = 0;
   for (size_t d = 0; d < run.devices.size(); ++d) {
-    wear.devices.push_back(wear_of_device(run, metrics, *scale, d, model));
-    if (!wear.devices.back()) continue;
-    const double total = wear.devices.back()->total();
-    if (known == 0 || total > wear.highest) wear.worst_device = run.devices[d].index;
-    wear.highest = known == 0 ? total : std::max(wear.highest, total);
-    wear.lowest = known == 0 ? total : std::min(wear.lowest, total);
+    use.devices.push_back(lifetime_use_of_device(run, metrics, *scale, d, model));
+    if (!use.devices.back()) continue;
+    const double total = use.devices.back()->total();
+    if (known == 0 || total > use.highest) use.worst_device = run.devices[d].index;
+    use.highest = known == 0 ? total : std::max(use.highest, total);
+    use.lowest = known == 0 ? total : std::min(use.lowest, total);
     sum += total;
     known += 1;
   }
   if (known == 0) return std::nullopt;
-  wear.mean = sum / known;
+  use.mean = sum / known;
   if (metrics.tokens_per_second && *metrics.tokens_per_second > 0)
-    wear.gpu_hours_per_million_tokens =
-        wear.mean * known * 1e6 / *metrics.tokens_per_second / (unit::h / unit::s);
-  wear.reference = fmt::format(
+    use.gpu_hours_per_million_tokens =
+        use.mean * known * 1e6 / *metrics.tokens_per_second / (unit::h / unit::s);
+  use.reference = fmt::format(
       "1 = a GPU whose die is at {:g} °C and draws {:.0f} % of its power limit at full clock",
       model.reference_die.degrees(), 100 * model.reference_power_share);
-  return wear;
+  return use;
 }
 
-Json wear_json(const RunWear& wear) {
-  Json json = {{"mean", wear.mean},           {"highest", wear.highest},
-               {"lowest", wear.lowest},       {"worst_gpu", wear.worst_device},
-               {"reference", wear.reference}, {"gpu_hours_per_million_tokens", nullptr},
+Json lifetime_use_json(const RunLifetimeUse& use) {
+  Json json = {{"mean", use.mean},           {"highest", use.highest},
+               {"lowest", use.lowest},       {"worst_gpu", use.worst_device},
+               {"reference", use.reference}, {"gpu_hours_per_million_tokens", nullptr},
                {"per_gpu", Json::array()}};
-  if (wear.gpu_hours_per_million_tokens)
-    json["gpu_hours_per_million_tokens"] = *wear.gpu_hours_per_million_tokens;
-  for (const std::optional<Wear>& device : wear.devices) {
+  if (use.gpu_hours_per_million_tokens)
+    json["gpu_hours_per_million_tokens"] = *use.gpu_hours_per_million_tokens;
+  for (const std::optional<LifetimeUse>& device : use.devices) {
     if (!device) {
       json["per_gpu"].push_back(nullptr);
       continue;

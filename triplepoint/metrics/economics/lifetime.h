@@ -18,8 +18,8 @@
 
 namespace triplepoint::metrics {
 
-/// Constants of the wear models and the reference; data/ageing.toml has them with their sources.
-struct AgeingModel {
+/// Constants of the wear models and the reference; data/lifetime.toml has them with their sources.
+struct LifetimeModel {
   Celsius reference_die;
   double reference_power_share = 1;  // of the power limit
   Kelvins reference_cycle;
@@ -30,7 +30,7 @@ struct AgeingModel {
   double cycling_exponent = 1;
   Kelvins cycling_elastic;
 };
-Result<AgeingModel> load_ageing_model(const spec::Library&);
+Result<LifetimeModel> load_lifetime_model(const spec::Library&);
 
 /// What a die is put through.
 struct DieStress {
@@ -51,15 +51,15 @@ struct DieStress {
 /// the die's temperature. The mean says that at the reference every mechanism fails equally often,
 /// as RAMP assumes at qualification: nobody publishes the true shares, so only ratios of wear mean
 /// something, never years.
-/// Holds while the constants do: they are those of older processes (data/ageing.toml).
+/// Holds while the constants do: they are those of older processes (data/lifetime.toml).
 /// Sources: Black 1969; Srinivasan et al., ISCA 2004 (RAMP); JEDEC JEP122.
-struct Wear {
+struct LifetimeUse {
   double electromigration = 0, oxide = 0;
   std::optional<double> cycling;  // where the run shows minutes of temperature
   double total() const;
 };
-double electromigration_wear(const AgeingModel&, const DieStress&);
-double oxide_wear(const AgeingModel&, const DieStress&);
+double electromigration_use(const LifetimeModel&, const DieStress&);
+double oxide_use(const LifetimeModel&, const DieStress&);
 
 /// Heights of the closed cycles and half cycles of a series of temperatures.
 struct ThermalCycle {
@@ -67,12 +67,12 @@ struct ThermalCycle {
   double count = 1;  // 1/2 for what does not close
 };
 std::vector<ThermalCycle> rainflow(std::span<const double> degrees);
-double cycling_wear(const AgeingModel&, std::span<const ThermalCycle>, Seconds duration);
+double cycling_use(const LifetimeModel&, std::span<const ThermalCycle>, Seconds duration);
 
 /// Wear of each device of a run while it runs, and of the whole.
-struct RunWear {
-  std::vector<std::optional<Wear>> devices;  // in the run's order; absent: not known
-  double mean = 0, highest = 0, lowest = 0;  // of the totals
+struct RunLifetimeUse {
+  std::vector<std::optional<LifetimeUse>> devices;  // in the run's order; absent: not known
+  double mean = 0, highest = 0, lowest = 0;         // of the totals
   int32_t worst_device = 0;
   // Hours at the reference that the run's GPUs lose for a million tokens: the price in hardware
   // beside the price in joules.
@@ -81,8 +81,9 @@ struct RunWear {
 };
 /// Nothing where the run's GPU, power or temperature is not known. Clock and voltage come from the
 /// job's GPU; without a job the voltage counts as that of the highest clock.
-std::optional<RunWear> wear_of(const run::Run&, const Metrics&, const AgeingModel&);
+std::optional<RunLifetimeUse> lifetime_use_of(const run::Run&, const Metrics&,
+                                              const LifetimeModel&);
 
-Json wear_json(const RunWear&);
+Json lifetime_use_json(const RunLifetimeUse&);
 
 }  // namespace triplepoint::metrics
