@@ -24,10 +24,10 @@ using spec::Job;
 
 constexpr std::uintmax_t largest_file = std::uintmax_t{4} << 20;
 
-Result<Imported> import_kind(Shelf& shelf, FileKind kind, const std::string& text,
+Result<Imported> import_kind(LibraryCache& cache, FileKind kind, const std::string& text,
                              const std::string& path, const ImportHints& hints) {
-  if (kind == FileKind::nemo_yaml) return import_nemo(shelf, text, path, hints);
-  return import_megatron(shelf, text, path, hints);
+  if (kind == FileKind::nemo_yaml) return import_nemo(cache, text, path, hints);
+  return import_megatron(cache, text, path, hints);
 }
 
 /// What is left of a job when everything is taken out that its plan makes idle: two jobs that are
@@ -79,7 +79,7 @@ std::vector<std::string> differing_keys(const Words& a, const Words& b) {
 class FolderReader {
  public:
   FolderReader(const spec::Library& library, Path folder, const ImportHints& hints)
-      : shelf_(library), folder_(std::move(folder)), hints_(hints) {}
+      : cache_(library), folder_(std::move(folder)), hints_(hints) {}
 
   void read(const Path& file) {
     std::error_code unknown;
@@ -107,7 +107,7 @@ class FolderReader {
     ImportHints hints = hints_;
     if (!hints.job_script)
       if (auto script = job_script_beside(file)) hints.job_script = *script;
-    auto imported = import_kind(shelf_, kind, text, file.string(), hints);
+    auto imported = import_kind(cache_, kind, text, file.string(), hints);
     if (imported)
       row.imported = std::move(*imported);
     else
@@ -148,7 +148,7 @@ class FolderReader {
                         Path(result_.rows[other].path).filename().string(), in_vain)};
   }
 
-  Shelf shelf_;
+  LibraryCache cache_;
   Path folder_;
   const ImportHints& hints_;
   FolderImport result_;
@@ -190,8 +190,8 @@ Result<Imported> import_job(const spec::Library& library, const Path& path, Impo
                                               : fmt::format("a {}", name_of(kind))));
   if (!hints.job_script && kind == FileKind::nemo_yaml)
     hints.job_script = TPT_TRY(job_script_beside(path));
-  Shelf shelf(library);
-  return import_kind(shelf, kind, text, path.string(), hints);
+  LibraryCache cache(library);
+  return import_kind(cache, kind, text, path.string(), hints);
 }
 
 }  // namespace triplepoint::formats

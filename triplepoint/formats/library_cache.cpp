@@ -48,14 +48,14 @@ std::optional<std::string> cluster_named_in(std::string_view text,
   return best;
 }
 
-std::string choose_cluster(Shelf& shelf, Settings& settings, const ImportHints& hints,
+std::string choose_cluster(LibraryCache& cache, Settings& settings, const ImportHints& hints,
                            const MachineFacts& facts) {
   if (hints.cluster) return *hints.cluster;
   if (facts.cluster) return *facts.cluster;
   if (hints.job_script && hints.job_script->gpu_type)
-    if (auto found = cluster_named_in(*hints.job_script->gpu_type, shelf.cluster_names()))
+    if (auto found = cluster_named_in(*hints.job_script->gpu_type, cache.cluster_names()))
       return *found;
-  if (auto found = cluster_named_in(settings.file(), shelf.cluster_names())) {
+  if (auto found = cluster_named_in(settings.file(), cache.cluster_names())) {
     settings.assume(
         fmt::format("the file does not name its GPUs: cluster {} after its path", *found));
     return *found;
@@ -100,25 +100,25 @@ void set_nodes(Settings& settings, const ImportHints& hints, const MachineFacts&
 
 }  // namespace
 
-Result<spec::Cluster> Shelf::cluster(const std::string& name) {
+Result<spec::Cluster> LibraryCache::cluster(const std::string& name) {
   const auto known = clusters_.find(name);
   if (known != clusters_.end()) return known->second;
   return clusters_.emplace(name, spec::load_cluster(library_, name)).first->second;
 }
 
-Result<spec::Stack> Shelf::stack(const std::string& name) {
+Result<spec::Stack> LibraryCache::stack(const std::string& name) {
   const auto known = stacks_.find(name);
   if (known != stacks_.end()) return known->second;
   return stacks_.emplace(name, spec::load_stack(library_, name)).first->second;
 }
 
-Result<spec::OptimizerState> Shelf::optimizer(const std::string& name) {
+Result<spec::OptimizerState> LibraryCache::optimizer(const std::string& name) {
   const auto known = optimizers_.find(name);
   if (known != optimizers_.end()) return known->second;
   return optimizers_.emplace(name, spec::load_optimizer(library_, name)).first->second;
 }
 
-std::optional<spec::Model> Shelf::model(const std::string& name) {
+std::optional<spec::Model> LibraryCache::model(const std::string& name) {
   const auto known = models_.find(name);
   if (known != models_.end()) return known->second;
   // A name from a file must not become a path.
@@ -129,26 +129,27 @@ std::optional<spec::Model> Shelf::model(const std::string& name) {
   return models_.emplace(name, std::move(model)).first->second;
 }
 
-const std::vector<std::string>& Shelf::cluster_names() {
+const std::vector<std::string>& LibraryCache::cluster_names() {
   if (!cluster_names_) cluster_names_ = spec::list_clusters(library_);
   return *cluster_names_;
 }
 
-const std::vector<std::string>& Shelf::model_names() {
+const std::vector<std::string>& LibraryCache::model_names() {
   if (!model_names_) model_names_ = spec::list_models(library_);
   return *model_names_;
 }
 
-Result<void> set_cluster_and_stack(Shelf& shelf, Settings& settings, const ImportHints& hints,
-                                   const MachineFacts& facts, spec::Job& job) {
-  job.cluster = TPT_TRY(shelf.cluster(choose_cluster(shelf, settings, hints, facts)));
+Result<void> set_cluster_and_stack(LibraryCache& cache, Settings& settings,
+                                   const ImportHints& hints, const MachineFacts& facts,
+                                   spec::Job& job) {
+  job.cluster = TPT_TRY(cache.cluster(choose_cluster(cache, settings, hints, facts)));
   set_devices(settings, hints, facts, job.cluster);
   set_nodes(settings, hints, facts, job.cluster);
   const std::string stack =
       hints.stack   ? *hints.stack
       : facts.stack ? *facts.stack
                     : std::string(facts.profiled ? facts.profiled_stack : facts.plain_stack);
-  job.stack = TPT_TRY(shelf.stack(stack));
+  job.stack = TPT_TRY(cache.stack(stack));
   return {};
 }
 

@@ -19,9 +19,9 @@ namespace triplepoint::formats {
 
 /// Reads clusters, stacks and models of the library, each file once: a folder has hundreds of jobs
 /// and few clusters.
-class Shelf {
+class LibraryCache {
  public:
-  explicit Shelf(const spec::Library& library) : library_(library) {}
+  explicit LibraryCache(const spec::Library& library) : library_(library) {}
 
   Result<spec::Cluster> cluster(const std::string& name);
   Result<spec::Stack> stack(const std::string& name);
@@ -54,7 +54,8 @@ struct MachineFacts {
 
 /// Sets cluster and stack of a job: from hints, else from the file, the job script, words of the
 /// path; else the paper's main cluster, which is then noted as assumed.
-Result<void> set_cluster_and_stack(Shelf& shelf, Settings& settings, const ImportHints& hints,
-                                   const MachineFacts& facts, spec::Job& job);
+Result<void> set_cluster_and_stack(LibraryCache& cache, Settings& settings,
+                                   const ImportHints& hints, const MachineFacts& facts,
+                                   spec::Job& job);
 
 }  // namespace triplepoint::formats

@@ -305,10 +305,10 @@ bool same_shape(const Model& a, const Model& b) {
          a.num_query_groups == b.num_query_groups && experts(a) == experts(b);
 }
 
-std::string model_name(Shelf& shelf, const ShellCommand& command, const Model& model) {
+std::string model_name(LibraryCache& cache, const ShellCommand& command, const Model& model) {
   if (const auto name = variable(command, "TRIPLEPOINT_MODEL")) return *name;
-  for (const std::string& name : shelf.model_names()) {
-    const auto known = shelf.model(name);
+  for (const std::string& name : cache.model_names()) {
+    const auto known = cache.model(name);
     if (known && same_shape(*known, model)) return name;
   }
   return fmt::format("{}-layers-{}-wide", model.num_layers, model.hidden_size);
@@ -337,13 +337,13 @@ void refuse_other_architectures(Settings& s) {
   s.number("optimizer-offload-fraction");
 }
 
-Result<Model> read_model(Shelf& shelf, Settings& s, const ShellCommand& command) {
+Result<Model> read_model(LibraryCache& cache, Settings& s, const ShellCommand& command) {
   Model model;
   TPT_TRY(read_dimensions(s, model));
   read_details(s, model);
   read_experts(s, model);
   refuse_other_architectures(s);
-  model.name = model_name(shelf, command, model);
+  model.name = model_name(cache, command, model);
   return model;
 }
 
@@ -533,13 +533,13 @@ double gradient_bytes(Settings& s, spec::Precision precision) {
   return precision == spec::Precision::fp16 && !full ? 2 : 4;
 }
 
-Result<void> read_optimizer(Shelf& shelf, Settings& s, const spec::Job& job, Plan& plan) {
+Result<void> read_optimizer(LibraryCache& cache, Settings& s, const spec::Job& job, Plan& plan) {
   read_sharding(s, job, plan);
   const std::string name = s.text("optimizer").value_or("adam");
   const double gradients = gradient_bytes(s, plan.precision);
   const bool distributed = plan.sharding != spec::Sharding::none && name == "adam";
   const std::string known = distributed ? "mcore_distributed_optim" : name;
-  const auto state = find_optimizer(shelf, known, {plan.precision, true, false, gradients});
+  const auto state = find_optimizer(cache, known, {plan.precision, true, false, gradients});
   if (!state)
     s.note(DiagnosisCode::unsupported, Severity::error, "optimizer",
            fmt::format("optimizer '{}' is not modelled (its memory is not known); try adam or sgd",
@@ -553,7 +553,7 @@ Result<void> read_optimizer(Shelf& shelf, Settings& s, const spec::Job& job, Pla
   return {};
 }
 
-Result<Plan> read_plan(Shelf& shelf, Settings& s, const spec::Job& job) {
+Result<Plan> read_plan(LibraryCache& cache, Settings& s, const spec::Job& job) {
   Plan plan;
   plan.precision = read_precision(s);
   plan.fp8_attention = s.flag("fp8-dot-product-attention");
@@ -561,7 +561,7 @@ Result<Plan> read_plan(Shelf& shelf, Settings& s, const spec::Job& job) {
   TPT_TRY(read_batches(s, job, plan));
   read_recompute(s, plan);
   read_overlap(s, plan);
-  TPT_TRY(read_optimizer(shelf, s, job, plan));
+  TPT_TRY(read_optimizer(cache, s, job, plan));
   return plan;
 }
 
@@ -575,19 +575,19 @@ ImportHints with_own_script(const ImportHints& hints, const std::string& text,
 
 }  // namespace
 
-Result<Imported> import_megatron(Shelf& shelf, const std::string& text, const std::string& path,
-                                 const ImportHints& hints) {
+Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
+                                 const std::string& path, const ImportHints& hints) {
   const ShellCommand command = TPT_TRY(find_command(text, path));
   Settings settings(path, "--");
   add_arguments(command, settings);
   spec::Job job;
   job.name = settings.text("wandb-exp-name").value_or(std::filesystem::path(path).stem().string());
   job.origin = path;
-  job.model = TPT_TRY(read_model(shelf, settings, command));
-  TPT_TRY(set_cluster_and_stack(shelf, settings, with_own_script(hints, text, path),
+  job.model = TPT_TRY(read_model(cache, settings, command));
+  TPT_TRY(set_cluster_and_stack(cache, settings, with_own_script(hints, text, path),
                                 read_machines(settings, command), job));
   read_graphs(settings, job.stack);
-  job.plan = TPT_TRY(read_plan(shelf, settings, job));
+  job.plan = TPT_TRY(read_plan(cache, settings, job));
   report_unknown_keys(settings, "--", is_irrelevant_megatron_argument,
                       irrelevant_megatron_arguments());
   return assemble(settings, std::move(job), key_of_code);
@@ -595,8 +595,8 @@ Result<Imported> import_megatron(Shelf& shelf, const std::string& text, const st
 
 Result<Imported> import_megatron_args(const spec::Library& library, const std::string& text,
                                       const std::string& path, const ImportHints& hints) {
-  Shelf shelf(library);
-  return import_megatron(shelf, text, path, hints);
+  LibraryCache cache(library);
+  return import_megatron(cache, text, path, hints);
 }
 
 }  // namespace triplepoint::formats

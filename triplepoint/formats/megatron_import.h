@@ -10,8 +10,8 @@
 
 namespace triplepoint::formats {
 
-/// import_megatron_args with a shelf that outlives it.
-Result<Imported> import_megatron(Shelf& shelf, const std::string& text, const std::string& path,
-                                 const ImportHints& hints);
+/// import_megatron_args with a cache that outlives it.
+Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
+                                 const std::string& path, const ImportHints& hints);
 
 }  // namespace triplepoint::formats

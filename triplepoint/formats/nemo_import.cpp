@@ -265,8 +265,8 @@ void read_details(Settings& s, Model& model) {
 }
 
 /// A job that calls itself after a model of the library but has other dimensions is a slip.
-void compare_with_library(Shelf& shelf, Settings& s, const Model& model) {
-  const auto known = shelf.model(model.name);
+void compare_with_library(LibraryCache& cache, Settings& s, const Model& model) {
+  const auto known = cache.model(model.name);
   if (!known) return;
   struct Dimension {
     std::string_view key;
@@ -283,14 +283,14 @@ void compare_with_library(Shelf& shelf, Settings& s, const Model& model) {
                            each.key, each.mine, model.name, each.theirs));
 }
 
-Result<Model> read_model(Shelf& shelf, Settings& s, const std::string& data) {
+Result<Model> read_model(LibraryCache& cache, Settings& s, const std::string& data) {
   Model model;
   model.name = read_model_name(s);
   TPT_TRY(read_dimensions(s, model));
   read_details(s, model);
   read_length(s, data, model);
   read_experts(s, model);
-  compare_with_library(shelf, s, model);
+  compare_with_library(cache, s, model);
   return model;
 }
 
@@ -434,12 +434,12 @@ void read_fsdp(Settings& s, const spec::Job& job, Plan& plan) {
   if (!o2 && plan.tensor_parallel_size > 1 && adds_parameters) plan.fp32_residual = true;
 }
 
-Result<void> read_optimizer_bytes(Shelf& shelf, Settings& s, bool fsdp, const std::string& name,
-                                  Plan& plan) {
+Result<void> read_optimizer_bytes(LibraryCache& cache, Settings& s, bool fsdp,
+                                  const std::string& name, Plan& plan) {
   const bool o2 = s.boolean("model.megatron_amp_O2").value_or(false);
   const auto sync = bytes_of_type(s, "model.optim.grad_sync_dtype");
   const auto reduce = bytes_of_type(s, "model.fsdp_grad_reduce_dtype");
-  const auto state = find_optimizer(shelf, name, {plan.precision, o2, fsdp, fsdp ? reduce : sync});
+  const auto state = find_optimizer(cache, name, {plan.precision, o2, fsdp, fsdp ? reduce : sync});
   if (state) {
     plan.optimizer = TPT_TRY(*state);
     return {};
@@ -452,10 +452,10 @@ Result<void> read_optimizer_bytes(Shelf& shelf, Settings& s, bool fsdp, const st
 }
 
 /// Optimizer, its bytes, and who shards what.
-Result<void> read_optimizer(Shelf& shelf, Settings& s, const spec::Job& job, Plan& plan) {
+Result<void> read_optimizer(LibraryCache& cache, Settings& s, const spec::Job& job, Plan& plan) {
   const std::string name = s.text("model.optim.name").value_or("fused_adam");
   const bool fsdp = s.boolean("model.fsdp").value_or(false);
-  TPT_TRY(read_optimizer_bytes(shelf, s, fsdp, name, plan));
+  TPT_TRY(read_optimizer_bytes(cache, s, fsdp, name, plan));
   const bool distributed = name == "distributed_fused_adam" || name == "mcore_distributed_optim";
   if (fsdp)
     read_fsdp(s, job, plan);
@@ -506,7 +506,8 @@ void refuse_offloading(Settings& s) {
            "attention without flash attention is not modelled: its score matrices are left out");
 }
 
-Result<Plan> read_plan(Shelf& shelf, Settings& s, const spec::Job& job, const std::string& data) {
+Result<Plan> read_plan(LibraryCache& cache, Settings& s, const spec::Job& job,
+                       const std::string& data) {
   Plan plan;
   plan.precision = read_precision(s);
   plan.fp8_attention = s.boolean("model.fp8_dot_product_attention").value_or(false);
@@ -514,7 +515,7 @@ Result<Plan> read_plan(Shelf& shelf, Settings& s, const spec::Job& job, const st
   read_batches(s, data, plan);
   read_recompute(s, plan);
   read_overlap(s, plan);
-  TPT_TRY(read_optimizer(shelf, s, job, plan));
+  TPT_TRY(read_optimizer(cache, s, job, plan));
   read_lora(s, job.task, plan);
   refuse_offloading(s);
   return plan;
@@ -546,7 +547,7 @@ std::string job_name(Settings& s) {
 
 }  // namespace
 
-Result<Imported> import_nemo(Shelf& shelf, const std::string& text, const std::string& path,
+Result<Imported> import_nemo(LibraryCache& cache, const std::string& text, const std::string& path,
                              const ImportHints& hints) {
   const YamlNode document = TPT_TRY(parse_yaml(text, path));
   Settings settings(path);
@@ -557,9 +558,9 @@ Result<Imported> import_nemo(Shelf& shelf, const std::string& text, const std::s
   job.task = read_task(settings, hints);
   check_task(settings, job.task);
   const std::string data = data_section(settings, job.task);
-  job.model = TPT_TRY(read_model(shelf, settings, data));
-  TPT_TRY(set_cluster_and_stack(shelf, settings, hints, read_machines(settings), job));
-  job.plan = TPT_TRY(read_plan(shelf, settings, job, data));
+  job.model = TPT_TRY(read_model(cache, settings, data));
+  TPT_TRY(set_cluster_and_stack(cache, settings, hints, read_machines(settings), job));
+  job.plan = TPT_TRY(read_plan(cache, settings, job, data));
   report_unknown_keys(settings, "", is_irrelevant_nemo_key, irrelevant_nemo_keys());
   auto keys = key_of_code;
   const std::string batch_key = data + "micro_batch_size";
@@ -571,8 +572,8 @@ Result<Imported> import_nemo(Shelf& shelf, const std::string& text, const std::s
 
 Result<Imported> import_nemo_yaml(const spec::Library& library, const std::string& text,
                                   const std::string& path, const ImportHints& hints) {
-  Shelf shelf(library);
-  return import_nemo(shelf, text, path, hints);
+  LibraryCache cache(library);
+  return import_nemo(cache, text, path, hints);
 }
 
 }  // namespace triplepoint::formats

@@ -10,8 +10,8 @@
 
 namespace triplepoint::formats {
 
-/// import_nemo_yaml with a shelf that outlives it.
-Result<Imported> import_nemo(Shelf& shelf, const std::string& text, const std::string& path,
+/// import_nemo_yaml with a cache that outlives it.
+Result<Imported> import_nemo(LibraryCache& cache, const std::string& text, const std::string& path,
                              const ImportHints& hints);
 
 }  // namespace triplepoint::formats

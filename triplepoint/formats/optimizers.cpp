@@ -46,11 +46,11 @@ OptimizerState adapted(OptimizerState state, std::string_view name,
 
 }  // namespace
 
-std::optional<Result<OptimizerState>> find_optimizer(Shelf& shelf, std::string_view name,
+std::optional<Result<OptimizerState>> find_optimizer(LibraryCache& cache, std::string_view name,
                                                      const OptimizerContext& context) {
   const std::string known = library_name(name, context);
   if (known.empty()) return std::nullopt;
-  Result<OptimizerState> state = shelf.optimizer(known);
+  Result<OptimizerState> state = cache.optimizer(known);
   if (state) *state = adapted(*state, name, context);
   return state;
 }

@@ -26,7 +26,8 @@ struct OptimizerContext {
 /// Differences from the library's bytes: fp32 weights are their own master copy (4 + 4 + 8 bytes);
 /// the distributed optimizers reduce gradients in the buffer they accumulate in, so that its type
 /// is that of the wire; 16-bit remainders exist for bf16 only; sgd keeps one moment.
-std::optional<Result<spec::OptimizerState>> find_optimizer(Shelf& shelf, std::string_view name,
+std::optional<Result<spec::OptimizerState>> find_optimizer(LibraryCache& cache,
+                                                           std::string_view name,
                                                            const OptimizerContext& context);
 
 }  // namespace triplepoint::formats

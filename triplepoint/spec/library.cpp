@@ -66,7 +66,7 @@ Result<void> read_library_file(const ReadScope& outer, const Path& path, const s
   return read_value(scope.at(name), table, out);
 }
 
-struct Shelf {
+struct LibraryFolder {
   const char* folder;  // "models"
   const char* thing;   // "model": the word of messages and the table of the file
 };
@@ -75,7 +75,7 @@ std::string stem_below(const Path& folder, const Path& file) {
   return file.lexically_relative(folder).replace_extension().generic_string();
 }
 
-std::vector<std::string> list_shelf(const Library& library, const char* folder) {
+std::vector<std::string> list_folder(const Library& library, const char* folder) {
   const Path path = Path(library.root) / folder;
   std::vector<std::string> names;
   if (const auto files = list_files(path, ".toml"))
@@ -84,27 +84,28 @@ std::vector<std::string> list_shelf(const Library& library, const char* folder) 
   return names;
 }
 
-Result<Path> find_on_shelf(const Library& library, const Shelf& shelf, std::string_view name) {
+Result<Path> find_in_folder(const Library& library, const LibraryFolder& in,
+                            std::string_view name) {
   if (name.ends_with(".toml")) return Path(name);
-  const std::vector<std::string> known = list_shelf(library, shelf.folder);
+  const std::vector<std::string> known = list_folder(library, in.folder);
   if (std::find(known.begin(), known.end(), name) != known.end()) {
-    const Path folder = Path(library.root) / shelf.folder;
+    const Path folder = Path(library.root) / in.folder;
     const Path file = folder / (std::string(name) + ".toml");
     const TomlValue* instead = override_of(library, file);
     if (instead == nullptr || !instead->is(TomlValue::Kind::text)) return file;
     return folder / (instead->text + ".toml");
   }
-  return error(fmt::format("no {0} \"{1}\" (there is no {2}/{1}.toml in {3}); {4}", shelf.thing,
-                           name, shelf.folder, library.root, did_you_mean(name, known)));
+  return error(fmt::format("no {0} \"{1}\" (there is no {2}/{1}.toml in {3}); {4}", in.thing, name,
+                           in.folder, library.root, did_you_mean(name, known)));
 }
 
 template <class T>
-Result<T> load_from_shelf(const ReadScope& scope, const Shelf& shelf, std::string_view name) {
-  const Path path = TPT_TRY(find_on_shelf(*scope.library, shelf, name));
+Result<T> load_from_folder(const ReadScope& scope, const LibraryFolder& in, std::string_view name) {
+  const Path path = TPT_TRY(find_in_folder(*scope.library, in, name));
   ReadScope whole = scope;
   whole.from_scratch = true;
   T thing;
-  if (auto read = read_library_file(whole, path, shelf.thing, thing); !read)
+  if (auto read = read_library_file(whole, path, in.thing, thing); !read)
     return tl::unexpected(read.error());
   thing.name = path.stem().string();
   return thing;
@@ -145,26 +146,26 @@ ReadScope outermost(const Library& library) {
 }  // namespace
 
 Result<Model> NamedThing<Model>::load(const ReadScope& scope, std::string_view name) {
-  return load_from_shelf<Model>(scope, {"models", "model"}, name);
+  return load_from_folder<Model>(scope, {"models", "model"}, name);
 }
 
 Result<Gpu> NamedThing<Gpu>::load(const ReadScope& scope, std::string_view name) {
-  Gpu gpu = TPT_TRY(load_from_shelf<Gpu>(scope, {"gpus", "gpu"}, name));
+  Gpu gpu = TPT_TRY(load_from_folder<Gpu>(scope, {"gpus", "gpu"}, name));
   if (auto merged = merge_calibrations(scope, gpu); !merged) return tl::unexpected(merged.error());
   return gpu;
 }
 
 Result<Cluster> NamedThing<Cluster>::load(const ReadScope& scope, std::string_view name) {
-  return load_from_shelf<Cluster>(scope, {"clusters", "cluster"}, name);
+  return load_from_folder<Cluster>(scope, {"clusters", "cluster"}, name);
 }
 
 Result<Stack> NamedThing<Stack>::load(const ReadScope& scope, std::string_view name) {
-  return load_from_shelf<Stack>(scope, {"stacks", "stack"}, name);
+  return load_from_folder<Stack>(scope, {"stacks", "stack"}, name);
 }
 
 Result<OptimizerState> NamedThing<OptimizerState>::load(const ReadScope& scope,
                                                         std::string_view name) {
-  return load_from_shelf<OptimizerState>(scope, {"optimizers", "optimizer"}, name);
+  return load_from_folder<OptimizerState>(scope, {"optimizers", "optimizer"}, name);
 }
 
 Result<Library> require_library() {
@@ -219,22 +220,22 @@ std::string default_optimizer(const Stack& stack) {
 }
 
 std::vector<std::string> list_models(const Library& library) {
-  return list_shelf(library, "models");
+  return list_folder(library, "models");
 }
 std::vector<std::string> list_gpus(const Library& library) {
-  return list_shelf(library, "gpus");
+  return list_folder(library, "gpus");
 }
 std::vector<std::string> list_clusters(const Library& library) {
-  return list_shelf(library, "clusters");
+  return list_folder(library, "clusters");
 }
 std::vector<std::string> list_stacks(const Library& library) {
-  return list_shelf(library, "stacks");
+  return list_folder(library, "stacks");
 }
 std::vector<std::string> list_studies(const Library& library) {
-  return list_shelf(library, "studies");
+  return list_folder(library, "studies");
 }
 std::vector<std::string> list_optimizers(const Library& library) {
-  return list_shelf(library, "optimizers");
+  return list_folder(library, "optimizers");
 }
 
 Result<std::vector<Provenance>> provenance(const Library& library, std::string_view file) {

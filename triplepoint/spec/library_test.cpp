@@ -79,8 +79,9 @@ TEST_CASE("a missing or wrong source is refused with the place and a way out") {
 TEST_CASE("every number of the library has a source") {
   const Library library = default_library();
   int numbers = 0;
-  for (const char* shelf : {"models", "gpus", "clusters", "stacks", "optimizers", "calibrations"}) {
-    const auto files = list_files(Path(library.root) / shelf, ".toml");
+  for (const char* folder :
+       {"models", "gpus", "clusters", "stacks", "optimizers", "calibrations"}) {
+    const auto files = list_files(Path(library.root) / folder, ".toml");
     REQUIRE(files);
     for (const Path& file : *files) {
       const auto found =

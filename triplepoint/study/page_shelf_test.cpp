@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/study/page_shelf.h"
-
 #include <doctest/doctest.h>
+
+#include "triplepoint/study/page_cache.h"
 
 namespace triplepoint::study {
 namespace {
 
-TEST_CASE("shelf: forgets the oldest pages first when it is full") {
-  PageShelf shelf(1000);
+TEST_CASE("page cache: forgets the oldest pages first when it is full") {
+  PageCache cache(1000);
   int made = 0;
   const auto get = [&](const std::string& key) {
-    return shelf.find(
+    return cache.find(
         key, "1",
         [&]() -> Result<std::string> {
           ++made;

@@ -217,10 +217,10 @@ HttpResponse Site::list() {
 // ---- pages
 
 HttpResponse Site::page(const std::string& key, const std::string& stamp,
-                        const PageShelf::Maker& maker, const HttpRequest& request) {
+                        const PageCache::Maker& maker, const HttpRequest& request) {
   const std::string tag = fmt::format("\"{}\"", stamp);
   if (request.header("if-none-match") == tag) return {304, "text/html; charset=utf-8", "", {}};
-  const auto made = shelf_.find(key, stamp, maker, patience);
+  const auto made = page_cache_.find(key, stamp, maker, patience);
   if (!made) {
     HttpResponse response = html(report::notice_page(
         "One moment", "The page is being made; it comes by itself when it is ready."));

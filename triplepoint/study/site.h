@@ -11,7 +11,7 @@
 #include "triplepoint/base/http_server.h"
 
 #include "triplepoint/report/pages/index_page.h"
-#include "triplepoint/study/page_shelf.h"
+#include "triplepoint/study/page_cache.h"
 
 namespace triplepoint::study {
 
@@ -49,7 +49,7 @@ class Site {
   HttpResponse run_page(const std::string& address, const HttpRequest& request);
   HttpResponse study_page(const std::string& address, const HttpRequest& request);
   HttpResponse compare(const HttpRequest& request);
-  HttpResponse page(const std::string& key, const std::string& stamp, const PageShelf::Maker& maker,
+  HttpResponse page(const std::string& key, const std::string& stamp, const PageCache::Maker& maker,
                     const HttpRequest& request);
   std::vector<report::IndexEntry> entries();
   report::IndexEntry entry_of_run(const std::string& address, const Item& item);
@@ -63,7 +63,7 @@ class Site {
     report::IndexEntry entry;
   };
   std::map<std::string, Peeked> peeked_;
-  PageShelf shelf_;
+  PageCache page_cache_;
 };
 
 }  // namespace triplepoint::study

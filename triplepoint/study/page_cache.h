@@ -19,7 +19,7 @@ namespace triplepoint::study {
 /// Pages that are made when somebody asks, by one thread of its own, and kept while what they show
 /// has not changed. Asking never waits longer than a moment: a page that takes longer is there the
 /// next time.
-class PageShelf {
+class PageCache {
  public:
   struct Page {
     std::string text;
@@ -28,12 +28,12 @@ class PageShelf {
   };
   using Maker = std::function<Result<std::string>()>;
 
-  explicit PageShelf(std::size_t most_bytes = std::size_t{256} << 20U) : most_bytes_(most_bytes) {}
-  PageShelf(const PageShelf&) = delete;
-  PageShelf(PageShelf&&) = delete;
-  PageShelf& operator=(PageShelf&&) = delete;
-  PageShelf& operator=(const PageShelf&) = delete;
-  ~PageShelf();
+  explicit PageCache(std::size_t most_bytes = std::size_t{256} << 20U) : most_bytes_(most_bytes) {}
+  PageCache(const PageCache&) = delete;
+  PageCache(PageCache&&) = delete;
+  PageCache& operator=(PageCache&&) = delete;
+  PageCache& operator=(const PageCache&) = delete;
+  ~PageCache();
 
   /// The page of `key`, if it was made from what has this stamp; else it is made, and nothing is
   /// returned if that is not done within `patience`.

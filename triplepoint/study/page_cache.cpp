@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/study/page_shelf.h"
+#include "triplepoint/study/page_cache.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ constexpr std::size_t most_orders = 64;  // who asks for more must ask again
 
 }  // namespace
 
-PageShelf::~PageShelf() {
+PageCache::~PageCache() {
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
@@ -19,12 +19,12 @@ PageShelf::~PageShelf() {
   if (worker_) worker_->join();
 }
 
-bool PageShelf::is_ordered(const std::string& key, const std::string& stamp) const {
+bool PageCache::is_ordered(const std::string& key, const std::string& stamp) const {
   return std::any_of(orders_.begin(), orders_.end(),
                      [&](const Order& order) { return order.key == key && order.stamp == stamp; });
 }
 
-std::optional<PageShelf::Page> PageShelf::find(const std::string& key, const std::string& stamp,
+std::optional<PageCache::Page> PageCache::find(const std::string& key, const std::string& stamp,
                                                const Maker& maker,
                                                std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
@@ -45,7 +45,7 @@ std::optional<PageShelf::Page> PageShelf::find(const std::string& key, const std
   return pages_[key];
 }
 
-void PageShelf::work() {
+void PageCache::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
     ordered_.wait(lock, [&] { return ends_ || !orders_.empty(); });
@@ -63,7 +63,7 @@ void PageShelf::work() {
   }
 }
 
-void PageShelf::keep(const std::string& key, Page page) {
+void PageCache::keep(const std::string& key, Page page) {
   const auto forget = [&](const std::string& which) {
     const auto found = pages_.find(which);
     if (found == pages_.end()) return;
