@@ -135,7 +135,7 @@ std::string fault_words(const spec::Fault& fault) {
 
 }  // namespace
 
-std::optional<SteerReadings> Eye::see(const SteerReadings& look) {
+std::optional<SteerReadings> DebounceFilter::update(const SteerReadings& look) {
   constexpr std::size_t most = 4;
   looks_.push_back(look);
   if (looks_.size() > most) looks_.erase(looks_.begin());
@@ -251,8 +251,8 @@ void Controller::look(Track& track, const std::optional<SteerReadings>& look,
   if (!look) return;
   const Seconds now = track.now();
   const std::string alarm = diagnosis_change(now);
-  if (!alarm.empty()) eye_.forget();
-  const std::optional<SteerReadings> steady = eye_.see(*look);
+  if (!alarm.empty()) debounce_.forget();
+  const std::optional<SteerReadings> steady = debounce_.update(*look);
   if (!before_ && steady) before_ = steady;
   std::string words;
   if (before_ && steady) words = change_words(*before_, *steady);
@@ -278,24 +278,25 @@ void Controller::look(Track& track, const std::optional<SteerReadings>& look,
   }
 }
 
-Controller::Outlook Controller::look_ahead(const Track& track, const SteerReadings& seen,
-                                           Seconds horizon) const {
+Controller::Alternatives Controller::look_ahead(const Track& track, const SteerReadings& seen,
+                                                Seconds horizon) const {
   const spec::Job known = known_at(base_, track.now());
-  Outlook outlook;
-  outlook.leave = foresee(track.world(), job_with(known, present_));
-  if (!(outlook.leave.step_time > Seconds())) return outlook;
+  Alternatives alternatives;
+  alternatives.leave = foresee(track.world(), job_with(known, present_));
+  if (!(alternatives.leave.step_time > Seconds())) return alternatives;
   MoveOptions moves = options_.moves;
   moves.may_restart = moves.may_restart && after_checkpoint(track.now());
   for (Candidate& candidate : candidates(base_, initial_, present_, seen, moves)) {
     const Forecast forecast = foresee(track.world(), job_with(known, candidate.setting));
     if (!(forecast.step_time > Seconds())) continue;
     const MoveCost cost{candidate.restarts ? options_.restart : Seconds(), idle_power(base_)};
-    outlook.options.push_back({words_of(candidate.setting, base_), candidate.restarts,
-                               worth(outlook.leave, forecast, cost, horizon, options_.goal)});
-    outlook.forecasts.push_back(forecast);
-    outlook.candidates.push_back(std::move(candidate));
+    alternatives.options.push_back(
+        {words_of(candidate.setting, base_), candidate.restarts,
+         worth(alternatives.leave, forecast, cost, horizon, options_.goal)});
+    alternatives.forecasts.push_back(forecast);
+    alternatives.candidates.push_back(std::move(candidate));
   }
-  return outlook;
+  return alternatives;
 }
 
 Decision Controller::think(Track& track, const SteerReadings& seen) {
@@ -309,38 +310,40 @@ Decision Controller::think(Track& track, const SteerReadings& seen) {
     decision.horizon = std::min(decision.horizon, options_.duration - now);
   SteerReadings judged = seen;
   if (const auto node = node_at_fault()) judged.slowest_node = *node;
-  const Outlook outlook = look_ahead(track, judged, decision.horizon);
-  const SteerPolicy::Verdict verdict = policy_.choose(now, outlook.options);
-  decision.leave = decision.then = outlook.leave;
+  const Alternatives alternatives = look_ahead(track, judged, decision.horizon);
+  const SteerPolicy::Verdict verdict = policy_.choose(now, alternatives.options);
+  decision.leave = decision.then = alternatives.leave;
   decision.action = "leave it";
   decision.reason = verdict.why;
-  decision.considered = considered_of(outlook.candidates, outlook.forecasts, outlook.options);
-  if (verdict.option) act(track, outlook, *verdict.option, decision);
+  decision.considered =
+      considered_of(alternatives.candidates, alternatives.forecasts, alternatives.options);
+  if (verdict.option) act(track, alternatives, *verdict.option, decision);
   decision.setting = policy_.setting();
   return decision;
 }
 
-void Controller::act(Track& track, const Outlook& outlook, std::size_t which, Decision& decision) {
-  const Candidate& candidate = outlook.candidates[which];
-  const Forecast& then = outlook.forecasts[which];
+void Controller::act(Track& track, const Alternatives& alternatives, std::size_t which,
+                     Decision& decision) {
+  const Candidate& candidate = alternatives.candidates[which];
+  const Forecast& then = alternatives.forecasts[which];
   decision.kind = candidate.kind;
   decision.action = candidate.what;
-  decision.ratio = outlook.options[which].ratio;
+  decision.ratio = alternatives.options[which].ratio;
   decision.then = then;
   decision.cost = candidate.restarts ? options_.restart : Seconds();
   decision.reason = fmt::format(
       "predicted {:.1f} % better: a step {:.3f} s instead of {:.3f} s, {:.1f} kW "
       "instead of {:.1f} kW",
-      100 * (1 - decision.ratio), then.step_time / unit::s, outlook.leave.step_time / unit::s,
-      then.power / unit::kW, outlook.leave.power / unit::kW);
+      100 * (1 - decision.ratio), then.step_time / unit::s, alternatives.leave.step_time / unit::s,
+      then.power / unit::kW, alternatives.leave.power / unit::kW);
   present_ = candidate.setting;
   track.change(job());
   if (candidate.restarts) track.pause(options_.restart, idle_power(base_));
-  policy_.moved(decision.time, outlook.options[which]);
+  policy_.moved(decision.time, alternatives.options[which]);
   // What the move itself changes is no disturbance.
   before_.reset();
   thoughts_.clear();
-  eye_.forget();
+  debounce_.forget();
 }
 
 namespace {

@@ -150,9 +150,9 @@ Watts idle_power(const spec::Job& job);
 
 /// What the last looks show of a machine that may flap: the last one if it agrees with the one
 /// before, else, after four, their mean. Nothing as long as neither is known.
-class Eye {
+class DebounceFilter {
  public:
-  std::optional<SteerReadings> see(const SteerReadings& look);
+  std::optional<SteerReadings> update(const SteerReadings& look);
   void forget() { looks_.clear(); }
 
  private:
@@ -174,7 +174,7 @@ class Controller {
             std::vector<Decision>& decisions);
 
  private:
-  struct Outlook {
+  struct Alternatives {
     Forecast leave;
     std::vector<Candidate> candidates;
     std::vector<Forecast> forecasts;
@@ -187,15 +187,15 @@ class Controller {
   std::optional<int64_t> node_at_fault() const;
   Seconds next_checkpoint(Seconds now) const;
   bool after_checkpoint(Seconds now) const;
-  Outlook look_ahead(const Track& track, const SteerReadings& seen, Seconds horizon) const;
+  Alternatives look_ahead(const Track& track, const SteerReadings& seen, Seconds horizon) const;
   Decision think(Track& track, const SteerReadings& seen);
-  void act(Track& track, const Outlook& outlook, std::size_t which, Decision& decision);
+  void act(Track& track, const Alternatives& alternatives, std::size_t which, Decision& decision);
 
   const spec::Job& base_;
   const SteerOptions& options_;
   SteerSetting present_, initial_;
   SteerPolicy policy_;
-  Eye eye_;
+  DebounceFilter debounce_;
   std::vector<spec::Fault> diagnosis_;   // at the last look
   std::optional<SteerReadings> before_;  // at the last thought
   std::vector<SteerReadings> thoughts_;  // of this episode and setting
@@ -204,7 +204,7 @@ class Controller {
   std::string seen_words_;
 };
 
-/// What the alternatives of an outlook come to, best first.
+/// Cost ratios of the alternatives, best first.
 std::vector<Considered> considered_of(const std::vector<Candidate>&, const std::vector<Forecast>&,
                                       const std::vector<SteerOption>&);
 
