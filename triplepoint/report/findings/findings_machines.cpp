@@ -117,19 +117,20 @@ namespace {
 
 constexpr double clear_difference = 1.03;
 
-struct Duel {
+struct PairwiseComparison {
   const StudyRow *winner = nullptr, *loser = nullptr;
 };
 
 /// The two machines that lie furthest apart for one model: `high` wins if more is better.
-std::optional<Duel> clearest_duel(const Groups& groups, std::string_view key, bool high) {
-  std::optional<Duel> best;
+std::optional<PairwiseComparison> clearest_pair(const Groups& groups, std::string_view key,
+                                                bool high) {
+  std::optional<PairwiseComparison> best;
   double best_ratio = clear_difference;
-  for (const Contest& contest : contests_of(groups))
-    for (const StudyRow* a : contest.entries)
-      for (const StudyRow* b : contest.entries) {
+  for (const MachineComparison& comparison : machine_comparisons(groups))
+    for (const StudyRow* a : comparison.entries)
+      for (const StudyRow* b : comparison.entries) {
         const auto ratio = high ? ratio_at(*a, *b, key) : ratio_at(*b, *a, key);
-        if (ratio && *ratio > best_ratio) best = Duel{a, b}, best_ratio = *ratio;
+        if (ratio && *ratio > best_ratio) best = PairwiseComparison{a, b}, best_ratio = *ratio;
       }
   return best;
 }
@@ -166,9 +167,9 @@ void say_as_they_stand(Finding& finding, const StudyRow& winner, const StudyRow&
 }  // namespace
 
 FoundOne about_machines(const Groups& groups) {
-  const auto duel = clearest_duel(groups, "tokens_per_s_per_gpu", true);
-  if (!duel) return std::nullopt;
-  const auto& [winner, loser] = *duel;
+  const auto pair = clearest_pair(groups, "tokens_per_s_per_gpu", true);
+  if (!pair) return std::nullopt;
+  const auto& [winner, loser] = *pair;
   Finding finding("machines-equal-gpus");
   const bool same_gpus = winner->job.cluster.gpu == loser->job.cluster.gpu &&
                          winner->job.world_size() == loser->job.world_size();
@@ -189,9 +190,9 @@ FoundOne about_machines(const Groups& groups) {
 }
 
 FoundOne about_machines_per_watt(const Groups& groups) {
-  const auto duel = clearest_duel(groups, "joules_per_token", false);
-  if (!duel) return std::nullopt;
-  const auto& [winner, loser] = *duel;
+  const auto pair = clearest_pair(groups, "joules_per_token", false);
+  if (!pair) return std::nullopt;
+  const auto& [winner, loser] = *pair;
   Finding finding("machines-equal-watts");
   finding.say("For equal watts, ")
       .group(*winner)

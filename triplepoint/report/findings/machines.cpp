@@ -34,44 +34,44 @@ double per_kilowatt(const StudyRow& row) {
   return joules_per_kilojoule / or_nan(number_at(row, "joules_per_token"));
 }
 
-struct Duel {
+struct PairwiseComparison {
   const StudyRow *winner = nullptr, *loser = nullptr;
   double ratio = 0;
 };
 
-/// First against last of the contest in which they lie furthest apart.
-Duel clearest(const std::vector<Contest>& contests, const Basis& basis) {
-  Duel clearest;
-  for (const Contest& contest : contests)
-    for (const StudyRow* a : contest.entries)
-      for (const StudyRow* b : contest.entries) {
+/// First against last of the comparison with the largest difference.
+PairwiseComparison clearest(const std::vector<MachineComparison>& comparisons, const Basis& basis) {
+  PairwiseComparison clearest;
+  for (const MachineComparison& comparison : comparisons)
+    for (const StudyRow* a : comparison.entries)
+      for (const StudyRow* b : comparison.entries) {
         const double ratio = basis.value(*a) / basis.value(*b);
         if (ratio > clearest.ratio) clearest = {a, b, ratio};
       }
   return clearest;
 }
 
-std::string title_of(const Basis& basis, const std::vector<Contest>& contests) {
-  const Duel duel = clearest(contests, basis);
-  if (duel.winner == nullptr) return basis.name;
-  return fmt::format("{}: {} trains {} {} as fast as {}", basis.name, machine_title(*duel.winner),
-                     model_title(*duel.winner), significant(duel.ratio) + " times",
-                     machine_title(*duel.loser));
+std::string title_of(const Basis& basis, const std::vector<MachineComparison>& comparisons) {
+  const PairwiseComparison pair = clearest(comparisons, basis);
+  if (pair.winner == nullptr) return basis.name;
+  return fmt::format("{}: {} trains {} {} as fast as {}", basis.name, machine_title(*pair.winner),
+                     model_title(*pair.winner), significant(pair.ratio) + " times",
+                     machine_title(*pair.loser));
 }
 
-Figure figure_of(const Basis& basis, const std::vector<Contest>& contests) {
+Figure figure_of(const Basis& basis, const std::vector<MachineComparison>& comparisons) {
   BarChart chart;
-  chart.title = title_of(basis, contests);
+  chart.title = title_of(basis, comparisons);
   chart.unit = basis.unit;
   DataTable table{{"model", "machines", "fastest job", basis.unit}, {}};
-  for (const Contest& contest : contests) {
-    for (const StudyRow* row : contest.entries) {
+  for (const MachineComparison& comparison : comparisons) {
+    for (const StudyRow* row : comparison.entries) {
       const double value = basis.value(*row);
       Bar bar;
       bar.job = row->name;
-      bar.label = contest.model + ", " + machine_title(*row);
-      bar.begins_group = row == contest.entries.front();
-      const auto entry = static_cast<std::size_t>(row == contest.entries.front() ? 0 : 1);
+      bar.label = comparison.model + ", " + machine_title(*row);
+      bar.begins_group = row == comparison.entries.front();
+      const auto entry = static_cast<std::size_t>(row == comparison.entries.front() ? 0 : 1);
       if (std::isfinite(value)) {
         bar.parts = {{value, fmt::format("s{}", entry), ""}};
         bar.text = significant(value);
@@ -80,7 +80,7 @@ Figure figure_of(const Basis& basis, const std::vector<Contest>& contests) {
         bar.status = "not known";
       }
       chart.bars.push_back(std::move(bar));
-      table.add({contest.model, machine_title(*row), full_label(*row), significant(value, 4)},
+      table.add({comparison.model, machine_title(*row), full_label(*row), significant(value, 4)},
                 row->name);
     }
   }
@@ -89,19 +89,21 @@ Figure figure_of(const Basis& basis, const std::vector<Contest>& contests) {
 
 }  // namespace
 
-std::vector<Contest> contests_of(const std::vector<Group>& groups) {
-  std::vector<Contest> contests;
+std::vector<MachineComparison> machine_comparisons(const std::vector<Group>& groups) {
+  std::vector<MachineComparison> comparisons;
   for (const Group& group : groups) {
     const StudyRow* fastest = highest(group.that_ran(), "tokens_per_s");
     if (fastest == nullptr || !fastest->has_job) continue;
     const std::string model = model_title(*fastest);
-    auto contest = std::find_if(contests.begin(), contests.end(),
-                                [&](const Contest& c) { return c.model == model; });
-    if (contest == contests.end()) contest = contests.insert(contests.end(), {model, {}});
-    contest->entries.push_back(fastest);
+    auto comparison = std::find_if(comparisons.begin(), comparisons.end(),
+                                   [&](const MachineComparison& c) { return c.model == model; });
+    if (comparison == comparisons.end())
+      comparison = comparisons.insert(comparisons.end(), {model, {}});
+    comparison->entries.push_back(fastest);
   }
-  std::erase_if(contests, [](const Contest& contest) { return contest.entries.size() < 2; });
-  return contests;
+  std::erase_if(comparisons,
+                [](const MachineComparison& comparison) { return comparison.entries.size() < 2; });
+  return comparisons;
 }
 
 std::vector<Basis> bases() {
@@ -111,11 +113,11 @@ std::vector<Basis> bases() {
 }
 
 std::vector<Figure> machine_figures(const std::vector<Group>& groups) {
-  const std::vector<Contest> contests = contests_of(groups);
+  const std::vector<MachineComparison> comparisons = machine_comparisons(groups);
   std::vector<Figure> figures;
-  if (contests.empty()) return figures;
+  if (comparisons.empty()) return figures;
   for (const Basis& basis : bases())
-    figures.push_back(figure_of(basis, contests));
+    figures.push_back(figure_of(basis, comparisons));
   return figures;
 }
 

@@ -10,11 +10,11 @@
 namespace triplepoint::report {
 
 /// One model on two or more kinds of machines, each as the fastest job there.
-struct Contest {
+struct MachineComparison {
   std::string model;
   std::vector<const StudyRow*> entries;
 };
-std::vector<Contest> contests_of(const std::vector<Group>& groups);
+std::vector<MachineComparison> machine_comparisons(const std::vector<Group>& groups);
 
 /// What one gets for equal means.
 struct Basis {
@@ -24,7 +24,7 @@ struct Basis {
 /// Equal GPUs, equal memory, equal watts.
 std::vector<Basis> bases();
 
-/// One chart per basis; nothing without a contest.
+/// One chart per basis; nothing without a comparison.
 std::vector<Figure> machine_figures(const std::vector<Group>& groups);
 
 }  // namespace triplepoint::report
