@@ -28,8 +28,8 @@ std::string_view parent_of(std::string_view key) {
 }
 
 /// The closest of the keys that stand in the same section: "model." is no likeness.
-std::optional<std::string> closest_sibling(std::string_view key,
-                                           const std::vector<std::string>& known) {
+std::optional<std::string> closest_key(std::string_view key,
+                                       const std::vector<std::string>& known) {
   const std::string_view parent = parent_of(key);
   std::vector<std::string> leaves;
   for (const std::string& each : known)
@@ -134,11 +134,11 @@ void report_unknown_keys(Settings& settings, std::string_view prefix,
   const std::vector<std::string> relevant(settings.asked().begin(), settings.asked().end());
   for (const Setting& setting : settings.all()) {
     if (settings.asked().contains(setting.key) || is_irrelevant(setting.key)) continue;
-    auto meant = closest_sibling(setting.key, relevant);
+    auto meant = closest_key(setting.key, relevant);
     // Two slips of the finger at most: then it was a key that matters, and the job is not what its
     // author thinks.
     const bool is_typo = meant && edit_distance(setting.key, *meant) <= 2;
-    if (!meant) meant = closest_sibling(setting.key, irrelevant);
+    if (!meant) meant = closest_key(setting.key, irrelevant);
     settings.note(
         DiagnosisCode::unsupported,
         is_typo ? Diagnosis::Severity::error : Diagnosis::Severity::warning, setting.key,
