@@ -95,7 +95,7 @@ const float* Operation::source(const Slice& slice) const {
 
 void Operation::start(const Transport& transport, Workspaces& workspaces) {
   started_ = true;
-  absorbs_ = transport.absorbs() && buffers_.wire == Wire::fp32;
+  absorbs_ = transport.can_reduce_on_receive() && buffers_.wire == Wire::fp32;
   scratch_ = workspaces.scratch.at_least(schedule_->scratch);
   lanes_.resize(schedule_->lanes.size());
   if (buffers_.wire == Wire::fp32) return;
@@ -187,11 +187,11 @@ void Operation::post_receives(const Lane& lane, size_t number, LaneRun& run,
 Transport::Ticket Operation::absorb(const Message& message, const LocalWork& work, int channel,
                                     Transport& transport) {
   const int from = (*route_.ranks)[static_cast<size_t>(message.peer)];
-  return transport.receive_into(from, channel,
-                                static_cast<size_t>(message.slice.count) * sizeof(float),
-                                {.to = place(work.to),
-                                 .other = source(work.other),
-                                 .maximum = buffers_.reduction == Reduction::maximum});
+  return transport.receive_reduce(from, channel,
+                                  static_cast<size_t>(message.slice.count) * sizeof(float),
+                                  {.to = place(work.to),
+                                   .other = source(work.other),
+                                   .maximum = buffers_.reduction == Reduction::maximum});
 }
 
 void Operation::post_sends(const Round& round, LaneRun& run, Transport& transport) {
@@ -223,7 +223,7 @@ void Operation::work(const Round& round, const LaneRun& run) {
     for (const Flight& flight : run.receives)
       decode(flight.wire, place(flight.message->slice), flight.message->slice.count);
   for (const LocalWork& local : round.then) {
-    if (absorbs_ && local.absorbs) continue;
+    if (absorbs_ && local.can_reduce_on_receive) continue;
     float* to = place(local.to);
     const float* from = source(local.from);
     if (local.kind == LocalWork::Kind::combine)

@@ -229,7 +229,7 @@ TEST_CASE("two ranks that share memory add up in several groups, whichever each 
 TEST_CASE("a group that disagrees about sizes is told so") {
   for (const bool shared : {false, true})
     for (const size_t most : {20, 200'000}) {
-      std::atomic<int> told{0};
+      std::atomic<int> send_ticket{0};
       std::vector<std::thread> threads;
       auto transports = shared ? shared_transports(2) : thread_transports(2);
       for (size_t rank = 0; rank < 2; ++rank)
@@ -240,12 +240,13 @@ TEST_CASE("a group that disagrees about sizes is told so") {
           try {
             all->all_reduce(data).wait();
           } catch (const CommError& error) {
-            told += std::string(error.what()).find("same order") != std::string::npos ? 1 : 0;
+            send_ticket +=
+                std::string(error.what()).find("same order") != std::string::npos ? 1 : 0;
           }
         });
       for (std::thread& thread : threads)
         thread.join();
-      CHECK(told == 2);
+      CHECK(send_ticket == 2);
     }
 }
 

@@ -338,7 +338,7 @@ void mark_absorbed(const Round* before, Round& round) {
     for (Message& message : round.receives) {
       if (message.slice != work.from) continue;
       message.absorbed_by = static_cast<int>(i);
-      work.absorbs = true;
+      work.can_reduce_on_receive = true;
     }
   }
 }

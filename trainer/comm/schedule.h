@@ -32,7 +32,8 @@ struct Message {
 struct LocalWork {
   enum class Kind : uint8_t { copy, combine } kind = Kind::copy;
   Slice to, from, other;
-  bool absorbs = false;  // a receive's numbers, which nothing else of the round touches
+  bool can_reduce_on_receive =
+      false;  // a receive's numbers, which nothing else of the round touches
 };
 
 /// Messages that fly together; when all have landed, the local work is done.

@@ -61,11 +61,12 @@ class ShapedTransport final : public Transport {
   }
 
   /// Numbers may be there before their time; that they are is said when it has come.
-  bool absorbs() const override { return inner_->absorbs(); }
+  bool can_reduce_on_receive() const override { return inner_->can_reduce_on_receive(); }
 
-  Ticket receive_into(int from, int channel, size_t size, const Absorption& absorption) override {
+  Ticket receive_reduce(int from, int channel, size_t size,
+                        const ReduceTarget& reduce_target) override {
     Shaped& message = await_stamp(from, channel);
-    message.bytes = inner_->receive_into(from, channel, size, absorption);
+    message.bytes = inner_->receive_reduce(from, channel, size, reduce_target);
     return newest_;
   }
 

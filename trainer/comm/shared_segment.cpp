@@ -27,7 +27,7 @@ uint32_t* word(std::atomic<uint32_t>& atomic) {
 
 size_t SharedSegment::bytes_for(int ranks) {
   const auto n = static_cast<size_t>(ranks);
-  return sizeof(Head) + n * sizeof(Bell) + n * n * (sizeof(Ring) + sizeof(Tray));
+  return sizeof(Head) + n * sizeof(WakeSignal) + n * n * (sizeof(Ring) + sizeof(SwapBuffer));
 }
 
 Result<std::shared_ptr<SharedSegment>> SharedSegment::map(const std::string& name, int ranks,
@@ -78,15 +78,15 @@ void SharedSegment::unlink() {
   linked_ = false;
 }
 
-void SharedSegment::ring_bell(int rank) {
-  Bell& its = bell(rank);
+void SharedSegment::wake(int rank) {
+  WakeSignal& its = wake_signal(rank);
   its.count.fetch_add(1, std::memory_order_seq_cst);
   if (its.sleepers.load(std::memory_order_seq_cst) != 0)
     syscall(SYS_futex, word(its.count), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 void SharedSegment::sleep(int rank, uint32_t seen) {
-  Bell& mine = bell(rank);
+  WakeSignal& mine = wake_signal(rank);
   constexpr timespec most{0, 1'000'000};
   mine.sleepers.fetch_add(1, std::memory_order_seq_cst);
   if (mine.count.load(std::memory_order_seq_cst) == seen)
@@ -103,7 +103,7 @@ void SharedSegment::abort(const std::string& why) {
     head().aborted.store(2, std::memory_order_release);
   }
   for (int rank = 0; rank < ranks_; ++rank)
-    ring_bell(rank);
+    wake(rank);
 }
 
 std::string SharedSegment::reason() {

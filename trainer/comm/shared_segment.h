@@ -12,8 +12,8 @@
 
 namespace triplepoint::trainer {
 
-/// Memory that the ranks of one machine share: a ring of bytes and a tray of numbers from each to
-/// each, and a bell each. Pages are taken from the system when a ring or a tray is first used.
+/// Memory that the ranks of one machine share: a ring buffer and a swap buffer from each
+/// rank to each, and a wake signal per rank. A buffer takes pages when it is first used.
 class SharedSegment {
  public:
   static constexpr uint64_t ring_bytes = 1 << 18;
@@ -27,7 +27,7 @@ class SharedSegment {
 
   /// From one rank to another and back: numbers are laid out in pieces, the other one adds its own
   /// where they lie, the first takes the sums. Counts of pieces only grow.
-  struct Tray {
+  struct SwapBuffer {
     static constexpr size_t pieces = 4, piece_numbers = 1 << 14;
     struct Label {
       int channel;
@@ -39,7 +39,7 @@ class SharedSegment {
     alignas(64) std::array<std::array<float, piece_numbers>, pieces> numbers;
   };
 
-  struct alignas(64) Bell {
+  struct alignas(64) WakeSignal {
     std::atomic<uint32_t> count;
     std::atomic<uint32_t> sleepers;
     std::atomic<int32_t> process;  // 0: not there yet
@@ -64,16 +64,18 @@ class SharedSegment {
   const std::string& name() const { return name_; }
   int ranks() const { return ranks_; }
   Head& head() { return *at<Head>(0); }
-  Bell& bell(int rank) { return at<Bell>(sizeof(Head))[rank]; }
+  WakeSignal& wake_signal(int rank) { return at<WakeSignal>(sizeof(Head))[rank]; }
   Ring& ring(int from, int to) {
-    return at<Ring>(sizeof(Head) + sizeof(Bell) * static_cast<size_t>(ranks_))[from * ranks_ + to];
+    return at<Ring>(sizeof(Head) +
+                    sizeof(WakeSignal) * static_cast<size_t>(ranks_))[from * ranks_ + to];
   }
-  Tray& tray(int from, int to) {
+  SwapBuffer& swap_buffer(int from, int to) {
     const auto n = static_cast<size_t>(ranks_);
-    return at<Tray>(sizeof(Head) + sizeof(Bell) * n + sizeof(Ring) * n * n)[from * ranks_ + to];
+    return at<SwapBuffer>(sizeof(Head) + sizeof(WakeSignal) * n +
+                          sizeof(Ring) * n * n)[from * ranks_ + to];
   }
 
-  void ring_bell(int rank);
+  void wake(int rank);
   /// Until somebody rings after `seen`, at most a millisecond.
   void sleep(int rank, uint32_t seen);
   void abort(const std::string& why);

@@ -44,20 +44,20 @@ struct Swap {
 };
 
 /// A swap, and how the two tell each other that they have begun: by its size in bytes.
-struct Meeting {
+struct SwapHandshake {
   Swap swap;
   uint64_t mine = 0, others = 0;
-  Transport::Ticket told = 0, heard = 0;
-  bool has_told = false, has_heard = false;
+  Transport::Ticket send_ticket = 0, receive_ticket = 0;
+  bool size_sent = false, size_received = false;
 };
 
 /// One rank's side of all swaps with one other rank. Both sides of a swap have begun before the
 /// first piece is laid, so whatever lies there can be added: no order of swaps can lock up.
 class Swaps {
  public:
-  using Tray = SharedSegment::Tray;
+  using SwapBuffer = SharedSegment::SwapBuffer;
 
-  Swaps(Tray& mine, Tray& others) : mine_(&mine), others_(&others) {}
+  Swaps(SwapBuffer& mine, SwapBuffer& others) : mine_(&mine), others_(&others) {}
   /// The caller keeps it until it is over.
   void begin(Swap& swap) { swaps_.push_back(&swap); }
   /// As much as there is to do; true if anything was.
@@ -70,9 +70,9 @@ class Swaps {
   Swap* on_channel(int channel);
   void forget_finished();
 
-  Tray* mine_;
-  Tray* others_;
-  uint64_t taken_ = 0;  // pieces of my tray
+  SwapBuffer* mine_;
+  SwapBuffer* others_;
+  uint64_t taken_ = 0;  // pieces of my swap buffer
   std::vector<Swap*> swaps_;
 };
 
@@ -107,8 +107,8 @@ bool Swaps::advance() {
 bool Swaps::add_piece() {
   const uint64_t piece = others_->added.load(std::memory_order_relaxed);
   if (piece == others_->laid.load(std::memory_order_acquire)) return false;
-  const size_t place = piece % Tray::pieces;
-  const Tray::Label& label = others_->labels[place];
+  const size_t place = piece % SwapBuffer::pieces;
+  const SwapBuffer::Label& label = others_->labels[place];
   Swap& swap = *on_channel(label.channel);
   combine_twice(others_->numbers[place].data(), swap.data.data() + label.begin,
                 static_cast<int64_t>(label.count),
@@ -120,8 +120,8 @@ bool Swaps::add_piece() {
 
 bool Swaps::take_piece() {
   if (taken_ == mine_->added.load(std::memory_order_acquire)) return false;
-  const size_t place = taken_ % Tray::pieces;
-  const Tray::Label& label = mine_->labels[place];
+  const size_t place = taken_ % SwapBuffer::pieces;
+  const SwapBuffer::Label& label = mine_->labels[place];
   Swap& swap = *on_channel(label.channel);
   std::memcpy(swap.data.data() + label.begin, mine_->numbers[place].data(),
               label.count * sizeof(float));
@@ -132,15 +132,15 @@ bool Swaps::take_piece() {
 
 bool Swaps::lay_piece() {
   const uint64_t piece = mine_->laid.load(std::memory_order_relaxed);
-  if (piece - taken_ == Tray::pieces) return false;
+  if (piece - taken_ == SwapBuffer::pieces) return false;
   const auto next = std::find_if(swaps_.begin(), swaps_.end(), [](const Swap* swap) {
     return swap->live && swap->given_begin + swap->laid < swap->given_end;
   });
   if (next == swaps_.end()) return false;
   Swap& swap = **next;
   const size_t begin = swap.given_begin + swap.laid;
-  const size_t count = std::min(swap.given_end - begin, Tray::piece_numbers);
-  const size_t place = piece % Tray::pieces;
+  const size_t count = std::min(swap.given_end - begin, SwapBuffer::piece_numbers);
+  const size_t place = piece % SwapBuffer::pieces;
   mine_->labels[place] = {swap.channel, begin, count};
   std::memcpy(mine_->numbers[place].data(), swap.data.data() + begin, count * sizeof(float));
   swap.laid += count;
@@ -192,21 +192,21 @@ struct Request {
   int peer = 0, channel = 0;
   const std::byte* source = nullptr;
   std::byte* target = nullptr;
-  Absorption absorption{};  // in the place of a target
+  ReduceTarget reduce_target{};  // in the place of a target
   size_t size = 0, moved = 0;
   bool headed = false;
-  std::unique_ptr<Meeting> meeting{};
+  std::unique_ptr<SwapHandshake> handshake{};
 
   /// Bytes [at, at + count) have arrived: whole floats, where they are absorbed.
   void take(const std::byte* from, size_t at, size_t count) const {
-    if (absorption.to == nullptr) {
+    if (reduce_target.to == nullptr) {
       if (count > 0) std::memcpy(target + at, from, count);
       return;
     }
     const size_t first = at / sizeof(float);
-    combine(reinterpret_cast<const float*>(from), absorption.other + first, absorption.to + first,
-            static_cast<int64_t>(count / sizeof(float)),
-            absorption.maximum ? Reduction::maximum : Reduction::sum, Wire::fp32);
+    combine(reinterpret_cast<const float*>(from), reduce_target.other + first,
+            reduce_target.to + first, static_cast<int64_t>(count / sizeof(float)),
+            reduce_target.maximum ? Reduction::maximum : Reduction::sum, Wire::fp32);
   }
 };
 
@@ -247,8 +247,8 @@ class SharedTransport final : public Transport {
         incoming_(static_cast<size_t>(size())),
         spins_(size() <= sysconf(_SC_NPROCESSORS_ONLN) ? 100 : 0) {
     for (int peer = 0; peer < size(); ++peer)
-      swaps_.emplace_back(segment_->tray(rank, peer), segment_->tray(peer, rank));
-    segment_->bell(rank).process.store(getpid());
+      swaps_.emplace_back(segment_->swap_buffer(rank, peer), segment_->swap_buffer(peer, rank));
+    segment_->wake_signal(rank).process.store(getpid());
   }
 
   int rank() const override { return rank_; }
@@ -270,11 +270,12 @@ class SharedTransport final : public Transport {
     return await(request);
   }
 
-  bool absorbs() const override { return true; }
+  bool can_reduce_on_receive() const override { return true; }
 
-  Ticket receive_into(int from, int channel, size_t size, const Absorption& absorption) override {
+  Ticket receive_reduce(int from, int channel, size_t size,
+                        const ReduceTarget& reduce_target) override {
     Request& request = make(from, channel, size);
-    request.absorption = absorption;
+    request.reduce_target = reduce_target;
     return await(request);
   }
 
@@ -283,13 +284,14 @@ class SharedTransport final : public Transport {
   Ticket all_reduce_with(int peer, int channel, std::span<float> data, bool maximum) override {
     Request& request = make(peer, channel, data.size_bytes());
     const Ticket ticket = newest_;
-    request.meeting = std::make_unique<Meeting>();
-    Meeting& meeting = *request.meeting;
-    meeting.swap = make_swap(rank_ < peer, channel, data, maximum);
-    meeting.mine = data.size_bytes();
-    swaps_[static_cast<size_t>(peer)].begin(meeting.swap);
-    meeting.heard = receive(peer, channel, std::as_writable_bytes(std::span(&meeting.others, 1)));
-    meeting.told = send(peer, channel, std::as_bytes(std::span(&meeting.mine, 1)));
+    request.handshake = std::make_unique<SwapHandshake>();
+    SwapHandshake& handshake = *request.handshake;
+    handshake.swap = make_swap(rank_ < peer, channel, data, maximum);
+    handshake.mine = data.size_bytes();
+    swaps_[static_cast<size_t>(peer)].begin(handshake.swap);
+    handshake.receive_ticket =
+        receive(peer, channel, std::as_writable_bytes(std::span(&handshake.others, 1)));
+    handshake.send_ticket = send(peer, channel, std::as_bytes(std::span(&handshake.mine, 1)));
     return ticket;
   }
 
@@ -297,7 +299,7 @@ class SharedTransport final : public Transport {
     Request& request = *requests_[static_cast<size_t>(ticket)];
     if (!request.done) {
       if (segment_->aborted()) throw CommError(segment_->reason());
-      if (request.meeting != nullptr)
+      if (request.handshake != nullptr)
         meet(request);
       else if (request.sends)
         write(request.peer);
@@ -321,7 +323,7 @@ class SharedTransport final : public Transport {
     looks = std::min(looks, idle_looks_++);
     if (looks < spins_) return pause();
     const int patient_looks = spins_ + 24;
-    const uint32_t seen = segment_->bell(rank_).count.load(std::memory_order_seq_cst);
+    const uint32_t seen = segment_->wake_signal(rank_).count.load(std::memory_order_seq_cst);
     const bool news = seen_.exchange(seen) != seen;
     if (news || looks < patient_looks) return std::this_thread::yield();
     segment_->sleep(rank_, seen);
@@ -338,18 +340,18 @@ class SharedTransport final : public Transport {
   }
 
   void meet(Request& request) {
-    Meeting& meeting = *request.meeting;
-    if (!meeting.has_told) meeting.has_told = done(meeting.told);
-    if (!meeting.has_heard && done(meeting.heard)) {
-      meeting.has_heard = true;
-      expect_size(meeting.others, request, request.peer);
-      meeting.swap.live = true;
+    SwapHandshake& handshake = *request.handshake;
+    if (!handshake.size_sent) handshake.size_sent = done(handshake.send_ticket);
+    if (!handshake.size_received && done(handshake.receive_ticket)) {
+      handshake.size_received = true;
+      expect_size(handshake.others, request, request.peer);
+      handshake.swap.live = true;
     }
     if (swaps_[static_cast<size_t>(request.peer)].advance()) {
       idle_looks_ = 0;
-      segment_->ring_bell(request.peer);
+      segment_->wake(request.peer);
     }
-    request.done = meeting.has_told && meeting.has_heard && meeting.swap.is_over();
+    request.done = handshake.size_sent && handshake.size_received && handshake.swap.is_over();
   }
 
   Ticket await(Request& request) {
@@ -390,7 +392,7 @@ class SharedTransport final : public Transport {
       moved = true;
       if (queue.front()->done) queue.pop_front();
     }
-    if (moved) idle_looks_ = 0, segment_->ring_bell(to);
+    if (moved) idle_looks_ = 0, segment_->wake(to);
   }
 
   static size_t write_some(Request& request, Ring& ring, uint64_t at, uint64_t room) {
@@ -423,7 +425,7 @@ class SharedTransport final : public Transport {
       ring.read.store(position, std::memory_order_release);
       moved = true;
     }
-    if (moved) idle_looks_ = 0, segment_->ring_bell(from);
+    if (moved) idle_looks_ = 0, segment_->wake(from);
   }
 
   size_t read_some(Incoming& incoming, int from, Ring& ring, uint64_t at, uint64_t there) {
@@ -492,7 +494,7 @@ class SharedTransport final : public Transport {
     int64_t checked = checked_ns_.load();
     if (now - checked < 1'000'000'000 || !checked_ns_.compare_exchange_strong(checked, now)) return;
     for (int peer = 0; peer < size(); ++peer) {
-      const int32_t process = segment_->bell(peer).process.load();
+      const int32_t process = segment_->wake_signal(peer).process.load();
       if (process > 0 && kill(process, 0) != 0 && errno == ESRCH)
         segment_->abort(
             fmt::format("rank {} (process {}) has died; see what it said last", peer, process));

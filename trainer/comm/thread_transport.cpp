@@ -38,24 +38,25 @@ struct Box {
   std::map<std::pair<int, int>, Queue> queues;
 };
 
-struct Bell {
+struct WakeSignal {
   std::mutex mutex;
-  std::condition_variable rung;
+  std::condition_variable changed;
   std::atomic<uint64_t> count{0};
 
-  void ring() {
+  void notify() {
     {
       const std::lock_guard lock(mutex);
       count.fetch_add(1, std::memory_order_relaxed);
     }
-    rung.notify_all();
+    changed.notify_all();
   }
 };
 
 struct Hub {
-  explicit Hub(int ranks) : boxes(static_cast<size_t>(ranks)), bells(static_cast<size_t>(ranks)) {}
+  explicit Hub(int ranks)
+      : boxes(static_cast<size_t>(ranks)), signals(static_cast<size_t>(ranks)) {}
   std::vector<Box> boxes;
-  std::vector<Bell> bells;
+  std::vector<WakeSignal> signals;
   std::array<std::atomic<int64_t>, Transport::most_shared_numbers> numbers{};
   std::atomic<bool> aborted{false};
   std::mutex reason_mutex;
@@ -67,8 +68,8 @@ struct Hub {
       if (!aborted.load()) reason = why;
       aborted.store(true);
     }
-    for (Bell& bell : bells)
-      bell.ring();
+    for (WakeSignal& signal : signals)
+      signal.notify();
   }
 };
 
@@ -119,11 +120,11 @@ class ThreadTransport final : public Transport {
   void rest(int looks) override {
     constexpr int patient_looks = 8;
     if (looks < patient_looks) return std::this_thread::yield();
-    Bell& bell = hub_->bells[static_cast<size_t>(rank_)];
-    std::unique_lock lock(bell.mutex);
-    bell.rung.wait_for(lock, std::chrono::milliseconds(1),
-                       [&] { return bell.count.load(std::memory_order_relaxed) != seen_; });
-    seen_ = bell.count.load(std::memory_order_relaxed);
+    WakeSignal& signal = hub_->signals[static_cast<size_t>(rank_)];
+    std::unique_lock lock(signal.mutex);
+    signal.changed.wait_for(lock, std::chrono::milliseconds(1),
+                            [&] { return signal.count.load(std::memory_order_relaxed) != seen_; });
+    seen_ = signal.count.load(std::memory_order_relaxed);
   }
 
  private:
@@ -175,7 +176,7 @@ class ThreadTransport final : public Transport {
     }
     mine.done.store(true, std::memory_order_release);
     other.done.store(true, std::memory_order_release);  // the owner may forget it from here on
-    hub_->bells[static_cast<size_t>(owner)].ring();
+    hub_->signals[static_cast<size_t>(owner)].notify();
   }
 
   /// Nobody may touch the buffers of somebody who has left.

@@ -8,8 +8,8 @@
 
 namespace triplepoint::trainer {
 
-Transport::Ticket Transport::receive_into(int, int, size_t, const Absorption&) {
-  TPT_EXPECT(absorbs());
+Transport::Ticket Transport::receive_reduce(int, int, size_t, const ReduceTarget&) {
+  TPT_EXPECT(can_reduce_on_receive());
   return 0;
 }
 

@@ -18,7 +18,7 @@ class CommError : public std::runtime_error {
 class NativeCollectives;
 
 /// What becomes of floats as they arrive: to = arrived + other, or the larger one.
-struct Absorption {
+struct ReduceTarget {
   float* to = nullptr;
   const float* other = nullptr;
   bool maximum = false;
@@ -39,10 +39,10 @@ class Transport {
   /// The buffer must stay as it is until the ticket is done.
   virtual Ticket send(int to, int channel, std::span<const std::byte> bytes) = 0;
   virtual Ticket receive(int from, int channel, std::span<std::byte> bytes) = 0;
-  /// Can receive_into be called?
-  virtual bool absorbs() const { return false; }
+  /// Can receive_reduce be called?
+  virtual bool can_reduce_on_receive() const { return false; }
   /// Receives floats that are combined with others while they are in the caches; `size` in bytes.
-  virtual Ticket receive_into(int from, int channel, size_t size, const Absorption&);
+  virtual Ticket receive_reduce(int from, int channel, size_t size, const ReduceTarget&);
   /// Can all_reduce_with be called?
   virtual bool swaps() const { return false; }
   /// An all-reduce with one other rank, which calls it with as many numbers.
