@@ -14,7 +14,8 @@ using namespace testing;
 
 /// Ranks that meet in collectives: begins[c][r]; each transfer takes 10. Every rank computes until
 /// it begins.
-run::Timeline meetings(const std::vector<std::vector<int64_t>>& begins, bool numbered = true) {
+run::Timeline collective_timeline(const std::vector<std::vector<int64_t>>& begins,
+                                  bool numbered = true) {
   run::Timeline timeline;
   add_types(timeline);
   timeline.num_ranks = static_cast<int32_t>(begins.front().size());
@@ -39,7 +40,8 @@ run::Timeline meetings(const std::vector<std::vector<int64_t>>& begins, bool num
 
 TEST_CASE("waiting and transfer make up a collective's span on every rank") {
   for (bool numbered : {true, false}) {
-    const auto match = match_collectives(meetings({{0, 70, 30}, {200, 210, 290}}, numbered));
+    const auto match =
+        match_collectives(collective_timeline({{0, 70, 30}, {200, 210, 290}}, numbered));
     REQUIRE(match.collectives.size() == 2);
     CHECK(match.unmatched == 0);
     CHECK(match.collectives[0].last_starter() == 1);
@@ -53,7 +55,7 @@ TEST_CASE("waiting and transfer make up a collective's span on every rank") {
 }
 
 TEST_CASE("ranks with different numbers of kernels are not matched by counting, and it is said") {
-  run::Timeline timeline = meetings({{0, 70}, {200, 210}}, false);
+  run::Timeline timeline = collective_timeline({{0, 70}, {200, 210}}, false);
   timeline.spans.pop_back();
   timeline.details.pop_back();
   const auto match = match_collectives(timeline);
@@ -63,7 +65,7 @@ TEST_CASE("ranks with different numbers of kernels are not matched by counting, 
 }
 
 TEST_CASE("a simulated collective is found by its end and the arrival of the last peer") {
-  run::Timeline timeline = meetings({{0, 70, 30}, {200, 210, 290}});
+  run::Timeline timeline = collective_timeline({{0, 70, 30}, {200, 210, 290}});
   timeline.details.clear();
   for (run::Span& span : timeline.spans)
     span.wait = span.end - span.begin - 10 * unit::ns;
@@ -81,7 +83,7 @@ TEST_CASE("a simulated collective is found by its end and the arrival of the las
 
 TEST_CASE("busbw is algbw times the factor of nccl-tests, by the transfer alone") {
   const auto rows =
-      tabulate(match_collectives(meetings({{0, 70, 30}, {200, 210, 290}})).collectives);
+      tabulate(match_collectives(collective_timeline({{0, 70, 30}, {200, 210, 290}})).collectives);
   REQUIRE(rows.size() == 1);
   CHECK(rows[0].occurrences == 2);
   CHECK(rows[0].count == 1024);
@@ -94,7 +96,7 @@ TEST_CASE("busbw is algbw times the factor of nccl-tests, by the transfer alone"
 }
 
 TEST_CASE("one rank alone knows no waiting, and no transfer") {
-  const auto match = match_collectives(meetings({{0}, {200}}));
+  const auto match = match_collectives(collective_timeline({{0}, {200}}));
   CHECK(match.unmatched == 2);
   const auto rows = tabulate(match.collectives);
   CHECK(!rows.at(0).wait);
@@ -102,7 +104,8 @@ TEST_CASE("one rank alone knows no waiting, and no transfer") {
 }
 
 TEST_CASE("message sizes fall into powers of two") {
-  const auto sizes = message_sizes(match_collectives(meetings({{0, 1}, {50, 51}})).collectives);
+  const auto sizes =
+      message_sizes(match_collectives(collective_timeline({{0, 1}, {50, 51}})).collectives);
   REQUIRE(sizes.size() == 1);
   CHECK(sizes[0].upper == 4096 * unit::B);
   CHECK(sizes[0].occurrences == 2);
@@ -114,7 +117,7 @@ TEST_CASE("clocks that are apart are found from the ends of collectives, to the 
   for (int64_t c = 0; c < 40; ++c)
     begins.push_back(
         {c * 1000 + dice.upto(500), c * 1000 + dice.upto(500), c * 1000 + dice.upto(500)});
-  const run::Timeline truth = meetings(begins);
+  const run::Timeline truth = collective_timeline(begins);
   ClockFit wrong{.ranks = {{.rank = 0, .offset = 0},
                            {.rank = 1, .offset = -70'000},
                            {.rank = 2, .offset = 40'000}}};
@@ -133,7 +136,8 @@ TEST_CASE("clocks that are apart are found from the ends of collectives, to the 
 }
 
 TEST_CASE("ends that scatter are reported as residuals, not as offsets") {
-  run::Timeline timeline = meetings({{0, 7, 3}, {100, 120, 110}, {300, 350, 310}, {400, 410, 405}});
+  run::Timeline timeline =
+      collective_timeline({{0, 7, 3}, {100, 120, 110}, {300, 350, 310}, {400, 410, 405}});
   Dice dice(9);
   for (run::Span& span : timeline.spans)
     span.end = Instant(span.end.nanoseconds() + dice.upto(6));
@@ -145,7 +149,7 @@ TEST_CASE("ends that scatter are reported as residuals, not as offsets") {
 
 TEST_CASE("the last starter is the straggler, although it spends least time in communication") {
   const run::Timeline timeline =
-      meetings({{0, 5000, 10}, {6000, 11'000, 6010}, {12'000, 12'000, 12'500}});
+      collective_timeline({{0, 5000, 10}, {6000, 11'000, 6010}, {12'000, 12'000, 12'500}});
   const LateRanks late = find_late_ranks(timeline, match_collectives(timeline));
   CHECK(late.straggler == 1);
   CHECK(late.naive_straggler == 0);
@@ -160,12 +164,12 @@ TEST_CASE("the last starter is the straggler, although it spends least time in c
 }
 
 TEST_CASE("nobody is late where all begin together") {
-  const run::Timeline timeline = meetings({{0, 0, 0}, {50, 50, 50}});
+  const run::Timeline timeline = collective_timeline({{0, 0, 0}, {50, 50, 50}});
   CHECK(!find_late_ranks(timeline, match_collectives(timeline)).straggler);
 }
 
 TEST_CASE("the chain names the kernel that took longer, the clock, and why it was low") {
-  run::Timeline timeline = meetings({{0, 0, 0}, {2000, 2000, 9000}});
+  run::Timeline timeline = collective_timeline({{0, 0, 0}, {2000, 2000, 9000}});
   for (int32_t rank : {0, 1, 2}) {
     timeline.spans.push_back({Instant(20), Instant(rank == 2 ? 8990 : 1990), gemm, rank});
     timeline.details.push_back({});
@@ -192,7 +196,7 @@ TEST_CASE("the chain names the kernel that took longer, the clock, and why it wa
 }
 
 TEST_CASE("the chain names a late launch and what the host thread did before it") {
-  run::Timeline timeline = meetings({{0, 0, 0}, {2000, 2000, 9000}});
+  run::Timeline timeline = collective_timeline({{0, 0, 0}, {2000, 2000, 9000}});
   const int32_t loader = timeline.intern(
       {.name = "DataLoader.__next__", .kind = run::SpanKind::host, .stream = run::Stream::host});
   for (int32_t rank : {0, 1, 2})

@@ -63,7 +63,7 @@ class Builder {
     add_inferred();
     add_blocking();
     add_waiting_threads();
-    add_meetings();
+    add_sync_points();
     return std::move(graph_);
   }
 
@@ -187,22 +187,22 @@ class Builder {
     }
   }
 
-  void add_meetings() {
+  void add_sync_points() {
     for (const Collective& collective : match_collectives(timeline_).collectives) {
       if (!collective.across_ranks()) continue;
-      Meeting meeting{.arrival = collective.last_begin()};
+      SyncPoint sync_point{.arrival = collective.last_begin()};
       for (const CollectivePart& part : collective.parts) {
         const int32_t node = device_of_span_[static_cast<size_t>(part.span)];
-        if (node < 0 || part.end <= meeting.arrival) break;
-        meeting.nodes.push_back(node);
-        if (part.rank == collective.last_starter()) meeting.last = node;
+        if (node < 0 || part.end <= sync_point.arrival) break;
+        sync_point.nodes.push_back(node);
+        if (part.rank == collective.last_starter()) sync_point.last = node;
       }
       // Clocks that differ by more than the transfer cannot say who waited for whom.
-      if (meeting.nodes.size() < collective.parts.size()) continue;
-      for (int32_t node : meeting.nodes)
-        graph_.nodes[static_cast<size_t>(node)].meeting =
-            static_cast<int32_t>(graph_.meetings.size());
-      graph_.meetings.push_back(std::move(meeting));
+      if (sync_point.nodes.size() < collective.parts.size()) continue;
+      for (int32_t node : sync_point.nodes)
+        graph_.nodes[static_cast<size_t>(node)].sync_point =
+            static_cast<int32_t>(graph_.sync_points.size());
+      graph_.sync_points.push_back(std::move(sync_point));
     }
   }
 
@@ -287,10 +287,10 @@ class Walker {
   std::pair<int32_t, int64_t> step(int32_t place, int64_t time) {
     const Node& node = at(place);
     if (time > node.begin) {
-      if (node.meeting >= 0) {
-        const Meeting& meeting = graph_.meetings[static_cast<size_t>(node.meeting)];
-        add(meeting.arrival, time, node, label_of_node(timeline_, node));
-        return {meeting.last, at(meeting.last).begin};
+      if (node.sync_point >= 0) {
+        const SyncPoint& sync_point = graph_.sync_points[static_cast<size_t>(node.sync_point)];
+        add(sync_point.arrival, time, node, label_of_node(timeline_, node));
+        return {sync_point.last, at(sync_point.last).begin};
       }
       if (node.blocked_on >= 0 && time == node.end) {
         add(at(node.blocked_on).end, time, node, label_of_node(timeline_, node));
@@ -379,12 +379,12 @@ class Player {
   int64_t new_end(size_t i) const {
     const Node& node = graph_.nodes[i];
     const std::string_view label = label_of_node(timeline_, node);
-    if (node.meeting >= 0) {
-      const Meeting& meeting = graph_.meetings[static_cast<size_t>(node.meeting)];
+    if (node.sync_point >= 0) {
+      const SyncPoint& sync_point = graph_.sync_points[static_cast<size_t>(node.sync_point)];
       int64_t arrival = INT64_MIN;
-      for (int32_t other : meeting.nodes)
+      for (int32_t other : sync_point.nodes)
         arrival = std::max(arrival, begin_[static_cast<size_t>(other)]);
-      return arrival + unless_free(node.end - meeting.arrival, label);
+      return arrival + unless_free(node.end - sync_point.arrival, label);
     }
     if (node.blocked_on >= 0) {
       const int64_t until = graph_.nodes[static_cast<size_t>(node.blocked_on)].end;

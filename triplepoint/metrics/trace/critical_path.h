@@ -15,7 +15,7 @@ struct Node {
   int64_t begin = 0, end = 0;  // ns
   int32_t rank = 0, span = 0;  // index into Timeline::spans
   bool on_host = false;
-  int32_t meeting = -1;     // index into DependencyGraph::meetings
+  int32_t sync_point = -1;  // index into DependencyGraph::sync_points
   int32_t blocked_on = -1;  // host: the node whose end this call waited for
 
   /// What had to happen before it began; -1: nothing.
@@ -25,7 +25,7 @@ struct Node {
 };
 
 /// A collective that several ranks take part in: it moves on once the last one has begun.
-struct Meeting {
+struct SyncPoint {
   std::vector<int32_t> nodes;
   int32_t last = -1;  // the node that began last
   int64_t arrival = 0;
@@ -41,7 +41,7 @@ struct Meeting {
 /// waits for them (as the main thread does for the autograd engine's).
 struct DependencyGraph {
   std::vector<Node> nodes;
-  std::vector<Meeting> meetings;
+  std::vector<SyncPoint> sync_points;
 };
 /// A kernel is on its way when the call that launches it returns, or when it begins, if that is
 /// earlier.
