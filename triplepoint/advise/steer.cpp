@@ -89,7 +89,7 @@ Watts idle_power(const spec::Job& job) {
 
 namespace {
 
-// What is called a change: below these, a calm machine wanders.
+// What is called a change: a fault-free machine drifts by less.
 constexpr double step_moved = 0.004, power_moved = 0.015, clock_moved = 0.01, heat_moved = 2.0;
 // Two looks agree within these; heat that still drifts does not count.
 constexpr double step_agrees = 0.03, power_agrees = 0.03;
@@ -182,19 +182,19 @@ Controller::Controller(const spec::Job& base, const SteerOptions& options)
   policy_ = SteerPolicy(options.rules, words_of(present_, base_));
 }
 
-/// The clock limit that is best on a calm machine; where a limit gains nothing, none.
+/// The clock limit that is best on a fault-free machine; where a limit gains nothing, none.
 void Controller::tune() {
-  spec::Job calm = base_;
-  calm.environment.faults.clear();
-  const sim::TransientSimulation machine(calm);
-  const Forecast free = foresee(machine, calm);
+  spec::Job fault_free = base_;
+  fault_free.environment.faults.clear();
+  const sim::TransientSimulation machine(fault_free);
+  const Forecast free = foresee(machine, fault_free);
   double best = 1;
   SteerSetting chosen = present_;
   // From the top down; the objective has one minimum along a clock limit.
   int worse = 0;
   for (const SteerSetting& tried : clock_ladder(present_)) {
     const double ratio =
-        worth(free, foresee(machine, job_with(calm, tried)), {}, unit::h, options_.goal);
+        worth(free, foresee(machine, job_with(fault_free, tried)), {}, unit::h, options_.goal);
     worse = ratio < best ? 0 : worse + 1;
     if (ratio < best - 1e-6) {
       best = ratio;
@@ -412,8 +412,8 @@ SteerOutcome steer(const spec::Job& job, const SteerOptions& asked) {
   outcome.initial = controller.policy().setting();
   Track fixed(controller.job()), steered(controller.job());
   // A look that sees no whole step sees nothing.
-  const Forecast calm = foresee(fixed.world(), fixed.job());
-  options.interval = std::max(options.interval, 2.5 * calm.step_time);
+  const Forecast fault_free = foresee(fixed.world(), fixed.job());
+  options.interval = std::max(options.interval, 2.5 * fault_free.step_time);
   simulate_both(fixed, steered, controller, options, outcome);
   outcome.fixed = fixed.finished();
   outcome.steered = steered.finished();

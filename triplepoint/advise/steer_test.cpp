@@ -159,7 +159,7 @@ spec::Job disturbed(spec::Job job, std::vector<spec::Fault> faults) {
   return job;
 }
 
-TEST_CASE("on a calm machine nothing is done, and both sides come to the same") {
+TEST_CASE("on a fault-free machine nothing is done, and both sides are equal") {
   const SteerOutcome outcome = steer(small_job(), short_options());
   CHECK(outcome.moves == 0);
   CHECK(outcome.ratio(search::Goal::edp) == 1);

@@ -39,11 +39,11 @@ run::Series part_of(const run::Series& series, Instant begin, Instant end) {
   return part;
 }
 
-/// K above the inlet per W of the device, when calm.
-std::vector<double> paths(const SteerReadings& calm, double inlet) {
+/// K above the inlet per W of the device, before the fault.
+std::vector<double> paths(const SteerReadings& baseline, double inlet) {
   std::vector<double> all;
-  for (std::size_t d = 0; d < calm.die_c.size(); ++d)
-    all.push_back(std::max(1e-3, calm.die_c[d] - inlet) / std::max(1.0, calm.power_w[d]));
+  for (std::size_t d = 0; d < baseline.die_c.size(); ++d)
+    all.push_back(std::max(1e-3, baseline.die_c[d] - inlet) / std::max(1.0, baseline.power_w[d]));
   return all;
 }
 
@@ -54,18 +54,19 @@ Fault lasting(FaultKind kind) {
 }
 
 /// Lasting faults of single devices of a node.
-void explain_devices(std::vector<Fault>& faults, const spec::Job& job, const SteerReadings& calm,
-                     const SteerReadings& now, std::size_t device, double above_air) {
-  const double calm_path = paths(calm, job.chassis().inlet.degrees())[device];
-  const double path = above_air / (calm_path * std::max(1.0, now.power_w[device]));
+void explain_devices(std::vector<Fault>& faults, const spec::Job& job,
+                     const SteerReadings& baseline, const SteerReadings& now, std::size_t device,
+                     double above_air) {
+  const double baseline_path = paths(baseline, job.chassis().inlet.degrees())[device];
+  const double path = above_air / (baseline_path * std::max(1.0, now.power_w[device]));
   if (path > least_path) {
     Fault fault = lasting(FaultKind::heat_path);
     fault.gpu = static_cast<int64_t>(device);
     fault.share = path;
     faults.push_back(fault);
   }
-  const bool slower = now.clock[device] < least_clock * calm.clock[device];
-  if (slower && now.power_w[device] < least_power * calm.power_w[device]) {
+  const bool slower = now.clock[device] < least_clock * baseline.clock[device];
+  if (slower && now.power_w[device] < least_power * baseline.power_w[device]) {
     Fault fault = lasting(FaultKind::power);
     fault.gpu = static_cast<int64_t>(device);
     fault.share = now.power_w[device] / (job.power_limit() / unit::W);
@@ -92,11 +93,11 @@ std::optional<RunExtent> extent_of(const run::Run& run) {
   return RunExtent{run.steps.front().begin - Instant(), run.steps.back().end - Instant()};
 }
 
-std::vector<Fault> explain(const spec::Job& job, const SteerReadings& calm,
+std::vector<Fault> explain(const spec::Job& job, const SteerReadings& baseline,
                            const SteerReadings& now) {
   std::vector<Fault> faults;
   const double inlet = job.chassis().inlet.degrees();
-  const std::vector<double> path = paths(calm, inlet);
+  const std::vector<double> path = paths(baseline, inlet);
   const auto per_node = static_cast<std::size_t>(job.cluster.gpus_per_node);
   for (std::size_t node = 0; node * per_node < now.die_c.size(); ++node) {
     std::vector<double> air;
@@ -110,7 +111,7 @@ std::vector<Fault> explain(const spec::Job& job, const SteerReadings& calm,
       faults.push_back(fault);
     }
     for (std::size_t d = node * per_node; d < (node + 1) * per_node; ++d)
-      explain_devices(faults, job, calm, now, d, now.die_c[d] - inlet - std::max(0.0, rise));
+      explain_devices(faults, job, baseline, now, d, now.die_c[d] - inlet - std::max(0.0, rise));
   }
   return faults;
 }
@@ -144,8 +145,8 @@ Watcher::Watcher(const spec::Job& job, const SteerOptions& options)
 std::optional<Decision> Watcher::look(const run::Run& window, Seconds now) {
   const std::optional<SteerReadings> seen = readings_of(window, job_);
   if (!seen) return std::nullopt;
-  if (!calm_) {
-    calm_ = before_ = seen;
+  if (!baseline_) {
+    baseline_ = before_ = seen;
     return std::nullopt;
   }
   if (!before_) before_ = seen;  // just after a move
@@ -156,9 +157,9 @@ std::optional<Decision> Watcher::look(const run::Run& window, Seconds now) {
   if (now < next_thought_ && now - *episode_ < 2 * options_.interval) return std::nullopt;
   next_thought_ = now + std::max(2 * options_.interval, now - *episode_);
   before_ = seen;
-  const std::string against_calm = change_words(*calm_, *seen);
-  Decision decision = think(*seen, words.empty() ? "still: " + against_calm : words, now);
-  if (against_calm.empty()) episode_.reset();
+  const std::string against_baseline = change_words(*baseline_, *seen);
+  Decision decision = think(*seen, words.empty() ? "still: " + against_baseline : words, now);
+  if (against_baseline.empty()) episode_.reset();
   return decision;
 }
 
@@ -167,7 +168,7 @@ Decision Watcher::think(const SteerReadings& seen, const std::string& words, Sec
   decision.time = now;
   decision.horizon = std::max(options_.interval, now - *episode_);
   spec::Job known = job_;
-  known.environment.faults = explain(job_, *calm_, seen);
+  known.environment.faults = explain(job_, *baseline_, seen);
   decision.seen = words + " (" + words_of(known.environment.faults, job_) + ")";
   const sim::TransientSimulation machine(job_with(known, present_));
   decision.leave = decision.then = foresee(machine, machine.job());

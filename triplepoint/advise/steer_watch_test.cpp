@@ -52,7 +52,7 @@ const Fault* find(const std::vector<Fault>& faults, FaultKind kind) {
   return nullptr;
 }
 
-TEST_CASE("a calm machine has nothing to explain") {
+TEST_CASE("a fault-free machine needs no explanation") {
   const spec::Job job = small_job();
   CHECK(explain(job, settled(job), settled(job)).empty());
 }

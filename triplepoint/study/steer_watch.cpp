@@ -67,7 +67,7 @@ class Watch {
 
   void finish() {
     if (options_.json) return;
-    if (!watcher_.knows_calm())
+    if (!watcher_.has_baseline())
       console_.print("No window had whole steps with clock, power and temperature of every GPU.\n");
     else
       console_.print(fmt::format("{} windows seen, {} times advised, hook failures {}.\n", windows_,

@@ -18,7 +18,7 @@ struct WatchOptions {
   std::optional<spec::Job> job;  // where the run does not know it
   std::optional<std::string> hook;
   Seconds hook_timeout = 30 * unit::s;
-  Seconds warm_up = 60 * unit::s;  // of the run, before its calm time
+  Seconds warm_up = 60 * unit::s;  // of the run, before its baseline
   bool json = false;               // a line of JSON per decision
   advise::SteerOptions steer;
 };

@@ -70,7 +70,7 @@ std::string span_table(const Console& console, const FaultEffect& effect, bool s
 }
 
 std::string gpu_table(const Console& console, const FaultEffect& effect, bool steady) {
-  const std::vector<DeviceSpan>& calm =
+  const std::vector<DeviceSpan>& baseline =
       effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
   const char* other = steady ? "without" : effect.devices_before.empty() ? "after" : "before";
   TextTable table({{"GPU"},
@@ -82,7 +82,7 @@ std::string gpu_table(const Console& console, const FaultEffect& effect, bool st
                    {steady ? "MHz with" : "MHz during"}});
   for (const int64_t device : metrics::most_affected(effect, most_listed_gpus)) {
     const auto d = static_cast<size_t>(device);
-    const DeviceSpan &then = calm[d], &now = effect.devices_during[d];
+    const DeviceSpan &then = baseline[d], &now = effect.devices_during[d];
     table.add_row({std::to_string(device), significant(then.power_w), significant(now.power_w),
                    significant(then.die_c), significant(now.die_c), significant(then.clock_mhz, 4),
                    significant(now.clock_mhz, 4)});

@@ -113,13 +113,13 @@ class Simulate : public Command {
   struct Answer {
     run::Run run;
     metrics::Metrics metrics;
-    std::optional<run::Run> calm;  // without faults
+    std::optional<run::Run> fault_free;  // without faults
     std::optional<metrics::Interval> step_time;
     std::optional<metrics::Bill> bill;
     std::optional<metrics::RunLifetimeUse> lifetime_use;
     std::optional<metrics::PowerProfile> profile;
 
-    const run::Run* without() const { return calm ? &*calm : nullptr; }
+    const run::Run* without() const { return fault_free ? &*fault_free : nullptr; }
   };
 
   /// A measured step in place of a job.
@@ -134,7 +134,7 @@ class Simulate : public Command {
     Answer answer;
     answer.run = sim::simulate(job, {.duration = duration_, .steps = steps_});
     answer.metrics = metrics::measure(answer.run);
-    answer.calm = without_faults(job);
+    answer.fault_free = without_faults(job);
     const auto& [step_time, power] =
         std::pair(answer.metrics.step_time, answer.metrics.power_mean_w);
     if (bill_.given() && step_time && power)

@@ -149,7 +149,7 @@ class Steer : public Command {
              .store = into(watch_)},
             {.names = "--warm-up",
              .value = "TIME",
-             .help = "of the recording, before what is taken as calm (default 1min)",
+             .help = "of the recording, before the baseline (default 1min)",
              .group = group,
              .store = into_time(warm_up_)},
             {.names = "--hook",

@@ -107,8 +107,8 @@ Seconds end_of(const spec::Fault& fault, Seconds last) {
   return std::min(last, fault.end.value_or(last));
 }
 
-/// Where the calm before a fault begins: not before the end of another one.
-Seconds begin_of_calm(const std::vector<spec::Fault>& faults, const spec::Fault& fault) {
+/// Where the fault-free time before a fault begins: not before the end of another one.
+Seconds fault_free_begin(const std::vector<spec::Fault>& faults, const spec::Fault& fault) {
   Seconds begin = std::max(Seconds(), fault.begin - longest_before);
   for (const spec::Fault& other : faults) {
     const Seconds end = end_of(other, fault.begin);
@@ -117,8 +117,8 @@ Seconds begin_of_calm(const std::vector<spec::Fault>& faults, const spec::Fault&
   return begin;
 }
 
-/// Where the calm after a fault ends: not after the beginning of another one.
-Seconds end_of_calm(const std::vector<spec::Fault>& faults, Seconds end, Seconds last) {
+/// Where the fault-free time after a fault ends: not after the beginning of another one.
+Seconds fault_free_end(const std::vector<spec::Fault>& faults, Seconds end, Seconds last) {
   for (const spec::Fault& other : faults)
     if (other.begin > end) last = std::min(last, other.begin);
   return last;
@@ -138,11 +138,11 @@ std::optional<int64_t> find_waited_for(const FaultEffect& effect) {
     clocks.push_back(device.clock_mhz);
   if (clocks.empty()) return std::nullopt;
   if (effect.during->slowest_mhz >= clearly_slower * upper_median(clocks)) return std::nullopt;
-  const std::vector<DeviceSpan>& calm =
+  const std::vector<DeviceSpan>& baseline =
       effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
   const auto slowest = static_cast<size_t>(effect.during->slowest);
-  const bool slowed = slowest < calm.size() &&
-                      effect.during->slowest_mhz < clearly_slower * calm[slowest].clock_mhz;
+  const bool slowed = slowest < baseline.size() &&
+                      effect.during->slowest_mhz < clearly_slower * baseline[slowest].clock_mhz;
   return slowed ? std::optional(effect.during->slowest) : std::nullopt;
 }
 
@@ -194,9 +194,9 @@ std::vector<FaultEffect> fault_effects(const run::Run& run) {
     const Seconds end = end_of(fault, last);
     FaultEffect effect;
     effect.before =
-        look_at(run, {begin_of_calm(faults, fault), fault.begin}, effect.devices_before);
+        look_at(run, {fault_free_begin(faults, fault), fault.begin}, effect.devices_before);
     effect.during = look_at(run, {fault.begin, end}, effect.devices_during);
-    effect.after = look_at(run, {end, end_of_calm(faults, end, last)}, effect.devices_after);
+    effect.after = look_at(run, {end, fault_free_end(faults, end, last)}, effect.devices_after);
     effect.waited_for = find_waited_for(effect);
     effects.push_back(std::move(effect));
   }
@@ -214,22 +214,23 @@ FaultEffect steady_effect(const run::Run& without, const run::Run& with) {
 }
 
 std::optional<double> slowdown(const FaultEffect& effect) {
-  const auto& calm = effect.before && effect.before->step_time ? effect.before : effect.after;
-  if (!calm || !calm->step_time || !effect.during || !effect.during->step_time) return std::nullopt;
-  return *effect.during->step_time / *calm->step_time - 1;
+  const auto& baseline = effect.before && effect.before->step_time ? effect.before : effect.after;
+  if (!baseline || !baseline->step_time || !effect.during || !effect.during->step_time)
+    return std::nullopt;
+  return *effect.during->step_time / *baseline->step_time - 1;
 }
 
 std::vector<int64_t> most_affected(const FaultEffect& effect, size_t most) {
-  const std::vector<DeviceSpan>& calm =
+  const std::vector<DeviceSpan>& baseline =
       effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
-  if (calm.size() != effect.devices_during.size()) return {};
-  std::vector<int64_t> order(calm.size());
+  if (baseline.size() != effect.devices_during.size()) return {};
+  std::vector<int64_t> order(baseline.size());
   std::iota(order.begin(), order.end(), int64_t{0});
   const auto change = [&](int64_t device) {
     const auto d = static_cast<size_t>(device);
     const DeviceSpan& now = effect.devices_during[d];
-    const double clock = std::round(std::abs(now.clock_mhz - calm[d].clock_mhz));
-    return std::pair(clock, std::abs(now.die_c - calm[d].die_c));
+    const double clock = std::round(std::abs(now.clock_mhz - baseline[d].clock_mhz));
+    return std::pair(clock, std::abs(now.die_c - baseline[d].die_c));
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t a, int64_t b) { return change(a) > change(b); });

@@ -83,8 +83,8 @@ TEST_CASE("a fault from the first second has no before, and one to the last no a
 }
 
 TEST_CASE("a steady state is held against the one without faults") {
-  run::Run calm, faulty;
-  for (run::Run* run : {&calm, &faulty})
+  run::Run fault_free, faulty;
+  for (run::Run* run : {&fault_free, &faulty})
     for (int d = 0; d < 4; ++d) {
       run::DeviceSummary summary;
       summary.power_mean_w = 500;
@@ -92,9 +92,9 @@ TEST_CASE("a steady state is held against the one without faults") {
       summary.sm_clock_mean_mhz = run == &faulty && d == 2 ? 900 : 1800;
       run->summaries.push_back(summary);
     }
-  calm.steps.push_back({.begin = {}, .end = instant_at(2 * unit::s)});
+  fault_free.steps.push_back({.begin = {}, .end = instant_at(2 * unit::s)});
   faulty.steps.push_back({.begin = {}, .end = instant_at(3 * unit::s)});
-  const FaultEffect effect = steady_effect(calm, faulty);
+  const FaultEffect effect = steady_effect(fault_free, faulty);
   CHECK(slowdown(effect).value() == Approx(0.5));
   CHECK(effect.waited_for == 2);
   CHECK(effect.during->hottest == 3);

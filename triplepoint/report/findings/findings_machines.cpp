@@ -62,7 +62,7 @@ const Change* largest(const std::vector<Change>& changes) {
 }
 
 /// Of the job that minds least, where it minds most.
-const Change* calmest(const std::vector<Change>& changes) {
+const Change* least_affected(const std::vector<Change>& changes) {
   const Change* least = nullptr;
   for (const Change& one : changes) {
     bool is_worst_of_its_job = true;
@@ -93,7 +93,7 @@ FoundOne about_changes(const std::vector<Change>& changes, const char* anchor,
       .more(*most->faster, *most->slower, "tokens_per_s")
       .say(" faster than on ")
       .name(*most->slower, machine_title(*most->slower));
-  const Change* least = calmest(changes);
+  const Change* least = least_affected(changes);
   if (least == nullptr || same_job(least->faster->job, most->faster->job))
     finding.say(".");
   else
