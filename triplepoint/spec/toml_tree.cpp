@@ -82,7 +82,7 @@ const TomlValue* TomlValue::find(std::string_view key) const {
 Result<TomlValue> parse_toml(std::string_view text, const std::string& file) {
   Converter converter{file, std::nullopt};
   TomlValue tree;
-  try {  // Debian's library throws; nothing passes this rim
+  try {  // Debian's library throws; no exception leaves this file
     tree = converter.table(toml::parse(text));
   } catch (const toml::parse_error& problem) {
     return error(
