@@ -12,19 +12,19 @@ namespace triplepoint::formats {
 /// stand as comments on top of the file).
 struct Exported {
   std::string text;
-  std::vector<std::string> lost;
+  std::vector<std::string> unsupported_settings;
 };
 
 /// A configuration for NeMo's megatron_gpt_pretraining, _finetuning (LoRA) or _generate (prefill).
 ///
-/// import_nemo_yaml reads it back as the same job, but for what is lost. Cluster and stack are
-/// named under `run`, which NeMo's scripts leave alone.
+/// import_nemo_yaml reads it back as the same job, except for unsupported settings. Cluster and
+/// stack are named under `run`, which NeMo's scripts leave alone.
 Exported export_nemo_yaml(const spec::Job& job);
 
 /// A shell line that starts Megatron-LM's pretrain_gpt.py under torchrun, on mock data.
 ///
-/// import_megatron_args reads it back as the same job, but for what is lost. Cluster, stack and the
-/// model's name are variables in front of the command.
+/// import_megatron_args reads it back as the same job, except for unsupported settings. Cluster,
+/// stack and the model's name are variables in front of the command.
 Exported export_megatron_args(const spec::Job& job);
 
 }  // namespace triplepoint::formats

@@ -34,7 +34,7 @@ TEST_CASE("every kind of NeMo job reads back the same after export") {
                            "generate.yaml"}) {
     CAPTURE(name);
     const spec::Job job = job_of(name);
-    CHECK(export_nemo_yaml(job).lost.empty());
+    CHECK(export_nemo_yaml(job).unsupported_settings.empty());
     CHECK(through_nemo(job) == job);
   }
 }
@@ -44,7 +44,7 @@ TEST_CASE("pretraining jobs read back the same from Megatron arguments") {
     CAPTURE(name);
     spec::Job job = job_of(name);
     job.plan.optimizer.name = through_megatron(job).plan.optimizer.name;
-    CHECK(export_megatron_args(job).lost.empty());
+    CHECK(export_megatron_args(job).unsupported_settings.empty());
     CHECK(through_megatron(job) == job);
   }
 }
@@ -114,7 +114,7 @@ TEST_CASE("what no launch file can say stands on top of it") {
   const std::string order =
       "the order of devices in a node (set CUDA_VISIBLE_DEVICES=1,2,5,7,0,3,4,6)";
   for (const Exported& exported : {export_nemo_yaml(job), export_megatron_args(job)}) {
-    CHECK(exported.lost == std::vector<std::string>{limit, order});
+    CHECK(exported.unsupported_settings == std::vector<std::string>{limit, order});
     CHECK(exported.text.find("# not in this file: " + limit + "\n") != std::string::npos);
   }
 }
@@ -125,17 +125,17 @@ TEST_CASE("orders that differ from node to node, and of nodes, are not in a laun
   for (size_t d = 0; d < devices; ++d)
     job.plan.device_order.push_back(static_cast<int64_t>(d < 8 ? 7 - d : d % 8));
   job.plan.node_order = {3, 2, 1, 0};
-  const std::vector<std::string> lost = export_megatron_args(job).lost;
-  REQUIRE(lost.size() == 2);
-  CHECK(lost[0].find("node by node") != std::string::npos);
-  CHECK(lost[1].find("3,2,1,0") != std::string::npos);
+  const std::vector<std::string> unsupported = export_megatron_args(job).unsupported_settings;
+  REQUIRE(unsupported.size() == 2);
+  CHECK(unsupported[0].find("node by node") != std::string::npos);
+  CHECK(unsupported[1].find("3,2,1,0") != std::string::npos);
 }
 
 TEST_CASE(
     "Megatron-LM has no LoRA and no inference in its training program, and the export says so") {
-  CHECK(export_megatron_args(job_of("lora.yaml")).lost ==
+  CHECK(export_megatron_args(job_of("lora.yaml")).unsupported_settings ==
         std::vector<std::string>{"LoRA (Megatron-LM has none: the command trains every weight)"});
-  CHECK(export_megatron_args(job_of("generate.yaml")).lost ==
+  CHECK(export_megatron_args(job_of("generate.yaml")).unsupported_settings ==
         std::vector<std::string>{"that the job is inference (the command trains)"});
 }
 

@@ -108,7 +108,7 @@ LaunchFile megatron_file(const spec::Job& job, const JobFiles& files, const Meas
   // Steps are marked without a change to Megatron-LM.
   replace_first(exported.text, "    pretrain_gpt.py",
                 fmt::format("    {} pretrain_gpt.py", quoted(files.launch("-marked.py"))));
-  return {files.launch(".sh"), std::move(exported.text), std::move(exported.lost)};
+  return {files.launch(".sh"), std::move(exported.text), std::move(exported.unsupported_settings)};
 }
 
 constexpr const char* marked_program = R"(import runpy
@@ -149,14 +149,16 @@ std::vector<LaunchFile> launch_files(const spec::Job& job, const JobFiles& files
       return {megatron_file(job, files, plan), {files.launch("-marked.py"), marked_program, {}}};
     case TrainingStack::nemo: {
       formats::Exported exported = formats::export_nemo_yaml(job);
-      exported.lost.emplace_back(
+      exported.unsupported_settings.emplace_back(
           "marks of steps (add MarkSteps of examples/marking/nemo_callback.py to the trainer's "
           "callbacks)");
-      return {{files.launch(".yaml"), std::move(exported.text), std::move(exported.lost)}};
+      return {{files.launch(".yaml"), std::move(exported.text),
+               std::move(exported.unsupported_settings)}};
     }
     case TrainingStack::torchtitan: {
       formats::Exported exported = export_torchtitan(job, plan.steps);
-      return {{files.launch(".toml"), std::move(exported.text), std::move(exported.lost)}};
+      return {{files.launch(".toml"), std::move(exported.text),
+               std::move(exported.unsupported_settings)}};
     }
     default:
       return {};

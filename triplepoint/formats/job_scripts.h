@@ -44,7 +44,7 @@ struct JobFiles {
 struct LaunchFile {
   Path path;
   std::string text;
-  std::vector<std::string> lost;
+  std::vector<std::string> unsupported_settings;
 };
 std::vector<LaunchFile> launch_files(const spec::Job& job, const JobFiles& files,
                                      const MeasurePlan& plan);

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "triplepoint/formats/export.h"
-#include "triplepoint/formats/lost.h"
 #include "triplepoint/formats/pipeline_layout.h"
+#include "triplepoint/formats/unsupported_settings.h"
 
 namespace triplepoint::formats {
 namespace {
@@ -116,13 +116,13 @@ void write_experts(ArgumentWriter& out, const Model& model) {
   if (moe.num_dense_layers > 0) out.word("moe-layer-freq", moe_pattern(model));
 }
 
-void write_pipeline(ArgumentWriter& out, const Plan& plan, std::vector<std::string>& lost) {
+void write_pipeline(ArgumentWriter& out, const Plan& plan, std::vector<std::string>& unsupported) {
   out.count("pipeline-model-parallel-size", plan.pipeline_parallel_size);
   if (plan.virtual_pipeline_size > 1) {
     out.count("num-virtual-stages-per-pipeline-rank", plan.virtual_pipeline_size);
     out.flag("no-overlap-p2p-communication", !plan.overlap_pipeline);
   } else if (plan.overlap_pipeline) {
-    lost.push_back(
+    unsupported.push_back(
         "overlapped sends between stages (Megatron has them in the interleaved schedule "
         "only)");
   }
@@ -130,12 +130,13 @@ void write_pipeline(ArgumentWriter& out, const Plan& plan, std::vector<std::stri
     out.word("pipeline-model-parallel-layout", write_pipeline_layout(plan.layers_per_stage));
   if (plan.schedule != spec::Schedule::zero_bubble) return;
   out.flag("enable-zero-bubble");
-  lost.push_back("that the zero-bubble schedule needs the zero-bubble branch of Megatron-LM");
+  unsupported.push_back(
+      "that the zero-bubble schedule needs the zero-bubble branch of Megatron-LM");
 }
 
-void write_sizes(ArgumentWriter& out, const Plan& plan, std::vector<std::string>& lost) {
+void write_sizes(ArgumentWriter& out, const Plan& plan, std::vector<std::string>& unsupported) {
   out.count("tensor-model-parallel-size", plan.tensor_parallel_size);
-  write_pipeline(out, plan, lost);
+  write_pipeline(out, plan, unsupported);
   out.count("context-parallel-size", plan.context_parallel_size);
   out.count("expert-model-parallel-size", plan.expert_parallel_size);
   if (plan.expert_tensor_parallel_size)
@@ -197,7 +198,7 @@ std::string_view type_of_bytes(double bytes) {
 
 /// What the state keeps beside Megatron's usual 4 + 8 + 4 bytes needs its precision-aware
 /// optimizer.
-void write_optimizer(ArgumentWriter& out, const Job& job, std::vector<std::string>& lost) {
+void write_optimizer(ArgumentWriter& out, const Job& job, std::vector<std::string>& unsupported) {
   const Plan& plan = job.plan;
   const spec::OptimizerState& state = plan.optimizer;
   const bool sgd = state.name == "sgd";
@@ -208,7 +209,7 @@ void write_optimizer(ArgumentWriter& out, const Job& job, std::vector<std::strin
                      state.gradient_bytes == gradients;
   if (usual) return;
   if (!has_distributed_optimizer(job) || fp32 || sgd || state.master_bytes < 2) {
-    lost.push_back(
+    unsupported.push_back(
         fmt::format("the bytes of optimizer {} (Megatron's own keeps 18 a parameter "
                     "unless it is sharded and precision-aware)",
                     state.name));
@@ -243,11 +244,11 @@ void write_run(ArgumentWriter& out, const Job& job) {
   out.flag("log-throughput");
 }
 
-void check_task(const Job& job, std::vector<std::string>& lost) {
+void check_task(const Job& job, std::vector<std::string>& unsupported) {
   if (job.task == spec::Task::lora || job.plan.lora)
-    lost.push_back("LoRA (Megatron-LM has none: the command trains every weight)");
+    unsupported.push_back("LoRA (Megatron-LM has none: the command trains every weight)");
   if (job.task == spec::Task::prefill || job.task == spec::Task::decode)
-    lost.push_back("that the job is inference (the command trains)");
+    unsupported.push_back("that the job is inference (the command trains)");
 }
 
 std::string launcher(const Job& job) {
@@ -265,21 +266,21 @@ std::string launcher(const Job& job) {
 
 Exported export_megatron_args(const Job& job) {
   Exported result;
-  result.lost = lost_in_any_launch_file(job);
+  result.unsupported_settings = unsupported_by_launch_files(job);
   ArgumentWriter out;
   write_model(out, job.model);
   write_experts(out, job.model);
-  write_sizes(out, job.plan, result.lost);
+  write_sizes(out, job.plan, result.unsupported_settings);
   write_recompute(out, job.plan);
   write_precision(out, job.plan);
   write_sharding(out, job);
-  write_optimizer(out, job, result.lost);
+  write_optimizer(out, job, result.unsupported_settings);
   write_overlap(out, job.plan);
   write_run(out, job);
-  check_task(job, result.lost);
-  result.text =
-      fmt::format("#!/bin/bash\n# Start on each of {} nodes, in Megatron-LM.\n{}{}{}\n",
-                  job.cluster.num_nodes, comments_of(result.lost), launcher(job), out.text());
+  check_task(job, result.unsupported_settings);
+  result.text = fmt::format("#!/bin/bash\n# Start on each of {} nodes, in Megatron-LM.\n{}{}{}\n",
+                            job.cluster.num_nodes, comments_of(result.unsupported_settings),
+                            launcher(job), out.text());
   return result;
 }
 

@@ -10,8 +10,8 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/formats/export.h"
-#include "triplepoint/formats/lost.h"
 #include "triplepoint/formats/pipeline_layout.h"
+#include "triplepoint/formats/unsupported_settings.h"
 
 namespace triplepoint::formats {
 namespace {
@@ -168,18 +168,20 @@ void write_exp_manager(YamlWriter& yaml, const Job& job) {
   yaml.boolean("exp_manager.log_step_timing", true);
 }
 
-void write_layers_per_stage(YamlWriter& yaml, const Plan& plan, std::vector<std::string>& lost) {
+void write_layers_per_stage(YamlWriter& yaml, const Plan& plan,
+                            std::vector<std::string>& unsupported) {
   const auto& layers = plan.layers_per_stage;
   if (layers.empty()) return;
   if (!has_even_inner_stages(layers) || plan.virtual_pipeline_size > 1) {
-    lost.push_back("the layers of each stage (NeMo knows only those of the first and the last)");
+    unsupported.push_back(
+        "the layers of each stage (NeMo knows only those of the first and the last)");
     return;
   }
   yaml.count("model.num_layers_in_first_pipeline_stage", layers.front());
   if (layers.size() > 1) yaml.count("model.num_layers_in_last_pipeline_stage", layers.back());
 }
 
-void write_sizes(YamlWriter& yaml, const Plan& plan, std::vector<std::string>& lost) {
+void write_sizes(YamlWriter& yaml, const Plan& plan, std::vector<std::string>& unsupported) {
   yaml.count("model.tensor_model_parallel_size", plan.tensor_parallel_size);
   yaml.count("model.pipeline_model_parallel_size", plan.pipeline_parallel_size);
   if (plan.virtual_pipeline_size > 1)
@@ -198,9 +200,9 @@ void write_sizes(YamlWriter& yaml, const Plan& plan, std::vector<std::string>& l
     yaml.boolean("model.fp32_residual_connection", plan.fp32_residual);
   if (plan.rank_order == spec::RankOrder::tp_pp_dp)
     yaml.boolean("model.use_tp_pp_dp_mapping", true);
-  write_layers_per_stage(yaml, plan, lost);
+  write_layers_per_stage(yaml, plan, unsupported);
   if (plan.schedule == spec::Schedule::zero_bubble)
-    lost.push_back("the zero-bubble schedule (NeMo has none)");
+    unsupported.push_back("the zero-bubble schedule (NeMo has none)");
 }
 
 void write_dimensions(YamlWriter& yaml, const Model& model) {
@@ -247,9 +249,9 @@ void write_details(YamlWriter& yaml, const Model& model) {
     yaml.null(fmt::format("model.tokenizer.{}", key));
 }
 
-void write_experts(YamlWriter& yaml, const Model& model, std::vector<std::string>& lost) {
+void write_experts(YamlWriter& yaml, const Model& model, std::vector<std::string>& unsupported) {
   if (model.latent_attention)
-    lost.push_back(
+    unsupported.push_back(
         "multi-head latent attention (NeMo 1.x has none: attention is written as plain)");
   if (!model.moe) return;
   const spec::MixtureOfExperts& moe = *model.moe;
@@ -280,7 +282,7 @@ void write_recompute(YamlWriter& yaml, const Plan& plan) {
   yaml.count(prefix + "num_layers", plan.recompute_layers.value_or(1));
 }
 
-void write_fsdp(YamlWriter& yaml, const Job& job, std::vector<std::string>& lost) {
+void write_fsdp(YamlWriter& yaml, const Job& job, std::vector<std::string>& unsupported) {
   const Plan& plan = job.plan;
   yaml.boolean("model.fsdp", true);
   const int64_t in_node = job.cluster.gpus_per_node / plan.tensor_parallel_size;
@@ -289,10 +291,12 @@ void write_fsdp(YamlWriter& yaml, const Job& job, std::vector<std::string>& lost
                                             : plan.reshard_after_forward ? "full"
                                                                          : "grad");
   if (hybrid && plan.sharding_group_size != in_node)
-    lost.push_back(fmt::format("sharding groups of {} (NeMo's hybrid sharding is inside a node)",
-                               plan.sharding_group_size));
+    unsupported.push_back(
+        fmt::format("sharding groups of {} (NeMo's hybrid sharding is inside a node)",
+                    plan.sharding_group_size));
   if (hybrid && !plan.reshard_after_forward)
-    lost.push_back("keeping gathered parameters for the backward pass (not with hybrid sharding)");
+    unsupported.push_back(
+        "keeping gathered parameters for the backward pass (not with hybrid sharding)");
   yaml.text("model.fsdp_grad_reduce_dtype",
             plan.optimizer.gradient_sync_bytes < 4 ? "bf16" : "fp32");
   yaml.boolean("model.fsdp_use_orig_params", true);
@@ -310,36 +314,37 @@ constexpr NemoOptimizer optimizers[] = {{"fused_adam", "fused_adam"},
                                         {"mcore_distributed_optim", "mcore_distributed_optim"},
                                         {"megatron_distributed_optim", "mcore_distributed_optim"}};
 
-std::string optimizer_name(const Plan& plan, std::vector<std::string>& lost) {
+std::string optimizer_name(const Plan& plan, std::vector<std::string>& unsupported) {
   for (const NemoOptimizer& each : optimizers)
     if (each.ours == plan.optimizer.name) return std::string(each.theirs);
   const bool sharded =
       plan.sharding == spec::Sharding::optimizer || plan.sharding == spec::Sharding::gradients;
   std::string stand_in = sharded ? "distributed_fused_adam" : "fused_adam";
-  lost.push_back(fmt::format("optimizer {} (NeMo does not know it: {} stands for it)",
-                             plan.optimizer.name, stand_in));
+  unsupported.push_back(fmt::format("optimizer {} (NeMo does not know it: {} stands for it)",
+                                    plan.optimizer.name, stand_in));
   return stand_in;
 }
 
-void check_sharding(const Job& job, std::string_view name, std::vector<std::string>& lost) {
+void check_sharding(const Job& job, std::string_view name, std::vector<std::string>& unsupported) {
   const bool shards = name == "distributed_fused_adam" || name == "mcore_distributed_optim";
   const spec::Sharding sharding = job.plan.sharding;
   if (sharding == spec::Sharding::gradients)
-    lost.push_back("sharded gradients (NeMo shards the optimizer's state, or parameters too)");
+    unsupported.push_back(
+        "sharded gradients (NeMo shards the optimizer's state, or parameters too)");
   if (sharding == spec::Sharding::optimizer && !shards)
-    lost.push_back(fmt::format("the sharded state (optimizer {} keeps it whole)", name));
+    unsupported.push_back(fmt::format("the sharded state (optimizer {} keeps it whole)", name));
   if (sharding == spec::Sharding::none && shards && job.data_parallel_size() > 1)
-    lost.push_back(fmt::format("the unsharded state (optimizer {} always shards it)", name));
+    unsupported.push_back(fmt::format("the unsharded state (optimizer {} always shards it)", name));
 }
 
-void write_optimizer(YamlWriter& yaml, const Job& job, std::vector<std::string>& lost) {
+void write_optimizer(YamlWriter& yaml, const Job& job, std::vector<std::string>& unsupported) {
   const Plan& plan = job.plan;
-  const std::string name = optimizer_name(plan, lost);
+  const std::string name = optimizer_name(plan, unsupported);
   const bool fsdp = plan.sharding == spec::Sharding::parameters;
   if (fsdp)
-    write_fsdp(yaml, job, lost);
+    write_fsdp(yaml, job, unsupported);
   else
-    check_sharding(job, name, lost);
+    check_sharding(job, name, unsupported);
   yaml.boolean("model.megatron_amp_O2", !fsdp && plan.optimizer.weight_bytes < 4);
   yaml.text("model.optim.name", name);
   yaml.number("model.optim.lr", 1e-4);
@@ -408,7 +413,7 @@ void write_lora(YamlWriter& yaml, const Plan& plan) {
   yaml.null("model.restore_from_path");
 }
 
-void write_task(YamlWriter& yaml, const Job& job, std::vector<std::string>& lost) {
+void write_task(YamlWriter& yaml, const Job& job, std::vector<std::string>& unsupported) {
   yaml.count("model.micro_batch_size", job.plan.micro_batch_size);
   yaml.count("model.global_batch_size", job.plan.global_batch_size);
   if (job.task == Task::pretrain) return write_pretraining_data(yaml, job.model);
@@ -417,7 +422,7 @@ void write_task(YamlWriter& yaml, const Job& job, std::vector<std::string>& lost
     return write_lora(yaml, job.plan);
   }
   if (job.task == Task::decode)
-    lost.push_back("that only tokens after the prompt are played (NeMo generates both)");
+    unsupported.push_back("that only tokens after the prompt are played (NeMo generates both)");
   yaml.boolean("inference.greedy", true);
   yaml.text("model.peft.peft_scheme", "none");
   yaml.null("model.restore_from_path");
@@ -435,26 +440,26 @@ std::string_view entry_script(Task task) {
 
 Exported export_nemo_yaml(const Job& job) {
   Exported result;
-  result.lost = lost_in_any_launch_file(job);
+  result.unsupported_settings = unsupported_by_launch_files(job);
   YamlWriter yaml;
   write_run(yaml, job);
   write_trainer(yaml, job);
   write_exp_manager(yaml, job);
-  write_sizes(yaml, job.plan, result.lost);
+  write_sizes(yaml, job.plan, result.unsupported_settings);
   write_dimensions(yaml, job.model);
   write_details(yaml, job.model);
-  write_experts(yaml, job.model, result.lost);
+  write_experts(yaml, job.model, result.unsupported_settings);
   write_recompute(yaml, job.plan);
   write_execution(yaml, job);
-  write_optimizer(yaml, job, result.lost);
-  write_task(yaml, job, result.lost);
+  write_optimizer(yaml, job, result.unsupported_settings);
+  write_task(yaml, job, result.unsupported_settings);
   result.text = fmt::format(
       "# Start on {} nodes with {} processes each, in NeMo 1.x:\n"
       "#   python examples/nlp/language_modeling/{} --config-path=<folder> --config-name=<this "
       "file>\n"
       "{}{}",
       job.cluster.num_nodes, job.cluster.gpus_per_node, entry_script(job.task),
-      comments_of(result.lost), yaml.str());
+      comments_of(result.unsupported_settings), yaml.str());
   return result;
 }
 

@@ -38,23 +38,23 @@ std::string_view schedule_name(const spec::Plan& plan) {
   return "1F1B";
 }
 
-std::vector<std::string> lost_by(const spec::Job& job, bool has_flavor) {
+std::vector<std::string> unsupported_by_torchtitan(const spec::Job& job, bool has_flavor) {
   const spec::Plan& plan = job.plan;
-  std::vector<std::string> lost;
+  std::vector<std::string> unsupported;
   if (!has_flavor)
-    lost.push_back(
+    unsupported.push_back(
         fmt::format("the model {} (torchtitan trains its own flavors; the file says "
                     "llama3 8B)",
                     job.model.name));
-  if (plan.lora) lost.emplace_back("LoRA");
-  if (!plan.layers_per_stage.empty()) lost.emplace_back("uneven stages");
+  if (plan.lora) unsupported.emplace_back("LoRA");
+  if (!plan.layers_per_stage.empty()) unsupported.emplace_back("uneven stages");
   if (plan.sharding == spec::Sharding::optimizer || plan.sharding == spec::Sharding::gradients)
-    lost.emplace_back("ZeRO-1 and ZeRO-2 (torchtitan shards parameters, or nothing)");
+    unsupported.emplace_back("ZeRO-1 and ZeRO-2 (torchtitan shards parameters, or nothing)");
   if (plan.tensor_parallel_size > 1 && !plan.sequence_parallel)
-    lost.emplace_back("tensor parallelism without sequence parallelism");
-  if (plan.expert_parallel_size > 1) lost.emplace_back("expert parallelism");
-  lost.emplace_back("marks of steps (add examples/marking/pytorch_loop.py's to its loop)");
-  return lost;
+    unsupported.emplace_back("tensor parallelism without sequence parallelism");
+  if (plan.expert_parallel_size > 1) unsupported.emplace_back("expert parallelism");
+  unsupported.emplace_back("marks of steps (add examples/marking/pytorch_loop.py's to its loop)");
+  return unsupported;
 }
 
 std::string parallelism(const spec::Job& job) {
@@ -86,9 +86,9 @@ std::string_view recompute_mode(spec::Recompute recompute) {
 formats::Exported export_torchtitan(const spec::Job& job, int64_t steps) {
   const auto flavor = flavor_of(job.model);
   formats::Exported exported;
-  exported.lost = lost_by(job, flavor.has_value());
-  for (const std::string& lost : exported.lost)
-    exported.text += fmt::format("# not said: {}\n", lost);
+  exported.unsupported_settings = unsupported_by_torchtitan(job, flavor.has_value());
+  for (const std::string& setting : exported.unsupported_settings)
+    exported.text += fmt::format("# not said: {}\n", setting);
   exported.text += fmt::format(
       "[job]\ndescription = \"{}\"\n\n[model]\nname = \"{}\"\nflavor = \"{}\"\n\n"
       "[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\nsteps = {}\n\n"

@@ -10,7 +10,7 @@
 namespace triplepoint::formats {
 
 /// A configuration for torchtitan's trainer (torchtitan.train --job.config_file). torchtitan knows
-/// models by family and flavor; sizes that are none of its flavors are lost.
+/// models by family and flavor; sizes of no flavor are unsupported.
 formats::Exported export_torchtitan(const spec::Job& job, int64_t steps);
 
 }  // namespace triplepoint::formats

@@ -301,7 +301,7 @@ TEST_CASE("every upstream file, exported to NeMo and imported again, says the sa
   for (const FolderRow& row : matrix->import.rows) {
     CAPTURE(row.path);
     const Exported exported = export_nemo_yaml(row.imported->job);
-    CHECK(exported.lost.empty());
+    CHECK(exported.unsupported_settings.empty());
     const auto again = import_nemo_yaml(spec::default_library(), exported.text, "again.yaml", {});
     REQUIRE_MESSAGE(again.has_value(), (again ? "" : again.error().what));
     check_same_job(again->job, row.imported->job);
@@ -318,7 +318,7 @@ TEST_CASE(
     if (row.imported->job.task != spec::Task::pretrain) continue;
     CAPTURE(row.path);
     const Exported exported = export_megatron_args(row.imported->job);
-    CHECK(exported.lost.empty());
+    CHECK(exported.unsupported_settings.empty());
     auto again = import_megatron_args(spec::default_library(), exported.text, "again.sh", {});
     REQUIRE_MESSAGE(again.has_value(), (again ? "" : again.error().what));
     // Megatron's optimizer has another name for the same bytes.

@@ -90,8 +90,8 @@ class Export : public Command {
     } else {
       console.print(exported.text);
     }
-    for (const std::string& lost : exported.lost)
-      console.warn("triplepoint: not exported: " + lost + "\n");
+    for (const std::string& setting : exported.unsupported_settings)
+      console.warn("triplepoint: not exported: " + setting + "\n");
     return exit_ok;
   }
 

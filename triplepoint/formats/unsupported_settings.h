@@ -8,11 +8,11 @@
 
 namespace triplepoint::formats {
 
-/// What no launch file can say: the room, the order of devices, experts' imbalance.
-std::vector<std::string> lost_in_any_launch_file(const spec::Job& job);
+/// Settings that no launch file has: the room, the order of devices, experts' imbalance.
+std::vector<std::string> unsupported_by_launch_files(const spec::Job& job);
 
 /// "# not in this file: ..." for each.
-std::string comments_of(const std::vector<std::string>& lost);
+std::string comments_of(const std::vector<std::string>& unsupported);
 
 /// Do all stages but the first and the last hold equally many layers?
 bool has_even_inner_stages(const std::vector<int64_t>& layers);
