@@ -19,9 +19,9 @@ struct Instance {
 };
 
 /// A small generator of our own, so that the instances are the same everywhere.
-class Dice {
+class Rng {
  public:
-  explicit Dice(uint64_t seed) : state_(seed * 2654435769U + 1) {}
+  explicit Rng(uint64_t seed) : state_(seed * 2654435769U + 1) {}
   int64_t below(int64_t n) {
     state_ = state_ * 6364136223846793005U + 1442695040888963407U;
     return static_cast<int64_t>((state_ >> 33U) % static_cast<uint64_t>(n));
@@ -32,19 +32,19 @@ class Dice {
 };
 
 Instance random_instance(uint64_t seed, int64_t most_flows, int64_t most_links) {
-  Dice dice(seed);
+  Rng rng(seed);
   Instance instance;
-  const int64_t links = 1 + dice.below(most_links);
+  const int64_t links = 1 + rng.below(most_links);
   for (int64_t l = 0; l < links; ++l)
-    instance.capacities.push_back(static_cast<double>(1 + dice.below(40)) * unit::GB / unit::s);
-  const int64_t flows = 1 + dice.below(most_flows);
+    instance.capacities.push_back(static_cast<double>(1 + rng.below(40)) * unit::GB / unit::s);
+  const int64_t flows = 1 + rng.below(most_flows);
   for (int64_t f = 0; f < flows; ++f) {
     Flow flow;
     for (int64_t l = 0; l < links; ++l)
-      if (dice.below(3) == 0) flow.links.push_back(static_cast<int32_t>(l));
-    if (flow.links.empty()) flow.links.push_back(static_cast<int32_t>(dice.below(links)));
-    if (dice.below(4) == 0)
-      flow.own_limit = static_cast<double>(1 + dice.below(12)) * unit::GB / unit::s;
+      if (rng.below(3) == 0) flow.links.push_back(static_cast<int32_t>(l));
+    if (flow.links.empty()) flow.links.push_back(static_cast<int32_t>(rng.below(links)));
+    if (rng.below(4) == 0)
+      flow.own_limit = static_cast<double>(1 + rng.below(12)) * unit::GB / unit::s;
     instance.flows.push_back(flow);
   }
   return instance;

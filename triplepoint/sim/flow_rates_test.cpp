@@ -19,17 +19,17 @@ struct Network {
   std::vector<BytesPerSecond> capacities;
 };
 
-Network random_network(Dice& dice) {
+Network random_network(Rng& rng) {
   Network network;
-  const int64_t links = 1 + dice.below(6);
+  const int64_t links = 1 + rng.below(6);
   for (int64_t l = 0; l < links; ++l)
-    network.capacities.push_back(dice.between(1, 10) * unit::GB / unit::s);
-  for (int64_t c = 1 + dice.below(8); c > 0; --c) {
-    FlowClass flows{.links = {}, .limit = dice.between(0.2e9, 2e9)};
-    std::set<int32_t> used{static_cast<int32_t>(dice.below(links)),
-                           static_cast<int32_t>(dice.below(links))};
+    network.capacities.push_back(rng.between(1, 10) * unit::GB / unit::s);
+  for (int64_t c = 1 + rng.below(8); c > 0; --c) {
+    FlowClass flows{.links = {}, .limit = rng.between(0.2e9, 2e9)};
+    std::set<int32_t> used{static_cast<int32_t>(rng.below(links)),
+                           static_cast<int32_t>(rng.below(links))};
     for (const int32_t link : used)
-      flows.links.push_back({link, static_cast<int32_t>(1 + dice.below(3))});
+      flows.links.push_back({link, static_cast<int32_t>(1 + rng.below(3))});
     network.classes.push_back(flows);
   }
   return network;
@@ -57,14 +57,14 @@ std::vector<double> solve_all(const Network& network, const std::vector<int32_t>
 TEST_CASE("rates of flows that come and go are those of all flows solved anew") {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
-    Dice dice(seed);
-    const Network network = random_network(dice);
+    Rng rng(seed);
+    const Network network = random_network(rng);
     FlowRates rates(network.classes, network.capacities);
     std::vector<int32_t> counts(network.classes.size(), 0);
     for (int event = 0; event < 60; ++event) {
-      for (int64_t changes = 1 + dice.below(2); changes > 0; --changes) {
-        const auto c = static_cast<size_t>(dice.below(static_cast<int64_t>(counts.size())));
-        const bool add = counts[c] == 0 || (counts[c] < 4 && dice.below(2) == 0);
+      for (int64_t changes = 1 + rng.below(2); changes > 0; --changes) {
+        const auto c = static_cast<size_t>(rng.below(static_cast<int64_t>(counts.size())));
+        const bool add = counts[c] == 0 || (counts[c] < 4 && rng.below(2) == 0);
         counts[c] += add ? 1 : -1;
         add ? rates.add(static_cast<int32_t>(c)) : rates.remove(static_cast<int32_t>(c));
       }
@@ -99,12 +99,12 @@ TEST_CASE("a change names the classes that it slows down or speeds up, and no ot
 
 TEST_CASE("slots come out of the event queue in the order of their latest times") {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    Dice dice(seed);
+    Rng rng(seed);
     EventQueue queue(20);
     std::vector<std::pair<double, int32_t>> expected(20);
     for (int round = 0; round < 3; ++round)
       for (int32_t slot = 0; slot < 20; ++slot) {
-        const auto time = static_cast<double>(dice.below(15));
+        const auto time = static_cast<double>(rng.below(15));
         expected[static_cast<size_t>(slot)] = {time, slot};
         queue.set(slot, time * unit::s);
       }

@@ -96,13 +96,13 @@ TEST_CASE("where nobody shares, flows take the fixed times to the last bit") {
       CAPTURE(seed);
       TestJob job = random_job(seed);
       // Every boundary has links of its own, of more or less than it could use.
-      Dice dice(seed);
+      Rng rng(seed);
       job.capacities.clear();
       for (auto& stages : job.boundaries)
         for (auto& stage : stages)
           for (Boundary* boundary : {&stage.next, &stage.previous}) {
             boundary->links = {{static_cast<int32_t>(job.capacities.size()), 2}};
-            job.capacities.push_back(dice.between(2, 60) * unit::GB / unit::s);
+            job.capacities.push_back(rng.between(2, 60) * unit::GB / unit::s);
           }
       REQUIRE(job.wiring(mode).classes().empty());
       REQUIRE_FALSE(job.wiring(mode, FlowChoice::everywhere).classes().empty());
@@ -247,20 +247,20 @@ void schedule_by_passes(std::vector<NaiveFlow>& flows,
 TEST_CASE("flows arrive when a naive solution of all rates at every event says so") {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
-    Dice dice(seed);
+    Rng rng(seed);
     TestJob job;
-    const int64_t links = 1 + dice.below(4);
+    const int64_t links = 1 + rng.below(4);
     for (int64_t l = 0; l < links; ++l)
-      job.capacities.push_back(dice.between(5, 20) * unit::GB / unit::s);
+      job.capacities.push_back(rng.between(5, 20) * unit::GB / unit::s);
     std::vector<NaiveFlow> naive;
-    for (int64_t f = 1 + dice.below(8); f > 0; --f) {
-      const auto first = static_cast<int32_t>(dice.below(links));
-      const auto second = static_cast<int32_t>(dice.below(links));
-      const Boundary boundary{.bytes_per_rank = dice.between(1, 5) * unit::MB,
-                              .latency = dice.between(0, 100) * unit::us,
-                              .transfer = dice.between(0.1, 0.6) * unit::ms,
+    for (int64_t f = 1 + rng.below(8); f > 0; --f) {
+      const auto first = static_cast<int32_t>(rng.below(links));
+      const auto second = static_cast<int32_t>(rng.below(links));
+      const Boundary boundary{.bytes_per_rank = rng.between(1, 5) * unit::MB,
+                              .latency = rng.between(0, 100) * unit::us,
+                              .transfer = rng.between(0.1, 0.6) * unit::ms,
                               .links = {{first, 1}, {second, 2}}};
-      const Seconds work = dice.between(0, 0.5) * unit::ms;
+      const Seconds work = rng.between(0, 0.5) * unit::ms;
       add_pipeline(job, workload::build_forward_schedule(2, 1, 1), 1, work, {}, boundary);
       naive.push_back({.path = {.links = {first, second, second},
                                 .own_limit = boundary.bytes_per_rank / boundary.transfer},

@@ -14,9 +14,9 @@
 namespace triplepoint::sim {
 
 /// Random choices in turn, the same everywhere.
-class Dice {
+class Rng {
  public:
-  explicit Dice(uint64_t seed) : seed_(seed) {}
+  explicit Rng(uint64_t seed) : seed_(seed) {}
   int64_t below(int64_t n) {
     return static_cast<int64_t>(random_bits({seed_, 0}, turn_++) % static_cast<uint64_t>(n));
   }
@@ -77,27 +77,27 @@ inline Seconds arrival_of(const ActionTimes& action) {
 
 /// Some pipelines of any schedule on a few nodes; stages cross from node to node over shared links.
 inline TestJob random_job(uint64_t seed) {
-  Dice dice(seed);
+  Rng rng(seed);
   TestJob job;
-  const int64_t nodes = 2 + dice.below(3);
+  const int64_t nodes = 2 + rng.below(3);
   for (int64_t link = 0; link < 2 * nodes; ++link)
-    job.capacities.push_back(dice.between(5, 20) * unit::GB / unit::s);
-  const int64_t pipelines = 1 + dice.below(4), stages = 2 + dice.below(4);
-  const int64_t rounds = 1 + dice.below(3);
-  const auto schedule = static_cast<spec::Schedule>(dice.below(4));
+    job.capacities.push_back(rng.between(5, 20) * unit::GB / unit::s);
+  const int64_t pipelines = 1 + rng.below(4), stages = 2 + rng.below(4);
+  const int64_t rounds = 1 + rng.below(3);
+  const auto schedule = static_cast<spec::Schedule>(rng.below(4));
   const int64_t chunks = schedule == spec::Schedule::interleaved ? 2 : 1;
-  job.rules = {.gap = dice.between(0, 1e-4) * unit::s, .start = 1 * unit::ms};
+  job.rules = {.gap = rng.between(0, 1e-4) * unit::s, .start = 1 * unit::ms};
   for (int64_t p = 0; p < pipelines; ++p) {
     add_pipeline(job, workload::build_schedule(schedule, stages, stages * rounds, chunks),
-                 static_cast<size_t>(chunks), dice.between(0.5, 1) * unit::ms,
-                 dice.between(1, 2) * unit::ms, {});
+                 static_cast<size_t>(chunks), rng.between(0.5, 1) * unit::ms,
+                 rng.between(1, 2) * unit::ms, {});
     const auto node_of = [&](int64_t stage) { return (stage + stages) % stages % nodes; };
     const auto boundary = [&](int64_t from, int64_t to) {
-      Boundary on_wire{.bytes_per_rank = dice.between(0.5, 4) * unit::MB,
-                       .latency = dice.between(0, 50) * unit::us,
-                       .transfer = dice.between(0.1, 0.4) * unit::ms,
+      Boundary on_wire{.bytes_per_rank = rng.between(0.5, 4) * unit::MB,
+                       .latency = rng.between(0, 50) * unit::us,
+                       .transfer = rng.between(0.1, 0.4) * unit::ms,
                        .links = {}};
-      const auto ranks = static_cast<int32_t>(1 + dice.below(2));
+      const auto ranks = static_cast<int32_t>(1 + rng.below(2));
       if (node_of(from) != node_of(to))
         on_wire.links = {{static_cast<int32_t>(2 * node_of(from)), ranks},
                          {static_cast<int32_t>(2 * node_of(to) + 1), ranks}};

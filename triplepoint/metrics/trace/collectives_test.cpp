@@ -112,11 +112,11 @@ TEST_CASE("message sizes fall into powers of two") {
 }
 
 TEST_CASE("clocks that are apart are found from the ends of collectives, to the nanosecond") {
-  Dice dice(3);
+  Rng rng(3);
   std::vector<std::vector<int64_t>> begins;
   for (int64_t c = 0; c < 40; ++c)
     begins.push_back(
-        {c * 1000 + dice.upto(500), c * 1000 + dice.upto(500), c * 1000 + dice.upto(500)});
+        {c * 1000 + rng.upto(500), c * 1000 + rng.upto(500), c * 1000 + rng.upto(500)});
   const run::Timeline truth = collective_timeline(begins);
   ClockFit wrong{.ranks = {{.rank = 0, .offset = 0},
                            {.rank = 1, .offset = -70'000},
@@ -138,9 +138,9 @@ TEST_CASE("clocks that are apart are found from the ends of collectives, to the 
 TEST_CASE("ends that scatter are reported as residuals, not as offsets") {
   run::Timeline timeline =
       collective_timeline({{0, 7, 3}, {100, 120, 110}, {300, 350, 310}, {400, 410, 405}});
-  Dice dice(9);
+  Rng rng(9);
   for (run::Span& span : timeline.spans)
-    span.end = Instant(span.end.nanoseconds() + dice.upto(6));
+    span.end = Instant(span.end.nanoseconds() + rng.upto(6));
   const ClockFit fit = fit_clocks(match_collectives(timeline).collectives);
   CHECK(fit.worst_residual > 0);
   CHECK(fit.worst_residual <= 6);

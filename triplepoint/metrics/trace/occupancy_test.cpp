@@ -12,7 +12,7 @@ using run::Span;
 using run::SpanKind;
 using run::Timeline;
 
-using testing::Dice;
+using testing::Rng;
 
 void add_types(Timeline& timeline) {
   timeline.intern({.name = "gemm", .kind = SpanKind::compute});
@@ -33,45 +33,45 @@ void add_types(Timeline& timeline) {
 /// Times are multiples of it, so that nothing looks like rounding to nanoseconds.
 constexpr int64_t tick = 5;
 
-Span random_span(Dice& dice, int64_t latest) {
+Span random_span(Rng& rng, int64_t latest) {
   Span span;
-  const int64_t begin = dice.upto(latest), length = dice.upto(12);
+  const int64_t begin = rng.upto(latest), length = rng.upto(12);
   span.begin = Instant(tick * begin);
   span.end = Instant(tick * (begin + length));
-  span.type = static_cast<int32_t>(dice.upto(6));
-  span.wait = static_cast<double>(tick * dice.upto(length)) * unit::ns;
+  span.type = static_cast<int32_t>(rng.upto(6));
+  span.wait = static_cast<double>(tick * rng.upto(length)) * unit::ns;
   return span;
 }
 
 /// Two ranks with single spans and instances. `untidy`: spans reach over the borders of their
 /// pieces, and instances over each other.
 Timeline random_timeline(uint64_t seed, bool untidy) {
-  Dice dice(seed);
+  Rng rng(seed);
   Timeline timeline;
   timeline.num_ranks = 2;
   add_types(timeline);
   for (int p = 0; p < 2; ++p) {
     run::Pattern pattern;
-    for (int64_t pieces = 1 + dice.upto(2); pieces > 0; --pieces) {
+    for (int64_t pieces = 1 + rng.upto(2); pieces > 0; --pieces) {
       run::PatternPiece piece;
-      piece.repeat = static_cast<int32_t>(1 + dice.upto(3));
-      for (int64_t spans = dice.upto(4); spans > 0; --spans)
-        piece.spans.push_back(random_span(dice, 15));
-      piece.length = static_cast<double>(tick * ((untidy ? 20 : 27) + dice.upto(5))) * unit::ns;
+      piece.repeat = static_cast<int32_t>(1 + rng.upto(3));
+      for (int64_t spans = rng.upto(4); spans > 0; --spans)
+        piece.spans.push_back(random_span(rng, 15));
+      piece.length = static_cast<double>(tick * ((untidy ? 20 : 27) + rng.upto(5))) * unit::ns;
       pattern.pieces.push_back(piece);
     }
     timeline.patterns.push_back(pattern);
   }
   for (int32_t rank : {0, 1}) {
-    int64_t begin = tick * dice.upto(30);
+    int64_t begin = tick * rng.upto(30);
     for (int i = 0; i < 4; ++i) {
-      const auto pattern = static_cast<int32_t>(dice.upto(1));
+      const auto pattern = static_cast<int32_t>(rng.upto(1));
       timeline.instances.push_back({.begin = Instant(begin), .pattern = pattern, .rank = rank});
       const Seconds length = timeline.patterns[static_cast<size_t>(pattern)].length();
-      begin += run::whole_nanoseconds(length) + tick * (dice.upto(20) - (untidy ? 15 : 0));
+      begin += run::whole_nanoseconds(length) + tick * (rng.upto(20) - (untidy ? 15 : 0));
     }
     for (int i = 0; i < 25; ++i) {
-      Span span = random_span(dice, 600);
+      Span span = random_span(rng, 600);
       span.rank = rank;
       timeline.spans.push_back(span);
     }

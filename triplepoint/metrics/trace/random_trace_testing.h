@@ -11,9 +11,9 @@
 namespace triplepoint::metrics::testing {
 
 /// Draws whole numbers, one after the other.
-class Dice {
+class Rng {
  public:
-  explicit Dice(uint64_t seed) : seed_(seed) {}
+  explicit Rng(uint64_t seed) : seed_(seed) {}
   int64_t upto(int64_t most) {
     return static_cast<int64_t>(random_uniform({.seed = seed_}, draw_++) *
                                 static_cast<double>(most + 1));
@@ -46,10 +46,10 @@ inline void add_types(run::Timeline& timeline) {
 /// look at every nanosecond. Most device spans have been launched, some long before they ran, some
 /// late; some launches are not in the trace.
 inline run::Timeline random_trace(uint64_t seed) {
-  Dice dice(seed);
+  Rng rng(seed);
   run::Timeline timeline;
   add_types(timeline);
-  timeline.num_ranks = static_cast<int32_t>(1 + dice.upto(2));
+  timeline.num_ranks = static_cast<int32_t>(1 + rng.upto(2));
   for (int32_t rank = 0; rank < timeline.num_ranks; ++rank) {
     const auto lane = static_cast<int32_t>(timeline.lanes.size());
     timeline.lanes.push_back({.rank = rank, .number = 7, .name = "stream 7"});
@@ -57,18 +57,18 @@ inline run::Timeline random_trace(uint64_t seed) {
         {.rank = rank, .stream = run::Stream::communication, .number = 20, .name = "stream 20"});
     timeline.lanes.push_back(
         {.rank = rank, .stream = run::Stream::host, .number = 1, .name = "thread 1"});
-    const int64_t spans = dice.upto(14);
+    const int64_t spans = rng.upto(14);
     for (int64_t i = 0; i < spans; ++i) {
-      const auto type = static_cast<int32_t>(dice.upto(type_count - 1));
-      const int64_t begin = dice.upto(180), length = dice.upto(20);
+      const auto type = static_cast<int32_t>(rng.upto(type_count - 1));
+      const int64_t begin = rng.upto(180), length = rng.upto(20);
       const bool on_host = type == launch || type == forward;
       const int64_t correlation = rank * 100 + i;
       timeline.spans.push_back({Instant(begin), Instant(begin + length), type, rank});
-      timeline.details.push_back({.lane = lane + (on_host ? 2 : static_cast<int32_t>(dice.upto(1))),
+      timeline.details.push_back({.lane = lane + (on_host ? 2 : static_cast<int32_t>(rng.upto(1))),
                                   .correlation = type == forward ? -1 : correlation});
-      if (on_host || dice.upto(4) == 0) continue;
-      const int64_t called = begin - dice.upto(25);
-      timeline.spans.push_back({Instant(called), Instant(called + dice.upto(6)), launch, rank});
+      if (on_host || rng.upto(4) == 0) continue;
+      const int64_t called = begin - rng.upto(25);
+      timeline.spans.push_back({Instant(called), Instant(called + rng.upto(6)), launch, rank});
       timeline.details.push_back({.lane = lane + 2, .correlation = correlation});
     }
   }
