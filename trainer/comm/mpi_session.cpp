@@ -164,8 +164,8 @@ class MpiTransport final : public Transport {
 
   bool done(Ticket ticket) override {
     if (requests_.test(ticket)) return true;
-    constexpr uint64_t seldom = 1024;
-    if (++looks_ % seldom == 0) look_for_abort();
+    constexpr uint64_t looks_per_abort_check = 1024;
+    if (++looks_ % looks_per_abort_check == 0) look_for_abort();
     return false;
   }
 

@@ -335,7 +335,7 @@ std::vector<StageWalk::Slack> StageWalk::slacks() const {
 constexpr double ladder[] = {0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3};
 constexpr int most_tries = 4;
 // Less than this is not worth a setting on every device.
-constexpr double worth_mentioning = 5e-4;
+constexpr double min_reported_gain = 5e-4;
 
 /// Everything of a job that does not depend on its limits.
 struct Setting {
@@ -557,7 +557,7 @@ class ClockPlanner {
 
   /// Takes a point into the frontier if it saves energy, and drops those that it beats.
   void keep(ClockPoint point) {
-    const bool saves = point.saving > (plan_.frontier.empty() ? worth_mentioning : 0);
+    const bool saves = point.saving > (plan_.frontier.empty() ? min_reported_gain : 0);
     if (!saves) return;
     if (!plan_.frontier.empty() && point.step.energy >= plan_.frontier.back().step.energy) return;
     while (!plan_.frontier.empty() && point.step.time <= plan_.frontier.back().step.time)
@@ -604,8 +604,8 @@ std::string reason_of(const ClockPlan& plan, const StageSlack& stage) {
   const double less = longest->worked - stage.worked;
   std::string works_less =
       fmt::format("works {:.1f} % of the step less than stage {}", 100 * less, longest->stage);
-  constexpr double much_less = 0.05;
-  if (less > much_less) return works_less;
+  constexpr double min_work_difference = 0.05;
+  if (less > min_work_difference) return works_less;
   if (stage.lowest_member < 1 - 5e-3)
     return fmt::format("its group waits for GPU {}, whose clock is {:.1f} % below the group's mean",
                        stage.slowest_device, 100 * (1 - stage.lowest_member));

@@ -87,9 +87,9 @@ void correct_paths(std::vector<double>& factors, const spec::Job& job, const Tar
 }
 
 spec::Job with_paths(spec::Job job, const std::vector<double>& factors) {
-  constexpr double worth_saying = 1e-3;
+  constexpr double min_reported_change = 1e-3;
   for (size_t d = 0; d < factors.size(); ++d) {
-    if (std::abs(factors[d] - 1) < worth_saying) continue;
+    if (std::abs(factors[d] - 1) < min_reported_change) continue;
     spec::Fault fault;
     fault.kind = spec::FaultKind::heat_path;
     fault.gpu = static_cast<int64_t>(d);

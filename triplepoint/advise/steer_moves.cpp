@@ -22,11 +22,11 @@ std::string percent_text(double share) {
 
 /// Why the best option is left, if its gain is below the least that a move must.
 std::string too_little(double gain, double least) {
-  constexpr double same = 5e-4;
-  if (gain > same)
+  constexpr double max_ratio_difference = 5e-4;
+  if (gain > max_ratio_difference)
     return fmt::format("the best alternative gains {}, less than the {} that a move must",
                        percent_text(gain), percent_text(least));
-  if (gain > -same) return "the best alternative comes to the same";
+  if (gain > -max_ratio_difference) return "the best alternative comes to the same";
   return fmt::format("the best alternative costs {}", percent_text(-gain));
 }
 

@@ -91,8 +91,8 @@ std::optional<int> write_all(Descriptor& file, std::string_view content) {
 /// Renaming gives the target a new owner of its content; its permissions are kept.
 mode_t permissions_for(const Path& path) {
   struct stat status {};
-  constexpr mode_t usual = 0644;
-  return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777U : usual;
+  constexpr mode_t default_mode = 0644;
+  return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777U : default_mode;
 }
 
 /// Devices, pipes and sockets, also by a link like /dev/stdout: nothing can be renamed onto them.

@@ -309,15 +309,15 @@ CollectiveTime all_to_all_over_nodes(const Cluster& cluster, double size, const 
 /// again. Few bytes go by recursive doubling instead.
 CollectiveTime emulated_over_nodes(const Cluster& cluster, Collective collective, double size,
                                    const Layout& layout) {
-  constexpr double few_bytes = 16384;
-  const bool few = size <= few_bytes;
+  constexpr double small_message_bytes = 16384;
+  const bool small = size <= small_message_bytes;
   const double r = layout.ranks_per_domain, n = layout.domains, ways = passes(collective);
-  const Work inside{.up_steps = few ? std::log2(r) : ways * (r - 1),
+  const Work inside{.up_steps = small ? std::log2(r) : ways * (r - 1),
                     .out_steps = 0,
-                    .bytes = few ? std::log2(r) * size : ways * (r - 1) / r * size};
+                    .bytes = small ? std::log2(r) * size : ways * (r - 1) / r * size};
   const Work outside{.up_steps = 0,
-                     .out_steps = few ? std::log2(n) : ways * (n - 1),
-                     .bytes = few ? std::log2(n) * size : ways * (n - 1) / n * size / r};
+                     .out_steps = small ? std::log2(n) : ways * (n - 1),
+                     .bytes = small ? std::log2(n) * size : ways * (n - 1) / n * size / r};
   const Pipe up = up_pipe(cluster, r, cluster.scale_up.efficiency);
   const FabricPath path = path_of(cluster, layout, Traffic::neighbours);
   Pipe out = out_pipe(cluster, layout, path, cluster.scale_out.efficiency, outside.out_steps);

@@ -58,12 +58,12 @@ void change(std::vector<T>& values, Span span, const Change& with) {
 /// The sink's factor that makes the whole path from die to air `share` times as long; what lies
 /// before the sink stays, so that a path cannot become shorter than that.
 double sink_factor(const spec::Gpu& gpu, double share) {
-  constexpr double least = 0.05;
+  constexpr double min_share = 0.05;
   if (!gpu.thermal) return share;
   KelvinsPerWatt whole;
   for (const KelvinsPerWatt part : gpu.thermal->resistances)
     whole += part;
-  return std::max(least, 1 + (share - 1) * (whole / gpu.thermal->resistances.back()));
+  return std::max(min_share, 1 + (share - 1) * (whole / gpu.thermal->resistances.back()));
 }
 
 void apply(const spec::Cluster& cluster, const Fault& fault, Conditions& now) {

@@ -134,13 +134,13 @@ bool ClusterHeat::meets_fan_target(size_t node, double flow, std::span<const Wat
 }
 
 void ClusterHeat::solve_steady_state(std::span<const Watts> power) {
-  constexpr double close = 1e-4;  // of the full flow
+  constexpr double flow_tolerance = 1e-4;  // of the full flow
   for (size_t node = 0; node < flows_.size(); ++node) {
     double most = whole_per_cent(flow_limits_[node]);
     double least = std::min(whole_per_cent(std::min(chassis_.fan_floor, 1.0)), most);
     if (meets_fan_target(node, least, power) || least == most) continue;
     if (!meets_fan_target(node, most, power)) continue;
-    while (most - least > close) {
+    while (most - least > flow_tolerance) {
       const double middle = 0.5 * (least + most);
       (meets_fan_target(node, middle, power) ? most : least) = middle;
     }

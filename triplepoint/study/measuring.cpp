@@ -61,9 +61,9 @@ bool speaks_of_memory(const std::string& printed) {
 
 std::string printed_into(const Path& log) {
   const auto text = read_file(log);
-  constexpr size_t enough = 20'000;
+  constexpr size_t max_output_bytes = 20'000;
   if (!text) return "";
-  return text->size() > enough ? text->substr(text->size() - enough) : *text;
+  return text->size() > max_output_bytes ? text->substr(text->size() - max_output_bytes) : *text;
 }
 
 /// The repetition in the middle, with what all of them said.

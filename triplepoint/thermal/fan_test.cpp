@@ -19,7 +19,7 @@ spec::Chassis with_fans() {
   return chassis;
 }
 
-constexpr Seconds long_enough = 1e6 * unit::s;
+constexpr Seconds settling_time = 1e6 * unit::s;
 
 TEST_CASE("fans that hold the target stay as they are") {
   CHECK(next_flow_share(with_fans(), 0.6, Celsius(75), 10 * unit::s) == Approx(0.6));
@@ -31,8 +31,8 @@ TEST_CASE("fans move no faster than their slew") {
 }
 
 TEST_CASE("fans stay between their floor and full speed") {
-  CHECK(next_flow_share(with_fans(), 0.5, Celsius(200), long_enough) == 1);
-  CHECK(next_flow_share(with_fans(), 0.5, Celsius(10), long_enough) == Approx(0.3));
+  CHECK(next_flow_share(with_fans(), 0.5, Celsius(200), settling_time) == 1);
+  CHECK(next_flow_share(with_fans(), 0.5, Celsius(10), settling_time) == Approx(0.3));
 }
 
 TEST_CASE("a hotter device never gets less air") {
@@ -50,7 +50,7 @@ TEST_CASE("the controller settles where the hottest device is at its target") {
     double share = 1, degrees = 0;
     for (int i = 0; i < 200; ++i) {
       degrees = 25 + 40 * std::pow(share, -exponent);
-      share = next_flow_share(with_fans(), share, Celsius(degrees), long_enough);
+      share = next_flow_share(with_fans(), share, Celsius(degrees), settling_time);
     }
     CHECK(degrees == Approx(75).epsilon(1e-6));
   }

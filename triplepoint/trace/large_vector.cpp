@@ -10,8 +10,8 @@ namespace triplepoint::trace {
 void prefer_large_pages(const void* begin, size_t bytes) {
 #ifdef MADV_HUGEPAGE
   constexpr uintptr_t page = 4096;
-  constexpr size_t worth_it = 4 << 20;
-  if (bytes < worth_it) return;
+  constexpr size_t min_bytes = 4 << 20;
+  if (bytes < min_bytes) return;
   auto* const first = static_cast<const char*>(begin);
   const size_t to_page = (page - reinterpret_cast<uintptr_t>(first) % page) % page;
   const size_t whole = (bytes - to_page) / page * page;

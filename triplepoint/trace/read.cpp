@@ -261,13 +261,13 @@ Result<bool> read_archive(Input& archive, const ReadOptions& options, Found& fou
 }
 
 /// Files below this are read sooner than a cache of theirs is written.
-constexpr uint64_t worth_a_cache = 1 << 20;
+constexpr uint64_t min_cached_bytes = 1 << 20;
 
 Result<Found> read_file(const Path& path, const ReadOptions& options, bool overlap) {
   Found found;
   std::error_code none;
   const bool cached =
-      options.use_cache && std::filesystem::file_size(path, none) >= worth_a_cache && !none;
+      options.use_cache && std::filesystem::file_size(path, none) >= min_cached_bytes && !none;
   const auto key = cached ? cache_key(path, options) : std::nullopt;
   if (key) {
     if (auto trace = load_cache(path, *key)) {

@@ -10,8 +10,8 @@
 namespace triplepoint::tui {
 namespace {
 
-constexpr double worth_a_bar_s = 2;   // shorter work shows nothing
-constexpr double first_look_s = 0.4;  // when the guess of the whole time is made
+constexpr double min_shown_duration_s = 2;  // shorter work shows nothing
+constexpr double first_look_s = 0.4;        // when the guess of the whole time is made
 constexpr double redraw_interval_s = 0.1;
 
 std::string duration_text(double seconds) {
@@ -63,7 +63,7 @@ void Progress::advance() {
   const double elapsed = since(start_);
   if (!drawn_ && elapsed < first_look_s) return;
   const double whole = elapsed * static_cast<double>(total_) / static_cast<double>(done_);
-  if (!drawn_ && whole < worth_a_bar_s) return;
+  if (!drawn_ && whole < min_shown_duration_s) return;
   if (drawn_ && since(last_draw_) < redraw_interval_s) return;
   draw(elapsed);
 }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view enter_screen = "\033[?1049h\033[?25l\033[H\033[2J";
 constexpr std::string_view leave_screen = "\033[0m\033[?25h\033[?1049l";
-constexpr std::array deadly = {SIGHUP, SIGQUIT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+constexpr std::array fatal_signals = {SIGHUP, SIGQUIT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
 // A signal handler can reach nothing but globals.
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables)
@@ -114,7 +114,7 @@ std::optional<KeyPress> take_key(std::string_view& bytes) {
 Terminal::Terminal() {
   if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDOUT_FILENO) == 0) return;
   if (::tcgetattr(STDIN_FILENO, &before) != 0) return;
-  for (const int signal : deadly)
+  for (const int signal : fatal_signals)
     std::signal(signal, die_tidily);
   struct sigaction resize {};
   resize.sa_handler = look_again;
@@ -124,7 +124,7 @@ Terminal::Terminal() {
 
 Terminal::~Terminal() {
   put_back();
-  for (const int signal : deadly)
+  for (const int signal : fatal_signals)
     std::signal(signal, SIG_DFL);
 }
 

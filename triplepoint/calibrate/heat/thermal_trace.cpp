@@ -17,7 +17,7 @@ namespace {
 using thermal::ChassisModel;
 using Sample = ThermalTrace::Sample;
 
-constexpr double noticeable_w = 25;
+constexpr double min_power_step_w = 25;
 constexpr int moments = 20;  // places in a gap that are tried
 
 /// A slot whose network follows the fans.
@@ -96,7 +96,7 @@ double misfit(const std::vector<double>& shown, const Gap& gap) {
 }
 
 double best_moment(Slot& slot, const Gap& gap) {
-  if (gap.readings.empty() || std::abs(gap.to.value - gap.from.value) < noticeable_w) return 0;
+  if (gap.readings.empty() || std::abs(gap.to.value - gap.from.value) < min_power_step_w) return 0;
   const ChassisModel::State before = slot.state();
   double best = 0, least = INFINITY;
   for (int i = 0; i <= moments; ++i) {

@@ -24,8 +24,8 @@ std::string duration_text(Seconds time) {
 }  // namespace
 
 std::string bill_text(const Bill& bill, const BillRates& rates) {
-  constexpr double hopeless = 1e-6;
-  if (bill.goodput < hopeless)
+  constexpr double min_goodput = 1e-6;
+  if (bill.goodput < min_goodput)
     return fmt::format(
         "it would never end: a failure comes every {}, and hardly a checkpoint (every {}) is "
         "reached between two",

@@ -13,7 +13,7 @@ namespace triplepoint::metrics {
 namespace {
 
 constexpr Seconds longest_before = 60 * unit::s;
-constexpr double clearly_longer = 0.01, clearly_slower = 0.98;
+constexpr double min_step_time_change = 0.01, max_slowed_clock_ratio = 0.98;
 
 struct Stretch {
   Seconds begin, end;
@@ -132,17 +132,19 @@ Seconds length_of(const run::Run& run) {
 }
 
 std::optional<int64_t> find_waited_for(const FaultEffect& effect) {
-  if (!effect.during || slowdown(effect).value_or(0) < clearly_longer) return std::nullopt;
+  if (!effect.during || slowdown(effect).value_or(0) < min_step_time_change) return std::nullopt;
   std::vector<double> clocks;
   for (const DeviceSpan& device : effect.devices_during)
     clocks.push_back(device.clock_mhz);
   if (clocks.empty()) return std::nullopt;
-  if (effect.during->slowest_mhz >= clearly_slower * upper_median(clocks)) return std::nullopt;
+  if (effect.during->slowest_mhz >= max_slowed_clock_ratio * upper_median(clocks))
+    return std::nullopt;
   const std::vector<DeviceSpan>& baseline =
       effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
   const auto slowest = static_cast<size_t>(effect.during->slowest);
-  const bool slowed = slowest < baseline.size() &&
-                      effect.during->slowest_mhz < clearly_slower * baseline[slowest].clock_mhz;
+  const bool slowed =
+      slowest < baseline.size() &&
+      effect.during->slowest_mhz < max_slowed_clock_ratio * baseline[slowest].clock_mhz;
   return slowed ? std::optional(effect.during->slowest) : std::nullopt;
 }
 

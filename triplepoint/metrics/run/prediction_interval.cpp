@@ -167,8 +167,8 @@ double PredictionIntervals::probability_longer(double predicted_b, double predic
 }
 
 bool is_tie(double probability) {
-  constexpr double sure = 0.8;
-  return probability < sure && probability > 1 - sure;
+  constexpr double coverage = 0.8;
+  return probability < coverage && probability > 1 - coverage;
 }
 
 }  // namespace triplepoint::metrics

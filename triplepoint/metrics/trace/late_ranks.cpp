@@ -78,7 +78,7 @@ class LateCause {
 };
 
 constexpr double clock_difference = 0.005;  // relative; below, the clock is no explanation
-constexpr double worth_naming = 0.25;       // of the lateness; a smaller part is not its cause
+constexpr double min_cause_share = 0.25;    // of the lateness; a smaller part is not its cause
 
 int64_t overlap_of(const run::Span& span, const Window& window) {
   return std::max<int64_t>(0, std::min(span.end.nanoseconds(), window.end) -
@@ -302,7 +302,7 @@ void LateCause::explain_kernels(const Window& late, const std::vector<Window>& w
 void LateCause::explain_host(const Window& late, const std::vector<Window>& windows,
                              std::vector<std::string>& chain) const {
   const int64_t lateness = excess(late, windows, [](const Window& w) { return w.length(); });
-  const auto enough = static_cast<int64_t>(worth_naming * static_cast<double>(lateness));
+  const auto enough = static_cast<int64_t>(min_cause_share * static_cast<double>(lateness));
   const int64_t launched = excess(late, windows, [&](const Window& w) { return launch_delay(w); });
   if (launched > enough)
     chain.push_back(
@@ -346,7 +346,7 @@ std::vector<std::string> LateCause::explain(const Window& late,
 }
 
 /// Only what is later than this is worth an explanation.
-constexpr int64_t worth_explaining = 1000;  // ns
+constexpr int64_t min_lateness_ns = 1000;  // ns
 
 class LateWatcher {
  public:
@@ -401,7 +401,7 @@ class LateWatcher {
     ++late.times_last;
     late.caused += start.waits;
     late.alone += start.lead;
-    if (start.start_spread > worth_explaining) explain(collective, start);
+    if (start.start_spread > min_lateness_ns) explain(collective, start);
     starts_.push_back(std::move(start));
   }
 

@@ -14,7 +14,7 @@ namespace triplepoint::metrics {
 
 namespace {
 
-constexpr double repeats_enough = 0.9;
+constexpr double min_repeat_share = 0.9;
 constexpr size_t most_candidates = 64;
 constexpr size_t shortest_period = 4;  // kernels; fewer are a loop inside a step
 
@@ -78,7 +78,7 @@ std::set<size_t> candidate_periods(const std::vector<int32_t>& names) {
 
 std::optional<size_t> period_of(const std::vector<int32_t>& names) {
   for (size_t period : candidate_periods(names))
-    if (repeats(names, period) >= repeats_enough) return period;
+    if (repeats(names, period) >= min_repeat_share) return period;
   return std::nullopt;
 }
 

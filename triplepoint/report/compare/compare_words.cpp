@@ -13,11 +13,12 @@ namespace {
 
 using Value = std::optional<double>;
 
-constexpr double noticeable = 1e-3;  // relative; below, two numbers are the same to a reader
+constexpr double min_relative_change =
+    1e-3;  // relative; below, two numbers are the same to a reader
 
 bool is_same(const ComparedRow& row, const Difference& by) {
-  if (by.relative) return std::abs(*by.relative) < noticeable;
-  return std::abs(by.absolute / row.scale) < noticeable;
+  if (by.relative) return std::abs(*by.relative) < min_relative_change;
+  return std::abs(by.absolute / row.scale) < min_relative_change;
 }
 
 /// Both values of a row with their unit: "3.21 s against 3.65 s".

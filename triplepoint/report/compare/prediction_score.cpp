@@ -67,8 +67,8 @@ std::optional<PredictionScore> score_prediction(const StudyComparison& c, std::s
     if (errors.back() >= score.largest_error)
       score.largest_error = errors.back(), score.worst = job.name;
   }
-  constexpr std::size_t fewest = 3;
-  if (errors.size() < fewest) return std::nullopt;
+  constexpr std::size_t min_jobs = 3;
+  if (errors.size() < min_jobs) return std::nullopt;
   score.jobs = errors.size();
   score.median_error = median(errors);
   score.rank_correlation = rank_correlation(predicted, measured);

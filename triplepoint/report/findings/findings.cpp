@@ -164,8 +164,8 @@ namespace {
 
 using Rows = std::vector<const StudyRow*>;
 
-constexpr double worth_saying = 1.01;  // times as much: below, both read the same
-constexpr double much_communication = 0.3;
+constexpr double min_reported_ratio = 1.01;  // times as much: below, both read the same
+constexpr double min_communication_share = 0.3;
 
 double communication_share(const StudyRow& row) {
   const metrics::KernelSeconds& kernels = row.metrics->kernels;
@@ -218,7 +218,7 @@ FoundOne about_speed(const Groups& groups) {
     return pair.from->job.plan.sharding == spec::Sharding::parameters;
   });
   const auto pair = strongest(pairs, [](const Pair& p) { return ratio_at(p, "tokens_per_s"); });
-  if (!pair || *ratio_at(*pair, "tokens_per_s") < worth_saying) return std::nullopt;
+  if (!pair || *ratio_at(*pair, "tokens_per_s") < min_reported_ratio) return std::nullopt;
   Finding finding("throughput-" + identifier(group_title(*pair->to)));
   finding.say("Layout decides speed: ")
       .group(*pair->to)
@@ -248,7 +248,7 @@ FoundOne about_energy(const Groups& groups) {
   }
   if (fastest == nullptr) return std::nullopt;
   Finding finding("energy-" + identifier(group_title(*fastest)));
-  if (best_saving < worth_saying) {
+  if (best_saving < min_reported_ratio) {
     finding.say("Speed and energy agree: no slower job saves energy worth mentioning; ")
         .group(*fastest)
         .say(" as ")
@@ -276,7 +276,8 @@ FoundOne about_communication(const Groups& groups) {
   const StudyRow* worst = nullptr;
   for (const StudyRow* row : all_that_ran(groups))
     if (worst == nullptr || communication_share(*row) > communication_share(*worst)) worst = row;
-  if (worst == nullptr || communication_share(*worst) < much_communication) return std::nullopt;
+  if (worst == nullptr || communication_share(*worst) < min_communication_share)
+    return std::nullopt;
   Finding finding("kernels-" + identifier(group_title(*worst)));
   finding.say("Communication can swallow a step: in ")
       .group_and_name(*worst)

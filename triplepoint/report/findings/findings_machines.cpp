@@ -12,7 +12,7 @@
 namespace triplepoint::report {
 namespace {
 
-constexpr double worth_saying = 1.01;
+constexpr double min_reported_ratio = 1.01;
 
 /// The same job on two fabrics.
 struct Change {
@@ -85,7 +85,7 @@ void say_who_minds_least(Finding& finding, const Change& change) {
 FoundOne about_changes(const std::vector<Change>& changes, const char* anchor,
                        std::string_view opening) {
   const Change* most = largest(changes);
-  if (most == nullptr || most->ratio < worth_saying) return std::nullopt;
+  if (most == nullptr || most->ratio < min_reported_ratio) return std::nullopt;
   Finding finding(anchor);
   finding.say(opening)
       .group_and_name(*most->faster)

@@ -130,7 +130,7 @@ class UpdatePeriod {
  private:
   void see_update(int64_t at);
 
-  static constexpr int enough = 5;
+  static constexpr int min_changes = 5;
   int64_t last_read_ = 0, last_stamp_ = 0, last_update_ = 0;
   double last_value_ = 0;
   int64_t longest_wait_ = 0;  // between two readings

@@ -125,15 +125,15 @@ std::vector<size_t> collectives_in_order(const run::Timeline& timeline) {
 /// A communicator for the collectives that name none: that of the others on their stream, if it is
 /// one; else a new one for each stream, because frameworks give each communicator its own.
 void number_communicators(run::Timeline& timeline, const std::vector<size_t>& collectives) {
-  constexpr int32_t several = -2;
+  constexpr int32_t ambiguous = -2;
   std::map<int32_t, int32_t> of_lane;
   for (const size_t i : collectives) {
     const run::SpanDetail& detail = timeline.details[i];
     if (detail.communicator < 0) continue;
     const auto [found, is_new] = of_lane.try_emplace(detail.lane, detail.communicator);
-    if (!is_new && found->second != detail.communicator) found->second = several;
+    if (!is_new && found->second != detail.communicator) found->second = ambiguous;
   }
-  std::erase_if(of_lane, [](const auto& entry) { return entry.second == several; });
+  std::erase_if(of_lane, [](const auto& entry) { return entry.second == ambiguous; });
   int32_t unnamed = 0;
   for (const size_t i : collectives) {
     run::SpanDetail& detail = timeline.details[i];
