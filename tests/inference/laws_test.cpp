@@ -19,7 +19,7 @@ namespace {
 
 using doctest::Approx;
 
-struct Asked {
+struct InferenceJob {
   const char* task = "decode";
   const char* model = "llama3-8b";
   const char* cluster = "hgx-h100";
@@ -28,7 +28,7 @@ struct Asked {
   int64_t length = 2048;
 };
 
-spec::Job job_of(const Asked& asked) {
+spec::Job job_of(const InferenceJob& asked) {
   const int64_t replicas = 8 / (asked.tensor * asked.pipeline);
   const auto job = spec::parse_job(
       spec::default_library(),
@@ -42,13 +42,13 @@ spec::Job job_of(const Asked& asked) {
   return *job;
 }
 
-run::Run play(const Asked& asked) {
+run::Run play(const InferenceJob& asked) {
   run::Run run = sim::simulate(job_of(asked), {.duration = {}, .steps = {}, .timeline = false});
   REQUIRE(run.manifest.fits_memory);
   return run;
 }
 
-double seconds(const Asked& asked) {
+double seconds(const InferenceJob& asked) {
   return metrics::measure(play(asked)).step_time.value() / unit::s;
 }
 
@@ -79,13 +79,14 @@ TEST_CASE("few sequences more cost hardly anything, many cost in proportion to t
 }
 
 TEST_CASE("no token comes faster than its weights and cache are read") {
-  const Asked cases[] = {{},
-                         {.sequences = 64, .length = 4096},
-                         {.model = "llama3-70b", .tensor = 8, .sequences = 16},
-                         {.model = "llama3-70b", .cluster = "hgx-h200", .tensor = 4, .pipeline = 2},
-                         {.model = "gpt3-30b", .cluster = "hgx-h200", .tensor = 2, .sequences = 4},
-                         {.cluster = "dgx-b200", .sequences = 32}};
-  for (const Asked& asked : cases) {
+  const InferenceJob cases[] = {
+      {},
+      {.sequences = 64, .length = 4096},
+      {.model = "llama3-70b", .tensor = 8, .sequences = 16},
+      {.model = "llama3-70b", .cluster = "hgx-h200", .tensor = 4, .pipeline = 2},
+      {.model = "gpt3-30b", .cluster = "hgx-h200", .tensor = 2, .sequences = 4},
+      {.cluster = "dgx-b200", .sequences = 32}};
+  for (const InferenceJob& asked : cases) {
     const spec::Job job = job_of(asked);
     const workload::RankShare share = workload::share_of_rank(job);
     const double model =
@@ -128,9 +129,9 @@ TEST_CASE("rows that a tile lacks cost half of what they would, gradients none o
 }
 
 TEST_CASE("tensor parallelism shortens a token, a pipeline does not") {
-  const Asked one{.model = "llama3-8b", .tensor = 1};
-  const Asked wide{.model = "llama3-8b", .tensor = 4};
-  const Asked deep{.model = "llama3-8b", .pipeline = 4};
+  const InferenceJob one{.model = "llama3-8b", .tensor = 1};
+  const InferenceJob wide{.model = "llama3-8b", .tensor = 4};
+  const InferenceJob deep{.model = "llama3-8b", .pipeline = 4};
   CHECK(seconds(wide) < 0.7 * seconds(one));
   CHECK(seconds(deep) >= 0.99 * seconds(one));
 }
@@ -161,7 +162,7 @@ TEST_CASE("a job that generates for a while gives each sequence a token a step a
 }
 
 TEST_CASE("what does not fit says so: one GPU holds no 70B model, and no endless cache") {
-  const auto fits = [](const Asked& asked) {
+  const auto fits = [](const InferenceJob& asked) {
     return workload::estimate_memory(job_of(asked)).fits();
   };
   CHECK_FALSE(fits({.model = "llama3-70b"}));

@@ -45,11 +45,11 @@ spec::Job job_of(const Paper& paper) {
   return job;
 }
 
-struct Three {
+struct Placements {
   PlacementOutcome baseline, symmetric, asymmetric;
 };
 
-Three play(const spec::Job& job) {
+Placements play(const spec::Job& job) {
   const auto samples = thermal_samples(sim::simulate(job, {}));
   const ThermalGroups groups = find_thermal_groups(samples);
   REQUIRE(groups.groups.size() == 2);
@@ -57,9 +57,9 @@ Three play(const spec::Job& job) {
   spec::Job placed = job;
   placed.plan = place_cold_first(job, map, {});
   CHECK(placed.plan.device_order == std::vector<int64_t>{1, 2, 5, 7, 0, 3, 4, 6});
-  Three three{.baseline = judge_placement(job, map),
-              .symmetric = judge_placement(placed, map),
-              .asymmetric = {}};
+  Placements three{.baseline = judge_placement(job, map),
+                   .symmetric = judge_placement(placed, map),
+                   .asymmetric = {}};
   placed.plan.layers_per_stage = shift_layers(placed, coldness_of_stages(placed, map), 1);
   three.asymmetric = judge_placement(placed, map);
   return three;
@@ -87,7 +87,7 @@ Effects mean_effects(const Paper& paper) {
   for (uint64_t seed = 1; seed <= machines; ++seed) {
     spec::Job job = job_of(paper);
     job.environment.seed = seed;
-    const Three three = play(job);
+    const Placements three = play(job);
     add(mean.symmetric, effect_of(three.symmetric, three.baseline));
     add(mean.asymmetric, effect_of(three.asymmetric, three.baseline));
   }

@@ -211,7 +211,7 @@ struct Request {
 };
 
 /// A message that came before anybody asked for it.
-struct Early {
+struct UnexpectedMessage {
   std::vector<std::byte> bytes;
   bool whole = false;
 };
@@ -222,10 +222,10 @@ struct Incoming {
   bool headed = false;
   size_t moved = 0;
   Request* request = nullptr;  // where it goes, or
-  Early* early = nullptr;
+  UnexpectedMessage* early = nullptr;
   struct Channel {
     std::deque<Request*> requests;
-    std::deque<std::unique_ptr<Early>> early;
+    std::deque<std::unique_ptr<UnexpectedMessage>> early;
   };
   std::map<int, Channel> channels;
 
@@ -463,13 +463,13 @@ class SharedTransport final : public Transport {
       expect_size(incoming.head.size, *incoming.request, from);
       return;
     }
-    incoming.early = line.early.emplace_back(std::make_unique<Early>()).get();
+    incoming.early = line.early.emplace_back(std::make_unique<UnexpectedMessage>()).get();
     incoming.early->bytes.resize(incoming.head.size);
   }
 
   /// What has come early is copied; what is just coming goes on coming into the request's buffer.
   void take_early(Incoming& incoming, Incoming::Channel& line, Request& request) {
-    Early& early = *line.early.front();
+    UnexpectedMessage& early = *line.early.front();
     expect_size(early.bytes.size(), request, request.peer);
     const size_t there = early.whole ? early.bytes.size() : incoming.moved;
     request.take(early.bytes.data(), 0, there);

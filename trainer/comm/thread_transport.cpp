@@ -20,7 +20,7 @@ namespace triplepoint::trainer {
 namespace {
 
 /// Half of a message: what one side has asked for.
-struct Parcel {
+struct PendingMessage {
   const std::byte* source = nullptr;
   std::byte* target = nullptr;
   size_t size = 0;
@@ -30,9 +30,9 @@ struct Parcel {
   std::atomic<bool> done{false};
 };
 
-struct Box {
+struct MessageQueues {
   struct Queue {
-    std::deque<Parcel*> sends, receives;
+    std::deque<PendingMessage*> sends, receives;
   };
   std::mutex mutex;
   std::map<std::pair<int, int>, Queue> queues;
@@ -52,10 +52,10 @@ struct WakeSignal {
   }
 };
 
-struct Hub {
-  explicit Hub(int ranks)
+struct SharedState {
+  explicit SharedState(int ranks)
       : boxes(static_cast<size_t>(ranks)), signals(static_cast<size_t>(ranks)) {}
-  std::vector<Box> boxes;
+  std::vector<MessageQueues> boxes;
   std::vector<WakeSignal> signals;
   std::array<std::atomic<int64_t>, Transport::most_shared_numbers> numbers{};
   std::atomic<bool> aborted{false};
@@ -75,7 +75,8 @@ struct Hub {
 
 class ThreadTransport final : public Transport {
  public:
-  ThreadTransport(std::shared_ptr<Hub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {}
+  ThreadTransport(std::shared_ptr<SharedState> hub, int rank)
+      : shared_(std::move(hub)), rank_(rank) {}
   ThreadTransport(const ThreadTransport&) = delete;
   ThreadTransport& operator=(const ThreadTransport&) = delete;
   ThreadTransport(ThreadTransport&&) = delete;
@@ -83,25 +84,25 @@ class ThreadTransport final : public Transport {
   ~ThreadTransport() override { withdraw(); }
 
   int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(hub_->boxes.size()); }
+  int size() const override { return static_cast<int>(shared_->boxes.size()); }
 
   Ticket send(int to, int channel, std::span<const std::byte> bytes) override {
-    Parcel& parcel = make(to, {rank_, channel}, bytes.size());
+    PendingMessage& parcel = make(to, {rank_, channel}, bytes.size());
     parcel.source = bytes.data(), parcel.sends = true;
     post(parcel);
     return newest_;
   }
 
   Ticket receive(int from, int channel, std::span<std::byte> bytes) override {
-    Parcel& parcel = make(rank_, {from, channel}, bytes.size());
+    PendingMessage& parcel = make(rank_, {from, channel}, bytes.size());
     parcel.target = bytes.data();
     post(parcel);
     return newest_;
   }
 
   bool done(Ticket ticket) override {
-    if (hub_->aborted.load(std::memory_order_relaxed)) give_up();
-    std::unique_ptr<Parcel>& parcel = parcels_[static_cast<size_t>(ticket)];
+    if (shared_->aborted.load(std::memory_order_relaxed)) give_up();
+    std::unique_ptr<PendingMessage>& parcel = parcels_[static_cast<size_t>(ticket)];
     if (!parcel->done.load(std::memory_order_acquire)) return false;
     free_.push_back(static_cast<size_t>(ticket));
     live_[static_cast<size_t>(ticket)] = false;
@@ -109,18 +110,18 @@ class ThreadTransport final : public Transport {
   }
 
   void abort(const char* why) override {
-    hub_->abort(why);
+    shared_->abort(why);
     withdraw();
   }
 
   std::atomic<int64_t>* shared_number(int place) override {
-    return &hub_->numbers.at(static_cast<size_t>(place));
+    return &shared_->numbers.at(static_cast<size_t>(place));
   }
 
   void rest(int looks) override {
     constexpr int patient_looks = 8;
     if (looks < patient_looks) return std::this_thread::yield();
-    WakeSignal& signal = hub_->signals[static_cast<size_t>(rank_)];
+    WakeSignal& signal = shared_->signals[static_cast<size_t>(rank_)];
     std::unique_lock lock(signal.mutex);
     signal.changed.wait_for(lock, std::chrono::milliseconds(1),
                             [&] { return signal.count.load(std::memory_order_relaxed) != seen_; });
@@ -128,30 +129,30 @@ class ThreadTransport final : public Transport {
   }
 
  private:
-  Parcel& make(int box, std::pair<int, int> key, size_t size) {
-    if (hub_->aborted.load(std::memory_order_relaxed)) give_up();
+  PendingMessage& make(int box, std::pair<int, int> key, size_t size) {
+    if (shared_->aborted.load(std::memory_order_relaxed)) give_up();
     if (free_.empty()) {
       free_.push_back(parcels_.size());
-      parcels_.push_back(std::make_unique<Parcel>());
+      parcels_.push_back(std::make_unique<PendingMessage>());
       live_.push_back(false);
     }
     newest_ = free_.back();
     free_.pop_back();
     live_[newest_] = true;
-    Parcel& parcel = *parcels_[newest_];
+    PendingMessage& parcel = *parcels_[newest_];
     parcel.source = nullptr, parcel.target = nullptr, parcel.sends = false;
     parcel.size = size, parcel.owner = rank_, parcel.box = box, parcel.key = key;
     parcel.done.store(false, std::memory_order_relaxed);
     return parcel;
   }
 
-  void post(Parcel& mine) {
-    Parcel* other = nullptr;
+  void post(PendingMessage& mine) {
+    PendingMessage* other = nullptr;
     {
-      Box& box = hub_->boxes[static_cast<size_t>(mine.box)];
+      MessageQueues& box = shared_->boxes[static_cast<size_t>(mine.box)];
       const std::lock_guard lock(box.mutex);
-      Box::Queue& queue = box.queues[mine.key];
-      std::deque<Parcel*>& wanted = mine.sends ? queue.receives : queue.sends;
+      MessageQueues::Queue& queue = box.queues[mine.key];
+      std::deque<PendingMessage*>& wanted = mine.sends ? queue.receives : queue.sends;
       if (wanted.empty()) {
         (mine.sends ? queue.sends : queue.receives).push_back(&mine);
         return;
@@ -162,11 +163,11 @@ class ThreadTransport final : public Transport {
     deliver(mine, *other);
   }
 
-  void deliver(Parcel& mine, Parcel& other) {
+  void deliver(PendingMessage& mine, PendingMessage& other) {
     const int owner = other.owner;
     if (mine.size != other.size) {
       const auto [from, channel] = mine.key;
-      hub_->abort(fmt::format(
+      shared_->abort(fmt::format(
           "rank {} and rank {} disagree about a message from rank {} on channel {} ({} and {} "
           "bytes); all members of a group must start the same collectives in the same order",
           rank_, owner, from, channel, mine.size, other.size));
@@ -176,7 +177,7 @@ class ThreadTransport final : public Transport {
     }
     mine.done.store(true, std::memory_order_release);
     other.done.store(true, std::memory_order_release);  // the owner may forget it from here on
-    hub_->signals[static_cast<size_t>(owner)].notify();
+    shared_->signals[static_cast<size_t>(owner)].notify();
   }
 
   /// Nobody may touch the buffers of somebody who has left.
@@ -187,11 +188,11 @@ class ThreadTransport final : public Transport {
           std::this_thread::yield();
   }
 
-  bool take_back(Parcel& parcel) {
-    Box& box = hub_->boxes[static_cast<size_t>(parcel.box)];
+  bool take_back(PendingMessage& parcel) {
+    MessageQueues& box = shared_->boxes[static_cast<size_t>(parcel.box)];
     const std::lock_guard lock(box.mutex);
-    Box::Queue& queue = box.queues[parcel.key];
-    for (std::deque<Parcel*>* parcels : {&queue.sends, &queue.receives}) {
+    MessageQueues::Queue& queue = box.queues[parcel.key];
+    for (std::deque<PendingMessage*>* parcels : {&queue.sends, &queue.receives}) {
       const auto found = std::find(parcels->begin(), parcels->end(), &parcel);
       if (found == parcels->end()) continue;
       parcels->erase(found);
@@ -203,13 +204,13 @@ class ThreadTransport final : public Transport {
 
   [[noreturn]] void give_up() {
     withdraw();
-    const std::lock_guard lock(hub_->reason_mutex);
-    throw CommError(hub_->reason);
+    const std::lock_guard lock(shared_->reason_mutex);
+    throw CommError(shared_->reason);
   }
 
-  std::shared_ptr<Hub> hub_;
+  std::shared_ptr<SharedState> shared_;
   int rank_;
-  std::vector<std::unique_ptr<Parcel>> parcels_;
+  std::vector<std::unique_ptr<PendingMessage>> parcels_;
   std::vector<bool> live_;
   std::vector<size_t> free_;
   size_t newest_ = 0;
@@ -219,7 +220,7 @@ class ThreadTransport final : public Transport {
 }  // namespace
 
 std::vector<std::unique_ptr<Transport>> thread_transports(int ranks) {
-  const auto hub = std::make_shared<Hub>(ranks);
+  const auto hub = std::make_shared<SharedState>(ranks);
   std::vector<std::unique_ptr<Transport>> transports;
   transports.reserve(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank)

@@ -36,41 +36,41 @@ std::unique_ptr<Device> open_double(Rounding rounding) {
 }
 
 /// Plays the same operations on a processor and on a GPU, and compares what they leave.
-class Both {
+class CpuAndGpu {
  public:
-  explicit Both(Rounding rounding)
+  explicit CpuAndGpu(Rounding rounding)
       : device_(open_double(rounding)),
         processor_(make_cpu_math(rounding)),
         tolerance_(rounding == Rounding::bf16 ? 2e-2 : 2e-5) {}
 
   /// An array of either side: some noise, or values given.
-  struct Twin {
+  struct ArrayPair {
     Floats host;
     float* device = nullptr;
     int64_t n() const { return static_cast<int64_t>(host.size()); }
   };
-  Twin& array(Storage storage, Floats numbers) {
-    auto& twin = *twins_.emplace_back(std::make_unique<Twin>());
+  ArrayPair& array(Storage storage, Floats numbers) {
+    auto& twin = *twins_.emplace_back(std::make_unique<ArrayPair>());
     twin.host = std::move(numbers);
     if (storage == Storage::value) processor_->round(twin.n(), twin.host.data());
     twin.device = device_->math().allocate(twin.n(), storage);
     device_->math().put(twin.n(), twin.host.data(), twin.device);
     return twin;
   }
-  Twin& values(int64_t n) { return array(Storage::value, noise(n, ++stream_)); }
-  Twin& exact(int64_t n) { return array(Storage::exact, noise(n, ++stream_)); }
+  ArrayPair& values(int64_t n) { return array(Storage::value, noise(n, ++stream_)); }
+  ArrayPair& exact(int64_t n) { return array(Storage::exact, noise(n, ++stream_)); }
 
   /// `act` gets a Math and, for each array, its address there.
-  using Place = std::function<float*(Twin&)>;
+  using Place = std::function<float*(ArrayPair&)>;
   void play(const std::function<void(Math&, const Place&)>& act) {
-    act(*processor_, [](Twin& twin) { return twin.host.data(); });
-    act(device_->math(), [](Twin& twin) { return twin.device; });
+    act(*processor_, [](ArrayPair& twin) { return twin.host.data(); });
+    act(device_->math(), [](ArrayPair& twin) { return twin.device; });
     for (const auto& twin : twins_)
       compare(*twin);
   }
 
  private:
-  void compare(Twin& twin) {
+  void compare(ArrayPair& twin) {
     Floats there(twin.host.size());
     device_->math().fetch(twin.n(), twin.device, there.data());
     double worst = 0;
@@ -86,34 +86,34 @@ class Both {
   std::unique_ptr<Math> processor_;
   double tolerance_;
   uint64_t stream_ = 0;
-  std::vector<std::unique_ptr<Twin>> twins_;
+  std::vector<std::unique_ptr<ArrayPair>> twins_;
 };
 
-void both_precisions(const std::function<void(Both&)>& act) {
+void both_precisions(const std::function<void(CpuAndGpu&)>& act) {
   for (const Rounding rounding : {Rounding::none, Rounding::bf16}) {
     CAPTURE(static_cast<int>(rounding));
-    Both both(rounding);
+    CpuAndGpu both(rounding);
     act(both);
   }
 }
 
 /// Attention forward and backward, for one kind of heads.
-void check_attention(Both& both, const Attention& shape) {
+void check_attention(CpuAndGpu& both, const Attention& shape) {
   const int64_t tokens = shape.sequences * shape.length, width = shape.heads * shape.head_dim;
   auto& qkv = both.values(tokens * shape.width());
   auto& out = both.values(tokens * width);
   auto& slope = both.values(tokens * width);
   auto& sums = both.exact(tokens * shape.heads);
-  both.play([&](Math& math, const Both::Place& at) {
+  both.play([&](Math& math, const CpuAndGpu::Place& at) {
     math.attention(shape, at(qkv), at(out), at(sums));
   });
-  both.play([&](Math& math, const Both::Place& at) {
+  both.play([&](Math& math, const CpuAndGpu::Place& at) {
     math.attention_backward(shape, at(qkv), at(out), at(slope), at(sums));
   });
 }
 
 TEST_CASE("a GPU multiplies as the processor does, whichever way matrices lie") {
-  both_precisions([](Both& both) {
+  both_precisions([](CpuAndGpu& both) {
     const int64_t m = 9, n = 14, k = 11;
     auto& a = both.values(m * k);
     auto& b = both.values(n * k);
@@ -127,7 +127,7 @@ TEST_CASE("a GPU multiplies as the processor does, whichever way matrices lie") 
       g.a_stride = g.a_transposed ? m : k;
       g.b_stride = g.b_transposed ? k : n;
       g.c_stride = n;
-      both.play([&](Math& math, const Both::Place& at) {
+      both.play([&](Math& math, const CpuAndGpu::Place& at) {
         Gemm here = g;
         here.a = at(a), here.b = at(b), here.c = at(c);
         math.gemm(here);
@@ -141,7 +141,7 @@ TEST_CASE("a GPU multiplies as the processor does, whichever way matrices lie") 
 }
 
 TEST_CASE("a GPU normalizes as the processor does, forward and backward") {
-  both_precisions([](Both& both) {
+  both_precisions([](CpuAndGpu& both) {
     const Norm norm{.rows = 5, .width = 300};
     auto& x = both.values(norm.rows * norm.width);
     auto& gain = both.values(norm.width);
@@ -154,10 +154,10 @@ TEST_CASE("a GPU normalizes as the processor does, forward and backward") {
     for (const bool centered : {true, false}) {
       Norm one = norm;
       one.centered = centered;
-      both.play([&](Math& math, const Both::Place& at) {
+      both.play([&](Math& math, const CpuAndGpu::Place& at) {
         math.norm(one, at(x), at(gain), centered ? at(bias) : nullptr, at(y), at(statistics));
       });
-      both.play([&](Math& math, const Both::Place& at) {
+      both.play([&](Math& math, const CpuAndGpu::Place& at) {
         math.norm_backward(one, at(x), at(gain), at(statistics), at(y), at(dx), at(gain_gradient),
                            centered ? at(bias_gradient) : nullptr);
       });
@@ -166,7 +166,7 @@ TEST_CASE("a GPU normalizes as the processor does, forward and backward") {
 }
 
 TEST_CASE("a GPU attends as the processor does, with groups, dropout and any length") {
-  both_precisions([](Both& both) {
+  both_precisions([](CpuAndGpu& both) {
     Attention shape{.sequences = 2, .length = 37, .heads = 4, .groups = 2, .head_dim = 8};
     shape.all_heads = 8;
     shape.first_head = 4;
@@ -183,21 +183,21 @@ TEST_CASE("a GPU attends as the processor does, with groups, dropout and any len
 }
 
 TEST_CASE("a GPU keeps scores as the processor does where attention is not fused") {
-  both_precisions([](Both& both) {
+  both_precisions([](CpuAndGpu& both) {
     const int64_t length = 19;
     auto& scores = both.values(2 * length * length);
     auto& gradient = both.values(2 * length * length);
-    both.play([&](Math& math, const Both::Place& at) {
+    both.play([&](Math& math, const CpuAndGpu::Place& at) {
       math.causal_softmax(2, length, 0.5F, at(scores));
     });
-    both.play([&](Math& math, const Both::Place& at) {
+    both.play([&](Math& math, const CpuAndGpu::Place& at) {
       math.softmax_backward(2, length, 0.5F, at(scores), at(gradient));
     });
   });
 }
 
 TEST_CASE("a GPU bends, adds and drops as the processor does") {
-  both_precisions([](Both& both) {
+  both_precisions([](CpuAndGpu& both) {
     const int64_t rows = 6, width = 21;
     auto& z = both.values(rows * 2 * width);
     auto& y = both.values(rows * width);
@@ -208,14 +208,14 @@ TEST_CASE("a GPU bends, adds and drops as the processor does") {
     for (const Nonlinearity kind :
          {Nonlinearity::gelu, Nonlinearity::swiglu, Nonlinearity::squared_relu})
       for (const bool biased : {true, false}) {
-        both.play([&](Math& math, const Both::Place& at) {
+        both.play([&](Math& math, const CpuAndGpu::Place& at) {
           math.activation(kind, rows, width, at(z), biased ? at(bias) : nullptr, at(y));
         });
-        both.play([&](Math& math, const Both::Place& at) {
+        both.play([&](Math& math, const CpuAndGpu::Place& at) {
           math.activation_backward(kind, rows, width, at(z), biased ? at(bias) : nullptr, at(y));
         });
       }
-    both.play([&](Math& math, const Both::Place& at) {
+    both.play([&](Math& math, const CpuAndGpu::Place& at) {
       math.add_bias(rows, width, width, at(bias), at(x));
       math.residual(rows, width, dropout, at(x), at(y), at(y));
       math.dropout(rows, width, dropout, at(y), at(x));
@@ -230,12 +230,12 @@ TEST_CASE("a GPU bends, adds and drops as the processor does") {
 }
 
 TEST_CASE("a GPU turns pairs as the processor does") {
-  both_precisions([](Both& both) {
+  both_precisions([](CpuAndGpu& both) {
     Rotary shape{.tokens = 12, .length = 6, .heads = 3, .head_dim = 8, .stride = 40};
     auto& x = both.values(shape.tokens * shape.stride);
     auto& table = both.exact(shape.length * shape.head_dim);
     for (const bool backward : {false, true})
-      both.play([&](Math& math, const Both::Place& at) {
+      both.play([&](Math& math, const CpuAndGpu::Place& at) {
         Rotary here = shape;
         here.table = at(table);
         here.backward = backward;
@@ -245,13 +245,13 @@ TEST_CASE("a GPU turns pairs as the processor does") {
 }
 
 TEST_CASE("a GPU looks words up and judges them as the processor does") {
-  both_precisions([](Both& both) {
+  both_precisions([](CpuAndGpu& both) {
     const int64_t tokens = 7, width = 10;
     const std::vector<int32_t> words = {3, 9, 3, 5, 14, 4, 3}, targets = {4, 11, 7, 3, 9, 2, 12};
     auto& table = both.values(8 * width);
     auto& found = both.values(tokens * width);
     auto& gradient = both.exact(8 * width);
-    both.play([&](Math& math, const Both::Place& at) {
+    both.play([&](Math& math, const CpuAndGpu::Place& at) {
       math.lookup(tokens, width, words.data(), 3, 8, at(table), at(found));
       math.add_lookup_gradient(tokens, width, words.data(), 3, 8, at(found), at(gradient));
     });
@@ -261,7 +261,7 @@ TEST_CASE("a GPU looks words up and judges them as the processor does") {
     auto& target = both.exact(tokens);
     auto& sum = both.exact(tokens);
     std::vector<double> losses;
-    both.play([&](Math& math, const Both::Place& at) {
+    both.play([&](Math& math, const CpuAndGpu::Place& at) {
       math.row_maximum(shape, at(logits), at(maximum));
       math.loss_sums(shape, targets.data(), at(maximum), at(logits), at(target), at(sum));
       math.add_losses(tokens, at(sum), at(target));
@@ -277,7 +277,7 @@ TEST_CASE("a GPU looks words up and judges them as the processor does") {
 }
 
 TEST_CASE("a GPU routes rows as the processor does") {
-  both_precisions([](Both& both) {
+  both_precisions([](CpuAndGpu& both) {
     const int64_t rows = 5, experts = 6, width = 9;
     for (const int64_t k : {int64_t{1}, int64_t{2}}) {
       auto& scores = both.exact(rows * experts);
@@ -292,7 +292,7 @@ TEST_CASE("a GPU routes rows as the processor does") {
         place.push_back(i == 3 ? -1 : static_cast<int32_t>(rows * k) - 1 - i);
         row_of.push_back(i == 2 ? -1 : (i * 3) % static_cast<int32_t>(rows));
       }
-      both.play([&](Math& math, const Both::Place& at) {
+      both.play([&](Math& math, const CpuAndGpu::Place& at) {
         auto& here = chosen.emplace_back(rows * k);
         math.top_k(rows, experts, k, at(scores), here.data(), at(weights));
         math.top_k_backward(rows, experts, k, at(scores), here.data(), at(weights), at(slope),
@@ -301,10 +301,10 @@ TEST_CASE("a GPU routes rows as the processor does") {
         math.combine_rows(rows, width, k, place.data(), at(weights), at(x), at(y));
       });
       CHECK(chosen[0] == chosen[1]);
-      both.play([&](Math& math, const Both::Place& at) {
+      both.play([&](Math& math, const CpuAndGpu::Place& at) {
         math.combine_backward(rows, width, k, place.data(), at(weights), at(y), at(x), at(slope));
       });
-      both.play([&](Math& math, const Both::Place& at) {
+      both.play([&](Math& math, const CpuAndGpu::Place& at) {
         math.scatter_rows(rows * k, width, row_of.data(), at(x), at(y));
       });
     }
@@ -312,7 +312,7 @@ TEST_CASE("a GPU routes rows as the processor does") {
 }
 
 TEST_CASE("a GPU steps and measures as the processor does") {
-  both_precisions([](Both& both) {
+  both_precisions([](CpuAndGpu& both) {
     const int64_t n = 1000;
     auto& gradient = both.exact(n);
     auto& first = both.exact(n);
@@ -326,12 +326,12 @@ TEST_CASE("a GPU steps and measures as the processor does") {
     step.rate = 0.01F, step.decay = 0.1F, step.correction1 = 0.1F, step.correction2 = 0.05F;
     step.gradient_scale = 0.7F;
     std::vector<double> sums;
-    both.play([&](Math& math, const Both::Place& at) {
+    both.play([&](Math& math, const CpuAndGpu::Place& at) {
       math.adamw(step, n, at(gradient), at(first), at(second), at(master), at(value));
       sums.push_back(math.sum_of_squares(n, at(gradient)));
     });
     CHECK(sums[0] == doctest::Approx(sums[1]).epsilon(1e-9));
-    both.play([&](Math& math, const Both::Place& at) {
+    both.play([&](Math& math, const CpuAndGpu::Place& at) {
       math.adamw(step, n, at(gradient), at(first), at(second), at(master), at(master));
     });
   });

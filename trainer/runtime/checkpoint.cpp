@@ -243,15 +243,15 @@ std::string blocks_of(ParameterStore& store, const RankGroups& groups) {
 }
 
 /// A parameter in whole coordinates; not a number where no block says.
-struct Whole {
+struct FullParameter {
   int64_t rows = 0;  // of the writers' parameter: vocabularies are padded by layout
   std::vector<float> master, first_moment, second_moment;
 };
 
-Whole assemble(const Parameter& wanted, const Blocks& blocks) {
+FullParameter assemble(const Parameter& wanted, const Blocks& blocks) {
   const auto count = static_cast<size_t>(wanted.whole_rows * wanted.whole_columns);
-  Whole whole{0, std::vector<float>(count, std::numeric_limits<float>::quiet_NaN()),
-              std::vector<float>(count), std::vector<float>(count)};
+  FullParameter whole{0, std::vector<float>(count, std::numeric_limits<float>::quiet_NaN()),
+                      std::vector<float>(count), std::vector<float>(count)};
   const auto [begin, end] = blocks.equal_range(wanted.name);
   for (auto found = begin; found != end; ++found) {
     const SavedBlock& block = found->second;
@@ -273,7 +273,8 @@ Whole assemble(const Parameter& wanted, const Blocks& blocks) {
 }
 
 /// Elements of the owned piece, taken from the whole. False where one is missing.
-bool fill_piece(const Piece& piece, const Whole& whole, const Bucket& bucket, HostStates& states) {
+bool fill_piece(const Piece& piece, const FullParameter& whole, const Bucket& bucket,
+                HostStates& states) {
   bool complete = true;
   const Parameter& shape = *piece.parameter;
   for (int64_t k = 0; k < piece.end - piece.begin; ++k) {

@@ -13,7 +13,7 @@ namespace triplepoint::trainer {
 namespace {
 
 /// No exception that anybody answers: a rank that is killed says nothing.
-struct Gone {};
+struct RankKilled {};
 
 /// What each of the ranks that take part says when rank `lost` leaves after so many steps (0: it
 /// never comes) without a word.
@@ -32,13 +32,13 @@ std::vector<std::string> say_without(int lost, int64_t steps_of_lost, const spec
       settings.peak_flops = 1e9;
       int64_t played = 0;
       const OnStep count = [&](const StepResult&, const TrainReport&) {
-        if (rank == lost && ++played >= steps_of_lost) throw Gone();
+        if (rank == lost && ++played >= steps_of_lost) throw RankKilled();
       };
       try {
         if (rank != lost || steps_of_lost > 0) (void)train(job, settings, endpoint, count);
       } catch (const std::exception& thrown) {
         said[static_cast<size_t>(rank)] = thrown.what();
-      } catch (const Gone&) {
+      } catch (const RankKilled&) {
         said[static_cast<size_t>(rank)] = "gone";
       }
       if (rank == lost) const std::lock_guard wait(others);

@@ -99,7 +99,7 @@ void GradientReducer::after_backward(UnitName name) {
   }
 }
 
-void GradientReducer::start(size_t index, std::span<float> whole, UnderWay reduction) {
+void GradientReducer::start(size_t index, std::span<float> whole, PendingReduction reduction) {
   Bucket& bucket = buckets_[index];
   reduction.bucket = index;
   if (bucket.shard != nullptr) {
@@ -117,7 +117,7 @@ void GradientReducer::start(size_t index, std::span<float> whole, UnderWay reduc
 
 void GradientReducer::reduce_microbatch(size_t index) {
   drain();  // one gradient travels while the next one is made
-  UnderWay reduction;
+  PendingReduction reduction;
   reduction.whole = std::move(open_[index].gradient);
   const std::span<float> whole = reduction.whole.all();
   if (open_[index].opened > open_[index].closed)
@@ -130,10 +130,10 @@ void GradientReducer::reduce_microbatch(size_t index) {
 void GradientReducer::reduce_step(size_t index) {
   if (open_[index].reduced) return;
   open_[index].reduced = true;
-  start(index, buckets_[index].gradient.all(), UnderWay());
+  start(index, buckets_[index].gradient.all(), PendingReduction());
 }
 
-void GradientReducer::complete(UnderWay& reduction) {
+void GradientReducer::complete(PendingReduction& reduction) {
   reduction.pending.wait();
   Bucket& bucket = buckets_[reduction.bucket];
   if (bucket.shard == nullptr) return;  // all-reduced in place

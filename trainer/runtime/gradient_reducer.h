@@ -37,7 +37,7 @@ class GradientReducer {
     int64_t opened = 0, closed = 0;
     bool reduced = false;  // this step, once
   };
-  struct UnderWay {
+  struct PendingReduction {
     size_t bucket = 0;
     FlatArray whole, mine;
     Pending pending;
@@ -46,9 +46,9 @@ class GradientReducer {
   void attach(size_t index);
   void reduce_microbatch(size_t index);
   void reduce_step(size_t index);
-  void start(size_t index, std::span<float> whole, UnderWay reduction);
+  void start(size_t index, std::span<float> whole, PendingReduction reduction);
   void drain();
-  void complete(UnderWay&);
+  void complete(PendingReduction&);
 
   const spec::Job& job_;
   std::vector<Bucket>& buckets_;
@@ -58,7 +58,7 @@ class GradientReducer {
   Wire wire_;
   bool each_, behind_, last_ = false;
   std::vector<Open> open_;  // per bucket
-  std::deque<UnderWay> under_way_;
+  std::deque<PendingReduction> under_way_;
 };
 
 /// This rank's part of the gradient, complete after finish().

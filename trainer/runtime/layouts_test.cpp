@@ -38,12 +38,12 @@ double difference(const TrainOutcome& a, const TrainOutcome& b) {
 }
 
 /// Bytes of one group and class that all ranks of a stage moved, and what `workload` says.
-struct Moved {
+struct BytesMoved {
   double bytes = 0, said = 0;
 };
 
-Moved moved_by_stage(const TrainOutcome& outcome, size_t stage, size_t group, size_t kind) {
-  Moved sum;
+BytesMoved moved_by_stage(const TrainOutcome& outcome, size_t stage, size_t group, size_t kind) {
+  BytesMoved sum;
   for (const TrainReport& rank : outcome.all) {
     if (rank.stage != stage) continue;
     sum.bytes += rank.traffic[group][kind];
@@ -59,7 +59,7 @@ std::string wrong_bytes(const spec::Job& job, const TrainOutcome& outcome) {
   for (size_t stage = 0; stage < static_cast<size_t>(job.plan.pipeline_parallel_size); ++stage)
     for (size_t group = 0; group < spec::group_kind_count; ++group)
       for (size_t kind = 0; kind < spec::collective_count; ++kind) {
-        const Moved sum = moved_by_stage(outcome, stage, group, kind);
+        const BytesMoved sum = moved_by_stage(outcome, stage, group, kind);
         if (sum.bytes == sum.said) continue;
         wrong +=
             fmt::format("stage {} {} {}: {} moved, {} by workload\n", stage,

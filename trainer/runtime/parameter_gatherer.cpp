@@ -95,7 +95,7 @@ void ParameterGatherer::reach(UnitName name, Use use) {
     start(sequence_[started_++]);
   ++reached_;
   for (const size_t index : map_.of(name)) {
-    Held& held = held_[index];
+    UnitGathers& held = held_[index];
     if (held.coming.empty()) continue;
     held.coming.front().pending.wait();
     held.now = std::move(held.coming.front());
@@ -138,7 +138,7 @@ void ParameterGatherer::before_backward(UnitName name) {
 void ParameterGatherer::after_backward(UnitName name) {
   bool free = chunks_[name.chunk].is_layer[name.unit];
   for (const size_t index : map_.of(name)) {
-    Held& held = held_[index];
+    UnitGathers& held = held_[index];
     --held.open_forward;
     --held.open_backward;
     free = free && held.open_backward == 0 && (resharded(name) || held.open_forward == 0);

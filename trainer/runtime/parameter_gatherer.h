@@ -44,7 +44,7 @@ class ParameterGatherer {
     FlatArray whole, mine;
     Pending pending;
   };
-  struct Held {
+  struct UnitGathers {
     std::deque<Gather> coming;
     Gather now;
     int64_t open_forward = 0, open_backward = 0;
@@ -65,7 +65,7 @@ class ParameterGatherer {
   Math& math_;
   MemoryLedger& ledger_;
   Wire wire_;
-  std::vector<Held> held_;  // per bucket
+  std::vector<UnitGathers> held_;  // per bucket
   std::vector<Event> sequence_;
   size_t started_ = 0, reached_ = 0;
 };

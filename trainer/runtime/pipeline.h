@@ -50,20 +50,20 @@ class Inbox {
   }
 
  private:
-  struct Posted {
+  struct PostedReceive {
     FlatArray buffer;
     Pending pending;
   };
   void post(FlatArray buffer) {
     posted_.push_back({std::move(buffer), Pending()});
-    Posted& last = posted_.back();
+    PostedReceive& last = posted_.back();
     last.pending = line_.group->receive(last.buffer.all(), line_.from, line_.channel, line_.wire);
     --left_;
   }
 
   Line line_;
   int64_t depth_ = 1, left_ = 0;
-  std::deque<Posted> posted_;
+  std::deque<PostedReceive> posted_;
 };
 
 /// What is on its way to the neighbours: buffers live until they have left.

@@ -236,10 +236,10 @@ spec::Job job_of(const std::vector<spec::Job>& orders, const ColdMap& map,
 }
 
 /// Judges candidates in the order of their bounds until the next cannot be better.
-class Judging {
+class CandidateEvaluation {
  public:
-  Judging(const std::vector<spec::Job>& orders, const ColdMap& map, const PlaceOptions& options,
-          double best)
+  CandidateEvaluation(const std::vector<spec::Job>& orders, const ColdMap& map,
+                      const PlaceOptions& options, double best)
       : orders_(orders), map_(map), options_(options), best_(best) {}
 
   std::optional<FoundPlacement> judge(const std::vector<Candidate>& candidates,
@@ -322,7 +322,7 @@ std::optional<FoundPlacement> search_placements(const spec::Job& job, const Cold
   counts.below = static_cast<int64_t>(candidates.size());
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
-  return Judging(orders, map, options, best).judge(candidates, counts);
+  return CandidateEvaluation(orders, map, options, best).judge(candidates, counts);
 }
 
 class Placer {

@@ -146,7 +146,7 @@ class PathBound {
           blocking_ ? microbatches_ * pass.send_next + (microbatches_ - 1) * pass.send_previous : 0;
       const double own =
           microbatches_ * (pass.forward + pass.backward) + (2 * microbatches_ - 1) * gap_ + sends;
-      const Before& before = before_[p];
+      const PrefixSums& before = before_[p];
       const double back = returns_ ? pass.send_previous + before.backward + before.first_sync : 0;
       const double after = std::max(pass.sync, back);
       bound = std::max(bound, start_ + before.forward + own + after + pass.end);
@@ -164,13 +164,13 @@ class PathBound {
   }
 
  private:
-  struct Before {  // sums over the stages before
+  struct PrefixSums {  // sums over the stages before
     double forward = 0, backward = 0, first_sync = 0;
   };
   const PassChoice& passes_;
   double microbatches_, gap_, start_;
   bool blocking_, returns_;
-  std::vector<Before> before_;  // per pipeline
+  std::vector<PrefixSums> before_;  // per pipeline
 };
 
 class LayerWalk {

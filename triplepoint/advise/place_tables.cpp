@@ -97,7 +97,7 @@ std::string placement_name(const Placement& placement) {
   return fmt::format("{} +{}", name_of(placement.kind), placement.shift);
 }
 
-DataTable groups_table(const SeenMachine& seen) {
+DataTable groups_table(const GroupedMachine& seen) {
   DataTable table{.name = "groups",
                   .title = "GPUs by " + std::string(name_of(seen.groups.sign)) + ", " + seen.source,
                   .columns = {{.key = "group", .title = "group"},
@@ -145,7 +145,7 @@ std::string grouping_text(const ThermalGroups& groups) {
   return text;
 }
 
-std::string slots_text(const SeenMachine& seen) {
+std::string slots_text(const GroupedMachine& seen) {
   const auto orders = cold_first_order(seen.groups, seen.devices);
   const bool alike =
       std::adjacent_find(orders.begin(), orders.end(), std::not_equal_to<>()) == orders.end();
@@ -231,7 +231,7 @@ std::string counts_text(const advise::PlaceCounts& counts) {
   return text;
 }
 
-Json groups_json(const SeenMachine& seen) {
+Json groups_json(const GroupedMachine& seen) {
   Json json = {{"by", name_of(seen.groups.sign)},
                {"source", seen.source},
                {"kelvin_per_watt", seen.groups.load_slope},
@@ -259,7 +259,7 @@ Json groups_json(const SeenMachine& seen) {
   return json;
 }
 
-Json place_json(const SeenMachine& seen, const advise::PlaceResult& result) {
+Json place_json(const GroupedMachine& seen, const advise::PlaceResult& result) {
   const advise::PlaceCounts& counts = result.counts;
   Json json = {{"thermal_groups", groups_json(seen)},
                {"placements", Json::array()},

@@ -15,17 +15,17 @@
 namespace triplepoint::advise {
 
 /// What devices were grouped by, and how.
-struct SeenMachine {
+struct GroupedMachine {
   std::vector<advise::ThermalSample> devices;
   advise::ThermalGroups groups;
   std::string source;  // "simulated", or the files
 };
 
-DataTable groups_table(const SeenMachine&);
+DataTable groups_table(const GroupedMachine&);
 /// How sure the number of groups is, in a sentence.
 std::string grouping_text(const advise::ThermalGroups&);
 /// "1,2,5,7 | 0,3,4,6": of one node, or of each where they differ.
-std::string slots_text(const SeenMachine&);
+std::string slots_text(const GroupedMachine&);
 
 /// Baseline and placements: what each reaches; then where the difference comes from.
 DataTable placements_table(const advise::PlaceResult&);
@@ -36,8 +36,8 @@ std::string counts_text(const advise::PlaceCounts&);
 /// What a launcher has to be told: a line each.
 std::vector<std::string> launch_lines(const spec::Job&);
 
-Json groups_json(const SeenMachine&);
-Json place_json(const SeenMachine&, const advise::PlaceResult&);
+Json groups_json(const GroupedMachine&);
+Json place_json(const GroupedMachine&, const advise::PlaceResult&);
 
 /// Per placement: job.toml, megatron.sh, nemo.yaml, devices.sh (CUDA_VISIBLE_DEVICES of each node)
 /// and hostfile. `hosts`: names of the nodes, if known. The files' names.

@@ -68,7 +68,7 @@ SteerPolicy::Verdict SteerPolicy::choose(Seconds now, std::span<const SteerOptio
 }
 
 void SteerPolicy::moved(Seconds now, const SteerOption& option) {
-  Left& left = left_[setting_];
+  Reversal& left = left_[setting_];
   left.when = now;
   ++left.times;
   setting_ = option.setting;

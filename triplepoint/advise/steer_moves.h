@@ -60,13 +60,13 @@ class SteerPolicy {
  private:
   std::string refusal(Seconds now, const SteerOption& option) const;
 
-  struct Left {
+  struct Reversal {
     Seconds when;
     int times = 0;
   };
   SteerRules rules_;
   std::string setting_;
-  std::map<std::string, Left> left_;
+  std::map<std::string, Reversal> left_;
   std::optional<Seconds> last_move_;
   int moves_ = 0, restarts_ = 0;
 };

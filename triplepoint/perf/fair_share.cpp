@@ -12,9 +12,10 @@ using Level = std::pair<double, int32_t>;  // water level, and the link or flow 
 
 /// The water rises in one direction only: levels of links never fall while flows freeze, so a stale
 /// heap entry is too low and is pushed again when it comes up.
-class Filling {
+class WaterFilling {
  public:
-  Filling(std::span<const Flow> flows, FairShareScratch& scratch, std::span<BytesPerSecond> rates)
+  WaterFilling(std::span<const Flow> flows, FairShareScratch& scratch,
+               std::span<BytesPerSecond> rates)
       : flows_(flows), scratch_(scratch), rates_(rates) {}
 
   void run(std::span<const BytesPerSecond> capacities) {
@@ -136,7 +137,7 @@ class Filling {
 
 void fair_rates(std::span<const Flow> flows, std::span<const BytesPerSecond> capacities,
                 FairShareScratch& scratch, std::span<BytesPerSecond> rates) {
-  Filling(flows, scratch, rates).run(capacities);
+  WaterFilling(flows, scratch, rates).run(capacities);
 }
 
 std::vector<BytesPerSecond> fair_rates(std::span<const Flow> flows,

@@ -61,10 +61,10 @@ double value_of(const Evidence& evidence, const Json& results) {
 }
 
 /// "1,465 s" is 1465, "31 %" is 0.31; half of its last digit.
-struct Printed {
+struct PrintedNumber {
   double value = 0, half_digit = 0;
 };
-Printed read_printed(std::string text) {
+PrintedNumber read_printed(std::string text) {
   const bool is_percent = text.find('%') != std::string::npos;
   text = text.substr(0, text.find(' '));
   std::erase(text, ',');
@@ -77,7 +77,7 @@ Printed read_printed(std::string text) {
 
 void check(const Evidence& evidence, const Json& results, std::vector<std::string>& faults) {
   const double value = value_of(evidence, results);
-  const Printed printed = read_printed(evidence.printed);
+  const PrintedNumber printed = read_printed(evidence.printed);
   if (!(std::abs(evidence.value - value) <= 1e-9 * std::max(1.0, std::abs(value))))
     faults.push_back(
         fmt::format("{} is {}, results.json says {}", formula_of(evidence), evidence.value, value));

@@ -49,7 +49,7 @@ constexpr int32_t first_lane_track = 1 << 16, lane_tracks = 4;
 
 /// Hands out tracks of one lane: the first in which a span lies behind the others or inside the one
 /// that is open. Spans come in order of (begin, -end).
-class Nest {
+class LaneTracks {
  public:
   int32_t take(const Span& span) {
     for (int32_t i = 0; i + 1 < lane_tracks; ++i)
@@ -119,7 +119,7 @@ void place_on_lanes(const Timeline& timeline, std::pair<const Span*, const Span*
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first->begin, b.first->end) < std::pair(b.first->begin, a.first->end);
   });
-  std::vector<Nest> nests(lanes.size());
+  std::vector<LaneTracks> nests(lanes.size());
   for (const auto& [span, lane] : order) {
     const int32_t nth = nests[static_cast<size_t>(lane)].take(*span);
     slices.push_back({*span, first_lane_track + lane * lane_tracks + nth});

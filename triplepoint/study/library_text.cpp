@@ -33,7 +33,7 @@ Json job_json(const spec::StudyJob& entry) {
 
 }  // namespace
 
-Json shown_json(const Shown& shown) {
+Json shown_json(const LibraryEntry& shown) {
   Json numbers = Json::array();
   for (const spec::Provenance& number : shown.numbers) {
     numbers.push_back({{"key", number.key},
@@ -46,7 +46,7 @@ Json shown_json(const Shown& shown) {
   return {{"kind", shown.kind}, {"about", shown.about}, {"numbers", std::move(numbers)}};
 }
 
-void print_shown(tui::Console& console, const std::string& name, const Shown& shown) {
+void print_shown(tui::Console& console, const std::string& name, const LibraryEntry& shown) {
   console.print(console.styled(fmt::format("{} {}", shown.kind, name), tui::Style::bold) + ": " +
                 shown.about + "\n\n");
   tui::TextTable table({{"number", Align::left},

@@ -13,13 +13,13 @@
 namespace triplepoint::study {
 
 /// One thing, and every number of its file.
-struct Shown {
+struct LibraryEntry {
   std::string kind, about;
   std::vector<spec::Provenance> numbers;
 };
 
-Json shown_json(const Shown&);
-void print_shown(tui::Console&, const std::string& name, const Shown&);
+Json shown_json(const LibraryEntry&);
+void print_shown(tui::Console&, const std::string& name, const LibraryEntry&);
 
 /// A study with its jobs.
 Json study_json(const spec::StudyPlan&);

@@ -154,7 +154,7 @@ HttpResponse Site::answer(const HttpRequest& request) {
 // ---- what is there
 
 report::IndexEntry Site::entry_of_run(const std::string& address, const Item& item) {
-  Peeked& peeked = peeked_[address];
+  CachedEntry& peeked = peeked_[address];
   if (peeked.stamp == item.stamp) return peeked.entry;
   const Result<run::RunHeader> header = run::peek(item.path.string());
   report::IndexEntry entry;

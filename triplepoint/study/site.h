@@ -58,11 +58,11 @@ class Site {
   Path folder_;
   Items runs_, studies_;
   std::chrono::steady_clock::time_point searched_{};
-  struct Peeked {
+  struct CachedEntry {
     std::string stamp;
     report::IndexEntry entry;
   };
-  std::map<std::string, Peeked> peeked_;
+  std::map<std::string, CachedEntry> peeked_;
   PageCache page_cache_;
 };
 

@@ -358,9 +358,9 @@ std::optional<uint64_t> guess_size(const Path& path, Packing packing) {
 }
 
 /// Some bytes that were looked at already, then the source they came from.
-class Rejoined : public Source {
+class PrefixedSource : public Source {
  public:
-  Rejoined(std::string head, std::unique_ptr<Source> rest)
+  PrefixedSource(std::string head, std::unique_ptr<Source> rest)
       : head_(std::move(head)), rest_(std::move(rest)) {}
   Result<size_t> read(std::span<char> room) override {
     if (used_ == head_.size()) return rest_->read(room);
@@ -396,7 +396,7 @@ Result<Input> Input::of(std::unique_ptr<Source> source, std::string name, bool o
   }
   head.resize(size);
   const Packing packing = packing_of(head);
-  source = std::make_unique<Rejoined>(std::move(head), std::move(source));
+  source = std::make_unique<PrefixedSource>(std::move(head), std::move(source));
   source = unpack(std::move(source), packing, name);
   if (overlap && packing != Packing::none) source = read_ahead(std::move(source));
   return Input(std::move(source), std::move(name));

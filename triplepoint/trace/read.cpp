@@ -32,7 +32,7 @@ namespace triplepoint::trace {
 namespace {
 
 /// An execution trace among the files of a profiler.
-struct Companion {
+struct NamedExecutionTrace {
   std::string name;  // of its file
   ExecutionTrace trace;
 };
@@ -46,22 +46,23 @@ std::string_view file_name(std::string_view name) {
 /// Joins each with the spans of its rank: the one its name says, else by the numeric order of the
 /// names, if there are as many as ranks. What was joined is a fact of the trace; what could not be
 /// is a reason among its skipped ones.
-void join_companions(std::vector<Companion> companions, Trace& trace) {
+void join_companions(std::vector<NamedExecutionTrace> companions, Trace& trace) {
   if (companions.empty()) return;
-  std::stable_sort(
-      companions.begin(), companions.end(),
-      [](const Companion& a, const Companion& b) { return natural_less(a.name, b.name); });
+  std::stable_sort(companions.begin(), companions.end(),
+                   [](const NamedExecutionTrace& a, const NamedExecutionTrace& b) {
+                     return natural_less(a.name, b.name);
+                   });
   const bool one_each = companions.size() == static_cast<size_t>(trace.timeline.num_ranks);
-  Joined all;
+  JoinCounts all;
   for (size_t i = 0; i < companions.size(); ++i) {
-    const Companion& companion = companions[i];
+    const NamedExecutionTrace& companion = companions[i];
     auto rank = rank_in_name(file_name(companion.name));
     if (!rank && one_each) rank = static_cast<int32_t>(i);
     if (!rank || *rank >= trace.timeline.num_ranks) {
       note_reason(trace.skipped, fmt::format("{}: no spans are of its rank", companion.name));
       continue;
     }
-    const Joined joined = join(companion.trace, *rank, trace.timeline);
+    const JoinCounts joined = join(companion.trace, *rank, trace.timeline);
     all.nodes += joined.nodes;
     all.without += joined.without;
     all.collectives += joined.collectives;
@@ -221,8 +222,8 @@ std::string known_formats() {
 /// What was found in one file: one trace, or those of a tar.
 struct Found {
   std::vector<NamedTrace> traces;
-  std::vector<Companion> companions;  // execution traces: they add to the others
-  bool json = false;                  // something that was not recognized begins like JSON
+  std::vector<NamedExecutionTrace> companions;  // execution traces: they add to the others
+  bool json = false;  // something that was not recognized begins like JSON
 };
 
 bool begins_like_json(std::string_view head) {
@@ -316,7 +317,7 @@ tl::unexpected<Error> nothing_found(const std::vector<File>& files, bool json) {
   return error(fmt::format("{} ({}); known are {}", what, why, known_formats()));
 }
 
-tl::unexpected<Error> without_times(const Companion& companion) {
+tl::unexpected<Error> without_times(const NamedExecutionTrace& companion) {
   return error(fmt::format(
       "{} is a PyTorch execution trace (it says what ran, but not when); give it together with the "
       "Kineto trace of the same steps",

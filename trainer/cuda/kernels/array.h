@@ -44,7 +44,7 @@ struct Block {
   static constexpr int threads = thread_count;
   /// A number of each thread's own that outlives a phase.
   template <class T>
-  struct Own {
+  struct PerThread {
     T mine;
     __device__ T& operator[](int) { return mine; }
   };
@@ -59,7 +59,7 @@ struct Block {
     __syncthreads();
   }
   template <class T, class Combine>
-  __device__ T combined(Own<T>& own, const Combine& combine) const {
+  __device__ T combined(PerThread<T>& own, const Combine& combine) const {
     __shared__ T partial[32];
     T x = own.mine;
     for (int distance = 16; distance > 0; distance /= 2)
@@ -73,10 +73,10 @@ struct Block {
     return all;
   }
   template <class T>
-  __device__ T sum(Own<T>& own) const {
+  __device__ T sum(PerThread<T>& own) const {
     return combined(own, [](T a, T b) { return a + b; });
   }
-  __device__ float maximum(Own<float>& own) const {
+  __device__ float maximum(PerThread<float>& own) const {
     return combined(own, [](float a, float b) { return largest_of(a, b); });
   }
 };
@@ -87,7 +87,7 @@ template <int thread_count>
 struct Block {
   static constexpr int threads = thread_count;
   template <class T>
-  struct Own {
+  struct PerThread {
     T all[thread_count];
     T& operator[](int thread) { return all[thread]; }
   };
@@ -106,7 +106,7 @@ struct Block {
   }
   /// In the order of the device: within warps by halves, then warp after warp.
   template <class T, class Combine>
-  T combined(Own<T>& own, const Combine& combine) const {
+  T combined(PerThread<T>& own, const Combine& combine) const {
     T all{};
     for (int warp = 0; warp < thread_count / 32; ++warp) {
       T x[32];
@@ -120,10 +120,10 @@ struct Block {
     return all;
   }
   template <class T>
-  T sum(Own<T>& own) const {
+  T sum(PerThread<T>& own) const {
     return combined(own, [](T a, T b) { return a + b; });
   }
-  float maximum(Own<float>& own) const {
+  float maximum(PerThread<float>& own) const {
     return combined(own, [](float a, float b) { return largest_of(a, b); });
   }
 };

@@ -153,7 +153,7 @@ struct AttentionAlong {
   TPT_HOST_DEVICE void operator()(const Block<32>& block) const {
     const int64_t i = block.index(), head = block.second_index(), s = block.third_index();
     const int64_t place = at.output(s, head, i);
-    Block<32>::Own<float> part;
+    Block<32>::PerThread<float> part;
     block.each([&](int t) {
       part[t] = 0;
       for (int64_t c = t; c < at.shape.head_dim; c += 32)
@@ -335,7 +335,7 @@ struct BlockSoftmax {
     const int64_t row = block.index(), head = part.first_head + block.second_index();
     const int64_t place = part.row_at(block.second_index(), row), query = part.first + row;
     const float scale = part.at.scale;
-    RowBlock::Own<float> own;
+    RowBlock::PerThread<float> own;
     block.each([&](int t) {
       own[t] = -3.4e38F;
       for (int64_t k = t; k <= query; k += row_threads)

@@ -17,7 +17,7 @@ struct NormRows {
   TPT_HOST_DEVICE void operator()(const RowBlock& block) const {
     const int64_t row = block.index(), at = row * norm.width;
     const auto width = static_cast<float>(norm.width);
-    RowBlock::Own<float> part;
+    RowBlock::PerThread<float> part;
     float mean = 0;
     if (norm.centered) {
       block.each([&](int t) {
@@ -50,7 +50,7 @@ struct NormRowsBackward {
     const int64_t row = block.index(), at = row * norm.width;
     const float center = statistics[2 * row], deviation = statistics[2 * row + 1];
     const auto width = static_cast<float>(norm.width);
-    RowBlock::Own<float> sums, alongs;
+    RowBlock::PerThread<float> sums, alongs;
     block.each([&](int t) {
       sums[t] = alongs[t] = 0;
       for (int64_t c = t; c < norm.width; c += row_threads) {
@@ -114,7 +114,7 @@ struct CausalSoftmax {
   Array scores;
   TPT_HOST_DEVICE void operator()(const RowBlock& block) const {
     const int64_t at = block.index() * length, seen = block.index() % length + 1;
-    RowBlock::Own<float> part;
+    RowBlock::PerThread<float> part;
     block.each([&](int t) {
       part[t] = -3.4e38F;
       for (int64_t c = t; c < seen; c += row_threads)
@@ -140,7 +140,7 @@ struct SoftmaxBackward {
   Array p, gradient;
   TPT_HOST_DEVICE void operator()(const RowBlock& block) const {
     const int64_t at = block.index() * length;
-    RowBlock::Own<float> part;
+    RowBlock::PerThread<float> part;
     block.each([&](int t) {
       part[t] = 0;
       for (int64_t c = t; c < length; c += row_threads)
@@ -159,7 +159,7 @@ struct RowMaximum {
   Array logits, maximum;
   TPT_HOST_DEVICE void operator()(const RowBlock& block) const {
     const int64_t at = block.index() * shape.width;
-    RowBlock::Own<float> part;
+    RowBlock::PerThread<float> part;
     block.each([&](int t) {
       part[t] = -3.4e38F;
       for (int64_t c = t; c < shape.valid; c += row_threads)
@@ -180,7 +180,7 @@ struct LossSums {
     const int64_t row = block.index(), at = row * shape.width;
     const float shift = maximum[row];
     const int64_t column = targets[row] - shape.first;
-    RowBlock::Own<float> part;
+    RowBlock::PerThread<float> part;
     block.each([&](int t) {
       if (t != 0) return;
       const bool held = column >= 0 && column < shape.valid;
@@ -207,7 +207,7 @@ struct AddLosses {
   Array sum, target;
   double* total;
   TPT_HOST_DEVICE void operator()(const RowBlock& block) const {
-    RowBlock::Own<double> part;
+    RowBlock::PerThread<double> part;
     block.each([&](int t) {
       part[t] = 0;
       for (int64_t r = t; r < rows; r += row_threads)
@@ -226,7 +226,7 @@ struct Squares {
   Array x;
   double* shares;  // [blocks + 1], the last one the total
   TPT_HOST_DEVICE void operator()(const RowBlock& block) const {
-    RowBlock::Own<double> part;
+    RowBlock::PerThread<double> part;
     block.each([&](int t) {
       part[t] = 0;
       if (x.there())
@@ -251,7 +251,7 @@ struct CombineBackward {
   TPT_HOST_DEVICE void operator()(const RowBlock& block) const {
     const int64_t j = block.index(), in = j / k * width;
     const int64_t out = place[j] * width;
-    RowBlock::Own<float> part;
+    RowBlock::PerThread<float> part;
     block.each([&](int t) {
       part[t] = 0;
       if (place[j] < 0) return;

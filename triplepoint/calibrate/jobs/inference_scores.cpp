@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 5> own_columns = {
     "prompt_tokens", "answer_tokens", "sequences", "power_w", "output_tokens_per_s"};
 
 struct SimulatedPass {
-  Spell step;
+  PowerInterval step;
   double tokens = 0;
 };
 
@@ -61,7 +61,7 @@ Served serve(const spec::Job& job, double sequences, const Requests& requests,
       .decode = decode.step,
       .prompt_token = prompts.step,
       .rest = job.cluster.gpu.power ? job.cluster.gpu.power->active_idle : Watts()};
-  const Spell round = serving_round(serving, requests, batch);
+  const PowerInterval round = serving_round(serving, requests, batch);
   return {round.power / unit::W, sequences / (round.time / unit::s)};
 }
 

@@ -13,8 +13,9 @@ Result<Serving> load_serving(const spec::Library& library) {
                  .busy_share = TPT_TRY(file.number(*engine, "busy_share"))};
 }
 
-Spell serving_round(const Serving& serving, const Requests& requests, const ServedBatch& batch) {
-  const Spell& decode = batch.decode;
+PowerInterval serving_round(const Serving& serving, const Requests& requests,
+                            const ServedBatch& batch) {
+  const PowerInterval& decode = batch.decode;
   const double share = serving.busy_share;
   const Seconds reading =
       batch.sequences * requests.prompt / requests.answer * batch.prompt_token.time;

@@ -24,7 +24,7 @@ struct Serving {
 Result<Serving> load_serving(const spec::Library&);
 
 /// Mean power of a GPU over a time.
-struct Spell {
+struct PowerInterval {
   Seconds time;
   Watts power;
 };
@@ -32,9 +32,9 @@ struct Spell {
 /// What the simulator predicts of an engine at work.
 struct ServedBatch {
   double sequences = 1, replicas = 1;
-  Spell decode;        // a pass over all sequences
-  Spell prompt_token;  // a token of a prompt, in passes of prefill_tokens
-  Watts rest;          // of a GPU between passes
+  PowerInterval decode;        // a pass over all sequences
+  PowerInterval prompt_token;  // a token of a prompt, in passes of prefill_tokens
+  Watts rest;                  // of a GPU between passes
 };
 
 /// One token for each of n sequences, while others come and go: as many prompts are read as answers
@@ -48,6 +48,6 @@ struct ServedBatch {
 /// on the GPU. n counts the sequences of one replica in the last term.
 /// Holds for engines that are never short of requests; prompts that share a pass with tokens spare
 /// themselves the reading of weights, which is left out. Source: docs/models/inference.md.
-Spell serving_round(const Serving&, const Requests&, const ServedBatch&);
+PowerInterval serving_round(const Serving&, const Requests&, const ServedBatch&);
 
 }  // namespace triplepoint::calibrate

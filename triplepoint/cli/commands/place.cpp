@@ -123,23 +123,23 @@ class Place : public Command {
             format_.argument(group)};
   }
 
-  advise::SeenMachine group(const std::vector<ThermalSample>& samples,
-                            const std::optional<double>& slope) const {
+  advise::GroupedMachine group(const std::vector<ThermalSample>& samples,
+                               const std::optional<double>& slope) const {
     advise::GroupingOptions options;
     options.kelvin_per_watt = slope;
     for (const auto sign : {advise::ThermalSign::temperature, advise::ThermalSign::clock,
                             advise::ThermalSign::throttling})
       if (by_ == name_of(sign)) options.sign = sign;
-    advise::SeenMachine seen{.devices = advise::mean_samples(samples),
-                             .groups = advise::find_thermal_groups(samples, options),
-                             .source = "simulated"};
+    advise::GroupedMachine seen{.devices = advise::mean_samples(samples),
+                                .groups = advise::find_thermal_groups(samples, options),
+                                .source = "simulated"};
     if (!from_.empty()) seen.source = "from " + Path(from_.front()).filename().string();
     if (from_.size() > 1) seen.source += fmt::format(" and {} more", from_.size() - 1);
     return seen;
   }
 
   /// Without a job: what separates the GPUs, and the order that puts cold ones first.
-  Result<int> print_groups(tui::Console& console, const advise::SeenMachine& seen) {
+  Result<int> print_groups(tui::Console& console, const advise::GroupedMachine& seen) {
     if (format_.is_json()) {
       print_json(console, {{"thermal_groups", advise::groups_json(seen)}});
     } else if (format_.is_csv()) {
@@ -157,7 +157,7 @@ class Place : public Command {
     console.print(tui::wrap(text, console.abilities().width.value_or(100), "  ") + "\n");
   }
 
-  static void print_seen(tui::Console& console, const advise::SeenMachine& seen) {
+  static void print_seen(tui::Console& console, const advise::GroupedMachine& seen) {
     console.print(tui::table_text(advise::groups_table(seen), console));
     print_line(console, advise::grouping_text(seen.groups));
     if (seen.groups.groups.size() > 1)
@@ -186,7 +186,7 @@ class Place : public Command {
       matched = advise::match_machine(job, advise::mean_samples(samples));
       machine = matched->job;
     }
-    const advise::SeenMachine seen = group(samples, slope);
+    const advise::GroupedMachine seen = group(samples, slope);
     const advise::ColdMap map = advise::cold_map(seen.groups, seen.devices, job);
     advise::PlaceResult result = find_placements(console, machine, map);
     if (matched) result.notes.push_back(match_note(*matched));
@@ -242,7 +242,7 @@ class Place : public Command {
     return true;
   }
 
-  void print(tui::Console& console, const spec::Job& job, const advise::SeenMachine& seen,
+  void print(tui::Console& console, const spec::Job& job, const advise::GroupedMachine& seen,
              const advise::PlaceResult& result) const {
     if (format_.is_json()) {
       Json json = advise::place_json(seen, result);

@@ -16,12 +16,12 @@
 namespace triplepoint::cli {
 namespace {
 
-struct Said {
+struct CommandOutput {
   int code = 0;
   std::string out, err;
 };
 
-Said say(const std::vector<std::string>& words) {
+CommandOutput run_command(const std::vector<std::string>& words) {
   std::ostringstream out, err;
   tui::Console console(out, err, {});
   const int code = run_command_line(words, console);
@@ -48,7 +48,8 @@ Json row(const Json& json, const std::string& what) {
 
 TEST_CASE("a replay without a change takes as long as was measured") {
   const ScratchFolder scratch;
-  const Said said = say({"simulate", "--replay", traces(scratch), "--format", "json"});
+  const CommandOutput said =
+      run_command({"simulate", "--replay", traces(scratch), "--format", "json"});
   CHECK(said.code == exit_ok);
   const auto json = parse_json(said.out, "output");
   REQUIRE(json);
@@ -59,8 +60,8 @@ TEST_CASE("a replay without a change takes as long as was measured") {
 TEST_CASE("at half the clock compute kernels take twice as long, and others do not") {
   const ScratchFolder scratch;
   const std::string folder = traces(scratch), run = scratch.path("slow.run");
-  const Said said =
-      say({"simulate", "--replay", folder, "--clock-scale", "0.5", "--format", "json", "-o", run});
+  const CommandOutput said = run_command(
+      {"simulate", "--replay", folder, "--clock-scale", "0.5", "--format", "json", "-o", run});
   REQUIRE_MESSAGE(said.code == exit_ok, said.err);
   const auto json = parse_json(said.out, "output");
   REQUIRE(json);
@@ -75,12 +76,13 @@ TEST_CASE("at half the clock compute kernels take twice as long, and others do n
 TEST_CASE("what does not go with a replay is said in a sentence") {
   const ScratchFolder scratch;
   const std::string folder = traces(scratch);
-  CHECK(say({"simulate", "--clock-scale", "0.9"}).err.find("--replay") != std::string::npos);
-  CHECK(say({"simulate", "--replay", folder, "--tp", "2"}).err.find("keep one") !=
+  CHECK(run_command({"simulate", "--clock-scale", "0.9"}).err.find("--replay") !=
         std::string::npos);
-  CHECK(say({"simulate", "--replay", folder, "--clock-scale", "0"}).code != exit_ok);
-  CHECK(say({"simulate", "--replay", folder, "--cluster", "no-such"}).code != exit_ok);
-  CHECK(say({"simulate", "--replay", folder, "--cluster", "hgx-h200"}).code == exit_ok);
+  CHECK(run_command({"simulate", "--replay", folder, "--tp", "2"}).err.find("keep one") !=
+        std::string::npos);
+  CHECK(run_command({"simulate", "--replay", folder, "--clock-scale", "0"}).code != exit_ok);
+  CHECK(run_command({"simulate", "--replay", folder, "--cluster", "no-such"}).code != exit_ok);
+  CHECK(run_command({"simulate", "--replay", folder, "--cluster", "hgx-h200"}).code == exit_ok);
 }
 
 }  // namespace triplepoint::cli

@@ -92,7 +92,7 @@ class Show : public Command {
 
   Result<void> show_thing(const Library& library, const Kind& kind, tui::Console& console,
                           Json& all) const {
-    const study::Shown shown{
+    const study::LibraryEntry shown{
         kind.word, TPT_TRY(kind.about(library, name_)),
         TPT_TRY(spec::provenance(library, fmt::format("{}/{}", kind.folder, name_)))};
     all.push_back(study::shown_json(shown));

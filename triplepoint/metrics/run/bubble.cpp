@@ -81,11 +81,11 @@ void answer_overlap(const View& view, Metrics& answer) {
   Seconds exposed, overlapped, idle, gaps;
   for (int32_t rank : view.ranks) {
     const Occupancy& doing = view.occupancy[static_cast<size_t>(rank)];
-    exposed += doing.time(Doing::communicating, Doing::computing);
-    overlapped += doing.time(Doing::communicating | Doing::computing);
-    const Seconds busy = doing.time_with_any(Doing::on_device);
+    exposed += doing.time(DeviceActivity::communicating, DeviceActivity::computing);
+    overlapped += doing.time(DeviceActivity::communicating | DeviceActivity::computing);
+    const Seconds busy = doing.time_with_any(DeviceActivity::on_device);
     idle += std::max(Seconds(), view.duration() - busy);
-    gaps += doing.time(Doing::in_pass, Doing::on_device);
+    gaps += doing.time(DeviceActivity::in_pass, DeviceActivity::on_device);
   }
   const double parts = static_cast<double>(view.ranks.size()) * view.num_steps();
   answer.exposed_communication = exposed / parts;
@@ -96,8 +96,9 @@ void answer_overlap(const View& view, Metrics& answer) {
 
 double bubble_fraction(const Occupancy& occupancy, Seconds duration) {
   if (duration <= Seconds()) return 0;
-  const Seconds at_work = occupancy.time_with_any(Doing::computing | Doing::copying |
-                                                  Doing::exchanging | Doing::in_pass);
+  const Seconds at_work =
+      occupancy.time_with_any(DeviceActivity::computing | DeviceActivity::copying |
+                              DeviceActivity::exchanging | DeviceActivity::in_pass);
   return std::max(0.0, 1 - at_work / duration);
 }
 

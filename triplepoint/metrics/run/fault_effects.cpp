@@ -15,7 +15,7 @@ namespace {
 constexpr Seconds longest_before = 60 * unit::s;
 constexpr double min_step_time_change = 0.01, max_slowed_clock_ratio = 0.98;
 
-struct Stretch {
+struct TimeRange {
   Seconds begin, end;
   bool empty() const { return end <= begin; }
 };
@@ -27,7 +27,7 @@ Seconds seconds_of(Instant instant) {
 /// Values whose stamps lie behind `begin` and not behind `end`: each tells the time before its
 /// stamp.
 template <class Fold>
-void over(const run::Series* series, const Stretch& stretch, Fold fold) {
+void over(const run::Series* series, const TimeRange& stretch, Fold fold) {
   if (!series) return;
   for (size_t i = 0; i < series->times.size(); ++i) {
     const Seconds at = seconds_of(series->times[i]);
@@ -38,7 +38,7 @@ void over(const run::Series* series, const Stretch& stretch, Fold fold) {
   }
 }
 
-double mean_over(const run::Series* series, const Stretch& stretch) {
+double mean_over(const run::Series* series, const TimeRange& stretch) {
   double sum = 0, time = 0;
   over(series, stretch, [&](double value, double seconds) {
     sum += value * seconds;
@@ -47,13 +47,13 @@ double mean_over(const run::Series* series, const Stretch& stretch) {
   return time > 0 ? sum / time : 0;
 }
 
-double highest_over(const run::Series* series, const Stretch& stretch) {
+double highest_over(const run::Series* series, const TimeRange& stretch) {
   double highest = -std::numeric_limits<double>::infinity();
   over(series, stretch, [&](double value, double) { highest = std::max(highest, value); });
   return std::isfinite(highest) ? highest : 0;
 }
 
-std::vector<DeviceSpan> devices_over(const run::Run& run, const Stretch& stretch) {
+std::vector<DeviceSpan> devices_over(const run::Run& run, const TimeRange& stretch) {
   std::vector<DeviceSpan> devices;
   for (const run::Device& device : run.devices)
     devices.push_back({mean_over(run::find_series(run, "power_w", device.index), stretch),
@@ -63,7 +63,7 @@ std::vector<DeviceSpan> devices_over(const run::Run& run, const Stretch& stretch
 }
 
 /// All but the steps.
-FaultSpan span_of(const std::vector<DeviceSpan>& devices, const Stretch& stretch) {
+FaultSpan span_of(const std::vector<DeviceSpan>& devices, const TimeRange& stretch) {
   FaultSpan span{.begin = stretch.begin, .end = stretch.end, .steps = 0, .step_time = {}};
   for (size_t d = 0; d < devices.size(); ++d) {
     const DeviceSpan& device = devices[d];
@@ -78,7 +78,7 @@ FaultSpan span_of(const std::vector<DeviceSpan>& devices, const Stretch& stretch
   return span;
 }
 
-std::optional<FaultSpan> look_at(const run::Run& run, const Stretch& stretch,
+std::optional<FaultSpan> look_at(const run::Run& run, const TimeRange& stretch,
                                  std::vector<DeviceSpan>& devices) {
   if (stretch.empty()) return std::nullopt;
   devices = devices_over(run, stretch);

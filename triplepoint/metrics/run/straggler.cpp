@@ -24,9 +24,9 @@ constexpr double listed_over_even_share = 1.5;
 constexpr double noise_share_of_step = 1e-3;
 constexpr double clock_difference = 0.005;  // relative; below, the clock is no explanation
 
-class Suspects {
+class StragglerCandidates {
  public:
-  Suspects(const View& view, const Metrics& answer) : view_(view), answer_(answer) {
+  StragglerCandidates(const View& view, const Metrics& answer) : view_(view), answer_(answer) {
     for (int32_t rank : view.ranks) {
       waiting_ += kernels(rank).waiting;
       gaps_ += gaps(rank);
@@ -59,7 +59,8 @@ class Suspects {
     return kernels.compute + kernels.memory + kernels.other;
   }
   Seconds gaps(int32_t rank) const {
-    return view_.occupancy[static_cast<size_t>(rank)].time(Doing::in_pass, Doing::on_device) /
+    return view_.occupancy[static_cast<size_t>(rank)].time(DeviceActivity::in_pass,
+                                                           DeviceActivity::on_device) /
            view_.num_steps();
   }
   const Stage* stage_of(int32_t rank) const {
@@ -97,7 +98,7 @@ class Suspects {
 
 void answer_straggler(const View& view, Metrics& answer) {
   if (view.ranks.size() < 2) return;
-  const Suspects suspects(view, answer);
+  const StragglerCandidates suspects(view, answer);
   Seconds longest, all;
   for (int32_t rank : view.ranks)
     longest = std::max(longest, suspects.waits(rank));

@@ -97,14 +97,16 @@ class GapWatcher {
 
 RankBreakdown breakdown_of(int32_t rank, const Occupancy& doing, const Reach& reach) {
   RankBreakdown result{.rank = rank, .begin = Instant(reach.begin), .end = Instant(reach.end)};
-  result.busy = doing.nanoseconds_with_any(Doing::on_device);
-  result.compute = doing.nanoseconds_with(Doing::computing);
-  result.communication = doing.nanoseconds_with(Doing::communicating);
-  result.copy = doing.nanoseconds_with(Doing::copying);
-  result.overlapped = doing.nanoseconds_with(Doing::communicating | Doing::computing);
-  result.exposed_communication = doing.nanoseconds_with(Doing::communicating, Doing::computing);
-  result.exposed_copy =
-      doing.nanoseconds_with(Doing::copying, Doing::computing | Doing::communicating);
+  result.busy = doing.nanoseconds_with_any(DeviceActivity::on_device);
+  result.compute = doing.nanoseconds_with(DeviceActivity::computing);
+  result.communication = doing.nanoseconds_with(DeviceActivity::communicating);
+  result.copy = doing.nanoseconds_with(DeviceActivity::copying);
+  result.overlapped =
+      doing.nanoseconds_with(DeviceActivity::communicating | DeviceActivity::computing);
+  result.exposed_communication =
+      doing.nanoseconds_with(DeviceActivity::communicating, DeviceActivity::computing);
+  result.exposed_copy = doing.nanoseconds_with(
+      DeviceActivity::copying, DeviceActivity::computing | DeviceActivity::communicating);
   result.idle_time.unknown = result.idle();
   return result;
 }

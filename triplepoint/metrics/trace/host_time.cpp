@@ -7,7 +7,7 @@ namespace triplepoint::metrics {
 
 namespace {
 
-class Nest {
+class CallStack {
  public:
   void open(int64_t begin, int64_t end, int32_t span) {
     close_until(begin);
@@ -43,7 +43,7 @@ class Nest {
 }  // namespace
 
 std::vector<HostSegment> innermost_spans(const run::Timeline& timeline, const LaneOfSpans& lane) {
-  Nest nest;
+  CallStack nest;
   for (int32_t index : lane.spans) {
     const run::Span& span = timeline.spans[static_cast<size_t>(index)];
     nest.open(span.begin.nanoseconds(), span.end.nanoseconds(), index);

@@ -107,16 +107,16 @@ bool loads_data(std::string_view name) {
 constexpr std::string_view untraced = "(no call traced)";
 
 /// Of names that each window spends time on, the one of which the late rank has most more.
-struct Most {
+struct LargestExcess {
   std::string name;
   int64_t excess = 0;
 };
 template <class Of>
-Most most_excessive(const Window& late, const std::vector<Window>& windows, Of times_of) {
+LargestExcess most_excessive(const Window& late, const std::vector<Window>& windows, Of times_of) {
   std::vector<std::map<std::string, int64_t>> others;
   for (const Window& window : windows)
     if (window.rank != late.rank) others.push_back(times_of(window));
-  Most most;
+  LargestExcess most;
   for (const auto& [name, time] : times_of(late)) {
     std::vector<int64_t> theirs;
     for (const auto& other : others) {
@@ -183,9 +183,9 @@ LateCause::Parts LateCause::parts_of(const Window& window) const {
   for (const Segment& segment : activity.segments()) {
     const int64_t length = segment.end - segment.begin;
     busy += length;
-    if ((segment.doing & Doing::computing) != 0)
+    if ((segment.doing & DeviceActivity::computing) != 0)
       parts.kernels += length;
-    else if ((segment.doing & Doing::communicating) != 0)
+    else if ((segment.doing & DeviceActivity::communicating) != 0)
       parts.communication += length;
     else
       parts.copies += length;
@@ -293,7 +293,8 @@ void LateCause::explain_clock(const Window& late, const std::vector<Window>& win
 
 void LateCause::explain_kernels(const Window& late, const std::vector<Window>& windows,
                                 std::vector<std::string>& chain) const {
-  const Most most = most_excessive(late, windows, [&](const Window& w) { return kernel_times(w); });
+  const LargestExcess most =
+      most_excessive(late, windows, [&](const Window& w) { return kernel_times(w); });
   if (most.excess > 0)
     chain.push_back(fmt::format("most of it in {} (+{})", most.name, in_us(most.excess)));
   explain_clock(late, windows, chain);
@@ -309,7 +310,8 @@ void LateCause::explain_host(const Window& late, const std::vector<Window>& wind
         fmt::format("its launch was called {} later than the median rank's", in_us(launched)));
   const int64_t loading = excess(late, windows, [&](const Window& w) { return data_loading(w); });
   if (loading > enough) chain.push_back(fmt::format("data loader: +{}", in_us(loading)));
-  const Most most = most_excessive(late, windows, [&](const Window& w) { return host_times(w); });
+  const LargestExcess most =
+      most_excessive(late, windows, [&](const Window& w) { return host_times(w); });
   if (most.excess > 0)
     chain.push_back(fmt::format("its host thread was in {} (+{})", most.name, in_us(most.excess)));
 }

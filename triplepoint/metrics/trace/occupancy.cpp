@@ -33,16 +33,16 @@ void Activity::add(const run::Span& span, int64_t offset) {
     case run::SpanKind::compute:
     case run::SpanKind::memory:
     case run::SpanKind::other:
-      return add(Doing::computing, begin, end);
+      return add(DeviceActivity::computing, begin, end);
     case run::SpanKind::copy:
-      return add(Doing::copying, begin, end);
+      return add(DeviceActivity::copying, begin, end);
     case run::SpanKind::communication: {
       const int64_t wait = ties_stages_together(type) ? run::whole_nanoseconds(span.wait) : 0;
-      add(Doing::communicating, begin, end);
-      return add(Doing::exchanging, begin + std::max<int64_t>(wait, 0), end);
+      add(DeviceActivity::communicating, begin, end);
+      return add(DeviceActivity::exchanging, begin + std::max<int64_t>(wait, 0), end);
     }
     case run::SpanKind::pass:
-      return add(Doing::in_pass, begin, end);
+      return add(DeviceActivity::in_pass, begin, end);
     case run::SpanKind::host:
     case run::SpanKind::step:
       return;
@@ -88,10 +88,10 @@ const std::vector<Segment>& Activity::segments() {
   segments_.clear();
   for (auto& intervals : intervals_)
     unite(intervals);
-  static_assert(Doing::bits == 5);
-  std::array<Cursor, Doing::bits> cursors = {Cursor(intervals_[0]), Cursor(intervals_[1]),
-                                             Cursor(intervals_[2]), Cursor(intervals_[3]),
-                                             Cursor(intervals_[4])};
+  static_assert(DeviceActivity::bits == 5);
+  std::array<Cursor, DeviceActivity::bits> cursors = {Cursor(intervals_[0]), Cursor(intervals_[1]),
+                                                      Cursor(intervals_[2]), Cursor(intervals_[3]),
+                                                      Cursor(intervals_[4])};
   for (int64_t now = std::numeric_limits<int64_t>::min();;) {
     unsigned doing = 0, bit = 1;
     int64_t change = never;
@@ -109,7 +109,7 @@ const std::vector<Segment>& Activity::segments() {
 
 namespace {
 
-using Times = std::array<int64_t, Doing::sets>;
+using Times = std::array<int64_t, DeviceActivity::sets>;
 
 void add(Times& sum, const Times& more, int64_t times = 1) {
   for (size_t i = 0; i < sum.size(); ++i)
@@ -189,7 +189,7 @@ class Profile {
         span.end = std::min(span.end, Instant(length));
         activity.add(span);
       }
-      activity.add(Doing::in_pass, 0, length);
+      activity.add(DeviceActivity::in_pass, 0, length);
       add_block({.begin = begin, .length = length, .repeat = piece.repeat}, activity.segments());
       begin += piece.repeat * length;
     }
@@ -208,7 +208,7 @@ class Profile {
       }
       last = std::max(last, begin);
     }
-    activity.add(Doing::in_pass, first, last);
+    activity.add(DeviceActivity::in_pass, first, last);
     std::vector<Segment> segments = activity.segments();
     for (Segment& segment : segments)
       segment = {segment.begin - first, segment.end - first, segment.doing};
@@ -296,7 +296,7 @@ class RankWatcher {
 
   void expand(const Profile& profile, int64_t origin, int64_t begin, int64_t end) {
     profile.for_each_segment(begin - origin, end - origin, [&](const Segment& segment) {
-      for (unsigned bit = 1; bit < Doing::sets; bit *= 2)
+      for (unsigned bit = 1; bit < DeviceActivity::sets; bit *= 2)
         if ((segment.doing & bit) != 0)
           singles_.add(bit, origin + segment.begin, origin + segment.end);
     });
@@ -320,7 +320,7 @@ class RankWatcher {
     const int64_t until = std::min(segment.end, part.end);
     const Times inside = part.profile->between(from - part.origin, until - part.origin);
     times[segment.doing] -= until - from;
-    for (unsigned doing = 0; doing < Doing::sets; ++doing) {
+    for (unsigned doing = 0; doing < DeviceActivity::sets; ++doing) {
       times[doing] -= inside[doing];
       times[doing | segment.doing] += inside[doing];
     }
@@ -336,14 +336,14 @@ class RankWatcher {
 
 int64_t Occupancy::nanoseconds_with(unsigned with, unsigned without) const {
   int64_t sum = 0;
-  for (unsigned doing = 0; doing < Doing::sets; ++doing)
+  for (unsigned doing = 0; doing < DeviceActivity::sets; ++doing)
     if ((doing & with) == with && (doing & without) == 0) sum += nanoseconds[doing];
   return sum;
 }
 
 int64_t Occupancy::nanoseconds_with_any(unsigned bits) const {
   int64_t sum = 0;
-  for (unsigned doing = 0; doing < Doing::sets; ++doing)
+  for (unsigned doing = 0; doing < DeviceActivity::sets; ++doing)
     if ((doing & bits) != 0) sum += nanoseconds[doing];
   return sum;
 }

@@ -11,7 +11,7 @@
 namespace triplepoint::metrics {
 
 /// What a rank's device does at one instant: a set of these bits.
-struct Doing {
+struct DeviceActivity {
   static constexpr unsigned computing = 1;      ///< a kernel other than a collective or a copy runs
   static constexpr unsigned communicating = 2;  ///< a collective or point-to-point kernel runs
   static constexpr unsigned exchanging = 4;  ///< one of them does more than wait for the schedule
@@ -27,7 +27,7 @@ struct Doing {
 /// A communication span waits for the schedule while its `wait` lasts, if its group is the
 /// pipeline, the model or the tied embedding: the groups that tie stages together.
 struct Occupancy {
-  std::array<int64_t, Doing::sets> nanoseconds{};
+  std::array<int64_t, DeviceActivity::sets> nanoseconds{};
 
   /// Nanoseconds during which every bit of `with` is set and none of `without`.
   int64_t nanoseconds_with(unsigned with, unsigned without = 0) const;
@@ -71,7 +71,7 @@ class Activity {
   static void unite(std::vector<Interval>& intervals);
 
   const run::Timeline& timeline_;
-  std::array<std::vector<Interval>, Doing::bits> intervals_;  // by number of the bit
+  std::array<std::vector<Interval>, DeviceActivity::bits> intervals_;  // by number of the bit
   std::vector<Segment> segments_;
 };
 

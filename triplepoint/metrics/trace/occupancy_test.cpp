@@ -89,12 +89,12 @@ Occupancy slow_occupancy(const Timeline& timeline, int32_t rank) {
   };
   const auto mark_span = [&](const Span& s) {
     const int64_t begin = s.begin.nanoseconds(), end = s.end.nanoseconds();
-    if (s.type <= 1) mark(Doing::computing, begin, end);
-    if (s.type == 2 || s.type == 3) mark(Doing::communicating, begin, end);
-    if (s.type == 2) mark(Doing::exchanging, begin, end);
-    if (s.type == 3) mark(Doing::exchanging, begin + run::whole_nanoseconds(s.wait), end);
-    if (s.type == 4) mark(Doing::in_pass, begin, end);
-    if (s.type == 6) mark(Doing::copying, begin, end);
+    if (s.type <= 1) mark(DeviceActivity::computing, begin, end);
+    if (s.type == 2 || s.type == 3) mark(DeviceActivity::communicating, begin, end);
+    if (s.type == 2) mark(DeviceActivity::exchanging, begin, end);
+    if (s.type == 3) mark(DeviceActivity::exchanging, begin + run::whole_nanoseconds(s.wait), end);
+    if (s.type == 4) mark(DeviceActivity::in_pass, begin, end);
+    if (s.type == 6) mark(DeviceActivity::copying, begin, end);
   };
   run::for_each_span(timeline, rank, mark_span);
   for (const run::PatternInstance& instance : timeline.instances) {
@@ -103,7 +103,7 @@ Occupancy slow_occupancy(const Timeline& timeline, int32_t rank) {
     one.spans.clear();
     one.instances = {instance};
     const run::Extent extent = run::extent(one).value();
-    mark(Doing::in_pass, extent.begin.nanoseconds(), extent.end.nanoseconds());
+    mark(DeviceActivity::in_pass, extent.begin.nanoseconds(), extent.end.nanoseconds());
   }
   Occupancy occupancy;
   for (unsigned d : doing)
@@ -121,7 +121,7 @@ TEST_CASE("looking at each pattern once equals looking at every nanosecond") {
       CAPTURE(seed);
       const auto r = static_cast<size_t>(rank);
       CHECK(fast[r].nanoseconds == slow_occupancy(timeline, rank).nanoseconds);
-      const auto kernels = Doing::computing | Doing::communicating;
+      const auto kernels = DeviceActivity::computing | DeviceActivity::communicating;
       CHECK(fast[r].time_with_any(kernels) == expanded[r].time_with_any(kernels));
     }
   }
@@ -130,10 +130,12 @@ TEST_CASE("looking at each pattern once equals looking at every nanosecond") {
 TEST_CASE("every nanosecond of a rank is exposed, overlapped or computing, or no kernel runs") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const Occupancy doing = occupancy_of_ranks(random_timeline(seed, true))[0];
-    const Seconds exposed = doing.time(Doing::communicating, Doing::computing);
-    const Seconds overlapped = doing.time(Doing::communicating | Doing::computing);
-    const Seconds alone = doing.time(Doing::computing, Doing::communicating);
-    const Seconds any = doing.time_with_any(Doing::computing | Doing::communicating);
+    const Seconds exposed = doing.time(DeviceActivity::communicating, DeviceActivity::computing);
+    const Seconds overlapped =
+        doing.time(DeviceActivity::communicating | DeviceActivity::computing);
+    const Seconds alone = doing.time(DeviceActivity::computing, DeviceActivity::communicating);
+    const Seconds any =
+        doing.time_with_any(DeviceActivity::computing | DeviceActivity::communicating);
     CHECK((exposed + overlapped + alone) / unit::ns == doctest::Approx(any / unit::ns));
   }
 }
@@ -146,8 +148,8 @@ TEST_CASE("no communication, no exposed communication") {
     for (run::PatternPiece& piece : pattern.pieces)
       for (Span& span : piece.spans)
         span.type = 1;
-  CHECK(occupancy_of_ranks(timeline)[0].time(Doing::communicating) == Seconds());
-  CHECK(occupancy_of_ranks(timeline)[0].time(Doing::computing) > Seconds());
+  CHECK(occupancy_of_ranks(timeline)[0].time(DeviceActivity::communicating) == Seconds());
+  CHECK(occupancy_of_ranks(timeline)[0].time(DeviceActivity::computing) > Seconds());
 }
 
 }  // namespace

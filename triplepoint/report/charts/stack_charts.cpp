@@ -99,15 +99,15 @@ std::vector<const StudyRow*> one_per_layout(const Group& group) {
   return chosen;
 }
 
-struct Uneven {
+struct StageImbalance {
   const StudyRow* row = nullptr;
   int32_t stage = 0;
   double more = 0;  // computing than the mean stage
 };
 
 /// The stage that computes most against its job's mean.
-Uneven most_uneven(const std::vector<const StudyRow*>& rows) {
-  Uneven most;
+StageImbalance most_uneven(const std::vector<const StudyRow*>& rows) {
+  StageImbalance most;
   for (const StudyRow* row : rows) {
     double mean = 0;
     for (const metrics::Stage& stage : row->metrics->stages)
@@ -120,7 +120,7 @@ Uneven most_uneven(const std::vector<const StudyRow*>& rows) {
 }
 
 std::string stage_title(const std::vector<const StudyRow*>& rows) {
-  const Uneven most = most_uneven(rows);
+  const StageImbalance most = most_uneven(rows);
   if (most.row == nullptr) return "By pipeline stage: all stages compute alike";
   return fmt::format("By pipeline stage: stage {} of {} computes {} more than the mean stage",
                      most.stage, full_label(*most.row), percent(most.more));

@@ -22,7 +22,7 @@ struct ComparedQuantity {
   const char *key, *title, *unit;
   double scale;
   Better better;
-  Says says;
+  ChangeForm says;
   std::optional<double> (*of)(const Side&);
 };
 struct QuantitySection {
@@ -39,7 +39,7 @@ Value in_seconds(const std::optional<Seconds>& time) {
 
 using S = const Side&;
 constexpr Better less = Better::lower, more = Better::higher, any = Better::neither;
-constexpr Says rel = Says::relative, absolute = Says::absolute;
+constexpr ChangeForm rel = ChangeForm::relative, absolute = ChangeForm::absolute;
 
 Value throttled(S s) {
   if (s.metrics.sm_clock_per_gpu_mhz.empty()) return std::nullopt;
@@ -264,7 +264,7 @@ ComparedRow extreme(const std::vector<Side>& sides, ComparedRow row,
 ComparedSection extremes_section(const std::vector<Side>& sides) {
   ComparedSection section{"extremes", "Single GPUs", {}};
   const auto add = [&](const char* key, const char* title, const char* unit_name, Better better,
-                       Says says, std::vector<double> Metrics::*list, bool highest) {
+                       ChangeForm says, std::vector<double> Metrics::*list, bool highest) {
     add_known(section.rows,
               extreme(sides, {key, title, unit_name, 1, better, says, {}, {}}, list, highest));
   };

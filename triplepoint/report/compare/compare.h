@@ -33,7 +33,7 @@ Side side_of(const run::Run&, metrics::Metrics, std::string name);
 /// Which direction is good news.
 enum class Better { lower, higher, neither };
 /// How a difference is best said: 12 % of a time, 4 degrees of a temperature, 2 points of a share.
-enum class Says { relative, absolute };
+enum class ChangeForm { relative, absolute };
 
 /// One number of every side. Absent: that side does not know it.
 struct ComparedRow {
@@ -42,7 +42,7 @@ struct ComparedRow {
   std::string unit;   // as printed: "s", "%"
   double scale = 1;   // printed = value / scale
   Better better = Better::neither;
-  Says says = Says::relative;
+  ChangeForm says = ChangeForm::relative;
   std::vector<std::optional<double>> values;
   std::vector<std::string> whose;  // of extremes: "GPU 3 (node 0, 3)"; else empty
 

@@ -31,7 +31,7 @@ std::string against(const ComparedRow& row, std::size_t side) {
 /// "12 %" or "4.1 °C": a difference without its sign.
 std::string size_text(const ComparedRow& row, std::size_t side) {
   const auto by = difference(row, side);
-  if (row.says == Says::relative && by->relative) {
+  if (row.says == ChangeForm::relative && by->relative) {
     const double ratio = 1 + *by->relative;
     if (ratio >= 2) return significant(ratio, 2) + " times";
     return significant(100 * std::abs(*by->relative), 2) + " %";
@@ -191,7 +191,7 @@ std::string ComparedRow::value_text(std::size_t side) const {
   if (!values[side]) return "–";
   if (unit.empty() && *values[side] == std::floor(*values[side]))
     return whole(static_cast<int64_t>(*values[side]));  // a count
-  return significant(*values[side] / scale, says == Says::relative ? 4 : 3);
+  return significant(*values[side] / scale, says == ChangeForm::relative ? 4 : 3);
 }
 
 std::optional<Difference> difference(const ComparedRow& row, std::size_t side) {
@@ -207,7 +207,7 @@ std::string difference_text(const ComparedRow& row, std::size_t side) {
   if (!by) return "–";
   if (is_same(row, *by)) return "same";
   const char* sign = by->absolute > 0 ? "+" : "−";
-  if (row.says == Says::relative && by->relative) {
+  if (row.says == ChangeForm::relative && by->relative) {
     const double size = std::abs(*by->relative);
     if (size >= 2) return fmt::format("×{}", significant(1 + *by->relative));
     return fmt::format("{}{} %", sign, significant(100 * size, size < 1 ? 2 : 3));

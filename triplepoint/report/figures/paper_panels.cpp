@@ -36,7 +36,7 @@ constexpr Panel panels[] = {
      nullptr}};
 
 /// Everything in the order in which it is drawn, with its place.
-struct Spot {
+struct PlotPosition {
   const PaperJob* job = nullptr;
   std::string label;
   double x = 0;
@@ -44,8 +44,8 @@ struct Spot {
   double efficiency = 0;  // as drawn; negative: unknown
 };
 
-std::vector<Spot> spots_of(const std::vector<PaperGroup>& groups, bool normalizes) {
-  std::vector<Spot> spots;
+std::vector<PlotPosition> spots_of(const std::vector<PaperGroup>& groups, bool normalizes) {
+  std::vector<PlotPosition> spots;
   double x = left + step;
   for (const PaperGroup& group : groups) {
     double best = 0;
@@ -70,9 +70,9 @@ std::vector<Spot> spots_of(const std::vector<PaperGroup>& groups, bool normalize
 }
 
 template <class Of>
-Axis axis_of(const std::vector<Spot>& spots, bool from_zero, const std::vector<Of>& all) {
+Axis axis_of(const std::vector<PlotPosition>& spots, bool from_zero, const std::vector<Of>& all) {
   double low = 1e300, high = -1e300;
-  for (const Spot& spot : spots)
+  for (const PlotPosition& spot : spots)
     for (const Of& of : all) {
       if (!of) continue;
       const Value value = spot.job->fits_memory ? of(spot.job->metrics) : Value();
@@ -86,11 +86,11 @@ Axis axis_of(const std::vector<Spot>& spots, bool from_zero, const std::vector<O
 
 /// Points of one curve; lines join neighbours of a group, and break where a job has no value.
 template <class At>
-void curve(SvgSheet& sheet, const std::vector<Spot>& spots, const At& at, int shape,
+void curve(SvgSheet& sheet, const std::vector<PlotPosition>& spots, const At& at, int shape,
            const char* colour, const char* dashes) {
   std::string path;
   bool pen_down = false;
-  for (const Spot& spot : spots) {
+  for (const PlotPosition& spot : spots) {
     const std::optional<double> y = at(spot);
     if (!y) {
       pen_down = false;
@@ -100,29 +100,32 @@ void curve(SvgSheet& sheet, const std::vector<Spot>& spots, const At& at, int sh
     pen_down = true;
   }
   if (!path.empty()) sheet.path(path, colour, 1.2, dashes);
-  for (const Spot& spot : spots)
+  for (const PlotPosition& spot : spots)
     if (const auto y = at(spot)) sheet.marker(shape, spot.x, *y, colour);
 }
 
-void draw_panel(SvgSheet& sheet, const Panel& of, const std::vector<Spot>& spots, PlotBox box) {
+void draw_panel(SvgSheet& sheet, const Panel& of, const std::vector<PlotPosition>& spots,
+                PlotBox box) {
   using Function = Value (*)(const metrics::Metrics&);
   box.axis = axis_of<Function>(spots, of.from_zero, {of.mean, of.peak});
   draw_axis(sheet, box, of.name);
   PlotBox efficiency = box;
   double best = 0;
-  for (const Spot& spot : spots)
+  for (const PlotPosition& spot : spots)
     best = std::max(best, spot.efficiency);
   efficiency.axis = axis_from_zero(best > 0 ? best : 1, 4);
   draw_right_axis(sheet, efficiency, "efficiency");
-  for (const Spot& spot : spots)
+  for (const PlotPosition& spot : spots)
     if (!spot.job->fits_memory)
       sheet.rect(spot.x - step / 2 + 1, box.top, step - 2, box.height, ink::pale, "out of memory");
   curve(
       sheet, spots,
-      [&](const Spot& s) { return s.efficiency < 0 ? Value() : Value(efficiency.y(s.efficiency)); },
+      [&](const PlotPosition& s) {
+        return s.efficiency < 0 ? Value() : Value(efficiency.y(s.efficiency));
+      },
       3, ink::grey, "3 2");
   const auto y_of = [&](Function function) {
-    return [&box, function](const Spot& s) {
+    return [&box, function](const PlotPosition& s) {
       const Value value = s.job->fits_memory ? function(s.job->metrics) : Value();
       return value ? Value(box.y(*value)) : Value();
     };
@@ -151,12 +154,12 @@ void draw_legend(SvgSheet& sheet, double y, bool normalizes) {
 
 std::string panels_figure(const std::string& title, const std::vector<PaperGroup>& groups,
                           bool normalizes_efficiency) {
-  const std::vector<Spot> spots = spots_of(groups, normalizes_efficiency);
+  const std::vector<PlotPosition> spots = spots_of(groups, normalizes_efficiency);
   const double plot =
       spots.back().x + step - left +
       std::max(0.0, title_character * static_cast<double>(groups.back().title.size()) / 2 - step);
   double longest = 0;
-  for (const Spot& spot : spots)
+  for (const PlotPosition& spot : spots)
     longest = std::max(longest, static_cast<double>(spot.label.size()));
   SvgSheet sheet;
   sheet.text(left, 18, title, {.size = 14, .bold = true});
@@ -166,13 +169,13 @@ std::string panels_figure(const std::string& title, const std::vector<PaperGroup
     draw_panel(sheet, of, spots, {left, y, plot, panel, {}});
     y += panel + panel_gap;
   }
-  for (const Spot& spot : spots)
+  for (const PlotPosition& spot : spots)
     sheet.text(spot.x + 4, y - panel_gap + 8, spot.label,
                {.anchor = SvgSheet::Anchor::end, .size = 10.5, .turned = -90});
   const double foot = y - panel_gap + 16 + 6.1 * longest;
   std::size_t first = 0;
   for (const PaperGroup& group : groups) {
-    const Spot &begin = spots[first], &end = spots[first + group.jobs.size() - 1];
+    const PlotPosition &begin = spots[first], &end = spots[first + group.jobs.size() - 1];
     sheet.line(begin.x - 5, foot, end.x + 5, foot, ink::soft);
     sheet.text((begin.x + end.x) / 2, foot + 14, group.title,
                {.anchor = SvgSheet::Anchor::middle, .size = 11, .bold = true});

@@ -212,7 +212,7 @@ std::vector<const StudyRow*> all_that_ran(const Groups& groups) {
 }
 
 /// The two layouts, alike in all else, whose speeds differ most.
-FoundOne about_speed(const Groups& groups) {
+MaybeFinding about_speed(const Groups& groups) {
   std::vector<Pair> pairs = pairs_that_ran(groups, PlanSetting::layout);
   std::erase_if(pairs, [](const Pair& pair) {  // full sharding has a sentence of its own
     return pair.from->job.plan.sharding == spec::Sharding::parameters;
@@ -235,7 +235,7 @@ FoundOne about_speed(const Groups& groups) {
 }
 
 /// Where the fastest job is not the one with the least energy, or that it is everywhere.
-FoundOne about_energy(const Groups& groups) {
+MaybeFinding about_energy(const Groups& groups) {
   const StudyRow *fastest = nullptr, *thriftiest = nullptr;
   double best_saving = -1;
   for (const Group& group : groups) {
@@ -272,7 +272,7 @@ FoundOne about_energy(const Groups& groups) {
   return finding;
 }
 
-FoundOne about_communication(const Groups& groups) {
+MaybeFinding about_communication(const Groups& groups) {
   const StudyRow* worst = nullptr;
   for (const StudyRow* row : all_that_ran(groups))
     if (worst == nullptr || communication_share(*row) > communication_share(*worst)) worst = row;
@@ -289,7 +289,7 @@ FoundOne about_communication(const Groups& groups) {
   return finding;
 }
 
-FoundOne about_memory(const Study& study) {
+MaybeFinding about_memory(const Study& study) {
   const StudyRow* tightest = tightest_that_ran(study);
   if (tightest == nullptr) return std::nullopt;
   const Summary summary = summary_of(study);

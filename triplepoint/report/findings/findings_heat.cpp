@@ -115,7 +115,7 @@ void say_efficiency(Finding& finding, const Placed& placed) {
 }  // namespace
 
 /// Layers moved from hot to cold stages: where it pays most and where least.
-FoundOne about_placement(const Groups& groups) {
+MaybeFinding about_placement(const Groups& groups) {
   std::vector<Placed> placed = placed_rows(groups, true);
   std::erase_if(placed, [](const Placed& one) { return gap_of(*one.row) >= gap_of(*one.base); });
   if (placed.empty()) return std::nullopt;
@@ -152,7 +152,7 @@ FoundOne about_placement(const Groups& groups) {
 }
 
 /// Hot and cool slots: where their ratio is widest.
-FoundOne about_slots(const Groups& groups) {
+MaybeFinding about_slots(const Groups& groups) {
   const auto heat = [](const StudyRow& row) {
     return ratio_of(row, "temperature_c.hot_mean", "temperature_c.cool_mean");
   };
@@ -181,7 +181,7 @@ FoundOne about_slots(const Groups& groups) {
   return finding;
 }
 
-FoundOne about_throttling(const Groups& groups) {
+MaybeFinding about_throttling(const Groups& groups) {
   Rows known;
   for (const StudyRow* row : all_that_ran(groups))
     if (number_at(*row, "sm_clock_mhz.mean") && !row->metrics->throttle.empty())
@@ -204,7 +204,7 @@ FoundOne about_throttling(const Groups& groups) {
 }
 
 /// How much of what the clock lost is heat's doing, where heat takes most.
-FoundOne about_lost_clocks(const Groups& groups) {
+MaybeFinding about_lost_clocks(const Groups& groups) {
   const StudyRow* worst = largest(all_that_ran(groups), [](const StudyRow& row) {
     return number_at(row, "sm_clock_mhz.lost_to_temperature");
   });

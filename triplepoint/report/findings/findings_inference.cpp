@@ -96,7 +96,7 @@ bool trains_the_same(const spec::Job& a, const spec::Job& b) {
 }  // namespace
 
 /// Of the thriftiest decoding job of each group, the one that spends most on its memory.
-FoundOne about_decode_energy(const Groups& groups) {
+MaybeFinding about_decode_energy(const Groups& groups) {
   const StudyRow* row = nullptr;
   for (const Group& group : groups) {
     Rows rows = group.that_ran();
@@ -127,7 +127,7 @@ FoundOne about_decode_energy(const Groups& groups) {
   return finding;
 }
 
-FoundOne about_decode_microbatches(const Groups& groups) {
+MaybeFinding about_decode_microbatches(const Groups& groups) {
   const auto best = strongest(shared_weights(groups),
                               [](const Pair& p) { return ratio_at(*p.from, *p.to, energy); });
   if (!best || *ratio_at(*best->from, *best->to, energy) < clear_change) return std::nullopt;
@@ -148,7 +148,7 @@ FoundOne about_decode_microbatches(const Groups& groups) {
   return finding;
 }
 
-FoundOne about_token_latency(const Groups& groups) {
+MaybeFinding about_token_latency(const Groups& groups) {
   const auto pair = fastest_layout(groups, spec::Task::decode, token_time);
   if (!pair) return std::nullopt;
   Finding finding(anchor_of("next-token", *pair->to));
@@ -166,7 +166,7 @@ FoundOne about_token_latency(const Groups& groups) {
   return finding;
 }
 
-FoundOne about_prompt_latency(const Groups& groups) {
+MaybeFinding about_prompt_latency(const Groups& groups) {
   const auto pair = fastest_layout(groups, spec::Task::prefill, first_token_time);
   if (!pair) return std::nullopt;
   Finding finding(anchor_of("first-token", *pair->to));
@@ -184,7 +184,7 @@ FoundOne about_prompt_latency(const Groups& groups) {
   return finding;
 }
 
-FoundOne about_fine_tuning(const Groups& groups) {
+MaybeFinding about_fine_tuning(const Groups& groups) {
   const Rows pretrained = that_ran(groups, spec::Task::pretrain);
   const StudyRow *tuned = nullptr, *whole = nullptr;
   double most = 0;

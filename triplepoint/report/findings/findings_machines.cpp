@@ -82,8 +82,8 @@ void say_who_minds_least(Finding& finding, const Change& change) {
   finding.name(*change.slower, machine_title(*change.slower)).say(".");
 }
 
-FoundOne about_changes(const std::vector<Change>& changes, const char* anchor,
-                       std::string_view opening) {
+MaybeFinding about_changes(const std::vector<Change>& changes, const char* anchor,
+                           std::string_view opening) {
   const Change* most = largest(changes);
   if (most == nullptr || most->ratio < min_reported_ratio) return std::nullopt;
   Finding finding(anchor);
@@ -103,12 +103,12 @@ FoundOne about_changes(const std::vector<Change>& changes, const char* anchor,
 
 }  // namespace
 
-FoundOne about_fabrics(const Groups& groups) {
+MaybeFinding about_fabrics(const Groups& groups) {
   return about_changes(changes_of(groups, differ_in_kind), "machines-equal-gpus",
                        "The kind of fabric, with the same NICs: ");
 }
 
-FoundOne about_oversubscription(const Groups& groups) {
+MaybeFinding about_oversubscription(const Groups& groups) {
   return about_changes(changes_of(groups, differ_in_taper), "machines-equal-gpus",
                        "Saving on uplinks: ");
 }
@@ -166,7 +166,7 @@ void say_as_they_stand(Finding& finding, const StudyRow& winner, const StudyRow&
 
 }  // namespace
 
-FoundOne about_machines(const Groups& groups) {
+MaybeFinding about_machines(const Groups& groups) {
   const auto pair = clearest_pair(groups, "tokens_per_s_per_gpu", true);
   if (!pair) return std::nullopt;
   const auto& [winner, loser] = *pair;
@@ -189,7 +189,7 @@ FoundOne about_machines(const Groups& groups) {
   return finding;
 }
 
-FoundOne about_machines_per_watt(const Groups& groups) {
+MaybeFinding about_machines_per_watt(const Groups& groups) {
   const auto pair = clearest_pair(groups, "joules_per_token", false);
   if (!pair) return std::nullopt;
   const auto& [winner, loser] = *pair;

@@ -76,7 +76,7 @@ bool is_fully_sharded(const StudyRow& row) {
 
 }  // namespace
 
-FoundOne about_faster_microbatches(const Groups& groups) {
+MaybeFinding about_faster_microbatches(const Groups& groups) {
   const auto best = strongest(growing_microbatches(groups), gain);
   if (!best || *gain(*best) < clear_change) return std::nullopt;
   Finding finding(anchor_of("microbatch-throughput", *best->to));
@@ -95,7 +95,7 @@ FoundOne about_faster_microbatches(const Groups& groups) {
   return finding;
 }
 
-FoundOne about_slower_microbatches(const Groups& groups) {
+MaybeFinding about_slower_microbatches(const Groups& groups) {
   const auto worst = strongest(growing_microbatches(groups), [](const Pair& pair) {
     return ratio_at(*pair.from, *pair.to, speed);
   });
@@ -135,7 +135,7 @@ FoundOne about_slower_microbatches(const Groups& groups) {
 }
 
 /// Peaks rise with the microbatch whether or not the speed does.
-FoundOne about_peaks_of_microbatches(const Groups& groups) {
+MaybeFinding about_peaks_of_microbatches(const Groups& groups) {
   std::vector<Pair> slower = growing_microbatches(groups);
   std::erase_if(slower, [](const Pair& pair) { return gain(pair).value_or(9) >= 1; });
   const auto worst = strongest(slower, [](const Pair& pair) { return ratio_at(pair, peak_power); });
@@ -158,7 +158,7 @@ FoundOne about_peaks_of_microbatches(const Groups& groups) {
 }
 
 /// Equal expert groups, once inside a node and once over several.
-FoundOne about_experts(const Groups& groups) {
+MaybeFinding about_experts(const Groups& groups) {
   std::vector<Pair> pairs = pairs_that_ran(groups, PlanSetting::layout);
   std::erase_if(pairs, [](const Pair& pair) {
     const auto from = metrics::expert_group_nodes(pair.from->job),
@@ -189,7 +189,7 @@ FoundOne about_experts(const Groups& groups) {
   return finding;
 }
 
-FoundOne about_recompute(const Groups& groups) {
+MaybeFinding about_recompute(const Groups& groups) {
   const auto worst =
       strongest(switched_on(groups, PlanSetting::recompute, recomputes),
                 [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
@@ -211,7 +211,7 @@ FoundOne about_recompute(const Groups& groups) {
 }
 
 /// Jobs that fit only with it: the one among them that runs best against its group's others.
-FoundOne about_what_recompute_unlocks(const Groups& groups) {
+MaybeFinding about_what_recompute_unlocks(const Groups& groups) {
   std::optional<Pair> best;
   double best_share = 0;
   for (const Group& group : groups) {
@@ -245,7 +245,7 @@ FoundOne about_what_recompute_unlocks(const Groups& groups) {
   return finding;
 }
 
-FoundOne about_overlap(const Groups& groups) {
+MaybeFinding about_overlap(const Groups& groups) {
   const auto best = strongest(switched_on(groups, PlanSetting::overlap, overlaps), gain);
   if (!best || *gain(*best) < clear_change) return std::nullopt;
   Finding finding(anchor_of("throughput", *best->to));
@@ -265,7 +265,7 @@ FoundOne about_overlap(const Groups& groups) {
 }
 
 /// Where overlap costs: compute kernels share processors and memory with the transfers.
-FoundOne about_overlap_in_vain(const Groups& groups) {
+MaybeFinding about_overlap_in_vain(const Groups& groups) {
   const auto worst =
       strongest(switched_on(groups, PlanSetting::overlap, overlaps),
                 [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
@@ -280,7 +280,7 @@ FoundOne about_overlap_in_vain(const Groups& groups) {
 }
 
 /// Full sharding against the fastest layout of the same microbatch and options.
-FoundOne about_full_sharding(const Groups& groups) {
+MaybeFinding about_full_sharding(const Groups& groups) {
   std::vector<Pair> pairs = pairs_that_ran(groups, PlanSetting::layout);
   std::erase_if(pairs, [](const Pair& pair) {
     return is_fully_sharded(*pair.from) == is_fully_sharded(*pair.to);

@@ -88,13 +88,13 @@ enum class Call : uint8_t {
   memory_used,
   power_cap
 };
-struct Wanted {
+struct SignalCall {
   Call call;
   const char *signal, *function;
   run::ReadingKind kind = run::ReadingKind::instant;
   Pace pace = Pace::every_tick;
 };
-constexpr std::array<Wanted, 8> wanted_calls = {
+constexpr std::array<SignalCall, 8> wanted_calls = {
     {{Call::power_current, "power_instant_w", "rsmi_dev_current_socket_power_get"},
      {Call::power_average, "power_average_w", "rsmi_dev_power_ave_get", run::ReadingKind::average},
      {Call::edge, "die_c", "rsmi_dev_temp_metric_get edge"},
@@ -172,7 +172,7 @@ class SmiSensor final : public Sensor {
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       numbers_.push_back(static_cast<uint32_t>(devices_[i].index));
       devices_[i].index = static_cast<int32_t>(i);
-      for (const Wanted& wanted : wanted_calls)
+      for (const SignalCall& wanted : wanted_calls)
         open(wanted, i);
       gaps.add({"energy counter, link bytes and throttling",
                 "ROCm SMI is read, as amdgpu shows nothing in sysfs; its energy counter stands "
@@ -200,7 +200,7 @@ class SmiSensor final : public Sensor {
   }
 
  private:
-  void open(const Wanted& wanted, std::size_t device) {
+  void open(const SignalCall& wanted, std::size_t device) {
     const auto value = ask(smi_->api, numbers_[device], wanted.call);
     const bool is_power = std::string_view(wanted.signal).ends_with("_w");
     // Zero watts is what the second die of a package says.

@@ -148,14 +148,14 @@ std::vector<Finding> environment_findings(const SensorPaths& paths, const Variab
 namespace {
 
 /// What the sampler saw of one channel.
-struct Seen {
+struct ChannelSamples {
   int64_t count = 0;
   double last = 0;
 };
 
-std::vector<Seen> watch(Sampler& sampler, Seconds look) {
+std::vector<ChannelSamples> watch(Sampler& sampler, Seconds look) {
   using Clock = std::chrono::steady_clock;
-  std::vector<Seen> seen(sampler.channels().size());
+  std::vector<ChannelSamples> seen(sampler.channels().size());
   std::vector<Sample> samples;
   sampler.start();
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
@@ -165,7 +165,7 @@ std::vector<Seen> watch(Sampler& sampler, Seconds look) {
     samples.clear();
     sampler.take(samples);
     for (const Sample& sample : samples) {
-      Seen& one = seen[static_cast<std::size_t>(sample.channel)];
+      ChannelSamples& one = seen[static_cast<std::size_t>(sample.channel)];
       ++one.count;
       one.last = sample.value;
     }
@@ -180,7 +180,7 @@ bool same_kind(const run::SeriesSource& a, const run::SeriesSource& b) {
 }
 
 std::vector<Measurable> group(const std::vector<run::SeriesSource>& channels,
-                              const std::vector<Seen>& seen,
+                              const std::vector<ChannelSamples>& seen,
                               const std::vector<std::optional<Seconds>>& periods) {
   std::vector<Measurable> groups;
   std::vector<std::vector<Seconds>> found;
@@ -249,7 +249,7 @@ Examination examine(Sensors sensors, const SensorPaths& paths, const Variable& v
   Sampler sampler(std::move(sensors.all), plan);
   const std::vector<Gap> gaps = sampler.gaps();
   found.gaps.insert(found.gaps.end(), gaps.begin(), gaps.end());
-  const std::vector<Seen> seen = watch(sampler, look);
+  const std::vector<ChannelSamples> seen = watch(sampler, look);
   found.measurable = group(sampler.channels(), seen, sampler.periods());
   found.cost = sampler.cost();
   found.looked_s = look / unit::s;

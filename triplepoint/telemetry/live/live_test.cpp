@@ -17,7 +17,7 @@ using Kind = run::ReadingKind;
 constexpr double no_period = 0;
 
 /// A sensor whose clock the test turns, close to the machine's: what is current is judged by that.
-struct Scene {
+struct LiveFixture {
   int64_t begin_ns = monotonic_now_ns() - 100'000'000'000;
   int64_t now_ns = begin_ns;
   std::unique_ptr<ScriptedSensor> sensor =
@@ -40,31 +40,31 @@ struct Scene {
 };
 
 TEST_CASE("a counter's rate is its growth between two readings") {
-  Scene scene;
-  const int32_t gpu = scene.add_gpu();
-  scene.sensor->add(
+  LiveFixture fixture;
+  const int32_t gpu = fixture.add_gpu();
+  fixture.sensor->add(
       "energy_j", gpu, Kind::counter, [](double t) { return 300 * t; }, no_period);
-  scene.set_age(0.5);
-  Live live = scene.live();
+  fixture.set_age(0.5);
+  Live live = fixture.live();
   live.read_now();
   CHECK_FALSE(live.snapshot().readings.at(0).rate);
-  scene.set_age(0);
+  fixture.set_age(0);
   live.read_now();
   CHECK(*live.snapshot().readings.at(0).rate == Approx(300));
   CHECK(*view_gpu(live.snapshot(), 0).power_w == Approx(300));
 }
 
 TEST_CASE("what a lost GPU said before is not shown as what it says now") {
-  Scene scene;
-  const int32_t lost = scene.add_gpu(), fine = scene.add_gpu();
+  LiveFixture fixture;
+  const int32_t lost = fixture.add_gpu(), fine = fixture.add_gpu();
   for (const int32_t gpu : {lost, fine})
-    scene.sensor->add(
+    fixture.sensor->add(
         "die_c", gpu, Kind::instant, [](double) { return 70.0; }, no_period);
-  scene.sensor->lose_device(lost, 50, 1e9);
-  scene.now_ns = scene.begin_ns + 40'000'000'000;  // a minute ago
-  Live live = scene.live();
+  fixture.sensor->lose_device(lost, 50, 1e9);
+  fixture.now_ns = fixture.begin_ns + 40'000'000'000;  // a minute ago
+  Live live = fixture.live();
   live.read_now();
-  scene.set_age(0);
+  fixture.set_age(0);
   live.read_now();
   const Snapshot snapshot = live.snapshot();
   CHECK_FALSE(snapshot.devices[0].answers);
@@ -73,34 +73,34 @@ TEST_CASE("what a lost GPU said before is not shown as what it says now") {
 }
 
 TEST_CASE("readings that come rarely hold until the next one is due") {
-  Scene scene;
-  const int32_t gpu = scene.add_gpu();
-  scene.sensor->add(
+  LiveFixture fixture;
+  const int32_t gpu = fixture.add_gpu();
+  fixture.sensor->add(
       "die_c", gpu, Kind::instant, [](double) { return 70.0; }, no_period);
-  scene.set_age(20);
+  fixture.set_age(20);
   SamplingPlan rarely;
   rarely.interval = 1 * unit::s;  // slow channels every ten
-  Live live = scene.live(rarely);
+  Live live = fixture.live(rarely);
   live.read_now();
   CHECK(live.snapshot().readings.size() == 1);
 }
 
 TEST_CASE("troubles are told once each, however often they come") {
-  Scene scene;
-  scene.add_gpu();
-  scene.sensor->add_trouble(0, "GPU 0 fell off the bus");
-  scene.sensor->add_trouble(0, "GPU 0 fell off the bus");
-  scene.set_age(0);
-  Live live = scene.live();
+  LiveFixture fixture;
+  fixture.add_gpu();
+  fixture.sensor->add_trouble(0, "GPU 0 fell off the bus");
+  fixture.sensor->add_trouble(0, "GPU 0 fell off the bus");
+  fixture.set_age(0);
+  Live live = fixture.live();
   live.read_now();
   live.read_now();
   CHECK(live.snapshot().troubles == std::vector<std::string>{"GPU 0 fell off the bus"});
 }
 
 TEST_CASE("gaps of all sensors are in the snapshot") {
-  Scene scene;
-  scene.sensor->add_gap({"HBM temperature", "not on this board", ""});
-  Live live = scene.live();
+  LiveFixture fixture;
+  fixture.sensor->add_gap({"HBM temperature", "not on this board", ""});
+  Live live = fixture.live();
   CHECK(live.snapshot().gaps.at(0).what == "HBM temperature");
 }
 

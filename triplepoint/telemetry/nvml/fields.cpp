@@ -54,19 +54,19 @@ Source over_links(uint32_t id, double unit, const std::vector<unsigned>& links) 
   return sum;
 }
 
-Wanted power(std::string signal, uint32_t id, std::string what, bool is_average) {
-  Wanted wanted{.signal = std::move(signal),
-                .sources = {gauge({id, gpu_scope}, milli),
-                            gauge({id, module_scope}, milli, Scope::module, "module scope")},
-                .what = std::move(what),
-                .remedy = "a driver of series 535 or newer"};
+SignalSources power(std::string signal, uint32_t id, std::string what, bool is_average) {
+  SignalSources wanted{.signal = std::move(signal),
+                       .sources = {gauge({id, gpu_scope}, milli),
+                                   gauge({id, module_scope}, milli, Scope::module, "module scope")},
+                       .what = std::move(what),
+                       .remedy = "a driver of series 535 or newer"};
   if (is_average)
     for (Source& source : wanted.sources)
       source = averaged(std::move(source));
   return wanted;
 }
 
-Wanted memory_power() {
+SignalSources memory_power() {
   return {.signal = "memory_power_w",
           .sources = {gauge({power_instant, memory_scope}, milli, Scope::memory, "memory scope"),
                       averaged(gauge({power_average, memory_scope}, milli, Scope::memory,
@@ -76,27 +76,27 @@ Wanted memory_power() {
 }
 
 /// Payload over all NVLinks. Blackwell counts bytes per link; the older fields read zero there.
-Wanted link_bytes(bool out, unsigned architecture, const std::vector<unsigned>& links) {
+SignalSources link_bytes(bool out, unsigned architecture, const std::vector<unsigned>& links) {
   const uint32_t data = out ? link_data_tx : link_data_rx, raw = out ? link_raw_tx : link_raw_rx;
   const uint32_t bytes = out ? link_bytes_tx : link_bytes_rx;
-  Wanted wanted{.signal = out ? "scale_up_tx_bytes" : "scale_up_rx_bytes",
-                .sources = {count(data, kibi, all_links, "all links"),
-                            count(raw, kibi, all_links, "all links, with protocol")},
-                .what = out ? "NVLink bytes sent" : "NVLink bytes received",
-                .remedy = ""};
+  SignalSources wanted{.signal = out ? "scale_up_tx_bytes" : "scale_up_rx_bytes",
+                       .sources = {count(data, kibi, all_links, "all links"),
+                                   count(raw, kibi, all_links, "all links, with protocol")},
+                       .what = out ? "NVLink bytes sent" : "NVLink bytes received",
+                       .remedy = ""};
   const auto newer = architecture >= blackwell ? wanted.sources.begin() : wanted.sources.end();
   if (!links.empty()) wanted.sources.insert(newer, over_links(bytes, 1, links));
   return wanted;
 }
 
-Wanted residency(const std::string& reason, std::vector<Source> sources) {
+SignalSources residency(const std::string& reason, std::vector<Source> sources) {
   return {.signal = "throttle_ns_" + reason,
           .sources = std::move(sources),
           .what = "time throttled by " + reason,
           .remedy = "a driver of series 575 or newer"};
 }
 
-void add_residency(std::vector<Wanted>& wanted, Numbering numbering) {
+void add_residency(std::vector<SignalSources>& wanted, Numbering numbering) {
   wanted.push_back(residency("sw_power_cap", {count(policy_power, 1)}));
   wanted.push_back(residency("sync_boost", {count(policy_sync_boost, 1)}));
   const uint32_t first =
@@ -139,18 +139,20 @@ Numbering numbering_of(const std::vector<FieldValue>& answers, int driver_major)
   return older ? Numbering::from_251 : newer ? Numbering::from_269 : Numbering::none;
 }
 
-std::vector<Wanted> wanted_fields(unsigned architecture, const std::vector<unsigned>& links,
-                                  Numbering numbering) {
-  std::vector<Wanted> wanted = {
+std::vector<SignalSources> wanted_fields(unsigned architecture, const std::vector<unsigned>& links,
+                                         Numbering numbering) {
+  std::vector<SignalSources> wanted = {
       power("power_instant_w", power_instant, "instant power", false),
       power("power_average_w", power_average, "average power", true),
       memory_power(),
-      Wanted{"energy_j", {count(total_energy, milli)}, "energy counter", "a Volta GPU or newer"},
-      Wanted{"memory_c", {gauge({memory_temperature, 0}, 1)}, "memory temperature", ""},
+      SignalSources{
+          "energy_j", {count(total_energy, milli)}, "energy counter", "a Volta GPU or newer"},
+      SignalSources{"memory_c", {gauge({memory_temperature, 0}, 1)}, "memory temperature", ""},
       link_bytes(true, architecture, links),
       link_bytes(false, architecture, links),
-      Wanted{"pcie_tx_bytes", {count(pcie_tx, 1)}, "PCIe bytes sent", "driver 555 or newer"},
-      Wanted{"pcie_rx_bytes", {count(pcie_rx, 1)}, "PCIe bytes received", "driver 555 or newer"}};
+      SignalSources{"pcie_tx_bytes", {count(pcie_tx, 1)}, "PCIe bytes sent", "driver 555 or newer"},
+      SignalSources{
+          "pcie_rx_bytes", {count(pcie_rx, 1)}, "PCIe bytes received", "driver 555 or newer"}};
   add_residency(wanted, numbering);
   return wanted;
 }

@@ -29,7 +29,7 @@ struct Source {
 };
 
 /// A signal, and the ways to read it, best first.
-struct Wanted {
+struct SignalSources {
   std::string signal;
   std::vector<Source> sources;
   std::string what;    // for people, if none works: "instant power"
@@ -48,8 +48,8 @@ std::vector<Field> numbering_fields();
 
 /// All we want of a GPU. `architecture` as nvmlDeviceGetArchitecture counts (10: Blackwell),
 /// `links` the numbers of its NVLinks that are up.
-std::vector<Wanted> wanted_fields(unsigned architecture, const std::vector<unsigned>& links,
-                                  Numbering numbering);
+std::vector<SignalSources> wanted_fields(unsigned architecture, const std::vector<unsigned>& links,
+                                         Numbering numbering);
 
 /// The number in an answer, whatever its type; nothing if it is an error or a sentinel.
 std::optional<double> number_in(const FieldValue&);

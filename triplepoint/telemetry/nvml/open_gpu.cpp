@@ -112,7 +112,7 @@ class Opener {
     std::vector<FieldValue> answers;
     const bool asked = ask(numbering_fields(), answers) == Code::success;
     const Numbering numbering = asked ? numbering_of(answers, driver_major()) : Numbering::none;
-    for (const Wanted& wanted : wanted_fields(gpu_.architecture, links(), numbering)) {
+    for (const SignalSources& wanted : wanted_fields(gpu_.architecture, links(), numbering)) {
       int code = Code::not_supported;
       const bool works =
           std::any_of(wanted.sources.begin(), wanted.sources.end(),
@@ -123,7 +123,7 @@ class Opener {
     set_paces();
   }
 
-  bool open_source(const Wanted& wanted, const Source& source, int& code) {
+  bool open_source(const SignalSources& wanted, const Source& source, int& code) {
     std::vector<FieldValue> answers;
     if (const int asked = ask(source.fields, answers); asked != Code::success) {
       code = asked;

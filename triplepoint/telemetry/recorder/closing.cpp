@@ -103,7 +103,7 @@ void keep_smaller(std::optional<Extreme>& least, double value, const run::Device
 
 /// How often each mean was added to.
 /// Throttling that only residency counters saw.
-struct Unseen {
+struct UnsampledThrottling {
   int64_t devices = 0;
   run::Device worst;
   Seconds longest;
@@ -111,7 +111,7 @@ struct Unseen {
 
 struct Counts {
   int64_t power = 0, die = 0, memory = 0, clock = 0, throttle = 0, energy = 0;
-  std::map<std::string, Unseen> unseen;  // by reason
+  std::map<std::string, UnsampledThrottling> unseen;  // by reason
 };
 
 constexpr auto energy_signals = {"energy_j", "power_instant_w", "power_average_w", "power_w"};
@@ -190,13 +190,13 @@ void close_throttle(const DeviceSeries& series, const Window& all, RecordingSumm
   }
   for (const auto& [name, residency] : residencies) {
     if (!residency.was_missed_by_polling()) continue;
-    Unseen& unseen = counts.unseen[name];
+    UnsampledThrottling& unseen = counts.unseen[name];
     if (unseen.devices++ == 0 || *residency.counted > unseen.longest)
       unseen.worst = series.device(), unseen.longest = *residency.counted;
   }
 }
 
-std::string unseen_sentence(const std::string& reason, const Unseen& unseen) {
+std::string unseen_sentence(const std::string& reason, const UnsampledThrottling& unseen) {
   return fmt::format(
       "{} was held back by {} for {:.3g} s{}, as residency counters say; polling the reasons saw "
       "nothing of it (shorter than the time between two polls)",

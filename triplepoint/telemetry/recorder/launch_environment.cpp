@@ -22,9 +22,9 @@ std::optional<int32_t> whole_number(std::string_view text) {
 }
 
 /// Asks the environment, and keeps the first answer of several.
-class Questions {
+class VariableReader {
  public:
-  explicit Questions(const Variable& variable) : variable_(variable) {}
+  explicit VariableReader(const Variable& variable) : variable_(variable) {}
 
   std::optional<std::string> text(std::initializer_list<const char*> names) const {
     for (const char* name : names)
@@ -60,7 +60,7 @@ std::optional<int32_t> tasks_of_node(std::string_view list, int32_t node) {
   return std::nullopt;
 }
 
-LaunchEnvironment torchrun(const Questions& ask) {
+LaunchEnvironment torchrun(const VariableReader& ask) {
   return {.launcher = "torchrun",
           .rank = ask.number({"RANK"}),
           .local_rank = ask.number({"LOCAL_RANK"}),
@@ -72,7 +72,7 @@ LaunchEnvironment torchrun(const Questions& ask) {
                              ask.text({"MASTER_PORT"}).value_or(""))};
 }
 
-LaunchEnvironment open_mpi(const Questions& ask) {
+LaunchEnvironment open_mpi(const VariableReader& ask) {
   LaunchEnvironment found{.launcher = "open mpi",
                           .rank = ask.number({"OMPI_COMM_WORLD_RANK"}),
                           .local_rank = ask.number({"OMPI_COMM_WORLD_LOCAL_RANK"}),
@@ -84,7 +84,7 @@ LaunchEnvironment open_mpi(const Questions& ask) {
   return found;
 }
 
-LaunchEnvironment mpich(const Questions& ask) {
+LaunchEnvironment mpich(const VariableReader& ask) {
   return {.launcher = "mpich",
           .rank = ask.number({"PMI_RANK", "PMIX_RANK"}),
           .local_rank = ask.number({"MPI_LOCALRANKID"}),
@@ -92,7 +92,7 @@ LaunchEnvironment mpich(const Questions& ask) {
           .local_size = ask.number({"MPI_LOCALNRANKS"})};
 }
 
-LaunchEnvironment slurm(const Questions& ask) {
+LaunchEnvironment slurm(const VariableReader& ask) {
   LaunchEnvironment found{.launcher = "slurm",
                           .num_nodes = ask.number({"SLURM_STEP_NUM_NODES", "SLURM_NNODES"}),
                           .node = ask.text({"SLURMD_NODENAME"}).value_or("")};
@@ -110,7 +110,7 @@ LaunchEnvironment slurm(const Questions& ask) {
   return found;
 }
 
-LaunchEnvironment launcher_of(const Questions& ask) {
+LaunchEnvironment launcher_of(const VariableReader& ask) {
   if (ask.has("LOCAL_RANK") && ask.has("RANK") && ask.has("WORLD_SIZE")) return torchrun(ask);
   if (ask.has("OMPI_COMM_WORLD_RANK")) return open_mpi(ask);
   if (ask.has("PMI_RANK") && ask.has("MPI_LOCALRANKID")) return mpich(ask);
@@ -154,7 +154,7 @@ std::optional<int32_t> device_named(const std::vector<run::Device>& devices,
 }  // namespace
 
 LaunchEnvironment read_launch_environment(const Variable& variable) {
-  const Questions ask(variable);
+  const VariableReader ask(variable);
   LaunchEnvironment found = launcher_of(ask);
   if (found.node.empty()) found.node = ask.text({"SLURMD_NODENAME"}).value_or("");
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})

@@ -202,9 +202,9 @@ TEST_CASE("a sensor with a known period sets the pace, whatever else it reads") 
 
 TEST_CASE("what is no number, and what is stamped by another clock, does no harm") {
   int64_t now = 0;
-  class Odd : public Sensor {
+  class MalformedSensor : public Sensor {
    public:
-    explicit Odd(int64_t& now) : now_(now) { channels_.resize(3); }
+    explicit MalformedSensor(int64_t& now) : now_(now) { channels_.resize(3); }
     std::string_view name() const override { return "odd"; }
     const std::vector<run::Device>& devices() const override { return devices_; }
     const std::vector<Channel>& channels() const override { return channels_; }
@@ -224,7 +224,7 @@ TEST_CASE("what is no number, and what is stamped by another clock, does no harm
     std::vector<Gap> gaps_;
   };
   std::vector<std::unique_ptr<Sensor>> all;
-  all.push_back(std::make_unique<Odd>(now));
+  all.push_back(std::make_unique<MalformedSensor>(now));
   SensorRound round(std::move(all), [&] { return now; });
   std::vector<Sample> samples;
   for (now = 2600 * ms; now < 2700 * ms; now += 10 * ms)

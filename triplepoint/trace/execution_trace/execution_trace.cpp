@@ -222,7 +222,7 @@ class Joiner {
     timeline_.details.resize(timeline_.spans.size());
   }
 
-  Joined join() {
+  JoinCounts join() {
     index_spans();
     std::map<int32_t, std::vector<size_t>> threads;
     for (size_t i = 0; i < trace_.nodes.size(); ++i)
@@ -360,12 +360,12 @@ class Joiner {
   std::map<int32_t, std::vector<size_t>> launches_;            // lane -> spans with a correlation
   std::unordered_map<int64_t, std::vector<size_t>> launched_;  // correlation -> device spans
   std::vector<size_t> numbered_;
-  Joined joined_;
+  JoinCounts joined_;
 };
 
 }  // namespace
 
-Joined join(const ExecutionTrace& trace, int32_t rank, run::Timeline& timeline) {
+JoinCounts join(const ExecutionTrace& trace, int32_t rank, run::Timeline& timeline) {
   return Joiner(trace, rank, timeline).join();
 }
 

@@ -45,7 +45,7 @@ struct ExecutionTrace {
 Result<ExecutionTrace> parse_execution_trace(Input&);
 
 /// What joining found.
-struct Joined {
+struct JoinCounts {
   int64_t nodes = 0;        // that have their span
   int64_t without = 0;      // operators of the execution trace that the timeline has not
   int64_t collectives = 0;  // device spans that got their size or group
@@ -56,7 +56,7 @@ struct Joined {
 /// Operators are matched thread by thread, by name and order: both traces hold them in the order of
 /// begin. A name that occurs more often in one of the two is left out. Bytes are those of the whole
 /// array, as nccl-tests count them: out_elements for an all-gather, else in_elements.
-Joined join(const ExecutionTrace&, int32_t rank, run::Timeline&);
+JoinCounts join(const ExecutionTrace&, int32_t rank, run::Timeline&);
 
 bool looks_like_execution_trace(std::string_view head);
 /// An error that says what to give it together with: it has no times.

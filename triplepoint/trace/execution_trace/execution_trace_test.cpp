@@ -108,7 +108,7 @@ TEST_CASE("both generations of execution traces say the same of a step") {
 TEST_CASE("joining gives kernels the work and collectives the size that the operators knew") {
   for (const std::string& text : {flat_trace(), attribute_trace()}) {
     run::Timeline timeline = profiled_step();
-    const Joined joined = join(parsed(text), 0, timeline);
+    const JoinCounts joined = join(parsed(text), 0, timeline);
     CHECK(joined.nodes == 3);
     CHECK(joined.without == 0);
     CHECK(joined.collectives == 1);
@@ -133,7 +133,7 @@ TEST_CASE("operators that one of the traces has more of are left alone, and coun
   ExecutionTrace trace = parsed(attribute_trace());
   trace.nodes.push_back(trace.nodes[1]);
   trace.nodes.back().record_function_id = 9;
-  const Joined joined = join(trace, 0, timeline);
+  const JoinCounts joined = join(trace, 0, timeline);
   CHECK(joined.nodes == 1);
   CHECK(joined.without == 3);
 }

@@ -102,7 +102,7 @@ bool read_scaled(const char*& at, int power, int64_t& value) {
 bool skip_nested(const char*& at) {
   int levels = 0;
   for (;;) {
-    const unsigned marks = Sixteen(at).nesting_marks();
+    const unsigned marks = SimdBytes(at).nesting_marks();
     if (marks == 0) {
       at += 16;
       continue;

@@ -22,10 +22,10 @@ inline constexpr size_t padding = 64;
 inline constexpr int most_levels = 512;
 
 /// Sixteen bytes, compared at once; one bit each in the results.
-class Sixteen {
+class SimdBytes {
  public:
 #if defined(__SSE2__)
-  explicit Sixteen(const char* text)
+  explicit SimdBytes(const char* text)
       : bytes_(_mm_loadu_si128(reinterpret_cast<const __m128i*>(text))) {}
   unsigned equal(char c) const {
     return static_cast<unsigned>(_mm_movemask_epi8(_mm_cmpeq_epi8(bytes_, _mm_set1_epi8(c))));
@@ -56,7 +56,7 @@ class Sixteen {
  private:
   __m128i bytes_;
 #else
-  explicit Sixteen(const char* text) {
+  explicit SimdBytes(const char* text) {
     std::memcpy(bytes_, text, sizeof bytes_);
   }
   unsigned equal(char c) const {
@@ -97,7 +97,7 @@ inline const char* after_space(const char* at) {
   if (!is_space(*at)) return at;
   ++at;
   while (is_space(*at)) {
-    const unsigned others = ~Sixteen(at).spaces() & 0xffffU;
+    const unsigned others = ~SimdBytes(at).spaces() & 0xffffU;
     if (others != 0) return at + first_bit(others);
     at += 16;
   }
@@ -109,7 +109,7 @@ inline const char* after_space(const char* at) {
 /// was missing or one too many.
 inline const char* string_end(const char* at) {
   for (;;) {
-    const unsigned marks = Sixteen(at).string_marks();
+    const unsigned marks = SimdBytes(at).string_marks();
     if (marks == 0) {
       at += 16;
       continue;

@@ -223,7 +223,7 @@ std::vector<size_t> spans_of(const Trace& trace, SpanKind kind) {
 }
 
 TEST_CASE("every vintage gives back the spans it was made of, to its own granularity") {
-  for (const Vintage vintage : all_vintages)
+  for (const TraceVersion vintage : all_vintages)
     for (const bool one_line : {false, true}) {
       CAPTURE(static_cast<int>(vintage));
       const auto events = sample_step({.layers = 4}, granularity_ns(vintage));
@@ -255,7 +255,7 @@ TEST_CASE("where the text is cut into pieces does not change what is read") {
 }
 
 TEST_CASE("collectives are known in every vintage, from the kernel, its launch or its context") {
-  for (const Vintage vintage : all_vintages) {
+  for (const TraceVersion vintage : all_vintages) {
     CAPTURE(static_cast<int>(vintage));
     const auto events = sample_step({.layers = 5}, granularity_ns(vintage));
     const Trace trace = read(sample_text(events, {.vintage = vintage}));
@@ -271,14 +271,14 @@ TEST_CASE("collectives are known in every vintage, from the kernel, its launch o
       CHECK(span.bytes / unit::B == 2.0 * static_cast<double>(detail.in_elements));
     }
     CHECK(t.communicators.size() == 1);
-    const bool named = vintage == Vintage::amd || vintage == Vintage::current;
+    const bool named = vintage == TraceVersion::amd || vintage == TraceVersion::current;
     CHECK(t.communicators[0].name == (named ? "3 dp group" : "unnamed 0"));
     CHECK(t.communicators[0].ranks.size() == (named ? 2 : 0));
   }
 }
 
 TEST_CASE("an all-to-all is told from a pipeline's sends by the operator around its launch") {
-  for (const Vintage vintage : {Vintage::amd, Vintage::current}) {
+  for (const TraceVersion vintage : {TraceVersion::amd, TraceVersion::current}) {
     auto events = sample_step({.layers = 2}, 1);
     for (SampleEvent& event : events)
       if (event.name.starts_with("nccl"))
@@ -297,7 +297,7 @@ TEST_CASE("an all-to-all is told from a pipeline's sends by the operator around 
 }
 
 TEST_CASE("grids come from the kernel, on AMD from its launch") {
-  for (const Vintage vintage : {Vintage::current, Vintage::amd}) {
+  for (const TraceVersion vintage : {TraceVersion::current, TraceVersion::amd}) {
     const Trace trace = read(sample_text(sample_step({}, 1), {.vintage = vintage}));
     for (const size_t i : spans_of(trace, SpanKind::compute)) {
       CHECK(trace.timeline.details[i].blocks == 16);
@@ -310,8 +310,8 @@ TEST_CASE("durations that overflow into the next operation end there on AMD, and
   auto events = sample_step({.layers = 2, .python = false}, 1);
   const auto is_kernel = [](const SampleEvent& e) { return e.kind == SampleEvent::Kind::kernel; };
   std::find_if(events.begin(), events.end(), is_kernel)->length_ns = int64_t{3600} * 1'000'000'000;
-  const Trace amd = read(sample_text(events, {.vintage = Vintage::amd}));
-  const Trace nvidia = read(sample_text(events, {.vintage = Vintage::current}));
+  const Trace amd = read(sample_text(events, {.vintage = TraceVersion::amd}));
+  const Trace nvidia = read(sample_text(events, {.vintage = TraceVersion::current}));
   CHECK(amd.facts.at("clipped_durations") == "1");
   CHECK(run::extent(amd.timeline)->end < Instant(1'000'000'000));
   CHECK(run::extent(nvidia.timeline)->end > Instant(1'000'000'000));
@@ -475,7 +475,7 @@ TEST_CASE("names without end stay within the memory limit") {
 }
 
 TEST_CASE("files are recognized by what is in them") {
-  for (const Vintage vintage : all_vintages)
+  for (const TraceVersion vintage : all_vintages)
     CHECK(looks_like_kineto(sample_text({}, {.vintage = vintage})));
   CHECK(looks_like_kineto("[{\"ph\": \"X\", \"ts\": 1}]"));
   CHECK(!looks_like_kineto("{\"schema\": \"1.1.0-chakra.0.0.4\", \"nodes\": []}"));

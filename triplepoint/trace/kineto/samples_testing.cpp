@@ -20,22 +20,22 @@ constexpr int64_t process = 4711, second_ns = 1'000'000'000;
 // 2021 and 2022 write microseconds since 1970; since mid 2024 they are since this base.
 constexpr int64_t base_ns = 1'711'964'646 * second_ns, since_base_ns = 4'458'676 * second_ns;
 
-bool has_base(Vintage vintage) {
-  return vintage >= Vintage::current;
+bool has_base(TraceVersion vintage) {
+  return vintage >= TraceVersion::current;
 }
 
 bool on_device(Kind kind) {
   return kind == Kind::kernel || kind == Kind::copy || kind == Kind::set;
 }
 
-std::string time_text(Vintage vintage, int64_t ns, bool is_begin) {
+std::string time_text(TraceVersion vintage, int64_t ns, bool is_begin) {
   if (is_begin) ns += has_base(vintage) ? since_base_ns : sample_epoch_unix_ns(vintage);
   if (granularity_ns(vintage) == 1000) {
     // Some of 2021 wrote their numbers as text.
-    return vintage == Vintage::year_2021 && is_begin ? fmt::format("\"{}\"", ns / 1000)
-                                                     : fmt::format("{}", ns / 1000);
+    return vintage == TraceVersion::year_2021 && is_begin ? fmt::format("\"{}\"", ns / 1000)
+                                                          : fmt::format("{}", ns / 1000);
   }
-  if (vintage == Vintage::early_2024) {
+  if (vintage == TraceVersion::early_2024) {
     std::string text = fmt::format("{}.{:03}", ns / 1000, ns % 1000);
     text.erase(text.find_last_not_of('0') + 1);
     if (text.back() == '.') text.pop_back();
@@ -44,8 +44,8 @@ std::string time_text(Vintage vintage, int64_t ns, bool is_begin) {
   return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
 }
 
-std::string category(const SampleEvent& event, Vintage vintage) {
-  const bool old = vintage == Vintage::year_2021;
+std::string category(const SampleEvent& event, TraceVersion vintage) {
+  const bool old = vintage == TraceVersion::year_2021;
   switch (event.kind) {
     case Kind::op:
     case Kind::collective_op:
@@ -55,11 +55,11 @@ std::string category(const SampleEvent& event, Vintage vintage) {
     case Kind::annotation:
       return "user_annotation";
     case Kind::launch:
-      if (vintage == Vintage::mtia) return "mtia_runtime";
-      if (vintage == Vintage::xpu) return "xpu_runtime";
+      if (vintage == TraceVersion::mtia) return "mtia_runtime";
+      if (vintage == TraceVersion::xpu) return "xpu_runtime";
       return old ? "Runtime" : "cuda_runtime";
     case Kind::kernel:
-      if (vintage == Vintage::mtia) return "mtia_ccp_events";
+      if (vintage == TraceVersion::mtia) return "mtia_ccp_events";
       return old ? "Kernel" : "kernel";
     case Kind::copy:
       return old ? "Memcpy" : "gpu_memcpy";
@@ -83,22 +83,22 @@ bool is_collective(const SampleEvent& event) {
 }
 
 std::string device_arguments(const SampleEvent& event, const SampleFile& file) {
-  const Vintage vintage = file.vintage;
+  const TraceVersion vintage = file.vintage;
   std::string text = fmt::format(R"("device": {}, "stream": {}, "correlation": {})", file.rank % 8,
                                  event.place, event.correlation);
-  if (vintage != Vintage::amd && vintage != Vintage::mtia) {
-    const char* const key = vintage == Vintage::year_2021 ? "external id" : "External id";
+  if (vintage != TraceVersion::amd && vintage != TraceVersion::mtia) {
+    const char* const key = vintage == TraceVersion::year_2021 ? "external id" : "External id";
     // Until 2023 this was the correlation once more.
-    const int64_t id = vintage < Vintage::early_2024 ? event.correlation : event.external_id;
+    const int64_t id = vintage < TraceVersion::early_2024 ? event.correlation : event.external_id;
     text = fmt::format(R"("{}": {}, "queued": 0, "context": 1, )", key, id) + text;
   }
   if (event.kind != Kind::kernel)
     return text +
            fmt::format(R"x(, "bytes": {}, "memory bandwidth (GB/s)": 12.5)x", event.elements);
-  if (vintage != Vintage::amd && vintage != Vintage::mtia)
+  if (vintage != TraceVersion::amd && vintage != TraceVersion::mtia)
     text +=
         R"(, "blocks per SM": 0.074074, "grid": [8, 2, 1], "block": [256, 1, 1], "est. achieved occupancy %": 38)";
-  if (is_collective(event) && vintage == Vintage::current)
+  if (is_collective(event) && vintage == TraceVersion::current)
     text += ", " + collective_arguments(event, file);
   return text;
 }
@@ -109,13 +109,13 @@ std::string arguments(const SampleEvent& event, const SampleFile& file) {
     case Kind::launch: {
       std::string text = fmt::format(R"("External id": {}, "cbid": 211, "correlation": {})",
                                      event.external_id, event.correlation);
-      if (file.vintage == Vintage::amd) text += R"(, "grid": [8, 2, 1], "block": [256, 1, 1])";
+      if (file.vintage == TraceVersion::amd) text += R"(, "grid": [8, 2, 1], "block": [256, 1, 1])";
       return text;
     }
     case Kind::python:
       return R"("Python parent id": 12, "Python id": 13, "Ev Idx": 7)";
     case Kind::collective_op:
-      if (file.vintage == Vintage::amd || file.vintage == Vintage::current)
+      if (file.vintage == TraceVersion::amd || file.vintage == TraceVersion::current)
         return fmt::format(R"("External id": {}, )", event.external_id) +
                collective_arguments(event, file);
       return fmt::format(
@@ -130,7 +130,7 @@ std::string arguments(const SampleEvent& event, const SampleFile& file) {
 
 void append(std::string& text, const SampleEvent& event, const SampleFile& file) {
   const bool device = on_device(event.kind);
-  const std::string thread = device && file.vintage == Vintage::year_2021
+  const std::string thread = device && file.vintage == TraceVersion::year_2021
                                  ? fmt::format("\"stream {}\"", event.place)
                                  : std::to_string(event.place);
   fmt::format_to(
@@ -146,7 +146,7 @@ void append(std::string& text, const SampleEvent& event, const SampleFile& file)
                    "    \"cat\": \"{}\", \"name\": \"ac2g\"\n  }},\n",
                    device ? 'f' : 's', event.correlation, device ? file.rank % 8 : process, thread,
                    time_text(file.vintage, event.begin_ns, true),
-                   file.vintage == Vintage::year_2021 ? "async" : "ac2g");
+                   file.vintage == TraceVersion::year_2021 ? "async" : "ac2g");
 }
 
 std::string head(const SampleFile& file) {
@@ -156,8 +156,8 @@ std::string head(const SampleFile& file) {
       "\"warpSize\": {}, \"numSms\": 132\n    }}\n  ],\n  \"distributedInfo\": {{\"backend\": "
       "\"nccl\", "
       "\"rank\": {}, \"world_size\": {}}},\n  \"traceEvents\": [\n",
-      file.vintage == Vintage::amd ? "AMD Instinct Sample" : "Sample GPU",
-      file.vintage == Vintage::amd ? 64 : 32, file.rank, file.world_size);
+      file.vintage == TraceVersion::amd ? "AMD Instinct Sample" : "Sample GPU",
+      file.vintage == TraceVersion::amd ? 64 : 32, file.rank, file.world_size);
 }
 
 std::string tail(const SampleFile& file) {
@@ -272,9 +272,9 @@ class StepMaker {
 };
 
 /// The text of a step whose numbers that grow from step to step stand at fixed places.
-class Endless : public Source {
+class RepeatingSource : public Source {
  public:
-  Endless(const SampleShape& shape, uint64_t bytes) : bytes_(bytes), pending_(head(file_)) {
+  RepeatingSource(const SampleShape& shape, uint64_t bytes) : bytes_(bytes), pending_(head(file_)) {
     std::vector<SampleEvent> events = sample_step(shape, 1);
     for (const SampleEvent& event : events)
       step_ns_ = std::max(step_ns_, event.begin_ns + event.length_ns);
@@ -345,12 +345,12 @@ class Endless : public Source {
 
 }  // namespace
 
-int64_t granularity_ns(Vintage vintage) {
-  if (vintage == Vintage::early_2024) return 250;
-  return vintage < Vintage::early_2024 ? 1000 : 1;
+int64_t granularity_ns(TraceVersion vintage) {
+  if (vintage == TraceVersion::early_2024) return 250;
+  return vintage < TraceVersion::early_2024 ? 1000 : 1;
 }
 
-int64_t sample_epoch_unix_ns(Vintage) {
+int64_t sample_epoch_unix_ns(TraceVersion) {
   return base_ns + since_base_ns;
 }
 
@@ -367,7 +367,7 @@ std::vector<SampleEvent> sample_step(const SampleShape& shape, int64_t granulari
 }
 
 std::unique_ptr<Source> endless_sample(const SampleShape& shape, uint64_t bytes) {
-  return std::make_unique<Endless>(shape, bytes);
+  return std::make_unique<RepeatingSource>(shape, bytes);
 }
 
 }  // namespace triplepoint::trace::kineto

@@ -12,12 +12,13 @@ namespace triplepoint::trace::kineto {
 
 // Made-up profiler files of every year, for tests and benchmarks: what is in them is known.
 
-enum class Vintage : uint8_t { year_2021, year_2022, early_2024, current, amd, mtia, xpu };
-inline constexpr Vintage all_vintages[] = {
-    Vintage::year_2021, Vintage::year_2022, Vintage::early_2024, Vintage::current,
-    Vintage::amd,       Vintage::mtia,      Vintage::xpu};
+enum class TraceVersion : uint8_t { year_2021, year_2022, early_2024, current, amd, mtia, xpu };
+inline constexpr TraceVersion all_vintages[] = {TraceVersion::year_2021,  TraceVersion::year_2022,
+                                                TraceVersion::early_2024, TraceVersion::current,
+                                                TraceVersion::amd,        TraceVersion::mtia,
+                                                TraceVersion::xpu};
 /// The finest step of its times.
-int64_t granularity_ns(Vintage);
+int64_t granularity_ns(TraceVersion);
 
 struct SampleEvent {
   enum class Kind : uint8_t { op, python, annotation, launch, kernel, copy, set, collective_op };
@@ -31,13 +32,13 @@ struct SampleEvent {
 };
 
 struct SampleFile {
-  Vintage vintage = Vintage::current;
+  TraceVersion vintage = TraceVersion::current;
   int32_t rank = 0, world_size = 8;
   std::string collective = "allreduce";
   bool one_line = false;  // as a program that re-wrote the file leaves it
 };
 /// The Unix time of the events' instant 0.
-int64_t sample_epoch_unix_ns(Vintage);
+int64_t sample_epoch_unix_ns(TraceVersion);
 /// The whole file.
 std::string sample_text(const std::vector<SampleEvent>&, const SampleFile&);
 
