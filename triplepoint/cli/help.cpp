@@ -99,8 +99,8 @@ std::string program_help(std::size_t width) {
     help += "\n";
   }
   help +=
-      "  triplepoint COMMAND --help   what a command does and takes\n"
-      "  triplepoint --version        which program this is\n\n";
+      "  triplepoint COMMAND --help   help of a command\n"
+      "  triplepoint --version        print the version\n\n";
   return help + paragraphs(
                     "First steps:\n"
                     "  triplepoint list models\n"

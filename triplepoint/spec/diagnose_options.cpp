@@ -54,8 +54,8 @@ class OptionsExamination : Findings {
            enum_name(plan_.recompute));
     if (!plan_.recompute_modules.empty() && plan_.recompute != Recompute::selective)
       warn(Code::inert_option,
-           "recompute_modules with recompute {} (they are parts that selective recompute plays "
-           "again); set recompute = \"selective\" or leave them out",
+           "recompute_modules with recompute {} (they are modules that selective recompute "
+           "recomputes); set recompute = \"selective\" or leave them out",
            enum_name(plan_.recompute));
     if (plan_.fp8_attention && !plan_.attends_in_fp8())
       warn(Code::inert_option,

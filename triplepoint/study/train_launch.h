@@ -27,7 +27,7 @@ struct TrainRequest {
   std::vector<std::string> flags;  // of the trainer, passed on
   std::optional<Path> recording;
   int64_t warmup = 0;  // steps that are not measured
-  bool quiet = false;  // no summary of the recording
+  bool quiet = false;  // do not print a summary of the recording
 };
 
 /// What of the machine decides how ranks are started.

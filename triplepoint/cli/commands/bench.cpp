@@ -80,7 +80,7 @@ class Bench : public Command {
     const std::string group = "Which clusters";
     return {{.names = "--cluster",
              .value = "NAME",
-             .help = "simulate this one; again for each further one; NAME:N has N nodes",
+             .help = "cluster to simulate; repeatable; NAME:N has N nodes",
              .group = group,
              .words = Words::clusters,
              .repeats = true,
@@ -92,27 +92,26 @@ class Bench : public Command {
              .store = into_count(nodes_, 1)},
             {.names = "--runs",
              .value = "DIR",
-             .help = "a card of the .run files below, measured or simulated; again for further "
-                     "clusters",
+             .help = "folder of .run files, measured or simulated; repeatable",
              .group = group,
              .words = Words::folders,
              .repeats = true,
              .store = into(runs_)},
             {.names = "--plans",
              .value = "DIR",
-             .help = "JOB.toml of a suite's job says its plan, which is else searched for",
+             .help = "folder with JOB.toml plans of the suite's jobs (default: search for plans)",
              .group = group,
              .words = Words::folders,
              .store = into(plans_)},
             {.names = "--names",
              .value = "A,B",
-             .help = "what to call the cards, --runs first (default: their clusters)",
+             .help = "names of the cards, --runs first (default: their clusters)",
              .group = group,
              .store = into(names_)}};
   }
 
   std::vector<Argument> output_arguments() {
-    const std::string group = "What is played, shown and written";
+    const std::string group = "Simulation and output";
     return {{.names = "--duration",
              .value = "TIME",
              .help = "instead of the suite's; shorter is unofficial",
@@ -125,7 +124,7 @@ class Bench : public Command {
              .store = into_count(repeats_, 1)},
             {.names = "--reference",
              .value = "CARD",
-             .help = "card that scores 1 (default: the suite's published one, else the first)",
+             .help = "card that scores 1 (default: the published reference, else the first card)",
              .group = group,
              .words = Words::files,
              .store = into(reference_)},
@@ -312,7 +311,7 @@ class Bench : public Command {
   spec::Library library_;
   std::string suite_;
   FormatFlag format_{FormatFlag::Csv::yes};
-  ThreadsFlag threads_{"that search and simulate (default: all there are)"};
+  ThreadsFlag threads_{"threads to search and simulate (default: all cores)"};
   std::vector<std::string> files_, clusters_, runs_;
   std::optional<std::string> plans_, names_, reference_, output_;
   std::optional<int64_t> nodes_, repeats_;

@@ -41,7 +41,7 @@ class Characterize : public Command {
          .store = into(output_)},
         {.names = "--pages",
          .value = "WHICH",
-         .help = "whose runs get a page, one click from the study's: the fastest, thriftiest "
+         .help = "runs that get a page: the fastest, thriftiest "
                  "and hottest of each model and machine (best, the default), all or none",
          .choices = {"best", "all", "none"},
          .store = into(pages_)},
@@ -69,19 +69,19 @@ class Characterize : public Command {
 
   std::vector<Argument> measuring_arguments() {
     return {{.names = "--measure",
-             .help = "run every job for real instead of simulating it, one after the other",
+             .help = "run every job instead of simulating it, one at a time",
              .group = measuring,
              .store = into_switch(measure_)},
             {.names = "--launcher",
              .value = "WHO",
-             .help = "who runs the jobs: this machine (local, the default; mpirun and threads say "
-                     "how), or slurm by sbatch",
+             .help = "how jobs are run: on this machine (local, the default; mpirun or threads), "
+                     "or by sbatch (slurm)",
              .group = measuring,
              .choices = {"local", "mpirun", "threads", "slurm"},
              .store = into(measure_plan_.launcher)},
             {.names = "--repeats",
              .value = "N",
-             .help = "runs of each job, of which the one in the middle counts (default 1)",
+             .help = "runs of each job; the median counts (default 1)",
              .group = measuring,
              .store = into(repeats_)},
             {.names = "--steps",
@@ -91,21 +91,21 @@ class Characterize : public Command {
              .store = into(steps_)},
             {.names = "--warmup",
              .value = "N",
-             .help = "of them, steps that are not measured (default 2)",
+             .help = "of these, warm-up steps that are not measured (default 2)",
              .group = measuring,
              .store = into(warmup_)},
             {.names = "--timeout",
              .value = "TIME",
-             .help = "how long one run may take (default 10min)",
+             .help = "time limit of one run (default 10min)",
              .group = measuring,
              .store = into_quantity(timeout_)},
             {.names = "--scripts-only",
-             .help = "write scripts and launch files, start nothing; what they record is taken by "
-                     "the next call",
+             .help = "write scripts and launch files without starting them; the next call reads "
+                     "their recordings",
              .group = measuring,
              .store = into_switch(measure_plan_.scripts_only)},
             {.names = "--retry",
-             .help = "measure jobs again that failed",
+             .help = "repeat failed jobs",
              .group = measuring,
              .store = into_switch(retry_)}};
   }
@@ -215,7 +215,7 @@ class Characterize : public Command {
 
   std::string study_;
   std::optional<std::string> output_;
-  ThreadsFlag threads_{"jobs at once (default: all cores)"};
+  ThreadsFlag threads_{"jobs in parallel (default: all cores)"};
   std::optional<int64_t> repeats_, steps_, warmup_;
   std::optional<Seconds> timeout_;
   formats::MeasurePlan measure_plan_;

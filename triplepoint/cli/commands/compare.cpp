@@ -49,8 +49,8 @@ class Compare : public Command {
   std::vector<Argument> arguments() override {
     return {
         {.names = "SOURCE",
-         .help = "two or more: .run files and traces, or folders of studies; the first is what "
-                 "the others are compared with",
+         .help =
+             "two or more: .run files and traces, or folders of studies; the first is the baseline",
          .words = Words::files,
          .required = true,
          .repeats = true,
@@ -62,14 +62,14 @@ class Compare : public Command {
          .store = into(output_)},
         {.names = "--names",
          .value = "A,B",
-         .help = "what to call them (default: after their files)",
+         .help = "names of the sources (default: their file names)",
          .store = into(names_)},
         {.names = "--all",
          .value = "",
-         .help = "runs: every section, also stages, steps and where energy went; studies: "
+         .help = "runs: every section, including stages, steps and energy; studies: "
                  "every job",
          .store = into_switch(all_)},
-        format_.argument("Options", "what is printed (default table); csv: one line per number")};
+        format_.argument("Options", "output format (default table); csv: one line per number")};
   }
 
   Result<int> run(tui::Console& console) override {

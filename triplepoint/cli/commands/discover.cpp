@@ -27,8 +27,8 @@ class Discover : public Command {
                                   .store = into(output_)},
                                  {.names = "--nccl-tests",
                                   .value = "FILE",
-                                  .help = "what all_gather_perf and its sisters printed here; the "
-                                          "links are checked against it",
+                                  .help = "output of the nccl-tests (all_gather_perf ...) on this "
+                                          "node; link efficiencies are taken from it",
                                   .words = Words::files,
                                   .store = into(tests_)},
                                  format_.argument()};

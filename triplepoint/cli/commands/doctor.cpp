@@ -20,7 +20,7 @@ class Doctor : public Command {
     std::vector<Argument> all = {format_.argument(),
                                  {.names = "--look",
                                   .value = "TIME",
-                                  .help = "how long the sensors are watched (default 3s)",
+                                  .help = "sampling time (default 3s)",
                                   .store = into_quantity(look_)}};
     for (Argument& argument : sensors_.arguments())
       all.push_back(std::move(argument));

@@ -35,7 +35,7 @@ class Export : public Command {
          .help = "as arguments of Megatron-LM's pretrain_gpt.py",
          .store = into_switch(megatron_)},
         {.names = "--nemo-yaml", .help = "as a NeMo configuration", .store = into_switch(nemo_)},
-        {.names = "--toml", .help = "as our own job file", .store = into_switch(toml_)},
+        {.names = "--toml", .help = "as a Triplepoint job file", .store = into_switch(toml_)},
         {.names = "--csv",
          .value = "FOLDER",
          .help = "a run as tables: series, spans, devices, steps",

@@ -25,7 +25,7 @@ class ExporterCommand : public Command {
          .help = "between two readings of the sensors (default 100ms)",
          .store = into_quantity(interval_)},
         {.names = "--dcgm-names",
-         .help = "besides ours, the names of dcgm-exporter (DCGM_FI_DEV_...)",
+         .help = "also export under the names of dcgm-exporter (DCGM_FI_DEV_...)",
          .store = into_switch(dcgm_names_)},
         {.names = "--job",
          .value = "LABELS",
@@ -34,7 +34,8 @@ class ExporterCommand : public Command {
          .store = into(job_)},
         {.names = "--job-file",
          .value = "FILE",
-         .help = "such labels, a job a line, read for every page: a prolog writes it",
+         .help =
+             "labels of jobs, one job per line, reread at every scrape; written by a job prolog",
          .words = Words::files,
          .store = into(job_file_)}};
     for (Argument& argument : listen_.arguments())

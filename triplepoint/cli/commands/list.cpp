@@ -70,7 +70,7 @@ class List : public Command {
          .required = true,
          .store = into(kind_)},
         format_.argument(),
-        {.names = "--names", .help = "only the names, one a line", .store = into_switch(names_)}};
+        {.names = "--names", .help = "only the names, one per line", .store = into_switch(names_)}};
   }
 
   Result<int> run(tui::Console& console) override {

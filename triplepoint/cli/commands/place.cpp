@@ -77,50 +77,52 @@ class Place : public Command {
   }
 
   std::vector<Argument> search_arguments() {
-    const std::string group = "What is seen, searched and written";
-    return {{.names = "--from",
-             .value = "FILE",
-             .help = "runs, folders of the paper's artifact, or CSV tables that show how warm the "
-                     "GPUs are; may be said again (default: the job is simulated)",
-             .group = group,
-             .words = Words::files,
-             .store = into(from_)},
-            {.names = "--row",
-             .value = "NAME",
-             .help = "of a CSV table: its config or snapshot_id",
-             .group = group,
-             .store = into(choice_.row)},
-            {.names = "--by",
-             .value = "SIGN",
-             .help = "what tells GPUs apart (default: temperature, else clock, else throttling)",
-             .group = group,
-             .choices = {"temperature", "clock", "throttling"},
-             .store = into(by_)},
-            {.names = "--max-shift",
-             .value = "K",
-             .help = "most layers that an asymmetric placement moves per stage (default 3)",
-             .group = group,
-             .store = into_count(shift_, 1)},
-            {.names = "--judge",
-             .value = "N",
-             .help = "most placements that the search simulates (default 4000)",
-             .group = group,
-             .store = into_count(judged_, 1)},
-            {.names = "--hosts",
-             .value = "LIST",
-             .help = "names of the nodes, for the host file",
-             .group = group,
-             .store = into(hosts_)},
-            {.names = "-o,--output",
-             .value = "DIR",
-             .help = "write each placement as job.toml, megatron.sh, nemo.yaml, devices.sh, "
-                     "hostfile, and a "
-                     "picture of all",
-             .group = group,
-             .words = Words::folders,
-             .store = into(output_)},
-            threads_.argument(group),
-            format_.argument(group)};
+    const std::string group = "Input, search and output";
+    return {
+        {.names = "--from",
+         .value = "FILE",
+         .help = "runs, folders of the paper's artifact, or CSV tables with GPU temperatures; "
+                 "repeatable (default: the job is simulated)",
+         .group = group,
+         .words = Words::files,
+         .store = into(from_)},
+        {.names = "--row",
+         .value = "NAME",
+         .help = "of a CSV table: its config or snapshot_id",
+         .group = group,
+         .store = into(choice_.row)},
+        {.names = "--by",
+         .value = "SIGN",
+         .help = "signal to group GPUs by (default: temperature, else clock, else throttling)",
+         .group = group,
+         .choices = {"temperature", "clock", "throttling"},
+         .store = into(by_)},
+        {.names = "--max-shift",
+         .value = "K",
+         .help =
+             "maximum number of layers that an asymmetric placement moves per stage (default 3)",
+         .group = group,
+         .store = into_count(shift_, 1)},
+        {.names = "--judge",
+         .value = "N",
+         .help = "maximum number of placements that the search simulates (default 4000)",
+         .group = group,
+         .store = into_count(judged_, 1)},
+        {.names = "--hosts",
+         .value = "LIST",
+         .help = "names of the nodes, for the host file",
+         .group = group,
+         .store = into(hosts_)},
+        {.names = "-o,--output",
+         .value = "DIR",
+         .help = "write each placement as job.toml, megatron.sh, nemo.yaml, devices.sh, "
+                 "hostfile, and a "
+                 "picture of all",
+         .group = group,
+         .words = Words::folders,
+         .store = into(output_)},
+        threads_.argument(group),
+        format_.argument(group)};
   }
 
   advise::GroupedMachine group(const std::vector<ThermalSample>& samples,
@@ -277,7 +279,7 @@ class Place : public Command {
   std::optional<int64_t> shift_, judged_;
   std::string by_;
   FormatFlag format_{FormatFlag::Csv::yes};
-  ThreadsFlag threads_{"that simulate (default: all there are)"};
+  ThreadsFlag threads_{"threads to simulate (default: all cores)"};
 };
 
 }  // namespace

@@ -107,27 +107,28 @@ class PlanCommand : public Command {
   }
 
   std::vector<Argument> search_arguments() {
-    const std::string group = "What is looked for";
+    const std::string group = "Objective and constraints";
     return {
         {.names = "--objective",
          .value = "GOAL",
-         .help = "what is least: time, energy, energy x time, or money (default throughput)",
+         .help = "quantity to optimize: time, energy, energy x time, or cost (default throughput)",
          .group = group,
          .choices = {"throughput", "energy", "edp", "cost"},
          .store = into(goal_)},
         {.names = "--max-temperature",
          .value = "TEMP",
-         .help = "of the hottest die, as in \"80 C\"",
+         .help = "limit of the hottest die, as in \"80 C\"",
          .group = group,
          .store = into_quantity(limits_.temperature)},
         {.names = "--max-power",
          .value = "POWER",
-         .help = "peak of a GPU, mean of a node or of all: \"gpu=700 W,node=8 kW,cluster=1 MW\"",
+         .help = "limits of peak GPU power and of mean node and cluster power: \"gpu=700 W,node=8 "
+                 "kW,cluster=1 MW\"",
          .group = group,
          .store = [this](std::string_view text) { return search::parse_power(text, limits_); }},
         {.names = "--memory-headroom",
          .value = "SIZE",
-         .help = "of each GPU's memory that stays free, as in 4GB or 5%",
+         .help = "memory that stays free on each GPU, as in 4GB or 5%",
          .group = group,
          .store = [this](std::string_view text) -> Result<void> {
            headroom_ = TPT_TRY(search::parse_headroom(text));
@@ -135,14 +136,14 @@ class PlanCommand : public Command {
          }},
         {.names = "--fix",
          .value = "LIST",
-         .help = "what is given, as in tp=8,mbs=1|2: tp pp vpp ep etp cp dp mbs sharding "
+         .help = "fixed dimensions, as in tp=8,mbs=1|2: tp pp vpp ep etp cp dp mbs sharding "
                  "recompute recompute-layers schedule sp overlap-tp overlap-dp overlap-pp uneven",
          .group = group,
          .store = into(fix_)},
         {.names = "--space",
          .value = "REACH",
-         .help = "launchable: what Megatron and NeMo start; everything: all that is modelled "
-                 "(default launchable)",
+         .help = "launchable: plans that Megatron and NeMo can start; everything: all modelled "
+                 "plans (default launchable)",
          .group = group,
          .choices = {"launchable", "everything"},
          .store = [this](std::string_view text) -> Result<void> {
@@ -153,18 +154,19 @@ class PlanCommand : public Command {
 
   std::vector<Argument> clock_arguments() {
     const std::string group = "Clocks instead of layouts";
-    return {{.names = "--clocks",
-             .help = "of the job as it is: clocks and power caps per GPU that use what waits",
-             .group = group,
-             .store = into_switch(clocks_)},
-            {.names = "--slowdown",
-             .value = "SHARE",
-             .help = "how much longer a step may take with what -o writes, as in 2% (default 0)",
-             .group = group,
-             .store = [this](std::string_view text) -> Result<void> {
-               slowdown_ = TPT_TRY(parse_slowdown(text));
-               return {};
-             }}};
+    return {
+        {.names = "--clocks",
+         .help = "keep the job's layout; plan clocks and power caps per GPU that use waiting time",
+         .group = group,
+         .store = into_switch(clocks_)},
+        {.names = "--slowdown",
+         .value = "SHARE",
+         .help = "allowed increase of step time, as in 2% (default 0)",
+         .group = group,
+         .store = [this](std::string_view text) -> Result<void> {
+           slowdown_ = TPT_TRY(parse_slowdown(text));
+           return {};
+         }}};
   }
 
   Result<int> plan_clocks(tui::Console& console, const spec::Library& library) const {
@@ -178,19 +180,19 @@ class PlanCommand : public Command {
   }
 
   std::vector<Argument> output_arguments() {
-    const std::string group = "What is shown and written";
+    const std::string group = "Output";
     return {{.names = "--top",
              .value = "N",
-             .help = "plans, each of another layout (default 5)",
+             .help = "number of plans to show, each with another layout (default 5)",
              .group = group,
              .store = into_count(top_, 1)},
             {.names = "--pareto",
-             .help = "show the front over time, energy, peak power and peak temperature",
+             .help = "show the Pareto front of time, energy, peak power and peak temperature",
              .group = group,
              .store = into_switch(pareto_)},
             {.names = "--explain",
              .value = "A,B",
-             .help = "two plans term by term: their numbers in the ranking, or job files",
+             .help = "compare two plans term by term: numbers in the ranking, or job files",
              .group = group,
              .store = into(explain_)},
             {.names = "-o,--output",
@@ -373,7 +375,7 @@ class PlanCommand : public Command {
   std::optional<metrics::LifetimeModel> lifetime_;
   std::string goal_ = "throughput", fix_;
   FormatFlag format_{FormatFlag::Csv::yes};
-  ThreadsFlag threads_{"that search (default: all there are)"};
+  ThreadsFlag threads_{"threads to search (default: all cores)"};
   std::optional<std::string> explain_, output_;
   std::optional<int64_t> top_;
   std::optional<double> slowdown_;

@@ -39,7 +39,7 @@ class Record : public Command {
   std::vector<Argument> arguments() override {
     std::vector<Argument> all = {
         {.names = "COMMAND",
-         .help = "the training, with its own flags, behind --",
+         .help = "the training command and its flags, after --",
          .words = Words::files,
          .required = true,
          .repeats = true,
@@ -52,24 +52,24 @@ class Record : public Command {
          .store = into(output_)},
         {.names = "--interval",
          .value = "TIME",
-         .help = "time between two readings, 20 ms or more (default: 100 ms, or half of what "
-                 "a sensor takes for an update)",
+         .help = "sampling interval, 20 ms or more (default: 100 ms, or half of a sensor's update "
+                 "period)",
          .store = into_quantity(interval_)},
         {.names = "--warmup",
          .value = "N",
-         .help = "marked steps that are not measured (default: 3)",
+         .help = "warm-up steps that are not measured (default: 3)",
          .store = into(warmup_)},
         {.names = "--steps",
          .value = "N",
-         .help = "steps that are measured after them, or all (default: 10)",
+         .help = "measured steps after the warm-up, or all (default: 10)",
          .store = into(steps_)},
         {.names = "--job",
          .value = "FILE",
-         .help = "what the command trains (job.toml, NeMo YAML, Megatron arguments): the recording "
-                 "then knows model, layout and flops",
+         .help = "job of the command (job.toml, NeMo YAML, Megatron arguments); adds model, layout "
+                 "and FLOPs to the recording",
          .words = Words::files,
          .store = into(job_file_)},
-        {.names = "-q,--quiet", .help = "no summary at the end", .store = into_switch(quiet_)}};
+        {.names = "-q,--quiet", .help = "do not print a summary", .store = into_switch(quiet_)}};
     for (Argument& argument : sensors_.arguments())
       all.push_back(std::move(argument));
     return all;

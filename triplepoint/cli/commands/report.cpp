@@ -27,8 +27,8 @@ class Report : public Command {
   std::vector<Argument> arguments() override {
     return {
         {.names = "SOURCE",
-         .help = "a .run file, a folder that characterize made, or traces: files, folders or "
-                 "tars of ranks, and the recording taken meanwhile",
+         .help = "a .run file, a folder from characterize, or traces (files, folders or tars of "
+                 "ranks) with their recording",
          .words = Words::files,
          .required = true,
          .repeats = true,
@@ -41,20 +41,20 @@ class Report : public Command {
          .store = into(output_)},
         {.names = "--figure",
          .value = "N",
-         .help = "instead of a page, this figure of the MICRO'25 paper as an SVG file: 3, 4, 5, "
+         .help = "write this figure of the MICRO'25 paper as SVG instead of a page: 3, 4, 5, "
                  "8, 10, 13, 15 or 17 (docs/report.md)",
          .store = into(figure_)},
         {.names = "--ranks",
          .value = "LIST",
-         .help = "of a timeline, only these: 0,2,8-15",
+         .help = "ranks of the timeline to show: 0,2,8-15",
          .store = into(options_.ranks)},
         {.names = "--step",
          .value = "STEP",
-         .help = "of a timeline, only this one: a number from 1, or a name",
+         .help = "step of the timeline to show: a number from 1, or a name",
          .store = into(options_.step)},
         {.names = "--rules",
          .value = "RULES",
-         .help = "which kernel is what: a name or a file (docs/traces.md)",
+         .help = "kernel classification rules: a name or a file (docs/traces.md)",
          .words = Words::files,
          .store = into(options_.rules)},
         format_.argument()};

@@ -19,7 +19,7 @@ class Serve : public Command {
  public:
   std::vector<Argument> arguments() override {
     std::vector<Argument> all = {{.names = "FOLDER",
-                                  .help = "where runs and studies lie, or will",
+                                  .help = "folder of runs and studies",
                                   .words = Words::folders,
                                   .required = true,
                                   .store = into(folder_)}};

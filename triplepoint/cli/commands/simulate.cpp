@@ -37,32 +37,32 @@ class Simulate : public Command {
  public:
   std::vector<Argument> arguments() override {
     std::vector<Argument> all = flags_.arguments();
-    const std::string group = "How long, and what is written";
+    const std::string group = "Duration and output";
     all.push_back({.names = "--duration",
                    .value = "TIME",
-                   .help = "play a transient from a cold machine, as in 10min",
+                   .help = "simulate a transient of this length from a cold start, as in 10min",
                    .group = group,
                    .store = into_time(duration_, 1 * unit::ms, longest_play)});
     all.push_back({.names = "--steps",
                    .value = "N",
-                   .help = "the same, so many training steps",
+                   .help = "simulate N training steps from a cold start",
                    .group = group,
                    .store = into_count(steps_, 1)});
     all.push_back({.names = "-o,--output",
                    .value = "NAME.run",
-                   .help = "keep the run",
+                   .help = "write the run",
                    .group = group,
                    .words = Words::files,
                    .store = into(output_)});
     all.push_back({.names = "--perfetto",
                    .value = "FILE",
-                   .help = "write the detailed step for ui.perfetto.dev",
+                   .help = "write one detailed step as a trace for ui.perfetto.dev",
                    .group = group,
                    .words = Words::files,
                    .store = into(perfetto_)});
     all.push_back({.names = "--power-profile",
-                   .help = "swing, ramps and peaks of nodes, racks and the site over a step, and "
-                           "what smoothing them would cost",
+                   .help = "power swings, ramps and peaks of nodes, racks and the site over a "
+                           "step, and the cost of smoothing them",
                    .group = group,
                    .store = into_switch(power_profile_)});
     all.push_back({.names = "--nodes-per-rack",

@@ -38,15 +38,15 @@ class SnapshotCommand : public Command {
         format_.argument(),
         {.names = "--over",
          .value = "TIME",
-         .help = "between the two readings that rates come from (default 500ms)",
+         .help = "interval over which rates are measured (default 500ms)",
          .store = into_quantity(over_)},
         {.names = "--every",
          .value = "TIME",
-         .help = "again and again, until interrupted; JSON then has one line each",
+         .help = "repeat until interrupted; JSON has one line per snapshot",
          .store = into_quantity(every_)},
         {.names = "--count",
          .value = "N",
-         .help = "with --every: stop after so many",
+         .help = "with --every: stop after N snapshots",
          .store = into(count_)}};
     for (Argument& argument : sensors_.arguments())
       all.push_back(std::move(argument));

@@ -68,7 +68,7 @@ class Steer : public Command {
 
  private:
   std::vector<Argument> scenario_arguments() {
-    const std::string group = "What happens";
+    const std::string group = "Disturbance";
     return {
         {.names = "--scenario",
          .value = "NAME",
@@ -78,14 +78,14 @@ class Steer : public Command {
          .store = into(scenario_)},
         {.names = "--fault",
          .value = "WHAT",
-         .help = "a disturbance of your own, as in node=1,power=0.6@5min..20min (simulate --help); "
-                 "more than once",
+         .help =
+             "custom fault, as in node=1,power=0.6@5min..20min (see simulate --help); repeatable",
          .group = group,
          .repeats = true,
          .store = into(faults_)},
         {.names = "--duration",
          .value = "TIME",
-         .help = "that is played (default 30min)",
+         .help = "simulated time (default 30min)",
          .group = group,
          .store = into_time(duration_, shortest_play, longest_play)}};
   }
@@ -94,38 +94,38 @@ class Steer : public Command {
     const std::string group = "What the controller may do";
     return {{.names = "--objective",
              .value = "GOAL",
-             .help = "what is least: time, energy, or energy x time (default edp)",
+             .help = "quantity to minimize: time, energy, or energy x time (default edp)",
              .group = group,
              .choices = {"throughput", "energy", "edp"},
              .store = into(goal_)},
             {.names = "--interval",
              .value = "TIME",
-             .help = "between two looks (default 30s; at least two steps)",
+             .help = "control interval (default 30s; at least two steps)",
              .group = group,
              .store = into_time(interval_, 1 * unit::s)},
             {.names = "--dwell",
              .value = "TIME",
-             .help = "least time between two moves (default 2min)",
+             .help = "minimum time between actions (default 2min)",
              .group = group,
              .store = into_time(dwell_)},
             {.names = "--moves",
              .value = "N",
-             .help = "at most (default 8)",
+             .help = "maximum number of actions (default 8)",
              .group = group,
              .store = into_count(moves_, 0)},
             {.names = "--restarts",
              .value = "N",
-             .help = "at most, of the moves (default 1)",
+             .help = "maximum number of actions that restart the job (default 1)",
              .group = group,
              .store = into_count(restarts_, 0)},
             {.names = "--spares",
              .value = "N",
-             .help = "idle nodes that may stand in for others (default 0)",
+             .help = "number of spare nodes (default 0)",
              .group = group,
              .store = into_count(spares_, 0)},
             {.names = "--restart-time",
              .value = "TIME",
-             .help = "nobody trains after a restart (default: data/economics.toml)",
+             .help = "downtime of a restart (default: data/economics.toml)",
              .group = group,
              .store = into_time(restart_time_)},
             {.names = "--checkpoint-interval",
@@ -134,42 +134,43 @@ class Steer : public Command {
              .group = group,
              .store = into_time(checkpoint_interval_, 1 * unit::s)},
             {.names = "--as-is",
-             .help = "do not give both sides the best clock limit to begin with",
+             .help = "do not start both sides at the best clock limit",
              .group = group,
              .store = into_switch(as_is_)}};
   }
 
   std::vector<Argument> watch_arguments() {
-    const std::string group = "A job that runs";
-    return {{.names = "--watch",
-             .value = "NAME.run",
-             .help = "advise for a recording, while it grows or afterwards",
-             .group = group,
-             .words = Words::files,
-             .store = into(watch_)},
-            {.names = "--warm-up",
-             .value = "TIME",
-             .help = "of the recording, before the baseline (default 1min)",
-             .group = group,
-             .store = into_time(warm_up_)},
-            {.names = "--hook",
-             .value = "COMMAND",
-             .help = "gets each piece of advice as JSON on its standard input; exits with 0 if it "
-                     "followed it",
-             .group = group,
-             .store = into(hook_)},
-            {.names = "--hook-timeout",
-             .value = "TIME",
-             .help = "after which it is ended (default 30s)",
-             .group = group,
-             .store = into_time(hook_timeout_, 1 * unit::s)}};
+    const std::string group = "Running job";
+    return {
+        {.names = "--watch",
+         .value = "NAME.run",
+         .help = "advise from a recording, growing or finished",
+         .group = group,
+         .words = Words::files,
+         .store = into(watch_)},
+        {.names = "--warm-up",
+         .value = "TIME",
+         .help = "warm-up time of the recording before the baseline (default 1min)",
+         .group = group,
+         .store = into_time(warm_up_)},
+        {.names = "--hook",
+         .value = "COMMAND",
+         .help =
+             "command that receives each advice as JSON on standard input; exit status 0: applied",
+         .group = group,
+         .store = into(hook_)},
+        {.names = "--hook-timeout",
+         .value = "TIME",
+         .help = "time limit of the hook (default 30s)",
+         .group = group,
+         .store = into_time(hook_timeout_, 1 * unit::s)}};
   }
 
   std::vector<Argument> output_arguments() {
-    const std::string group = "What is shown and written";
+    const std::string group = "Output";
     return {{.names = "-o,--output",
              .value = "FILE.html",
-             .help = "write the page with what happened over time",
+             .help = "write a page with the time series",
              .group = group,
              .words = Words::files,
              .store = into(output_)},

@@ -43,7 +43,7 @@ class Trace : public Command {
   std::vector<Argument> arguments() override {
     std::vector<Argument> all = {
         {.names = "ANALYSIS",
-         .help = "which question",
+         .help = "analysis to run",
          .choices = analysis_words(),
          .required = true,
          .store = into(options_.analysis)},
@@ -55,12 +55,12 @@ class Trace : public Command {
          .store = into(options_.files)},
         {.names = "--format",
          .value = "FORMAT",
-         .help = "what is printed (default table; csv prints one table)",
+         .help = "output format (default table; csv prints one table)",
          .choices = {"table", "json", "csv"},
          .store = into(options_.format)},
         {.names = "--show",
          .value = "TABLES",
-         .help = "which tables, with commas; \"all\"; a wrong name lists them",
+         .help = "tables to print, comma-separated, or \"all\"; an unknown name lists them",
          .store = into(options_.show)},
         {.names = "--top",
          .value = "N",
@@ -99,7 +99,7 @@ class Trace : public Command {
 
  private:
   void add_selection(std::vector<Argument>& all) {
-    const std::string group = "What is looked at";
+    const std::string group = "Selection";
     all.push_back({.names = "--ranks",
                    .value = "LIST",
                    .help = "only these: 0,2,8-15",
@@ -117,27 +117,28 @@ class Trace : public Command {
                    .group = group,
                    .words = Words::files,
                    .store = into(options_.rules)});
-    all.push_back({.names = "--align",
-                   .value = "WHEN",
-                   .help = "bring the clocks of ranks into line by the ends of collectives "
-                           "(default auto: where they differ)",
-                   .group = group,
-                   .choices = {"auto", "always", "never"},
-                   .store = into(options_.align)});
+    all.push_back(
+        {.names = "--align",
+         .value = "WHEN",
+         .help =
+             "align the clocks of ranks at the ends of collectives (default auto: if they differ)",
+         .group = group,
+         .choices = {"auto", "always", "never"},
+         .store = into(options_.align)});
     all.push_back({.names = "--kernel-gap",
                    .value = "TIME",
-                   .help = "longest gap that is the device's own (default 30 us)",
+                   .help = "longest gap attributed to the device (default 30 us)",
                    .group = group,
                    .store = into_quantity(options_.kernel_gap)});
     all.push_back({.names = "--by",
                    .value = "WHAT",
-                   .help = "join: how a rank's time is divided (default activity)",
+                   .help = "join: how to divide a rank's time (default activity)",
                    .group = group,
                    .choices = {"activity", "class", "collective", "step"},
                    .store = into(options_.by)});
     all.push_back({.names = "--sensor-window",
                    .value = "TIME",
-                   .help = "join: what a power reading averages over, if not as its signal says",
+                   .help = "join: averaging window of a power reading (default: from its signal)",
                    .group = group,
                    .store = into_quantity(options_.window)});
   }
@@ -145,16 +146,16 @@ class Trace : public Command {
     const std::string group = "Reading";
     all.push_back({.names = "-j,--threads",
                    .value = "N",
-                   .help = "files read at once (default: all cores)",
+                   .help = "files read in parallel (default: all cores)",
                    .group = group,
                    .store = into(options_.threads)});
     all.push_back({.names = "--memory",
                    .value = "SIZE",
-                   .help = "give up host spans rather than take more: 4 GB",
+                   .help = "memory limit; host spans are dropped first: 4 GB",
                    .group = group,
                    .store = into_quantity(options_.memory)});
     all.push_back({.names = "--no-cache",
-                   .help = "neither read nor write what is kept beside a trace",
+                   .help = "do not read or write the trace cache",
                    .group = group,
                    .store = into_switch(options_.no_cache)});
   }

@@ -25,7 +25,7 @@ class Train : public Command {
  public:
   std::vector<Argument> arguments() override {
     std::vector<Argument> all = flags_.arguments();
-    const std::string group = "How it is run, and what is kept";
+    const std::string group = "Launch and output";
     const std::vector<Argument> own = {
         {.names = "FLAGS",
          .help = "flags of triplepoint-train, behind --; its own help: triplepoint train -- --help",
@@ -34,7 +34,7 @@ class Train : public Command {
          .store = into(trainer_flags_)},
         {.names = "--ranks",
          .value = "N",
-         .help = "processes, over the cluster's nodes (default: as many as it has devices)",
+         .help = "processes, over the cluster's nodes (default: one per device)",
          .group = group,
          .store = into(ranks_)},
         {.names = "--steps",
@@ -44,28 +44,28 @@ class Train : public Command {
          .store = into(steps_)},
         {.names = "--warmup",
          .value = "N",
-         .help = "of them, steps that are not measured (default 2, with -o)",
+         .help = "of these, warm-up steps that are not measured (default 2, with -o)",
          .group = group,
          .store = into(warmup_)},
         {.names = "-o,--output",
          .value = "NAME.run",
-         .help = "record the training: timeline, steps, loss, and what sensors there are",
+         .help = "record the training: timeline, steps, loss and available sensors",
          .group = group,
          .words = Words::files,
          .store = into(output_)},
         {.names = "--launcher",
          .value = "WHO",
-         .help = "who starts the ranks: auto (srun inside of Slurm, else mpirun, else threads), "
+         .help = "launcher of the ranks: auto (srun inside Slurm, else mpirun, else threads), "
                  "mpirun, srun or threads",
          .group = group,
          .choices = {"auto", "mpirun", "srun", "threads"},
          .store = into(launcher_)},
         {.names = "--dry-run",
-         .help = "show the job and the command instead of running it",
+         .help = "print the job and the command without running it",
          .group = group,
          .store = into_switch(dry_run_)},
         {.names = "-q,--quiet",
-         .help = "no summary of the recording",
+         .help = "do not print a summary of the recording",
          .group = group,
          .store = into_switch(quiet_)}};
     all.insert(all.end(), own.begin(), own.end());

@@ -31,27 +31,27 @@ using calibrate::ValidatedFile;
 class Validate : public Command {
  public:
   std::vector<Argument> arguments() override {
-    return {{.names = "ROWS.csv",
-             .help = "tables of measurements; their columns say what they hold",
-             .words = Words::files,
-             .required = true,
-             .repeats = true,
-             .store = into(files_)},
-            format_.argument("Options",
-                             "what is printed (default table); csv: one line per prediction"),
-            {.names = "--family",
-             .value = "NAME",
-             .help = "only the rows of this family",
-             .store = into(family_)},
-            {.names = "--worst",
-             .value = "N",
-             .help = "how many of the rows that are farthest off are shown (default 5)",
-             .store = into_count(worst_, 0)},
-            {.names = "--leave-out",
-             .value = "SOURCE",
-             .help = "use the coefficients that were fitted without this source of training jobs",
-             .store = into(leave_out_)},
-            threads_.argument()};
+    return {
+        {.names = "ROWS.csv",
+         .help = "tables of measurements; the columns determine the kind",
+         .words = Words::files,
+         .required = true,
+         .repeats = true,
+         .store = into(files_)},
+        format_.argument("Options", "output format (default table); csv: one line per prediction"),
+        {.names = "--family",
+         .value = "NAME",
+         .help = "only the rows of this family",
+         .store = into(family_)},
+        {.names = "--worst",
+         .value = "N",
+         .help = "number of worst rows to show (default 5)",
+         .store = into_count(worst_, 0)},
+        {.names = "--leave-out",
+         .value = "SOURCE",
+         .help = "use the coefficients fitted without this source of training jobs",
+         .store = into(leave_out_)},
+        threads_.argument()};
   }
 
   Result<int> run(tui::Console& console) override {
@@ -101,7 +101,7 @@ class Validate : public Command {
 
   std::vector<std::string> files_;
   FormatFlag format_{FormatFlag::Csv::yes};
-  ThreadsFlag threads_{"rows at once (default: all cores)"};
+  ThreadsFlag threads_{"rows in parallel (default: all cores)"};
   std::optional<std::string> family_, leave_out_;
   std::optional<int64_t> worst_;
 };

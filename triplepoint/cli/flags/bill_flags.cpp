@@ -52,7 +52,7 @@ Result<double> parse_tokens(std::string_view text) {
 }
 
 std::vector<Argument> BillFlags::arguments() {
-  const std::string group = "The bill of a whole training";
+  const std::string group = "Cost of a full training";
   const auto number = [&](const char* names, const char* value, const char* help,
                           std::optional<double>& target) {
     return Argument{
@@ -70,21 +70,22 @@ std::vector<Argument> BillFlags::arguments() {
   return {
       {.names = "--tokens",
        .value = "N",
-       .help = "train on so many, as in 15T: days, MWh, money, CO2",
+       .help = "estimate time, energy, cost and CO2 for N tokens, as in 15T",
        .group = group,
        .store = [this](std::string_view text) -> Result<void> {
          tokens_ = TPT_TRY(parse_tokens(text));
          return {};
        }},
-      number("--price-kwh", "MONEY", "of electricity (defaults of all rates: data/economics.toml)",
-             price_),
-      number("--gpu-hour-price", "MONEY", "of a GPU with its machine, without electricity",
-             gpu_hour_),
-      number("--pue", "RATIO", "power of the building over that of its computers", pue_),
-      number("--grid", "GRAMS", "CO2 of a kWh", grid_),
-      time("--mtbf", "of one GPU, until a failure ends the job, as in 50000h; 0s: never", mtbf_),
-      time("--checkpoint-time", "the job stands still while it writes one", checkpoint_),
-      time("--checkpoint-interval", "between two (default: the best one)", interval_, 1 * unit::s),
+      number("--price-kwh", "MONEY",
+             "electricity price (defaults of all rates: data/economics.toml)", price_),
+      number("--gpu-hour-price", "MONEY",
+             "price of a GPU with its share of the machine, without electricity", gpu_hour_),
+      number("--pue", "RATIO", "power usage effectiveness: facility power over IT power", pue_),
+      number("--grid", "GRAMS", "CO2 per kWh", grid_),
+      time("--mtbf", "mean time between failures of one GPU, as in 50000h; 0s: no failures", mtbf_),
+      time("--checkpoint-time", "time to write a checkpoint; the job is paused", checkpoint_),
+      time("--checkpoint-interval", "time between checkpoints (default: the optimum)", interval_,
+           1 * unit::s),
       time("--restart-time", "from a failure to the next step", restart_)};
 }
 

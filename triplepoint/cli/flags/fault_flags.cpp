@@ -21,10 +21,9 @@ bool lasts(const spec::Fault& fault) {
 std::vector<Argument> FaultFlags::arguments() {
   return {{.names = "--fault",
            .value = "WHAT",
-           .help =
-               "what goes wrong, as in gpu=3,power=0.25@120s..300s; more than once. power, fan, "
-               "link: share that is left; inlet: kelvins; heat_path, host: times as much; lost: "
-               "time to restart; every=2s: flapping",
+           .help = "inject a fault, as in gpu=3,power=0.25@120s..300s; repeatable. power, fan, "
+                   "link: remaining share; inlet: kelvins; heat_path, host: factor; lost: restart "
+                   "time; every=2s: flapping",
            .group = "Faults",
            .repeats = true,
            .store = into(faults_)}};

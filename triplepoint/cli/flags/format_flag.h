@@ -19,7 +19,7 @@ class FormatFlag {
   explicit FormatFlag(Csv csv = Csv::no) : csv_(csv) {}
 
   Argument argument(std::string group = "Options",
-                    std::string help = "what is printed (default table)") {
+                    std::string help = "output format (default table)") {
     Argument flag = {.names = "--format",
                      .value = "FORMAT",
                      .help = std::move(help),

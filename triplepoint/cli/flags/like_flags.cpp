@@ -12,7 +12,7 @@
 namespace triplepoint::cli {
 namespace {
 
-constexpr const char* group = "A run that was measured";
+constexpr const char* group = "A measured run";
 
 /// What the run's cluster emulates stays; what a core and its memory do is this machine's.
 spec::Cluster on_machine(const spec::Cluster& run, spec::Cluster machine) {
@@ -32,19 +32,20 @@ spec::Cluster on_machine(const spec::Cluster& run, spec::Cluster machine) {
 }  // namespace
 
 std::vector<Argument> LikeFlags::arguments() {
-  return {{.names = "--like",
-           .value = "NAME.run",
-           .help = "play the job of this run instead of naming one",
-           .group = group,
-           .words = Words::files,
-           .store = into(run_)},
-          {.names = "--machine",
-           .value = "FOLDER",
-           .help = "on the machine that calibrate --this-machine described there (default: the "
-                   "run's own cluster)",
-           .group = group,
-           .words = Words::files,
-           .store = into(machine_)}};
+  return {
+      {.names = "--like",
+       .value = "NAME.run",
+       .help = "simulate the job of this run",
+       .group = group,
+       .words = Words::files,
+       .store = into(run_)},
+      {.names = "--machine",
+       .value = "FOLDER",
+       .help =
+           "machine description from calibrate --this-machine (default: the cluster of the run)",
+       .group = group,
+       .words = Words::files,
+       .store = into(machine_)}};
 }
 
 Result<spec::Job> LikeFlags::job(const spec::Library& library) const {

@@ -12,17 +12,17 @@ namespace triplepoint::cli {
 std::vector<Argument> ListenFlags::arguments() {
   return {{.names = "--listen",
            .value = "ADDRESS:PORT",
-           .help = fmt::format("where to listen (default {}; port 0 takes a free one)", listen_),
+           .help = fmt::format("listen address (default {}; port 0: any free port)", listen_),
            .group = "Network",
            .store = into(listen_)},
           {.names = "--token-file",
            .value = "FILE",
-           .help = "whoever asks must show the token in it (or in TRIPLEPOINT_TOKEN)",
+           .help = "clients must send the token in this file (or in TRIPLEPOINT_TOKEN)",
            .group = "Network",
            .words = Words::files,
            .store = into(token_file_)},
           {.names = "--allow-everybody",
-           .help = "let all of the network in without a token",
+           .help = "allow access from the network without a token",
            .group = "Network",
            .store = into_switch(everybody_)}};
 }

@@ -37,11 +37,11 @@ Store into_factor(std::optional<double>& target, const char* flag) {
 }  // namespace
 
 std::vector<Argument> ReplayFlags::arguments() {
-  const std::string group = "A measured step, played again";
+  const std::string group = "What-if from a measured trace";
   return {{.names = "--replay",
            .value = "TRACES",
-           .help = "traces of all ranks (files, folders, tars; with commas) in place of a job; "
-                   "--cluster says on which machine",
+           .help = "traces of all ranks (files, folders, tars, comma-separated) instead of a job; "
+                   "requires --cluster",
            .group = group,
            .words = Words::files,
            .store = [this](std::string_view text) -> Result<void> {
@@ -50,7 +50,7 @@ std::vector<Argument> ReplayFlags::arguments() {
            }},
           {.names = "--measured-on",
            .value = "CLUSTER",
-           .help = "where the traces come from: then kernels and links change by the ratio of both",
+           .help = "cluster of the traces; kernels and links are scaled by the ratio to --cluster",
            .group = group,
            .words = Words::clusters,
            .store = into(measured_on_)},

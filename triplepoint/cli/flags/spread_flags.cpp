@@ -9,7 +9,7 @@ std::vector<Argument> SpreadFlags::arguments() {
   const std::string group = "A search on many machines";
   return {{.names = "--shard",
            .value = "I/N",
-           .help = "search one of N parts, 0 to N-1, and write what was found into -o DIR",
+           .help = "search part I of N (0 to N-1) and write the result to -o DIR",
            .group = group,
            .store = [this](std::string_view text) -> Result<void> {
              shard = TPT_TRY(search::parse_shard(text));
@@ -17,7 +17,7 @@ std::vector<Argument> SpreadFlags::arguments() {
            }},
           {.names = "--merge",
            .value = "DIR",
-           .help = "go on from all parts there, as if they had been searched at once",
+           .help = "continue from the parts in DIR",
            .group = group,
            .words = Words::folders,
            .store = into(merge)}};

@@ -17,10 +17,10 @@ struct BillRates {
   double price_per_kwh = 0;       // money, electricity at the meter
   double price_per_gpu_hour = 0;  // money, machine and building without electricity
   std::string currency;           // "USD"
-  double pue = 1;                 // power of the building over that of its computers
+  double pue = 1;                 // power usage effectiveness: facility power over IT power
   double grams_co2_per_kwh = 0;   // of the grid
   Seconds device_mtbf;            // of one device: mean time between two job-ending failures
-  Seconds checkpoint_write;       // the job stands still while it writes one
+  Seconds checkpoint_write;       // time to write a checkpoint; the job is paused
   Seconds restart;                // from a failure to the first step again
   Seconds checkpoint_interval;    // zero: the best one
   friend bool operator==(const BillRates&, const BillRates&) = default;
