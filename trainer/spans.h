@@ -13,8 +13,8 @@ inline void introduce_rank(int rank) {
   triplepoint_value("rank", rank);
 }
 
-/// What the trainer says of a piece of its work, through the markers: to whoever records, or to
-/// nobody. Names are those of the workload's ops ("qkv", "mlp_up_dgrad", "tp_all_reduce"), static.
+/// Spans that the trainer reports through the markers, to a recorder if there is one. Names are
+/// those of the workload's ops ("qkv", "mlp_up_dgrad", "tp_all_reduce"), static.
 struct SpanText {
   const char* name;
   const char* group = nullptr;  // communication: "tp", "dp", "pp", "ep", ...
@@ -22,8 +22,8 @@ struct SpanText {
   int64_t microbatch = -1;
 };
 
-/// A span of compute or communication that lasts as long as the scope it stands in. Costs two
-/// nanoseconds when nobody listens.
+/// A span of compute or communication that lasts as long as the scope it stands in. Costs 2 ns
+/// without a recorder.
 class ScopedSpan {
  public:
   explicit ScopedSpan(const SpanText& text)

@@ -73,7 +73,7 @@ static nvtx_function function_of(nvtx_function* functions, int index) {
   return functions[index];
 }
 
-/* How a function of the interface is called, if there is somebody to call. */
+/* How a function of the interface is called, if a listener exists. */
 #define NVTX_DOUBLE(result, name, functions, index, parameters, arguments, otherwise) \
   static inline result name parameters {                                              \
     const nvtx_function found = function_of(functions, index);                        \

@@ -46,7 +46,7 @@ std::vector<GridPoint> grid_of(const CsvTable& table, std::string_view workload)
   return points;
 }
 
-constexpr Celsius warm{45};  // nobody wrote down how hot the board was
+constexpr Celsius warm{45};  // the board's temperature was not recorded
 
 Watts power_at(const spec::Gpu& gpu, const spec::GpuLoad& load, double ratio) {
   return power::gpu_power(*gpu.power, load, ratio, warm, {});

@@ -88,7 +88,7 @@ TEST_CASE("hot over cool is the measured ratio of 1.20 to 1.25") {
   }
 }
 
-TEST_CASE("rear slots are warmed by the front row's power, front slots by nobody's") {
+TEST_CASE("rear slots are warmed by the front row's power, front slots are not") {
   const spec::Cluster cluster = cluster_named("hgx-h200");
   const thermal::ChassisModel chassis(cluster.chassis, *cluster.gpu.thermal, 1, 0.8);
   std::vector<Watts> idle(8, 100 * unit::W), front_busy = idle;

@@ -189,7 +189,7 @@ TEST_CASE("blocks of any size are gathered, and reduced and scattered, as even o
   });
 }
 
-TEST_CASE("a broadcast gives everybody what the root has") {
+TEST_CASE("a broadcast gives every rank the root's data") {
   for_all_cases([](const Case& one) {
     if (one.reduction == Reduction::maximum) return;
     testing::on_ranks(one.ranks, settings_of(one), [&](Endpoint&, Communicator& all) {

@@ -45,7 +45,7 @@ class Endpoint {
   /// `ranks` of the job, this one among them.
   std::unique_ptr<Communicator> communicator(spec::GroupKind, std::vector<int> ranks,
                                              int instance = 0);
-  /// Gives up for all ranks, with a sentence for everybody.
+  /// Aborts all ranks with this message.
   void abort(const char* why);
 
   class Engine;

@@ -54,8 +54,8 @@ std::vector<int> line(int first, int step, int count) {
   return ranks;
 }
 
-/// Rows and columns of a grid of 4 x 2 ranks, and everybody: each rank starts what it has to do in
-/// an order of its own, waits in yet another one.
+/// Rows and columns of a grid of 4 x 2 ranks, and all ranks: each rank starts what it has to do in
+/// its own order, waits in yet another one.
 void play_on_grid(Endpoint& endpoint, unsigned seed) {
   const int rank = endpoint.rank();
   const auto row = endpoint.communicator(GroupKind::tensor, line(rank / 2 * 2, 1, 2));
@@ -177,7 +177,7 @@ TEST_CASE("a silent peer is an error that names rank, peer, group and collective
         const auto two = endpoint.communicator(GroupKind::tensor, {0, 1, 2});
         std::vector<float> data(10'000);
         try {
-          // Rank 2 waits in another group: nobody comes there.
+          // Rank 2 waits in another group, which no other rank enters.
           (rank == 2 ? two : all)->all_reduce(data).wait();
         } catch (const CommError& error) {
           said[rank] = error.what();

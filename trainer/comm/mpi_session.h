@@ -18,7 +18,7 @@ class MpiSession {
  public:
   /// Nothing where the program was built without MPI.
   static Result<std::unique_ptr<MpiSession>> open();
-  /// Was this process started by mpirun or srun? Then open() is worth it.
+  /// Whether mpirun or srun started this process; then open() can succeed.
   static bool launched();
 
   virtual ~MpiSession() = default;

@@ -46,19 +46,19 @@ class SharedSegment {
   };
 
   struct alignas(64) Head {
-    std::atomic<uint32_t> aborted;  // 1: somebody writes the reason; 2: it is written
+    std::atomic<uint32_t> aborted;  // 1: the reason is being written; 2: it is written
     std::array<char, 1020> reason;
     std::array<std::atomic<int64_t>, 256> numbers;  // Transport::shared_number
   };
 
-  /// A new one, under a name nobody else has; everybody else opens it by that name.
+  /// Creates a segment under a unique name; the other ranks open it by that name.
   static Result<std::shared_ptr<SharedSegment>> create(int ranks);
   static Result<std::shared_ptr<SharedSegment>> open(const std::string& name, int ranks);
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
 
-  /// Nobody can open it any more; it goes with the last process that has it.
+  /// Removes its name; the memory is freed with the last process that maps it.
   void unlink();
 
   const std::string& name() const { return name_; }
@@ -76,7 +76,7 @@ class SharedSegment {
   }
 
   void wake(int rank);
-  /// Until somebody rings after `seen`, at most a millisecond.
+  /// Sleeps until the next wake after `seen`, at most 1 ms.
   void sleep(int rank, uint32_t seen);
   void abort(const std::string& why);
   bool aborted() { return head().aborted.load(std::memory_order_relaxed) != 0; }

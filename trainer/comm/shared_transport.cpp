@@ -210,7 +210,7 @@ struct Request {
   }
 };
 
-/// A message that came before anybody asked for it.
+/// A message that arrived before its receive was posted.
 struct UnexpectedMessage {
   std::vector<std::byte> bytes;
   bool whole = false;
@@ -488,7 +488,7 @@ class SharedTransport final : public Transport {
     throw CommError(why);
   }
 
-  /// A process that has died takes nobody with it: everybody gets a sentence.
+  /// If a process dies, every other rank gets an error message.
   void check_peers() {
     const int64_t now = triplepoint_now();
     int64_t checked = checked_ns_.load();

@@ -180,7 +180,7 @@ class ThreadTransport final : public Transport {
     shared_->signals[static_cast<size_t>(owner)].notify();
   }
 
-  /// Nobody may touch the buffers of somebody who has left.
+  /// No rank may touch the buffers of a rank that has left.
   void withdraw() {
     for (size_t i = 0; i < parcels_.size(); ++i)
       if (live_[i] && !take_back(*parcels_[i]))

@@ -51,9 +51,9 @@ class Transport {
   virtual bool done(Ticket) = 0;
   /// Tells all ranks that this one gives up: their next done() throws CommError. Never throws.
   virtual void abort(const char* why) = 0;
-  /// Called when nothing has moved for so many looks in a row: gives the core to others, at most
-  /// for a millisecond, and comes back early where it can tell that something has arrived. May be
-  /// called beside the other functions.
+  /// Called when nothing has moved for a number of polls in a row: gives the core to others, at
+  /// most for a millisecond, and comes back early where it can tell that something has arrived. May
+  /// be called beside the other functions.
   virtual void rest(int looks);
   /// A number that all ranks of one machine see, zero at first, `place` below most_shared_numbers;
   /// null where there is none.
@@ -71,7 +71,7 @@ class NativeCollectives {
   using Counts = std::span<const int>;
 
   virtual ~NativeCollectives() = default;
-  /// A group of its own; all members call it, in the same order as everywhere.
+  /// Creates a separate group; all members call it, in the same order as everywhere.
   virtual int join(std::span<const int> ranks, int channel) = 0;
   virtual Ticket all_reduce(int group, std::span<float> data, bool maximum) = 0;
   virtual Ticket all_gather(int group, Numbers mine, std::span<float> whole, Counts counts) = 0;

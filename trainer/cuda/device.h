@@ -24,8 +24,8 @@ struct DeviceSettings {
   std::string libraries;  // folder of the vendor's libraries; empty: as the system finds them
 };
 
-/// One GPU as one rank uses it. Its Math returns before it is done; its communicators carry arrays
-/// of its own by NCCL, on streams of their own, and everything else by the one they were made from.
+/// One GPU as one rank uses it. Its Math returns before it is done; its communicators carry its own
+/// arrays by NCCL, on their own streams, and everything else by the one they were made from.
 class Device {
  public:
   virtual ~Device() = default;

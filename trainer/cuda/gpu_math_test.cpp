@@ -35,7 +35,7 @@ std::unique_ptr<Device> open_double(Rounding rounding) {
   return *std::move(device);
 }
 
-/// Plays the same operations on a processor and on a GPU, and compares what they leave.
+/// Runs the same operations on a processor and on a GPU, and compares what they leave.
 class CpuAndGpu {
  public:
   explicit CpuAndGpu(Rounding rounding)

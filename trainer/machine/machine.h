@@ -12,7 +12,7 @@
 
 namespace triplepoint::trainer {
 
-/// Seconds here are those of a core: what the thread has really had of it, whoever else was at
+/// Seconds here are CPU seconds of the thread, independent of other load at
 /// work. That is what ranks which share cores pay, and it hardly depends on how busy the machine
 /// is.
 struct GemmRow {

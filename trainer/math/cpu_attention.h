@@ -191,7 +191,7 @@ inline void add_query_and_key_gradients(const Attention& shape, const QueryBlock
             .c = to.key_gradient,
             .c_stride = shape.head_dim,
             .beta = 1});
-  multiply({.m = block.rows,  // over the queries, which nobody needs any more
+  multiply({.m = block.rows,  // over the queries, which are no longer needed
             .n = shape.head_dim,
             .k = block.keys,
             .a = to.score_gradients,

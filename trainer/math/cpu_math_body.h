@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each instruction set includes it in a file of its own, with TPT_NEW_CPU_MATH as its own name.
+// Each instruction set includes it in its own file, with TPT_NEW_CPU_MATH as its own name.
 #pragma once
 
 #include <cstdlib>

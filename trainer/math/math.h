@@ -15,7 +15,7 @@ enum class Rounding { none, bf16 };
 enum class Storage { value, exact };
 
 /// Where a training's arrays come from. What is given out counts in floats whatever it is stored
-/// as, and may be looked into by Math and by communicators made for it, nobody else.
+/// as, and only Math and communicators made for it may read it.
 class Arrays {
  public:
   virtual ~Arrays();
@@ -87,7 +87,7 @@ struct AdamW {
   float gradient_scale = 1;                // of clipping
 };
 
-/// Everything a training computes, over arrays of its own making. The CPU's works on any memory; a
+/// Everything a training computes, over arrays that it allocates. The CPU's works on any memory; a
 /// device's (trainer/cuda) on arrays that it has allocated, and returns before it is done. Whole
 /// numbers (words, chosen experts, rows) lie in host memory either way.
 ///

@@ -11,7 +11,7 @@
 namespace triplepoint::trainer {
 
 /// Arrays that come and go with every microbatch. Given back they wait for the next one of their
-/// size, so that nothing is allocated once a step has been played.
+/// size, so that nothing is allocated after the first step.
 class BufferPool {
  public:
   explicit BufferPool(MemoryLedger& ledger) : ledger_(ledger) {}

@@ -20,7 +20,7 @@
 namespace triplepoint::trainer {
 namespace {
 
-/// What one layer keeps of a microbatch; its input alone where it is played again.
+/// What one layer keeps of a microbatch; its input alone where it is recomputed.
 struct LayerKept {
   AttentionKept attention;
   MlpKept mlp;

@@ -31,7 +31,7 @@ class UnitHooks {
   virtual void after_backward(size_t /*unit*/) {}  // its weight gradients are complete
 };
 
-/// The part of the model that one pipeline stage plays as one chunk, on one rank.
+/// The part of the model that one pipeline stage runs as one chunk, on one rank.
 ///
 /// Explicit passes, no tape: forward keeps what backward needs (or less, where the plan
 /// recomputes). Boundary arrays are [sharded tokens, hidden] of workload::RankShare. Collectives

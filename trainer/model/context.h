@@ -58,7 +58,7 @@ inline SpanText op_text(const ModelContext& context, const char* name, int64_t e
           .microbatch = context.microbatch};
 }
 
-/// The parts of a backward pass: zero-bubble schedules play them apart.
+/// The parts of a backward pass: zero-bubble schedules run them apart.
 enum class Half { both, input, weight };
 constexpr bool has_input(Half half) {
   return half != Half::weight;

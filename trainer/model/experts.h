@@ -11,7 +11,7 @@
 
 namespace triplepoint::trainer {
 
-/// Where the copies of a rank's tokens go: so many rows, grouped by expert.
+/// Where the copies of a rank's tokens go: row counts, grouped by expert.
 ///
 /// With a capacity an expert takes its first tokens and drops the rest; all experts together have
 /// ceil(tokens x top-k x factor) places on each rank, dealt out evenly. With padding every place is

@@ -173,7 +173,7 @@ class TestStore {
   std::deque<std::vector<float>> values_, gradients_;
 };
 
-/// How the backward pass is played.
+/// How the backward pass is run.
 enum class Backward { whole, split };
 
 /// One rank of a layout: all its microbatches through all stages of the pipeline (on this rank, one
@@ -250,9 +250,9 @@ struct RankWork {
   }
 };
 
-/// Loss and gradients of the whole model, played on as many threads as the job's TP and DP ask for.
+/// Loss and gradients of the whole model, run on as many threads as the job's TP and DP ask for.
 inline Outcome play(const spec::Job& job, Backward backward = Backward::whole) {
-  spec::Job flat = job;  // groups as without a pipeline: every rank plays all of its stages
+  spec::Job flat = job;  // groups as without a pipeline: every rank runs all of its stages
   flat.cluster.gpus_per_node /= job.plan.pipeline_parallel_size;
   flat.plan.pipeline_parallel_size = 1;
   const workload::RankGrid grid(flat);

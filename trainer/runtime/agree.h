@@ -7,7 +7,7 @@
 
 namespace triplepoint::trainer {
 
-/// One rank's failure is everybody's, so that all end alike. All ranks call it. A rank that did not
+/// A failure of one rank ends all ranks. All ranks call it. A rank that did not
 /// fail itself gets a sentence about those that did; of equal failures only rank 0 keeps its own
 /// (others get an empty one, which is not printed).
 Result<void> agree(Communicator& world, const Result<void>& mine, const char* act);

@@ -137,7 +137,7 @@ Result<void> check_plan(const spec::Job& job) {
        "sharding_group_size is 1 (nothing would be sharded); set sharding to none, or a larger "
        "group"},
       {plan.overlap_expert,
-       "overlap_expert is set (the trainer plays one microbatch's experts at a time); set it to "
+       "overlap_expert is set (the trainer runs one microbatch's experts at a time); set it to "
        "false, or simulate it"},
   });
 }

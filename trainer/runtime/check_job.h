@@ -11,7 +11,7 @@ namespace triplepoint::trainer {
 /// the busiest rank, a real matrix has no such part.
 Result<void> check_shapes(const spec::Job&);
 
-/// Whether the trainer can play this job; the reason, and what to try, where not.
+/// Whether the trainer can run this job; the reason, and what to try, where not.
 Result<void> check_job(const spec::Job&);
 
 /// Bytes that all ranks together need, as workload::estimate_memory has it.

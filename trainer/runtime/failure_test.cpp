@@ -12,10 +12,10 @@
 namespace triplepoint::trainer {
 namespace {
 
-/// No exception that anybody answers: a rank that is killed says nothing.
+/// Not a handled exception: a killed rank sends no message.
 struct RankKilled {};
 
-/// What each of the ranks that take part says when rank `lost` leaves after so many steps (0: it
+/// What each of the ranks that take part says when rank `lost` leaves after that many steps (0: it
 /// never comes) without a word.
 std::vector<std::string> say_without(int lost, int64_t steps_of_lost, const spec::Job& job) {
   std::vector<std::string> said(static_cast<size_t>(job.world_size()));
@@ -83,7 +83,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("jobs that the trainer cannot play are refused with a way out") {
+TEST_CASE("jobs that the trainer cannot run are refused with a way out") {
   const spec::Job job = test::tiny_job(test::tiny_llama(), 4);
   const auto refusal = [&](const auto& change) {
     spec::Job changed = job;

@@ -28,7 +28,7 @@ int training_of(const Choice&);
 /// most `largest` ranks can have occurs in one of them.
 std::vector<Choice> pairwise_layouts(int64_t largest);
 
-/// So many further layouts of exactly this size.
+/// `count` further layouts of exactly this size.
 std::vector<Choice> layouts_of_size(int64_t ranks, size_t count);
 
 }  // namespace triplepoint::trainer::test

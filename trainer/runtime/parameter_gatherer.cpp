@@ -23,7 +23,7 @@ ParameterGatherer::ParameterGatherer(const spec::Job& job, std::vector<Bucket>& 
     if (alone(buckets_[i])) bind(i);
 }
 
-/// One copy of a bucket that nobody shares, in the precision of the computation: used as it is.
+/// One copy of an unsharded bucket, in the precision of the computation: used as it is.
 bool ParameterGatherer::alone(const Bucket& bucket) const {
   return bucket.shard == nullptr && wire_ == Wire::fp32;
 }

@@ -18,7 +18,7 @@
 namespace triplepoint::trainer {
 
 /// Activations (or their gradients) that come from one neighbour to one chunk, microbatch after
-/// microbatch, on a channel of their own.
+/// microbatch, on their own channel.
 ///
 /// `depth` receives are posted before they are asked for, so that no send of a neighbour waits for
 /// more than a step of this rank's program.
@@ -99,7 +99,7 @@ struct PipelineParts {
   MemoryLedger& ledger;
 };
 
-/// Plays one stage's program of a step: forwards and backwards of its chunks in the schedule's
+/// Runs one stage's program of a step: forwards and backwards of its chunks in the schedule's
 /// order, with what comes from and goes to the neighbours.
 ///
 /// Part c PP + s of the model is chunk c of stage s. Sends never need the receiver's next action: a

@@ -11,7 +11,7 @@
 
 namespace triplepoint::trainer {
 
-/// Which window of a file a sample is: all of them once per epoch, in an order of its own.
+/// Which window of a file a sample is: all of them once per epoch, in its own order.
 ///
 ///   window = (a k + b) mod n,  k = sample mod n;  a: prime to n, a and b by seed and epoch
 class Windows {

@@ -74,7 +74,7 @@ std::vector<TrainReport> exchange_reports(Communicator& world, const TrainReport
 namespace {
 
 /// Flops per second of a matrix product whose operands fit into the cache (512 cubed; on a device
-/// 8192 cubed), over so many seconds: what MFU is measured against.
+/// 8192 cubed), over `seconds`: the reference rate of MFU.
 double measure_gemm_rate(Math& math, double seconds) {
   const int64_t n = math.on_host() ? 512 : 8192;
   MathArray a(math, Storage::value, n * n), b(math, Storage::value, n * n),
@@ -133,7 +133,7 @@ class Sum {
   TrafficTable table_{};
 };
 
-/// The passes that an action plays, and what it sends on.
+/// The passes that an action runs, and what it sends on.
 void add_action(const workload::WorkGraph& graph, size_t stage, const workload::Action& action,
                 Sum& sum) {
   const auto chunk = static_cast<size_t>(action.chunk);
@@ -421,7 +421,7 @@ Result<TrainOutcome> train(const spec::Job& job, const TrainSettings& settings, 
                     "gpus_per_node); start as many as it has",
                     endpoint.size(), job.world_size()));
   const TokenNeeds needs{job.model.sequence_length, job.model.vocabulary_size, settings.seed};
-  // The runtime's own talk is on a group of its own, so that the job's counts stay exact.
+  // The runtime's own talk is on its own group, so that the job's counts stay exact.
   auto world = endpoint.communicator(GroupKind::model, all_ranks(endpoint.size()), 1);
   auto tokens = open_tokens(settings.data, needs);
   TPT_TRY(agree(*world, nothing_of(tokens), "open the data"));

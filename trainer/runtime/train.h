@@ -108,7 +108,7 @@ struct TrainReport {
   double all_peak_flops = 0;           // of all ranks together
   TrafficTable traffic{}, expected{};  // bytes of all steps; of one step
   std::array<double, memory_term_count> memory{}, expected_memory{};
-  bool stopped = false;  // before all steps were done, because somebody asked for it
+  bool stopped = false;  // stopped early on request
 };
 
 /// The reports of all ranks but for their steps, on every rank; called by all of them together.

@@ -136,8 +136,8 @@ class StageWalk {
     Seconds forward, backward;
   };
   std::vector<Slack> slacks() const;
-  /// So many steps down a stage's passes take no longer: its host launches them more slowly than it
-  /// runs them, or a slower member sets its pace.
+  /// Clock steps down that do not lengthen a stage's passes: its host launches them more slowly
+  /// than it runs them, or a slower member sets its pace.
   std::vector<int64_t> free_steps() const;
 
  private:

@@ -137,7 +137,7 @@ spec::Job uneven_job(const std::string& cluster = "dgx-h100") {
   return job;
 }
 
-/// Nobody waits for anybody: every device has the whole model for itself, and all are alike.
+/// No device waits: every device holds the whole model, and all are equal.
 spec::Job lonely_job() {
   spec::Job job = job_on("dgx-h100", 1, 1);
   job.cluster.gpu.variability = {};
@@ -181,7 +181,7 @@ TEST_CASE("who works longest keeps the highest clock, and the others are told wh
     CHECK(!reason_of(plan, stage).empty());
 }
 
-TEST_CASE("where nobody waits nothing is gained without losing time, and that is said") {
+TEST_CASE("without waiting no energy is saved at equal time, and the plan states it") {
   const ClockPlan plan = plan_clocks(lonely_job(), {.most_slowdown = 0});
   REQUIRE(plan.fits);
   CHECK(plan.frontier.empty());

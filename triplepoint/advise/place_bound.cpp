@@ -83,7 +83,7 @@ std::vector<Watts> least_powers(const sim::StepModel& model, const sim::ClockSta
   return powers;
 }
 
-/// A model of as many layers as every stage having so many.
+/// A model with `layers` layers in every stage.
 spec::Job with_even_layers(spec::Job job, int64_t layers) {
   job.plan.layers_per_stage.clear();
   job.model.num_layers = layers * job.plan.pipeline_parallel_size;
@@ -137,7 +137,7 @@ class PathBound {
         returns_(job.plan.schedule != spec::Schedule::zero_bubble),
         before_(passes.size()) {}
 
-  /// Bound through stage `stage` with so many layers, given the stages before.
+  /// Bound through stage `stage` with `layers` layers, given the stages before.
   double through(size_t stage, int64_t layers) const {
     double bound = 0;
     for (size_t p = 0; p < before_.size(); ++p) {
@@ -181,7 +181,7 @@ class LayerWalk {
         fewest_(limits.fewest),
         most_found_(limits.found) {
     const size_t stages = static_cast<size_t>(job.plan.pipeline_parallel_size);
-    // Alone, with nothing before it, a stage holds at most so many layers.
+    // Upper limit of layers of a stage without any stage before it.
     most_.assign(stages, fewest_ - 1);
     for (size_t s = 0; s < stages; ++s)
       while (most_[s] < limits.most && bound_.through(s, most_[s] + 1) < limits.time)

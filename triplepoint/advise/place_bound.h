@@ -18,12 +18,12 @@ namespace triplepoint::advise {
 /// as long. Each stage's group moves with its slowest device, as in sim/hardware_variation.h.
 class ColdestPasses {
  public:
-  /// For stages of so many layers, in steps that take at most `limit` seconds.
+  /// For stages of `layers` layers, in steps of at most `limit` seconds.
   ColdestPasses(const spec::Job& job, int64_t least_layers, int64_t most_layers, double limit);
 
   struct Pass {
     double forward = 0, backward = 0;  // s; one microbatch, recompute and weight gradient included
-    double send_next = 0, send_previous = 0;  // s; boundary tensors, when nobody shares a link
+    double send_next = 0, send_previous = 0;  // s; boundary tensors, on unshared links
     double sync = 0;                          // s; what shows of the gradient reduction
     double end = 0;  // s; norm, optimizer, and parameters that nothing hides
   };

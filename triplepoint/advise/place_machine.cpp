@@ -13,7 +13,7 @@ namespace {
 constexpr int rounds = 8;
 constexpr double least_factor = 0.1, most_factor = 10;
 
-/// What every device of the job should read, K; not-a-number where nobody knows.
+/// Expected reading of every device of the job, K; not-a-number if unknown.
 class Target {
  public:
   Target(const spec::Job& job, const std::vector<ThermalSample>& devices)
@@ -55,7 +55,7 @@ double rms(const Target& target, const std::vector<ThermalSample>& now) {
 }
 
 /// The coolest node of each slot says what its air is like; others of that slot are hotter for
-/// reasons of their own, which longer paths stand for. They cannot be much shorter.
+/// their own reasons, which longer paths stand for. They cannot be much shorter.
 void move_slots(spec::Chassis& chassis, const Target& target,
                 const std::vector<ThermalSample>& now) {
   const size_t slots = chassis.slots.size();

@@ -85,7 +85,7 @@ TEST_CASE("the paper's layers come out: 80 on 4 stages and 96 on 8") {
   CHECK(std::accumulate(uneven.begin(), uneven.end(), int64_t{0}) == 82);
 }
 
-TEST_CASE("nodes with other cold slots get an order of their own") {
+TEST_CASE("nodes with other cold slots get their own order") {
   const spec::Job job = small_job(16, 4, 4, 2);
   ColdMap map{.group = {1, 0, 0, 1, 1, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1},
               .groups = 2,
@@ -213,7 +213,7 @@ TEST_CASE("on a machine of equal slots there is nothing to place, and the answer
 TEST_CASE("a machine is made as hot as it was measured, node by node") {
   const spec::Job job = small_job(16, 4, 4, 2);
   const auto before = thermal_samples(sim::simulate(job, {}));
-  // Somebody else's chassis: another row is hot, the second node has it in other slots.
+  // Another chassis: another row is hot, and in other slots on the second node.
   std::vector<ThermalSample> measured = before;
   for (ThermalSample& sample : measured) {
     const bool hot = sample.node == 0 ? sample.local >= 4 : sample.local % 2 == 0;

@@ -304,7 +304,7 @@ Decision Controller::think(Track& track, const SteerReadings& seen) {
   Decision decision;
   decision.time = now;
   decision.seen = seen_words_;
-  // What has lasted so long lasts as long again, as far as anybody knows.
+  // Expected remaining duration of a disturbance: as long as it has lasted.
   decision.horizon = std::max(now - *episode_, options_.interval);
   if (options_.duration > now)
     decision.horizon = std::min(decision.horizon, options_.duration - now);

@@ -49,7 +49,7 @@ struct Decision {
   std::string setting;  // from then on
   double ratio = 1;     // predicted, of the action
   Seconds horizon;      // for which it was predicted
-  Seconds cost;         // nobody computes
+  Seconds cost;         // training is paused
   Forecast leave, then;
   std::vector<Considered> considered;
 };
@@ -104,8 +104,8 @@ struct SteerOutcome {
 /// Where an alarm comes or goes, where step time, power, clocks or heat have moved, or where what
 /// began earlier lasts, it simulates copies of the machine ahead, each with one thing changed,
 /// under what is known now (known_at), and asks the policy. Clock limits and caps cost nothing;
-/// what restarts the job costs the restart, after the next checkpoint, and is worth it only if what
-/// is wrong stays: it is assumed to last once more as long as it has lasted.
+/// what restarts the job costs the restart, after the next checkpoint, and pays only if what is
+/// wrong stays: it is assumed to last once more as long as it has lasted.
 ///
 /// Of faults the controller is told what is wrong, as a diagnosis would; not when it ends, nor what
 /// comes. The job must be free of errors and fit.
@@ -128,7 +128,7 @@ class Track {
 
   std::optional<SteerReadings> advance(Seconds duration);
   void change(const spec::Job& job) { world_.change(job); }
-  /// Nobody computes; all devices draw so much.
+  /// Training is paused; each device draws `power`.
   void pause(Seconds duration, Watts power);
 
   /// The part of the step that is not ended yet counts, as long as steps go on as they did.
@@ -145,7 +145,7 @@ class Track {
   std::vector<SteerPoint> points_;
 };
 
-/// All devices of a job while nobody computes.
+/// Power of all devices of a job while training is paused.
 Watts idle_power(const spec::Job& job);
 
 /// What the last looks show of a machine that may flap: the last one if it agrees with the one

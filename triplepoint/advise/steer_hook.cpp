@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto pause = std::chrono::milliseconds(10);
 
-/// The command in a process group of its own, with a pipe to its standard input.
+/// The command in its own process group, with a pipe to its standard input.
 struct Child {
   pid_t id = -1;
   int input = -1;
@@ -42,7 +42,7 @@ Child start(const std::string& command) {
     ::close(ends[1]);
     return {};
   }
-  ::setpgid(id, id);  // both sides do: whoever comes first
+  ::setpgid(id, id);  // both sides do: the first one counts
   ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
   return {id, ends[1]};
 }

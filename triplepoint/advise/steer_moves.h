@@ -137,7 +137,7 @@ Forecast foresee(const sim::TransientSimulation& now, const spec::Job& job);
 /// What a move costs before it brings anything.
 struct MoveCost {
   Seconds time;
-  Watts power;  // of all devices while nobody computes
+  Watts power;  // of all devices while training is paused
 };
 
 /// Objective of doing `then` over that of leaving it, for the work that leaving it does in

@@ -177,7 +177,7 @@ TEST_CASE("a slow node is met with a limit that costs nothing, and pays") {
     CHECK(decision.time >= options.duration / 6);
 }
 
-TEST_CASE("nobody acts on a disturbance before it is there") {
+TEST_CASE("the controller does not act before the disturbance") {
   const spec::Job job = small_job();
   for (const Scenario& scenario : scenarios_for(job, 600 * unit::s)) {
     const spec::Job known = known_at(disturbed(job, scenario.faults), 50 * unit::s);
@@ -197,7 +197,7 @@ TEST_CASE("costs count: what restarts for nothing is worse than leaving it") {
   CHECK(worth(same, same, restart, 1000 * unit::s, search::Goal::throughput) == Approx(1.1));
 }
 
-TEST_CASE("the longer a gain lasts, the more a restart for it is worth") {
+TEST_CASE("the longer a gain lasts, the more a restart pays") {
   const Forecast slow{2 * unit::s, 10 * unit::kW, Celsius(60)};
   const Forecast fast{1.8 * unit::s, 10 * unit::kW, Celsius(60)};
   const MoveCost restart{300 * unit::s, 1 * unit::kW};

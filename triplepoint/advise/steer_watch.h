@@ -34,7 +34,7 @@ std::vector<spec::Fault> explain(const spec::Job&, const SteerReadings& baseline
 /// "inlet of node 1 is 6 K warmer; GPU 9 is held at 520 W".
 std::string words_of(const std::vector<spec::Fault>&, const spec::Job&);
 
-/// A controller for a job that somebody else runs: it sees readings only, and advises.
+/// A controller for an external job: it reads measurements and advises.
 ///
 /// The first windows are the baseline. A later one that differs is explained by faults; a machine
 /// like the job's with these faults is simulated ahead for every alternative (steer_moves.h), and

@@ -57,7 +57,7 @@ TEST_CASE("a fault-free machine needs no explanation") {
   CHECK(explain(job, settled(job), settled(job)).empty());
 }
 
-TEST_CASE("warmer air is found, at its node, by so many degrees") {
+TEST_CASE("warmer air is found, with its node and temperature") {
   Fault heat = fault_of(FaultKind::inlet, 1);
   heat.node = 1;
   heat.rise = 8 * unit::K;

@@ -41,7 +41,7 @@ class BestGroupings {
   std::vector<std::vector<std::size_t>> begins_;  // [groups - 2][end]: of the last group
 };
 
-/// How one GPU behaved under load, whoever saw it. Absent: nobody measured it.
+/// Readings of one GPU under load, from any source. Absent: not measured.
 struct ThermalSample {
   int64_t node = 0, local = 0;  // local: index of the device in its node
   std::optional<double> temperature_c, power_w, clock_mhz, throttled;  // throttled: share of time
@@ -60,11 +60,11 @@ struct ThermalGroup {
   std::optional<double> temperature_c, power_w, clock_mhz, throttled;
 };
 
-/// Whether devices fall into so many groups, and how sure that is.
+/// Test of a number of groups, with its significance.
 struct GroupingTest {
   int64_t groups = 2;
   double left = 1;    // scatter within the groups over scatter of all, best grouping
-  double chance = 1;  // share of even spreads of so many devices that group as well
+  double chance = 1;  // share of uniform samples of the same size that group as well
   double gain = 0;    // ln of what even spreads leave on average, over what these leave
   double step = 0;    // least difference of neighbouring groups' means, in the sign's unit
   bool possible = false;
@@ -96,7 +96,7 @@ struct GroupingOptions {
 /// loads (samples of one device repeat); without either, and without powers, loads count as equal.
 /// Node effects (room, inlet) are means of what groups leave over, found in turn with the groups.
 /// Two to four groups are tried, each cut where the least scatter is left (exact in one dimension).
-/// So many groups are possible, if
+/// Allowed number of groups, if
 ///  - at most 1 % of 999 even spreads of as many devices can be grouped as well (of all spreads
 ///    without groups, the even one groups best), and
 ///  - neighbours differ by more than sensors resolve: 3 K, two clock steps (30 MHz), 5 % of time.

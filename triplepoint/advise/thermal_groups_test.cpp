@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t per_node = 8;
 
-/// Devices of some nodes; `hot` ones so many kelvin above 52 C, with noise of a sensor.
+/// Devices of some nodes; `hot` ones `above` kelvin over 52 C, with sensor noise.
 std::vector<ThermalSample> machine(int64_t nodes, const std::set<int64_t>& hot, double kelvin,
                                    uint64_t seed) {
   std::vector<ThermalSample> samples;
@@ -100,7 +100,7 @@ TEST_CASE("three groups come out where there are three") {
   CHECK(find_thermal_groups(devices).groups.size() == 3);
 }
 
-TEST_CASE("one GPU with a bad sink is a group of its own") {
+TEST_CASE("one GPU with a bad sink is its own group") {
   std::vector<ThermalSample> devices = machine(4, {}, 0, 5);
   *devices[17].temperature_c += 25;
   const ThermalGroups found = find_thermal_groups(devices);
@@ -137,7 +137,7 @@ TEST_CASE("devices that are warm because they work more are no group") {
     sample.power_w = sample.local < 4 ? 600 : 300;
     *sample.temperature_c += 0.04 * *sample.power_w;
   }
-  CHECK(find_thermal_groups(once).groups.size() == 2);  // one load each: nobody can know
+  CHECK(find_thermal_groups(once).groups.size() == 2);  // one load each: not identifiable
   CHECK(find_thermal_groups(once, {.sign = {}, .kelvin_per_watt = 0.04}).groups.size() == 1);
   std::vector<ThermalSample> twice = once;
   for (ThermalSample sample : once) {

@@ -10,7 +10,7 @@ namespace triplepoint {
 /// ../share/triplepoint/data beside the running program; the source tree it was built from; the
 /// install prefix.
 ///
-/// A TRIPLEPOINT_DATA which is not a folder is an error: whoever sets it means it.
+/// A TRIPLEPOINT_DATA that is not a folder is an error.
 Result<Path> data_folder();
 
 }  // namespace triplepoint

@@ -28,7 +28,7 @@ TEST_CASE("the environment says first where the data are, and is held to it") {
     ::setenv("TRIPLEPOINT_DATA", kept.c_str(), 1);
 }
 
-/// A folder of its own for one test, removed at the end.
+/// A temporary folder for one test, removed at the end.
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(const char* name)

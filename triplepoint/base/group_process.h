@@ -18,7 +18,7 @@ struct GroupEnd {
   int code = 0;  // as shells tell it: 128 + signal
 };
 
-/// Runs a command in a process group of its own, its output in a file, until it ends, the time is
+/// Runs a command in its own process group, its output in a file, until it ends, the time is
 /// up or a stop is asked for; then the whole group is ended, politely at first.
 Result<GroupEnd> run_in_group(const std::vector<std::string>& command, const Path& log,
                               Seconds timeout, const std::function<bool()>& stopped);

@@ -43,7 +43,7 @@ class HttpConnection {
   int descriptor() const { return descriptor_; }
   bool wants_to_write() const { return written_ < out_.size(); }
   Clock::time_point deadline() const { return deadline_; }
-  /// In the middle of nothing: nobody misses it if it is closed.
+  /// Idle: may be closed without loss.
   bool is_idle() const { return in_.empty() && !wants_to_write(); }
 
  private:
@@ -275,11 +275,11 @@ struct Listener {
 
 Result<void> check_allowed(const HttpOptions& options, bool loopback) {
   if (options.token && options.token->empty())
-    return error("the token is empty (it would let everybody in); put some random text into it");
+    return error("the token is empty (it would allow access to all); use a random text");
   if (loopback || options.token || options.allow_everybody) return {};
   return error(fmt::format(
       "{} can be reached from other machines (what is served there would be open to all of them); "
-      "give a token, allow everybody, or listen at 127.0.0.1",
+      "give --token-file or --allow-everybody, or listen at 127.0.0.1",
       options.listen));
 }
 
@@ -361,7 +361,7 @@ bool knows_token(const HttpRequest& request, const std::string& token) {
   return colon != std::string::npos && equal_in_constant_time(pair->substr(colon + 1), token);
 }
 
-/// "localhost", or an address in digits: no name that somebody else gave.
+/// "localhost", or a numeric address: no name from DNS.
 bool names_us(std::string host) {
   if (host.starts_with('[')) return true;
   host = host.substr(0, host.find(':'));
@@ -411,8 +411,8 @@ bool HttpServer::State::watch(int descriptor, uint32_t events, bool is_new) cons
   return ::epoll_ctl(epoll.get(), is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, descriptor, &event) == 0;
 }
 
-/// Lets go of whoever would have been first to be given up. Who waits for an answer or is reading
-/// one stays while there is somebody silent.
+/// Closes the connection that would time out first. Connections with an open request stay as long
+/// as an idle one exists.
 bool HttpServer::State::make_room(Clock::time_point) {
   auto victim = connections.end();
   for (auto it = connections.begin(); it != connections.end(); ++it) {

@@ -26,7 +26,7 @@ struct HttpResponse {
 /// What a connection may take of us.
 struct HttpLimits {
   std::size_t head_bytes = std::size_t{16} * 1024;
-  std::size_t connections = 1200;     // above: whoever has been silent longest is let go
+  std::size_t connections = 1200;     // above this, the connection idle for longest is closed
   Seconds head_time = 10 * unit::s;   // from its first byte to its last
   Seconds idle_time = 75 * unit::s;   // between two requests
   Seconds write_time = 20 * unit::s;  // for a reader slower than 32 kB/s
@@ -45,7 +45,7 @@ struct HttpOptions {
 ///
 /// Binds to loopback unless told otherwise; an address that others reach needs a token or
 /// allow_everybody. On loopback without a token a request must name the host by address or as
-/// localhost, so that no web page reaches it through a name of its own. Slow, silent, broken and
+/// localhost, so that no web page reaches it through its own name. Slow, silent, broken and
 /// too many clients cost a bounded amount of memory and no thread.
 class HttpServer {
  public:

@@ -69,7 +69,7 @@ class Client {
   bool connected_ = false;
 };
 
-/// A server on a free port, on a thread of its own, that says the path it was asked for.
+/// A server on a free port, on its own thread, that says the path it was asked for.
 class Serving {
  public:
   explicit Serving(HttpOptions options = {}) {
@@ -127,7 +127,7 @@ TEST_CASE("a connection carries many requests, also those sent ahead") {
   CHECK(client.answer().ends_with("/5"));
 }
 
-TEST_CASE("whoever has ended sending still gets all answers") {
+TEST_CASE("a client that has ended sending still gets all answers") {
   const Serving serving;
   Client client(serving.server->port());
   client.send("GET /big" + keeping + "GET /last" + keeping);
@@ -140,7 +140,7 @@ TEST_CASE("whoever has ended sending still gets all answers") {
 TEST_CASE("malformed requests are told so and cost the server nothing") {
   const Serving serving;
   for (const char* text : {"\r\n\r\nnonsense\r\n\r\n", "GET / HTTP/1.1\r\n\r\n",
-                           "POST / HTTP/1.1\r\nHost: a\r\n\r\nbody that nobody reads"}) {
+                           "POST / HTTP/1.1\r\nHost: a\r\n\r\nbody that is not read"}) {
     const std::string answer = serving.once(text);
     CHECK(answer.starts_with("HTTP/1.1 4"));
     CHECK(answer.find("Connection: close") != std::string::npos);
@@ -181,7 +181,7 @@ TEST_CASE("silent connections are closed") {
   CHECK(after_one.rest().ends_with("you want /"));
 }
 
-TEST_CASE("a reader that does not read holds nobody up") {
+TEST_CASE("a client that does not read blocks no other client") {
   const Serving serving;
   Client lazy(serving.server->port());
   lazy.send("GET /big" + keeping);
@@ -222,7 +222,7 @@ TEST_CASE("beyond its limit the server lets the silent go and serves the new") {
   CHECK(silent.front()->rest().empty());
 }
 
-TEST_CASE("with a token nobody gets in without it") {
+TEST_CASE("with a token, requests without it are refused") {
   HttpOptions options;
   options.token = "secret";
   const Serving serving(options);

@@ -8,7 +8,7 @@
 namespace triplepoint {
 namespace {
 
-/// Deeper values could exhaust the stack of whoever walks them.
+/// Deeper values could exhaust the stack.
 constexpr int deepest = 512;
 
 bool is_too_deep(std::string_view text) {

@@ -7,7 +7,7 @@
 
 namespace triplepoint {
 
-/// So many significant digits, never in scientific form, thousands apart: 24.9, 1,465, 0.0312.
+/// `digits` significant digits, never in scientific form, thousands apart: 24.9, 1,465, 0.0312.
 std::string significant(double value, int digits = 3);
 /// The same; an en dash for an absent number.
 std::string significant(const std::optional<double>& value, int digits = 3);

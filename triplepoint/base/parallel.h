@@ -7,7 +7,7 @@
 
 namespace triplepoint {
 
-/// Calls task(0) ... task(items - 1), each once, on so many threads; returns when all have ended.
+/// Calls task(0) ... task(items - 1), each once, on `threads` threads; returns when all have ended.
 ///
 /// Which thread runs which item is open, so a task writes only what its index owns; then the
 /// outcome does not depend on the number of threads. Once a stop is requested, items that have not

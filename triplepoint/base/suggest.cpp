@@ -39,7 +39,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::optional<std::string> closest_word(std::string_view word, std::span<const std::string> known) {
-  constexpr std::size_t longest = 100;  // nobody means a key by a page of text
+  constexpr std::size_t longest = 100;  // longer texts are not keys
   if (word.size() > longest) return std::nullopt;
   const std::string* best = nullptr;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;

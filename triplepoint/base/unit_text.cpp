@@ -167,7 +167,7 @@ struct NumberAndRest {
 std::optional<NumberAndRest> split_number(std::string_view text) {
   text = without_spaces_around(text);
   if (text.starts_with('+')) text.remove_prefix(1);
-  // from_chars also takes "inf" and "nan", which nobody means as a quantity.
+  // from_chars also takes "inf" and "nan", which are not quantities.
   const bool digit_ahead = text.find_first_of("0123456789") <= (text.starts_with('-') ? 2U : 1U);
   double number = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -209,7 +209,7 @@ Result<Measured> parse_unit(std::string_view unit, std::string_view text) {
   }
 }
 
-/// "s*K/J" for a dimension nobody named.
+/// "s*K/J" for an unnamed dimension.
 std::string composed_unit(Dim dim) {
   const std::array<std::pair<int, std::string_view>, 6> powers = {{{dim.energy, "J"},
                                                                    {dim.data, "B"},

@@ -52,7 +52,7 @@ Result<T> parse_quantity(std::string_view text) {
 /// The shortest text which reads back as the same bits: "700 W", "3.35 TB/s", "143771 MiB".
 std::string exact_text(double in_base_units, Dim dim);
 
-/// For people: so many significant digits, in the largest decimal unit that leaves at least one
+/// For display: `digits` significant digits, in the largest decimal unit that leaves at least one
 /// before the point.
 std::string rounded_text(double in_base_units, Dim dim, int significant_digits);
 
@@ -67,8 +67,7 @@ std::string to_text(Quantity<D> quantity, int significant_digits) {
 std::string to_text(Celsius reading);
 std::string to_text(Celsius reading, int decimals);
 
-/// What a dimension is called: "power", "time"; "a quantity in K/W" where it has no name of its
-/// own.
+/// What a dimension is called: "power", "time"; "a quantity in K/W" where it has no name.
 std::string dimension_name(Dim dim);
 
 }  // namespace triplepoint

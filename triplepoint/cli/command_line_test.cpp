@@ -95,7 +95,7 @@ TEST_CASE("a value that is no number, no choice or no quantity is refused with t
   }
 }
 
-TEST_CASE("numbers that make no sense are wrong use, before anything is played") {
+TEST_CASE("numbers that make no sense are wrong use, before anything is simulated") {
   const std::vector<std::vector<std::string>> wrong = {
       {"simulate", "--duration", "0s"},
       {"simulate", "--duration", "1e300s"},
@@ -127,10 +127,10 @@ TEST_CASE("flags that would do nothing are refused") {
   CHECK(contains(call({"place", "--hosts", "anna"}).err, "belongs to -o"));
   CHECK(contains(call({"place", "--row", "x"}).err, "belongs to a CSV table"));
   CHECK(contains(call({"steer", "--warm-up", "1min"}).err, "belong to --watch"));
-  CHECK(contains(call({"bench", "compare", "--nodes", "2"}).err, "compare takes cards alone"));
+  CHECK(contains(call({"bench", "compare", "--nodes", "2"}).err, "compare takes only cards"));
 }
 
-TEST_CASE("what is missing is found before a suite is played") {
+TEST_CASE("what is missing is found before a suite is simulated") {
   const std::vector<std::string> bench = {"bench", "node-v1", "--cluster", "hgx-h200"};
   CHECK(contains(call(plus(bench, {"--plans", "/nowhere"})).err, "is no folder"));
   CHECK(contains(call(plus(bench, {"--reference", "/nowhere"})).err, "cannot read /nowhere"));
@@ -374,7 +374,7 @@ TEST_CASE("a job without room is a result: exit code 0, its memory, no speed") {
   CHECK(!json.contains("step_time_s"));
 }
 
-TEST_CASE("a stored run becomes a page, and its job can be exported and played again") {
+TEST_CASE("a stored run becomes a page, and its job can be exported and simulated again") {
   const ScratchFolder scratch;
   const std::string run = scratch.path("small.run");
   CHECK(call(plus(small_job, {"-o", run, "--perfetto", scratch.path("small.perfetto")})).code ==

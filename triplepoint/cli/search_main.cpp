@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `triplepoint plan` under mpirun: the same command, searched by all ranks together. A program of
-// its own, so that nothing else links MPI.
+// `triplepoint plan` under mpirun: the same command, searched by all ranks together. A separate
+// program, so that nothing else links MPI.
 #include <cstdio>
 #include <sstream>
 #include <string>

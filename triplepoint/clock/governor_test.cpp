@@ -34,7 +34,7 @@ int64_t steps_below_maximum(const ClockChoice& choice) {
   return static_cast<int64_t>((max_clock - choice.clock) / (15 * unit::MHz) + 0.5);
 }
 
-TEST_CASE("a load under its cap runs at full clock, and nobody is to blame") {
+TEST_CASE("a load under its cap runs at full clock without a throttle reason") {
   const ClockChoice choice = choose_clock(h100_like(), max_clock, 700 * unit::W, load_of(650));
   CHECK(choice == ClockChoice{max_clock, ClockEventReason::none});
 }
@@ -151,7 +151,7 @@ TEST_CASE("the regulated mean may differ from the limit by a share") {
         choose_clock(h100_like(), max_clock, 630 * unit::W, load));
 }
 
-TEST_CASE("idle and clocks that somebody asked for are no throttling") {
+TEST_CASE("idle and application clocks are not throttling") {
   using enum ClockEventReason;
   for (ClockEventReason reason : {none, gpu_idle, application_clocks, display_clocks})
     CHECK_FALSE(is_throttled(reason));

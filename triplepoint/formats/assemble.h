@@ -25,8 +25,8 @@ struct KeyOfCode {
 /// becomes a note.
 Imported assemble(Settings& settings, spec::Job job, std::span<const KeyOfCode> keys);
 
-/// Diagnoses for every key nobody asked for and `is_irrelevant` does not know: an error where it is
-/// a slip of the finger away from a key that matters, else a warning.
+/// Diagnoses for every key that was not read and `is_irrelevant` does not know: an error where it
+/// is a slip of the finger away from a key that matters, else a warning.
 void report_unknown_keys(Settings& settings, std::string_view prefix,
                          bool (*is_irrelevant)(std::string_view),
                          const std::vector<std::string>& irrelevant);

@@ -143,7 +143,7 @@ class FolderReader {
                                     : fmt::format("{} change{} nothing here", fmt::join(keys, ", "),
                                                   keys.size() == 1 ? "s" : "");
     return {spec::DiagnosisCode::inert_option, spec::Diagnosis::Severity::warning,
-            fmt::format("{}: plays exactly like {} ({}); leave one of the two out",
+            fmt::format("{}: is the same job as {} ({}); leave one of the two out",
                         result_.rows[mine].imported->job.origin,
                         Path(result_.rows[other].path).filename().string(), in_vain)};
   }

@@ -58,7 +58,7 @@ TEST_CASE("an option that changes nothing is found by the job beside it") {
       *import.rows[1].imported, spec::DiagnosisCode::inert_option,
       spec::Diagnosis::Severity::warning,
       (folder.path() / "h200_10000.yaml").string() +
-          ": plays exactly like h200_00000.yaml (model.optim.overlap_grad_sync changes nothing "
+          ": is the same job as h200_00000.yaml (model.optim.overlap_grad_sync changes nothing "
           "here); leave one of the two out"));
 }
 

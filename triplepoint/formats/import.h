@@ -74,7 +74,7 @@ struct FolderRow {
   std::optional<Imported> imported;  // absent: `problem` says why
   std::string problem;
   std::optional<std::string> identical_to;  // an earlier file with the same bytes
-  std::optional<std::string> plays_like;    // an earlier file beside it whose job plays the same
+  std::optional<std::string> plays_like;    // an earlier file beside it with the same job
 };
 
 struct FolderImport {

@@ -49,7 +49,7 @@ struct LaunchFile {
 std::vector<LaunchFile> launch_files(const spec::Job& job, const JobFiles& files,
                                      const MeasurePlan& plan);
 
-/// A shell script which plays one repetition (its argument; 1 by default) of a job with the
+/// A shell script that runs one repetition (its argument; 1 by default) of a job with the
 /// recorder in front, by hand as well as by sbatch, and leaves recording and mark of success.
 ///
 /// Ranks of an emulated cluster (cluster.shared_cores) share one node; others have theirs.

@@ -89,8 +89,8 @@ void set_nodes(Settings& settings, const ImportHints& hints, const MachineFacts&
   if (nodes > 0)
     cluster.num_nodes = nodes;
   else
-    settings.assume(fmt::format(
-        "the file does not say how many nodes: {}; give --nodes for another", cluster.num_nodes));
+    settings.assume(fmt::format("the file has no number of nodes: {}; give --nodes for another",
+                                cluster.num_nodes));
   if (file > 0 && script > 0 && file != script)
     settings.note(DiagnosisCode::node_count_mismatch, Severity::error, facts.nodes_key,
                   fmt::format("{} is {}, but the job script asks for {} nodes (the trainer refuses "

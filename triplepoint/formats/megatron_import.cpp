@@ -331,7 +331,7 @@ void refuse_other_architectures(Settings& s) {
         "moe-shared-expert-overlap", "rampup-batch-size", "decrease-batch-size-if-needed", "spec"})
     if (s.has(key))
       s.note(DiagnosisCode::unsupported, Severity::warning, key,
-             fmt::format("--{} is not modelled: the job is played without it", key));
+             fmt::format("--{} is not modelled: the job is simulated without it", key));
   s.list("window-attn-skip-freq");
   s.list("qk-layernorm");
   s.number("optimizer-offload-fraction");
@@ -360,7 +360,7 @@ spec::Precision read_precision(Settings& s) {
   return bf16 ? spec::Precision::bf16 : fp16 ? spec::Precision::fp16 : spec::Precision::fp32;
 }
 
-/// Layers per stage where the embedding or the loss counts as a layer of its own.
+/// Layers per stage where the embedding or the loss counts as its own layer.
 void read_stage_layers(Settings& s, const Model& model, Plan& plan) {
   auto first = s.count("decoder-first-pipeline-num-layers", 0, largest_dimension);
   auto last = s.count("decoder-last-pipeline-num-layers", 0, largest_dimension);
@@ -511,7 +511,7 @@ std::optional<double> bytes_of_type(Settings& s, std::string_view key) {
   return name == "fp32" ? 4 : name == "fp8" ? 1 : 2;
 }
 
-/// --use-precision-aware-optimizer: each part of the state has a type of its own.
+/// --use-precision-aware-optimizer: each part of the state has its own type.
 void read_state_types(Settings& s, spec::OptimizerState& state) {
   const bool aware = s.flag("use-precision-aware-optimizer");
   const auto gradients = bytes_of_type(s, "main-grads-dtype");

@@ -422,7 +422,7 @@ void write_task(YamlWriter& yaml, const Job& job, std::vector<std::string>& unsu
     return write_lora(yaml, job.plan);
   }
   if (job.task == Task::decode)
-    unsupported.push_back("that only tokens after the prompt are played (NeMo generates both)");
+    unsupported.push_back("that only tokens after the prompt are generated (NeMo generates both)");
   yaml.boolean("inference.greedy", true);
   yaml.text("model.peft.peft_scheme", "none");
   yaml.null("model.restore_from_path");

@@ -87,7 +87,7 @@ void check_task(Settings& s, Task task) {
   s.one_of("model.peft.peft_scheme", schemes);
 }
 
-/// The section that sets batch and length: fine-tuning and inference have data sets of their own.
+/// The section that sets batch and length: fine-tuning and inference have their own data sets.
 std::string data_section(const Settings& s, Task task) {
   std::string section = task == Task::prefill ? "model.data.test_ds." : "model.data.train_ds.";
   return has_section(s, section) ? section : std::string();
@@ -357,7 +357,7 @@ void read_batches(Settings& s, const std::string& data, Plan& plan) {
   if (!own_global && !global) s.assume("a global batch of 1: the file names none");
   if (s.has("model.rampup_batch_size"))
     s.note(DiagnosisCode::unsupported, Severity::warning, "model.rampup_batch_size",
-           "the batch grows during the run, which is not modelled: it is played at its final size");
+           "the batch grows during the run, which is not modelled: the final size is simulated");
   const auto accumulate = s.count("trainer.accumulate_grad_batches");
   if (accumulate.value_or(1) != 1)
     s.note(
@@ -493,7 +493,7 @@ void read_lora(Settings& s, Task task, Plan& plan) {
   if (tied || selected)
     s.note(DiagnosisCode::unsupported, Severity::warning,
            section + (tied ? "weight_tying" : "layer_selection"),
-           "adapters of chosen layers are not modelled: every layer has one of its own");
+           "adapters of chosen layers are not modelled: every layer has its own adapter");
 }
 
 void refuse_offloading(Settings& s) {

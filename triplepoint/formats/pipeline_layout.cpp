@@ -21,7 +21,7 @@ std::vector<spec::RecomputeModule> read_recompute_modules(Settings& s, std::stri
       modules.push_back(*module);
     else
       s.note(spec::DiagnosisCode::unsupported, Settings::Severity::error, key,
-             fmt::format("{} has '{}' (no part of a layer that we know how to play again); {}", key,
+             fmt::format("{} has '{}' (not a part of a layer that can be recomputed); {}", key,
                          word.substr(0, 60), did_you_mean(word, known)));
   }
   return modules;

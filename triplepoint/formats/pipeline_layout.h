@@ -21,7 +21,7 @@ std::vector<std::string> recompute_module_names(const spec::Plan&);
 /// Nothing for a text that is no layout.
 std::optional<std::vector<int64_t>> read_pipeline_layout(std::string_view text);
 
-/// The layout of so many layers per stage: "Et*3|t*2|t*2|tL".
+/// The layout of given layers per stage: "Et*3|t*2|t*2|tL".
 std::string write_pipeline_layout(const std::vector<int64_t>& layers);
 
 }  // namespace triplepoint::formats

@@ -30,7 +30,7 @@ struct Setting {
 /// The settings of one file, and what was found to be wrong with them while they were read.
 ///
 /// A reader asks for keys by name; a value which cannot be read is noted as a diagnosis with file
-/// and line, and counts as absent. What nobody has asked for can be listed afterwards.
+/// and line, and counts as absent. Keys that were not read can be listed afterwards.
 class Settings {
  public:
   /// `prefix` stands before keys in messages: "--" for command lines.

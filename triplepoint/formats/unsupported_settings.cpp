@@ -55,7 +55,7 @@ std::vector<std::string> unsupported_by_launch_files(const spec::Job& job) {
     unsupported.push_back(
         fmt::format("prefetch depth {} (the framework decides it)", job.plan.prefetch_depth));
   if (job.plan.schedule == spec::Schedule::gpipe)
-    unsupported.push_back("the GPipe schedule (it is played as 1F1B)");
+    unsupported.push_back("the GPipe schedule (1F1B is used instead)");
   return unsupported;
 }
 

@@ -284,7 +284,7 @@ TEST_CASE("338 of the upstream files are distinct: 16 lie in four places each, 3
   CHECK(files_in_so_many == std::map<int, int>{{1, 322}, {4, 16}});
 }
 
-/// Everything that is played, without where it was read and what was assumed.
+/// Everything that is simulated, without where it was read and what was assumed.
 void check_same_job(const spec::Job& a, const spec::Job& b) {
   CHECK(a.name == b.name);
   CHECK(a.task == b.task);
@@ -311,7 +311,7 @@ TEST_CASE("every upstream file, exported to NeMo and imported again, says the sa
 }
 
 TEST_CASE(
-    "every upstream pretraining job, exported to Megatron and imported again, plays the same") {
+    "every upstream pretraining job, exported to Megatron and imported again, is the same job") {
   const auto matrix = read_matrix(false);
   if (!matrix) return;
   for (const FolderRow& row : matrix->import.rows) {

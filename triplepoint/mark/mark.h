@@ -48,7 +48,7 @@ typedef void (*triplepoint_mark_put_function)(int kind, const char* name, const 
                                               int64_t begin_ns, int64_t end_ns, int64_t number,
                                               double amount, double flops);
 
-/* Used when nobody listens. */
+/* Used without a recorder. */
 static inline void triplepoint_mark_nothing(int kind, const char* name, const char* group,
                                             int64_t begin_ns, int64_t end_ns, int64_t number,
                                             double amount, double flops) {

@@ -147,7 +147,7 @@ TEST_CASE("threads that mark at once lose nothing and keep their order") {
     CHECK(count == marks);
 }
 
-TEST_CASE("a ring that nobody reads keeps the newest and says how many it lost") {
+TEST_CASE("a ring without a reader keeps the newest entries and counts the lost ones") {
   const MarkFolder folder;
   const int marks = 3 * triplepoint_wire_entry_count + 5;
   REQUIRE(run_child(folder, [] {
@@ -224,7 +224,7 @@ TEST_CASE("a program killed while it marks loses at most the mark it was at") {
   munmap(said, sizeof *said);
 }
 
-TEST_CASE("a child of a program that marks has marks of its own") {
+TEST_CASE("a child of a program that marks has its own marks") {
   const MarkFolder folder;
   const auto fork_and_mark = [](auto make_child) {
     triplepoint_value("parent", 1);

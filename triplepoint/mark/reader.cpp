@@ -231,7 +231,7 @@ bool Ring::writer_is_gone() const {
   return is_free && (number <= 0 || (kill(number, 0) != 0 && errno == ESRCH));
 }
 
-/// Entries that were begun a while ago and are not finished will not be any more: whoever began
+/// Entries that were begun a while ago and are not finished are abandoned: the writer
 /// them was killed, or stopped.
 void Ring::note_overdue(uint64_t head) {
   const int64_t now = now_ns();

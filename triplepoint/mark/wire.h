@@ -24,8 +24,8 @@
  *
  * A name is put into the first free place of the 64 from (hash mod name_count) on, claimed by
  * writing 1 into `hash` and published by writing the hash itself; a name that meets a claimed place
- * goes on to the next, so that nobody waits and a name may be there twice. Places are numbered from
- * 1; 0 is "no name". When 64 places are taken, an entry has no name.
+ * goes on to the next, so that no writer waits, and a name may be stored twice. Places are numbered
+ * from 1; 0 is "no name". When 64 places are taken, an entry has no name.
  */
 
 /* NOLINTBEGIN: C, with a prefix for want of namespaces and with C's casts. */

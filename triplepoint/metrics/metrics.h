@@ -32,7 +32,7 @@ struct KernelSeconds {
 /// reducescatter, allgather, sendrecv or broadcast; pushsend, pushrecv, buffer: memory; triton with
 /// sum, add, mul or div: memory, with gemm: compute; gemm, sdpa, matmul: compute; elementwise,
 /// kernel, norm: memory; else other. Our own op names have no such substrings; they count by kind
-/// as their kernels would: all-to-all as send_recv (NCCL plays it so), communication named
+/// as their kernels would: all-to-all as send_recv (as in NCCL), communication named
 /// "userbuffers" as memory, attention as compute (cuDNN calls it sdpa). Source: CharLLM-PPT,
 /// scripts/visualization/figure_10_1.py and figure_10_2.py.
 enum class KernelRules { ours, upstream };

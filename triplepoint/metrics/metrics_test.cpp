@@ -100,7 +100,7 @@ TEST_CASE("a slot belongs to its group whatever a single device in it does") {
 
 TEST_CASE("a hot slot sets the pace of the nodes whose slowest device sits in it") {
   run::Run run = eight_gpus();
-  CHECK(!measure(run).slowest_in_hot_slot);   // all clocks alike: nobody sets the pace
+  CHECK(!measure(run).slowest_in_hot_slot);   // equal clocks: no device sets the pace
   run.summaries[3].sm_clock_mean_mhz = 1600;  // hot, node 0
   run.summaries[5].sm_clock_mean_mhz = 1650;  // cool, node 1
   const Metrics m = measure(run);
@@ -232,7 +232,7 @@ run::Run late_rank() {
   return run;
 }
 
-TEST_CASE("whoever waits least holds the others up, and its clock says why") {
+TEST_CASE("the rank that waits least delays the others, and its clock is the cause") {
   const Metrics m = measure(late_rank());
   REQUIRE(m.stragglers.size() == 1);
   CHECK(m.stragglers[0].rank == 2);

@@ -18,7 +18,7 @@ constexpr std::array collectives = {Collective::all_reduce, Collective::all_gath
                                     Collective::reduce_scatter, Collective::all_to_all,
                                     Collective::broadcast};
 
-/// Round numbers; nobody's machine.
+/// Round numbers; not a real machine.
 Cluster small_cluster() {
   Cluster cluster;
   cluster.num_nodes = 64;

@@ -131,7 +131,7 @@ TEST_CASE("a message to another rail is handed over on NVLink, and crosses the s
   CHECK_FALSE(FabricTopology(cluster).route({0, 1}, {2, 1}).handed_over);
 }
 
-TEST_CASE("rails keep uplinks of their own") {
+TEST_CASE("rails keep their own uplinks") {
   Cluster cluster = cluster_of(FabricKind::rail_optimized, 32);
   cluster.scale_out.oversubscription = 2;
   const FabricTopology fabric(cluster);

@@ -15,7 +15,7 @@ using spec::Op;
 using spec::OpClass;
 using spec::Precision;
 
-/// Round numbers; nobody's chip.
+/// Round numbers; not a real chip.
 spec::Gpu plain_gpu() {
   spec::Gpu gpu;
   gpu.peak_bf16 = gpu.peak_fp16 = 1000 * unit::TFLOP / unit::s;

@@ -32,7 +32,7 @@ Joules links(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load) {
 }
 
 Watts typical_leakage(const spec::PowerCoefficients& gpu, double voltage, Celsius die) {
-  // A chip type whose leakage nobody has measured has none, and no e-fold to divide by.
+  // A chip type without measured leakage has none, and no e-fold to divide by.
   if (gpu.leakage == Watts()) return Watts();
   return gpu.leakage * voltage * leakage_growth(gpu, die);
 }

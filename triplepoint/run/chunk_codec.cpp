@@ -91,7 +91,7 @@ void append_shuffled(std::string& plain, std::span<const double> values) {
   }
 }
 
-/// The integer that stands for a value at so many decimals; nothing if it would not come back as
+/// The integer that encodes a value at `decimals` decimals; nothing if it would not come back as
 /// the same bits.
 std::optional<int64_t> as_integer(double value, double power) {
   const double scaled = value * power;

@@ -138,7 +138,7 @@ class Copier : public RecordVisitor {
   Result<void> problem_;
 };
 
-/// Plays all blocks; returns what the records say besides values.
+/// Reads all blocks; returns the records other than values.
 template <class Visitor>
 Result<Run> play(const Path& growing, Visitor& visitor) {
   RecordReader reader;

@@ -15,7 +15,7 @@ namespace {
 /// Puts values, spans and steps together, of all blocks.
 class Collector : public RecordVisitor {
  public:
-  /// False if the block is not what a recorder wrote: then nothing after it is worth reading.
+  /// False if no recorder wrote the block: then the rest of the file is not read.
   bool read(const JournalBlock& block) {
     if (!sound_) return false;
     axes_.clear();

@@ -175,7 +175,7 @@ std::set<int32_t> ranks_of(const Run& run) {
   return ranks;
 }
 
-/// Whether every recording has ranks of its own, as those of one launch have.
+/// Whether every recording has its own ranks, as those of one launch have.
 bool have_own_ranks(const std::vector<Run>& recordings) {
   std::set<int32_t> all;
   for (const Run& run : recordings)

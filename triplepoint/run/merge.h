@@ -14,7 +14,7 @@ namespace triplepoint::run {
 
 /// How a recording's clock was laid beside that of the first one.
 enum class AlignedBy {
-  same_clock,   // one kernel: its monotonic clock is everybody's
+  same_clock,   // one kernel: all share its monotonic clock
   wall_clock,   // the anchors of both, as good as the nodes' NTP or PTP
   collectives,  // wall clock first, then ends of the same collectives, which differ by microseconds
   steps         // the same with ends of steps
@@ -40,7 +40,7 @@ struct Merged {
 /// the same. Steps are joined one by one, from the first node's begin to the last node's end.
 ///
 /// Ends and not begins of collectives are compared: on one host the former lie within 7 us, the
-/// latter milliseconds apart, since whoever comes first waits inside.
+/// latter milliseconds apart, since the first rank waits inside.
 Result<Merged> merge(std::vector<Run> recordings);
 
 }  // namespace triplepoint::run

@@ -152,7 +152,7 @@ class TraceWriter {
             .message(packet::track_event, track_event));
   }
 
-  /// The process a counter stands under: its rank's, or one of its own.
+  /// The process a counter stands under: its rank's, or a separate one.
   uint64_t process_of(const TraceCounter& counter) {
     if (counter.rank && *counter.rank >= 0 && *counter.rank < run_.timeline.num_ranks)
       return static_cast<uint64_t>(*counter.rank);

@@ -50,13 +50,13 @@ class Statement {
   int bound_ = 0;
 };
 
-/// A SQLite database that may have been written by anybody: no statement runs for ever, no SQL of
+/// An untrusted SQLite database: no statement runs for ever, no SQL of
 /// the file is trusted. Errors say which file and what is wrong with it.
 class Database {
  public:
   /// An empty one in memory.
   static Result<Database> create();
-  /// A new file, written without a journal: half of it is worth nothing. Memory stays small.
+  /// A new file, written without a journal: an incomplete file is unusable. Memory stays small.
   static Result<Database> create_file(const std::string& path);
   /// An existing file, only to read.
   static Result<Database> open(const std::string& path);

@@ -359,7 +359,7 @@ TEST_CASE("a view or an endless recursion in the file is not followed") {
   CHECK(!from_bytes(evil.bytes().value(), "evil.run"));
 }
 
-/// Lets files of this process grow no further than so many bytes, as a full disk does.
+/// Limits the size of this process's files, as a full disk does.
 class SmallDisk {
  public:
   explicit SmallDisk(rlim_t bytes) {

@@ -86,7 +86,7 @@ struct SpanDetail {
   friend bool operator==(const SpanDetail&, const SpanDetail&) = default;
 };
 
-/// Spans that repeat: a pass is a list of pieces, each a run of spans played `repeat` times in a
+/// Spans that repeat: a pass is a list of pieces, each a run of spans repeated `repeat` times in a
 /// row. Times inside are relative to the start of one repetition.
 struct PatternPiece {
   std::vector<Span> spans;  // rank, stage, microbatch of the instance apply

@@ -40,7 +40,7 @@ TEST_CASE("the same type is interned once") {
   CHECK(t.intern({.name = "a", .kind = SpanKind::compute}) == 2);
 }
 
-TEST_CASE("an instance plays its pieces one after the other") {
+TEST_CASE("an instance runs its pieces one after the other") {
   const Timeline t = small_timeline();
   std::vector<std::pair<int64_t, int32_t>> seen;  // begin, layer
   for_each_span(t, 0, [&](const Span& s) {

@@ -44,7 +44,7 @@ int32_t stream_of(const SpanType& type) {
   return 1 + static_cast<int32_t>(type.stream);
 }
 
-/// Tracks of lanes have numbers of their own: first_lane_track + lane * lane_tracks + n.
+/// Tracks of lanes have their own numbers: first_lane_track + lane * lane_tracks + n.
 constexpr int32_t first_lane_track = 1 << 16, lane_tracks = 4;
 
 /// Hands out tracks of one lane: the first in which a span lies behind the others or inside the one

@@ -31,7 +31,7 @@ struct PipelineParts {
 PipelineParts count_parts(const spec::Job&,
                           const std::vector<std::vector<workload::ChunkLayers>>& layout);
 
-/// Sends of one pipeline when nobody shares: [stage], seconds; 0 where nothing is sent.
+/// Sends of one pipeline without shared links: [stage], seconds; 0 where nothing is sent.
 struct SendCosts {
   std::vector<double> next, previous;
 };

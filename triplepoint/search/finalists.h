@@ -68,7 +68,7 @@ Ranking rank_plans(const Space&, const Objective&, const Limits&, const FinalOpt
 Finalist simulate_in_full(const spec::Job&, const Objective&,
                           const std::optional<metrics::LifetimeModel>& lifetime = {});
 
-/// So many plans limits may refuse before the search for others is given up.
+/// Maximum number of plans that limits may refuse before the search stops.
 inline constexpr size_t most_finalists = 128;
 
 void mark_front(std::vector<Finalist>&);

@@ -28,7 +28,7 @@ Result<Headroom> parse_headroom(std::string_view text);
 /// looked at.
 spec::Job without_layout(const spec::Job& job);
 
-/// What a step is worth, with the money of a second and of a joule at these rates.
+/// Cost of a step, from the cost of a second and of a joule at these rates.
 search::Objective objective_of(search::Goal goal, const spec::Job& job,
                                const metrics::BillRates& rates);
 

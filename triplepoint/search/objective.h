@@ -12,7 +12,7 @@ enum class Goal { throughput, energy, edp, cost };
 std::string_view name_of(Goal);
 std::optional<Goal> goal_named(std::string_view);
 
-/// What a step is worth, less is better. Never falls with time or energy, so that bounds of both
+/// Cost of a step, less is better. Never falls with time or energy, so that bounds of both
 /// give a bound of it.
 ///
 ///   throughput  t;   energy  E;   edp  E t;   cost  rate t + price E

@@ -210,7 +210,7 @@ Json counts_json(const search::SearchCounts& counts) {
 std::string counts_text(const search::SearchCounts& counts) {
   return fmt::format(
       "{} plans in {} layouts: {} do not fit in memory, {} cannot beat what was found, {} were "
-      "played.",
+      "simulated.",
       whole(counts.plans), whole(counts.layouts),
       whole(counts.out_of_memory + counts.exact_out_of_memory),
       whole(counts.bounded - counts.simulated - counts.exact_out_of_memory),

@@ -26,7 +26,7 @@ DataTable comparison_table(const search::Finalist& a, const search::Finalist& b)
 Json finalist_json(const spec::Job&, const search::Finalist&);
 Json counts_json(const search::SearchCounts&);
 
-/// How the search got there: plans, what did not fit, what was played.
+/// How the search got there: plans, plans that did not fit, simulated plans.
 std::string counts_text(const search::SearchCounts&);
 
 }  // namespace triplepoint::search

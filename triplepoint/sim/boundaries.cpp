@@ -99,7 +99,7 @@ class BoundaryEstimator {
   }
 
  private:
-  /// What the schedule never sends stays empty: it must not count as somebody to share with.
+  /// What the schedule never sends stays empty: it must not count as a sharing rank.
   void estimate_stage(const Pipeline& pipeline, size_t s,
                       std::array<perf::CollectiveTime, 2>& estimates,
                       StageBoundaries& boundaries) const {

@@ -28,7 +28,7 @@ struct BoundaryEstimates {
 /// them which can bind (perf::FabricTopology): uplinks of leaf switches, rings of a torus, local
 /// and global links of a dragonfly. A device sends and receives over the NIC next to it,
 /// floor(local * nics / devices of the node), or over its peer's rail where it hands its tensor
-/// over. Inside a domain every device has its own port, and nobody else's tensors are on it.
+/// over. Inside a domain every device has its own port, and no other tensors are on it.
 ///
 ///   capacity of a NIC = what one message of this size reaches on it (perf::point_to_point_time)
 ///   latency           = the fabric's, hop_latency for each switch beyond the first, and scale-up's

@@ -63,7 +63,7 @@ TEST_CASE("a lone tensor takes what the model of one message says") {
   CHECK(outside.lone(0, Direction::next) / outside.message(false, 8) == Approx(1));
 }
 
-TEST_CASE("a pipeline that meets nobody needs no flows, one whose directions meet does") {
+TEST_CASE("a pipeline on unshared links needs no flows, one whose directions meet does") {
   CHECK(TestBoundaries(job_on(1, 1, 8)).wiring().classes().empty());
   CHECK(TestBoundaries(job_on(4, 1, 32)).wiring().classes().empty());  // in and out at different
                                                                        // devices
@@ -180,7 +180,7 @@ TEST_CASE("on rails a tensor for another rail is handed over and leaves by that 
   CHECK(longer / job.cluster.scale_up.latency == Approx(1));
 }
 
-TEST_CASE("what is never sent counts as nobody to share with") {
+TEST_CASE("what is never sent does not count for sharing") {
   spec::Job job = job_on(4, 8, 4);
   job.task = spec::Task::prefill;
   const TestBoundaries test(job);

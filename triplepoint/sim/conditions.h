@@ -35,7 +35,7 @@ bool is_lasting(const spec::Fault&);
 /// in between. A lost node's restart counts as the fault's end.
 std::optional<Seconds> next_change(const spec::Job&, Seconds now);
 
-/// Of a node that is lost at this very moment: how long nobody computes, and how much training was
+/// Of a node that is lost at this very moment: how long training is paused, and how much of it was
 /// not in a checkpoint (they lie `period` apart; without it only the running step is lost).
 struct Loss {
   Seconds restart, uncovered;

@@ -28,7 +28,7 @@ class FlowRates {
   /// one.
   std::span<const int32_t> resolve();
 
-  /// Of one rank of one flow, bytes/s; nobody flies: 0.
+  /// Of one rank of one flow, bytes/s; no flow in flight: 0.
   double rate(int32_t flow_class) const { return states_[static_cast<size_t>(flow_class)].rate; }
   double limit(int32_t flow_class) const { return classes_[static_cast<size_t>(flow_class)].limit; }
 

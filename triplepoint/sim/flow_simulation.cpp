@@ -104,8 +104,7 @@ class FlowSimulation {
     tensor.flows = true;
     tensor.place = same.size();
     same.push_back(t);
-    // As if alone; change_rates() corrects it. Where nobody comes near, these are the fast path's
-    // bits.
+    // As if alone; change_rates() corrects it. Without other flows, these are the fast path's bits.
     tensor.rate = rates_.limit(flow_class);
     tensor.end = tensor.begin + wire_of(tensor).alone;
     rates_.add(flow_class);

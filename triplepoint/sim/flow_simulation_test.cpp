@@ -90,12 +90,12 @@ TEST_CASE("equal replicas stay equal, and one more never makes them faster") {
   }
 }
 
-TEST_CASE("where nobody shares, flows take the fixed times to the last bit") {
+TEST_CASE("on unshared links flows take the fixed times to the last bit") {
   for (uint64_t seed = 0; seed < 60; ++seed)
     for (const SendMode mode : both_modes) {
       CAPTURE(seed);
       TestJob job = random_job(seed);
-      // Every boundary has links of its own, of more or less than it could use.
+      // Every boundary has its own links, of more or less than it could use.
       Rng rng(seed);
       job.capacities.clear();
       for (auto& stages : job.boundaries)
@@ -213,7 +213,7 @@ struct NaiveFlow {
   bool done = false;
 };
 
-/// All rates anew at every event, events found by looking at everybody.
+/// All rates anew at every event, events found by scanning all flows.
 void schedule_by_passes(std::vector<NaiveFlow>& flows,
                         const std::vector<BytesPerSecond>& capacities) {
   double now = 0;

@@ -16,8 +16,8 @@
 namespace triplepoint::sim {
 namespace {
 
-// Fans move in whole per cents: finer steps would ask for new propagators for nothing anybody could
-// measure.
+// Fans move in whole per cents: finer steps need new propagators for differences below any sensor's
+// resolution.
 double whole_per_cent(double flow) {
   return std::max(1.0, std::round(flow * 100)) / 100;
 }

@@ -38,11 +38,11 @@ struct Begun {
 ///   arrival = max(end, wire is free) + alone      (shared_links: end_send)
 ///
 /// Needs no event queue: a stage runs on until it misses an input and continues when that arrives,
-/// so an action costs constant time, about 11 ns without a record. Every stage is a resource of its
-/// own, so the order in which stages run here does not enter the result. Only where others
-/// determine an end does time have to pass for all of them together: begun() then names what has
-/// begun, and an event loop (flow_simulation.h for links, shared_cores.h for cores) reports the
-/// ends. Memory needs no schedule: it depends on the order of a stage's own program alone
+/// so an action costs constant time, about 11 ns without a record. Every stage is its own resource,
+/// so the order in which stages run here does not enter the result. Only where others determine an
+/// end does time have to pass for all of them together: begun() then names what has begun, and an
+/// event loop (flow_simulation.h for links, shared_cores.h for cores) reports the ends. Memory
+/// needs no schedule: it depends on the order of a stage's own program alone
 /// (workload/training_peak.h).
 ///
 /// Record: what is kept of a schedule (TimelineRecord, search::SendRecord). Buffers are kept

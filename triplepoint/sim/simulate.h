@@ -15,7 +15,7 @@ namespace triplepoint::sim {
 /// step is kept.
 struct Horizon {
   std::optional<Seconds> duration;  // a transient from a machine at its inlet temperature
-  std::optional<int64_t> steps;     // likewise, so many training steps
+  std::optional<int64_t> steps;     // likewise, this many training steps
   bool timeline = true;             // keep the detailed step's timeline and series
 };
 

@@ -36,7 +36,7 @@ struct CoupledStep {
 /// one is taken. For a given t the devices of a node are solved together (air moves one way, so
 /// what one needs hardly depends on the others); a longer t leaves every device more time to wait,
 /// hence a lower ceiling and a shorter schedule. So schedule(t) - t falls and has one root, which
-/// regula falsi finds: two or three schedules where heat holds nobody back, at most five where it
+/// regula falsi finds: two or three schedules where heat limits no device, at most five where it
 /// does, after which step times agree within 1e-4 of a step. Source: docs/models/simulation.md.
 CoupledStep solve_steady_state(StepModel& model, ClusterHeat& heat);
 

@@ -246,7 +246,7 @@ TransientSimulation::State::Activity TransientSimulation::State::activity() cons
   return now_ < standing_until_ ? Activity::standing : Activity::training;
 }
 
-/// Nobody computes: no kernel, the lowest clock. A device that has shut down draws nothing.
+/// Training is paused: no kernel, the lowest clock. A device that has shut down draws nothing.
 std::vector<Watts> TransientSimulation::State::idle_powers() const {
   const spec::Gpu& gpu = model_->job.cluster.gpu;
   const double lowest = gpu.governor->min_clock / *gpu.max_clock;

@@ -41,12 +41,12 @@ class TransientSimulation {
   /// Trains on: steps and series (power_w, die_c, sm_clock_mhz, throttled_share per device) of that
   /// time on the simulation's clock, and summaries of the last step.
   run::Run advance(Seconds duration);
-  /// So long or so many steps, as the horizon says.
+  /// Advances by the horizon's duration or number of steps.
   run::Run advance(const Horizon& horizon);
   /// Adds the step of this moment in detail: peaks, ripple and timeline in place of the plain
   /// summaries.
   void record_detail(run::Run& run, const Horizon& horizon);
-  /// Nobody computes: a restart, a checkpoint being written, a move.
+  /// Pauses training: a restart, a checkpoint write, a move.
   void pause(Seconds duration);
   /// Another plan, other limits or faults, on the same boards; heat and time go on.
   void change(const spec::Job& job);

@@ -129,7 +129,7 @@ TEST_CASE("a transient is one simulation advanced once") {
   CHECK(!simulated.timeline.empty());
 }
 
-TEST_CASE("so many steps are so many steps") {
+TEST_CASE("a horizon of N steps has N steps") {
   const run::Run run = simulate(small_job(), {.duration = {}, .steps = 7});
   CHECK(run.steps.size() == 7);
   CHECK(run.steps.back().end == run.series.front().times.back());

@@ -19,7 +19,7 @@ namespace triplepoint::sim {
 namespace {
 
 constexpr double unlimited = std::numeric_limits<double>::infinity();
-constexpr double rounding = 1e-9;  // far above rounding errors, far below what anybody can measure
+constexpr double rounding = 1e-9;  // far above rounding errors, far below measurable differences
 
 /// A boundary's use of a link. Senders are stages: a blocking one uses one boundary at a time.
 struct Use {

@@ -42,16 +42,16 @@ enum class FlowChoice { where_links_bind, everywhere };
 struct Wire {
   static constexpr int32_t no_flow = -1;
   Seconds latency;
-  Seconds alone;  // latency and data, when nobody shares
+  Seconds alone;  // latency and data, on unshared links
   double bytes = 0;
-  int32_t flow_class = no_flow;  // no_flow: nobody can slow it down, it always takes `alone`
+  int32_t flow_class = no_flow;  // no_flow: without contention, it always takes `alone`
   friend bool operator==(const Wire&, const Wire&) = default;
 };
 
 /// Flows that load the same links in the same way have the same rate at any time.
 struct FlowClass {
   std::vector<LinkUse> links;  // indices into Wiring::capacities
-  double limit = 0;            // bytes/s of one rank when nobody shares
+  double limit = 0;            // bytes/s of one rank on unshared links
   friend auto operator<=>(const FlowClass&, const FlowClass&) = default;
 };
 

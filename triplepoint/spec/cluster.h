@@ -98,8 +98,8 @@ struct Cluster {
   Gpu gpu;
   int64_t num_nodes = 1;
   int64_t gpus_per_node = 8;  // devices
-  // Devices that are processes sharing so many cores of one machine (an emulated cluster); 0: each
-  // is a processor of its own.
+  // Number of cores that the devices, as processes, share on one machine (an emulated cluster); 0:
+  // each is its own processor.
   int64_t shared_cores = 0;
   ScaleUp scale_up;
   ScaleOut scale_out;

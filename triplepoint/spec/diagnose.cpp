@@ -253,7 +253,7 @@ class Examination : Findings {
       return error(
           Code::batch_not_divisible,
           "global_batch_size {} is not divisible by micro_batch_size {} x data_parallel_size {} "
-          "(every replica plays equally many microbatches); try {}",
+          "(every replica runs equally many microbatches); try {}",
           plan_.global_batch_size, plan_.micro_batch_size, job_.data_parallel_size(),
           sequences * std::max(1.0, real(static_cast<int64_t>(microbatches))));
     if (plan_.virtual_pipeline_size > 1 &&
@@ -261,7 +261,7 @@ class Examination : Findings {
       error(Code::batch_not_divisible,
             "{} microbatches are not divisible by pipeline_parallel_size {} (the interleaved "
             "schedule "
-            "plays them in rounds of one per stage); try a global_batch_size of {}",
+            "runs them in rounds of one per stage); try a global_batch_size of {}",
             job_.num_microbatches(), plan_.pipeline_parallel_size,
             sequences * real(plan_.pipeline_parallel_size));
   }
@@ -343,7 +343,7 @@ class Examination : Findings {
             "interleave); set virtual_pipeline_size to 2 or more");
     if (!interleaved && plan_.virtual_pipeline_size > 1)
       error(Code::inconsistent,
-            "virtual_pipeline_size {} with schedule {} (only the interleaved schedule plays "
+            "virtual_pipeline_size {} with schedule {} (only the interleaved schedule runs "
             "chunks); set "
             "schedule = \"interleaved\"",
             plan_.virtual_pipeline_size, enum_name(plan_.schedule));

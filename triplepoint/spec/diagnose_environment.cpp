@@ -231,7 +231,7 @@ class Examination : Findings {
     if (lost != (fault.restart > Seconds()))
       error(Code::inconsistent, "{} {} (a lost node is what is restarted from); {}", name_,
             lost ? "has no restart time" : "has a restart time",
-            lost ? "say how long, as in restart = \"5 min\"" : "leave restart out");
+            lost ? "give a time, as in restart = \"5 min\"" : "leave restart out");
   }
 
   const Job& job_;

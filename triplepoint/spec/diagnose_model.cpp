@@ -144,7 +144,7 @@ class ModelExamination : Findings {
             "instead, or choose a model of attention alone");
     if (plan_.lora && model_.prediction_depths() > 0)
       error(Code::unsupported,
-            "lora with multi-token prediction (nobody trains an adapter for it); set "
+            "lora with multi-token prediction (no framework trains an adapter for it); set "
             "multi_token_prediction.depths = 0");
   }
 

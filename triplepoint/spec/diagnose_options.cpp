@@ -64,7 +64,7 @@ class OptionsExamination : Findings {
            enum_name(plan_.precision));
   }
 
-  /// Parts to play again that no layer of this model has.
+  /// Parts to recompute that no layer of this model has.
   void modules_without_a_part() {
     for (const RecomputeModule module : plan_.recompute_modules) {
       const std::string_view needs = part_of(module);

@@ -27,7 +27,7 @@ std::vector<Diagnosis> diagnose_fabric(const Job&);
 /// What is impossible about a job's room, limits and faults. Part of diagnose().
 std::vector<Diagnosis> diagnose_environment(const Job&);
 
-/// Ranks that share the cores of one machine have no power, heat and clock of their own: such a job
+/// Ranks that share the cores of one machine have no individual power, heat and clock: such a job
 /// is predicted without them.
 bool predicted_without_power(const Job&);
 

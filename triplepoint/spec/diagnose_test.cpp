@@ -153,7 +153,7 @@ TEST_CASE("the batch has to make whole microbatches") {
   refused(
       sound_mixture(), [](Job& job) { job.plan.micro_batch_size = 3; }, Code::batch_not_divisible,
       "global_batch_size 128 is not divisible by micro_batch_size 3 x data_parallel_size 32 (every "
-      "replica plays equally many microbatches); try 96");
+      "replica runs equally many microbatches); try 96");
   refused(
       sound_job(),
       [](Job& job) {
@@ -163,7 +163,7 @@ TEST_CASE("the batch has to make whole microbatches") {
       },
       Code::batch_not_divisible,
       "126 microbatches are not divisible by pipeline_parallel_size 4 (the interleaved schedule "
-      "plays them in rounds of one per stage); try a global_batch_size of 4");
+      "runs them in rounds of one per stage); try a global_batch_size of 4");
 }
 
 TEST_CASE("experts have to divide evenly over ranks") {
@@ -371,7 +371,7 @@ TEST_CASE("schedule and chunks have to agree") {
       "interleave); set virtual_pipeline_size to 2 or more");
   refused(
       sound_job(), [](Job& job) { job.plan.virtual_pipeline_size = 2; }, Code::inconsistent,
-      "virtual_pipeline_size 2 with schedule one_f_one_b (only the interleaved schedule plays "
+      "virtual_pipeline_size 2 with schedule one_f_one_b (only the interleaved schedule runs "
       "chunks); set schedule = \"interleaved\"");
   refused(
       sound_mixture(),

@@ -14,7 +14,7 @@ namespace triplepoint::spec {
 TomlValue cell_value(std::string_view cell, int line);
 
 /// Sets "plan.tensor_parallel_size" in a tree whose root is a table. Where a key holds a name and
-/// has keys of its own as well (cluster = "dgx-h100", cluster.num_nodes = 4), in either order, the
+/// has its own keys as well (cluster = "dgx-h100", cluster.num_nodes = 4), in either order, the
 /// name becomes the base of its table.
 void set_dotted(TomlValue& root, std::string_view key, TomlValue value);
 

@@ -27,7 +27,7 @@ struct Environment {
   std::optional<Celsius> ambient;    // absent: the chassis' own inlet
   std::optional<Cooling> cooling;    // absent: the chassis' own
   std::optional<Watts> power_limit;  // per device; absent: its TDP
-  // One entry per device of the cluster, node by node; empty: no limit of their own.
+  // One entry per device of the cluster, node by node; empty: no individual limit.
   std::vector<Watts> device_power_limits;
   std::vector<Hertz> device_clock_limits;  // locked SM clocks (nvidia-smi -lgc)
   uint64_t seed = 1;                       // of board and node spread

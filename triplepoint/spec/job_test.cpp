@@ -260,7 +260,7 @@ TEST_CASE("a wrong job is refused with file, line, reason and a way out") {
        "job.toml:7: plan.device_order is a whole number (it is a list); write it in square "
        "brackets"},
       {"environment = 3\n" + plain_job,
-       "job.toml:1: environment is a whole number (it has keys of its own); write a table, "
+       "job.toml:1: environment is a whole number (it has its own keys); write a table, "
        "[environment]"},
       {plain_job + "[plan.optimizer]\nbase = \"distributed_fused_adam\"\nmoment_bytes = -1.0\n",
        "job.toml:9: plan.optimizer.moment_bytes is -1 (it is finite and not negative); write such "

@@ -111,7 +111,7 @@ Result<T> load_from_folder(const ReadScope& scope, const LibraryFolder& in, std:
   return thing;
 }
 
-/// A block of coefficients has a file of its own, so that a fit replaces one file and nothing else.
+/// A block of coefficients has its own file, so that a fit replaces one file and nothing else.
 template <class T>
 Result<void> merge_calibration(const ReadScope& scope, const Path& folder, const std::string& block,
                                T& out) {

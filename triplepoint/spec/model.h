@@ -37,7 +37,7 @@ struct LatentAttention {
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
 };
 
-/// Attention that looks back so many tokens only (Mistral, GPT-OSS, Gemma).
+/// Attention over a limited number of previous tokens (Mistral, GPT-OSS, Gemma).
 struct SlidingWindow {
   int64_t size = 0;        // tokens that a query sees, its own included
   int64_t full_every = 0;  // every n-th layer looks at all tokens; 0: none does
@@ -58,7 +58,7 @@ struct StateSpace {
 };
 
 /// Multi-token prediction (DeepSeek-V3, section 2.2): each depth joins the trunk and the next
-/// token's embedding, passes a layer of its own, and the shared head predicts one token further.
+/// token's embedding, passes its own layer, and the shared head predicts one token further.
 struct MultiTokenPrediction {
   int64_t depths = 1;                        // 0: the model has the module, but trains without
   std::optional<std::string> layer_pattern;  // of one depth, where the model has a pattern
@@ -66,7 +66,7 @@ struct MultiTokenPrediction {
 };
 
 /// What a layer is made of. A transformer's has attention and a feed-forward part; in a hybrid each
-/// part is a layer, with a norm and a residual of its own.
+/// part is a layer, with its own norm and residual.
 enum class LayerKind { dense, moe, window_dense, window_moe, state_space, attention, mlp, experts };
 inline constexpr int layer_kind_count = 8;
 

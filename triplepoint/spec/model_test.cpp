@@ -82,7 +82,7 @@ TEST_CASE("fewer query groups save key and value weights only") {
   CHECK(all - count_layer_parameters(model, 0).attention == saved);
 }
 
-TEST_CASE("a tied head has no weights of its own") {
+TEST_CASE("a tied head has no separate weights") {
   Model model = gpt(1, 768);
   CHECK(count_parameters(model).head == 0);
   model.tied_embeddings = false;
@@ -177,7 +177,7 @@ void every_word_leads_back() {
   CHECK_FALSE(enum_from_name<E>("no such word").has_value());
 }
 
-TEST_CASE("every enumerator has a word of its own") {
+TEST_CASE("every enumerator has its own word") {
   every_word_leads_back<Precision>();
   every_word_leads_back<OpClass>();
   every_word_leads_back<Collective>();

@@ -89,7 +89,7 @@ struct Op {
   Bytes hbm_bytes;           // read plus written
   int kernels = 1;           // launches
   bool scan = false;         // of a state-space layer: Triton's kernels (mamba_ssm)
-  bool backward = false;     // attention backward and wgrad have efficiencies of their own
+  bool backward = false;     // attention backward and wgrad have their own efficiencies
   GemmShape gemm;            // op_class gemm, grouped_gemm
   AttentionShape attention;  // op_class attention
 

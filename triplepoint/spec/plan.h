@@ -15,7 +15,7 @@ namespace triplepoint::spec {
 
 enum class Sharding { none, optimizer, gradients, parameters };  // ZeRO-0/1/2/3; FSDP = parameters
 enum class Recompute { none, selective, full };
-/// Parts of a layer that selective recompute plays again, spelled as Megatron-Core's
+/// Parts of a layer that selective recompute recomputes, spelled as Megatron-Core's
 /// --recompute-modules: the attention core; latent attention's up-projections and rotary embedding;
 /// norms; the experts' activation; a dense MLP; a whole MoE layer, dispatch included; the shared
 /// expert. And torchtitan's selective checkpointing by operator: every second matrix product, and
@@ -52,7 +52,7 @@ struct Lora {
   friend bool operator==(const Lora&, const Lora&) = default;
 };
 
-/// How a model is laid out over ranks and played. Sizes are ranks per group; data_parallel_size is
+/// Layout of a model over ranks, and its schedule. Sizes are ranks per group; data_parallel_size is
 /// derived.
 struct Plan {
   int64_t tensor_parallel_size = 1;
@@ -105,7 +105,7 @@ struct Plan {
   std::optional<Lora> lora;
   friend bool operator==(const Plan&, const Plan&) = default;
 
-  /// Is this part among those that selective recompute plays again, whether or not it is on?
+  /// Is this part among those that selective recompute recomputes, whether or not it is on?
   bool selects(RecomputeModule module) const {
     if (recompute_modules.empty()) return module == RecomputeModule::core_attn;
     return std::find(recompute_modules.begin(), recompute_modules.end(), module) !=

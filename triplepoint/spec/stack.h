@@ -35,7 +35,7 @@ struct Stack {
   double memory_fragmentation = 1.03;   // allocated over needed
   Bytes framework_reserve;              // CUDA context, NCCL buffers, workspace
   // Tensors of a step go one by one through PyTorch's caching allocator: memory is counted by
-  // playing them through one (workload/eager_step.h).
+  // simulating them through one (workload/eager_step.h).
   bool eager_allocation = false;
   // Microbatches that a stage of its pipelines holds beyond what the schedule asks for.
   int64_t extra_in_flight = 0;

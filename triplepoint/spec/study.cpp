@@ -122,7 +122,7 @@ bool varies(const TomlEntry& entry) {
   return !takes_a_list(entry.key) || entry.value.items.front().is(Kind::array);
 }
 
-/// `micro_batch_size = [1, 2, 4]` is an axis of its own.
+/// `micro_batch_size = [1, 2, 4]` is its own axis.
 Axis list_axis(const TomlEntry& entry) {
   Axis axis{entry.key, {}};
   for (const TomlValue& item : entry.value.items)

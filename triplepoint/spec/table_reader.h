@@ -132,7 +132,7 @@ class TableReader {
     if (Result<void> read = read_value(scope_.at(key), *value, out); !read) problem_ = read.error();
   }
 
-  /// Keys that somebody else reads.
+  /// Keys that another reader reads.
   void allow(std::string_view key) { known_.emplace_back(key); }
 
   /// An unknown key first: where a required key is misspelled, that is the cause.
@@ -155,7 +155,7 @@ void complete(Cluster&);
 template <class T>
 Result<void> read_table(const ReadScope& scope, const TomlValue& value, T& out) {
   if (!value.is(TomlValue::Kind::table))
-    return wrong_kind(scope, value, "it has keys of its own",
+    return wrong_kind(scope, value, "it has its own keys",
                       fmt::format("write a table, [{}]", scope.key));
   TableReader reader(value, scope);
   if constexpr (HasName<T>) reader.allow("base");

@@ -41,7 +41,7 @@ search::Layout layout_of(const spec::Job& job) {
 struct Played {
   const SuiteJob* wanted = nullptr;
   spec::Job job;
-  std::string verdict;  // why it is not played; empty: it is
+  std::string verdict;  // why it is not simulated; empty: it is
   std::vector<ScoreValues> values;
   std::vector<std::vector<std::string>> broken;
 };
@@ -135,7 +135,7 @@ Result<PlayedCard> play_suite(tui::Console& console, const spec::Library& librar
     played.broken.resize(repeats);
   }
   {
-    tui::Progress progress(console, "Playing", all.size() * repeats);
+    tui::Progress progress(console, "Simulating", all.size() * repeats);
     parallel_for(all.size() * repeats, options.threads, [&](std::size_t i) {
       play_one(suite, all[i / repeats], i % repeats);
       progress.advance();

@@ -15,7 +15,7 @@
 
 namespace triplepoint::study {
 
-/// A card, and the plan with which each of its jobs was played.
+/// A card, and the plan of each of its jobs.
 struct PlayedCard {
   metrics::ScoreCard card;
   std::map<std::string, spec::Job> jobs;  // by the suite's name
@@ -26,9 +26,9 @@ struct BenchOptions {
   std::optional<Path> plans;  // folder of JOB.toml; what is not there is searched for
 };
 
-/// Plays every job of the suite on a cluster: the plan is searched for (fastest at steady state),
-/// then played from a cold machine, each repeat with other boards. A job that no plan fits is a row
-/// that says so. Ctrl-C ends it with an error.
+/// Simulates every job of the suite on a cluster: the plan is searched for (fastest at steady
+/// state), then simulated from a cold machine, each repeat with other boards. A job that no plan
+/// fits is a row that says so. Ctrl-C ends it with an error.
 Result<PlayedCard> play_suite(tui::Console&, const spec::Library&, const metrics::Suite&,
                               const spec::Cluster&, const BenchOptions&);
 

@@ -50,10 +50,10 @@ Result<run::Run> run_with_job(const spec::Library& library, const Path& file) {
   beside.replace_extension(".toml");
   std::error_code ignored;
   if (!std::filesystem::exists(beside, ignored))
-    return error(fmt::format(
-        "{}: the run does not know its job (nobody told it to the recorder); record with "
-        "--job, or put the job beside it, as {}",
-        file.string(), beside.filename().string()));
+    return error(
+        fmt::format("{}: the run has no job (the recorder was started without it); record with "
+                    "--job, or put the job beside it, as {}",
+                    file.string(), beside.filename().string()));
   run.manifest.job = TPT_TRY(spec::load_job(library, beside.string()));
   return run;
 }

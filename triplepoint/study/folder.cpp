@@ -30,7 +30,7 @@ Result<std::vector<spec::Diagnosis>> diagnoses_from(const Json& list) {
   return diagnoses;
 }
 
-/// study.json back as a plan; jobs that were played get their job from their run.
+/// study.json back as a plan; jobs that were simulated get their job from their run.
 Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file,
                                   std::vector<Path>& runs, std::set<std::string>& failed) {
   const std::string text = TPT_TRY(read_file(file));
@@ -56,7 +56,7 @@ Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file
   return plan;
 }
 
-/// A folder of runs that nobody called a study.
+/// A folder of runs without a study file.
 Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs) {
   runs = TPT_TRY(list_files(folder, ".run"));
   if (runs.empty())
@@ -93,7 +93,7 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
       if (failed.contains(item.job->job.name)) mark_failed(item);
       return;
     }
-    if (!std::filesystem::exists(runs[i])) return;  // not played yet
+    if (!std::filesystem::exists(runs[i])) return;  // not simulated yet
     const Result<run::Run> run = run::load(runs[i].string());
     if (!run) {
       item.problem = run.error().what;

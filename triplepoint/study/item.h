@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs of a study on their way into its results; for who plays them and who reads them again.
+// Jobs of a study on their way into its results; for the modules that simulate and read them.
 #pragma once
 
 #include <optional>

@@ -14,7 +14,7 @@
 
 namespace triplepoint::study {
 
-/// Plays jobs of a study for real, by scripts that anybody may start: here, or by Slurm.
+/// Runs jobs of a study by scripts, here or by Slurm.
 class JobMeasurer {
  public:
   /// Makes the study's folders. `program`: this one.

@@ -36,7 +36,7 @@ spec::Job job_of(const std::string& text) {
   return *job;
 }
 
-TEST_CASE("the ranks are started by whoever can, and not twice") {
+TEST_CASE("the ranks are started by the available launcher, and only once") {
   const std::vector<std::string> all = {"mpirun", "srun"};
   const auto choice = [](const Variables& variables, const std::vector<std::string>& programs) {
     return *choose_launcher("auto", machine(variables, programs));

@@ -39,7 +39,7 @@ std::optional<PageCache::Page> PageCache::find(const std::string& key, const std
     if (!worker_) worker_.emplace([this] { work(); });
     ordered_.notify_one();
   }
-  // Whoever stands behind others in the queue does not hold up the server's thread for them.
+  // A queued page does not block the server's thread.
   if (orders_.size() > 1) return std::nullopt;
   if (!finished_.wait_for(lock, patience, is_there)) return std::nullopt;
   return pages_[key];

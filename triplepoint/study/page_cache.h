@@ -16,9 +16,9 @@
 
 namespace triplepoint::study {
 
-/// Pages that are made when somebody asks, by one thread of its own, and kept while what they show
-/// has not changed. Asking never waits longer than a moment: a page that takes longer is there the
-/// next time.
+/// Pages rendered on request by one worker thread and cached while their source is unchanged. A
+/// request never waits longer than `patience`: a page that takes longer is ready for the next
+/// request.
 class PageCache {
  public:
   struct Page {

@@ -80,7 +80,7 @@ void set_stages(run::Timeline& timeline, const workload::RankGrid& grid) {
 
 // ---- which spans are one collective
 
-/// The collectives of one group of ranks, in the order in which each member played them.
+/// The collectives of one group of ranks, in the order in which each member ran them.
 struct GroupPlays {
   std::vector<int64_t> members;
   std::map<int32_t, std::vector<size_t>> spans;  // of each rank, indexes into the timeline's
@@ -104,7 +104,7 @@ Groups groups_of(run::Timeline& timeline, const workload::RankGrid& grid) {
   return groups;
 }
 
-/// Members play a group's collectives in one order, so that the n-th of each is one collective;
+/// Members run a group's collectives in one order, so that the n-th of each is one collective;
 /// unless marks were lost.
 bool is_whole(const GroupPlays& group, const run::Timeline& timeline) {
   const std::vector<size_t>& first = group.spans.begin()->second;

@@ -37,7 +37,7 @@ std::optional<run::Run> earlier_run(const StudyItem& item) {
   std::error_code ignored;
   if (!std::filesystem::exists(item.file, ignored)) return std::nullopt;
   Result<run::Run> run = run::load(item.file.string());
-  if (!run) return std::nullopt;  // half a file of another program: played again
+  if (!run) return std::nullopt;  // half a file of another program: simulated again
   const auto fact = run->manifest.facts.find(digest_fact);
   if (fact == run->manifest.facts.end() || fact->second != item.digest) return std::nullopt;
   return *std::move(run);
@@ -98,7 +98,7 @@ std::optional<run::Run> measure(StudyItem& item, const StudyWorld& world) {
   return *std::move(run);
 }
 
-/// Plays one job, or takes its earlier run. What cannot be stored is the item's problem.
+/// Simulates one job, or takes its earlier run. What cannot be stored is the item's problem.
 void play(StudyItem& item, const StudyWorld& world) {
   if (spec::has_errors(item.job->diagnoses)) return take_diagnoses(item);
   if (const auto earlier = earlier_run(item)) {

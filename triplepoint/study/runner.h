@@ -22,7 +22,7 @@ struct StudyWorld {
   std::function<bool()> stopped;   // asked before each job
   std::function<void()> finished;  // told after each job, from any thread
   std::string program_digest;      // runs of another program or data are not reused
-  // Plays a job for real, instead of `simulate`. The error says how it failed, which is a result;
+  // Runs a job instead of calling `simulate`. The error says how it failed, which is a result;
   // nothing if a stop was asked for in the middle. What only a prediction would need may be
   // missing.
   std::function<Result<std::optional<run::Run>>(const spec::Job&, const std::string& file_stem)>
@@ -33,7 +33,7 @@ struct StudyWorld {
 /// Results of a study so far.
 struct StudyResults {
   report::Study study;          // rows of the jobs that are done, in the study's order
-  std::vector<Path> run_files;  // of each row; empty for jobs that were not played
+  std::vector<Path> run_files;  // of each row; empty for jobs that were not simulated
   std::string json;             // the same as results.json
   std::string csv;              // the same as results.csv
   std::size_t reused = 0;       // jobs whose run was there already
@@ -41,9 +41,9 @@ struct StudyResults {
   std::size_t left = 0;         // jobs not begun because a stop was asked for
 };
 
-/// Plays every valid job on so many threads and keeps each run as FOLDER/runs/NAME.run as soon as
-/// it is finished. A run that is there already and belongs to the same job, program and data is
-/// used again. Results do not depend on the number of threads.
+/// Simulates every valid job on `threads` threads and keeps each run as FOLDER/runs/NAME.run as
+/// soon as it is finished. A run that is there already and belongs to the same job, program and
+/// data is used again. Results do not depend on the number of threads.
 ///
 /// A job that fails while it is measured is a row with its diagnosis, kept in runs/NAME.failed.
 Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder, int threads,

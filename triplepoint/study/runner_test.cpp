@@ -79,7 +79,7 @@ TEST_CASE("a study's results have a row per job, whatever came of it") {
   CHECK(!results->study.rows[4].memory.empty());
   CHECK(results->study.rows[5].verdict == report::Verdict::invalid);
   CHECK(!results->study.rows[5].diagnoses.empty());
-  CHECK(world.simulated == 5);  // an invalid job is not played
+  CHECK(world.simulated == 5);  // an invalid job is not simulated
 }
 
 TEST_CASE("one thread and two give the same bytes") {
@@ -93,7 +93,7 @@ TEST_CASE("one thread and two give the same bytes") {
   CHECK(one->csv == two->csv);
 }
 
-TEST_CASE("a second call plays nothing again and says the same") {
+TEST_CASE("a second call simulates nothing again and says the same") {
   const ScratchFolder scratch;
   CountingWorld world;
   const auto first = run_study(small_study(), scratch.folder(), 2, world.world());
@@ -123,7 +123,7 @@ TEST_CASE("an interrupted study keeps what is finished and goes on from there") 
   CHECK(whole->json == run_study(small_study(), other.folder(), 1, world.world())->json);
 }
 
-TEST_CASE("a changed job is played again, the others are not") {
+TEST_CASE("a changed job is simulated again, the others are not") {
   const ScratchFolder scratch;
   CountingWorld world;
   spec::StudyPlan plan = small_study();
@@ -199,7 +199,7 @@ TEST_CASE("every number in a sentence about a simulated study is the one in its 
 }
 
 TEST_CASE(
-    "the best runs get pages, the study links to them, and a run played anew loses its page") {
+    "the best runs get pages, the study links to them, and a run simulated again loses its page") {
   const ScratchFolder scratch;
   CountingWorld world;
   auto results = run_study(small_study(), scratch.folder(), 2, world.world());

@@ -33,7 +33,7 @@ Result<spec::Job> job_of(const run::Run& run, const WatchOptions& options) {
   if (options.job) return *options.job;
   if (run.manifest.job) return *run.manifest.job;
   return error(
-      fmt::format("{}: the run does not know its job (nothing could be played ahead); "
+      fmt::format("{}: the run has no job (no forecast is possible); "
                   "record with --job, or name the job here, too",
                   options.run));
 }

@@ -83,7 +83,7 @@ Summary summarize(const run::Timeline& timeline) {
 
 DataTable comparison(const Summary& before, const Summary& after) {
   DataTable table{.name = "replay",
-                  .title = "measured and played again (kernels and idle: mean of ranks)",
+                  .title = "measured and what-if (kernels and idle: mean of ranks)",
                   .columns = {{"what", "what"},
                               {"measured_s", "measured ms", 1e-3, 3},
                               {"replayed_s", "replayed ms", 1e-3, 3},
@@ -157,7 +157,7 @@ Result<TraceComparison> trace_what_if(const std::vector<std::string>& traces,
   sim::TraceWhatIf replayed = sim::what_if_from_trace(input.timeline(), scaling);
   const Summary before = summarize(input.timeline()), after = summarize(replayed.timeline);
   TraceComparison answer;
-  answer.headline = fmt::format("{:.3f} ms measured, {:.3f} ms played again ({:+.2f} %).",
+  answer.headline = fmt::format("{:.3f} ms measured, {:.3f} ms what-if ({:+.2f} %).",
                                 before.length * 1e3, after.length * 1e3,
                                 before.length > 0 ? 100 * (after.length / before.length - 1) : 0.);
   answer.table = comparison(before, after);

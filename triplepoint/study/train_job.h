@@ -10,15 +10,15 @@
 
 namespace triplepoint::study {
 
-/// The training that `triplepoint train` plays if nothing else is said, as a job.toml: a small
+/// The training that `triplepoint train` runs if nothing else is said, as a job.toml: a small
 /// Llama on the emulated cluster `laptop`, split by tensor, pipeline and data parallelism; by data
 /// parallelism alone where the user says how to split.
 std::string beginning_of_training(bool user_splits);
 
-/// Spreads so many ranks over the cluster's nodes; over one node, if they cannot be even.
+/// Spreads `ranks` ranks over the cluster's nodes; over one node, if they do not divide evenly.
 Result<void> spread_ranks(spec::Job& job, int64_t ranks);
 
-/// Why the trainer cannot play a job that is valid as such: what only other stacks have, or a
+/// Why the trainer cannot run a job that is valid as such: what only other stacks have, or a
 /// layout that is wrong. What a prediction would need besides is not asked for.
 Result<void> require_trainable(const spec::Job& job);
 

@@ -127,7 +127,7 @@ std::map<std::string, std::string> launch_variables(const ProcessEnvironment& ar
       {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
       {"OMPI_MCA_hwloc_base_binding_policy", "none"},
       {"OMPI_MCA_mpi_yield_when_idle", "1"},
-      // Open MPI 5 starts ranks with PRRTE, which has names of its own.
+      // Open MPI 5 starts ranks with PRRTE, which has its own names.
       {"PRTE_ALLOW_RUN_AS_ROOT", "1"},
       {"PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
       {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},

@@ -41,7 +41,7 @@ ProcessEnvironment process_environment();
 int64_t nodes_allocated(const ProcessEnvironment&);
 
 /// A rank that has been started does not start others; in a Slurm allocation of several nodes srun
-/// does it; then whoever is there: mpirun, else threads. Words: auto, mpirun, srun, threads.
+/// does it; otherwise mpirun if installed, else threads. Words: auto, mpirun, srun, threads.
 Result<Launcher> choose_launcher(const std::string& word, const ProcessEnvironment&);
 
 std::vector<std::string> launch_command(const TrainRequest& request, Launcher launcher);

@@ -81,7 +81,7 @@ TEST_CASE("the ways in which drivers say nothing are no values") {
   CHECK_FALSE(plausible_range("sm_clock_mhz").holds(4294967295.0));
 }
 
-TEST_CASE("a stamp of the driver keeps its place until somebody sets the clock") {
+TEST_CASE("a stamp of the driver keeps its place until the clock is set") {
   UnixTime clock;
   const int64_t wall = 1'700'000'000 * second;
   clock.look(5 * second, wall + 5 * second);

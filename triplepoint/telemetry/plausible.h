@@ -21,7 +21,7 @@ Range plausible_range(std::string_view signal);
 /// below 10 TB/s, a second of time per second (twice that, for rough stamps). 0: nothing known.
 double plausible_rate(std::string_view signal);
 
-/// Whether a raw number of so many bits is one by which drivers say "not available": all bits set
+/// Whether a raw number of `bits` bits is a driver's code for "not available": all bits set
 /// (NVML, amdgpu), or one of the blanks near the largest signed number (DCGM).
 bool is_sentinel(uint64_t raw, int bits);
 

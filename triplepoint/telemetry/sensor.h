@@ -14,7 +14,7 @@
 
 namespace triplepoint::telemetry {
 
-/// How often a channel is worth reading: every tick, or every tenth (limits, memory in use, fans).
+/// How often to read a channel: every tick, or every tenth (limits, memory in use, fans).
 enum class Pace : uint8_t { every_tick, slow };
 
 /// One number that a sensor can read: what it means stands in `about`, as the run keeps it.

@@ -45,7 +45,7 @@ struct SensorOptions {
   bool host = true;        // CPU, memory, networks, RAPL, board temperatures
   bool node_power = true;  // what the BMC or a power meter says (IPMI, ACPI, Cray)
   /// A command that prints the node's power in W, for a site's Redfish, PDU or meter; run every
-  /// `node_power_period` in a process of its own. Empty: none.
+  /// `node_power_period` in its own process. Empty: none.
   std::string node_power_command;
   Seconds node_power_period = 5 * unit::s;
 };

@@ -8,8 +8,8 @@ namespace triplepoint::telemetry {
 
 /// Turns a driver's time of day into time on the clock of readings.
 ///
-/// The difference of the two clocks is kept until it has moved by over a millisecond (somebody set
-/// the clock), so that the same stamp stays the same: the sampler finds repeated readings by it.
+/// The difference of the two clocks is kept until it has moved by over a millisecond (the clock was
+/// set), so that the same stamp stays the same: the sampler finds repeated readings by it.
 class UnixTime {
  public:
   /// Looks at both clocks; once per tick.

@@ -71,7 +71,7 @@ TEST_CASE("without power a slot settles at its inlet offset and the fixed heat")
   CHECK(warm.die(state, 0).degrees() == Approx(25 + fixed));
 }
 
-TEST_CASE("a slot nobody warms settles at P times R over the inlet") {
+TEST_CASE("a slot without upstream heating settles at P times R over the inlet") {
   const State state = model().steady(all(600), Celsius(30));
   CHECK(model().die(state, 0).degrees() == Approx(30 + 600 * (0.012 + 0.010 + 0.016)));
 }

@@ -38,7 +38,7 @@ class Source {
 ///   }
 class Input {
  public:
-  /// A file: plain, gzip or zstd, by its first bytes. With `overlap`, a thread of its own unpacks
+  /// A file: plain, gzip or zstd, by its first bytes. With `overlap`, its own thread unpacks
   /// ahead of the reader.
   static Result<Input> open(const Path&, bool overlap = false);
   static Input of_text(std::string text, std::string name);
@@ -104,7 +104,7 @@ std::unique_ptr<Source> text_source(std::string text);
 /// it, then an error. One that grows beyond all measure is an error (a zip bomb).
 std::unique_ptr<Source> unpack(std::unique_ptr<Source> packed, Packing, const std::string& name);
 
-/// The same bytes, read ahead by a thread of its own into a few buffers of a megabyte.
+/// The same bytes, read ahead by its own thread into a few buffers of a megabyte.
 std::unique_ptr<Source> read_ahead(std::unique_ptr<Source>);
 
 }  // namespace triplepoint::trace

@@ -77,7 +77,7 @@ Input input_of(std::string bytes, bool overlap = false) {
   return *std::move(input);
 }
 
-TEST_CASE("what was packed comes back, however it was packed and whoever unpacks it") {
+TEST_CASE("packed data are restored, for every packer and unpacker") {
   for (const size_t size : {0, 1, 5, 511, 70000, 5 << 20}) {
     const std::string text = some_text(size);
     for (const std::string& bytes : {text, gzipped(text), zstandard(text)})

@@ -12,7 +12,7 @@ namespace triplepoint::trace {
 /// there are none, nothing happens.
 void prefer_large_pages(const void* begin, size_t bytes);
 
-/// Room for so many, if there is any: what is reserved is often a guess, and costs only once it is
+/// Reserves space if available: the size is often a guess, and costs only once it is
 /// filled.
 template <class Item>
 void reserve_large(std::vector<Item>& items, size_t count) {

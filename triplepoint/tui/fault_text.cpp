@@ -90,7 +90,7 @@ std::string gpu_table(const Console& console, const FaultEffect& effect, bool st
   return table.text(console);
 }
 
-/// Whose links or host everybody waits for, where no clock is to blame.
+/// The device whose links or host delay all ranks, if no clock is the cause.
 std::string slow_part(const std::vector<spec::Fault>& faults) {
   if (faults.size() != 1) return "";
   const spec::Fault& fault = faults.front();
@@ -106,9 +106,9 @@ std::string slow_part(const std::vector<spec::Fault>& faults) {
 std::string verdict(const run::Run& run, const std::vector<spec::Fault>& faults,
                     const FaultEffect& effect) {
   const std::optional<double> longer = metrics::slowdown(effect);
-  if (!effect.during) return "It began after what was played.";
+  if (!effect.during) return "It begins after the end of the simulation.";
   if (!longer) return "No step ended on both sides of it, so none can be compared.";
-  if (std::abs(*longer) < 0.0005) return "Steps take as long as without it: nobody waits.";
+  if (std::abs(*longer) < 0.0005) return "Step time is unchanged: no rank waits.";
   std::string text =
       fmt::format("Steps take {} {}.", percent(std::abs(*longer)), *longer > 0 ? "longer" : "less");
   if (effect.waited_for)

@@ -26,7 +26,7 @@ std::string bar(const std::optional<double>& share, std::size_t width) {
   return text;
 }
 
-/// "NVIDIA H200" is "H200" to everybody; long names give way.
+/// Short form: "NVIDIA H200" is "H200"; long names are cut.
 std::string short_model(const std::string& name) {
   for (const std::string_view maker : {"NVIDIA ", "AMD Instinct ", "AMD "})
     if (name.starts_with(maker)) return name.substr(maker.size());

@@ -126,7 +126,7 @@ std::vector<std::string> table_lines(const std::vector<TopRow>& rows, bool full,
   return lines;
 }
 
-/// `lines` from `scroll` on, so many that the screen takes; the last ones stay on it.
+/// `lines` from `scroll` on, as many as fit; the last ones stay visible.
 std::vector<std::string> window_of(std::vector<std::string> lines, std::size_t scroll,
                                    std::size_t room) {
   if (lines.size() <= room) return lines;

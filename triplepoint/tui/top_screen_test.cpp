@@ -17,7 +17,7 @@ namespace {
 namespace live = telemetry::testing;
 using Kind = run::ReadingKind;
 
-/// A node of so many GPUs; GPU i draws 100 i watts, has 60 - i degrees and 1500 + i MHz.
+/// A node of `gpus` GPUs; GPU i draws 100 i watts, has 60 - i degrees and 1500 + i MHz.
 TopHost node(const std::string& name, int gpus) {
   telemetry::Snapshot snapshot;
   snapshot.node.host = name;

@@ -75,7 +75,7 @@ class RunSource : public TopSource {
       add_snapshot(hosts[i], std::move(nodes[i]));
     }
   }
-  /// Changes when somebody writes: a growing run has a journal beside it.
+  /// Changes on every write: a growing run has a journal beside it.
   std::pair<std::filesystem::file_time_type, std::uintmax_t> stamp() const {
     std::pair<std::filesystem::file_time_type, std::uintmax_t> latest{};
     std::error_code ignored;

@@ -15,7 +15,7 @@
 
 namespace triplepoint::tui {
 
-/// Where `top` gets the nodes it shows from. Never waits: what is slow has a thread of its own.
+/// Where `top` gets the nodes it shows from. Never waits: what is slow has its own thread.
 class TopSource {
  public:
   TopSource() = default;
@@ -27,7 +27,7 @@ class TopSource {
 
   /// Brings these hosts up to date; a source makes as many as it has nodes.
   virtual void update(std::vector<TopHost>& hosts) = 0;
-  /// Back and forth in time, where there is one: so many intervals.
+  /// Moves by `intervals` in time, in sources with a time axis.
   virtual void move(int intervals) { (void)intervals; }
   virtual std::string title() const = 0;
 };

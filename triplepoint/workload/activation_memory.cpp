@@ -78,7 +78,7 @@ double attention_bytes(const LayerContext& context) {
       context.share.frozen && !spec::is_quantized(context.plan().precision)
           ? share.element * real(share.tokens) * query
           : kept_input_element(context, "attention_dense") * real(share.tokens) * query;
-  // An fp8 projection keeps a copy of its own; the core keeps the output as it wrote it.
+  // An fp8 projection keeps its own copy; the core keeps the output as it wrote it.
   const double core_output = spec::is_quantized(context.plan().precision)
                                  ? core_element(context) * real(share.tokens) * query
                                  : 0;

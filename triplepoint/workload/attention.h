@@ -28,7 +28,7 @@ void add_attention_core(const LayerContext&, Passes&);
 /// Head size that gives the core's flops: d, or for latent attention (query + value) / 2.
 int64_t core_head_dim(const spec::Model&);
 
-/// Keys that a causal query sees, on the mean over a sequence of so many: half of them, or fewer
+/// Mean number of keys that a causal query sees in a sequence: half of them, or fewer
 /// where a window ends before.
 double mean_keys(int64_t key_length, int64_t window);
 

@@ -41,7 +41,7 @@ void push_collective(std::vector<Op>& ops, const Op& op, const Copies& copies) {
   if (copies.ranks > 1 && op.payload > Bytes()) ops.push_back(op);
 }
 
-/// Messages into which the gradients of so many parameters are cut; what ZeRO gathers afterwards
+/// Number of messages for the gradients of `parameters` parameters; what ZeRO gathers afterwards
 /// comes in the same pieces.
 int gradient_buckets(const LayerContext& context, double parameters) {
   if (!context.plan().gradient_bucket) return 1;
@@ -191,7 +191,7 @@ Op add_to_shard(const LayerContext& context, const RankParameters& parameters) {
 }
 
 /// Inference: the last stage knows the next tokens, the first one embeds them. It stands where
-/// training has its norm: nobody begins another pass before.
+/// training has its norm: no pass begins before.
 void send_tokens_back(const LayerContext& context, std::vector<Op>& ops) {
   if (context.plan().pipeline_parallel_size == 1) return;
   constexpr double bytes_of_a_token = 8;

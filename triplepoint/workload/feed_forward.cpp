@@ -96,7 +96,7 @@ void add_router(const LayerContext& context, const ExpertRows& rows, Passes& pas
         streaming(context, "top_k_backward", OpClass::router, 3 * scores, kernels / 2));
 }
 
-/// Moves rows in memory: so many read and so many written, both ways.
+/// Moves rows in memory: bytes read and written, both ways.
 void add_row_copy(const LayerContext& context, std::string_view name, double rows, Passes& passes) {
   const auto copy = streaming(context, name, OpClass::router, rows * row_bytes(context));
   passes.forward.push_back(copy);

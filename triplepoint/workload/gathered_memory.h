@@ -31,7 +31,7 @@ double gathered_at_head(const LayerContext&, const GatheredParts&);
 /// gradients of 16 bits are copied to floats before (foreach_reduce).
 double gathered_at_layer(const LayerContext&, const GatheredParts&, int64_t done);
 
-/// What the allocator keeps beyond the peak because each stream has a pool of its own: FSDP2
+/// What the allocator keeps beyond the peak because each stream has its own pool: FSDP2
 /// gathers the root unit and then the first layer in a stream that needs no more than the layers
 /// gathered ahead at the peak. It goes back to the driver where memory ends.
 /// Source: PyTorch, torch/distributed/fsdp/_fully_shard: all_gather_copy_in_stream.

@@ -173,7 +173,7 @@ RankParameters head_parameters(const spec::Job& job, const RankShare& share) {
   RankParameters parameters;
   const bool layer_norm = job.model.normalization == spec::Normalization::layer_norm;
   parameters.unsplit = real(share.hidden) * (layer_norm ? 2 : 1);
-  // Tied weights on one stage are the embedding's; on a stage of their own they are a copy.
+  // Tied weights on one stage are the embedding's; on their own stage they are a copy.
   const bool shares_storage = job.model.tied_embeddings && job.plan.pipeline_parallel_size == 1;
   const double matrix = shares_storage ? 0 : real(share.vocabulary * share.hidden);
   parameters.dense = matrix + parameters.unsplit;
@@ -189,7 +189,7 @@ RankParameters chunk_parameters(const spec::Job& job, const RankShare& share,
       parameters += real(chunk.count[kind]) * layer_parameters(job, share, kind);
   if (chunk.predictions > 0) {
     parameters += real(chunk.predictions) * prediction_parameters(job, share);
-    // They look tokens up as the first stage does: a stage of their own holds a copy.
+    // They look tokens up as the first stage does: their own stage holds a copy.
     if (!chunk.has_embedding) parameters += embedding_parameters(job, share);
   }
   if (chunk.has_embedding) parameters += embedding_parameters(job, share);

@@ -126,7 +126,7 @@ bool carries_gradients(const LayerContext& context) {
 /// Source: Transformer Engine, pytorch/module/base.py, get_dummy_wgrad.
 double stand_in_gradients(const LayerContext& context, const Chunks& chunks) {
   if (!carries_gradients(context)) return 0;
-  double whole_layer = 0, parts = 0;  // parts: where attention and MLP are layers of their own
+  double whole_layer = 0, parts = 0;  // parts: where attention and MLP are their own layers
   for (const LayerKind kind : all_layer_kinds) {
     const bool there = std::any_of(chunks.begin(), chunks.end(),
                                    [&](const ChunkLayers& chunk) { return chunk.count[kind] > 0; });

@@ -102,7 +102,7 @@ TEST_CASE("capacity, padding and imbalance decide how many rows an expert rank c
   CHECK(rows(2.0, false, 1.5) == Approx(1.5 * balanced));
 }
 
-TEST_CASE("without grouped GEMM every local expert is a launch of its own") {
+TEST_CASE("without grouped GEMM every local expert is its own launch") {
   spec::Job job = mixtral({1, 4, 2});
   const auto launches = [&] {
     std::pair<int, int64_t> kernels_and_products{0, 0};

@@ -48,7 +48,7 @@ void set_expert_form(Op& op, const Linear& linear) {
 
 /// Input (or output gradient) in few bits, and its transpose for the weight gradient. Fused, one
 /// kernel reads it once and writes both; 4-bit scales need the tensor's largest value first, which
-/// is another pass over it. Not fused, the largest values are a pass of their own, and each layout
+/// is another pass over it. Not fused, the largest values are their own pass, and each layout
 /// is cast from the 16-bit tensor (torchao, float8 training).
 Op quantize(const LayerContext& context, double elements) {
   const Precision precision = context.plan().precision;

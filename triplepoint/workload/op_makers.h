@@ -77,8 +77,7 @@ struct Linear {
 /// Forward [t, out, in], input gradient [t, in, out], weight gradient [out, in, t].
 /// Bytes: each operand once. The weight gradient adds into a buffer of optimizer.gradient_bytes
 /// (read and written), except under FSDP, where it is written once and reduced each microbatch.
-/// A bias is added by the kernel that follows; its gradient is a sum over rows, a kernel of its
-/// own.
+/// A bias is added by the kernel that follows; its gradient is a sum over rows, its own kernel.
 void add_linear(const LayerContext&, const Linear&, Passes&);
 
 /// Has the linear layer of this name a LoRA adapter?

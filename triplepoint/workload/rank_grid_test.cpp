@@ -104,7 +104,7 @@ TEST_CASE("dense groups equal Megatron's for tp-pp-dp") {
   }
 }
 
-TEST_CASE("expert groups equal Megatron's expert grid, also with an expert TP of its own") {
+TEST_CASE("expert groups equal Megatron's expert grid, also with its own expert TP") {
   for (const Sizes& s : many)
     for (const int64_t expert_tensor : {s.tensor, int64_t{1}}) {
       spec::Job job = job_of(s);
@@ -218,7 +218,7 @@ TEST_CASE("a device order moves ranks inside their nodes and nowhere else") {
   CHECK(static_cast<int64_t>(devices.size()) == grid.world_size());
 }
 
-TEST_CASE("every node may have a device order of its own, and nodes a rank order of theirs") {
+TEST_CASE("every node may have its own device order, and nodes a rank order of theirs") {
   spec::Job job = job_of({8, 2, 1, 1, 2});
   job.plan.device_order = {1, 2, 5, 7, 0, 3, 4, 6, 7, 6, 5, 4, 3, 2, 1, 0};
   job.plan.node_order = {1, 0};

@@ -49,7 +49,7 @@ StageProgram gpipe(int64_t stages, int64_t microbatches) {
   return write.take();
 }
 
-/// 1F1B over any number of chunks: so many forwards first, then one forward and one backward in
+/// 1F1B over any number of chunks: warm-up forwards first, then one forward and one backward in
 /// turn.
 StageProgram warm_up_then_alternate(ProgramWriter write, int64_t warmup, int64_t total) {
   for (int64_t i = 0; i < warmup; ++i)

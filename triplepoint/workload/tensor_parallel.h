@@ -13,7 +13,7 @@ namespace triplepoint::workload {
 /// four all-reduces of s b h elements per layer. With it: all-gather / reduce-scatter forward,
 /// reduce-scatter / all-gather backward, and the input gathered once more for the weight gradient,
 /// because only its shard was kept.
-/// Overlap: with userbuffers all of them; without, only what runs on a stream of its own: the
+/// Overlap: with userbuffers all of them; without, only what runs on its own stream: the
 /// gather for the weight gradient (behind the input gradient) and the reduction of the input
 /// gradient (behind the weight gradient).
 /// Payload: element bytes x tokens x hidden, the whole array.

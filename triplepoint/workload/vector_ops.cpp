@@ -39,7 +39,7 @@ VectorCost activation_cost(const LayerContext& context) {
     case spec::Activation::gelu:
       break;
   }
-  // Composed: the bias is a kernel of its own.
+  // Composed: the bias is its own kernel.
   if (fused || !context.model().biases) return {{2 * e, 1}, {3 * e, 1}};
   return {{4 * e, 2}, {3 * e, 1}};
 }

@@ -41,7 +41,7 @@ struct WorkGraph {
 WorkGraph build_work_graph(const spec::Job&);
 
 /// A job's work but for what grows with the number of microbatches (programs, memory) and what no
-/// step time needs (totals): for whoever looks at many plans and keeps programs himself.
+/// step time needs (totals): for searches that keep their own programs.
 WorkGraph build_work_without_programs(const spec::Job&);
 
 }  // namespace triplepoint::workload

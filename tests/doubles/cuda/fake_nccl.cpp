@@ -80,7 +80,7 @@ class Group {
     const std::lock_guard lock(mutex_);
     return aborted_;
   }
-  /// Nobody waits any more; what was under way is lost.
+  /// Ends all waiting; pending messages are lost.
   void abort() {
     const std::lock_guard lock(mutex_);
     aborted_ = true;

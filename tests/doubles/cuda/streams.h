@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-/// Streams and events of a GPU that is not there: a thread per stream plays what was given to it,
+/// Streams and events of a GPU that is not there: a thread per stream runs what was given to it,
 /// in order and later than it was asked, as a device does.
 namespace triplepoint::trainer::cuda_double {
 

@@ -4,7 +4,7 @@
 #include "trainer/math/functors.h"
 #include "trainer/math/math.h"
 
-// What kernels are written with. One source for nvcc and for the host's compiler, which plays a
+// What kernels are written with. One source for nvcc and for the host's compiler, which runs a
 // block's threads one after the other: that is what tests run.
 namespace triplepoint::trainer::cuda {
 

@@ -69,7 +69,7 @@ struct NormRowsBackward {
   }
 };
 
-inline constexpr int column_lanes = 8;  // 32 columns a block, and so many rows at a time
+inline constexpr int column_lanes = 8;  // 32 columns per block, and this many rows at a time
 
 /// Adds column sums of dy x^ and of dy (each where there is a place for it) over all rows; without
 /// statistics, x^ is 1.

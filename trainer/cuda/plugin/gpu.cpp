@@ -304,7 +304,7 @@ void Gpu::make_ring(int64_t bytes) {
 const int32_t* Gpu::upload(const int32_t* numbers, int64_t count) {
   const int64_t bytes = (count * 4 + 255) / 256 * 256;
   if (ring_at_ + bytes > ring_bytes_) {
-    finish(stream_);  // nobody reads the ring any more
+    finish(stream_);  // the ring has no readers left
     ring_at_ = 0;
     if (bytes > ring_bytes_) make_ring(2 * bytes);
   }

@@ -153,7 +153,7 @@ void GpuMath::attend_in_blocks_backward(const Attention& shape, const Array& qkv
       multiplier_.multiply(key_product(block, stride.qkv), slopes.from(head * stride.each),
                            qkv.from(place.query + head * d), keys, batch);
     }
-    // Over the queries, which nobody needs any more.
+    // Over the queries, which are no longer needed.
     multiplier_.multiply(row_product(block, stride.qkv, stride.qkv), slopes, qkv.from(place.key),
                          qkv.from(place.query), {heads, stride.each, place.key_step, d});
     if (block.first + block.rows < shape.length) return;

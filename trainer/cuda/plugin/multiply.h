@@ -19,7 +19,7 @@ class Multiplier {
   Multiplier(const Multiplier&) = delete;
   Multiplier& operator=(const Multiplier&) = delete;
 
-  /// The same product of several matrices, each so many elements after the one before; 0: of the
+  /// The same product of several matrices, each `stride` elements after the one before; 0: of the
   /// same one.
   struct Batch {
     int64_t count = 1, a = 0, b = 0, c = 0;

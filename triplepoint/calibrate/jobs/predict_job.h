@@ -19,7 +19,7 @@ struct JobPrediction {
   Bytes first_step, first_reserved;
 };
 
-/// Plays the job to thermal steady state. A job that cannot run as written is an error with all
+/// Simulates the job to thermal steady state. A job that cannot run as written is an error with all
 /// reasons.
 Result<JobPrediction> predict_job(const spec::Job&);
 

@@ -26,7 +26,7 @@ std::string missing_for(const spec::Gpu& gpu, const spec::Op& op) {
 // shorter one the mean holds a part of rest. Powers of 10,710 bf16 products grow in proportion to
 // their duration up to here, on H200 and B200 alike; attention kernels show nothing of it.
 constexpr Seconds meter_fill = 70 * unit::us;
-// Attention over so many keys and more is read with the pause before it in the meter's window: 848
+// From this many keys on, the meter's window includes the pause before attention: 848
 // kernels of a B200 show this share of what they draw above rest, where kernels over 10240 keys
 // show all of it.
 constexpr int64_t keys_after_a_pause = 12288;

@@ -10,7 +10,7 @@ namespace triplepoint::calibrate {
 
 /// Scores a table of steady power (docs/formats.md): locked clocks, power caps and duty cycles.
 ///
-/// A table does not say what its kernels do, so a kernel is learned from one point and predicted at
+/// A table does not describe its kernels, so a kernel is fitted from one point and predicted at
 /// the others of the same column `kernel`:
 ///  - rates stated (mem_gb_per_s and fp32_gflops, or a bandwidth as `rate`): no point is needed;
 ///  - else the point with the highest clock and cap says what the kernel draws, all of it taken as

@@ -20,7 +20,7 @@ struct ErrorSummary {
   std::optional<double> rank_correlation;
 };
 
-/// The value that so many of the numbers (0 to 1) do not exceed, between neighbours by a straight
+/// The quantile of the numbers for a share of 0 to 1, between neighbours by a straight
 /// line. The numbers need not be sorted; there must be one.
 double quantile(std::vector<double> numbers, double share);
 

@@ -231,7 +231,8 @@ class Bench : public Command {
   Result<int> compare(tui::Console& console) {
     if (!clusters_.empty() || !runs_.empty() || plans_ || nodes_ || duration_ || repeats_)
       return error(
-          "compare takes cards alone (they say what was played); leave --cluster, --runs and what "
+          "compare takes only cards (they contain the simulated settings); leave --cluster, --runs "
+          "and what "
           "belongs to them out");
     if (files_.size() < 2)
       return error(

@@ -65,8 +65,9 @@ class Export : public Command {
     const bool is_run = csv_ || upstream_csv_ || zeus_csv_;
     if (int(megatron_) + int(nemo_) + int(toml_) + int(is_run) != 1) {
       console.warn(
-          "triplepoint: export: say what to write: of a job --megatron-args, --nemo-yaml or "
-          "--toml, one of them; of a run --csv, --upstream-csv, --zeus-csv\n");
+          "triplepoint: export: no output format (there are several); for a job give one of "
+          "--megatron-args, --nemo-yaml and --toml, for a run --csv, --upstream-csv or "
+          "--zeus-csv\n");
       return exit_usage;
     }
     return is_job ? export_job(console) : export_run(console);

@@ -33,7 +33,7 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-/// A run of one step of so many seconds, with a power reading.
+/// A run of one step of `seconds`, with a power reading.
 run::Run small_run(double step_s) {
   run::Run run;
   run.manifest.origin = run::Origin::measured;

@@ -170,7 +170,7 @@ class Place : public Command {
                         const Telemetry& telemetry) {
     if (job.cluster.shared_cores > 0)
       return error(
-          "the cluster is emulated on shared cores (its ranks have no heat of their own); place a "
+          "the cluster is emulated on shared cores (its ranks have no separate heat); place a "
           "job on GPUs");
     TPT_TRY(study::require_same_size(job, telemetry.samples));
     const auto slope = advise::kelvin_per_watt(job.cluster.gpu);

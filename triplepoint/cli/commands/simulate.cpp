@@ -109,7 +109,7 @@ class Simulate : public Command {
   }
 
  private:
-  /// What is shown of a job that was played.
+  /// Output of a simulated job.
   struct Answer {
     run::Run run;
     metrics::Metrics metrics;
@@ -179,7 +179,8 @@ class Simulate : public Command {
 
   Result<void> check_words() const {
     if (duration_ && steps_)
-      return error("--duration and --steps were both given (each says how long to play); keep one");
+      return error(
+          "--duration and --steps were both given (each sets the simulated time); keep one");
     if (nodes_per_rack_ && !power_profile_)
       return error(
           "--nodes-per-rack belongs to --power-profile (nothing else knows racks); add it");

@@ -180,7 +180,7 @@ class Steer : public Command {
   Result<void> check_words() const {
     if (hook_ && !watch_)
       return error(
-          "--hook belongs to --watch (in a simulation there is nobody to act for); add "
+          "--hook belongs to --watch (a simulation has no job to act on); add "
           "--watch NAME.run");
     if (watch_ && (scenario_ || output_ || format_.is_csv()))
       return error(
@@ -236,7 +236,7 @@ class Steer : public Command {
       return std::vector<Scenario>{{"own-faults", "what the job says goes wrong", own}};
     if (!own.empty())
       return error(
-          "the job has faults of its own (a scenario would be a second story); leave "
+          "the job has its own faults (a scenario would be a second story); leave "
           "--scenario out");
     if (scenario_.value_or("all") == "all") return advise::scenarios_for(job, options.duration);
     return std::vector<Scenario>{
@@ -246,7 +246,7 @@ class Steer : public Command {
   static advise::SteeredScenario play(tui::Console& console, const spec::Job& job,
                                       const Scenario& scenario, SteerOptions options) {
     const auto looks = static_cast<std::size_t>(options.duration / options.interval + 1);
-    tui::Progress progress(console, "Playing " + scenario.name, looks);
+    tui::Progress progress(console, "Simulating " + scenario.name, looks);
     options.advance = [&] { progress.advance(); };
     spec::Job disturbed = job;
     disturbed.environment.faults = scenario.faults;

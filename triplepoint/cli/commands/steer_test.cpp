@@ -138,7 +138,7 @@ sharding = "optimizer"
   brake.begin = 180 * unit::s;
   job->environment.faults = {brake};
   run::Run run = sim::simulate(*job, {.duration = 420 * unit::s, .steps = {}, .timeline = false});
-  run.manifest.job->environment.faults.clear();  // nobody tells
+  run.manifest.job->environment.faults.clear();  // without its faults
   return run;
 }
 

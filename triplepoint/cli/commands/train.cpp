@@ -106,7 +106,7 @@ class Train : public Command {
                       "0 to {}",
                       *warmup_, steps(), steps() - 1));
     if (ranks_ && *ranks_ < 1)
-      return error("--ranks is below 1 (somebody must work); try --ranks 8");
+      return error("--ranks is below 1 (a job has at least one rank); try --ranks 8");
     return {};
   }
 

@@ -75,8 +75,8 @@ int64_t data_parallel_size(const spec::Job& job) {
 Result<void> JobFlags::require_no_job_but_cluster() const {
   if (!file_.empty() || model_ || stack_ || nodes_ || tp_ || pp_ || cp_ || ep_ || mbs_ || gbs_)
     return error(
-        "a job and --replay were both given (a replay plays a measured step, not a job); keep "
-        "one of them, and --cluster to say where the step is played");
+        "a job and --replay were both given (a trace what-if has no job); keep "
+        "one of them, and --cluster to name the target cluster");
   return {};
 }
 

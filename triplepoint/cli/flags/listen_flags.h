@@ -11,7 +11,7 @@
 
 namespace triplepoint::cli {
 
-/// The flags of whatever opens a socket: --listen, --token-file, --allow-everybody.
+/// The flags of commands that listen on a socket: --listen, --token-file, --allow-everybody.
 class ListenFlags {
  public:
   explicit ListenFlags(std::string listen) : listen_(std::move(listen)) {}

@@ -13,14 +13,14 @@
 
 namespace triplepoint::cli {
 
-/// `simulate --replay`: a measured step is played again with one thing changed.
+/// `simulate --replay`: a measured step is simulated again with one thing changed.
 class ReplayFlags {
  public:
   std::vector<Argument> arguments();
   bool given() const { return !files_.empty(); }
   /// An error if only flags that need --replay were given.
   Result<void> check() const;
-  /// Reads the traces, plays them on `cluster` (none: where they were measured), prints the
+  /// Reads the traces, simulates them on `cluster` (none: where they were measured), prints the
   /// comparison, and gives the run that it would be.
   Result<run::Run> run(tui::Console& console, bool as_json,
                        const std::optional<std::string>& cluster) const;

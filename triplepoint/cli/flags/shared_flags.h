@@ -17,7 +17,7 @@ Store into_count(std::optional<int64_t>& target, int64_t least, int64_t most = 1
 /// A span of time within bounds.
 Store into_time(std::optional<Seconds>& target, Seconds least = {}, Seconds most = 8760 * unit::h);
 
-/// Of what is played: nothing happens in less, and a month has long been steady.
+/// Limits of a simulation: less contains no step, and a month is steady.
 inline constexpr Seconds shortest_play = 1 * unit::s, longest_play = 720 * unit::h;
 
 /// --threads N, of the verbs that simulate or search.

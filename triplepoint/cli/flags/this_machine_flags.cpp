@@ -59,7 +59,8 @@ Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& fold
   emulated.fabric_bandwidth = bandwidth_.value_or(emulated.fabric_bandwidth);
   emulated.fabric_latency = latency_.value_or(emulated.fabric_latency);
   if (emulated.nodes < 1 || emulated.ranks_per_node < 1)
-    return error("--nodes and --ranks-per-node are 1 or more (somebody must train); try 2 and 4");
+    return error(
+        "--nodes and --ranks-per-node must be at least 1 (a cluster has ranks); try 2 and 4");
   const spec::Library library = TPT_TRY(spec::require_library());
   TPT_TRY(make_folder(folder));
   std::optional<Path> measured;

@@ -48,7 +48,7 @@ struct Bill {
   double money() const { return electricity + machines; }
 };
 
-/// Days, energy, money and CO2 of training so many tokens.
+/// Days, energy, cost and CO2 of training a number of tokens.
 ///
 ///   productive = tokens / tokens_per_step * step
 ///   M     = device_mtbf / devices                                  failures hit any device

@@ -43,16 +43,15 @@ struct DieStress {
 ///
 ///   electromigration  (J / J0)^n exp(Ea/k (1/T0 - 1/T)),           J / J0 = (P / P0) / (V / V0)
 ///   oxide             V^(a + b T) exp(-(X + Y/T + Z T) / kT), over the same at T0, V0
-///   cycling           sum over cycles ((dT - e) / (dT0 - e))^q, over so many a day
+///   cycling           sum over cycles ((dT - e) / (dT0 - e))^q, over the reference cycles per day
 ///   total             the mean of those that are known
 ///
 /// P0: reference_power_share of the limit; V0: the voltage at the highest clock; e: the elastic
 /// range, smaller cycles count nothing. Cycles are counted by the rainflow rules of ASTM E1049 on
 /// the die's temperature. The mean says that at the reference every mechanism fails equally often,
-/// as RAMP assumes at qualification: nobody publishes the true shares, so only ratios of wear mean
-/// something, never years.
-/// Holds while the constants do: they are those of older processes (data/lifetime.toml).
-/// Sources: Black 1969; Srinivasan et al., ISCA 2004 (RAMP); JEDEC JEP122.
+/// as RAMP assumes at qualification: the true shares are not published, so only ratios of wear are
+/// meaningful, not years. Holds while the constants do: they are those of older processes
+/// (data/lifetime.toml). Sources: Black 1969; Srinivasan et al., ISCA 2004 (RAMP); JEDEC JEP122.
 struct LifetimeUse {
   double electromigration = 0, oxide = 0;
   std::optional<double> cycling;  // where the run shows minutes of temperature

@@ -54,7 +54,7 @@ TEST_CASE("electromigration follows Arrhenius: its slope over 1/T is the activat
         Approx(m.electromigration_energy_ev));
 }
 
-/// Of all cycles, those of so many kelvins.
+/// The cycles of a given height.
 double count_of(const std::vector<ThermalCycle>& cycles, double kelvins) {
   double count = 0;
   for (const ThermalCycle& cycle : cycles)
@@ -123,7 +123,7 @@ TEST_CASE("a lower clock at the same heat wears less: its voltage is lower") {
   CHECK(slow->devices[0]->oxide < fast->devices[0]->oxide);
 }
 
-TEST_CASE("what nobody measured has no wear") {
+TEST_CASE("without readings there is no lifetime use") {
   CHECK(!lifetime_use_of(run_of({60}), Metrics{}, model()));
   run::Run unknown = run_of({60});
   unknown.manifest.job.reset();

@@ -102,7 +102,7 @@ Result<void> read_head(const ReadScope& scope, const TomlValue& root, Suite& sui
   TPT_TRY(reader.finish());
   if (suite.duration > Seconds() && suite.repeats >= 1) return {};
   return error(
-      fmt::format("{}:{}: nothing would be played (duration is above 0, repeats is at "
+      fmt::format("{}:{}: nothing would be simulated (duration is above 0, repeats is at "
                   "least 1); correct them",
                   scope.file, head->line));
 }

@@ -8,8 +8,8 @@
 namespace triplepoint::metrics {
 namespace {
 
-/// Plays 1F1B as slots of forward and backward passes; whoever has to wait does so inside a
-/// send/recv, and at the end of the step inside an all-reduce of everybody, as NCCL kernels do.
+/// Simulates 1F1B as slots of forward and backward passes; ranks wait inside a send/recv, and at
+/// the end of the step inside a global all-reduce, as in NCCL kernels.
 class OneForwardOneBackward {
  public:
   OneForwardOneBackward(int stages, int microbatches) : p_(stages), m_(microbatches) {
@@ -92,7 +92,7 @@ TEST_CASE("the 1F1B bubble takes (p-1) of (m+p-1) slots") {
       CHECK(m.bubble_fraction.value() == doctest::Approx(closed_form));
       for (const Stage& stage : m.stages)
         CHECK(stage.bubble_fraction == doctest::Approx(closed_form));
-      CHECK(m.stragglers.empty());  // balanced stages hold nobody up
+      CHECK(m.stragglers.empty());  // balanced stages delay no other stage
     }
 }
 
@@ -110,7 +110,7 @@ TEST_CASE("gaps between the kernels of a pass are launch gaps, not bubble") {
   CHECK(m.idle.value() / unit::ns == doctest::Approx(m.launch_gaps.value() / unit::ns));
 }
 
-TEST_CASE("where nobody waits inside kernels, idle time between passes is the bubble") {
+TEST_CASE("if no rank waits inside kernels, idle time between passes is the bubble") {
   run::Run run = OneForwardOneBackward(4, 8).play();
   run.timeline.spans.clear();
   CHECK(measure(run).bubble_fraction.value() == doctest::Approx(3.0 / 11));

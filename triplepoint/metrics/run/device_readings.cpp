@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What do the series say about a device whose summary nobody wrote?
+// Device readings from the series, if the summary is missing.
 #include <algorithm>
 #include <string_view>
 

@@ -44,7 +44,7 @@ FaultEffect steady_effect(const run::Run& without, const run::Run& with);
 /// How much longer steps take while it is on, 0.1 for a tenth; nothing if no step tells.
 std::optional<double> slowdown(const FaultEffect&);
 
-/// Devices that it touches most, by the change of their clock, then temperature; at most so many.
+/// The most affected devices, by the change of their clock, then temperature; at most `most`.
 std::vector<int64_t> most_affected(const FaultEffect&, size_t most);
 
 Json fault_json(const std::string& fault, const FaultEffect&);

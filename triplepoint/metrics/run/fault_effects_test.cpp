@@ -62,7 +62,7 @@ TEST_CASE("a fault is told by what was before, during and after it") {
   CHECK(most_affected(effect, 1) == std::vector<int64_t>{1});
 }
 
-TEST_CASE("nobody waits for a device whose clock costs no time") {
+TEST_CASE("no rank waits for a device whose clock costs no time") {
   run::Run run = made_run();
   run.steps.clear();
   for (int t = 0; t < seconds; ++t)

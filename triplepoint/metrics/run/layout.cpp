@@ -9,7 +9,7 @@ namespace triplepoint::metrics {
 
 namespace {
 
-constexpr int64_t most_ranks = 1 << 20;  // beyond, nobody asks rank by rank
+constexpr int64_t most_ranks = 1 << 20;  // above this, no per-rank table
 
 bool is_positive_and_small(int64_t size) {
   return size > 0 && size <= most_ranks;

@@ -14,7 +14,7 @@ namespace {
 
 using Curve = std::vector<double>;  // W by bin
 
-// A recording of hours is looked at in so many bins at most.
+// Maximum number of bins for long recordings.
 constexpr size_t most_bins = 200'000;
 constexpr int stagger_steps = 40;  // of a step
 

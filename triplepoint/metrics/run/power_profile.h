@@ -22,7 +22,7 @@ struct PowerProfileOptions {
 /// Power of one level of the building over a step (a recording: over all its steps).
 ///
 ///   swing = highest - lowest;  ramp = largest |P(t + w) - P(t)| / w, w: the ramp window
-///   coincidence = peak of the sum of all / sum of their own peaks
+///   coincidence = peak of the sum / sum of the single peaks
 struct PowerLevel {
   std::string name;              // "node", "rack", "site"
   int64_t units = 1, worst = 0;  // how many; the one that swings most, which the numbers are of

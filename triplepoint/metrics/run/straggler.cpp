@@ -4,11 +4,11 @@
 //   lateness of a rank = longest waiting of any rank - its own waiting;  share_of_waits = lateness
 //   / sum of lateness
 //
-// Whoever waits least is waited for. Traces do not tell waiting from transfer; where no span does,
-// the seconds inside communication kernels stand for it. The cause is what makes the rank busier
-// than the mean rank by most seconds: the work of its stage, its own kernels (at a lower clock, if
-// it has one), or gaps in which it waits for its host. Listed are ranks with at least half again an
-// even share; differences below 0.1 % of the step are noise.
+// The rank that waits least is the one the others wait for. Traces do not separate waiting from
+// transfer; where no span does, the seconds inside communication kernels stand for it. The cause is
+// what makes the rank busier than the mean rank by most seconds: the work of its stage, its own
+// kernels (at a lower clock, if it has one), or gaps in which it waits for its host. Listed are
+// ranks with at least half again an even share; differences below 0.1 % of the step are noise.
 #include <algorithm>
 
 #include <fmt/format.h>

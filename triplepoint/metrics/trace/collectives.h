@@ -20,8 +20,8 @@ struct CollectivePart {
 /// One collective, as all ranks that the timeline shows took part in it.
 ///
 ///   arrival     = last begin; in a timeline that knows its waits (simulated), begin + wait
-///   transfer    = last end - arrival: what it takes once everybody is there
-///   wait of r   = arrival - begin of r; who begins last waits for nobody
+///   transfer    = last end - arrival: duration after the last arrival
+///   wait of r   = arrival - begin of r; the last to begin does not wait
 /// Source: telemetry of eight ranks of DLRM on one host: ends differ by 1 to 7 us, begins by up to
 /// 7,624 us. A span's own `wait`, where the producer knows it (simulated runs), goes before.
 struct Collective {

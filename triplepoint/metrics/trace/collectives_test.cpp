@@ -163,7 +163,7 @@ TEST_CASE("the last starter is the straggler, although it spends least time in c
   CHECK(caused == waited);
 }
 
-TEST_CASE("nobody is late where all begin together") {
+TEST_CASE("no rank is late if all begin together") {
   const run::Timeline timeline = collective_timeline({{0, 0, 0}, {50, 50, 50}});
   CHECK(!find_late_ranks(timeline, match_collectives(timeline)).straggler);
 }

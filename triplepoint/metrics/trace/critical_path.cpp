@@ -313,7 +313,7 @@ class Walker {
   std::vector<PathPiece> pieces_;
 };
 
-/// Plays the graph again, event by event in the old order of time.
+/// Simulates the graph again, event by event in the old order of time.
 class Player {
  public:
   Player(const run::Timeline& timeline, const DependencyGraph& graph)

@@ -37,7 +37,7 @@ struct SyncPoint {
 /// begins within `stream_gap` of the end of the last kernel of another stream, later than all that
 /// is certain, waited for it; a host thread that goes on after having had no call open was woken by
 /// the last other thread of its rank that ended a call meanwhile; and a host thread that spends a
-/// long time in no call of its own, while other threads of its rank are at work for most of it,
+/// long time in no call, while other threads of its rank are at work for most of it,
 /// waits for them (as the main thread does for the autograd engine's).
 struct DependencyGraph {
   std::vector<Node> nodes;
@@ -98,9 +98,9 @@ struct PathRankShare {
 /// to happen before. It has no holes, so its pieces add up to `length`, the time from where it
 /// begins to the last end on a device (on a host, if no device has anything).
 ///
-/// saved_if_free: the graph played again with the class's durations set to nothing, all delays and
-/// other durations kept; less than `on_path` where another chain is nearly as long. Waiting inside
-/// collectives is on nobody's path: the path goes on with the rank that came last.
+/// saved_if_free: the graph simulated again with the class's durations set to nothing, all delays
+/// and other durations kept; less than `on_path` where another chain is nearly as long. Waiting
+/// inside collectives is on no path: the path goes on with the rank that came last.
 struct CriticalPath {
   std::vector<PathPiece> pieces;       // in order of time
   std::vector<PathShare> shares;       // longest first

@@ -89,7 +89,7 @@ TEST_CASE("the path has no holes, and its pieces add up to its length") {
   }
 }
 
-TEST_CASE("played again with nothing made free, everything ends when it did") {
+TEST_CASE("simulated again with nothing made free, everything ends when it did") {
   for (uint64_t seed = 1; seed <= 3000; ++seed) {
     const run::Timeline timeline = random_trace(seed);
     const CriticalPath path = critical_path(timeline);
@@ -130,7 +130,7 @@ TEST_CASE("a slow host is on the path, and its kernels are not") {
   CHECK(path.length() == 501);
 }
 
-TEST_CASE("across ranks the path follows the rank that came last, and waits for nobody") {
+TEST_CASE("across ranks the path follows the rank that came last, and contains no waiting") {
   Script script(2);
   for (int32_t rank : {0, 1}) {
     const int64_t work = rank == 1 ? 900 : 300;

@@ -347,7 +347,7 @@ std::vector<std::string> LateCause::explain(const Window& late,
   return chain;
 }
 
-/// Only what is later than this is worth an explanation.
+/// Smaller lateness is not explained.
 constexpr int64_t min_lateness_ns = 1000;  // ns
 
 class LateWatcher {

@@ -36,8 +36,8 @@ struct RankLateness {
 };
 
 struct LateRanks {
-  std::vector<RankLateness> ranks;         // in numeric order
-  std::optional<int32_t> straggler;        // who caused most waiting; nothing if nobody waited
+  std::vector<RankLateness> ranks;   // in numeric order
+  std::optional<int32_t> straggler;  // the rank that caused most waiting; nothing without waiting
   std::optional<int32_t> naive_straggler;  // who spent most time in communication kernels
   std::vector<LateStart> starts;           // in the order of the collectives
 };

@@ -48,8 +48,8 @@ std::string chain_text(const std::vector<std::string>& chain) {
 
 std::vector<std::string> lateness_sentences(const LateRanks& late) {
   if (late.starts.empty())
-    return {"No collective is seen on more than one rank, so nobody can be called late."};
-  if (!late.straggler) return {"Nobody is late: all ranks begin their collectives together."};
+    return {"No collective is seen on more than one rank, so lateness is unknown."};
+  if (!late.straggler) return {"No rank is late: all ranks begin their collectives together."};
   const metrics::RankLateness& worst = of_rank(late, *late.straggler);
   std::vector<std::string> lines = {fmt::format(
       "Rank {} is the straggler: last into {} of {} collectives, others waited {} for it in all.",

@@ -21,8 +21,8 @@ struct DeviceActivity {
   static constexpr unsigned on_device = computing | communicating | copying;
 };
 
-/// How long one rank was in which set of Doing, in whole nanoseconds. The empty set is not counted:
-/// it lies outside of what the timeline shows.
+/// How long one rank was in which set of DeviceActivity, in whole nanoseconds. The empty set is not
+/// counted: it lies outside of what the timeline shows.
 ///
 /// A communication span waits for the schedule while its `wait` lasts, if its group is the
 /// pipeline, the model or the tied embedding: the groups that tie stages together.
@@ -44,14 +44,14 @@ struct Occupancy {
 /// the first begin to the last end of what its pattern contains.
 std::vector<Occupancy> occupancy_of_ranks(const run::Timeline&);
 
-/// A stretch of time, in nanoseconds, in which the set of Doing does not change.
+/// A stretch of time, in nanoseconds, in which the set of activities does not change.
 struct Segment {
   int64_t begin = 0, end = 0;
   unsigned doing = 0;
 };
 
 /// Collects what happens, in any order, and says what goes on when: one list of intervals per bit
-/// of Doing.
+/// of DeviceActivity.
 class Activity {
  public:
   explicit Activity(const run::Timeline& timeline) : timeline_(timeline) {}

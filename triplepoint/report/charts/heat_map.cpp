@@ -119,7 +119,7 @@ std::string row_label(const HeatRow& row, double y, const Layout& layout) {
 }
 
 std::string labels(const HeatMap& map, const Layout& layout) {
-  // Rows of jobs are clicked at through rectangles that nobody sees.
+  // Invisible rectangles make rows of jobs clickable.
   std::string svg = "<g fill=\"transparent\">";
   for (std::size_t r = 0; r < map.rows.size(); ++r)
     svg += row_label(map.rows[r], header + row_height * static_cast<double>(r), layout);

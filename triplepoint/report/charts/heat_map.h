@@ -17,7 +17,7 @@ struct HeatRow {
 struct HeatMap {
   std::string title, unit;
   std::vector<HeatRow> rows;
-  int64_t per_node = 8;     // a wider gap after so many devices
+  int64_t per_node = 8;     // a wider gap after this many devices
   bool names_nodes = true;  // above the columns
 };
 

@@ -23,7 +23,7 @@ std::string kilowatts(Watts power) {
   return significant(power / unit::kW);
 }
 
-/// Means of stretches of bins, so many that a chart can show.
+/// Means over bins, at most as many as a chart can show.
 std::vector<double> thinned(const std::vector<double>& watts) {
   const size_t stretch = (watts.size() + most_points - 1) / most_points;
   std::vector<double> points;

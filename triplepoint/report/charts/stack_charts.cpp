@@ -11,7 +11,7 @@
 namespace triplepoint::report {
 namespace {
 
-/// A bar's hint: the parts that are worth naming.
+/// A bar's tooltip: its largest parts.
 std::string hint_of(const std::string& what, const std::vector<NamedPart>& parts,
                     const char* unit) {
   std::string hint = what + ":";

@@ -16,7 +16,7 @@
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/charts/svg_sheet.h"
 
-// The pieces that paper_figures.cpp puts together; nobody else includes this.
+// The pieces that paper_figures.cpp puts together; no other file includes this.
 
 namespace triplepoint::report {
 
@@ -84,7 +84,7 @@ struct PaperGroup {
 std::string panels_figure(const std::string& title, const std::vector<PaperGroup>& groups,
                           bool normalizes_efficiency);
 
-/// A stack of kernel classes per label; groups that are many times higher get a scale of their own.
+/// A stack of kernel classes per label; groups that are many times higher get their own scale.
 struct KernelStack {
   std::string label;
   std::optional<metrics::KernelSeconds> kernels;  // nothing: out of memory

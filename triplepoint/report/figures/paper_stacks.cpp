@@ -13,8 +13,8 @@ namespace {
 using metrics::KernelSeconds;
 
 constexpr double left = 64, top = 58, height = 260, step = 18, bar = 14, group_gap = 16;
-constexpr double scale_gap = 76;      // between plots with scales of their own
-constexpr double own_scale_over = 6;  // a group so many times higher than others
+constexpr double scale_gap = 76;      // between plots with their own scales
+constexpr double own_scale_over = 6;  // a group higher than others by this factor
 
 struct Class {
   const char *name, *colour;

@@ -226,7 +226,7 @@ std::string lateness_title(const metrics::LateRanks& late) {
   }
   return late.straggler ? fmt::format("{} of all waiting is for rank {}",
                                       percent(ratio(worst, all)), *late.straggler)
-                        : "Nobody is waited for";
+                        : "No rank is waited for";
 }
 
 DataTable lateness_table(const metrics::LateRanks& late, const TimeUnit& unit) {
@@ -359,8 +359,7 @@ Figure path_figure(const metrics::CriticalPath& path, bool knows_launches) {
                                     {"t-next", "on the path, but another chain is as long"}})
                      : "";
   const std::string note = fmt::format(
-      "The longest chain of dependencies: {} {} in {} pieces. Waiting in collectives is on "
-      "nobody's "
+      "The longest chain of dependencies: {} {} in {} pieces. Waiting in collectives is on no "
       "path.",
       in_unit(static_cast<double>(path.length()), unit), unit.name, path.pieces.size());
   return {"critical-path", chart.title, note, legend + bar_chart_svg(chart), std::move(table)};

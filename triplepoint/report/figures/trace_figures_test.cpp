@@ -123,7 +123,7 @@ TEST_CASE("every chart of a trace has its numbers as a table, and a run without 
 TEST_CASE("a critical path that loses itself is left out, and the page says so") {
   run::Run run = ring(1);
   CHECK(contains(trace_section(run).html, "<figure id=\"critical-path\""));
-  // The last kernel on a lane of its own, half a millisecond after all others.
+  // The last kernel on its own lane, half a millisecond after all others.
   run.timeline.lanes = {{.rank = 0, .number = 7}, {.rank = 0, .number = 8}};
   for (std::size_t i = 0; i < run.timeline.spans.size(); ++i)
     run.timeline.details[i].lane = i + 1 == run.timeline.spans.size() ? 1 : 0;

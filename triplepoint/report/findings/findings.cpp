@@ -214,7 +214,7 @@ std::vector<const StudyRow*> all_that_ran(const Groups& groups) {
 /// The two layouts, alike in all else, whose speeds differ most.
 MaybeFinding about_speed(const Groups& groups) {
   std::vector<Pair> pairs = pairs_that_ran(groups, PlanSetting::layout);
-  std::erase_if(pairs, [](const Pair& pair) {  // full sharding has a sentence of its own
+  std::erase_if(pairs, [](const Pair& pair) {  // full sharding has its own sentence
     return pair.from->job.plan.sharding == spec::Sharding::parameters;
   });
   const auto pair = strongest(pairs, [](const Pair& p) { return ratio_at(p, "tokens_per_s"); });

@@ -38,7 +38,7 @@ struct Name {
   std::string text, job;
 };
 
-/// One plain sentence about a study, made of its numbers. Words have no digits of their own: every
+/// One plain sentence about a study, made of its numbers. Words have no digits: every
 /// number is either evidence or part of a name.
 class Finding {
  public:

@@ -84,7 +84,7 @@ struct Placed {
   double gain = 0;  // efficiency over the baseline's
 };
 
-/// Every row with slots of its own, against the row of the same job without.
+/// Every row with its own slots, against the row of the same job without.
 std::vector<Placed> placed_rows(const Groups& groups, bool with_layers) {
   std::vector<Placed> found;
   for (const Group& group : groups)
@@ -156,7 +156,7 @@ MaybeFinding about_slots(const Groups& groups) {
   const auto heat = [](const StudyRow& row) {
     return ratio_of(row, "temperature_c.hot_mean", "temperature_c.cool_mean");
   };
-  Rows slowed;  // where the heat costs clock, and with it everybody's time
+  Rows slowed;  // where heat lowers the clock and delays all ranks
   for (const StudyRow* row : all_that_ran(groups))
     if (ratio_of(*row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean").value_or(1) <
         1 - least_clock_loss)

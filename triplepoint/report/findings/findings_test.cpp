@@ -292,7 +292,7 @@ TEST_CASE("pairs differ in their setting and in nothing else") {
   CHECK(pairs > 50);
 }
 
-TEST_CASE("the first recommendation leads to the fastest job, and each is worth a per cent") {
+TEST_CASE("the first recommendation leads to the fastest job, and each gains at least 1 %") {
   const Study study = sample_study();
   for (const Group& group : groups_of(study)) {
     const std::vector<Recommendation> all = recommendations_for(group);

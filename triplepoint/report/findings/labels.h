@@ -11,7 +11,7 @@ namespace triplepoint::report {
 std::string configuration_label(const spec::Job& job);
 
 /// What was switched on beyond the layout: "base", "overlap", "recompute", "recompute+overlap",
-/// "lora", "placed" (devices or nodes in an order of their own), "uneven" (layers per stage).
+/// "lora", "placed" (devices or nodes in their own order), "uneven" (layers per stage).
 std::string variant_label(const spec::Job& job);
 
 /// "gpt3-175b on 32 x H200"

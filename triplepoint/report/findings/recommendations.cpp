@@ -109,7 +109,7 @@ std::optional<Pair> layout_change(const std::vector<Pair>& pairs, const StudyRow
   return std::nullopt;
 }
 
-/// The setting turned to the fastest job's setting; where nobody tried, where it does most.
+/// The setting turned to the fastest job's setting; otherwise where it gains most.
 std::optional<Pair> setting_change(const std::vector<Pair>& pairs, PlanSetting setting,
                                    const StudyRow& fastest) {
   std::vector<Pair> of_setting;

@@ -9,7 +9,7 @@
 
 namespace triplepoint::report {
 
-/// A change that a study has tried, and what it is worth.
+/// A change that a study has tried, and its gain.
 struct Recommendation {
   const StudyRow *from = nullptr, *to = nullptr;
   std::optional<PlanSetting> setting;  // none: cooling
@@ -19,7 +19,7 @@ struct Recommendation {
 
 /// What to change in a group, the most worth first: from the layout that the study names first to
 /// the best one, then every other setting at the best job's settings or, where those were not
-/// tried, where it does most. Each is worth at least a per cent.
+/// tried, where it gains most. Each gains at least 1 %.
 std::vector<Recommendation> recommendations_for(const Group& group);
 
 /// The short answers for a group, as cells of a table.

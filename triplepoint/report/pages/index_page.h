@@ -13,7 +13,7 @@
 
 namespace triplepoint::report {
 
-/// A study or a run of a folder, with what is worth knowing before its page is opened.
+/// A study or a run of a folder, with the headline numbers of the index page.
 struct IndexEntry {
   std::string name, link;  // link: relative, encoded
   bool is_study = false;

@@ -342,7 +342,7 @@ std::string charts_section(const run::Run& run, const Metrics& metrics, const Li
 
 // ---- tables
 
-/// A measured run without power has no chart of it: said, so that nobody looks for one.
+/// States that a measured run without power readings has no power chart.
 std::string missing_sensors_section(const run::Run& run, const Metrics& metrics) {
   const bool any = metrics.power_mean_w || metrics.temperature_mean_c ||
                    metrics.sm_clock_mean_mhz || metrics.node_energy_j;

@@ -124,7 +124,7 @@ TEST_CASE("run page: what sensors measured is said with scope and period") {
 TEST_CASE("run page: numbers of a prediction are counted by kind") {
   const std::vector<spec::Provenance> numbers = {
       {"gpu.tdp", "700 W", spec::NumberKind::datasheet, "its maker", "gpus/h200.toml", 3},
-      {"gpu.a", "1", spec::NumberKind::assumed, "nobody", "gpus/h200.toml", 4}};
+      {"gpu.a", "1", spec::NumberKind::assumed, "unknown", "gpus/h200.toml", 4}};
   CHECK(contains(manifest_sections(sample_run(), numbers), "1 datasheet, 1 assumed"));
 }
 

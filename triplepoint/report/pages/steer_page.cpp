@@ -161,7 +161,7 @@ std::string sentence_of(const SteerStory& story, search::Goal goal) {
   const std::string name = story.name + ": ";
   if (o.moves == 0) {
     if (o.checked.empty()) return name + "left alone; nothing was worth a move.";
-    return name + fmt::format("left alone. The best alternative, to {}, was played too: {}.",
+    return name + fmt::format("left alone. The best alternative, to {}, was simulated too: {}.",
                               o.checked.front().what, change_text(o.checked.front().ratio));
   }
   return name + fmt::format("{} move{}, {} restart{}: step time {}, energy of a step {}, {} {}.",
@@ -206,7 +206,8 @@ std::string steer_page(const spec::Job& job, const std::vector<SteerStory>& stor
                        search::Goal goal) {
   std::string body = fmt::format(
       "<header><p class=\"kicker\">Triplepoint steering</p><h1>{}</h1><p class=\"facts\">{} x {}, "
-      "simulated. Every scenario is played twice on the same boards: left alone, and steered; "
+      "simulated. Every scenario is simulated twice on the same boards: without and with the "
+      "controller; "
       "what moves cost is in all numbers.</p></header>\n",
       escape(job.name), job.world_size(), escape(job.cluster.gpu.name));
   body +=

@@ -108,7 +108,7 @@ std::string heat(const Group& group) {
   const std::vector<Figure> figures = known(group, heat_figures(group));
   if (figures.empty())
     return section_title(group, "heat", "Power, heat, clocks") +
-           "<p>Nothing is known of them: no sensor told, or the devices have none of their own. "
+           "<p>Nothing is known of them: no sensor reported, or the devices have none. "
            "<code>triplepoint doctor</code> says what can be measured on a machine.</p>";
   return section_title(group, "heat", "Power, heat, clocks") + html_legend(variant_legend(group)) +
          figures_html(figures);

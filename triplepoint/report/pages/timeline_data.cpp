@@ -233,7 +233,7 @@ std::string name_of(const Timeline& timeline, const LaneKey& key) {
   return name;
 }
 
-/// Gives overlapping spans of one lane depths of their own. Spans come in order of their begin.
+/// Gives overlapping spans of one lane their own depths. Spans come in order of their begin.
 class Depths {
  public:
   /// Nothing for what lies too deep.

@@ -91,7 +91,7 @@ TEST_CASE("timeline data: ranks that do the same are one row") {
   CHECK(data["note"].get<std::string>().find("4 ranks in 2 rows") != std::string::npos);
 }
 
-TEST_CASE("timeline data: spans that overlap in a lane get lanes of their own") {
+TEST_CASE("timeline data: spans that overlap in a lane get their own lanes") {
   const Json data = timeline_data(run_of({span(0, 0, 9), span(0, 2, 5), span(0, 9, 12)}, 1));
   const auto lanes = decoded(data["spans"]["lane"], 3);
   CHECK(lanes[0] != lanes[1]);
@@ -115,7 +115,7 @@ TEST_CASE(
     CHECK(length > 80);
 }
 
-TEST_CASE("timeline data: patterns are sent once, however often they are played") {
+TEST_CASE("timeline data: patterns are sent once, however often they repeat") {
   run::Run run = run_of({}, 4);
   run::PatternPiece piece{{span(0, 0, 10), span(0, 10, 30)}, 12, 30 * unit::ns, 0};
   run.timeline.patterns = {{"forward", {piece}}};

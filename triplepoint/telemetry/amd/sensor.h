@@ -30,7 +30,7 @@ class Node {
 std::unique_ptr<Node> find_devices(const SensorPaths&, std::vector<Gap>& gaps);
 
 /// How opening waits for the half second in which energy counters are compared with power; tests
-/// play the GPU meanwhile.
+/// act as the GPU meanwhile.
 using Wait = std::function<void(Seconds)>;
 std::unique_ptr<Node> find_in_sysfs(const Path& sysfs, Wait wait);
 std::unique_ptr<Node> find_by_rocm_smi(const std::string& library, std::vector<Gap>& gaps);

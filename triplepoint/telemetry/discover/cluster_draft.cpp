@@ -100,8 +100,8 @@ void set_links(const NodeShape& shape, const spec::Cluster& base, Draft& draft) 
   draft.set("cluster.scale_out", "nic_bandwidth", spec::toml_text(gigabits(*shape.nic_bandwidth)));
 }
 
-/// Fewer GPUs sit on the first slots of the library's chassis, more on copies of them: nobody
-/// measured the air of this node.
+/// Fewer GPUs sit on the first slots of the library's chassis, more on copies of them: the air of
+/// this node was not measured.
 std::vector<spec::Slot> slots_for(const NodeShape& shape, const std::vector<spec::Slot>& known) {
   const auto count = static_cast<std::size_t>(shape.gpus);
   std::vector<spec::Slot> slots;

@@ -97,7 +97,7 @@ TEST_CASE("nccl-tests over several nodes are held against the adapters") {
   CHECK(read_back(draft->toml).scale_out.efficiency == doctest::Approx(0.8));  // of 4 x 25 GB/s
 }
 
-TEST_CASE("a GPU nobody described is refused by its name") {
+TEST_CASE("an unknown GPU is refused by its name") {
   telemetry::NodeShape shape = h200_node(8);
   shape.model = "NVIDIA GeForce 256";
   const auto draft = draft_cluster(spec::default_library(), shape, {});

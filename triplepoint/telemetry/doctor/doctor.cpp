@@ -79,10 +79,11 @@ void look_for_launcher(const Variable& variable, std::vector<Finding>& findings)
 void look_at_gpus(const std::vector<DeviceFacts>& devices, std::vector<Finding>& findings) {
   const auto any = [&](auto has) { return std::any_of(devices.begin(), devices.end(), has); };
   if (any([](const DeviceFacts& f) { return f.persistence == false; }))
-    findings.push_back({Weight::warning, "persistence mode is off",
-                        "the driver unloads when nobody uses a GPU; first readings take long and "
-                        "counters begin anew",
-                        "nvidia-smi -pm 1"});
+    findings.push_back(
+        {Weight::warning, "persistence mode is off",
+         "the driver unloads when no process uses a GPU; first readings take long and "
+         "counters begin anew",
+         "nvidia-smi -pm 1"});
   if (any([](const DeviceFacts& f) { return f.mig == true; }))
     findings.push_back({Weight::note, "MIG is on",
                         "power and temperature are those of the whole GPU, shared by its instances",
@@ -94,7 +95,7 @@ void look_at_gpus(const std::vector<DeviceFacts>& devices, std::vector<Finding>&
         {Weight::warning,
          fmt::format("GPU {} is limited to {:.0f} W of {:.0f} W", facts.device.local,
                      *facts.power_limit / unit::W, *facts.power_limit_default / unit::W),
-         "somebody lowered its power limit",
+         "its power limit was lowered",
          fmt::format("nvidia-smi -i {} -pl {:.0f}", facts.device.local,
                      *facts.power_limit_default / unit::W)});
   }

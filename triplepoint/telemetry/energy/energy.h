@@ -15,7 +15,7 @@ namespace triplepoint::telemetry {
 /// How long a device was held back by one cause, as two kinds of reading tell it.
 struct ThrottleResidency {
   std::optional<Seconds> counted;  // by the driver's counter of nanoseconds: misses nothing
-  std::optional<Seconds> polled;   // by the bits as they were when somebody looked
+  std::optional<Seconds> polled;   // by the bits at the time of the sample
   /// The counter grew, and no poll ever saw it.
   bool was_missed_by_polling() const;
 };

@@ -49,7 +49,7 @@ Result<std::unique_ptr<Exporter>> Exporter::open(Sensors sensors, const Exporter
 }
 
 Result<void> Exporter::serve(const std::function<bool()>& wants_stop) {
-  // The samples are taken five times a second: nobody may scrape for hours.
+  // Samples are taken five times a second, also without scrapes.
   return server_->serve([&] {
     live_.update();
     return wants_stop && wants_stop();

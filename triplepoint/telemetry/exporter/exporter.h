@@ -24,8 +24,8 @@ struct ExporterOptions {
 
 /// This node for Prometheus: /metrics, and for `top --hosts` the same as /snapshot.json.
 ///
-/// The sensors are read by a thread of their own, at the plan's interval, however often somebody
-/// asks; a page is made from the latest readings and costs no call into a driver.
+/// A separate thread reads the sensors, at the plan's interval, independent of requests; a page is
+/// made from the latest readings and costs no call into a driver.
 class Exporter {
  public:
   /// Binds, and begins to measure. Errors: the address, a job file that cannot be read.

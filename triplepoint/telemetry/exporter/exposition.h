@@ -27,7 +27,7 @@ struct MetricName {
   friend bool operator==(const MetricName&, const MetricName&) = default;
 };
 
-/// Well-known signals have names and help of their own; others are named after their unit's suffix
+/// Well-known signals have names and their own help; others are named after their unit's suffix
 /// (_w, _c, _j, _mhz, _bytes, _b, _s, _ns), so that a new signal needs no change here.
 MetricName metric_of(const run::SeriesSource&);
 
@@ -68,7 +68,7 @@ struct ExpositionOptions {
 ///
 /// A GPU's series carry gpu, uuid, host, model, and nothing that changes while it is there; power
 /// and energy say their scope besides (gpu, module, package), since scopes overlap and must not be
-/// added. Jobs are series of their own, triplepoint_job_info. What is not measured has no line.
+/// added. Jobs are a separate series, triplepoint_job_info. What is not measured has no line.
 /// Source: prometheus.io/docs/instrumenting/exposition_formats.
 std::string exposition(const Snapshot&, const std::vector<JobLabels>& jobs, const OwnCost&,
                        const ExpositionOptions&);

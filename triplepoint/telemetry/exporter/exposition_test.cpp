@@ -135,7 +135,7 @@ TEST_CASE("only the info series carries a job's labels") {
   CHECK(page.find("4711") == page.rfind("4711"));
 }
 
-TEST_CASE("every signal has a name of its own, whatever it is called") {
+TEST_CASE("every signal has its own name, whatever it is called") {
   std::set<std::string> names;
   for (const char* signal : {"power_w", "power_instant_w", "energy_j", "tensor_active", "what-ever",
                              "hbm_3_c", "throttle_ns_a", "voltage_v", "x_bytes", "odd"}) {

@@ -45,7 +45,7 @@ class Pipe {
   bool works_ = false;
 };
 
-/// Starts the program in a process group of its own: Ctrl-C at the terminal is not for it, and it
+/// Starts the program in its own process group: Ctrl-C at the terminal is not for it, and it
 /// can be killed with all it started.
 int start(const std::vector<std::string>& command, int output, pid_t& pid) {
   std::vector<char*> words;

@@ -31,7 +31,7 @@ struct CommandNumber {
   Seconds period = 5 * unit::s, limit = 10 * unit::s;
 };
 
-/// A number which takes so long to ask for that a thread of its own does: the sampler finds the
+/// A number which takes so long to ask for that its own thread does: the sampler finds the
 /// last answer, with the time in the middle of the asking. A number older than three periods is
 /// none.
 class CommandSensor final : public Sensor {

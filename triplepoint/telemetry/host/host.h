@@ -15,7 +15,7 @@
 
 namespace triplepoint::telemetry::host {
 
-/// Power and energy of an HPE Cray node, ten times a second and with stamps of their own, from
+/// Power and energy of an HPE Cray node, ten times a second and with their own stamps, from
 /// /sys/cray/pm_counters. Null where that is not there. Signals that another sensor reads already
 /// are left to it.
 std::unique_ptr<Sensor> open_cray(const Path& sysfs, const std::vector<std::string>& read_already);

@@ -305,7 +305,7 @@ TEST_CASE("a BMC's power is asked for by a thread, and the sampler finds the las
   CHECK(found);
 }
 
-TEST_CASE("a BMC that nobody may ask, or none at all, is a gap with what would help") {
+TEST_CASE("a BMC without permission, or none, is a gap with a remedy") {
   ScratchTree tree;
   SensorOptions options;
   options.paths.sysfs = tree.root();

@@ -35,7 +35,7 @@ std::pair<std::string_view, std::string_view> parts_of(std::string_view line) {
   return {trimmed(line.substr(0, colon)), trimmed(line.substr(colon + 1))};
 }
 
-/// No machine has been up for so many ticks; sums of four stay exact.
+/// Above any machine's uptime in ticks; sums of four stay exact.
 constexpr uint64_t most_ticks = 1ULL << 60U;
 
 }  // namespace

@@ -16,7 +16,7 @@ struct CpuTicks {
 };
 
 /// The first line of /proc/stat. `user` holds niced time, `system` that of interrupts; time stolen
-/// by a hypervisor is nobody's. Source: proc(5).
+/// by a hypervisor belongs to no process. Source: proc(5).
 std::optional<CpuTicks> parse_proc_stat(std::string_view text);
 
 /// Bytes in use, as /proc/meminfo has them: MemTotal - MemAvailable.

@@ -24,7 +24,7 @@ struct LiveFixture {
       std::make_unique<ScriptedSensor>("fake", [this] { return now_ns; });
 
   int32_t add_gpu() { return sensor->add_device({.name = "GPU"}); }
-  /// So many seconds before the machine's now.
+  /// `seconds` before the current time.
   void set_age(double seconds) {
     now_ns = monotonic_now_ns() - static_cast<int64_t>(seconds * 1e9);
   }

@@ -11,7 +11,7 @@ namespace triplepoint::telemetry {
 namespace {
 
 constexpr double shown_share = 0.005;  // below, a reason is noise
-constexpr double most_bits = 9e15;     // a whole number in a double; more is nobody's bit set
+constexpr double most_bits = 9e15;  // a whole number in a double; larger values are not a bit set
 
 /// The signals of one device or of the node.
 class Signals {

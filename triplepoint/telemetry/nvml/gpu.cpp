@@ -113,7 +113,7 @@ int Gpm::read(Handle handle, std::vector<Reading>& readings) {
 
 namespace {
 
-// A number that fails so often in a row is worth a sentence.
+// Consecutive failures before a message is printed.
 constexpr int failures_to_say = 10;
 
 /// Calls a function that may be missing with one 32-bit result.

@@ -72,7 +72,7 @@ struct FieldBatch {
   std::vector<FieldSlot> slots;
 };
 
-/// A number that has a call of its own.
+/// A number that has its own call.
 enum class CallKind : uint8_t {
   die_temperature,
   sm_clock,

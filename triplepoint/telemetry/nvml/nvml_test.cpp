@@ -268,7 +268,7 @@ TEST_CASE("GPUs come back after a driver reset, and their counters go on where t
   CHECK(std::count_if(troubles.begin(), troubles.end(), [](const std::string& sentence) {
           return sentence.find(" is back after ") != std::string::npos;
         }) == 2);
-  // One GPU that is lost comes back under a handle of its own; the other one never stops.
+  // One GPU that is lost comes back under its own handle; the other one never stops.
   CHECK(bench.at(20.5).count({"energy_j", 0}) == 1);
   std::this_thread::sleep_for(std::chrono::milliseconds(1050));
   CHECK(bench.at(25).at({"energy_j", 0}).value == doctest::Approx(7200));

@@ -20,7 +20,7 @@ constexpr unsigned turing = 6, ampere = 7;
 // Of a field, as the driver says it. Eight GPUs shall cost less than a millisecond a tick.
 constexpr int64_t long_us = 150;
 
-/// A number with a call of its own, and what to say where it is missing ("": nothing).
+/// A number with its own call, and what to say where it is missing ("": nothing).
 struct CallWanted {
   CallKind kind;
   const char *signal, *call, *what;

@@ -38,7 +38,7 @@ class SignalsForCommand {
 /// process group (so that the terminal's Ctrl-C and Ctrl-Z reach it as ever), default signals.
 class ChildProcess {
  public:
-  /// `apart`: in a process group of its own, with nothing to read, for launchers that would kill
+  /// `apart`: in its own process group, with nothing to read, for launchers that would kill
   /// what they have started. The first Ctrl-C reaches it as SIGUSR1, which launchers pass on to
   /// all ranks; all else as it is.
   enum class Place { beside, apart };

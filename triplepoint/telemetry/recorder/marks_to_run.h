@@ -65,7 +65,7 @@ class MarksToRun {
   };
   struct PendingStep {
     int64_t begin_ns = INT64_MAX, end_ns = INT64_MIN;
-    int64_t begun = 0, ended = 0;  // by so many processes
+    int64_t begun = 0, ended = 0;  // number of processes
     double tokens = 0, samples = 0;
   };
 

@@ -199,7 +199,7 @@ TEST_CASE("operations named as the workload names them keep group, amounts and m
   CHECK(type(4).kind == run::SpanKind::pass);
 }
 
-TEST_CASE("threads of one process may be ranks of their own") {
+TEST_CASE("threads of one process may be their own ranks") {
   Bench bench;
   bench.processes = {{.pid = 1}};
   for (int32_t rank = 0; rank < 3; ++rank) {
@@ -256,7 +256,7 @@ TEST_CASE("values that are not of a step are series of the rank's device") {
   CHECK(loss->values == std::vector<double>{4, 3, 2});
 }
 
-TEST_CASE("ends without a begin and processes that nobody knows do no harm") {
+TEST_CASE("ends without a begin and unknown processes do no harm") {
   Bench bench;
   bench.say({.kind = EventKind::step_end, .begin_ns = 5, .number = 3});
   bench.say({.kind = EventKind::region_end, .begin_ns = 5});

@@ -33,7 +33,7 @@ std::string prefix() {
   return fmt::format("triplepoint-{}-", geteuid());
 }
 
-/// The launch and the node; a process without launcher has a name of its own.
+/// The launch and the node; a process without launcher has its own name.
 std::string name_of(const LaunchEnvironment& environment, int64_t parent) {
   if (!environment.rank) return fmt::format("{}alone-{}", prefix(), getpid());
   const std::string launch =
@@ -41,7 +41,7 @@ std::string name_of(const LaunchEnvironment& environment, int64_t parent) {
   return prefix() + file_name_of(fmt::format("{}-{}", launch, environment.node));
 }
 
-/// Ours, and nobody else can put anything into it.
+/// Owned by this user and not writable by others.
 Result<void> make_private_folder(const Path& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return error(fmt::format("cannot make the folder {} ({}); set TMPDIR to a folder you may write",
@@ -51,7 +51,7 @@ Result<void> make_private_folder(const Path& folder) {
                      status.st_uid == geteuid() && (status.st_mode & 077U) == 0;
   if (!sound)
     return error(
-        fmt::format("{} is not a private folder of yours (somebody else made it); remove "
+        fmt::format("{} is not a private folder of yours (another user created it); remove "
                     "it, or set TMPDIR to another folder",
                     folder.string()));
   return {};

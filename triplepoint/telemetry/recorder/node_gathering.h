@@ -26,7 +26,7 @@ struct NodeRank {
 class NodeGathering {
  public:
   /// `parent`: of this process; tells launches apart whose launcher gives no name. `base`: where
-  /// such folders are, shared by the ranks of the node and by nobody else's.
+  /// such folders are, shared only by the ranks of the node.
   static Result<NodeGathering> join(const LaunchEnvironment& environment, int64_t parent,
                                     const Path& base);
   NodeGathering(NodeGathering&&) noexcept;
@@ -37,7 +37,7 @@ class NodeGathering {
 
   bool leads() const { return leads_; }
   Path marks() const { return folder_ / "marks"; }
-  /// Everybody who has come so far.
+  /// All processes that have arrived so far.
   std::vector<NodeRank> ranks() const;
   /// For the leader: whether all others have ended.
   bool others_have_left() const;

@@ -17,7 +17,7 @@ namespace triplepoint::telemetry {
 ClockPair read_clocks() {
   ClockPair best;
   int64_t shortest = INT64_MAX;
-  // Somebody else may run between two readings; of a few attempts one is not disturbed.
+  // Another process may run between two readings; of a few attempts the least disturbed counts.
   for (int attempt = 0; attempt < 5; ++attempt) {
     const int64_t before = monotonic_now_ns();
     timespec wall{};

@@ -23,7 +23,7 @@ struct ClockPair {
 };
 ClockPair read_clocks();
 
-/// Says when the pair is worth keeping: at the start, every minute, and when the wall clock was
+/// Decides when to keep the pair: at the start, every minute, and when the wall clock was
 /// set. (CLOCK_MONOTONIC never jumps; the wall clock may, and is slewed.)
 class ClockWatch {
  public:

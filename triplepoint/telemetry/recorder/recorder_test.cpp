@@ -141,7 +141,7 @@ TEST_CASE("nothing but an old recording makes room for a new one") {
   CHECK(std::filesystem::is_symlink(folder / "device.run"));
 }
 
-TEST_CASE("warm-up is dropped, so many steps are measured, in order of time") {
+TEST_CASE("warm-up is dropped, the given number of steps is measured, in order of time") {
   std::vector<run::StepRecord> all;
   all.reserve(20);
   for (int64_t i = 19; i >= 0; --i)
@@ -220,7 +220,7 @@ TEST_CASE("signals that we get are the command's") {
   }
 }
 
-TEST_CASE("a command apart is in a group of its own and hears of the first Ctrl-C as SIGUSR1") {
+TEST_CASE("a command apart is in its own group and hears of the first Ctrl-C as SIGUSR1") {
   const auto send = [](int signal) {
     return [signal](pid_t id) {
       CHECK(getpgid(id) == id);
@@ -309,7 +309,7 @@ TEST_CASE("launches of different names, and processes without a launcher, do not
   CHECK(join({.rank = 1}, 78).leads());
 }
 
-TEST_CASE("the folder of a launch is nobody else's, and is gone when its recorder is") {
+TEST_CASE("the folder of a launch is private, and is removed with its recorder") {
   const Folder folder;
   Path place;
   {

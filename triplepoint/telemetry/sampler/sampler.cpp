@@ -17,7 +17,7 @@
 namespace triplepoint::telemetry {
 
 void UpdatePeriod::see_update(int64_t at) {
-  // The first update seen began before anybody looked: it only starts the first distance.
+  // The first update seen began before the first sample: it only starts the first interval.
   if (updates_++ > 0) {
     const int64_t distance = at - last_update_;
     shortest_ = updates_ == 2 ? distance : std::min(shortest_, distance);
@@ -286,7 +286,7 @@ void Sampler::State::work() {
   round.set_pace(tick, nanoseconds(plan.interval));
   {
     const std::lock_guard lock(mutex);
-    cost.lost_ticks = 0;  // while probing, ticks are closer than anybody asked for
+    cost.lost_ticks = 0;  // while probing, ticks are closer than requested
   }
   grid = TickGrid(probe_end, tick);
   while (sleep_until(grid.next_ns())) {

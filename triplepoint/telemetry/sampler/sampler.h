@@ -41,7 +41,7 @@ class TickGrid {
 /// How often a node is looked at.
 struct SamplingPlan {
   Seconds interval = 100 * unit::ms;   // between ticks, on an absolute grid
-  int slow_every = 10;                 // slow channels: every so many ticks
+  int slow_every = 10;                 // slow channels: ticks between readings
   Seconds probe = 1500 * unit::ms;     // at the start, in which update periods are found; 0: none
   Seconds probe_tick = 10 * unit::ms;  // ticks while probing
   /// Faster than `interval` if a sensor's updates are: ticks of half of its period, not below
@@ -64,14 +64,14 @@ struct SamplerCost {
   double cpu_s = 0;            // of the sampling thread
   int64_t ticks = 0;           // that were kept
   int64_t lost_ticks = 0;      // of the grid, passed while a call, the scheduler or a stop held us
-  int64_t lost_samples = 0;    // nobody took them in time
+  int64_t lost_samples = 0;    // not taken in time
   double late_s = 0;           // the last tick: how long after its time
   double call_s = 0;           // the last tick: in sensors' calls
   double longest_call_s = 0;   // of one sensor in one tick
   std::string slowest_sensor;  // whose call that was
 };
 
-/// Reads all sensors of a node in one thread of its own, on ticks of an absolute grid: one that is
+/// Reads all sensors of a node in a separate thread, on ticks of an absolute grid: one that is
 /// late does not push the next ones. A reading with the stamp of the one before is dropped. The
 /// first second is spent on finding the period at which each channel really changes; a sensor all
 /// of whose channels are slower than the ticks is then read at half of its period.

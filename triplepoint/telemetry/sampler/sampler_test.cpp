@@ -320,7 +320,7 @@ TEST_CASE("a sensor slower than the ticks loses ticks, and the run knows how man
   CHECK(sampler.cost().lost_ticks >= 4 * (sampler.cost().ticks - 1));
 }
 
-TEST_CASE("samples that nobody takes are lost in the end, and counted") {
+TEST_CASE("samples that are not taken are dropped in the end, and counted") {
   auto sensor = std::make_unique<ScriptedSensor>();
   sensor->add_device();
   sensor->add("power_instant_w", 0, ReadingKind::instant, [](double t) { return t; });

@@ -143,7 +143,7 @@ TEST_CASE("nodes without times begin when what they need has ended and their que
   CHECK(read->dependencies.edges.size() == 4);
 }
 
-TEST_CASE("tasks of one queue never overlap, and nobody begins before what it needs") {
+TEST_CASE("tasks of one queue never overlap, and none begins before its dependencies") {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     chakra::TaskGraph graph;
     for (int32_t i = 0; i < 60; ++i) {

@@ -46,7 +46,7 @@ CollectiveType type_of(spec::Collective collective) {
     case spec::Collective::broadcast:
       return CollectiveType::broadcast;
     case spec::Collective::all_reduce:
-    case spec::Collective::send_recv:  // a node type of its own
+    case spec::Collective::send_recv:  // its own node type
       break;
   }
   return CollectiveType::all_reduce;

@@ -244,7 +244,7 @@ class ChakraReader {
     const bool is_host = type.kind == run::SpanKind::host;
     const int64_t thread = integer(node, word::thread, -1);
     const int64_t number = is_host ? thread : integer(node, word::device_stream, thread);
-    // Without any number, communication has a queue of its own, as ASTRA-sim plays it.
+    // Without any number, communication has its own queue, as in ASTRA-sim.
     const auto known = guessed_.try_emplace(
         std::pair(is_host, number >= 0 ? number : -1 - static_cast<int64_t>(type.stream)), -1);
     int32_t& lane = known.first->second;

@@ -70,7 +70,7 @@ class Collector {
 
   /// False if the memory limit leaves no room, not even without host spans.
   bool add(const Event&);
-  /// Makes room for so many spans in all.
+  /// Reserves space for `spans` spans in total.
   void expect(size_t spans);
   size_t size() const { return timeline_.spans.size(); }
   /// Events with a length whose category means nothing to us.

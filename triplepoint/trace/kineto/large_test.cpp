@@ -24,7 +24,7 @@ struct Child {
   double peak_bytes = 0;
 };
 
-/// Runs in a process of its own, whose memory is nobody else's.
+/// Runs in its own process, with separate memory.
 Child in_a_child(const std::function<bool()>& task) {
   const pid_t child = fork();
   if (child == 0) _exit(task() ? 0 : 1);

@@ -52,7 +52,8 @@ struct SampleShape {
 };
 std::vector<SampleEvent> sample_step(const SampleShape&, int64_t granularity_ns);
 
-/// A file of the current vintage of at least so many bytes, step after step, made while it is read.
+/// A file of the current version of at least `bytes` bytes, generated step by step while it is
+/// read.
 std::unique_ptr<Source> endless_sample(const SampleShape&, uint64_t bytes);
 
 }  // namespace triplepoint::trace::kineto

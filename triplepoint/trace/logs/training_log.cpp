@@ -119,7 +119,7 @@ class LogReader {
   }
 
  private:
-  /// Several ranks may have written on one line: every marker begins a step of its own.
+  /// Several ranks may have written on one line: every marker begins its own step.
   void read_steps(std::string_view line, const Dialect& dialect) {
     for (size_t at = find_marker(line, dialect.marker, 0); at != std::string_view::npos;) {
       const size_t next = find_marker(line, dialect.marker, at + 1);

@@ -68,7 +68,7 @@ class Tables {
   std::unordered_map<int64_t, std::string> strings_;
 };
 
-/// Names come from a file of anybody's.
+/// Names come from an untrusted file.
 bool is_plain(const std::string& name) {
   return std::all_of(name.begin(), name.end(), [](char c) {
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');

@@ -242,7 +242,7 @@ class RocprofilerReader {
     const int64_t thread = json.at("thread_id").integer_or(0);
     call.detail.lane =
         builder_.lane({rank(), run::Stream::host, thread, fmt::format("thread {}", thread)});
-    // Numbers of their own; markers are still looked up by theirs.
+    // Their own numbers; markers are still looked up by theirs.
     if (!launches && !call.is_marker) call.detail.correlation = -1;
     calls_.push_back(call);
   }
