@@ -26,7 +26,7 @@ interrupt() {
   local code=$?
   if [ "$code" -eq 0 ]; then echo "the study was finished before the signal came"; return 77; fi
   expect_code 130 "$code" "an interrupted study"
-  grep -q "To go on" err || fail "does not say how to go on: $(cat err)"
+  grep -q "To continue" err || fail "does not say how to go on: $(cat err)"
   local kept
   kept=$(runs study)
   [ "$kept" -ge 2 ] || fail "finished jobs were lost"

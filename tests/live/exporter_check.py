@@ -94,7 +94,7 @@ with scratch() as folder:
         expect(exporter.get("/metrics")[0] == 401, "no token, no page")
         expect(exporter.get("/metrics", {"Authorization": "Bearer secret"})[0] == 200, "the token opens")
         top = run("top", "-1", "--hosts", exporter.address)
-        expect("wants a token" in top.stdout, "top says what it needs:\n" + top.stdout)
+        expect("requires a token" in top.stdout, "top says what it needs:\n" + top.stdout)
         top = run("top", "-1", "--hosts", exporter.address, "--token-file", token)
         expect(top.returncode == 0 and "H200" in top.stdout, "top with the token:\n" + top.stdout + top.stderr)
     os.chmod(token, 0o644)

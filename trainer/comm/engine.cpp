@@ -369,8 +369,8 @@ void Endpoint::Engine::check_silence(Pending::State& state, int64_t since_ns) {
     const int64_t silent = triplepoint_now() - std::max(first.moved_ns, since_ns);
     if (static_cast<double>(silent) * 1e-9 < settings_.timeout_seconds) return;
     sentence = fmt::format(
-        "rank {} has waited {:.3g} s for rank {} in {} of the {} (it does not answer); see what "
-        "rank {} said last, or allow a longer timeout",
+        "rank {} has waited {:.3g} s for rank {} in {} of the {} (it does not answer); see the "
+        "last output of rank {}, or allow a longer timeout",
         transport_->rank(), static_cast<double>(silent) * 1e-9, first.operation.waits_for(),
         spec::name_of(first.collective), state.group.text(), first.operation.waits_for());
     failure_ = sentence;

@@ -268,7 +268,7 @@ class Session final : public MpiSession {
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (rank_ == 0 && segment) (*segment)->unlink();
     if (!segment) return tl::unexpected(segment.error());
-    if (all == 0) return error("another rank has no shared memory (see what it says)");
+    if (all == 0) return error("another rank has no shared memory (see its message)");
     return shared_transport(*segment, rank_);
   }
 

@@ -497,7 +497,7 @@ class SharedTransport final : public Transport {
       const int32_t process = segment_->wake_signal(peer).process.load();
       if (process > 0 && kill(process, 0) != 0 && errno == ESRCH)
         segment_->abort(
-            fmt::format("rank {} (process {}) has died; see what it said last", peer, process));
+            fmt::format("rank {} (process {}) has died; see its last output", peer, process));
     }
   }
 

@@ -385,7 +385,7 @@ TEST_CASE("a GPU that waits for a rank which does not come ends with a sentence"
     waiting.group.reset();  // before the arrays that it moves
   }
   late.join();
-  CHECK(said.find("a GPU has not ended its work for 0.3") == 0);
+  CHECK(said.find("a GPU has not finished its work for 0.3") == 0);
 }
 
 TEST_CASE("bytes of a wire are rounded where it is narrower than the array") {

@@ -31,8 +31,8 @@ Result<void*> open_library(const std::string& plugin) {
     why = dlerror();
   }
   return error(
-      fmt::format("the GPU plug-in was not found ({}); build where nvcc is (cmake says whether it "
-                  "found one), name it with --device-plugin, or train with --device cpu",
+      fmt::format("the GPU plug-in was not found ({}); build on a machine with nvcc (cmake reports "
+                  "whether it was found), name it with --device-plugin, or train with --device cpu",
                   why));
 }
 
@@ -45,10 +45,10 @@ Result<std::unique_ptr<Device>> open_device(const std::string& plugin,
   const DevicePlugin* table = entry != nullptr ? entry() : nullptr;
   if (table == nullptr || table->version != device_plugin_version ||
       table->size != sizeof(DevicePlugin))
-    return error(fmt::format(
-        "the GPU plug-in is of another version ({} where {} is wanted); install program "
-        "and plug-in of one build",
-        table != nullptr ? table->version : 0, device_plugin_version));
+    return error(
+        fmt::format("the GPU plug-in has another version ({} instead of {}); install program and "
+                    "plug-in from one build",
+                    table != nullptr ? table->version : 0, device_plugin_version));
   std::array<char, 1024> why{};
   std::unique_ptr<Device> device(table->open(settings, why.data(), why.size()));
   if (device == nullptr) return error(why.data());

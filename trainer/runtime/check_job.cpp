@@ -103,8 +103,8 @@ Result<void> check_model(const spec::Job& job) {
        "task and plan disagree about LoRA (task lora needs a [plan.lora], pretrain has none); "
        "change one of them"},
       {model.latent_attention.has_value(),
-       "the model has latent attention (the trainer knows multi-head and grouped-query attention); "
-       "take another model, or simulate it"},
+       "the model has latent attention (the trainer supports multi-head and grouped-query "
+       "attention); use another model, or simulate it"},
       {model.kv_channels % 2 != 0 && model.position_embedding == spec::PositionEmbedding::rope,
        "kv_channels is odd (rotary embedding turns pairs of channels); make it even"},
   });

@@ -127,10 +127,10 @@ void add_gpu(CLI::App& app, Options& options) {
   };
   app.add_option_function<std::string>(
       "--device-plugin", [gpu](const std::string& path) { gpu().plugin = path; },
-      "The GPU plug-in, libtriplepoint-train-cuda.so; where it is installed, if not said");
+      "The GPU plug-in, libtriplepoint-train-cuda.so (default: the installed one)");
   app.add_option_function<std::string>(
       "--device-libraries", [gpu](const std::string& folder) { gpu().libraries = folder; },
-      "Folder of libcuda, cuBLASLt and NCCL; as the system finds them, if not said");
+      "Folder of libcuda, cuBLASLt and NCCL (default: the system's search path)");
   app.add_flag_callback(
       "--tf32", [gpu] { gpu().tf32 = true; }, "On GPUs: products of fp32 numbers in TF32");
   app.add_option_function<double>(
@@ -154,7 +154,7 @@ void add_machine(CLI::App& app, Options& options, double& peak_gflops) {
          "shaped (slowed down to the cluster's), real, or auto: shaped where the cluster's devices "
          "are processes that share cores")
       ->check(CLI::IsMember({"auto", "shaped", "real"}));
-  app.add_option("--ranks", options.ranks, "Threads to start; the job's devices, if not said")
+  app.add_option("--ranks", options.ranks, "Threads to start (default: one per device of the job)")
       ->check(positive);
   app.add_option("--collectives", options.collectives,
                  "auto, ring, recursive_doubling, tree, hierarchical, pairwise or native (MPI's)")
@@ -171,8 +171,8 @@ void add_machine(CLI::App& app, Options& options, double& peak_gflops) {
   app.add_option("--timeout", options.timeout_seconds, "Seconds that a silent rank is waited for")
       ->check(positive);
   app.add_option("--memory-limit", options.memory_limit,
-                 "Memory of this machine, as 8GB; 0: not checked; what is free, if not said");
-  app.add_option("--peak", peak_gflops, "GFLOP/s of one rank, for MFU; measured, if not said")
+                 "Memory of this machine, as 8GB; 0: not checked (default: free memory)");
+  app.add_option("--peak", peak_gflops, "GFLOP/s of one rank, for MFU (default: measured)")
       ->check(positive);
   app.add_option_function<std::string>(
          "--format", [&](const std::string& text) { options.json = text == "json"; },

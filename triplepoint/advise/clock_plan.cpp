@@ -615,7 +615,7 @@ std::string reason_of(const ClockPlan& plan, const StageSlack& stage) {
                        100 * slack);
   if (longest->stage == stage.stage) return "works longest: it sets the pace";
   if (less > 5e-3) return works_less;
-  return "works about as long as the longest: it sets the pace too";
+  return "nearly as long as the longest stage: on the critical path";
 }
 
 }  // namespace triplepoint::advise

@@ -333,8 +333,7 @@ class Placer {
   PlaceResult run() {
     add(PlacementKind::baseline, 0, base_);
     if (!result_.placements.front().outcome.fits) {
-      result_.notes.emplace_back(
-          "the job does not fit in memory as it stands, so nothing is compared with it");
+      result_.notes.emplace_back("the given job does not fit in memory, so there is no baseline");
       return std::move(result_);
     }
     add_by_hand();
@@ -382,7 +381,7 @@ class Placer {
     if (order->plan.rank_order != base_.plan.rank_order)
       result_.notes.emplace_back(
           "in the job's rank order every node holds ranks of one stage; symmetric and asymmetric "
-          "placements use tp-pp-dp, whose price stands under rank order");
+          "placements use tp-pp-dp; its cost is listed under rank order");
     spec::Job symmetric = *order;
     symmetric.plan = place_cold_first(*order, map_, {});
     add(PlacementKind::symmetric, 0, symmetric);

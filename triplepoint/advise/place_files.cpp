@@ -64,8 +64,8 @@ std::vector<std::string> launch_lines(const spec::Job& job) {
     lines.push_back(fmt::format("every node: CUDA_VISIBLE_DEVICES={}", visible_devices(job, 0)));
   if (!plan.layers_per_stage.empty())
     lines.push_back(
-        fmt::format("Megatron-Core: --pipeline-model-parallel-layout '{}'; NeMo of the launcher "
-                    "knows the first and the last stage's layers only",
+        fmt::format("Megatron-Core: --pipeline-model-parallel-layout '{}'; the NeMo launcher sets "
+                    "only the layers of the first and last stage",
                     formats::write_pipeline_layout(plan.layers_per_stage)));
   if (!plan.node_order.empty())
     lines.push_back(fmt::format("order of nodes (host file): {}", fmt::join(plan.node_order, " ")));

@@ -124,19 +124,19 @@ DataTable groups_table(const GroupedMachine& seen) {
 std::string grouping_text(const ThermalGroups& groups) {
   const size_t count = groups.groups.size();
   std::string text;
-  if (groups.tests.empty()) text = "Too few GPUs to tell groups apart; at least four are needed.";
+  if (groups.tests.empty()) text = "Too few GPUs to form groups; at least four are needed.";
   const char* const unit = groups.sign == advise::ThermalSign::temperature ? " K" : "";
   for (const advise::GroupingTest& test : groups.tests) {
     const bool chosen = static_cast<size_t>(test.groups) == count;
     if (chosen)
       text = fmt::format(
-          "{} groups: they leave {:.1f} % of the scatter, and {} of 999 even spreads are grouped "
-          "as well (allowed: 9); neighbours differ by {:.1f}{}.",
+          "{} groups leave {:.1f} % of the scatter; {} of 999 random samples group as well (limit "
+          "9). Neighbouring groups differ by {:.1f}{}.",
           count, 100 * test.left, spreads_as_good(test), test.step, unit);
     else if (count == 1 && test.groups == 2)
       text = fmt::format(
-          "One group: two would leave {:.1f} % of the scatter, and {} of 999 even spreads are "
-          "grouped as well (allowed: 9); they would differ by {:.1f}{}.",
+          "One group: two leave {:.1f} % of the scatter; {} of 999 random samples group as well "
+          "(limit 9). They differ by {:.1f}{}.",
           100 * test.left, spreads_as_good(test), test.step, unit);
   }
   if (groups.load_slope > 0)

@@ -70,8 +70,9 @@ std::vector<Scenario> scenarios_for(const spec::Job& job, Seconds duration) {
 Result<Scenario> scenario_named(const spec::Job& job, Seconds duration, std::string_view name) {
   for (Scenario& scenario : scenarios_for(job, duration))
     if (scenario.name == name) return scenario;
-  return error(fmt::format("there is no scenario \"{}\" (these are a few known disturbances); {}",
-                           name, did_you_mean(name, scenario_names())));
+  return error(
+      fmt::format("there is no scenario \"{}\" (scenarios are predefined disturbances); {}", name,
+                  did_you_mean(name, scenario_names())));
 }
 
 spec::Job known_at(const spec::Job& job, Seconds now) {

@@ -81,10 +81,10 @@ class LongTable {
 
   Result<std::vector<ThermalSample>> read() {
     if (!temperature_ && !clock_ && !throttle_)
-      return error(fmt::format(
-          "{}: no column tells temperature, clock or throttling (nothing would separate "
-          "GPUs); name one temperature.gpu, temp_c, clocks.sm or throttled",
-          table_.name()));
+      return error(
+          fmt::format("{}: no column has temperature, clock or throttling (GPUs cannot be "
+                      "grouped); name one temperature.gpu, temp_c, clocks.sm or throttled",
+                      table_.name()));
     TPT_TRY(check_choice());
     std::vector<ThermalSample> samples;
     for (size_t row = 0; row < table_.rows(); ++row) {

@@ -25,7 +25,7 @@ struct Authority {
 Result<Authority> authority_of(std::string where) {
   if (where.starts_with("http://")) where.erase(0, 7);
   if (where.starts_with("https://"))
-    return error(fmt::format("{} wants TLS (it is not spoken here); tunnel it with ssh -L", where));
+    return error(fmt::format("{} requires TLS (not supported); tunnel it with ssh -L", where));
   where.erase(std::min(where.find('/'), where.size()));
   const std::size_t colon = where.rfind(':');
   if (colon == std::string::npos || where.ends_with(']')) return Authority{where, "9400"};
@@ -138,7 +138,7 @@ Result<std::string> http_get(const std::string& where, const std::string& path,
         fmt::format("{} answers, but not as a web server does; is the port right?", where));
   const std::string status = answer.substr(9, 3);
   if (status == "401")
-    return error(fmt::format("{} wants a token; give it with --token-file", where));
+    return error(fmt::format("{} requires a token; give it with --token-file", where));
   if (status != "200")
     return error(
         fmt::format("{} answers with status {} (it has no /snapshot.json); is it "

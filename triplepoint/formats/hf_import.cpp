@@ -198,9 +198,9 @@ class Reader {
                                      [&](const Family& each) { return each.type == type; });
     const Family& taken = family != families.end() ? *family : llama();
     if (family == families.end())
-      warn(
-          fmt::format("model_type '{}' is not known (its layers may differ); it is read as a Llama",
-                      type.substr(0, 60)));
+      warn(fmt::format(
+          "model_type '{}' is not known (its layers may differ); it is imported as a Llama",
+          type.substr(0, 60)));
     Model& m = model();
     m.activation = activation(taken.activation);
     m.normalization = taken.normalization;

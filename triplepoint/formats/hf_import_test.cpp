@@ -84,10 +84,9 @@ TEST_CASE("a config.json without a size is refused, one of an unknown family is 
       "depends on it); give a decoder's config.json");
   const std::string other =
       with(fixture("llama.json"), "\"model_type\": \"llama\"", "\"model_type\": \"new\"");
-  CHECK(
-      import(other).diagnoses.at(0).what ==
-      "models/gpt-small/config.json: model_type 'new' is not known (its layers may differ); it is "
-      "read as a Llama");
+  CHECK(import(other).diagnoses.at(0).what ==
+        "models/gpt-small/config.json: model_type 'new' is not known (its layers may differ); it "
+        "is imported as a Llama");
 }
 
 }  // namespace

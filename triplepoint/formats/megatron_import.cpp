@@ -321,11 +321,10 @@ void refuse_other_architectures(Settings& s) {
         "heterogeneous-layers-config-encoded-json", "yaml-cfg", "cpu-offloading-num-layers",
         "optimizer-cpu-offload", "fp4-format", "encoder-seq-length"})
     if (s.has(key) && s.list(key) != std::vector<std::string>{"0"})
-      s.note(
-          DiagnosisCode::unsupported, Severity::error, key,
-          fmt::format("--{} is not modelled (it changes what is computed or where it lies); leave "
-                      "it out for a decoder of equal layers",
-                      key));
+      s.note(DiagnosisCode::unsupported, Severity::error, key,
+             fmt::format("--{} is not modelled (it changes the computation or its placement); "
+                         "leave it out for a decoder of equal layers",
+                         key));
   for (const std::string_view key :
        {"window-size", "mtp-num-layers", "overlap-moe-expert-parallel-comm", "delay-wgrad-compute",
         "moe-shared-expert-overlap", "rampup-batch-size", "decrease-batch-size-if-needed", "spec"})

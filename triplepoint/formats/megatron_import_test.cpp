@@ -150,8 +150,8 @@ TEST_CASE("a switch with a value, and a number that is none, are errors with the
 
 TEST_CASE("what changes the work and is not modelled is refused") {
   CHECK(finds(import(line("--hybrid-override-pattern M-M*")), unsupported, Severity::error,
-              "run.sh:1: --hybrid-override-pattern is not modelled (it changes what is computed or "
-              "where it lies); leave it out for a decoder of equal layers"));
+              "run.sh:1: --hybrid-override-pattern is not modelled (it changes the computation or "
+              "its placement); leave it out for a decoder of equal layers"));
 }
 
 }  // namespace

@@ -174,7 +174,7 @@ void write_layers_per_stage(YamlWriter& yaml, const Plan& plan,
   if (layers.empty()) return;
   if (!has_even_inner_stages(layers) || plan.virtual_pipeline_size > 1) {
     unsupported.push_back(
-        "the layers of each stage (NeMo knows only those of the first and the last)");
+        "the layers of each stage (NeMo sets only those of the first and the last)");
     return;
   }
   yaml.count("model.num_layers_in_first_pipeline_stage", layers.front());
@@ -320,8 +320,8 @@ std::string optimizer_name(const Plan& plan, std::vector<std::string>& unsupport
   const bool sharded =
       plan.sharding == spec::Sharding::optimizer || plan.sharding == spec::Sharding::gradients;
   std::string stand_in = sharded ? "distributed_fused_adam" : "fused_adam";
-  unsupported.push_back(fmt::format("optimizer {} (NeMo does not know it: {} stands for it)",
-                                    plan.optimizer.name, stand_in));
+  unsupported.push_back(
+      fmt::format("optimizer {} (not in NeMo: {} is used instead)", plan.optimizer.name, stand_in));
   return stand_in;
 }
 
@@ -330,7 +330,7 @@ void check_sharding(const Job& job, std::string_view name, std::vector<std::stri
   const spec::Sharding sharding = job.plan.sharding;
   if (sharding == spec::Sharding::gradients)
     unsupported.push_back(
-        "sharded gradients (NeMo shards the optimizer's state, or parameters too)");
+        "sharded gradients (NeMo shards the optimizer's state, or parameters as well)");
   if (sharding == spec::Sharding::optimizer && !shards)
     unsupported.push_back(fmt::format("the sharded state (optimizer {} keeps it whole)", name));
   if (sharding == spec::Sharding::none && shards && job.data_parallel_size() > 1)

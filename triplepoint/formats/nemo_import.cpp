@@ -360,11 +360,10 @@ void read_batches(Settings& s, const std::string& data, Plan& plan) {
            "the batch grows during the run, which is not modelled: the final size is simulated");
   const auto accumulate = s.count("trainer.accumulate_grad_batches");
   if (accumulate.value_or(1) != 1)
-    s.note(
-        DiagnosisCode::unsupported, Severity::error, "trainer.accumulate_grad_batches",
-        fmt::format("accumulate_grad_batches is {} (NeMo accumulates by itself and wants 1); set "
-                    "it to 1",
-                    *accumulate));
+    s.note(DiagnosisCode::unsupported, Severity::error, "trainer.accumulate_grad_batches",
+           fmt::format("accumulate_grad_batches is {} (NeMo accumulates by itself and requires 1); "
+                       "set it to 1",
+                       *accumulate));
 }
 
 void read_recompute(Settings& s, Plan& plan) {

@@ -19,7 +19,7 @@ Result<spec::Job> job_of_run(const std::string& path) {
   run::Run run = TPT_TRY(run::load(path));
   if (!run.manifest.job) {
     return error(
-        fmt::format("{}: the run does not know its job (it was recorded from a command); give the "
+        fmt::format("{}: the run has no job (it was recorded from a command); give the "
                     "job's own file",
                     path));
   }

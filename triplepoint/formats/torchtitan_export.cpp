@@ -43,8 +43,7 @@ std::vector<std::string> unsupported_by_torchtitan(const spec::Job& job, bool ha
   std::vector<std::string> unsupported;
   if (!has_flavor)
     unsupported.push_back(
-        fmt::format("the model {} (torchtitan trains its own flavors; the file says "
-                    "llama3 8B)",
+        fmt::format("the model {} (torchtitan trains its own flavors; the file has llama3 8B)",
                     job.model.name));
   if (plan.lora) unsupported.emplace_back("LoRA");
   if (!plan.layers_per_stage.empty()) unsupported.emplace_back("uneven stages");

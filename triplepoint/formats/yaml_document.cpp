@@ -54,7 +54,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto target = anchors_.find(anchor);
     if (target == anchors_.end())
-      throw Refused(line_of(mark), "an alias points at a table or list it stands in itself");
+      throw Refused(line_of(mark), "an alias refers to a table or list that contains it");
     YamlNode copy = target->second;
     count(count_nodes(copy), line_of(mark));
     add(std::move(copy));

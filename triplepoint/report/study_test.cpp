@@ -104,7 +104,7 @@ TEST_CASE("the script gets every job with its facets and the way to its run") {
 TEST_CASE("titles of charts say what was found and not only what is shown") {
   const std::string page = study_page(sample_study());
   for (const char* words : {"is fastest (", "needs least (", "draws most (", "is hottest (",
-                            "do not fit in", "held back most", "slot "})
+                            "do not fit in", "throttled most", "slot "})
     CHECK_MESSAGE(contains(page, words), words);
 }
 

@@ -330,7 +330,7 @@ Result<Merged> merge(std::vector<Run> recordings) {
   const bool own_ranks = have_own_ranks(recordings);
   if (!own_ranks)
     all.manifest.notes.push_back(
-        "recordings say the same ranks (they were not launched as one job); ranks are numbered on");
+        "recordings have the same ranks (they were not launched as one job); ranks are renumbered");
   Numbers numbers;
   for (size_t i = 0; i < recordings.size(); ++i) {
     Run& run = recordings[i];

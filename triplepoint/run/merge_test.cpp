@@ -143,7 +143,7 @@ TEST_CASE("recordings with the same ranks have them numbered on") {
   const Run all = merge({recording_of(here, 3, 0, 0), recording_of(twin, 3, 0, 0)}).value().run;
   CHECK(all.timeline.num_ranks == 4);
   CHECK(all.devices[2].rank == 2);
-  CHECK(all.manifest.notes[0].find("numbered on") != std::string::npos);
+  CHECK(all.manifest.notes[0].find("renumbered") != std::string::npos);
 }
 
 TEST_CASE("what cannot be merged is a sentence") {

@@ -46,7 +46,7 @@ Result<bool> read_source_rows(const Database& database, std::vector<SeriesSource
                         .window = as_seconds(row.real_or_nothing(7))};
     if (!set_narrow(source.device, row.integer(1)) || scope < 0 || scope >= scope_count ||
         kind < 0 || kind >= reading_kind_count)
-      return damaged(database, "a series comes from a source of no known kind");
+      return damaged(database, "a series has a source of an unknown kind");
     source.scope = static_cast<Scope>(scope);
     source.kind = static_cast<ReadingKind>(kind);
     sources.push_back(std::move(source));
@@ -60,7 +60,7 @@ Result<bool> read_anchors(const Database& database, std::vector<ClockAnchor>& an
   while (TPT_TRY(row.next())) {
     ClockAnchor anchor{.unix_ns = row.integer(2)};
     if (!set_narrow(anchor.node, row.integer(0)) || !set_instant(anchor.instant, row.integer(1)))
-      return damaged(database, "a clock anchor lies at an impossible time");
+      return damaged(database, "a clock anchor has an impossible time");
     anchors.push_back(anchor);
   }
   return true;
@@ -139,10 +139,9 @@ Result<Enum> named(const std::array<Enum, N>& candidates, const std::string& nam
                    const std::string& file) {
   for (Enum candidate : candidates)
     if (name_of(candidate) == name) return candidate;
-  return error(
-      fmt::format("{}: \"{}\" is no origin or fidelity of a run (known ones are those of this "
-                  "version); use a newer triplepoint",
-                  file, name));
+  return error(fmt::format(
+      "{}: \"{}\" is not an origin or fidelity of a run (of this version); use a newer triplepoint",
+      file, name));
 }
 
 /// A job of another version may not be readable; the rest of the run still is.

@@ -37,7 +37,7 @@ Result<void> add(std::string_view key, std::string_view word, std::vector<int64_
 
 Result<void> add(std::string_view key, std::string_view word, std::vector<bool>& values) {
   if (word != "on" && word != "off")
-    return error(fmt::format("--fix {}: \"{}\" says neither yes nor no; try {}=on or {}=off", key,
+    return error(fmt::format("--fix {}: \"{}\" is neither yes nor no; try {}=on or {}=off", key,
                              word, key, key));
   values.push_back(word == "on");
   return {};

@@ -26,9 +26,7 @@ Result<void> parse_power(std::string_view text, search::Limits& limits) {
       limits.total_power = power;
     else
       return error(
-          fmt::format("\"{}\" is no place where power is limited; known are gpu, node, "
-                      "cluster",
-                      scope));
+          fmt::format("\"{}\" is not a power limit level; known are gpu, node, cluster", scope));
   }
   return {};
 }

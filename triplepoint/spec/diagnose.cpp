@@ -378,10 +378,10 @@ class Examination : Findings {
                                                               "mlp_fc1", "mlp_fc2"};
     for (const std::string& target : plan_.lora->targets)
       if (std::find(known.begin(), known.end(), target) == known.end())
-        error(Code::inconsistent,
-              "lora target \"{}\" is no module of a layer (it would train nothing); "
-              "known are {}",
-              target, fmt::join(known, ", "));
+        error(
+            Code::inconsistent,
+            "lora target \"{}\" is not a module of a layer (it would train nothing); known are {}",
+            target, fmt::join(known, ", "));
   }
 
   void inert_overlaps() {

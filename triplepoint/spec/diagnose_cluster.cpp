@@ -31,9 +31,8 @@ class ClusterExamination : Findings {
     if (known) return;
     const std::string& gpu = job_.cluster.gpu.name;
     error(Code::unsupported,
-          "the {} of {} is not known (no source states it, and we do not guess); add {} to {} with "
-          "its "
-          "source, or choose another GPU",
+          "the {} of {} is unknown (no source states it); add {} to {} with its source, or choose "
+          "another GPU",
           what, gpu, key, file_of(key, gpu));
   }
 

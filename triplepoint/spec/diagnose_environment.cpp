@@ -93,7 +93,7 @@ class Examination : Findings {
     const auto& limit = job_.environment.power_limit;
     if (limit && predicted_without_power(job_))
       error(Code::unsupported,
-            "power_limit {} on {} (nothing is known of the power of its devices); leave it out",
+            "power_limit {} on {} (the power of its devices is unknown); leave it out",
             to_text(*limit), job_.cluster.name);
     if (limit) limit_is_settable("power_limit", *limit);
   }
@@ -159,9 +159,8 @@ class Examination : Findings {
     time_is_possible(fault);
     if (predicted_without_power(job_) && fault.kind != FaultKind::link &&
         fault.kind != FaultKind::host && fault.kind != FaultKind::node_lost)
-      error(Code::unsupported,
-            "{} on {} (nothing is known of the power and heat of its devices); leave it out", name_,
-            job_.cluster.name);
+      error(Code::unsupported, "{} on {} (power and heat of its devices are unknown); leave it out",
+            name_, job_.cluster.name);
   }
 
   void place_exists(const Fault& fault) {
@@ -226,8 +225,8 @@ class Examination : Findings {
             "mean share",
             name_, to_text(*fault.period), to_text(shortest_period));
     if (lost && fault.end)
-      error(Code::inconsistent,
-            "{} has an end (its restart says how long the job stands still); leave end out", name_);
+      error(Code::inconsistent, "{} has an end (its restart time sets the duration); leave end out",
+            name_);
     if (lost != (fault.restart > Seconds()))
       error(Code::inconsistent, "{} {} (a lost node is what is restarted from); {}", name_,
             lost ? "has no restart time" : "has a restart time",

@@ -118,8 +118,8 @@ class ModelExamination : Findings {
             moe.layer_period.value_or(1), moe.latent_size.value_or(1));
     if (model_.layer_pattern && (moe.layer_period || moe.num_dense_layers > 0))
       error(Code::inconsistent,
-            "moe.layer_period or moe.num_dense_layers beside a layer_pattern (the pattern says "
-            "which layers have experts); leave them out");
+            "moe.layer_period or moe.num_dense_layers with a layer_pattern (the pattern defines "
+            "the layers with experts); leave them out");
   }
 
   void prediction_fits() {

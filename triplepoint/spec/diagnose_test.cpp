@@ -281,10 +281,10 @@ TEST_CASE("a GPU whose numbers no source states is refused by name") {
   for (const Diagnosis& diagnosis : found)
     CHECK(diagnosis.code == Code::unsupported);
   CHECK(found[0].what ==
-        "the dense bf16 peak of x9 is not known (no source states it, and we do not guess); add "
+        "the dense bf16 peak of x9 is unknown (no source states it); add "
         "peak_bf16 to gpus/x9.toml with its source, or choose another GPU");
   CHECK(found[4].what ==
-        "the power model of x9 is not known (no source states it, and we do not guess); add "
+        "the power model of x9 is unknown (no source states it); add "
         "[power] to calibrations/x9/power.toml with its source, or choose another GPU");
 }
 
@@ -296,7 +296,7 @@ TEST_CASE("a precision without a peak is refused") {
         job.cluster.gpu.peak_fp8.reset();
       },
       Code::unsupported,
-      "the dense fp8 peak of h200 is not known (no source states it, and we do not guess); add "
+      "the dense fp8 peak of h200 is unknown (no source states it); add "
       "peak_fp8 to gpus/h200.toml with its source, or choose another GPU");
 }
 
@@ -480,7 +480,7 @@ TEST_CASE("LoRA needs its adapters") {
         job.plan.lora = Lora{.rank = 8, .targets = {"qkv"}};
       },
       Code::inconsistent,
-      "lora target \"qkv\" is no module of a layer (it would train nothing); known are "
+      "lora target \"qkv\" is not a module of a layer (it would train nothing); known are "
       "attention_qkv, attention_dense, mlp_fc1, mlp_fc2");
 }
 

@@ -53,7 +53,7 @@ TEST_CASE("what is written reads back as the same fault") {
 }
 
 TEST_CASE("what cannot be read is refused with a way out") {
-  CHECK(refusal("gpu=3").find("does not say what fails") != std::string::npos);
+  CHECK(refusal("gpu=3").find("does not name a failing part") != std::string::npos);
   CHECK(refusal("powr=0.5").find("power") != std::string::npos);
   CHECK(refusal("gpu=three,power=0.5").find("\"three\" is no number for gpu") != std::string::npos);
   CHECK(refusal("power").find("has no value") != std::string::npos);

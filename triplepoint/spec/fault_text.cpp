@@ -113,7 +113,7 @@ Result<Fault> parse_fault(std::string_view text) {
   }
   if (!has_kind)
     return error(
-        fmt::format("\"{}\" does not say what fails (power, fan, inlet, heat_path, link, "
+        fmt::format("\"{}\" does not name a failing part (power, fan, inlet, heat_path, link, "
                     "host or lost); write it as in {}",
                     text, example));
   if (at != std::string_view::npos) TPT_TRY(read_times(fault, text.substr(at + 1)));

@@ -58,10 +58,8 @@ Result<Job> read_job(const ReadScope& scope, const TomlValue& root) {
   reader("sequence_length", sequence_length);
   if (auto finished = reader.finish(); !finished) return tl::unexpected(finished.error());
   if (!says(root, "plan", "global_batch_size"))
-    return error(
-        fmt::format("{}:{}: [plan] has no 'global_batch_size' (nothing can stand in for it); "
-                    "add it",
-                    scope.file, root.line));
+    return error(fmt::format("{}:{}: [plan] has no 'global_batch_size' (it has no default); add it",
+                             scope.file, root.line));
   if (nodes) job.cluster.num_nodes = *nodes;
   if (sequence_length) job.model.sequence_length = *sequence_length;
   if (auto filled = fill_defaults(scope, root, job); !filled) return tl::unexpected(filled.error());

@@ -216,9 +216,9 @@ TEST_CASE("a wrong job is refused with file, line, reason and a way out") {
        "job.toml:1: no model \"gpt3-175\" (there is no models/gpt3-175.toml in " + library().root +
            "); did you mean \"gpt3-175b\"?"},
       {"model = \"gpt3-175b\"\n",
-       "job.toml:1: the file has no 'cluster' (nothing can stand in for it); add it"},
+       "job.toml:1: the file has no 'cluster' (it has no default); add it"},
       {"model = \"gpt3-175b\"\ncluster = \"hgx-h200\"\n[plan]\n",
-       "job.toml:1: [plan] has no 'global_batch_size' (nothing can stand in for it); add it"},
+       "job.toml:1: [plan] has no 'global_batch_size' (it has no default); add it"},
       {plain_job + "micro_batch_size = \"2\"\n",
        "job.toml:7: plan.micro_batch_size is a text (it counts something); write a whole number, "
        "as "
@@ -234,7 +234,7 @@ TEST_CASE("a wrong job is refused with file, line, reason and a way out") {
        "true "
        "or false"},
       {plain_job + "sharding = \"zero1\"\n",
-       "job.toml:7: plan.sharding is \"zero1\" (no such word is known here); known are none, "
+       "job.toml:7: plan.sharding is \"zero1\" (an unknown word); known are none, "
        "optimizer, gradients, parameters"},
       {plain_job + "sharding = 1\n",
        "job.toml:7: plan.sharding is a whole number (it is one of a few words); known are none, "
@@ -272,7 +272,8 @@ TEST_CASE("a wrong job is refused with file, line, reason and a way out") {
       {plain_job + "[model.moe]\n", "job.toml:"},
       {"model = \"gpt3-175b\n", "job.toml:1: Error while parsing string: "},
       {"name = 1979-05-27\n" + plain_job,
-       "job.toml:1: a date or a time stands here (no key takes one); write a text in quotes or a "
+       "job.toml:1: a date or a time is not allowed (no key takes one); write a text in quotes or "
+       "a "
        "quantity as in \"10 min\""},
   };
   for (const auto& [text, sentence] : sentences)
@@ -282,7 +283,7 @@ TEST_CASE("a wrong job is refused with file, line, reason and a way out") {
 TEST_CASE("an optional part without a base has to be whole") {
   CHECK(refusal_of("cluster = \"hgx-h200\"\n[model]\nbase = \"gpt3-175b\"\n"
                    "[model.moe]\nnum_experts = 8\n[plan]\nglobal_batch_size = 8\n") ==
-        "job.toml:4: [model.moe] has no 'router_topk' (nothing can stand in for it); add it");
+        "job.toml:4: [model.moe] has no 'router_topk' (it has no default); add it");
 }
 
 TEST_CASE("numbers that no number can be are refused") {

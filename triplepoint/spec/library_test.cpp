@@ -54,16 +54,15 @@ TEST_CASE("the record of a fit needs no source") {
 TEST_CASE("a missing or wrong source is refused with the place and a way out") {
   const std::map<std::string, std::string> sentences = {
       {"[gpu]\ntdp = \"700 W\"\n",
-       "x.toml:2: gpu.tdp = 700 W has no source (every number says where it comes from); add it to "
+       "x.toml:2: gpu.tdp = 700 W has no source (every number needs one); add it to "
        "the keys of a [[source]]"},
       {"[gpu]\ntdp = \"700 W\"\n" + source("\"gpu.tpd\""),
        "x.toml:3: source for 'gpu.tpd' (this file has no such number); did you mean \"gpu.tdp\"?"},
       {"[gpu]\ntdp = \"700 W\"\n" + source("\"gpu.tdp\"", "guess"),
-       "x.toml:5: kind \"guess\" is none of ours (it says how far a number can be trusted); known "
-       "are datasheet, measured, fitted, assumed"},
+       "x.toml:5: kind \"guess\" is unknown (it classifies how a number was obtained); known are "
+       "datasheet, measured, fitted, assumed"},
       {"[gpu]\n[[source]]\nkeys = [\"gpu.tdp\"]\n",
-       "x.toml:2: a [[source]] is incomplete (it says which numbers come from where); give it "
-       "keys, "
+       "x.toml:2: a [[source]] is incomplete (it links numbers to their origin); give it keys, "
        "kind and cite"},
       {"[gpu]\n[[source]]\nkeys = []\nkind = \"assumed\"\ncite = \"c\"\nyear = 2020\n",
        "x.toml:6: unknown key 'year' in [[source]] (it would be ignored); known are keys, kind, "

@@ -79,16 +79,17 @@ Result<Source> read_source(const TomlValue& table, const std::string& file) {
                   *cite = table.find("cite");
   if (keys == nullptr || kind == nullptr || cite == nullptr || cite->text.empty())
     return problem_at(file, table.line,
-                      "a [[source]] is incomplete (it says which numbers come from where); give it "
+                      "a [[source]] is incomplete (it links numbers to their origin); give it "
                       "keys, kind and cite");
   for (const TomlValue& key : keys->items)
     source.keys.push_back(key.text);
   const auto known = enum_from_name<NumberKind>(kind->text);
   if (!known)
-    return problem_at(file, kind->line,
-                      fmt::format("kind \"{}\" is none of ours (it says how far a number can be "
-                                  "trusted); known are {}",
-                                  kind->text, fmt::join(EnumNames<NumberKind>::names, ", ")));
+    return problem_at(
+        file, kind->line,
+        fmt::format(
+            "kind \"{}\" is unknown (it classifies how a number was obtained); known are {}",
+            kind->text, fmt::join(EnumNames<NumberKind>::names, ", ")));
   source.kind = *known;
   source.cite = cite->text;
   return source;
@@ -141,9 +142,9 @@ Result<std::vector<Provenance>> collect_provenance(const TomlValue& root, const 
     if (source == nullptr)
       return problem_at(
           file, leaf.line,
-          fmt::format("{} = {} has no source (every number says where it comes from); "
-                      "add it to the keys of a [[source]]",
-                      leaf.key, leaf.value));
+          fmt::format(
+              "{} = {} has no source (every number needs one); add it to the keys of a [[source]]",
+              leaf.key, leaf.value));
     result.push_back({leaf.key, leaf.value, source->kind, source->cite, file, leaf.line});
   }
   return result;

@@ -195,8 +195,8 @@ class StudyReader {
   Result<void> include_all(const std::vector<std::string>& names, int line) {
     if (scope_.depth > 8)
       return error(
-          fmt::format("{}:{}: studies include each other too deeply (one cannot include "
-                      "itself); take one out",
+          fmt::format("{}:{}: studies include each other too deeply (a study cannot include "
+                      "itself); remove one",
                       scope_.file, line));
     for (const std::string& name : names) {
       const StudyPlan other = TPT_TRY(load_study_at(*scope_.library, name, scope_.depth + 1));
@@ -306,7 +306,7 @@ class StudyReader {
       if (!seen.insert(name).second)
         return error(
             fmt::format("{}: two jobs are named \"{}\" (their runs would overwrite each other); "
-                        "put what differs into the name, as in name = \"{{model}}_{{layout}}\"",
+                        "include the difference in the name, as in name = \"{{model}}_{{layout}}\"",
                         scope_.file, name));
     }
     return {};

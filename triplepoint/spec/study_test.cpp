@@ -113,8 +113,8 @@ TEST_CASE("a wrong study is refused with the place and a way out") {
       {"[[grids]]\n",
        "s.toml:8: unknown key 'grids' (it would be ignored); did you mean \"grid\"?"},
       {"[[job]]\nname = \"a\"\n[[job]]\nname = \"a\"\n",
-       "s.toml: two jobs are named \"a\" (their runs would overwrite each other); put what differs "
-       "into the name, as in name = \"{model}_{layout}\""},
+       "s.toml: two jobs are named \"a\" (their runs would overwrite each other); include the "
+       "difference in the name, as in name = \"{model}_{layout}\""},
       {"[[job]]\nname = \"a/b\"\n",
        "s.toml: job name \"a/b\" is no file name (its run is stored under it); use letters, digits "
        "and - _ . +"},

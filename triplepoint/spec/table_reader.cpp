@@ -113,8 +113,8 @@ Result<void> read_value(const ReadScope& scope, const TomlValue& value,
 
 Error unknown_word(const ReadScope& scope, const TomlValue& value,
                    const std::vector<std::string>& known) {
-  return {fmt::format("{} is \"{}\" (no such word is known here); {}", scope.place(value),
-                      value.text, did_you_mean(value.text, known))};
+  return {fmt::format("{} is \"{}\" (an unknown word); {}", scope.place(value), value.text,
+                      did_you_mean(value.text, known))};
 }
 
 Result<void> TableReader::finish() const {
@@ -130,8 +130,8 @@ Result<void> TableReader::finish() const {
 
 void TableReader::note_missing(std::string_view key) {
   const std::string where = scope_.key.empty() ? "the file" : fmt::format("[{}]", scope_.key);
-  problem_ = Error{fmt::format("{}:{}: {} has no '{}' (nothing can stand in for it); add it",
-                               scope_.file, table_.line, where, key)};
+  problem_ = Error{fmt::format("{}:{}: {} has no '{}' (it has no default); add it", scope_.file,
+                               table_.line, where, key)};
 }
 
 void complete(Model& model) {

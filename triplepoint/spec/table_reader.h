@@ -173,7 +173,7 @@ Result<T> load_base(const ReadScope& scope, const TomlValue& value, const TomlVa
   ++inner.depth;
   if (inner.depth > 8)
     return error(
-        fmt::format("{}: \"{}\" has too many bases (a thing cannot be its own base); "
+        fmt::format("{}: \"{}\" has too many bases (an entry cannot be its own base); "
                     "leave `base` out of one of them",
                     scope.place(value), name.text));
   Result<T> loaded = NamedThing<T>::load(inner, name.text);

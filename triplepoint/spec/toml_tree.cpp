@@ -63,11 +63,11 @@ struct Converter {
 
   void refuse_date(int line) {
     if (problem) return;
-    problem =
-        Error{fmt::format("{}:{}: a date or a time stands here (no key takes one); write a text in "
-                          "quotes or a quantity "
-                          "as in \"10 min\"",
-                          file, line)};
+    problem = Error{
+        fmt::format("{}:{}: a date or a time is not allowed (no key takes one); write a text in "
+                    "quotes or a quantity "
+                    "as in \"10 min\"",
+                    file, line)};
   }
 };
 

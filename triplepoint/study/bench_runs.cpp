@@ -52,7 +52,7 @@ Result<run::Run> run_with_job(const spec::Library& library, const Path& file) {
   if (!std::filesystem::exists(beside, ignored))
     return error(
         fmt::format("{}: the run has no job (the recorder was started without it); record with "
-                    "--job, or put the job beside it, as {}",
+                    "--job, or put the job next to it, as {}",
                     file.string(), beside.filename().string()));
   run.manifest.job = TPT_TRY(spec::load_job(library, beside.string()));
   return run;

@@ -89,7 +89,7 @@ Result<run::Run> load_recording(const formats::JobFiles& files, int64_t repeat,
   run::Run run = TPT_TRY(run::load(files.recording(repeat).string()));
   if (run.steps.empty())
     return error(
-        fmt::format("the training of {} marked no steps (nothing says how long one takes); "
+        fmt::format("the training of {} marked no steps (the step time is unknown); "
                     "see docs/measure/marking.md and {}",
                     job.name, files.log().string()));
   run.manifest.job = job;
@@ -156,8 +156,8 @@ Result<std::optional<run::Run>> JobMeasurer::operator()(const spec::Job& job,
   TPT_TRY(require_trainable(job));
   if (formats::stack_of(job) == formats::TrainingStack::unknown)
     return error(
-        fmt::format("no launch script is known for the stack {} ({}); known are triplepoint "
-                    "train, Megatron-LM, NeMo and torchtitan",
+        fmt::format("no launch script for the stack {} ({}); supported are triplepoint train, "
+                    "Megatron-LM, NeMo and torchtitan",
                     job.stack.name, job.stack.framework));
   const std::string key = fmt::format("{} {} {}", spec::write_job(job), plan_.steps, plan_.warmup);
   const formats::JobFiles files{folder_, fmt::format("{}-{}", stem, digest(key).substr(0, 8))};

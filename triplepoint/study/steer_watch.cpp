@@ -34,7 +34,7 @@ Result<spec::Job> job_of(const run::Run& run, const WatchOptions& options) {
   if (run.manifest.job) return *run.manifest.job;
   return error(
       fmt::format("{}: the run has no job (no forecast is possible); "
-                  "record with --job, or name the job here, too",
+                  "record with --job, or name the job here as well",
                   options.run));
 }
 

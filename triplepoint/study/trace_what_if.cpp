@@ -109,10 +109,11 @@ std::vector<std::string> remarks_of(const metrics::TraceInput& input,
                                     const sim::TraceWhatIf& replayed) {
   std::vector<std::string> remarks = input.remarks;
   if (replayed.single > 0)
-    remarks.push_back(fmt::format(
-        "{} collectives are known of one rank only: they keep their length, waiting included; give "
-        "the traces of all ranks",
-        replayed.single));
+    remarks.push_back(
+        fmt::format("{} collectives are recorded on one rank only: they keep their duration, "
+                    "waiting included; give "
+                    "the traces of all ranks",
+                    replayed.single));
   if (input.skipped.events > 0)
     remarks.push_back(
         fmt::format("{} events of the traces could not be read", input.skipped.events));

@@ -117,7 +117,7 @@ void move_to(run::Timeline& timeline, int64_t epoch, int64_t reach, Skipped& ski
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
     run::Span& span = timeline.spans[i];
     if (span.end < span.begin || !reaches(span.begin) || !reaches(span.end)) {
-      note_skipped(skipped, "an event lies years away from the others, or ends before it begins");
+      note_skipped(skipped, "an event is years away from the others, or ends before it begins");
       continue;
     }
     span.begin = Instant(span.begin.nanoseconds() - epoch);

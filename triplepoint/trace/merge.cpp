@@ -95,7 +95,7 @@ std::vector<int64_t> shifts_of(const std::vector<NamedTrace>& all, Trace& merged
     epochs.push_back(unix_time ? *named.trace.epoch_unix_ns : named.trace.epoch_in_file_ns);
   if (!unix_time && !none) {
     note_reason(merged.skipped,
-                "not all files say when they were taken, so each begins at its own first event");
+                "not all files have a start time, so each begins at its own first event");
     return std::vector<int64_t>(all.size(), 0);
   }
   const int64_t first = *std::min_element(epochs.begin(), epochs.end());

@@ -319,7 +319,7 @@ tl::unexpected<Error> nothing_found(const std::vector<File>& files, bool json) {
 
 tl::unexpected<Error> without_times(const NamedExecutionTrace& companion) {
   return error(fmt::format(
-      "{} is a PyTorch execution trace (it says what ran, but not when); give it together with the "
+      "{} is a PyTorch execution trace (it has operators but no times); give it together with the "
       "Kineto trace of the same steps",
       companion.name));
 }

@@ -112,7 +112,7 @@ class Job:
             out["flops_convention"] = "MCORE_MODEL" if row.says("megatron|nemo") or not row.text("framework") else "PALM_MFU"
             self.assume(f"its FLOPs counted as {out['flops_convention']}")
         if not any(title in out for title in SPEEDS + ("mem_gib", "mem_standing_gib", "ran")):
-            raise Unreadable("nothing that was measured can be compared (neither a time, a rate, TFLOP/s nor memory)")
+            raise Unreadable("no measured value can be compared (there is neither a time, a rate, TFLOP/s nor memory)")
         out["kind"] = "derived" if re.match(r"derived|.*\bderived: ", row.text("notes"), re.I) else "measured"
         return out
 

@@ -115,7 +115,7 @@ void Libraries::check_blas(int status, const char* what) const {
 
 void Libraries::check_nccl(int result, const char* what) const {
   if (result == 0 || result == nccl_in_progress) return;
-  throw CudaError(fmt::format("NCCL could not {} ({}); NCCL_DEBUG=WARN makes it say more", what,
+  throw CudaError(fmt::format("NCCL could not {} ({}); set NCCL_DEBUG=WARN for details", what,
                               nccl.error_text(result)));
 }
 
@@ -264,8 +264,8 @@ std::string Gpu::text() const {
 float* Gpu::allocate(int64_t count, bool bf16) {
   if (float* array = arena_->allocate(count, bf16)) return array;
   throw CudaError(
-      fmt::format("the GPU's memory is full ({} of {:.1f} GB are in use, and {:.1f} MB more "
-                  "are wanted); take a smaller microbatch, more recomputation or more ranks",
+      fmt::format("the GPU's memory is full ({} of {:.1f} GB are in use, and {:.1f} MB more are "
+                  "needed); use a smaller microbatch, more recomputation or more ranks",
                   fmt::format("{:.1f}", static_cast<double>(arena_->used()) * 1e-9),
                   static_cast<double>(arena_->bytes()) * 1e-9,
                   static_cast<double>(count) * (bf16 ? 2e-6 : 4e-6)));
@@ -327,8 +327,8 @@ void Gpu::finish(Stream stream) {
     const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
     if (settings_.collectives && waited > settings_.timeout_seconds)
       throw CommError(
-          fmt::format("a GPU has not ended its work for {:.3g} s (a rank of one of its "
-                      "groups does not answer); see what the others said last, or allow a "
+          fmt::format("a GPU has not finished its work for {:.3g} s (a rank of one of its groups "
+                      "does not answer); see the last output of the other ranks, or allow a "
                       "longer timeout",
                       waited));
     if (waited < 1e-3)

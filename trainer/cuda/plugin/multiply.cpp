@@ -77,7 +77,7 @@ void Multiplier::choose(const Operands& x, Plan& plan) {
                                  &plan.choice, &found);
   blas.drop_preference(preference);
   libraries.check_blas(status, "choose how to multiply");
-  if (found == 0) throw CudaError("cuBLASLt knows no way to multiply such matrices");
+  if (found == 0) throw CudaError("cuBLASLt has no algorithm for these matrices");
 }
 
 Multiplier::Plan Multiplier::make_plan(const Gemm& g, const Operands& x, const Batch& batch) {

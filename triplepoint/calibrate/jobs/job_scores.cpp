@@ -157,7 +157,7 @@ void score_row(const JobRow& row, const PredictedJob& predicted,
   } else if (!compares(row, predicted.job)) {
     scores.skipped.push_back(
         {row.row_id,
-         "nothing that was measured can be compared (neither a time, a rate, TFLOP/s by a known "
+         "no measured value can be compared (there is neither a time, a rate, TFLOP/s by a known "
          "convention, nor memory)"});
   } else {
     count_verdict(row, predicted.prediction.fits, scores.fit);

@@ -55,7 +55,7 @@ Result<NodeLevels> node_levels(const spec::Job& job) {
     return error(fmt::format("{} has no model of power and heat", job.cluster.gpu.name));
   const run::Run run = sim::simulate(job, {.timeline = false});
   if (!run.manifest.fits_memory)
-    return error("the benchmark's configuration does not fit in memory, says our model");
+    return error("the model predicts that the benchmark's configuration does not fit in memory");
   NodeLevels levels = levels_of(job, busy_devices(run, job.cluster.num_nodes));
   levels.pace = pace_of(job, run);
   return levels;

@@ -145,7 +145,7 @@ void score_learned(Scorer& scorer, const std::vector<const Point*>& group) {
     if (point == &free || point == slow)
       scorer.skip(*point, group.size() == 1 ? "no other point of this kernel (one is needed to "
                                               "learn what it draws)"
-                                            : "says what the kernel of its sweep draws");
+                                            : "gives the power of its sweep's kernel");
     else
       scorer.score(*point, kernel, full_rate);
 }

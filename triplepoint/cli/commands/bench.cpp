@@ -141,7 +141,7 @@ class Bench : public Command {
   Result<void> check_words() const {
     if (!files_.empty())
       return error(
-          fmt::format("{} is one word too many (only compare takes cards); for runs say "
+          fmt::format("unexpected argument {} (only compare takes cards); for runs say "
                       "--runs {}",
                       files_[0], files_[0]));
     if (clusters_.empty() && runs_.empty())

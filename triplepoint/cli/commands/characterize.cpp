@@ -115,8 +115,8 @@ class Characterize : public Command {
                               measure_plan_.scripts_only || measure_plan_.launcher != "local";
     if (!measure_ && of_measuring)
       return error(
-          "--repeats, --steps, --warmup, --timeout, --launcher, --scripts-only and --retry say how "
-          "jobs are measured (these would be simulated); add --measure");
+          "--repeats, --steps, --warmup, --timeout, --launcher, --scripts-only and --retry apply "
+          "to measured jobs (these are simulated); add --measure");
     measure_plan_.repeats = repeats_.value_or(1);
     measure_plan_.steps = steps_.value_or(8);
     measure_plan_.warmup = warmup_.value_or(std::min<int64_t>(2, measure_plan_.steps - 1));
@@ -206,8 +206,8 @@ class Characterize : public Command {
       return exit_ok;
     }
     console.warn(
-        fmt::format("triplepoint: interrupted; {} jobs are finished and kept, {} are left. To go "
-                    "on:\n  triplepoint characterize {}{} -o {}\n",
+        fmt::format("triplepoint: interrupted; {} jobs are finished, {} are left. To continue:\n  "
+                    "triplepoint characterize {}{} -o {}\n",
                     results.study.rows.size(), results.left, study_, measure_ ? " --measure" : "",
                     folder.string()));
     return exit_interrupted;

@@ -104,8 +104,8 @@ class Export : public Command {
       if (!folder) return {};
       if (files.empty())
         return error(
-            fmt::format("{}: nothing to write to {} (the run has no such series); "
-                        "triplepoint show {} says what it has",
+            fmt::format("{}: nothing to write to {} (the run has no such series); triplepoint show "
+                        "{} lists its series",
                         job_, *folder, job_));
       TPT_TRY(run::write_all(files, *folder));
       for (const run::NamedText& file : files)

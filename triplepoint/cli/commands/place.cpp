@@ -149,8 +149,7 @@ class Place : public Command {
     } else {
       print_seen(console, seen);
       print_line(console,
-                 "No job is known, so nothing was placed; name one to see what the order "
-                 "is worth.");
+                 "No job was given, so nothing was placed; name one to estimate the gain.");
     }
     return exit_ok;
   }

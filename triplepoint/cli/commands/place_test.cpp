@@ -129,7 +129,7 @@ TEST_CASE("place: what cannot be placed is refused with a way out") {
   const std::string far = scratch.file("far.csv", "index,temp_c\n0,60\n99999999999,71\n");
   CHECK(contains(ask({"place", "--from", far}).err, "surely a typing error"));
   CHECK(contains(ask({"place"}).err, "nothing to place"));
-  CHECK(contains(ask({"place", "--from", blind}).err, "no column tells temperature"));
+  CHECK(contains(ask({"place", "--from", blind}).err, "no column has temperature"));
   CHECK(contains(ask({"place", "--from", strange}).err, "none that numbers GPUs"));
   CHECK(contains(ask({"place", "--from", scratch.path("none.run")}).err, "none.run"));
   CHECK(contains(ask(job_and("place", {"--judge", "0"})).err, "it counts from 1"));

@@ -208,7 +208,7 @@ class PlanCommand : public Command {
   Result<spec::Job> base_job(const spec::Library& library) {
     spec::Job job = TPT_TRY(flags_.job(library));
     if (job.task != spec::Task::pretrain && job.task != spec::Task::lora)
-      return error("only training is planned (the job says otherwise); leave its task out");
+      return error("plan supports only training (the job has another task); leave its task out");
     TPT_TRY(spec::require_valid(search::without_layout(job)));
     return job;
   }

@@ -50,8 +50,7 @@ Result<bool> write_setting(tui::Console& console, const spec::Library& library,
 Result<void> require_clocks(const spec::Job& job) {
   TPT_TRY(spec::require_valid(job));
   if (job.task == spec::Task::pretrain || job.task == spec::Task::lora) return {};
-  return error(
-      "clocks are planned for training only (the job's task says otherwise); leave it out");
+  return error("--clocks supports only training (the job has another task); leave its task out");
 }
 
 }  // namespace
@@ -63,7 +62,7 @@ Result<double> parse_slowdown(std::string_view text) {
   const double value = std::strtod(number.c_str(), &end);
   if (number.empty() || *end != '\0' || !(value >= 0) || value > (percent ? 100 : 1))
     return error(
-        fmt::format("--slowdown {} is no share (it says how much longer a step may take); "
+        fmt::format("--slowdown {} is not a share (it is the allowed increase of step time); "
                     "try --slowdown 2%",
                     text));
   return percent ? value / 100 : value;
@@ -85,8 +84,8 @@ Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
   }
   if (!plan.fits)
     return error(
-        fmt::format("{} does not fit in memory (there is no step whose clocks could be "
-                    "chosen); see triplepoint simulate for what is too large",
+        fmt::format("{} does not fit in memory (there is no step to plan clocks for); triplepoint "
+                    "simulate prints the memory breakdown",
                     job.name));
   const ClockPoint* chosen = advise::chosen_point(plan, request.slowdown);
   const DataTable frontier = advise::clock_frontier_table(job, plan),

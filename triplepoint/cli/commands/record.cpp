@@ -88,10 +88,9 @@ class Record : public Command {
  private:
   Result<void> check() {
     if (interval_ && *interval_ < shortest_interval)
-      return error(
-          fmt::format("--interval {} ms is too short (sensors have nothing new more often "
-                      "than every 20 ms); use 20 ms or more",
-                      *interval_ / unit::ms));
+      return error(fmt::format(
+          "--interval {} ms is too short (sensors update at most every 20 ms); use 20 ms or more",
+          *interval_ / unit::ms));
     if (warmup_ && *warmup_ < 0) return error("--warmup below 0 (it counts steps); give 0 or more");
     if (steps_ && *steps_ != "all" && parse_count(*steps_).value_or(0) < 1)
       return error(
@@ -222,8 +221,8 @@ class Record : public Command {
     }
     if (job_)
       if (const auto described = study::describe_recording(target, *job_); !described)
-        console.warn(fmt::format("triplepoint: {}; the recording does not know its job\n",
-                                 described.error().what));
+        console.warn(
+            fmt::format("triplepoint: {}; the recording has no job\n", described.error().what));
     if (!quiet_) console.warn(telemetry::text_of(*summary, target.string()));
   }
 

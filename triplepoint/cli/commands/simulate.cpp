@@ -90,7 +90,7 @@ class Simulate : public Command {
     if (replay_.given()) return play_again(console);
     const spec::Library library = TPT_TRY(spec::require_library());
     if (like_.given() && !flags_.require_no_job_but_cluster())
-      return error("a job and --like were both given (the run says its job); keep one of them");
+      return error("a job and --like were both given (the run contains its job); keep one of them");
     spec::Job job = TPT_TRY(like_.given() ? like_.job(library) : flags_.job(library));
     TPT_TRY(faults_.apply(job, over_time()));
     TPT_TRY(spec::require_valid(job));
@@ -182,8 +182,7 @@ class Simulate : public Command {
       return error(
           "--duration and --steps were both given (each sets the simulated time); keep one");
     if (nodes_per_rack_ && !power_profile_)
-      return error(
-          "--nodes-per-rack belongs to --power-profile (nothing else knows racks); add it");
+      return error("--nodes-per-rack belongs to --power-profile (only it uses racks); add it");
     return bill_.check_alone();
   }
 

@@ -72,7 +72,7 @@ class Top : public Command {
     tui::Terminal terminal;
     if (!terminal.works())
       return error(
-          "top draws on a terminal (standard input or output is none); try --once, or "
+          "top needs a terminal (standard input or output is not one); try --once, or "
           "triplepoint snapshot");
     tui::follow_top(*source, view, terminal, interval(), console);
     return exit_ok;

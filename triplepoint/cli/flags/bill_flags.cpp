@@ -45,7 +45,7 @@ Result<double> parse_tokens(std::string_view text) {
   const Result<double> value = parse_number(number);
   if (!value || *value <= 0)
     return error(
-        fmt::format("\"{}\" is no number of tokens (M, B and T stand for 10^6, 10^9 and "
+        fmt::format("\"{}\" is not a number of tokens (M, B and T stand for 10^6, 10^9 and "
                     "10^12); try 15T",
                     text));
   return factor * *value;
@@ -94,7 +94,7 @@ Result<void> BillFlags::check_alone() const {
       price_ || gpu_hour_ || pue_ || grid_ || mtbf_ || checkpoint_ || interval_ || restart_;
   if (!any || given()) return {};
   return error(
-      "rates and failures are of the bill of a whole training (how long it is was not said); add "
+      "rates and failures belong to the cost of a full training (its length is missing); add "
       "--tokens 15T");
 }
 

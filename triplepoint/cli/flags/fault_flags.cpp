@@ -38,8 +38,8 @@ Result<void> FaultFlags::apply(spec::Job& job, bool over_time) const {
   for (const spec::Fault& fault : job.environment.faults)
     if (!over_time && !lasts(fault))
       return error(
-          fmt::format("fault {} has a time (a steady state knows none); add --duration 10min, or "
-                      "leave out when it is on",
+          fmt::format("fault {} has a time (a steady state has no time); add --duration 10min, or "
+                      "leave out the fault's time",
                       spec::to_text(fault)));
   return {};
 }

@@ -51,10 +51,9 @@ std::vector<Argument> LikeFlags::arguments() {
 Result<spec::Job> LikeFlags::job(const spec::Library& library) const {
   const run::Run run = TPT_TRY(run::load(*run_));
   if (!run.manifest.job)
-    return error(
-        fmt::format("{} does not say its job (a recording of another program may not); "
-                    "name a job.toml instead",
-                    *run_));
+    return error(fmt::format(
+        "{} has no job (it may be a recording of another program); name a job.toml instead",
+        *run_));
   spec::Job job = *run.manifest.job;
   if (!machine_) return job;
   const Path folder = *machine_;

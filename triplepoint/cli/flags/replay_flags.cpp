@@ -27,7 +27,7 @@ Store into_factor(std::optional<double>& target, const char* flag) {
     const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
     const bool whole = fault == std::errc() && stop == text.data() + text.size();
     if (!whole || !(value >= 0.01 && value <= 100))
-      return error(fmt::format("{} is \"{}\" (a factor from 0.01 to 100 is wanted); try {} 0.9",
+      return error(fmt::format("{} is \"{}\" (it must be a factor from 0.01 to 100); try {} 0.9",
                                flag, text, flag));
     target = value;
     return {};

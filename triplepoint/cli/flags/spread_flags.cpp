@@ -29,7 +29,8 @@ Result<void> SpreadFlags::check(bool has_output, bool has_team) const {
         "--shard and --merge were both given (one searches, the other joins what was "
         "found); keep one");
   if (shard && !has_output)
-    return error("--shard was given without -o (its part has to be kept); add -o FOLDER");
+    return error(
+        "--shard was given without -o (the result of the part must be stored); add -o FOLDER");
   if ((shard || merge) && has_team)
     return error(
         "mpirun and --shard or --merge were used together (either spreads the search); "

@@ -111,10 +111,8 @@ Result<void> check_whole(const ReadScope& scope, const Suite& suite) {
   std::set<std::string> names;
   for (const SuiteJob& job : suite.jobs)
     if (!names.insert(job.name).second)
-      return error(
-          fmt::format("{}: two jobs are named \"{}\" (runs are told apart by them); "
-                      "rename one",
-                      scope.file, job.name));
+      return error(fmt::format("{}: two jobs are named \"{}\" (names identify runs); rename one",
+                               scope.file, job.name));
   double sum = 0;
   for (const ScoreWeight& weight : suite.weights)
     sum += weight.weight;

@@ -51,8 +51,7 @@ Result<SpreadTable> read_spread(const spec::TomlValue& root, const std::string& 
   const spec::TomlValue* table = root.find(quantity);
   if (table == nullptr)
     return error(
-        fmt::format("{}:1: no [{}] (it says how far predictions are off); run "
-                    "lab/make_intervals.py",
+        fmt::format("{}:1: no [{}] (it holds the prediction errors); run lab/make_intervals.py",
                     path, quantity));
   spec::ReadScope scope;
   scope.file = path;

@@ -34,8 +34,8 @@ std::string worst_lateness(const LateRanks& late, int32_t rank) {
 
 std::string naive_reading(const metrics::RankLateness& naive, const metrics::RankLateness& worst) {
   return fmt::format(
-      "A naive reading blames rank {}, with {} in communication kernels against {} of rank {}; "
-      "but {} of that is waiting for others.",
+      "By communication time alone rank {} looks slowest, with {} against {} of rank {}; {} of "
+      "that is waiting for others.",
       naive.rank, time_text(naive.in_communication), time_text(worst.in_communication), worst.rank,
       time_text(naive.waited));
 }
@@ -51,9 +51,10 @@ std::vector<std::string> lateness_sentences(const LateRanks& late) {
     return {"No collective is seen on more than one rank, so lateness is unknown."};
   if (!late.straggler) return {"No rank is late: all ranks begin their collectives together."};
   const metrics::RankLateness& worst = of_rank(late, *late.straggler);
-  std::vector<std::string> lines = {fmt::format(
-      "Rank {} is the straggler: last into {} of {} collectives, others waited {} for it in all.",
-      worst.rank, worst.times_last, worst.collectives, time_text(worst.caused))};
+  std::vector<std::string> lines = {
+      fmt::format("Rank {} is the straggler: last into {} of {} collectives, with {} of total "
+                  "waiting by others.",
+                  worst.rank, worst.times_last, worst.collectives, time_text(worst.caused))};
   if (const std::string why = worst_lateness(late, worst.rank); !why.empty())
     lines.push_back("Its worst lateness: " + why + ".");
   if (late.naive_straggler && *late.naive_straggler != worst.rank)

@@ -369,7 +369,8 @@ class RankCosts {
                    solution->deviation[i] * seconds(costs[k].time));
       } else {
         costs[k].method.clear();
-        costs[k].missing = fmt::format("{} samples do not tell it from other phases", rows.size());
+        costs[k].missing =
+            fmt::format("{} samples do not separate it from other phases", rows.size());
       }
     }
   }

@@ -70,7 +70,7 @@ Result<TraceInput> read_run(const std::string& file) {
                     file));
   if (spans > most_spans)
     return error(fmt::format(
-        "{}: {} spans are too many to write out (the limit is {}); simulate fewer ranks in detail",
+        "{}: {} spans are too many to write (the limit is {}); simulate fewer ranks in detail",
         file, spans, most_spans));
   return input;
 }
@@ -127,7 +127,7 @@ Result<void> keep_step(TraceInput& input, const TraceOptions& options) {
     return {};
   }
   return error(
-      fmt::format("--step: no step \"{}\"; say a number from 1 to {}, or a name such as {}",
+      fmt::format("--step: no step \"{}\"; give a number from 1 to {}, or a name such as {}",
                   *options.step, steps.steps.size(), steps.steps.front().name));
 }
 

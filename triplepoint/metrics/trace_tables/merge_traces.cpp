@@ -102,7 +102,7 @@ Result<TraceReport> trace_merge(const TraceOptions& options) {
   for (const std::string& file : options.files)
     (is_run_file(file) && options.files.size() > 1 ? recordings : traces).push_back(file);
   if (traces.empty())
-    return error("merge needs traces (only recordings were named); name the ranks' traces, too");
+    return error("merge needs traces (only recordings were named); name the ranks' traces as well");
   TraceInput input = TPT_TRY(read_trace_input(traces, options, trace::HostSpans::all));
   for (const std::string& recording : recordings)
     TPT_TRY(add_recording(input, recording));

@@ -341,10 +341,9 @@ Figure chassis_figure(const run::Run& run, const metrics::Metrics& metrics) {
   if (nodes.empty()) return {};
   const std::vector<Node> shown = shown_of(nodes);
   const std::string title = title_of(picture);
-  std::string note = picture.is_liquid()
-                         ? "Coolant flows from left to right through cold plates."
-                         : "Air flows from left (front) to right (rear); which "
-                           "slot upstream_heating which is the cluster's description.";
+  std::string note = picture.is_liquid() ? "Coolant flows from left to right through cold plates."
+                                         : "Air flows from left (front) to right (rear); the order "
+                                           "of heating is the cluster's description.";
   if (shown.size() < nodes.size())
     note +=
         fmt::format(" The hottest four, two middle and the coolest two of {} nodes.", nodes.size());

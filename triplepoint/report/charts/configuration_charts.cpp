@@ -158,7 +158,7 @@ std::string throttle_title(const Group& group) {
     if (worst == nullptr || throttled_share(*row) > throttled_share(*worst)) worst = row;
   if (worst == nullptr || throttled_share(*worst) <= 0)
     return "Throttling: no clock is below the requested one";
-  return fmt::format("Throttling: {} is held back most ({} of the step)", full_label(*worst),
+  return fmt::format("Throttling: {} is throttled most ({} of the step)", full_label(*worst),
                      percent(throttled_share(*worst)));
 }
 

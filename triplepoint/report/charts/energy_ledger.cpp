@@ -58,7 +58,7 @@ Scale scale_of(double largest) {
 std::string title_of(const std::vector<NamedLedger>& ledgers,
                      const std::vector<std::string>& uses) {
   const double sum = sum_of(*ledgers[0].joules);
-  if (ledgers.size() > 1 || sum <= 0) return "Where the energy of a step went";
+  if (ledgers.size() > 1 || sum <= 0) return "Energy of a step by use";
   return fmt::format(
       "{} of the energy of a step goes into {}{}", percent(ledgers[0].joules->at(uses[0]) / sum),
       uses[0],
@@ -102,8 +102,8 @@ Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
     table.columns.insert(table.columns.end(), {of + "energy (" + scale.name + ")", of + "share"});
   }
   return {"energy-ledger", chart.title,
-          "Waiting: power drawn while a collective waits for a late peer. Leakage: current that "
-          "flows whether or not anything switches; it grows with temperature.",
+          "Waiting: power drawn while a collective waits for a late peer. Leakage: current "
+          "independent of switching; it grows with temperature.",
           html_legend(legend) + bar_chart_svg(chart), std::move(table)};
 }
 

@@ -103,8 +103,8 @@ Figure power_swing_figure(const PowerProfile& profile) {
   figure.title = fmt::format("All nodes together swing by {} kW, {} of their peak",
                              kilowatts(site.swing()), percent(site.swing() / site.highest));
   figure.note = fmt::format(
-      "{}. Dashed: the mean. A store of {} kJ and {} kW would make it flat; a floor of {} kW burns "
-      "{} kJ a step.",
+      "{}. Dashed: the mean. Storage of {} kJ and {} kW would flatten it; a power floor of {} kW "
+      "costs {} kJ per step.",
       profile.of_devices_only ? "GPUs alone, over the supplies' efficiency" : "At the wall",
       significant(smoothing.storage / unit::kJ), kilowatts(smoothing.storage_power),
       kilowatts(smoothing.floor), significant(smoothing.floor_energy / unit::kJ));
@@ -119,22 +119,19 @@ std::optional<RunFinding> swing_finding(const PowerProfile& profile) {
   const PowerLevel& site = profile.levels.back();
   const double share = site.highest > Watts() ? site.swing() / site.highest : 0;
   if (share < 0.1) return std::nullopt;
-  return RunFinding{
-      fmt::format(
-          "All nodes rise and fall together, by {} kW or {} of their peak in a step; a store "
-          "of {} kJ would make them flat.",
-          kilowatts(site.swing()), percent(share),
-          significant(profile.smoothing.storage / unit::kJ)),
-      "power-swing"};
+  return RunFinding{fmt::format("The power of all nodes swings in phase, by {} kW or {} of the "
+                                "peak in a step; storage of {} kJ would flatten it.",
+                                kilowatts(site.swing()), percent(share),
+                                significant(profile.smoothing.storage / unit::kJ)),
+                    "power-swing"};
 }
 
 std::optional<RunFinding> lifetime_use_finding(const metrics::RunLifetimeUse& use) {
   if (use.lowest <= 0 || use.highest / use.lowest < 1.1) return std::nullopt;
-  return RunFinding{
-      fmt::format("GPU {} wears fastest, {} times as fast as the one that wears slowest, by models "
-                  "of electromigration and oxide breakdown.",
-                  use.worst_device, significant(use.highest / use.lowest)),
-      "map-lifetime-use"};
+  return RunFinding{fmt::format("GPU {} wears fastest, {} times as fast as the one that wears "
+                                "slowest, by the models of electromigration and oxide breakdown.",
+                                use.worst_device, significant(use.highest / use.lowest)),
+                    "map-lifetime-use"};
 }
 
 }  // namespace triplepoint::report

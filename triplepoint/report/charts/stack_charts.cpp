@@ -208,7 +208,7 @@ Figure kernel_figure(const Group& group) {
   }
   return {"kernels-" + group.id, chart.title,
           "Waiting for a late peer is inside the collective's kernel, as NCCL shows it; kernels "
-          "that overlap count twice. A cut bar goes on.",
+          "that overlap count twice. A cut bar is longer than shown.",
           html_legend(kernel_legend()) + bar_chart_svg(chart), std::move(table)};
 }
 
@@ -228,7 +228,7 @@ std::vector<Figure> stage_figures(const Group& group) {
     }
   return {{"stages-" + group.id, chart.title,
            "One job of each layout: the one with fewest options and the smallest microbatch. Early "
-           "stages wait longer for the gradients' way back; the last one computes the loss.",
+           "stages wait longer for gradients; the last stage computes the loss.",
            html_legend(kernel_legend()) + bar_chart_svg(chart), std::move(table)}};
 }
 

@@ -91,7 +91,7 @@ QuantitySection energy_quantities() {
            {"power_mean_w", "power of a GPU, mean", "W", 1, any, rel, per_gpu_power},
            {"power_peak_w", "power of a GPU, peak", "W", 1, less, rel,
             [](S s) { return s.metrics.power_peak_w; }},
-           {"power_kernel_peak_w", "power of the hungriest kernel", "W", 1, less, rel,
+           {"power_kernel_peak_w", "power of the most power-hungry kernel", "W", 1, less, rel,
             [](S s) { return s.metrics.power_kernel_peak_w; }}}};
 }
 
@@ -400,9 +400,9 @@ Comparison compare_runs(std::vector<Side> sides) {
   comparison.sections.push_back(
       named_section(sides, {"throttle", "Throttling, share of time", {}},
                     {"throttle_{}", "", "%", 0.01, less, absolute, {}, {}}, &Metrics::throttle));
-  comparison.sections.push_back(
-      named_section(sides, {"ledger", "Where the energy of a step went", {}},
-                    {"energy_{}_j", "", "kJ", 1e3, any, rel, {}, {}}, &Metrics::energy_ledger_j));
+  comparison.sections.push_back(named_section(sides, {"ledger", "Energy of a step by use", {}},
+                                              {"energy_{}_j", "", "kJ", 1e3, any, rel, {}, {}},
+                                              &Metrics::energy_ledger_j));
   std::erase_if(comparison.sections, [](const auto& section) { return section.rows.empty(); });
   comparison.settings = differing_settings(sides);
   comparison.sides = std::move(sides);

@@ -216,7 +216,7 @@ Figure headline_figure(const Comparison& c) {
   const std::string title = c.sides.size() == 2
                                 ? fmt::format("{} against {}", c.sides[1].name, c.sides[0].name)
                                 : fmt::format("Against {}", c.sides[0].name);
-  return {"differences", title, "Length: change in per cent; colour: whether it is good news.",
+  return {"differences", title, "Length: change in per cent; colour: improvement or regression.",
           html_legend(difference_legend()) + difference_svg(title, bars), table_of(c, rows)};
 }
 
@@ -305,7 +305,7 @@ Figure steps_figure(const Comparison& c) {
           html_legend(legend) + line_chart_svg(chart), std::move(table)};
 }
 
-/// Where the energy of a step went, a bar per side.
+/// Energy of a step by use, a bar per side.
 Figure ledger_figure(const Comparison& c) {
   std::vector<NamedLedger> ledgers;
   for (const Side& side : c.sides)
@@ -393,7 +393,7 @@ std::string settings_table(const Comparison& c) {
     cells.insert(cells.end(), values.begin(), values.end());
     table.rows.push_back(std::move(cells));
   }
-  return html_table(table, "What was set up differently");
+  return html_table(table, "Configuration differences");
 }
 
 std::vector<std::string> number_columns(const std::vector<std::string>& names) {
@@ -504,7 +504,7 @@ std::string compare_page(const Comparison& c) {
                   figures({headline_figure(c), kernels_figure(c), ledger_figure(c), steps_figure(c),
                            stages_figure(c)}));
   body += section("gpus", "Every GPU", figures(gpu_figures(c)));
-  body += section("settings", "What was set up differently", settings_table(c));
+  body += section("settings", "Configuration differences", settings_table(c));
   body += section("numbers", "Every number", all_numbers(c, names));
   return html_page(title, body, Json::object());
 }

@@ -112,8 +112,8 @@ std::string noise_sentence(const Comparison& c, std::size_t side) {
     const Value spread = spread_of_steps(c.sides[i]);
     if (spread && std::abs(*by->relative) < *spread)
       return fmt::format(
-          "That is less than the {} by which steps of {} differ among themselves (its middle 80 "
-          "%): take it for noise.",
+          "That is within the step-to-step scatter of {} of {} (its middle 80 %), so not "
+          "significant.",
           percent(*spread), c.sides[i].name);
   }
   return "";
@@ -182,7 +182,7 @@ std::string settings_sentence(const Comparison& c, std::size_t side) {
     list += fmt::format("{}{} {} instead of {}", list.empty() ? "" : ", ", name, values[side],
                         values[0]);
   }
-  return list.empty() ? "" : fmt::format("{} was set up with {}.", c.sides[side].name, list);
+  return list.empty() ? "" : fmt::format("{} has {}.", c.sides[side].name, list);
 }
 
 }  // namespace
@@ -231,7 +231,7 @@ std::vector<std::string> sentences_of(const Comparison& c) {
   for (const Side& side : c.sides)
     if (!side.fits_memory)
       add(fmt::format(
-          "{} does not fit in memory{}: nothing but its memory can be compared.", side.name,
+          "{} does not fit in memory{}: only its memory can be compared.", side.name,
           side.memory_gib ? fmt::format(" ({} GiB)", significant(*side.memory_gib)) : ""));
   for (std::size_t i = 1; i < c.sides.size(); ++i) {
     add(speed_sentence(c, i));

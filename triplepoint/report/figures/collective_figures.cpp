@@ -49,9 +49,10 @@ Bar collective_bar(const CollectiveRow& row) {
   const double kernel = mean(row.total, row.kernels);
   if (row.wait && row.transfer) {
     const double wait = mean(*row.wait, row.kernels);
-    bar.parts = {{wait / 1e3, "t-host", fmt::format("waiting: {} us", significant(wait / 1e3))},
-                 {std::max(0.0, kernel - wait) / 1e3, "t-communication",
-                  fmt::format("once all are there: {} us", significant((kernel - wait) / 1e3))}};
+    bar.parts = {
+        {wait / 1e3, "t-host", fmt::format("waiting: {} us", significant(wait / 1e3))},
+        {std::max(0.0, kernel - wait) / 1e3, "t-communication",
+         fmt::format("after the last arrival: {} us", significant((kernel - wait) / 1e3))}};
   } else {
     bar.parts = {{kernel / 1e3, "t-communication",
                   fmt::format("kernel, waiting included: {} us", significant(kernel / 1e3))}};
@@ -158,7 +159,7 @@ Figure late_starts_figure(const metrics::LateRanks& late, const metrics::Collect
                    "ends apart (us)", "last rank", "after the second (us)", "cause <- behind it"},
                   {}};
   BarChart chart{.title = "Collectives by how long others waited for the last rank",
-                 .unit = "others waited, all of them together (us)",
+                 .unit = "total waiting time of the other ranks (us)",
                  .bars = {},
                  .cuts = false};
   std::vector<std::string> labels;
@@ -169,8 +170,8 @@ Figure late_starts_figure(const metrics::LateRanks& late, const metrics::Collect
     table.rows.push_back(late_start_cells(labels[i], late.starts[i], match));
   if (const auto worst = largest(waits, 1); !worst.empty() && waits[worst[0]] > 0)
     chart.title =
-        fmt::format("Collective {} cost most: others waited {} us for rank {}", labels[worst[0]],
-                    us_text(waits[worst[0]]), late.starts[worst[0]].rank);
+        fmt::format("Collective {} is the most expensive: other ranks waited {} us for rank {}",
+                    labels[worst[0]], us_text(waits[worst[0]]), late.starts[worst[0]].rank);
   for (const std::size_t i : largest(waits, most_bars)) {
     const metrics::LateStart& start = late.starts[i];
     Bar bar{.label = fmt::format("{}, rank {}", labels[i], start.rank), .parts = {}};
@@ -181,10 +182,10 @@ Figure late_starts_figure(const metrics::LateRanks& late, const metrics::Collect
   }
   return {"late-starts",
           chart.title,
-          "In order of time, with the rank that began last; why it did is in the table." +
+          "In order of time, with the rank that began last; the table lists the cause." +
               left_out(chart.bars.size(), late.starts.size(), "waiting") +
               (late.starts.size() > most_rows
-                   ? fmt::format(" The table is cut after the {} with most.", most_rows)
+                   ? fmt::format(" The table shows the {} largest.", most_rows)
                    : ""),
           bar_chart_svg(chart),
           std::move(table),

@@ -322,8 +322,7 @@ Result<std::string> maps(const std::string& title, std::vector<PaperMap> all) {
   std::erase_if(all, [](const PaperMap& map) { return map.rows.empty(); });
   if (all.empty())
     return error(
-        "no run knows the numbers of single GPUs (this figure is made of them); simulate or record "
-        "them");
+        "no run has values of single GPUs (the figure shows them); simulate or record the jobs");
   return maps_figure(title, all);
 }
 
@@ -457,7 +456,7 @@ Result<std::string> paper_figure(int64_t number, const std::vector<PaperJob>& al
     case 15:
       return kernel_figure(number, all);
     default:
-      return error(fmt::format("figure {} is none that can be drawn; choose one of {}", number,
+      return error(fmt::format("figure {} cannot be drawn; choose one of {}", number,
                                fmt::join(paper_figure_numbers(), ", ")));
   }
 }

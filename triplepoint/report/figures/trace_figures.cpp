@@ -89,7 +89,7 @@ TraceSection trace_section(const run::Run& run) {
   if (run::count_spans(run.timeline) > most_spans)
     return {section("time-went", "Where the time went",
                     paragraph("More than a million spans: collectives, late ranks and the critical "
-                              "path are left out; triplepoint trace answers them.") +
+                              "path are omitted; use triplepoint trace.") +
                         figures(breakdown))};
   if (run.timeline.instances.empty()) return across_ranks(run, run.timeline, breakdown);
   return across_ranks(run, run::expand(run.timeline), breakdown);
@@ -250,7 +250,7 @@ std::string path_title(const metrics::CriticalPath& path, bool knows_launches) {
   std::string title = fmt::format("{} of the critical path is {}",
                                   percent(ratio(most.on_path, path.length())), most.label);
   if (knows_launches)
-    title += fmt::format("; without it all would end {} {} sooner",
+    title += fmt::format("; without it the step would be {} {} shorter",
                          in_unit(static_cast<double>(most.saved_if_free), unit), unit.name);
   return title;
 }
@@ -265,7 +265,7 @@ std::vector<BarPart> path_parts(const metrics::PathShare& share, const TimeUnit&
   return {{saved / unit.ns, "t-compute",
            fmt::format("saved if free: {} {}", in_unit(saved, unit), unit.name)},
           {std::max(0.0, on_path - saved) / unit.ns, "t-next",
-           "on the path; without it, another chain would take as long"}};
+           "on the path; another chain is equally long"}};
 }
 
 }  // namespace
@@ -300,8 +300,8 @@ Figure breakdown_figure(const std::vector<RankBreakdown>& ranks) {
   for (const std::size_t i : drawn_of(not_computing))
     chart.bars.push_back(breakdown_bar(ranks[i], unit));
   const std::string note =
-      "Exposed: without compute at the same time. Idle by what came next: launched too late (host "
-      "late), the device's own gap, or a wait for another stream." +
+      "Exposed: without concurrent compute. Idle time by the kernel that follows: launched too "
+      "late (host late), the device's own gap, or a wait for another stream." +
       drawn_note(chart.bars.size(), ranks.size());
   return {"time-by-rank", chart.title, note,
           html_legend(breakdown_legend(ranks)) + bar_chart_svg(chart),
@@ -317,7 +317,7 @@ Figure lateness_figure(const metrics::LateRanks& late) {
   }
   const TimeUnit unit = time_unit(longest);
   BarChart chart{.title = lateness_title(late),
-                 .unit = fmt::format("others waited for it, all of them together ({})", unit.name),
+                 .unit = fmt::format("total waiting time of the other ranks ({})", unit.name),
                  .bars = {},
                  .cuts = false};
   for (const std::size_t i : drawn_of(caused)) {
@@ -329,7 +329,7 @@ Figure lateness_figure(const metrics::LateRanks& late) {
          .text = significant(caused[i] / unit.ns)});
   }
   return {"late-ranks", chart.title,
-          "All waiting in a collective is booked to the rank that began last." +
+          "Waiting in a collective is attributed to the rank that began last." +
               drawn_note(chart.bars.size(), late.ranks.size()),
           bar_chart_svg(chart), lateness_table(late, unit)};
 }
@@ -356,7 +356,7 @@ Figure path_figure(const metrics::CriticalPath& path, bool knows_launches) {
   }
   const std::string legend =
       knows_launches ? html_legend({{"t-compute", "saved if it were free"},
-                                    {"t-next", "on the path, but another chain is as long"}})
+                                    {"t-next", "on the path; another chain is equally long"}})
                      : "";
   const std::string note = fmt::format(
       "The longest chain of dependencies: {} {} in {} pieces. Waiting in collectives is on no "

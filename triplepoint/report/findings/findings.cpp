@@ -249,7 +249,7 @@ MaybeFinding about_energy(const Groups& groups) {
   if (fastest == nullptr) return std::nullopt;
   Finding finding("energy-" + identifier(group_title(*fastest)));
   if (best_saving < min_reported_ratio) {
-    finding.say("Speed and energy agree: no slower job saves energy worth mentioning; ")
+    finding.say("Speed and energy agree: no slower job saves energy noticeably; ")
         .group(*fastest)
         .say(" as ")
         .name(*fastest)
@@ -258,7 +258,7 @@ MaybeFinding about_energy(const Groups& groups) {
         .say(".");
     return finding;
   }
-  finding.say("Fastest is not thriftiest: for ")
+  finding.say("The fastest job does not use the least energy: for ")
       .group(*fastest)
       .say(", ")
       .name(*thriftiest)
@@ -279,7 +279,7 @@ MaybeFinding about_communication(const Groups& groups) {
   if (worst == nullptr || communication_share(*worst) < min_communication_share)
     return std::nullopt;
   Finding finding("kernels-" + identifier(group_title(*worst)));
-  finding.say("Communication can swallow a step: in ")
+  finding.say("Communication dominates a step: in ")
       .group_and_name(*worst)
       .say(", a GPU computes for ")
       .number(*worst, "kernel_time_s.compute", "s")

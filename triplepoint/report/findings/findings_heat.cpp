@@ -123,7 +123,7 @@ MaybeFinding about_placement(const Groups& groups) {
       std::minmax_element(placed.begin(), placed.end(),
                           [](const Placed& a, const Placed& b) { return a.gain < b.gain; });
   Finding finding("heat-temperature-" + identifier(group_title(*best->row)));
-  finding.say("Layers can follow the cold: with more of them on cold slots and fewer on hot ones, ")
+  finding.say("Uneven layers help: with more layers on cold slots and fewer on hot ones, ")
       .group_and_name(*best->row)
       .say(" reaches ");
   say_efficiency(finding, *best);
@@ -138,7 +138,7 @@ MaybeFinding about_placement(const Groups& groups) {
       .say(" and ")
       .number(*best->base, "temperature_c.cool_mean", "°C");
   if (worst != best && worst->gain < 0) {
-    finding.say("; where stages have few layers the imbalance costs more than the heat did: ")
+    finding.say("; with few layers per stage the imbalance costs more than the heat: ")
         .group_and_name(*worst->row)
         .say(" reaches ");
     say_efficiency(finding, *worst);
@@ -167,7 +167,7 @@ MaybeFinding about_slots(const Groups& groups) {
                               least_gap_c)
     return std::nullopt;
   Finding finding("heat-temperature-" + identifier(group_title(*worst)));
-  finding.say("Where a GPU sits matters: in ")
+  finding.say("The GPU slot matters: in ")
       .group_and_name(*worst)
       .say(", the hot slots run ")
       .more_than(*worst, "temperature_c.hot_mean", "temperature_c.cool_mean")
@@ -193,11 +193,11 @@ MaybeFinding about_throttling(const Groups& groups) {
   if (worst == nullptr || *share(*worst) < least_throttling) return std::nullopt;
   const std::string reason = longest_reason(*worst);
   Finding finding("throttle-" + identifier(group_title(*worst)));
-  finding.say("Clocks are held down by " + in_words(reason) + ": GPUs of ")
+  finding.say("Clocks are limited by " + in_words(reason) + ": GPUs of ")
       .group_and_name(*worst)
       .say(" spend ")
       .share(*worst, "throttle." + reason)
-      .say(" of the step below the clock they asked for and average ")
+      .say(" of the step below the requested clock and average ")
       .number(*worst, "sm_clock_mhz.mean", "MHz", 4)
       .say(".");
   return finding;

@@ -67,7 +67,7 @@ std::optional<Pair> fastest_layout(const Groups& groups, spec::Task task, std::s
 /// What explains it, if tensor parallelism does.
 std::string_view why_faster(const Pair& pair, std::string_view otherwise) {
   return pair.to->job.plan.tensor_parallel_size > pair.from->job.plan.tensor_parallel_size
-             ? "GPUs that share each layer shorten the wait, stages of a pipeline do not: in "
+             ? "Tensor parallelism shortens the latency, pipeline stages do not: in "
              : otherwise;
 }
 
@@ -113,15 +113,15 @@ MaybeFinding about_decode_energy(const Groups& groups) {
   }
   if (row == nullptr) return std::nullopt;
   Finding finding(anchor_of("energy", *row));
-  finding.say("Where the energy of a generated token goes: ")
+  finding.say("Energy of a generated token: ")
       .group_and_name(*row)
-      .say(", the thriftiest of its group, takes ")
+      .say(", the most efficient of its group, takes ")
       .number(*row, energy, "J a token")
       .say("; reading weights and cache is ")
       .share_of(*row, memory_energy, "energy_j")
       .say(" of it, multiplying ")
       .share_of(*row, "energy_ledger_j.compute", "energy_j")
-      .say(", and being switched on ")
+      .say(", and static power ")
       .share_of(*row, "energy_ledger_j.idle", "energy_j")
       .say(".");
   return finding;
@@ -132,7 +132,7 @@ MaybeFinding about_decode_microbatches(const Groups& groups) {
                               [](const Pair& p) { return ratio_at(*p.from, *p.to, energy); });
   if (!best || *ratio_at(*best->from, *best->to, energy) < clear_change) return std::nullopt;
   Finding finding(anchor_of("microbatch-throughput", *best->to));
-  finding.say("Sequences decoded together share the reading of the weights: in ")
+  finding.say("Batched decoding reads the weights once per batch: in ")
       .group(*best->to)
       .say(" as ")
       .name(*best->to, layout_label(*best->to))
@@ -152,7 +152,7 @@ MaybeFinding about_token_latency(const Groups& groups) {
   const auto pair = fastest_layout(groups, spec::Task::decode, token_time);
   if (!pair) return std::nullopt;
   Finding finding(anchor_of("next-token", *pair->to));
-  finding.say(why_faster(*pair, "The layout decides how soon the next token comes: in "))
+  finding.say(why_faster(*pair, "The layout sets the time per output token: in "))
       .group(*pair->to)
       .say(", ")
       .name(*pair->to)
@@ -170,7 +170,7 @@ MaybeFinding about_prompt_latency(const Groups& groups) {
   const auto pair = fastest_layout(groups, spec::Task::prefill, first_token_time);
   if (!pair) return std::nullopt;
   Finding finding(anchor_of("first-token", *pair->to));
-  finding.say(why_faster(*pair, "The layout decides how soon the first token comes: in "))
+  finding.say(why_faster(*pair, "The layout sets the time to the first token: in "))
       .group(*pair->to)
       .say(", ")
       .name(*pair->to)
@@ -197,7 +197,7 @@ MaybeFinding about_fine_tuning(const Groups& groups) {
   if (tuned == nullptr || !number_at(*tuned, "power_w.mean") || !number_at(*whole, "power_w.mean"))
     return std::nullopt;
   Finding finding(anchor_of("power", *tuned));
-  finding.say("Adapters spare the weight gradients and the optimizer: ")
+  finding.say("Adapter training saves the weight gradients and the optimizer: ")
       .group_and_name(*tuned)
       .say(", trains ")
       .times(*tuned, *whole, speed)

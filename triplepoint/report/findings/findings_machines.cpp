@@ -77,7 +77,7 @@ const Change* least_affected(const std::vector<Change>& changes) {
 }
 
 void say_who_minds_least(Finding& finding, const Change& change) {
-  finding.say("; least of all it concerns ").group_and_name(*change.faster).say(": ");
+  finding.say("; the smallest effect is on ").group_and_name(*change.faster).say(": ");
   finding.more(*change.faster, *change.slower, "tokens_per_s").say(" over ");
   finding.name(*change.slower, machine_title(*change.slower)).say(".");
 }
@@ -157,7 +157,7 @@ std::optional<Evidence> memory_ratio(const StudyRow& winner, const StudyRow& los
 void say_as_they_stand(Finding& finding, const StudyRow& winner, const StudyRow& loser) {
   const auto ratio = ratio_at(winner, loser, "tokens_per_s");
   if (!ratio) return;
-  finding.say(", and as they stand ");
+  finding.say(", and for the whole machines ");
   if (*ratio >= 1)
     finding.more(winner, loser, "tokens_per_s").say(" faster");
   else
@@ -173,7 +173,7 @@ MaybeFinding about_machines(const Groups& groups) {
   Finding finding("machines-equal-gpus");
   const bool same_gpus = winner->job.cluster.gpu == loser->job.cluster.gpu &&
                          winner->job.world_size() == loser->job.world_size();
-  finding.say(same_gpus ? "The same GPUs elsewhere: " : "Scale up or out: GPU for GPU, ")
+  finding.say(same_gpus ? "The same GPUs in another machine: " : "Scale up or out: GPU for GPU, ")
       .group(*winner)
       .say(" is ")
       .more(*winner, *loser, "tokens_per_s_per_gpu")

@@ -80,7 +80,7 @@ MaybeFinding about_faster_microbatches(const Groups& groups) {
   const auto best = strongest(growing_microbatches(groups), gain);
   if (!best || *gain(*best) < clear_change) return std::nullopt;
   Finding finding(anchor_of("microbatch-throughput", *best->to));
-  finding.say("Larger microbatches feed the GPUs: ")
+  finding.say("Larger microbatches use the GPUs better: ")
       .name(*best->to, microbatch_name(*best->to))
       .say(" instead of ")
       .name(*best->from, microbatch_name(*best->from))
@@ -101,10 +101,7 @@ MaybeFinding about_slower_microbatches(const Groups& groups) {
   });
   if (!worst || *gain(*worst) > 1 / clear_change) return std::nullopt;
   Finding finding(anchor_of("microbatch-throughput", *worst->to));
-  finding
-      .say(
-          "In deep pipelines they cost speed instead, for fewer microbatches mean a longer "
-          "bubble: ")
+  finding.say("In deep pipelines they cost speed, because fewer microbatches lengthen the bubble: ")
       .name(*worst->to, microbatch_name(*worst->to))
       .say(" instead of ")
       .name(*worst->from, microbatch_name(*worst->from))
@@ -195,7 +192,7 @@ MaybeFinding about_recompute(const Groups& groups) {
                 [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
   if (!worst || *gain(*worst) > 1 / clear_change) return std::nullopt;
   Finding finding(anchor_of("throughput", *worst->to));
-  finding.say("Recomputing activations where they would fit is waste: it makes ")
+  finding.say("Recomputing activations that would fit costs time: it makes ")
       .group(*worst->from)
       .say(", ")
       .name(*worst->from)
@@ -275,7 +272,7 @@ MaybeFinding about_overlap_in_vain(const Groups& groups) {
       .group_and_name(*worst->from)
       .say(", gets ")
       .less(*worst->to, *worst->from, speed)
-      .say(" slower with it, for kernels that share a GPU with transfers take longer.");
+      .say(" slower with it, because kernels that share a GPU with transfers take longer.");
   return finding;
 }
 
@@ -293,7 +290,7 @@ MaybeFinding about_full_sharding(const Groups& groups) {
   const StudyRow &fsdp = *worst->to, &other = *worst->from;
   Finding finding(anchor_of("kernels", fsdp));
   if (*gain(*worst) > 1) {
-    finding.say("Full sharding wins even where it does worst: ")
+    finding.say("Full sharding is faster even in its worst case: ")
         .group_and_name(fsdp)
         .say(" is ")
         .more(fsdp, other, speed)

@@ -129,13 +129,13 @@ std::optional<Recommendation> cooling(const Group& group, const StudyRow& fastes
              mean = number_at(fastest, "sm_clock_mhz.mean");
   if (!lost || !mean || !(*mean > 0) || *lost / *mean < least_gain / 2) return std::nullopt;
   Finding text(anchor_of(group));
-  text.say("Cool the GPUs better, or give the work to the cool slots: heat takes ")
+  text.say("Improve the cooling, or move work to the cool slots: heat costs ")
       .number(fastest, "sm_clock_mhz.lost_to_temperature", "MHz")
       .say(" of the clock of ")
       .name(fastest)
       .say(", so that ")
       .share_of(fastest, "sm_clock_mhz.lost_to_temperature", "sm_clock_mhz.mean")
-      .say(" more clock is the most one can win.");
+      .say(" more clock is the maximum gain.");
   return Recommendation{&fastest, &fastest, std::nullopt, *lost / *mean, std::move(text)};
 }
 

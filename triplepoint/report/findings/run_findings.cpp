@@ -68,7 +68,7 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
   if (index < run.devices.size())
     text += fmt::format(" (node {}, {})", run.devices[index].node, run.devices[index].local);
   if (const auto gap = depth_gap(run, m); gap && gap->rear_c > gap->front_c)
-    text += fmt::format("; slots behind others run {} °C hotter than those at the inlet",
+    text += fmt::format("; downstream slots run {} °C hotter than those at the inlet",
                         significant(gap->rear_c - gap->front_c));
   const bool has_picture = !chassis_figure(run, m).drawing.empty();
   findings.push_back({text + ".", has_picture ? "chassis" : "map-temperature"});
@@ -90,7 +90,7 @@ void add_clock(Findings& findings, const run::Run& run, const Metrics& m) {
                        [](const auto& a, const auto& b) { return a.second < b.second; });
   if (worst == m.throttle.end() || worst->second < 0.005) return;
   std::string text =
-      fmt::format("GPUs are held back {} of the time ({})", percent(worst->second), worst->first);
+      fmt::format("GPUs are throttled {} of the time ({})", percent(worst->second), worst->first);
   const auto power = lost_mhz(run, "clock_lost_to_power_mhz");
   const auto heat = lost_mhz(run, "clock_lost_to_temperature_mhz");
   if (power) text += fmt::format("; the power limit costs {} MHz", significant(*power));
@@ -102,7 +102,7 @@ void add_straggler(Findings& findings, const Metrics& m) {
   if (m.stragglers.empty()) return;
   const metrics::Straggler& worst = m.stragglers.front();
   if (worst.share_of_waits < 0.01) return;
-  std::string text = fmt::format("Others wait most for rank {}", worst.rank);
+  std::string text = fmt::format("Most waiting is for rank {}", worst.rank);
   if (worst.stage >= 0) text += fmt::format(" (stage {})", worst.stage);
   text += fmt::format(": {} of all waiting", percent(worst.share_of_waits));
   if (!worst.cause.empty() && worst.cause != "unknown") text += "; " + worst.cause;

@@ -88,7 +88,7 @@ std::string index_page(const std::string& folder, const std::vector<IndexEntry>&
   if (entries.empty())
     body +=
         "<p>Nothing here yet. <code>triplepoint characterize STUDY -o FOLDER</code> or "
-        "<code>triplepoint simulate JOB -o FOLDER/NAME.run</code> put something in.</p>";
+        "<code>triplepoint simulate JOB -o FOLDER/NAME.run</code> add runs.</p>";
   if (studies > 0)
     body += "<section aria-labelledby=\"studies\"><h2 id=\"studies\">Studies</h2>" +
             table_of(entries, true) + "</section>";

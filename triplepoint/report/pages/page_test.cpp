@@ -74,7 +74,7 @@ TEST_CASE("equal studies make equal pages") {
 }
 
 TEST_CASE("an empty study still is a page") {
-  CHECK(contains(study_page({}), "What was found"));
+  CHECK(contains(study_page({}), "Findings"));
 }
 
 TEST_CASE("a run that did not fit shows its memory and no speed") {

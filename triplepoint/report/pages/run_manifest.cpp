@@ -59,7 +59,7 @@ std::string about(const run::Run& run) {
   for (const std::string& note : m.notes)
     table.rows.push_back({"note", note});
   add_job(table, run);
-  return html_table(table, "What made this run, and what it was asked to do");
+  return html_table(table, "Program, job and settings of the run");
 }
 
 // ---- sensors
@@ -97,9 +97,9 @@ std::string sensors(const run::Run& run) {
                           row.kind, row.sensor, row.period, row.window, whole(row.devices),
                           whole(row.values)});
   return section("sensors", "What measured it",
-                 "<p>Scopes that overlap are never added. An average lags behind what it "
-                 "averages; a period is the one seen, or what its maker states.</p>" +
-                     html_table(table, "Every sensor, with what it measures and how often"));
+                 "<p>Overlapping scopes are never added. An average lags behind the signal; a "
+                 "period is the measured one, or the vendor's.</p>" +
+                     html_table(table, "Sensors, with quantity and period"));
 }
 
 /// What a run without sensors holds: series by signal.
@@ -140,7 +140,7 @@ std::string sources(const std::vector<spec::Provenance>& numbers) {
     table.rows.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), list});
   }
   return section(
-      "sources", "What the prediction rests on",
+      "sources", "Sources of the prediction",
       fmt::format("<p>{} numbers of the model, the cluster and its calibrations: {}.</p>",
                   numbers.size(), fmt::join(counts, ", ")) +
           "<details class=\"data\"><summary>Every source</summary>" +
@@ -155,7 +155,7 @@ std::string manifest_sections(const run::Run& run, const std::vector<spec::Prove
   if (!numbers.empty()) html += sources(numbers);
   std::string inside = about(run);
   if (run.sources.empty() && !run.series.empty()) inside += series(run);
-  return html + section("manifest", "Where this run comes from",
+  return html + section("manifest", "Origin of the run",
                         "<details class=\"data\" open><summary>Manifest</summary>" + inside +
                             "</details>");
 }

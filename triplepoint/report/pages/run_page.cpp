@@ -186,7 +186,7 @@ std::string timeline_section(const run::Run& run, const Json& plots, const Json&
 std::string findings_section(const std::vector<RunFinding>& findings, const TraceSection& trace) {
   if (findings.empty()) return "";
   std::string html =
-      "<section aria-labelledby=\"findings\"><h2 id=\"findings\">What was found</h2><ol "
+      "<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2><ol "
       "class=\"findings\">";
   for (const RunFinding& finding : findings) {
     const bool is_replaced = trace.names_stragglers && finding.anchor == "stragglers";
@@ -348,8 +348,8 @@ std::string missing_sensors_section(const run::Run& run, const Metrics& metrics)
                    metrics.sm_clock_mean_mhz || metrics.node_energy_j;
   if (any || run.manifest.origin != run::Origin::measured) return "";
   return "<section aria-labelledby=\"sensors\"><h2 id=\"sensors\">Power and heat</h2><p>No sensor "
-         "told of power, energy, temperature or clocks while this ran, so that nothing is said of "
-         "them. <code>triplepoint doctor</code> says why, and how to get them.</p></section>\n";
+         "reported power, energy, temperature or clocks during this run. <code>triplepoint "
+         "doctor</code> lists the reasons and remedies.</p></section>\n";
 }
 
 std::string energy_section(const Metrics& metrics) {
@@ -373,8 +373,8 @@ std::string straggler_section(const Metrics& metrics) {
   for (const metrics::Straggler& straggler : metrics.stragglers)
     table.rows.push_back({std::to_string(straggler.rank), std::to_string(straggler.stage),
                           percent(straggler.share_of_waits), straggler.cause});
-  return "<section aria-labelledby=\"stragglers\"><h2 id=\"stragglers\">Who others wait for</h2>" +
-         html_table(table, "Ranks by the waiting they cause") + "</section>\n";
+  return "<section aria-labelledby=\"stragglers\"><h2 id=\"stragglers\">Stragglers</h2>" +
+         html_table(table, "Ranks by the waiting time they cause") + "</section>\n";
 }
 
 }  // namespace

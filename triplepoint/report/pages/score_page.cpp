@@ -133,7 +133,7 @@ Figure jobs_figure(const std::vector<ScoredCard>& cards, const Suite& suite) {
 
 Figure metrics_figure(const std::vector<ScoredCard>& cards, const ScoreCard& reference,
                       const Suite& suite) {
-  BarChart chart = chart_named("What the scores are made of", "factor, above 1 is better");
+  BarChart chart = chart_named("Components of the scores", "factor, above 1 is better");
   DataTable table{{"metric", "weight"}, {}};
   for (const ScoredCard& scored : cards)
     table.columns.push_back(scored.card.name);
@@ -209,7 +209,7 @@ std::string sentence_of(const ScoredCard& scored, const ScoreCard& reference, co
     if (pull > most) most = pull, strongest = m;
   }
   if (strongest == score_metric_count) return text + ".";
-  return text + fmt::format("; what moves it most is {}, a factor of {}.",
+  return text + fmt::format("; the largest component is {}, a factor of {}.",
                             info_of(static_cast<ScoreMetric>(strongest)).title,
                             significant(*factor_of(scored.card, reference, suite, strongest)));
 }
@@ -236,7 +236,7 @@ std::string score_page(const std::vector<ScoredCard>& cards, const ScoreCard& re
                        const Suite& suite) {
   std::string body = header(cards, reference, suite) + tiles(cards);
   body +=
-      "<section aria-labelledby=\"findings\"><h2 id=\"findings\">What was found</h2><ol "
+      "<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2><ol "
       "class=\"findings\">";
   for (const std::string& sentence : score_sentences(cards, reference, suite))
     body += "<li>" + escape(sentence) + "</li>";

@@ -112,8 +112,9 @@ std::string marks(const SteerOutcome& outcome, const Frame& frame) {
 
 DataTable points_table(const SteerOutcome& outcome, const Quantity& quantity) {
   const std::string unit_name = quantity.unit;
-  DataTable table{{"time (min)", "left alone (" + unit_name + ")", "steered (" + unit_name + ")"},
-                  {}};
+  DataTable table{
+      {"time (min)", "without control (" + unit_name + ")", "with control (" + unit_name + ")"},
+      {}};
   const std::size_t rows = std::max(outcome.fixed_points.size(), outcome.steered_points.size());
   const auto cell = [&](const std::vector<SteerPoint>& points, std::size_t i) {
     return i < points.size() ? significant(quantity.value(points[i]), 4) : "–";
@@ -148,7 +149,7 @@ std::string decisions_table(const SteerStory& story) {
                           moved ? std::to_string(++number) : "", decision.seen, decision.action,
                           decision.reason});
   }
-  if (table.rows.empty()) return "<p>Nothing was seen to change.</p>";
+  if (table.rows.empty()) return "<p>No change was detected.</p>";
   return html_table(table, "Decisions, " + story.name);
 }
 
@@ -160,8 +161,8 @@ std::string sentence_of(const SteerStory& story, search::Goal goal) {
   const SteerOutcome& o = *story.outcome;
   const std::string name = story.name + ": ";
   if (o.moves == 0) {
-    if (o.checked.empty()) return name + "left alone; nothing was worth a move.";
-    return name + fmt::format("left alone. The best alternative, to {}, was simulated too: {}.",
+    if (o.checked.empty()) return name + "no action; no alternative pays.";
+    return name + fmt::format("no action. The best alternative, to {}, was simulated too: {}.",
                               o.checked.front().what, change_text(o.checked.front().ratio));
   }
   return name + fmt::format("{} move{}, {} restart{}: step time {}, energy of a step {}, {} {}.",
@@ -174,8 +175,9 @@ std::string sentence_of(const SteerStory& story, search::Goal goal) {
 }
 
 std::string overview(const std::vector<SteerStory>& stories) {
-  DataTable table{{"scenario", "step, left alone (s)", "steered (s)", "energy of a step, left (kJ)",
-                   "steered (kJ)", "energy-delay", "moves", "restarts"},
+  DataTable table{{"scenario", "step, without control (s)", "with control (s)",
+                   "energy of a step, without control (kJ)", "steered (kJ)", "energy-delay",
+                   "moves", "restarts"},
                   {}};
   for (const SteerStory& story : stories) {
     const SteerOutcome& o = *story.outcome;
@@ -185,7 +187,7 @@ std::string overview(const std::vector<SteerStory>& stories) {
          significant(o.steered.joules_per_step() / 1e3, 4), change_text(o.ratio(search::Goal::edp)),
          std::to_string(o.moves), std::to_string(o.restarts)});
   }
-  return html_table(table, "Left alone, and steered; costs of moving are in");
+  return html_table(table, "Without and with the controller, costs of actions included");
 }
 
 std::string story_section(const SteerStory& story) {
@@ -196,8 +198,8 @@ std::string story_section(const SteerStory& story) {
              "<section aria-labelledby=\"{0}\"><h2 id=\"{0}\">{0}</h2><p>{1}. Both sides begin "
              "with {2}.</p>",
              escape(story.name), escape(story.about), escape(story.outcome->initial)) +
-         html_legend({{"s3", "left alone"}, {"s0", "steered"}}) + "<div class=\"figures\">" +
-         figures + "</div>" + decisions_table(story) + "</section>\n";
+         html_legend({{"s3", "without control"}, {"s0", "with control"}}) +
+         "<div class=\"figures\">" + figures + "</div>" + decisions_table(story) + "</section>\n";
 }
 
 }  // namespace
@@ -211,7 +213,7 @@ std::string steer_page(const spec::Job& job, const std::vector<SteerStory>& stor
       "what moves cost is in all numbers.</p></header>\n",
       escape(job.name), job.world_size(), escape(job.cluster.gpu.name));
   body +=
-      "<section aria-labelledby=\"findings\"><h2 id=\"findings\">What was found</h2><ol "
+      "<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2><ol "
       "class=\"findings\">";
   for (const SteerStory& story : stories)
     body += "<li>" + escape(sentence_of(story, goal)) + "</li>";

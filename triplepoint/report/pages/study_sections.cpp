@@ -58,7 +58,7 @@ std::string answers_row(const Group& group) {
   if (answers.fastest == nullptr) return html + "<td colspan=\"4\">no job ran</td></tr>";
   html += cell(answers.fastest_text.html()) + cell(answers.energy_text.html()) +
           cell(answers.limit_text.html());
-  html += cell(answers.change_text.html().empty() ? "nothing that this study has tried"
+  html += cell(answers.change_text.html().empty() ? "no change in this study"
                                                   : answers.change_text.html());
   return html + "</tr>";
 }
@@ -73,7 +73,7 @@ std::string section_title(const Group& group, const char* id, const char* title)
 std::string choices(const Group& group) {
   std::string html = fmt::format("<div><h3 id=\"change-{}\">What to change</h3>", group.id);
   const std::vector<Recommendation> all = recommendations_for(group);
-  if (all.empty()) html += "<p>This study has tried nothing that is better by a per cent.</p>";
+  if (all.empty()) html += "<p>No change in this study gains 1 % or more.</p>";
   if (!all.empty()) html += "<ul class=\"findings changes\">";
   for (const Recommendation& change : all)
     html += "<li>" + change.text.html() + "</li>";
@@ -108,8 +108,8 @@ std::string heat(const Group& group) {
   const std::vector<Figure> figures = known(group, heat_figures(group));
   if (figures.empty())
     return section_title(group, "heat", "Power, heat, clocks") +
-           "<p>Nothing is known of them: no sensor reported, or the devices have none. "
-           "<code>triplepoint doctor</code> says what can be measured on a machine.</p>";
+           "<p>No readings: no sensor reported, or the devices have none. <code>triplepoint "
+           "doctor</code> lists what can be measured on a machine.</p>";
   return section_title(group, "heat", "Power, heat, clocks") + html_legend(variant_legend(group)) +
          figures_html(figures);
 }
@@ -178,10 +178,9 @@ std::string answers_section(const std::vector<Group>& groups) {
 }
 
 std::string findings_section(const Study& study) {
-  std::string html =
-      "<section aria-labelledby=\"findings\"><h2 id=\"findings\">What was found</h2>";
+  std::string html = "<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>";
   const std::vector<Finding> findings = find_findings(study);
-  if (findings.empty()) return html + "<p>Nothing ran that could be compared.</p></section>\n";
+  if (findings.empty()) return html + "<p>No jobs to compare.</p></section>\n";
   html += "<ol class=\"findings\">";
   for (const Finding& finding : findings)
     html += "<li>" + linked(finding) + "</li>";

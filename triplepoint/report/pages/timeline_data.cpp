@@ -476,7 +476,7 @@ class Writer {
     const bool any_like = std::any_of(rows_.begin(), rows_.end(),
                                       [](const TimelineRow& row) { return !row.like.empty(); });
     if (any_like)
-      note += fmt::format("{}{} ranks in {} rows: those of a row do the same at the same time",
+      note += fmt::format("{}{} ranks in {} rows: ranks of a row behave the same",
                           note.empty() ? "" : ". ", timeline_.num_ranks, rows_.size());
     return note.empty() ? "" : note + ".";
   }

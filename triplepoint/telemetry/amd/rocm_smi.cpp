@@ -175,8 +175,8 @@ class SmiSensor final : public Sensor {
       for (const SignalCall& wanted : wanted_calls)
         open(wanted, i);
       gaps.add({"energy counter, link bytes and throttling",
-                "ROCm SMI is read, as amdgpu shows nothing in sysfs; its energy counter stands "
-                "still within a process on some releases",
+                "ROCm SMI is read, as amdgpu shows nothing in sysfs; its energy counter does not "
+                "change within a process on some releases",
                 "mount /sys into the container"},
                devices_[i].local);
     }

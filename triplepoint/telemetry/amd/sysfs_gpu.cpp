@@ -147,7 +147,7 @@ Result<GpuMetrics> parse_gpu_metrics(std::string_view bytes) {
     return error(fmt::format("gpu_metrics is version {}.{} (1.1 to 1.7 are known)", head.format,
                              head.content));
   if (head.size != layout->size || bytes.size() < head.size)
-    return error(fmt::format("gpu_metrics 1.{} says {} bytes and has {} (that version has {})",
+    return error(fmt::format("gpu_metrics 1.{} states {} bytes and has {} (that version has {})",
                              head.content, head.size, bytes.size(), layout->size));
   GpuMetrics metrics;
   metrics.content = head.content;

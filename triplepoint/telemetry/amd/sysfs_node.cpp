@@ -149,11 +149,11 @@ class SysfsSensor final : public Sensor {
       gaps_.add({"one consistent snapshot", metrics.error().what + "; single files are read", ""},
                 local);
     if (gpu.power_on)
-      gaps_.add(
-          {"power and energy",
-           fmt::format("a second die; GPU {} says the power of the whole package", *gpu.power_on),
-           ""},
-          local);
+      gaps_.add({"power and energy",
+                 fmt::format("a second die; GPU {} reports the power of the whole package",
+                             *gpu.power_on),
+                 ""},
+                local);
     else if (check.first && !check.agrees())
       gaps_.add({"energy counter",
                  fmt::format("it counts {} of what power adds up to", ratio_words(check)),
@@ -161,7 +161,7 @@ class SysfsSensor final : public Sensor {
                 local);
     else if (!check.first)
       gaps_.add({"energy counter", "gpu_metrics has none", ""}, local);
-    gaps_.add({"PCIe bytes", "amdgpu counts them without saying in which direction", ""}, local);
+    gaps_.add({"PCIe bytes", "amdgpu counts them without direction", ""}, local);
     if (metrics && !metrics->accumulation)
       gaps_.add({"time throttled by cause", "gpu_metrics has it from version 1.6 on", ""}, local);
   }

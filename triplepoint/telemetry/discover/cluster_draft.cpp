@@ -207,8 +207,8 @@ void use_tests(const NodeShape& shape, const spec::Cluster& base, const trace::N
   }
   if (done.empty())
     draft.remarks.push_back(
-        "the nccl-tests output has no large messages (64 MB and more) of "
-        "operations that say something about links");
+        "the nccl-tests output has no large messages (64 MB and more) of operations that measure "
+        "links");
 }
 
 void compare_all(const NodeShape& shape, const spec::Cluster& base, ClusterDraft& draft) {
@@ -225,7 +225,8 @@ void compare_all(const NodeShape& shape, const spec::Cluster& base, ClusterDraft
   compare(draft, "highest SM clock", shape.max_clock, base.gpu.max_clock, "driver");
   if (shape.scale_up && *shape.scale_up != base.scale_up.kind)
     draft.remarks.push_back(fmt::format(
-        "GPUs are joined by {} here, in {} by {}; its latencies and efficiencies are kept",
+        "GPUs are joined by {} here, in {} by {}; the library's latencies and efficiencies are "
+        "used",
         spec::enum_name(*shape.scale_up), base.name, spec::enum_name(base.scale_up.kind)));
 }
 

@@ -99,9 +99,9 @@ Result<NodeShape> shape_of(const Sensors& sensors) {
   const std::vector<DeviceFacts>& devices = sensors.devices;
   if (devices.empty())
     return error(
-        "no GPU is known to a driver here (a cluster description is about GPUs); run it on a node "
-        "with GPUs, triplepoint doctor says what is missing, triplepoint list clusters what is "
-        "described already");
+        "no driver reports a GPU here (a cluster description needs GPUs); run it on a node with "
+        "GPUs, triplepoint doctor lists what is missing, triplepoint list clusters the described "
+        "machines");
   const std::string& model = devices.front().device.name;
   if (std::any_of(devices.begin(), devices.end(),
                   [&](const DeviceFacts& facts) { return facts.device.name != model; }))

@@ -43,8 +43,8 @@ void look_for_container(const SensorPaths& paths, const Variable& variable,
       {Weight::note, fmt::format("this is a container ({})", *name),
        own ? "networks and processes are those of the container; energy and board sensors may be "
              "hidden"
-           : "the host's trees are read, as the environment says",
-       own ? "mount the host's trees and say so: -v /sys:/host/sys:ro -v /proc:/host/proc:ro "
+           : "the host's trees are read, as set in the environment",
+       own ? "mount the host's trees and set: -v /sys:/host/sys:ro -v /proc:/host/proc:ro "
              "-e TRIPLEPOINT_SYSFS=/host/sys -e TRIPLEPOINT_PROC=/host/proc"
            : ""});
 }

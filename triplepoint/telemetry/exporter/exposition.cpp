@@ -28,14 +28,14 @@ constexpr std::array named = {
     Named{"power_average_w", "power_average", "Power, smoothed over about a second"},
     Named{"memory_power_w", "memory_power", "Power of the memory"},
     Named{"energy_j", "energy", "Energy since the exporter began, by the hardware's counter"},
-    Named{"die_c", "temperature", "Temperature of the GPU, as its driver says it"},
+    Named{"die_c", "temperature", "Temperature of the GPU, as its driver reports it"},
     Named{"junction_c", "junction_temperature", "Temperature of the hottest spot"},
     Named{"edge_c", "edge_temperature", "Temperature at the edge of the die"},
     Named{"memory_c", "memory_temperature", "Temperature of the memory"},
     Named{"sm_clock_mhz", "sm_clock", "Clock of the multiprocessors"},
     Named{"memory_clock_mhz", "memory_clock", "Clock of the memory"},
     Named{"throttle_reasons", "clock_event_reasons",
-          "Bits that say why the clock is where it is (nvmlClocksEventReason)"},
+          "Bits of the reasons that limit the clock (nvmlClocksEventReason)"},
     Named{"utilization", "utilization", "Share of time in which a kernel was running"},
     Named{"memory_utilization", "memory_utilization", "Share of time in which memory was busy"},
     Named{"memory_used_b", "memory_used", "Memory in use"},
@@ -360,7 +360,7 @@ void add_facts(const Snapshot& snapshot, Page& page) {
       if (value) page.add({.name = name, .help = help}, labels, *value);
     };
     const DeviceFacts& facts = device.facts;
-    add("triplepoint_gpu_memory_total_bytes", "Memory of the GPU, as the driver says it.",
+    add("triplepoint_gpu_memory_total_bytes", "Memory of the GPU, as the driver reports it.",
         facts.memory ? std::optional(*facts.memory / unit::B) : std::nullopt);
     add("triplepoint_gpu_slowdown_temperature_celsius", "Where the hardware slows down.",
         facts.slowdown ? std::optional(facts.slowdown->degrees()) : std::nullopt);

@@ -198,8 +198,8 @@ void close_throttle(const DeviceSeries& series, const Window& all, RecordingSumm
 
 std::string unseen_sentence(const std::string& reason, const UnsampledThrottling& unseen) {
   return fmt::format(
-      "{} was held back by {} for {:.3g} s{}, as residency counters say; polling the reasons saw "
-      "nothing of it (shorter than the time between two polls)",
+      "{} was throttled by {} for {:.3g} s{}, from residency counters; polling the reasons missed "
+      "it (shorter than the polling interval)",
       device_text(unseen.worst), reason, unseen.longest / unit::s,
       unseen.devices == 1 ? ""
                           : fmt::format(", and {} more for as long or less", unseen.devices - 1));

@@ -85,7 +85,7 @@ class ArtifactReader {
     for (const auto& [key, files] : nodes_)
       leaders.insert(key.first);
     if (leaders.size() >= 2) return *std::next(leaders.begin()) - *leaders.begin();
-    run_.note(fmt::format("{} GPUs per node are assumed: no file says how many there were",
+    run_.note(fmt::format("{} GPUs per node are assumed: no file states their number",
                           usual_gpus_per_node));
     return usual_gpus_per_node;
   }
@@ -131,7 +131,7 @@ class ArtifactReader {
     for (const std::string_view metric : left_out_)
       run_.note(fmt::format("{} is left out: {}", metric,
                             metric == "cpu_usage" ? "its modes are interleaved without their names"
-                                                  : "the byte counters beside it say the same"));
+                                                  : "the byte counters report the same"));
   }
 
   void add_window(run::Run& run) const {

@@ -178,7 +178,7 @@ Result<ExecutionTrace> parse_execution_trace(Input& input) {
   }
   if (!is_schema(trace.schema))
     return error(
-        fmt::format("{}: no PyTorch execution trace (its schema is \"{}\"); known are 1.0.x "
+        fmt::format("{}: not a PyTorch execution trace (its schema is \"{}\"); known are 1.0.x "
                     "and 1.1.x",
                     input.name(), trace.schema));
   if (walk.is_truncated()) {
@@ -196,10 +196,10 @@ bool looks_like_execution_trace(std::string_view head) {
 
 Result<Trace> read_execution_trace(Input& input, const ReadOptions&) {
   const ExecutionTrace trace = TPT_TRY(parse_execution_trace(input));
-  return error(fmt::format(
-      "{} is a PyTorch execution trace of {} operators (it says what ran, but not when); "
-      "give it together with the Kineto trace of the same steps",
-      input.name(), trace.nodes.size()));
+  return error(
+      fmt::format("{} is a PyTorch execution trace of {} operators (it has operators but no "
+                  "times); give it together with the Kineto trace of the same steps",
+                  input.name(), trace.nodes.size()));
 }
 
 namespace {

@@ -51,7 +51,7 @@ class PickleMachine {
     // Values that are named often could make a small file long.
     const size_t longest = 16 * size_ + (size_t{1} << 20U);
     if (!write(stack_.back(), 0, longest, json))
-      return error("a pickle that is nested too deep or repeats itself too often; check the file");
+      return error("a pickle with too deep nesting or too many repeats; check the file");
     return json;
   }
 

@@ -220,7 +220,7 @@ const char* what_is_wrong(const char* at) {
     case '[':
       return "it is nested deeper than 512 levels";
     default:
-      return "it is no JSON, as with a quote too many";
+      return "it is not JSON (a quote too many, for example)";
   }
 }
 

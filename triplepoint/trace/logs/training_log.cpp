@@ -210,8 +210,8 @@ Result<TrainingLog> parse_training_log(Input& input) {
   reader.finish();
   if (log.steps.empty())
     return error(
-        fmt::format("{}: no line about a training step was found (known are those of "
-                    "Megatron-LM, NeMo and torchtitan); give the log of the rank that "
+        fmt::format("{}: no line of a training step was found (supported are Megatron-LM, NeMo and "
+                    "torchtitan); give the log of the rank that "
                     "prints them",
                     input.name()));
   return log;
