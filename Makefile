@@ -60,6 +60,7 @@ lint: packages-check  ## what needs no build: format, layers, data, docs
 	python3 tools/check_sources.py
 	python3 tools/lint_data.py
 	python3 tools/check_docs.py
+	python3 tools/check_words.py
 
 sanitize: packages-check web  ## the suite under the address and undefined-behaviour sanitizers
 	cmake --preset asan
