@@ -88,11 +88,11 @@ constexpr std::array table = {
         make_bench},
     CommandEntry{
         "validate", "Compare predictions with tables of measurements.",
-        "The columns of a table say what it holds: training jobs, kernels, collectives, power,\n"
-        "temperatures. A row of a training is a job: its columns are the keys of a job file, and\n"
-        "what was measured (docs/formats.md). Rows that cannot be predicted are listed with the\n"
-        "reason. Put your own runs into these columns to check the model against them; tables\n"
-        "as they are published get these columns from validation/normalise.py.\n\n"
+        "The columns determine the kind of table: training jobs, kernels, collectives, power,\n"
+        "temperatures. A training row is a job: its columns are the keys of a job file and the\n"
+        "measured values (docs/formats.md). Rows that cannot be predicted are listed with the\n"
+        "reason. Put your own runs into these columns to check the model; validation/normalise.py\n"
+        "converts published tables to jobs.\n\n"
         "  triplepoint validate my_runs.csv\n"
         "  triplepoint validate validation/*/jobs.csv --format json\n",
         make_validate},

@@ -88,7 +88,7 @@ class StepModel {
   bool has_power() const { return job.cluster.gpu.power.has_value(); }
   const spec::PowerCoefficients& power() const { return *job.cluster.gpu.power; }
   const ClockScale& clocks() const { return clocks_; }
-  /// Over the highest clock, of so many clock steps below it.
+  /// A clock over the highest one, by the number of clock steps below it.
   double clock_ratio(double steps) const { return 1 - steps * step_ratio_; }
   double most_steps_down() const { return static_cast<double>(clock_steps_); }
 
@@ -101,7 +101,7 @@ class StepModel {
     return pipelines[places_[device].pipeline].groups[places_[device].stage];
   }
 
-  /// Threads over pipelines, and for so many pieces of work; never in a result.
+  /// Threads over pipelines, and for a number of pieces of work; never in a result.
   int threads() const { return threads_; }
   int threads_for(size_t pieces) const;
 

@@ -20,7 +20,7 @@ TableScores scores_of(const std::string& rows) {
   return *scores;
 }
 
-/// One H100 that decodes so many sequences.
+/// One H100 that decodes `sequences` sequences.
 std::string row(const char* model, int prompt, int sequences, const char* measured) {
   return fmt::format(
       "{0} {2},x,s,decode,{0},1024,vllm,dgx-h100,1,1,1,bf16,{2},{2},{1},1024,{2},{3}\n", model,
