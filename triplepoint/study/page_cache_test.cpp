@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <doctest/doctest.h>
-
 #include "triplepoint/study/page_cache.h"
+
+#include <doctest/doctest.h>
 
 namespace triplepoint::study {
 namespace {
