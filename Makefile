@@ -3,7 +3,6 @@
 
 JOBS         ?= $(shell nproc)
 PREFIX       ?= /usr/local
-WERROR       ?= OFF
 FUZZ_SECONDS ?= 30
 STUDY        ?= paper/all
 
@@ -29,7 +28,7 @@ help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 build: packages web  ## the programs, as users get them: build/release/bin
-	cmake --preset release -DTPT_TESTS=OFF -DTPT_WERROR=$(WERROR)
+	cmake --preset release -DTPT_TESTS=OFF
 	cmake --build build/release --target programs -j $(JOBS)
 
 validation: build  ## compare with the published tables beside the tree (../shared): validation/, docs/models/accuracy.md
@@ -48,7 +47,7 @@ measure: build  ## train the study laptop for real on this machine (five minutes
 	@echo "the report is build/measured/report.html"
 
 test: packages-test web  ## the quick suite; shares build/release and its objects with `make build`
-	cmake --preset release -DTPT_TESTS=ON -DTPT_WERROR=$(WERROR)
+	cmake --preset release -DTPT_TESTS=ON
 	cmake --build --preset release -j $(JOBS)
 	ctest --preset release -j $(JOBS) -LE 'slow|pages'
 
@@ -86,7 +85,7 @@ tidy-all: packages-check web  ## the same over all files, tests, benches and fuz
 	python3 tools/tidy.py build/ci
 
 pages: packages-check web  ## slow tests, and the report's pages in a browser
-	cmake --preset release -DTPT_TESTS=ON -DTPT_WERROR=$(WERROR)
+	cmake --preset release -DTPT_TESTS=ON
 	cmake --build --preset release -j $(JOBS)
 	ctest --preset release -j $(JOBS) -L 'slow|pages' --no-tests=ignore
 

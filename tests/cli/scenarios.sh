@@ -41,7 +41,7 @@ interrupt() {
 # Verbs with nothing to keep end at once, those with something end soon; both say so by their code.
 stopped() {
   local pid
-  "$program" simulate --model llama3-8b --cluster hgx-h200 --tp 4 --gbs 16 --duration 700h >out 2>err &
+  "$program" simulate --model llama3-8b --cluster hgx-h200 --nodes 64 --tp 4 --gbs 4096 --duration 700h >out 2>err &
   pid=$!
   sleep 1
   kill -INT "$pid"
