@@ -2,12 +2,12 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/report/axis.h"
 #include "triplepoint/report/bar_chart.h"
 #include "triplepoint/report/groups.h"
 #include "triplepoint/report/heat_map.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/perfetto.h"
 #include "triplepoint/report/plots.h"
 #include "triplepoint/report/sample_study.h"

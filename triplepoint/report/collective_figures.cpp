@@ -4,9 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/metrics/lateness.h"
 #include "triplepoint/report/bar_chart.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/trace_figures.h"
 
 namespace triplepoint::report {

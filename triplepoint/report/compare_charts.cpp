@@ -6,12 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/bar_chart.h"
 #include "triplepoint/report/energy_ledger.h"
 #include "triplepoint/report/heat_map.h"
 #include "triplepoint/report/kernel_parts.h"
 #include "triplepoint/report/line_chart.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

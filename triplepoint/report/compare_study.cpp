@@ -7,9 +7,9 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/report/compare.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/prediction_score.h"
 
 namespace triplepoint::report {

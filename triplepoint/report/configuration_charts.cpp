@@ -6,9 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/keys.h"
 #include "triplepoint/report/measures.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/pairs.h"
 
 namespace triplepoint::report {

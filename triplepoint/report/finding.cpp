@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/expect.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/report/groups.h"
 #include "triplepoint/report/html.h"
 #include "triplepoint/report/keys.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

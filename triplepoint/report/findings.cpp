@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/keys.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/pairs.h"
 #include "triplepoint/report/summary.h"
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Few large GPUs or many smaller ones?
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/findings.h"
 #include "triplepoint/report/keys.h"
 #include "triplepoint/report/machines.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/pairs.h"
 
 namespace triplepoint::report {

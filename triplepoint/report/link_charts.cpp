@@ -6,11 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/bar_chart.h"
 #include "triplepoint/report/configuration_charts.h"
 #include "triplepoint/report/keys.h"
 #include "triplepoint/report/line_chart.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/pairs.h"
 
 namespace triplepoint::report {

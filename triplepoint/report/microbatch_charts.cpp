@@ -6,10 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/keys.h"
 #include "triplepoint/report/line_chart.h"
 #include "triplepoint/report/measures.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

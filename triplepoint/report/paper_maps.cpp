@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/heat_map.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/paper_parts.h"
 
 namespace triplepoint::report {

@@ -4,7 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/report/number_text.h"
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/paper_parts.h"
 
 namespace triplepoint::report {

@@ -11,10 +11,10 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/metrics/results_json.h"
 #include "triplepoint/report/html.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

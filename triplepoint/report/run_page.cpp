@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/run/shutdown.h"
 
@@ -19,7 +20,6 @@
 #include "triplepoint/report/html.h"
 #include "triplepoint/report/kernel_parts.h"
 #include "triplepoint/report/labels.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/plots.h"
 #include "triplepoint/report/power_swing.h"
 #include "triplepoint/report/run_findings.h"

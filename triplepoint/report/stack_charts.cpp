@@ -6,9 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/configuration_charts.h"
 #include "triplepoint/report/kernel_parts.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

@@ -9,10 +9,10 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/report/axis.h"
 #include "triplepoint/report/html.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/report/html.h"
 #include "triplepoint/report/keys.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/study_sections.h"
 
 namespace triplepoint::report {

@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/spec/names.h"
 
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/timeline_selection.h"
 
 namespace triplepoint::report {

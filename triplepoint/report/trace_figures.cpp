@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
 #include "triplepoint/base/rank_spread.h"
 
 #include "triplepoint/report/bar_chart.h"
 #include "triplepoint/report/kernel_parts.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

@@ -6,8 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/metrics/lateness.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/run_page.h"
 #include "triplepoint/report/trace_section.h"
 

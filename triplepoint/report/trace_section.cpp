@@ -5,10 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/run/trace_tracks.h"
 
 #include "triplepoint/metrics/lateness.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/trace_figures.h"
 
 namespace triplepoint::report {
