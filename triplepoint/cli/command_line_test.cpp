@@ -13,27 +13,15 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
+#include "triplepoint/cli/command_testing.h"
 #include "triplepoint/tui/text_table.h"
 
 namespace triplepoint::cli {
 namespace {
 
-struct Outcome {
-  int code = 0;
-  std::string out, err;
-};
-
-/// The program, in this process.
-Outcome call(const std::vector<std::string>& words, tui::Console::Abilities abilities = {}) {
-  std::ostringstream out, err;
-  tui::Console console(out, err, abilities);
-  const int code = run_command_line(words, console);
-  return {code, out.str(), err.str()};
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+using testing::call;
+using testing::contains;
+using testing::Outcome;
 
 const std::vector<std::string> small_job = {
     "simulate", "--model", "llama3-8b", "--cluster", "hgx-h200", "--tp", "4", "--gbs", "16"};

@@ -16,17 +16,6 @@ namespace {
 
 using Values = std::vector<std::optional<double>>;
 
-std::optional<std::pair<double, double>> range_of(const Values& values) {
-  std::optional<std::pair<double, double>> range;
-  for (const auto& value : values) {
-    if (!value || !std::isfinite(*value)) continue;
-    if (!range) range = {*value, *value};
-    range->first = std::min(range->first, *value);
-    range->second = std::max(range->second, *value);
-  }
-  return range;
-}
-
 /// Mean over devices at each moment of a plot.
 Values mean_curve(const Json& plot) {
   Values mean(plot["times"].size());

@@ -13,6 +13,8 @@ using Values = std::vector<std::optional<double>>;
 constexpr std::string_view blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::string_view ascii[] = {"_", ".", "-", "=", "+", "*", "%", "#"};
 
+}  // namespace
+
 std::optional<std::pair<double, double>> range_of(const Values& values) {
   std::optional<std::pair<double, double>> range;
   for (const auto& value : values) {
@@ -23,8 +25,6 @@ std::optional<std::pair<double, double>> range_of(const Values& values) {
   }
   return range;
 }
-
-}  // namespace
 
 std::string sparkline(const Values& values, bool unicode) {
   const auto range = range_of(values);

@@ -10,27 +10,16 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/cli/command_line.h"
+#include "triplepoint/cli/command_testing.h"
 #include "triplepoint/metrics/economics/score_card.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::cli {
 namespace {
 
-struct Outcome {
-  int code = 0;
-  std::string out, err;
-};
-
-Outcome call(const std::vector<std::string>& words) {
-  std::ostringstream out, err;
-  tui::Console console(out, err, {});
-  const int code = run_command_line(words, console);
-  return {code, out.str(), err.str()};
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+using testing::call;
+using testing::contains;
+using testing::Outcome;
 
 /// A suite of one small job that takes a minute.
 constexpr const char* tiny_suite = R"([suite]

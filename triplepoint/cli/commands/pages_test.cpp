@@ -11,6 +11,7 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/cli/command_line.h"
+#include "triplepoint/cli/command_testing.h"
 #include "triplepoint/cli/commands/trace_fixture.h"
 #include "triplepoint/study/site.h"
 #include "triplepoint/tui/run_sparklines.h"
@@ -18,20 +19,9 @@
 namespace triplepoint::cli {
 namespace {
 
-struct Outcome {
-  int code = 0;
-  std::string out, err;
-};
-Outcome call(const std::vector<std::string>& words) {
-  std::ostringstream out, err;
-  tui::Console console(out, err, {});
-  const int code = run_command_line(words, console);
-  return {code, out.str(), err.str()};
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+using testing::call;
+using testing::contains;
+using testing::Outcome;
 
 /// A run of one step of `seconds`, with a power reading.
 run::Run small_run(double step_s) {

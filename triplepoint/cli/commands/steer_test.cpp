@@ -14,26 +14,15 @@
 
 #include "triplepoint/advise/steer_hook.h"
 #include "triplepoint/cli/command_line.h"
+#include "triplepoint/cli/command_testing.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::cli {
 namespace {
 
-struct Outcome {
-  int code = 0;
-  std::string out, err;
-};
-
-Outcome call(const std::vector<std::string>& words) {
-  std::ostringstream out, err;
-  tui::Console console(out, err, {});
-  const int code = run_command_line(words, console);
-  return {code, out.str(), err.str()};
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+using testing::call;
+using testing::contains;
+using testing::Outcome;
 
 const std::vector<std::string> small_job = {"steer",    "--model", "llama3-8b", "--cluster",
                                             "hgx-h200", "--nodes", "2",         "--tp",

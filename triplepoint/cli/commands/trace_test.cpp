@@ -12,6 +12,7 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/cli/command_line.h"
+#include "triplepoint/cli/command_testing.h"
 #include "triplepoint/cli/commands/trace_fixture.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace_tables/input.h"
@@ -21,19 +22,14 @@ namespace {
 
 using testing::KinetoFixture;
 
-struct Outcome {
-  int code = 0;
-  std::string out, err;
+struct Outcome : testing::Outcome {
   Json json() const { return *parse_json(out, "output"); }
 };
 
 Outcome run(std::vector<std::string> words) {
   words.insert(words.begin(), "trace");
   words.emplace_back("--no-cache");
-  std::ostringstream out, err;
-  tui::Console console(out, err, {});
-  const int code = run_command_line(words, console);
-  return {code, out.str(), err.str()};
+  return {testing::call(words)};
 }
 
 struct TwoRanks {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/report/number_text.h"
+#include "triplepoint/base/number_text.h"
 
 namespace triplepoint::report {
 namespace {

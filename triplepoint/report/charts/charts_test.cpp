@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/report/charts/axis.h"
 #include "triplepoint/report/charts/bar_chart.h"
@@ -9,7 +10,6 @@
 #include "triplepoint/report/charts/plots.h"
 #include "triplepoint/report/charts/power_swing.h"
 #include "triplepoint/report/findings/groups.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/perfetto.h"
 #include "triplepoint/report/sample_study_testing.h"

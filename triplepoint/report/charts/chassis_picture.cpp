@@ -7,9 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/charts/axis.h"
 #include "triplepoint/report/charts/heat_map.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

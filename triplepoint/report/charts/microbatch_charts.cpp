@@ -4,11 +4,12 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/charts/line_chart.h"
 #include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/charts/study_charts.h"
 #include "triplepoint/report/findings/keys.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

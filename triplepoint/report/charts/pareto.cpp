@@ -5,9 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/charts/scatter_chart.h"
 #include "triplepoint/report/findings/keys.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

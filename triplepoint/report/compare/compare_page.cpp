@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/report/charts/bar_chart.h"
 #include "triplepoint/report/charts/energy_ledger.h"
@@ -17,7 +18,6 @@
 #include "triplepoint/report/charts/line_chart.h"
 #include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/compare/compare.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {

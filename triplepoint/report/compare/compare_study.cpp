@@ -7,10 +7,10 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/compare/prediction_score.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

@@ -8,9 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
 #include "triplepoint/base/statistics.h"
-
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

@@ -4,10 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/metrics/trace/lateness.h"
 #include "triplepoint/report/charts/bar_chart.h"
 #include "triplepoint/report/figures/trace_figures.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

@@ -5,9 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/charts/heat_map.h"
 #include "triplepoint/report/figures/paper_figures.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/figures/paper_figures.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
 #include "triplepoint/base/rank_spread.h"
 
 #include "triplepoint/run/trace_tracks.h"
@@ -14,7 +15,6 @@
 #include "triplepoint/metrics/trace/lateness.h"
 #include "triplepoint/report/charts/bar_chart.h"
 #include "triplepoint/report/charts/measures.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

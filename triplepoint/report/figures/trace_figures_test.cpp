@@ -6,8 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/metrics/trace/lateness.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/pages/run_page.h"
 
 namespace triplepoint::report {

@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/expect.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/findings/keys.h"
 #include "triplepoint/report/findings/pairs.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/keys.h"
 #include "triplepoint/report/findings/machines.h"
 #include "triplepoint/report/findings/pairs.h"
-#include "triplepoint/report/number_text.h"
 
 // What the network between the nodes decides, the NICs being equal.
 

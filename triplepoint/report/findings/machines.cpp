@@ -6,10 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/report/charts/bar_chart.h"
 #include "triplepoint/report/findings/keys.h"
 #include "triplepoint/report/findings/pairs.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

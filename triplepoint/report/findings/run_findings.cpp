@@ -8,11 +8,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/base/number_text.h"
+
 #include "triplepoint/run/shutdown.h"
 
 #include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/report/charts/chassis_picture.h"
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {

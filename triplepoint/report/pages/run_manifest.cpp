@@ -11,9 +11,9 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/metrics/run/results_json.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/run/shutdown.h"
 
@@ -22,7 +23,6 @@
 #include "triplepoint/report/figures/trace_figures.h"
 #include "triplepoint/report/findings/labels.h"
 #include "triplepoint/report/findings/run_findings.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/pages/html.h"
 #include "triplepoint/report/pages/run_manifest.h"
 #include "triplepoint/report/pages/timeline_data.h"

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/report/findings/keys.h"
-#include "triplepoint/report/number_text.h"
 #include "triplepoint/report/pages/html.h"
 #include "triplepoint/report/pages/study_sections.h"
 

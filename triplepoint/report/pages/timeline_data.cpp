@@ -13,11 +13,10 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/names.h"
-
-#include "triplepoint/report/number_text.h"
 
 namespace triplepoint::report {
 namespace {
