@@ -15,8 +15,6 @@
 namespace triplepoint::advise {
 namespace {
 
-using Pass = ColdestPasses::Pass;
-
 /// The air at every die while nothing is computed.
 std::vector<Celsius> coldest_dies(const spec::Job& job, const sim::HardwareVariation& machine) {
   const spec::Chassis chassis = job.chassis();
@@ -37,10 +35,10 @@ Seconds slowest_of(const sim::ClockState& clocks, const sim::LockstepGroup& grou
   return slowest;
 }
 
-Pass pass_of(const sim::StepModel& model, const sim::ClockState& clocks, size_t pipeline,
-             const sim::LockstepGroup& group) {
+ColdestPasses::Pass pass_of(const sim::StepModel& model, const sim::ClockState& clocks,
+                            size_t pipeline, const sim::LockstepGroup& group) {
   const size_t stage = static_cast<size_t>(group.stage);
-  Pass pass;
+  ColdestPasses::Pass pass;
   for (size_t u = 0; u < model.uses[stage].size(); ++u) {
     const bool is_forward = model.uses[stage][u].kind == workload::ActionKind::forward;
     (is_forward ? pass.forward : pass.backward) += slowest_of(clocks, group, u) / unit::s;
@@ -107,7 +105,7 @@ ColdestPasses::ColdestPasses(const spec::Job& job, int64_t least_layers, int64_t
     const sim::ClockState clocks = sim::choose_clocks(model, heat.dies());
     auto& pipelines = passes_.emplace_back();
     for (size_t p = 0; p < model.pipelines.size(); ++p) {
-      std::vector<Pass>& stages = pipelines.emplace_back();
+      std::vector<ColdestPasses::Pass>& stages = pipelines.emplace_back();
       for (const sim::LockstepGroup& group : model.pipelines[p].groups)
         stages.push_back(pass_of(model, clocks, p, group));
     }
@@ -118,7 +116,7 @@ size_t ColdestPasses::stages() const {
   return passes_.front().front().size();
 }
 
-const Pass& ColdestPasses::at(size_t pipeline, size_t stage, int64_t layers) const {
+const ColdestPasses::Pass& ColdestPasses::at(size_t pipeline, size_t stage, int64_t layers) const {
   return passes_[static_cast<size_t>(layers - least_)][pipeline][stage];
 }
 
@@ -141,7 +139,7 @@ class PathBound {
   double through(size_t stage, int64_t layers) const {
     double bound = 0;
     for (size_t p = 0; p < before_.size(); ++p) {
-      const Pass& pass = passes_[p][stage]->at(p, stage, layers);
+      const ColdestPasses::Pass& pass = passes_[p][stage]->at(p, stage, layers);
       const double sends =
           blocking_ ? microbatches_ * pass.send_next + (microbatches_ - 1) * pass.send_previous : 0;
       const double own =
@@ -155,7 +153,7 @@ class PathBound {
   }
   void add(size_t stage, int64_t layers, double sign) {
     for (size_t p = 0; p < before_.size(); ++p) {
-      const Pass& pass = passes_[p][stage]->at(p, stage, layers);
+      const ColdestPasses::Pass& pass = passes_[p][stage]->at(p, stage, layers);
       before_[p].forward += sign * (pass.forward + gap_ + pass.send_next);
       if (!returns_) continue;
       before_[p].backward += sign * (pass.backward + pass.send_previous);

@@ -20,10 +20,6 @@ struct ErrorSummary {
   std::optional<double> rank_correlation;
 };
 
-/// The quantile of the numbers for a share of 0 to 1, between neighbours by a straight
-/// line. The numbers need not be sorted; there must be one.
-double quantile(std::vector<double> numbers, double share);
-
 /// Spearman's rank correlation; equal numbers share their mean rank. Nothing for fewer than two
 /// pairs, or where one side is all equal.
 ///

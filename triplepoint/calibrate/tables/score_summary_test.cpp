@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/statistics.h"
+
 namespace triplepoint::calibrate {
 namespace {
 

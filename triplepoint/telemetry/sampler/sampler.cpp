@@ -45,7 +45,7 @@ void UpdatePeriod::see(int64_t read_ns, int64_t stamp_ns, double value) {
 }
 
 std::optional<int64_t> UpdatePeriod::found_ns() const {
-  if (updates_ <= enough) return std::nullopt;
+  if (updates_ <= min_changes) return std::nullopt;
   const int64_t mean = sum_ / (updates_ - 1);
   const bool slower_than_readings = mean * 2 > longest_wait_ * 3;
   const bool regular = longest_ - shortest_ <= longest_wait_ + mean / 2;
