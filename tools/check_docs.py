@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails if a page links to what is not there or names a line of a file, or if README.md's accuracy is not the generated one."""
+"""Fails if a page links to what is not there or names a line of a file, or if README.md's accuracy or the picture of the modules is stale."""
 import re
 import sys
 
+import module_picture
 import readme_accuracy
 from repository import ROOT, files, name, report
 
@@ -50,5 +51,5 @@ def problems_of(page):
 problems = []
 for page in files(".md"):
     problems += problems_of(page)
-problems += filter(None, [readme_accuracy.problem()])
+problems += filter(None, [readme_accuracy.problem(), module_picture.problem()])
 sys.exit(report(problems))

@@ -90,26 +90,31 @@ def circles(arrows):
     return found
 
 
-problems, used, arrows = [], {}, {}
-for file in files(".h", ".cpp", ".cu"):
-    owner = owner_of(file)
-    if owner is None:
-        continue
-    module, allowed = owner
-    if allowed is None:
-        problems.append(f"{name(file)}: no module is called {module} (tools/check_layers.py lists them)")
-        continue
-    for number, path, included in includes_of(file):
-        if included != module:
-            used.setdefault(module, set()).add(included)
-            if allowed != "*" and included not in allowed.split():
-                problems.append(f"{name(file)}:{number}: {module} must not include {included}; it may know {allowed or 'nothing'}")
-        elif not NO_UNIT.search(name(file)) and unit_of(path) != unit_of(name(file)):
-            arrows.setdefault(unit_of(name(file)), set()).add(unit_of(path))
-for module, allowed in (MAY_INCLUDE | PROGRAMS).items():
-    for other in sorted(set(allowed.replace("*", "").split()) - used.get(module, set())):
-        problems.append(f"tools/check_layers.py: {module} may include {other}, but no file of it does; take it out of the table")
-for circle in circles(arrows):
-    if circle[0] not in KNOWN_CIRCLES:
-        problems.append(f"{' <-> '.join(circle)}: these units include each other; move what they share into one of its own")
-sys.exit(report(problems))
+def problems_of_tree():
+    problems, used, arrows = [], {}, {}
+    for file in files(".h", ".cpp", ".cu"):
+        owner = owner_of(file)
+        if owner is None:
+            continue
+        module, allowed = owner
+        if allowed is None:
+            problems.append(f"{name(file)}: no module is called {module} (tools/check_layers.py lists them)")
+            continue
+        for number, path, included in includes_of(file):
+            if included != module:
+                used.setdefault(module, set()).add(included)
+                if allowed != "*" and included not in allowed.split():
+                    problems.append(f"{name(file)}:{number}: {module} must not include {included}; it may know {allowed or 'nothing'}")
+            elif not NO_UNIT.search(name(file)) and unit_of(path) != unit_of(name(file)):
+                arrows.setdefault(unit_of(name(file)), set()).add(unit_of(path))
+    for module, allowed in (MAY_INCLUDE | PROGRAMS).items():
+        for other in sorted(set(allowed.replace("*", "").split()) - used.get(module, set())):
+            problems.append(f"tools/check_layers.py: {module} may include {other}, but no file of it does; take it out of the table")
+    for circle in circles(arrows):
+        if circle[0] not in KNOWN_CIRCLES:
+            problems.append(f"{' <-> '.join(circle)}: these units include each other; move what they share into one of its own")
+    return problems
+
+
+if __name__ == "__main__":
+    sys.exit(report(problems_of_tree()))
