@@ -10,19 +10,15 @@
 #include <string>
 #include <vector>
 
+// Only the C functions: the header warns about its C++ ones.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+
 #include <fmt/format.h>
 #include <mpi.h>
 
 #include "trainer/comm/shared_transport.h"
 #include "trainer/comm/transport.h"
-
-// Only the C functions: the header warns about its C++ ones.
-#define OMPI_SKIP_MPICXX 1
-#define MPICH_SKIP_MPICXX 1
-
-// Only the C functions: the header warns about its C++ ones.
-#define OMPI_SKIP_MPICXX 1
-#define MPICH_SKIP_MPICXX 1
 
 namespace triplepoint::trainer {
 namespace {

@@ -3,7 +3,6 @@
 #include "triplepoint/workload/work_graph.h"
 
 #include "trainer/model/model_testing.h"
-#include "trainer/runtime/check_job.h"
 
 using namespace triplepoint;
 using namespace triplepoint::trainer;
@@ -283,26 +282,6 @@ TEST_CASE("experts in every second layer train beside dense layers") {
   spec::Model model = tiny_mixtral();
   model.moe->layer_period = 2;
   check_against_reference(job_of(model));
-}
-
-TEST_CASE("what is predicted but not programmed is refused by name") {
-  const auto refusal = [](const auto& change) {
-    spec::Job job = job_of(tiny_mixtral());
-    CHECK(check_shapes(job).has_value());
-    change(job.model);
-    const Result<void> checked = check_shapes(job);
-    REQUIRE_FALSE(checked.has_value());
-    return checked.error().what;
-  };
-  const auto says = [](const std::string& text, const char* part) {
-    CHECK(text.find(part) != std::string::npos);
-  };
-  says(refusal([](spec::Model& m) { m.layer_pattern = "*-"; }), "a layer_pattern");
-  says(refusal([](spec::Model& m) { m.sliding_window = spec::SlidingWindow{.size = 4}; }),
-       "a sliding window");
-  says(refusal([](spec::Model& m) { m.multi_token_prediction = spec::MultiTokenPrediction{}; }),
-       "multi-token prediction");
-  says(refusal([](spec::Model& m) { m.moe->latent_size = 8; }), "latent width");
 }
 
 TEST_CASE("a full expert drops tokens, alike with and without padding") {

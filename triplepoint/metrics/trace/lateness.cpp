@@ -51,10 +51,9 @@ std::vector<std::string> lateness_sentences(const LateRanks& late) {
     return {"No collective is seen on more than one rank, so lateness is unknown."};
   if (!late.straggler) return {"No rank is late: all ranks begin their collectives together."};
   const metrics::RankLateness& worst = of_rank(late, *late.straggler);
-  std::vector<std::string> lines = {
-      fmt::format("Rank {} is the straggler: last into {} of {} collectives, with {} of total "
-                  "waiting by others.",
-                  worst.rank, worst.times_last, worst.collectives, time_text(worst.caused))};
+  std::vector<std::string> lines = {fmt::format(
+      "Rank {} is the straggler: last into {} of {} collectives; others waited {} for it.",
+      worst.rank, worst.times_last, worst.collectives, time_text(worst.caused))};
   if (const std::string why = worst_lateness(late, worst.rank); !why.empty())
     lines.push_back("Its worst lateness: " + why + ".");
   if (late.naive_straggler && *late.naive_straggler != worst.rank)

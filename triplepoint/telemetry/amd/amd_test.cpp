@@ -150,7 +150,7 @@ TEST_CASE("a version unknown, or of another size, is an error that says so") {
   auto longer = mi210();
   longer.head.size = 118;
   CHECK(parse_gpu_metrics(blob::bytes_of(longer)).error().what ==
-        "gpu_metrics 1.3 says 118 bytes and has 118 (that version has 120)");
+        "gpu_metrics 1.3 states 118 bytes and has 118 (that version has 120)");
   CHECK_FALSE(parse_gpu_metrics(blob::bytes_of(mi300x()).substr(0, 1000)));
   CHECK_FALSE(parse_gpu_metrics("abc"));
 }
