@@ -6,6 +6,11 @@
 // held by control: an integrator lowers a ceiling in proportion to how far the die is over its
 // target, fast down and slowly up. Past the slowdown temperature hardware halves the clock at once,
 // whatever the integrator holds.
+//
+// Why the two differ: power answers to the clock within milliseconds, so a governor's result is
+// what counts, not its way there; a die answers over seconds to minutes, so the way is visible in a
+// transient. In a steady state the integrator is not run: its rest point is found directly
+// (ceiling_for).
 #include "triplepoint/clock/governor.h"
 
 #include <algorithm>
@@ -54,8 +59,12 @@ double next_heat_ceiling(const spec::GovernorCoefficients& governor, Hertz max_c
   const std::optional<Celsius> held = held_temperature(governor);
   if (!held || (ceiling == 0 && die <= *held)) return 0;
   const double over = governor.thermal_steps_per_kelvin * ((die - *held) / unit::K);
+  // A ceiling that starts to bind starts at the present clock: from 0 it would integrate through
+  // clocks that power forbids anyway, and the die would overheat meanwhile.
   double next = std::max(ceiling, ceiling == 0 ? present_steps : 0) +
                 std::clamp(over, -most_steps_up, most_steps_down);
+  // Where no target is stated the slowdown temperature itself is held, by the integrator; halving
+  // there would act whenever the die reaches what it is held at.
   if (governor.target_temperature && governor.slowdown_temperature &&
       die >= *governor.slowdown_temperature)
     next = std::max(next, std::ceil(0.5 * max_clock / governor.clock_step));

@@ -21,6 +21,8 @@ int64_t fewest_steps_down(int64_t first, int64_t last, const Meets& meets) {
 /// The same, looked for around a guess first.
 template <class Meets>
 int64_t fewest_steps_down(int64_t first, int64_t last, int64_t guess, const Meets& meets) {
+  // Two evaluations confirm a guess: it meets the cap, the next higher clock does not. If it fails,
+  // it has halved the range.
   if (guess <= first || guess > last) return fewest_steps_down(first, last, meets);
   if (!meets(guess)) return guess == last ? last : fewest_steps_down(guess + 1, last, meets);
   return meets(guess - 1) ? fewest_steps_down(first, guess - 1, meets) : guess;

@@ -1,4 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+// Time of one collective whose ranks are all ready. Formulas, symbols and sources:
+// collective_time.h.
+//
+// A collective stays in one domain (scale-up links only) or runs over several. In each case all
+// algorithms that NCCL would consider are estimated and the shortest is taken; for trees over nodes
+// NCCL's own estimate, which rates trees lower than this model does, decides, because that is what
+// a job gets. All are closed forms: the cost does not depend on ranks or bytes. Bytes and seconds
+// are plain numbers in here, units stand at the interface.
+//
+// Every time is latency + bytes / bandwidth + filling. Filling is what a pipeline of chunks costs
+// beyond its bandwidth: with the best chunk size it grows with the square root of the message, and
+// it is given by the message at which half of the bandwidth is left (half_size).
 #include "triplepoint/perf/collective_time.h"
 
 #include <algorithm>
@@ -41,6 +53,7 @@ Layout layout_of(const Cluster& cluster, const GroupPlacement& group) {
       std::max(1.0, std::floor(count(cluster.scale_up.domain_size) / count(cluster.gpus_per_node)));
   const double nodes = std::min(count(group.nodes), count(group.ranks));
   const double domains = std::ceil(nodes / nodes_in_domain);
+  // Ranks are taken as spread evenly over domains; an uneven group has fractions here.
   return {.ranks = count(group.ranks),
           .domains = domains,
           .ranks_per_domain = count(group.ranks) / domains,
@@ -80,10 +93,14 @@ Pipe out_pipe(const Cluster& cluster, const Layout& layout, const FabricPath& pa
               double efficiency, double steps) {
   const spec::ScaleOut& fabric = cluster.scale_out;
   const double ranks_on_node = layout.ranks_per_domain / layout.nodes_per_domain;
+  // Two bounds: the NICs next to the group's devices, and its part of those that all groups of the
+  // node use at the same time.
   const double nics =
       std::min(reachable_nics(cluster, ranks_on_node), path.nics / layout.groups_per_node);
   return {.bytes_per_s = nics * layout.nodes_per_domain * fabric.nic_bandwidth.in_base_units() *
                          efficiency / path.taper,
+          // half_size is measured over one hop and one NIC; a chunk must be in flight on each of
+          // them.
           .half_bytes = fabric.half_size.in_base_units() * std::max(1.0, steps) * nics *
                         layout.nodes_per_domain};
 }
@@ -156,6 +173,7 @@ CollectiveTime domain_ring(const Cluster& cluster, Collective collective, double
   const spec::ScaleUp& links = cluster.scale_up;
   const double steps = passes(collective) * (n - 1);
   const double bytes = ring_bytes(collective, size, n);
+  // A rank's own part crosses no link but is copied by the same kernel.
   const double transfer = transfer_seconds(up_pipe(cluster, n, links.efficiency), bytes) +
                           local_copy_seconds(cluster, size / n);
   return shorter(in_domain(links, steps, transfer, bytes, Algorithm::ring),
@@ -212,6 +230,7 @@ CollectiveTime stream_over_nodes(const Cluster& cluster, const Layout& layout, c
   const FabricPath path = path_of(cluster, layout, Traffic::neighbours);
   const Pipe out = out_pipe(cluster, layout, path, cluster.scale_out.efficiency, work.out_steps);
   const Pipe up = up_pipe(cluster, layout.ranks_per_domain, cluster.scale_up.efficiency);
+  // One chain: its slowest link sets the pace, links of the other kind keep up.
   const Pipe pipe = layout.ranks_per_domain > 1 ? slower(out, up) : out;
   const double crossing = layout.domains / layout.ranks;
   return {.latency = latency_over_nodes(cluster, work, path),
@@ -236,6 +255,7 @@ double tree_steps(const Cluster& cluster, const Layout& layout) {
 CollectiveTime ring_over_nodes(const Cluster& cluster, Collective collective, double size,
                                const Layout& layout) {
   const double out_steps = pass_steps(cluster, layout);
+  // On a torus rings run in all dimensions at once, so one pass visits only the domains along them.
   const double missed =
       layout.domains - 1 - out_steps;  // domains that a way in one pass leaves out
   const double ranks_on_the_way = layout.ranks - missed * layout.ranks_per_domain;
@@ -338,6 +358,7 @@ CollectiveTime chosen(const CollectiveTime& ring, const CollectiveTime& tree) {
 CollectiveTime time_over_nodes(const Cluster& cluster, Collective collective, double size,
                                const Layout& layout) {
   if (collective == Collective::all_to_all) return all_to_all_over_nodes(cluster, size, layout);
+  // An emulated cluster runs the trainer's own collectives instead of NCCL's.
   if (cluster.shared_cores > 0 && layout.ranks_per_domain > 1 &&
       collective != Collective::broadcast)
     return emulated_over_nodes(cluster, collective, size, layout);
@@ -353,6 +374,7 @@ CollectiveTime message_in_domain(const Cluster& cluster, double size, double sha
   const spec::ScaleUp& links = cluster.scale_up;
   Pipe pipe = up_pipe(cluster, 2, links.point_to_point_efficiency);
   pipe.bytes_per_s /= sharers;
+  // Sharers divide the link, in both protocols; latency is each message's own.
   CollectiveTime quick = quick_messages(cluster, 1, size, 1);
   quick.transfer *= sharers;
   return shorter(in_domain(links, 1, transfer_seconds(pipe, size), size, Algorithm::direct), quick);

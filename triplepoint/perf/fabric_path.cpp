@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// What a fabric makes of a group's traffic, compared with one in which only NICs count: a divisor
+// (taper), steps and extra hops. Collectives are estimated by closed forms, so routes are not
+// walked; what matters of each kind of fabric is the narrowest cut that the traffic has to cross.
+//
+// Approximation: the job's nodes lie under leaves and groups in no order, so a ring may cross at
+// any step, and all its steps count as crossing ones. It is pessimistic for jobs that a scheduler
+// packs.
 #include "triplepoint/perf/fabric_path.h"
 
 #include <algorithm>
@@ -44,6 +51,7 @@ FabricPath dragonfly_path(const Cluster& cluster, const NodeGroup& group, Traffi
   path.taper = std::max(1.0, fabric.oversubscription);
   if (traffic == Traffic::neighbours) return path;
   const double groups = std::ceil(std::max(count(cluster.num_nodes), group.nodes) / nodes_of_group);
+  // Of what a node sends, only the part to nodes of other dragonfly groups crosses global links.
   const double near = std::max(1.0, group.nodes / groups);
   path.taper = std::max(1.0, path.taper * (group.nodes - near) / (group.nodes - 1));
   return path;
@@ -65,6 +73,7 @@ std::vector<Extent> extents_of(const Cluster& cluster, const NodeGroup& group) {
     const double nodes = std::min(left, std::ceil(count(around) / step));
     if (nodes > 1)
       extents.push_back({.nodes = nodes, .step = step, .is_ring = nodes * step >= count(around)});
+    // The next dimension counts rings of this one, the last of which may be part full.
     left = std::ceil(left / nodes);
     stride = std::max(1.0, stride / count(around));
   }
@@ -88,6 +97,8 @@ FabricPath torus_path(const Cluster& cluster, const NodeGroup& group, Traffic tr
     path.steps += b - 1;
     hops += (b - 1) * extent.step;
     distance += mean_distance(extent);
+    // The cut that halves a ring: floor(b/2) ceil(b/2) pairs across it, times the rings side by
+    // side.
     if (traffic == Traffic::everyone)
       path.nics = std::min(path.nics, link * extent.ways() * (group.nodes - 1) /
                                           (across * group.nodes / b * extent.step));

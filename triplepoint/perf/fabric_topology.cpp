@@ -1,4 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+// Nodes, links and routes of a fabric: what boundary tensors meet each other on. The four kinds,
+// their capacities and sources are in fabric_topology.h; what a fabric makes of collectives is in
+// fabric_path.cpp.
+//
+// Capacities are in NICs, because boundaries know what a NIC carries of a message of their size.
+// Links are directed and numbered by formula, so that a route needs no table:
+//
+//   tree        2 leaf (+ 1 for down)
+//   torus       2 (node dimensions + dimension) (+ 1 for backwards)
+//   dragonfly   [group][leaf][leaf], then [group][group]
+//
+// Routes are static and minimal. Cost of one: O(hops).
 #include "triplepoint/perf/fabric_topology.h"
 
 #include <algorithm>
@@ -130,6 +142,7 @@ Route FabricTopology::route(Port from, Port to) const {
 
 void FabricTopology::through_tree(Route& route) const {
   const bool own_rails = rails_of_leaf_ < nics_;
+  // NCCL's PXN: a hop over NVLink to the device on the right rail instead of two more switches.
   if (own_rails && hands_over_ && route.leaves.rail != route.arrives.rail) {
     route.handed_over = true;
     route.leaves.rail = route.arrives.rail;
@@ -147,9 +160,11 @@ void FabricTopology::through_tree(Route& route) const {
 void FabricTopology::around_torus(Route& route) const {
   int64_t at = route.leaves.node, stride = 1;
   for (size_t d = 0; d < shape_.size(); ++d) {
+    // Dimension by dimension: one fixed route for each pair of ports.
     const int64_t around = shape_[d];
     const int64_t here = at / stride % around, there = route.arrives.node / stride % around;
     const int64_t ahead = (there - here + around) % around;
+    // Halfway round both ways are equally long; all on one side would load one direction twice.
     const bool takes_turns = 2 * ahead == around && (here + route.leaves.rail) % 2 != 0;
     const bool backwards = 2 * ahead > around || takes_turns;
     const int64_t distance = backwards ? around - ahead : ahead;
@@ -193,6 +208,7 @@ void FabricTopology::through_dragonfly(Route& route) const {
 }
 
 double FabricTopology::bisection() const {
+  // All NICs of one half of the nodes, which no fabric can exceed.
   const double half = real(nodes_) / 2 * real(nics_);
   if (kind_ == FabricKind::torus) {
     const int64_t longest = *std::max_element(shape_.begin(), shape_.end());

@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// Max-min fair rates by water filling, event by event instead of level by level.
+//
+// The level rises from one event to the next: a flow reaches its own limit, or a link is full.
+// Limits are sorted once. Links wait in a heap by the level at which they would fill, with lazy
+// updates. Flows of each link lie side by side (crossings), so freezing costs a walk over one link.
+//
+// Invariant: free = capacity - rates of frozen flows, open = crossings of flows that are not
+// frozen.
 #include "triplepoint/perf/fair_share.h"
 
 #include <algorithm>
@@ -68,6 +76,7 @@ class WaterFilling {
       push(static_cast<int32_t>(l));
   }
 
+  // Subtracted rates may add up to more than the capacity by rounding.
   double level_of(int32_t l) { return std::max(0.0, link(l).free) / link(l).open; }
 
   void push(int32_t l) {
@@ -110,6 +119,8 @@ class WaterFilling {
     if (scratch_.limits.empty()) return false;
     refresh_lowest();
     const auto [limit, flow] = scratch_.limits.back();
+    // A link fills before the next limit is reached. On a tie the limit goes first, so that a flow
+    // gets exactly its own limit and not a quotient that rounds to it.
     if (!scratch_.fills.empty() && scratch_.fills.front().first < limit) return false;
     scratch_.limits.pop_back();
     freeze(flow, limit);

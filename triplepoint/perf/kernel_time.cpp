@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// Time of one kernel on one GPU. Formulas and their domain: kernel_time.h.
+//
+// A GEMM's efficiency is a search, not a fit per shape: libraries choose among tiles and splits of
+// k, so the model takes the best of the same choice. That gives the steps at tile and wave
+// boundaries without a table. Cost: the number of tiles times at most four splits, per shape.
+// Attention is a product of shares with one cause each: long loop, masked keys, softmax, blocks
+// that do not fill the chip.
+//
+// Units: TileSearch is in plain seconds and counts, as it is the inner loop; everything else has
+// unit types.
 #include "triplepoint/perf/kernel_time.h"
 
 #include <algorithm>
@@ -22,6 +32,8 @@ double norm_of(double a, double b, double p) {
 }
 
 /// Waves that `filled` chip-loads of equal blocks take.
+/// A last wave that is not full costs between its share and a whole one. At least one wave: a lone
+/// block takes its time.
 double waves_of(double filled, double quantization) {
   const double whole = std::ceil(filled);
   return std::max(1.0, whole - (1 - quantization) * (whole - filled));
@@ -45,7 +57,9 @@ struct TileSearch {
 
 double tile_time(const TileSearch& s, double tile_m, double tile_n, double split) {
   const double tiles = ceil_div(s.m, tile_m) * ceil_div(s.n, tile_n) * s.count * split;
+  // half_k: prologue and epilogue of the main loop, in elements of k.
   const double depth = ceil_div(s.k, split * s.side_step) * s.side_step + s.half_k;
+  // Operands per product go with the perimeter of a tile over its area.
   const double delivery = 1 + 0.5 * s.half_tile * (1 / tile_m + 1 / tile_n);
   const double products =
       waves_of(tiles / s.units, s.quantization) * tile_m * tile_n * depth * delivery;
@@ -67,6 +81,7 @@ double best_tile_time(const TileSearch& s, int64_t largest_m, int64_t largest_n)
   const auto side_step = static_cast<int64_t>(s.side_step);
   const int64_t longest = std::max(largest_m, largest_n);
   double best = std::numeric_limits<double>::infinity();
+  // Both orientations: the largest tile of a library may lie along rows or columns.
   for (int64_t tile_m = side_step; tile_m <= longest; tile_m += side_step) {
     for (int64_t tile_n = side_step; tile_n <= longest; tile_n += side_step) {
       if (tile_m * tile_n > largest_m * largest_n) break;
@@ -104,6 +119,7 @@ TileSearch tile_search(const spec::Gpu& gpu, const spec::GemmShape& shape,
   const spec::KernelCoefficients& kernels = gpu.kernels;
   const FlopsPerSecond unit_rate =
       *gpu.peak(precision) * peak_share(kernels, precision) / units_of(gpu);
+  // Floats, written by one kernel and read by the one that adds them.
   constexpr Bytes partial = 2 * 4 * unit::B;
   // A core's products are made of smaller pieces than any GPU's.
   const int64_t side_step = std::min<int64_t>({64, kernels.tile_m, kernels.tile_n});
@@ -115,6 +131,7 @@ TileSearch tile_search(const spec::Gpu& gpu, const spec::GemmShape& shape,
           .quantization = kernels.wave_quantization,
           .side_step = static_cast<double>(side_step),
           .half_tile = kernels.gemm_half_tile,
+          // A prologue fills shared memory with bytes: narrow elements need more of them.
           .half_k = kernels.gemm_half_k * 2 / element_bytes(precision),
           .seconds_per_cell = (2 * unit::FLOP / unit_rate) / unit::s,
           .seconds_per_split_out = streaming_time(gpu, partial) / unit::s};
@@ -179,6 +196,7 @@ KeyLoop key_loop(const spec::Gpu& gpu, const spec::AttentionShape& shape) {
 }
 
 /// The longest block of query rows over a mean one.
+/// Work of n causal blocks is 1, 2 .. n: mean (n + 1) / 2, longest n.
 double longest_block(const spec::AttentionShape& shape, double of_a_head) {
   if (!shape.causal) return 1;
   const double longest = 2 * of_a_head / (of_a_head + 1);
@@ -190,6 +208,8 @@ double longest_block(const spec::AttentionShape& shape, double of_a_head) {
 double filled_share(const spec::Gpu& gpu, const spec::AttentionShape& shape) {
   // One query a sequence: kernels split the keys over the chip instead (Flash-Decoding).
   if (shape.query_length == 1 && !shape.causal) return 1;
+  // While the longest block runs alone the rest of the chip is idle; with many blocks per unit this
+  // end is a small part of the whole.
   const double drain = gpu.kernels.attention_wave_quantization;
   const double of_a_head = std::max(1.0, ceil_div(static_cast<double>(shape.query_length),
                                                   static_cast<double>(gpu.kernels.attention_tile)));
@@ -207,6 +227,8 @@ double attention_share(const spec::Gpu& gpu, const spec::AttentionShape& shape, 
   const KeyLoop loop = key_loop(gpu, shape);
   const double share =
       backward ? kernels.attention_backward_share : kernels.attention_forward_share;
+  // Begin and end of a block stay as long when the loop is faster, so that part is multiplied by
+  // `speed` to stand beside the loop's keys.
   return speed * share * loop.seen /
          (loop.seen + loop.masked + speed * kernels.attention_half_length) /
          std::cbrt(1 + softmax_weight(gpu, shape, backward)) * filled_share(gpu, shape);
@@ -270,6 +292,8 @@ KernelTime kernel_time(const spec::Gpu& gpu, const spec::Op& op) {
     return time;
   }
   // Split so that the norm gives the streaming time at max clock.
+  // A streaming kernel issues its loads by the SMs: below the knee they, not the memory, limit the
+  // rate.
   const double knee = kernels.memory_clock_knee;
   time.memory /= norm_of(1, knee, time.norm);
   time.compute = knee * time.memory;

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Flops by which a kernel's energy counts, where they are not those of its result.
+//
+// Tensor cores multiply whole tiles, so rows of padding take energy, too. Half of them is counted:
+// (rows + tile) / 2 rows in all. Attention counts the flops that the peak would deliver in its
+// compute time, because exponentials, masks and blocks that are not full take energy as they take
+// time. Source: docs/models/power.md.
 #include "triplepoint/perf/kernel_work.h"
 
 #include <algorithm>

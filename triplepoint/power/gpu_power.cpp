@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// Power of one GPU as a sum of energies (formula, symbols and domain: gpu_power.h).
+//
+// A sum over causes instead of a share of TDP, because causes scale differently: arithmetic with
+// V^2, the clock tree with f V^2, leakage with V and temperature, memory in part and links not at
+// all. No term falls with clock, load or temperature, so power does not; the governor's bisection
+// and die_at_power() rest on that. Sums are linear in the load: energies of loads add up.
+//
+// `idle`, `active_idle` and `waiting` are readings and contain each other. So differences are
+// multiplied, and leakage enters as the difference to a typical die at the reference temperature,
+// which the readings contain; the leakage term may be negative.
 #include "triplepoint/power/gpu_power.h"
 
 #include <algorithm>
@@ -63,6 +73,8 @@ EnergyLedger energy_of(const spec::PowerCoefficients& gpu, const spec::GpuLoad& 
   TPT_EXPECT(clock.ratio > 0);
   const double per_event = board.dynamic_energy * clock.voltage_squared;
   const double ticking = per_event * clock.ratio;
+  // 1 - h + h r v, written as a deviation from full clock: part of memory energy is spent on the
+  // chip's own wires and follows its clock and voltage.
   const double on_chip = gpu.hbm_clocked_share * (clock.ratio * clock.voltage_squared - 1);
   const Seconds resident =
       std::min(load.duration, load.computing + load.communicating + load.waiting);
@@ -95,6 +107,7 @@ double leakage_growth(const spec::PowerCoefficients& gpu, Celsius die) {
 
 EnergyLedger at_die(const spec::PowerCoefficients& gpu, EnergyLedger at_reference, Seconds duration,
                     double growth) {
+  // Add what the readings contain, scale the whole leakage, take it out again.
   const Joules typical = gpu.leakage * duration;
   at_reference.leakage = growth * (at_reference.leakage + typical) - typical;
   return at_reference;
@@ -104,7 +117,9 @@ Celsius die_at_power(const spec::PowerCoefficients& gpu, Watts power, const Cloc
                      Celsius die, const BoardFactors& board, Watts wanted) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const Watts leakage = board.leakage * typical_leakage(gpu, clock.voltage, die);
+  // Without leakage power is the same at every temperature: always allowed or never.
   if (!(leakage > Watts())) return Celsius(power <= wanted ? infinity : -infinity);
+  // The inverse of the exponential: leakage has to change by what is missing to `wanted`.
   const Watts allowed = leakage + (wanted - power);
   if (!(allowed > Watts())) return Celsius(-infinity);
   return die + std::log(allowed / leakage) * gpu.leakage_e_fold;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A node at the wall: a sum of parts, and the conversion loss over all of them.
 #include "triplepoint/power/node_power.h"
 
 namespace triplepoint::power {

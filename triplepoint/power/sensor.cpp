@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// What a power sensor shows: the mean over the window at the end of each period. A driver that
+// averages part of each period does not see the rest, so pulses alias; a comparison with readings
+// has to pass predictions through the same window. Cost: one walk over all pieces, since windows
+// come in order.
 #include "triplepoint/power/sensor.h"
 
 #include <algorithm>
@@ -42,6 +46,7 @@ std::vector<PowerPiece> sensor_view(const spec::SensorCoefficients& sensor,
                                     std::span<const PowerPiece> pieces, Seconds end) {
   TPT_EXPECT(sensor.power_period > Seconds() && sensor.power_window > Seconds());
   TPT_EXPECT(!pieces.empty());
+  // A longer window would overlap the one before it, and the walk goes forward only.
   const Seconds window = std::min(sensor.power_window, sensor.power_period);
   const Seconds begin = pieces.front().start;
   Meter meter(pieces);

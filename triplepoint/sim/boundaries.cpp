@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// How tensors between stages travel: what one rank's part costs alone, and the links it uses.
+//
+// All tensors of a job have one size, so one message inside a domain and one between domains are
+// estimated, and each boundary takes one of the two with the detour of its route. Faults add slowed
+// ones. Links are numbered node by node (NICs outwards, then inwards), then the fabric's.
 #include "triplepoint/sim/boundaries.h"
 
 #include <algorithm>
@@ -127,6 +132,7 @@ class BoundaryEstimator {
     double crossing = 0;
     Seconds detour;
     for (size_t r = 0; r < from.devices.size(); ++r) {
+      // Ranks r of both groups have equal coordinates but for the stage, so they are peers.
       if (!links_.crosses_domains(from.devices[r], to.devices[r])) continue;
       const perf::Route route = links_.route(from.devices[r], to.devices[r]);
       links_.add_path(route, boundary.links);

@@ -6,6 +6,11 @@
 // which the choice names: a device is looked at again only when its die leaves them. Heat acts on
 // top as a ceiling in clock steps that is found elsewhere (steady_state.cpp, clock/governor.h); a
 // ceiling between two clocks means that the governor alternates between them.
+//
+// Cost: a choice is a search over clock steps with a power evaluation each (clock/governor_impl.h),
+// for every device and use. The two temperatures make it rare: between them a look at a device
+// costs two comparisons per use. They are exact, as power depends on temperature through leakage
+// alone, which is an exponential that can be inverted (power::die_at_power).
 #include "triplepoint/sim/clock_choice.h"
 
 #include <algorithm>
@@ -21,6 +26,7 @@ namespace {
 constexpr Kelvins rise_of_a_step = 0.3 * unit::K;
 
 bool keeps_choice(const DevicePhase& phase, Celsius die, Hysteresis hysteresis) {
+  // Above it the cap is exceeded: this bound has no hysteresis.
   if (die > phase.hottest) return false;
   if (hysteresis == Hysteresis::only_down) return true;
   if (hysteresis == Hysteresis::some) return die > phase.coldest - rise_of_a_step;
@@ -32,6 +38,8 @@ Watts power_of(const StepModel& model, const DevicePhase& phase, PhaseTable& tab
                const PhaseConditions& at) {
   Seconds duration;
   Joules energy;
+  // Energies over times: a mean of the two powers by share would count the shorter repetitions at
+  // the higher clock too much.
   for (const auto& [index, share] : clocks_of(phase)) {
     spec::GpuLoad load = table.at(index, at.host_factor).load;
     load += at.exchange;
@@ -54,6 +62,7 @@ DevicePhase hold_under(const StepModel& model, double heat_ceiling, DevicePhase 
   phase.clock_index = static_cast<int64_t>(steps);
   phase.share_below = steps - static_cast<double>(phase.clock_index);
   phase.reason = clock::ClockEventReason::none;
+  // In rising order of what binds: the last condition that holds names the reason.
   if (at.locked_steps > 0) phase.reason = clock::ClockEventReason::application_clocks;
   if (phase.capped_index > at.locked_steps)
     phase.reason = clock::ClockEventReason::software_power_cap;
@@ -102,6 +111,8 @@ std::vector<DevicePhase> choose_phases(StepModel& model, const DeviceConditions&
     PhaseTable& table = model.table(group, use);
     at.exchange = model.exchange_after(pipeline, stage, use.kind);
     if (before) at.guess = (*before)[u].capped_index;
+    // What is kept is the choice under power (capped_index and its temperatures); the ceiling is
+    // applied anew in any case.
     const bool keep = before && keeps_choice((*before)[u], of.die, of.hysteresis);
     const DevicePhase capped = keep ? (*before)[u] : choose_device_phase(model.job, table, at);
     phases.push_back(hold_under(model, of.heat_ceiling, capped, table, at));
@@ -157,6 +168,8 @@ std::vector<char> update_clocks(StepModel& model, std::span<const Celsius> die,
         choose_phases(model, {d, die[d], heat_ceiling[d], hysteresis}, &state.devices[d]);
     if (heat_ceiling[d] != state.heat_ceiling[d]) changed[d] = 1;
     for (size_t u = 0; u < phases.size(); ++u)
+      // A new choice may end at the same clocks, with other temperature bounds; then no schedule
+      // has to be simulated again.
       if (!phases[u].same_clock(state.devices[d][u])) changed[d] = 1;
     state.devices[d] = std::move(phases);
     state.heat_ceiling[d] = heat_ceiling[d];

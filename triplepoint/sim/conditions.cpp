@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// What faults and operators' limits leave of a cluster at a moment: a pure function of job and
+// time. It is piecewise constant; next_change() names where a piece ends, so that a simulation can
+// stop exactly there. A flapping fault is on in the even halves of its period.
+//
+// Node losses are different: they change nothing that lasts but stop training for a while
+// (loss_at), so they appear here as moments only.
 #include "triplepoint/sim/conditions.h"
 
 #include <algorithm>
@@ -16,6 +22,8 @@ using spec::FaultKind;
 constexpr double period_tolerance = 1e-9;
 
 /// Which half of its period a flapping fault is in: even halves are on.
+/// Moments come from begin + k period / 2, so the quotient may fall just short of k; the tolerance
+/// keeps an edge from being met twice.
 double half_of(const Fault& fault, Seconds now) {
   return std::floor((now - fault.begin) / (0.5 * *fault.period) + period_tolerance);
 }
@@ -63,6 +71,7 @@ double sink_factor(const spec::Gpu& gpu, double share) {
   KelvinsPerWatt whole;
   for (const KelvinsPerWatt part : gpu.thermal->resistances)
     whole += part;
+  // The ladder's last resistance is the sink: whole + (factor - 1) sink = share whole.
   return std::max(min_share, 1 + (share - 1) * (whole / gpu.thermal->resistances.back()));
 }
 
@@ -117,6 +126,7 @@ std::optional<Seconds> next_edge(const Fault& fault, Seconds now) {
   if (fault.kind == FaultKind::node_lost) end = fault.begin + fault.restart;
   if (end && now >= *end) return std::nullopt;
   if (!flaps(fault)) return end;
+  // From the begin, not from `now`: edges do not drift however many periods pass.
   const Seconds flap = fault.begin + (half_of(fault, now) + 1) * (0.5 * *fault.period);
   return end ? std::min(flap, *end) : flap;
 }

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// The clock of one phase on one device, and the few numbers of a typical device that reports and
+// searches ask for without a cluster.
+//
+// Two sets of clock ratios exist (ClockScale). `asked` divides clocks as the governor names them,
+// `applied` counts steps down from 1; they differ by rounding. A clock is chosen on the former,
+// energy is counted at the latter.
 #include "triplepoint/sim/device_phase.h"
 
 #include <cmath>
@@ -43,6 +49,7 @@ DevicePhase choose_device_phase(const spec::Job& job, PhaseTable& table,
     return power_of(index, at.clocks ? at.clocks->asked[static_cast<size_t>(index)]
                                      : power::clock_point(*gpu.power, ratio));
   };
+  // The governor sees the mean over phase and exchange, because both are shorter than its window.
   const clock::ClockBounds bounds{
       .limit = at.limit, .locked_steps = at.locked_steps, .guess = at.guess};
   const clock::ClockChoice choice =
@@ -60,6 +67,9 @@ DevicePhase choose_device_phase(const spec::Job& job, PhaseTable& table,
   const auto meets_cap_below = [&](int64_t index, Watts power) {
     return power::die_at_power(*gpu.power, power, point(index), at.die, at.board, cap);
   };
+  // The choice holds up to the die temperature at which this clock just meets the cap, and down to
+  // the one at which the next higher clock would. Where even the lowest clock exceeds the cap there
+  // is no upper bound to leave: no lower clock exists.
   if (phase.power <= cap) phase.hottest = meets_cap_below(phase.clock_index, phase.power);
   if (phase.clock_index > at.locked_steps) {
     const int64_t higher = phase.clock_index - 1;

@@ -6,6 +6,15 @@
 // depends on the die, and it scales the whole sum by one factor, so that a step whose clocks stay
 // is accounted for at another temperature without a walk over its phases (set_dies). That is what
 // makes the loop between power and temperature cheap.
+//
+// Energy is linear in what a load does, at one clock and temperature. So phases are multiplied by
+// their counts instead of being walked action by action, and loads of a kind (all gaps and sends
+// behind one use) are summed before their energy is computed. Cost: O(devices * uses) per account
+// and a walk over the actions of rescheduled pipelines; O(devices) per change of temperature.
+//
+// Invariant: times of a device add up to the step: in_phases + rest = duration, and the rest never
+// becomes negative (a step length that is only assumed may be shorter than the phases; then the
+// device itself sets the pace).
 #include "triplepoint/sim/energy_account.h"
 
 #include <algorithm>
@@ -45,8 +54,13 @@ spec::GpuLoad load_outside_phases(const StepModel& model, const StepTimeline& st
   add_ops(load, end.gradient_norm);
   add_ops(load, end.optimizer);
   add_ops(load, end.parameter_sync);
+  // A reduction that hides behind the backward pass began before sync_begin. Its bytes count here
+  // in full, but its time on the wire beyond the end of the step cannot: the device would transfer
+  // for longer than it has.
   load.communicating = std::min(load.communicating, step.step_time - at.sync_begin);
   load.communicating_scale_out = std::min(load.communicating_scale_out, load.communicating);
+  // All times at which a device sits in a collective or a receive without data: input not there
+  // yet, replicas late, other stages late for the norm, other stages not finished at the end.
   load.waiting = timeline.waited + (at.sync_begin - at.finish) + (at.norm_begin - at.sync_end) +
                  (step.step_time - at.end);
   return load;
@@ -60,10 +74,12 @@ std::vector<spec::GpuLoad> exchanges(const StepModel& model, const StageTimeline
     alone.push_back(model.exchange_after(pipeline, stage, use.kind));
   for (const ActionTimes& action : timeline.actions) {
     const size_t use = model.use_of(stage, action.action);
+    // Bytes are those of the estimate, times those of the schedule, in which sends share links.
     spec::GpuLoad exchange = alone[use];
     exchange.communicating = action.sent;
     if (exchange.scale_out_bytes > Bytes()) exchange.communicating_scale_out = action.sent;
     exchange.duration = model.job.stack.microbatch_gap;
+    // Where sends overlap, the next phase runs meanwhile and already contains the time.
     if (model.wiring().mode() == SendMode::blocking) exchange.duration += action.sent;
     loads[use] += exchange;
   }
@@ -72,6 +88,8 @@ std::vector<spec::GpuLoad> exchanges(const StepModel& model, const StageTimeline
 
 void update_group(const StepModel& model, const StepTimeline& step, size_t pipeline, size_t stage,
                   bool rescheduled, GroupStep& group) {
+  // Gaps and sends are the costly part (a walk over all actions) and depend on the schedule alone;
+  // the rest depends on the length of the step, which changes more often.
   if (rescheduled)
     group.between = exchanges(model, step.pipelines[pipeline][stage], pipeline, stage);
   group.outside = load_outside_phases(model, step, pipeline, stage);
@@ -117,6 +135,7 @@ DeviceStep account_phases(StepModel& model, const std::vector<DevicePhase>& phas
         sum.phases_at_reference +=
             share * count * power::energy_of(model.power(), lasting, clock, reference, board);
         sum.phases_at_reference +=
+            // No count here: `between` already holds the exchanges of all repetitions.
             share * power::energy_of(model.power(), between, clock, reference, board);
       }
       sum.scale_up_bytes += share * count * lasting.scale_up_bytes;
@@ -143,10 +162,15 @@ void account_rest(const StepModel& model, const GroupStep& group, size_t device,
   spec::GpuLoad rest = group.outside;
   sum.duration = std::max(step_time, sum.in_phases);
   rest.duration = sum.duration - sum.in_phases;
+  // The group's waiting was taken from the schedule. A longer step adds to it, and phases that take
+  // longer than the group's take from it; without this the load would wait for longer than it
+  // lasts.
   rest.waiting = std::max(Seconds(), rest.waiting + (sum.duration - group.step_time) -
                                          (sum.in_phases - group.in_phases));
   const int64_t locked = model.conditions().locked_steps[device];
   const double resting_steps = std::max(static_cast<double>(locked), heat_ceiling);
+  // A ceiling of heat may lie between two clocks and has its own point; locks are clocks of the
+  // table.
   const power::ClockPoint clock =
       heat_ceiling > static_cast<double>(locked)
           ? power::clock_point(model.power(), model.clock_ratio(resting_steps))
@@ -185,6 +209,8 @@ void update_account(StepModel& model, const ClockState& clocks, const StepTimeli
       for (const int64_t device : group.devices) {
         const size_t d = static_cast<size_t>(device);
         DeviceStep& of = accounted.devices[d];
+        // The phases' energy stays valid for devices that neither changed clock nor pipeline; the
+        // rest is cheap and always computed, because it depends on step_time.
         if (rescheduled || changed.devices[d] != 0)
           of = account_phases(model, clocks.devices[d], step, of_group, d, Lockstep::of_group);
         account_rest(model, of_group, d, clocks.heat_ceiling[d], step_time, of);
@@ -211,6 +237,8 @@ Watts power_under_ceiling(StepModel& model, const ClockState& clocks, const Step
   const GroupStep& group = accounted.groups[pipeline][stage];
   const std::vector<DevicePhase> phases = choose_phases(
       model, {device, die, heat_ceiling, Hysteresis::only_down}, &clocks.devices[device]);
+  // Here the device may be the slowest of its group, so the group's duration is no bound. It takes
+  // its own pace, and what is left to `length` is waiting.
   DeviceStep sum = account_phases(model, phases, step, group, device, Lockstep::alone);
   const Seconds own_pace = group.step_time + (sum.in_phases - group.in_phases);
   account_rest(model, group, device, heat_ceiling, std::max(length, own_pace), sum);

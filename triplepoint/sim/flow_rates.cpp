@@ -1,4 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+// Max-min fair rates while flows come and go.
+//
+// Solving all rates at every event costs flows times links, thousands of times per step. Three
+// observations keep it small. Flows of one class have one rate, so counts by class are the whole
+// state. A change reaches only classes connected to it over links in use. And the counts of a
+// component repeat with every microbatch, so solutions are kept by counts. Rates are in bytes/s.
+//
+// Invariant between calls of resolve(): a class in flight has the rate that a solution of all flows
+// together would give it; a class without flows has rate 0.
 #include "triplepoint/sim/flow_rates.h"
 
 #include <algorithm>
@@ -11,6 +20,7 @@ namespace {
 // A rate this close to the flow's own limit is the limit: what is left of it is rounding, and equal
 // flows have to end at the same moment.
 constexpr double at_limit = 1 - 1e-9;
+// Bounds memory where counts hardly repeat; then the table starts again from nothing.
 constexpr size_t most_kept = 1 << 16;
 
 }  // namespace
@@ -61,6 +71,8 @@ void FlowRates::collect(int32_t first) {
   for (size_t m = 0; m < members_.size(); ++m)
     for (const LinkUse& use : classes_[static_cast<size_t>(members_[m])].links)
       visit_link(static_cast<size_t>(use.link));
+  // Classes were found in the order of the search. Sorted, equal components have equal keys and
+  // their sums are taken in one order.
   if (members_.size() > 1) std::sort(members_.begin(), members_.end());
   component_.clear();
   for (const int32_t member : members_)
@@ -75,6 +87,7 @@ void FlowRates::visit_link(size_t link) {
   link_seen_in_[link] = round_;
   for (const int32_t flow_class : classes_over_[link]) {
     State& of = state(flow_class);
+    // Idle classes conduct nothing: two busy ones that meet only through them are independent.
     if (of.flows == 0 || of.seen_in == round_) continue;
     of.seen_in = round_;
     members_.push_back(flow_class);

@@ -6,6 +6,13 @@
 // solved again, and only for flows that hang together with the change (flow_rates.h). A tensor
 // keeps its end as things stand; when its rate changes, the bytes still to come are put at the new
 // rate.
+//
+// Tensors are numbered by pipeline and wire; a wire has one in flight at most, so slots of the
+// queue and places in the tables exist once. A flow's remaining bytes are not stored: its end and
+// its rate give them, (end - now) * rate, which stays exact while the rate stays.
+//
+// Cost per event: O(log tensors) for the queue, plus a solution of the rates of one connected
+// component (often looked up), plus one queue operation for each tensor whose rate changes.
 #include "triplepoint/sim/flow_simulation.h"
 
 #include <algorithm>
@@ -49,6 +56,8 @@ class FlowSimulation {
       now_ = queue_.next_time();
       take_what_happens_now();
       change_rates();
+      // After the new rates: an arrival lets a stage go on and may begin sends, whose data flow at
+      // this very moment only if they have no latency; those are the next round at the same time.
       for (const int32_t t : arrived_) {
         const FlyingTensor& tensor = tensors_[static_cast<size_t>(t)];
         pipelines_[tensor.pipeline].end_send(tensor.wire, now_);
@@ -79,6 +88,7 @@ class FlowSimulation {
       TPT_EXPECT(start.begin >= now_);
       tensor.begin = start.begin;
       tensor.flows = false;
+      // The first event of a send is the begin of its data. Latency uses no link.
       queue_.set(static_cast<int32_t>(t), start.begin + wire_of(tensor).latency);
     }
     pipelines_[pipeline].begun().clear();
@@ -137,6 +147,8 @@ class FlowSimulation {
   /// What is still to come, at the new rate.
   void change_rate(int32_t t, double rate) {
     FlyingTensor& tensor = tensors_[static_cast<size_t>(t)];
+    // An unchanged rate keeps the end's bits; recomputing it would round it anew at every event
+    // nearby.
     if (tensor.rate == rate) return;
     const double to_come = (tensor.end - now_) / unit::s * tensor.rate;
     tensor.end = now_ + to_come / rate * unit::s;

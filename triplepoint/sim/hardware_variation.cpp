@@ -1,4 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+// Boards and nodes that differ, and the groups of ranks that wait for the slowest among them.
+//
+// Quantiles in a random order instead of random draws: the largest of a few draws varies from seed
+// to seed, and a comparison of two plans would measure that luck. Each property has a random
+// stream, so a spread that is set to zero does not shuffle the others.
+//
+// A lockstep group is what synchronizes within a microbatch. Ranks that meet only at the end of a
+// step form pipelines that run apart, which is what allows a step to be simulated pipeline by
+// pipeline.
 #include "triplepoint/sim/hardware_variation.h"
 
 #include <algorithm>
@@ -51,6 +60,7 @@ std::vector<double> deal_factors(int64_t n, double deviation, uint64_t seed, Dra
   if (deviation == 0) return factors;
   const std::vector<double> spread = deal_spread(n, seed, draw);
   for (size_t i = 0; i < factors.size(); ++i)
+    // A wide spread has quantiles below zero in a large cluster; no board has negative resistance.
     factors[i] = std::max(0.1, 1 + deviation * spread[i]);
   return factors;
 }

@@ -4,6 +4,15 @@
 // A window of constant power moves a node's state along exp(-A t): one propagator per flow and
 // duration, kept, because windows repeat. Fans are searched for in steady state (the least flow
 // that holds the hottest die at their target) and follow at their own pace in time.
+//
+// The steady state is a closed form per node (thermal/steady.h), the decay towards it a propagator
+// (thermal/chassis.h). Both are exact at constant power and flow, so the length of a window is
+// limited by how fast powers and fans follow, not by the integration. Cost of a window: one
+// matrix-vector product of a chassis per node.
+//
+// Approximation of the shared pace: boards differ in their resistances, so their time constants do,
+// too; the propagator of a board without spread serves all. The rest state is each board's own, so
+// only the way there is approximate. A ripple along one step takes its own (Pace::own).
 #include "triplepoint/sim/heat.h"
 
 #include <algorithm>
@@ -138,12 +147,15 @@ void ClusterHeat::solve_steady_state(std::span<const Watts> power) {
   for (size_t node = 0; node < flows_.size(); ++node) {
     double most = whole_per_cent(flow_limits_[node]);
     double least = std::min(whole_per_cent(std::min(chassis_.fan_floor, 1.0)), most);
+    // More flow never warms a die, so the least flow that meets the target is found by halving.
+    // Where not even full flow meets it, full flow stays, and clocks have to fall.
     if (meets_fan_target(node, least, power) || least == most) continue;
     if (!meets_fan_target(node, most, power)) continue;
     while (most - least > flow_tolerance) {
       const double middle = 0.5 * (least + most);
       (meets_fan_target(node, middle, power) ? most : least) = middle;
     }
+    // The last try may have been a flow that is too low; the state has to be that of the flow kept.
     meets_fan_target(node, most, power);
   }
 }
@@ -151,6 +163,7 @@ void ClusterHeat::solve_steady_state(std::span<const Watts> power) {
 void ClusterHeat::advance(std::span<const Watts> power, Seconds duration) {
   std::vector<double> rest(state_size_), distance(state_size_);
   for (size_t node = 0; node < flows_.size(); ++node) {
+    // x(t) = rest + E (x(0) - rest), with the flow that the fans have now; they follow afterwards.
     const std::span<double> now = state(node);
     fill_steady(node, power, rest);
     for (size_t i = 0; i < state_size_; ++i)

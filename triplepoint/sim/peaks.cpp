@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// The highest power of each device, as a sensor shows it and of single kernels.
+//
+// Peaks occur where a phase starts at full clock after a wait: the governor reacts over its window,
+// and until then the mean of the phase may exceed the cap. So all loads here are taken at clock
+// index 0 and at the die temperature of the step.
+//
+// Every device has its own board factors, and with thousands of devices times hundreds of kernels
+// the maximum over all pairs would dominate a run. Two things make it cheap: loads belong to
+// tables, which devices share, and loads that cannot be the highest on any board are dropped once
+// per table.
 #include "triplepoint/sim/peaks.h"
 
 #include <algorithm>
@@ -36,6 +46,8 @@ spec::GpuLoad kernel_load(const OpEstimate& estimate) {
 /// the boards with the least and the most d is below it on every board.
 std::vector<spec::GpuLoad> hungriest(const spec::PowerCoefficients& power, PhaseTable& table,
                                      const BoardRange& range) {
+  // A group's mean and each of its kernels: with two streams the mean over overlapping kernels and
+  // collectives can exceed each of them alone.
   std::vector<spec::GpuLoad> all;
   const std::vector<GroupPoint>& points = table.groups_at(0);
   for (size_t g = 0; g < points.size(); ++g) {
@@ -43,12 +55,16 @@ std::vector<spec::GpuLoad> hungriest(const spec::PowerCoefficients& power, Phase
     for (const OpEstimate& estimate : table.groups()[g].ops)
       if (estimate.at(1) > Seconds()) all.push_back(kernel_load(estimate));
   }
+  // Leakage adds the same to every load of a device, so a typical die at the reference temperature
+  // gives the right order.
   const auto power_on = [&](const spec::GpuLoad& load, double dynamic) {
     return power::gpu_power(power, load, 1, power.reference_temperature,
                             {.dynamic_energy = dynamic, .leakage = 1});
   };
   std::vector<spec::GpuLoad> kept;
   for (const spec::GpuLoad& load : all) {
+    // Strictly below, with a margin: of equal loads all stay, and none is dropped by another that
+    // is dropped by it.
     constexpr double margin = 1 - 1e-9;
     const bool beaten = std::ranges::any_of(all, [&](const spec::GpuLoad& other) {
       return power_on(load, range.least) < margin * power_on(other, range.least) &&
@@ -63,6 +79,8 @@ std::vector<spec::GpuLoad> hungriest(const spec::PowerCoefficients& power, Phase
 /// in turn, so layers count with the phase's mean; embedding and head stand alone and count if they
 /// fill the window.
 std::vector<spec::GpuLoad> seen_by_sensor(PhaseTable& table, double host_factor, Seconds window) {
+  // Kernels last microseconds and layers milliseconds, the window tens of milliseconds. A window
+  // within a run of equal layers sees their mean, which is the phase's.
   std::vector<spec::GpuLoad> loads = {table.at(0, host_factor).load};
   const std::vector<GroupPoint>& points = table.groups_at(0);
   for (size_t g = 0; g < points.size(); ++g) {

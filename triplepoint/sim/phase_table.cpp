@@ -6,6 +6,15 @@
 // kernels take SMs and bandwidth from them, so both are stretched while they do. A host that
 // launches kernels later than the device runs them sets the pace instead. Points are computed for
 // the clocks that a governor asks for, and kept.
+//
+// Cost: one pass over the ops of a group per clock and table; at() is a sum over groups, and sums
+// of loads are kept, because the governor asks for them most. Times in seconds at a clock ratio r =
+// f / f_max; ops that do not follow the clock (collectives) have one time.
+//
+// Approximation: streams are laid over each other per repetition of a group, by sums. Order within
+// the layer does not enter, so a collective hides behind all kernels of its layer, also those that
+// it would have to wait for. It holds where hidden collectives are spread over a layer, as prefetch
+// and gradient buckets are.
 #include "triplepoint/sim/phase_table.h"
 
 #include <algorithm>
@@ -111,6 +120,8 @@ double share_in_context(const spec::Job& job, const spec::Op& op) {
 /// Time of a kernel within a step, from its time alone.
 void put_in_context(const spec::Job& job, const spec::Op& op, perf::KernelTime& time) {
   const double slowdown = job.cluster.gpu.kernels.in_context_slowdown / share_in_context(job, op);
+  // Benchmarks run one kernel in a loop with warm caches and no neighbours; within a step it is
+  // slower by a factor for all kernels and one for its kind.
   time.compute *= slowdown;
   time.memory *= slowdown;
   if (op.op_class == OpClass::attention) time.compute /= attention_speed(job);
@@ -142,6 +153,8 @@ Seconds stall_time(const spec::Job& job, const workload::OpGroup& group) {
   const bool stops = std::any_of(group.ops.begin(), group.ops.end(), dispatches);
   const int64_t ranks = job.plan.expert_parallel_size;
   if (!stops || ranks <= 1) return {};
+  // The host launches kernels for each local expert after it has read the counts, so it cannot run
+  // ahead.
   const int64_t experts = job.model.moe->num_experts / ranks;
   return job.stack.moe_layer_host + static_cast<double>(experts) * job.stack.moe_expert_host;
 }
@@ -172,6 +185,7 @@ std::vector<GroupPass> passes_of(const spec::Job& job, const workload::ChunkWork
   }
   if (kind == ActionKind::backward)
     for (const workload::OpGroup& group : work.backward_weight)
+      // Their layer's host time is in the input gradients' pass already; only launches come on top.
       passes.push_back({&group, launch_time(job, group), true});
   return passes;
 }
@@ -184,6 +198,7 @@ void add_work(spec::GpuLoad& load, const OpEstimate& estimate) {
   // Attention draws the same power in 8 bits: softmax and data movement stay what they were.
   const bool narrow = spec::is_quantized(op.precision) && op.op_class != OpClass::attention;
   if (narrow && is_matrix_work(op))
+    // Counted in `flops` of the class as well: the power model subtracts what few bits save.
     (op.precision == spec::Precision::nvfp4 ? load.fp4_flops : load.fp8_flops) +=
         estimate.energy_flops;
   load.hbm_bytes += op.hbm_bytes;
@@ -238,6 +253,8 @@ OpEstimate estimate_op(const spec::Job& job, const workload::WorkGraph& graph, c
 
 std::vector<GroupEstimate> estimate_action(const spec::Job& job, const workload::WorkGraph& graph,
                                            const workload::ChunkWork& work, ActionKind kind) {
+  // Recompute has groups of the same names and repetitions in front; weight gradients must not join
+  // those.
   const auto first_input =
       static_cast<std::ptrdiff_t>(kind == ActionKind::backward ? work.recompute.size() : 0);
   std::vector<GroupEstimate> groups;
@@ -312,6 +329,9 @@ const std::vector<GroupPoint>& PhaseTable::groups_at(int64_t clock_index) {
     const StreamSums sums = sum_streams(group, r);
     const Seconds hidden = sums.hidden + sums.hidden_by_userbuffers;
     GroupPoint point;
+    // While a collective runs it takes SMs and bandwidth. The loss is per second of hidden
+    // collective, a property of the software, and counts as far as kernels are there to hide it
+    // (`covered`). Matrix products carry it, because they fill the chip.
     if (hidden > Seconds() && sums.matrix > Seconds()) {
       const double covered = std::min(1.0, (sums.matrix + sums.other) / hidden);
       const Seconds lost =
@@ -321,6 +341,7 @@ const std::vector<GroupPoint>& PhaseTable::groups_at(int64_t clock_index) {
     }
     point.compute = point.compute_stretch * sums.matrix + sums.other;
     point.hidden = point.hidden_stretch * hidden;
+    // The longer stream sets the pace; exposed collectives stand in the compute stream.
     point.busy = std::max(point.compute + sums.exposed, point.hidden);
     for (const OpEstimate& estimate : group.ops) {
       add_work(point.load, estimate);
@@ -328,6 +349,8 @@ const std::vector<GroupPoint>& PhaseTable::groups_at(int64_t clock_index) {
     }
     point.load.duration = point.busy;
     point.load.computing = point.compute;
+    // Hidden and exposed collectives may add up to more than the group lasts; power counts time on
+    // the wire once.
     point.load.communicating = std::min(point.busy, point.load.communicating);
     point.load.communicating_scale_out =
         std::min(point.load.communicating, point.load.communicating_scale_out);

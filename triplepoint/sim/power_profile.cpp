@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// One step of every device, averaged over equal bins.
+//
+// A phase is placed at the end of its action, because a device that is faster than its group has
+// waited by then. Phases have their own mean power; everything else of the step (waiting, sends,
+// gaps, the epilogue) shares one mean, chosen so that the bins hold the energy of the account.
+// Peaks between phases are lower than real ones for that reason.
 #include "triplepoint/sim/power_profile.h"
 
 #include <algorithm>
@@ -101,6 +107,8 @@ std::vector<std::vector<Celsius>> ripple(ClusterHeat heat, const StepProfile& pr
   const size_t bins = profile.power.front().size();
   std::vector<std::vector<Celsius>> dies(profile.power.size());
   std::vector<Watts> power(profile.power.size());
+  // The first pass carries the state from the mean of a step to the temperature at its begin; fast
+  // poles, which make the ripple, are periodic after it. Slow ones hardly move within a step.
   for (int pass = 0; pass < 2; ++pass)
     for (size_t b = 0; b < bins; ++b) {
       for (size_t d = 0; d < power.size(); ++d)

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// From a simulated step to a run: names, units and what a reader of the run needs beside them.
+//
+// Absent and zero differ here. What a model has not computed (power without coefficients, peaks of
+// a transient's plain summaries) stays absent, so that no comparison takes it for a reading.
 #include "triplepoint/sim/record.h"
 
 #include <algorithm>
@@ -143,6 +147,8 @@ void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step
   for (size_t d = 0; d < step.dies.size(); ++d)
     inlets.push_back(
         model.hardware.inlet[d / static_cast<size_t>(model.job.cluster.gpus_per_node)]);
+  // Two differences of one sum: full clock to the clock under the cap on boards as cool as their
+  // inlet, and from there to the clock that the step had. The two add up to all that is lost.
   const ClockState cold = choose_clocks(model, inlets);
   double to_power = 0, to_temperature = 0;
   for (const Pipeline& pipeline : model.pipelines)

@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// The timeline of one rank per stage, in the form of a profiler trace.
+//
+// All repetitions of a phase are equal, so the spans of one are stored once (a pattern) and an
+// action is an instance of it with a begin: only instances grow with the number of microbatches.
+// Spans within a pattern count from its begin; the two streams advance separately.
+//
+// Approximation: where heat holds a device between two clocks, a pattern shows the upper one, and
+// the difference to the phase's mean lies in the waits of its exposed collectives, if it has any.
 #include <algorithm>
 
 #include "triplepoint/sim/record.h"

@@ -214,6 +214,8 @@ const double* ScheduleEngine<Record, delays>::input_of(const workload::Action& a
 
 template <class Record, Delays delays>
 void ScheduleEngine<Record, delays>::run_from(size_t stage) {
+  // A stack of stages instead of recursion: a chain of deliveries is as long as the pipeline times
+  // its microbatches.
   can_go_on_.push_back(stage);
   while (!can_go_on_.empty()) {
     const size_t s = can_go_on_.back();
@@ -234,6 +236,7 @@ bool ScheduleEngine<Record, delays>::run_next(size_t s) {
   if (const double* input =
           input_of(action, static_cast<size_t>(action.chunk) * stages_.size() + s)) {
     if (*input == not_yet) {
+      // Nothing polls: deliver() finds this stage by the arrival that it waits for.
       stage.awaits = input;
       return false;
     }
@@ -274,10 +277,12 @@ void ScheduleEngine<Record, delays>::send(size_t wire, size_t receiver, double* 
       Channel& channel = channels_[wire];
       channel.letters.push_back({record_.last_action(wire / 2), sender.free, to, receiver});
       sender.held = mode_ == SendMode::blocking;
+      // Behind an earlier send over this wire it waits; end_send() starts it then.
       if (channel.letters.size() - channel.through == 1) start_send(wire);
       return;
     }
   }
+  // A blocking stage is never ahead of its wire, so the maximum matters for overlapped sends alone.
   const double begin = std::max(sender.free, wire_free_[wire]);
   const double arrival = begin + wires_[wire].alone.in_base_units();
   wire_free_[wire] = arrival;
@@ -322,6 +327,7 @@ void ScheduleEngine<Record, delays>::end_action(size_t stage, Seconds time) {
 template <class Record, Delays delays>
 void ScheduleEngine<Record, delays>::deliver(size_t receiver, double* to, double time) {
   *to = time;
+  // The receiver is at work, or waits for something else; it reads the arrival when it comes to it.
   if (stages_[receiver].awaits != to) return;
   stages_[receiver].awaits = nullptr;
   can_go_on_.push_back(receiver);

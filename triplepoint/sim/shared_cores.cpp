@@ -5,6 +5,14 @@
 // simulation in time, from one begin or end of an action to the next, with one core rate in
 // between. The pipelines are the same engines as everywhere (schedule_engine.h); only the ends of
 // their actions come from here.
+//
+// One core rate serves all: the operating system shares cores among runnable threads alike, so
+// every rank that computes gets the same part of a core, and only how much of its action is
+// computing differs.
+//
+// Cost: an event per begin and end of an action, each a pass over all works and, where cores are
+// scarce, a bisection over them. That is cheap enough, as an emulated cluster has no more ranks
+// than one machine can run.
 #include "triplepoint/sim/shared_cores.h"
 
 #include <algorithm>
@@ -88,6 +96,7 @@ class CoreSharing {
       work.begin = begun.begin / unit::s;
       work.awaits_begin = true;
       work.waiting = std::min(alone, groups_[p][begun.of].waiting[chunk][kind] / unit::s);
+      // The host's gap is work of the rank's own process and takes a core like the rest.
       work.busy = alone - work.waiting + gap_;
       work.done = 0;
     }
@@ -97,6 +106,8 @@ class CoreSharing {
   double cores_wanted(double rate) const {
     double wanted = 0;
     for (const Work& work : works_)
+      // Share of its time in which a rank computes, at this rate; the rest it waits and wants no
+      // core.
       if (work.at_work && work.busy > 0) wanted += work.ranks * work.busy / work.seconds_at(rate);
     return wanted;
   }
@@ -105,6 +116,8 @@ class CoreSharing {
   double core_rate() const {
     if (cores_wanted(1) <= cores_) return 1;
     double low = 0, high = 1;
+    // Fifty halvings come near the resolution of a double. The lower end is taken: never more than
+    // `cores_`.
     for (int i = 0; i < 50; ++i) {
       const double middle = 0.5 * (low + high);
       (cores_wanted(middle) > cores_ ? high : low) = middle;
@@ -129,6 +142,8 @@ class CoreSharing {
       if (!work.at_work) continue;
       const double all = work.seconds_at(rate);
       work.done = all > 0 ? work.done + (next - now_) / all : 1;
+      // Actions that should end together differ by rounding; without the tolerance they would end
+      // in two events of almost no length.
       if (work.done >= 1 - completion_tolerance) work.done = 1;
     }
     now_ = next;

@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of contents of the simulator: work graph, step model, then either the steady state or a
+// transient; the run is written by record.cpp.
+//
+// A steady state is the default because most questions are about it and because it costs a few
+// schedules instead of minutes of simulated time. A job that does not fit into memory ends after
+// the work graph: its step has no meaning, and its memory breakdown is the answer. A device that
+// passes its shutdown temperature has no steady step either: the run then holds the verdict instead
+// of a step.
 #include "triplepoint/sim/simulate.h"
 
 #include <memory>
@@ -17,6 +25,8 @@ namespace {
 
 CoupledStep steady_step(StepModel& model, std::optional<ClusterHeat>& heat) {
   if (!heat) return step_at(model, {});
+  // Faults that last act on inlets, fans and sinks too; the model has only applied them to links,
+  // hosts and limits.
   heat->set_conditions(model.conditions());
   return solve_steady_state(model, *heat);
 }

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs the schedule of all pipelines, cluster by cluster (wiring.h).
+//
+// A cluster without flows is one pipeline: dependencies decide everything, and an action costs
+// constant time (schedule_engine.h). A cluster with flows is an event simulation
+// (flow_simulation.h). Clusters cannot affect each other by construction, so they are the unit of
+// parallel work and the order in which they run does not enter the result.
 #include "triplepoint/sim/simulate_schedule.h"
 
 #include <algorithm>
@@ -29,6 +35,9 @@ class ClusterScheduler {
 
  private:
   void simulate_alone(size_t p) {
+    // Replicas differ by their boards only. Without spread, or when the slowest boards are alike,
+    // their durations are equal to the bit, and the timeline is copied. Only the last one is
+    // compared: without spread all replicas are equal, with spread hardly any two.
     if (last_ && are_equal(p, *last_)) {
       timelines_[p] = timelines_[*last_];
     } else {
@@ -43,6 +52,8 @@ class ClusterScheduler {
     std::vector<LinkedPipeline> pipelines(cluster.pipelines.size());
     for (size_t i = 0; i < pipelines.size(); ++i)
       start(pipelines[i], cluster.pipelines[i]);
+    // Rates that were solved for one cluster serve the next one; one scratch per part, as threads
+    // must not share it.
     if (!scratch_) scratch_.emplace(wiring_);
     simulate_flows(pipelines, wiring_, cluster, observer, *scratch_);
     for (size_t i = 0; i < pipelines.size(); ++i)
@@ -87,6 +98,8 @@ void update_schedule(const ScheduleUpdate& update, const Wiring& wiring, const S
   for (const Wiring::Cluster& cluster : wiring.clusters())
     if (std::ranges::any_of(cluster.pipelines, [&](size_t p) { return update.changed[p] != 0; }))
       clusters.push_back(&cluster);
+  // Contiguous parts, one scheduler each: neighbours stay together, so that equal replicas are
+  // found.
   const size_t parts =
       std::clamp<size_t>(clusters.size(), 1, static_cast<size_t>(std::max(1, update.threads)));
   parallel_for(parts, update.threads, [&](size_t part) {

@@ -8,6 +8,16 @@
 // schedule itself is simulated only once per outer round; in between, length_needed() predicts it
 // from the waits of the last one. Near the end clocks only go down (Hysteresis), or a device that
 // heat holds between two clocks would swing between them.
+//
+// Plain iteration over all three (clocks, temperatures, step length) may end in a limit cycle: a
+// hot device lowers its clock, the step gets longer, others cool and raise theirs, and so on. So
+// the length, which couples the nodes, is found as a root, and clocks only fall in late rounds.
+// Every loop has a bound on its rounds, and a die that runs away is held where leakage is known, so
+// the solution ends also for a job that no clock can hold.
+//
+// The result's schedule, account and temperatures belong to each other (rest()); its clocks were
+// chosen one round before, at temperatures that are the same within the tolerances below once the
+// loops have converged.
 #include "triplepoint/sim/steady_state.h"
 
 #include <algorithm>
@@ -47,6 +57,8 @@ class Balance {
   Balance(StepModel& model, ClusterHeat& heat) : model_(model), heat_(heat) {}
 
   CoupledStep solve() {
+    // Any start gives the same answer within tolerances; most jobs run somewhat below their cap, so
+    // temperatures begin near the end and few rounds follow.
     heat_.solve_steady_state(std::vector<Watts>(static_cast<size_t>(model_.job.cluster.num_gpus()),
                                                 0.8 * model_.job.power_limit()));
     step_ = step_at(model_, heat_.dies());
@@ -69,6 +81,10 @@ class Balance {
   /// them go faster. Regula falsi (Illinois) between the two.
   Seconds solve_clocks() {
     constexpr int max_lengths = 12;
+    // `low` is the length that was simulated last; at it, excess(length) = needed - length is
+    // positive if clocks have fallen since. `high` first is only a guess (`known`): the excess at
+    // `low` is a bound from above while one device sets the pace; otherwise the length grows by
+    // twice the excess until the sign changes.
     Seconds low = step_.timeline.step_time;
     solve_devices(low);
     if (!heat_holds_some()) return low;
@@ -84,6 +100,8 @@ class Balance {
       if (excess > Seconds()) {
         low = length;
         short_by = excess;
+        // Illinois: the end that stays twice counts half, or one end would stay for good and the
+        // method would converge linearly.
         if (side == 1) long_by *= 0.5;
         side = 1;
       } else {
@@ -106,6 +124,9 @@ class Balance {
   /// The schedule's length at the present clocks, from the one that was simulated: a group that
   /// works longer than it did delays the end by so much, less what it waited more than others did.
   Seconds length_needed() const {
+    // The group that waits least is taken as the critical path; what another waits more is its
+    // slack, by which it may become longer without delaying the step. An estimate: fill and drain
+    // of a pipeline change as well. The next schedule corrects it.
     Seconds least_waiting = std::numeric_limits<double>::infinity() * unit::s;
     for (const auto& pipeline : step_.accounted.groups)
       for (const GroupStep& group : pipeline)
@@ -135,6 +156,10 @@ class Balance {
 
   /// Temperatures, clocks and ceilings that go with a step of this length.
   void solve_devices(Seconds length) {
+    // The first looks let clocks rise and fall, so that a bad start is forgotten. From then on they
+    // only fall: with discrete clocks a device may have no fixed point (at the higher clock its die
+    // is too hot for the cap, at the lower one cool enough for the higher), and would alternate for
+    // ever.
     constexpr int max_iterations = 12, looks_both_ways = 2;
     account({}, {}, length);
     for (int look = 0; look < max_iterations; ++look) {
@@ -166,12 +191,16 @@ class Balance {
       if (ceilings[d] > 0 || step_.dies[d] > *held) hot.push_back(d);
     parallel_for(hot.size(), model_.threads_for(hot.size()), [&](size_t i) {
       const size_t d = hot[i];
+      // One Newton step in power: heating of a die by its own watts is the largest term, that by
+      // its neighbours stays as it is in this look and follows in the next one.
       const Watts allowed = powers[d] + (*held - step_.dies[d]) / heat_.own_resistance(d);
       const double ceiling =
           clock::ceiling_for(0, model_.most_steps_down(), allowed, [&](double steps) {
             return power_under_ceiling(model_, step_.clocks, step_.timeline, step_.accounted,
                                        {d, steps, length, *held});
           });
+      // Smaller moves are noise of the root finding; taking them over would mark the device as
+      // changed in every look, and the loop would run to its bound.
       if (std::abs(ceiling - ceilings[d]) > ceiling_tolerance || ceiling == 0)
         ceilings[d] = ceiling;
     });

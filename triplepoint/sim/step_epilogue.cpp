@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// What a stage does once a step, after its last microbatch: gradient reduction, gradient norm,
+// optimizer, parameter gather. Every op is estimated by itself at full clock; ops of one list
+// follow each other, so lists add up. The only overlap is with the passes before and behind
+// (exposed_time): ops that hide share one stream, so the sum of them is what has to fit behind the
+// cover.
 #include "triplepoint/sim/step_epilogue.h"
 
 #include <algorithm>
@@ -27,6 +32,8 @@ EpilogueEstimate estimate_epilogue(const spec::Job& job, const workload::WorkGra
 Seconds exposed_time(const std::vector<OpEstimate>& ops, Seconds cover, double oversubscription) {
   Seconds exposed, hidden;
   for (const OpEstimate& estimate : ops) {
+    // Kernels and copies in a node take turns on oversubscribed cores. A message over an emulated
+    // fabric is waiting, and waiting needs no core.
     const bool over_fabric =
         estimate.op->is_communication() && estimate.collective.scale_out_bytes > Bytes();
     (estimate.hidden ? hidden : exposed) += (over_fabric ? 1 : oversubscription) * estimate.at(1);

@@ -6,6 +6,15 @@
 // select among them (LockstepGroup::links). Host factors need no new estimates, as a table takes
 // the factor when it is asked. Sends and their wiring are made again with every change of links,
 // because which links can bind depends on all of them.
+//
+// The tables are the reason why a step of a large cluster is cheap: a phase is estimated once per
+// (chunk work, action kind, link shares, clock index), not once per device. With u uses, L distinct
+// link shares and K clock steps there are L u tables of K + 1 points, whatever the number of
+// devices.
+//
+// Invariants: tables_ holds link_shares_.size() blocks of phases_.size() tables in the order of
+// phases_, epilogues_ likewise, so that an index is a multiplication (table_index, epilogue_of).
+// Blocks are only appended, never removed: a fault that comes back finds its block again.
 #include "triplepoint/sim/step_model.h"
 
 #include <algorithm>
@@ -35,6 +44,7 @@ StepModel::StepModel(const spec::Job& the_job, workload::WorkGraph the_graph)
   if (has_power()) {
     const spec::GovernorCoefficients& governor = *job.cluster.gpu.governor;
     const Hertz max_clock = *job.cluster.gpu.max_clock;
+    // Rounded down: a last step that would end below min_clock is not a clock of this device.
     step_ratio_ = governor.clock_step / max_clock;
     clock_steps_ =
         static_cast<int64_t>(std::floor((max_clock - governor.min_clock) / governor.clock_step));
@@ -80,12 +90,16 @@ void StepModel::find_places() {
 size_t StepModel::estimate_with(const LinkShares& shares) {
   const auto known = std::find(link_shares_.begin(), link_shares_.end(), shares);
   if (known != link_shares_.end()) return static_cast<size_t>(known - link_shares_.begin());
+  // The share scales bandwidth alone. Latency, launch and protocol steps do not change when a link
+  // loses lanes.
   spec::Job slowed = job;
   slowed.cluster.scale_up.bandwidth *= shares.scale_up;
   slowed.cluster.scale_out.nic_bandwidth *= shares.scale_out;
   for (const auto& [work, kind] : phases_)
     tables_.emplace_back(estimate_action(slowed, graph, graph.works[work], kind), job.stack,
                          clock_steps_, step_ratio_);
+  // A table computes its points when they are asked for, which is a data race between threads; so
+  // all points are computed before threads share it.
   if (threads_ > 1)
     for (PhaseTable& table : tables_)
       table.fill();
@@ -109,6 +123,8 @@ StepModel::LinkShares StepModel::shares_of(const LockstepGroup& group) const {
 }
 
 bool StepModel::set_conditions(const Conditions& conditions) {
+  // Limits, locks, inlets, fans and sinks act on clocks and temperatures only: equal clocks then
+  // still give an equal step, and no table or wiring has to be made again.
   const bool same = wiring_ && conditions.scale_up_share == conditions_.scale_up_share &&
                     conditions.scale_out_share == conditions_.scale_out_share &&
                     conditions.host_factor == conditions_.host_factor;
@@ -117,6 +133,8 @@ bool StepModel::set_conditions(const Conditions& conditions) {
   std::vector<LinkShares> of_stage(static_cast<size_t>(graph.stages));
   for (Pipeline& pipeline : pipelines)
     for (LockstepGroup& group : pipeline.groups) {
+      // Each layer is launched by all hosts of the group, and a collective in it waits for the last
+      // one.
       group.host_factor = 0;
       for (const int64_t device : group.devices) {
         const auto node = static_cast<size_t>(device / job.cluster.gpus_per_node);
@@ -125,6 +143,8 @@ bool StepModel::set_conditions(const Conditions& conditions) {
       }
       const LinkShares shares = shares_of(group);
       group.links = estimate_with(shares);
+      // Gradient reduction spans all replicas of a stage: its ring takes the slowest link of any of
+      // them.
       LinkShares& stage = of_stage[static_cast<size_t>(group.stage)];
       stage.scale_up = std::min(stage.scale_up, shares.scale_up);
       stage.scale_out = std::min(stage.scale_out, shares.scale_out);

@@ -5,6 +5,10 @@
 // run by simulate_schedule(), and the step's epilogue follows: gradients are reduced once the
 // replicas of a stage are through, the norm needs every stage, the optimizer and the gather of
 // parameters follow per stage. The step ends when the last stage does.
+//
+// The epilogue is in closed form, because it has three meeting points only: replicas of a stage
+// (sync_begin), all stages (norm_begin), and the end. Times at the end of a step are at full clock;
+// it is short beside the microbatches, and memory and links bound it, so the clock hardly enters.
 #include "triplepoint/sim/step_schedule.h"
 
 #include <algorithm>
@@ -56,6 +60,7 @@ std::vector<std::vector<GroupOnCores>> groups_on_cores(StepModel& model) {
       const auto s = static_cast<size_t>(group.stage);
       std::vector<Seconds> waiting;
       for (const PhaseUse& use : model.uses[s]) {
+        // Index 0 is the only clock: ranks on shared cores have no power model and so no governor.
         const PhasePoint point = model.table(group, use).at(0, group.host_factor);
         waiting.push_back(waiting_of(point.load, point.duration));
       }
@@ -85,6 +90,10 @@ void finish_step(const StepModel& model, StepTimeline& step) {
       StepEpilogue& at = step.epilogues[p][s];
       at.finish = step.pipelines[p][s].finish;
       at.sync_begin = end.waits_for_replicas ? replicas_ready : at.finish;
+      // Buckets of gradients are reduced behind the last backward pass of the stage, so what they
+      // can hide behind is that pass's time. Buckets are not simulated one by one: all of the pass
+      // counts as cover, which is slightly too much, as the first bucket is complete only some
+      // layers into it.
       const workload::Action& last = step.pipelines[p][s].actions.back().action;
       at.sync_end =
           at.sync_begin +
@@ -101,6 +110,9 @@ void finish_step(const StepModel& model, StepTimeline& step) {
       at.norm_begin = norm_ready;
       at.norm_end = norm_ready + oversubscription * total_time(end.gradient_norm);
       at.optimizer_end = at.norm_end + oversubscription * total_time(end.optimizer);
+      // The gather of parameters overlaps with the next step's first forward pass. Every program
+      // begins with a forward, so the first use of a stage is one (find_uses), and its time stands
+      // for that pass.
       const Seconds forward = oversubscription * step.phase_durations[p][s].front();
       at.end = at.optimizer_end + exposed_time(end.parameter_sync, forward, oversubscription);
       step.step_time = std::max(step.step_time, at.end);
@@ -127,6 +139,8 @@ std::vector<char> update_schedule(StepModel& model, const ClockState& clocks, St
     step.phase_durations[p] = std::move(durations);
   }
   const int64_t cores = model.job.cluster.shared_cores;
+  // Pipelines that meet on links have to be simulated together: one that changed changes the rates
+  // of the others. On shared cores every pipeline can slow down every other.
   for (const Wiring::Cluster& cluster : model.wiring().clusters()) {
     const bool any = cores > 0 || std::ranges::any_of(cluster.pipelines,
                                                       [&](size_t p) { return changed[p] != 0; });
@@ -135,6 +149,8 @@ std::vector<char> update_schedule(StepModel& model, const ClockState& clocks, St
   }
   std::vector<std::vector<StageTimes>> times(pipelines.size());
   for (size_t p = 0; p < pipelines.size(); ++p)
+    // Unchanged pipelines keep empty times; update_schedule() does not read them. Shared cores read
+    // all, and there all are marked as changed.
     if (changed[p]) times[p] = stage_times(model, step.phase_durations[p]);
   const ScheduleRules rules{.gap = model.job.stack.microbatch_gap,
                             .start = model.job.stack.step_overhead};

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Factors for a what-if of a trace, from models. A trace holds effects that no model has, so
+// measured times are scaled by the ratio of two predictions where both clusters are known: errors
+// that both predictions share cancel. Only without the measured cluster does a prediction replace a
+// measured time.
 #include <algorithm>
 #include <optional>
 

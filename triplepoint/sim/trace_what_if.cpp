@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// A measured timeline, repeated with other lengths.
+//
+// One pass over all begins and ends in the order in which they were measured. That order is a
+// topological one, as nothing can have waited for what came later, so when a point is reached all
+// it may need has its new time. Per point only the last events of each queue are looked at, so the
+// cost is sorting, O(n log n), plus O(queues of the rank) per point.
+//
+// What bound a point in the measurement is inferred from times, since traces do not record it: the
+// need whose time plus least lag came last (Needs). Its measured lag is kept; other needs only push
+// the point back if they become later. So an unscaled timeline reproduces itself. Times are integer
+// nanoseconds, which stay exact over long traces.
 #include "triplepoint/sim/trace_what_if.h"
 
 #include <algorithm>
@@ -28,6 +39,7 @@ struct DonePoint {
 struct LastTwo {
   DonePoint last, other;
   void add(const DonePoint& point) {
+    // Two of different queues suffice: a point never explains itself by its own queue here.
     if (point.queue != last.queue) other = last;
     last = point;
   }
@@ -40,6 +52,7 @@ class Needs {
   explicit Needs(int64_t time) : time_(time) {}
   void add(const DonePoint& need, int64_t least_lag, double factor = 1) {
     if (!need.known()) return;
+    // A lag that was shorter in the measurement than assumed shows that less is needed.
     const int64_t lag = std::min(least_lag, time_ - need.before);
     earliest_ = std::max(earliest_, need.now + scaled(lag, factor));
     if (binding_.known() && need.before + lag <= bound_) return;
@@ -95,6 +108,7 @@ bool is_frame(SpanKind kind) {
 /// Calls that return when a device has done something.
 bool waits_for_device(const std::string& name) {
   const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+  // cudaMemcpy waits for its copy and cudaFree for the device; Async variants return at once.
   const bool copies = has("Memcpy") && !has("Async") && (has("cuda") || has("hip"));
   return has("Synchronize") || copies || name == "cudaFree" || name == "hipFree";
 }
@@ -239,6 +253,8 @@ class WhatIf {
       const bool device = is_device(type(i).kind);
       const int64_t begin = span(i).begin.nanoseconds(), end = span(i).end.nanoseconds();
       all.push_back({begin, i, static_cast<uint8_t>(device ? 3 : 2), false});
+      // A span without length must end after it has begun; all other ends come before the begins of
+      // their instant, since those may wait for them.
       const uint8_t after_begin = device ? 4 : 5, before_begins = device ? 0 : 1;
       all.push_back({end, i, end == begin ? after_begin : before_begins, true});
     }

@@ -9,6 +9,15 @@
 // and where faults change, so that advancing in parts gives the same windows, hence the same bits,
 // as advancing at once. Progress within a step is a fraction: steps go on through windows at the
 // pace of the clocks they meet.
+//
+// The approximation: power is constant within a window, so leakage and clocks lag behind the die by
+// up to a window. move_to_shorten bounds how far a die moves meanwhile, and with it the error.
+// Ripple within a step is not in it; record_detail() adds it for one step.
+//
+// State between windows: node temperatures and fans (ClusterHeat), thermal ceilings, the step of
+// this moment, progress within the running step, and how long training stands still. The step is
+// lazy: it is simulated again only when a window needs it and something changed (fresh_,
+// has_step_).
 #include "triplepoint/sim/transient.h"
 
 #include <algorithm>
@@ -145,6 +154,8 @@ TransientSimulation::State::State(const State& other)
       steps_to_redo_(other.steps_to_redo_),
       loss_met_(other.loss_met_),
       shutdown_(other.shutdown_) {
+  // step_ belongs to the conditions of this moment; a new model has those that last. The model is
+  // made again rather than copied, because its parts point at each other.
   model_->set_conditions(other.model_->conditions());
 }
 
@@ -158,6 +169,7 @@ void TransientSimulation::State::change(const spec::Job& job) {
   auto next = std::make_unique<StepModel>(job);
   TPT_EXPECT(next->graph.memory.fits());
   std::optional<ClusterHeat> heat = make_heat(next->job, next->hardware);
+  // Another plan or other limits do not exchange boards and sinks, so their temperatures go on.
   if (heat) heat->take_over(*heat_);
   heat_ = std::move(heat);
   model_ = std::move(next);
@@ -177,11 +189,14 @@ void TransientSimulation::State::meet_changes() {
   }
   fresh_ = false;
   const std::optional<Loss> loss = loss_at(model_->job, now_);
+  // The same moment is met twice when change() is called at it; a loss counts once.
   if (!loss || loss_met_ == now_) return;
   loss_met_ = now_;
   window_.restart();
   refresh_step();
   const Seconds step_time = step_.timeline.step_time;
+  // Whole steps since the last checkpoint have to be trained again: they take time and heat, and
+  // count as no progress (end_step). The running step is lost in any case.
   steps_to_redo_ += static_cast<int64_t>(loss->uncovered / step_time);
   standing_until_ = std::max(standing_until_, now_ + loss->restart);
   progress_ = 0;
@@ -202,6 +217,8 @@ void TransientSimulation::State::look_at_heat(Seconds window, const std::vector<
   double ceiling_move = 0;
   for (size_t d = 0; d < dies.size(); ++d) {
     die_move = std::max(die_move, abs(dies[d] - before[d]));
+    // The highest clock among the phases: the controller acts on the device, and its ceiling starts
+    // to bind at the fastest phase.
     double present = model_->most_steps_down(), capped = present;
     if (has_step_)
       for (const DevicePhase& phase : step_.clocks.devices[d]) {
@@ -210,10 +227,14 @@ void TransientSimulation::State::look_at_heat(Seconds window, const std::vector<
       }
     double next = clock::next_heat_ceiling(*gpu.governor, *gpu.max_clock, heat_ceiling_[d],
                                            has_step_ ? present : 0, dies[d]);
+    // A ceiling that is no lower than what power allows anyway has no effect. Kept, it would start
+    // the next overheating from an old value instead of the present clock.
     if (has_step_ && next <= capped) next = 0;  // it binds nowhere
     ceiling_move = std::max(ceiling_move, std::abs(next - heat_ceiling_[d]));
     heat_ceiling_[d] = next;
   }
+  // A window may have been cut short by a fault or the end. Its move counts as that of a whole one,
+  // or dies would seem to move little and the next windows grow.
   window_.adapt(die_move * (unit::s / window) * (window_.now() / unit::s), ceiling_move);
   shut_down_past_limit(dies);
 }
@@ -237,6 +258,7 @@ void TransientSimulation::State::solve_steady_state() {
 
 Seconds TransientSimulation::State::window_end(Seconds until) const {
   const Seconds length = window_.now();
+  // Absolute multiples, not now + length: the ends do not depend on where an advance() began.
   const Seconds tick = (std::floor(now_ / length) + 1) * length;
   const Seconds change = next_change(model_->job, now_).value_or(no_deadline);
   return std::min({tick, change, until});
@@ -279,6 +301,8 @@ void TransientSimulation::State::end_step(Seconds end, Recorded* recorded) {
 /// At constant clocks steps follow each other; the last one goes on behind the window.
 void TransientSimulation::State::train(Seconds window, Recorded* recorded) {
   const Seconds step_time = step_.timeline.step_time;
+  // A step that ends with the window belongs to it; rounding must not move it to the next one, or
+  // the number of steps in a span would depend on how it was divided.
   const Seconds rounding = 1e-12 * (step_time + now_);  // of moments, whose digits are finite
   Seconds at, left = (1 - progress_) * step_time;
   while (at + left <= window + rounding) {
@@ -299,6 +323,8 @@ void TransientSimulation::State::pass(Activity activity, Seconds end, Recorded* 
     train(window, recorded);
   } else {
     if (heat_) powers = idle_powers();
+    // Time that stands still belongs to no step: an interrupted one is recorded from where training
+    // goes on.
     step_begin_ = end;
   }
   if (heat_) heat_->advance(powers, window);
@@ -373,6 +399,8 @@ void TransientSimulation::State::record_detail(run::Run& run, const Horizon& hor
   set_phase_powers(*model_, step_.dies, step_.clocks);
   std::vector<run::StepRecord> steps = std::move(run.steps);
   const Instant begin = steps.empty() ? Instant() : steps.back().begin;
+  // Without its series: the run has series already, over all of its time. The step that
+  // record_step() adds is dropped for the same reason.
   record_step(run, *model_, step_, heat_, begin, {.duration = {}, .steps = {}, .timeline = false});
   if (horizon.timeline) record_timeline(run.timeline, *model_, step_, begin);
   run.steps = std::move(steps);

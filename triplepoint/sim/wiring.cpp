@@ -7,6 +7,14 @@
 // tightest, and what is left joins pipelines into clusters. A cluster without links is scheduled by
 // dependencies alone. Sends that load the same links in the same way form a class with one rate,
 // because the number of classes, not of sends, sets the cost of a solution.
+//
+// The criterion is conservative: it assumes that all senders push at the same moment at the rate
+// they have alone. A link that passes it cannot bind at any moment of any schedule, so dropping it
+// changes no bit. A link that fails it may still never bind; then events are simulated for nothing,
+// and the result is the same (tests compare both, FlowChoice::everywhere).
+//
+// Cost: about O(uses log uses), for sorting, once per job and per change of links. Rates are in
+// bytes/s.
 #include "triplepoint/sim/wiring.h"
 
 #include <algorithm>
@@ -67,6 +75,9 @@ class Builder {
     const int64_t index = static_cast<int64_t>(uses_.size());
     uses_.push_back(merged(boundary.links));
     const double bytes = boundary.bytes_per_rank.in_base_units();
+    // A group whose ranks share one NIC is slower than one rank alone even without other senders.
+    // That is no contention between flows but the group's own rate, and it belongs into `alone`;
+    // the tolerance keeps the exact transfer time where both are equal but for rounding.
     const double own = own_rate(boundary), links = link_rate(uses_.back(), capacities_);
     const bool linked_down = links < own * (1 - rounding);
     const double rate = linked_down ? links : own;
@@ -86,6 +97,8 @@ class Builder {
     for (size_t l = 0; l < users_.size(); ++l)
       if (!users_[l].empty() && (choice_ == FlowChoice::everywhere || can_bind(l)))
         kept.push_back(l);
+    // Links with equal users (a NIC and the uplink behind it) fill together, so the tighter one
+    // always stops first. This keeps the max-min problems small.
     if (choice_ == FlowChoice::where_links_bind) drop_looser_twins(kept);
     new_index_.assign(users_.size(), -1);
     std::vector<BytesPerSecond> capacities;
@@ -107,6 +120,9 @@ class Builder {
   }
 
  private:
+  /// Users are in ascending order of boundaries, two per stage, so both directions of one sender
+  /// stand beside each other. A blocking stage sends one of them at a time: of the pair the larger
+  /// counts.
   bool can_bind(size_t link) const {
     double load = 0;
     const std::vector<Use>& users = users_[link];
@@ -118,6 +134,7 @@ class Builder {
       else
         load += push;
     }
+    // n equal messages that just fill a link sum up to its capacity but for rounding.
     return load > capacities_[link].in_base_units() * (1 + rounding);
   }
 
@@ -152,6 +169,8 @@ class Builder {
 
 /// The distinct classes, in an order that does not depend on that of the pipelines; tells each wire
 /// its own.
+/// Sorted by content: the numbers, and with them the order of sums in flow_rates.cpp, are the same
+/// however pipelines are numbered.
 std::vector<FlowClass> number_classes(const Builder& builder,
                                       std::vector<std::vector<Wire>>& wires) {
   std::vector<FlowClass> flows;  // [boundary]
@@ -184,6 +203,7 @@ class Groups {
   void join(size_t a, size_t b) {
     a = leader(a);
     b = leader(b);
+    // The lower index leads, so that clusters come out in the order of their first member.
     leader_[std::max(a, b)] = std::min(a, b);
   }
 
@@ -203,6 +223,7 @@ std::vector<Wiring::Cluster> form_clusters(const std::vector<std::vector<Wire>>&
       has_flows[p] = 1;
       for (const LinkUse& use : classes[static_cast<size_t>(wire.flow_class)].links) {
         size_t& first = first_user[static_cast<size_t>(use.link)];
+        // Joining with the first user alone is enough: all users of a link end in one set.
         if (first == wires.size()) first = p;
         groups.join(first, p);
       }

@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// The thermal network of a node (equations and symbols: chassis.h).
+//
+// Built in four steps. Air first: it has no heat capacity, so its temperatures are an algebraic
+// system of the sinks' temperatures, solved once (Air) and substituted into the network. Then
+// conductances between nodes enter the rate matrix A of dT/dt = A T + b, A being in 1/s. The steady
+// state solves A once for a watt in each slot and once for warm air. Time goes by the matrix
+// exponential, which is exact for constant power, so the length of a step is no matter of stability
+// or accuracy.
+//
+// Sizes: a few dozen nodes, dense. Building costs two solutions, O(nodes^3); a window costs one
+// matrix-vector product.
 #include "triplepoint/thermal/chassis.h"
 
 #include <algorithm>
@@ -35,6 +46,8 @@ struct Air {
   Matrix mixing;               // row slot: share of each sink's temperature
 };
 
+/// The system is implicit, because heat that a sink gives off depends on its own air, which
+/// upstream heat has warmed, and in a cold plate half of what it gives off itself.
 Air solve_air(const spec::Chassis& chassis, const std::vector<double>& conductance,
               double capacity) {
   const auto slots = static_cast<int64_t>(chassis.slots.size());
@@ -87,6 +100,7 @@ struct ChassisModel::Impl {
   double coolant(const State&, int64_t slot, double inlet) const;
 };
 
+/// One resistor: what leaves one node enters the other, each divided by its heat capacity.
 void ChassisModel::Impl::join(int64_t one, int64_t other, double conductance_w_per_k) {
   rates(one, one) -= conductance_w_per_k / capacity(one);
   rates(one, other) += conductance_w_per_k / capacity(one);
@@ -105,6 +119,7 @@ void ChassisModel::Impl::add_lids(int dies_per_package) {
   if (!ladder.lateral_resistance) return;
   const int64_t lid = std::min<int64_t>(1, nodes - 1);
   for (int64_t slot = 0; slot + 1 < slots; ++slot)
+    // Neighbours of one package only.
     if ((slot + 1) % dies_per_package != 0)
       join(slot * nodes + lid, (slot + 1) * nodes + lid,
            1 / ladder.lateral_resistance->in_base_units());
@@ -114,6 +129,8 @@ void ChassisModel::Impl::add_sinks() {
   for (int64_t slot = 0; slot < slots; ++slot) {
     const int64_t sink = last_of(slot);
     const double rate = conductance[at(slot)] / capacity(sink);
+    // q = G (T_last - T_air), and T_air is a mix of all sinks: couplings between slots enter here
+    // alone.
     rates(sink, sink) -= rate;
     for (int64_t other = 0; other < slots; ++other)
       rates(sink, last_of(other)) += rate * air.mixing(slot, other);
@@ -222,6 +239,8 @@ void ChassisModel::advance(State& state, std::span<const Watts> power, Celsius i
   const double key = duration / unit::s;
   const Propagator* propagator = nullptr;
   {
+    // Const to the caller, so several threads may ask: the table of propagators is the only shared
+    // state.
     const std::lock_guard<std::mutex> guard(impl_->lock);
     auto found = impl_->kept.find(key);
     if (found == impl_->kept.end()) found = impl_->kept.emplace(key, prepare(duration)).first;
@@ -238,6 +257,7 @@ void ChassisModel::advance_many(const Propagator& propagator, std::span<double> 
   TPT_EXPECT(propagator.decay_.rows() == impl_->size());
   std::vector<double> distance(size);
   for (size_t chassis = 0; chassis < inlet.size(); ++chassis) {
+    // The steady state is written in place and the decayed distance added to it.
     double* state = states.data() + chassis * size;
     distance.assign(state, state + size);
     impl_->fill_steady(power.data() + chassis * slots, inlet[chassis].degrees(), state);
@@ -281,6 +301,7 @@ Kelvins ChassisModel::periodic_peak_rise(int64_t slot,
   spec::ThermalLadder own = impl_->ladder;
   for (KelvinsPerWatt& resistance : own.resistances)
     resistance *= impl_->board[at(slot)];
+  // Air is taken as constant within a step, so neighbours do not enter.
   own.resistances.back() = KelvinsPerWatt(1 / impl_->conductance[at(slot)]);
   return thermal::periodic_peak_rise(modes_of(own), pattern);
 }

@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// Linear algebra for networks of a few dozen nodes: elimination, the matrix exponential, symmetric
+// modes. Column by column, because multiply_add, the inner loop of a transient, then runs along
+// memory.
+//
+// The exponential is by uniformization and scaling and squaring (dense.h). Shifting by q makes
+// every entry of the series positive where off-diagonal rates are, so nothing cancels; t is halved
+// until a short series is exact to rounding, and the result squared as often. Cost: a product per
+// term of the series and per squaring.
 #include "triplepoint/thermal/dense.h"
 
 #include <algorithm>
@@ -31,6 +39,8 @@ void subtract_row(Matrix& a, int64_t from, int64_t what, double times) {
 void eliminate_below(Matrix& a, Matrix& b, int64_t column) {
   for (int64_t row = column + 1; row < a.rows(); ++row) {
     const double times = a(row, column) / a(column, column);
+    // Ladders make most of a network's entries zero; skipping them keeps elimination near the cost
+    // of a band.
     if (times == 0) continue;
     subtract_row(a, row, column, times);
     subtract_row(b, row, column, times);
@@ -93,6 +103,8 @@ double off_diagonal(const Matrix& a) {
 /// Turns rows/columns p and q of the symmetric `a` so that a(p, q) vanishes.
 void rotate_away(SymmetricModes& modes, Matrix& a, int64_t p, int64_t q) {
   if (a(p, q) == 0) return;
+  // The smaller of the two angles that make a(p, q) vanish: it keeps the sum over sweeps
+  // convergent.
   const double theta = (a(q, q) - a(p, p)) / (2 * a(p, q));
   const double t = (theta >= 0 ? 1 : -1) / (std::abs(theta) + std::hypot(theta, 1.0));
   const double c = 1 / std::hypot(t, 1.0), s = t * c;
@@ -172,6 +184,7 @@ Matrix exponential(const Matrix& a, double t) {
 SymmetricModes symmetric_modes(Matrix a) {
   TPT_EXPECT(a.rows() == a.columns());
   SymmetricModes modes{.values = {}, .vectors = identity(a.rows())};
+  // Relative to the matrix: rates of a ladder differ by orders of magnitude.
   const double small = 1e-30 * (largest_rate(a) * largest_rate(a) + 1e-300);
   // Convergence is quadratic: a handful of sweeps; 60 is "never".
   for (int sweep = 0; sweep < 60 && off_diagonal(a) > small; ++sweep)

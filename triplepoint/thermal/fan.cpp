@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// A proportional law on temperature rises: flow goes with what the hottest device has over the
+// inlet, relative to what it may have. Fans move at their slew rate, within floor and full flow.
 #include <algorithm>
 #include <cmath>
 

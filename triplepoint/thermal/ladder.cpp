@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Temperature swings within a training step, by the modes of a slot's ladder.
+//
+// C dT/dt = -G T is symmetric after scaling by C^-1/2, so its modes are real and orthogonal, and
+// the die's step response is a sum of exponentials (Foster). For a power pattern that repeats, each
+// mode has a closed form, so the periodic state needs no simulation until transients have died
+// away.
 #include "triplepoint/thermal/ladder.h"
 
 #include <algorithm>
@@ -36,6 +42,7 @@ double repeating_start(const Mode& mode, std::span<const PowerStretch> pattern, 
     level = target + (level - target) * decay;
     kept *= decay;
   }
+  // The periodic state reproduces itself: x = kept x + level.
   return level / (1 - kept);
 }
 
@@ -47,6 +54,7 @@ std::vector<Mode> modes_of(const spec::ThermalLadder& ladder) {
   std::vector<Mode> result;
   for (int64_t k = 0; k < modes.vectors.columns(); ++k) {
     const double rate = modes.values[static_cast<size_t>(k)];
+    // How strongly heat at the die drives the mode, times how strongly the mode shows at the die.
     const double share = modes.vectors(0, k) * modes.vectors(0, k);
     result.push_back({.resistance = share / (rate / unit::s * ladder.capacities[0]),
                       .time_constant = 1 / (rate / unit::s)});

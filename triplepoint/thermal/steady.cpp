@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Where constant power leads a node, in closed form (equations: steady.h).
+//
+// At rest all power of a slot leaves through its sink, so sinks' heat is known without solving
+// anything: air follows from it, and each ladder is a sum from the air up to the die. That is a few
+// multiplications per slot instead of a factorized network per board, so that every board can have
+// its factors.
 #include "triplepoint/thermal/steady.h"
 
 #include <algorithm>
@@ -42,6 +48,8 @@ double SteadySlots::sink_resistance(const Node& node, size_t slot, double typica
 
 /// (1 + G (B / W + S)) q = P - G (offset + fixed_heat / W), S_i: from the lid to the air, G: the
 /// lids' conductances as a graph's Laplacian.
+/// Dies of one package exchange heat over the lid, so their sinks' heat is not their power: a small
+/// linear system for the heat of all slots, the only one here.
 void SteadySlots::share_between_lids(const Node& node, double capacity, double sink,
                                      std::span<double> heat) const {
   const auto count = static_cast<int64_t>(heat.size());
@@ -72,6 +80,7 @@ void SteadySlots::share_between_lids(const Node& node, double capacity, double s
 
 KelvinsPerWatt SteadySlots::own_resistance(const Node& node, size_t slot) const {
   const double sink = resistances_.back() / std::pow(node.flow_share, exponent_);
+  // Own air included: a cold plate sits in the coolant that it warms itself.
   double sum = sink_resistance(node, slot, sink) +
                upstream_heating_[slot * offset_.size() + slot] / (full_capacity_ * node.flow_share);
   for (size_t k = 0; k + 1 < resistances_.size(); ++k)
@@ -86,6 +95,7 @@ void SteadySlots::fill(const Node& node, std::span<const Watts> power,
   TPT_EXPECT(node.board.size() == slots && node.sink.size() == slots && node.flow_share > 0);
   const double capacity = full_capacity_ * node.flow_share;
   const double sink = resistances_.back() / std::pow(node.flow_share, exponent_);
+  // No allocation for usual nodes: this runs for every node in every look at the fans.
   constexpr size_t usual_slots = 16;
   std::array<double, usual_slots> few;
   std::vector<double> many(slots > usual_slots ? slots : 0);
@@ -95,6 +105,7 @@ void SteadySlots::fill(const Node& node, std::span<const Watts> power,
     heat[i] = power[i] / unit::W;
   if (lateral_ > 0) share_between_lids(node, capacity, sink, heat);
   for (size_t i = 0; i < slots; ++i) {
+    // Heat of the rest of the node warms the air of all slots alike.
     double picked_up = fixed_heat_;
     for (size_t j = 0; j < slots; ++j)
       picked_up += upstream_heating_[i * slots + j] * heat[j];
@@ -103,6 +114,8 @@ void SteadySlots::fill(const Node& node, std::span<const Watts> power,
     ladder[nodes - 1] = air + sink_resistance(node, i, sink) * heat[i];
     for (size_t k = nodes - 1; k-- > 0;)
       ladder[k] = ladder[k + 1] +
+                  // Above the lid flows the die's own power; below it what was left after the
+                  // exchange with its neighbour.
                   node.board[i] * resistances_[k] * (k < lid_ ? power[i] / unit::W : heat[i]);
   }
 }

@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// What a layer keeps between its forward and its backward pass, part by part (table and symbols:
+// activation_memory.h).
+//
+// The rule: a tensor counts once, if a backward kernel reads it. Outputs that nothing reads again
+// (a residual sum's operands, a product whose result is only added) count nothing. Recompute is
+// then a subtraction: whole layer less what its modules write (discarded_bytes), so that a module
+// has one place where its bytes stand. Element sizes differ by reader: a GEMM keeps its input in
+// the precision it multiplies in, a norm keeps the trunk's.
 #include "triplepoint/workload/activation_memory.h"
 
 #include <algorithm>
@@ -82,6 +90,7 @@ double attention_bytes(const LayerContext& context) {
   const double core_output = spec::is_quantized(context.plan().precision)
                                  ? core_element(context) * real(share.tokens) * query
                                  : 0;
+  // Fused attention keeps a log-sum-exp in floats per query and head instead of the scores.
   const double sums =
       context.stack().has_flash_attention() ? 4 * real(share.tokens * share.heads) : 0;
   return core_input_bytes(context) + output + core_output + sums + score_bytes(context) +
@@ -118,6 +127,8 @@ double experts_bytes(const LayerContext& context) {
   const RankShare& share = context.share;
   const spec::MixtureOfExperts& moe = *context.model().moe;
   const ExpertRows rows = count_expert_rows(context);
+  // The gradient of a router's weight needs the row that it multiplies: within the experts'
+  // activation that row is kept anyway, behind the combine it is one more tensor.
   const bool weighs_late = context.stack().gradients_in_place || !context.stack().fused_activations;
   const double kept = kept_input_element(context) * real(rows.computed) +
                       (weighs_late ? share.element * real(rows.sent) : 0);
@@ -137,6 +148,7 @@ double discarded_mlp_bytes(const LayerContext& context, LayerKind kind) {
   double bytes = again(RecomputeModule::layernorm) ? norm_output_bytes(context, "mlp_fc1") : 0;
   if (!spec::has_experts(kind))
     return again(RecomputeModule::mlp) ? bytes + mlp_bytes(context, kind) : bytes;
+  // Contains the shared experts and the activations: the smaller modules add nothing to it.
   if (again(RecomputeModule::moe)) return bytes + experts_bytes(context);
   if (again(RecomputeModule::moe_act)) bytes += expert_activation_bytes(context);
   if (again(RecomputeModule::shared_experts)) bytes += shared_expert_bytes(context);
@@ -275,6 +287,7 @@ double backward_working_bytes(const LayerContext& context, LayerKind kind) {
   if (spec::has_experts(kind)) {
     const ExpertRows rows = count_expert_rows(context);
     const int64_t ffn = divide_up(context.model().moe->ffn_hidden_size, share.expert_tensor);
+    // Gradients of rows on their way back to the ranks that own the tokens.
     const int64_t travelling = share.expert > 1 ? rows.sent : 0;
     return trunk +
            share.element * real(rows.computed * (share.gates * ffn + expert_width(context)) +
@@ -302,6 +315,8 @@ double put_off_bytes(const LayerContext& context, const ChunkLayers& chunk) {
     moe += spec::has_experts(kind) ? count : 0;
     mixers += spec::has_attention(kind) || kind == LayerKind::state_space ? count : 0;
   }
+  // Gradients of outputs come, as the weight gradients need them; the trunk before the norms goes,
+  // as the input half was its last reader.
   double bytes = real(mixers + mlp) * gradient - norms * trunk;
   if (moe > 0) {
     const ExpertRows rows = count_expert_rows(context);
@@ -326,6 +341,7 @@ double layer_cache_bytes(const LayerContext& context, LayerKind kind, int64_t se
   if (!spec::has_attention(kind)) return 0;
   const RankShare& share = context.share;
   int64_t kept = share.key_length;
+  // What lies before the window is never read again.
   if (spec::is_windowed(kind)) kept = std::min(kept, context.model().sliding_window->size);
   const double tokens = real(sequences * divide_up(kept, share.context));
   if (!context.model().latent_attention) return share.element * tokens * key_value_width(context);

@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// Ops of attention: projections, the core, and the exchange of keys and values (formulas:
+// attention.h).
+//
+// The core is the only part whose flops are not a product of token counts. Flops count the keys
+// that a query sees; what a kernel computes beyond them (masked halves of blocks) is the kernel
+// model's part (perf/kernel_time.cpp), except for the unfused core, which is made of plain products
+// over the square. Documents packed into one sequence attend only to themselves: more, shorter
+// sequences.
 #include "triplepoint/workload/attention.h"
 
 #include "triplepoint/workload/tensor_parallel.h"
@@ -42,6 +50,7 @@ double scores(const LayerContext& context) {
 int64_t window_of(const LayerContext& context) {
   const int64_t keys = documents_of(context).key_length;
   const int64_t window = context.windowed ? context.model().sliding_window->size : keys;
+  // A window as long as the document hides nothing: then it is plain causal attention.
   return window < keys ? window : 0;
 }
 
@@ -63,6 +72,7 @@ bool reads_latent_cache(const LayerContext& context) {
 double score_width(const LayerContext& context) {
   if (!reads_latent_cache(context)) return real(core_head_dim(context.model()));
   const spec::LatentAttention& latent = *context.model().latent_attention;
+  // The score's product has rank + rope elements, the value's rank alone: their mean.
   return real(latent.key_value_rank) + real(latent.rope_head_dim) / 2;
 }
 
@@ -106,6 +116,7 @@ void add_flash_core(const LayerContext& context, Passes& passes) {
   const double queries = real(share.tokens) * query_width(context);
   const double sums = 4 * real(share.tokens * share.heads);
   Op forward = core_op(context, "attention", 4, share.element * (2 * queries + keys) + sums);
+  // Under context parallelism the core runs block by block, a launch for each part of the keys.
   forward.kernels = static_cast<int>(share.context);
   passes.forward.push_back(forward);
   if (!share.training) return;
@@ -113,6 +124,7 @@ void add_flash_core(const LayerContext& context, Passes& passes) {
   const double bytes = share.element * (4 * queries + 2 * keys) + 8 * queries + 2 * sums;
   Op backward = core_op(context, "attention_backward", 10, bytes);
   backward.backward = true;
+  // The core and its two companions, which frame it (perf::kernel_time).
   backward.kernels = static_cast<int>(3 * share.context);
   passes.backward_input.push_back(backward);
 }
@@ -181,6 +193,7 @@ void exchange_by_gather(const LayerContext& context, double whole, Passes& passe
 
 void exchange_keys_and_values(const LayerContext& context, Passes& passes) {
   const RankShare& share = context.share;
+  // Decoding would exchange what belongs to one token, which is not counted.
   if (share.context == 1 || share.query_length == 1) return;
   const double block = share.element * real(share.tokens) * key_value_width(context);
   if (context.plan().context_exchange == spec::ContextExchange::ring)

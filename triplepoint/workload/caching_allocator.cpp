@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// PyTorch's caching allocator as far as it decides what is reserved (rules and source:
+// caching_allocator.h).
+//
+// Blocks live in a vector and are linked to their neighbours within a segment; free ones are also
+// in a set ordered by size, then address, which makes "smallest block that fits" a lower bound,
+// O(log blocks). Invariants: two neighbours are never both free (drop() merges), and the blocks of
+// a segment add up to it. Addresses are invented, rising with each segment: only their order
+// enters.
 #include "triplepoint/workload/caching_allocator.h"
 
 #include <algorithm>
@@ -32,6 +40,7 @@ CachingAllocator::Tensor CachingAllocator::take(double bytes) {
   const int64_t size = whole_tensor(bytes);
   if (size <= small_tensor) return take_small(size);
   const int64_t block = find_or_reserve(size);
+  // A smaller rest stays with the tensor: it is lost to others until the tensor goes.
   if (blocks_[static_cast<size_t>(block)].bytes - size > small_tensor) cut(block, size);
   allocated_ += blocks_[static_cast<size_t>(block)].bytes;
   peak_ = std::max(peak_, allocated_);
@@ -88,6 +97,7 @@ void CachingAllocator::give_back() {
   for (auto at = free_.begin(); at != free_.end();) {
     const int64_t place = std::get<2>(*at);
     const Block& block = blocks_[static_cast<size_t>(place)];
+    // With a neighbour the segment holds a tensor somewhere, as free neighbours have been merged.
     if (block.before >= 0 || block.after >= 0) {
       ++at;
       continue;

@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// From parts of the model to the ops of a chunk.
+//
+// Each kind of layer is made once (make_parts) and repeated by count: a chunk is a list of groups,
+// and a phase costs as many estimates as there are distinct kinds. Layers of one kind stand
+// together even where a model mixes them, because order within a chunk does not enter its time.
+//
+// Passes are written front to back and turned round once (Passes::turn_backward), so that an op and
+// its mirror image stand beside each other here.
 #include "triplepoint/workload/chunk_work.h"
 
 #include <algorithm>
@@ -33,6 +41,8 @@ void add_loss(const LayerContext& context, Passes& passes) {
     const auto reduce = [&](std::string_view name, double payload) {
       return collective(name, Collective::all_reduce, GroupKind::tensor, payload);
     };
+    // Small messages of four bytes a token, but each waits for the slowest rank and costs its
+    // latency.
     passes.forward.push_back(reduce("loss_maximum", per_token));
     if (fused) {
       passes.forward.push_back(reduce("loss_sums", 2 * per_token));
@@ -169,6 +179,8 @@ PartWork make_layer(const LayerContext& model, LayerKind kind) {
   close_sharded_part(context, parameters, part.passes);
   part.passes.turn_backward();
 
+  // Three forms of repeating: the whole forward pass (full), marked modules (Passes::again, filled
+  // while the ops were made), and what operator checkpointing leaves.
   part.recomputed = ops_to_recompute(context, part.passes.forward);
   if (context.plan().selects(spec::RecomputeModule::alternate_gemms))
     part.passes.again = ops_between_kept(context, part.recomputed);
@@ -264,6 +276,7 @@ void add_backward(const ChunkParts& chunk, std::vector<Op> Passes::*pass,
 
 void add_recompute(const LayerContext& context, const ChunkParts& chunk, ChunkWork& work) {
   const auto& [parts, layers] = chunk;
+  // Selected modules of every layer, back to front like the backward pass that they precede.
   if (context.plan().recompute == spec::Recompute::selective)
     return add_backward(chunk, &Passes::again, work.recompute);
   const LayerCounts again = recomputed_layers(context.job, layers);
@@ -298,6 +311,8 @@ ChunkWork make_chunk(const LayerContext& context, const ModelParts& parts,
   add_recompute(context, chunk, work);
   add_backward(chunk, &Passes::backward_input, work.backward_input);
   add_backward(chunk, &Passes::backward_weight, work.backward_weight);
+  // ZeRO-2 into shards reduces behind each microbatch, so it is part of the chunk's weight
+  // gradients and not of the end of the step.
   append(work.backward_weight, "gradient_sync", 1, false,
          reduce_each_microbatch(context, chunk_parameters(context.job, context.share, layers)));
   return work;

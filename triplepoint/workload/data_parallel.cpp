@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Traffic and optimizer work of data parallelism, by what is sharded (table: data_parallel.h).
+//
+// Parameters are of two kinds with different copies: dense ones on the data group (or a shard group
+// within it), experts on the expert-data group. So each exchange is written once as a function of
+// (copies, count) and called for both. Where a bucket size is stated, a payload travels in that
+// many messages (Op::kernels), each with its own latency.
 #include "triplepoint/workload/data_parallel.h"
 
 #include <cmath>
@@ -151,6 +157,7 @@ std::vector<Op> find_gradient_norm(const LayerContext& context, double updated) 
   ops.push_back(streaming(context, "gradient_norm", OpClass::optimizer,
                           context.plan().optimizer.gradient_bytes * updated, 2));
   if (spreads_squares(context))
+    // Four bytes, but ranks meet here: the message costs latency and the wait for the last one.
     ops.push_back(collective("norm_all_reduce_shards", Collective::all_reduce, GroupKind::data, 4));
   if (context.share.tensor * context.plan().pipeline_parallel_size > 1)
     ops.push_back(collective("norm_all_reduce", Collective::all_reduce, GroupKind::model, 4));
@@ -160,9 +167,12 @@ std::vector<Op> find_gradient_norm(const LayerContext& context, double updated) 
 Op update_parameters(const LayerContext& context, const RankParameters& parameters,
                      double updated) {
   const spec::OptimizerState& state = context.plan().optimizer;
+  // Without a whole master copy the new value starts from the weight.
   const bool reads_weight = state.master_bytes < 4;
   const double update = state.gradient_bytes + 2 * (state.master_bytes + state.moment_bytes) +
                         state.weight_bytes * (reads_weight ? 2 : 1);
+  // Gradient buffers are whole on every rank but under FSDP, also where each rank updates only its
+  // part, and all of the buffer is zeroed for the next step.
   const bool whole_buffer = context.plan().sharding != Sharding::parameters;
   const double zeroed =
       whole_buffer ? parameters.trained_dense + parameters.trained_experts : updated;
@@ -254,6 +264,7 @@ StepWork build_step_work(const LayerContext& context, const RankParameters& of_s
   const Sharding sharding = context.plan().sharding;
   if (sharding == Sharding::optimizer || sharding == Sharding::gradients) {
     RankParameters trained;
+    // LoRA's frozen base does not change, so only the adapters are gathered after the step.
     trained.dense = of_stage.trained_dense;
     trained.experts = of_stage.trained_experts;
     gather_parameters(context, trained, "parameter_all_gather",

@@ -1,4 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+// One rank's training step, tensor by tensor, through PyTorch's caching allocator.
+//
+// Why a simulation: where tensors are allocated one by one, what decides is not the sum of bytes
+// but the order in which blocks come and go. A freed block that is slightly too small serves
+// nothing, and the driver is asked for more. No formula gives that, so the passes below take and
+// drop tensors in the order of the code that they follow (nanotron's Llama; sources in
+// eager_step.h). Each function is one pass of one part, and its order of lines is the model: a drop
+// that comes one take earlier changes the peak.
+//
+// Cost: tensors of a layer times layers times microbatches simulated, each O(log blocks).
+// Microbatches beyond those in flight repeat what came before, so only a few more are simulated.
+//
+// Names: whole and own are an activation of all tokens and of this rank's under sequence
+// parallelism, kept is what autograd saves, late is what another stream still uses.
 #include "triplepoint/workload/eager_step.h"
 
 #include <algorithm>
@@ -121,6 +135,8 @@ Tensor EagerLayers::take(double bytes) {
 
 /// The buffer that every gather of its kind writes to; it stays.
 void EagerLayers::gather(std::size_t buffer) {
+  // Taken once, in the first layer, and reused; where it lies among other blocks is part of the
+  // result.
   if (!sizes_.scatters || gathered_bytes_[buffer] >= sizes_.whole) return;
   gathered_[buffer] = take(sizes_.whole);
   gathered_bytes_[buffer] = sizes_.whole;
@@ -129,6 +145,8 @@ void EagerLayers::gather(std::size_t buffer) {
 /// The host lets go of what is being transferred long before the GPU is there.
 void EagerLayers::drop_late(Tensor whole) {
   pending_.push_back(whole);
+  // A tensor that another stream uses comes back only when that stream has passed it. The queue's
+  // length stands for how far the host is ahead; transfers end in order, so the oldest goes first.
   if (pending_.size() <= most_pending_) return;
   drop(pending_.front());
   pending_.pop_front();
@@ -175,6 +193,7 @@ Tensor EagerLayers::forward_attention(KeptLayer& kept) {
     keys = take(sizes_.key_value / 2);
     values = take(sizes_.key_value / 2);
   }
+  // The core wants keys and values in another order of dimensions: a copy, and the joined one goes.
   const Tensor joined = take(sizes_.key_value);
   kept.key_value = take(sizes_.key_value);
   drop(joined);
@@ -210,6 +229,7 @@ KeptLayer EagerLayers::forward(Tensor& trunk) {
   if (sizes_.gates == 2) kept.activated = take(sizes_.units);
   kept.product = take(sizes_.units);
   const Tensor branch = scatter(take(sizes_.whole));
+  // The sum of trunk and branch is a new tensor; both branches stay until it is there.
   trunk = take(sizes_.own);
   drop(branch);
   drop(attention);
@@ -223,6 +243,7 @@ KeptHead EagerLayers::forward_head(Tensor trunk) {
   kept.norm = take(sizes_.own);
   gather(0);
   const Tensor logits = take(sizes_.logits);
+  // The loss works in floats: the logits' cast and the softmax are both twice their bytes.
   const Tensor floats = take(2 * sizes_.logits);
   drop(logits);
   kept.softmax = take(2 * sizes_.logits);
@@ -288,6 +309,7 @@ void EagerLayers::backward_mlp(const KeptLayer& kept, Tensor& gradient,
   gradients.push_back(take(sizes_.down_weight));
   drop(kept.product);
   Tensor merged = 0;
+  // A gate written op by op: gradients of both halves are made apart and then joined.
   if (sizes_.gates == 2) {
     const Tensor activated = take(sizes_.units), up = take(sizes_.units);
     drop(product);
@@ -479,11 +501,13 @@ int64_t EagerStep::pending_transfers() const {
 void EagerStep::take_states() {
   for (const double each : parameters_)
     memory_.take(context_.share.element * each);
+  // A flat buffer of float gradients, then this rank's master weights; both lie there for good.
   memory_.take(wide * count_);
   memory_.take(wide * count_ / ranks_of_states());
   take_buckets();
   for (int thread = 0; thread < 2; ++thread)
     memory_.take(product_workspace);
+  // DDP keeps 16-bit gradients in its buckets beside the floats that are accumulated.
   const double buckets = replicates() ? context_.share.element : 0;
   peaks_.weights = context_.share.element * count_ * unit::B;
   peaks_.gradients = (wide + buckets) * count_ * unit::B;
@@ -548,6 +572,8 @@ void EagerStep::run_backwards(std::size_t but) {
 
 void EagerStep::run_passes() {
   const bool stages = context_.plan().pipeline_parallel_size > 1;
+  // Some pipelines hold microbatches beyond their schedule: their backward passes run that much
+  // later.
   const auto late = static_cast<std::size_t>(stages ? context_.stack().extra_in_flight : 0);
   for (const Action& action : program_) {
     if (action.microbatch >= microbatches_run_) continue;
@@ -575,6 +601,8 @@ void EagerStep::gather_parameters() {
 }
 
 void EagerStep::run_epilogue(bool first) {
+  // Moments appear in the first step, between the blocks that its passes left free: the second step
+  // finds another set of holes than the first, which is why two steps are simulated.
   if (first)
     for (const double each : parameters_)
       for (int moment = 0; moment < 2; ++moment)

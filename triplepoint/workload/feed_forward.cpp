@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Ops of the MLP and of experts (formulas and sources: feed_forward.h).
+//
+// All ranks are given the rows of the busiest one. Real routing differs between ranks and steps,
+// but the combine waits for the last rank, so the busiest sets the time of all; energy of the
+// others is a little too high.
 #include "triplepoint/workload/feed_forward.h"
 
 #include <algorithm>
@@ -72,6 +77,7 @@ int64_t busy_experts(const LayerContext& context, const ExpertRows& rows) {
   // The tokens of all ranks that share the experts: each sends its rows to some of them.
   const double tokens =
       real(rows.computed * context.share.expert) / real(std::max<int64_t>(1, moe.router_topk));
+  // Expected number of experts that at least one token chooses. Rounded up: a weight is read whole.
   const double busy = real(rows.local_experts) * (1 - std::pow(1 - chosen, tokens));
   return std::clamp<int64_t>(std::llround(std::ceil(busy)), 1, rows.local_experts);
 }
@@ -90,6 +96,7 @@ void add_router(const LayerContext& context, const ExpertRows& rows, Passes& pas
              passes);
   const double scores = 4 * real(rows.routed_tokens * experts);
   const int kernels = context.stack().fused_activations ? 6 : 14;
+  // The number of kernels matters more than the bytes: a router is bound by launches.
   passes.forward.push_back(streaming(context, "top_k", OpClass::router, 4 * scores, kernels));
   if (context.share.training)
     passes.backward_input.push_back(
@@ -115,6 +122,8 @@ double travelling_share(const LayerContext& context) {
   if (!dispatches_once(context)) return 1;
   const int64_t domain = std::max<int64_t>(1, context.job.cluster.scale_up.domain_size);
   const int64_t domains = divide_up(context.share.expert * context.share.expert_tensor, domain);
+  // Across domains a row travels once to each domain that has one of its experts, within one domain
+  // once to each rank.
   const double places = real(domains > 1 ? domains : context.share.expert);
   const double chosen = real(context.model().moe->router_topk);
   return places * (1 - std::pow(1 - 1 / places, chosen)) / chosen;
@@ -247,6 +256,7 @@ void add_routed(const LayerContext& context, Passes& passes) {
   if (!once) add_row_copy(context, "permute", moved, passes);
   add_all_to_all(context, "ep_dispatch", rows, passes);
   enter_expert_region(context, rows, passes);
+  // Rows arrive ordered by sender; a rank with several experts has to order them by expert.
   const bool sorts = rows.local_experts > 1 && context.share.expert > 1 && !once;
   if (sorts) add_row_copy(context, "sort_rows", 2 * real(rows.computed), passes);
   add_experts(context, rows, passes);

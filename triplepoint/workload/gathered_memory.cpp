@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// What FSDP holds whole while it works, moment by moment: parameters gathered for compute and
+// gradients on their way to their shards. Counted in bytes of one rank; the shards themselves are
+// states (memory.cpp). What matters is how many layers are whole at once: the one at work, those
+// gathered ahead, and, without resharding or in a pipeline, all.
 #include "triplepoint/workload/gathered_memory.h"
 
 #include <algorithm>

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which layers a stage holds, and how many parameters of them one rank has.
+//
+// Layers are counted by kind, because kinds decide the work and numbers do not: equal chunks share
+// it (ChunkLayers::same_work). Parameters are told apart by the group that holds copies of them,
+// since that group reduces their gradients and shards their states.
 #include "triplepoint/workload/layer_layout.h"
 
 #include <algorithm>

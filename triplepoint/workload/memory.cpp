@@ -7,6 +7,14 @@
 // every schedule without a case for each (training_peak.cpp). The peak is the highest of the
 // moments that can hold it: the last layer's backward, the loss, the optimizer step. Under a stack
 // with an eager allocator a step is simulated tensor by tensor instead (eager_step.cpp).
+//
+// Bytes are counted per rank as plain doubles and get their unit where they enter StageMemory.
+// Cost: a walk over the stage's program and a handful of sums per layer kind, because a search asks
+// for many stages.
+//
+// Approximations: tensors have no addresses, so fragmentation is one factor of the stack
+// (memory_fragmentation); temporaries of the optimizer step and workspaces are not modelled. Where
+// fragmentation decides, the step is simulated (eager_step.cpp).
 #include "triplepoint/workload/memory.h"
 
 #include <algorithm>
@@ -52,6 +60,8 @@ Waiting count_waiting(const StageProgram& program, const std::vector<ChunkBytes>
   peak.splits = std::any_of(program.begin(), program.end(), [](const Action& action) {
     return action.kind == ActionKind::backward_weight;
   });
+  // Weight gradients read a layer's inputs, so a split backward lets go of them only in its second
+  // half.
   const ActionKind release = peak.splits ? ActionKind::backward_weight : ActionKind::backward;
   double now = 0;
   int64_t last_now = 0;
@@ -85,12 +95,14 @@ LayerKind last_kind(const ChunkLayers& chunk) {
 
 /// What is let go when the last layer's backward pass is over.
 double last_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
+  // With full recompute the chunk kept only the layer's input; the layer itself was a temporary.
   if (recomputed_layers(context.job, chunk).total() == chunk.layers())
     return checkpoint_bytes(context);
   return layer_activation_bytes(context, last_kind(chunk));
 }
 
 bool is_op_by_op(const LayerContext& context) {
+  // A fused loss holds at most two floats per logit; more means that each operation wrote a tensor.
   constexpr double two_floats = 8;
   return context.stack().loss_bytes > two_floats;
 }
@@ -107,6 +119,7 @@ double loss_bytes(const LayerContext& context) {
 /// Of every further microbatch, and of every further token that is predicted, the softmax stays.
 double logit_bytes(const LayerContext& context, const ChunkLayers& head, int64_t in_flight) {
   constexpr double softmax = 4;
+  // One microbatch is in its loss, the others wait for their backward pass with the softmax.
   const double at_work = loss_bytes(context), waiting = std::min(softmax, at_work);
   const double further = real(std::max<int64_t>(0, in_flight - 1) +
                               head.predictions * std::max<int64_t>(1, in_flight));
@@ -134,6 +147,8 @@ double stand_in_gradients(const LayerContext& context, const Chunks& chunks) {
     const RankParameters layer = layer_parameters(context.job, context.share, kind);
     const double experts =
         layer.experts > 0 ? layer.experts / real(count_expert_rows(context).local_experts) : 0;
+    // Where attention and MLP are layers by themselves, their shapes differ and all of them stay;
+    // whole layers of two kinds share most shapes, so the largest kind stands for all.
     if (transformer_share(kind) < 1)
       parts += layer.dense + experts;
     else
@@ -152,9 +167,11 @@ double carried_gradient(const LayerContext& context, const RankParameters& param
 double standing_buffers(const LayerContext& context, const Chunks& chunks) {
   const RankShare& share = context.share;
   double bytes = stand_in_gradients(context, chunks);
+  // One boundary that arrives and one that leaves.
   if (context.plan().pipeline_parallel_size > 1) bytes += 2 * checkpoint_bytes(context);
   if (share.sequence_parallel) bytes += activation_payload(context);
   if (context.plan().gradient_bucket && share.data > 1)
+    // One bucket is reduced while the next one fills.
     bytes += 2 * *context.plan().gradient_bucket / unit::B;
   return bytes;
 }
@@ -168,6 +185,7 @@ double exchanged_rows(const LayerContext& context) {
 /// The most that a layer's backward pass holds beside what its forward pass kept.
 double most_working_bytes(const LayerContext& context, const Chunks& chunks) {
   double most = exchanged_rows(context);
+  // Such a stack writes a gradient over the activation that it belongs to: nothing is added.
   if (context.stack().gradients_in_place) return most;
   for (const ChunkLayers& chunk : chunks)
     for (const LayerKind kind : all_layer_kinds)
@@ -224,10 +242,13 @@ Moment StagePeak::at_head() const {
 
 Moment StagePeak::at_layer(int64_t done) const {
   Moment moment{.activations = waiting_.bytes, .buffers = standing_};
+  // A zero-bubble schedule holds recomputed layers until their weight gradients (put_off_bytes), so
+  // they are in the walk over the program already and not added again.
   if (waiting_.splits)
     moment.activations = std::max(waiting_.bytes, waiting_.put_off);
   else
     moment.activations += most_recomputed_bytes(context_, chunks_);
+  // FSDP's second moment: the last layer's gradient travels while the one before makes its own.
   if (done > 0) moment.activations -= last_layer_bytes(context_, chunks_.back());
   moment.buffers += most_working_bytes(context_, chunks_);
   if (gathers_) moment.buffers += gathered_at_layer(context_, parts_, done);
@@ -236,6 +257,7 @@ Moment StagePeak::at_layer(int64_t done) const {
 
 Moment StagePeak::at_embedding() const {
   Moment moment{.activations = waiting_.bytes, .buffers = standing_};
+  // Its own backward pass has let go of the chunk before the embedding's gradient is made.
   moment.activations -= std::min(waiting_.bytes, bytes_.front().kept);
   moment.buffers += carried_gradient(context_, embedding_parameters(context_.job, context_.share));
   return moment;
@@ -243,6 +265,7 @@ Moment StagePeak::at_embedding() const {
 
 Moment StagePeak::fullest() const {
   const auto fuller = [](const Moment& a, const Moment& b) { return a.total() < b.total(); };
+  // Every stage has this moment; the others occur only where the stage has the part they belong to.
   Moment fullest = at_layer(0);
   if (gathers_ && !context_.share.frozen && parts_.layers > 1)
     fullest = std::max(fullest, at_layer(1), fuller);
@@ -286,6 +309,7 @@ bool is_last(const ChunkLayers& chunk) {
 /// Bytes of every parameter divided by the ranks that share one copy of that state.
 double sharded(const RankShare& share, double dense, double experts, bool is_sharded) {
   if (!is_sharded) return dense + experts;
+  // Copies of dense and of expert parameters lie on different groups of ranks.
   return dense / real(share.shard) + experts / real(share.expert_data);
 }
 
@@ -435,6 +459,8 @@ StageMemory stage_memory(const LayerContext& computed, const Chunks& chunks,
     add_training_peak(context, chunks, program, memory);
     if (memory.logits > Bytes()) beside = reserved_beside_loss(context, chunks);
     if (context.plan().sharding == Sharding::parameters)
+      // Reserved but not used: the allocator gives it back where memory ends, so no verdict counts
+      // it.
       beside += stream_pool_bytes(context, gathered_parts(context, chunks));
   } else {
     add_inference_activations(context, chunks, memory);

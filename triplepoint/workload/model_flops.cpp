@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Flops of one step as MFU and HFU count them: a convention, not what kernels execute (formulas and
+// sources: model_flops.h).
+//
+// The numerator of MFU is counted from the model's shape alone, so that two plans of one model
+// share it. Causal attention counts in full, capacity and padding count nothing; the kernels' own
+// flops are in the ops (op_makers.cpp, attention.cpp) and differ on purpose.
 #include "triplepoint/workload/model_flops.h"
 
 #include "triplepoint/workload/attention.h"
@@ -72,6 +78,8 @@ double core_flops(const spec::Model& model, LayerKind kind) {
   const double heads = real(model.num_attention_heads), width = real(core_head_dim(model));
   if (!spec::is_windowed(kind))
     return 4 * real(model.sequence_length * model.num_attention_heads) * width;
+  // The factor 2 keeps the convention of full attention, which counts twice what a causal mask
+  // leaves.
   return 4 * 2 * mean_keys(model.sequence_length, model.sliding_window->size) * heads * width;
 }
 
@@ -111,6 +119,7 @@ double repeated_flops(const spec::Job& job, const ChunkLayers& chunk) {
 /// How often a matrix product of the forward pass counts.
 double passes_over_matrices(const spec::Job& job) {
   if (job.task == spec::Task::prefill || job.task == spec::Task::decode) return 1;
+  // A frozen base has no weight gradients; adapters are small and count nothing.
   return job.plan.lora ? 2 : 3;
 }
 

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Makers of ops that all parts of a model share: linear layers, streaming kernels, collectives.
+//
+// An op is what one rank launches, with flops, bytes and shape; time comes later (perf/). Bytes
+// count each operand once: a GEMM's tiles reuse operands in cache, and what that costs beyond is
+// part of its efficiency. Casts to few bits are separate ops where no neighbouring kernel writes
+// the narrow form.
 #include "triplepoint/workload/op_makers.h"
 
 namespace triplepoint::workload {
@@ -77,6 +83,8 @@ Op take_share_in_bf16(Op& op) {
 }
 
 double weight_gradient_bytes(const LayerContext& context) {
+  // FSDP writes a gradient of the layer and reduces it at once; others read, add and write their
+  // buffer.
   if (context.plan().sharding == spec::Sharding::parameters) return context.share.element;
   return 2 * context.plan().optimizer.gradient_bytes;
 }
@@ -103,6 +111,7 @@ void add_adapter(const LayerContext& context, const Linear& base, Passes& passes
   sum_between(context, t, passes.forward);
   passes.forward.push_back(gemm("lora_up", {t, base.out, rank}, precision, plain));
   passes.forward.push_back(streaming(context, "lora_add", OpClass::elementwise, added));
+  // Backward the adapter's input gradient is added to the base's.
   const double joined = 3 * element * real(t) * real(base.in);
   passes.backward_input.push_back(streaming(context, "lora_add", OpClass::elementwise, joined));
   passes.backward_input.push_back(gemm("lora_down_dgrad", {t, base.in, rank}, precision, plain));

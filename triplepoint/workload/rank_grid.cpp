@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// Ranks, groups and devices in closed form.
+//
+// A stage's ranks are numbered by slots (tensor fastest, then context, data). In slots every group
+// is an arithmetic sequence (Line), whatever the order of ranks, so members need no search; experts
+// count the same slots anew as expert tensor, expert, expert data. rank_order enters only where a
+// slot and a stage become a rank (rank_of, place_of). Cost: members O(group), shapes O(step) in the
+// usual order; a search asks for shapes of groups of thousands of ranks.
 #include "triplepoint/workload/rank_grid.h"
 
 #include <algorithm>
@@ -42,6 +49,7 @@ int64_t RankGrid::inner_stride() const {
 RankGrid::Place RankGrid::place_of(int64_t rank) const {
   const int64_t inner = rank % inner_stride();
   const int64_t outer = rank / inner_stride();
+  // The two orders differ in which of data and pipeline varies slowest.
   const bool data_first = order_ == spec::RankOrder::tp_cp_ep_dp_pp;
   const int64_t data = data_first ? outer % data_ : outer / pipeline_;
   const int64_t stage = data_first ? outer / data_ : outer % pipeline_;
@@ -133,6 +141,7 @@ namespace {
 /// Nodes and the most ranks on one of them, of `count` ranks from `first` on, `step` apart: in
 /// closed form, because the search asks for groups of thousands of ranks again and again.
 GroupShape shape_of_even_ranks(int64_t first, int64_t step, int64_t count, int64_t per_node) {
+  // A stride of a node or more puts every rank on another node.
   if (step >= per_node || count == 1) return {.ranks = count, .nodes = count, .ranks_per_node = 1};
   const int64_t first_node = first / per_node, last = first + (count - 1) * step;
   GroupShape shape{.ranks = count, .nodes = last / per_node - first_node + 1, .ranks_per_node = 0};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// One rank's part of the job, divided once, so that makers of ops read widths and do not divide.
 #include "triplepoint/workload/rank_share.h"
 
 #include <algorithm>

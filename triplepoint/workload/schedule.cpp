@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// The order in which each stage works: GPipe, 1F1B, interleaved and zero-bubble programs
+// (definitions: schedule.h).
+//
+// A program states order only. When an action runs follows from durations and dependencies
+// (sim/schedule_engine.h), so a schedule is right if every stage's list is, and bubbles come out
+// instead of being put in. Closed forms of bubbles are kept as oracles for tests.
 #include "triplepoint/workload/schedule.h"
 
 #include <algorithm>
@@ -24,6 +30,8 @@ class ProgramWriter {
  private:
   /// Megatron walks the chunks in groups of `stages_` microbatches; backward from the last chunk.
   void add(ActionKind kind, Phase phase, int64_t k) {
+    // A round is `stages` microbatches through all chunks; k counts the stage's own passes of one
+    // direction.
     const int64_t round = stages_ * virtual_stages_;
     int64_t microbatch = k, chunk = 0;
     if (virtual_stages_ > 1) {
@@ -67,6 +75,8 @@ int64_t interleaved_warmup(int64_t stages, int64_t stage, int64_t microbatches,
                            int64_t virtual_stages) {
   const int64_t total = microbatches * virtual_stages;
   if (microbatches == stages) return total;  // Megatron runs this case without a steady phase
+  // The way to the last stage and back, and all chunks but one of a round: forwards that fill the
+  // time until the first backward pass can run.
   return std::min(2 * (stages - stage - 1) + (virtual_stages - 1) * stages, total);
 }
 

@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// Ops of a Mamba-2 layer (formulas and sources: state_space.h).
+//
+// The scan in chunks turns a recurrence over tokens into products within chunks and a short
+// recurrence over chunks. Each kernel of the reference code is an op, a GEMM of its shape with the
+// bytes it moves; bytes decide, as states and scores of a chunk travel through memory between the
+// kernels. The backward pass repeats the forward kernels whose results were not kept and has one
+// kernel for each gradient.
 #include "triplepoint/workload/state_space.h"
 
 #include <algorithm>
@@ -35,6 +42,7 @@ Scan scan_of(const LayerContext& context) {
   Scan scan{share.tokens * share.context, 0, state_space_share(context), share.element};
   scan.part.heads = divide_up(scan.part.heads, share.context);
   scan.part.groups = divide_up(scan.part.groups, share.context);
+  // A short sequence is one chunk; without the bound the scores would be padded to a whole chunk.
   scan.part.chunk = std::min(scan.part.chunk, std::max<int64_t>(1, share.key_length));
   scan.chunks = share.sequences * divide_up(share.key_length, scan.part.chunk);
   return scan;
@@ -61,6 +69,8 @@ Op states(const LayerContext& context, const Scan& scan) {
                  scan.inner() + scan.grouped() + 3 * scan.steps() + scan.states(state_bytes));
 }
 
+/// The recurrence over chunks: every state is read in floats, as the kernel before wrote it, and
+/// written in the element that products read.
 Op passing(const LayerContext& context, const Scan& scan) {
   Op op = streaming(context, "scan_passing", OpClass::elementwise,
                     scan.states(state_bytes + scan.element));

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Collectives at the edges of a tensor-parallel region (payloads and sources: tensor_parallel.h). A
+// forward collective and its mirror image backward are written in one function, because they have
+// to agree about sequence parallelism; which of them hide depends on what runs beside them.
 #include "triplepoint/workload/tensor_parallel.h"
 
 namespace triplepoint::workload {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Kernels that stream tensors: norms, activations, residuals, rotary embeddings. Costs are bytes
+// per element and launches, fused or op by op, counted by hand from the kernels' source (table:
+// vector_ops.h). Launches stand beside bytes, because composed forms may be bound by the host.
 #include "triplepoint/workload/vector_ops.h"
 
 namespace triplepoint::workload {

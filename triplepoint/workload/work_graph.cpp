@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// The job as work: the other files of this folder, put together.
+//
+// Equal chunks and equal stages are made once and referred to by index, so the cost of a graph goes
+// with the number of distinct ones, not with stages times chunks. Programs, memory and totals come
+// last and apart, because a search over plans does without them (build_work_without_programs).
 #include "triplepoint/workload/work_graph.h"
 
 #include <algorithm>

@@ -1,4 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which communication spans of different ranks are one collective (rules: collectives.h).
+//
+// Times are not used to match traces, because clocks of ranks may differ by more than a collective
+// lasts; fit_clocks() needs the match to correct them. What identifies a collective is its place in
+// an order that all ranks share: a communicator runs its collectives in the same order on every
+// rank, so sequence numbers match, and without them positions do. Counting is safe only if all
+// ranks have the same number of kernels: one that is missing shifts all that follow, and every
+// later pair would be wrong. Then nothing is matched, and a remark says so. Simulated timelines
+// have one clock and no numbers; there the end and the arrival of the last peer are equal to the
+// nanosecond.
+//
+// Cost: O(n log n) in the spans of communication. Times are integer nanoseconds.
 #include "triplepoint/metrics/trace/collectives.h"
 
 #include <algorithm>
@@ -54,6 +66,7 @@ class Matcher {
     const auto index = static_cast<int32_t>(i);
     const std::string_view label = label_of(type_of(i));
     const run::SpanDetail* detail = detail_of(timeline_, i);
+    // The type goes into the place of the communicator, below zero, so that it meets no real one.
     if (detail == nullptr) {
       const int64_t arrival = span.begin.nanoseconds() + run::whole_nanoseconds(span.wait);
       by_key_[{-1 - span.type, label, span.end.nanoseconds(), arrival}].push_back(index);
@@ -77,6 +90,8 @@ class Matcher {
     for (const auto& [rank, spans] : ranks)
       for (size_t n = 0; n < spans.size(); ++n)
         by_key_[{stream.first, stream.second, static_cast<int64_t>(n),
+                 // Ranks that disagree get different keys: each span is then alone in its
+                 // collective.
                  counts.size() > 1 ? 1 + rank : 0}]
             .push_back(spans[n]);
   }
@@ -94,6 +109,8 @@ class Matcher {
     for (int32_t index : spans) {
       const run::Span& span = timeline_.spans[static_cast<size_t>(index)];
       result.parts.push_back({span.rank, index, span.begin.nanoseconds(), span.end.nanoseconds()});
+      // Ranks may state different sizes (a root's buffer, an uneven gather); the largest is the
+      // whole array.
       result.size = std::max(result.size, span.bytes);
     }
     std::sort(result.parts.begin(), result.parts.end(),
@@ -103,6 +120,7 @@ class Matcher {
   }
 
   void fill_in(Collective& result, const run::SpanDetail& detail) const {
+    // As in nccl-tests: elements of a rank's smaller buffer.
     result.count = result.label == "reduce_scatter" ? detail.out_elements : detail.in_elements;
     if (detail.communicator >= 0) {
       const auto& group = timeline_.communicators[static_cast<size_t>(detail.communicator)];

@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which rank the others wait for, and what that rank did meanwhile (definitions: late_ranks.h).
+//
+// Windows begin where the rank's last collective ended, since ranks were together then: what
+// differs between their windows is what made one late. A cause is the part of which the late rank
+// has most more than the median of the others; the median, because others may be late for other
+// reasons. Explanations go one or two steps further where the trace shows them (kernel, clock,
+// throttling; launch, call, data loader). Clocks have to agree first: an offset would look like
+// lateness.
+//
+// Cost: per collective and rank a search in its sorted device spans, plus those in the window.
 #include "triplepoint/metrics/trace/late_ranks.h"
 
 #include <algorithm>
@@ -163,6 +173,8 @@ void LateCause::for_each_device_span(const Window& window, Visit visit) const {
   const auto begin_of = [&](int32_t i) {
     return timeline_.spans[static_cast<size_t>(i)].begin.nanoseconds();
   };
+  // Spans are sorted by begin and one that reaches into the window may have begun before it, but by
+  // no more than the longest span of the rank.
   auto i = std::lower_bound(rank.device.begin(), rank.device.end(), window.begin - rank.longest,
                             [&](int32_t span, int64_t begin) { return begin_of(span) < begin; });
   for (; i != rank.device.end() && begin_of(*i) < window.end; ++i)
@@ -363,6 +375,7 @@ class LateWatcher {
       const Collective& collective = match.collectives[i];
       if (collective.across_ranks()) take(collective, i);
       for (const CollectivePart& part : collective.parts) {
+        // Also of collectives that only this rank shows: they end a window as well.
         int64_t& end = previous_end_.try_emplace(part.rank, part.end).first->second;
         end = std::max(end, part.end);
       }
