@@ -81,45 +81,38 @@ class Balance {
   /// them go faster. Regula falsi (Illinois) between the two.
   Seconds solve_clocks() {
     constexpr int max_lengths = 12;
-    // `low` is the length that was simulated last; at it, excess(length) = needed - length is
-    // positive if clocks have fallen since. `high` first is only a guess (`known`): the excess at
-    // `low` is a bound from above while one device sets the pace; otherwise the length grows by
-    // twice the excess until the sign changes.
-    Seconds low = step_.timeline.step_time;
-    solve_devices(low);
-    if (!heat_holds_some()) return low;
-    Seconds short_by = length_needed() - low;
-    if (abs(short_by) <= 0.5 * time_tolerance * low) return low;
-    Seconds high = low + short_by, length = high, long_by;
-    bool known = false;  // whether `high` was tried
-    int side = 0;
-    for (int i = 0; i < max_lengths; ++i) {
+    // At the length that was simulated last, excess(length) = needed - length is positive if clocks
+    // have fallen since, negative if they have risen. It bounds the way to the root while one
+    // device sets the pace; otherwise the length moves by twice the excess until the sign changes.
+    Seconds length = step_.timeline.step_time;
+    solve_devices(length);
+    if (!heat_holds_some()) return length;
+    Seconds excess = length_needed() - length;
+    std::optional<Bound> low, high;
+    for (int i = 0; i < max_lengths && abs(excess) > 0.5 * time_tolerance * length; ++i) {
+      std::optional<Bound>& moved = excess > Seconds() ? low : high;
+      std::optional<Bound>& kept = excess > Seconds() ? high : low;
+      // Illinois: the end that stays twice counts half, or one end would stay for good and the
+      // method would converge linearly.
+      if (kept && kept->stays) kept->excess *= 0.5;
+      if (kept) kept->stays = true;
+      moved = Bound{length, excess, false};
+      if (low && high)
+        length = low->length +
+                 (high->length - low->length) * (low->excess / (low->excess - high->excess));
+      else
+        length += (i == 0 ? 1 : 2) * excess;
       solve_devices(length);
-      const Seconds excess = length_needed() - length;
-      if (abs(excess) <= 0.5 * time_tolerance * length) break;
-      if (excess > Seconds()) {
-        low = length;
-        short_by = excess;
-        // Illinois: the end that stays twice counts half, or one end would stay for good and the
-        // method would converge linearly.
-        if (side == 1) long_by *= 0.5;
-        side = 1;
-      } else {
-        high = length;
-        long_by = -excess;
-        if (side == -1) short_by *= 0.5;
-        side = -1;
-        known = true;
-      }
-      if (!known) {
-        high = length + 2 * excess;
-        length = high;
-        continue;
-      }
-      length = low + (high - low) * (short_by / (short_by + long_by));
+      excess = length_needed() - length;
     }
     return length;
   }
+
+  /// A length that was tried: too short where the excess is positive.
+  struct Bound {
+    Seconds length, excess;
+    bool stays;
+  };
 
   /// The schedule's length at the present clocks, from the one that was simulated: a group that
   /// works longer than it did delays the end by so much, less what it waited more than others did.
