@@ -94,8 +94,8 @@ spec::GpuLoad exchange_load(const spec::Stack& stack, const perf::CollectiveTime
 PhaseTable make_phase_table(const spec::Job& job, std::vector<GroupEstimate> groups) {
   const spec::Gpu& gpu = job.cluster.gpu;
   const spec::GovernorCoefficients& governor = *gpu.governor;
-  const double steps = std::floor((*gpu.max_clock - governor.min_clock) / governor.clock_step);
-  return {std::move(groups), job.stack, static_cast<int64_t>(steps), step_ratio(gpu)};
+  return {std::move(groups), job.stack, clock::steps_to_lowest_clock(governor, *gpu.max_clock),
+          step_ratio(gpu)};
 }
 
 Watts typical_power(const spec::Job& job, const spec::GpuLoad& load, double clock_ratio,

@@ -74,8 +74,10 @@ std::vector<spec::GpuLoad> exchanges(const StepModel& model, const StageTimeline
     alone.push_back(model.exchange_after(pipeline, stage, use.kind));
   for (const ActionTimes& action : timeline.actions) {
     const size_t use = model.use_of(stage, action.action);
-    // Bytes are those of the estimate, times those of the schedule, in which sends share links.
+    // Bytes are those of the estimate, times those of the schedule, in which sends share links. The
+    // last chunk's result stays on its stage: nothing is sent, so no bytes move.
     spec::GpuLoad exchange = alone[use];
+    if (action.sent == Seconds()) exchange.scale_up_bytes = exchange.scale_out_bytes = Bytes();
     exchange.communicating = action.sent;
     if (exchange.scale_out_bytes > Bytes()) exchange.communicating_scale_out = action.sent;
     exchange.duration = model.job.stack.microbatch_gap;
@@ -168,20 +170,18 @@ void account_rest(const StepModel& model, const GroupStep& group, size_t device,
   rest.waiting = std::max(Seconds(), rest.waiting + (sum.duration - group.step_time) -
                                          (sum.in_phases - group.in_phases));
   const int64_t locked = model.conditions().locked_steps[device];
-  const double resting_steps = std::max(static_cast<double>(locked), heat_ceiling);
+  const double resting_ratio = model.resting_clock_ratio(device, heat_ceiling);
   // A ceiling of heat may lie between two clocks and has its own point; locks are clocks of the
   // table.
-  const power::ClockPoint clock =
-      heat_ceiling > static_cast<double>(locked)
-          ? power::clock_point(model.power(), model.clock_ratio(resting_steps))
-          : model.clocks().applied[static_cast<size_t>(locked)];
+  const power::ClockPoint clock = heat_ceiling > static_cast<double>(locked)
+                                      ? power::clock_point(model.power(), resting_ratio)
+                                      : model.clocks().applied[static_cast<size_t>(locked)];
   sum.at_reference = sum.phases_at_reference;
   sum.at_reference +=
       power::energy_of(model.power(), rest, clock, model.power().reference_temperature,
                        model.hardware.boards[device]);
   sum.mean_clock_ratio =
-      (sum.clock_seconds + model.clock_ratio(resting_steps) * (rest.duration / unit::s)) /
-      (sum.duration / unit::s);
+      (sum.clock_seconds + resting_ratio * (rest.duration / unit::s)) / (sum.duration / unit::s);
 }
 
 }  // namespace

@@ -73,7 +73,10 @@ DeviceBins profile_device(const StepModel& model, const CoupledStep& step, const
   const Joules total = step.accounted.devices[device].ledger.total();
   const Seconds open = step.timeline.step_time - covered;
   const Watts rest = open > Seconds() ? (total - in_phases) / open : Watts();
-  DeviceBins bins{.power = {}, .ratio = ratio.means(1), .throttled = throttled.means(0)};
+  DeviceBins bins{
+      .power = {},
+      .ratio = ratio.means(model.resting_clock_ratio(device, step.clocks.heat_ceiling[device])),
+      .throttled = throttled.means(0)};
   for (const double watts : power.means(rest / unit::W))
     bins.power.push_back(watts * unit::W);
   return bins;

@@ -147,8 +147,9 @@ void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step
   for (size_t d = 0; d < step.dies.size(); ++d)
     inlets.push_back(
         model.hardware.inlet[d / static_cast<size_t>(model.job.cluster.gpus_per_node)]);
-  // Two differences of one sum: full clock to the clock under the cap on boards as cool as their
-  // inlet, and from there to the clock that the step had. The two add up to all that is lost.
+  // Two differences of one sum: the highest clock that is allowed (an operator's lock is no loss)
+  // to the clock under the cap on boards as cool as their inlet, and from there to the clock that
+  // the step had. The two add up to all that is lost.
   const ClockState cold = choose_clocks(model, inlets);
   double to_power = 0, to_temperature = 0;
   for (const Pipeline& pipeline : model.pipelines)
@@ -160,7 +161,9 @@ void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step
           const double count =
               static_cast<double>(model.uses[static_cast<size_t>(group.stage)][u].count);
           const double share = count * (now.duration / step.timeline.step_time);
-          to_power += share * (1 - model.clock_ratio(then.steps_down()));
+          const auto locked =
+              static_cast<double>(model.conditions().locked_steps[static_cast<size_t>(device)]);
+          to_power += share * (model.clock_ratio(locked) - model.clock_ratio(then.steps_down()));
           to_temperature +=
               share * (model.clock_ratio(then.steps_down()) - model.clock_ratio(now.steps_down()));
         }

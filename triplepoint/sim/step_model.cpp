@@ -24,6 +24,7 @@
 #include "triplepoint/base/expect.h"
 #include "triplepoint/base/parallel.h"
 
+#include "triplepoint/clock/governor.h"
 #include "triplepoint/sim/simulate_schedule.h"
 
 namespace triplepoint::sim {
@@ -44,10 +45,8 @@ StepModel::StepModel(const spec::Job& the_job, workload::WorkGraph the_graph)
   if (has_power()) {
     const spec::GovernorCoefficients& governor = *job.cluster.gpu.governor;
     const Hertz max_clock = *job.cluster.gpu.max_clock;
-    // Rounded down: a last step that would end below min_clock is not a clock of this device.
     step_ratio_ = governor.clock_step / max_clock;
-    clock_steps_ =
-        static_cast<int64_t>(std::floor((max_clock - governor.min_clock) / governor.clock_step));
+    clock_steps_ = clock::steps_to_lowest_clock(governor, max_clock);
     clocks_ = clock_scale(job.cluster.gpu, clock_steps_);
   }
   if (job.cluster.num_gpus() >= fewest_devices_for_threads) threads_ = available_threads();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -90,6 +91,11 @@ class StepModel {
   const ClockScale& clocks() const { return clocks_; }
   /// A clock over the highest one, by the number of clock steps below it.
   double clock_ratio(double steps) const { return 1 - steps * step_ratio_; }
+  /// The clock between phases: the highest that an operator's lock and heat allow.
+  double resting_clock_ratio(size_t device, double heat_ceiling) const {
+    const auto locked = static_cast<double>(conditions_.locked_steps[device]);
+    return clock_ratio(std::max(locked, heat_ceiling));
+  }
   double most_steps_down() const { return static_cast<double>(clock_steps_); }
 
   struct Place {
