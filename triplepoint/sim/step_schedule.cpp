@@ -108,7 +108,7 @@ void finish_step(const StepModel& model, StepTimeline& step) {
       const EpilogueEstimate& end = model.epilogue_of(s);
       StepEpilogue& at = step.epilogues[p][s];
       at.norm_begin = norm_ready;
-      at.norm_end = norm_ready + oversubscription * total_time(end.gradient_norm);
+      at.norm_end = norm_ready + exposed_time(end.gradient_norm, Seconds(), oversubscription);
       at.optimizer_end = at.norm_end + oversubscription * total_time(end.optimizer);
       // The gather of parameters overlaps with the next step's first forward pass. Every program
       // begins with a forward, so the first use of a stage is one (find_uses), and its time stands

@@ -323,9 +323,9 @@ void TransientSimulation::State::pass(Activity activity, Seconds end, Recorded* 
     train(window, recorded);
   } else {
     if (heat_) powers = idle_powers();
-    // Time that stands still belongs to no step: an interrupted one is recorded from where training
-    // goes on.
-    step_begin_ = end;
+    // Time that stands still belongs to no step: one that goes on afterwards is recorded with the
+    // length of its two parts, one that was lost begins anew.
+    step_begin_ = progress_ > 0 ? step_begin_ + window : end;
   }
   if (heat_) heat_->advance(powers, window);
   now_ = end;
