@@ -316,10 +316,11 @@ Result<Celsius> parse_celsius(std::string_view text) {
         fmt::format("\"{}\" is a difference of temperatures (kelvins), not a reading; "
                     "write the reading in C, as in 30 C",
                     text));
+  if (split->rest == "F" || split->rest == "°F" || split->rest == "degF")
+    return Celsius((split->number - 32) / 1.8);
   if (split->rest != "C" && split->rest != "°C" && split->rest != "degC")
     return error(
-        fmt::format("\"{}\" is not a temperature (readings are in degrees Celsius); "
-                    "write \"{} C\"",
+        fmt::format("\"{}\" is not a temperature (its unit is neither C nor F); write \"{} C\"",
                     text, split->number));
   return Celsius(split->number);
 }

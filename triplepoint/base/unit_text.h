@@ -25,8 +25,8 @@ Result<Measured> parse_measured(std::string_view text);
 /// The same, where only one dimension will do; the error says what the text measures instead.
 Result<double> parse_in_base_units(std::string_view text, Dim expected);
 
-/// Reads "30 C", "30 °C" or "30 degC": a point on the scale. Kelvins are differences and are
-/// refused.
+/// Reads "30 C", "30 °C", "30 degC" or "86 F": a point on the scale. Kelvins are differences and
+/// are refused.
 Result<Celsius> parse_celsius(std::string_view text);
 
 template <class T>

@@ -76,6 +76,7 @@ TEST_CASE("a quantity is read in the unit it is written in") {
         Approx(0.085));
   CHECK(parse_quantity<Hertz>("1980 MHz") == 1980 * unit::MHz);
   CHECK(parse_quantity<Celsius>("30 C") == Celsius(30));
+  CHECK(parse_quantity<Celsius>("95F").value().degrees() == Approx(35));
   CHECK(parse_quantity<Celsius>("-5.5 °C") == Celsius(-5.5));
   CHECK(parse_quantity<CubicMetersPerSecond>("0.4 m3/s") == 0.4 * unit::m3 / unit::s);
 }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/suggest.h"
+#include "triplepoint/base/text.h"
 #include "triplepoint/base/version.h"
 
 namespace triplepoint::cli {
@@ -66,6 +67,22 @@ void add_argument(CLI::App& app, const Argument& argument, std::optional<std::st
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
+/// A flag whose help has every word of an unknown one: --tp of --tensor-parallel.
+std::optional<std::string> flag_by_help(std::string_view unknown,
+                                        const std::vector<Argument>& arguments) {
+  const std::vector<std::string> words =
+      CLI::detail::split(std::string(unknown.substr(unknown.find_first_not_of('-'))), '-');
+  for (const Argument& argument : arguments) {
+    if (!argument.is_flag()) continue;
+    const std::string text = lower_case(argument.names + " " + argument.help);
+    if (std::ranges::all_of(words, [&](const std::string& word) {
+          return text.find(lower_case(word)) != std::string::npos;
+        }))
+      return argument.names.substr(0, argument.names.find(','));
+  }
+  return std::nullopt;
+}
+
 /// The first word that no argument of the command explains.
 std::optional<std::string> left_over(CLI::App& app, const std::vector<Argument>& arguments) {
   const std::vector<std::string> rest = app.remaining();
@@ -75,7 +92,8 @@ std::optional<std::string> left_over(CLI::App& app, const std::vector<Argument>&
     return fmt::format("unexpected word \"{}\" (the command takes no more of them)", word);
   }
   const std::vector<std::string> known = flag_names(arguments);
-  const auto close = closest_word(word, known);
+  auto close = closest_word(word, known);
+  if (!close && word.starts_with("--")) close = flag_by_help(word, arguments);
   return fmt::format("unknown flag {}{}", word,
                      close ? fmt::format("; did you mean {}?", *close) : "");
 }
@@ -92,6 +110,18 @@ void guard_choices(std::vector<Argument>& arguments) {
       return store(text);
     };
   }
+}
+
+/// The sentence of a flag without its value; the parser's message names no placeholder.
+std::string value_missing(std::string_view message, const std::vector<Argument>& arguments) {
+  const std::string name(message.substr(0, message.find(':')));
+  for (const Argument& argument : arguments) {
+    const std::vector<std::string> names = CLI::detail::split(argument.names, ',');
+    if (argument.is_flag() && !argument.value.empty() &&
+        std::ranges::find(names, name) != names.end())
+      return fmt::format("{} needs a value: {} {}", name, name, argument.value);
+  }
+  return std::string(message);
 }
 
 /// Notes which required words were given.
@@ -132,6 +162,8 @@ Result<bool> read_arguments(std::vector<Argument>& arguments, std::span<const st
   const std::vector<std::string> flags(words.begin(), dashes);
   try {
     app.parse(std::vector<std::string>(flags.rbegin(), flags.rend()));  // CLI11 wants them reversed
+  } catch (const CLI::ArgumentMismatch& wrong) {
+    if (!problem) problem = value_missing(wrong.what(), arguments);
   } catch (const CLI::ParseError& wrong) {
     if (!problem) problem = wrong.what();
   }
@@ -182,7 +214,7 @@ int run_command_line(std::span<const std::string> words, tui::Console& console) 
     words.empty() ? console.warn(help) : console.print(help);
     return words.empty() ? exit_usage : exit_ok;
   }
-  if (words[0] == "--version") {
+  if (words[0] == "--version" || words[0] == "version") {
     console.print(program_version() + "\n");
     return exit_ok;
   }

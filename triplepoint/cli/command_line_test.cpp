@@ -60,6 +60,13 @@ TEST_CASE("a misspelt flag gets a suggestion") {
   CHECK(contains(outcome.err, "--model?"));
 }
 
+TEST_CASE(
+    "a flag of another program is found by the words of its name, and a missing value is named") {
+  CHECK(contains(call({"simulate", "--tensor-parallel", "4"}).err, "did you mean --tp?"));
+  CHECK(contains(call({"simulate", "--tp"}).err, "--tp needs a value: --tp N"));
+  CHECK(call({"version"}).out == call({"--version"}).out);
+}
+
 TEST_CASE("words behind -- belong to the command that is to be run, whatever they look like") {
   CHECK(contains(call({"record", "--"}).err, "COMMAND is missing"));
   CHECK(contains(call({"record"}).err, "COMMAND is missing"));
