@@ -102,4 +102,4 @@ const char* name_of(ClockEventReason);
 
 }  // namespace triplepoint::clock
 
-#include "triplepoint/clock/governor_impl.h"
+#include "triplepoint/clock/choose_clock.h"

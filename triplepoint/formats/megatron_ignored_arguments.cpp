@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/formats/megatron_arguments.h"
+#include "triplepoint/formats/megatron_ignored_arguments.h"
 
 #include <algorithm>
 #include <array>

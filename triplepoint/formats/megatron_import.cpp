@@ -11,7 +11,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/assemble.h"
-#include "triplepoint/formats/megatron_arguments.h"
+#include "triplepoint/formats/megatron_ignored_arguments.h"
 #include "triplepoint/formats/optimizers.h"
 #include "triplepoint/formats/pipeline_layout.h"
 #include "triplepoint/formats/settings.h"
