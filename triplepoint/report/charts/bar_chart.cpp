@@ -12,14 +12,14 @@
 namespace triplepoint::report {
 namespace {
 
-// In the drawing's own units, about one CSS pixel each on a laptop.
-constexpr double width = 460;
+// In the drawing's own units, about one CSS pixel each (svg_begin).
+constexpr double width = 390;
 constexpr double least_right_margin = 52;  // room for the text at the end of the longest bar
-constexpr double row_height = 17;
-constexpr double bar_height = 12;
+constexpr double row_height = 19;
+constexpr double bar_height = 13;
 constexpr double group_gap = 7;
-constexpr double axis_height = 34;
-constexpr double character = 6.1;  // mean width of one at the label's size
+constexpr double axis_height = 36;
+constexpr double character = 7;  // mean width of one at the label's size
 
 double length_of(const Bar& bar) {
   double sum = 0;
@@ -54,14 +54,17 @@ Layout lay_out(const BarChart& chart) {
       lengths.push_back(std::max(length_of(bar), bar.peak.value_or(0)));
     rows += row_height + (bar.begins_group ? group_gap : 0);
   }
-  layout.left = std::min(190.0, static_cast<double>(longest) * character + 8);
+  layout.left = std::min(180.0, static_cast<double>(longest) * character + 8);
   layout.plot = width - layout.left - right_margin(chart);
   layout.height = rows + axis_height;
   double highest = chart.cuts || lengths.empty()
                        ? cut_above(lengths)
                        : *std::max_element(lengths.begin(), lengths.end());
   if (chart.limit) highest = std::max(highest, *chart.limit);
-  layout.axis = chart.low != 0 ? axis_between(chart.low, highest) : axis_from_zero(highest);
+  // A tick of four digits takes 40 units with the gap to the next.
+  const int ticks = std::clamp(static_cast<int>(layout.plot / 40), 2, 6);
+  layout.axis =
+      chart.low != 0 ? axis_between(chart.low, highest, ticks) : axis_from_zero(highest, ticks);
   return layout;
 }
 
@@ -71,11 +74,11 @@ std::string grid(const BarChart& chart, const Layout& layout) {
   for (double tick : layout.axis.ticks) {
     const double x = layout.x(tick);
     svg += fmt::format("<path class=\"grid\" d=\"M{:.1f} 0V{:.1f}\"/>", x, bottom);
-    svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", x, bottom + 13,
+    svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", x, bottom + 14,
                        layout.axis.tick_text(tick));
   }
   return svg + fmt::format("<text class=\"unit\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
-                           layout.left + layout.plot / 2, bottom + 28, escape(chart.unit));
+                           layout.left + layout.plot / 2, bottom + 30, escape(chart.unit));
 }
 
 std::string bar_parts(const Bar& bar, const Layout& layout, double y) {
@@ -146,8 +149,7 @@ double cut_above(std::vector<double> lengths) {
 
 std::string bar_chart_svg(const BarChart& chart) {
   const Layout layout = lay_out(chart);
-  std::string svg = fmt::format("<svg viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"{}\">",
-                                width, layout.height, escape(chart.title));
+  std::string svg = svg_begin(width, layout.height, chart.title);
   svg += grid(chart, layout) + limit_rule(chart, layout);
   double y = 4;
   for (const Bar& bar : chart.bars) {

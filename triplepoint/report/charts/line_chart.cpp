@@ -13,7 +13,7 @@
 namespace triplepoint::report {
 namespace {
 
-constexpr double width = 330, height = 230;
+constexpr double width = 300, height = 230;
 constexpr double left = 44, right = 8, top = 18, bottom = 40;
 constexpr double marker = 3.6;
 
@@ -86,8 +86,7 @@ std::string line_path(const Line& line, const Layout& layout) {
 
 std::string line_chart_svg(const LineChart& chart) {
   const Layout layout = lay_out(chart);
-  std::string svg = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">", width,
-                                height, escape(chart.title));
+  std::string svg = svg_begin(width, height, chart.title);
   svg += frame(chart, layout);
   for (const Line& line : chart.lines)
     svg += line_path(line, layout);

@@ -162,8 +162,7 @@ std::string mark(const Point& point, const Layout& layout) {
 
 std::string scatter_chart_svg(const ScatterChart& chart) {
   const Layout layout = lay_out(chart);
-  std::string svg = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">", width,
-                                height, escape(chart.title));
+  std::string svg = svg_begin(width, height, chart.title);
   svg += frame(chart, layout) + colour_scale(chart, layout) + front_line(chart, layout);
   for (const Point& point : chart.points)
     svg += mark(point, layout);

@@ -32,8 +32,8 @@ struct DifferenceBar {
   bool begins_group = false;
 };
 
-constexpr double width = 460, row_height = 17, bar_height = 12, group_gap = 7;
-constexpr double axis_height = 30, text_room = 62, character = 6.1;
+constexpr double width = 460, row_height = 19, bar_height = 13, group_gap = 7;
+constexpr double axis_height = 30, text_room = 62, character = 6.6;
 
 const char* style_of(int judgement) {
   return judgement > 0 ? "k-sendrecv" : judgement < 0 ? "k-reducescatter" : "k-other";
@@ -186,9 +186,7 @@ std::vector<LegendEntry> difference_legend() {
 /// Bars beyond 100 % are cut at the edge; their text says how long they are.
 std::string difference_svg(const std::string& title, const std::vector<DifferenceBar>& bars) {
   const Layout layout = lay_out(bars);
-  std::string svg = fmt::format(
-      "<svg viewBox=\"0 0 {} {:.0f}\" style=\"max-width:680px\" role=\"img\" aria-label=\"{}\">",
-      width, layout.height, escape(title));
+  std::string svg = svg_begin(width, layout.height, title);
   svg += grid(layout);
   double y = 4;
   for (const DifferenceBar& bar : bars) {

@@ -62,6 +62,13 @@ std::string escape(std::string_view text) {
   return result;
 }
 
+std::string svg_begin(double width, double height, std::string_view title) {
+  return fmt::format(
+      "<svg viewBox=\"0 0 {:.0f} {:.0f}\" style=\"min-width:{:.0f}px;max-width:{:.0f}px\" "
+      "role=\"img\" aria-label=\"{}\">",
+      width, height, 0.92 * width, 1.25 * width, escape(title));
+}
+
 void DataTable::add(std::vector<std::string> cells, std::string job) {
   jobs.resize(rows.size());
   rows.push_back(std::move(cells));

@@ -22,7 +22,7 @@ using advise::MoveKind;
 using advise::SteerOutcome;
 using advise::SteerPoint;
 
-constexpr double width = 460, height = 190;
+constexpr double width = 400, height = 190;
 constexpr double left = 50, right = 8, top = 20, bottom = 36;
 
 /// One quantity over time, of both sides.
@@ -131,8 +131,7 @@ DataTable points_table(const SteerOutcome& outcome, const Quantity& quantity) {
 Figure figure_of(const SteerStory& story, const Quantity& quantity) {
   const Frame frame = frame_of(*story.outcome, quantity);
   const std::string title = fmt::format("{}, {}", quantity.title, story.name);
-  std::string svg = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">", width,
-                                height, escape(title));
+  std::string svg = svg_begin(width, height, title);
   svg += grid(frame, quantity) + marks(*story.outcome, frame);
   svg += curve(story.outcome->fixed_points, quantity, frame, "s3");
   svg += curve(story.outcome->steered_points, quantity, frame, "s0") + "</svg>";
