@@ -102,7 +102,9 @@ std::string chooser(const std::vector<Group>& groups) {
 std::string study_page(const Study& study) {
   const std::vector<Group> groups = groups_of(study);
   Json tables = Json::object();
-  std::string body = study_header(study) + answers_section(groups) + findings_section(study) +
+  const std::vector<Finding> findings = find_findings(study);
+  std::string body = study_header(study) + overview_section(groups, findings) +
+                     answers_section(groups) + findings_section(findings) +
                      machines_section(groups) + chooser(groups);
   for (const Group& group : groups)
     body += group_section(group, tables);

@@ -6,10 +6,11 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/report/charts/pareto.h"
 #include "triplepoint/report/charts/study_charts.h"
-#include "triplepoint/report/findings/findings.h"
+#include "triplepoint/report/findings/keys.h"
 #include "triplepoint/report/findings/machines.h"
 #include "triplepoint/report/findings/recommendations.h"
 #include "triplepoint/report/summary.h"
@@ -61,6 +62,29 @@ std::string answers_row(const Group& group) {
   html += cell(answers.change_text.html().empty() ? "no change in this study"
                                                   : answers.change_text.html());
   return html + "</tr>";
+}
+
+std::string findings_list(const std::vector<Finding>& findings, std::size_t from, std::size_t to) {
+  std::string html = fmt::format("<ol class=\"findings\" start=\"{}\">", from + 1);
+  for (std::size_t i = from; i < std::min(to, findings.size()); ++i)
+    html += "<li>" + linked(findings[i]) + "</li>";
+  return html + "</ol>";
+}
+
+/// One number of a job: what it is, how much, of which job.
+std::string job_tile(const char* name, const StudyRow* row, const char* key, const char* unit,
+                     int digits = 3) {
+  const auto value = row == nullptr ? std::nullopt : number_at(*row, key);
+  if (!value) return "";
+  return fmt::format("<li><span>{}</span><b>{}\u00a0{}</b><small>{}</small></li>", name,
+                     significant(*value, digits), unit, escape(short_label(*row)));
+}
+
+const Group* with_most_jobs(const std::vector<Group>& groups) {
+  const auto most = std::max_element(
+      groups.begin(), groups.end(),
+      [](const Group& a, const Group& b) { return a.that_ran().size() < b.that_ran().size(); });
+  return most == groups.end() || most->that_ran().empty() ? nullptr : &*most;
 }
 
 // ---- one group
@@ -163,6 +187,30 @@ std::string study_header(const Study& study) {
   return html + "</header>\n";
 }
 
+std::string overview_section(const std::vector<Group>& groups,
+                             const std::vector<Finding>& findings) {
+  const Group* group = with_most_jobs(groups);
+  auto picture = group == nullptr ? std::nullopt : pareto_figure(*group);
+  if (!picture) return "";
+  picture->id = "overview-choices";
+  const Answers answers = answers_for(*group);
+  constexpr std::size_t sentences = 3;
+  return fmt::format(
+             "<section class=\"overview\" aria-label=\"Overview\">{}<ul class=\"tiles\">{}{}{}"
+             "<li><span>limits the fastest</span><small>{}</small></li></ul>",
+             groups.size() == 1
+                 ? ""
+                 : fmt::format("<h2>{}, most jobs of the study</h2>", escape(group->title)),
+             job_tile("fastest", answers.fastest, "tokens_per_s", "tokens/s", 4),
+             job_tile("least energy", answers.thriftiest, "joules_per_token", "J/token"),
+             job_tile("hottest GPU", answers.hottest, "temperature_c.peak", "°C"),
+             answers.limit_text.html()) +
+         "<div class=\"figures choices\">" + html_figure(*picture) + "<div>" +
+         findings_list(findings, 0, sentences) +
+         (findings.size() > sentences ? "<p><a href=\"#findings\">All findings</a></p>" : "") +
+         "</div></div></section>\n";
+}
+
 std::string answers_section(const std::vector<Group>& groups) {
   std::string html =
       "<section class=\"answers\" aria-labelledby=\"answers\"><h2 id=\"answers\">The short "
@@ -177,14 +225,10 @@ std::string answers_section(const std::vector<Group>& groups) {
   return html + "</tbody></table></div></section>\n";
 }
 
-std::string findings_section(const Study& study) {
+std::string findings_section(const std::vector<Finding>& findings) {
   std::string html = "<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>";
-  const std::vector<Finding> findings = find_findings(study);
   if (findings.empty()) return html + "<p>No jobs to compare.</p></section>\n";
-  html += "<ol class=\"findings\">";
-  for (const Finding& finding : findings)
-    html += "<li>" + linked(finding) + "</li>";
-  return html + "</ol></section>\n";
+  return html + findings_list(findings, 0, findings.size()) + "</section>\n";
 }
 
 std::string machines_section(const std::vector<Group>& groups) {
