@@ -16,9 +16,9 @@ std::string_view page_template();
 /// Text as it may stand between tags and inside quoted attributes.
 std::string escape(std::string_view text);
 
-/// The opening tag of a drawing whose text is set in 12 units. It is shown at 0.92 to 1.25 times its
-/// size, so that the text has 11 to 15 pixels at any width of the page; its box scrolls where less
-/// room is left.
+/// The opening tag of a drawing whose text is set in 12 units. It is shown at 0.92 to 1.25 times
+/// its size, so that the text has 11 to 15 pixels at any width of the page; its box scrolls where
+/// less room is left.
 std::string svg_begin(double width, double height, std::string_view title);
 
 /// The numbers behind a chart: screen readers read it, the CSV button saves it.
