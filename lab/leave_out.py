@@ -80,10 +80,10 @@ class Program:
         self.data = pathlib.Path(tempfile.mkdtemp()) / "data"
         shutil.copytree(data, self.data)
 
-    def residuals(self, values, source="lab"):
-        """ln(measured / predicted) of the times of all rows that fit."""
+    def residuals(self, values, source="lab", files=None):
+        """ln(measured / predicted) of the times of all rows that fit, of all files or of these."""
         (self.data / "calibrations" / "left_out.toml").write_text(toml(source, values), encoding="utf-8")
-        done = subprocess.run([self.path, "validate", *self.files, "--leave-out", source, "--format", "json"], capture_output=True, text=True,
+        done = subprocess.run([self.path, "validate", *(files or self.files), "--leave-out", source, "--format", "json"], capture_output=True, text=True,
                               env=dict(os.environ, TRIPLEPOINT_DATA=str(self.data)), check=False)
         if done.returncode:
             sys.exit(done.stderr)
@@ -170,7 +170,7 @@ def main():
         values = minimize({row: r for row, r in rows.items() if r[0] != source}, shipped)
         text += "\n" + toml(source, values)
         own = [row for row, r in rows.items() if r[0] == source]
-        after = program.residuals(values, source)
+        after = program.residuals(values, source, [file for file in program.files if pathlib.Path(file).parent.name == source])
         most = max(values, key=lambda key: abs(math.log(values[key] / shipped[key])))
         print(f"{source:26} {len(own):4}  {errors([base[row][1] for row in own])}   {errors([after[row][1] for row in own if row in after])}"
               f"   {most.rsplit('.', 1)[1]} {values[most]:.3g}", flush=True)
