@@ -73,7 +73,7 @@ def replace_source(path, keys, kind, cite_text, fit_name=None):
             if not left:
                 continue
             block = re.sub(r"keys = \[.*\]", lambda _: "keys = [" + ", ".join(f'"{key}"' for key in left) + "]", block, count=1)
-        kept.append(block.rstrip("\n") + "\n")
+        kept.append(block.rstrip("\n") + "\n" if block.startswith("[") else block)
     if not written:
         kept.append(source)
     path.write_text("\n".join(kept))

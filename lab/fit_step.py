@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fits joules of products on Hopper and three numbers of the stack nemo-profiled to GPT3-175B on 32 H200 (validation/micro25).
+"""Fits joules of products on the H200 and three numbers of the stack nemo-profiled to GPT3-175B on 32 H200 (validation/micro25).
 
 With e_i = error of scored row i over its tolerance, the fit minimizes  mean(e^2) + 100 sum max(0, |e| - 0.9)^2: the rows first have to
 hold, then to lie in the middle. Kernels are those of every GPU (data/calibrations/all/kernels.toml), memory energy is given.

@@ -5,9 +5,10 @@
     python3 lab/leave_out.py build/release/bin/triplepoint validation/*/jobs.csv -o data/calibrations/left_out.toml
 
 The coefficients are shared by all GPUs and all stacks that have the mechanism (COEFFICIENTS, with bounds and the file that holds them); no row and
-no source has one of its own. With e_i = ln(measured / predicted) of row i, the fit minimizes
+no source has one of its own. Files of OF_ONE_STACK take no part, because the host times of one stack were fitted to each of them. With
+e_i = ln(measured / predicted) of row i, the fit minimizes
 
-    sum_i w_i |e_i - sum_k s_ik x_k| + prior sum_k (x_k / range_k)^2,     x_k = ln(coefficient / its shipped value)
+    sum_i w_i |e_i - sum_k s_ik x_k| + prior sum_k |x_k| / range_k sum_i w_i |s_ik|,     x_k = ln(coefficient / its shipped value)
 
 where s_ik = d ln(predicted time) / d ln(coefficient), by differences of one run of the program for each coefficient, and w_i shares one vote of each
 source's square root of rows among its rows. The linear model is checked by a run with the values found. Printed: values with all sources, without
@@ -35,11 +36,16 @@ COEFFICIENTS = {  # key: lowest, highest value
     "stacks.megatron-core.moe_layer_host": (0.05, 1.0),
     "stacks.megatron-core.moe_expert_host": (0.02, 0.3),
     "stacks.megatron-graphs.moe_layer_host": (0.05, 1.0),
+    "stacks.megatron-graphs.step_overhead": (5.0, 100.0),
+    "stacks.eager-pytorch.step_overhead": (5.0, 200.0),
+    "stacks.compiled-pytorch.step_overhead": (5.0, 200.0),
+    "stacks.compiled-pytorch.microbatch_gap": (0.05, 5.0),
 }
 ALSO = {  # what a fit carries over to
     "calibrations.h100.kernels.attention_portable_share": [f"calibrations.{gpu}.kernels.attention_portable_share" for gpu in ("h100-96gb", "h200", "h200-nvl", "h800")],
 }
-MILLISECONDS = "moe_"
+OF_ONE_STACK = {"hf-h100-sweep", "train-perf-vtrain-single"}  # folders of validation/: nanotron, megatron-apex
+MILLISECONDS = ("moe_", "step_", "microbatch_")
 STEP = 1.1
 PRIOR = 0.02
 ROUNDS = 400
@@ -74,10 +80,10 @@ class Program:
         self.data = pathlib.Path(tempfile.mkdtemp()) / "data"
         shutil.copytree(data, self.data)
 
-    def residuals(self, values, source="lab"):
-        """ln(measured / predicted) of the times of all rows that fit."""
+    def residuals(self, values, source="lab", files=None):
+        """ln(measured / predicted) of the times of all rows that fit, of all files or of these."""
         (self.data / "calibrations" / "left_out.toml").write_text(toml(source, values), encoding="utf-8")
-        done = subprocess.run([self.path, "validate", *self.files, "--leave-out", source, "--format", "json"], capture_output=True, text=True,
+        done = subprocess.run([self.path, "validate", *(files or self.files), "--leave-out", source, "--format", "json"], capture_output=True, text=True,
                               env=dict(os.environ, TRIPLEPOINT_DATA=str(self.data)), check=False)
         if done.returncode:
             sys.exit(done.stderr)
@@ -147,7 +153,7 @@ def main():
     parser.add_argument("-o", "--output", required=True)
     options = parser.parse_args()
     shipped = {key: value_in(options.data, key) for key in COEFFICIENTS}
-    program = Program(options.program, options.data, options.files)
+    program = Program(options.program, options.data, [file for file in options.files if pathlib.Path(file).parent.name not in OF_ONE_STACK])
     base = program.residuals(shipped)
     slopes = defaultdict(dict)
     for key in shipped:
@@ -164,7 +170,7 @@ def main():
         values = minimize({row: r for row, r in rows.items() if r[0] != source}, shipped)
         text += "\n" + toml(source, values)
         own = [row for row, r in rows.items() if r[0] == source]
-        after = program.residuals(values, source)
+        after = program.residuals(values, source, [file for file in program.files if pathlib.Path(file).parent.name == source])
         most = max(values, key=lambda key: abs(math.log(values[key] / shipped[key])))
         print(f"{source:26} {len(own):4}  {errors([base[row][1] for row in own])}   {errors([after[row][1] for row in own if row in after])}"
               f"   {most.rsplit('.', 1)[1]} {values[most]:.3g}", flush=True)

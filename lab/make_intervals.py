@@ -12,7 +12,7 @@ each level's is scaled until 80 % of the level's rows are covered, all levels ag
 Rows of one source share an error, so a level that n sources know says little of the next source. Each factor grows by
 g(n) = sqrt(1 - b + b (t(n - 1) sqrt(1 + 1/n) / z)^2), Student's t over the normal's z at 90 %: b, the share of the variance between sources, is the
 smallest for which 80 % of all rows are covered by widths fitted without their source. A level of which fewer than 75 or more than 85 %
-are covered so gets the factor that mends it. Printed are the coverages of each level: with the source in the fit of the widths, and without (the
+are covered so gets the factor that mends it, and then one of which fewer than 75 % are covered with their source. Printed are the coverages of each level: with the source in the fit of the widths, and without (the
 last factor excepted: it has seen all sources; the third column is without it).
 """
 import argparse
@@ -205,24 +205,35 @@ def widen_for_sources(rows, left_out):
     return between, scores
 
 
-def correct_levels(rows, scores):
-    """Factors of the levels that are covered too seldom or too often, the worst first."""
+def at_coverage(scores, share):
+    """The factor of a width that covers this share."""
+    places = (math.ceil if share == FLOOR else math.floor)(share * len(scores))
+    return sorted(scores)[places - 1] * 1.001
+
+
+def correct_levels(rows, scores, inside):
+    """Factors of the levels that are covered too seldom or too often without their source, the worst first; then of those that are covered too seldom with it."""
     factors = {}
+    scores, inside = list(scores), list(inside)
     levels = sorted({item for row in rows for item in row.levels.items()})
     members = {item: [i for i, row in enumerate(rows) if row.levels[item[0]] == item[1]] for item in levels}
     members = {item: some for item, some in members.items() if len(some) >= FEWEST}
+
+    def scale(item, factor):
+        factors[item] = factors.get(item, 1) * factor
+        for i in members[item]:
+            scores[i] /= factor
+            inside[i] /= factor
+
     for _ in range(ROUNDS):
         found = {item: coverage([scores[i] for i in some]) for item, some in members.items()}
         worst = max(found, key=lambda item: abs(found[item] - COVERAGE))
         if FLOOR <= found[worst] <= CEILING:
             break
-        some = sorted(scores[i] for i in members[worst])
-        wanted = FLOOR if found[worst] < FLOOR else CEILING
-        factor = some[(math.ceil if wanted == FLOOR else math.floor)(wanted * len(some)) - 1] * 1.001
-        factors[worst] = factors.get(worst, 1) * factor
-        scores = list(scores)
-        for i in members[worst]:
-            scores[i] /= factor
+        scale(worst, at_coverage([scores[i] for i in members[worst]], FLOOR if found[worst] < FLOOR else CEILING))
+    for item, some in members.items():
+        if coverage([inside[i] for i in some]) < FLOOR:
+            scale(item, at_coverage([inside[i] for i in some], FLOOR))
     return factors, scores
 
 
@@ -277,7 +288,8 @@ def main():
     time, kept = fit(speed), fit(memory, by_level=False)
     known = with_common_levels(speed)
     between, by_source = widen_for_sources(known, left_out_scores(known))
-    extra, left_out = correct_levels(known, by_source)
+    grow = growth(known, between)
+    extra, left_out = correct_levels(known, by_source, [time.score(row) / grown(row, grow) for row in known])
     apply(time, known, between, extra)
     print(f"variance between sources: {between:.3f} of all; levels corrected: {extra}")
     print_coverage(known, time, left_out, by_source)

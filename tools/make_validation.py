@@ -185,7 +185,8 @@ def page_part(answers, jobs):
                      f"{number(answer['p90_abs_error_pct'])} | {number(answer['signed_mean_error_pct'])} | {number(answer['rank_correlation'], 2)} |")
     text += "\n".join(lines) + "\n\n"
     text += ("### Training jobs\n\nErrors of step time or rate, in per cent. \"Left out\": with the coefficients that all other sources fit (`lab/leave_out.py`); this is the figure for a\n"
-             "job of a source that no fit has seen, except that the rules that turn rows into jobs were written with these rows in sight.\n"
+             "job of a source that no fit has seen, except that the rules that turn rows into jobs were written with these rows in sight. Blank: sources\n"
+             "to which the host times of a stack were fitted, and which no other fit has seen.\n"
              "\"Inside 80 %\": share of the measured values inside the 80 % interval.\n\n")
     text += jobs_table(jobs) + "\n"
     return text + END + "\n"

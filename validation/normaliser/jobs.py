@@ -186,7 +186,7 @@ class Job:
             job["task"] = "lora"
             job["plan.lora.rank"] = number_after(row.words, r"rank|lora[_ ]r(?:ank)?|\br") or 16
             targets = ["attention_qkv", "attention_dense"]
-            if row.says(r"all.?linear|mlp|gate_proj|fc1"):
+            if row.says(r"all.?linear|mlp(?!erf)|gate_proj|fc1"):
                 targets += ["mlp_fc1", "mlp_fc2"]
             job["plan.lora.targets"] = targets
         tuned = lora or row.text("workload").lower() in ("sft", "finetune", "fine-tuning", "finetuning")
