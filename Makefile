@@ -22,12 +22,18 @@ PACKAGES_CHECK += chromium=chromium
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help build calibrations report measure test check bench install clean format tidy tidy-all lint packages validation fuzz sanitize threads pages
+.PHONY: help build calibrations report pictures measure test check bench install clean format tidy tidy-all lint packages validation fuzz sanitize threads pages
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
+# CPU minutes of a cold build of the programs, and of the tests with their run.
+BUILD_MINUTES := 18
+TEST_MINUTES  := 19
+minutes        = $$(( ($(1)) / $(JOBS) + 1 ))
+
 build: packages web  ## the programs, as users get them: build/release/bin
+	@echo "building the programs: about $(call minutes,$(BUILD_MINUTES)) minutes on $(JOBS) cores where nothing is cached"
 	cmake --preset release -DTPT_TESTS=OFF
 	cmake --build build/release --target programs -j $(JOBS)
 
@@ -42,11 +48,16 @@ report: build  ## characterize STUDY (paper/all) by simulation: build/report/rep
 	build/release/bin/triplepoint characterize $(STUDY) -o build/report
 	@echo "the report is build/report/report.html"
 
+pictures: build  ## draw README's screenshots and the modules anew: docs/images
+	python3 tools/page_pictures.py build/release/bin/triplepoint
+	python3 tools/module_picture.py
+
 measure: build  ## train the study laptop for real on this machine (five minutes): build/measured/report.html
 	build/release/bin/triplepoint characterize laptop --measure -o build/measured
 	@echo "the report is build/measured/report.html"
 
 test: packages-test web  ## the quick suite; shares build/release and its objects with `make build`
+	@echo "building and running the tests: about $(call minutes,$(TEST_MINUTES)) minutes on $(JOBS) cores after make report, $(call minutes,$(TEST_MINUTES)+$(BUILD_MINUTES)) alone"
 	cmake --preset release -DTPT_TESTS=ON
 	cmake --build --preset release -j $(JOBS)
 	ctest --preset release -j $(JOBS) -LE 'slow|pages'
