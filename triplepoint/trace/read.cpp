@@ -73,7 +73,7 @@ void join_companions(std::vector<NamedExecutionTrace> companions, Trace& trace) 
 }
 
 /// To be raised whenever a reader reads the same file differently.
-constexpr int readers_version = 1;
+constexpr int readers_version = 2;
 constexpr const char* extension = ".tptcache";
 // A cached trace is a run file; these of its facts are the cache's own.
 constexpr std::string_view key_fact = "cache key", format_fact = "cache format",

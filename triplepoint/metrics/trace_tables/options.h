@@ -46,6 +46,7 @@ struct TraceInput {
   trace::Skipped skipped;
   std::vector<std::string> remarks;
   int32_t warp_size = 32;
+  std::optional<metrics::ClockFit> clocks;  // of several ranks, as found before they were aligned
 
   const run::Timeline& timeline() const { return run.timeline; }
 };
