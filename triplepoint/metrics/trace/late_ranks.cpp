@@ -274,13 +274,12 @@ std::string LateCause::throttle_of(const Window& window) const {
   std::string words;
   for (const run::Device& device : telemetry_->devices) {
     if (device.rank != window.rank) continue;
-    const run::Series* bits = run::find_series(*telemetry_, "throttle_reasons", device.index);
-    if (bits == nullptr) continue;
-    for (const auto& [bit, name] : throttle_reasons) {
-      const auto share = run::share_of_time(*bits, bit, Instant(window.begin), Instant(window.end));
-      if (share && *share > 0)
-        words +=
-            fmt::format("{}{} {:.0f} % of the time", words.empty() ? "" : ", ", name, *share * 100);
+    const Instant begin(window.begin), end(window.end);
+    for (const ThrottleReason& reason : throttle_reasons) {
+      const auto share = throttled_share(*telemetry_, device.index, reason, begin, end);
+      if (share.value_or(0) > 0)
+        words += fmt::format("{}{} {:.0f} % of the time", words.empty() ? "" : ", ", reason.name,
+                             *share * 100);
     }
   }
   return words;

@@ -58,7 +58,7 @@ std::vector<std::string> lateness_sentences(const LateRanks& late) {
   }
   const metrics::RankLateness& worst = of_rank(late, *late.straggler);
   std::vector<std::string> lines = {fmt::format(
-      "Rank {} is the straggler: last into {} of {} collectives; others waited {} for it.",
+      "Rank {} is the straggler: last into {} of {} collectives; its delays cost the others {}.",
       worst.rank, worst.times_last, worst.collectives, time_text(worst.blamed))};
   if (const std::string why = worst_lateness(late, worst.rank); !why.empty())
     lines.push_back("Its worst lateness: " + why + ".");

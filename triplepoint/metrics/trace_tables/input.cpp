@@ -16,6 +16,7 @@
 #include "triplepoint/run/trace_tracks.h"
 
 #include "triplepoint/metrics/trace/clock_fit.h"
+#include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/trace_steps.h"
 #include "triplepoint/trace/read.h"
 

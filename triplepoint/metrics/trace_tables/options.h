@@ -12,6 +12,7 @@
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/metrics/trace/clock_fit.h"
 #include "triplepoint/trace/trace.h"
 
 namespace triplepoint::metrics {
