@@ -37,7 +37,8 @@ CREATE TABLE pattern(id INTEGER PRIMARY KEY, name TEXT);
 CREATE TABLE piece(id INTEGER PRIMARY KEY, pattern INTEGER, repeat INTEGER, length_s REAL, first_layer INTEGER,
   spans INTEGER);
 CREATE TABLE lane(id INTEGER PRIMARY KEY, rank INTEGER, stream INTEGER, number INTEGER, name TEXT);
-CREATE TABLE communicator(id INTEGER PRIMARY KEY, name TEXT, size INTEGER);
+CREATE TABLE communicator(id INTEGER PRIMARY KEY, name TEXT, size INTEGER,
+                          message_end INTEGER, peer INTEGER);
 CREATE TABLE chunk(id INTEGER PRIMARY KEY, part TEXT, owner INTEGER, name TEXT, n INTEGER, minimum REAL, maximum REAL,
   sum REAL, codec INTEGER, decimals INTEGER, data BLOB);
 )sql";

@@ -67,12 +67,14 @@ Result<bool> read_lanes(const Database& database, std::vector<Lane>& lanes) {
 
 Result<bool> write_communicators(const Database& database, ColumnWriter& writer,
                                  const std::vector<Communicator>& communicators) {
-  Statement insert = TPT_TRY(database.prepare("INSERT INTO communicator VALUES(?,?,?)"));
+  Statement insert = TPT_TRY(database.prepare("INSERT INTO communicator VALUES(?,?,?,?,?)"));
   for (size_t i = 0; i < communicators.size(); ++i) {
     const auto id = static_cast<int64_t>(i);
     TPT_TRY(insert.bind(id)
                 .bind(std::string_view(communicators[i].name))
                 .bind(int64_t{communicators[i].size})
+                .bind(static_cast<int64_t>(communicators[i].end))
+                .bind(int64_t{communicators[i].peer})
                 .run());
     const std::vector<int64_t> ranks(communicators[i].ranks.begin(), communicators[i].ranks.end());
     TPT_TRY(writer.write({"communicator", id, "rank"}, std::span<const int64_t>(ranks)));
@@ -83,11 +85,20 @@ Result<bool> write_communicators(const Database& database, ColumnWriter& writer,
 Result<bool> read_communicators(const Database& database, ColumnReader& reader,
                                 std::vector<Communicator>& communicators) {
   if (!TPT_TRY(has_table(database, "communicator"))) return true;
-  Statement row = TPT_TRY(database.prepare("SELECT name, size FROM communicator ORDER BY id"));
+  const bool has_messages =
+      TPT_TRY(database.ask("SELECT count(*) FROM pragma_table_info('communicator') "
+                           "WHERE name = 'peer'")) > 0;
+  Statement row = TPT_TRY(database.prepare(
+      has_messages ? "SELECT name, size, message_end, peer FROM communicator ORDER BY id"
+                   : "SELECT name, size, 0, -1 FROM communicator ORDER BY id"));
   while (TPT_TRY(row.next())) {
     const auto id = static_cast<int64_t>(communicators.size());
     Communicator communicator{.name = row.text(0)};
-    bool sound = set_narrow(communicator.size, row.integer(1));
+    const int64_t end = row.integer(2);
+    bool sound = set_narrow(communicator.size, row.integer(1)) &&
+                 set_narrow(communicator.peer, row.integer(3)) && end >= 0 &&
+                 end <= static_cast<int64_t>(MessageEnd::receiver);
+    communicator.end = sound ? static_cast<MessageEnd>(end) : MessageEnd::none;
     for (const int64_t rank : TPT_TRY(reader.integers({"communicator", id, "rank"})))
       sound = set_narrow(communicator.ranks.emplace_back(), rank) && sound;
     if (!sound) return damaged(database, "a communicator has an impossible rank or size");

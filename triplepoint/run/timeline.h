@@ -65,11 +65,17 @@ struct Lane {
   friend bool operator==(const Lane&, const Lane&) = default;
 };
 
+/// Which end of a message a rank is; none: a collective, or not known.
+enum class MessageEnd : uint8_t { none, sender, receiver };
+
 /// A process group. Spans of one collective on different ranks share communicator and sequence.
+/// Messages have one per group, direction and peer; their sequence counts on one rank only.
 struct Communicator {
   std::string name;            // "default_pg", "dp group"
   std::vector<int32_t> ranks;  // empty: not known
   int32_t size = 0;            // 0: not known
+  MessageEnd end = MessageEnd::none;
+  int32_t peer = -1;  // rank at the other end of the messages; -1: not known, or a collective
   friend bool operator==(const Communicator&, const Communicator&) = default;
 };
 

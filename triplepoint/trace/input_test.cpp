@@ -10,6 +10,8 @@
 
 #include "triplepoint/base/random.h"
 
+#include "triplepoint/trace/kineto/kineto.h"
+#include "triplepoint/trace/kineto/samples_testing.h"
 #include "triplepoint/trace/tar.h"
 
 namespace triplepoint::trace {
@@ -118,6 +120,21 @@ TEST_CASE("damaged bytes end in a sentence or in other bytes, never in a crash")
       Input input = input_of(bad);
       CHECK(drained(input).size() < 100000);
     }
+}
+
+TEST_CASE("a packed trace with a wrong check sum is read, and the damage is said") {
+  const std::string text = kineto::sample_text(kineto::sample_step({.layers = 2}, 1), {});
+  for (const size_t from_end : {size_t{8}, size_t{4}}) {  // check sum, length
+    std::string bytes = gzipped(text);
+    bytes[bytes.size() - from_end] = static_cast<char>(bytes[bytes.size() - from_end] ^ 1);
+    Input input = input_of(bytes);
+    const Trace trace = read_kineto(input, {}).value();
+    CHECK(trace.skipped.truncated);
+    REQUIRE(trace.skipped.reasons.size() == 1);
+    CHECK(trace.skipped.reasons[0].find("damaged") != std::string::npos);
+  }
+  Input whole = input_of(gzipped(text));
+  CHECK(!read_kineto(whole, {}).value().skipped.truncated);
 }
 
 TEST_CASE("what unpacks beyond all measure is an error") {

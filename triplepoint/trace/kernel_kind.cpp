@@ -37,13 +37,15 @@ struct NamePart {
 // The first that the name contains decides. Names of the libraries of both vendors: cuBLAS, cuDNN,
 // CUTLASS, Tensile ("Cijk_"), composable kernel, MIOpen ("igemm_", "gtcx"), flash attention,
 // Triton.
-constexpr std::array<NamePart, 44> parts = {{
+constexpr std::array<NamePart, 47> parts = {{
     {"splitkreduce", OpClass::gemm},
     {"flash", OpClass::attention},
     {"fmha", OpClass::attention},
     {"attention", OpClass::attention},
     {"attn", OpClass::attention},
     {"sdpa", OpClass::attention},
+    {"sage_fwd", OpClass::attention},
+    {"sage_bwd", OpClass::attention},
     {"multi_tensor_apply", OpClass::optimizer},
     {"adam", OpClass::optimizer},
     {"embedding", OpClass::embedding},
@@ -70,6 +72,7 @@ constexpr std::array<NamePart, 44> parts = {{
     {"transpose", OpClass::elementwise},
     {"gemm", OpClass::gemm},
     {"gemv", OpClass::gemm},
+    {"bmm", OpClass::gemm},
     {"cijk_", OpClass::gemm},
     {"matmul", OpClass::gemm},
     {"cutlass", OpClass::gemm},
@@ -117,7 +120,11 @@ KernelKind kernel_kind(std::string_view name) {
     if (collective == Collective::send_recv) collective.reset();
     return {run::SpanKind::communication, OpClass::communication, collective};
   }
-  const std::string low = lower_case(name);
+  std::string low = lower_case(name);
+  // The namespace of embedding kernels is no product.
+  for (size_t at = low.find("fbgemm"); at != std::string::npos; at = low.find("fbgemm"))
+    low.erase(at, std::string_view("fbgemm").size());
+  if (low.starts_with("fc-")) return {run::SpanKind::compute, OpClass::gemm, std::nullopt};  // MTIA
   const auto has = [&](std::string_view part) { return low.find(part) != std::string::npos; };
   const auto found =
       std::find_if(parts.begin(), parts.end(), [&](const NamePart& p) { return has(p.part); });

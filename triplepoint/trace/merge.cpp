@@ -150,7 +150,8 @@ class Merger {
 
   int32_t intern(const run::Communicator& communicator) {
     const auto [found, is_new] = communicators_.try_emplace(
-        std::tuple(communicator.name, communicator.ranks, communicator.size),
+        std::tuple(communicator.name, communicator.ranks, communicator.size, communicator.end,
+                   communicator.peer),
         static_cast<int32_t>(into_.communicators.size()));
     if (is_new) into_.communicators.push_back(communicator);
     return found->second;
@@ -158,7 +159,9 @@ class Merger {
 
   run::Timeline& into_;
   TypeIndex types_;
-  std::map<std::tuple<std::string, std::vector<int32_t>, int32_t>, int32_t> communicators_;
+  std::map<std::tuple<std::string, std::vector<int32_t>, int32_t, run::MessageEnd, int32_t>,
+           int32_t>
+      communicators_;
 };
 
 /// Only what all traces say alike.

@@ -73,7 +73,7 @@ void join_companions(std::vector<NamedExecutionTrace> companions, Trace& trace) 
 }
 
 /// To be raised whenever a reader reads the same file differently.
-constexpr int readers_version = 1;
+constexpr int readers_version = 2;
 constexpr const char* extension = ".tptcache";
 // A cached trace is a run file; these of its facts are the cache's own.
 constexpr std::string_view key_fact = "cache key", format_fact = "cache format",
@@ -296,7 +296,8 @@ Result<std::vector<File>> files_of(const std::vector<Path>& paths) {
   for (const Path& path : paths) {
     std::error_code none;
     if (!std::filesystem::is_directory(path, none)) {
-      files.push_back({path, true});
+      // A pattern such as traces/* names caches of ours, too.
+      if (!is_cache(path)) files.push_back({path, true});
       continue;
     }
     for (Path& inside : TPT_TRY(list_files(path, "")))
@@ -363,7 +364,8 @@ Result<Trace> read_traces(const std::vector<std::filesystem::path>& paths,
                           const ReadOptions& options) {
   const std::vector<File> files = TPT_TRY(files_of(paths));
   if (files.empty())
-    return error("no trace was given (the folder is empty); name files or folders");
+    return error(
+        "no trace was given (the folder is empty, or holds caches only); name files or folders");
   Found found = TPT_TRY(read_files(files, options));
   Trace trace = TPT_TRY(merge(std::move(found.traces)));
   join_companions(std::move(found.companions), trace);

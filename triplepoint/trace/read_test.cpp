@@ -54,6 +54,16 @@ TEST_CASE("a folder gives the traces in it, whatever they are called, and passes
   CHECK(trace.timeline.spans.front().rank == 9);
 }
 
+TEST_CASE("caches of ours that a pattern names are passed over") {
+  const Folder folder;
+  folder.write("0.json", sample(0));
+  folder.write("0.json.tptcache", "SQLite format 3");
+  const Trace trace =
+      read_traces({folder.path() / "0.json", folder.path() / "0.json.tptcache"}).value();
+  CHECK(trace.timeline.num_ranks == 1);
+  CHECK(!read_traces({folder.path() / "0.json.tptcache"}));
+}
+
 TEST_CASE("JSON that ends before its first event is called just that, and not another format") {
   const Folder folder;
   for (const char* text : {"{", "{\n", "{\n  \"schema", "[\n"}) {

@@ -72,13 +72,16 @@ class Readings {
     return growth.value() / ((extent.end - extent.begin) / unit::s);
   }
 
+  /// From residency counters where there are any: they see what falls between samples.
   std::map<std::string, double> throttle() const {
     std::map<std::string, double> shares;
-    const Series* bits = find("throttle_reasons");
-    if (bits == nullptr) return shares;
-    const run::Extent extent = extent_of(*bits);
     for (const ThrottleReason& reason : throttle_reasons) {
-      const auto share = run::share_of_time(*bits, reason.bit, extent.begin, extent.end);
+      auto share = rate(reason.counter);
+      if (share) *share *= 1e-9;  // of a second
+      if (const Series* bits = find("throttle_reasons"); bits != nullptr && !share) {
+        const run::Extent extent = extent_of(*bits);
+        share = run::share_of_time(*bits, reason.bit, extent.begin, extent.end);
+      }
       if (share.value_or(0) > 0) shares[std::string(reason.name)] = *share;
     }
     return shares;

@@ -3,23 +3,43 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
+
+#include "triplepoint/run/run.h"
 
 namespace triplepoint::metrics {
 
 struct ThrottleReason {
   uint32_t bit = 0;
   std::string_view name;
+  std::string_view counter;  // signal: nanoseconds for which it held the clock back
 };
 
 /// Reasons for which a clock is below the requested one, by the bits of a throttle_reasons series.
 /// Idle, application and display clocks are wishes, not throttling. Source: nvml.h,
 /// nvmlClocksEventReason*.
-inline constexpr std::array<ThrottleReason, 6> throttle_reasons = {{{4, "software_power_cap"},
-                                                                    {8, "hardware_slowdown"},
-                                                                    {16, "sync_boost"},
-                                                                    {32, "software_thermal"},
-                                                                    {64, "hardware_thermal"},
-                                                                    {128, "hardware_power_brake"}}};
+inline constexpr std::array<ThrottleReason, 6> throttle_reasons = {
+    {{4, "software_power_cap", "throttle_ns_sw_power_cap"},
+     {8, "hardware_slowdown", "throttle_ns_hw_slowdown"},
+     {16, "sync_boost", "throttle_ns_sync_boost"},
+     {32, "software_thermal", "throttle_ns_sw_thermal_slowdown"},
+     {64, "hardware_thermal", "throttle_ns_hw_thermal_slowdown"},
+     {128, "hardware_power_brake", "throttle_ns_hw_power_brake"}}};
+
+/// Share of [begin, end] for which a reason held the device's clock back: from its residency
+/// counter where there is one, which sees what falls between samples; else from the polled bits.
+inline std::optional<double> throttled_share(const run::Run& run, int32_t device,
+                                             const ThrottleReason& reason, Instant begin,
+                                             Instant end) {
+  if (end <= begin) return std::nullopt;
+  if (const auto* counter = run::find_series(run, reason.counter, device))
+    if (const auto held_ns = run::counter_difference(*counter, begin, end))
+      return *held_ns / ((end - begin) / unit::ns);
+  const run::Series* bits = run::find_series(run, "throttle_reasons", device);
+  if (bits == nullptr) return std::nullopt;
+  return run::share_of_time(*bits, reason.bit, begin, end);
+}
 
 }  // namespace triplepoint::metrics

@@ -21,7 +21,7 @@ struct CollectivePart {
 ///
 ///   arrival     = last begin; in a timeline that knows its waits (simulated), begin + wait
 ///   transfer    = last end - arrival: duration after the last arrival
-///   wait of r   = arrival - begin of r; the last to begin does not wait
+///   wait of r   = arrival - begin of r, within its kernel; the last to begin does not wait
 /// Source: telemetry of eight ranks of DLRM on one host: ends differ by 1 to 7 us, begins by up to
 /// 7,624 us. A span's own `wait`, where the producer knows it (simulated runs), goes before.
 struct Collective {
@@ -32,6 +32,8 @@ struct Collective {
   Bytes size;                 // S of nccl-tests: the whole array; 0: not known
   int64_t count = -1;         // nccl-tests' column: elements that one rank contributes; -1: unknown
   int32_t group_size = 0;     // 0: not known
+  bool is_message = false;    // from one rank to another
+  int32_t sender = -1;        // of a message
   std::vector<CollectivePart> parts;  // by rank
 
   std::optional<int64_t> known_arrival;  // ns; where the producer knows it
@@ -44,25 +46,12 @@ struct Collective {
   int64_t last_end() const;
   int32_t last_starter() const;  // the lowest of those that begin last
   int64_t arrival() const { return known_arrival.value_or(last_begin()); }
-  int64_t wait_of(const CollectivePart& part) const { return arrival() - part.begin; }
+  int64_t wait_of(const CollectivePart& part) const;
+  bool is_partial() const {  // ranks of the group are missing
+    return across_ranks() && group_size > static_cast<int32_t>(parts.size());
+  }
   std::optional<int64_t> transfer() const;  // nothing where waits are not known
 };
-
-/// How collectives were found to belong together, and what could not be matched.
-struct CollectiveMatch {
-  std::vector<Collective> collectives;  // by first begin
-  int64_t unmatched = 0;                // spans of communication that are alone in their collective
-  std::vector<std::string> remarks;     // sentences for the reader of a table
-};
-
-/// Finds out which communication spans of different ranks are the same collective.
-///
-/// By communicator and sequence number where the trace has them; else by counting: the n-th kernel
-/// of this label in this communicator on each rank, if every rank has equally many (a rank that
-/// does not is left alone, and the remarks say so); in a timeline without details (simulated: exact
-/// clocks) by equal type, end, and instant at which the last peer arrived. The timeline has no
-/// instances.
-CollectiveMatch match_collectives(const run::Timeline&);
 
 /// busbw / algbw of nccl-tests: all-reduce 2(n-1)/n; all-gather, reduce-scatter, all-to-all
 /// (n-1)/n; broadcast and send-receive 1. Nothing for what it does not know, or for n < 1.

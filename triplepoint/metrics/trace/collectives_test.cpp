@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/metrics/trace/collectives.h"
-
 #include <doctest/doctest.h>
 
 #include "triplepoint/metrics/trace/clock_fit.h"
+#include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
 #include "triplepoint/metrics/trace/random_trace_testing.h"
 
@@ -101,6 +100,46 @@ TEST_CASE("one rank alone knows no waiting, and no transfer") {
   const auto rows = tabulate(match.collectives);
   CHECK(!rows.at(0).wait);
   CHECK(!rows.at(0).transfer);
+}
+
+TEST_CASE("matches of different sizes are refused, and it is said") {
+  run::Timeline timeline = collective_timeline({{0, 70}, {200, 210}, {400, 401}});
+  timeline.details[1].in_elements = 2048;  // rank 0's second
+  const auto match = match_collectives(timeline);
+  CHECK(match.unmatched == 2);
+  REQUIRE(match.remarks.size() == 1);
+  CHECK(match.remarks[0].find("sizes differ") != std::string::npos);
+}
+
+TEST_CASE("matches whose kernels do not overlap are refused, and it is said") {
+  // Ranks of which one has lost a collective, so numbers are shifted by one.
+  std::vector<std::vector<int64_t>> begins;
+  for (int64_t c = 0; c < 40; ++c)
+    begins.push_back({c * 10'000'000 + c * c * 100'000, c * 10'000'000 + c * c * 100'000 + 500});
+  run::Timeline timeline = collective_timeline(begins);
+  for (size_t i = 0; i < timeline.spans.size(); ++i)
+    if (timeline.spans[i].rank == 1) --timeline.details[i].sequence;
+  const auto match = match_collectives(timeline);
+  CHECK(match.unmatched == static_cast<int64_t>(match.collectives.size()));
+  REQUIRE(!match.remarks.empty());
+  CHECK(match.remarks[0].find("do not overlap") != std::string::npos);
+}
+
+TEST_CASE("a group of which ranks are missing is said") {
+  run::Timeline timeline = collective_timeline({{0, 70}, {200, 210}});
+  timeline.communicators[0].size = 8;
+  const auto match = match_collectives(timeline);
+  REQUIRE(match.remarks.size() == 1);
+  CHECK(match.remarks[0].starts_with("2 of 8 ranks of group tensor are given"));
+  CHECK(match.collectives[0].group_size == 8);
+}
+
+TEST_CASE("a wait is within its kernel") {
+  run::Timeline timeline = collective_timeline({{0, 70}});
+  timeline.spans[0].end = Instant(60);  // done before the other begins: clocks differ a little
+  const auto match = match_collectives(timeline);
+  REQUIRE(match.collectives[0].parts.size() == 2);
+  CHECK(match.collectives[0].wait_of(match.collectives[0].parts[0]) == 60);
 }
 
 TEST_CASE("message sizes fall into powers of two") {

@@ -5,7 +5,7 @@
 #include <map>
 #include <tuple>
 
-#include "triplepoint/metrics/trace/collectives.h"
+#include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/host_time.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/kernel_rules.h"

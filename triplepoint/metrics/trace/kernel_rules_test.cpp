@@ -6,6 +6,8 @@
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/random_trace_testing.h"
+#include "triplepoint/metrics/trace_tables/input.h"
+#include "triplepoint/trace/kernel_kind.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -133,6 +135,23 @@ TEST_CASE("rules change kernels only, and keep a collective that the trace knows
   CHECK(label_of(timeline.types[testing::gemm]) == "other");
   CHECK(label_of(timeline.types[testing::memcpy_]) == "copy");
   CHECK(label_of(timeline.types[testing::launch]) == "host");
+}
+
+TEST_CASE("embeddings in fbgemm's namespace are memory, batched products are compute") {
+  const auto rules = load_kernel_rules("default");
+  REQUIRE(rules);
+  const auto label = [&](const char* name) {
+    const trace::KernelKind kernel = trace::kernel_kind(name);
+    const auto by_rule = label_by_rules(name, *rules);
+    return by_rule ? label_of({.kind = by_rule->kind}) : label_of({.kind = kernel.kind});
+  };
+  CHECK(label("void fbgemm_gpu::split_embedding_codegen_forward_kernel<float, fbgemm_gpu::x>") ==
+        "memory");
+  CHECK(label("void fbgemm_gpu::bounds_check_indices_kernel<long>(fbgemm_gpu::T)") == "memory");
+  CHECK(label("void cutlass::device_kernel<fbgemm_gpu::f8f8bf16_rowwise>") == "compute");
+  CHECK(label("bmm_MxE4m3_MxE4m3_Fp32_t128x8x512u2_s6_et64x8_m64x8x32") == "compute");
+  CHECK(label("sage_fwd_kernel") == "compute");
+  CHECK(label("fc-1-3") == "compute");
 }
 
 TEST_CASE("every word of a rule file is a label") {

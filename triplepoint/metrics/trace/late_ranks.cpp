@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which rank the others wait for, and what that rank did meanwhile (definitions: late_ranks.h).
 //
-// Windows begin where the rank's last collective ended, since ranks were together then: what
-// differs between their windows is what made one late. A cause is the part of which the late rank
+// Windows begin where the rank's own communication before ended. What differs between the ranks'
+// windows is what made one late there; what differs between their begins is lateness that it
+// inherited. A cause is the part of which the late rank
 // has most more than the median of the others; the median, because others may be late for other
 // reasons. Explanations go one or two steps further where the trace shows them (kernel, clock,
 // throttling; launch, call, data loader). Clocks have to agree first: an offset would look like
@@ -24,7 +25,8 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/metrics/run/throttle_reasons.h"
-#include "triplepoint/metrics/trace/collectives.h"
+#include "triplepoint/metrics/trace/collective_match.h"
+#include "triplepoint/metrics/trace/delay_blame.h"
 #include "triplepoint/metrics/trace/host_time.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/occupancy.h"
@@ -37,7 +39,8 @@ namespace {
 struct Window {
   int32_t rank = 0;
   int64_t begin = 0, end = 0;
-  int32_t span = 0;  // of this collective on this rank
+  int32_t span = 0;         // of this collective on this rank
+  int32_t collective = -1;  // that ended where the window begins; -1: none
   int64_t length() const { return end - begin; }
 };
 
@@ -271,13 +274,12 @@ std::string LateCause::throttle_of(const Window& window) const {
   std::string words;
   for (const run::Device& device : telemetry_->devices) {
     if (device.rank != window.rank) continue;
-    const run::Series* bits = run::find_series(*telemetry_, "throttle_reasons", device.index);
-    if (bits == nullptr) continue;
-    for (const auto& [bit, name] : throttle_reasons) {
-      const auto share = run::share_of_time(*bits, bit, Instant(window.begin), Instant(window.end));
-      if (share && *share > 0)
-        words +=
-            fmt::format("{}{} {:.0f} % of the time", words.empty() ? "" : ", ", name, *share * 100);
+    const Instant begin(window.begin), end(window.end);
+    for (const ThrottleReason& reason : throttle_reasons) {
+      const auto share = throttled_share(*telemetry_, device.index, reason, begin, end);
+      if (share.value_or(0) > 0)
+        words += fmt::format("{}{} {:.0f} % of the time", words.empty() ? "" : ", ", reason.name,
+                             *share * 100);
     }
   }
   return words;
@@ -361,6 +363,7 @@ std::vector<std::string> LateCause::explain(const Window& late,
 
 /// Smaller lateness is not explained.
 constexpr int64_t min_lateness_ns = 1000;  // ns
+constexpr size_t most_links = 6;           // of an inherited chain
 
 class LateWatcher {
  public:
@@ -371,16 +374,13 @@ class LateWatcher {
 
   LateRanks watch(const CollectiveMatch& match) {
     add_up_communication();
-    for (size_t i = 0; i < match.collectives.size(); ++i) {
-      const Collective& collective = match.collectives[i];
-      if (collective.across_ranks()) take(collective, i);
-      for (const CollectivePart& part : collective.parts) {
-        // Also of collectives that only this rank shows: they end a window as well.
-        int64_t& end = previous_end_.try_emplace(part.rank, part.end).first->second;
-        end = std::max(end, part.end);
-      }
-    }
-    return finish();
+    const DelayBlame blame = blame_delays(timeline_, match.collectives);
+    const CommunicationEnds ends(match.collectives, timeline_.num_ranks);
+    start_of_.assign(match.collectives.size(), -1);
+    for (size_t i = 0; i < match.collectives.size(); ++i)
+      if (match.collectives[i].across_ranks())
+        take(match.collectives[i], i, ends, blame.culprits[i]);
+    return finish(blame);
   }
 
  private:
@@ -396,8 +396,12 @@ class LateWatcher {
     return lateness;
   }
 
-  void take(const Collective& collective, size_t index) {
+  void take(const Collective& collective, size_t index, const CommunicationEnds& ends,
+            const DelayBlame::Culprit& culprit) {
     LateStart start{.collective = index, .rank = collective.last_starter()};
+    start.culprit = culprit.rank;
+    start.blamed = culprit.blamed;
+    start.own_delay = culprit.own_delay;
     start.start_spread = collective.last_begin() - collective.first_begin();
     start.end_spread = collective.last_end() - collective.first_end();
     start.shortest = INT64_MAX;
@@ -416,34 +420,79 @@ class LateWatcher {
     ++late.times_last;
     late.caused += start.waits;
     late.alone += start.lead;
-    if (start.start_spread > min_lateness_ns) explain(collective, start);
+    if (start.start_spread > min_lateness_ns) explain(collective, start, ends, culprit);
+    start_of_[index] = static_cast<int32_t>(starts_.size());
     starts_.push_back(std::move(start));
   }
 
-  void explain(const Collective& collective, LateStart& start) {
+  void explain(const Collective& collective, LateStart& start, const CommunicationEnds& ends,
+               const DelayBlame::Culprit& culprit) {
     std::vector<Window> windows;
     for (const CollectivePart& part : collective.parts) {
-      const auto before = previous_end_.find(part.rank);
-      const int64_t begin =
-          before == previous_end_.end() ? begin_ : std::min(before->second, part.begin);
-      windows.push_back({.rank = part.rank, .begin = begin, .end = part.begin, .span = part.span});
+      const CommunicationEnds::End before = ends.before(part, std::min(begin_, part.begin));
+      windows.push_back({.rank = part.rank,
+                         .begin = before.time,
+                         .end = part.begin,
+                         .span = part.span,
+                         .collective = before.collective});
     }
     const auto late = std::find_if(windows.begin(), windows.end(),
                                    [&](const Window& w) { return w.rank == start.rank; });
-    start.chain = cause_.explain(*late, windows);
+    if (collective.is_message && start.culprit < 0) {
+      start.chain = {"order of the pipeline: neither end is slower than expected"};
+      return;
+    }
+    start.chain = culprit.are_peers ? cause_.explain(*late, windows) : explain_by_kernels(culprit);
+    const int64_t inherited = excess(*late, windows, [](const Window& w) { return w.begin; });
+    const int64_t own = std::max(culprit.own_delay, min_lateness_ns);
+    if (inherited > (culprit.are_peers ? own : 4 * own))
+      inherit(inherited, late->collective, start);
   }
 
-  LateRanks finish() {
+  /// Of ranks whose windows hold different work, as the stages of a pipeline.
+  std::vector<std::string> explain_by_kernels(const DelayBlame::Culprit& culprit) const {
+    if (culprit.own_delay < min_lateness_ns) return {"the ranks do different work before it"};
+    if (culprit.gaps > culprit.kernels)
+      return {fmt::format("device without work for {} longer", in_us(culprit.gaps))};
+    std::vector<std::string> chain = {
+        fmt::format("kernels took {} longer than the same ones elsewhere", in_us(culprit.kernels))};
+    if (culprit.slowest >= 0)
+      chain.push_back(fmt::format(
+          "most of it in {}",
+          type_of(timeline_, timeline_.spans[static_cast<size_t>(culprit.slowest)]).name));
+    return chain;
+  }
+
+  /// The rank's communication before ended late, and why.
+  void inherit(int64_t lateness, int32_t before, LateStart& start) const {
+    std::vector<std::string> chain = {
+        fmt::format("its communication before ended {} later", in_us(lateness))};
+    const int32_t place = before < 0 ? -1 : start_of_[static_cast<size_t>(before)];
+    if (place >= 0) {
+      const LateStart& cause = starts_[static_cast<size_t>(place)];
+      if (cause.rank != start.rank)
+        chain.push_back(fmt::format("rank {} was late there", cause.rank));
+      for (const std::string& link : cause.chain)
+        if (chain.size() < most_links) chain.push_back(link);
+    }
+    start.chain = std::move(chain);
+  }
+
+  LateRanks finish(const DelayBlame& blame) {
     LateRanks result{.starts = std::move(starts_)};
     const RankLateness* worst = nullptr;
     const RankLateness* busiest = nullptr;
-    for (const auto& [rank, lateness] : ranks_) {
-      if (worst == nullptr || lateness.caused > worst->caused) worst = &lateness;
+    for (auto& [rank, lateness] : ranks_) {
+      const DelayBlame::Rank& of_rank = blame.ranks[static_cast<size_t>(rank)];
+      lateness.blamed = of_rank.blamed;
+      lateness.delay = of_rank.delay;
+      if (of_rank.beyond_noise && (worst == nullptr || lateness.blamed > worst->blamed))
+        worst = &lateness;
       if (busiest == nullptr || lateness.in_communication > busiest->in_communication)
         busiest = &lateness;
       result.ranks.push_back(lateness);
     }
-    if (worst != nullptr && worst->caused > 0) result.straggler = worst->rank;
+    if (worst != nullptr) result.straggler = worst->rank;
     if (busiest != nullptr && busiest->in_communication > 0 && ranks_.size() > 1)
       result.naive_straggler = busiest->rank;
     return result;
@@ -452,9 +501,9 @@ class LateWatcher {
   const run::Timeline& timeline_;
   LateCause cause_;
   int64_t begin_ = 0;
-  std::map<int32_t, int64_t> previous_end_;
   std::map<int32_t, RankLateness> ranks_;
   std::vector<LateStart> starts_;
+  std::vector<int32_t> start_of_;  // of each collective: its place in starts_; -1: not there
 };
 
 }  // namespace

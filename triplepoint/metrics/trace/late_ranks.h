@@ -8,7 +8,7 @@
 
 #include "triplepoint/run/run.h"
 
-#include "triplepoint/metrics/trace/collectives.h"
+#include "triplepoint/metrics/trace/collective_match.h"
 
 namespace triplepoint::metrics {
 
@@ -22,6 +22,9 @@ struct LateStart {
   int64_t end_spread = 0;             // ns, last end - first end: how well the clocks agree
   int64_t shortest = 0, longest = 0;  // ns, of the ranks' kernels
   std::vector<std::string> chain;     // the cause, then the cause behind it; may be empty
+  int32_t culprit = -1;   // whose own delays most of the waiting comes from; -1: no rank's
+  int64_t blamed = 0;     // ns of the waiting that does
+  int64_t own_delay = 0;  // ns, of `rank` since its communication before
 };
 
 /// One rank, summed over the collectives it shares with others.
@@ -31,13 +34,15 @@ struct RankLateness {
   int64_t caused = 0;  // ns that others waited in collectives which this rank began last
   int64_t alone = 0;   // ns by which it was later than the second last
   int64_t waited = 0;  // ns it waited itself
+  int64_t blamed = 0;  // ns that others waited because of its delays, also through others
+  int64_t delay = 0;   // ns, signed: those delays, summed
   int64_t in_communication =
       0;  // ns of all its communication kernels: what a naive reading adds up
 };
 
 struct LateRanks {
   std::vector<RankLateness> ranks;   // in numeric order
-  std::optional<int32_t> straggler;  // the rank that caused most waiting; nothing without waiting
+  std::optional<int32_t> straggler;  // who is blamed most, if beyond the noise (see blame_delays)
   std::optional<int32_t> naive_straggler;  // who spent most time in communication kernels
   std::vector<LateStart> starts;           // in the order of the collectives
 };
@@ -46,12 +51,14 @@ struct LateRanks {
 ///
 /// Waiting is inside a communication kernel, so the rank with most communication time is the one
 /// that waited longest: the opposite of a straggler. Here each collective names the rank that began
-/// last, and books the others' waiting to it. Clocks must agree: see fit_clocks.
+/// last, and books the others' waiting to it; blame_delays finds whose own delays it comes from.
+/// Clocks must agree: see fit_clocks.
 ///
-/// The chain: over the time since the rank's last collective, what does it have more of than the
-/// median of the others: time before its first activity, kernels, copies, or a device without work;
-/// behind kernels: which one, and the clock, the throttle reasons and the temperature of its device
-/// where `telemetry` (times on the same line) has them; behind a device without work: a late
+/// The chain: over the time since the rank's own communication before, what does it have more of
+/// than the median of the others: lateness from before the window (inherited; then the chain of
+/// that collective follows), time before its first activity, kernels, copies, or a device without
+/// work; behind kernels: which one, and the clock, the throttle reasons and the temperature of its
+/// device where `telemetry` (times on the same line) has them; behind a device without work: a late
 /// launch, and which call its host thread was in, or the data loader.
 /// The timeline is the one of the match.
 LateRanks find_late_ranks(const run::Timeline&, const CollectiveMatch&,

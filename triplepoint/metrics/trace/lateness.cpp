@@ -27,7 +27,8 @@ const metrics::RankLateness& of_rank(const LateRanks& late, int32_t rank) {
 std::string worst_lateness(const LateRanks& late, int32_t rank) {
   const metrics::LateStart* longest = nullptr;
   for (const metrics::LateStart& start : late.starts)
-    if (start.rank == rank && (longest == nullptr || start.waits > longest->waits))
+    if (start.rank == rank && start.culprit == rank && !start.chain.empty() &&
+        (longest == nullptr || start.own_delay > longest->own_delay))
       longest = &start;
   return longest == nullptr ? "" : chain_text(longest->chain);
 }
@@ -49,11 +50,16 @@ std::string chain_text(const std::vector<std::string>& chain) {
 std::vector<std::string> lateness_sentences(const LateRanks& late) {
   if (late.starts.empty())
     return {"No collective is seen on more than one rank, so lateness is unknown."};
-  if (!late.straggler) return {"No rank is late: all ranks begin their collectives together."};
+  if (!late.straggler) {
+    const bool together = std::all_of(late.starts.begin(), late.starts.end(),
+                                      [](const auto& start) { return start.start_spread == 0; });
+    return {together ? "No rank is late: all ranks begin their collectives together."
+                     : "No rank is late: no rank's own delays are beyond the noise."};
+  }
   const metrics::RankLateness& worst = of_rank(late, *late.straggler);
   std::vector<std::string> lines = {fmt::format(
-      "Rank {} is the straggler: last into {} of {} collectives; others waited {} for it.",
-      worst.rank, worst.times_last, worst.collectives, time_text(worst.caused))};
+      "Rank {} is the straggler: last into {} of {} collectives; its delays cost the others {}.",
+      worst.rank, worst.times_last, worst.collectives, time_text(worst.blamed))};
   if (const std::string why = worst_lateness(late, worst.rank); !why.empty())
     lines.push_back("Its worst lateness: " + why + ".");
   if (late.naive_straggler && *late.naive_straggler != worst.rank)

@@ -2,6 +2,7 @@
 #include "triplepoint/metrics/trace/phase_cost.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +30,7 @@ class LeastSquares {
   struct Solution {
     std::vector<double> x;
     std::vector<double> deviation;  // one standard deviation of each, from the residuals
+    double residual = 0;            // sum of their squares
   };
   /// Nothing where the equations do not tell the unknowns apart, or leave no residual to judge by.
   std::optional<Solution> solve() const;
@@ -97,7 +99,8 @@ std::optional<LeastSquares::Solution> LeastSquares::solve() const {
     solution.x.push_back(x);
     residual -= x * right_[i];
   }
-  const double variance = std::max(0.0, residual) / static_cast<double>(equations_ - unknowns_);
+  solution.residual = std::max(0.0, residual);
+  const double variance = solution.residual / static_cast<double>(equations_ - unknowns_);
   for (size_t i = 0; i < unknowns_; ++i)
     solution.deviation.push_back(std::sqrt(variance * std::max(0.0, inverse[i * unknowns_ + i])));
   return solution;
@@ -217,7 +220,9 @@ class RankCosts {
  public:
   RankCosts(const std::vector<const Phase*>& phases, const run::Run& run, int32_t device,
             const SensorView& view)
-      : phases_(phases), run_(run), device_(device), power_(find_power(run, device, view)) {}
+      : phases_(phases), run_(run), device_(device), power_(find_power(run, device, view)) {
+    if (power_ && !view.window && power_->series->signal == "power_instant_w") fit_window();
+  }
 
   std::vector<PhaseCost> costs() {
     std::vector<PhaseCost> all;
@@ -343,6 +348,46 @@ class RankCosts {
     return all;
   }
 
+  /// Some "instant" readings are means over a short time; the phases show over which.
+  void fit_window() {
+    constexpr std::array<int64_t, 10> candidates_ms = {5, 10, 15, 20, 25, 30, 40, 50, 75, 100};
+    constexpr double clearly_less = 0.8;
+    const auto start = residual();
+    if (!start) return;
+    double least = clearly_less * *start;
+    int64_t best = power_->window;
+    for (const int64_t candidate : candidates_ms) {
+      power_->window = candidate * 1'000'000;
+      if (power_->window > power_->held.period()) break;
+      const auto left = residual();
+      if (!left || *left >= least) continue;
+      least = *left;
+      best = power_->window;
+    }
+    power_->window = best;
+    power_->held = HeldSeries(*power_->series, HeldSeries::Holds::around_window, best);
+  }
+
+  /// Mean square that the phases' powers leave of the sampled values.
+  std::optional<double> residual() const {
+    const std::vector<std::vector<double>> rows = sample_shares();
+    if (rows.empty()) return std::nullopt;
+    std::vector<size_t> seen;
+    for (size_t k = 0; k <= phases_.size(); ++k)
+      if (std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row[k] > 0; }))
+        seen.push_back(k);
+    LeastSquares used(seen.size());
+    for (const auto& row : rows) {
+      std::vector<double> a;
+      for (const size_t k : seen)
+        a.push_back(row[k]);
+      used.add(a, row.back());
+    }
+    const auto solution = used.solve();
+    if (!solution) return std::nullopt;
+    return solution->residual / static_cast<double>(rows.size());
+  }
+
   void add_folded(std::vector<PhaseCost>& costs) const {
     const auto is_folded = [](const PhaseCost& cost) { return cost.method == "folded"; };
     if (std::none_of(costs.begin(), costs.end(), is_folded)) return;
@@ -422,20 +467,43 @@ class RankCosts {
   }
 
   void add_throttle(const Phase& phase, PhaseCost& cost) const {
-    const run::Series* series = run::find_series(run_, "throttle_reasons", device_);
-    if (series == nullptr) return;
-    std::map<std::string, int64_t> times;
+    for (const ThrottleReason& reason : throttle_reasons) {
+      auto share = counted_share(phase, reason);
+      if (!share) share = polled_share(phase, reason);
+      cost.throttle_known = cost.throttle_known || share.has_value();
+      if (share.value_or(0) > 0) cost.throttle[std::string(reason.name)] = *share;
+    }
+  }
+
+  /// By the residency counter, which sees what falls between samples.
+  std::optional<double> counted_share(const Phase& phase, const ThrottleReason& reason) const {
+    const run::Series* counter = run::find_series(run_, reason.counter, device_);
+    if (counter == nullptr) return std::nullopt;
+    double held_ns = 0;
     int64_t known = 0;
+    for (const TimeInterval& interval : phase.intervals) {
+      const auto growth =
+          run::counter_difference(*counter, Instant(interval.begin), Instant(interval.end));
+      if (!growth) continue;
+      held_ns += *growth;
+      known += interval.end - interval.begin;
+    }
+    if (known == 0) return std::nullopt;
+    return held_ns / static_cast<double>(known);
+  }
+
+  std::optional<double> polled_share(const Phase& phase, const ThrottleReason& reason) const {
+    const run::Series* series = run::find_series(run_, "throttle_reasons", device_);
+    if (series == nullptr) return std::nullopt;
+    int64_t held = 0, known = 0;
     HeldSeries(*series, HeldSeries::Holds::until_next)
         .over(phase.intervals, [&](const HeldSeries::Piece& piece, TimeInterval part) {
           known += part.end - part.begin;
-          for (const auto& [bit, name] : throttle_reasons)
-            if (piece.value > 0 &&
-                (static_cast<uint64_t>(std::min(piece.value, 0x1p53)) & bit) != 0)
-              times[std::string(name)] += part.end - part.begin;
+          const auto bits = static_cast<uint64_t>(std::clamp(piece.value, 0.0, 0x1p53));
+          if ((bits & reason.bit) != 0) held += part.end - part.begin;
         });
-    for (const auto& [name, time] : times)
-      cost.throttle[name] = static_cast<double>(time) / static_cast<double>(known);
+    if (known == 0) return std::nullopt;
+    return static_cast<double>(held) / static_cast<double>(known);
   }
 
   const std::vector<const Phase*>& phases_;

@@ -42,12 +42,14 @@ struct PhaseCost {
   std::optional<double> power_mean_w, power_uncertainty_w, power_peak_w;
   std::optional<double> die_mean_c, die_peak_c, sm_clock_mean_mhz;
   std::map<std::string, double> throttle;  // reason -> share of the phase's time
+  bool throttle_known = false;             // whether anything was recorded of it
   std::string method;   // "counter", "integrated", "folded"; empty where the energy is not known
   std::string missing;  // why the energy is not known
 };
 
 /// How the sensor sees: period from one value to the next, and the time before its stamp that a
-/// value averages over. Absent: found from the series; 0 for an instant reading.
+/// value averages over. Absent: found from the series; of an instant reading, the one of 0 to 100
+/// ms that fits the folded phases best, 0 unless another leaves a fifth less residual.
 struct SensorView {
   std::optional<int64_t> window;  // ns
 };

@@ -115,6 +115,17 @@ TEST_CASE("folding finds the power of phases far shorter than the sensor's perio
   }
 }
 
+TEST_CASE("an instant reading that is a mean over a short window is found to be one") {
+  const Signal signal(2000);
+  const auto phases = phases_of(signal.timeline, PhasesBy::activity);
+  const auto costs = cost_of_phases(phases, signal.recorded("power_instant_w", 100 * ms, 25 * ms));
+  for (const auto& [label, watts] :
+       {std::pair("compute", 620.0), std::pair("communication", 310.0), std::pair("idle", 95.0)}) {
+    CAPTURE(label);
+    CHECK(*find(costs, label).power_mean_w == doctest::Approx(watts).epsilon(0.01));
+  }
+}
+
 TEST_CASE("noise widens the folded uncertainty, and the truth stays within four deviations") {
   const Signal signal(3000);
   run::Run run = signal.recorded("power_w", 100 * ms, 100 * ms);
@@ -176,6 +187,23 @@ TEST_CASE("what was not measured is absent, with a reason") {
   run.series.push_back(
       {"power_w", 3, false, {Instant(900'000 * ms), Instant(900'001 * ms)}, {1, 1}});
   CHECK(cost_of_phases(phases, run).at(0).missing == "no power was sampled during it");
+}
+
+TEST_CASE("throttling that falls between the polls is read from residency counters") {
+  const Signal signal(5, 300);
+  run::Run run;
+  run.devices.push_back({.index = 3, .rank = 0});
+  run::Series bits{"throttle_reasons", 3}, counter{"throttle_ns_sw_power_cap", 3};
+  for (int64_t t = 0; t < signal.end() + 200 * ms; t += 100 * ms) {
+    bits.times.emplace_back(t), bits.values.push_back(0);
+    counter.times.emplace_back(t), counter.values.push_back(0.3 * static_cast<double>(t));
+  }
+  const auto phases = phases_of(signal.timeline, PhasesBy::activity);
+  CHECK(!find(cost_of_phases(phases, run), "compute").throttle_known);
+  run.series = {bits, counter};
+  const auto costs = cost_of_phases(phases, run);
+  CHECK(find(costs, "compute").throttle_known);
+  CHECK(find(costs, "compute").throttle.at("software_power_cap") == doctest::Approx(0.3));
 }
 
 TEST_CASE("temperature, clock and throttle residency are those of the phase's own time") {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/metrics/trace/collectives.h"
+#include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/metrics/trace_tables/input.h"
 

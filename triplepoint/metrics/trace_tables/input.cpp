@@ -16,6 +16,7 @@
 #include "triplepoint/run/trace_tracks.h"
 
 #include "triplepoint/metrics/trace/clock_fit.h"
+#include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/trace_steps.h"
 #include "triplepoint/trace/read.h"
 
@@ -139,17 +140,32 @@ Result<void> apply_kernel_rules(TraceInput& input, const TraceOptions& options) 
 }
 
 void align(TraceInput& input, const TraceOptions& options) {
-  if (options.align == "never" || input.timeline().num_ranks < 2 ||
-      input.timeline().details.empty())
-    return;
+  if (input.timeline().num_ranks < 2 || input.timeline().details.empty()) return;
   const metrics::CollectiveMatch match = metrics::match_collectives(input.timeline());
-  const metrics::ClockFit fit = metrics::fit_clocks(match.collectives);
-  if (fit.anchors == 0 || (options.align == "auto" && !fit.clocks_differ())) return;
-  input.run.timeline = metrics::align_clocks(std::move(input.run.timeline), fit);
-  input.remarks.push_back(
-      fmt::format("clocks of ranks brought into line by the ends of {} collectives (median "
-                  "residual {:.1f} us); --align never leaves them",
-                  fit.anchors, static_cast<double>(fit.residual) / 1e3));
+  input.clocks = metrics::fit_clocks(match.collectives);
+  if (input.clocks->anchors == 0) return;
+  const bool differ =
+      options.align != "never" && (options.align != "auto" || input.clocks->clocks_differ());
+  if (differ)
+    input.run.timeline = metrics::align_clocks(std::move(input.run.timeline), *input.clocks);
+  input.remarks.push_back(metrics::clock_sentence(*input.clocks, differ));
+}
+
+/// A trace that names no groups: its only one is the whole job, and its ranks say how many.
+void complete_groups(TraceInput& input) {
+  const auto said = input.run.manifest.facts.find("world_size");
+  if (said == input.run.manifest.facts.end()) return;
+  const auto world = parse_count(said->second);
+  if (!world || *world < 1 || *world > INT32_MAX) return;
+  std::vector<run::Communicator>& groups = input.run.timeline.communicators;
+  if (groups.size() == 1 && groups[0].size == 0 && groups[0].ranks.empty())
+    groups[0].size = static_cast<int32_t>(*world);
+  std::set<int32_t> given;
+  for (const run::Span& span : input.timeline().spans)
+    given.insert(span.rank);
+  if (given.size() > 1 && static_cast<int64_t>(given.size()) < *world)
+    input.remarks.push_back(
+        fmt::format("{} of {} ranks of the job are given", given.size(), *world));
 }
 
 void note_skipped(TraceInput& input) {
@@ -208,6 +224,7 @@ Result<TraceInput> read_trace_input(const std::vector<std::string>& files,
   if (input.format == "run") mark_steps(input.run);
   TPT_TRY(apply_kernel_rules(input, options));
   TPT_TRY(keep_ranks(input, options));
+  complete_groups(input);
   align(input, options);
   TPT_TRY(keep_step(input, options));
   note_skipped(input);

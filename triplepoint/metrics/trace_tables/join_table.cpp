@@ -26,7 +26,8 @@ constexpr std::array divisions = {
     Division{"collective", PhasesBy::collective, "What each collective costs"},
     Division{"step", PhasesBy::step, "What each step costs"}};
 
-std::string throttle_text(const PhaseCost& cost) {
+DataCell throttle_text(const PhaseCost& cost) {
+  if (!cost.throttle_known) return Missing{"not recorded"};
   std::string text;
   for (const auto& [reason, share] : cost.throttle)
     text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", reason, 100 * share);

@@ -12,6 +12,7 @@
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/metrics/trace/clock_fit.h"
 #include "triplepoint/trace/trace.h"
 
 namespace triplepoint::metrics {
@@ -46,6 +47,7 @@ struct TraceInput {
   trace::Skipped skipped;
   std::vector<std::string> remarks;
   int32_t warp_size = 32;
+  std::optional<metrics::ClockFit> clocks;  // of several ranks, as found before they were aligned
 
   const run::Timeline& timeline() const { return run.timeline; }
 };

@@ -21,13 +21,15 @@ DataTable rank_table(const LateRanks& late) {
   table.columns = {{"rank", "rank"},
                    {"collectives", "collectives"},
                    {"times_last", "times last", 1, 0, true},
+                   {"blamed_ns", "cost others us", 1e3, 1, true},
+                   {"delay_ns", "own delays us", 1e3, 1, true},
                    {"caused_ns", "others waited us", 1e3, 1, true},
                    {"alone_ns", "later than 2nd us", 1e3, 1, true},
                    {"waited_ns", "waited itself us", 1e3, 1, true},
                    {"communication_ns", "in comm kernels us", 1e3, 1, true}};
   for (const metrics::RankLateness& rank : late.ranks)
-    table.add({int64_t{rank.rank}, rank.collectives, rank.times_last, rank.caused, rank.alone,
-               rank.waited, rank.in_communication});
+    table.add({int64_t{rank.rank}, rank.collectives, rank.times_last, rank.blamed, rank.delay,
+               rank.caused, rank.alone, rank.waited, rank.in_communication});
   return table;
 }
 
@@ -57,8 +59,9 @@ DataTable start_table(const LateRanks& late, const metrics::CollectiveMatch& mat
 }
 
 DataTable clock_table(const metrics::ClockFit& fit) {
-  DataTable table{.name = "clocks",
-                  .title = "Clocks, from the ends of collectives (offset to the median rank)"};
+  DataTable table{
+      .name = "clocks",
+      .title = "Clocks as found, from the ends of collectives (offset to the median rank)"};
   table.columns = {{"rank", "rank"},
                    {"offset_ns", "offset us", 1e3, 3, true},
                    {"residual_ns", "residual us", 1e3, 3, true},
@@ -100,13 +103,13 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
   const TraceInput input = TPT_TRY(read_trace_input(traces, options, trace::HostSpans::ops));
   const std::optional<run::Run> telemetry = TPT_TRY(telemetry_of(runs, input));
   const metrics::CollectiveMatch match = metrics::match_collectives(input.timeline());
-  const metrics::ClockFit fit = metrics::fit_clocks(match.collectives);
   const LateRanks late =
       metrics::find_late_ranks(input.timeline(), match, telemetry ? &*telemetry : nullptr);
   TraceReport report{.headlines = metrics::lateness_sentences(late), .remarks = input.remarks};
   report.shown = {"ranks", "collectives", "clocks"};
   report.remarks.insert(report.remarks.end(), match.remarks.begin(), match.remarks.end());
-  report.tables = {rank_table(late), start_table(late, match), clock_table(fit)};
+  report.tables = {rank_table(late), start_table(late, match),
+                   clock_table(input.clocks.value_or(metrics::fit_clocks(match.collectives)))};
   return report;
 }
 

@@ -222,11 +222,12 @@ std::string lateness_title(const metrics::LateRanks& late) {
   int64_t all = 0, worst = 0;
   for (const metrics::RankLateness& rank : late.ranks) {
     all += rank.caused;
-    if (late.straggler == rank.rank) worst = rank.caused;
+    if (late.straggler == rank.rank) worst = rank.blamed;
   }
-  return late.straggler ? fmt::format("{} of all waiting is for rank {}",
+  if (all == 0) return "No rank is waited for";
+  return late.straggler ? fmt::format("{} of all waiting comes from delays of rank {}",
                                       percent(ratio(worst, all)), *late.straggler)
-                        : "No rank is waited for";
+                        : "No rank's delays are beyond the noise";
 }
 
 DataTable lateness_table(const metrics::LateRanks& late, const TimeUnit& unit) {

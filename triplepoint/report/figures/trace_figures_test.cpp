@@ -18,9 +18,9 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-/// Ranks that compute for 2 ms (and 1 us per rank more), wait for the last one in an all-reduce
-/// that ends at 9 ms, and have nothing to do for half a millisecond after it.
-run::Run ring(int32_t ranks) {
+/// Ranks that compute for 2 ms (and `late` ns per rank more), wait for the last one in an
+/// all-reduce that ends at 9 ms, and have nothing to do for half a millisecond after it.
+run::Run ring(int32_t ranks, int64_t late = 1000) {
   run::Run run;
   run.manifest.origin = run::Origin::imported;
   run::Timeline& timeline = run.timeline;
@@ -38,7 +38,7 @@ run::Run ring(int32_t ranks) {
     timeline.details.push_back({});
   };
   for (int32_t rank = 0; rank < ranks; ++rank) {
-    const int64_t computed = 2'000'000 + rank * 1'000;
+    const int64_t computed = 2'000'000 + rank * late;
     add(rank, gemm, 0, computed);
     add(rank, all_reduce, computed, 9'000'000);
     timeline.details.back().communicator = 0;
@@ -83,7 +83,7 @@ TEST_CASE("of many ranks the worst, the middle and the best are drawn, and the t
 }
 
 TEST_CASE("the page names who was waited for and whom a naive reading blames") {
-  const run::Run run = ring(4);
+  const run::Run run = ring(4, 100'000);
   const metrics::CollectiveMatch match = metrics::match_collectives(run.timeline);
   const metrics::LateRanks late = metrics::find_late_ranks(run.timeline, match);
   REQUIRE(late.straggler == 3);
@@ -91,9 +91,19 @@ TEST_CASE("the page names who was waited for and whom a naive reading blames") {
   const std::string page = run_page(run, {});
   for (const std::string& sentence : metrics::lateness_sentences(late))
     CHECK(contains(page, escape(sentence)));
-  CHECK(contains(metrics::lateness_sentences(late)[0], "others waited 6.0 us"));  // 3 + 2 + 1 us
-  CHECK(lateness_figure(late).title == "100 % of all waiting is for rank 3");
-  CHECK(late_starts_figure(late, match).table.rows[0][2] == "6.0");
+  // Rank 3 is 200 us later than the median; rank 2 would have had to wait for 100 us of that only.
+  CHECK(contains(metrics::lateness_sentences(late)[0], "cost the others 500.0 us"));
+  CHECK(lateness_figure(late).title == "83 % of all waiting comes from delays of rank 3");
+  CHECK(late_starts_figure(late, match).table.rows[0][2] == "600.0");  // 300 + 200 + 100 us
+}
+
+TEST_CASE("a page names no straggler where ranks differ by microseconds only") {
+  const run::Run run = ring(4);
+  const metrics::LateRanks late =
+      metrics::find_late_ranks(run.timeline, metrics::match_collectives(run.timeline));
+  CHECK(!late.straggler);
+  CHECK(contains(run_page(run, {}), "No rank is late"));
+  CHECK(lateness_figure(late).title == "No rank's delays are beyond the noise");
 }
 
 TEST_CASE("a collective's wait and transfer add up to its mean kernel") {

@@ -175,11 +175,15 @@ class Dump {
   static run::Communicator pair_of(const Entry& entry, const run::Communicator& group) {
     std::vector<int32_t> peers = numbers_in(entry.name);
     if (peers.size() != 2) return group;
-    if (entry.name.find("<-") != std::string::npos) std::swap(peers[0], peers[1]);
+    const bool receives = entry.name.find("<-") != std::string::npos;
+    if (receives) std::swap(peers[0], peers[1]);
     for (int32_t& peer : peers)  // numbered inside the group
       if (static_cast<size_t>(peer) < group.ranks.size())
         peer = group.ranks[static_cast<size_t>(peer)];
-    return {.name = fmt::format("{} {}->{}", group.name, peers[0], peers[1]), .ranks = peers};
+    return {.name = fmt::format("{} {}->{}", group.name, peers[0], peers[1]),
+            .ranks = peers,
+            .end = receives ? run::MessageEnd::receiver : run::MessageEnd::sender,
+            .peer = peers[receives ? 0 : 1]};
   }
 
   TraceBuilder builder_{"flight_recorder"};

@@ -186,6 +186,16 @@ std::vector<int32_t> ranks_of(std::string_view text) {
   return ranks;
 }
 
+/// Which end of a message these arguments are of, and the rank at its other end.
+std::pair<run::MessageEnd, int32_t> message_of(const CollectiveArguments& said) {
+  const bool sends = said.name == "send", receives = said.name == "recv";
+  if (!sends && !receives) return {run::MessageEnd::none, -1};
+  const int64_t peer = sends ? said.destination : said.source;
+  const bool known = peer >= 0 && peer <= std::numeric_limits<int32_t>::max();
+  return {sends ? run::MessageEnd::sender : run::MessageEnd::receiver,
+          known ? static_cast<int32_t>(peer) : -1};
+}
+
 /// The product of the first list in "[[394241], [], []]" or "[[[2, 3]], []]".
 int64_t first_elements(std::string_view dims) {
   int64_t all = 1, number = -1;
@@ -325,8 +335,10 @@ int32_t Collector::type_of(const Event& event, const CollectiveCall& call) {
 
 int32_t Collector::communicator_of(const CollectiveArguments& said) {
   if (said.group_name.empty() && said.group_ranks.empty() && said.group_size < 0) return -1;
-  const std::string key = fmt::format("{}\n{}\n{}\n{}", said.group_name, said.group_description,
-                                      said.group_ranks, said.group_size);
+  const auto [end, peer] = message_of(said);
+  const std::string key =
+      fmt::format("{}\n{}\n{}\n{}\n{} {}", said.group_name, said.group_description,
+                  said.group_ranks, said.group_size, static_cast<int>(end), peer);
   const auto [found, is_new] =
       communicators_.try_emplace(key, static_cast<int32_t>(timeline_.communicators.size()));
   if (is_new) {
@@ -342,7 +354,9 @@ int32_t Collector::communicator_of(const CollectiveArguments& said) {
     timeline_.communicators.push_back(
         {.name = plain ? name : fmt::format("{} {}", name, description),
          .ranks = std::move(ranks),
-         .size = size});
+         .size = size,
+         .end = end,
+         .peer = peer});
   }
   return found->second;
 }

@@ -112,6 +112,10 @@ bool read_short_argument(std::string_view key, const char*& at, Event& event) {
 bool read_medium_argument(std::string_view key, const char*& at, Event& event) {
   CollectiveArguments& collective = event.collective;
   switch (key.size()) {
+    case 8:
+      if (key == "Src Rank") return read_number(at, collective.source);
+      if (key == "Dst Rank") return read_number(at, collective.destination);
+      break;
     case 10:
       if (key == "Input Dims") return read_raw(at, collective.input_dims);
       if (key == "Input type") return read_raw(at, collective.input_types);

@@ -36,6 +36,8 @@ struct CollectiveArguments {
   std::string_view name, dtype, group_name, group_description, group_ranks;
   std::string_view input_dims, input_types;  // of operators: "[[6144], [], []]"
   int64_t in_elements = -1, out_elements = -1, group_size = -1, sequence = -1;
+  int64_t source = -1,
+          destination = -1;  // peer of a message: a recv names the one, a send the other
 };
 
 /// One trace event as it stands in the file; views into its text, escapes as they are.

@@ -158,6 +158,7 @@ class Reading {
 
   Result<Trace> run() {
     TPT_TRY(read_top());
+    check_rest();
     if (!saw_events_)
       return error(fmt::format("{} has no trace events ({}); give the profiler's JSON",
                                input_.name(), failure_.empty() ? "it is empty" : failure_));
@@ -167,6 +168,7 @@ class Reading {
                       "profiler writes for devices and hosts); give a trace of one of its "
                       "active steps",
                       input_.name(), collector_.unknown()));
+    if (collector_.size() == 0 && !failure_.empty()) return error(failure_);
     return finish();
   }
 
@@ -196,6 +198,15 @@ class Reading {
     trace_.skipped.truncated = true;
     note_reason(trace_.skipped,
                 failure_.empty() ? fmt::format("the file ends {}", where) : failure_);
+  }
+
+  /// A packed file that is damaged may show it only behind the JSON: in its check sum.
+  void check_rest() {
+    if (!failure_.empty()) return;
+    at_ = end_;
+    while (more())
+      at_ = end_;
+    if (!failure_.empty()) cut_off("in the middle");
   }
 
   Result<bool> read_top() {

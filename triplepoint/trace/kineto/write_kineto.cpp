@@ -194,18 +194,23 @@ class KinetoWriter {
 
   void write_collective(const run::Span& span, const run::SpanType& type,
                         const run::SpanDetail& detail) {
-    if (type.collective) put("Collective name", quoted(profiler_name(*type.collective)));
+    const auto* group = detail.communicator < 0
+                            ? nullptr
+                            : &timeline_.communicators[static_cast<size_t>(detail.communicator)];
+    const bool receives = group != nullptr && group->end == run::MessageEnd::receiver;
+    if (type.collective)
+      put("Collective name", quoted(receives ? "recv" : profiler_name(*type.collective)));
     const Payload payload = payload_of(span, type, detail);
     put("In msg nelems", payload.in);
     put("Out msg nelems", payload.out);
     put("dtype", quoted(payload.type));
     if (detail.sequence >= 0) put("Seq", detail.sequence);
-    if (detail.communicator < 0) return;
-    const auto& group = timeline_.communicators[static_cast<size_t>(detail.communicator)];
-    put("Group size", group.size);
-    put("Process Group Name", quoted(group.name));
-    if (!group.ranks.empty())
-      put("Process Group Ranks", quoted(fmt::format("[{}]", fmt::join(group.ranks, ", "))));
+    if (group == nullptr) return;
+    put("Group size", group->size);
+    put("Process Group Name", quoted(group->name));
+    if (group->peer >= 0) put(receives ? "Src Rank" : "Dst Rank", group->peer);
+    if (!group->ranks.empty())
+      put("Process Group Ranks", quoted(fmt::format("[{}]", fmt::join(group->ranks, ", "))));
   }
 
   /// What the profiler has no word for.

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which communication spans of different ranks are one collective (rules: collective_match.h).
+//
+// Times are not used to match traces, because clocks of ranks may differ by more than a collective
+// lasts; fit_clocks() needs the match to correct them. What identifies a collective is its place in
+// an order that all ranks share: a communicator runs its collectives in the same order on every
+// rank, so sequence numbers match, and without them positions do. Counting is safe only if all
+// ranks have the same number of kernels: one that is missing shifts all that follow, and every
+// later pair would be wrong. Then nothing is matched, and a remark says so. Simulated timelines
+// have one clock and no numbers; there the end and the arrival of the last peer are equal to the
+// nanosecond.
+//
+// Messages have no number that both ends share. What they share is the order of each pair of ranks
+// and direction, so that is counted, with the same condition.
+//
+// Cost: O(n log n) in the spans of communication. Times are integer nanoseconds.
+#include "triplepoint/metrics/trace/collective_match.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/expect.h"
+
+#include "triplepoint/metrics/trace/clock_fit.h"
+#include "triplepoint/metrics/trace/kernel_rules.h"
+#include "triplepoint/metrics/trace/trace_lanes.h"
+
+namespace triplepoint::metrics {
+
+namespace {
+
+/// What the spans of one collective share: communicator, label, sequence; or of a simulated one
+/// type, end, arrival of the last peer.
+using CollectiveKey = std::tuple<int64_t, std::string_view, int64_t, int64_t>;
+
+class Matcher {
+ public:
+  explicit Matcher(const run::Timeline& timeline) : timeline_(timeline) {
+    TPT_EXPECT(timeline.instances.empty());
+  }
+
+  CollectiveMatch match() {
+    for (size_t i = 0; i < timeline_.spans.size(); ++i)
+      if (type_of(i).kind == run::SpanKind::communication) sort_in(i);
+    for (auto& [stream, ranks] : counted_)
+      match_by_count(stream, ranks);
+    match_messages();
+    for (auto& [key, spans] : by_key_)
+      result_.collectives.push_back(collective_of(key, spans));
+    if (!timeline_.details.empty()) refuse_impossible();
+    note_missing_ranks();
+    std::stable_sort(
+        result_.collectives.begin(), result_.collectives.end(),
+        [](const Collective& a, const Collective& b) { return a.first_begin() < b.first_begin(); });
+    for (const Collective& collective : result_.collectives)
+      result_.unmatched += !collective.across_ranks();
+    return std::move(result_);
+  }
+
+ private:
+  using Stream = std::pair<int64_t, std::string_view>;                       // communicator, label
+  using GroupName = std::tuple<std::string, std::vector<int32_t>, int32_t>;  // of a Communicator
+
+  const run::SpanType& type_of(size_t i) const {
+    return metrics::type_of(timeline_, timeline_.spans[i]);
+  }
+
+  void sort_in(size_t i) {
+    const run::Span& span = timeline_.spans[i];
+    const auto index = static_cast<int32_t>(i);
+    const std::string_view label = label_of(type_of(i));
+    const run::SpanDetail* detail = detail_of(timeline_, i);
+    // The type goes into the place of the communicator, below zero, so that it meets no real one.
+    if (detail == nullptr) {
+      const int64_t arrival = span.begin.nanoseconds() + run::whole_nanoseconds(span.wait);
+      by_key_[{-1 - span.type, label, span.end.nanoseconds(), arrival}].push_back(index);
+    } else if (is_message(i)) {
+      messages_.push_back(index);
+    } else if (detail->communicator >= 0 && detail->sequence >= 0) {
+      by_key_[{detail->communicator, label, detail->sequence, 0}].push_back(index);
+    } else {
+      counted_[{detail->communicator, label}][span.rank].push_back(index);
+    }
+  }
+
+  /// The n-th of every rank belong together, unless the ranks disagree on how many there are.
+  void match_by_count(const Stream& stream, const std::map<int32_t, std::vector<int32_t>>& ranks) {
+    std::set<size_t> counts;
+    for (const auto& [rank, spans] : ranks)
+      counts.insert(spans.size());
+    if (counts.size() > 1)
+      result_.remarks.push_back(fmt::format(
+          "{}: ranks have {} to {} kernels of it, so it cannot be matched by counting (the traces "
+          "cover different time, or the ranks form several groups)",
+          stream.second, *counts.begin(), *counts.rbegin()));
+    for (const auto& [rank, spans] : ranks)
+      for (size_t n = 0; n < spans.size(); ++n)
+        by_key_[{stream.first, stream.second, static_cast<int64_t>(n),
+                 // Ranks that disagree get different keys: each span is then alone in its
+                 // collective.
+                 counts.size() > 1 ? 1 + rank : 0}]
+            .push_back(spans[n]);
+  }
+
+  bool is_message(size_t i) const {
+    return type_of(i).collective == spec::Collective::send_recv &&
+           timeline_.details[i].communicator >= 0;
+  }
+  const run::Communicator& group_of(int32_t span) const {
+    const int32_t communicator = timeline_.details[static_cast<size_t>(span)].communicator;
+    return timeline_.communicators[static_cast<size_t>(communicator)];
+  }
+
+  /// Ranks that each group shows: its own list, or those whose messages the timeline has.
+  void list_group_members() {
+    for (const int32_t span : messages_) {
+      const run::Communicator& group = group_of(span);
+      std::set<int32_t>& members = members_[{group.name, group.ranks, group.size}];
+      members.insert(group.ranks.begin(), group.ranks.end());
+      members.insert(timeline_.spans[static_cast<size_t>(span)].rank);
+    }
+  }
+
+  /// The rank at the other end; -1 where it is not determined.
+  int32_t peer_of(int32_t span) const {
+    const run::Communicator& group = group_of(span);
+    if (group.peer >= 0) return group.peer;
+    const std::set<int32_t>& members = members_.at({group.name, group.ranks, group.size});
+    if (members.size() != 2 || group.size > 2) return -1;
+    const int32_t rank = timeline_.spans[static_cast<size_t>(span)].rank;
+    return *members.begin() == rank ? *members.rbegin() : *members.begin();
+  }
+
+  /// The n-th message that one rank sends to another is the n-th that the other gets from it.
+  void match_messages() {
+    // Both ends of the messages of one group from one rank to another, in order of launch.
+    struct Ends {
+      std::vector<int32_t> of_source, of_destination;
+    };
+    std::map<std::tuple<GroupName, int32_t, int32_t, bool>, Ends> pairs;
+    list_group_members();
+    int64_t undetermined = 0;
+    for (const int32_t span : messages_) {
+      const int32_t peer = peer_of(span);
+      if (peer < 0) {
+        ++undetermined;
+        keep_alone(span);
+        continue;
+      }
+      const run::Communicator& group = group_of(span);
+      const int32_t rank = timeline_.spans[static_cast<size_t>(span)].rank;
+      const bool directed = group.end != run::MessageEnd::none;
+      // An exchange of no known direction counts from the lower rank.
+      const bool is_source = directed ? group.end == run::MessageEnd::sender : rank < peer;
+      Ends& ends = pairs[{{group.name, group.ranks, group.size},
+                          is_source ? rank : peer,
+                          is_source ? peer : rank,
+                          directed}];
+      (is_source ? ends.of_source : ends.of_destination).push_back(span);
+    }
+    std::vector<std::string> unequal;
+    for (auto& [pair, ends] : pairs) {
+      sort_by_launch(ends.of_source);
+      sort_by_launch(ends.of_destination);
+      const bool one_sided = ends.of_source.empty() || ends.of_destination.empty();
+      const bool matches = ends.of_source.size() == ends.of_destination.size();
+      if (!matches && !one_sided)
+        unequal.push_back(fmt::format("{} -> {}: {} sent, {} received", std::get<1>(pair),
+                                      std::get<2>(pair), ends.of_source.size(),
+                                      ends.of_destination.size()));
+      for (size_t n = 0; n < ends.of_source.size(); ++n)
+        add_message(ends.of_source[n], matches ? ends.of_destination[n] : -1);
+      for (size_t n = 0; !matches && n < ends.of_destination.size(); ++n)
+        keep_alone(ends.of_destination[n]);
+    }
+    if (undetermined > 0)
+      result_.remarks.push_back(fmt::format(
+          "{} messages of pipelines are not matched (the trace names no peer, and their group has "
+          "more than two ranks)",
+          undetermined));
+    if (!unequal.empty())
+      result_.remarks.push_back(fmt::format(
+          "messages of {} pairs of ranks are not matched (their numbers differ, {}; the traces "
+          "cover different time)",
+          unequal.size(), unequal.front()));
+  }
+
+  void sort_by_launch(std::vector<int32_t>& spans) const {
+    std::stable_sort(spans.begin(), spans.end(), [&](int32_t a, int32_t b) {
+      return timeline_.details[static_cast<size_t>(a)].correlation <
+             timeline_.details[static_cast<size_t>(b)].correlation;
+    });
+  }
+
+  void keep_alone(int32_t span) { add_message(span, -1); }
+  void add_message(int32_t source, int32_t destination) {
+    const int64_t sequence = timeline_.details[static_cast<size_t>(source)].sequence;
+    std::vector<int32_t>& spans =
+        by_key_[{group_index(source), label_of(type_of(static_cast<size_t>(source))), sequence,
+                 1 + int64_t{source}}];
+    spans.push_back(source);
+    if (destination >= 0) spans.push_back(destination);
+  }
+  int32_t group_index(int32_t span) const {
+    return timeline_.details[static_cast<size_t>(span)].communicator;
+  }
+
+  // ---- what cannot be
+
+  /// Whether the ranks' sizes can be of one collective. Those that may differ by rank (all-to-all,
+  /// broadcast) can.
+  bool sizes_agree(const Collective& collective) const {
+    if (collective.label != "all_reduce" && collective.label != "all_gather" &&
+        collective.label != "reduce_scatter" && !collective.is_message)
+      return true;
+    int64_t known = -1;
+    for (const CollectivePart& part : collective.parts) {
+      const run::SpanDetail& detail = timeline_.details[static_cast<size_t>(part.span)];
+      const int64_t elements =
+          std::max(detail.in_elements, collective.is_message ? detail.out_elements : int64_t{-1});
+      if (elements < 0) continue;
+      if (known >= 0 && elements != known) return false;
+      known = elements;
+    }
+    return true;
+  }
+
+  /// Each kernel lasts until all have begun; a message's sender may be done before.
+  static bool can_overlap(const Collective& collective, const std::map<int32_t, int64_t>& offsets,
+                          int64_t margin) {
+    int64_t last_begin = INT64_MIN, first_end = INT64_MAX;
+    for (const CollectivePart& part : collective.parts) {
+      const int64_t offset = offsets.at(part.rank);
+      last_begin = std::max(last_begin, part.begin - offset);
+      first_end = std::min(first_end, part.end - offset);
+    }
+    if (!collective.is_message) return last_begin <= first_end + margin;
+    const int64_t last_end =
+        std::max(collective.parts.front().end - offsets.at(collective.parts.front().rank),
+                 collective.parts.back().end - offsets.at(collective.parts.back().rank));
+    return last_begin <= last_end + margin;
+  }
+
+  template <class Cannot>
+  int64_t refuse_if(Cannot cannot) {
+    std::vector<Collective> kept;
+    int64_t refused = 0;
+    for (Collective& collective : result_.collectives) {
+      if (!collective.across_ranks() || !cannot(collective)) {
+        kept.push_back(std::move(collective));
+        continue;
+      }
+      ++refused;
+      for (const CollectivePart& part : collective.parts) {
+        Collective alone = collective;
+        alone.parts = {part};
+        kept.push_back(std::move(alone));
+      }
+    }
+    result_.collectives = std::move(kept);
+    return refused;
+  }
+
+  void refuse_impossible() {
+    const int64_t sizes =
+        refuse_if([&](const Collective& collective) { return !sizes_agree(collective); });
+    if (sizes > 0)
+      result_.remarks.push_back(fmt::format(
+          "{} matches of collectives are refused: the ranks' message sizes differ (their numbers "
+          "belong to different collectives)",
+          sizes));
+    const ClockFit fit = fit_clocks(result_.collectives);
+    if (fit.anchors == 0) return;
+    std::map<int32_t, int64_t> offsets;
+    for (const RankClock& clock : fit.ranks)
+      offsets[clock.rank] = clock.offset;
+    const int64_t margin = fit.uncertainty();
+    const auto no_overlap = [&](const Collective& collective) {
+      return !can_overlap(collective, offsets, margin);
+    };
+    // Where a fourth of a group's matches cannot be, its numbers are shifted: none is trusted.
+    std::map<std::pair<int32_t, std::string_view>, std::pair<int64_t, int64_t>> of_group;
+    for (const Collective& collective : result_.collectives) {
+      if (!collective.across_ranks()) continue;
+      auto& [all, impossible] = of_group[{collective.communicator, collective.label}];
+      ++all;
+      impossible += no_overlap(collective);
+    }
+    const int64_t times = refuse_if([&](const Collective& collective) {
+      const auto& [all, impossible] = of_group[{collective.communicator, collective.label}];
+      return 4 * impossible > all || no_overlap(collective);
+    });
+    if (times > 0)
+      result_.remarks.push_back(fmt::format(
+          "{} matches of collectives are refused: their kernels do not overlap in time, or those "
+          "of most others of their group do not (clocks are known to {:.1f} us)",
+          times, static_cast<double>(margin) / 1e3));
+  }
+
+  void note_missing_ranks() {
+    std::map<int32_t, size_t> most_seen;  // by communicator
+    for (const Collective& collective : result_.collectives)
+      if (collective.is_partial() && collective.communicator >= 0 && !collective.is_message) {
+        size_t& seen = most_seen[collective.communicator];
+        seen = std::max(seen, collective.parts.size());
+      }
+    if (most_seen.empty()) return;
+    const auto& [communicator, seen] = *most_seen.begin();
+    const run::Communicator& group = timeline_.communicators[static_cast<size_t>(communicator)];
+    result_.remarks.push_back(fmt::format(
+        "{} of {} ranks of group {} are given{}: transfers hold waiting for the others, so "
+        "bandwidths are lower limits",
+        seen, group.size > 0 ? group.size : static_cast<int32_t>(group.ranks.size()), group.name,
+        most_seen.size() > 1 ? fmt::format(" ({} more groups are incomplete)", most_seen.size() - 1)
+                             : ""));
+  }
+
+  Collective collective_of(const CollectiveKey& key, const std::vector<int32_t>& spans) const {
+    const auto first = static_cast<size_t>(spans.front());
+    const run::SpanDetail* detail = detail_of(timeline_, first);
+    Collective result{.label = std::get<1>(key), .name = type_of(first).name};
+    if (detail != nullptr) {
+      result.communicator = detail->communicator;
+      result.is_message = is_message(first);
+      const bool receives =
+          result.is_message && group_of(spans.front()).end == run::MessageEnd::receiver;
+      if (result.is_message && !receives) result.sender = timeline_.spans[first].rank;
+      result.sequence = std::get<2>(key);
+    } else {
+      result.known_arrival = std::get<3>(key);
+    }
+    for (int32_t index : spans) {
+      const run::Span& span = timeline_.spans[static_cast<size_t>(index)];
+      result.parts.push_back({span.rank, index, span.begin.nanoseconds(), span.end.nanoseconds()});
+      // Ranks may state different sizes (a root's buffer, an uneven gather); the largest is the
+      // whole array.
+      result.size = std::max(result.size, span.bytes);
+    }
+    std::sort(result.parts.begin(), result.parts.end(),
+              [](const auto& a, const auto& b) { return a.rank < b.rank; });
+    if (detail != nullptr) fill_in(result, *detail);
+    return result;
+  }
+
+  void fill_in(Collective& result, const run::SpanDetail& detail) const {
+    // As in nccl-tests: elements of a rank's smaller buffer.
+    result.count = result.label == "reduce_scatter" ? detail.out_elements : detail.in_elements;
+    if (detail.communicator >= 0) {
+      const auto& group = timeline_.communicators[static_cast<size_t>(detail.communicator)];
+      result.group_size = group.size > 0 ? group.size : static_cast<int32_t>(group.ranks.size());
+    }
+    if (result.is_message) result.group_size = 2;
+    if (result.group_size == 0 && result.across_ranks())
+      result.group_size = static_cast<int32_t>(result.parts.size());
+  }
+
+  const run::Timeline& timeline_;
+  std::map<CollectiveKey, std::vector<int32_t>> by_key_;
+  std::map<Stream, std::map<int32_t, std::vector<int32_t>>> counted_;
+  std::map<GroupName, std::set<int32_t>> members_;
+  std::vector<int32_t> messages_;
+  CollectiveMatch result_;
+};
+
+}  // namespace
+
+CollectiveMatch match_collectives(const run::Timeline& timeline) {
+  return Matcher(timeline).match();
+}
+
+}  // namespace triplepoint::metrics

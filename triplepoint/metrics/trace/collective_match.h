@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "triplepoint/metrics/trace/collectives.h"
+
+namespace triplepoint::metrics {
+
+/// How collectives were found to belong together, and what could not be matched.
+struct CollectiveMatch {
+  std::vector<Collective> collectives;  // by first begin
+  int64_t unmatched = 0;                // spans of communication that are alone in their collective
+  std::vector<std::string> remarks;     // sentences for the reader of a table
+};
+
+/// Finds out which communication spans of different ranks are the same collective.
+///
+/// Collectives by communicator and sequence number where the trace has them; else by counting: the
+/// n-th kernel of this label in this communicator on each rank, if every rank has equally many (a
+/// rank that does not is left alone, and the remarks say so); in a timeline without details
+/// (simulated: exact clocks) by equal type, end, and instant at which the last peer arrived.
+/// Messages by their two ranks, in order of launch: PyTorch numbers them on each rank, so a stage
+/// in the middle of a pipeline counts faster than one at its end. Without the peer's rank the pair
+/// is known in groups of two only. The timeline has no instances.
+///
+/// Matches that cannot be are refused, and the remarks say so: sizes that differ, and kernels that
+/// do not overlap, although each has to last until all have begun (clocks as fitted, with a
+/// margin).
+CollectiveMatch match_collectives(const run::Timeline&);
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "triplepoint/metrics/trace/collectives.h"
+
+namespace triplepoint::metrics {
+
+/// Whose delays the ranks of a timeline waited for; by rank.
+struct DelayBlame {
+  struct Rank {
+    int64_t delay = 0;   // ns, signed: own work beyond what was expected, over all windows
+    int64_t blamed = 0;  // ns that others waited because of it
+    bool beyond_noise = false;
+  };
+  std::vector<Rank> ranks;
+  /// Of each collective: the rank that most of its waiting is blamed on, and how much; -1: none.
+  struct Culprit {
+    int32_t rank = -1;
+    int64_t blamed = 0;     // ns
+    int64_t own_delay = 0;  // ns, of the last starter in its window
+    // Where the ranks' windows hold different work, ns beyond what the same kernels, and the gaps
+    // before them, take elsewhere; and the span of the kernel with most of it, -1: none.
+    bool are_peers = true;
+    int64_t kernels = 0, gaps = 0;
+    int32_t slowest = -1;
+  };
+  std::vector<Culprit> culprits;  // as the collectives
+};
+
+/// Delays are propagated along collectives and messages, so a rank that is late only because it
+/// waited before is not blamed.
+///
+/// A window of a rank lasts from the end of its communication before to the begin of this one: all
+/// of it is the rank's own time. Its delay is what it lasts longer than expected: than the median
+/// of the peers, where these ran as many kernels; else kernel by kernel, than the median of the
+/// same kernel and of the gap before it over all ranks. So filling and draining a pipeline is no
+/// delay. Each rank carries the delays, by the rank they come from, that its present lag consists
+/// of. Who waits at a collective takes over those of the last starter that it does not have yet, up
+/// to the exposed wait, and they are blamed for it.
+///
+/// Beyond noise: the rank's delays, summed, exceed those of the median rank by six times what the
+/// scatter of single kernels, gaps and ends adds up to, and what they cost each other rank exceeds
+/// 0.5 % of the timeline.
+/// Source: Boehme, Geimer, Wolf, Voigtlaender, "Identifying the root causes of wait states in
+/// large-scale parallel applications", ICPP 2010.
+DelayBlame blame_delays(const run::Timeline&, const std::vector<Collective>&);
+
+/// Begin of the rank's window before each part of a collective, ns: the last end of the rank's
+/// communication that is not after the part's begin, else `otherwise`.
+class CommunicationEnds {
+ public:
+  explicit CommunicationEnds(const std::vector<Collective>&, int32_t ranks);
+  struct End {
+    int64_t time = 0;
+    int32_t collective = -1;  // that ended then; -1: none did before
+  };
+  End before(const CollectivePart&, int64_t otherwise) const;
+
+ private:
+  std::vector<std::vector<End>> of_rank_;  // by time
+};
+
+}  // namespace triplepoint::metrics
