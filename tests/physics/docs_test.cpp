@@ -44,8 +44,9 @@ TEST_CASE("the worked example of the power page is what the model computes") {
   std::vector<std::string> lines;
   for (double megahertz : {1980.0, 1650.0}) {
     const double ratio = megahertz * unit::MHz / *gpu.max_clock;
-    const power::EnergyLedger j =
-        power::energy_of(*gpu.power, example_second(), ratio, Celsius(65), {});
+    const power::EnergyLedger j = power::by_flow(
+        *gpu.power, power::energy_of(*gpu.power, example_second(), ratio, Celsius(65), {}),
+        example_second().duration);
     lines.push_back(fmt::format(
         "| {:.0f} MHz | {:.0f} | {:.1f} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.0f} |", megahertz,
         j.idle / unit::J, j.leakage / unit::J, j.waiting / unit::J, j.compute / unit::J,

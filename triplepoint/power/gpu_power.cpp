@@ -113,6 +113,13 @@ EnergyLedger at_die(const spec::PowerCoefficients& gpu, EnergyLedger at_referenc
   return at_reference;
 }
 
+EnergyLedger by_flow(const spec::PowerCoefficients& gpu, EnergyLedger ledger, Seconds duration) {
+  const Joules contained = gpu.leakage * duration;
+  ledger.idle -= contained;
+  ledger.leakage += contained;
+  return ledger;
+}
+
 Celsius die_at_power(const spec::PowerCoefficients& gpu, Watts power, const ClockPoint& clock,
                      Celsius die, const BoardFactors& board, Watts wanted) {
   constexpr double infinity = std::numeric_limits<double>::infinity();

@@ -43,7 +43,7 @@ Watts gpu_power(const spec::PowerCoefficients&, const spec::GpuLoad&, double clo
 /// The parts of that sum, for the energy ledger. They add up to gpu_power * duration.
 struct EnergyLedger {
   Joules idle;           // idle and clock tree
-  Joules leakage;        // beyond a typical die's at T0 and full voltage; may be negative
+  Joules leakage;        // beyond a typical die's at T0 and full voltage; may be negative (by_flow)
   Joules compute;        // arithmetic
   Joules memory;         // HBM
   Joules communication;  // links, and what feeds them
@@ -78,6 +78,10 @@ Celsius die_at_power(const spec::PowerCoefficients&, Watts power, const ClockPoi
 
 /// V^2 / V_max^2 at a clock ratio: the energy per event over that at the maximum clock.
 double voltage_squared_ratio(const spec::PowerCoefficients&, double clock_ratio);
+
+/// The same energy by what flows: `leakage` all of l L(T, r) t, `idle` without the leakage that the
+/// readings of a typical board contain. The sum is the same; no part is negative.
+EnergyLedger by_flow(const spec::PowerCoefficients&, EnergyLedger, Seconds duration);
 
 /// Leakage power L(T, r) at a die temperature and a clock.
 Watts leakage_power(const spec::PowerCoefficients&, double clock_ratio, Celsius die,

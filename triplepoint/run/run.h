@@ -104,6 +104,23 @@ struct DeviceSummary {
   friend bool operator==(const DeviceSummary&, const DeviceSummary&) = default;
 };
 
+/// Devices or nodes that are slower than their peers, which wait for them in every collective: in
+/// lockstep (tensor, context, expert groups), for the next stage, or at the end of the step.
+struct PaceSetter {
+  enum class By : uint8_t { clock, scale_up, scale_out, host };
+  By by = By::clock;
+  bool of_nodes = false;     // `who` are nodes, else devices
+  std::vector<int32_t> who;  // slowest first
+  // Of the slowest, and the median of its peers. clock: MHz; links: share of their bandwidth; host:
+  // time over that of a mean host.
+  double value = 0, peers = 0;
+  Seconds cost;          // by which a step would be shorter if they were like their peers
+  bool at_most = false;  // the cost is a bound: a recording cannot say what a step would be
+  // What holds them: "power_limit", "heat", "clock_lock", "board", "link", "host"; numbers to it.
+  std::string limit, detail;
+  friend bool operator==(const PaceSetter&, const PaceSetter&) = default;
+};
+
 /// What the numbers of a series are, as their sensor says it. Scopes that overlap are never added.
 enum class Scope : uint8_t { gpu, memory, module, package, dram, core, nic, host, node };
 /// An instant value, one smoothed by the sensor, a counter (since the first reading), a bit set.
@@ -132,8 +149,9 @@ struct Manifest {
   Origin origin = Origin::simulated;
   Fidelity fidelity = Fidelity::transient;
   std::string name;
-  std::optional<spec::Job> job;          // absent for recordings of unknown commands
-  std::string producer;                  // "triplepoint 0.1.0"
+  std::optional<spec::Job> job;  // absent for recordings of unknown commands
+  std::string producer;          // "triplepoint 0.1.0"
+  std::string numbers;  // simulated: a digest of model, cluster and stack, which are the data used
   std::optional<int64_t> epoch_unix_ns;  // realtime of Instant 0; simulated runs have none
   bool fits_memory = true;
   std::vector<std::string> notes;
@@ -152,6 +170,7 @@ struct Run {
   std::vector<SeriesSource> sources;     // of measured series; simulated ones have none
   std::vector<DeviceSummary> summaries;  // per device; of the last step
   std::vector<MemoryUse> memory;         // per pipeline stage
+  std::vector<PaceSetter> pace_setters;  // of simulated runs, as the last step was
   std::optional<Bytes> memory_limit;
   // Of the job, when it is known: numerators of MFU and HFU for one step, all devices.
   std::optional<Flops> model_flops, hardware_flops;

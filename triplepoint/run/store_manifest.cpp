@@ -170,6 +170,7 @@ Result<bool> take(Run& run, const std::string& key, const Statement& row, const 
               row.text(1), file));
   if (key == "name") manifest.name = row.text(1);
   if (key == "producer") manifest.producer = row.text(1);
+  if (key == "numbers") manifest.numbers = row.text(1);
   if (key == "epoch_unix_ns") manifest.epoch_unix_ns = row.integer(1);
   if (key == "fits_memory") manifest.fits_memory = row.integer(1) != 0;
   if (key == "memory_limit_b") quantity(run.memory_limit);
@@ -198,6 +199,8 @@ Result<bool> write_manifest(const Database& database, const Run& run) {
   TPT_TRY(writer.write("fidelity", name_of(manifest.fidelity)));
   TPT_TRY(writer.write("name", std::string_view(manifest.name)));
   TPT_TRY(writer.write("producer", std::string_view(manifest.producer)));
+  if (!manifest.numbers.empty())
+    TPT_TRY(writer.write("numbers", std::string_view(manifest.numbers)));
   TPT_TRY(writer.write_if("epoch_unix_ns", manifest.epoch_unix_ns));
   TPT_TRY(writer.write("fits_memory", int64_t{manifest.fits_memory ? 1 : 0}));
   TPT_TRY(writer.write_if("memory_limit_b", base_units(run.memory_limit)));

@@ -10,8 +10,14 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/digest.h"
+#include "triplepoint/base/version.h"
+
+#include "triplepoint/spec/load.h"
+
 #include "triplepoint/power/node_power.h"
 #include "triplepoint/power/sensor.h"
+#include "triplepoint/sim/pace.h"
 #include "triplepoint/sim/peaks.h"
 #include "triplepoint/sim/power_profile.h"
 
@@ -61,12 +67,13 @@ run::DeviceSummary summarize(const StepModel& model, const StepTimeline& timelin
   summary.sm_clock_mean_mhz = device.mean_clock_ratio * max_mhz;
   summary.throttle = {{"software_power_cap", device.throttled_power / timeline.step_time},
                       {"software_thermal", device.throttled_thermal / timeline.step_time}};
-  summary.energy_ledger_j = {{"idle", device.ledger.idle / unit::J},
-                             {"leakage", device.ledger.leakage / unit::J},
-                             {"compute", device.ledger.compute / unit::J},
-                             {"memory", device.ledger.memory / unit::J},
-                             {"communication", device.ledger.communication / unit::J},
-                             {"waiting", device.ledger.waiting / unit::J}};
+  const power::EnergyLedger ledger = power::by_flow(model.power(), device.ledger, device.duration);
+  summary.energy_ledger_j = {{"idle", ledger.idle / unit::J},
+                             {"leakage", ledger.leakage / unit::J},
+                             {"compute", ledger.compute / unit::J},
+                             {"memory", ledger.memory / unit::J},
+                             {"communication", ledger.communication / unit::J},
+                             {"waiting", ledger.waiting / unit::J}};
   return summary;
 }
 
@@ -117,14 +124,14 @@ void record_nodes(run::Run& run, const spec::Job& job, const StepProfile& profil
 
 /// Power, clock and die temperature of every device along the step, and the peaks they show.
 void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
-                    Instant begin, bool keep_series) {
+                    Instant begin, StepSeries keep) {
   const StepProfile profile = profile_step(model, step, profile_bins);
-  if (keep_series) record_nodes(run, model.job, profile, heat, begin);
+  if (keep != StepSeries::none) record_nodes(run, model.job, profile, heat, begin);
   const std::vector<std::vector<Celsius>> dies = ripple(std::move(heat), profile);
   const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
   for (size_t d = 0; d < dies.size(); ++d) {
     run.summaries[d].die_peak_c = std::max_element(dies[d].begin(), dies[d].end())->degrees();
-    if (!keep_series) continue;
+    if (keep != StepSeries::all) continue;
     run::Series power = make_series("power_w", d, begin, profile.bin, dies[d].size());
     run::Series die = make_series("die_c", d, begin, profile.bin, dies[d].size());
     run::Series clock = make_series("sm_clock_mhz", d, begin, profile.bin, dies[d].size());
@@ -172,6 +179,25 @@ void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step
   run.manifest.facts["clock_lost_to_power_mhz"] = fmt::format("{:.1f}", to_power * mean_mhz);
   run.manifest.facts["clock_lost_to_temperature_mhz"] =
       fmt::format("{:.1f}", to_temperature * mean_mhz);
+  // All wait for the hottest GPU, so the mean clock says too little of what heat costs.
+  run.manifest.facts["step_without_heat_s"] =
+      fmt::format("{}", simulate_step(model, cold).step_time / unit::s);
+}
+
+/// Of all numbers that data files give a job; two runs with equal digests used the same data.
+std::string digest_of_numbers(const spec::Job& job) {
+  const spec::Job only{.model = job.model, .cluster = job.cluster, .stack = job.stack};
+  return digest(spec::write_job(only));
+}
+
+/// What each node breathes in. Within a step it does not change.
+void record_inlets(run::Run& run, const ClusterHeat& heat, Instant at) {
+  for (int64_t node = 0; node < heat.num_nodes(); ++node)
+    run.series.push_back({.signal = "inlet_c",
+                          .device = static_cast<int32_t>(node),
+                          .of_node = true,
+                          .times = {at},
+                          .values = {heat.inlet(node).degrees()}});
 }
 
 }  // namespace
@@ -182,7 +208,8 @@ run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph) {
   run.manifest.fidelity = run::Fidelity::transient;
   run.manifest.name = job.name;
   run.manifest.job = job;
-  run.manifest.producer = "triplepoint";
+  run.manifest.producer = program_version();
+  run.manifest.numbers = digest_of_numbers(job);
   run.manifest.fits_memory = graph.memory.fits();
   run.manifest.notes = job.notes;
   for (const workload::StageMemory& stage : graph.memory.stages)
@@ -211,7 +238,7 @@ namespace {
 
 /// Peaks, lost clocks and the course of power, clock and temperature along the step.
 void record_power(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
-                  Instant begin, bool keep_series) {
+                  Instant begin, StepSeries keep) {
   std::vector<DeviceStep> devices = step.accounted.devices;
   add_peaks(model, step.dies, devices);
   for (size_t d = 0; d < devices.size(); ++d) {
@@ -220,17 +247,19 @@ void record_power(run::Run& run, StepModel& model, const CoupledStep& step, Clus
     run.summaries[d].die_peak_c = step.dies[d].degrees();
   }
   record_lost_clocks(run, model, step);
+  if (keep == StepSeries::all) record_inlets(run, heat, begin);
   if (devices.size() <= most_profiled_devices)
-    record_profile(run, model, step, std::move(heat), begin, keep_series);
+    record_profile(run, model, step, std::move(heat), begin, keep);
 }
 
 }  // namespace
 
 void record_step(run::Run& run, StepModel& model, const CoupledStep& step,
-                 std::optional<ClusterHeat> heat, Instant begin, const Horizon& horizon) {
+                 std::optional<ClusterHeat> heat, Instant begin, bool timeline, StepSeries series) {
   record_summaries(run, model, step);
-  if (heat) record_power(run, model, step, std::move(*heat), begin, horizon.timeline);
-  if (horizon.timeline) record_timeline(run.timeline, model, step, begin);
+  if (heat) record_power(run, model, step, std::move(*heat), begin, series);
+  if (timeline) record_timeline(run.timeline, model, step, begin);
+  run.pace_setters = find_pace_setters(model, step);
   run.steps.push_back({.begin = begin,
                        .end = begin + step.timeline.step_time,
                        .samples = model.job.plan.global_batch_size,

@@ -19,13 +19,17 @@ run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph);
 /// power model it is traffic alone; power, energy, heat and clocks are absent, not zero.
 void record_summaries(run::Run& run, const StepModel& model, const CoupledStep& step);
 
-/// Writes one simulated step into the run: device summaries; if the horizon wants it, timeline and
-/// series of the step, which begins at `begin`. Without a power model there are no series.
+/// Series of a step that are kept: all; of a transient, which has its own of the devices, the power
+/// of the nodes alone; none.
+enum class StepSeries { none, nodes, all };
+
+/// Writes one simulated step into the run: device summaries, series, and if the horizon wants it
+/// the timeline of the step, which begins at `begin`. Without a power model there are no series.
 ///
 /// Traced are, as in the paper's artifact, the ranks with tensor, context and data index 0: one per
 /// stage.
 void record_step(run::Run& run, StepModel& model, const CoupledStep& step,
-                 std::optional<ClusterHeat> heat, Instant begin, const Horizon& horizon);
+                 std::optional<ClusterHeat> heat, Instant begin, bool timeline, StepSeries series);
 
 /// Appends the timeline of the traced ranks.
 void record_timeline(run::Timeline& timeline, StepModel& model, const CoupledStep& step,

@@ -3,8 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/spec/fault_text.h"
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/sim/job_testing.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::sim {
@@ -53,6 +55,61 @@ TEST_CASE("what holds a clock back shows over time, and only where something doe
     CHECK(open.summaries[0].throttle.at("software_power_cap") == 0);
     CHECK(largest_share(open) == 0);
   }
+}
+
+double sum(const std::map<std::string, double>& ledger) {
+  double all = 0;
+  for (const auto& [purpose, joules] : ledger)
+    all += joules;
+  return all;
+}
+
+TEST_CASE("the energy ledger has no negative part and adds up to mean power over the step") {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    spec::Job job = random_training_job(seed);
+    job.environment.ambient = Celsius(10 + 4 * static_cast<double>(seed));
+    if (seed % 2 == 0) job.environment.power_limit = 400 * unit::W;
+    Horizon horizon{.duration = {}, .steps = {}, .timeline = false};
+    if (seed % 3 == 0) horizon.steps = 2;
+    const run::Run run = simulate(job, horizon);
+    REQUIRE(!run.steps.empty());
+    // Of a transient, steps go on at the clocks they meet; the ledger is of the last state.
+    const double step_s = (run.steps.back().end - run.steps.back().begin) / unit::s;
+    for (const run::DeviceSummary& device : run.summaries) {
+      for (const auto& [purpose, joules] : device.energy_ledger_j)
+        CHECK_MESSAGE(joules >= 0, purpose << " " << joules);
+      CHECK(device.energy_ledger_j.at("leakage") > 0);
+      CHECK(sum(device.energy_ledger_j) == doctest::Approx(*device.energy_j).epsilon(1e-12));
+      CHECK(*device.energy_j ==
+            doctest::Approx(*device.power_mean_w * step_s).epsilon(horizon.steps ? 0.02 : 1e-9));
+    }
+  }
+}
+
+TEST_CASE("a run knows the conditions it was simulated under") {
+  spec::Job job = random_training_job(1);
+  job.environment.ambient = Celsius(38);
+  job.environment.faults = {*spec::parse_fault("node=1,inlet=+4")};
+  for (const bool is_transient : {false, true}) {
+    Horizon horizon;
+    if (is_transient) horizon.duration = 10 * unit::s;
+    const run::Run run = simulate(job, horizon);
+    CHECK(run.manifest.job->environment == job.environment);
+    CHECK(run.manifest.producer.starts_with("triplepoint "));
+    CHECK(run.manifest.producer.size() > 12);  // with a version
+    CHECK(run.manifest.numbers.size() == 16);
+    CHECK(run.manifest.facts.at("horizon") ==
+          (is_transient ? "10 s from a cold start" : "steady state"));
+    const double spread = 3 * (job.cluster.chassis.inlet_spread / unit::K);
+    for (int32_t node = 0; node < 2; ++node) {
+      const run::Series* inlet = run::find_series(run, "inlet_c", node, true);
+      REQUIRE(inlet != nullptr);
+      CHECK(std::abs(inlet->values.back() - (node == 1 ? 42 : 38)) <= spread);
+    }
+  }
+  spec::Job other = job;
+  other.cluster.gpu.power->leakage *= 1.01;
+  CHECK(simulate(other, {}).manifest.numbers != simulate(job, {}).manifest.numbers);
 }
 
 }  // namespace

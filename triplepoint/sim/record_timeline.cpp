@@ -105,19 +105,37 @@ class RankWriter {
       }
   }
 
+  /// Wait for slower peers in one collective of a phase, or, if all hide behind computing, in the
+  /// last one of each repetition.
+  struct Late {
+    Seconds exposed, hidden;
+  };
+
+  static bool hides_collective(const GroupEstimate& group) {
+    return std::ranges::any_of(
+        group.ops, [](const OpEstimate& op) { return op.op->is_communication() && op.hidden; });
+  }
+
   /// What this rank waits inside a phase for slower peers lies in its exposed collectives, in equal
-  /// parts.
+  /// parts; without any, at the ends of those that hide, where the next layer needs their result.
   run::Pattern pattern_of(size_t chunk, size_t u) {
     const PhaseUse& use = model_.uses[stage_][u];
     PhaseTable& table = model_.table(group_, use);
     const DevicePhase& phase = step_.clocks.devices[device_][u];
-    double collectives = 0;
-    for (const GroupEstimate& group : table.groups())
+    double collectives = 0, layers = 0;
+    for (const GroupEstimate& group : table.groups()) {
       for (const OpEstimate& op : group.ops)
         if (op.op->is_communication() && !op.hidden)
           collectives += static_cast<double>(group.repeat);
+      if (hides_collective(group)) layers += static_cast<double>(group.repeat);
+    }
     const Seconds alone = table.at(phase.clock_index, group_.host_factor).duration;
-    const Seconds late = collectives > 0 ? (group_durations_[u] - alone) / collectives : Seconds();
+    const Seconds waited = group_durations_[u] - alone;
+    Late late;
+    if (collectives > 0)
+      late.exposed = waited / collectives;
+    else if (layers > 0)
+      late.hidden = waited / layers;
     static constexpr std::string_view names[] = {"forward", "backward", "backward_input",
                                                  "backward_weight"};
     run::Pattern pattern{.name = std::string(names[static_cast<size_t>(use.kind)]), .pieces = {}};
@@ -127,7 +145,7 @@ class RankWriter {
     return pattern;
   }
 
-  run::PatternPiece piece_of(PhaseTable& table, size_t g, int64_t clock_index, Seconds late,
+  run::PatternPiece piece_of(PhaseTable& table, size_t g, int64_t clock_index, const Late& late,
                              int64_t first_layer) {
     const GroupEstimate& group = table.groups()[g];
     const GroupPoint& point = table.groups_at(clock_index)[g];
@@ -136,12 +154,23 @@ class RankWriter {
                             .length = {},
                             .first_layer = group.is_layer ? static_cast<int32_t>(first_layer) : -1};
     Seconds compute, hidden, waited;
+    const bool waits_hidden = late.hidden > Seconds() && hides_collective(group);
+    if (waits_hidden) waited = late.hidden;
+    const OpEstimate* last = nullptr;
+    for (const OpEstimate& estimate : group.ops)
+      if (estimate.op->is_communication() && estimate.hidden) last = &estimate;
     for (const OpEstimate& estimate : group.ops) {
       const bool matrix = kind_of(*estimate.op) == run::SpanKind::compute;
       Seconds time = estimate.at(table.ratio(clock_index));
       if (matrix) time *= point.compute_stretch;
       if (estimate.hidden) time *= point.hidden_stretch;
-      const Seconds wait = estimate.op->is_communication() && !estimate.hidden ? late : Seconds();
+      if (waits_hidden && &estimate == last) {
+        const Seconds end = group.length(point, group_.host_factor) + waited;
+        add_span(piece, estimate, std::max(hidden, end - waited - time), time + waited, waited);
+        continue;
+      }
+      const Seconds wait =
+          estimate.op->is_communication() && !estimate.hidden ? late.exposed : Seconds();
       Seconds& stream = estimate.hidden ? hidden : compute;
       add_span(piece, estimate, stream, time + wait, wait);
       stream += time + wait;

@@ -11,7 +11,10 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "triplepoint/run/shutdown.h"
 
@@ -38,7 +41,8 @@ run::Run simulate_steady(StepModel& model, const Horizon& horizon) {
   if (const auto shutdown = find_shutdown(model.job.cluster.gpu, step.dies))
     run::record_shutdown(run, *shutdown, *model.job.cluster.gpu.governor->shutdown_temperature);
   else
-    record_step(run, model, step, std::move(heat), Instant(), horizon);
+    record_step(run, model, step, std::move(heat), Instant(), horizon.timeline,
+                horizon.timeline ? StepSeries::all : StepSeries::none);
   return run;
 }
 
@@ -51,12 +55,27 @@ run::Run simulate_transient(std::unique_ptr<StepModel> model, const Horizon& hor
 
 }  // namespace
 
-run::Run simulate(const spec::Job& job, const Horizon& horizon) {
-  workload::WorkGraph graph = workload::build_work_graph(job);
+namespace {
+
+run::Run simulate_graph(const spec::Job& job, workload::WorkGraph graph, const Horizon& horizon) {
   if (!graph.memory.fits()) return start_run(job, graph);
   auto model = std::make_unique<StepModel>(job, std::move(graph));
   if (horizon.duration || horizon.steps) return simulate_transient(std::move(model), horizon);
   return simulate_steady(*model, horizon);
+}
+
+std::string horizon_text(const Horizon& horizon) {
+  if (horizon.duration) return fmt::format("{} s from a cold start", *horizon.duration / unit::s);
+  if (horizon.steps) return fmt::format("{} steps from a cold start", *horizon.steps);
+  return "steady state";
+}
+
+}  // namespace
+
+run::Run simulate(const spec::Job& job, const Horizon& horizon) {
+  run::Run run = simulate_graph(job, workload::build_work_graph(job), horizon);
+  run.manifest.facts["horizon"] = horizon_text(horizon);
+  return run;
 }
 
 Seconds steady_step_time(const spec::Job& job) {

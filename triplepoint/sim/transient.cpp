@@ -52,7 +52,7 @@ bool trains_alike(const spec::Job& a, const spec::Job& b) {
          a.plan == b.plan;
 }
 
-void start_series(run::Run& run) {
+void start_series(run::Run& run, int64_t num_nodes) {
   for (size_t d = 0; d < run.devices.size(); ++d)
     for (const char* signal : signals)
       run.series.push_back({.signal = signal,
@@ -60,6 +60,12 @@ void start_series(run::Run& run) {
                             .of_node = false,
                             .times = {},
                             .values = {}});
+  for (int64_t node = 0; node < num_nodes; ++node)
+    run.series.push_back({.signal = "inlet_c",
+                          .device = static_cast<int32_t>(node),
+                          .of_node = true,
+                          .times = {},
+                          .values = {}});
 }
 
 /// How long the next window may be, from what the last one moved.
@@ -362,6 +368,11 @@ void TransientSimulation::State::append_series(run::Run& run, Activity activity,
       series.values.push_back(values[s]);
     }
   }
+  for (size_t node = 0; heat_ && node < static_cast<size_t>(heat_->num_nodes()); ++node) {
+    run::Series& series = run.series[dies.size() * std::size(signals) + node];
+    series.times.push_back(instant_at(now_));
+    series.values.push_back(heat_->inlet(static_cast<int64_t>(node)).degrees());
+  }
 }
 
 /// When the last of the steps asked for ends, at the present clocks.
@@ -374,7 +385,7 @@ Seconds TransientSimulation::State::to_end_of_steps(const Recorded& recorded) co
 
 run::Run TransientSimulation::State::advance(const Horizon& horizon) {
   run::Run run = start_run(model_->job, model_->graph);
-  if (heat_) start_series(run);
+  if (heat_) start_series(run, heat_->num_nodes());
   Recorded recorded{run, horizon, horizon.duration ? now_ + *horizon.duration : no_deadline};
   // A job that died ends no steps: where only they are counted, it is over.
   const auto goes_on = [&] {
@@ -399,10 +410,11 @@ void TransientSimulation::State::record_detail(run::Run& run, const Horizon& hor
   set_phase_powers(*model_, step_.dies, step_.clocks);
   std::vector<run::StepRecord> steps = std::move(run.steps);
   const Instant begin = steps.empty() ? Instant() : steps.back().begin;
-  // Without its series: the run has series already, over all of its time. The step that
-  // record_step() adds is dropped for the same reason.
-  record_step(run, *model_, step_, heat_, begin, {.duration = {}, .steps = {}, .timeline = false});
-  if (horizon.timeline) record_timeline(run.timeline, *model_, step_, begin);
+  // Without the devices' series: the run has them already, over all of its time, as means over
+  // windows. What nodes draw along a step is in this step alone. The step that record_step() adds
+  // is dropped because the run has all steps.
+  record_step(run, *model_, step_, heat_, begin, horizon.timeline,
+              horizon.timeline ? StepSeries::nodes : StepSeries::none);
   run.steps = std::move(steps);
 }
 

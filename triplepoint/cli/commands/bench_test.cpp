@@ -76,6 +76,16 @@ TEST_CASE("a simulated card scores its cluster, and comes back for a comparison"
         json["cards"][0]["jobs"][0]["values"]);
 }
 
+TEST_CASE("the published reference scores 1 against itself") {
+  // Where this fails, model or data have changed: python3 lab/suite_references.py PROGRAM.
+  const Outcome card = call({"bench", "node-v1", "--cluster", "hgx-h200", "--format", "json"});
+  REQUIRE(card.code == exit_ok);
+  const Json json = *parse_json(card.out, "card");
+  CHECK(json["cards"][0]["score"].get<double>() == doctest::Approx(1).epsilon(0.005));
+  for (const Json& job : json["cards"][0]["jobs"])
+    CHECK(job["score"].get<double>() == doctest::Approx(1).epsilon(0.005));
+}
+
 TEST_CASE("runs are scored as they are, and each broken rule is said") {
   const ScratchFolder folder;
   const std::string suite = write_suite(folder);

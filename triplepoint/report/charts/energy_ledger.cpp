@@ -23,6 +23,11 @@ const char* style_of(const std::string& use) {
   return "t-unknown";
 }
 
+/// As readers call it: `idle` power is drawn all the time, not in idle time.
+std::string name_of_use(const std::string& use) {
+  return use == "idle" ? "base" : use;
+}
+
 double sum_of(const std::map<std::string, double>& joules) {
   double sum = 0;
   for (const auto& [use, amount] : joules)
@@ -62,10 +67,10 @@ std::string title_of(const std::vector<NamedLedger>& ledgers,
   if (ledgers.size() > 1 || sum <= 0) return "Energy of a step by use";
   return fmt::format(
       "{} of the energy of a step goes into {}{}", percent(ledgers[0].joules->at(uses[0]) / sum),
-      uses[0],
-      uses.size() > 1
-          ? fmt::format(", {} into {}", percent(ledgers[0].joules->at(uses[1]) / sum), uses[1])
-          : "");
+      name_of_use(uses[0]),
+      uses.size() > 1 ? fmt::format(", {} into {}", percent(ledgers[0].joules->at(uses[1]) / sum),
+                                    name_of_use(uses[1]))
+                      : "");
 }
 
 }  // namespace
@@ -83,8 +88,8 @@ Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
   DataTable table{{"spent on"}, {}};
   std::vector<LegendEntry> legend;
   for (const std::string& use : uses) {
-    table.rows.push_back({use});
-    legend.push_back({style_of(use), use});
+    table.rows.push_back({name_of_use(use)});
+    legend.push_back({style_of(use), name_of_use(use)});
   }
   for (const NamedLedger& ledger : ledgers) {
     const double sum = sum_of(*ledger.joules);
@@ -94,7 +99,7 @@ Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
       const double joules = found == ledger.joules->end() ? 0 : found->second;
       const std::string amount = significant(joules / scale.joules);
       bar.parts.push_back({joules / scale.joules, style_of(uses[i]),
-                           fmt::format("{}: {} {}", uses[i], amount, scale.name)});
+                           fmt::format("{}: {} {}", name_of_use(uses[i]), amount, scale.name)});
       table.rows[i].insert(table.rows[i].end(), {amount, sum > 0 ? percent(joules / sum) : "–"});
     }
     bar.text = significant(sum / scale.joules);
@@ -102,10 +107,12 @@ Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
     const std::string of = ledgers.size() > 1 ? ledger.name + ", " : "";
     table.columns.insert(table.columns.end(), {of + "energy (" + scale.name + ")", of + "share"});
   }
-  return {"energy-ledger", chart.title,
-          "Waiting: power drawn while a collective waits for a late peer. Leakage: current "
-          "independent of switching; it grows with temperature.",
-          html_legend(legend) + bar_chart_svg(chart), std::move(table)};
+  return {
+      "energy-ledger", chart.title,
+      "Base: what the board draws whatever runs, clock tree included, without leakage. Leakage: "
+      "all that flows through the dies at their temperatures; it grows with temperature. "
+      "Waiting: power drawn while a collective waits for a late peer.",
+      html_legend(legend) + bar_chart_svg(chart), std::move(table)};
 }
 
 }  // namespace triplepoint::report

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who holds a step up: an outlier among its peers, and what the step would take without it.
+//
+// An outlier alone is no culprit: a slow device in a stage that waits anyway costs nothing. So the
+// step is simulated once more with the outliers at the median of their peers, and what it gains is
+// their cost. One more schedule per kind, and only where there are outliers.
+#include "triplepoint/sim/pace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/statistics.h"
+
+namespace triplepoint::sim {
+namespace {
+
+using By = run::PaceSetter::By;
+
+constexpr double min_excess = 0.04;     // of a device's phases, relative
+constexpr double min_deviations = 4;    // robust standard deviations
+constexpr double min_link_loss = 0.05;  // share of bandwidth
+constexpr double min_host_excess = 0.15;
+constexpr double min_cost = 0.002;     // of the step
+constexpr size_t fewest_in_stage = 4;  // peers of one stage, else of all
+constexpr size_t most_named = 8;
+constexpr Kelvins clearly_hotter = 8 * unit::K;
+constexpr double normal_over_mad = 1.4826;  // standard deviation over median absolute deviation
+
+/// Clock steps below the maximum, mean over the repetitions of a device's phases.
+double mean_steps(const StepModel& model, const CoupledStep& step, size_t device) {
+  const auto& uses = model.uses[model.place_of(device).stage];
+  double sum = 0, count = 0;
+  for (size_t u = 0; u < uses.size(); ++u) {
+    const auto times = static_cast<double>(uses[u].count);
+    sum += times * step.clocks.devices[device][u].steps_down();
+    count += times;
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+/// By how much `values` scatter around their median, as a standard deviation that outliers do not
+/// change.
+double robust_deviation(const std::vector<double>& values) {
+  const double middle = median(values);
+  std::vector<double> away;
+  away.reserve(values.size());
+  for (const double value : values)
+    away.push_back(std::abs(value - middle));
+  return normal_over_mad * median(away);
+}
+
+class PaceFinder {
+ public:
+  PaceFinder(StepModel& model, const CoupledStep& step)
+      : model_(model),
+        step_(step),
+        per_node_(static_cast<size_t>(model.job.cluster.gpus_per_node)),
+        nodes_(static_cast<size_t>(model.job.cluster.num_nodes)) {}
+
+  std::vector<run::PaceSetter> find() {
+    if (model_.has_power() && model_.num_devices() > 1) find_slow_clocks();
+    find_slow_links();
+    find_slow_hosts();
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const auto& a, const auto& b) { return a.cost > b.cost; });
+    return std::move(found_);
+  }
+
+ private:
+  // ---- clocks
+
+  /// Clock steps of the peers, by device: their median.
+  void find_peers() {
+    std::vector<double> all(model_.num_devices());
+    for (size_t d = 0; d < all.size(); ++d)
+      all[d] = mean_steps(model_, step_, d);
+    everyone_ = median(all);
+    std::vector<std::vector<double>> of_stage(model_.uses.size());
+    for (size_t d = 0; d < all.size(); ++d)
+      of_stage[model_.place_of(d).stage].push_back(all[d]);
+    peers_.assign(all.size(), everyone_);
+    for (size_t d = 0; d < all.size(); ++d) {
+      const auto& stage = of_stage[model_.place_of(d).stage];
+      if (stage.size() >= fewest_in_stage) peers_[d] = stage_median(of_stage, d);
+    }
+  }
+
+  double stage_median(const std::vector<std::vector<double>>& of_stage, size_t device) {
+    const size_t stage = model_.place_of(device).stage;
+    medians_.resize(of_stage.size(), -1);
+    if (medians_[stage] < 0) medians_[stage] = median(of_stage[stage]);
+    return medians_[stage];
+  }
+
+  Seconds duration_at(size_t device, size_t use, double steps) {
+    const size_t stage = model_.place_of(device).stage;
+    const LockstepGroup& group = model_.group_of(device);
+    PhaseTable& table = model_.table(group, model_.uses[stage][use]);
+    const auto index = static_cast<int64_t>(
+        std::clamp(std::round(steps), 0.0, std::floor(model_.most_steps_down())));
+    return table.at(index, group.host_factor).duration;
+  }
+
+  /// Time in phases over that at the clock of others.
+  double excess(size_t device, double steps) {
+    const auto& uses = model_.uses[model_.place_of(device).stage];
+    Seconds own, like_others;
+    for (size_t u = 0; u < uses.size(); ++u) {
+      const auto count = static_cast<double>(uses[u].count);
+      own += count * step_.clocks.devices[device][u].duration;
+      like_others += count * duration_at(device, u, steps);
+    }
+    return like_others > Seconds() ? own / like_others - 1 : 0;
+  }
+
+  std::vector<int32_t> outliers(const std::vector<double>& values) const {
+    const double middle = median(values);
+    const double least = middle + std::max(min_excess, min_deviations * robust_deviation(values));
+    std::vector<int32_t> slow;
+    for (size_t i = 0; i < values.size(); ++i)
+      if (values[i] > least) slow.push_back(static_cast<int32_t>(i));
+    std::stable_sort(slow.begin(), slow.end(), [&](int32_t a, int32_t b) {
+      return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
+    });
+    // Many of them are two populations, not a few culprits among healthy ones.
+    if (2 * slow.size() >= values.size() && values.size() > 2) slow.clear();
+    return slow;
+  }
+
+  void find_slow_clocks() {
+    find_peers();
+    if (nodes_ > 1) add_slow_nodes();
+    std::vector<double> excesses(model_.num_devices());
+    for (size_t d = 0; d < excesses.size(); ++d)
+      excesses[d] = is_of_slow_node(d) ? 0 : excess(d, peers_[d]);
+    add_clock(outliers(excesses), false);
+  }
+
+  void add_slow_nodes() {
+    std::vector<double> of_node(nodes_);
+    for (size_t n = 0; n < nodes_; ++n) {
+      std::vector<double> devices;
+      for (size_t d = n * per_node_; d < (n + 1) * per_node_; ++d)
+        devices.push_back(excess(d, everyone_));
+      of_node[n] = median(devices);
+    }
+    // With two nodes the median lies between them: the faster one is the peer.
+    if (nodes_ == 2) {
+      const double gap = of_node[0] - of_node[1];
+      if (std::abs(gap) > 2 * min_excess) slow_nodes_ = {gap > 0 ? 0 : 1};
+    } else {
+      slow_nodes_ = outliers(of_node);
+    }
+    if (!add_clock(slow_nodes_, true)) slow_nodes_.clear();
+  }
+
+  bool is_of_slow_node(size_t device) const {
+    return std::ranges::find(slow_nodes_, static_cast<int32_t>(device / per_node_)) !=
+           slow_nodes_.end();
+  }
+
+  std::vector<size_t> devices_of(const std::vector<int32_t>& who, bool of_nodes) const {
+    std::vector<size_t> devices;
+    for (const int32_t number : who) {
+      const auto first = static_cast<size_t>(number) * (of_nodes ? per_node_ : 1);
+      for (size_t d = first; d < first + (of_nodes ? per_node_ : 1); ++d)
+        devices.push_back(d);
+    }
+    return devices;
+  }
+
+  bool add_clock(const std::vector<int32_t>& slow, bool of_nodes) {
+    if (slow.empty()) return false;
+    const std::vector<size_t> devices = devices_of(slow, of_nodes);
+    const double others = of_nodes ? steps_of_others(devices) : 0;
+    ClockState clocks = step_.clocks;
+    for (const size_t d : devices)
+      for (size_t u = 0; u < clocks.devices[d].size(); ++u) {
+        DevicePhase& phase = clocks.devices[d][u];
+        phase.duration = std::min(phase.duration, duration_at(d, u, of_nodes ? others : peers_[d]));
+      }
+    const Seconds cost = step_.timeline.step_time - simulate_step(model_, clocks).step_time;
+    if (cost < min_cost * step_.timeline.step_time) return false;
+    run::PaceSetter setter{.by = By::clock, .of_nodes = of_nodes, .who = slow, .cost = cost};
+    const std::vector<size_t> slowest = devices_of({slow.front()}, of_nodes);
+    const std::vector<size_t> healthy = others_of(devices, of_nodes ? ~size_t{0} : slowest[0]);
+    setter.value = middle_clock(slowest);
+    setter.peers = middle_clock(healthy);
+    name_limit(slowest, healthy, setter);
+    name_node(setter);
+    add(std::move(setter));
+    return true;
+  }
+
+  /// Several GPUs of one node among several have the node's fans, inlet or brake in common.
+  void name_node(run::PaceSetter& setter) const {
+    if (setter.of_nodes || nodes_ == 1 || setter.who.size() < 2) return;
+    const auto node_of = [&](int32_t device) { return static_cast<size_t>(device) / per_node_; };
+    const size_t node = node_of(setter.who.front());
+    if (!std::ranges::all_of(setter.who, [&](int32_t d) { return node_of(d) == node; })) return;
+    setter.of_nodes = true;
+    setter.who = {static_cast<int32_t>(node)};
+  }
+
+  double steps_of_others(const std::vector<size_t>& devices) const {
+    std::vector<double> steps;
+    for (const size_t d : others_of(devices, ~size_t{0}))
+      steps.push_back(mean_steps(model_, step_, d));
+    return steps.empty() ? everyone_ : median(steps);
+  }
+
+  /// Devices that are none of `devices`; of the stage of `like` where it has enough.
+  std::vector<size_t> others_of(const std::vector<size_t>& devices, size_t like) const {
+    std::vector<char> out(model_.num_devices(), 0);
+    for (const size_t d : devices)
+      out[d] = 1;
+    std::vector<size_t> all, of_stage;
+    for (size_t d = 0; d < out.size(); ++d) {
+      if (out[d] != 0) continue;
+      all.push_back(d);
+      if (like < out.size() && model_.place_of(d).stage == model_.place_of(like).stage)
+        of_stage.push_back(d);
+    }
+    return of_stage.size() + 1 >= fewest_in_stage ? of_stage : all;
+  }
+
+  template <class Value>
+  double middle(const std::vector<size_t>& devices, const Value& value_of) const {
+    std::vector<double> values;
+    values.reserve(devices.size());
+    for (const size_t d : devices)
+      values.push_back(value_of(d));
+    return values.empty() ? 0 : median(values);
+  }
+
+  double middle_clock(const std::vector<size_t>& devices) const {
+    const double max_mhz = *model_.job.cluster.gpu.max_clock / unit::MHz;
+    return middle(devices,
+                  [&](size_t d) { return step_.accounted.devices[d].mean_clock_ratio * max_mhz; });
+  }
+
+  void name_limit(const std::vector<size_t>& slow, const std::vector<size_t>& healthy,
+                  run::PaceSetter& setter) const {
+    const Conditions& now = model_.conditions();
+    const auto watts = [&](size_t d) { return now.power_limit[d] / unit::W; };
+    const auto locks = [&](size_t d) { return static_cast<double>(now.locked_steps[d]); };
+    const auto die = [&](size_t d) { return step_.dies[d].degrees(); };
+    const auto heat = [&](size_t d) {
+      return step_.accounted.devices[d].throttled_thermal / unit::s;
+    };
+    const double limit = middle(slow, watts), usual = middle(healthy, watts);
+    const double hot = middle(slow, die), cool = middle(healthy, die);
+    if (limit < (1 - min_link_loss) * usual) {
+      setter.limit = "power_limit";
+      setter.detail = fmt::format("{:.0f} W against {:.0f} W", limit, usual);
+    } else if (middle(slow, locks) > middle(healthy, locks)) {
+      setter.limit = "clock_lock";
+    } else if (middle(slow, heat) > 0 || hot - cool > clearly_hotter / unit::K) {
+      setter.limit = "heat";
+      setter.detail = fmt::format("die at {:.0f} °C against {:.0f} °C", hot, cool);
+    } else {
+      setter.limit = "board";
+    }
+  }
+
+  // ---- links and hosts
+
+  /// The step under other conditions, at the same temperatures and ceilings of heat.
+  Seconds step_under(const Conditions& conditions) {
+    const Conditions kept = model_.conditions();
+    model_.set_conditions(conditions);
+    CoupledStep step = step_at(model_, step_.dies);
+    update_step(model_, step_.dies, step_.clocks.heat_ceiling, step);
+    model_.set_conditions(kept);
+    return step.timeline.step_time;
+  }
+
+  void find_slow_links() {
+    add_links(By::scale_up, false, &Conditions::scale_up_share);
+    if (nodes_ > 1) add_links(By::scale_out, true, &Conditions::scale_out_share);
+  }
+
+  void add_links(By by, bool of_nodes, std::vector<double> Conditions::*field) {
+    const std::vector<double>& shares = model_.conditions().*field;
+    const double peers =
+        shares.size() > 2 ? upper_median(shares) : *std::ranges::max_element(shares);
+    std::vector<int32_t> slow;
+    for (size_t i = 0; i < shares.size(); ++i)
+      if (shares[i] < (1 - min_link_loss) * peers) slow.push_back(static_cast<int32_t>(i));
+    if (slow.empty()) return;
+    std::stable_sort(slow.begin(), slow.end(), [&](int32_t a, int32_t b) {
+      return shares[static_cast<size_t>(a)] < shares[static_cast<size_t>(b)];
+    });
+    Conditions healed = model_.conditions();
+    for (const int32_t i : slow)
+      (healed.*field)[static_cast<size_t>(i)] = peers;
+    run::PaceSetter setter{.by = by, .of_nodes = of_nodes, .who = slow};
+    setter.value = shares[static_cast<size_t>(slow.front())];
+    setter.peers = peers;
+    setter.limit = "link";
+    setter.cost = step_.timeline.step_time - step_under(healed);
+    if (setter.cost >= min_cost * step_.timeline.step_time) add(std::move(setter));
+  }
+
+  void find_slow_hosts() {
+    std::vector<double> factors(nodes_);
+    for (size_t n = 0; n < nodes_; ++n)
+      factors[n] = model_.conditions().host_factor[n] * model_.hardware.host_factor[n];
+    // Few nodes have no median to speak of; a mean host is the type's.
+    const double peers = nodes_ > 2 ? median(factors) : 1;
+    const double spread = min_deviations * model_.job.cluster.host.speed_spread;
+    std::vector<int32_t> slow;
+    for (size_t n = 0; n < nodes_; ++n)
+      if (factors[n] > peers * (1 + std::max(min_host_excess, spread)))
+        slow.push_back(static_cast<int32_t>(n));
+    if (slow.empty()) return;
+    std::stable_sort(slow.begin(), slow.end(), [&](int32_t a, int32_t b) {
+      return factors[static_cast<size_t>(a)] > factors[static_cast<size_t>(b)];
+    });
+    Conditions healed = model_.conditions();
+    for (const int32_t n : slow)
+      healed.host_factor[static_cast<size_t>(n)] =
+          peers / model_.hardware.host_factor[static_cast<size_t>(n)];
+    run::PaceSetter setter{.by = By::host, .of_nodes = true, .who = slow};
+    setter.value = factors[static_cast<size_t>(slow.front())];
+    setter.peers = peers;
+    setter.limit = "host";
+    setter.cost = step_.timeline.step_time - step_under(healed);
+    if (setter.cost >= min_cost * step_.timeline.step_time) add(std::move(setter));
+  }
+
+  void add(run::PaceSetter setter) {
+    setter.who.resize(std::min(setter.who.size(), most_named));
+    found_.push_back(std::move(setter));
+  }
+
+  StepModel& model_;
+  const CoupledStep& step_;
+  size_t per_node_, nodes_;
+  double everyone_ = 0;          // clock steps, median of all devices
+  std::vector<double> peers_;    // [device]
+  std::vector<double> medians_;  // [stage]; negative: not asked for yet
+  std::vector<int32_t> slow_nodes_;
+  std::vector<run::PaceSetter> found_;
+};
+
+}  // namespace
+
+std::vector<run::PaceSetter> find_pace_setters(StepModel& model, const CoupledStep& step) {
+  return PaceFinder(model, step).find();
+}
+
+}  // namespace triplepoint::sim
