@@ -284,6 +284,14 @@ class Propagation {
     return 4 * most->kernels <= 5 * least->kernels;
   }
 
+  /// Whether the ranks were at the same kind of work, such as a step's backward pass.
+  static bool are_comparable(const Collective& collective, const std::vector<OwnTime>& own) {
+    if (collective.is_message) return false;
+    const auto idles = [](const OwnTime& o) { return o.kernels == 0; };
+    return std::none_of(own.begin(), own.end(), idles) ||
+           std::all_of(own.begin(), own.end(), idles);
+  }
+
   void visit(size_t c) {
     const Collective& collective = collectives_[c];
     const std::vector<OwnTime>& own = own_[c];
@@ -309,7 +317,7 @@ class Propagation {
       sum.variance += own[p].variance;
       if (part.rank == collective.last_starter())
         blame_.culprits[c] = {.own_delay = delay,
-                              .are_peers = peers,
+                              .are_comparable = are_comparable(collective, own),
                               .kernels = own[p].kernel_excess,
                               .gaps = own[p].gap_excess,
                               .slowest = own[p].slowest};

@@ -23,7 +23,7 @@ struct DelayBlame {
     int64_t own_delay = 0;  // ns, of the last starter in its window
     // Where the ranks' windows hold different work, ns beyond what the same kernels, and the gaps
     // before them, take elsewhere; and the span of the kernel with most of it, -1: none.
-    bool are_peers = true;
+    bool are_comparable = true;
     int64_t kernels = 0, gaps = 0;
     int32_t slowest = -1;
   };

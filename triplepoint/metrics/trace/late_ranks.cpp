@@ -438,14 +438,16 @@ class LateWatcher {
     }
     const auto late = std::find_if(windows.begin(), windows.end(),
                                    [&](const Window& w) { return w.rank == start.rank; });
-    if (collective.is_message && start.culprit < 0) {
-      start.chain = {"order of the pipeline: neither end is slower than expected"};
+    const auto enough = static_cast<int64_t>(min_cause_share * static_cast<double>(start.waits));
+    if (collective.is_message && start.blamed <= enough) {
+      start.chain = {"order of the pipeline: delays are not the reason"};
       return;
     }
-    start.chain = culprit.are_peers ? cause_.explain(*late, windows) : explain_by_kernels(culprit);
+    start.chain =
+        culprit.are_comparable ? cause_.explain(*late, windows) : explain_by_kernels(culprit);
     const int64_t inherited = excess(*late, windows, [](const Window& w) { return w.begin; });
     const int64_t own = std::max(culprit.own_delay, min_lateness_ns);
-    if (inherited > (culprit.are_peers ? own : 4 * own))
+    if (inherited > (culprit.are_comparable ? own : 4 * own))
       inherit(inherited, late->collective, start);
   }
 
