@@ -16,8 +16,8 @@ namespace triplepoint::cli::testing {
 class KinetoFixture {
  public:
   explicit KinetoFixture(int rank, double gemm_us = 400) : rank_(rank), gemm_us_(gemm_us) {
-    step("ProfilerStep#1", 1000, 200, rank == 0 ? 1650 : 1650);
-    step("ProfilerStep#2", 6000, rank == 0 ? 200 : 3200, 9650);
+    step("ProfilerStep#1", 1000, 200, 2140);
+    step("ProfilerStep#2", 6000, rank == 0 ? 200 : 3200, 10140);
   }
 
   std::string text() const {

@@ -333,6 +333,7 @@ class Matcher {
       result.sequence = std::get<2>(key);
     } else {
       result.known_arrival = std::get<3>(key);
+      result.is_message = type_of(first).collective == spec::Collective::send_recv;
     }
     for (int32_t index : spans) {
       const run::Span& span = timeline_.spans[static_cast<size_t>(index)];

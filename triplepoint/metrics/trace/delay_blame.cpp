@@ -21,11 +21,14 @@
 
 namespace triplepoint::metrics {
 
-CommunicationEnds::CommunicationEnds(const std::vector<Collective>& collectives, int32_t ranks)
+CommunicationEnds::CommunicationEnds(const std::vector<Collective>& collectives, int32_t ranks,
+                                     bool met)
     : of_rank_(static_cast<size_t>(ranks)) {
-  for (size_t c = 0; c < collectives.size(); ++c)
+  for (size_t c = 0; c < collectives.size(); ++c) {
+    if (met && !collectives[c].across_ranks()) continue;
     for (const CollectivePart& part : collectives[c].parts)
       of_rank_[static_cast<size_t>(part.rank)].push_back({part.end, static_cast<int32_t>(c)});
+  }
   for (std::vector<End>& ends : of_rank_)
     std::stable_sort(ends.begin(), ends.end(),
                      [](const End& a, const End& b) { return a.time < b.time; });
@@ -219,7 +222,8 @@ class Propagation {
         kernels_(timeline),
         ends_(collectives, timeline.num_ranks),
         delays_(static_cast<size_t>(timeline.num_ranks)),
-        sums_(static_cast<size_t>(timeline.num_ranks)) {
+        sums_(static_cast<size_t>(timeline.num_ranks)),
+        since_(static_cast<size_t>(timeline.num_ranks)) {
     blame_.ranks.resize(static_cast<size_t>(timeline.num_ranks));
     blame_.culprits.resize(collectives.size());
     if (const auto extent = run::extent(timeline)) {
@@ -284,6 +288,14 @@ class Propagation {
     return 4 * most->kernels <= 5 * least->kernels;
   }
 
+  /// Whether the ranks were at the same kind of work, such as a step's backward pass.
+  static bool are_comparable(const Collective& collective, const std::vector<OwnTime>& own) {
+    if (collective.is_message) return false;
+    const auto idles = [](const OwnTime& o) { return o.kernels == 0; };
+    return std::none_of(own.begin(), own.end(), idles) ||
+           std::all_of(own.begin(), own.end(), idles);
+  }
+
   void visit(size_t c) {
     const Collective& collective = collectives_[c];
     const std::vector<OwnTime>& own = own_[c];
@@ -307,14 +319,19 @@ class Propagation {
       Sum& sum = sums_[static_cast<size_t>(part.rank)];
       sum.delay += peers ? static_cast<double>(own[p].length) - middle : static_cast<double>(delay);
       sum.variance += own[p].variance;
+      Since& since = since_[static_cast<size_t>(part.rank)];
+      since.add(delay, own[p]);
       if (part.rank == collective.last_starter())
-        blame_.culprits[c] = {.own_delay = delay,
-                              .are_peers = peers,
-                              .kernels = own[p].kernel_excess,
-                              .gaps = own[p].gap_excess,
-                              .slowest = own[p].slowest};
+        blame_.culprits[c] = {.own_delay = since.delay,
+                              .are_comparable = are_comparable(collective, own),
+                              .kernels = since.own.kernel_excess,
+                              .gaps = since.own.gap_excess,
+                              .slowest = since.own.slowest};
     }
-    if (collective.across_ranks()) pass_on(collective, blame_.culprits[c]);
+    if (!collective.across_ranks()) return;
+    for (const CollectivePart& part : collective.parts)
+      since_[static_cast<size_t>(part.rank)] = {};
+    pass_on(collective, blame_.culprits[c]);
   }
 
   void pass_on(const Collective& collective, DelayBlame::Culprit& culprit) {
@@ -380,6 +397,19 @@ class Propagation {
     }
   }
 
+  /// A rank's delays since it last met another rank.
+  struct Since {
+    int64_t delay = 0;
+    OwnTime own;
+    void add(int64_t more, const OwnTime& window) {
+      delay += more;
+      own.kernel_excess += window.kernel_excess;
+      own.gap_excess += window.gap_excess;
+      if (window.most_excess <= own.most_excess) return;
+      own.most_excess = window.most_excess;
+      own.slowest = window.slowest;
+    }
+  };
   struct Sum {
     double delay = 0, variance = 0;  // ns, ns^2
   };
@@ -391,6 +421,7 @@ class Propagation {
   std::vector<std::vector<OwnTime>> own_;  // by collective and part
   std::vector<Delays> delays_;             // by rank
   std::vector<Sum> sums_;                  // by rank
+  std::vector<Since> since_;               // by rank
   DelayBlame blame_;
 };
 

@@ -20,10 +20,10 @@ struct DelayBlame {
   struct Culprit {
     int32_t rank = -1;
     int64_t blamed = 0;     // ns
-    int64_t own_delay = 0;  // ns, of the last starter in its window
+    int64_t own_delay = 0;  // ns, of the last starter since it last met another rank
     // Where the ranks' windows hold different work, ns beyond what the same kernels, and the gaps
     // before them, take elsewhere; and the span of the kernel with most of it, -1: none.
-    bool are_peers = true;
+    bool are_comparable = true;
     int64_t kernels = 0, gaps = 0;
     int32_t slowest = -1;
   };
@@ -52,7 +52,8 @@ DelayBlame blame_delays(const run::Timeline&, const std::vector<Collective>&);
 /// communication that is not after the part's begin, else `otherwise`.
 class CommunicationEnds {
  public:
-  explicit CommunicationEnds(const std::vector<Collective>&, int32_t ranks);
+  /// `met`: only of collectives that several ranks show.
+  CommunicationEnds(const std::vector<Collective>&, int32_t ranks, bool met = false);
   struct End {
     int64_t time = 0;
     int32_t collective = -1;  // that ended then; -1: none did before

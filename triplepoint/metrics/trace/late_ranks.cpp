@@ -52,6 +52,9 @@ class LateCause {
   /// `late` is one of `windows`.
   std::vector<std::string> explain(const Window& late, const std::vector<Window>& windows) const;
 
+  /// Adds a lower clock than the others', and why it was low.
+  void explain_clock(const Window&, const std::vector<Window>&, std::vector<std::string>&) const;
+
   /// When anything was first seen on this rank.
   int64_t first_activity(int32_t rank) const { return ranks_[static_cast<size_t>(rank)].first; }
 
@@ -68,7 +71,6 @@ class LateCause {
   int64_t launch_delay(const Window&) const;
   void explain_kernels(const Window&, const std::vector<Window>&, std::vector<std::string>&) const;
   void explain_host(const Window&, const std::vector<Window>&, std::vector<std::string>&) const;
-  void explain_clock(const Window&, const std::vector<Window>&, std::vector<std::string>&) const;
   const LaneOfSpans* lane_of_launch(const Window&) const;
   template <class Visit>
   void for_each_device_span(const Window&, Visit) const;
@@ -375,7 +377,7 @@ class LateWatcher {
   LateRanks watch(const CollectiveMatch& match) {
     add_up_communication();
     const DelayBlame blame = blame_delays(timeline_, match.collectives);
-    const CommunicationEnds ends(match.collectives, timeline_.num_ranks);
+    const CommunicationEnds ends(match.collectives, timeline_.num_ranks, true);
     start_of_.assign(match.collectives.size(), -1);
     for (size_t i = 0; i < match.collectives.size(); ++i)
       if (match.collectives[i].across_ranks())
@@ -438,15 +440,24 @@ class LateWatcher {
     }
     const auto late = std::find_if(windows.begin(), windows.end(),
                                    [&](const Window& w) { return w.rank == start.rank; });
-    if (collective.is_message && start.culprit < 0) {
-      start.chain = {"order of the pipeline: neither end is slower than expected"};
+    const auto enough = static_cast<int64_t>(min_cause_share * static_cast<double>(start.waits));
+    if (collective.is_message && start.blamed <= enough) {
+      start.chain = {"order of the pipeline: delays are not the reason"};
       return;
     }
-    start.chain = culprit.are_peers ? cause_.explain(*late, windows) : explain_by_kernels(culprit);
     const int64_t inherited = excess(*late, windows, [](const Window& w) { return w.begin; });
-    const int64_t own = std::max(culprit.own_delay, min_lateness_ns);
-    if (inherited > (culprit.are_peers ? own : 4 * own))
-      inherit(inherited, late->collective, start);
+    if (culprit.are_comparable) {
+      start.chain = cause_.explain(*late, windows);
+      if (inherited > std::max(culprit.own_delay, min_lateness_ns))
+        inherit(inherited, late->collective, start);
+      return;
+    }
+    start.chain = explain_by_kernels(culprit);
+    if (culprit.own_delay >= min_lateness_ns && culprit.kernels >= culprit.gaps)
+      cause_.explain_clock(*late, windows, start.chain);
+    const bool by_others = start.culprit != start.rank || culprit.own_delay < min_lateness_ns;
+    if (by_others && start.culprit >= 0)
+      start.chain = {fmt::format("delays of rank {} before it", start.culprit)};
   }
 
   /// Of ranks whose windows hold different work, as the stages of a pipeline.

@@ -54,7 +54,7 @@ struct LateRanks {
 /// last, and books the others' waiting to it; blame_delays finds whose own delays it comes from.
 /// Clocks must agree: see fit_clocks.
 ///
-/// The chain: over the time since the rank's own communication before, what does it have more of
+/// The chain: over the time since the rank last met another one, what does it have more of
 /// than the median of the others: lateness from before the window (inherited; then the chain of
 /// that collective follows), time before its first activity, kernels, copies, or a device without
 /// work; behind kernels: which one, and the clock, the throttle reasons and the temperature of its

@@ -139,7 +139,7 @@ Result<void> apply_kernel_rules(TraceInput& input, const TraceOptions& options) 
   return {};
 }
 
-void align(TraceInput& input, const TraceOptions& options) {
+void align(TraceInput& input, const TraceOptions& options, std::vector<std::string>& remarks) {
   if (input.timeline().num_ranks < 2 || input.timeline().details.empty()) return;
   const metrics::CollectiveMatch match = metrics::match_collectives(input.timeline());
   input.clocks = metrics::fit_clocks(match.collectives);
@@ -148,11 +148,11 @@ void align(TraceInput& input, const TraceOptions& options) {
       options.align != "never" && (options.align != "auto" || input.clocks->clocks_differ());
   if (differ)
     input.run.timeline = metrics::align_clocks(std::move(input.run.timeline), *input.clocks);
-  input.remarks.push_back(metrics::clock_sentence(*input.clocks, differ));
+  remarks.push_back(metrics::clock_sentence(*input.clocks, differ));
 }
 
 /// A trace that names no groups: its only one is the whole job, and its ranks say how many.
-void complete_groups(TraceInput& input) {
+void complete_groups(TraceInput& input, std::vector<std::string>& remarks) {
   const auto said = input.run.manifest.facts.find("world_size");
   if (said == input.run.manifest.facts.end()) return;
   const auto world = parse_count(said->second);
@@ -164,8 +164,7 @@ void complete_groups(TraceInput& input) {
   for (const run::Span& span : input.timeline().spans)
     given.insert(span.rank);
   if (given.size() > 1 && static_cast<int64_t>(given.size()) < *world)
-    input.remarks.push_back(
-        fmt::format("{} of {} ranks of the job are given", given.size(), *world));
+    remarks.push_back(fmt::format("{} of {} ranks of the job are given", given.size(), *world));
 }
 
 void note_skipped(TraceInput& input) {
@@ -224,9 +223,11 @@ Result<TraceInput> read_trace_input(const std::vector<std::string>& files,
   if (input.format == "run") mark_steps(input.run);
   TPT_TRY(apply_kernel_rules(input, options));
   TPT_TRY(keep_ranks(input, options));
-  complete_groups(input);
-  align(input, options);
+  std::vector<std::string> of_ranks;  // behind what the user asked for
+  complete_groups(input, of_ranks);
+  align(input, options, of_ranks);
   TPT_TRY(keep_step(input, options));
+  input.remarks.insert(input.remarks.end(), of_ranks.begin(), of_ranks.end());
   note_skipped(input);
   return input;
 }
