@@ -215,6 +215,25 @@ DataTable reasons_table(const advise::PlaceResult& result) {
   return table;
 }
 
+std::string transfer_text(const advise::PlaceResult& result) {
+  const Placement& best = result.placements.back();
+  if (!best.outcome.fits || !(best.reason.total() < 0)) return "";
+  const double boards = std::max(0.0, -best.reason.boards),
+               everywhere = -best.reason.total() - boards;
+  const std::string gain = fmt::format("Of the {:.3f} s that the {} placement gains, ",
+                                       -best.reason.total(), placement_name(best));
+  if (everywhere <= 0)
+    return gain +
+           "all comes from these very boards, as the seed drew them: another machine of this kind "
+           "would not have it.";
+  const double share = everywhere / -best.reason.total();
+  return gain + fmt::format(
+                    "{:.3f} s ({:.0f} %) come from heat, ranks and layers and carry over "
+                    "to another machine of this kind; {:.3f} s come from these very boards "
+                    "and do not.",
+                    everywhere, 100 * share, boards);
+}
+
 std::string counts_text(const advise::PlaceCounts& counts) {
   std::string text = fmt::format(
       "Searched {} assignments of groups to stages and nodes to ranks{}{}; {} (partial) layouts "

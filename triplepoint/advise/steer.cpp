@@ -19,7 +19,7 @@ std::optional<SteerReadings> Track::advance(Seconds duration) {
   count_energy(window, begin);
   totals_.time += duration;
   auto seen = readings_of(window, job());
-  add_point(window, seen);
+  add_point(window, begin, seen);
   return seen;
 }
 
@@ -60,19 +60,38 @@ void Track::count_energy(const run::Run& window, Seconds begin) {
   }
 }
 
-void Track::add_point(const run::Run& window, const std::optional<SteerReadings>& seen) {
+namespace {
+
+/// Of values that are means since the stamp before. A single window of a governor that goes to and
+/// fro is no picture of the time since the last look.
+double mean_since(const run::Series& series, Seconds begin) {
+  double sum = 0, time = 0;
+  Instant last = instant_at(begin);
+  for (std::size_t i = 0; i < series.times.size(); ++i) {
+    const double seconds = (series.times[i] - last) / unit::s;
+    sum += seconds * series.values[i];
+    time += seconds;
+    last = series.times[i];
+  }
+  return time > 0 ? sum / time : series.values.back();
+}
+
+}  // namespace
+
+void Track::add_point(const run::Run& window, Seconds begin,
+                      const std::optional<SteerReadings>& seen) {
   SteerPoint point;
   point.time = now();
   if (seen) point.step_time_s = seen->step_time / unit::s;
   double clocks = 0, lowest = 1e9, gpus = 0;
   for (const run::Series& series : window.series) {
     if (series.values.empty()) continue;
-    const double last = series.values.back();
-    if (series.signal == "power_w") point.power_w += last;
-    if (series.signal == "die_c") point.hottest_c = std::max(point.hottest_c, last);
+    const double mean = mean_since(series, begin);
+    if (series.signal == "power_w") point.power_w += mean;
+    if (series.signal == "die_c") point.hottest_c = std::max(point.hottest_c, series.values.back());
     if (series.signal != "sm_clock_mhz") continue;
-    clocks += last;
-    lowest = std::min(lowest, last);
+    clocks += mean;
+    lowest = std::min(lowest, mean);
     gpus += 1;
   }
   if (gpus > 0) {

@@ -137,7 +137,7 @@ class Track {
  private:
   void count_steps(const run::Run& window);
   void count_energy(const run::Run& window, Seconds begin);
-  void add_point(const run::Run& window, const std::optional<SteerReadings>& seen);
+  void add_point(const run::Run& window, Seconds begin, const std::optional<SteerReadings>& seen);
 
   sim::TransientSimulation world_;
   SteerTotals totals_;

@@ -16,6 +16,7 @@ Metrics measure(const run::Run& run) {
   answer_temperature(view, answer);
   answer_throttle(view, answer);
   answer_straggler(view, answer);
+  answer_pace(view, answer);
   return answer;
 }
 

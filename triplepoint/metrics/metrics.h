@@ -56,6 +56,20 @@ struct LinkUse {
   std::vector<MessageBucket> messages;
 };
 
+/// What a rank's device does in a step: disjoint, and all of the step; mean over ranks. The first
+/// that applies counts.
+struct StepParts {
+  Seconds computing;  // a kernel runs
+  Seconds copying;
+  Seconds exposed_communication;  // a collective transfers
+  Seconds waiting;                // a collective waits for a late peer
+  Seconds bubble;  // the pipeline's schedule leaves nothing to do; zero with one stage
+  Seconds gaps;    // nothing runs: the host launches, loads, does the optimizer's Python
+  Seconds total() const {
+    return computing + copying + exposed_communication + waiting + bubble + gaps;
+  }
+};
+
 /// Who holds the others up: mean lateness at collectives, and why.
 struct Straggler {
   int32_t rank = 0, stage = 0;
@@ -82,8 +96,9 @@ struct Metrics {
   std::optional<double> bubble_fraction;
   KernelSeconds kernels;  // mean over ranks
   std::vector<Stage> stages;
-  // Mean over ranks, one step. idle: no kernel runs; launch_gaps: its part inside passes (the host
-  // is late).
+  std::optional<StepParts> parts;
+  // Mean over ranks, one step. exposed: as in `parts`; idle: no kernel runs; launch_gaps: its part
+  // inside passes (the host is late).
   std::optional<Seconds> exposed_communication, overlapped_communication, idle, launch_gaps;
   LinkUse links;
   std::optional<double> power_mean_w, power_peak_w, power_kernel_peak_w;
@@ -100,10 +115,12 @@ struct Metrics {
   std::optional<double> slowest_in_hot_slot;
   // What power cap and heat took from the clock, as the run's producer says it.
   std::optional<double> clock_lost_to_power_mhz, clock_lost_to_temperature_mhz;
-  std::map<std::string, double> throttle;  // reason -> share of time, mean over devices
+  std::optional<Seconds> step_without_heat;  // with every die as cool as its inlet, as it says it
+  std::map<std::string, double> throttle;    // reason -> share of time, mean over devices
   std::map<std::string, std::vector<double>> throttle_per_gpu;  // reasons that occur
   std::map<std::string, double> energy_ledger_j;
   std::vector<Straggler> stragglers;
+  std::vector<run::PaceSetter> pace_setters;  // those beyond the noise; see pace.cpp
 };
 
 /// Of one step: the mean over the steps which the timeline shows in detail (all steps without a

@@ -39,6 +39,12 @@ DataTable level_table(const PowerProfile& profile) {
 
 std::string smoothing_text(const PowerProfile& profile) {
   const metrics::Smoothing& s = profile.smoothing;
+  if (profile.levels.back().swing() <= s.allowed_swing)
+    return fmt::format(
+        "Smoothing: a battery or capacitors of {} kJ and {} kW make the site flat. It swings by no "
+        "more than the allowed {} kW: no floor and no stagger are needed.",
+        significant(s.storage / unit::kJ), significant(s.storage_power / unit::kW),
+        significant(s.allowed_swing / unit::kW));
   return fmt::format(
       "Smoothing: a battery or capacitors of {} kJ and {} kW make the site flat. To swing by no "
       "more than {} kW: a floor of {} kW burns {} kJ a step ({:.1f} % of its energy); nodes that "

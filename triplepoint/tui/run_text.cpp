@@ -12,6 +12,7 @@
 #include "triplepoint/metrics/run/inference.h"
 #include "triplepoint/metrics/run/results_json.h"
 #include "triplepoint/report/findings/labels.h"
+#include "triplepoint/report/findings/pace_words.h"
 #include "triplepoint/tui/run_sparklines.h"
 #include "triplepoint/tui/sparkline.h"
 #include "triplepoint/tui/text_table.h"
@@ -92,6 +93,11 @@ std::string energy_text(const std::optional<double>& joules, bool trains) {
   return with_unit(*joules / 1e6, "MJ");
 }
 
+std::string waiting_text(const metrics::Metrics& m) {
+  if (!m.parts || !m.step_time || m.parts->waiting < 0.005 * *m.step_time) return "";
+  return fmt::format(", waiting for late peers {}", seconds_text(m.parts->waiting));
+}
+
 template <class Row>
 void inference_row(const run::Run& run, const metrics::Metrics& m, const Row& row) {
   const auto speed = metrics::inference_speed(run.manifest.job->task, m);
@@ -110,9 +116,9 @@ std::string overview(const Console& console, const run::Run& run, const metrics:
     table.add_row({name, std::move(value), std::move(more)});
   };
   row("step time", seconds_text(m.step_time),
-      fmt::format("{}bubble {}, exposed communication {}",
+      fmt::format("{}bubble {}, exposed communication {}{}",
                   step_time ? interval_text(*step_time) + "; " : "", share_text(m.bubble_fraction),
-                  seconds_text(m.exposed_communication)));
+                  seconds_text(m.exposed_communication), waiting_text(m)));
   if (!trains) inference_row(run, m, row);
   row("speed", with_unit(m.tokens_per_second, "tokens/s"),
       with_unit(m.tokens_per_second_per_gpu, "a GPU"));
@@ -192,6 +198,11 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
   console.print(verdict_line(console, run) + "\n\n");
   if (run::has_trained(run)) {
     console.print(without_first_line(overview(console, run, metrics, step_time)) + "\n");
+    for (const run::PaceSetter& setter : metrics.pace_setters)
+      console.print(wrap(report::pace_sentence(setter, *metrics.step_time) + " " +
+                             report::pace_advice(setter),
+                         console.abilities().width.value_or(100), "") +
+                    "\n\n");
     if (!run.timeline.empty())
       console.print("Kernel seconds of a GPU in one step, waiting inside collectives included\n" +
                     stage_table(console, metrics) + "\n");

@@ -262,6 +262,8 @@ class Place : public Command {
     console.print("\n" + tui::table_text(table, console));
     if (result.placements.size() > 1) {
       console.print("\n" + tui::table_text(advise::reasons_table(result), console));
+      if (const std::string text = advise::transfer_text(result); !text.empty())
+        print_line(console, text);
       print_line(console, counts_text(result.counts));
     }
     for (const std::string& note : result.notes)

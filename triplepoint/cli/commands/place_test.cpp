@@ -69,6 +69,10 @@ TEST_CASE("place: a job's placements, each with a reason that adds up") {
           doctest::Approx(one["step_time_s"].get<double>() - base).epsilon(1e-9).scale(1e-6));
     CHECK(step_of(json, "optimal") <= one["step_time_s"].get<double>());
   }
+  // Whether the gain is this machine's luck is said in words.
+  const std::string words = ask(job_and("place", {"--judge", "30"})).out;
+  const bool gains = step_of(json, "optimal") < base;
+  CHECK((words.find("another machine of this kind") != std::string::npos) == gains);
   CHECK(ask(job_and("place", {"--judge", "30", "--format", "json", "--threads", "3"})).out ==
         ask(job_and("place", {"--judge", "30", "--format", "json", "--threads", "1"})).out);
 }

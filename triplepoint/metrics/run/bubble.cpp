@@ -7,7 +7,8 @@
 
 // How much communication hides behind computation, and how much does not?
 //
-//   exposed    = time with a collective running and no other kernel on that GPU
+//   exposed    = time with a collective transferring and no other kernel on that GPU
+//   waiting    = time with a collective that waits for a late peer, and no other kernel
 //   overlapped = time with a collective and another kernel running
 //   idle       = time of the step without any kernel; launch gaps: the part of it inside passes
 // Per rank, mean over ranks, one step. Exact: unions of intervals in whole nanoseconds.
@@ -23,7 +24,11 @@
 // data groups does not: that is skew, not schedule. Gaps between the kernels of a pass are the
 // host's, see launch_gaps. So the bubble of 1F1B is its closed form (p-1)/(m+p-1) as long as
 // nothing else happens in the step. A timeline without passes cannot tell launch gaps from bubbles;
-// there, all idle time counts.
+// there, all idle time counts. With one stage there is no schedule to wait for: the bubble is zero,
+// idle time is the host's, and waiting in a collective over the model is for late peers.
+//
+// Computing, copying, exposed communication, waiting, bubble and gaps are disjoint and add up to
+// the step (StepParts).
 
 namespace triplepoint::metrics {
 namespace {
@@ -49,6 +54,34 @@ std::vector<DeviceSummary> devices_of(const View& view, int32_t stage) {
   return devices;
 }
 
+double bubble_share(const View& view, int32_t rank) {
+  if (view.one_stage) return 0;
+  return bubble_fraction(view.occupancy[static_cast<size_t>(rank)], view.duration());
+}
+
+StepParts parts_of(const View& view, int32_t rank) {
+  using A = DeviceActivity;
+  const Occupancy& doing = view.occupancy[static_cast<size_t>(rank)];
+  constexpr unsigned busy = A::computing | A::copying;
+  StepParts parts;
+  parts.computing = doing.time(A::computing);
+  parts.copying = doing.time(A::copying, A::computing);
+  parts.exposed_communication = doing.time(A::exchanging, busy | A::awaiting);
+  parts.waiting = doing.time(A::awaiting, busy);
+  // Over a single stage, what ties stages together waits for peers as any other collective does.
+  if (view.one_stage)
+    parts.waiting += doing.time(A::communicating, busy | A::exchanging | A::awaiting);
+  parts.bubble = bubble_share(view, rank) * view.duration();
+  parts.gaps = std::max(Seconds(), view.duration() - parts.total());
+  return parts;
+}
+
+void add_share(StepParts& sum, const StepParts& of_rank, double share) {
+  for (auto part : {&StepParts::computing, &StepParts::copying, &StepParts::exposed_communication,
+                    &StepParts::waiting, &StepParts::bubble, &StepParts::gaps})
+    sum.*part += share * (of_rank.*part);
+}
+
 Stage describe(const View& view, int32_t number, const std::vector<int32_t>& ranks) {
   const std::vector<DeviceSummary> devices = devices_of(view, number);
   Stage stage{.stage = number,
@@ -57,9 +90,7 @@ Stage describe(const View& view, int32_t number, const std::vector<int32_t>& ran
               .die_mean_c = mean_of(devices, &DeviceSummary::die_mean_c),
               .sm_clock_mean_mhz = mean_of(devices, &DeviceSummary::sm_clock_mean_mhz)};
   for (int32_t rank : ranks)
-    stage.bubble_fraction +=
-        bubble_fraction(view.occupancy[static_cast<size_t>(rank)], view.duration()) /
-        static_cast<double>(ranks.size());
+    stage.bubble_fraction += bubble_share(view, rank) / static_cast<double>(ranks.size());
   return stage;
 }
 
@@ -78,17 +109,19 @@ void answer_kernels(const View& view, Metrics& answer) {
 
 void answer_overlap(const View& view, Metrics& answer) {
   if (view.ranks.empty()) return;
-  Seconds exposed, overlapped, idle, gaps;
+  Seconds overlapped, idle, gaps;
+  StepParts sum;
+  const double parts = static_cast<double>(view.ranks.size()) * view.num_steps();
   for (int32_t rank : view.ranks) {
     const Occupancy& doing = view.occupancy[static_cast<size_t>(rank)];
-    exposed += doing.time(DeviceActivity::communicating, DeviceActivity::computing);
+    add_share(sum, parts_of(view, rank), 1 / parts);
     overlapped += doing.time(DeviceActivity::communicating | DeviceActivity::computing);
     const Seconds busy = doing.time_with_any(DeviceActivity::on_device);
     idle += std::max(Seconds(), view.duration() - busy);
     gaps += doing.time(DeviceActivity::in_pass, DeviceActivity::on_device);
   }
-  const double parts = static_cast<double>(view.ranks.size()) * view.num_steps();
-  answer.exposed_communication = exposed / parts;
+  answer.parts = sum;
+  answer.exposed_communication = sum.exposed_communication;
   answer.overlapped_communication = overlapped / parts;
   answer.idle = idle / parts;
   answer.launch_gaps = gaps / parts;
@@ -106,7 +139,7 @@ void answer_bubble(const View& view, Metrics& answer) {
   if (view.ranks.empty()) return;
   double sum = 0;
   for (int32_t rank : view.ranks)
-    sum += bubble_fraction(view.occupancy[static_cast<size_t>(rank)], view.duration());
+    sum += bubble_share(view, rank);
   answer.bubble_fraction = sum / static_cast<double>(view.ranks.size());
 }
 

@@ -10,6 +10,7 @@
 #include "triplepoint/run/shutdown.h"
 #include "triplepoint/spec/names.h"
 
+#include "triplepoint/metrics/run/fault_report.h"
 #include "triplepoint/metrics/run/inference.h"
 #include "triplepoint/metrics/run/layout.h"
 
@@ -303,6 +304,45 @@ Json stragglers(const Metrics& metrics) {
   return list;
 }
 
+std::string_view name_of(run::PaceSetter::By by) {
+  switch (by) {
+    case run::PaceSetter::By::clock:
+      return "clock";
+    case run::PaceSetter::By::scale_up:
+      return "scale_up";
+    case run::PaceSetter::By::scale_out:
+      return "scale_out";
+    case run::PaceSetter::By::host:
+      return "host";
+  }
+  return "";
+}
+
+Json pace_setters(const Metrics& metrics) {
+  Json list = Json::array();
+  for (const run::PaceSetter& setter : metrics.pace_setters)
+    list.push_back({{"by", name_of(setter.by)},
+                    {"of", setter.of_nodes ? "node" : "gpu"},
+                    {"who", setter.who},
+                    {"value", setter.value},
+                    {"peers", setter.peers},
+                    {"cost_s", setter.cost / unit::s},
+                    {"at_most", setter.at_most},
+                    {"limit", setter.limit},
+                    {"detail", setter.detail}});
+  return list;
+}
+
+Json step_parts(const std::optional<StepParts>& parts) {
+  if (!parts) return {};
+  return {{"computing", parts->computing / unit::s},
+          {"copying", parts->copying / unit::s},
+          {"exposed_communication", parts->exposed_communication / unit::s},
+          {"waiting", parts->waiting / unit::s},
+          {"bubble", parts->bubble / unit::s},
+          {"gaps", parts->gaps / unit::s}};
+}
+
 /// What is hidden behind computing.
 Json overlaps(const spec::Plan& plan) {
   Json list = Json::array();
@@ -314,7 +354,43 @@ Json overlaps(const spec::Plan& plan) {
   return list;
 }
 
-Json configuration(const run::Run& run) {
+/// "700 W", or "350 to 700 W" where devices differ.
+std::string power_limits(const spec::Job& job) {
+  const std::vector<Watts>& each = job.environment.device_power_limits;
+  if (each.empty()) return fmt::format("{:.4g} W", job.power_limit() / unit::W);
+  const auto [low, high] = std::minmax_element(each.begin(), each.end());
+  if (*low == *high) return fmt::format("{:.4g} W", *low / unit::W);
+  return fmt::format("{:.4g} to {:.4g} W", *low / unit::W, *high / unit::W);
+}
+
+Json clock_locks(const spec::Job& job) {
+  const std::vector<Hertz>& each = job.environment.device_clock_limits;
+  if (each.empty()) return {};
+  const auto [low, high] = std::minmax_element(each.begin(), each.end());
+  if (*low == *high) return fmt::format("{:.4g} MHz", *low / unit::MHz);
+  return fmt::format("{:.4g} to {:.4g} MHz", *low / unit::MHz, *high / unit::MHz);
+}
+
+/// What the room and the operator set, and the program and data that computed with it. A recording
+/// has measured its conditions: its series have them.
+void add_conditions(Json& json, const run::Run& run) {
+  if (run.manifest.origin != run::Origin::simulated) return;
+  const spec::Job& job = *run.manifest.job;
+  const spec::Chassis chassis = job.chassis();
+  const std::string faults = names_of(job.environment.faults);
+  json["inlet"] = fmt::format("{:.4g} °C", chassis.inlet.degrees());
+  json["cooling"] = spec::enum_name(chassis.cooling);
+  if (job.cluster.gpu.tdp || job.environment.power_limit) json["power_limit"] = power_limits(job);
+  json["clock_lock"] = clock_locks(job);
+  json["faults"] = faults.empty() ? "none" : faults;
+  json["seed"] = job.environment.seed;
+  const auto horizon = run.manifest.facts.find("horizon");
+  if (horizon != run.manifest.facts.end()) json["horizon"] = horizon->second;
+  if (!run.manifest.producer.empty()) json["producer"] = run.manifest.producer;
+  if (!run.manifest.numbers.empty()) json["numbers"] = run.manifest.numbers;
+}
+
+Json plan_and_cluster(const run::Run& run) {
   if (!run.manifest.job) return {};
   const spec::Job& job = *run.manifest.job;
   const spec::Plan& plan = job.plan;
@@ -346,6 +422,12 @@ Json configuration(const run::Run& run) {
           {"precision", spec::enum_name(plan.precision)}};
 }
 
+Json configuration(const run::Run& run) {
+  Json json = plan_and_cluster(run);
+  if (!json.is_null()) add_conditions(json, run);
+  return json;
+}
+
 void add_speed(Json& json, const Metrics& m, bool has_timeline) {
   json["step_time_s"] = of(m.step_time);
   json["tokens_per_s"] = of(m.tokens_per_second);
@@ -359,8 +441,10 @@ void add_speed(Json& json, const Metrics& m, bool has_timeline) {
   json["stages"] = stages(m);
   json["exposed_communication_s"] = of(m.exposed_communication);
   json["overlapped_communication_s"] = of(m.overlapped_communication);
+  json["step_parts_s"] = step_parts(m.parts);
   json["idle_s"] = of(m.idle);
   json["launch_gaps_s"] = of(m.launch_gaps);
+  json["step_without_heat_s"] = of(m.step_without_heat);
 }
 
 /// Keys that only inference has.
@@ -455,6 +539,7 @@ Json results_json(const run::Run& run, const Metrics& metrics) {
     add_power_and_heat(json, metrics);
     json["links"] = links(metrics.links);
     json["stragglers"] = stragglers(metrics);
+    json["pace_setters"] = pace_setters(metrics);
   }
   json["name"] = run.manifest.name;
   json["origin"] = run::name_of(run.manifest.origin);

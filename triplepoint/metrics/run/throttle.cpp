@@ -86,6 +86,8 @@ void answer_throttle(const View& view, Metrics& answer) {
   answer.throttle_per_gpu = shares_of_devices(view.devices);
   answer.clock_lost_to_power_mhz = number_of_fact(view.run, "clock_lost_to_power_mhz");
   answer.clock_lost_to_temperature_mhz = number_of_fact(view.run, "clock_lost_to_temperature_mhz");
+  if (const auto seconds = number_of_fact(view.run, "step_without_heat_s"))
+    answer.step_without_heat = *seconds * unit::s;
   compare_slots(view, answer);
 }
 

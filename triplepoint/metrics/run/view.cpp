@@ -53,6 +53,13 @@ void find_ranks_and_stages(View& view) {
     if (view.stage_of_rank[rank] < 0) view.stage_of_rank[rank] = planned[rank];
 }
 
+bool has_one_stage(const View& view) {
+  if (view.run.manifest.job) return view.run.manifest.job->plan.pipeline_parallel_size == 1;
+  return !view.ranks.empty() && std::ranges::all_of(view.ranks, [&](int32_t rank) {
+    return view.stage_of_rank[static_cast<size_t>(rank)] == 0;
+  });
+}
+
 }  // namespace
 
 View look_at(const run::Run& run) {
@@ -62,6 +69,7 @@ View look_at(const run::Run& run) {
   if (view.window && shows_more(run.timeline, *view.window))
     view.clipped = run::clip(run.timeline, view.window->begin, view.window->end);
   find_ranks_and_stages(view);
+  view.one_stage = has_one_stage(view);
   view.kernels = kernel_seconds_of_ranks(view.timeline());
   for (KernelSeconds& kernels : view.kernels)
     kernels *= 1 / view.num_steps();

@@ -17,6 +17,7 @@ struct View {
   std::optional<run::Extent> window;        // from the first step's begin to the last one's end
   std::vector<int32_t> ranks;               // those with spans, ascending
   std::vector<int32_t> stage_of_rank;       // -1: unknown
+  bool one_stage = false;                   // no pipeline
   std::vector<KernelSeconds> kernels;       // per rank, one step
   std::vector<Occupancy> occupancy;         // per rank, the whole window
   std::vector<run::DeviceSummary> devices;  // in the run's order, holes filled from series
@@ -58,6 +59,7 @@ void answer_energy(const View&, Metrics&);       // energy.cpp, after the speed
 void answer_temperature(const View&, Metrics&);  // temperature.cpp
 void answer_throttle(const View&, Metrics&);     // throttle.cpp, after the temperature
 void answer_straggler(const View&, Metrics&);    // straggler.cpp, after kernels and throttle
+void answer_pace(const View&, Metrics&);         // pace.cpp, after speed and throttle
 
 /// Share of the window in which a rank has nothing to do because of the schedule; bubble.cpp.
 double bubble_fraction(const Occupancy&, Seconds duration);

@@ -37,9 +37,11 @@ void Activity::add(const run::Span& span, int64_t offset) {
     case run::SpanKind::copy:
       return add(DeviceActivity::copying, begin, end);
     case run::SpanKind::communication: {
-      const int64_t wait = ties_stages_together(type) ? run::whole_nanoseconds(span.wait) : 0;
+      const int64_t wait = std::max<int64_t>(run::whole_nanoseconds(span.wait), 0);
+      const bool is_schedule = ties_stages_together(type);
       add(DeviceActivity::communicating, begin, end);
-      return add(DeviceActivity::exchanging, begin + std::max<int64_t>(wait, 0), end);
+      if (!is_schedule) add(DeviceActivity::awaiting, begin, std::min(begin + wait, end));
+      return add(DeviceActivity::exchanging, is_schedule ? begin + wait : begin, end);
     }
     case run::SpanKind::pass:
       return add(DeviceActivity::in_pass, begin, end);
@@ -88,10 +90,10 @@ const std::vector<Segment>& Activity::segments() {
   segments_.clear();
   for (auto& intervals : intervals_)
     unite(intervals);
-  static_assert(DeviceActivity::bits == 5);
+  static_assert(DeviceActivity::bits == 6);
   std::array<Cursor, DeviceActivity::bits> cursors = {Cursor(intervals_[0]), Cursor(intervals_[1]),
                                                       Cursor(intervals_[2]), Cursor(intervals_[3]),
-                                                      Cursor(intervals_[4])};
+                                                      Cursor(intervals_[4]), Cursor(intervals_[5])};
   for (int64_t now = std::numeric_limits<int64_t>::min();;) {
     unsigned doing = 0, bit = 1;
     int64_t change = never;

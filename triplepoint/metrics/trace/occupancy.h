@@ -15,9 +15,10 @@ struct DeviceActivity {
   static constexpr unsigned computing = 1;      ///< a kernel other than a collective or a copy runs
   static constexpr unsigned communicating = 2;  ///< a collective or point-to-point kernel runs
   static constexpr unsigned exchanging = 4;  ///< one of them does more than wait for the schedule
-  static constexpr unsigned in_pass = 8;   ///< between begin and end of a forward or backward pass
-  static constexpr unsigned copying = 16;  ///< a memcpy or memset runs on the device
-  static constexpr unsigned bits = 5, sets = 1U << bits;
+  static constexpr unsigned in_pass = 8;    ///< between begin and end of a forward or backward pass
+  static constexpr unsigned copying = 16;   ///< a memcpy or memset runs on the device
+  static constexpr unsigned awaiting = 32;  ///< a collective waits for the last peer of its group
+  static constexpr unsigned bits = 6, sets = 1U << bits;
   static constexpr unsigned on_device = computing | communicating | copying;
 };
 
@@ -25,7 +26,8 @@ struct DeviceActivity {
 /// counted: it lies outside of what the timeline shows.
 ///
 /// A communication span waits for the schedule while its `wait` lasts, if its group is the
-/// pipeline, the model or the tied embedding: the groups that tie stages together.
+/// pipeline, the model or the tied embedding: the groups that tie stages together. In other groups
+/// it exchanges all the time, and awaits its peers while `wait` lasts.
 struct Occupancy {
   std::array<int64_t, DeviceActivity::sets> nanoseconds{};
 

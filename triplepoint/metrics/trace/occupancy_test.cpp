@@ -92,6 +92,8 @@ Occupancy slow_occupancy(const Timeline& timeline, int32_t rank) {
     if (s.type <= 1) mark(DeviceActivity::computing, begin, end);
     if (s.type == 2 || s.type == 3) mark(DeviceActivity::communicating, begin, end);
     if (s.type == 2) mark(DeviceActivity::exchanging, begin, end);
+    if (s.type == 2)
+      mark(DeviceActivity::awaiting, begin, std::min(begin + run::whole_nanoseconds(s.wait), end));
     if (s.type == 3) mark(DeviceActivity::exchanging, begin + run::whole_nanoseconds(s.wait), end);
     if (s.type == 4) mark(DeviceActivity::in_pass, begin, end);
     if (s.type == 6) mark(DeviceActivity::copying, begin, end);

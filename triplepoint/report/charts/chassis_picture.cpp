@@ -190,7 +190,7 @@ std::string slot_box(const Picture& picture, const Node& node, std::size_t slot)
              x + slot_width / 2, y + 29, ink, second);
 }
 
-/// The node's own inlet where it was recorded; else what the chassis is built for.
+/// The node's own inlet where the run has it; else what the job asks for.
 std::string inlet_text(const Picture& picture, const Node& node) {
   if (const run::Series* series = run::find_series(picture.run, "inlet_c", node.index, true))
     if (!series->values.empty())
@@ -305,7 +305,7 @@ std::vector<int32_t> slot_depths(const spec::Chassis& chassis) {
 
 std::optional<DepthGap> depth_gap(const run::Run& run, const metrics::Metrics& metrics) {
   if (!run.manifest.job) return std::nullopt;
-  const std::vector<int32_t> depth = slot_depths(run.manifest.job->cluster.chassis);
+  const std::vector<int32_t> depth = slot_depths(run.manifest.job->chassis());
   const int32_t deepest = highest_depth(depth);
   if (deepest == 0) return std::nullopt;
   double sums[2] = {0, 0};
@@ -325,7 +325,7 @@ std::optional<DepthGap> depth_gap(const run::Run& run, const metrics::Metrics& m
 
 Figure chassis_figure(const run::Run& run, const metrics::Metrics& metrics) {
   if (!run.manifest.job || metrics.temperature_per_gpu_c.size() != run.devices.size()) return {};
-  const spec::Chassis& chassis = run.manifest.job->cluster.chassis;
+  const spec::Chassis chassis = run.manifest.job->chassis();
   if (chassis.slots.empty() || run.devices.empty()) return {};
   Picture picture{run, metrics, chassis, slot_depths(chassis), {}, 1, 1, {}};
   picture.row = rows_of(chassis, picture.depth);

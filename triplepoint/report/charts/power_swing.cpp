@@ -104,11 +104,14 @@ Figure power_swing_figure(const PowerProfile& profile) {
   figure.title = fmt::format("All nodes together swing by {} kW, {} of their peak",
                              kilowatts(site.swing()), percent(site.swing() / site.highest));
   figure.note = fmt::format(
-      "{}. Dashed: the mean. Storage of {} kJ and {} kW would flatten it; a power floor of {} kW "
-      "costs {} kJ per step.",
+      "{}. Dashed: the mean. Storage of {} kJ and {} kW would flatten it",
       profile.of_devices_only ? "GPUs alone, over the supplies' efficiency" : "At the wall",
-      significant(smoothing.storage / unit::kJ), kilowatts(smoothing.storage_power),
-      kilowatts(smoothing.floor), significant(smoothing.floor_energy / unit::kJ));
+      significant(smoothing.storage / unit::kJ), kilowatts(smoothing.storage_power));
+  figure.note +=
+      site.swing() <= smoothing.allowed_swing
+          ? std::string("; no power floor is needed.")
+          : fmt::format("; a power floor of {} kW costs {} kJ per step.",
+                        kilowatts(smoothing.floor), significant(smoothing.floor_energy / unit::kJ));
   figure.drawing = Drawing(points, whole).svg(site.mean / unit::kW);
   figure.table = level_table(profile);
   figure.wide = true;

@@ -70,6 +70,11 @@ QuantitySection speed_quantities() {
             [](S s) { return s.metrics.bubble_fraction; }},
            {"exposed_communication_s", "exposed communication", "s", 1, less, rel,
             [](S s) { return in_seconds(s.metrics.exposed_communication); }},
+           {"waiting_s", "waiting for late peers", "s", 1, less, rel,
+            [](S s) -> Value {
+              if (!s.metrics.parts) return std::nullopt;
+              return s.metrics.parts->waiting / unit::s;
+            }},
            {"overlapped_communication_s", "overlapped communication", "s", 1, any, rel,
             [](S s) { return in_seconds(s.metrics.overlapped_communication); }},
            {"idle_s", "idle", "s", 1, less, rel, [](S s) { return in_seconds(s.metrics.idle); }},

@@ -8,6 +8,7 @@
 #include "triplepoint/base/number_text.h"
 
 #include "triplepoint/report/compare/compare.h"
+#include "triplepoint/report/findings/pace_words.h"
 
 namespace triplepoint::report {
 namespace {
@@ -186,6 +187,17 @@ std::string settings_sentence(const Comparison& c, std::size_t side) {
   return list.empty() ? "" : fmt::format("{} has {}.", c.sides[side].name, list);
 }
 
+/// Who slows this side, as on its page.
+std::vector<std::string> pace_sentences(const Comparison& c, std::size_t side) {
+  const metrics::Metrics& m = c.sides[side].metrics;
+  std::vector<std::string> sentences;
+  if (!m.step_time) return sentences;
+  for (const run::PaceSetter& setter : m.pace_setters)
+    sentences.push_back(
+        fmt::format("In {}: {}", c.sides[side].name, pace_sentence(setter, *m.step_time)));
+  return sentences;
+}
+
 }  // namespace
 
 std::string ComparedRow::value_text(std::size_t side) const {
@@ -234,13 +246,17 @@ std::vector<std::string> sentences_of(const Comparison& c) {
       add(fmt::format(
           "{} does not fit in memory{}: only its memory can be compared.", side.name,
           side.memory_gib ? fmt::format(" ({} GiB)", significant(*side.memory_gib)) : ""));
+  for (std::string& sentence : pace_sentences(c, 0))
+    add(std::move(sentence));
   for (std::size_t i = 1; i < c.sides.size(); ++i) {
     add(speed_sentence(c, i));
     add(noise_sentence(c, i));
+    for (std::string& sentence : pace_sentences(c, i))
+      add(std::move(sentence));
+    add(settings_sentence(c, i));
     add(energy_sentence(c, i));
     add(heat_sentence(c, i));
     add(kernels_sentence(c, i));
-    add(settings_sentence(c, i));
   }
   return sentences;
 }

@@ -212,7 +212,11 @@ MaybeFinding about_lost_clocks(const Groups& groups) {
       !number_at(*worst, "sm_clock_mhz.lost_to_power"))
     return std::nullopt;
   Finding finding("clock-" + identifier(group_title(*worst)));
-  finding.say("Heat costs clock through leakage: in ")
+  const bool at_limit =
+      number_at(*worst, "throttle.software_thermal").value_or(0) >= least_throttling;
+  finding
+      .say(at_limit ? "Heat costs clock at the temperature limit: in "
+                    : "Heat costs clock through leakage: in ")
       .group_and_name(*worst)
       .say(", it takes ")
       .number(*worst, "sm_clock_mhz.lost_to_temperature", "MHz")

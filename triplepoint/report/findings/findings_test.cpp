@@ -303,6 +303,37 @@ TEST_CASE("the first recommendation leads to the fastest job, and each gains at 
   }
 }
 
+TEST_CASE("recommendations start from the first job or from a fast one") {
+  Study study = sample_study();
+  for (const Group& group : groups_of(study)) {
+    const StudyRow* fastest = answers_for(group).fastest;
+    if (fastest == nullptr) continue;
+    for (const Recommendation& change : recommendations_for(group)) {
+      if (!change.setting || *change.setting == PlanSetting::layout) continue;
+      const bool is_fast = ratio_at(*change.from, *fastest, "tokens_per_s").value_or(0) >= 0.5;
+      CHECK((is_fast || change.from == group.rows.front()));
+      if (*change.setting == PlanSetting::recompute && change.to != fastest)
+        CHECK(change.to->job.plan.recompute != fastest->job.plan.recompute);
+    }
+  }
+}
+
+TEST_CASE("the gain from cooling is bounded by the step without heat, not by a mean clock") {
+  Study study = sample_study();
+  for (StudyRow& row : study.rows)
+    if (row.metrics && row.metrics->step_time)
+      row.metrics->step_without_heat = 0.75 * *row.metrics->step_time;
+  bool any = false;
+  for (const Group& group : groups_of(study))
+    for (const Recommendation& change : recommendations_for(group))
+      if (!change.setting) {
+        any = true;
+        CHECK(change.gain == doctest::Approx(1 / 0.75 - 1));
+        CHECK(faults_of(change.text, json_of(study)).empty());
+      }
+  CHECK(any);
+}
+
 TEST_CASE("a study without results has no findings and does not fail") {
   CHECK(find_findings({}).empty());
 }

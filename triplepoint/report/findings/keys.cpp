@@ -38,6 +38,7 @@ constexpr Key keys[] = {
     {"samples_per_s_mj", [](M m) { return m.samples_per_s_mj; }},
     {"bubble_fraction", [](M m) { return m.bubble_fraction; }},
     {"exposed_communication_s", [](M m) { return seconds(m.exposed_communication); }},
+    {"step_without_heat_s", [](M m) { return seconds(m.step_without_heat); }},
     {"launch_gaps_s", [](M m) { return seconds(m.launch_gaps); }},
     {"power_w.mean", [](M m) { return m.power_mean_w; }},
     {"power_w.peak", [](M m) { return m.power_peak_w; }},

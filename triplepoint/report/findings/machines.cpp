@@ -55,9 +55,10 @@ PairwiseComparison clearest(const std::vector<MachineComparison>& comparisons, c
 std::string title_of(const Basis& basis, const std::vector<MachineComparison>& comparisons) {
   const PairwiseComparison pair = clearest(comparisons, basis);
   if (pair.winner == nullptr) return basis.name;
-  return fmt::format("{}: {} trains {} {} as fast as {}", basis.name, machine_title(*pair.winner),
-                     model_title(*pair.winner), significant(pair.ratio) + " times",
-                     machine_title(*pair.loser));
+  // The ratio is of what the chart shows; whole machines may compare the other way round.
+  return fmt::format("{}: {} against {}, {} has {} times the {}", basis.name,
+                     machine_title(*pair.winner), machine_title(*pair.loser),
+                     model_title(*pair.winner), significant(pair.ratio), basis.unit);
 }
 
 Figure figure_of(const Basis& basis, const std::vector<MachineComparison>& comparisons) {

@@ -109,12 +109,28 @@ std::optional<Pair> layout_change(const std::vector<Pair>& pairs, const StudyRow
   return std::nullopt;
 }
 
+/// A job that one might run: the user's own, which a study names first, or one at least half as
+/// fast as the fastest.
+bool is_worth_changing(const Group& group, const StudyRow& from, const StudyRow& fastest) {
+  constexpr double least_share = 0.5;
+  return &from == group.rows.front() || ratio_at(from, fastest, speed).value_or(0) >= least_share;
+}
+
+/// Whether the fastest job has the setting to which a pair would turn another one.
+bool fastest_has_it(const Pair& pair, const StudyRow& fastest) {
+  const spec::Plan &to = pair.to->job.plan, &best = fastest.job.plan;
+  if (pair.to == &fastest) return false;
+  if (pair.setting == PlanSetting::recompute) return to.recompute == best.recompute;
+  return pair.setting == PlanSetting::overlap && wants_overlap(*pair.to) == wants_overlap(fastest);
+}
+
 /// The setting turned to the fastest job's setting; otherwise where it gains most.
-std::optional<Pair> setting_change(const std::vector<Pair>& pairs, PlanSetting setting,
-                                   const StudyRow& fastest) {
+std::optional<Pair> setting_change(const Group& group, const std::vector<Pair>& pairs,
+                                   PlanSetting setting, const StudyRow& fastest) {
   std::vector<Pair> of_setting;
   std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(of_setting), [&](const Pair& pair) {
-    return pair.setting == setting && pair.from->metrics && pair.to->metrics;
+    return pair.setting == setting && pair.from->metrics && pair.to->metrics &&
+           is_worth_changing(group, *pair.from, fastest) && !fastest_has_it(pair, fastest);
   });
   std::vector<Pair> to_fastest = of_setting;
   std::erase_if(to_fastest, [&](const Pair& pair) { return pair.to != &fastest; });
@@ -123,20 +139,23 @@ std::optional<Pair> setting_change(const std::vector<Pair>& pairs, PlanSetting s
   return at_best && gain_of(*at_best) >= least_gain ? at_best : strongest(of_setting, gain);
 }
 
-/// What cooler boards would give back: a bound, from the clock that heat takes.
+/// What cooler boards would give back: a bound, from the step at inlet temperature. The mean clock
+/// is no bound: all wait for the hottest GPU.
 std::optional<Recommendation> cooling(const Group& group, const StudyRow& fastest) {
-  const auto lost = number_at(fastest, "sm_clock_mhz.lost_to_temperature"),
-             mean = number_at(fastest, "sm_clock_mhz.mean");
-  if (!lost || !mean || !(*mean > 0) || *lost / *mean < least_gain / 2) return std::nullopt;
+  const auto step = number_at(fastest, "step_time_s"),
+             cold = number_at(fastest, "step_without_heat_s");
+  if (!step || !cold || !(*cold > 0) || *step / *cold - 1 < least_gain / 2) return std::nullopt;
   Finding text(anchor_of(group));
-  text.say("Improve the cooling, or move work to the cool slots: heat costs ")
-      .number(fastest, "sm_clock_mhz.lost_to_temperature", "MHz")
-      .say(" of the clock of ")
+  text.say(
+          "Improve the cooling, or move work to the cool slots: with every die as cool as its "
+          "inlet, a step of ")
       .name(fastest)
-      .say(", so that ")
-      .share_of(fastest, "sm_clock_mhz.lost_to_temperature", "sm_clock_mhz.mean")
-      .say(" more clock is the maximum gain.");
-  return Recommendation{&fastest, &fastest, std::nullopt, *lost / *mean, std::move(text)};
+      .say(" would take ")
+      .number(fastest, "step_without_heat_s", "s")
+      .say(" instead of ")
+      .number(fastest, "step_time_s", "s")
+      .say("; cooling gains no more.");
+  return Recommendation{&fastest, &fastest, std::nullopt, *step / *cold - 1, std::move(text)};
 }
 
 struct Share {
@@ -192,7 +211,7 @@ std::vector<Recommendation> recommendations_for(const Group& group) {
     all.push_back(recommend(group, *pair));
   for (PlanSetting setting : {PlanSetting::microbatch, PlanSetting::recompute, PlanSetting::overlap,
                               PlanSetting::placement})
-    if (const auto pair = setting_change(pairs, setting, *fastest))
+    if (const auto pair = setting_change(group, pairs, setting, *fastest))
       all.push_back(recommend(group, *pair));
   if (auto better = cooling(group, *fastest)) all.push_back(std::move(*better));
   std::erase_if(all, [](const Recommendation& r) { return r.setting && r.gain < least_gain; });
@@ -211,6 +230,11 @@ Answers answers_for(const Group& group) {
       highest(ran, speed),         lowest(ran, energy),         highest(ran, "temperature_c.peak"),
       Finding("throughput-" + id), Finding("energy-" + id),     Finding("kernels-" + id),
       Finding("change-" + id),     Finding("temperature-" + id)};
+  // Another job for a difference that no meter shows would only confuse.
+  constexpr double same_energy = 1.005;
+  if (answers.fastest != nullptr && answers.thriftiest != nullptr &&
+      ratio_at(*answers.fastest, *answers.thriftiest, energy).value_or(2) <= same_energy)
+    answers.thriftiest = answers.fastest;
   if (answers.fastest != nullptr) {
     answers.fastest_text.name(*answers.fastest, short_label(*answers.fastest))
         .say(": ")

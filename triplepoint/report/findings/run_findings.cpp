@@ -14,6 +14,7 @@
 
 #include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/report/charts/chassis_picture.h"
+#include "triplepoint/report/findings/pace_words.h"
 
 namespace triplepoint::report {
 namespace {
@@ -26,18 +27,23 @@ struct Share {
   std::string what;
 };
 
-/// Computing, what communication adds to it, and waiting for the schedule, largest first.
+/// Computing, what communication adds to it, and waiting, largest first. What is not computing is
+/// disjoint (metrics::StepParts).
 std::vector<Share> shares_of(const Metrics& m) {
   const double step = *m.step_time / unit::s;
   std::vector<Share> shares = {
       {m.kernels.compute / unit::s / step, "is matrix products and attention"}};
   if (m.kernels.memory > Seconds())
     shares.push_back({m.kernels.memory / unit::s / step, "norms, elementwise and optimizer"});
-  if (m.exposed_communication)
-    shares.push_back(
-        {*m.exposed_communication / unit::s / step, "communication that nothing hides"});
-  if (m.idle && *m.idle / unit::s / step > 0.02)
-    shares.push_back({*m.idle / unit::s / step, "idle"});
+  if (m.parts) {
+    const auto add = [&](Seconds time, const char* what) {
+      shares.push_back({time / unit::s / step, what});
+    };
+    add(m.parts->exposed_communication, "communication that nothing hides");
+    add(m.parts->waiting, "waiting for late peers");
+    add(m.parts->bubble, "the pipeline's bubble");
+    add(m.parts->gaps, "gaps between kernels");
+  }
   std::stable_sort(shares.begin(), shares.end(),
                    [](const Share& a, const Share& b) { return a.share > b.share; });
   return shares;
@@ -52,8 +58,6 @@ void add_time(Findings& findings, const Metrics& m) {
   if (words.empty()) return;
   std::string text = fmt::format("A step takes {} s: {}.", significant(*m.step_time / unit::s),
                                  fmt::join(words, ", "));
-  if (m.bubble_fraction && *m.bubble_fraction >= 0.005)
-    text += fmt::format(" The pipeline's bubble is {} of it.", percent(*m.bubble_fraction));
   findings.push_back({std::move(text), m.stages.empty() ? "time-went" : "kernels"});
 }
 
@@ -99,8 +103,16 @@ void add_clock(Findings& findings, const run::Run& run, const Metrics& m) {
   findings.push_back({text + ".", "timeline-figure"});
 }
 
+/// Who holds the others up, and what to do about it.
+void add_pace(Findings& findings, const Metrics& m) {
+  if (!m.step_time) return;
+  for (const run::PaceSetter& setter : m.pace_setters)
+    findings.push_back({pace_sentence(setter, *m.step_time) + " " + pace_advice(setter), "pace"});
+}
+
 void add_straggler(Findings& findings, const Metrics& m) {
-  if (m.stragglers.empty()) return;
+  // Ranks wait for their stage's slowest member; where that is known, its row says nothing more.
+  if (m.stragglers.empty() || !m.pace_setters.empty()) return;
   const metrics::Straggler& worst = m.stragglers.front();
   if (worst.share_of_waits < 0.01) return;
   std::string text = fmt::format("Most waiting is for rank {}", worst.rank);
@@ -126,7 +138,8 @@ void add_energy(Findings& findings, const Metrics& m) {
   std::vector<std::string> words;
   words.reserve(uses.size());
   for (const auto& [share, use] : uses)
-    words.push_back(fmt::format("{} into {}", percent(share), use));
+    words.push_back(use == "idle" ? fmt::format("{} is base power", percent(share))
+                                  : fmt::format("{} goes into {}", percent(share), use));
   std::string text = fmt::format("Of the energy of a step, {}", fmt::join(words, ", "));
   if (m.joules_per_token)
     text += fmt::format("; a token costs {} J", significant(*m.joules_per_token));
@@ -184,6 +197,7 @@ void add_faults(Findings& findings, const run::Run& run) {
 std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics) {
   Findings findings;
   if (!run::has_trained(run)) return findings;
+  add_pace(findings, metrics);
   add_faults(findings, run);
   add_time(findings, metrics);
   add_clock(findings, run, metrics);

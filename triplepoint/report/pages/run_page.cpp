@@ -7,12 +7,14 @@
 #include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/number_text.h"
 
 #include "triplepoint/run/shutdown.h"
 
+#include "triplepoint/metrics/run/results_json.h"
 #include "triplepoint/report/charts/bar_chart.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/charts/energy_ledger.h"
@@ -22,6 +24,7 @@
 #include "triplepoint/report/charts/power_swing.h"
 #include "triplepoint/report/figures/trace_figures.h"
 #include "triplepoint/report/findings/labels.h"
+#include "triplepoint/report/findings/pace_words.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/html.h"
 #include "triplepoint/report/pages/run_manifest.h"
@@ -53,6 +56,24 @@ std::string origin_sentence(const run::Run& run) {
   return text + ".";
 }
 
+/// The room, the limits and the faults that a simulated run was given.
+std::string conditions_sentence(const run::Run& run) {
+  if (run.manifest.origin != run::Origin::simulated || !run.manifest.job) return "";
+  const Json settings = metrics::results_json(run, {})["configuration"];
+  const auto value = [&](const char* key) {
+    const Json found = settings.value(key, Json());
+    return found.is_string() ? found.get<std::string>() : json_text(found, -1);
+  };
+  std::string text = fmt::format(" Inlet {}, {} cooling", value("inlet"), value("cooling"));
+  if (settings.contains("power_limit"))
+    text += fmt::format(", power limit of a GPU {}", value("power_limit"));
+  if (!settings["clock_lock"].is_null()) text += fmt::format(", clock {}", value("clock_lock"));
+  if (settings["faults"] != "none") text += fmt::format(", faults: {}", value("faults"));
+  text += fmt::format(", seed {}", value("seed"));
+  if (settings.contains("horizon")) text += fmt::format("; {}", value("horizon"));
+  return text + ".";
+}
+
 std::string verdict_sentence(const run::Run& run) {
   if (run.memory.empty()) return "";
   const auto worst =
@@ -69,8 +90,9 @@ std::string verdict_sentence(const run::Run& run) {
 std::string header(const run::Run& run) {
   return fmt::format(
       "<header><p class=\"kicker\">Triplepoint run</p><h1>{}</h1><p "
-      "class=\"facts\">{}{}</p></header>\n",
-      escape(title_of(run)), escape(origin_sentence(run)), escape(verdict_sentence(run)));
+      "class=\"facts\">{}{}{}</p></header>\n",
+      escape(title_of(run)), escape(origin_sentence(run)), escape(conditions_sentence(run)),
+      escape(verdict_sentence(run)));
 }
 
 // ---- key figures
@@ -96,11 +118,18 @@ std::string throttle_words(const Metrics& m) {
   return words.empty() ? "not throttled" : words;
 }
 
+std::string waits_text(const Metrics& m) {
+  std::string text = "bubble " + percent_of(m.bubble_fraction);
+  if (m.parts && m.step_time && m.parts->waiting >= 0.005 * *m.step_time)
+    text += fmt::format(", waiting for late peers {}", percent(m.parts->waiting / *m.step_time));
+  return text;
+}
+
 std::vector<Tile> tiles_of(const Metrics& m) {
   const std::optional<double> step =
       m.step_time ? std::optional(*m.step_time / unit::s) : std::nullopt;
   return {
-      {"step time", with_unit(step, "s"), "bubble " + percent_of(m.bubble_fraction)},
+      {"step time", with_unit(step, "s"), waits_text(m)},
       {"speed", with_unit(m.tokens_per_second, "tokens/s"),
        with_unit(m.tokens_per_second_per_gpu, "a GPU")},
       {"MFU", percent_of(m.mfu),
@@ -367,6 +396,31 @@ std::string swing_section(const std::optional<metrics::PowerProfile>& profile) {
          html_figure(power_swing_figure(*profile)) + "</div></section>\n";
 }
 
+std::string who_text(const run::PaceSetter& setter) {
+  return fmt::format("{} {}", setter.of_nodes ? "node" : "GPU", fmt::join(setter.who, ", "));
+}
+
+/// Who sets the pace, with the numbers of the finding's sentence.
+std::string pace_section(const Metrics& metrics) {
+  if (metrics.pace_setters.empty() || !metrics.step_time) return "";
+  DataTable table{
+      {"who", "part", "its value", "its peers", "limit", "seconds a step", "what to do"}, {}};
+  for (const run::PaceSetter& setter : metrics.pace_setters) {
+    const bool is_clock = setter.by == run::PaceSetter::By::clock;
+    const char* part = is_clock                                     ? "SM clock (MHz)"
+                       : setter.by == run::PaceSetter::By::scale_up ? "links (share)"
+                       : setter.by == run::PaceSetter::By::host     ? "host (time factor)"
+                                                                    : "network (share)";
+    table.rows.push_back({who_text(setter), part, significant(setter.value, 4),
+                          significant(setter.peers, 4),
+                          setter.detail.empty() ? setter.limit : setter.detail,
+                          (setter.at_most ? "at most " : "") + significant(setter.cost / unit::s),
+                          pace_advice(setter)});
+  }
+  return "<section aria-labelledby=\"pace\"><h2 id=\"pace\">Who slows the others</h2>" +
+         html_table(table, "Slower than their peers, which wait for them") + "</section>\n";
+}
+
 std::string straggler_section(const Metrics& metrics) {
   if (metrics.stragglers.empty()) return "";
   DataTable table{{"rank", "stage", "share of all waiting", "cause"}, {}};
@@ -392,6 +446,7 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
     findings.push_back(*swing);
   if (const auto worn = use ? lifetime_use_finding(*use) : std::nullopt) findings.push_back(*worn);
   body += findings_section(findings, trace);
+  if (run::has_trained(run)) body += pace_section(metrics);
   body += timeline_section(run, plots, timeline);
   body += charts_section(run, metrics, use) + trace.html + energy_section(metrics);
   body += swing_section(profile);

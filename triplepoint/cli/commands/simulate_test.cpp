@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a simulated run says of itself, on the command line, on its page and in a comparison.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/scratch_folder.h"
+
+#include "triplepoint/cli/command_line.h"
+#include "triplepoint/cli/command_testing.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using testing::call;
+using testing::contains;
+using testing::Outcome;
+using Words = std::vector<std::string>;
+
+const Words plain_job = {"simulate", "--model", "llama3-8b", "--cluster", "hgx-h200", "--nodes",
+                         "1",        "--tp",    "8",         "--gbs",     "32"};
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// A run of the plain job under these flags.
+std::string simulated(const ScratchFolder& scratch, const std::string& name, const Words& flags) {
+  const std::string path = scratch.path(name + ".run");
+  const Outcome outcome = call(with(with(plain_job, flags), {"-o", path}));
+  REQUIRE_MESSAGE(outcome.code == exit_ok, outcome.err);
+  return path;
+}
+
+std::string page_of(const ScratchFolder& scratch, const std::string& run) {
+  const std::string path = scratch.path("page.html");
+  const Outcome outcome = call({"report", run, "-o", path});
+  REQUIRE_MESSAGE(outcome.code == exit_ok, outcome.err);
+  const auto page = read_file(path);
+  REQUIRE(page);
+  return *page;
+}
+
+Json json_of(const Words& words) {
+  const Outcome outcome = call(with(words, {"--format", "json"}));
+  REQUIRE_MESSAGE(outcome.code == exit_ok, outcome.err);
+  const auto json = parse_json(outcome.out, "json");
+  REQUIRE(json);
+  return *json;
+}
+
+TEST_CASE("inlet, power limit and faults of a simulated run are on its page and in comparisons") {
+  const ScratchFolder scratch;
+  const std::string base = simulated(scratch, "base", {}),
+                    hot = simulated(scratch, "hot", {"--ambient", "38 C"}),
+                    cap = simulated(scratch, "cap", {"--power-limit", "500 W"}),
+                    fault = simulated(scratch, "fault", {"--fault", "gpu=3,power=0.5"}),
+                    minute = simulated(scratch, "minute", {"--duration", "1min"});
+  CHECK(contains(page_of(scratch, base), "in 25.0 °C"));
+  const std::string hot_page = page_of(scratch, hot);
+  CHECK(contains(hot_page, "in 38.0 °C"));
+  CHECK(contains(hot_page, "Inlet 38 °C"));
+  CHECK(!contains(hot_page, "25.0 °C"));
+  CHECK(contains(page_of(scratch, cap), "power limit of a GPU 500 W"));
+  CHECK(contains(page_of(scratch, fault), "faults: gpu=3,power=0.5"));
+  const std::string words = call({"compare", base, hot, cap, fault, minute}).out;
+  for (const char* part : {"inlet 38 °C instead of 25 °C", "power_limit 500 W instead of 700 W",
+                           "faults gpu=3,power=0.5 instead of none",
+                           "horizon 60 s from a cold start instead of steady state"})
+    CHECK_MESSAGE(contains(words, part), part << " in " << words);
+}
+
+TEST_CASE("a GPU at half power is named by the page, the terminal and a comparison") {
+  const ScratchFolder scratch;
+  const std::string base = simulated(scratch, "base", {}),
+                    fault = simulated(scratch, "fault", {"--fault", "gpu=3,power=0.5"});
+  const char* named = "GPU 3 slows the others: ";
+  const std::string page = page_of(scratch, fault);
+  CHECK(contains(page, named));
+  CHECK(contains(page, "(power limit, 350 W against 700 W); the step takes 4"));
+  CHECK(contains(page, "bubble 0 %, waiting for late peers "));
+  CHECK(!contains(page, "The pipeline's bubble"));
+  CHECK(!contains(page_of(scratch, base), "the others: "));
+  CHECK(contains(call({"compare", base, fault}).out, std::string("In fault: ") + named));
+  CHECK(contains(call(with(plain_job, {"--fault", "gpu=3,power=0.5"})).out, named));
+  CHECK(!contains(call(plain_job).out, "the others"));
+}
+
+TEST_CASE("what a step does is disjoint and adds up, with and without a pipeline") {
+  const Words one_stage = with(plain_job, {"--fault", "gpu=3,power=0.5"});
+  const Words stages = {"simulate", "--model", "llama3-8b", "--cluster", "hgx-h200",
+                        "--nodes",  "2",       "--tp",      "2",         "--pp",
+                        "4",        "--gbs",   "64",        "--fault",   "gpu=3,power=0.5"};
+  for (const Words& words : {plain_job, one_stage, stages}) {
+    const Json json = json_of(words);
+    double sum = 0;
+    for (const auto& [name, part] : json["step_parts_s"].items()) {
+      CHECK(part.get<double>() >= 0);
+      sum += part.get<double>();
+    }
+    const double step = json["step_time_s"];
+    CHECK(sum == doctest::Approx(step).epsilon(1e-6));
+    CHECK(json["step_parts_s"]["bubble"].get<double>() ==
+          doctest::Approx(json["bubble_fraction"].get<double>() * step));
+    CHECK((json["bubble_fraction"].get<double>() > 0) == (words == stages));
+  }
+  CHECK(json_of(one_stage)["step_parts_s"]["waiting"].get<double>() > 1.5);
+  CHECK(json_of(one_stage)["pace_setters"][0]["who"] == Json::array({3}));
+  CHECK(json_of(plain_job)["pace_setters"].empty());
+}
+
+TEST_CASE("a steady state and a long transient of the same job agree") {
+  const Words job = {"simulate", "--model",        "llama3-8b", "--cluster", "hgx-h200", "--nodes",
+                     "2",        "--tp",           "4",         "--pp",      "2",        "--gbs",
+                     "64",       "--power-profile"};
+  const Json steady = json_of(job), transient = json_of(with(job, {"--duration", "20min"}));
+  const auto same = [&](const char* pointer, double tolerance) {
+    const Json::json_pointer at{pointer};
+    CAPTURE(pointer);
+    CHECK(transient.at(at).get<double>() ==
+          doctest::Approx(steady.at(at).get<double>()).epsilon(tolerance));
+  };
+  same("/step_time_s", 0.01);
+  same("/energy_j", 0.01);
+  same("/node_energy_j", 0.01);
+  same("/power_w/mean", 0.01);
+  same("/power_w/peak", 0.02);
+  same("/power_w/kernel_peak", 0.01);
+  same("/temperature_c/mean", 0.01);
+  same("/temperature_c/peak", 0.02);
+  same("/sm_clock_mhz/mean", 0.01);
+  same("/throttle/software_power_cap", 0.05);
+  CHECK(transient["power_profile"]["scope"] == "nodes");
+  for (const char* of : {"mean_w", "peak_w", "swing_w"})
+    for (const char* level : {"0", "1", "2"})
+      same((std::string("/power_profile/levels/") + level + "/" + of).c_str(), 0.05);
+  same("/power_profile/smoothing/storage_j", 0.1);
+}
+
+TEST_CASE("a swing within the allowed one asks for no floor") {
+  const std::string text = call(with(plain_job, {"--task", "prefill", "--power-profile"})).out;
+  CHECK(contains(text, "no floor and no stagger are needed"));
+  CHECK(!contains(text, "burns 0 kJ"));
+}
+
+}  // namespace
+}  // namespace triplepoint::cli
