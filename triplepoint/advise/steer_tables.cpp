@@ -121,4 +121,16 @@ Json scenario_json(const SteeredScenario& scenario, search::Goal goal, double ma
   return json;
 }
 
+Json steering_json(const std::string& job, const std::vector<SteeredScenario>& all,
+                   const SteerOptions& options) {
+  Json json = {{"schema", 1},
+               {"job", job},
+               {"duration_s", options.duration / unit::s},
+               {"objective", name_of(options.goal)},
+               {"scenarios", Json::array()}};
+  for (const SteeredScenario& each : all)
+    json["scenarios"].push_back(scenario_json(each, options.goal, options.rules.margin));
+  return json;
+}
+
 }  // namespace triplepoint::advise

@@ -17,7 +17,9 @@ struct SteeredScenario {
 /// One row per scenario: both sides, the gain, moves, and what was said.
 DataTable scenarios_table(const std::vector<SteeredScenario>&, search::Goal, double margin);
 Json decision_json(const advise::Decision&);
-Json scenario_json(const SteeredScenario&, search::Goal, double margin);
+/// All scenarios of a job.
+Json steering_json(const std::string& job, const std::vector<SteeredScenario>&,
+                   const SteerOptions&);
 /// "dynamic", "leave it (right)", "leave it (wrong)", "static": which side was right.
 std::string verdict_of(const advise::SteerOutcome&, search::Goal, double margin);
 

@@ -46,6 +46,16 @@ std::optional<RankSpread> spread_of_column(const DataTable& table, std::size_t c
   return spread_of(std::move(values));
 }
 
+DataTable text_table(std::vector<TextColumn> columns) {
+  DataTable table;
+  for (TextColumn& column : columns)
+    table.columns.push_back({.key = column.title,
+                             .title = std::move(column.title),
+                             .align = column.align,
+                             .optional = column.optional});
+  return table;
+}
+
 void DataTable::add(std::vector<DataCell> row) {
   TPT_EXPECT(row.size() == columns.size());
   rows.push_back(std::move(row));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,13 +17,24 @@ namespace triplepoint {
 struct Missing {
   std::string why;
 };
-using DataCell = std::variant<Missing, int64_t, double, std::string>;
+
+/// How a text looks on a terminal with colour.
+enum class Style { plain, bold, dim, good, warning, bad };
+
+struct DataCell : std::variant<Missing, int64_t, double, std::string> {
+  using variant::variant;
+  DataCell(std::string text, Style look) : variant(std::move(text)), style(look) {}
+
+  Style style = Style::plain;
+};
 
 template <class T>
 DataCell cell_of(const std::optional<T>& value, const char* why) {
   if (value) return *value;
   return Missing{why};
 }
+
+enum class Align { by_content, left, right };  // by content: text left, numbers right
 
 /// One column: machines read `key` (which names the unit), people read `title`, their numbers
 /// divided by `scale`.
@@ -31,6 +43,8 @@ struct DataColumn {
   double scale = 1;
   int digits = 0;
   bool spread = false;  // smallest, median and largest are shown below, with their ranks
+  Align align = Align::by_content;
+  bool optional = false;  // left out, last first, where the terminal has no room for it
 };
 
 /// Rows that are printed as a table for people, as JSON objects, or as CSV: the same numbers. A
@@ -42,6 +56,15 @@ struct DataTable {
 
   void add(std::vector<DataCell> row);
 };
+
+/// A column that people and machines read under one name.
+struct TextColumn {
+  std::string title;
+  Align align = Align::right;
+  bool optional = false;
+};
+/// A table without a title whose cells are texts.
+DataTable text_table(std::vector<TextColumn> columns);
 
 /// The number of a cell; nothing for text and what is missing.
 std::optional<double> number_in(const DataCell&);

@@ -19,19 +19,42 @@ namespace triplepoint::cli {
 /// What a shell may offer for an argument.
 enum class Words { none, files, folders, models, clusters, stacks, optimizers, studies };
 
-/// One flag or word of a command: parser, help and shell completion all come from this.
-struct Argument {
-  std::string names;  // "--tp,--tensor-model-parallel-size", "-o,--output"; a word: "STUDY"
-  std::string value;  // placeholder of its value: "N"; empty: a switch
-  std::string help;
-  std::string group = "Options";
+/// Reads the text of an argument into a variable; a switch gets "".
+using Store = std::function<Result<void>(std::string_view)>;
+
+/// What an argument accepts, where that is not one text of any kind.
+struct Accepts {
   std::vector<std::string> choices;  // the only values allowed; empty: any
   Words words = Words::none;
-  bool required = false;                                // words only
-  bool repeats = false;                                 // words only: takes all that are left
-  std::function<Result<void>(std::string_view)> store;  // a switch gets ""
+  bool required = false;  // words only
+  bool repeats = false;   // a word takes all that are left
+};
+
+/// One flag or word of a command: parser, help and shell completion all come from this.
+struct Argument : Accepts {
+  std::string names;  // "--tp,--tensor-model-parallel-size", "-o,--output"; a word: "STUDY"
+  std::string value;  // placeholder of its value: "N"; empty: a switch
+  std::string help, group;
+  Store store;
 
   bool is_flag() const { return names.starts_with("-"); }
+};
+
+/// The arguments of a command in the order of its help.
+class Arguments : public std::vector<Argument> {
+ public:
+  /// The heading of those that follow.
+  Arguments& group(std::string title);
+  Arguments& word(std::string name, std::string help, Store store, Accepts accepts = {});
+  Arguments& flag(std::string names, std::string value, std::string help, Store store,
+                  Accepts accepts = {});
+  Arguments& toggle(std::string names, std::string help, bool& target);
+  /// With its own heading, or the one in force.
+  Arguments& add(Argument argument);
+  Arguments& add(Arguments others);
+
+ private:
+  std::string group_ = "Options";
 };
 
 /// A verb of the program. Arguments point into the object, which therefore stays where it is.
@@ -44,7 +67,7 @@ class Command {
   Command& operator=(Command&&) = delete;
   virtual ~Command() = default;
 
-  virtual std::vector<Argument> arguments() = 0;
+  virtual Arguments arguments() = 0;
   /// The exit code, or the sentence that says what went wrong.
   virtual Result<int> run(tui::Console& console) = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/tui/console.h"
@@ -20,5 +21,8 @@ int run_command(const CommandEntry& entry, Command& command, std::span<const std
 /// Help of the program, and of one command. `width`: columns to wrap at.
 std::string program_help(std::size_t width);
 std::string command_help(const CommandEntry& entry, std::size_t width);
+
+/// What `shell` (bash, zsh, fish) reads to complete commands, flags and names.
+std::string completion_script(std::string_view shell);
 
 }  // namespace triplepoint::cli

@@ -14,7 +14,7 @@
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/cli/command_testing.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::cli {
 namespace {

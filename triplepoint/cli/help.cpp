@@ -8,7 +8,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/cli/command_line.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/study/bench_cards.h"
 
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/tui/data_table_text.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::study {
 namespace {
@@ -57,7 +58,52 @@ void add_row(DataTable& table, const ScoredCard& scored, std::size_t i, bool nam
 
 }  // namespace
 
-DataTable cards_table(const std::vector<ScoredCard>& cards, const Suite& suite) {
+std::string file_stem(const std::string& name) {
+  std::string stem;
+  for (const char c : name)
+    if (c != ' ') stem += c == '/' ? '-' : c;
+  return stem;
+}
+
+Result<ScoreCard> read_card(const std::string& file) {
+  const std::string text = TPT_TRY(read_file(file));
+  return metrics::card_from_json(TPT_TRY(parse_json(text, file)), file);
+}
+
+Result<std::vector<ScoreCard>> read_cards(const std::vector<std::string>& files) {
+  if (files.size() < 2)
+    return error(
+        "compare needs two cards or more (one has nothing to be compared with); name "
+        "card files of triplepoint bench -o");
+  std::vector<ScoreCard> cards;
+  for (const std::string& file : files)
+    cards.push_back(TPT_TRY(read_card(file)));
+  for (std::size_t i = 1; i < cards.size(); ++i)
+    if (cards[i].suite != cards[0].suite)
+      return error(
+          fmt::format("{} is of {}, {} of {} (scores of different suites are not "
+                      "comparable); name cards of one suite",
+                      files[0], cards[0].suite, files[i], cards[i].suite));
+  return cards;
+}
+
+Result<Scoring> score_cards(const spec::Library& library, const Suite& suite,
+                            std::vector<ScoreCard> cards,
+                            const std::optional<std::string>& reference) {
+  Scoring scoring{.suite = suite, .reference = cards.front(), .cards = {}};
+  const Path published = Path(library.root) / "suites" / (suite.label() + ".reference.json");
+  std::error_code ignored;
+  if (reference || std::filesystem::exists(published, ignored))
+    scoring.reference = TPT_TRY(read_card(reference.value_or(published.string())));
+  for (ScoreCard& card : cards) {
+    metrics::CardScore score = metrics::score(card, scoring.reference, suite);
+    scoring.cards.push_back({std::move(card), std::move(score)});
+  }
+  return scoring;
+}
+
+DataTable cards_table(const Scoring& scoring) {
+  const auto& [suite, reference, cards] = scoring;
   DataTable table = numbers_table(cards, suite);
   for (const metrics::SuiteJob& wanted : suite.jobs)
     for (const ScoredCard& scored : cards)
@@ -66,8 +112,8 @@ DataTable cards_table(const std::vector<ScoredCard>& cards, const Suite& suite) 
   return table;
 }
 
-Json cards_json(const std::vector<ScoredCard>& cards, const ScoreCard& reference,
-                const Suite& suite) {
+Json cards_json(const Scoring& scoring) {
+  const auto& [suite, reference, cards] = scoring;
   Json json = {{"schema", 1}, {"suite", suite.label()}, {"reference", reference.name}};
   json["cards"] = Json::array();
   for (const ScoredCard& scored : cards)
@@ -75,19 +121,27 @@ Json cards_json(const std::vector<ScoredCard>& cards, const ScoreCard& reference
   return json;
 }
 
-void print_cards(tui::Console& console, const std::vector<ScoredCard>& cards,
-                 const ScoreCard& reference, const Suite& suite) {
-  const std::size_t width = console.abilities().width.value_or(100);
-  console.print(tui::table_text(cards_table(cards, suite), console) + "\n");
+void print_cards(tui::Console& console, const Scoring& scoring) {
+  const auto& [suite, reference, cards] = scoring;
+  console.print(tui::table_text(cards_table(scoring), console) + "\n");
   for (const std::string& sentence : report::score_sentences(cards, reference, suite))
-    console.print(tui::wrap(sentence, width, "  ") + "\n");
+    tui::print_wrapped(console, sentence);
   for (const ScoredCard& scored : cards)
     for (const JobResult& job : scored.card.jobs)
       for (const std::string& rule : job.broken)
-        console.print(
-            tui::wrap(fmt::format("Rule broken, {}, {}: {}", scored.card.name, job.name, rule),
-                      width, "  ") +
-            "\n");
+        tui::print_wrapped(
+            console, fmt::format("Rule broken, {}, {}: {}", scored.card.name, job.name, rule));
+}
+
+Result<void> write_cards(const Scoring& scoring, const Path& folder) {
+  const auto& [suite, reference, cards] = scoring;
+  TPT_TRY(make_folder(folder));
+  TPT_TRY(write_file_atomically(folder / "card.html", report::score_page(cards, reference, suite)));
+  for (const ScoredCard& scored : cards)
+    TPT_TRY(
+        write_file_atomically(folder / (file_stem(scored.card.name) + ".json"),
+                              json_text(metrics::card_json(scored.card, &scored.score)) + "\n"));
+  return {};
 }
 
 }  // namespace triplepoint::study

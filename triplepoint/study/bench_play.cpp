@@ -2,10 +2,13 @@
 #include "triplepoint/study/bench_play.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/list_text.h"
 #include "triplepoint/base/parallel.h"
 
 #include "triplepoint/run/shutdown.h"
@@ -75,7 +78,7 @@ std::string search_plan(spec::Job& job, int threads) {
 
 Result<std::vector<Played>> choose_plans(tui::Console& console, const spec::Library& library,
                                          const Suite& suite, const spec::Cluster& cluster,
-                                         const BenchOptions& options) {
+                                         const BenchRequest& options) {
   const spec::Stack stack = TPT_TRY(spec::load_stack(library, suite.stack));
   std::vector<Played> all;
   tui::Progress progress(console, "Choosing plans", suite.jobs.size());
@@ -83,7 +86,7 @@ Result<std::vector<Played>> choose_plans(tui::Console& console, const spec::Libr
     Played played;
     played.wanted = &wanted;
     played.job = metrics::job_for(wanted, cluster, stack);
-    const Path file = options.plans.value_or(Path()) / (wanted.name + ".toml");
+    const Path file = Path(options.plans.value_or("")) / (wanted.name + ".toml");
     std::error_code ignored;
     if (options.plans && std::filesystem::exists(file, ignored))
       TPT_TRY(take_plan(library, file, played.job));
@@ -123,11 +126,9 @@ JobResult row_of(const Played& played) {
   return row;
 }
 
-}  // namespace
-
-Result<PlayedCard> play_suite(tui::Console& console, const spec::Library& library,
-                              const Suite& suite, const spec::Cluster& cluster,
-                              const BenchOptions& options) {
+Result<ScoreCard> play_suite(tui::Console& console, const spec::Library& library,
+                             const Suite& suite, const spec::Cluster& cluster,
+                             const BenchRequest& options) {
   std::vector<Played> all = TPT_TRY(choose_plans(console, library, suite, cluster, options));
   const auto repeats = static_cast<std::size_t>(suite.repeats);
   for (Played& played : all) {
@@ -142,21 +143,123 @@ Result<PlayedCard> play_suite(tui::Console& console, const spec::Library& librar
     });
   }
   if (interrupted()) return error("interrupted (no card was made); start it again");
-  PlayedCard result;
-  result.card.suite = suite.label();
-  result.card.name = fmt::format("{} x {}", cluster.name, cluster.num_nodes);
-  result.card.gpu = cluster.gpu.name;
-  result.card.num_gpus = cluster.num_gpus();
-  result.card.origin = "simulated";
-  result.card.duration_s = suite.duration / unit::s;
-  for (const Played& played : all) {
-    result.card.jobs.push_back(row_of(played));
-    if (result.card.jobs.back().verdict == "ok") {
-      result.jobs[played.wanted->name] = played.job;
-      result.jobs[played.wanted->name].name = played.wanted->name;
-    }
+  ScoreCard card;
+  card.suite = suite.label();
+  card.name = fmt::format("{} x {}", cluster.name, cluster.num_nodes);
+  card.gpu = cluster.gpu.name;
+  card.num_gpus = cluster.num_gpus();
+  card.origin = "simulated";
+  card.duration_s = suite.duration / unit::s;
+  const Path folder = Path(options.output.value_or("")) / file_stem(card.name);
+  if (options.output) TPT_TRY(make_folder(folder));
+  for (Played& played : all) {
+    card.jobs.push_back(row_of(played));
+    if (!options.output || card.jobs.back().verdict != "ok") continue;
+    played.job.name = played.wanted->name;
+    TPT_TRY(write_file_atomically(folder / (played.job.name + ".toml"),
+                                  spec::write_job(played.job, library)));
   }
-  return result;
+  return card;
+}
+
+/// "NAME" with `nodes` nodes, or "NAME:4".
+Result<spec::Cluster> read_counted_cluster(const spec::Library& library, const std::string& text,
+                                           int64_t nodes) {
+  const std::size_t colon = text.rfind(':');
+  spec::Cluster cluster = TPT_TRY(spec::load_cluster(library, text.substr(0, colon)));
+  cluster.num_nodes = nodes;
+  if (colon != std::string::npos) cluster.num_nodes = TPT_TRY(parse_count(text.substr(colon + 1)));
+  if (cluster.num_nodes >= 1) return cluster;
+  return error(
+      fmt::format("--cluster {} has no nodes (there would be no cluster); write "
+                  "NAME:4",
+                  text));
+}
+
+/// Rules that less time or fewer repeats than the suite's break.
+void mark_shortened(ScoreCard& card, const Suite& used, const Suite& published) {
+  for (JobResult& job : card.jobs) {
+    if (job.verdict != "ok") continue;
+    if (used.duration < published.duration)
+      job.broken.push_back(fmt::format("{:.0f} s were asked for, not {:.0f} s",
+                                       used.duration / unit::s, published.duration / unit::s));
+    if (used.repeats < published.repeats)
+      job.broken.push_back(
+          fmt::format("{} repeats were asked for, not {}", used.repeats, published.repeats));
+  }
+}
+
+Result<std::vector<std::string>> card_names(const BenchRequest& request, std::size_t cards) {
+  std::vector<std::string> names = TPT_TRY(split_list(*request.names));
+  if (names.size() == cards) return names;
+  return error(
+      fmt::format("--names has {} names for {} cards (each is called something); give "
+                  "one for each",
+                  names.size(), cards));
+}
+
+Result<void> check_request(const BenchRequest& request) {
+  if (!request.files.empty())
+    return error(
+        fmt::format("unexpected argument {} (only compare takes cards); for runs say "
+                    "--runs {}",
+                    request.files[0], request.files[0]));
+  if (request.clusters.empty() && request.runs.empty())
+    return error(
+        "no cluster was named (a card is of one); try --cluster hgx-h200 --nodes 4, or "
+        "--runs DIR");
+  std::error_code ignored;
+  if (request.plans && !std::filesystem::is_directory(*request.plans, ignored))
+    return error(
+        fmt::format("--plans {} is no folder (JOB.toml files are looked for in it); "
+                    "check the path, or leave it out and plans are searched for",
+                    *request.plans));
+  if (request.reference) TPT_TRY(read_card(*request.reference));
+  if (request.names) TPT_TRY(card_names(request, request.runs.size() + request.clusters.size()));
+  if (request.output) TPT_TRY(make_folder(*request.output));
+  return {};
+}
+
+Result<Scoring> finish(const spec::Library& library, const Suite& suite,
+                       std::vector<ScoreCard> cards, const BenchRequest& request) {
+  const auto names =
+      request.names ? TPT_TRY(card_names(request, cards.size())) : std::vector<std::string>();
+  for (std::size_t i = 0; i < names.size(); ++i)
+    cards[i].name = names[i];
+  return score_cards(library, suite, std::move(cards), request.reference);
+}
+
+}  // namespace
+
+Result<Scoring> run_bench(tui::Console& console, const spec::Library& library,
+                          const std::string& name, const BenchRequest& request) {
+  TPT_TRY(check_request(request));
+  const Suite published = TPT_TRY(metrics::load_suite(library, name));
+  Suite suite = published;
+  suite.duration = request.duration.value_or(suite.duration);
+  suite.repeats = request.repeats.value_or(suite.repeats);
+  std::vector<ScoreCard> cards;
+  for (const std::string& folder : request.runs)
+    cards.push_back(TPT_TRY(card_of_runs(console, library, suite, folder)));
+  for (const std::string& text : request.clusters) {
+    const spec::Cluster cluster =
+        TPT_TRY(read_counted_cluster(library, text, request.nodes.value_or(1)));
+    cards.push_back(TPT_TRY(play_suite(console, library, suite, cluster, request)));
+    mark_shortened(cards.back(), suite, published);
+  }
+  return finish(library, suite, std::move(cards), request);
+}
+
+Result<Scoring> compare_cards(const spec::Library& library, const BenchRequest& request) {
+  if (!request.clusters.empty() || !request.runs.empty() || request.plans || request.nodes ||
+      request.duration || request.repeats)
+    return error(
+        "compare takes only cards (they contain the simulated settings); leave --cluster, --runs "
+        "and what "
+        "belongs to them out");
+  std::vector<ScoreCard> cards = TPT_TRY(read_cards(request.files));
+  const Suite suite = TPT_TRY(metrics::load_suite(library, cards[0].suite));
+  return finish(library, suite, std::move(cards), request);
 }
 
 }  // namespace triplepoint::study

@@ -8,7 +8,7 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/report/findings/labels.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::study {
 namespace {
@@ -88,32 +88,32 @@ Json import_json(const formats::FolderImport& import) {
 }
 
 void print_import(tui::Console& console, const formats::FolderImport& import) {
-  tui::TextTable table({{"file", tui::TextTable::Align::left},
-                        {"state", tui::TextTable::Align::left},
-                        {"model", tui::TextTable::Align::left},
-                        {"layout", tui::TextTable::Align::left},
-                        {"mbs"},
-                        {"gbs"},
-                        {"GPUs"},
-                        {"remarks", tui::TextTable::Align::left}});
+  DataTable table = text_table({{"file", Align::left},
+                                {"state", Align::left},
+                                {"model", Align::left},
+                                {"layout", Align::left},
+                                {"mbs"},
+                                {"gbs"},
+                                {"GPUs"},
+                                {"remarks", Align::left}});
   std::map<std::string, std::size_t> states, codes;
   for (const FolderRow& row : import.rows) {
     const std::string state = state_of(row);
     ++states[state];
     const spec::Job* job = row.imported ? &row.imported->job : nullptr;
-    table.add_row({row.path,
-                   {state, style_of(state)},
-                   job ? job->model.name : "",
-                   job ? report::configuration_label(*job) : "",
-                   job ? std::to_string(job->plan.micro_batch_size) : "",
-                   job ? std::to_string(job->plan.global_batch_size) : "",
-                   job ? std::to_string(job->world_size()) : "",
-                   remark_of(row)});
+    table.add({row.path,
+               {state, style_of(state)},
+               job ? job->model.name : "",
+               job ? report::configuration_label(*job) : "",
+               job ? std::to_string(job->plan.micro_batch_size) : "",
+               job ? std::to_string(job->plan.global_batch_size) : "",
+               job ? std::to_string(job->world_size()) : "",
+               remark_of(row)});
     if (!row.imported) continue;
     for (const spec::Diagnosis& diagnosis : row.imported->diagnoses)
       ++codes[std::string(spec::name_of(diagnosis.code))];
   }
-  console.print(table.text(console) + "\n");
+  console.print(tui::table_text(table, console) + "\n");
   console.print(fmt::format("{} files, {} distinct: {} jobs, {} invalid, {} unreadable\n",
                             import.rows.size(), import.distinct(), states["job"], states["invalid"],
                             states["unreadable"]));

@@ -11,7 +11,7 @@
 #include "triplepoint/report/findings/conditions.h"
 #include "triplepoint/report/pages/study_page.h"
 #include "triplepoint/report/summary.h"
-#include "triplepoint/study/lifetime_use.h"
+#include "triplepoint/study/job_results.h"
 
 namespace triplepoint::study {
 namespace {

@@ -10,12 +10,10 @@
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/report/findings/labels.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::study {
 namespace {
-
-using Align = tui::TextTable::Align;
 
 Json job_json(const spec::StudyJob& entry) {
   Json diagnoses = Json::array();
@@ -49,15 +47,14 @@ Json shown_json(const LibraryEntry& shown) {
 void print_shown(tui::Console& console, const std::string& name, const LibraryEntry& shown) {
   console.print(console.styled(fmt::format("{} {}", shown.kind, name), tui::Style::bold) + ": " +
                 shown.about + "\n\n");
-  tui::TextTable table({{"number", Align::left},
-                        {"value", Align::left},
-                        {"kind", Align::left},
-                        {"source", Align::left}});
+  DataTable table = text_table({{"number", Align::left},
+                                {"value", Align::left},
+                                {"kind", Align::left},
+                                {"source", Align::left}});
   for (const spec::Provenance& number : shown.numbers) {
-    table.add_row(
-        {number.key, number.value, std::string(spec::enum_name(number.kind)), number.cite});
+    table.add({number.key, number.value, std::string(spec::enum_name(number.kind)), number.cite});
   }
-  console.print(table.text(console) + "\n");
+  console.print(tui::table_text(table, console) + "\n");
 }
 
 Json study_json(const spec::StudyPlan& study) {
@@ -73,24 +70,24 @@ Json study_json(const spec::StudyPlan& study) {
 void print_study(tui::Console& console, const spec::StudyPlan& study) {
   console.print(console.styled("study " + study.name, tui::Style::bold) + ": " + study.title +
                 "\n" + tui::wrap(study.about, console.abilities().width.value_or(100)) + "\n\n");
-  tui::TextTable table({{"job", Align::left},
-                        {"model", Align::left},
-                        {"machines", Align::left},
-                        {"layout", Align::left},
-                        {"variant", Align::left},
-                        {"mbs"},
-                        {"problem", Align::left}});
+  DataTable table = text_table({{"job", Align::left},
+                                {"model", Align::left},
+                                {"machines", Align::left},
+                                {"layout", Align::left},
+                                {"variant", Align::left},
+                                {"mbs"},
+                                {"problem", Align::left}});
   for (const spec::StudyJob& entry : study.jobs) {
     const auto problem =
         std::find_if(entry.diagnoses.begin(), entry.diagnoses.end(),
                      [](const auto& d) { return d.severity == spec::Diagnosis::Severity::error; });
-    table.add_row({entry.job.name, entry.job.model.name,
-                   fmt::format("{} x {}", entry.job.cluster.num_nodes, entry.job.cluster.name),
-                   report::configuration_label(entry.job), report::variant_label(entry.job),
-                   std::to_string(entry.job.plan.micro_batch_size),
-                   problem == entry.diagnoses.end() ? "" : problem->what});
+    table.add({entry.job.name, entry.job.model.name,
+               fmt::format("{} x {}", entry.job.cluster.num_nodes, entry.job.cluster.name),
+               report::configuration_label(entry.job), report::variant_label(entry.job),
+               std::to_string(entry.job.plan.micro_batch_size),
+               problem == entry.diagnoses.end() ? "" : problem->what});
   }
-  console.print(table.text(console));
+  console.print(tui::table_text(table, console));
 }
 
 }  // namespace triplepoint::study

@@ -13,11 +13,13 @@
 
 #include "triplepoint/base/digest.h"
 #include "triplepoint/base/group_process.h"
+#include "triplepoint/base/interrupt.h"
 
 #include "triplepoint/run/store.h"
 
-#include "triplepoint/study/runner.h"
+#include "triplepoint/sim/simulate.h"
 #include "triplepoint/study/train_job.h"
+#include "triplepoint/tui/progress.h"
 
 namespace triplepoint::study {
 namespace {
@@ -218,6 +220,34 @@ Result<bool> JobMeasurer::play_by_slurm(const formats::JobFiles& files, int64_t 
   }
   (void)ask({"scancel", id}, answer, [] { return false; });
   return false;
+}
+
+Result<StudyResults> measure_study(tui::Console& console, const spec::StudyPlan& study,
+                                   const Path& folder, const formats::MeasurePlan& plan, bool retry,
+                                   int at_once) {
+  std::error_code problem;
+  const JobMeasurer measurer = TPT_TRY(JobMeasurer::make(
+      folder, plan, std::filesystem::read_symlink("/proc/self/exe", problem), interrupted));
+  tui::Progress progress(console, plan.scripts_only ? "Writing scripts" : "Measuring",
+                         study.jobs.size());
+  return run_study(
+      study, folder, at_once,
+      {.simulate = {},
+       .stopped = interrupted,
+       .finished = [&progress] { progress.advance(); },
+       .program_digest = fmt::format("measured {} {} {}", plan.repeats, plan.steps, plan.warmup),
+       .measure = measurer,
+       .retry_failures = retry});
+}
+
+Result<StudyResults> simulate_study(tui::Console& console, const spec::Library& library,
+                                    const spec::StudyPlan& study, const Path& folder, int threads) {
+  tui::Progress progress(console, "Simulating", study.jobs.size());
+  return run_study(study, folder, threads,
+                   {.simulate = [](const spec::Job& job) { return sim::simulate(job, {}); },
+                    .stopped = interrupted,
+                    .finished = [&progress] { progress.advance(); },
+                    .program_digest = program_digest(library)});
 }
 
 }  // namespace triplepoint::study

@@ -11,6 +11,8 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/formats/job_scripts.h"
+#include "triplepoint/study/runner.h"
+#include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 
@@ -39,6 +41,14 @@ class JobMeasurer {
   formats::MeasurePlan plan_;
   std::function<bool()> stopped_;
 };
+
+/// run_study() with `at_once` measured jobs at a time. `retry`: those that failed before, too.
+Result<StudyResults> measure_study(tui::Console&, const spec::StudyPlan&, const Path& folder,
+                                   const formats::MeasurePlan&, bool retry, int at_once);
+
+/// run_study() with the simulator.
+Result<StudyResults> simulate_study(tui::Console&, const spec::Library&, const spec::StudyPlan&,
+                                    const Path& folder, int threads);
 
 /// How a training ended that ended badly, from its exit code and the end of what it printed.
 std::string failure_sentence(int code, const std::string& printed, const Path& log);

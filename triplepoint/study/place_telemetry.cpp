@@ -7,10 +7,17 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/list_text.h"
 
 #include "triplepoint/run/store.h"
 
+#include "triplepoint/advise/place_machine.h"
+#include "triplepoint/report/figures/placement_figure.h"
+#include "triplepoint/report/findings/labels.h"
+#include "triplepoint/sim/simulate.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
+#include "triplepoint/tui/search_bars.h"
 
 namespace triplepoint::study {
 namespace {
@@ -27,6 +34,64 @@ Result<bool> require_readings(const std::vector<ThermalSample>& samples, const s
   return true;
 }
 
+Result<void> require_same_size(const spec::Job& job, const std::vector<ThermalSample>& samples) {
+  int64_t nodes = 0, locals = 0;
+  for (const ThermalSample& sample : samples) {
+    nodes = std::max(nodes, sample.node + 1);
+    locals = std::max(locals, sample.local + 1);
+  }
+  const bool fits = samples.empty() || (locals <= job.cluster.gpus_per_node &&
+                                        (nodes == 1 || nodes == job.cluster.num_nodes));
+  if (fits) return {};
+  return error(fmt::format(
+      "the telemetry is of {} nodes with up to {} GPUs, the job is for {} with {} (its GPUs are "
+      "others); give that of one node, or of all of them",
+      nodes, locals, job.cluster.num_nodes, job.cluster.gpus_per_node));
+}
+
+/// The machine that placements are judged on, and how warm its GPUs are.
+struct PlaceMachine {
+  spec::Job job;
+  std::vector<ThermalSample> samples;
+  std::optional<std::string> note;  // how near it came to what was measured
+};
+
+Result<PlaceMachine> machine_to_place(const spec::Job& job, const Telemetry& telemetry) {
+  if (job.cluster.shared_cores > 0)
+    return error(
+        "the cluster is emulated on shared cores (its ranks have no separate heat); place a "
+        "job on GPUs");
+  TPT_TRY(require_same_size(job, telemetry.samples));
+  if (telemetry.measured) {
+    advise::MatchedMachine matched =
+        advise::match_machine(job, advise::mean_samples(telemetry.samples));
+    return PlaceMachine{std::move(matched.job), telemetry.samples,
+                        fmt::format("the simulated machine was made as warm as the measured one: "
+                                    "its GPUs are {:.1f} K from "
+                                    "them on average (rms), {:.1f} K before",
+                                    matched.after_k, matched.before_k)};
+  }
+  std::vector<ThermalSample> samples = advise::thermal_samples(sim::simulate(job, {}));
+  if (samples.empty() || !samples.front().temperature_c)
+    return error(
+        fmt::format("{} does not fit in memory (nothing runs that could be warm); see "
+                    "triplepoint simulate",
+                    job.name));
+  return PlaceMachine{job, std::move(samples), {}};
+}
+
+Result<std::vector<std::string>> host_names(const spec::Job& job,
+                                            const std::optional<std::string>& names,
+                                            const Telemetry& telemetry) {
+  if (!names) return telemetry.hosts;
+  std::vector<std::string> hosts = TPT_TRY(split_list(*names));
+  if (static_cast<int64_t>(hosts.size()) == job.cluster.num_nodes) return hosts;
+  return error(
+      fmt::format("--hosts names {} nodes, the job has {} (each needs a name); name "
+                  "them all",
+                  hosts.size(), job.cluster.num_nodes));
+}
+
 }  // namespace
 
 bool is_thermal_table(const std::string& path) {
@@ -35,7 +100,7 @@ bool is_thermal_table(const std::string& path) {
 
 Result<Telemetry> read_telemetry(const std::vector<std::string>& files,
                                  const advise::TableChoice& choice) {
-  Telemetry all;
+  Telemetry all{.measured = !files.empty()};
   for (const std::string& path : files) {
     std::vector<ThermalSample> samples;
     if (is_thermal_table(path)) {
@@ -55,19 +120,50 @@ Result<Telemetry> read_telemetry(const std::vector<std::string>& files,
   return all;
 }
 
-Result<bool> require_same_size(const spec::Job& job, const std::vector<ThermalSample>& samples) {
-  int64_t nodes = 0, locals = 0;
-  for (const ThermalSample& sample : samples) {
-    nodes = std::max(nodes, sample.node + 1);
-    locals = std::max(locals, sample.local + 1);
-  }
-  const bool fits = samples.empty() || (locals <= job.cluster.gpus_per_node &&
-                                        (nodes == 1 || nodes == job.cluster.num_nodes));
-  if (fits) return true;
-  return error(fmt::format(
-      "the telemetry is of {} nodes with up to {} GPUs, the job is for {} with {} (its GPUs are "
-      "others); give that of one node, or of all of them",
-      nodes, locals, job.cluster.num_nodes, job.cluster.gpus_per_node));
+advise::GroupedMachine group_devices(const std::vector<ThermalSample>& samples,
+                                     const std::vector<std::string>& files, const std::string& sign,
+                                     const std::optional<double>& kelvin_per_watt) {
+  advise::GroupingOptions options;
+  options.kelvin_per_watt = kelvin_per_watt;
+  for (const auto each : {advise::ThermalSign::temperature, advise::ThermalSign::clock,
+                          advise::ThermalSign::throttling})
+    if (sign == name_of(each)) options.sign = each;
+  advise::GroupedMachine seen{.devices = advise::mean_samples(samples),
+                              .groups = advise::find_thermal_groups(samples, options),
+                              .source = "simulated"};
+  if (!files.empty()) seen.source = "from " + Path(files.front()).filename().string();
+  if (files.size() > 1) seen.source += fmt::format(" and {} more", files.size() - 1);
+  return seen;
+}
+
+Result<PlacedJob> place_job(tui::Console& console, const spec::Job& job, const Telemetry& telemetry,
+                            const std::vector<std::string>& files, const std::string& sign,
+                            advise::PlaceOptions options) {
+  const PlaceMachine machine = TPT_TRY(machine_to_place(job, telemetry));
+  const advise::GroupedMachine seen =
+      group_devices(machine.samples, files, sign, advise::kelvin_per_watt(job.cluster.gpu));
+  const advise::ColdMap map = advise::cold_map(seen.groups, seen.devices, job);
+  tui::SearchBars bars(console);
+  options.begin = [&](const char* what, size_t total) { bars.begin(what, total); };
+  options.advance = [&] { bars.advance(); };
+  options.stopped = [] { return interrupted(); };
+  advise::PlaceResult result = advise::place(machine.job, map, options);
+  if (machine.note) result.notes.push_back(*machine.note);
+  return PlacedJob{seen, std::move(result)};
+}
+
+Result<std::string> write_placements(const std::string& folder, const spec::Library& library,
+                                     const advise::PlaceResult& result, const spec::Job& job,
+                                     const Telemetry& telemetry,
+                                     const std::optional<std::string>& names) {
+  const auto hosts = TPT_TRY(host_names(job, names, telemetry));
+  const auto files = TPT_TRY(advise::write_placements(folder, library, result, job, hosts));
+  const std::string title =
+      fmt::format("{}, {}", report::group_label(job), report::configuration_label(job));
+  TPT_TRY(write_file_atomically(Path(folder) / "placements.svg",
+                                report::placement_figure(result, title)));
+  return fmt::format("{} placements in {} files, and placements.svg, in {}\n",
+                     result.placements.size(), files.size(), folder);
 }
 
 }  // namespace triplepoint::study

@@ -7,9 +7,11 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/spec/job.h"
+#include "triplepoint/spec/load.h"
 
+#include "triplepoint/advise/place_tables.h"
 #include "triplepoint/advise/thermal_groups.h"
+#include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 
@@ -18,12 +20,31 @@ struct Telemetry {
   std::vector<advise::ThermalSample> samples;
   std::optional<spec::Job> job;    // of the first run that knows its own
   std::vector<std::string> hosts;  // names of nodes
+  bool measured = false;           // files were read
 };
 
 bool is_thermal_table(const std::string& path);
 /// Errors: a file that cannot be read, and samples without temperature, clock and throttling.
 Result<Telemetry> read_telemetry(const std::vector<std::string>& files, const advise::TableChoice&);
-/// Samples are of one node of the job's size, or of all of them.
-Result<bool> require_same_size(const spec::Job&, const std::vector<advise::ThermalSample>&);
+/// Groups of GPUs by one sign; `sign`: its name, or empty for the best there is.
+advise::GroupedMachine group_devices(const std::vector<advise::ThermalSample>&,
+                                     const std::vector<std::string>& files, const std::string& sign,
+                                     const std::optional<double>& kelvin_per_watt);
+
+struct PlacedJob {
+  advise::GroupedMachine seen;
+  advise::PlaceResult result;
+};
+/// Places the job on a machine as warm as the telemetry, which is of one node of the job's size or
+/// of all of them; without telemetry, as warm as the simulator makes it.
+Result<PlacedJob> place_job(tui::Console&, const spec::Job&, const Telemetry&,
+                            const std::vector<std::string>& files, const std::string& sign,
+                            advise::PlaceOptions);
+
+/// Files of each placement and placements.svg in a folder; a sentence that says so. `hosts`: names
+/// of the nodes, else those of the telemetry.
+Result<std::string> write_placements(const std::string& folder, const spec::Library&,
+                                     const advise::PlaceResult&, const spec::Job&, const Telemetry&,
+                                     const std::optional<std::string>& hosts);
 
 }  // namespace triplepoint::study

@@ -10,8 +10,9 @@
 
 #include "triplepoint/report/findings/recommendations.h"
 #include "triplepoint/report/pages/run_page.h"
-#include "triplepoint/study/lifetime_use.h"
+#include "triplepoint/study/job_results.h"
 #include "triplepoint/study/sources.h"
+#include "triplepoint/tui/progress.h"
 
 namespace triplepoint::study {
 namespace {
@@ -72,6 +73,15 @@ Result<void> write_run_pages(StudyResults& results, const Path& folder, RunPages
     if (!problem.empty()) return error(problem);
   link_run_pages(results, folder);
   return {};
+}
+
+Result<void> write_run_pages(tui::Console& console, StudyResults& results, const Path& folder,
+                             RunPages which, int threads) {
+  const std::size_t most = which == RunPages::all    ? results.study.rows.size()
+                           : which == RunPages::best ? best_rows(results.study).size()
+                                                     : 0;
+  tui::Progress progress(console, "Writing pages", most);
+  return write_run_pages(results, folder, which, threads, [&progress] { progress.advance(); });
 }
 
 void link_run_pages(StudyResults& results, const Path& folder) {

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "triplepoint/study/runner.h"
+#include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 
@@ -18,6 +19,10 @@ std::vector<std::size_t> best_rows(const report::Study& study);
 /// from any thread.
 Result<void> write_run_pages(StudyResults& results, const Path& folder, RunPages which, int threads,
                              const std::function<void()>& finished);
+
+/// The same, with a bar.
+Result<void> write_run_pages(tui::Console&, StudyResults& results, const Path& folder,
+                             RunPages which, int threads);
 
 /// Links every row to the page of its run, where one lies beside it.
 void link_run_pages(StudyResults& results, const Path& folder);

@@ -13,7 +13,7 @@
 #include "triplepoint/report/compare/compare_page.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
-#include "triplepoint/study/lifetime_use.h"
+#include "triplepoint/study/job_results.h"
 #include "triplepoint/study/sources.h"
 
 namespace triplepoint::study {

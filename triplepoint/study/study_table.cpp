@@ -3,16 +3,18 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "triplepoint/base/number_text.h"
 
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/report/findings/findings.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::study {
 namespace {
 
 using report::StudyRow;
 using report::Verdict;
-using Align = tui::TextTable::Align;
 
 tui::Style style_of(Verdict verdict) {
   return verdict == Verdict::ok                                    ? tui::Style::good
@@ -32,7 +34,7 @@ std::string first_error(const StudyRow& row) {
   return "";
 }
 
-std::vector<tui::TextTable::Cell> cells_of(const StudyRow& row) {
+std::vector<DataCell> cells_of(const StudyRow& row) {
   const auto of = [&](auto member, int digits) {
     return row.metrics ? significant((*row.metrics).*member, digits) : std::string();
   };
@@ -60,26 +62,36 @@ std::string study_table(const tui::Console& console, const report::Study& study)
   const bool problems = std::any_of(study.rows.begin(), study.rows.end(), [](const StudyRow& row) {
     return row.verdict == Verdict::invalid;
   });
-  std::vector<tui::TextTable::Column> columns = {{"job", Align::left},
-                                                 {"verdict", Align::left},
-                                                 {"step s"},
-                                                 {"tokens/s"},
-                                                 {"MFU", Align::right, true},
-                                                 {"J/token"},
-                                                 {"W"},
-                                                 {"peak W", Align::right, true},
-                                                 {"°C"},
-                                                 {"peak °C", Align::right, true},
-                                                 {"MHz", Align::right, true},
-                                                 {"GiB", Align::right, true}};
+  std::vector<TextColumn> columns = {{"job", Align::left},
+                                     {"verdict", Align::left},
+                                     {"step s"},
+                                     {"tokens/s"},
+                                     {"MFU", Align::right, true},
+                                     {"J/token"},
+                                     {"W"},
+                                     {"peak W", Align::right, true},
+                                     {"°C"},
+                                     {"peak °C", Align::right, true},
+                                     {"MHz", Align::right, true},
+                                     {"GiB", Align::right, true}};
   if (problems) columns.push_back({"problem", Align::left, true});
-  tui::TextTable table(columns);
+  DataTable table = text_table(columns);
   for (const StudyRow& row : study.rows) {
-    std::vector<tui::TextTable::Cell> cells = cells_of(row);
+    std::vector<DataCell> cells = cells_of(row);
     if (!problems) cells.pop_back();
-    table.add_row(std::move(cells));
+    table.add(std::move(cells));
   }
-  return table.text(console);
+  return tui::table_text(table, console);
+}
+
+void print_results(tui::Console& console, const StudyResults& results, const Path& folder) {
+  console.print(study_table(console, results.study) + "\n");
+  for (const report::Finding& finding : report::find_findings(results.study))
+    tui::print_wrapped(console, "- " + finding.text());
+  console.print(fmt::format("\n{} jobs ({} from before{}); tables and report in {}\n",
+                            results.study.rows.size(), results.reused,
+                            results.failed > 0 ? fmt::format(", {} failed", results.failed) : "",
+                            (folder / "report.html").string()));
 }
 
 }  // namespace triplepoint::study

@@ -9,7 +9,7 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/study/train_launch.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::study {
 namespace {
@@ -80,12 +80,11 @@ void print_machine(tui::Console& console, const calibrate::MachineFit& fit,
       fit.processor, cluster.shared_cores, *cluster.gpu.peak_fp32 / (unit::FLOP / unit::s) / 1e9,
       *cluster.gpu.hbm_bandwidth / (unit::GB / unit::s),
       cluster.scale_up.bandwidth / (unit::GB / unit::s)));
-  tui::TextTable table(
-      {{"rows of", tui::TextTable::Align::left}, {"rows"}, {"median %"}, {"worst %"}});
+  DataTable table = text_table({{"rows of", Align::left}, {"rows"}, {"median %"}, {"worst %"}});
   for (const calibrate::MachineError& each : fit.errors)
-    table.add_row({each.rows_of, std::to_string(each.rows), fmt::format("{:.1f}", each.median_pct),
-                   fmt::format("{:.1f}", each.worst_pct)});
-  console.print(table.text(console));
+    table.add({each.rows_of, std::to_string(each.rows), fmt::format("{:.1f}", each.median_pct),
+               fmt::format("{:.1f}", each.worst_pct)});
+  console.print(tui::table_text(table, console));
   console.print(
       fmt::format("\nwritten to {}: cluster.toml, stack.toml, measured.json, and the study "
                   "laptop.toml on them\n",

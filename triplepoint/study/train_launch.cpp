@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "triplepoint/telemetry/recorder/child_process.h"
 #include "triplepoint/telemetry/recorder/launch_environment.h"
 
 namespace triplepoint::study {
@@ -183,6 +184,22 @@ Result<Path> find_trainer(const ProcessEnvironment& around) {
   return error(
       "triplepoint-train is not there (it is built where OpenBLAS is found); apt install "
       "libopenblas-dev libopenmpi-dev openmpi-bin, then make build");
+}
+
+Result<int> run_launch(tui::Console& console, const std::vector<std::string>& command,
+                       const ProcessEnvironment& around, Launcher launcher, const Path& report) {
+  console.flush();
+  std::map<std::string, std::string> variables = launch_variables(around);
+  if (!report.empty())
+    variables["TRIPLEPOINT_TRAIN_REPORT"] = std::filesystem::absolute(report).string();
+  const telemetry::SignalsForCommand signals;
+  // mpirun kills its ranks two seconds after a Ctrl-C; they need the rest of their step.
+  using Place = telemetry::ChildProcess::Place;
+  const Place place = launcher == Launcher::mpirun ? Place::apart : Place::beside;
+  telemetry::ChildProcess child =
+      TPT_TRY(telemetry::ChildProcess::start(command, variables, signals, place));
+  while (true)
+    if (const auto code = child.wait_for(unit::h)) return *code;
 }
 
 }  // namespace triplepoint::study

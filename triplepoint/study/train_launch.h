@@ -11,6 +11,8 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
 
+#include "triplepoint/tui/console.h"
+
 namespace triplepoint::study {
 
 /// Who starts the ranks of a training. `none`: they have been started already, and this process is
@@ -57,5 +59,11 @@ Result<std::vector<Path>> recordings_of_nodes(const Path& output);
 
 /// triplepoint-train: as TRIPLEPOINT_TRAINER says, beside this program, or in PATH.
 Result<Path> find_trainer(const ProcessEnvironment&);
+
+/// Runs the command until it ends; its exit code. `report`: where the trainer writes what it
+/// measured.
+Result<int> run_launch(tui::Console&, const std::vector<std::string>& command,
+                       const ProcessEnvironment&, Launcher = Launcher::none,
+                       const Path& report = {});
 
 }  // namespace triplepoint::study

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::tui {
 namespace {
@@ -15,23 +15,22 @@ using report::ComparedRow;
 using report::ComparedSection;
 using report::Comparison;
 using report::StudyComparison;
-using Align = TextTable::Align;
 
 Style style_of(const ComparedRow& row, std::size_t side) {
   const int judgement = report::judgement(row, side);
   return judgement > 0 ? Style::good : judgement < 0 ? Style::bad : Style::plain;
 }
 
-TextTable table_for(const std::vector<std::string>& names, const char* first) {
-  std::vector<TextTable::Column> columns = {{first, Align::left}};
+DataTable table_for(const std::vector<std::string>& names, const char* first) {
+  std::vector<TextColumn> columns = {{first, Align::left}};
   for (std::size_t i = 0; i < names.size(); ++i) {
     columns.push_back({names[i], Align::right});
     if (i > 0) columns.push_back({"difference", Align::right});
   }
-  return TextTable(std::move(columns));
+  return text_table(std::move(columns));
 }
 
-void add_values(std::vector<TextTable::Cell>& cells, const ComparedRow& row) {
+void add_values(std::vector<DataCell>& cells, const ComparedRow& row) {
   for (std::size_t i = 0; i < row.values.size(); ++i) {
     std::string value = row.value_text(i);
     if (row.values[i] && !row.unit.empty()) value += " " + row.unit;
@@ -47,7 +46,7 @@ void print_sentences(Console& console, const std::vector<std::string>& sentences
   console.print("\n");
 }
 
-void add_verdicts(std::vector<TextTable::Cell>& cells, const std::vector<std::string>& verdicts) {
+void add_verdicts(std::vector<DataCell>& cells, const std::vector<std::string>& verdicts) {
   for (std::size_t i = 0; i < verdicts.size(); ++i) {
     cells.emplace_back(verdicts[i].empty() ? "not there" : verdicts[i], Style::dim);
     if (i > 0) cells.emplace_back("");
@@ -63,20 +62,20 @@ void print_table(Console& console, const Comparison& comparison, bool all) {
   std::vector<std::string> names;
   for (const report::Side& side : comparison.sides)
     names.push_back(side.name);
-  TextTable table = table_for(names, "");
+  DataTable table = table_for(names, "");
   const std::size_t columns = 2 * names.size();
   for (const ComparedSection& section : comparison.sections) {
     if (!is_shown(section, all)) continue;
-    std::vector<TextTable::Cell> heading(columns, TextTable::Cell(""));
-    heading[0] = TextTable::Cell(section.title, Style::bold);
-    table.add_row(std::move(heading));
+    std::vector<DataCell> heading(columns, DataCell(""));
+    heading[0] = DataCell(section.title, Style::bold);
+    table.add(std::move(heading));
     for (const ComparedRow& row : section.rows) {
-      std::vector<TextTable::Cell> cells = {"  " + row.title};
+      std::vector<DataCell> cells = {"  " + row.title};
       add_values(cells, row);
-      table.add_row(std::move(cells));
+      table.add(std::move(cells));
     }
   }
-  console.print(table.text(console));
+  console.print(table_text(table, console));
 }
 
 /// Jobs with most change first, unless all are asked for.
@@ -92,17 +91,17 @@ void print_table(Console& console, const StudyComparison& comparison, bool all) 
   if (!all)
     std::stable_sort(jobs.begin(), jobs.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });
-  TextTable table = table_for(comparison.names, "job, step time");
+  DataTable table = table_for(comparison.names, "job, step time");
   for (std::size_t i = 0; i < shown; ++i) {
-    std::vector<TextTable::Cell> cells = {jobs[i].second->name};
+    std::vector<DataCell> cells = {jobs[i].second->name};
     const ComparedRow* row = jobs[i].second->numbers.find("step_time_s");
     if (row != nullptr)
       add_values(cells, *row);
     else
       add_verdicts(cells, jobs[i].second->verdicts);
-    table.add_row(std::move(cells));
+    table.add(std::move(cells));
   }
-  console.print(table.text(console));
+  console.print(table_text(table, console));
   if (shown < jobs.size())
     console.print(
         fmt::format("({} more jobs changed less; --all shows them)\n", jobs.size() - shown));

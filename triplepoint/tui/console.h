@@ -7,9 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "triplepoint/base/data_table.h"
+
 namespace triplepoint::tui {
 
-enum class Style { plain, bold, dim, good, warning, bad };
+using triplepoint::Style;
 
 /// Where a command writes. Tests give it string streams; the program gives it the terminal.
 class Console {

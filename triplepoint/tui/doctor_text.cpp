@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::tui {
 namespace {
@@ -11,7 +11,6 @@ namespace {
 using telemetry::Examination;
 using telemetry::Finding;
 using telemetry::Measurable;
-using Align = TextTable::Align;
 
 std::string period_text(const std::optional<Seconds>& period) {
   if (!period) return "";
@@ -32,24 +31,24 @@ std::string answer_text(const Measurable& one) {
 }
 
 std::string measurable_table(const std::vector<Measurable>& all, const Console& console) {
-  TextTable table({{"signal", Align::left},
-                   {"of", Align::left},
-                   {"scope", Align::left},
-                   {"kind", Align::left},
-                   {"answers", Align::left},
-                   {"new every", Align::right},
-                   {"stated", Align::right, true},
-                   {"sensor", Align::left}});
+  DataTable table = text_table({{"signal", Align::left},
+                                {"of", Align::left},
+                                {"scope", Align::left},
+                                {"kind", Align::left},
+                                {"answers", Align::left},
+                                {"new every", Align::right},
+                                {"stated", Align::right, true},
+                                {"sensor", Align::left}});
   for (const Measurable& one : all)
-    table.add_row({one.about.signal,
-                   of_text(one),
-                   std::string(name_of(one.about.scope)),
-                   std::string(name_of(one.about.kind)),
-                   {answer_text(one), one.answering < one.channels ? Style::warning : Style::plain},
-                   one.seen_period ? period_text(one.seen_period) : "-",
-                   period_text(one.about.period),
-                   one.about.sensor});
-  return table.text(console);
+    table.add({one.about.signal,
+               of_text(one),
+               std::string(name_of(one.about.scope)),
+               std::string(name_of(one.about.kind)),
+               {answer_text(one), one.answering < one.channels ? Style::warning : Style::plain},
+               one.seen_period ? period_text(one.seen_period) : "-",
+               period_text(one.about.period),
+               one.about.sensor});
+  return table_text(table, console);
 }
 
 std::string indented(const std::string& text, const Console& console, std::string_view indent) {
@@ -124,18 +123,18 @@ std::string examination_text(const Examination& found, const Console& console) {
 }
 
 std::string cluster_draft_text(const telemetry::ClusterDraft& draft, const Console& console) {
-  TextTable table({{"number", Align::left},
-                   {"found", Align::right},
-                   {draft.base, Align::right},
-                   {"", Align::left},
-                   {"source", Align::left}});
+  DataTable table = text_table({{"number", Align::left},
+                                {"found", Align::right},
+                                {draft.base, Align::right},
+                                {"", Align::left},
+                                {"source", Align::left}});
   for (const telemetry::Comparison& one : draft.comparisons)
-    table.add_row({one.what,
-                   one.found,
-                   one.library,
-                   {ratio_text(one), one.agrees() ? Style::good : Style::warning},
-                   one.source});
-  return table.text(console);
+    table.add({one.what,
+               one.found,
+               one.library,
+               {ratio_text(one), one.agrees() ? Style::good : Style::warning},
+               one.source});
+  return table_text(table, console);
 }
 
 }  // namespace triplepoint::tui

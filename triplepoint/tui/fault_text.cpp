@@ -14,7 +14,7 @@
 #include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/metrics/run/fault_report.h"
 #include "triplepoint/tui/sparkline.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::tui {
 namespace {
@@ -38,7 +38,7 @@ std::string time_text(const FaultSpan& span) {
 
 /// A row per quantity, a column per span.
 std::string span_table(const Console& console, const FaultEffect& effect, bool steady) {
-  std::vector<TextTable::Column> columns = {{"", TextTable::Align::left}};
+  std::vector<TextColumn> columns = {{"", Align::left}};
   std::vector<const FaultSpan*> spans;
   const auto add = [&](const std::optional<FaultSpan>& span, const char* name) {
     if (!span) return;
@@ -48,12 +48,12 @@ std::string span_table(const Console& console, const FaultEffect& effect, bool s
   add(effect.before, steady ? "without" : "before");
   add(effect.during, steady ? "with" : "during");
   add(effect.after, "after");
-  TextTable table(std::move(columns));
+  DataTable table = text_table(std::move(columns));
   const auto row = [&](const char* name, const auto& text_of) {
-    std::vector<TextTable::Cell> cells = {name};
+    std::vector<DataCell> cells = {name};
     for (const FaultSpan* span : spans)
       cells.emplace_back(text_of(*span));
-    table.add_row(std::move(cells));
+    table.add(std::move(cells));
   };
   if (!steady) row("time", time_text);
   if (!steady) row("steps that ended", [](const FaultSpan& s) { return std::to_string(s.steps); });
@@ -66,28 +66,28 @@ std::string span_table(const Console& console, const FaultEffect& effect, bool s
   row("slowest", [](const FaultSpan& s) {
     return fmt::format("{} MHz (GPU {})", significant(s.slowest_mhz, 4), s.slowest);
   });
-  return table.text(console);
+  return table_text(table, console);
 }
 
 std::string gpu_table(const Console& console, const FaultEffect& effect, bool steady) {
   const std::vector<DeviceSpan>& baseline =
       effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
   const char* other = steady ? "without" : effect.devices_before.empty() ? "after" : "before";
-  TextTable table({{"GPU"},
-                   {fmt::format("W {}", other)},
-                   {steady ? "W with" : "W during"},
-                   {fmt::format("°C {}", other)},
-                   {steady ? "°C with" : "°C during"},
-                   {fmt::format("MHz {}", other)},
-                   {steady ? "MHz with" : "MHz during"}});
+  DataTable table = text_table({{"GPU"},
+                                {fmt::format("W {}", other)},
+                                {steady ? "W with" : "W during"},
+                                {fmt::format("°C {}", other)},
+                                {steady ? "°C with" : "°C during"},
+                                {fmt::format("MHz {}", other)},
+                                {steady ? "MHz with" : "MHz during"}});
   for (const int64_t device : metrics::most_affected(effect, most_listed_gpus)) {
     const auto d = static_cast<size_t>(device);
     const DeviceSpan &then = baseline[d], &now = effect.devices_during[d];
-    table.add_row({std::to_string(device), significant(then.power_w), significant(now.power_w),
-                   significant(then.die_c), significant(now.die_c), significant(then.clock_mhz, 4),
-                   significant(now.clock_mhz, 4)});
+    table.add({std::to_string(device), significant(then.power_w), significant(now.power_w),
+               significant(then.die_c), significant(now.die_c), significant(then.clock_mhz, 4),
+               significant(now.clock_mhz, 4)});
   }
-  return table.text(console);
+  return table_text(table, console);
 }
 
 /// The device whose links or host delay all ranks, if no clock is the cause.

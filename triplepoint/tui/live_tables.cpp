@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::tui {
 namespace {
@@ -47,35 +47,34 @@ std::string power_text(const GpuView& gpu) {
   return gpu.power_scope.empty() ? text : text + " (" + gpu.power_scope + ")";
 }
 
-TextTable gpu_table(const Snapshot& snapshot) {
-  using Align = TextTable::Align;
-  TextTable table({{"gpu", Align::right},
-                   {"model", Align::left},
-                   {"power", Align::right},
-                   {"limit", Align::right, true},
-                   {"temp", Align::right},
-                   {"memory", Align::right},
-                   {"SM MHz", Align::right},
-                   {"util", Align::right},
-                   {"memory used", Align::right},
-                   {"NVLink/xGMI", Align::right, true},
-                   {"PCIe", Align::right, true},
-                   {"slowed by", Align::left}});
+DataTable gpu_table(const Snapshot& snapshot) {
+  DataTable table = text_table({{"gpu", Align::right},
+                                {"model", Align::left},
+                                {"power", Align::right},
+                                {"limit", Align::right, true},
+                                {"temp", Align::right},
+                                {"memory", Align::right},
+                                {"SM MHz", Align::right},
+                                {"util", Align::right},
+                                {"memory used", Align::right},
+                                {"NVLink/xGMI", Align::right, true},
+                                {"PCIe", Align::right, true},
+                                {"slowed by", Align::left}});
   for (std::size_t i = 0; i < snapshot.devices.size(); ++i) {
     const GpuView gpu = view_gpu(snapshot, static_cast<int32_t>(i));
     const std::string cause = gpu.answers ? gpu.cause() : "does not answer";
-    table.add_row({fmt::format("{}", gpu.index),
-                   gpu.name,
-                   {power_text(gpu), power_style(gpu)},
-                   watts_text(gpu.power_limit_w),
-                   {celsius_text(gpu.temperature_c), temperature_style(gpu)},
-                   celsius_text(gpu.memory_c),
-                   clock_text(gpu.sm_clock_mhz),
-                   percent_text(gpu.utilization),
-                   memory_text(gpu.memory_used_b, gpu.memory_b),
-                   both_text(gpu.scale_up_tx_bps, gpu.scale_up_rx_bps),
-                   both_text(gpu.pcie_tx_bps, gpu.pcie_rx_bps),
-                   {cause.empty() ? "-" : cause, throttle_style(gpu)}});
+    table.add({fmt::format("{}", gpu.index),
+               gpu.name,
+               {power_text(gpu), power_style(gpu)},
+               watts_text(gpu.power_limit_w),
+               {celsius_text(gpu.temperature_c), temperature_style(gpu)},
+               celsius_text(gpu.memory_c),
+               clock_text(gpu.sm_clock_mhz),
+               percent_text(gpu.utilization),
+               memory_text(gpu.memory_used_b, gpu.memory_b),
+               both_text(gpu.scale_up_tx_bps, gpu.scale_up_rx_bps),
+               both_text(gpu.pcie_tx_bps, gpu.pcie_rx_bps),
+               {cause.empty() ? "-" : cause, throttle_style(gpu)}});
   }
   return table;
 }
@@ -151,7 +150,7 @@ std::string snapshot_table(const Snapshot& snapshot, const Console& console) {
   if (!snapshot.node.nvidia_driver.empty()) text += "  driver " + snapshot.node.nvidia_driver;
   text += "\n";
   text += snapshot.devices.empty() ? "no GPU that a driver here knows\n"
-                                   : gpu_table(snapshot).text(console);
+                                   : table_text(gpu_table(snapshot), console);
   text += fmt::format("{}\n", fmt::join(node_pieces(snapshot), ", "));
   for (const std::string& trouble : snapshot.troubles)
     text += console.styled(trouble, Style::warning) + "\n";

@@ -6,8 +6,7 @@
 #include "triplepoint/base/data_table.h"
 #include "triplepoint/base/number_text.h"
 
-#include "triplepoint/tui/data_table_text.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::tui {
 namespace {

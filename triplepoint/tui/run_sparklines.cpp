@@ -9,7 +9,7 @@
 
 #include "triplepoint/report/charts/plots.h"
 #include "triplepoint/tui/sparkline.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::tui {
 namespace {
@@ -49,23 +49,23 @@ std::string run_sparklines(const Console& console, const run::Run& run) {
   const std::size_t width = console.abilities().width.value_or(100);
   const std::size_t points = std::clamp<std::size_t>(width > taken ? width - taken : 0, 12, 60);
   const Json plots = report::plots_of(run, points);
-  TextTable table({{"mean of the devices over time", TextTable::Align::left},
-                   {"", TextTable::Align::left},
-                   {"begin"},
-                   {"end"},
-                   {"lowest"},
-                   {"highest"}});
+  DataTable table = text_table({{"mean of the devices over time", Align::left},
+                                {"", Align::left},
+                                {"begin"},
+                                {"end"},
+                                {"lowest"},
+                                {"highest"}});
   bool any = false;
   for (const Json& plot : plots) {
     const Values mean = mean_curve(plot);
     if (mean.size() < 4 || !mean.front() || !mean.back()) continue;
     const auto [low, high] = extremes(plot);
-    table.add_row({plot["unit"].get<std::string>(), sparkline(mean, console.abilities().unicode),
-                   significant(mean.front(), 4), significant(mean.back(), 4), significant(low, 4),
-                   significant(high, 4)});
+    table.add({plot["unit"].get<std::string>(), sparkline(mean, console.abilities().unicode),
+               significant(mean.front(), 4), significant(mean.back(), 4), significant(low, 4),
+               significant(high, 4)});
     any = true;
   }
-  return any ? table.text(console) : "";
+  return any ? table_text(table, console) : "";
 }
 
 }  // namespace triplepoint::tui

@@ -15,12 +15,10 @@
 #include "triplepoint/report/findings/pace_words.h"
 #include "triplepoint/tui/run_sparklines.h"
 #include "triplepoint/tui/sparkline.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::tui {
 namespace {
-
-using Align = TextTable::Align;
 
 std::string seconds_text(const std::optional<Seconds>& time) {
   return time ? significant(*time / unit::s) + " s" : "–";
@@ -56,27 +54,27 @@ std::string verdict_line(const Console& console, const run::Run& run) {
 }
 
 std::string memory_table(const Console& console, const run::Run& run) {
-  TextTable table({{"stage"},
-                   {"weights"},
-                   {"gradients"},
-                   {"optimizer"},
-                   {"activations"},
-                   {"logits", Align::right, true},
-                   {"buffers", Align::right, true},
-                   {"reserve", Align::right, true},
-                   {"total GiB"}});
+  DataTable table = text_table({{"stage"},
+                                {"weights"},
+                                {"gradients"},
+                                {"optimizer"},
+                                {"activations"},
+                                {"logits", Align::right, true},
+                                {"buffers", Align::right, true},
+                                {"reserve", Align::right, true},
+                                {"total GiB"}});
   for (std::size_t i = 0; i < run.memory.size(); ++i) {
     const run::MemoryUse& use = run.memory[i];
-    std::vector<TextTable::Cell> cells = {std::to_string(i)};
+    std::vector<DataCell> cells = {std::to_string(i)};
     for (Bytes part : {use.weights, use.gradients, use.optimizer, use.activations, use.logits,
                        use.buffers, use.reserve}) {
       cells.emplace_back(significant(part / unit::GiB));
     }
     const bool over = run.memory_limit && use.total() > *run.memory_limit;
     cells.emplace_back(significant(use.total() / unit::GiB), over ? Style::bad : Style::plain);
-    table.add_row(std::move(cells));
+    table.add(std::move(cells));
   }
-  return table.text(console);
+  return table_text(table, console);
 }
 
 std::string throttle_text(const metrics::Metrics& m) {
@@ -111,9 +109,9 @@ void inference_row(const run::Run& run, const metrics::Metrics& m, const Row& ro
 std::string overview(const Console& console, const run::Run& run, const metrics::Metrics& m,
                      const std::optional<metrics::Interval>& step_time) {
   const bool trains = !metrics::is_inference(run);
-  TextTable table({{"", Align::left}, {"", Align::right}, {"", Align::left}});
+  DataTable table = text_table({{"", Align::left}, {"", Align::right}, {"", Align::left}});
   const auto row = [&](const char* name, std::string value, std::string more) {
-    table.add_row({name, std::move(value), std::move(more)});
+    table.add({name, std::move(value), std::move(more)});
   };
   row("step time", seconds_text(m.step_time),
       fmt::format("{}bubble {}, exposed communication {}{}",
@@ -137,11 +135,11 @@ std::string overview(const Console& console, const run::Run& run, const metrics:
       fmt::format("peak {}, hot slots {}, cool slots {}", with_unit(m.temperature_peak_c, "°C"),
                   significant(m.hot_mean_c), significant(m.cool_mean_c)));
   row("SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4), "throttled: " + throttle_text(m));
-  return table.text(console);
+  return table_text(table, console);
 }
 
-std::vector<TextTable::Cell> kernel_cells(const metrics::KernelSeconds& k) {
-  std::vector<TextTable::Cell> cells;
+std::vector<DataCell> kernel_cells(const metrics::KernelSeconds& k) {
+  std::vector<DataCell> cells;
   for (Seconds part : {k.compute, k.memory, k.send_recv, k.all_reduce, k.all_gather,
                        k.reduce_scatter, k.all_to_all, k.waiting, k.total()}) {
     cells.emplace_back(significant(part / unit::s));
@@ -150,25 +148,25 @@ std::vector<TextTable::Cell> kernel_cells(const metrics::KernelSeconds& k) {
 }
 
 std::string stage_table(const Console& console, const metrics::Metrics& m) {
-  TextTable table({{"stage"},
-                   {"compute"},
-                   {"memory"},
-                   {"send/recv"},
-                   {"all-reduce"},
-                   {"all-gather"},
-                   {"red.-scat."},
-                   {"all-to-all", Align::right, true},
-                   {"waiting"},
-                   {"total s"},
-                   {"W", Align::right, true},
-                   {"°C", Align::right, true},
-                   {"MHz", Align::right, true}});
+  DataTable table = text_table({{"stage"},
+                                {"compute"},
+                                {"memory"},
+                                {"send/recv"},
+                                {"all-reduce"},
+                                {"all-gather"},
+                                {"red.-scat."},
+                                {"all-to-all", Align::right, true},
+                                {"waiting"},
+                                {"total s"},
+                                {"W", Align::right, true},
+                                {"°C", Align::right, true},
+                                {"MHz", Align::right, true}});
   const auto add = [&](std::string name, const metrics::KernelSeconds& kernels,
-                       std::vector<TextTable::Cell> rest) {
-    std::vector<TextTable::Cell> cells = kernel_cells(kernels);
+                       std::vector<DataCell> rest) {
+    std::vector<DataCell> cells = kernel_cells(kernels);
     cells.insert(cells.begin(), std::move(name));
     cells.insert(cells.end(), rest.begin(), rest.end());
-    table.add_row(std::move(cells));
+    table.add(std::move(cells));
   };
   for (const metrics::Stage& stage : m.stages) {
     add(std::to_string(stage.stage), stage.kernels,
@@ -178,7 +176,7 @@ std::string stage_table(const Console& console, const metrics::Metrics& m) {
   add("mean", m.kernels,
       {significant(m.power_mean_w), significant(m.temperature_mean_c),
        significant(m.sm_clock_mean_mhz, 4)});
-  return table.text(console);
+  return table_text(table, console);
 }
 
 /// The overview has no headings: its first line would be empty.

@@ -5,7 +5,7 @@
 
 #include "triplepoint/tui/progress.h"
 #include "triplepoint/tui/sparkline.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::tui {
 namespace {
@@ -17,10 +17,9 @@ bool contains(const std::string& text, std::string_view part) {
 TEST_CASE("a table that is too wide leaves out what it may, and says so") {
   std::ostringstream ignored;
   const Console narrow(ignored, ignored, {.width = 24});
-  TextTable table(
-      {{"job", TextTable::Align::left}, {"first"}, {"second", TextTable::Align::right, true}});
-  table.add_row({"a job with a long name", "12.3", "456"});
-  const std::string text = table.text(narrow);
+  DataTable table = text_table({{"job", Align::left}, {"first"}, {"second", Align::right, true}});
+  table.add({"a job with a long name", "12.3", "456"});
+  const std::string text = table_text(table, narrow);
   CHECK(contains(text, "12.3"));
   CHECK(!contains(text, "456"));
   CHECK(contains(text, "no room for: second"));

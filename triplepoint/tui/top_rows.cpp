@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/tui/live_tables.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::tui {
 namespace {

@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/tui/live_tables.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 #include "triplepoint/tui/top_rows.h"
 
 namespace triplepoint::tui {

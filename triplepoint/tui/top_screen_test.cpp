@@ -8,8 +8,8 @@
 
 #include "triplepoint/telemetry/live/snapshot_testing.h"
 #include "triplepoint/tui/live_tables.h"
+#include "triplepoint/tui/table_text.h"
 #include "triplepoint/tui/terminal.h"
-#include "triplepoint/tui/text_table.h"
 
 namespace triplepoint::tui {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/tui/data_table_text.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::tui {
 

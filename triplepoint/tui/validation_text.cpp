@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/calibrate/tables/score_summary.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::tui {
 namespace {
@@ -26,10 +26,10 @@ std::string cell(std::optional<double> value, int digits = 1) {
   return fmt::format("{:.{}f}", *value, digits);
 }
 
-void add_summary(TextTable& table, const std::string& name, const ErrorSummary& summary) {
-  table.add_row({name, std::to_string(summary.rows), cell(summary.median_abs),
-                 cell(summary.mean_abs), cell(summary.p90_abs), cell(summary.max_abs),
-                 cell(summary.signed_mean), cell(summary.rank_correlation, 2)});
+void add_summary(DataTable& table, const std::string& name, const ErrorSummary& summary) {
+  table.add({name, std::to_string(summary.rows), cell(summary.median_abs), cell(summary.mean_abs),
+             cell(summary.p90_abs), cell(summary.max_abs), cell(summary.signed_mean),
+             cell(summary.rank_correlation, 2)});
 }
 
 /// Families of one kind of quantity, and all of them together.
@@ -37,18 +37,18 @@ void print_part(Console& console, const std::string& title, const std::string& u
                 const std::map<std::string, ErrorSummary>& families, const ErrorSummary& whole) {
   if (whole.rows == 0) return;
   console.print(fmt::format("{}\n", console.styled(title + ", error in " + unit, Style::bold)));
-  TextTable table({{"family", TextTable::Align::left},
-                   {"rows"},
-                   {"median"},
-                   {"mean"},
-                   {"p90"},
-                   {"max"},
-                   {"signed mean"},
-                   {"rank"}});
+  DataTable table = text_table({{"family", Align::left},
+                                {"rows"},
+                                {"median"},
+                                {"mean"},
+                                {"p90"},
+                                {"max"},
+                                {"signed mean"},
+                                {"rank"}});
   for (const auto& [name, summary] : families)
     add_summary(table, name, summary);
   if (families.size() > 1) add_summary(table, "all", whole);
-  console.print(table.text(console) + "\n");
+  console.print(table_text(table, console) + "\n");
 }
 
 void print_fit(Console& console, const calibrate::FitVerdicts& fit) {
@@ -101,17 +101,17 @@ void print_worst(Console& console, const TableScores& all, std::size_t worst) {
   rows.resize(std::min(rows.size(), worst));
   if (rows.empty()) return;
   console.print("\nFarthest off\n");
-  TextTable table({{"row", TextTable::Align::left},
-                   {"quantity", TextTable::Align::left},
-                   {"measured"},
-                   {"predicted"},
-                   {"error %"},
-                   {"assumed", TextTable::Align::left, true}});
+  DataTable table = text_table({{"row", Align::left},
+                                {"quantity", Align::left},
+                                {"measured"},
+                                {"predicted"},
+                                {"error %"},
+                                {"assumed", Align::left, true}});
   for (const ScoredRow* row : rows)
-    table.add_row({row->row_id, row->quantity, fmt::format("{:.4g}", row->measured),
-                   fmt::format("{:.4g}", row->predicted), cell(row->error_pct()),
-                   fmt::format("{}", fmt::join(row->notes, "; "))});
-  console.print(table.text(console));
+    table.add({row->row_id, row->quantity, fmt::format("{:.4g}", row->measured),
+               fmt::format("{:.4g}", row->predicted), cell(row->error_pct()),
+               fmt::format("{}", fmt::join(row->notes, "; "))});
+  console.print(table_text(table, console));
 }
 
 }  // namespace

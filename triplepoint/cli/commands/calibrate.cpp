@@ -13,16 +13,12 @@ namespace {
 
 class Calibrate : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    std::vector<Argument> all = {{.names = "-o,--output",
-                                  .value = "FOLDER",
-                                  .help = "where the description is written (default this-machine)",
-                                  .words = Words::files,
-                                  .store = into(output_)},
-                                 format_.argument()};
-    for (Argument& argument : this_machine_.arguments())
-      all.push_back(std::move(argument));
-    return all;
+  Arguments arguments() override {
+    return Arguments()
+        .flag("-o,--output", "FOLDER", "where the description is written (default this-machine)",
+              into(output_), {.words = Words::files})
+        .add(format_.argument())
+        .add(this_machine_.arguments());
   }
 
   Result<int> run(tui::Console& console) override {

@@ -46,30 +46,20 @@ std::vector<std::string> names_of(const std::vector<std::string>& sources) {
 
 class Compare : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    return {
-        {.names = "SOURCE",
-         .help =
-             "two or more: .run files and traces, or folders of studies; the first is the baseline",
-         .words = Words::files,
-         .required = true,
-         .repeats = true,
-         .store = into(sources_)},
-        {.names = "-o,--output",
-         .value = "FILE.html",
-         .help = "write the page, too",
-         .words = Words::files,
-         .store = into(output_)},
-        {.names = "--names",
-         .value = "A,B",
-         .help = "names of the sources (default: their file names)",
-         .store = into(names_)},
-        {.names = "--all",
-         .value = "",
-         .help = "runs: every section, including stages, steps and energy; studies: "
-                 "every job",
-         .store = into_switch(all_)},
-        format_.argument("Options", "output format (default table); csv: one line per number")};
+  Arguments arguments() override {
+    return Arguments()
+        .word(
+            "SOURCE",
+            "two or more: .run files and traces, or folders of studies; the first is the baseline",
+            into(sources_), {.words = Words::files, .required = true, .repeats = true})
+        .flag("-o,--output", "FILE.html", "write the page, too", into(output_),
+              {.words = Words::files})
+        .flag("--names", "A,B", "names of the sources (default: their file names)", into(names_))
+        .toggle("--all",
+                "runs: every section, including stages, steps and energy; studies: "
+                "every job",
+                all_)
+        .add(format_.argument("output format (default table); csv: one line per number"));
   }
 
   Result<int> run(tui::Console& console) override {

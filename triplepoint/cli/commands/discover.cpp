@@ -19,19 +19,15 @@ namespace {
 
 class Discover : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    std::vector<Argument> all = {{.names = "-o,--output",
-                                  .value = "FILE.toml",
-                                  .help = "the cluster description (default: standard output)",
-                                  .words = Words::files,
-                                  .store = into(output_)},
-                                 {.names = "--nccl-tests",
-                                  .value = "FILE",
-                                  .help = "output of the nccl-tests (all_gather_perf ...) on this "
-                                          "node; link efficiencies are taken from it",
-                                  .words = Words::files,
-                                  .store = into(tests_)},
-                                 format_.argument()};
+  Arguments arguments() override {
+    Arguments all;
+    all.flag("-o,--output", "FILE.toml", "the cluster description (default: standard output)",
+             into(output_), {.words = Words::files})
+        .flag("--nccl-tests", "FILE",
+              "output of the nccl-tests (all_gather_perf ...) on this "
+              "node; link efficiencies are taken from it",
+              into(tests_), {.words = Words::files})
+        .add(format_.argument());
     for (Argument& argument : sensors_.arguments())
       if (argument.names == "--devices") all.push_back(std::move(argument));
     return all;

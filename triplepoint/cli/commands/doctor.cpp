@@ -16,15 +16,11 @@ namespace {
 
 class Doctor : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    std::vector<Argument> all = {format_.argument(),
-                                 {.names = "--look",
-                                  .value = "TIME",
-                                  .help = "sampling time (default 3s)",
-                                  .store = into_quantity(look_)}};
-    for (Argument& argument : sensors_.arguments())
-      all.push_back(std::move(argument));
-    return all;
+  Arguments arguments() override {
+    return Arguments()
+        .add(format_.argument())
+        .flag("--look", "TIME", "sampling time (default 3s)", into_quantity(look_))
+        .add(sensors_.arguments());
   }
 
   Result<int> run(tui::Console& console) override {

@@ -24,39 +24,23 @@ namespace {
 
 class Export : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    return {
-        {.names = "JOB",
-         .help = "job.toml, NeMo YAML, Megatron arguments, a run, or STUDY:JOB",
-         .words = Words::files,
-         .required = true,
-         .store = into(job_)},
-        {.names = "--megatron-args",
-         .help = "as arguments of Megatron-LM's pretrain_gpt.py",
-         .store = into_switch(megatron_)},
-        {.names = "--nemo-yaml", .help = "as a NeMo configuration", .store = into_switch(nemo_)},
-        {.names = "--toml", .help = "as a Triplepoint job file", .store = into_switch(toml_)},
-        {.names = "--csv",
-         .value = "FOLDER",
-         .help = "a run as tables: series, spans, devices, steps",
-         .words = Words::folders,
-         .store = into(csv_)},
-        {.names = "--upstream-csv",
-         .value = "FOLDER",
-         .help = "a run as the paper's artifact writes it: gpu_power_0.csv ...",
-         .words = Words::folders,
-         .store = into(upstream_csv_)},
-        {.names = "--zeus-csv",
-         .value = "FOLDER",
-         .help = "a run as Zeus writes it: power.csv, windows.csv",
-         .words = Words::folders,
-         .store = into(zeus_csv_)},
-        {.names = "-o,--output",
-         .value = "FILE",
-         .help = "instead of standard output",
-         .words = Words::files,
-         .store = into(output_)},
-        format_.argument()};
+  Arguments arguments() override {
+    return Arguments()
+        .word("JOB", "job.toml, NeMo YAML, Megatron arguments, a run, or STUDY:JOB", into(job_),
+              {.words = Words::files, .required = true})
+        .toggle("--megatron-args", "as arguments of Megatron-LM's pretrain_gpt.py", megatron_)
+        .toggle("--nemo-yaml", "as a NeMo configuration", nemo_)
+        .toggle("--toml", "as a Triplepoint job file", toml_)
+        .flag("--csv", "FOLDER", "a run as tables: series, spans, devices, steps", into(csv_),
+              {.words = Words::folders})
+        .flag("--upstream-csv", "FOLDER",
+              "a run as the paper's artifact writes it: gpu_power_0.csv ...", into(upstream_csv_),
+              {.words = Words::folders})
+        .flag("--zeus-csv", "FOLDER", "a run as Zeus writes it: power.csv, windows.csv",
+              into(zeus_csv_), {.words = Words::folders})
+        .flag("-o,--output", "FILE", "instead of standard output", into(output_),
+              {.words = Words::files})
+        .add(format_.argument());
   }
 
   Result<int> run(tui::Console& console) override {

@@ -18,31 +18,21 @@ namespace {
 
 class ExporterCommand : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    std::vector<Argument> all = {
-        {.names = "--interval",
-         .value = "TIME",
-         .help = "between two readings of the sensors (default 100ms)",
-         .store = into_quantity(interval_)},
-        {.names = "--dcgm-names",
-         .help = "also export under the names of dcgm-exporter (DCGM_FI_DEV_...)",
-         .store = into_switch(dcgm_names_)},
-        {.names = "--job",
-         .value = "LABELS",
-         .help = "labels of triplepoint_job_info, as job=4711,user=ann (default: those of the "
-                 "launcher's environment)",
-         .store = into(job_)},
-        {.names = "--job-file",
-         .value = "FILE",
-         .help =
-             "labels of jobs, one job per line, reread at every scrape; written by a job prolog",
-         .words = Words::files,
-         .store = into(job_file_)}};
-    for (Argument& argument : listen_.arguments())
-      all.push_back(std::move(argument));
-    for (Argument& argument : sensors_.arguments())
-      all.push_back(std::move(argument));
-    return all;
+  Arguments arguments() override {
+    return Arguments()
+        .flag("--interval", "TIME", "between two readings of the sensors (default 100ms)",
+              into_quantity(interval_))
+        .toggle("--dcgm-names", "also export under the names of dcgm-exporter (DCGM_FI_DEV_...)",
+                dcgm_names_)
+        .flag("--job", "LABELS",
+              "labels of triplepoint_job_info, as job=4711,user=ann (default: those of the "
+              "launcher's environment)",
+              into(job_))
+        .flag("--job-file", "FILE",
+              "labels of jobs, one job per line, reread at every scrape; written by a job prolog",
+              into(job_file_), {.words = Words::files})
+        .add(listen_.arguments())
+        .add(sensors_.arguments());
   }
 
   Result<int> run(tui::Console& console) override {

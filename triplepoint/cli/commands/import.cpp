@@ -26,33 +26,20 @@ using formats::FolderRow;
 
 class Import : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    return {
-        {.names = "FILE",
-         .help = "NeMo YAML, config.json, Megatron arguments, or a folder; a sampler's CSV files",
-         .words = Words::files,
-         .required = true,
-         .store = into(path_)},
-        {.names = "--cluster",
-         .value = "NAME",
-         .help = "cluster of the job, if the file does not name one",
-         .words = Words::clusters,
-         .store = into(hints_.cluster)},
-        {.names = "--nodes,--num-nodes",
-         .value = "N",
-         .help = "number of nodes, overriding the file",
-         .store = into(hints_.num_nodes)},
-        {.names = "--stack",
-         .value = "NAME",
-         .help = "software that runs it",
-         .words = Words::stacks,
-         .store = into(hints_.stack)},
-        {.names = "-o,--output",
-         .value = "FOLDER",
-         .help = "write each job as a job.toml, a recording as a .run",
-         .words = Words::folders,
-         .store = into(output_)},
-        format_.argument()};
+  Arguments arguments() override {
+    return Arguments()
+        .word("FILE",
+              "NeMo YAML, config.json, Megatron arguments, or a folder; a sampler's CSV files",
+              into(path_), {.words = Words::files, .required = true})
+        .flag("--cluster", "NAME", "cluster of the job, if the file does not name one",
+              into(hints_.cluster), {.words = Words::clusters})
+        .flag("--nodes,--num-nodes", "N", "number of nodes, overriding the file",
+              into(hints_.num_nodes))
+        .flag("--stack", "NAME", "software that runs it", into(hints_.stack),
+              {.words = Words::stacks})
+        .flag("-o,--output", "FOLDER", "write each job as a job.toml, a recording as a .run",
+              into(output_), {.words = Words::folders})
+        .add(format_.argument());
   }
 
   Result<int> run(tui::Console& console) override {

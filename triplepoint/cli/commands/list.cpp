@@ -11,7 +11,7 @@
 #include "triplepoint/cli/flags/format_flag.h"
 #include "triplepoint/cli/verbs.h"
 #include "triplepoint/formats/read_job.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -62,15 +62,13 @@ std::string bare_names(const spec::Library& library, const std::string& kind) {
 
 class List : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    return {
-        {.names = "KIND",
-         .help = "what to list",
-         .choices = {"models", "gpus", "clusters", "stacks", "optimizers", "studies"},
-         .required = true,
-         .store = into(kind_)},
-        format_.argument(),
-        {.names = "--names", .help = "only the names, one per line", .store = into_switch(names_)}};
+  Arguments arguments() override {
+    return Arguments()
+        .word("KIND", "what to list", into(kind_),
+              {.choices = {"models", "gpus", "clusters", "stacks", "optimizers", "studies"},
+               .required = true})
+        .add(format_.argument())
+        .toggle("--names", "only the names, one per line", names_);
   }
 
   Result<int> run(tui::Console& console) override {
@@ -98,11 +96,10 @@ class List : public Command {
     return json;
   }
   static void print_table(tui::Console& console, const std::vector<Line>& lines) {
-    tui::TextTable table(
-        {{"name", tui::TextTable::Align::left}, {"about", tui::TextTable::Align::left}});
+    DataTable table = text_table({{"name", Align::left}, {"about", Align::left}});
     for (const Line& line : lines)
-      table.add_row({line.name, line.about});
-    console.print(table.text(console));
+      table.add({line.name, line.about});
+    console.print(tui::table_text(table, console));
   }
 
   std::string kind_;

@@ -16,26 +16,20 @@
 #include "triplepoint/cli/flags/format_flag.h"
 #include "triplepoint/cli/verbs.h"
 #include "triplepoint/tui/console.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::cli {
 namespace {
 
 class Merge : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    return {{.names = "SOURCE",
-             .help = "recordings of a job's nodes, or a folder of them",
-             .words = Words::files,
-             .required = true,
-             .repeats = true,
-             .store = into(sources_)},
-            {.names = "-o,--output",
-             .value = "ALL.run",
-             .help = "the run of all nodes",
-             .words = Words::files,
-             .store = into(output_)},
-            format_.argument()};
+  Arguments arguments() override {
+    return Arguments()
+        .word("SOURCE", "recordings of a job's nodes, or a folder of them", into(sources_),
+              {.words = Words::files, .required = true, .repeats = true})
+        .flag("-o,--output", "ALL.run", "the run of all nodes", into(output_),
+              {.words = Words::files})
+        .add(format_.argument());
   }
 
   Result<int> run(tui::Console& console) override {
@@ -83,17 +77,17 @@ class Merge : public Command {
       print_json(console, {{"run", *output_}, {"nodes", std::move(nodes)}});
       return;
     }
-    tui::TextTable table({{"host", tui::TextTable::Align::left},
-                          {"clock aligned by", tui::TextTable::Align::left},
-                          {"moved s"},
-                          {"residual us"},
-                          {"events"}});
+    DataTable table = text_table({{"host", Align::left},
+                                  {"clock aligned by", Align::left},
+                                  {"moved s"},
+                                  {"residual us"},
+                                  {"events"}});
     for (const run::Alignment& node : merged.alignments)
-      table.add_row({node.host, std::string(run::name_of(node.by)),
-                     fmt::format("{:.6f}", node.offset / unit::s),
-                     node.residual ? fmt::format("{:.1f}", *node.residual / unit::us) : "n/a",
-                     std::to_string(node.num_events)});
-    console.print(table.text(console) + "\n");
+      table.add({node.host, std::string(run::name_of(node.by)),
+                 fmt::format("{:.6f}", node.offset / unit::s),
+                 node.residual ? fmt::format("{:.1f}", *node.residual / unit::us) : "n/a",
+                 std::to_string(node.num_events)});
+    console.print(tui::table_text(table, console) + "\n");
     console.print(fmt::format("wrote {}: {} nodes, {} devices, {} ranks, {} steps\n", *output_,
                               merged.alignments.size(), merged.run.devices.size(),
                               merged.run.timeline.num_ranks, merged.run.steps.size()));

@@ -17,9 +17,8 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/format_flag.h"
 #include "triplepoint/cli/flags/job_flags.h"
-#include "triplepoint/tui/data_table_text.h"
 #include "triplepoint/tui/search_bars.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -30,7 +29,7 @@ using advise::ClockPoint;
 Result<bool> write_setting(tui::Console& console, const spec::Library& library,
                            const spec::Job& job, const ClockPlan& plan, const ClockPoint& point,
                            const Path& folder) {
-  if (auto made = make_folder(folder); !made) return tl::unexpected(made.error());
+  TPT_TRY(make_folder(folder));
   spec::Job limited = job;
   limited.environment.device_clock_limits = point.clocks;
   const std::pair<const char*, std::string> files[] = {
@@ -38,8 +37,7 @@ Result<bool> write_setting(tui::Console& console, const spec::Library& library,
       {"clocks.sh", advise::clock_script(job, point)},
       {"job.toml", spec::write_job(limited, library)}};
   for (const auto& [name, text] : files)
-    if (auto written = write_file_atomically(folder / name, text); !written)
-      return tl::unexpected(written.error());
+    TPT_TRY(write_file_atomically(folder / name, text));
   console.warn(
       fmt::format("clocks.csv (per rank), clocks.sh (to read, then to run on each node) and "
                   "job.toml (with these limits) in {}\n",
@@ -95,13 +93,10 @@ Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
   } else if (request.format == "csv") {
     console.print(table_csv(frontier));
   } else {
-    const auto line = [&](const std::string& text) {
-      console.print(tui::wrap(text, console.abilities().width.value_or(100), "  ") + "\n");
-    };
     console.print(tui::table_text(frontier, console));
-    if (!plan.nothing.empty()) line(plan.nothing);
+    if (!plan.nothing.empty()) tui::print_wrapped(console, plan.nothing);
     console.print("\n" + tui::table_text(stages, console));
-    if (chosen != nullptr) line(advise::chosen_clocks_text(*chosen));
+    if (chosen != nullptr) tui::print_wrapped(console, advise::chosen_clocks_text(*chosen));
   }
   if (request.output && chosen == nullptr)
     return error(

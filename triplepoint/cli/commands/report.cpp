@@ -15,7 +15,7 @@
 #include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
-#include "triplepoint/study/lifetime_use.h"
+#include "triplepoint/study/job_results.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/tui/power_profile_text.h"
 
@@ -24,40 +24,26 @@ namespace {
 
 class Report : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    return {
-        {.names = "SOURCE",
-         .help = "a .run file, a folder from characterize, or traces (files, folders or tars of "
-                 "ranks) with their recording",
-         .words = Words::files,
-         .required = true,
-         .repeats = true,
-         .store = into(sources_)},
-        {.names = "-o,--output",
-         .value = "FILE",
-         .help = "the page (default: beside the run, or report.html in the folder; of a figure, "
-                 "figure-N.svg)",
-         .words = Words::files,
-         .store = into(output_)},
-        {.names = "--figure",
-         .value = "N",
-         .help = "write this figure of the MICRO'25 paper as SVG instead of a page: 3, 4, 5, "
-                 "8, 10, 13, 15 or 17 (docs/report.md)",
-         .store = into(figure_)},
-        {.names = "--ranks",
-         .value = "LIST",
-         .help = "ranks of the timeline to show: 0,2,8-15",
-         .store = into(options_.ranks)},
-        {.names = "--step",
-         .value = "STEP",
-         .help = "step of the timeline to show: a number from 1, or a name",
-         .store = into(options_.step)},
-        {.names = "--rules",
-         .value = "RULES",
-         .help = "kernel classification rules: a name or a file (docs/traces.md)",
-         .words = Words::files,
-         .store = into(options_.rules)},
-        format_.argument()};
+  Arguments arguments() override {
+    return Arguments()
+        .word("SOURCE",
+              "a .run file, a folder from characterize, or traces (files, folders or tars of "
+              "ranks) with their recording",
+              into(sources_), {.words = Words::files, .required = true, .repeats = true})
+        .flag("-o,--output", "FILE",
+              "the page (default: beside the run, or report.html in the folder; of a figure, "
+              "figure-N.svg)",
+              into(output_), {.words = Words::files})
+        .flag("--figure", "N",
+              "write this figure of the MICRO'25 paper as SVG instead of a page: 3, 4, 5, "
+              "8, 10, 13, 15 or 17 (docs/report.md)",
+              into(figure_))
+        .flag("--ranks", "LIST", "ranks of the timeline to show: 0,2,8-15", into(options_.ranks))
+        .flag("--step", "STEP", "step of the timeline to show: a number from 1, or a name",
+              into(options_.step))
+        .flag("--rules", "RULES", "kernel classification rules: a name or a file (docs/traces.md)",
+              into(options_.rules), {.words = Words::files})
+        .add(format_.argument());
   }
 
   Result<int> run(tui::Console& console) override {

@@ -17,15 +17,11 @@ namespace {
 
 class Serve : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    std::vector<Argument> all = {{.names = "FOLDER",
-                                  .help = "folder of runs and studies",
-                                  .words = Words::folders,
-                                  .required = true,
-                                  .store = into(folder_)}};
-    for (Argument& argument : listen_.arguments())
-      all.push_back(std::move(argument));
-    return all;
+  Arguments arguments() override {
+    return Arguments()
+        .word("FOLDER", "folder of runs and studies", into(folder_),
+              {.words = Words::folders, .required = true})
+        .add(listen_.arguments());
   }
 
   Result<int> run(tui::Console& console) override {

@@ -58,12 +58,11 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 
 class Show : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    return {{.names = "NAME",
-             .help = "of a model, GPU, cluster, stack, optimizer or study",
-             .required = true,
-             .store = into(name_)},
-            format_.argument()};
+  Arguments arguments() override {
+    return Arguments()
+        .word("NAME", "of a model, GPU, cluster, stack, optimizer or study", into(name_),
+              {.required = true})
+        .add(format_.argument());
   }
 
   Result<int> run(tui::Console& console) override {

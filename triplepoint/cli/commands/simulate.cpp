@@ -20,68 +20,35 @@
 #include "triplepoint/cli/flags/replay_flags.h"
 #include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/cli/verbs.h"
-#include "triplepoint/formats/read_job.h"
-#include "triplepoint/metrics/economics/bill_text.h"
-#include "triplepoint/metrics/run/fault_report.h"
-#include "triplepoint/metrics/run/results_json.h"
 #include "triplepoint/report/perfetto.h"
-#include "triplepoint/study/lifetime_use.h"
-#include "triplepoint/tui/fault_text.h"
-#include "triplepoint/tui/power_profile_text.h"
-#include "triplepoint/tui/run_text.h"
+#include "triplepoint/study/job_results.h"
 
 namespace triplepoint::cli {
 namespace {
 
 class Simulate : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    std::vector<Argument> all = flags_.arguments();
-    const std::string group = "Duration and output";
-    all.push_back({.names = "--duration",
-                   .value = "TIME",
-                   .help = "simulate a transient of this length from a cold start, as in 10min",
-                   .group = group,
-                   .store = into_time(duration_, 1 * unit::ms, longest_play)});
-    all.push_back({.names = "--steps",
-                   .value = "N",
-                   .help = "simulate N training steps from a cold start",
-                   .group = group,
-                   .store = into_count(steps_, 1)});
-    all.push_back({.names = "-o,--output",
-                   .value = "NAME.run",
-                   .help = "write the run",
-                   .group = group,
-                   .words = Words::files,
-                   .store = into(output_)});
-    all.push_back({.names = "--perfetto",
-                   .value = "FILE",
-                   .help = "write one detailed step as a trace for ui.perfetto.dev",
-                   .group = group,
-                   .words = Words::files,
-                   .store = into(perfetto_)});
-    all.push_back({.names = "--power-profile",
-                   .help = "power swings, ramps and peaks of nodes, racks and the site over a "
-                           "step, and the cost of smoothing them",
-                   .group = group,
-                   .store = into_switch(power_profile_)});
-    all.push_back({.names = "--nodes-per-rack",
-                   .value = "N",
-                   .help = "of the power profile (default 4)",
-                   .group = group,
-                   .store = into_count(nodes_per_rack_, 1)});
-    Argument format = format_.argument();
-    format.group = group;
-    all.push_back(std::move(format));
-    for (Argument& argument : faults_.arguments())
-      all.push_back(std::move(argument));
-    for (Argument& argument : bill_.arguments())
-      all.push_back(std::move(argument));
-    for (Argument& argument : replay_.arguments())
-      all.push_back(std::move(argument));
-    for (Argument& argument : like_.arguments())
-      all.push_back(std::move(argument));
-    return all;
+  Arguments arguments() override {
+    return flags_.arguments()
+        .group("Duration and output")
+        .flag("--duration", "TIME",
+              "simulate a transient of this length from a cold start, as in 10min",
+              into_time(duration_, 1 * unit::ms, longest_play))
+        .flag("--steps", "N", "simulate N training steps from a cold start", into_count(steps_, 1))
+        .flag("-o,--output", "NAME.run", "write the run", into(output_), {.words = Words::files})
+        .flag("--perfetto", "FILE", "write one detailed step as a trace for ui.perfetto.dev",
+              into(perfetto_), {.words = Words::files})
+        .toggle("--power-profile",
+                "power swings, ramps and peaks of nodes, racks and the site over a "
+                "step, and the cost of smoothing them",
+                power_profile_)
+        .flag("--nodes-per-rack", "N", "of the power profile (default 4)",
+              into_count(nodes_per_rack_, 1))
+        .add(format_.argument())
+        .add(faults_.arguments())
+        .add(bill_.arguments())
+        .add(replay_.arguments())
+        .add(like_.arguments());
   }
 
   Result<int> run(tui::Console& console) override {
@@ -96,32 +63,17 @@ class Simulate : public Command {
     TPT_TRY(spec::require_valid(job));
     TPT_TRY(check_words());
     const metrics::BillRates rates = TPT_TRY(bill_.rates(library));
-    Answer answer = play(job, rates);
-    if (!over_time() && job.environment.faults.empty() && answer.metrics.step_time)
-      answer.step_time = TPT_TRY(metrics::PredictionIntervals::load(library))
-                             .step_time(job, *answer.metrics.step_time / unit::s);
-    TPT_TRY(write_files(answer.run));
-    if (format_.is_json())
-      print_json(console, answer_json(job, answer, rates));
-    else
-      print(console, answer, rates);
+    study::JobResults results = simulate(job, rates);
+    if (!over_time() && job.environment.faults.empty() && results.metrics.step_time)
+      results.step_time = TPT_TRY(metrics::PredictionIntervals::load(library))
+                              .step_time(job, *results.metrics.step_time / unit::s);
+    TPT_TRY(write_files(results.run));
+    format_.is_json() ? print_json(console, study::results_json(results))
+                      : study::print_results(console, results);
     return exit_ok;
   }
 
  private:
-  /// Output of a simulated job.
-  struct Answer {
-    run::Run run;
-    metrics::Metrics metrics;
-    std::optional<run::Run> fault_free;  // without faults
-    std::optional<metrics::Interval> step_time;
-    std::optional<metrics::Bill> bill;
-    std::optional<metrics::RunLifetimeUse> lifetime_use;
-    std::optional<metrics::PowerProfile> profile;
-
-    const run::Run* without() const { return fault_free ? &*fault_free : nullptr; }
-  };
-
   /// A measured step in place of a job.
   Result<int> play_again(tui::Console& console) const {
     TPT_TRY(flags_.require_no_job_but_cluster());
@@ -130,42 +82,17 @@ class Simulate : public Command {
     return exit_ok;
   }
 
-  Answer play(const spec::Job& job, const metrics::BillRates& rates) const {
-    Answer answer;
-    answer.run = sim::simulate(job, {.duration = duration_, .steps = steps_});
-    answer.metrics = metrics::measure(answer.run);
-    answer.fault_free = without_faults(job);
-    const auto& [step_time, power] =
-        std::pair(answer.metrics.step_time, answer.metrics.power_mean_w);
-    if (bill_.given() && step_time && power)
-      answer.bill = bill_.bill(job, rates, *step_time, *power * unit::W);
-    answer.lifetime_use = study::run_lifetime_use(answer.run, answer.metrics);
-    answer.profile = profile_of(answer.run);
-    return answer;
-  }
-
-  static Json answer_json(const spec::Job& job, const Answer& answer,
-                          const metrics::BillRates& rates) {
-    Json json = metrics::results_json(answer.run, answer.metrics);
-    if (answer.step_time) {
-      json["step_time_low_s"] = answer.step_time->low;
-      json["step_time_high_s"] = answer.step_time->high;
-    }
-    if (answer.lifetime_use)
-      json["lifetime_use"] = metrics::lifetime_use_json(*answer.lifetime_use);
-    if (answer.profile) json["power_profile"] = metrics::power_profile_json(*answer.profile);
-    if (answer.bill) json["bill"] = metrics::bill_json(*answer.bill, rates);
-    if (!job.environment.faults.empty())
-      json["faults"] = metrics::faults_json(answer.run, answer.without());
-    return json;
-  }
-
-  static void print(tui::Console& console, const Answer& answer, const metrics::BillRates& rates) {
-    tui::print_run(console, answer.run, answer.metrics, answer.step_time);
-    tui::print_faults(console, answer.run, answer.without());
-    if (answer.lifetime_use) console.print("\n" + tui::lifetime_use_text(*answer.lifetime_use));
-    if (answer.profile) tui::print_power_profile(console, *answer.profile);
-    if (answer.bill) console.print("\nBill: " + metrics::bill_text(*answer.bill, rates) + "\n");
+  study::JobResults simulate(const spec::Job& job, const metrics::BillRates& rates) const {
+    study::JobResults results{.rates = rates};
+    results.run = sim::simulate(job, {.duration = duration_, .steps = steps_});
+    results.metrics = metrics::measure(results.run);
+    results.fault_free = without_faults(job);
+    if (bill_.given() && results.metrics.step_time && results.metrics.power_mean_w)
+      results.bill = bill_.bill(job, results.rates, *results.metrics.step_time,
+                                *results.metrics.power_mean_w * unit::W);
+    results.lifetime_use = study::run_lifetime_use(results.run, results.metrics);
+    results.profile = profile_of(results.run);
+    return results;
   }
 
   bool over_time() const { return duration_ || steps_; }

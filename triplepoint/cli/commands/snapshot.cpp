@@ -33,24 +33,15 @@ void sleep_for(Seconds time) {
 
 class SnapshotCommand : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    std::vector<Argument> all = {
-        format_.argument(),
-        {.names = "--over",
-         .value = "TIME",
-         .help = "interval over which rates are measured (default 500ms)",
-         .store = into_quantity(over_)},
-        {.names = "--every",
-         .value = "TIME",
-         .help = "repeat until interrupted; JSON has one line per snapshot",
-         .store = into_quantity(every_)},
-        {.names = "--count",
-         .value = "N",
-         .help = "with --every: stop after N snapshots",
-         .store = into(count_)}};
-    for (Argument& argument : sensors_.arguments())
-      all.push_back(std::move(argument));
-    return all;
+  Arguments arguments() override {
+    return Arguments()
+        .add(format_.argument())
+        .flag("--over", "TIME", "interval over which rates are measured (default 500ms)",
+              into_quantity(over_))
+        .flag("--every", "TIME", "repeat until interrupted; JSON has one line per snapshot",
+              into_quantity(every_))
+        .flag("--count", "N", "with --every: stop after N snapshots", into(count_))
+        .add(sensors_.arguments());
   }
 
   Result<int> run(tui::Console& console) override {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/cli/commands/start_search.h"
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +7,8 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
+
+#include "triplepoint/cli/commands/plan_in_pool.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -12,46 +12,23 @@ namespace {
 
 class Top : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    std::vector<Argument> all = {
-        {.names = "RUN",
-         .help = "show this run instead of the node, finished or being recorded",
-         .words = Words::files,
-         .store = into(run_)},
-        {.names = "-1,--once", .help = "print one screen and exit", .store = into_switch(once_)},
-        {.names = "-m,--mode",
-         .value = "MODE",
-         .help = "auto, full (with history) or compact (default auto)",
-         .choices = {"auto", "full", "compact"},
-         .store = into(mode_)},
-        {.names = "-s,--sort",
-         .value = "BY",
-         .help = "order of the GPUs (default gpu)",
-         .choices = {"gpu", "power", "temperature", "clock", "utilization", "memory", "throttle"},
-         .store = into(sort_)},
-        {.names = "--interval",
-         .value = "TIME",
-         .help = "refresh interval (default 1s)",
-         .store = into_quantity(interval_)},
-        {.names = "--hosts",
-         .value = "LIST",
-         .help = "other nodes: host:9400 by its exporter, host by ssh",
-         .group = "Other nodes",
-         .store = [this](std::string_view text) -> Result<void> {
-           hosts_ = TPT_TRY(split_list(text));
-           return {};
-         }},
-        {.names = "--ssh",
-         .value = "PROGRAM",
-         .help = "program for hosts without a port (default ssh)",
-         .group = "Other nodes",
-         .store = into(ssh_)},
-        {.names = "--token-file",
-         .value = "FILE",
-         .help = "the token of the exporters (or in TRIPLEPOINT_TOKEN)",
-         .group = "Other nodes",
-         .words = Words::files,
-         .store = into(token_file_)}};
+  Arguments arguments() override {
+    Arguments all;
+    all.word("RUN", "show this run instead of the node, finished or being recorded", into(run_),
+             {.words = Words::files})
+        .toggle("-1,--once", "print one screen and exit", once_)
+        .flag("-m,--mode", "MODE", "auto, full (with history) or compact (default auto)",
+              into(mode_), {.choices = {"auto", "full", "compact"}})
+        .flag("-s,--sort", "BY", "order of the GPUs (default gpu)", into(sort_),
+              {.choices = {"gpu", "power", "temperature", "clock", "utilization", "memory",
+                           "throttle"}})
+        .flag("--interval", "TIME", "refresh interval (default 1s)", into_quantity(interval_))
+        .group("Other nodes")
+        .flag("--hosts", "LIST", "other nodes: host:9400 by its exporter, host by ssh",
+              into(hosts_, split_list))
+        .flag("--ssh", "PROGRAM", "program for hosts without a port (default ssh)", into(ssh_))
+        .flag("--token-file", "FILE", "the token of the exporters (or in TRIPLEPOINT_TOKEN)",
+              into(token_file_), {.words = Words::files});
     for (Argument& argument : sensors_.arguments()) {
       if (argument.names == "--devices") argument.names = "-o,--devices";
       all.push_back(std::move(argument));

@@ -40,41 +40,45 @@ std::vector<std::string> analysis_words() {
 
 class Trace : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    std::vector<Argument> all = {
-        {.names = "ANALYSIS",
-         .help = "analysis to run",
-         .choices = analysis_words(),
-         .required = true,
-         .store = into(options_.analysis)},
-        {.names = "FILE",
-         .help = "traces: files, folders or tars of ranks; or a .run",
-         .words = Words::files,
-         .required = true,
-         .repeats = true,
-         .store = into(options_.files)},
-        {.names = "--format",
-         .value = "FORMAT",
-         .help = "output format (default table; csv prints one table)",
-         .choices = {"table", "json", "csv"},
-         .store = into(options_.format)},
-        {.names = "--show",
-         .value = "TABLES",
-         .help = "tables to print, comma-separated, or \"all\"; an unknown name lists them",
-         .store = into(options_.show)},
-        {.names = "--top",
-         .value = "N",
-         .help = "rows of tables by kernel name (default 10)",
-         .store = into(options_.top)},
-        {.names = "-o,--output",
-         .value = "FILE",
-         .help = "merge: what to write: .pftrace, .json (Chrome), .run; one per rank: .et "
-                 "(Chakra), .pt.trace.json (PyTorch profiler)",
-         .words = Words::files,
-         .store = into(options_.output)}};
-    add_selection(all);
-    add_reading(all);
-    return all;
+  Arguments arguments() override {
+    return Arguments()
+        .word("ANALYSIS", "analysis to run", into(options_.analysis),
+              {.choices = analysis_words(), .required = true})
+        .word("FILE", "traces: files, folders or tars of ranks; or a .run", into(options_.files),
+              {.words = Words::files, .required = true, .repeats = true})
+        .flag("--format", "FORMAT", "output format (default table; csv prints one table)",
+              into(options_.format), {.choices = {"table", "json", "csv"}})
+        .flag("--show", "TABLES",
+              "tables to print, comma-separated, or \"all\"; an unknown name lists them",
+              into(options_.show))
+        .flag("--top", "N", "rows of tables by kernel name (default 10)", into(options_.top))
+        .flag("-o,--output", "FILE",
+              "merge: what to write: .pftrace, .json (Chrome), .run; one per rank: .et "
+              "(Chakra), .pt.trace.json (PyTorch profiler)",
+              into(options_.output), {.words = Words::files})
+        .group("Selection")
+        .flag("--ranks", "LIST", "only these: 0,2,8-15", into(options_.ranks))
+        .flag("--step", "STEP", "only this one: a number from 1, or a name", into(options_.step))
+        .flag("--rules", "RULES",
+              "kernel classes: default, upstream (the paper's artifact), or a file "
+              "like data/rules/default.toml",
+              into(options_.rules), {.words = Words::files})
+        .flag("--align", "WHEN",
+              "align the clocks of ranks at the ends of collectives (default auto: if they differ)",
+              into(options_.align), {.choices = {"auto", "always", "never"}})
+        .flag("--kernel-gap", "TIME", "longest gap attributed to the device (default 30 us)",
+              into_quantity(options_.kernel_gap))
+        .flag("--by", "WHAT", "join: how to divide a rank's time (default activity)",
+              into(options_.by), {.choices = {"activity", "class", "collective", "step"}})
+        .flag("--sensor-window", "TIME",
+              "join: averaging window of a power reading (default: from its signal)",
+              into_quantity(options_.window))
+        .group("Reading")
+        .flag("-j,--threads", "N", "files read in parallel (default: all cores)",
+              into(options_.threads))
+        .flag("--memory", "SIZE", "memory limit; host spans are dropped first: 4 GB",
+              into_quantity(options_.memory))
+        .toggle("--no-cache", "do not read or write the trace cache", options_.no_cache);
   }
 
   Result<int> run(tui::Console& console) override {
@@ -98,68 +102,6 @@ class Trace : public Command {
   }
 
  private:
-  void add_selection(std::vector<Argument>& all) {
-    const std::string group = "Selection";
-    all.push_back({.names = "--ranks",
-                   .value = "LIST",
-                   .help = "only these: 0,2,8-15",
-                   .group = group,
-                   .store = into(options_.ranks)});
-    all.push_back({.names = "--step",
-                   .value = "STEP",
-                   .help = "only this one: a number from 1, or a name",
-                   .group = group,
-                   .store = into(options_.step)});
-    all.push_back({.names = "--rules",
-                   .value = "RULES",
-                   .help = "kernel classes: default, upstream (the paper's artifact), or a file "
-                           "like data/rules/default.toml",
-                   .group = group,
-                   .words = Words::files,
-                   .store = into(options_.rules)});
-    all.push_back(
-        {.names = "--align",
-         .value = "WHEN",
-         .help =
-             "align the clocks of ranks at the ends of collectives (default auto: if they differ)",
-         .group = group,
-         .choices = {"auto", "always", "never"},
-         .store = into(options_.align)});
-    all.push_back({.names = "--kernel-gap",
-                   .value = "TIME",
-                   .help = "longest gap attributed to the device (default 30 us)",
-                   .group = group,
-                   .store = into_quantity(options_.kernel_gap)});
-    all.push_back({.names = "--by",
-                   .value = "WHAT",
-                   .help = "join: how to divide a rank's time (default activity)",
-                   .group = group,
-                   .choices = {"activity", "class", "collective", "step"},
-                   .store = into(options_.by)});
-    all.push_back({.names = "--sensor-window",
-                   .value = "TIME",
-                   .help = "join: averaging window of a power reading (default: from its signal)",
-                   .group = group,
-                   .store = into_quantity(options_.window)});
-  }
-  void add_reading(std::vector<Argument>& all) {
-    const std::string group = "Reading";
-    all.push_back({.names = "-j,--threads",
-                   .value = "N",
-                   .help = "files read in parallel (default: all cores)",
-                   .group = group,
-                   .store = into(options_.threads)});
-    all.push_back({.names = "--memory",
-                   .value = "SIZE",
-                   .help = "memory limit; host spans are dropped first: 4 GB",
-                   .group = group,
-                   .store = into_quantity(options_.memory)});
-    all.push_back({.names = "--no-cache",
-                   .help = "do not read or write the trace cache",
-                   .group = group,
-                   .store = into_switch(options_.no_cache)});
-  }
-
   Result<void> check_flags() const {
     const auto only = [&](bool given, const char* flag, const char* analysis) -> Result<void> {
       if (given && options_.analysis != analysis)

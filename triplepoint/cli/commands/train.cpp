@@ -13,7 +13,6 @@
 #include "triplepoint/study/train_files.h"
 #include "triplepoint/study/train_job.h"
 #include "triplepoint/study/train_launch.h"
-#include "triplepoint/telemetry/recorder/child_process.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {
@@ -23,53 +22,26 @@ namespace fs = std::filesystem;
 
 class Train : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    std::vector<Argument> all = flags_.arguments();
-    const std::string group = "Launch and output";
-    const std::vector<Argument> own = {
-        {.names = "FLAGS",
-         .help = "flags of triplepoint-train, behind --; its own help: triplepoint train -- --help",
-         .group = group,
-         .repeats = true,
-         .store = into(trainer_flags_)},
-        {.names = "--ranks",
-         .value = "N",
-         .help = "processes, over the cluster's nodes (default: one per device)",
-         .group = group,
-         .store = into(ranks_)},
-        {.names = "--steps",
-         .value = "N",
-         .help = "optimizer steps (default 10)",
-         .group = group,
-         .store = into(steps_)},
-        {.names = "--warmup",
-         .value = "N",
-         .help = "of these, warm-up steps that are not measured (default 2, with -o)",
-         .group = group,
-         .store = into(warmup_)},
-        {.names = "-o,--output",
-         .value = "NAME.run",
-         .help = "record the training: timeline, steps, loss and available sensors",
-         .group = group,
-         .words = Words::files,
-         .store = into(output_)},
-        {.names = "--launcher",
-         .value = "WHO",
-         .help = "launcher of the ranks: auto (srun inside Slurm, else mpirun, else threads), "
-                 "mpirun, srun or threads",
-         .group = group,
-         .choices = {"auto", "mpirun", "srun", "threads"},
-         .store = into(launcher_)},
-        {.names = "--dry-run",
-         .help = "print the job and the command without running it",
-         .group = group,
-         .store = into_switch(dry_run_)},
-        {.names = "-q,--quiet",
-         .help = "do not print a summary of the recording",
-         .group = group,
-         .store = into_switch(quiet_)}};
-    all.insert(all.end(), own.begin(), own.end());
-    return all;
+  Arguments arguments() override {
+    return flags_.arguments()
+        .group("Launch and output")
+        .word("FLAGS",
+              "flags of triplepoint-train, behind --; its own help: triplepoint train -- --help",
+              into(trainer_flags_), {.repeats = true})
+        .flag("--ranks", "N", "processes, over the cluster's nodes (default: one per device)",
+              into(ranks_))
+        .flag("--steps", "N", "optimizer steps (default 10)", into(steps_))
+        .flag("--warmup", "N", "of these, warm-up steps that are not measured (default 2, with -o)",
+              into(warmup_))
+        .flag("-o,--output", "NAME.run",
+              "record the training: timeline, steps, loss and available sensors", into(output_),
+              {.words = Words::files})
+        .flag("--launcher", "WHO",
+              "launcher of the ranks: auto (srun inside Slurm, else mpirun, else threads), "
+              "mpirun, srun or threads",
+              into(launcher_), {.choices = {"auto", "mpirun", "srun", "threads"}})
+        .toggle("--dry-run", "print the job and the command without running it", dry_run_)
+        .toggle("-q,--quiet", "do not print a summary of the recording", quiet_);
   }
 
   Result<int> run(tui::Console& console) override {
@@ -81,14 +53,15 @@ class Train : public Command {
     TPT_TRY(study::require_trainable(job));
     const study::ProcessEnvironment around = study::process_environment();
     if (wants_trainers_help())
-      return start(console, {TPT_TRY(study::find_trainer(around)).string(), "--help"}, around);
+      return study::run_launch(console, {TPT_TRY(study::find_trainer(around)).string(), "--help"},
+                               around);
     const study::Launcher launcher = TPT_TRY(study::choose_launcher(launcher_, around));
     const study::JobFile file =
         TPT_TRY(study::JobFile::write(folder_of_job(launcher), spec::write_job(job)));
     const study::TrainRequest request = TPT_TRY(make_request(job, file.path(), around));
     const std::vector<std::string> command = study::launch_command(request, launcher);
     if (dry_run_) return show(console, library, job, command, around);
-    const int code = TPT_TRY(start(console, command, around, launcher, file.report()));
+    const int code = TPT_TRY(study::run_launch(console, command, around, launcher, file.report()));
     if (launcher == study::Launcher::srun && output_) TPT_TRY(study::merge_nodes(*output_));
     if (output_ && code == 0 && launcher != study::Launcher::none)
       if (const auto kept = study::add_report_of_trainer(*output_, file.report()); !kept)
@@ -147,23 +120,6 @@ class Train : public Command {
       console.print(fmt::format("#   {}={}\n", name, value));
     console.print(fmt::format("#   {}\n", fmt::join(command, " ")));
     return exit_ok;
-  }
-
-  static Result<int> start(tui::Console& console, const std::vector<std::string>& command,
-                           const study::ProcessEnvironment& around,
-                           study::Launcher launcher = study::Launcher::none,
-                           const Path& report = {}) {
-    console.flush();
-    std::map<std::string, std::string> variables = study::launch_variables(around);
-    if (!report.empty()) variables["TRIPLEPOINT_TRAIN_REPORT"] = fs::absolute(report).string();
-    const telemetry::SignalsForCommand signals;
-    // mpirun kills its ranks two seconds after a Ctrl-C; they need the rest of their step.
-    using Place = telemetry::ChildProcess::Place;
-    const Place place = launcher == study::Launcher::mpirun ? Place::apart : Place::beside;
-    telemetry::ChildProcess child =
-        TPT_TRY(telemetry::ChildProcess::start(command, variables, signals, place));
-    while (true)
-      if (const auto code = child.wait_for(unit::h)) return *code;
   }
 
   JobFlags flags_;

@@ -30,28 +30,16 @@ using calibrate::ValidatedFile;
 
 class Validate : public Command {
  public:
-  std::vector<Argument> arguments() override {
-    return {
-        {.names = "ROWS.csv",
-         .help = "tables of measurements; the columns determine the kind",
-         .words = Words::files,
-         .required = true,
-         .repeats = true,
-         .store = into(files_)},
-        format_.argument("Options", "output format (default table); csv: one line per prediction"),
-        {.names = "--family",
-         .value = "NAME",
-         .help = "only the rows of this family",
-         .store = into(family_)},
-        {.names = "--worst",
-         .value = "N",
-         .help = "number of worst rows to show (default 5)",
-         .store = into_count(worst_, 0)},
-        {.names = "--leave-out",
-         .value = "SOURCE",
-         .help = "use the coefficients fitted without this source of training jobs",
-         .store = into(leave_out_)},
-        threads_.argument()};
+  Arguments arguments() override {
+    return Arguments()
+        .word("ROWS.csv", "tables of measurements; the columns determine the kind", into(files_),
+              {.words = Words::files, .required = true, .repeats = true})
+        .add(format_.argument("output format (default table); csv: one line per prediction"))
+        .flag("--family", "NAME", "only the rows of this family", into(family_))
+        .flag("--worst", "N", "number of worst rows to show (default 5)", into_count(worst_, 0))
+        .flag("--leave-out", "SOURCE",
+              "use the coefficients fitted without this source of training jobs", into(leave_out_))
+        .add(threads_.argument());
   }
 
   Result<int> run(tui::Console& console) override {

@@ -24,13 +24,6 @@ Result<double> parse_number(std::string_view text) {
   return value;
 }
 
-Store into_number(std::optional<double>& target) {
-  return [&target](std::string_view text) -> Result<void> {
-    target = TPT_TRY(parse_number(text));
-    return {};
-  };
-}
-
 }  // namespace
 
 Result<double> parse_tokens(std::string_view text) {
@@ -51,42 +44,29 @@ Result<double> parse_tokens(std::string_view text) {
   return factor * *value;
 }
 
-std::vector<Argument> BillFlags::arguments() {
-  const std::string group = "Cost of a full training";
-  const auto number = [&](const char* names, const char* value, const char* help,
-                          std::optional<double>& target) {
-    return Argument{
-        .names = names, .value = value, .help = help, .group = group, .store = into_number(target)};
+Arguments BillFlags::arguments() {
+  const auto number = [](std::optional<double>& target) { return into(target, parse_number); };
+  const auto time = [](std::optional<Seconds>& target, Seconds least = {}) {
+    return into_time(target, least, 1e9 * unit::h);
   };
-  constexpr Seconds most = 1e9 * unit::h;
-  const auto time = [&](const char* names, const char* help, std::optional<Seconds>& target,
-                        Seconds least = {}) {
-    return Argument{.names = names,
-                    .value = "TIME",
-                    .help = help,
-                    .group = group,
-                    .store = into_time(target, least, most)};
-  };
-  return {
-      {.names = "--tokens",
-       .value = "N",
-       .help = "estimate time, energy, cost and CO2 for N tokens, as in 15T",
-       .group = group,
-       .store = [this](std::string_view text) -> Result<void> {
-         tokens_ = TPT_TRY(parse_tokens(text));
-         return {};
-       }},
-      number("--price-kwh", "MONEY",
-             "electricity price (defaults of all rates: data/economics.toml)", price_),
-      number("--gpu-hour-price", "MONEY",
-             "price of a GPU with its share of the machine, without electricity", gpu_hour_),
-      number("--pue", "RATIO", "power usage effectiveness: facility power over IT power", pue_),
-      number("--grid", "GRAMS", "CO2 per kWh", grid_),
-      time("--mtbf", "mean time between failures of one GPU, as in 50000h; 0s: no failures", mtbf_),
-      time("--checkpoint-time", "time to write a checkpoint; the job is paused", checkpoint_),
-      time("--checkpoint-interval", "time between checkpoints (default: the optimum)", interval_,
-           1 * unit::s),
-      time("--restart-time", "from a failure to the next step", restart_)};
+  return Arguments()
+      .group("Cost of a full training")
+      .flag("--tokens", "N", "estimate time, energy, cost and CO2 for N tokens, as in 15T",
+            into(tokens_, parse_tokens))
+      .flag("--price-kwh", "MONEY",
+            "electricity price (defaults of all rates: data/economics.toml)", number(price_))
+      .flag("--gpu-hour-price", "MONEY",
+            "price of a GPU with its share of the machine, without electricity", number(gpu_hour_))
+      .flag("--pue", "RATIO", "power usage effectiveness: facility power over IT power",
+            number(pue_))
+      .flag("--grid", "GRAMS", "CO2 per kWh", number(grid_))
+      .flag("--mtbf", "TIME",
+            "mean time between failures of one GPU, as in 50000h; 0s: no failures", time(mtbf_))
+      .flag("--checkpoint-time", "TIME", "time to write a checkpoint; the job is paused",
+            time(checkpoint_))
+      .flag("--checkpoint-interval", "TIME", "time between checkpoints (default: the optimum)",
+            time(interval_, 1 * unit::s))
+      .flag("--restart-time", "TIME", "from a failure to the next step", time(restart_));
 }
 
 Result<void> BillFlags::check_alone() const {

@@ -19,7 +19,7 @@ Result<double> parse_tokens(std::string_view text);
 /// of data/economics.toml.
 class BillFlags {
  public:
-  std::vector<Argument> arguments();
+  Arguments arguments();
   bool given() const { return tokens_.has_value(); }
   /// Where nothing but a bill needs rates: refuses them without --tokens.
   Result<void> check_alone() const;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,24 +20,25 @@
 
 namespace triplepoint::cli {
 
-using Store = std::function<Result<void>(std::string_view)>;
-
-/// Functions that read an argument's text into a variable which must outlive them.
+/// Reads an argument's text by `read` into a variable, which must outlive the function.
+template <class T, class Read>
+Store into(T& target, Read read) {
+  return [&target, read](std::string_view text) -> Result<void> {
+    target = TPT_TRY(read(text));
+    return {};
+  };
+}
 Store into(std::string& target);
 Store into(std::optional<std::string>& target);
 Store into(std::optional<int64_t>& target);
 Store into(std::optional<uint64_t>& target);
 Store into(std::vector<std::string>& target);  // appends
 Store into(std::optional<std::vector<int64_t>>& target);
-Store into_switch(bool& target);
 
 /// A quantity with its unit: "10min", "600 W", "30 C".
 template <class T>
 Store into_quantity(std::optional<T>& target) {
-  return [&target](std::string_view text) -> Result<void> {
-    target = TPT_TRY(parse_quantity<T>(text));
-    return {};
-  };
+  return into(target, parse_quantity<T>);
 }
 
 /// The words of an enum, as the choices of an argument.

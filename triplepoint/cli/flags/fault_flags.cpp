@@ -18,23 +18,26 @@ bool lasts(const spec::Fault& fault) {
 
 }  // namespace
 
-std::vector<Argument> FaultFlags::arguments() {
-  return {{.names = "--fault",
-           .value = "WHAT",
-           .help = "inject a fault, as in gpu=3,power=0.25@120s..300s; repeatable. power, fan, "
-                   "link: remaining share; inlet: kelvins; heat_path, host: factor; lost: restart "
-                   "time; every=2s: flapping",
-           .group = "Faults",
-           .repeats = true,
-           .store = into(faults_)}};
-}
-
-Result<void> FaultFlags::apply(spec::Job& job, bool over_time) const {
-  for (const std::string& text : faults_) {
+Result<void> add_faults(spec::Job& job, const std::vector<std::string>& faults) {
+  for (const std::string& text : faults) {
     Result<spec::Fault> fault = spec::parse_fault(text);
     if (!fault) return error("--fault " + text + ": " + fault.error().what);
     job.environment.faults.push_back(*fault);
   }
+  return {};
+}
+
+Arguments FaultFlags::arguments() {
+  return Arguments().group("Faults").flag(
+      "--fault", "WHAT",
+      "inject a fault, as in gpu=3,power=0.25@120s..300s; repeatable. power, fan, "
+      "link: remaining share; inlet: kelvins; heat_path, host: factor; lost: restart "
+      "time; every=2s: flapping",
+      into(faults_), {.repeats = true});
+}
+
+Result<void> FaultFlags::apply(spec::Job& job, bool over_time) const {
+  TPT_TRY(add_faults(job, faults_));
   for (const spec::Fault& fault : job.environment.faults)
     if (!over_time && !lasts(fault))
       return error(

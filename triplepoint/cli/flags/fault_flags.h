@@ -10,10 +10,13 @@
 
 namespace triplepoint::cli {
 
+/// Adds faults told as text to those of the job.
+Result<void> add_faults(spec::Job& job, const std::vector<std::string>& faults);
+
 /// `simulate --fault`: what goes wrong while the job runs.
 class FaultFlags {
  public:
-  std::vector<Argument> arguments();
+  Arguments arguments();
   /// Adds them to those of the job. `over_time`: a transient is asked for; in a steady state only
   /// faults that last have an effect, and others are refused.
   Result<void> apply(spec::Job& job, bool over_time) const;

@@ -18,16 +18,10 @@ class FormatFlag {
   enum class Csv { no, yes };
   explicit FormatFlag(Csv csv = Csv::no) : csv_(csv) {}
 
-  Argument argument(std::string group = "Options",
-                    std::string help = "output format (default table)") {
-    Argument flag = {.names = "--format",
-                     .value = "FORMAT",
-                     .help = std::move(help),
-                     .group = std::move(group),
-                     .choices = {"table", "json"},
-                     .store = into(word_)};
-    if (csv_ == Csv::yes) flag.choices.emplace_back("csv");
-    return flag;
+  Argument argument(std::string help = "output format (default table)") {
+    Accepts words{.choices = {"table", "json"}};
+    if (csv_ == Csv::yes) words.choices.emplace_back("csv");
+    return {std::move(words), "--format", "FORMAT", std::move(help), "", into(word_)};
   }
   bool is_table() const { return word_ == "table"; }
   bool is_json() const { return word_ == "json"; }

@@ -85,283 +85,134 @@ bool JobFlags::has_layout() const {
          distributed_optimizer_;
 }
 
-std::vector<Argument> JobFlags::arguments() {
-  std::vector<Argument> all;
-  for (auto part : {&JobFlags::inputs, &JobFlags::parallelism, &JobFlags::batch, &JobFlags::memory,
-                    &JobFlags::schedule_and_overlap, &JobFlags::environment}) {
-    for (Argument& argument : (this->*part)())
-      all.push_back(std::move(argument));
-  }
+Arguments JobFlags::arguments() {
+  return inputs()
+      .add(parallelism())
+      .add(batch())
+      .add(memory())
+      .add(schedule_and_overlap())
+      .add(environment());
+}
+
+Arguments JobFlags::arguments_without_layout() {
+  Arguments all = inputs().add(batch()).add(environment());
+  std::erase_if(all, [](const Argument& each) { return each.names.starts_with("--mbs"); });
   return all;
 }
 
-std::vector<Argument> JobFlags::inputs() {
-  const std::string group = "What runs where";
-  return {
-      {.names = "JOB",
-       .help = "job.toml, NeMo YAML, Hugging Face config.json or Megatron arguments; flags go on "
-               "top of it",
-       .group = group,
-       .words = Words::files,
-       .store = into(file_)},
-      {.names = "--task",
-       .value = "TASK",
-       .help = "full training (default), adapter training, prefill, or decode",
-       .group = group,
-       .choices = words_of<spec::Task>(),
-       .store = into_word(task_)},
-      {.names = "--model",
-       .value = "NAME",
-       .help = "see triplepoint list models",
-       .group = group,
-       .words = Words::models,
-       .store = into(model_)},
-      {.names = "--cluster",
-       .value = "NAME",
-       .help = "see triplepoint list clusters",
-       .group = group,
-       .words = Words::clusters,
-       .store = into(cluster_)},
-      {.names = "--nodes,--num-nodes",
-       .value = "N",
-       .help = "machines (default 1)",
-       .group = group,
-       .store = into(nodes_)},
-      {.names = "--stack",
-       .value = "NAME",
-       .help = "software that runs the job, see triplepoint list stacks",
-       .group = group,
-       .words = Words::stacks,
-       .store = into(stack_)},
-  };
+Arguments JobFlags::inputs() {
+  return Arguments()
+      .group("What runs where")
+      .word("JOB",
+            "job.toml, NeMo YAML, Hugging Face config.json or Megatron arguments; flags go on "
+            "top of it",
+            into(file_), {.words = Words::files})
+      .flag("--task", "TASK", "full training (default), adapter training, prefill, or decode",
+            into_word(task_), {.choices = words_of<spec::Task>()})
+      .flag("--model", "NAME", "see triplepoint list models", into(model_),
+            {.words = Words::models})
+      .flag("--cluster", "NAME", "see triplepoint list clusters", into(cluster_),
+            {.words = Words::clusters})
+      .flag("--nodes,--num-nodes", "N", "machines (default 1)", into(nodes_))
+      .flag("--stack", "NAME", "software that runs the job, see triplepoint list stacks",
+            into(stack_), {.words = Words::stacks});
 }
 
-std::vector<Argument> JobFlags::parallelism() {
-  const std::string group = "Layout (data parallelism takes the rest)";
-  return {
-      {.names = "--tp,--tensor-model-parallel-size",
-       .value = "N",
-       .help = "tensor parallelism",
-       .group = group,
-       .store = into(tp_)},
-      {.names = "--pp,--pipeline-model-parallel-size",
-       .value = "N",
-       .help = "pipeline stages",
-       .group = group,
-       .store = into(pp_)},
-      {.names = "--ep,--expert-model-parallel-size",
-       .value = "N",
-       .help = "expert parallelism",
-       .group = group,
-       .store = into(ep_)},
-      {.names = "--expert-tensor-parallel-size",
-       .value = "N",
-       .help = "tensor parallelism of the experts (default: that of the rest)",
-       .group = group,
-       .store = into(expert_tp_)},
-      {.names = "--cp,--context-parallel-size",
-       .value = "N",
-       .help = "context parallelism",
-       .group = group,
-       .store = into(cp_)},
-      {.names = "--vpp,--virtual-pipeline-model-parallel-size",
-       .value = "N",
-       .help = "model chunks per stage, interleaved",
-       .group = group,
-       .store = into(vpp_)},
-      {.names = "--num-layers-per-virtual-pipeline-stage",
-       .value = "N",
-       .help = "the same, given as layers per chunk",
-       .group = group,
-       .store = into(layers_per_virtual_stage_)},
-      {.names = "--sequence-parallel",
-       .help = "shard norms and dropout over the tensor group",
-       .group = group,
-       .store = into_switch(sequence_parallel_)},
-      {.names = "--layers-per-stage",
-       .value = "LIST",
-       .help = "uneven stages, as in 21,19,21,19",
-       .group = group,
-       .store = into(layers_per_stage_)},
-      {.names = "--rank-order",
-       .value = "ORDER",
-       .help = "order of the groups",
-       .group = group,
-       .choices = words_of<spec::RankOrder>(),
-       .store = into_word(rank_order_)},
-      {.names = "--placement",
-       .value = "LIST",
-       .help = "order of a node's devices, as in 1,2,5,7,0,3,4,6",
-       .group = group,
-       .store = into(placement_)},
-  };
+Arguments JobFlags::parallelism() {
+  return Arguments()
+      .group("Layout (data parallelism takes the rest)")
+      .flag("--tp,--tensor-model-parallel-size", "N", "tensor parallelism", into(tp_))
+      .flag("--pp,--pipeline-model-parallel-size", "N", "pipeline stages", into(pp_))
+      .flag("--ep,--expert-model-parallel-size", "N", "expert parallelism", into(ep_))
+      .flag("--expert-tensor-parallel-size", "N",
+            "tensor parallelism of the experts (default: that of the rest)", into(expert_tp_))
+      .flag("--cp,--context-parallel-size", "N", "context parallelism", into(cp_))
+      .flag("--vpp,--virtual-pipeline-model-parallel-size", "N",
+            "model chunks per stage, interleaved", into(vpp_))
+      .flag("--num-layers-per-virtual-pipeline-stage", "N", "the same, given as layers per chunk",
+            into(layers_per_virtual_stage_))
+      .toggle("--sequence-parallel", "shard norms and dropout over the tensor group",
+              sequence_parallel_)
+      .flag("--layers-per-stage", "LIST", "uneven stages, as in 21,19,21,19",
+            into(layers_per_stage_))
+      .flag("--rank-order", "ORDER", "order of the groups", into_word(rank_order_),
+            {.choices = words_of<spec::RankOrder>()})
+      .flag("--placement", "LIST", "order of a node's devices, as in 1,2,5,7,0,3,4,6",
+            into(placement_));
 }
 
-std::vector<Argument> JobFlags::batch() {
-  const std::string group = "Batch and precision";
-  return {
-      {.names = "--mbs,--micro-batch-size",
-       .value = "N",
-       .help = "sequences in a microbatch (default 1)",
-       .group = group,
-       .store = into(mbs_)},
-      {.names = "--gbs,--global-batch-size",
-       .value = "N",
-       .help = "sequences in a step (default 128, or the next that DP divides)",
-       .group = group,
-       .store = into(gbs_)},
-      {.names = "--seq,--seq-length",
-       .value = "N",
-       .help = "tokens in a sequence (default: the model's)",
-       .group = group,
-       .store = into(seq_)},
-      {.names = "--precision",
-       .value = "TYPE",
-       .help = "data type of the matrix products (default bf16)",
-       .group = group,
-       .choices = words_of<spec::Precision>(),
-       .store = into_word(precision_)},
-      {.names = "--bf16",
-       .help = "the same as --precision bf16",
-       .group = group,
-       .store = into_switch(bf16_)},
-      {.names = "--fp16",
-       .help = "the same as --precision fp16",
-       .group = group,
-       .store = into_switch(fp16_)},
-      {.names = "--fp8-format",
-       .value = "FORMAT",
-       .help = "the same as --precision fp8",
-       .group = group,
-       .choices = {"e4m3", "hybrid"},
-       .store = into(fp8_)},
-      {.names = "--fp8-attention,--fp8-dot-product-attention",
-       .help = "attention GEMMs in FP8",
-       .group = group,
-       .store = into_switch(fp8_attention_)},
-      {.names = "--optimizer",
-       .value = "NAME",
-       .help = "optimizer with its gradient and master precision, see triplepoint list optimizers "
-               "(default: the stack's)",
-       .group = group,
-       .words = Words::optimizers,
-       .store = into(optimizer_)},
-      {.names = "--lora-rank",
-       .value = "N",
-       .help = "LoRA rank",
-       .group = group,
-       .store = into(lora_rank_)},
-  };
+Arguments JobFlags::batch() {
+  return Arguments()
+      .group("Batch and precision")
+      .flag("--mbs,--micro-batch-size", "N", "sequences in a microbatch (default 1)", into(mbs_))
+      .flag("--gbs,--global-batch-size", "N",
+            "sequences in a step (default 128, or the next that DP divides)", into(gbs_))
+      .flag("--seq,--seq-length", "N", "tokens in a sequence (default: the model's)", into(seq_))
+      .flag("--precision", "TYPE", "data type of the matrix products (default bf16)",
+            into_word(precision_), {.choices = words_of<spec::Precision>()})
+      .toggle("--bf16", "the same as --precision bf16", bf16_)
+      .toggle("--fp16", "the same as --precision fp16", fp16_)
+      .flag("--fp8-format", "FORMAT", "the same as --precision fp8", into(fp8_),
+            {.choices = {"e4m3", "hybrid"}})
+      .toggle("--fp8-attention,--fp8-dot-product-attention", "attention GEMMs in FP8",
+              fp8_attention_)
+      .flag("--optimizer", "NAME",
+            "optimizer with its gradient and master precision, see triplepoint list optimizers "
+            "(default: the stack's)",
+            into(optimizer_), {.words = Words::optimizers})
+      .flag("--lora-rank", "N", "LoRA rank", into(lora_rank_));
 }
 
-std::vector<Argument> JobFlags::memory() {
-  const std::string group = "Memory";
-  return {
-      {.names = "--sharding",
-       .value = "WHAT",
-       .help = "ZeRO 0 to 3; parameters is FSDP (default: optimizer when DP > 1)",
-       .group = group,
-       .choices = words_of<spec::Sharding>(),
-       .store = into_word(sharding_)},
-      {.names = "--use-distributed-optimizer",
-       .help = "the same as --sharding optimizer",
-       .group = group,
-       .store = into_switch(distributed_optimizer_)},
-      {.names = "--use-torch-fsdp2",
-       .help = "the same as --sharding parameters",
-       .group = group,
-       .store = into_switch(fsdp_)},
-      {.names = "--recompute,--recompute-granularity",
-       .value = "WHAT",
-       .help = "activation recomputation in the backward pass (default none)",
-       .group = group,
-       .choices = words_of<spec::Recompute>(),
-       .store = into_word(recompute_)},
-      {.names = "--recompute-layers,--recompute-num-layers",
-       .value = "N",
-       .help = "of each stage (default: all)",
-       .group = group,
-       .store = into(recompute_layers_)},
-      {.names = "--recompute-modules",
-       .value = "LIST",
-       .help = "modules that selective recompute recomputes: core_attn, mla_up_proj, layernorm, "
-               "moe_act, mlp, moe, shared_experts, alternate_gemms (default core_attn)",
-       .group = group,
-       .store = into_words(recompute_modules_)},
-      {.names = "--recompute-method",
-       .value = "HOW",
-       .help = "Megatron's; uniform and block cost the same here",
-       .group = group,
-       .choices = {"uniform", "block"},
-       .store = into(recompute_method_)},
-  };
+Arguments JobFlags::memory() {
+  return Arguments()
+      .group("Memory")
+      .flag("--sharding", "WHAT",
+            "ZeRO 0 to 3; parameters is FSDP (default: optimizer when DP > 1)",
+            into_word(sharding_), {.choices = words_of<spec::Sharding>()})
+      .toggle("--use-distributed-optimizer", "the same as --sharding optimizer",
+              distributed_optimizer_)
+      .toggle("--use-torch-fsdp2", "the same as --sharding parameters", fsdp_)
+      .flag("--recompute,--recompute-granularity", "WHAT",
+            "activation recomputation in the backward pass (default none)", into_word(recompute_),
+            {.choices = words_of<spec::Recompute>()})
+      .flag("--recompute-layers,--recompute-num-layers", "N", "of each stage (default: all)",
+            into(recompute_layers_))
+      .flag("--recompute-modules", "LIST",
+            "modules that selective recompute recomputes: core_attn, mla_up_proj, layernorm, "
+            "moe_act, mlp, moe, shared_experts, alternate_gemms (default core_attn)",
+            into_words(recompute_modules_))
+      .flag("--recompute-method", "HOW", "Megatron's; uniform and block cost the same here",
+            into(recompute_method_), {.choices = {"uniform", "block"}});
 }
 
-std::vector<Argument> JobFlags::schedule_and_overlap() {
-  const std::string group = "Schedule and overlap";
-  return {
-      {.names = "--schedule",
-       .value = "NAME",
-       .help = "pipeline schedule (default 1f1b; interleaved with --vpp)",
-       .group = group,
-       .choices = words_of_schedules(),
-       .store = into(schedule_)},
-      {.names = "--overlap",
-       .value = "LIST",
-       .help = "communication overlapped with computation: tp, dp, pp, or none (default none)",
-       .group = group,
-       .store = into(overlap_)},
-      {.names = "--tp-comm-overlap",
-       .help = "the same as --overlap tp",
-       .group = group,
-       .store = into_switch(tensor_overlap_)},
-      {.names = "--overlap-grad-reduce",
-       .help = "the gradients' half of --overlap dp",
-       .group = group,
-       .store = into_switch(gradient_overlap_)},
-      {.names = "--overlap-param-gather",
-       .help = "the parameters' half of --overlap dp",
-       .group = group,
-       .store = into_switch(parameter_overlap_)},
-  };
+Arguments JobFlags::schedule_and_overlap() {
+  return Arguments()
+      .group("Schedule and overlap")
+      .flag("--schedule", "NAME", "pipeline schedule (default 1f1b; interleaved with --vpp)",
+            into(schedule_), {.choices = words_of_schedules()})
+      .flag("--overlap", "LIST",
+            "communication overlapped with computation: tp, dp, pp, or none (default none)",
+            into(overlap_))
+      .toggle("--tp-comm-overlap", "the same as --overlap tp", tensor_overlap_)
+      .toggle("--overlap-grad-reduce", "the gradients' half of --overlap dp", gradient_overlap_)
+      .toggle("--overlap-param-gather", "the parameters' half of --overlap dp", parameter_overlap_);
 }
 
-std::vector<Argument> JobFlags::environment() {
-  const std::string group = "Environment";
-  return {
-      {.names = "--ambient",
-       .value = "TEMP",
-       .help = "inlet temperature of air or coolant, as in \"30 C\"",
-       .group = group,
-       .store = into_quantity(ambient_)},
-      {.names = "--cooling",
-       .value = "HOW",
-       .help = "cooling system (default: the cluster's)",
-       .group = group,
-       .choices = {"air", "liquid"},
-       .store = into_word(cooling_)},
-      {.names = "--power-limit",
-       .value = "POWER",
-       .help = "power limit of each device, as in \"600 W\" (default: TDP)",
-       .group = group,
-       .store = into_quantity(power_limit_)},
-      {.names = "--fabric",
-       .value = "KIND",
-       .help = "fabric between nodes, with the cluster's NICs",
-       .group = group,
-       .choices = words_of<spec::FabricKind>(),
-       .store = into_word(fabric_)},
-      {.names = "--oversubscription",
-       .value = "RATIO",
-       .help = "above the leaf switches, or between dragonfly groups; 2 means 2:1",
-       .group = group,
-       .store = into_ratio(oversubscription_)},
-      {.names = "--seed",
-       .value = "N",
-       .help = "seed of the spread between boards and nodes (default 1)",
-       .group = group,
-       .store = into(seed_)},
-  };
+Arguments JobFlags::environment() {
+  return Arguments()
+      .group("Environment")
+      .flag("--ambient", "TEMP", "inlet temperature of air or coolant, as in \"30 C\"",
+            into_quantity(ambient_))
+      .flag("--cooling", "HOW", "cooling system (default: the cluster's)", into_word(cooling_),
+            {.choices = {"air", "liquid"}})
+      .flag("--power-limit", "POWER", "power limit of each device, as in \"600 W\" (default: TDP)",
+            into_quantity(power_limit_))
+      .flag("--fabric", "KIND", "fabric between nodes, with the cluster's NICs", into_word(fabric_),
+            {.choices = words_of<spec::FabricKind>()})
+      .flag("--oversubscription", "RATIO",
+            "above the leaf switches, or between dragonfly groups; 2 means 2:1",
+            into_ratio(oversubscription_))
+      .flag("--seed", "N", "seed of the spread between boards and nodes (default 1)", into(seed_));
 }
 
 Result<spec::Job> JobFlags::job(const spec::Library& library) const {

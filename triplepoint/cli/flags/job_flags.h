@@ -17,7 +17,9 @@ namespace triplepoint::cli {
 /// takes the default that docs/cli.md lists.
 class JobFlags {
  public:
-  std::vector<Argument> arguments();
+  Arguments arguments();
+  /// For a search that chooses the layout: the others.
+  Arguments arguments_without_layout();
   Result<spec::Job> job(const spec::Library& library) const;
 
   /// What a job begins with if no file is named, as a job.toml; without it flags must name a model
@@ -33,12 +35,12 @@ class JobFlags {
   Result<void> require_no_job_but_cluster() const;
 
  private:
-  std::vector<Argument> inputs();
-  std::vector<Argument> parallelism();
-  std::vector<Argument> batch();
-  std::vector<Argument> memory();
-  std::vector<Argument> schedule_and_overlap();
-  std::vector<Argument> environment();
+  Arguments inputs();
+  Arguments parallelism();
+  Arguments batch();
+  Arguments memory();
+  Arguments schedule_and_overlap();
+  Arguments environment();
 
   Result<spec::Job> start(const spec::Library& library) const;
   Result<void> choose_inputs(const spec::Library& library, spec::Job& job) const;

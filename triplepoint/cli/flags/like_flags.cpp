@@ -31,21 +31,14 @@ spec::Cluster on_machine(const spec::Cluster& run, spec::Cluster machine) {
 
 }  // namespace
 
-std::vector<Argument> LikeFlags::arguments() {
-  return {
-      {.names = "--like",
-       .value = "NAME.run",
-       .help = "simulate the job of this run",
-       .group = group,
-       .words = Words::files,
-       .store = into(run_)},
-      {.names = "--machine",
-       .value = "FOLDER",
-       .help =
-           "machine description from calibrate --this-machine (default: the cluster of the run)",
-       .group = group,
-       .words = Words::files,
-       .store = into(machine_)}};
+Arguments LikeFlags::arguments() {
+  return Arguments()
+      .group(group)
+      .flag("--like", "NAME.run", "simulate the job of this run", into(run_),
+            {.words = Words::files})
+      .flag("--machine", "FOLDER",
+            "machine description from calibrate --this-machine (default: the cluster of the run)",
+            into(machine_), {.words = Words::files});
 }
 
 Result<spec::Job> LikeFlags::job(const spec::Library& library) const {

@@ -19,7 +19,7 @@ namespace triplepoint::cli {
 /// and its fabric.
 class LikeFlags {
  public:
-  std::vector<Argument> arguments();
+  Arguments arguments();
   bool given() const { return run_.has_value(); }
   Result<spec::Job> job(const spec::Library&) const;
 

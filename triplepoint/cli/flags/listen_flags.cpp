@@ -9,22 +9,16 @@
 
 namespace triplepoint::cli {
 
-std::vector<Argument> ListenFlags::arguments() {
-  return {{.names = "--listen",
-           .value = "ADDRESS:PORT",
-           .help = fmt::format("listen address (default {}; port 0: any free port)", listen_),
-           .group = "Network",
-           .store = into(listen_)},
-          {.names = "--token-file",
-           .value = "FILE",
-           .help = "clients must send the token in this file (or in TRIPLEPOINT_TOKEN)",
-           .group = "Network",
-           .words = Words::files,
-           .store = into(token_file_)},
-          {.names = "--allow-everybody",
-           .help = "allow access from the network without a token",
-           .group = "Network",
-           .store = into_switch(everybody_)}};
+Arguments ListenFlags::arguments() {
+  return Arguments()
+      .group("Network")
+      .flag("--listen", "ADDRESS:PORT",
+            fmt::format("listen address (default {}; port 0: any free port)", listen_),
+            into(listen_))
+      .flag("--token-file", "FILE",
+            "clients must send the token in this file (or in TRIPLEPOINT_TOKEN)", into(token_file_),
+            {.words = Words::files})
+      .toggle("--allow-everybody", "allow access from the network without a token", everybody_);
 }
 
 Result<std::optional<std::string>> read_token(const std::optional<std::string>& file) {

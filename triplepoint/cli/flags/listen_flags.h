@@ -15,7 +15,7 @@ namespace triplepoint::cli {
 class ListenFlags {
  public:
   explicit ListenFlags(std::string listen) : listen_(std::move(listen)) {}
-  std::vector<Argument> arguments();
+  Arguments arguments();
   /// With the token read: from the file, else from TRIPLEPOINT_TOKEN. A file others may read, or
   /// without a token in it, is an error.
   Result<HttpOptions> options() const;

@@ -15,7 +15,7 @@
 #include "triplepoint/cli/flags/format_flag.h"
 #include "triplepoint/formats/read_job.h"
 #include "triplepoint/study/trace_what_if.h"
-#include "triplepoint/tui/data_table_text.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::cli {
 
@@ -36,34 +36,20 @@ Store into_factor(std::optional<double>& target, const char* flag) {
 
 }  // namespace
 
-std::vector<Argument> ReplayFlags::arguments() {
-  const std::string group = "What-if from a measured trace";
-  return {{.names = "--replay",
-           .value = "TRACES",
-           .help = "traces of all ranks (files, folders, tars, comma-separated) instead of a job; "
-                   "requires --cluster",
-           .group = group,
-           .words = Words::files,
-           .store = [this](std::string_view text) -> Result<void> {
-             files_ = TPT_TRY(split_list(text));
-             return {};
-           }},
-          {.names = "--measured-on",
-           .value = "CLUSTER",
-           .help = "cluster of the traces; kernels and links are scaled by the ratio to --cluster",
-           .group = group,
-           .words = Words::clusters,
-           .store = into(measured_on_)},
-          {.names = "--clock-scale",
-           .value = "FACTOR",
-           .help = "SM clock over the measured one: 0.9",
-           .group = group,
-           .store = into_factor(clock_, "--clock-scale")},
-          {.names = "--host-scale",
-           .value = "FACTOR",
-           .help = "time of the host's own work over the measured one: 0.5",
-           .group = group,
-           .store = into_factor(host_, "--host-scale")}};
+Arguments ReplayFlags::arguments() {
+  return Arguments()
+      .group("What-if from a measured trace")
+      .flag("--replay", "TRACES",
+            "traces of all ranks (files, folders, tars, comma-separated) instead of a job; "
+            "requires --cluster",
+            into(files_, split_list), {.words = Words::files})
+      .flag("--measured-on", "CLUSTER",
+            "cluster of the traces; kernels and links are scaled by the ratio to --cluster",
+            into(measured_on_), {.words = Words::clusters})
+      .flag("--clock-scale", "FACTOR", "SM clock over the measured one: 0.9",
+            into_factor(clock_, "--clock-scale"))
+      .flag("--host-scale", "FACTOR", "time of the host's own work over the measured one: 0.5",
+            into_factor(host_, "--host-scale"));
 }
 
 Result<void> ReplayFlags::check() const {

@@ -16,7 +16,7 @@ namespace triplepoint::cli {
 /// `simulate --replay`: a measured step is simulated again with one thing changed.
 class ReplayFlags {
  public:
-  std::vector<Argument> arguments();
+  Arguments arguments();
   bool given() const { return !files_.empty(); }
   /// An error if only flags that need --replay were given.
   Result<void> check() const;

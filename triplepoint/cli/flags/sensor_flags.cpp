@@ -5,25 +5,17 @@
 
 namespace triplepoint::cli {
 
-std::vector<Argument> SensorFlags::arguments() {
-  return {
-      {.names = "--devices",
-       .value = "LIST",
-       .help = "only these GPUs: numbers, ranges, UUIDs or PCI addresses, as 0,2-3; or none",
-       .group = "Sensors",
-       .store = [this](std::string_view text) -> Result<void> {
-         devices_ = TPT_TRY(split_list(text));
-         return {};
-       }},
-      {.names = "--gpm",
-       .help = "also read the performance counters of Hopper and newer (conflicts with profilers)",
-       .group = "Sensors",
-       .store = into_switch(gpm_)},
-      {.names = "--node-power-command",
-       .value = "COMMAND",
-       .help = "command that prints the node's power in W; run every 5 s",
-       .group = "Sensors",
-       .store = into(node_power_command_)}};
+Arguments SensorFlags::arguments() {
+  return Arguments()
+      .group("Sensors")
+      .flag("--devices", "LIST",
+            "only these GPUs: numbers, ranges, UUIDs or PCI addresses, as 0,2-3; or none",
+            into(devices_, split_list))
+      .toggle("--gpm",
+              "also read the performance counters of Hopper and newer (conflicts with profilers)",
+              gpm_)
+      .flag("--node-power-command", "COMMAND",
+            "command that prints the node's power in W; run every 5 s", into(node_power_command_));
 }
 
 telemetry::SensorOptions SensorFlags::options() const {

@@ -13,7 +13,7 @@ namespace triplepoint::cli {
 /// The flags that say what is measured: --devices, --gpm, --node-power-command.
 class SensorFlags {
  public:
-  std::vector<Argument> arguments();
+  Arguments arguments();
   telemetry::SensorOptions options() const;
 
  private:

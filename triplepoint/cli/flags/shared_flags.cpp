@@ -16,35 +16,23 @@ constexpr int64_t most_threads = 4096;
 
 }  // namespace
 
-Store into_count(std::optional<int64_t>& target, int64_t least, int64_t most) {
-  return [&target, least, most](std::string_view text) -> Result<void> {
-    const int64_t count = TPT_TRY(parse_count(text));
-    if (count < least || count > most)
-      return error(fmt::format("{} is out of range (it counts from {} to {}); give one of these",
-                               count, least, most));
-    target = count;
-    return {};
-  };
+Result<int64_t> read_count(std::string_view text, int64_t least, int64_t most) {
+  const int64_t count = TPT_TRY(parse_count(text));
+  if (count >= least && count <= most) return count;
+  return error(fmt::format("{} is out of range (it counts from {} to {}); give one of these", count,
+                           least, most));
 }
 
-Store into_time(std::optional<Seconds>& target, Seconds least, Seconds most) {
-  return [&target, least, most](std::string_view text) -> Result<void> {
-    const Seconds time = TPT_TRY(parse_quantity<Seconds>(text));
-    if (!(time >= least && time <= most))
-      return error(
-          fmt::format("{} is out of range ({:g} s to {:g} h make sense); give one between them",
-                      text, least / unit::s, most / unit::h));
-    target = time;
-    return {};
-  };
+Result<Seconds> read_time(std::string_view text, Seconds least, Seconds most) {
+  const Seconds time = TPT_TRY(parse_quantity<Seconds>(text));
+  if (time >= least && time <= most) return time;
+  return error(
+      fmt::format("{} is out of range ({:g} s to {:g} h make sense); give one between them", text,
+                  least / unit::s, most / unit::h));
 }
 
-Argument ThreadsFlag::argument(std::string group) {
-  return {.names = "--threads",
-          .value = "N",
-          .help = help_,
-          .group = std::move(group),
-          .store = into_count(asked_, 1, most_threads)};
+Argument ThreadsFlag::argument() {
+  return {{}, "--threads", "N", help_, "", into_count(asked_, 1, most_threads)};
 }
 
 int ThreadsFlag::count() const {

@@ -18,38 +18,20 @@ constexpr const char* group = "A description of this machine";
 
 }  // namespace
 
-std::vector<Argument> ThisMachineFlags::arguments() {
-  return {{.names = "--this-machine",
-           .help = "measure this machine (30 s) and write its description as an emulated cluster: "
-                   "cluster.toml, stack.toml (-o, default this-machine)",
-           .group = group,
-           .store = into_switch(given_)},
-          {.names = "--measured",
-           .value = "JSON",
-           .help = "earlier output of triplepoint-machine, instead of measuring",
-           .group = group,
-           .words = Words::files,
-           .store = into(measured_)},
-          {.names = "--nodes",
-           .value = "N",
-           .help = "emulated nodes (default 2)",
-           .group = group,
-           .store = into(nodes_)},
-          {.names = "--ranks-per-node",
-           .value = "N",
-           .help = "of each (default 4)",
-           .group = group,
-           .store = into(ranks_)},
-          {.names = "--fabric-bandwidth",
-           .value = "RATE",
-           .help = "of a node's NIC (default 1 Gb/s)",
-           .group = group,
-           .store = into_quantity(bandwidth_)},
-          {.names = "--fabric-latency",
-           .value = "TIME",
-           .help = "between nodes (default 50 us)",
-           .group = group,
-           .store = into_quantity(latency_)}};
+Arguments ThisMachineFlags::arguments() {
+  return Arguments()
+      .group(group)
+      .toggle("--this-machine",
+              "measure this machine (30 s) and write its description as an emulated cluster: "
+              "cluster.toml, stack.toml (-o, default this-machine)",
+              given_)
+      .flag("--measured", "JSON", "earlier output of triplepoint-machine, instead of measuring",
+            into(measured_), {.words = Words::files})
+      .flag("--nodes", "N", "emulated nodes (default 2)", into(nodes_))
+      .flag("--ranks-per-node", "N", "of each (default 4)", into(ranks_))
+      .flag("--fabric-bandwidth", "RATE", "of a node's NIC (default 1 Gb/s)",
+            into_quantity(bandwidth_))
+      .flag("--fabric-latency", "TIME", "between nodes (default 50 us)", into_quantity(latency_));
 }
 
 Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& folder, bool json) {

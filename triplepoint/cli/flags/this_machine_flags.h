@@ -15,7 +15,7 @@ namespace triplepoint::cli {
 /// measurement, a cluster and a stack.
 class ThisMachineFlags {
  public:
-  std::vector<Argument> arguments();
+  Arguments arguments();
   bool given() const { return given_; }
   Result<int> run(tui::Console&, const std::string& folder, bool json);
 

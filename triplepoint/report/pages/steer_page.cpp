@@ -19,6 +19,7 @@ namespace {
 
 using advise::Decision;
 using advise::MoveKind;
+using advise::SteeredScenario;
 using advise::SteerOutcome;
 using advise::SteerPoint;
 
@@ -128,21 +129,21 @@ DataTable points_table(const SteerOutcome& outcome, const Quantity& quantity) {
   return table;
 }
 
-Figure figure_of(const SteerStory& story, const Quantity& quantity) {
-  const Frame frame = frame_of(*story.outcome, quantity);
+Figure figure_of(const SteeredScenario& story, const Quantity& quantity) {
+  const Frame frame = frame_of(story.outcome, quantity);
   const std::string title = fmt::format("{}, {}", quantity.title, story.name);
   std::string svg = svg_begin(width, height, title);
-  svg += grid(frame, quantity) + marks(*story.outcome, frame);
-  svg += curve(story.outcome->fixed_points, quantity, frame, "s3");
-  svg += curve(story.outcome->steered_points, quantity, frame, "s0") + "</svg>";
+  svg += grid(frame, quantity) + marks(story.outcome, frame);
+  svg += curve(story.outcome.fixed_points, quantity, frame, "s3");
+  svg += curve(story.outcome.steered_points, quantity, frame, "s0") + "</svg>";
   return {fmt::format("{}-{}", story.name, quantity.id), title, "", svg,
-          points_table(*story.outcome, quantity)};
+          points_table(story.outcome, quantity)};
 }
 
-std::string decisions_table(const SteerStory& story) {
+std::string decisions_table(const SteeredScenario& story) {
   DataTable table{{"time (min)", "mark", "what was seen", "what was done", "why"}, {}};
   int number = 0;
-  for (const Decision& decision : story.outcome->decisions) {
+  for (const Decision& decision : story.outcome.decisions) {
     const bool moved = decision.kind != MoveKind::leave;
     table.rows.push_back({significant(decision.time / unit::min),
                           moved ? std::to_string(++number) : "", decision.seen, decision.action,
@@ -156,8 +157,8 @@ std::string change_text(double ratio) {
   return fmt::format("{:+.2f} %", 100 * (ratio - 1));
 }
 
-std::string sentence_of(const SteerStory& story, search::Goal goal) {
-  const SteerOutcome& o = *story.outcome;
+std::string sentence_of(const SteeredScenario& story, search::Goal goal) {
+  const SteerOutcome& o = story.outcome;
   const std::string name = story.name + ": ";
   if (o.moves == 0) {
     if (o.checked.empty()) return name + "no action; no alternative pays.";
@@ -173,13 +174,13 @@ std::string sentence_of(const SteerStory& story, search::Goal goal) {
                             change_text(o.ratio(goal)));
 }
 
-std::string overview(const std::vector<SteerStory>& stories) {
+std::string overview(const std::vector<SteeredScenario>& stories) {
   DataTable table{{"scenario", "step, without control (s)", "with control (s)",
                    "energy of a step, without control (kJ)", "steered (kJ)", "energy-delay",
                    "moves", "restarts"},
                   {}};
-  for (const SteerStory& story : stories) {
-    const SteerOutcome& o = *story.outcome;
+  for (const SteeredScenario& story : stories) {
+    const SteerOutcome& o = story.outcome;
     table.rows.push_back(
         {story.name, significant(o.fixed.step_time(), 4), significant(o.steered.step_time(), 4),
          significant(o.fixed.joules_per_step() / 1e3, 4),
@@ -189,21 +190,21 @@ std::string overview(const std::vector<SteerStory>& stories) {
   return html_table(table, "Without and with the controller, costs of actions included");
 }
 
-std::string story_section(const SteerStory& story) {
+std::string story_section(const SteeredScenario& story) {
   std::string figures;
   for (const Quantity& quantity : quantities())
     figures += html_figure(figure_of(story, quantity));
   return fmt::format(
              "<section aria-labelledby=\"{0}\"><h2 id=\"{0}\">{0}</h2><p>{1}. Both sides begin "
              "with {2}.</p>",
-             escape(story.name), escape(story.about), escape(story.outcome->initial)) +
+             escape(story.name), escape(story.about), escape(story.outcome.initial)) +
          html_legend({{"s3", "without control"}, {"s0", "with control"}}) +
          "<div class=\"figures\">" + figures + "</div>" + decisions_table(story) + "</section>\n";
 }
 
 }  // namespace
 
-std::string steer_page(const spec::Job& job, const std::vector<SteerStory>& stories,
+std::string steer_page(const spec::Job& job, const std::vector<SteeredScenario>& stories,
                        search::Goal goal) {
   std::string body = fmt::format(
       "<header><p class=\"kicker\">Triplepoint steering</p><h1>{}</h1><p class=\"facts\">{} x {}, "
@@ -214,10 +215,10 @@ std::string steer_page(const spec::Job& job, const std::vector<SteerStory>& stor
   body +=
       "<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2><ol "
       "class=\"findings\">";
-  for (const SteerStory& story : stories)
+  for (const SteeredScenario& story : stories)
     body += "<li>" + escape(sentence_of(story, goal)) + "</li>";
   body += "</ol>" + overview(stories) + "</section>\n";
-  for (const SteerStory& story : stories)
+  for (const SteeredScenario& story : stories)
     body += story_section(story);
   return html_page(job.name + ", steered", body, Json::object());
 }

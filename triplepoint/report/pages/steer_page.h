@@ -6,18 +6,12 @@
 
 #include "triplepoint/spec/job.h"
 
-#include "triplepoint/advise/steer.h"
+#include "triplepoint/advise/steer_tables.h"
 
 namespace triplepoint::report {
 
-/// A disturbance with what came of it.
-struct SteerStory {
-  std::string name, about;
-  const advise::SteerOutcome* outcome = nullptr;
-};
-
 /// The page of steered jobs: what each side reached, and step time, heat, clocks and power over
 /// time with a mark at each move, and the reasons.
-std::string steer_page(const spec::Job&, const std::vector<SteerStory>&, search::Goal);
+std::string steer_page(const spec::Job&, const std::vector<advise::SteeredScenario>&, search::Goal);
 
 }  // namespace triplepoint::report

@@ -3,15 +3,22 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/job.h"
 
-#include "triplepoint/advise/steer.h"
+#include "triplepoint/advise/steer_tables.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
+
+/// Simulates the job through the scenario of this name, through "all", or through its own faults,
+/// each left alone and steered, until Ctrl-C.
+Result<std::vector<advise::SteeredScenario>> steer_scenarios(tui::Console&, const spec::Job&,
+                                                             const std::optional<std::string>& name,
+                                                             const advise::SteerOptions&);
 
 struct WatchOptions {
   std::string run;               // NAME.run, growing or finished

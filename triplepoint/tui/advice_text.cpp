@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/tui/steer_decisions.h"
+#include "triplepoint/tui/advice_text.h"
 
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/report/findings/labels.h"
+#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::tui {
 namespace {
@@ -16,7 +17,7 @@ std::string clock_text(Seconds time) {
 }
 
 void print_line(Console& console, const std::string& text) {
-  console.print(wrap(text, console.abilities().width.value_or(100), "        ") + "\n");
+  print_wrapped(console, text, "        ");
 }
 
 /// What is left again for what was seen before is said once.
@@ -56,6 +57,32 @@ void print_decisions(Console& console, const advise::SteeredScenario& scenario, 
   if (!outcome.checked.empty() && !outcome.leaving_was_right(margin))
     print_line(console, "        so leaving it was wrong");
   console.print("\n");
+}
+
+void print_thermal_groups(Console& console, const advise::GroupedMachine& seen) {
+  console.print(table_text(advise::groups_table(seen), console));
+  print_wrapped(console, advise::grouping_text(seen.groups));
+  if (seen.groups.groups.size() > 1)
+    print_wrapped(console, "Cold first: CUDA_VISIBLE_DEVICES=" + advise::slots_text(seen));
+}
+
+void print_placements(Console& console, const spec::Job& job, const advise::GroupedMachine& seen,
+                      const advise::PlaceResult& result) {
+  console.print(
+      fmt::format("{}, {}\n\n", report::group_label(job), report::configuration_label(job)));
+  print_thermal_groups(console, seen);
+  console.print("\n" + table_text(advise::placements_table(result), console));
+  if (result.placements.size() > 1) {
+    console.print("\n" + table_text(advise::reasons_table(result), console));
+    if (const std::string text = advise::transfer_text(result); !text.empty())
+      print_wrapped(console, text);
+    print_wrapped(console, counts_text(result.counts));
+  }
+  for (const std::string& note : result.notes)
+    print_wrapped(console, "Note: " + note + ".");
+  console.print("\nTo launch the optimal placement\n");
+  for (const std::string& line : advise::launch_lines(result.placements.back().job))
+    print_wrapped(console, "  " + line);
 }
 
 }  // namespace triplepoint::tui

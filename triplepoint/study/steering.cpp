@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/study/steer_watch.h"
+#include "triplepoint/study/steering.h"
 
 #include <chrono>
 #include <filesystem>
@@ -15,14 +15,53 @@
 #include "triplepoint/spec/job_checks.h"
 
 #include "triplepoint/advise/steer_hook.h"
-#include "triplepoint/advise/steer_tables.h"
+#include "triplepoint/advise/steer_scenarios.h"
 #include "triplepoint/advise/steer_watch.h"
-#include "triplepoint/tui/text_table.h"
+#include "triplepoint/tui/progress.h"
+#include "triplepoint/tui/table_text.h"
+#include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::study {
 namespace {
 
 using advise::Decision;
+using advise::Scenario;
+
+Result<void> require_trained(const spec::Job& job) {
+  TPT_TRY(spec::require_valid(job));
+  return spec::require_training(job, "jobs are steered");
+}
+
+Result<void> require_steerable(const spec::Job& job) {
+  TPT_TRY(require_trained(job));
+  if (workload::build_work_graph(job).memory.fits()) return {};
+  return error(
+      "the job does not fit in memory (nothing could be steered); triplepoint simulate "
+      "shows where it goes");
+}
+
+Result<std::vector<Scenario>> chosen_scenarios(const spec::Job& job, Seconds duration,
+                                               const std::optional<std::string>& name) {
+  const auto& own = job.environment.faults;
+  if (!name && !own.empty())
+    return std::vector<Scenario>{{"own-faults", "what the job says goes wrong", own}};
+  if (!own.empty())
+    return error(
+        "the job has its own faults (a scenario would be a second story); leave "
+        "--scenario out");
+  if (name.value_or("all") == "all") return advise::scenarios_for(job, duration);
+  return std::vector<Scenario>{TPT_TRY(advise::scenario_named(job, duration, *name))};
+}
+
+advise::SteeredScenario steer_scenario(tui::Console& console, const spec::Job& job,
+                                       const Scenario& scenario, advise::SteerOptions options) {
+  const auto looks = static_cast<std::size_t>(options.duration / options.interval + 1);
+  tui::Progress progress(console, "Simulating " + scenario.name, looks);
+  options.advance = [&] { progress.advance(); };
+  spec::Job disturbed = job;
+  disturbed.environment.faults = scenario.faults;
+  return {scenario.name, scenario.about, advise::steer(disturbed, options)};
+}
 
 bool is_growing(const std::string& file) {
   std::error_code ignored;
@@ -131,13 +170,25 @@ void wait_a_moment() {
 
 }  // namespace
 
+Result<std::vector<advise::SteeredScenario>> steer_scenarios(tui::Console& console,
+                                                             const spec::Job& job,
+                                                             const std::optional<std::string>& name,
+                                                             const advise::SteerOptions& options) {
+  TPT_TRY(require_steerable(job));
+  std::vector<advise::SteeredScenario> all;
+  for (const Scenario& scenario : TPT_TRY(chosen_scenarios(job, options.duration, name))) {
+    if (interrupted()) break;
+    all.push_back(steer_scenario(console, job, scenario, options));
+  }
+  return all;
+}
+
 Result<void> watch_run(tui::Console& console, const WatchOptions& options) {
   // Asked before the file is read: what comes later is seen by the next round.
   bool growing = is_growing(options.run);
   run::Run run = TPT_TRY(run::load(options.run));
   const spec::Job job = TPT_TRY(job_of(run, options));
-  TPT_TRY(spec::require_valid(job));
-  TPT_TRY(spec::require_training(job, "jobs are steered"));
+  TPT_TRY(require_trained(job));
   Watch watch(console, options, job);
   watch.take(run);
   while (growing && !interrupted()) {

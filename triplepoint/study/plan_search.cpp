@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/study/plan_search.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/list_text.h"
+
+#include "triplepoint/spec/job_checks.h"
+
+#include "triplepoint/formats/export.h"
+#include "triplepoint/formats/read_job.h"
+#include "triplepoint/report/job_name.h"
+#include "triplepoint/tui/search_bars.h"
+
+namespace triplepoint::study {
+namespace {
+
+using search::Finalist;
+
+constexpr size_t fewest_finalists = 8;
+
+/// Plans that are thrifty alone widen the front.
+search::Found thrifty_plans(const search::Space& space, const PlanQuestion& asked,
+                            const search::SearchOptions& options) {
+  if (!asked.pareto || asked.objective.goal == search::Goal::energy) return {};
+  search::Objective thrifty = asked.objective;
+  thrifty.goal = search::Goal::energy;
+  return search::search(space, thrifty, asked.limits, options);
+}
+
+std::string digest_of(const search::Space& space, const PlanQuestion& asked) {
+  return search::digest_of_question(space, asked.objective, asked.limits,
+                                    fmt::format("{} {} {}", asked.fixed, asked.pareto, asked.top));
+}
+
+Result<search::Ranking> require_plans(search::Ranking ranking) {
+  if (!ranking.ranked.empty() || interrupted()) return ranking;
+  if (!ranking.refused.empty())
+    return error(
+        fmt::format("no plan keeps within the limits ({}, of the best one); raise the "
+                    "limit, or lower --power-limit",
+                    ranking.refused.front().refused));
+  return error(
+      fmt::format("none of {} plans fits in memory (states, activations and buffers of "
+                  "every one are larger than a GPU's memory less headroom); use more "
+                  "nodes, or a smaller batch",
+                  ranking.counts.plans));
+}
+
+Result<Finalist> named_plan(const spec::Library& library, const PlanQuestion& asked,
+                            const search::Ranking& ranking, const std::string& name) {
+  const auto& ranked = ranking.ranked;
+  if (const Result<int64_t> place = parse_count(name)) {
+    if (*place >= 1 && *place <= static_cast<int64_t>(ranked.size()))
+      return ranked[static_cast<size_t>(*place) - 1];
+    return error(
+        fmt::format("--explain: there is no plan {} (the ranking has {}); name one of "
+                    "them, or a job file",
+                    name, ranked.size()));
+  }
+  spec::Job job = asked.base;
+  job.plan = TPT_TRY(formats::read_job(library, name)).plan;
+  job.plan.global_batch_size = asked.base.plan.global_batch_size;
+  TPT_TRY(spec::require_valid(job));
+  Finalist plan = search::simulate_in_full(job, asked.objective, asked.lifetime);
+  if (plan.time == 0)
+    return error(
+        fmt::format("--explain: the plan of {} does not fit in memory (it has no step "
+                    "to compare); save more, or use more nodes",
+                    name));
+  return plan;
+}
+
+}  // namespace
+
+search::SearchOptions PlanQuestion::search_options() const {
+  search::SearchOptions options;
+  options.threads = threads;
+  options.keep = std::max(fewest_finalists, top + top / 2);
+  options.pool = pool;
+  options.stopped = [] { return interrupted(); };
+  return options;
+}
+
+Result<search::Ranking> find_plans(tui::Console& console, const search::Space& space,
+                                   const PlanQuestion& asked,
+                                   const std::optional<std::string>& merge) {
+  tui::SearchBars bars(console);
+  search::FinalOptions options;
+  options.top = asked.top;
+  options.lifetime = asked.lifetime;
+  options.search = asked.search_options();
+  options.search.begin = [&](const char* what, size_t total) { bars.begin(what, total); };
+  options.search.advance = [&] { bars.advance(); };
+  if (!merge)
+    return require_plans(search::rank_plans(space, asked.objective, asked.limits, options,
+                                            thrifty_plans(space, asked, options.search).best));
+  std::vector<search::Found> parts, thrifty;
+  for (search::SearchPart& part :
+       TPT_TRY(search::read_parts(space, Path(*merge), digest_of(space, asked)))) {
+    parts.push_back(std::move(part.found));
+    thrifty.push_back(std::move(part.thrifty));
+  }
+  options.find = [&](const search::SearchOptions& wanted) {
+    return search::merge(parts, wanted.keep);
+  };
+  return require_plans(search::rank_plans(space, asked.objective, asked.limits, options,
+                                          search::merge(thrifty, options.search.keep).best));
+}
+
+Result<void> search_shard(tui::Console& console, const search::Space& space,
+                          const PlanQuestion& asked, const search::Shard& shard,
+                          const Path& folder) {
+  search::SearchPart part;
+  {
+    tui::SearchBars bars(console);
+    search::SearchOptions options = asked.search_options();
+    options.shard = shard.index;
+    options.shards = shard.count;
+    // Where limits may refuse plans, the merge may ask for as many as one search would.
+    if (asked.limits.temperature || asked.limits.device_power || asked.limits.node_power ||
+        asked.limits.total_power)
+      options.keep = std::max(options.keep, search::most_finalists);
+    options.begin = [&](const char* what, size_t total) { bars.begin(what, total); };
+    options.advance = [&] { bars.advance(); };
+    part = {.shard = shard,
+            .question = digest_of(space, asked),
+            .found = search::search(space, asked.objective, asked.limits, options),
+            .thrifty = thrifty_plans(space, asked, options)};
+  }
+  if (interrupted()) return {};
+  const Path file = folder / search::part_name(part.shard);
+  TPT_TRY(make_folder(folder));
+  TPT_TRY(write_file_atomically(file, search::write_part(part)));
+  console.warn(
+      fmt::format("{} plans in {}; with all {} parts there: triplepoint plan (the same "
+                  "flags) --merge {}\n",
+                  part.found.best.size(), file.string(), part.shard.count, folder.string()));
+  return {};
+}
+
+Result<std::pair<Finalist, Finalist>> explained_plans(const spec::Library& library,
+                                                      const PlanQuestion& asked,
+                                                      const search::Ranking& ranking,
+                                                      const std::string& text) {
+  const std::vector<std::string> names = TPT_TRY(split_list(text));
+  if (names.size() != 2)
+    return error("--explain compares two plans (it was given another number); try --explain 1,2");
+  Finalist a = TPT_TRY(named_plan(library, asked, ranking, names[0]));
+  Finalist b = TPT_TRY(named_plan(library, asked, ranking, names[1]));
+  return std::pair(std::move(a), std::move(b));
+}
+
+Result<void> write_plans(tui::Console& console, const spec::Library& library,
+                         const PlanQuestion& asked, const search::Ranking& ranking,
+                         const Path& folder) {
+  TPT_TRY(make_folder(folder));
+  const size_t count = std::min(ranking.ranked.size(), asked.top);
+  for (size_t i = 0; i < count; ++i) {
+    spec::Job job = asked.base;
+    job.plan = ranking.ranked[i].candidate.plan;
+    job.name = report::default_name(job);
+    const std::pair<std::string, std::string> files[] = {
+        {"job.toml", spec::write_job(job, library)},
+        {"megatron.sh", formats::export_megatron_args(job).text},
+        {"nemo.yaml", formats::export_nemo_yaml(job).text}};
+    for (const auto& [name, text] : files)
+      TPT_TRY(write_file_atomically(folder / fmt::format("{}-{}", i + 1, name), text));
+  }
+  console.warn(fmt::format("{} plans as job.toml, megatron.sh and nemo.yaml in {}\n", count,
+                           folder.string()));
+  return {};
+}
+
+}  // namespace triplepoint::study

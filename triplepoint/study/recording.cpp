@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/study/recording.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "triplepoint/base/text.h"
+#include "triplepoint/base/version.h"
+
+#include "triplepoint/study/recorded_job.h"
+#include "triplepoint/telemetry/recorder/child_process.h"
+#include "triplepoint/telemetry/recorder/node_gathering.h"
+#include "triplepoint/telemetry/recorder/recorder.h"
+
+namespace triplepoint::study {
+namespace {
+
+using telemetry::ChildProcess;
+using telemetry::LaunchEnvironment;
+using telemetry::NodeGathering;
+using telemetry::Recorder;
+
+constexpr Seconds turn_length = 100 * unit::ms;
+// Ranks of a launch start within seconds; one that is missing longer has not been started at all.
+constexpr int most_turns_for_others = 300;
+
+class Recording {
+ public:
+  Recording(tui::Console& console, const RecordingRequest& request)
+      : console_(console), request_(request) {}
+
+  Result<int> run() {
+    const telemetry::SignalsForCommand signals;
+    environment_ = telemetry::read_launch_environment(telemetry::process_variable);
+    NodeGathering gathering = TPT_TRY(NodeGathering::join(
+        environment_, getppid(), telemetry::shared_memory_folder(telemetry::process_variable)));
+    return gathering.leads() ? lead(gathering, signals) : follow(gathering, signals);
+  }
+
+ private:
+  Path file() const {
+    const Path wanted(request_.output ? *request_.output
+                                      : telemetry::default_recording_name(environment_));
+    return telemetry::is_one_of_many_nodes(environment_)
+               ? telemetry::file_of_node(wanted, telemetry::this_host(environment_))
+               : wanted;
+  }
+
+  /// Another rank of this node records; this one only runs its command.
+  Result<int> follow(const NodeGathering& gathering, const telemetry::SignalsForCommand& signals) {
+    auto child = ChildProcess::start(request_.command,
+                                     telemetry::recording_variables(gathering.marks()), signals);
+    if (!child) {
+      console_.warn("triplepoint: " + child.error().what + "\n");
+      return telemetry::start_failed(request_.command[0]);
+    }
+    while (true)
+      if (const auto code = child->wait_for(unit::h)) return *code;
+  }
+
+  Result<int> lead(const NodeGathering& gathering, const telemetry::SignalsForCommand& signals) {
+    telemetry::Sensors sensors = TPT_TRY(telemetry::open_sensors(request_.sensors));
+    const Path target = file();
+    if (const auto old = TPT_TRY(telemetry::keep_old_recording(target)))
+      console_.warn(
+          fmt::format("triplepoint: the old {} is now {}\n", target.string(), old->string()));
+    const auto recorder =
+        TPT_TRY(Recorder::begin(plan(target, gathering, sensors), std::move(sensors.all)));
+    auto child = ChildProcess::start(request_.command,
+                                     telemetry::recording_variables(gathering.marks()), signals);
+    if (!child) {
+      console_.warn("triplepoint: " + child.error().what + "\n");
+      std::error_code ignored;
+      std::filesystem::remove(target, ignored);
+      std::filesystem::remove(run::tail_of(target), ignored);
+      return telemetry::start_failed(request_.command[0]);
+    }
+    const int code = watch(*recorder, *child, gathering);
+    wait_for_others(*recorder, gathering, signals);
+    finish(*recorder, target);
+    return code;
+  }
+
+  telemetry::RecordingPlan plan(const Path& target, const NodeGathering& gathering,
+                                const telemetry::Sensors& sensors) const {
+    telemetry::RecordingPlan plan;
+    plan.file = target;
+    plan.steps = request_.steps;
+    plan.name = target.stem().string();
+    plan.producer = program_version();
+    plan.host = telemetry::this_host(environment_);
+    plan.marks = gathering.marks();
+    plan.gaps = sensors.gaps;
+    if (request_.interval) plan.sampling.interval = *request_.interval;
+    plan.sampling.follow_sensors = !request_.interval;
+    plan.facts["command"] = joined(request_.command);
+    if (!environment_.launcher.empty()) plan.facts["launcher"] = environment_.launcher;
+    if (!environment_.job.empty()) plan.facts["launch"] = environment_.job;
+    if (environment_.world_size)
+      plan.facts["world_size"] = std::to_string(*environment_.world_size);
+    return plan;
+  }
+
+  /// Ranks of this node.
+  size_t num_expected() const { return static_cast<size_t>(environment_.local_size.value_or(1)); }
+
+  /// One look of the thread that waits: marks, and every second samples and the disk.
+  void turn(Recorder& recorder, const NodeGathering& gathering) {
+    constexpr int64_t turns_per_look = 10;
+    if (turns_++ % turns_per_look == 0 && ranks_seen_ < num_expected()) {
+      const auto ranks = gathering.ranks();
+      recorder.know_ranks(ranks);
+      ranks_seen_ = ranks.size();
+    }
+    if (const auto done = recorder.turn(); !done)
+      console_.warn(fmt::format("triplepoint: {} (the recording goes on when there is room)\n",
+                                done.error().what));
+  }
+
+  int watch(Recorder& recorder, ChildProcess& child, const NodeGathering& gathering) {
+    while (true) {
+      const auto code = child.wait_for(turn_length);
+      turn(recorder, gathering);
+      if (code) return *code;
+    }
+  }
+
+  /// Our own command has ended; those of the node's other ranks may still run.
+  void wait_for_others(Recorder& recorder, const NodeGathering& gathering,
+                       const telemetry::SignalsForCommand& signals) {
+    for (int turns = 0; !signals.take_end(); ++turns) {
+      const bool all_came =
+          gathering.ranks().size() >= num_expected() || turns >= most_turns_for_others;
+      if (all_came && gathering.others_have_left()) return;
+      usleep(static_cast<useconds_t>(turn_length / unit::us));
+      turn(recorder, gathering);
+    }
+  }
+
+  void finish(Recorder& recorder, const Path& target) const {
+    const auto summary = recorder.finish();
+    if (!summary) {
+      console_.warn(
+          fmt::format("triplepoint: {}\ntriplepoint: what was recorded is in {} and {}, "
+                      "which every command reads as they are\n",
+                      summary.error().what, target.string(), run::tail_of(target).string()));
+      return;
+    }
+    if (request_.job)
+      if (const auto described = study::describe_recording(target, *request_.job); !described)
+        console_.warn(
+            fmt::format("triplepoint: {}; the recording has no job\n", described.error().what));
+    if (!request_.quiet) console_.warn(telemetry::text_of(*summary, target.string()));
+  }
+
+  tui::Console& console_;
+  const RecordingRequest& request_;
+  size_t ranks_seen_ = 0;
+  int64_t turns_ = 0;
+  LaunchEnvironment environment_;
+};
+
+}  // namespace
+
+Result<int> record_command(tui::Console& console, const RecordingRequest& request) {
+  return Recording(console, request).run();
+}
+
+}  // namespace triplepoint::study

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/spec/job.h"
+
+#include "triplepoint/telemetry/open_sensors.h"
+#include "triplepoint/telemetry/recorder/closing.h"
+#include "triplepoint/telemetry/recorder/recording_setup.h"
+#include "triplepoint/tui/console.h"
+
+namespace triplepoint::study {
+
+struct RecordingRequest {
+  std::vector<std::string> command;
+  std::optional<std::string> output;  // NAME.run; else by the launch or the date
+  telemetry::StepWindow steps;
+  std::optional<Seconds> interval;  // else as often as sensors update
+  std::optional<spec::Job> job;     // what the command trains
+  telemetry::SensorOptions sensors;
+  bool quiet = false;
+};
+
+/// Runs a command and records the node. Of several ranks on a node one records; the others run
+/// their command. The exit code is the command's.
+Result<int> record_command(tui::Console&, const RecordingRequest&);
+
+}  // namespace triplepoint::study
