@@ -63,8 +63,7 @@ class Matcher {
   }
 
  private:
-  using Stream = std::pair<int64_t, std::string_view>;                       // communicator, label
-  using GroupName = std::tuple<std::string, std::vector<int32_t>, int32_t>;  // of a Communicator
+  using Stream = std::pair<int64_t, std::string_view>;  // communicator, label
 
   const run::SpanType& type_of(size_t i) const {
     return metrics::type_of(timeline_, timeline_.spans[i]);
@@ -116,21 +115,28 @@ class Matcher {
     return timeline_.communicators[static_cast<size_t>(communicator)];
   }
 
-  /// Ranks that each group shows: its own list, or those whose messages the timeline has.
+  /// Numbers groups, whatever their communicators' direction and peer, and lists the ranks of each:
+  /// its own list, and those whose messages the timeline has.
   void list_group_members() {
-    for (const int32_t span : messages_) {
-      const run::Communicator& group = group_of(span);
-      std::set<int32_t>& members = members_[{group.name, group.ranks, group.size}];
-      members.insert(group.ranks.begin(), group.ranks.end());
-      members.insert(timeline_.spans[static_cast<size_t>(span)].rank);
+    std::map<std::tuple<std::string, std::vector<int32_t>, int32_t>, int32_t> known;
+    for (const run::Communicator& group : timeline_.communicators) {
+      const auto found = known.try_emplace({group.name, group.ranks, group.size},
+                                           static_cast<int32_t>(known.size()));
+      group_.push_back(found.first->second);
+      members_[group_.back()].insert(group.ranks.begin(), group.ranks.end());
     }
+    for (const int32_t span : messages_)
+      members_[group_number(span)].insert(timeline_.spans[static_cast<size_t>(span)].rank);
+  }
+  int32_t group_number(int32_t span) const {
+    return group_[static_cast<size_t>(group_index(span))];
   }
 
   /// The rank at the other end; -1 where it is not determined.
   int32_t peer_of(int32_t span) const {
     const run::Communicator& group = group_of(span);
     if (group.peer >= 0) return group.peer;
-    const std::set<int32_t>& members = members_.at({group.name, group.ranks, group.size});
+    const std::set<int32_t>& members = members_.at(group_number(span));
     if (members.size() != 2 || group.size > 2) return -1;
     const int32_t rank = timeline_.spans[static_cast<size_t>(span)].rank;
     return *members.begin() == rank ? *members.rbegin() : *members.begin();
@@ -142,7 +148,7 @@ class Matcher {
     struct Ends {
       std::vector<int32_t> of_source, of_destination;
     };
-    std::map<std::tuple<GroupName, int32_t, int32_t, bool>, Ends> pairs;
+    std::map<std::tuple<int32_t, int32_t, int32_t, bool>, Ends> pairs;
     list_group_members();
     int64_t undetermined = 0;
     for (const int32_t span : messages_) {
@@ -157,10 +163,8 @@ class Matcher {
       const bool directed = group.end != run::MessageEnd::none;
       // An exchange of no known direction counts from the lower rank.
       const bool is_source = directed ? group.end == run::MessageEnd::sender : rank < peer;
-      Ends& ends = pairs[{{group.name, group.ranks, group.size},
-                          is_source ? rank : peer,
-                          is_source ? peer : rank,
-                          directed}];
+      Ends& ends =
+          pairs[{group_number(span), is_source ? rank : peer, is_source ? peer : rank, directed}];
       (is_source ? ends.of_source : ends.of_destination).push_back(span);
     }
     std::vector<std::string> unequal;
@@ -363,7 +367,8 @@ class Matcher {
   const run::Timeline& timeline_;
   std::map<CollectiveKey, std::vector<int32_t>> by_key_;
   std::map<Stream, std::map<int32_t, std::vector<int32_t>>> counted_;
-  std::map<GroupName, std::set<int32_t>> members_;
+  std::vector<int32_t> group_;                    // number of each communicator's group
+  std::map<int32_t, std::set<int32_t>> members_;  // by number of the group
   std::vector<int32_t> messages_;
   CollectiveMatch result_;
 };

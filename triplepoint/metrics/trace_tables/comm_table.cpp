@@ -55,6 +55,7 @@ DataTable collective_table(const std::vector<Collective>& all) {
                    {"kernel_max_ns", "max us", 1e3, 1},
                    {"wait_mean_ns", "wait us", 1e3, 1}};
   const char* no_rate = "the trace does not tell message sizes";
+  const char* no_factor = "the trace does not tell the group's size, or the collective";
   for (const metrics::CollectiveRow& row : metrics::tabulate(all)) {
     const auto kernels = static_cast<double>(row.kernels);
     const double time =
@@ -62,8 +63,8 @@ DataTable collective_table(const std::vector<Collective>& all) {
                      : static_cast<double>(row.shortest);
     table.add({bytes_of(row.size), count_of(row.count), std::string(row.label),
                group_of(row.group_size), row.occurrences, time, cell_of(row.algbw_gb_s, no_rate),
-               cell_of(row.busbw_gb_s, no_rate), static_cast<double>(row.total) / kernels,
-               row.shortest, row.longest,
+               cell_of(row.busbw_gb_s, row.algbw_gb_s ? no_factor : no_rate),
+               static_cast<double>(row.total) / kernels, row.shortest, row.longest,
                row.wait ? DataCell(static_cast<double>(*row.wait) / kernels) : Missing{one_rank}});
   }
   return table;

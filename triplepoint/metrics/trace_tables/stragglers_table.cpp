@@ -27,9 +27,14 @@ DataTable rank_table(const LateRanks& late) {
                    {"alone_ns", "later than 2nd us", 1e3, 1, true},
                    {"waited_ns", "waited itself us", 1e3, 1, true},
                    {"communication_ns", "in comm kernels us", 1e3, 1, true}};
-  for (const metrics::RankLateness& rank : late.ranks)
-    table.add({int64_t{rank.rank}, rank.collectives, rank.times_last, rank.blamed, rank.delay,
-               rank.caused, rank.alone, rank.waited, rank.in_communication});
+  for (const metrics::RankLateness& rank : late.ranks) {
+    const auto cell = [&](int64_t value) {
+      return rank.collectives > 0 ? DataCell(value) : Missing{"shares no collective"};
+    };
+    table.add({int64_t{rank.rank}, rank.collectives, cell(rank.times_last), cell(rank.blamed),
+               cell(rank.delay), cell(rank.caused), cell(rank.alone), cell(rank.waited),
+               rank.in_communication});
+  }
   return table;
 }
 

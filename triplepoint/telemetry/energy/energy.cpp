@@ -151,7 +151,26 @@ std::optional<int64_t> time_missing(const Line& line, int64_t slack, int64_t beg
   return front + back;
 }
 
-/// What the counter says, if it reaches over the stretch but for an update at each end.
+/// A stretch between two stamps that is far longer than an update: the driver was away, or the
+/// recorder was stopped.
+struct Gap {
+  int64_t begin = 0, end = 0;
+};
+std::vector<Gap> gaps_of(const Line& line, int64_t period, int64_t begin, int64_t end) {
+  constexpr int64_t least_ns = 500'000'000;
+  const int64_t longest = std::max(10 * period, least_ns);
+  std::vector<Gap> gaps;
+  for (size_t i = std::max<size_t>(1, line.after(begin)); i < line.size(); ++i) {
+    const Gap gap{std::max(line.time(i - 1), begin), std::min(line.time(i), end)};
+    if (gap.begin >= end) break;
+    if (gap.end - gap.begin > longest) gaps.push_back(gap);
+  }
+  return gaps;
+}
+
+/// What the counter says, if it reaches over the stretch but for an update at each end. A counter
+/// that grew in a gap by less than half of what it does elsewhere was reset: the gap counts at the
+/// mean power of the rest, and is uncertain as a whole.
 std::optional<EnergyEstimate> from_counter(const Series& counter, int64_t period, int64_t begin,
                                            int64_t end) {
   if (counter.times.size() < 2) return std::nullopt;
@@ -166,11 +185,27 @@ std::optional<EnergyEstimate> from_counter(const Series& counter, int64_t period
                          std::max(1.0, static_cast<double>(line.time(i) - line.time(i - 1)));
     return line.value(i) + slope * static_cast<double>(when - line.time(i));
   };
-  const double joules = at(end) - at(begin);
+  double joules = at(end) - at(begin), seen = joules;
+  int64_t seen_ns = end - begin;
+  const std::vector<Gap> gaps = gaps_of(line, period, begin, end);
+  for (const Gap& gap : gaps) {
+    seen -= at(gap.end) - at(gap.begin);
+    seen_ns -= gap.end - gap.begin;
+  }
+  double in_gaps = 0;
+  for (const Gap& gap : gaps) {
+    const double grown = at(gap.end) - at(gap.begin);
+    const double expected =
+        seen_ns > 0 ? seen * static_cast<double>(gap.end - gap.begin) / static_cast<double>(seen_ns)
+                    : 0;
+    if (2 * grown >= expected) continue;
+    joules += expected - grown;
+    in_gaps += expected;
+  }
   // Power next to both ends, over one update.
   const double first = at(begin + period) - at(begin), last = at(end) - at(end - period);
   const double guessed = joules / static_cast<double>(end - begin) * static_cast<double>(*missing);
-  return estimate(joules, std::abs(first + last) + std::abs(guessed));
+  return estimate(joules, std::abs(first + last) + std::abs(guessed) + in_gaps);
 }
 
 std::optional<EnergyEstimate> from_power(const Series& power, int64_t period, int64_t window,
@@ -181,7 +216,11 @@ std::optional<EnergyEstimate> from_power(const Series& power, int64_t period, in
   if (!missing) return std::nullopt;
   const double joules = line.integral(begin, end);
   const double guessed = joules / static_cast<double>(end - begin) * static_cast<double>(*missing);
-  return estimate(joules, (line.at(begin) + line.at(end)) * in_seconds(period) + std::abs(guessed));
+  double in_gaps = 0;
+  for (const Gap& gap : gaps_of(line, period, begin, end))
+    in_gaps += line.integral(gap.begin, gap.end);
+  return estimate(
+      joules, (line.at(begin) + line.at(end)) * in_seconds(period) + std::abs(guessed) + in_gaps);
 }
 
 /// Instant readings first: those of one second smear what happens in between.

@@ -60,6 +60,9 @@ struct MeasuredEnergy {
 /// A series may lack up to a twentieth of the stretch at an end; that part of the energy is added
 /// to what the edges leave open.
 ///
+/// Gaps of more than ten updates (a driver reset, a stopped recorder) are uncertain as a whole,
+/// unless the counter went on; where it was reset, they count at the mean power of the rest.
+///
 /// The counter is the better one if [begin, end] covers at least ten of its updates; a shorter
 /// stretch is integrated. T: period of the series' source, else the median distance of its stamps.
 /// A sensor that sees 25 ms of every 100 ms is right over many updates as long as the load does not

@@ -248,5 +248,36 @@ TEST_CASE("where only bits are polled they are what is told") {
   CHECK(throttle_residency({}, 0, Instant(0), Instant(1)).empty());
 }
 
+TEST_CASE("energy over a gap is within what is stated, whether the counter was reset or went on") {
+  constexpr int64_t length = 12'000 * ms, from = 4'000 * ms, until = 6'000 * ms;
+  const Load load = training(length);
+  for (const bool reset : {false, true}) {
+    run::Run run = seen_by(models[0], load, length);
+    const double lost = reset ? load.energy(until) - load.energy(from) : 0;
+    for (run::Series& series : run.series) {
+      run::Series kept{.signal = series.signal};
+      for (size_t i = 0; i < series.times.size(); ++i) {
+        const int64_t time = series.times[i].nanoseconds();
+        if (time > from && time < until) continue;
+        kept.times.push_back(series.times[i]);
+        const bool counts = series.signal == "energy_j";
+        kept.values.push_back(series.values[i] - (counts && time >= until ? lost : 0));
+      }
+      series = kept;
+    }
+    const MeasuredEnergy found = energy_of(run, 0, Instant(), Instant(length));
+    const double truth = load.energy(length);
+    CAPTURE(reset);
+    REQUIRE(found.counter);
+    CHECK(found.method == "counter");
+    CHECK(std::abs(found.counter->energy / unit::J - truth) < 0.05 * truth);
+    CHECK(std::abs(found.counter->energy / unit::J - truth) < found.counter->edges / unit::J);
+    // What was not seen is stated.
+    REQUIRE(found.integrated);
+    CHECK(found.integrated->edges / unit::J > 0.1 * truth);
+    CHECK((found.counter->edges / unit::J > 0.1 * truth) == reset);
+  }
+}
+
 }  // namespace
 }  // namespace triplepoint::telemetry
