@@ -80,7 +80,9 @@ std::string memory_table(const Console& console, const run::Run& run) {
 std::string throttle_text(const metrics::Metrics& m) {
   std::string text;
   for (const auto& [reason, share] : m.throttle) {
-    if (share > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", percent(share), reason);
+    if (share > 0)
+      text += fmt::format("{}{} by {}", text.empty() ? "" : ", ", percent(share),
+                          report::throttle_reason_text(reason));
   }
   return text.empty() ? "none" : text;
 }

@@ -9,6 +9,7 @@
 #include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/charts/study_charts.h"
 #include "triplepoint/report/findings/keys.h"
+#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/report/findings/pairs.h"
 
 namespace triplepoint::report {
@@ -176,7 +177,7 @@ Bar throttle_bar(const StudyRow& row, const StudyRow* above,
   for (const std::string& reason : reasons) {
     const double share = number_at(row, "throttle." + reason).value_or(0);
     bar.parts.push_back({share * per_cent, style_of_reason(reason), ""});
-    bar.hint += fmt::format(" {} {}", reason, percent(share));
+    bar.hint += fmt::format(" {} {}", throttle_reason_text(reason), percent(share));
   }
   return bar;
 }
@@ -185,7 +186,7 @@ std::vector<LegendEntry> throttle_legend(const std::vector<std::string>& reasons
   std::vector<LegendEntry> legend;
   legend.reserve(reasons.size());
   for (const std::string& reason : reasons)
-    legend.push_back({style_of_reason(reason), reason});
+    legend.push_back({style_of_reason(reason), throttle_reason_text(reason)});
   return legend;
 }
 

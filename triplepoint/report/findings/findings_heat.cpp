@@ -4,6 +4,7 @@
 
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/keys.h"
+#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/report/findings/pairs.h"
 
 namespace triplepoint::report {
@@ -27,18 +28,6 @@ const StudyRow* largest(const Rows& rows, Value&& value) {
   for (const StudyRow* row : rows)
     if (value(*row) && (best == nullptr || *value(*row) > *value(*best))) best = row;
   return best;
-}
-
-/// "power cap" of software_power_cap, as one says it.
-std::string in_words(const std::string& reason) {
-  if (reason == "software_power_cap") return "the power cap";
-  if (reason == "software_thermal") return "the temperature limit";
-  if (reason == "hardware_thermal") return "the hardware's temperature limit";
-  if (reason == "hardware_slowdown") return "a hardware slowdown";
-  if (reason == "hardware_power_brake") return "the power brake";
-  std::string words = reason;
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
 }
 
 std::string longest_reason(const StudyRow& row) {
@@ -193,7 +182,7 @@ MaybeFinding about_throttling(const Groups& groups) {
   if (worst == nullptr || *share(*worst) < least_throttling) return std::nullopt;
   const std::string reason = longest_reason(*worst);
   Finding finding("throttle-" + identifier(group_title(*worst)));
-  finding.say("Clocks are limited by " + in_words(reason) + ": GPUs of ")
+  finding.say("Clocks are limited by " + throttle_reason_text(reason) + ": GPUs of ")
       .group_and_name(*worst)
       .say(" spend ")
       .share(*worst, "throttle." + reason)

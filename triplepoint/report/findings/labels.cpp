@@ -55,4 +55,15 @@ std::string group_label(const spec::Job& job) {
   return fmt::format("{} on {} x {}{}", job.model.name, job.world_size(), gpu, what);
 }
 
+std::string throttle_reason_text(const std::string& reason) {
+  if (reason == "software_power_cap") return "the power cap";
+  if (reason == "software_thermal") return "the temperature limit";
+  if (reason == "hardware_thermal") return "the hardware's temperature limit";
+  if (reason == "hardware_slowdown") return "a hardware slowdown";
+  if (reason == "hardware_power_brake") return "the power brake";
+  std::string words = reason;
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
 }  // namespace triplepoint::report

@@ -14,6 +14,9 @@ std::string configuration_label(const spec::Job& job);
 /// "lora", "placed" (devices or nodes in their own order), "uneven" (layers per stage).
 std::string variant_label(const spec::Job& job);
 
+/// A reason for which a clock is lowered, in words: "the power cap" of software_power_cap.
+std::string throttle_reason_text(const std::string& reason);
+
 /// "gpt3-175b on 32 x H200"
 std::string group_label(const spec::Job& job);
 

@@ -114,7 +114,8 @@ std::string throttle_words(const Metrics& m) {
   std::string words;
   for (const auto& [reason, share] : m.throttle)
     if (share > 0)
-      words += fmt::format("{}{} {}", words.empty() ? "" : ", ", percent(share), reason);
+      words += fmt::format("{}{} by {}", words.empty() ? "throttled " : ", ", percent(share),
+                           throttle_reason_text(reason));
   return words.empty() ? "not throttled" : words;
 }
 
