@@ -14,6 +14,7 @@
 
 #include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/report/charts/chassis_picture.h"
+#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/report/findings/pace_words.h"
 
 namespace triplepoint::report {
@@ -94,8 +95,8 @@ void add_clock(Findings& findings, const run::Run& run, const Metrics& m) {
       std::max_element(m.throttle.begin(), m.throttle.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
   if (worst == m.throttle.end() || worst->second < 0.005) return;
-  std::string text =
-      fmt::format("GPUs are throttled {} of the time ({})", percent(worst->second), worst->first);
+  std::string text = fmt::format("GPUs are throttled {} of the time by {}", percent(worst->second),
+                                 throttle_reason_text(worst->first));
   const auto power = lost_mhz(run, "clock_lost_to_power_mhz");
   const auto heat = lost_mhz(run, "clock_lost_to_temperature_mhz");
   if (power) text += fmt::format("; the power limit costs {} MHz", significant(*power));
