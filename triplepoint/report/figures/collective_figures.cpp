@@ -92,7 +92,7 @@ std::string collectives_title(const std::vector<CollectiveRow>& rows) {
     kernels += row.total;
   }
   if (kernels > 0)
-    return fmt::format("{} of the time in collectives is waiting for late ranks",
+    return fmt::format("{} of the time in collectives is waiting for the last rank",
                        percent(mean(wait, kernels)));
   const auto most = std::max_element(rows.begin(), rows.end(),
                                      [](auto& a, auto& b) { return a.total < b.total; });
