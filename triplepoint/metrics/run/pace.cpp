@@ -34,7 +34,7 @@ std::string_view limit_of(const run::DeviceSummary& slow, double usual_c) {
   if (slow.die_mean_c && *slow.die_mean_c > usual_c + clearly_hotter_c) return "heat";
   if (power > 0.05) return "power_limit";
   if (share("application_clocks") > 0.05) return "clock_lock";
-  return "board";
+  return "";  // nothing that was recorded tells
 }
 
 /// From the clocks that sensors have read.

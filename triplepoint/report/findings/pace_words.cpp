@@ -90,7 +90,9 @@ std::string pace_advice(const PaceSetter& setter) {
   if (setter.limit == "clock_lock") return "Release the lock (nvidia-smi -rgc).";
   if (setter.limit == "heat")
     return "Check its air or coolant, heat sink and paste, or give it less work.";
-  return "Give it less work (triplepoint place), or exchange the board.";
+  if (setter.limit == "board")
+    return "Give it less work (triplepoint place), or exchange the board.";
+  return "Compare its clock event reasons, power limit and temperature with its peers'.";
 }
 
 }  // namespace triplepoint::report
