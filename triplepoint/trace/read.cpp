@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -310,6 +311,10 @@ Result<std::vector<File>> files_of(const std::vector<Path>& paths) {
 }
 
 tl::unexpected<Error> nothing_found(const std::vector<File>& files, bool json) {
+  std::error_code ignored;
+  if (files.size() == 1 && std::filesystem::file_size(files[0].path, ignored) == 0)
+    return error(fmt::format("{} is empty (0 bytes); check the path and what writes it",
+                             files[0].path.string()));
   const std::string what = files.size() == 1
                                ? fmt::format("{} is no trace", files[0].path.string())
                                : fmt::format("no trace is among the {} files", files.size());

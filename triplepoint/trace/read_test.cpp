@@ -75,6 +75,8 @@ TEST_CASE("JSON that ends before its first event is called just that, and not an
   }
   CHECK(read_traces({folder.write("x.txt", "hello")}).error().what.find("of no known format") !=
         std::string::npos);
+  CHECK(read_traces({folder.write("x.run", "")}).error().what.find("is empty") !=
+        std::string::npos);
 }
 
 TEST_CASE("the number of threads does not change what is read") {

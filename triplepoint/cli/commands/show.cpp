@@ -75,8 +75,12 @@ class Show : public Command {
       known.insert(known.end(), names.begin(), names.end());
       if (contains(names, name_)) TPT_TRY(show_thing(library, kind, console, all));
     }
-    if (all.empty())
-      return error(fmt::format("nothing is called \"{}\"; {}", name_, did_you_mean(name_, known)));
+    if (all.empty()) {
+      const auto close = closest_word(name_, known);
+      return error(fmt::format("nothing is called \"{}\"; {}", name_,
+                               close ? fmt::format("did you mean \"{}\"?", *close)
+                                     : "triplepoint list prints the names of a kind"));
+    }
     if (format_.is_json()) print_json(console, all);
     return exit_ok;
   }
