@@ -25,8 +25,9 @@ def main():
         for name, (height, commands, page) in PAGES.items():
             for command in commands:
                 subprocess.run([program, *command], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-            subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={WIDTH},{height}",
-                            f"--screenshot={ROOT / 'docs/images' / name}.png", f"file://{folder}/{page}"], check=True, stderr=subprocess.DEVNULL)
+            subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                            "--virtual-time-budget=10000",  # the timeline paints after the page has loaded
+                            f"--window-size={WIDTH},{height}", f"--screenshot={ROOT / 'docs/images' / name}.png", f"file://{folder}/{page}"], check=True, stderr=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":
