@@ -44,6 +44,15 @@ inline double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }
 
+/// How far values scatter around their median, as a standard deviation that outliers do not change:
+/// the median absolute deviation times 1.4826, which for a normal distribution is sigma.
+inline double robust_deviation(std::vector<double> values) {
+  const double middle = median(values);
+  for (double& value : values)
+    value = value < middle ? middle - value : value - middle;
+  return 1.4826 * median(std::move(values));
+}
+
 /// The value in the middle; of an even count the lower of the two, so that it is in the list.
 template <class T>
 T lower_median(std::vector<T> values) {

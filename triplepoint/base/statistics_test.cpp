@@ -19,6 +19,11 @@ TEST_CASE("of an even count the two medians are neighbours that were both seen")
   CHECK(upper_median<double>({4, 1, 3, 2}) == 3);
 }
 
+TEST_CASE("an outlier does not change the robust deviation") {
+  CHECK(robust_deviation({1, 2, 3, 4, 5}) == doctest::Approx(1.4826));
+  CHECK(robust_deviation({1, 2, 3, 4, 500}) == doctest::Approx(1.4826));
+}
+
 TEST_CASE("one value is its own median") {
   CHECK(lower_median<int>({7}) == 7);
   CHECK(upper_median<int>({7}) == 7);

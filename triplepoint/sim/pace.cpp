@@ -28,7 +28,6 @@ constexpr double min_cost = 0.002;     // of the step
 constexpr size_t fewest_in_stage = 4;  // peers of one stage, else of all
 constexpr size_t most_named = 8;
 constexpr Kelvins clearly_hotter = 8 * unit::K;
-constexpr double normal_over_mad = 1.4826;  // standard deviation over median absolute deviation
 
 /// Clock steps below the maximum, mean over the repetitions of a device's phases.
 double mean_steps(const StepModel& model, const CoupledStep& step, size_t device) {
@@ -40,17 +39,6 @@ double mean_steps(const StepModel& model, const CoupledStep& step, size_t device
     count += times;
   }
   return count > 0 ? sum / count : 0;
-}
-
-/// By how much `values` scatter around their median, as a standard deviation that outliers do not
-/// change.
-double robust_deviation(const std::vector<double>& values) {
-  const double middle = median(values);
-  std::vector<double> away;
-  away.reserve(values.size());
-  for (const double value : values)
-    away.push_back(std::abs(value - middle));
-  return normal_over_mad * median(away);
 }
 
 class PaceFinder {
@@ -252,6 +240,7 @@ class PaceFinder {
     const auto heat = [&](size_t d) {
       return step_.accounted.devices[d].throttled_thermal / unit::s;
     };
+    const auto appetite = [&](size_t d) { return model_.hardware.boards[d].dynamic_energy; };
     const double limit = middle(slow, watts), usual = middle(healthy, watts);
     const double hot = middle(slow, die), cool = middle(healthy, die);
     if (limit < (1 - min_link_loss) * usual) {
@@ -262,7 +251,7 @@ class PaceFinder {
     } else if (middle(slow, heat) > 0 || hot - cool > clearly_hotter / unit::K) {
       setter.limit = "heat";
       setter.detail = fmt::format("die at {:.0f} °C against {:.0f} °C", hot, cool);
-    } else {
+    } else if (middle(slow, appetite) > middle(healthy, appetite)) {
       setter.limit = "board";
     }
   }

@@ -6,7 +6,6 @@
 // the clock that the slowest GPU lacks. Named is who costs at least 1 % of the step; boards of one
 // type differ by less than that.
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
@@ -19,7 +18,7 @@ namespace {
 
 constexpr double min_cost = 0.01;    // of the step
 constexpr double min_excess = 0.05;  // of a recorded clock below its peers'
-constexpr double min_deviations = 4, normal_over_mad = 1.4826;
+constexpr double min_deviations = 4;
 constexpr double clearly_hotter_c = 8;
 constexpr size_t fewest_peers = 3, most_named = 8;
 
@@ -49,11 +48,7 @@ std::vector<run::PaceSetter> by_clocks(const View& view, Seconds step) {
   }
   if (clocks.size() <= fewest_peers) return {};
   const double usual = median(clocks);
-  std::vector<double> away;
-  for (const double clock : clocks)
-    away.push_back(std::abs(clock - usual));
-  const double least =
-      std::max(min_excess * usual, min_deviations * normal_over_mad * median(away));
+  const double least = std::max(min_excess * usual, min_deviations * robust_deviation(clocks));
   run::PaceSetter setter{.peers = usual, .at_most = true};
   std::vector<std::pair<double, int32_t>> slow;
   for (size_t i = 0; i < clocks.size(); ++i)
