@@ -168,8 +168,8 @@ constexpr double min_reported_ratio = 1.01;  // times as much: below, both read 
 constexpr double min_communication_share = 0.3;
 
 double communication_share(const StudyRow& row) {
-  const metrics::KernelSeconds& kernels = row.metrics->kernels;
-  return kernels.total() > Seconds() ? kernels.communication() / kernels.total() : 0;
+  const metrics::Metrics& m = *row.metrics;
+  return m.exposed_communication && m.step_time ? *m.exposed_communication / *m.step_time : 0;
 }
 
 std::string_view verb_of(const StudyRow& row) {
@@ -279,13 +279,13 @@ MaybeFinding about_communication(const Groups& groups) {
   if (worst == nullptr || communication_share(*worst) < min_communication_share)
     return std::nullopt;
   Finding finding("kernels-" + identifier(group_title(*worst)));
-  finding.say("Communication dominates a step: in ")
+  finding.say("Most exposed communication: in ")
       .group_and_name(*worst)
-      .say(", a GPU computes for ")
-      .number(*worst, "kernel_time_s.compute", "s")
-      .say(" of its ")
-      .number(*worst, "kernel_time_s.total", "s")
-      .say(" of kernel time.");
+      .say(", ")
+      .number(*worst, "exposed_communication_s", "s")
+      .say(" of the ")
+      .number(*worst, "step_time_s", "s")
+      .say(" of a step are communication that nothing hides.");
   return finding;
 }
 
