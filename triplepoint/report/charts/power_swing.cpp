@@ -8,6 +8,7 @@
 #include "triplepoint/base/number_text.h"
 
 #include "triplepoint/report/charts/axis.h"
+#include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {
 namespace {
@@ -44,9 +45,7 @@ class Drawing {
       : kw_(kw), whole_(whole), axis_(axis_from_zero(*std::max_element(kw.begin(), kw.end()))) {}
 
   std::string svg(double mean_kw) const {
-    std::string text = fmt::format(
-        "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"power of all nodes over time\">",
-        width, height);
+    std::string text = svg_begin(width, height, "power of all nodes over time");
     for (const double tick : axis_.ticks)
       text += fmt::format(
           "<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text class=\"label\" x=\"{}\" "

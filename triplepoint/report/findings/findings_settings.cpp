@@ -100,9 +100,13 @@ MaybeFinding about_slower_microbatches(const Groups& groups) {
     return ratio_at(*pair.from, *pair.to, speed);
   });
   if (!worst || *gain(*worst) > 1 / clear_change) return std::nullopt;
+  const auto before = number_at(*worst->from, "bubble_fraction"),
+             after = number_at(*worst->to, "bubble_fraction");
   Finding finding(anchor_of("microbatch-throughput", *worst->to));
-  finding.say("In deep pipelines they cost speed, because fewer microbatches lengthen the bubble: ")
-      .name(*worst->to, microbatch_name(*worst->to))
+  if (before && after && *after > *before)  // else something else is to blame
+    finding.say(
+        "In deep pipelines they cost speed, because fewer microbatches lengthen the bubble: ");
+  finding.name(*worst->to, microbatch_name(*worst->to))
       .say(" instead of ")
       .name(*worst->from, microbatch_name(*worst->from))
       .say(" makes ")
@@ -112,22 +116,6 @@ MaybeFinding about_slower_microbatches(const Groups& groups) {
       .say(" ")
       .less(*worst->to, *worst->from, speed)
       .say(" slower.");
-  const auto before = number_at(*worst->from, "bubble_fraction"),
-             after = number_at(*worst->to, "bubble_fraction");
-  if (!before || !after || *after <= *before) {  // something else is to blame
-    Finding plain(anchor_of("microbatch-throughput", *worst->to));
-    plain.name(*worst->to, microbatch_name(*worst->to))
-        .say(" instead of ")
-        .name(*worst->from, microbatch_name(*worst->from))
-        .say(" makes ")
-        .name(*worst->to, layout_with_options(*worst->to))
-        .say(" of ")
-        .group(*worst->to)
-        .say(" ")
-        .less(*worst->to, *worst->from, speed)
-        .say(" slower.");
-    return plain;
-  }
   return finding;
 }
 
