@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <string_view>
+
 #include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
@@ -11,5 +14,16 @@ Study sample_study();
 
 /// One job of it with series over time, for tests of the run page.
 run::Run sample_run();
+
+inline bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+inline std::size_t count_of(std::string_view text, std::string_view part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1))
+    ++count;
+  return count;
+}
 
 }  // namespace triplepoint::report

@@ -3,12 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/report/sample_study_testing.h"
+
 namespace triplepoint::report {
 namespace {
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 PaperJob job(const std::string& layout, const std::string& variant, int64_t microbatch,
              const std::string& machine = "32 x H200") {

@@ -10,13 +10,10 @@
 
 #include "triplepoint/metrics/trace/lateness.h"
 #include "triplepoint/report/pages/run_page.h"
+#include "triplepoint/report/sample_study_testing.h"
 
 namespace triplepoint::report {
 namespace {
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 /// Ranks that compute for 2 ms (and `late` ns per rank more), wait for the last one in an
 /// all-reduce that ends at 9 ms, and have nothing to do for half a millisecond after it.

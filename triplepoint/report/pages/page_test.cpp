@@ -11,17 +11,6 @@
 namespace triplepoint::report {
 namespace {
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
-std::size_t count_of(std::string_view text, std::string_view part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1))
-    ++count;
-  return count;
-}
-
 TEST_CASE("text from jobs cannot become markup") {
   const std::string page = study_page(sample_study());  // one of its jobs is called <TP1-PP32>
   CHECK(contains(page, "llama3-70b-&lt;TP1-PP32&gt;"));

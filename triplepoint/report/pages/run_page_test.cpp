@@ -17,10 +17,6 @@ namespace {
 
 using doctest::Approx;
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 spec::Chassis chassis_of(std::vector<std::vector<double>> upstream_heating) {
   spec::Chassis chassis;
   for (std::vector<double>& of : upstream_heating)
