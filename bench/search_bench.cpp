@@ -6,7 +6,6 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/search/layout_scan.h"
 #include "triplepoint/search/search.h"
 
 namespace triplepoint::search {

@@ -10,7 +10,6 @@
 
 #include "tests/doubles/fake_drivers.h"
 #include "tests/doubles/gpu_metrics_blob.h"
-#include "tests/doubles/scratch_tree.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <cblas.h>
 
 #include "trainer/comm/endpoint.h"
-#include "trainer/comm/thread_transport.h"
+#include "trainer/comm/transport.h"
 #include "trainer/math/math.h"
 #include "trainer/memory_ledger.h"
 #include "trainer/model/chunk.h"

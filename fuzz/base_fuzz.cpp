@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "triplepoint/base/csv.h"
-#include "triplepoint/base/expect.h"
 #include "triplepoint/base/http_request.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/result.h"
 #include "triplepoint/base/unit_text.h"
 
 namespace csv_target {

@@ -2,9 +2,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
-#include "triplepoint/spec/fault_text.h"
+#include "triplepoint/spec/fault.h"
 
 /// What reads as a fault is written as one that reads the same.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/load.h"
 

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <string_view>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/telemetry/amd/sysfs_gpu.h"
-#include "triplepoint/telemetry/plausible.h"
+#include "triplepoint/telemetry/driver_values.h"
 
 namespace {
 

@@ -8,8 +8,8 @@
 
 #include <unistd.h>
 
-#include "triplepoint/base/expect.h"
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/run/growing_run.h"
 #include "triplepoint/run/store.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/telemetry/exporter/exposition.h"
 

@@ -10,7 +10,7 @@
 
 #include <unistd.h>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/mark/reader.h"
 #include "triplepoint/mark/wire.h"

@@ -2,8 +2,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "triplepoint/base/expect.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/metrics/economics/score_card.h"
 

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <string_view>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/run/run.h"
 
-#include "triplepoint/telemetry/host/texts.h"
+#include "triplepoint/telemetry/host/file_sensor.h"
 #include "triplepoint/telemetry/kept_file.h"
 #include "triplepoint/telemetry/nvml/sensor.h"
 #include "triplepoint/telemetry/open_sensors.h"

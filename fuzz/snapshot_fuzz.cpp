@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "triplepoint/base/expect.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/telemetry/exporter/exposition.h"
 #include "triplepoint/telemetry/live/snapshot.h"

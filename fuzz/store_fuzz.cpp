@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/run/store.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "triplepoint/base/csv.h"
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/advise/thermal_groups.h"
 

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/load.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/tar.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/trace.h"

@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/telemetry/upstream/upstream.h"
 

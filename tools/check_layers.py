@@ -35,9 +35,7 @@ MAY_INCLUDE = {
     "cli": "*",
 }
 # Circles of units that are still there, by the first unit of each.
-KNOWN_CIRCLES = {"triplepoint/" + unit for unit in (
-    "advise/place_files", "calibrate/kernels/kernel_power", "search/layout_scan", "sim/flow_simulation", "sim/record", "study/item",
-    "tui/top_rows")}
+KNOWN_CIRCLES = {"triplepoint/" + unit for unit in ("sim/flow_simulation", "sim/record", "study/runner")}
 # Programs beside the library.
 PROGRAMS = {"trainer": "base spec workload mark"}
 

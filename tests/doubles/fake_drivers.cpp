@@ -2,9 +2,11 @@
 #include "tests/doubles/fake_drivers.h"
 
 #include <cstdlib>
+#include <fstream>
 #include <utility>
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 namespace triplepoint::doubles {
 
@@ -34,5 +36,38 @@ FakeNvml::FakeNvml(const std::string& script, int age)
 FakeRocmSmi::FakeRocmSmi(const std::string& script)
     : FakeDriver(std::string(TPT_DOUBLES_DIR) + "/rocm/librocm_smi64.so.1",
                  "TRIPLEPOINT_FAKE_ROCM_SMI", script) {}
+
+ScratchTree::ScratchTree() {
+  std::string name = (std::filesystem::temp_directory_path() / "triplepoint-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) std::abort();
+  root_ = name;
+}
+
+ScratchTree::~ScratchTree() {
+  std::error_code ignored;
+  std::filesystem::remove_all(root_, ignored);
+}
+
+void ScratchTree::write(const Path& file, std::string_view content) const {
+  std::filesystem::create_directories((root_ / file).parent_path());
+  std::ofstream(root_ / file, std::ios::binary | std::ios::trunc) << content;
+}
+
+void ScratchTree::write(const Path& file, double number) const {
+  write(file, fmt::format("{}\n", number));
+}
+
+void ScratchTree::link(const Path& from, const Path& to) const {
+  std::filesystem::create_directories((root_ / from).parent_path());
+  std::filesystem::create_symlink(to, root_ / from);
+}
+
+void ScratchTree::remove(const Path& file) const {
+  std::filesystem::remove_all(root_ / file);
+}
+
+void ScratchTree::forbid(const Path& file) const {
+  std::filesystem::permissions(root_ / file, std::filesystem::perms::none);
+}
 
 }  // namespace triplepoint::doubles

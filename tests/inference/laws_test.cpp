@@ -8,10 +8,10 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/metrics/run/inference.h"
-#include "triplepoint/perf/kernel_work.h"
+#include "triplepoint/metrics/metrics.h"
+#include "triplepoint/perf/kernel_time.h"
 #include "triplepoint/sim/simulate.h"
-#include "triplepoint/workload/rank_share.h"
+#include "triplepoint/workload/rank_grid.h"
 #include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint {

@@ -6,7 +6,7 @@
 
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
-#include "triplepoint/report/sample_study_testing.h"
+#include "triplepoint/report/study_testing.h"
 
 int main(int argc, char** argv) {
   using namespace triplepoint;

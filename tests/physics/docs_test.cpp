@@ -9,7 +9,7 @@
 
 #include "triplepoint/base/files.h"
 
-#include "triplepoint/power/node_power.h"
+#include "triplepoint/power/power.h"
 
 #include "tests/physics/loop.h"
 

@@ -10,7 +10,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/clock/governor.h"
-#include "triplepoint/power/gpu_power.h"
+#include "triplepoint/power/power.h"
 #include "triplepoint/thermal/chassis.h"
 
 namespace triplepoint {

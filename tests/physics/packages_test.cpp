@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/power/node_power.h"
+#include "triplepoint/power/power.h"
 
 #include "tests/physics/loop.h"
 

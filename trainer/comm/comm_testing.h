@@ -11,7 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "trainer/comm/endpoint.h"
-#include "trainer/comm/thread_transport.h"
+#include "trainer/comm/transport.h"
 
 /// Inside of ranks: doctest's CHECK would take a lock for every number.
 #define TPT_SAME(a, b)                               \

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "trainer/comm/endpoint.h"
 #include "trainer/comm/wire.h"

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "trainer/comm/schedule.h"
 #include "trainer/comm/schedule_parts.h"

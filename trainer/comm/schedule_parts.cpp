@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 namespace triplepoint::trainer {
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/mark/mark.h"
 

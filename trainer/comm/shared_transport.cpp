@@ -15,7 +15,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/mark/mark.h"
 

@@ -4,8 +4,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <stdexcept>
+#include <vector>
 
 namespace triplepoint::trainer {
 
@@ -81,5 +83,10 @@ class NativeCollectives {
                             Counts receive_counts) = 0;
   virtual Ticket broadcast(int group, std::span<float> data, int root) = 0;
 };
+
+/// Ranks that are threads of one process, for tests and for machines without MPI: one transport
+/// each. A message is copied once, straight from the sender's buffer to the receiver's, by
+/// whichever of the two comes last; a waiting rank sleeps until the other arrives.
+std::vector<std::unique_ptr<Transport>> thread_transports(int ranks);
 
 }  // namespace triplepoint::trainer

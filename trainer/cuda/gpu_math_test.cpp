@@ -11,7 +11,7 @@
 #include "triplepoint/base/random.h"
 
 #include "trainer/comm/endpoint.h"
-#include "trainer/comm/thread_transport.h"
+#include "trainer/comm/transport.h"
 #include "trainer/cuda/device.h"
 
 namespace triplepoint::trainer {

@@ -2,7 +2,13 @@
 #include "trainer/machine/machine.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <ctime>
 #include <fstream>
+#include <functional>
+#include <numeric>
+#include <thread>
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -12,6 +18,10 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/mark/mark.h"
+
+#include "trainer/comm/endpoint.h"
+#include "trainer/comm/shared_transport.h"
 #include "trainer/runtime/world.h"
 
 namespace triplepoint::trainer {
@@ -127,6 +137,218 @@ Json json_of(const MachineRows& rows) {
           {"attention", attentions},
           {"links", links},
           {"training", trainings}};
+}
+
+namespace {
+
+double seconds_of(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Of one call: the best of some batches, so that an interruption spoils one of them only.
+double time_of(double seconds, const std::function<void()>& work) {
+  work();
+  const double begin = thread_core_seconds();
+  int64_t calls = 0;
+  while (thread_core_seconds() - begin < seconds / 5)
+    work(), ++calls;
+  double best = (thread_core_seconds() - begin) / static_cast<double>(calls);
+  for (int batch = 0; batch < 4; ++batch) {
+    const double from = thread_core_seconds();
+    for (int64_t i = 0; i < calls; ++i)
+      work();
+    best = std::min(best, (thread_core_seconds() - from) / static_cast<double>(calls));
+  }
+  return best;
+}
+
+struct Operands {
+  std::vector<float> a, b, c;
+};
+
+/// Forward: C[m, n] = A[m, k] B[n, k]'; input gradient: A[m, k] B[k, n]; weight gradient:
+/// A[k, m]' B[k, n].
+double gemm_seconds(Math& math, const GemmRow& row, Operands& operands, double seconds) {
+  double sum = 0;
+  for (int way = 0; way < 3; ++way) {
+    Gemm gemm;
+    gemm.m = row.m, gemm.n = row.n, gemm.k = row.k;
+    gemm.a = operands.a.data(), gemm.b = operands.b.data(), gemm.c = operands.c.data();
+    gemm.a_transposed = way == 2, gemm.b_transposed = way == 0;
+    gemm.a_stride = way == 2 ? row.m : row.k;
+    gemm.b_stride = way == 0 ? row.k : row.n;
+    gemm.c_stride = row.n;
+    gemm.beta = way == 2 ? 1 : 0;
+    sum += time_of(seconds / 3, [&] { math.gemm(gemm); });
+  }
+  return sum / 3;
+}
+
+}  // namespace
+
+double thread_core_seconds() {
+  return seconds_of(CLOCK_THREAD_CPUTIME_ID);
+}
+
+double process_core_seconds() {
+  return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+std::vector<GemmRow> measure_gemms(Math& math, const MachineEffort& effort) {
+  std::vector<GemmRow> rows;
+  for (const int64_t m : {64, 128, 256, 512})
+    for (const int64_t n : {128, 256, 512, 1024})
+      for (const int64_t k : {64, 128, 256, 1024})
+        rows.push_back({m, n, k, 0});
+  Operands operands;
+  for (std::vector<float>* each : {&operands.a, &operands.b, &operands.c})
+    each->assign(size_t{1024} * 1024, 0.001F);
+  for (GemmRow& row : rows)
+    row.seconds = gemm_seconds(math, row, operands, effort.seconds);
+  return rows;
+}
+
+std::vector<AttentionRow> measure_attention(Math& math, const MachineEffort& effort) {
+  std::vector<AttentionRow> rows;
+  for (const int64_t length : {64, 128, 256})
+    for (const int64_t head_dim : {32, 64})
+      for (const bool backward : {false, true}) {
+        AttentionRow row;
+        row.shape.sequences = 2, row.shape.length = length;
+        row.shape.heads = row.shape.groups = row.shape.all_heads = 4;
+        row.shape.head_dim = head_dim;
+        row.backward = backward;
+        const double products = backward ? 10 : 4;  // flops per pair and number of a head, halved
+        row.flops = products * 0.5 * static_cast<double>(int64_t{8} * length * length * head_dim);
+        const auto tokens = static_cast<size_t>(2 * length);
+        const std::vector<float> start(tokens * static_cast<size_t>(row.shape.width()), 0.01F);
+        std::vector<float> qkv = start, out(tokens * static_cast<size_t>(4 * head_dim), 0.01F);
+        const std::vector<float> out_gradient(out.size(), 0.01F);
+        std::vector<float> sums(tokens * 4);
+        math.attention(row.shape, qkv.data(), out.data(), sums.data());
+        row.seconds = time_of(effort.seconds, [&] {
+          if (!backward) return math.attention(row.shape, qkv.data(), out.data(), sums.data());
+          std::memcpy(qkv.data(), start.data(), start.size() * sizeof(float));
+          math.attention_backward(row.shape, qkv.data(), out.data(), out_gradient.data(),
+                                  sums.data());
+        });
+        rows.push_back(row);
+      }
+  return rows;
+}
+
+double measure_call(Math& math) {
+  std::vector<float> x(16, 1), y(16, 1);
+  return time_of(0.01, [&] { math.add(16, x.data(), y.data()); });
+}
+
+double measure_copy(const MachineEffort& effort) {
+  std::vector<float> from(size_t{1} << 24, 1), to(size_t{1} << 24);
+  const auto bytes = static_cast<double>(from.size() * sizeof(float));
+  return 2 * bytes /
+         time_of(effort.seconds, [&] { std::memcpy(to.data(), from.data(), from.size() * 4); });
+}
+
+namespace {
+
+using spec::Collective;
+
+struct Case {
+  Collective collective;
+  int64_t numbers;
+};
+
+struct CaseArrays {
+  std::vector<float> whole, other;
+  std::vector<int64_t> counts;
+};
+
+void play(Communicator& all, const Case& one, CaseArrays& arrays) {
+  const int64_t p = all.size(), me = all.index();
+  const std::span<float> whole = arrays.whole, other = arrays.other;
+  const auto block =
+      other.subspan(0, static_cast<size_t>(one.numbers * (me + 1) / p - one.numbers * me / p));
+  switch (one.collective) {
+    case Collective::all_reduce:
+      return all.all_reduce(whole).wait();
+    case Collective::all_gather:
+      return all.all_gather(block, whole).wait();
+    case Collective::reduce_scatter:
+      return all.reduce_scatter(whole, block).wait();
+    case Collective::all_to_all:
+      return all.all_to_all(whole, arrays.counts, other, arrays.counts).wait();
+    case Collective::broadcast:
+      return all.broadcast(whole, 0).wait();
+    case Collective::send_recv:
+      if (me == 0) return all.send(whole, 1, 0).wait();
+      if (me == 1) return all.receive(whole, 0, 0).wait();
+  }
+}
+
+LinkRow measure(Communicator& all, const Case& one, double seconds) {
+  CaseArrays arrays;
+  const auto count = static_cast<size_t>(one.numbers);
+  arrays.whole.assign(count, 0), arrays.other.assign(count, 0);
+  arrays.counts.assign(static_cast<size_t>(all.size()), one.numbers / all.size());
+  LinkRow row{.collective = std::string(spec::name_of(one.collective)),
+              .ranks = all.size(),
+              .bytes = static_cast<double>(one.numbers * 4)};
+  const double bytes_per_second = 2e9;
+  const auto rounds =
+      static_cast<int>(std::clamp(seconds * bytes_per_second / (row.bytes + 10'000), 5.0, 2000.0));
+  play(all, one, arrays);
+  all.barrier();
+  row.wall_seconds = 1e9;
+  const double begin = thread_core_seconds();
+  for (int i = 0; i < rounds; ++i) {
+    const int64_t from = triplepoint_now();
+    play(all, one, arrays);
+    row.wall_seconds =
+        std::min(row.wall_seconds, static_cast<double>(triplepoint_now() - from) * 1e-9);
+  }
+  row.core_seconds = (thread_core_seconds() - begin) / rounds;
+  all.barrier();
+  return row;
+}
+
+void measure_on(int ranks, const MachineEffort& effort, std::vector<LinkRow>& rows) {
+  std::vector<std::thread> threads;
+  std::vector<std::vector<LinkRow>> of_rank(static_cast<size_t>(ranks));
+  auto transports = shared_transports(ranks);
+  for (size_t rank = 0; rank < transports.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      Endpoint endpoint(std::move(transports[rank]));
+      std::vector<int> everybody(static_cast<size_t>(ranks));
+      std::iota(everybody.begin(), everybody.end(), 0);
+      const auto all = endpoint.communicator(spec::GroupKind::data, everybody);
+      for (int c = 0; c < spec::collective_count; ++c)
+        for (const int64_t numbers : {64, 4096, 16'384, 65'536, 262'144, 1'048'576})
+          of_rank[rank].push_back(
+              measure(*all, {static_cast<Collective>(c), numbers}, effort.seconds));
+    });
+  for (std::thread& thread : threads)
+    thread.join();
+  for (size_t i = 0; !of_rank.empty() && i < of_rank.front().size(); ++i) {
+    LinkRow row = of_rank.front()[i];
+    const size_t taking_part = row.collective == "send_recv" ? 2 : of_rank.size();
+    row.core_seconds = 0;
+    for (size_t rank = 0; rank < taking_part; ++rank) {
+      row.core_seconds += of_rank[rank][i].core_seconds / static_cast<double>(taking_part);
+      row.wall_seconds = std::max(row.wall_seconds, of_rank[rank][i].wall_seconds);
+    }
+    rows.push_back(row);
+  }
+}
+
+}  // namespace
+
+std::vector<LinkRow> measure_links(const MachineEffort& effort) {
+  std::vector<LinkRow> rows;
+  for (const int ranks : {2, 4})
+    measure_on(ranks, effort, rows);
+  return rows;
 }
 
 }  // namespace triplepoint::trainer

@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "trainer/math/cpu_attention.h"
-#include "trainer/math/cpu_rows.h"
 #include "trainer/math/cpu_vectors.h"
 
 namespace triplepoint::trainer {

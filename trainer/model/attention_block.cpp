@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "trainer/model/layer_names.h"
+#include "trainer/model/context.h"
 
 // The core of attention with its scores written out: stacks without flash attention.
 

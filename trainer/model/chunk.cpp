@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "trainer/model/attention_block.h"
-#include "trainer/model/layer_names.h"
+#include "trainer/model/context.h"
 #include "trainer/model/mlp_block.h"
 #include "trainer/model/moe_block.h"
 #include "trainer/model/normalization.h"

@@ -9,7 +9,7 @@
 #include "triplepoint/spec/job.h"
 
 #include "triplepoint/workload/layer_layout.h"
-#include "triplepoint/workload/rank_share.h"
+#include "triplepoint/workload/rank_grid.h"
 
 #include "trainer/model/microbatch.h"
 #include "trainer/model/parameter.h"

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/model/context.h"
 
+#include <algorithm>
+#include <bit>
+
 namespace triplepoint::trainer {
 
 ModelContext::ModelContext(const spec::Job& the_job, const ModelGroups& the_groups, Math& the_math,
@@ -28,6 +31,59 @@ Dropout ModelContext::dropout_at(uint64_t site, const Tokens& tokens) const {
   return {.site = site,
           .first_row = first_token(tokens),
           .probability = static_cast<float>(model().dropout)};
+}
+
+namespace {
+
+/// Sizes that arrays come in: steps of an eighth of their power of two, so that routed rows, which
+/// are never twice as many, find an array.
+int64_t capacity_for(int64_t count) {
+  const int64_t least = std::max<int64_t>(count, 64);
+  const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(least)));
+  const int64_t step = std::max<int64_t>(power / 8, 16);
+  return (least + step - 1) / step * step;
+}
+
+}  // namespace
+
+BufferPool::~BufferPool() {
+  for (const Idle& size : idle_)
+    for (float* array : size.arrays)
+      ledger_.arrays().release(array);
+}
+
+std::vector<float*>& BufferPool::idle_of(int64_t capacity, Storage storage) {
+  const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const Idle& size) {
+    return size.capacity == capacity && size.storage == storage;
+  });
+  if (found != idle_.end()) return found->arrays;
+  idle_.push_back({capacity, storage, {}});
+  return idle_.back().arrays;
+}
+
+void BufferPool::tell(int64_t bytes, std::optional<MemoryTerm> term) {
+  if (term) {
+    ledger_.add(*term, bytes);
+    return;
+  }
+  workspace_ += bytes;
+  workspace_peak_ = std::max(workspace_peak_, workspace_);
+}
+
+float* BufferPool::take(int64_t count, std::optional<MemoryTerm> term, Storage storage) {
+  tell(count * ledger_.arrays().bytes_each(storage), term);
+  const int64_t capacity = capacity_for(count);
+  std::vector<float*>& idle = idle_of(capacity, storage);
+  if (idle.empty()) return ledger_.arrays().allocate(capacity, storage);
+  float* array = idle.back();
+  idle.pop_back();
+  return array;
+}
+
+void BufferPool::give(float* array, int64_t count, std::optional<MemoryTerm> term,
+                      Storage storage) {
+  tell(-count * ledger_.arrays().bytes_each(storage), term);
+  idle_of(capacity_for(count), storage).push_back(array);
 }
 
 }  // namespace triplepoint::trainer

@@ -1,22 +1,103 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
+#include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "triplepoint/spec/job.h"
+#include "triplepoint/spec/model.h"
 
-#include "triplepoint/workload/rank_share.h"
+#include "triplepoint/workload/rank_grid.h"
 
 #include "trainer/comm/communicator.h"
 #include "trainer/math/math.h"
-#include "trainer/model/buffers.h"
+#include "trainer/memory_ledger.h"
 #include "trainer/model/microbatch.h"
 #include "trainer/model/parameter.h"
 #include "trainer/spans.h"
 
 namespace triplepoint::trainer {
+
+/// Arrays that come and go with every microbatch. Given back they wait for the next one of their
+/// size, so that nothing is allocated after the first step.
+class BufferPool {
+ public:
+  explicit BufferPool(MemoryLedger& ledger) : ledger_(ledger) {}
+  ~BufferPool();
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+
+  /// `term`: what the ledger is told; absent for what lives within one operation.
+  float* take(int64_t count, std::optional<MemoryTerm> term, Storage = Storage::value);
+  void give(float* array, int64_t count, std::optional<MemoryTerm> term, Storage = Storage::value);
+
+  int64_t workspace_peak() const { return workspace_peak_; }  // bytes without a term
+
+ private:
+  struct Idle {
+    int64_t capacity;
+    Storage storage;
+    std::vector<float*> arrays;
+  };
+  std::vector<float*>& idle_of(int64_t capacity, Storage);
+  void tell(int64_t bytes, std::optional<MemoryTerm> term);
+
+  MemoryLedger& ledger_;
+  std::vector<Idle> idle_;
+  int64_t workspace_ = 0, workspace_peak_ = 0;
+};
+
+/// An array of a pool; empty unless made by one.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(BufferPool& pool, int64_t count, std::optional<MemoryTerm> term,
+         Storage storage = Storage::value)
+      : pool_(&pool),
+        term_(term),
+        storage_(storage),
+        count_(count),
+        data_(pool.take(count, term, storage)) {}
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    Buffer taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { release(); }
+
+  float* data() { return data_; }
+  const float* data() const { return data_; }
+  int64_t count() const { return count_; }
+  bool empty() const { return data_ == nullptr; }
+  void release() {
+    if (data_ != nullptr) pool_->give(data_, count_, term_, storage_);
+    data_ = nullptr;
+    count_ = 0;
+  }
+
+ private:
+  void swap(Buffer& other) {
+    std::swap(pool_, other.pool_);
+    std::swap(term_, other.term_);
+    std::swap(storage_, other.storage_);
+    std::swap(count_, other.count_);
+    std::swap(data_, other.data_);
+  }
+
+  BufferPool* pool_ = nullptr;
+  std::optional<MemoryTerm> term_;
+  Storage storage_ = Storage::value;
+  int64_t count_ = 0;
+  float* data_ = nullptr;
+};
 
 /// What all parts of a chunk work with.
 struct ModelContext {
@@ -92,5 +173,29 @@ struct Block {
 constexpr Block block_of(int64_t n, int64_t index, int64_t parts) {
   return {n * index / parts, n * (index + 1) / parts - n * index / parts};
 }
+
+inline std::string layer_name(int64_t layer) {
+  return "layers." + std::to_string(layer) + ".";
+}
+
+inline std::vector<int64_t> all_rows(int64_t count) {
+  std::vector<int64_t> rows(static_cast<size_t>(count));
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
+
+/// Of weights that write into the trunk: 0.02 / sqrt(2 layers), so that its variance does not grow
+/// with depth (Radford et al. 2019, GPT-2, section 2.3).
+inline double exit_deviation(const spec::Model& model) {
+  return 0.02 / std::sqrt(2.0 * static_cast<double>(model.num_layers));
+}
+
+/// Where dropout stands: each place draws its own numbers. The residual's follows its branch's.
+enum class DropoutPlace : uint64_t { attention_core = 0, attention_residual = 1, mlp_residual = 2 };
+
+inline uint64_t dropout_site(int64_t layer, DropoutPlace place) {
+  return (static_cast<uint64_t>(layer) + 1) * 16 + static_cast<uint64_t>(place);
+}
+inline constexpr uint64_t embedding_dropout_site = 1;
 
 }  // namespace triplepoint::trainer

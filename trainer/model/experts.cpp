@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "trainer/model/layer_names.h"
+#include "trainer/model/context.h"
 #include "trainer/model/mlp_block.h"
 
 namespace triplepoint::trainer {

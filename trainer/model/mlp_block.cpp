@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "trainer/model/layer_names.h"
+#include "trainer/model/context.h"
 
 namespace triplepoint::trainer {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "trainer/model/layer_names.h"
+#include "trainer/model/context.h"
 
 namespace triplepoint::trainer {
 namespace {

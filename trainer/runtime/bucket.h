@@ -6,8 +6,8 @@
 
 #include "triplepoint/spec/job.h"
 
+#include "trainer/memory_ledger.h"
 #include "trainer/model/chunk.h"
-#include "trainer/runtime/flat_array.h"
 #include "trainer/runtime/rank_groups.h"
 
 namespace triplepoint::trainer {
@@ -59,5 +59,28 @@ struct Bucket {
 /// the unit where reductions are to hide behind the backward pass.
 std::vector<Bucket> make_buckets(const spec::Job&, const std::vector<std::vector<Unit>*>& chunks,
                                  const RankGroups&);
+
+/// Which buckets hold parts of a unit.
+class BucketMap {
+ public:
+  explicit BucketMap(const std::vector<Bucket>& buckets) {
+    for (size_t i = 0; i < buckets.size(); ++i)
+      for (const UnitName& name : buckets[i].units)
+        place(name).push_back(i);
+  }
+  const std::vector<size_t>& of(UnitName name) const {
+    static const std::vector<size_t> none;
+    if (name.chunk >= map_.size() || name.unit >= map_[name.chunk].size()) return none;
+    return map_[name.chunk][name.unit];
+  }
+
+ private:
+  std::vector<size_t>& place(UnitName name) {
+    if (name.chunk >= map_.size()) map_.resize(name.chunk + 1);
+    if (name.unit >= map_[name.chunk].size()) map_[name.chunk].resize(name.unit + 1);
+    return map_[name.chunk][name.unit];
+  }
+  std::vector<std::vector<std::vector<size_t>>> map_;  // [chunk][unit]
+};
 
 }  // namespace triplepoint::trainer

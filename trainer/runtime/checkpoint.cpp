@@ -12,7 +12,7 @@
 
 #include "triplepoint/base/json.h"
 
-#include "trainer/runtime/agree.h"
+#include "trainer/runtime/rank_groups.h"
 
 namespace triplepoint::trainer {
 namespace {

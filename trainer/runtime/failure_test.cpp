@@ -4,9 +4,9 @@
 
 #include <doctest/doctest.h>
 
-#include "trainer/comm/thread_transport.h"
+#include "trainer/comm/transport.h"
 #include "trainer/runtime/check_job.h"
-#include "trainer/runtime/models_testing.h"
+#include "trainer/runtime/jobs_testing.h"
 #include "trainer/runtime/train.h"
 
 namespace triplepoint::trainer {

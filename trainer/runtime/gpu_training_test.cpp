@@ -6,8 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "trainer/runtime/layouts_testing.h"
-#include "trainer/runtime/models_testing.h"
+#include "trainer/runtime/jobs_testing.h"
 #include "trainer/runtime/world.h"
 
 namespace triplepoint::trainer {

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "trainer/runtime/models_testing.h"
+#include "trainer/runtime/jobs_testing.h"
 #include "trainer/runtime/world.h"
 
 namespace triplepoint::trainer {

@@ -7,9 +7,9 @@
 
 #include "triplepoint/base/random.h"
 
-#include "triplepoint/workload/rank_share.h"
+#include "triplepoint/workload/rank_grid.h"
 
-#include "trainer/runtime/wire.h"
+#include "trainer/runtime/rank_groups.h"
 #include "trainer/spans.h"
 
 namespace triplepoint::trainer {

@@ -16,9 +16,8 @@
 #include "trainer/model/chunk.h"
 #include "trainer/model/parameter.h"
 #include "trainer/runtime/bucket.h"
-#include "trainer/runtime/gradient_reducer.h"
-#include "trainer/runtime/parameter_gatherer.h"
 #include "trainer/runtime/rank_groups.h"
+#include "trainer/runtime/sharding.h"
 
 namespace triplepoint::trainer {
 

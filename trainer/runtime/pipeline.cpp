@@ -2,9 +2,9 @@
 #include "trainer/runtime/pipeline.h"
 
 #include "triplepoint/mark/mark.h"
-#include "triplepoint/workload/rank_share.h"
+#include "triplepoint/workload/rank_grid.h"
 
-#include "trainer/runtime/wire.h"
+#include "trainer/runtime/rank_groups.h"
 
 namespace triplepoint::trainer {
 namespace {

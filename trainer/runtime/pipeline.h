@@ -10,8 +10,8 @@
 #include "triplepoint/workload/schedule.h"
 
 #include "trainer/comm/communicator.h"
+#include "trainer/memory_ledger.h"
 #include "trainer/model/chunk.h"
-#include "trainer/runtime/flat_array.h"
 #include "trainer/runtime/parameter_store.h"
 #include "trainer/runtime/token_source.h"
 

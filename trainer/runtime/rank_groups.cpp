@@ -2,6 +2,9 @@
 #include "trainer/runtime/rank_groups.h"
 
 #include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
 
 namespace triplepoint::trainer {
 
@@ -12,6 +15,20 @@ RankGroups::RankGroups(const workload::RankGrid& grid, int rank, const MakeCommu
     if (std::find(members.begin(), members.end(), rank) == members.end()) members = {rank};
     groups_[kind] = make(static_cast<spec::GroupKind>(kind), {members.begin(), members.end()});
   }
+}
+
+Result<void> agree(Communicator& world, const Result<void>& mine, const char* act) {
+  const float failed = mine ? 0.0F : 1.0F;
+  std::array<float, 2> sums = {failed, world.index() == 0 ? failed : 0.0F};
+  world.all_reduce(sums).wait();
+  if (sums[0] == 0) return {};
+  if (world.index() == 0 && sums[1] > 0) return mine;
+  if (sums[1] > 0) return error("");
+  if (!mine) return mine;
+  if (world.index() > 0) return error("");
+  return error(
+      fmt::format("{:.0f} ranks could not {} (see their messages); give all ranks the same inputs",
+                  sums[0], act));
 }
 
 }  // namespace triplepoint::trainer

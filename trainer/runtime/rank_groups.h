@@ -6,6 +6,9 @@
 #include <memory>
 #include <vector>
 
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/spec/job.h"
 #include "triplepoint/spec/op.h"
 
 #include "triplepoint/workload/rank_grid.h"
@@ -33,5 +36,25 @@ class RankGroups {
  private:
   std::array<std::unique_ptr<Communicator>, spec::group_kind_count> groups_;
 };
+
+/// A failure of one rank ends all ranks. All ranks call it. A rank that did not
+/// fail itself gets a sentence about those that did; of equal failures only rank 0 keeps its own
+/// (others get an empty one, which is not printed).
+Result<void> agree(Communicator& world, const Result<void>& mine, const char* act);
+
+/// Parameters travel in the precision of the computation.
+inline Wire parameter_wire(const spec::Job& job) {
+  return job.plan.precision == spec::Precision::fp32 ? Wire::fp32 : Wire::bf16;
+}
+
+/// Gradients in the optimizer's.
+inline Wire gradient_wire(const spec::Job& job) {
+  return job.plan.optimizer.gradient_sync_bytes < 4 ? Wire::bf16 : Wire::fp32;
+}
+
+/// The trunk between two stages.
+inline Wire boundary_wire(const spec::Job& job) {
+  return spec::has_fp32_residual(job) ? Wire::fp32 : parameter_wire(job);
+}
 
 }  // namespace triplepoint::trainer

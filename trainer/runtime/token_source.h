@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -66,5 +67,22 @@ Result<std::unique_ptr<TokenSource>> open_indexed_tokens(const std::string& pref
 
 /// "synthetic", FILE.bin or FILE.idx (Megatron-LM), or any other file as text.
 Result<std::unique_ptr<TokenSource>> open_tokens(const std::string& data, const TokenNeeds&);
+
+/// A file's bytes, read by the system as they are looked at.
+class MappedFile {
+ public:
+  static Result<MappedFile> open(const std::string& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  std::span<const std::byte> bytes_;
+};
 
 }  // namespace triplepoint::trainer

@@ -13,9 +13,9 @@
 
 #include "trainer/cuda/device.h"
 #include "trainer/math/math.h"
-#include "trainer/runtime/agree.h"
 #include "trainer/runtime/checkpoint.h"
 #include "trainer/runtime/pipeline.h"
+#include "trainer/runtime/rank_groups.h"
 #include "trainer/spans.h"
 
 namespace triplepoint::trainer {

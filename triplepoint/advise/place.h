@@ -8,7 +8,6 @@
 
 #include "triplepoint/spec/job.h"
 
-#include "triplepoint/advise/place_judge.h"
 #include "triplepoint/advise/placement.h"
 
 namespace triplepoint::advise {

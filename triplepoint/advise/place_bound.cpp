@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/sim/clock_choice.h"
 #include "triplepoint/sim/heat.h"
-#include "triplepoint/sim/step_epilogue.h"
 #include "triplepoint/sim/step_model.h"
 #include "triplepoint/workload/work_graph.h"
 

@@ -8,6 +8,7 @@
 #include "triplepoint/base/json_fwd.h"
 #include "triplepoint/base/result.h"
 
+#include "triplepoint/spec/job.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/place.h"
@@ -51,5 +52,10 @@ Result<std::vector<std::string>> write_placements(const std::string& folder,
                                                   const std::vector<std::string>& hosts);
 /// Order of visible devices of a node, as text: "1,2,5,7,0,3,4,6".
 std::string visible_devices(const spec::Job&, int64_t node);
+
+/// A shell file that sets CUDA_VISIBLE_DEVICES by the node's place in the host file.
+std::string devices_script(const spec::Job&);
+/// A line per node, in the order in which ranks fill them: "node2 slots=8".
+std::string host_file(const spec::Job&, const std::vector<std::string>& hosts);
 
 }  // namespace triplepoint::advise

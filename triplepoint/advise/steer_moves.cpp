@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/run/shutdown.h"
+#include "triplepoint/run/run.h"
 
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/rank_grid.h"

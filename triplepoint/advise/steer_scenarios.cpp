@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/suggest.h"
+#include "triplepoint/base/text.h"
 
 namespace triplepoint::advise {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/expect.h"
-#include "triplepoint/base/suggest.h"
+#include "triplepoint/base/result.h"
+#include "triplepoint/base/text.h"
 
 namespace triplepoint {
 

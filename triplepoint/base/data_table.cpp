@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "triplepoint/base/csv.h"
-#include "triplepoint/base/expect.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/result.h"
 
 namespace triplepoint {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "triplepoint/base/json_fwd.h"
-#include "triplepoint/base/rank_spread.h"
+#include "triplepoint/base/statistics.h"
 
 namespace triplepoint {
 

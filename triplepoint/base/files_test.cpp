@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "triplepoint/base/data_folder.h"
+#include "triplepoint/base/installation.h"
 
 namespace triplepoint {
 namespace {

@@ -4,8 +4,11 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
+
+#include "triplepoint/base/result.h"
 
 namespace triplepoint {
 
@@ -39,5 +42,10 @@ HttpHead parse_http_head(std::string_view bytes, std::size_t limit);
 
 /// %41 becomes A; nothing for a broken escape. `plus_is_space`: as forms write queries.
 std::optional<std::string> percent_decoded(std::string_view text, bool plus_is_space = false);
+
+/// The body of http://AUTHORITY/PATH; `where` is "host:port" or "http://host:port". At most ten
+/// seconds and 64 MB. Errors: unreachable, another status than 200, no HTTP.
+Result<std::string> http_get(const std::string& where, const std::string& path,
+                             const std::optional<std::string>& token, const std::stop_token& stop);
 
 }  // namespace triplepoint

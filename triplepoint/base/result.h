@@ -40,3 +40,22 @@ T take_value(Result<T>&& result) {
     if (!triplepoint_result) return tl::unexpected(std::move(triplepoint_result).error()); \
     ::triplepoint::take_value(std::move(triplepoint_result));                              \
   })
+
+namespace triplepoint {
+
+/// Writes "file:line: kind: condition" to standard error and aborts: our own mistake, not the
+/// world's.
+[[noreturn]] void broken_contract(const char* kind, const char* condition, const char* file,
+                                  int line);
+
+}  // namespace triplepoint
+
+/// What a function demands of its caller. On in all builds.
+#define TPT_EXPECT(condition) \
+  ((condition) ? void()       \
+               : ::triplepoint::broken_contract("expected", #condition, __FILE__, __LINE__))
+
+/// What a function promises to its caller. On in all builds.
+#define TPT_ENSURE(condition) \
+  ((condition) ? void()       \
+               : ::triplepoint::broken_contract("promised", #condition, __FILE__, __LINE__))

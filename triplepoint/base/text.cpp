@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -109,6 +111,130 @@ bool natural_less(std::string_view a, std::string_view b) {
   }
   if (a.empty() != b.empty()) return a.empty();
   return whole_a < whole_b;  // 01 and 1: a strict order all the same
+}
+
+namespace {
+
+bool same_letter(char a, char b) {
+  return lower_case(a) == lower_case(b);
+}
+
+}  // namespace
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  // Three rows of the table of distances between the heads of both words: a swap looks two rows
+  // back.
+  std::vector<std::size_t> two_back, previous(b.size() + 1), current(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j)
+    previous[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    current[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = previous[j - 1] + (same_letter(a[i - 1], b[j - 1]) ? 0 : 1);
+      current[j] = std::min({previous[j] + 1, current[j - 1] + 1, replaced});
+      const bool swapped =
+          i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) && same_letter(a[i - 2], b[j - 1]);
+      if (swapped) current[j] = std::min(current[j], two_back[j - 2] + 1);
+    }
+    two_back = previous;
+    std::swap(previous, current);
+  }
+  return previous[b.size()];
+}
+
+std::optional<std::string> closest_word(std::string_view word, std::span<const std::string> known) {
+  constexpr std::size_t longest = 100;  // longer texts are not keys
+  if (word.size() > longest) return std::nullopt;
+  const std::string* best = nullptr;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string& each : known) {
+    const std::size_t distance = edit_distance(word, each);
+    if (distance >= best_distance) continue;
+    best = &each;
+    best_distance = distance;
+  }
+  return best == nullptr ? std::nullopt : std::optional(*best);
+}
+
+std::string did_you_mean(std::string_view word, std::span<const std::string> known) {
+  if (const auto guess = closest_word(word, known))
+    return fmt::format("did you mean \"{}\"?", *guess);
+  if (known.empty()) return "nothing is known here; leave it out";
+  return fmt::format("known are {}", fmt::join(known, ", "));
+}
+
+Result<int64_t> parse_count(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc() || end != text.data() + text.size()) {
+    return error(fmt::format("\"{}\" is not a whole number; write digits only, as in 8", text));
+  }
+  return value;
+}
+
+Result<std::vector<std::string>> split_list(std::string_view text) {
+  std::vector<std::string> pieces;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    const std::string_view piece = text.substr(0, comma);
+    if (piece.empty()) {
+      return error("a list has an empty entry; separate entries by single commas, as in a,b,c");
+    }
+    pieces.emplace_back(piece);
+    if (comma == std::string_view::npos) return pieces;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+namespace {
+
+std::string with_thousands(std::string digits) {
+  const std::size_t point = std::min(digits.find('.'), digits.size());
+  const std::size_t first = digits.starts_with("-") ? 1 : 0;
+  for (std::size_t at = point; at > first + 3;) {
+    at -= 3;
+    digits.insert(at, ",");
+  }
+  return digits;
+}
+
+}  // namespace
+
+std::string significant(double value, int digits) {
+  if (!std::isfinite(value)) return "–";
+  if (value == 0) return "0";
+  const int magnitude = static_cast<int>(std::floor(std::log10(std::abs(value))));
+  const int decimals = std::clamp(digits - 1 - magnitude, 0, 12);
+  const std::string text = fmt::format("{:.{}f}", value, decimals);
+  return with_thousands(text);
+}
+
+std::string significant(const std::optional<double>& value, int digits) {
+  return value ? significant(*value, digits) : "–";
+}
+
+std::string whole(int64_t value) {
+  return with_thousands(std::to_string(value));
+}
+
+std::string percent(double share) {
+  const double value = share * 100;
+  return (std::abs(value) < 10 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value)) +
+         " %";
+}
+
+std::string times_or_percent_more(double ratio) {
+  return ratio >= 2 ? significant(ratio, 2) + " times" : percent(ratio - 1);
+}
+
+TimeUnit time_unit(int64_t longest_ns) {
+  if (longest_ns >= 10'000'000'000) return {"s", 1e9};
+  if (longest_ns >= 100'000'000) return {"ms", 1e6};
+  return {"us", 1e3};
+}
+
+std::string in_unit(double ns, const TimeUnit& unit) {
+  return with_thousands(fmt::format("{:.{}f}", ns / unit.ns, unit.ns > 1e3 ? 3 : 1));
 }
 
 }  // namespace triplepoint

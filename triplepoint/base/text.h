@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "triplepoint/base/result.h"
 
 namespace triplepoint {
 
@@ -37,5 +41,44 @@ std::optional<int64_t> whole_number(std::string_view text);
 
 /// file9 before file10: runs of digits compare as numbers.
 bool natural_less(std::string_view a, std::string_view b);
+
+/// Fewest insertions, deletions, replacements and swaps of neighbours which turn one word into the
+/// other. Letters in the other case count as equal. Source: "optimal string alignment" form of
+/// Damerau's distance.
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
+/// The known word that `word` was probably meant to be; none if all are farther than a third of its
+/// length. Of equally close ones, the first.
+std::optional<std::string> closest_word(std::string_view word, std::span<const std::string> known);
+
+/// The way out at the end of a message about an unknown word: `did you mean "x"?` or `known are a,
+/// b, c`.
+std::string did_you_mean(std::string_view word, std::span<const std::string> known);
+
+/// A whole number, all of the text.
+Result<int64_t> parse_count(std::string_view text);
+/// "a,b,c" without the commas; empty pieces are errors.
+Result<std::vector<std::string>> split_list(std::string_view text);
+
+/// `digits` significant digits, never in scientific form, thousands apart: 24.9, 1,465, 0.0312.
+std::string significant(double value, int digits = 3);
+/// The same; an en dash for an absent number.
+std::string significant(const std::optional<double>& value, int digits = 3);
+/// All digits of a whole number, thousands apart: 1,576,964.
+std::string whole(int64_t value);
+/// "12 %" of 0.123.
+std::string percent(double share);
+/// "3.2 times" of 3.2, "21 %" of 1.21: how much more, in the words one would use.
+std::string times_or_percent_more(double ratio);
+
+/// The time that a column of nanoseconds is printed in, by the longest of them: one unit a table.
+struct TimeUnit {
+  const char* name;
+  double ns;
+};
+TimeUnit time_unit(int64_t longest_ns);
+/// Nanoseconds in a unit, to a tenth of a microsecond, thousands apart: "18,749.0" us, "132.041"
+/// ms.
+std::string in_unit(double ns, const TimeUnit& unit);
 
 }  // namespace triplepoint

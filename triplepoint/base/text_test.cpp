@@ -6,8 +6,6 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/base/suggest.h"
-
 namespace triplepoint {
 namespace {
 

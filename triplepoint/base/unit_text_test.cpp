@@ -7,7 +7,6 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/base/instant.h"
 #include "triplepoint/base/random.h"
 #include "triplepoint/base/units.h"
 

@@ -7,9 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "triplepoint/base/suggest.h"
+#include "triplepoint/base/installation.h"
 #include "triplepoint/base/text.h"
-#include "triplepoint/base/version.h"
 
 namespace triplepoint::cli {
 namespace {

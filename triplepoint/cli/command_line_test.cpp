@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/interrupt.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/process.h"
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/cli/command_testing.h"
-#include "triplepoint/tui/table_text.h"
+#include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {
 namespace {

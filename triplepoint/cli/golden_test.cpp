@@ -5,8 +5,8 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/base/data_folder.h"
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/installation.h"
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/cli/command_line.h"

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/process.h"
 
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/tui/console.h"

@@ -8,10 +8,10 @@
 
 #include <mpi.h>
 
-#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/process.h"
 
 #include "triplepoint/cli/command_line.h"
-#include "triplepoint/cli/commands/plan_in_pool.h"
+#include "triplepoint/cli/commands/plan.h"
 #include "triplepoint/tui/console.h"
 
 namespace {

@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 namespace triplepoint::clock {
 namespace {

@@ -2,12 +2,13 @@
 #include "triplepoint/formats/assemble.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/suggest.h"
 #include "triplepoint/base/text.h"
 
 namespace triplepoint::formats {
@@ -170,6 +171,95 @@ std::optional<int64_t> leading_dense_layers(std::string_view pattern, int64_t nu
   const std::size_t dense = std::min(layers->find('1'), layers->size());
   if (layers->find('0', dense) != std::string::npos) return std::nullopt;
   return static_cast<int64_t>(dense);
+}
+
+namespace {
+
+using spec::OptimizerState;
+using spec::Precision;
+
+bool is_plain_adam(std::string_view name) {
+  return name == "fused_adam" || name == "adam" || name == "adamw" || name == "megatron_fused_adam";
+}
+
+/// The library's name; "" for one that is not known.
+std::string library_name(std::string_view name, const OptimizerContext& context) {
+  if (is_plain_adam(name) && context.sharded_parameters) return "fsdp_fused_adam";
+  if (is_plain_adam(name) || name == "sgd") return "fused_adam";
+  if (name == "distributed_fused_adam") return "distributed_fused_adam";
+  if (name != "mcore_distributed_optim") return {};
+  const bool half = context.gradient_sync_bytes.value_or(4) < 4;
+  return half ? "mcore_distributed_optim" : "megatron_distributed_optim";
+}
+
+OptimizerState adapted(OptimizerState state, std::string_view name,
+                       const OptimizerContext& context) {
+  const bool sharded_states = name == "distributed_fused_adam" || name == "mcore_distributed_optim";
+  if (context.gradient_sync_bytes) {
+    state.gradient_sync_bytes = *context.gradient_sync_bytes;
+    if (sharded_states) state.gradient_bytes = *context.gradient_sync_bytes;
+  }
+  if (name == "sgd") {
+    state.name = "sgd";
+    state.moment_bytes = 4;
+  }
+  if (name == "distributed_fused_adam" && context.precision == Precision::fp16)
+    state.master_bytes = 4;
+  const bool fp32_weights = context.precision == Precision::fp32 || !context.half_precision_weights;
+  if (fp32_weights && !context.sharded_parameters) {
+    state.weight_bytes = 4;
+    state.master_bytes = 0;
+  }
+  return state;
+}
+
+}  // namespace
+
+std::optional<Result<OptimizerState>> find_optimizer(LibraryCache& cache, std::string_view name,
+                                                     const OptimizerContext& context) {
+  const std::string known = library_name(name, context);
+  if (known.empty()) return std::nullopt;
+  Result<OptimizerState> state = cache.optimizer(known);
+  if (state) *state = adapted(*state, name, context);
+  return state;
+}
+
+namespace {
+
+struct Tokenizer {
+  std::string_view name;  // the part of the name that tells it, in lower case
+  int64_t vocabulary = 0;
+};
+
+/// Each number is `vocab_size` of the config.json published with the model; the first that fits
+/// wins, so that longer names stand before shorter ones.
+constexpr std::array tokenizers{
+    Tokenizer{"gpt2bpetokenizer", 50257},             // openai-community/gpt2
+    Tokenizer{"meta-llama-3", 128256},                // meta-llama/Meta-Llama-3-8B
+    Tokenizer{"llama-3", 128256},                     // meta-llama/Llama-3.1-8B
+    Tokenizer{"llama3", 128256},                      // the same, as people name folders
+    Tokenizer{"llama-2", 32000},                      // meta-llama/Llama-2-7b
+    Tokenizer{"llama2tokenizer", 32000},              // meta-llama/Llama-2-7b
+    Tokenizer{"mixtral-8x22b-v0.3", 32768},           // mistralai/Mixtral-8x22B-v0.3
+    Tokenizer{"mixtral-8x22b-instruct-v0.1", 32768},  // mistralai/Mixtral-8x22B-Instruct-v0.1
+    Tokenizer{"mixtral", 32000},                      // mistralai/Mixtral-8x7B-v0.1, -8x22B-v0.1
+    Tokenizer{"mistral-7b-v0.3", 32768},              // mistralai/Mistral-7B-v0.3
+    Tokenizer{"mistral-7b", 32000},                   // mistralai/Mistral-7B-v0.1
+    Tokenizer{"deepseek-v3", 129280},                 // deepseek-ai/DeepSeek-V3
+    Tokenizer{"deepseek-v2", 102400},                 // deepseek-ai/DeepSeek-V2
+    Tokenizer{"qwen2.5", 152064},                     // Qwen/Qwen2.5-7B
+    Tokenizer{"qwen3", 151936},                       // Qwen/Qwen3-8B
+    Tokenizer{"gpt2", 50257},                         // openai-community/gpt2
+    Tokenizer{"gpt-neox", 50432},                     // EleutherAI/gpt-neox-20b
+};
+
+}  // namespace
+
+std::optional<int64_t> vocabulary_of(std::string_view tokenizer) {
+  const std::string name = lower_case(tokenizer);
+  for (const Tokenizer& each : tokenizers)
+    if (name.find(each.name) != name.npos) return each.vocabulary;
+  return std::nullopt;
 }
 
 }  // namespace triplepoint::formats

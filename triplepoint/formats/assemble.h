@@ -8,9 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "triplepoint/base/result.h"
+
 #include "triplepoint/spec/job.h"
+#include "triplepoint/spec/plan.h"
 
 #include "triplepoint/formats/import.h"
+#include "triplepoint/formats/library_cache.h"
 #include "triplepoint/formats/settings.h"
 
 namespace triplepoint::formats {
@@ -40,5 +44,27 @@ std::optional<std::vector<int64_t>> uneven_stages(int64_t num_layers, int64_t st
 /// Which layers are MoE layers, as Megatron writes it: 1, "([0]*3+[1]*58)". The number of leading
 /// dense layers; nothing where dense and MoE layers alternate otherwise.
 std::optional<int64_t> leading_dense_layers(std::string_view pattern, int64_t num_layers);
+
+/// What decides how many bytes an optimizer keeps of a parameter, besides its name.
+struct OptimizerContext {
+  spec::Precision precision = spec::Precision::bf16;
+  bool half_precision_weights = true;         // NeMo megatron_amp_O2; false: fp32 weights
+  bool sharded_parameters = false;            // FSDP
+  std::optional<double> gradient_sync_bytes;  // grad_sync_dtype, fsdp_grad_reduce_dtype
+};
+
+/// The optimizer of the library that stands for one which NeMo or Megatron knows by `name`; nothing
+/// for other names.
+///
+/// Differences from the library's bytes: fp32 weights are their own master copy (4 + 4 + 8 bytes);
+/// the distributed optimizers reduce gradients in the buffer they accumulate in, so that its type
+/// is that of the wire; 16-bit remainders exist for bf16 only; sgd keeps one moment.
+std::optional<Result<spec::OptimizerState>> find_optimizer(LibraryCache& cache,
+                                                           std::string_view name,
+                                                           const OptimizerContext& context);
+
+/// Tokens of a tokenizer before padding, by its name in launch files ("GPT2BPETokenizer",
+/// "meta-llama/Meta-Llama-3-70B"); letters of either case.
+std::optional<int64_t> vocabulary_of(std::string_view tokenizer);
 
 }  // namespace triplepoint::formats

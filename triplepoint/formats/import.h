@@ -13,9 +13,22 @@
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/formats/job_script.h"
-
 namespace triplepoint::formats {
+
+/// What the Slurm script that starts a job says about it; all else in it is left aside.
+struct JobScript {
+  std::string path;
+  std::optional<int64_t> num_nodes;      // #SBATCH --nodes, -N
+  std::optional<int64_t> gpus_per_node;  // --gpus-per-node, --gres=gpu:8, --ntasks-per-node
+  std::optional<std::string> gpu_type;   // --constraint or -C, or the type in --gres=gpu:h100:8
+  std::optional<std::string> entry;      // the program: "megatron_gpt_generate.py"
+};
+
+/// Nothing if the text has no #SBATCH line.
+std::optional<JobScript> read_job_script(std::string_view text, std::string path);
+
+/// The script that belongs to a configuration: name.sh beside name.yaml, or in a folder beside it.
+Result<std::optional<JobScript>> job_script_beside(const Path& configuration);
 
 /// A job read from another tool's file.
 struct Imported {
@@ -90,5 +103,13 @@ struct FolderImport {
 /// gets an `inert_option` warning which lists what differs in vain.
 Result<FolderImport> import_folder(const spec::Library& library, const Path& folder,
                                    const ImportHints& hints);
+
+/// A job from whatever file holds one: our TOML, a stored run, NeMo YAML, Megatron arguments; a
+/// Hugging Face config.json gives the model only. "paper/h200:NAME" is a job of a study.
+Result<spec::Job> read_job(const spec::Library& library, const std::string& what);
+
+/// The stack of a job that names none: the plain one of the framework the study used.
+inline constexpr const char* default_stack = "megatron-core";
+inline constexpr const char* serving_stack = "vllm";
 
 }  // namespace triplepoint::formats

@@ -10,6 +10,8 @@
 
 #include "triplepoint/spec/job.h"
 
+#include "triplepoint/formats/export.h"
+
 namespace triplepoint::formats {
 
 /// How the jobs of a study are measured.
@@ -55,5 +57,9 @@ std::vector<LaunchFile> launch_files(const spec::Job& job, const JobFiles& files
 /// Ranks of an emulated cluster (cluster.shared_cores) share one node; others have theirs.
 std::string job_script(const spec::Job& job, const JobFiles& files, const MeasurePlan& plan,
                        const Path& program);
+
+/// A configuration for torchtitan's trainer (torchtitan.train --job.config_file). torchtitan knows
+/// models by family and flavor; sizes of no flavor are unsupported.
+formats::Exported export_torchtitan(const spec::Job& job, int64_t steps);
 
 }  // namespace triplepoint::formats

@@ -12,11 +12,9 @@
 
 #include "triplepoint/formats/assemble.h"
 #include "triplepoint/formats/megatron_ignored_arguments.h"
-#include "triplepoint/formats/optimizers.h"
 #include "triplepoint/formats/pipeline_layout.h"
 #include "triplepoint/formats/settings.h"
 #include "triplepoint/formats/shell_command.h"
-#include "triplepoint/formats/tokenizers.h"
 
 namespace triplepoint::formats {
 namespace {

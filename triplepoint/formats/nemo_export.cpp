@@ -11,7 +11,6 @@
 
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/pipeline_layout.h"
-#include "triplepoint/formats/unsupported_settings.h"
 
 namespace triplepoint::formats {
 namespace {

@@ -12,10 +12,8 @@
 
 #include "triplepoint/formats/assemble.h"
 #include "triplepoint/formats/nemo_keys.h"
-#include "triplepoint/formats/optimizers.h"
 #include "triplepoint/formats/pipeline_layout.h"
 #include "triplepoint/formats/settings.h"
-#include "triplepoint/formats/tokenizers.h"
 #include "triplepoint/formats/yaml_document.h"
 
 namespace triplepoint::formats {

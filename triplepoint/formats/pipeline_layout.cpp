@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/suggest.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/names.h"

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "triplepoint/base/suggest.h"
+#include "triplepoint/base/text.h"
 
 namespace triplepoint::formats {
 namespace {

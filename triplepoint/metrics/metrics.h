@@ -2,12 +2,14 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "triplepoint/run/run.h"
+#include "triplepoint/spec/job.h"
 
 namespace triplepoint::metrics {
 
@@ -126,5 +128,36 @@ struct Metrics {
 /// Of one step: the mean over the steps which the timeline shows in detail (all steps without a
 /// timeline).
 Metrics measure(const run::Run&);
+
+/// Speed of a run that answers instead of training. A run of prefill knows the first two, a run of
+/// decode the last two; what is not inference knows none.
+///
+///   prompt_tokens_per_s      = tokens of a pass / step time
+///   time_to_first_token      = step time: until every sequence of the batch has its first token
+///   generated_tokens_per_s   = sequences of the batch / step time
+///   time_per_output_token    = step time: a pass gives each sequence one token
+///
+/// Holds for static batches: no sequence joins or leaves between two passes. Source:
+/// docs/models/inference.md.
+struct InferenceSpeed {
+  std::optional<double> prompt_tokens_per_s, generated_tokens_per_s;
+  std::optional<Seconds> time_to_first_token, time_per_output_token;
+};
+InferenceSpeed inference_speed(spec::Task task, const Metrics& metrics);
+
+/// Is the run known to be prefill or decode?
+bool is_inference(const run::Run&);
+
+// What follows from a job's plan. Absent where it does not divide: results are shown of invalid
+// jobs as well.
+
+std::optional<int64_t> data_parallel_size(const spec::Job&);
+std::optional<int64_t> num_microbatches(const spec::Job&);
+
+/// Nodes that one expert-parallel group spans: 1 if its all-to-all stays inside a node.
+std::optional<int64_t> expert_group_nodes(const spec::Job&);
+
+/// Pipeline stage of each of the job's ranks; empty where the plan does not lay out.
+std::vector<int32_t> stages_of_ranks(const spec::Job&);
 
 }  // namespace triplepoint::metrics

@@ -16,8 +16,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "triplepoint/perf/fabric_path.h"
-#include "triplepoint/perf/fabric_topology.h"
+#include "triplepoint/perf/fabric.h"
 
 namespace triplepoint::perf {
 namespace {

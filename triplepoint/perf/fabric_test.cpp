@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/perf/fabric.h"
+
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -7,8 +9,6 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/perf/collective_time.h"
-#include "triplepoint/perf/fabric_path.h"
-#include "triplepoint/perf/fabric_topology.h"
 
 namespace triplepoint::perf {
 namespace {

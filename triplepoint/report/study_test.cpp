@@ -6,12 +6,10 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/report/charts/pareto.h"
-#include "triplepoint/report/charts/scatter_chart.h"
 #include "triplepoint/report/charts/study_charts.h"
-#include "triplepoint/report/findings/machines.h"
+#include "triplepoint/report/findings/findings_machines.h"
 #include "triplepoint/report/pages/study_page.h"
-#include "triplepoint/report/pages/study_sections.h"
-#include "triplepoint/report/sample_study_testing.h"
+#include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <zstd.h>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 namespace triplepoint::run {
 

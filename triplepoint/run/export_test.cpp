@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/run/export.h"
+
 #include <bit>
 #include <map>
 
@@ -6,10 +8,6 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
-
-#include "triplepoint/run/chrome_trace.h"
-#include "triplepoint/run/csv_export.h"
-#include "triplepoint/run/perfetto.h"
 
 namespace triplepoint::run {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "triplepoint/run/run.h"
-#include "triplepoint/run/store_columns.h"
+#include "triplepoint/run/store_tables.h"
 
 namespace triplepoint::run {
 

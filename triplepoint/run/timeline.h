@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "triplepoint/base/instant.h"
 #include "triplepoint/base/units.h"
 
 #include "triplepoint/spec/op.h"

@@ -9,7 +9,7 @@
 
 #include "triplepoint/base/parallel.h"
 
-#include "triplepoint/run/shutdown.h"
+#include "triplepoint/run/run.h"
 
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/sim/device_phase.h"

@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/search/objective.h"
 
+#include <algorithm>
 #include <array>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/text.h"
+#include "triplepoint/base/unit_text.h"
+
+#include "triplepoint/sim/device_phase.h"
 
 namespace triplepoint::search {
 namespace {
@@ -32,6 +40,65 @@ double Objective::value(double time, double energy) const {
       return rate * time + price * energy;
   }
   return time;
+}
+
+Result<void> parse_power(std::string_view text, search::Limits& limits) {
+  for (const std::string& part : TPT_TRY(split_list(text))) {
+    const size_t equals = part.find('=');
+    const std::string scope = equals == std::string::npos ? "gpu" : part.substr(0, equals);
+    const Watts power = TPT_TRY(
+        parse_quantity<Watts>(equals == std::string::npos ? part : part.substr(equals + 1)));
+    if (scope == "gpu")
+      limits.device_power = power;
+    else if (scope == "node")
+      limits.node_power = power;
+    else if (scope == "cluster")
+      limits.total_power = power;
+    else
+      return error(
+          fmt::format("\"{}\" is not a power limit level; known are gpu, node, cluster", scope));
+  }
+  return {};
+}
+
+Result<Headroom> parse_headroom(std::string_view text) {
+  if (text.empty() || text.back() != '%') return Headroom{TPT_TRY(parse_quantity<Bytes>(text)), 0};
+  const int64_t percent = TPT_TRY(parse_count(text.substr(0, text.size() - 1)));
+  if (percent < 0 || percent > 90)
+    return error(fmt::format("{} % free is no headroom (a plan needs the rest); try 5%", percent));
+  return Headroom{Bytes(), static_cast<double>(percent) / 100};
+}
+
+spec::Job without_layout(const spec::Job& job) {
+  spec::Job whole = job;
+  const spec::Plan defaults;
+  whole.plan.tensor_parallel_size = whole.plan.pipeline_parallel_size = 1;
+  whole.plan.context_parallel_size = whole.plan.expert_parallel_size = 1;
+  whole.plan.expert_tensor_parallel_size.reset();
+  whole.plan.virtual_pipeline_size = whole.plan.micro_batch_size = 1;
+  whole.plan.schedule = defaults.schedule;
+  whole.plan.layers_per_stage.clear();
+  whole.plan.sequence_parallel = whole.plan.overlap_tensor = whole.plan.overlap_pipeline = false;
+  whole.plan.global_batch_size = whole.world_size();
+  return whole;
+}
+
+search::Objective objective_of(search::Goal goal, const spec::Job& job,
+                               const metrics::BillRates& rates) {
+  search::Objective objective{.goal = goal};
+  const double nodes = static_cast<double>(job.cluster.num_nodes);
+  const double gpus = static_cast<double>(job.cluster.gpus_per_node);
+  const double per_joule = rates.price_per_kwh / (unit::kWh / unit::J) * rates.pue;
+  // A node's draw is a line in its devices': what stands at zero is paid by the hour.
+  const Watts low = 0.5 * job.power_limit(), high = 0.9 * job.power_limit();
+  const double low_w = sim::typical_node_power(job, low) / unit::W;
+  const double slope =
+      (sim::typical_node_power(job, high) / unit::W - low_w) / (gpus * ((high - low) / unit::W));
+  const double fixed = nodes * (low_w - slope * gpus * (low / unit::W));
+  objective.price = per_joule * slope;
+  objective.rate = static_cast<double>(job.world_size()) * rates.price_per_gpu_hour / 3600 +
+                   std::max(0., fixed) * per_joule;
+  return objective;
 }
 
 }  // namespace triplepoint::search

@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/digest.h"
+#include "triplepoint/base/installation.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/list_text.h"
+#include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
-#include "triplepoint/base/version.h"
 
 #include "triplepoint/spec/load.h"
 

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 namespace triplepoint::search {
 

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "triplepoint/perf/fabric_topology.h"
+#include "triplepoint/perf/fabric.h"
 
 namespace triplepoint::sim {
 namespace {

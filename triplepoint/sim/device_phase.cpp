@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "triplepoint/clock/governor.h"
-#include "triplepoint/power/node_power.h"
+#include "triplepoint/power/power.h"
 #include "triplepoint/sim/hardware_variation.h"
 #include "triplepoint/sim/heat.h"
 

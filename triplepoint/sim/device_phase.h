@@ -10,7 +10,7 @@
 
 #include "triplepoint/clock/governor.h"
 #include "triplepoint/perf/collective_time.h"
-#include "triplepoint/power/gpu_power.h"
+#include "triplepoint/power/power.h"
 #include "triplepoint/sim/phase_table.h"
 #include "triplepoint/sim/wiring.h"
 #include "triplepoint/workload/schedule.h"

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "triplepoint/power/gpu_power.h"
+#include "triplepoint/power/power.h"
 #include "triplepoint/sim/clock_choice.h"
 #include "triplepoint/sim/step_schedule.h"
 

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/sim/job_testing.h"
+#include "triplepoint/sim/jobs_testing.h"
 
 namespace triplepoint::sim {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "triplepoint/spec/job.h"
 
-#include "triplepoint/power/gpu_power.h"
+#include "triplepoint/power/power.h"
 #include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::sim {

@@ -18,7 +18,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/clock/governor.h"
 

@@ -10,7 +10,7 @@
 
 #include "triplepoint/base/random.h"
 
-#include "triplepoint/spec/fault_text.h"
+#include "triplepoint/spec/fault.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/sim/simulate.h"

@@ -23,7 +23,7 @@
 #include <iterator>
 #include <utility>
 
-#include "triplepoint/perf/kernel_work.h"
+#include "triplepoint/perf/kernel_time.h"
 
 namespace triplepoint::sim {
 namespace {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "triplepoint/sim/energy_account.h"
 #include "triplepoint/sim/heat.h"
 #include "triplepoint/sim/steady_state.h"
 
@@ -25,5 +27,10 @@ StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins
 /// Die temperatures along the step, [device][bin], in the periodic state: starts from `heat`,
 /// simulates the step twice and keeps the second pass.
 std::vector<std::vector<Celsius>> ripple(ClusterHeat heat, const StepProfile& profile);
+
+/// The highest power of each device over a step, before the governor has reacted: as a phase begins
+/// at full clock after any wait. sensor_peak: the most that a sensor's window can show;
+/// instant_peak: of the hungriest kernel.
+void add_peaks(StepModel&, std::span<const Celsius> die, std::vector<DeviceStep>&);
 
 }  // namespace triplepoint::sim

@@ -11,14 +11,12 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/digest.h"
-#include "triplepoint/base/version.h"
+#include "triplepoint/base/installation.h"
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/power/node_power.h"
-#include "triplepoint/power/sensor.h"
+#include "triplepoint/power/power.h"
 #include "triplepoint/sim/pace.h"
-#include "triplepoint/sim/peaks.h"
 #include "triplepoint/sim/power_profile.h"
 
 namespace triplepoint::sim {

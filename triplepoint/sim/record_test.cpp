@@ -3,10 +3,10 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/spec/fault_text.h"
+#include "triplepoint/spec/fault.h"
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/sim/job_testing.h"
+#include "triplepoint/sim/jobs_testing.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::sim {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/sim/simulate_schedule.h"
 #include "triplepoint/sim/wiring.h"

@@ -16,7 +16,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/run/shutdown.h"
+#include "triplepoint/run/run.h"
 
 #include "triplepoint/sim/heat.h"
 #include "triplepoint/sim/record.h"
@@ -52,10 +52,6 @@ run::Run simulate_transient(std::unique_ptr<StepModel> model, const Horizon& hor
   simulation.record_detail(run, horizon);
   return run;
 }
-
-}  // namespace
-
-namespace {
 
 run::Run simulate_graph(const spec::Job& job, workload::WorkGraph graph, const Horizon& horizon) {
   if (!graph.memory.fits()) return start_run(job, graph);

@@ -5,7 +5,7 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/sim/job_testing.h"
+#include "triplepoint/sim/jobs_testing.h"
 
 namespace triplepoint::sim {
 namespace {

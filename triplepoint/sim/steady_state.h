@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "triplepoint/run/shutdown.h"
+#include "triplepoint/run/run.h"
 
 #include "triplepoint/sim/clock_choice.h"
 #include "triplepoint/sim/energy_account.h"

@@ -2,12 +2,21 @@
 #include "triplepoint/sim/steady_state.h"
 
 #include <algorithm>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/fault.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/clock/governor.h"
-#include "triplepoint/sim/job_testing.h"
+#include "triplepoint/sim/jobs_testing.h"
+#include "triplepoint/sim/simulate.h"
+#include "triplepoint/sim/transient.h"
 
 namespace triplepoint::sim {
 namespace {
@@ -93,4 +102,229 @@ TEST_CASE("a step that is updated at its own temperatures stays what it is") {
 }
 
 }  // namespace
+
+// Ladders: what is made a little worse at a time never makes a job faster, up to what one board's
+// clock step between two others can do; and time leads where the steady state is.
+
+namespace {
+
+// Boards that go down a clock step let others wait and cool, so that one of those may keep a step
+// which it would have lost: less than this of a step's time.
+constexpr double one_clock_step_of_one_board = 5e-4;
+
+/// One node, a group of lockstep ranks on all of it.
+spec::Job job_on(const std::string& cluster) {
+  const auto known = spec::load_cluster(spec::default_library(), cluster);
+  REQUIRE(known.has_value());
+  const auto job = spec::parse_job(spec::default_library(),
+                                   fmt::format(R"(
+model = "llama3-8b"
+cluster = "{}"
+nodes = 1
+[plan]
+tensor_parallel_size = {}
+global_batch_size = 64
+micro_batch_size = 4
+recompute = "full"
+)",
+                                               cluster, std::min<int64_t>(8, known->gpus_per_node)),
+                                   "job.toml");
+  REQUIRE(job.has_value());
+  return *job;
+}
+
+/// One cluster for each GPU type whose power, heat and clocks are known.
+const std::vector<std::string>& clusters() {
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> names, seen;
+    for (const std::string& name : spec::list_clusters(spec::default_library())) {
+      const auto cluster = spec::load_cluster(spec::default_library(), name);
+      REQUIRE(cluster.has_value());
+      const spec::Gpu& gpu = cluster->gpu;
+      if (!gpu.power || !gpu.thermal || !gpu.governor || !gpu.peak_bf16) continue;
+      if (std::ranges::find(seen, gpu.name) != seen.end()) continue;
+      seen.push_back(gpu.name);
+      names.push_back(name);
+    }
+    return names;
+  }();
+  return all;
+}
+
+struct Outcome {
+  double step = 0, hottest = 0;
+  bool runs = true;
+};
+
+Outcome outcome_of(const run::Run& run, double from = 0) {
+  Outcome outcome;
+  outcome.runs = run::has_trained(run) && !run::shutdown_of(run);
+  if (!outcome.runs) return outcome;
+  double count = 0;
+  for (const run::StepRecord& step : run.steps) {
+    if (step.begin < instant_at(from * unit::s)) continue;
+    outcome.step += (step.end - step.begin) / unit::s;
+    ++count;
+  }
+  outcome.step /= count;
+  for (const run::DeviceSummary& device : run.summaries)
+    outcome.hottest = std::max(outcome.hottest, *device.die_mean_c);
+  return outcome;
+}
+
+Outcome steady(const spec::Job& job) {
+  return outcome_of(simulate(job, {.duration = {}, .steps = {}, .timeline = false}));
+}
+
+spec::Fault fault(const std::string& text) {
+  const auto parsed = spec::parse_fault(text);
+  REQUIRE(parsed.has_value());
+  return *parsed;
+}
+
+using Worsen = std::function<void(spec::Job&, double rung)>;
+
+/// Each rung is worse than the one before.
+void check_ladder(const std::vector<double>& rungs, const Worsen& worsen, bool hotter) {
+  for (const std::string& cluster : clusters()) {
+    Outcome before;
+    for (const double rung : rungs) {
+      spec::Job job = job_on(cluster);
+      worsen(job, rung);
+      const Outcome now = steady(job);
+      INFO(cluster, " at ", rung, ": ", now.step, " s, ", now.hottest, " C; before ", before.step,
+           " s, ", before.hottest, " C");
+      if (!before.runs) CHECK(!now.runs);
+      if (now.runs) {
+        CHECK(now.step >= (1 - one_clock_step_of_one_board) * before.step);
+        if (!hotter && before.hottest > 0) CHECK(now.hottest <= before.hottest + 0.05);
+      }
+      before = now;
+    }
+  }
+}
+
+TEST_CASE("a warmer inlet never makes a job faster, on any GPU") {
+  check_ladder(
+      {20, 25, 30, 35, 40, 44, 46, 48, 50, 52, 54, 57, 60},
+      [](spec::Job& job, double degrees) { job.environment.ambient = Celsius(degrees); }, true);
+}
+
+/// Fans that follow the hottest device would cool all others for it.
+void set_full_fans(spec::Job& job) {
+  job.cluster.chassis.fan_floor = 1;
+  if (job.cluster.liquid_chassis) job.cluster.liquid_chassis->fan_floor = 1;
+}
+
+/// A device that draws less leaves cooler air to those behind it: where heat holds these, a lower
+/// limit makes the job faster. Here every slot has its own air.
+void set_own_air(spec::Job& job) {
+  for (spec::Slot& slot : job.cluster.chassis.slots)
+    slot.upstream_heating.clear();
+  if (job.cluster.liquid_chassis)
+    for (spec::Slot& slot : job.cluster.liquid_chassis->slots)
+      slot.upstream_heating.clear();
+}
+
+TEST_CASE("a worse heat path of one GPU never makes a job faster") {
+  check_ladder(
+      {1, 1.5, 1.9, 2, 2.5, 3, 4, 5, 6},
+      [](spec::Job& job, double share) {
+        set_full_fans(job);
+        job.environment.faults = {fault(fmt::format("gpu=1,heat_path={}", share))};
+      },
+      true);
+}
+
+TEST_CASE("less air never makes a job faster") {
+  check_ladder(
+      {1, 0.8, 0.6, 0.5, 0.4, 0.36, 0.34, 0.32, 0.3, 0.25, 0.2},
+      [](spec::Job& job, double share) {
+        job.environment.faults = {fault(fmt::format("fan={}", share))};
+      },
+      true);
+}
+
+TEST_CASE("a lower power limit never makes a job faster nor hotter, in any room") {
+  for (const double inlet : {25.0, 45.0})
+    check_ladder(
+        {1, 0.9, 0.8, 0.7, 0.6, 0.5},
+        [inlet](spec::Job& job, double share) {
+          set_own_air(job);
+          job.environment.ambient = Celsius(inlet);
+          job.environment.power_limit = share * *job.cluster.gpu.tdp;
+        },
+        false);
+}
+
+TEST_CASE("a smaller design power never makes a job faster nor hotter") {
+  for (const double inlet : {25.0, 45.0})
+    check_ladder(
+        {1.2, 1.1, 1, 0.9, 0.8},
+        [inlet](spec::Job& job, double share) {
+          set_own_air(job);
+          job.environment.ambient = Celsius(inlet);
+          job.cluster.gpu.tdp = share * *job.cluster.gpu.tdp;
+        },
+        false);
+}
+
+TEST_CASE("where heat holds the clock, the die is at its target") {
+  for (const double degrees : {48.0, 52.0, 56.0}) {
+    spec::Job job = job_on("hgx-h200");
+    job.environment.ambient = Celsius(degrees);
+    const run::Run run = simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+    int held = 0;
+    for (const run::DeviceSummary& device : run.summaries) {
+      CHECK(*device.die_mean_c < 87.1);
+      if (device.throttle.at("software_thermal") == 0) continue;
+      CHECK(*device.die_mean_c == Approx(87).epsilon(0.001));
+      ++held;
+    }
+    CHECK(held > 0);
+  }
+}
+
+TEST_CASE("a device past its shutdown temperature ends the job, and the run says which and when") {
+  spec::Job job = job_on("hgx-h200");
+  job.environment.faults = {fault("gpu=3,heat_path=30")};
+  const run::Run at_rest = simulate(job, {});
+  const auto shutdown = run::shutdown_of(at_rest);
+  REQUIRE(shutdown.has_value());
+  CHECK(shutdown->device == 3);
+  CHECK(shutdown->die_c > 92);
+  CHECK(!shutdown->time);
+  CHECK(!run::has_trained(at_rest));
+  const run::Run timed = simulate(job, {.duration = 3600 * unit::s, .steps = {}});
+  REQUIRE(run::shutdown_of(timed).has_value());
+  const Seconds died = *run::shutdown_of(timed)->time;
+  CHECK(died > 10 * unit::s);
+  CHECK(timed.steps.back().end <= instant_at(died));
+  CHECK(run::find_series(timed, "power_w", 3)->values.back() == 0);
+}
+
+TEST_CASE("time leads to the steady state: step within 0.5 %, dies within 0.5 K") {
+  struct Case {
+    double inlet, fan;
+  };
+  for (const std::string& cluster : clusters())
+    for (const Case& at : {Case{20, 1}, Case{35, 0.5}, Case{45, 1}, Case{50, 0.6}, Case{60, 1}}) {
+      spec::Job job = job_on(cluster);
+      job.environment.ambient = Celsius(at.inlet);
+      if (at.fan < 1) job.environment.faults = {fault(fmt::format("fan={}", at.fan))};
+      const Outcome rest = steady(job);
+      constexpr double end = 4000, from = 3600;
+      const Outcome timed = outcome_of(
+          simulate(job, {.duration = end * unit::s, .steps = {}, .timeline = false}), from);
+      INFO(cluster, " inlet ", at.inlet, " fan ", at.fan, ": ", rest.step, " s ", rest.hottest,
+           " C, in time ", timed.step, " s ", timed.hottest, " C");
+      CHECK(rest.runs == timed.runs);
+      if (!rest.runs || !timed.runs) continue;
+      CHECK(timed.step == Approx(rest.step).epsilon(0.005));
+      CHECK(std::abs(timed.hottest - rest.hottest) < 0.5);
+    }
+}
+
+}  // namespace
+
 }  // namespace triplepoint::sim

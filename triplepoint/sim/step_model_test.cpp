@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/sim/clock_choice.h"
-#include "triplepoint/sim/job_testing.h"
+#include "triplepoint/sim/jobs_testing.h"
 #include "triplepoint/sim/step_schedule.h"
 
 namespace triplepoint::sim {

@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "triplepoint/sim/shared_cores.h"
+#include "triplepoint/sim/simulate_schedule.h"
 
 namespace triplepoint::sim {
 namespace {

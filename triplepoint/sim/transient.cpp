@@ -27,11 +27,11 @@
 #include <optional>
 #include <utility>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
-#include "triplepoint/run/shutdown.h"
+#include "triplepoint/run/run.h"
 
-#include "triplepoint/power/gpu_power.h"
+#include "triplepoint/power/power.h"
 #include "triplepoint/sim/record.h"
 #include "triplepoint/sim/steady_state.h"
 

@@ -21,7 +21,7 @@
 #include <limits>
 #include <numeric>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 namespace triplepoint::sim {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/spec/fault_text.h"
+#include "triplepoint/spec/fault.h"
 #include "triplepoint/spec/load.h"
 
 namespace triplepoint::spec {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "triplepoint/base/result.h"
@@ -97,5 +98,12 @@ std::string_view name_of(Task);
 /// All that is wrong or odd with a job. A job without errors can be simulated.
 std::vector<Diagnosis> diagnose(const Job&);
 bool has_errors(const std::vector<Diagnosis>&);
+
+/// Errors of a job as one message; nothing if there are none.
+Result<void> require_valid(const Job& job);
+
+/// An error if the job answers instead of training: for what only training has. `what` is a
+/// sentence's beginning: "placements are searched".
+Result<void> require_training(const Job& job, std::string_view what);
 
 }  // namespace triplepoint::spec

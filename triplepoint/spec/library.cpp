@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
 
-#include "triplepoint/base/data_folder.h"
-#include "triplepoint/base/files.h"
+#include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/installation.h"
+
+#include "triplepoint/spec/names.h"
 #include "triplepoint/spec/sources.h"
 #include "triplepoint/spec/table_reader.h"
 
@@ -244,6 +248,107 @@ Result<std::vector<Provenance>> provenance(const Library& library, std::string_v
   const std::string text = TPT_TRY(read_file(path));
   const TomlValue root = TPT_TRY(parse_toml(text, path.string()));
   return collect_provenance(root, path.string());
+}
+
+std::string about_model(const spec::Model& model) {
+  const spec::ParameterCount count = spec::count_parameters(model);
+  std::string text = fmt::format("{:.4g} B parameters", count.total() / 1e9);
+  if (model.moe)
+    text +=
+        fmt::format(", {:.4g} B active, {} experts", count.active() / 1e9, model.moe->num_experts);
+  return text + fmt::format(", {} layers, sequence {}", model.num_layers, model.sequence_length);
+}
+
+std::string about_gpu(const spec::Gpu& gpu) {
+  std::string text = gpu.title;
+  if (gpu.memory) text += fmt::format(", {:.0f} GiB", *gpu.memory / unit::GiB);
+  if (gpu.peak_bf16)
+    text += fmt::format(", {:.0f} TFLOP/s bf16", *gpu.peak_bf16 / (unit::TFLOP / unit::s));
+  if (gpu.tdp) text += fmt::format(", {:.0f} W", *gpu.tdp / unit::W);
+  return text;
+}
+
+std::string about_cluster(const spec::Cluster& cluster) {
+  std::string fabric(spec::enum_name(cluster.scale_out.kind));
+  std::replace(fabric.begin(), fabric.end(), '_', ' ');
+  return fmt::format("{}, {} x {} a node, {}", cluster.title, cluster.gpus_per_node,
+                     cluster.gpu.title, fabric);
+}
+
+std::string about_stack(const spec::Stack& stack) {
+  return fmt::format("{} {}{}{}{}", stack.framework, stack.version,
+                     stack.cuda_graphs ? ", CUDA graphs" : "",
+                     stack.profiled ? ", under a profiler" : "",
+                     stack.optimizer.empty() ? "" : ", " + stack.optimizer);
+}
+
+std::string about_optimizer(const spec::OptimizerState& optimizer) {
+  return fmt::format(
+      "{:.4g} bytes per parameter before sharding: weight {:g}, gradient {:g}, "
+      "moments {:g}, master {:g}; gradients reduced in {:g}",
+      optimizer.weight_bytes + optimizer.gradient_bytes + optimizer.moment_bytes +
+          optimizer.master_bytes,
+      optimizer.weight_bytes, optimizer.gradient_bytes, optimizer.moment_bytes,
+      optimizer.master_bytes, optimizer.gradient_sync_bytes);
+}
+
+std::string about_study(const spec::StudyPlan& study) {
+  return fmt::format("{} ({} jobs)", study.title, study.jobs.size());
+}
+
+namespace {
+
+struct Named {
+  std::string_view part, name;
+};
+
+// Longer names first: a GB200 is no B200.
+constexpr std::array gpus = {
+    Named{"gb300", "gb300"},      Named{"gb200", "gb200"},      Named{"gh200", "h200"},
+    Named{"b300", "b300"},        Named{"b200", "b200"},        Named{"h800", "h800"},
+    Named{"h200nvl", "h200-nvl"}, Named{"h200", "h200"},        Named{"h10096gb", "h100-96gb"},
+    Named{"h100", "h100"},        Named{"a10080", "a100-80gb"}, Named{"a100", "a100-80gb"},
+    Named{"mi355", "mi355x"},     Named{"mi350", "mi350x"},     Named{"mi325", "mi325x"},
+    Named{"mi300", "mi300x"},     Named{"mi250x", "mi250x"},    Named{"mi250", "mi250"},
+    Named{"mi210", "mi250"},  // the same die, one to a package
+    Named{"a800", "a100-80gb"},   Named{"v100", "v100-32gb"}};
+
+// The machine most often built around each GPU.
+constexpr std::array clusters = {
+    Named{"a100-40gb", "dgx-a100-40gb"}, Named{"a100-80gb", "dgx-a100"},
+    Named{"h100", "dgx-h100"},           Named{"h100-96gb", "hgx-h100-96gb"},
+    Named{"h200", "dgx-h200"},           Named{"h200-nvl", "h200-nvl"},
+    Named{"h800", "hgx-h800"},           Named{"b200", "dgx-b200"},
+    Named{"b300", "dgx-b300"},           Named{"gb200", "gb200-nvl72"},
+    Named{"gb300", "gb300-nvl72"},       Named{"mi250", "mi250"},
+    Named{"mi250x", "frontier"},         Named{"mi300x", "mi300x"},
+    Named{"mi325x", "mi325x"},           Named{"mi350x", "mi350x"},
+    Named{"mi355x", "mi355x"},           Named{"v100-32gb", "jean-zay-v100"}};
+
+std::string letters_and_digits(std::string_view text) {
+  std::string plain;
+  for (const unsigned char c : text)
+    if (std::isalnum(c) != 0) plain += static_cast<char>(std::tolower(c));
+  return plain;
+}
+
+}  // namespace
+
+std::optional<std::string> gpu_named(std::string_view spelling) {
+  const std::string plain = letters_and_digits(spelling);
+  for (const Named& gpu : gpus) {
+    if (plain.find(gpu.part) == std::string::npos) continue;
+    const bool small = gpu.name == "a100-80gb" && plain.find("40gb") != std::string::npos;
+    return std::string(small ? "a100-40gb" : gpu.name);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> usual_cluster(std::string_view gpu) {
+  const auto* const found = std::find_if(clusters.begin(), clusters.end(),
+                                         [&](const Named& named) { return named.part == gpu; });
+  if (found == clusters.end()) return std::nullopt;
+  return std::string(found->name);
 }
 
 }  // namespace triplepoint::spec

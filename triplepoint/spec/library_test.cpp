@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/spec/library.h"
+
 #include <cmath>
 #include <map>
 
@@ -148,6 +150,27 @@ TEST_CASE("every GPU, cluster, stack and optimizer of the library reads") {
     const Result<OptimizerState> optimizer = load_optimizer(library, name);
     REQUIRE_MESSAGE(optimizer, optimizer.error().what);
   }
+}
+
+TEST_CASE("every GPU of the library but those of other machines has a cluster") {
+  const Library library = default_library();
+  for (const std::string& gpu : list_gpus(library))
+    if (const auto name = usual_cluster(gpu)) {
+      CAPTURE(*name);
+      const auto cluster = load_cluster(library, *name);
+      REQUIRE_MESSAGE(cluster, cluster.error().what);
+      CHECK(cluster->gpu.name == gpu);
+    }
+  CHECK(usual_cluster("h100") == "dgx-h100");
+  CHECK(!usual_cluster("abacus"));
+}
+
+TEST_CASE("drivers' and tables' names of a board lead to the library's") {
+  CHECK(gpu_named("NVIDIA H100 80GB HBM3") == "h100");
+  CHECK(gpu_named("H100-96GB-HBM2e") == "h100-96gb");
+  CHECK(gpu_named("H200-NVL") == "h200-nvl");
+  CHECK(gpu_named("V100-SXM2-32GB") == "v100-32gb");
+  CHECK(gpu_named("MI350X") == "mi350x");
 }
 
 }  // namespace

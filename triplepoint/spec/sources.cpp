@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/suggest.h"
+#include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
 namespace triplepoint::spec {

@@ -15,7 +15,7 @@ using Kind = TomlValue::Kind;
 // A grid that grows beyond this was not meant.
 constexpr std::size_t most_jobs = 100'000;
 
-const std::vector<std::string>& job_keys() {
+const std::vector<std::string>& study_job_keys() {
   static const std::vector<std::string> keys = {"name",        "task",  "model", "sequence_length",
                                                 "cluster",     "nodes", "stack", "plan",
                                                 "environment", "notes"};
@@ -23,7 +23,7 @@ const std::vector<std::string>& job_keys() {
 }
 
 bool is_job_key(const std::string& key) {
-  return std::find(job_keys().begin(), job_keys().end(), key) != job_keys().end();
+  return std::find(study_job_keys().begin(), study_job_keys().end(), key) != study_job_keys().end();
 }
 
 TomlValue* find_entry(TomlValue& table, std::string_view key) {

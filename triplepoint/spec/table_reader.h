@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/suggest.h"
+#include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/fields.h"
@@ -220,5 +220,17 @@ Result<void> read_value(const ReadScope& scope, const TomlValue& value, std::vec
   out = std::move(read);
   return {};
 }
+
+/// A cell of a table as a TOML value: true or false, a whole number, a decimal, a list in square
+/// brackets; everything else is a text. Texts in lists may stand in quotes.
+TomlValue cell_value(std::string_view cell, int line);
+
+/// Sets "plan.tensor_parallel_size" in a tree whose root is a table. Where a key holds a name and
+/// has its own keys as well (cluster = "dgx-h100", cluster.num_nodes = 4), in either order, the
+/// name becomes the base of its table.
+void set_dotted(TomlValue& root, std::string_view key, TomlValue value);
+
+/// Every dotted key that a job file may have: "task", "model", "model.moe.num_experts", ...
+std::vector<std::string> job_keys();
 
 }  // namespace triplepoint::spec

@@ -7,7 +7,7 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/tui/table_text.h"
+#include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 namespace {

@@ -8,7 +8,7 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/report/findings/labels.h"
-#include "triplepoint/tui/table_text.h"
+#include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 namespace {

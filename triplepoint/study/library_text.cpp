@@ -10,7 +10,7 @@
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/report/findings/labels.h"
-#include "triplepoint/tui/table_text.h"
+#include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 namespace {

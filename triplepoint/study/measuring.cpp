@@ -12,13 +12,12 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/digest.h"
-#include "triplepoint/base/group_process.h"
-#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/process.h"
 
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/sim/simulate.h"
-#include "triplepoint/study/train_job.h"
+#include "triplepoint/study/training.h"
 #include "triplepoint/tui/progress.h"
 
 namespace triplepoint::study {

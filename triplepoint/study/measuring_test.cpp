@@ -11,8 +11,7 @@
 
 #include "triplepoint/formats/job_scripts.h"
 #include "triplepoint/study/recorded_job.h"
-#include "triplepoint/study/train_job.h"
-#include "triplepoint/study/train_launch.h"
+#include "triplepoint/study/training.h"
 
 namespace triplepoint::study {
 namespace {

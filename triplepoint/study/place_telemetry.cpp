@@ -7,8 +7,8 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/interrupt.h"
-#include "triplepoint/base/list_text.h"
+#include "triplepoint/base/process.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/run/store.h"
 
@@ -17,7 +17,7 @@
 #include "triplepoint/report/findings/labels.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
-#include "triplepoint/tui/search_bars.h"
+#include "triplepoint/tui/progress.h"
 
 namespace triplepoint::study {
 namespace {

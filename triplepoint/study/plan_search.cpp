@@ -5,15 +5,15 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/interrupt.h"
-#include "triplepoint/base/list_text.h"
+#include "triplepoint/base/process.h"
+#include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/job_checks.h"
+#include "triplepoint/spec/job.h"
 
 #include "triplepoint/formats/export.h"
-#include "triplepoint/formats/read_job.h"
-#include "triplepoint/report/job_name.h"
-#include "triplepoint/tui/search_bars.h"
+#include "triplepoint/formats/import.h"
+#include "triplepoint/report/findings/labels.h"
+#include "triplepoint/tui/progress.h"
 
 namespace triplepoint::study {
 namespace {

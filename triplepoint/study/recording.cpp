@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "triplepoint/base/installation.h"
 #include "triplepoint/base/text.h"
-#include "triplepoint/base/version.h"
 
 #include "triplepoint/study/recorded_job.h"
 #include "triplepoint/telemetry/recorder/child_process.h"

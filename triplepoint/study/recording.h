@@ -11,7 +11,7 @@
 
 #include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/telemetry/recorder/closing.h"
-#include "triplepoint/telemetry/recorder/recording_setup.h"
+#include "triplepoint/telemetry/recorder/launch_environment.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {

@@ -13,11 +13,11 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/report/findings/findings.h"
-#include "triplepoint/report/findings/recommendations.h"
+#include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/pages/study_page.h"
-#include "triplepoint/report/sentence_check_testing.h"
+#include "triplepoint/report/study_testing.h"
 #include "triplepoint/sim/simulate.h"
-#include "triplepoint/study/run_pages.h"
+#include "triplepoint/study/study_output.h"
 
 namespace triplepoint::study {
 namespace {

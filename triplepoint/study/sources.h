@@ -10,7 +10,7 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/metrics/trace_tables/options.h"
+#include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/report/study.h"
 

@@ -7,18 +7,18 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/interrupt.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/process.h"
 
 #include "triplepoint/run/growing_run.h"
 #include "triplepoint/run/store.h"
-#include "triplepoint/spec/job_checks.h"
+#include "triplepoint/spec/job.h"
 
-#include "triplepoint/advise/steer_hook.h"
+#include "triplepoint/advise/steer_output.h"
 #include "triplepoint/advise/steer_scenarios.h"
 #include "triplepoint/advise/steer_watch.h"
+#include "triplepoint/tui/console.h"
 #include "triplepoint/tui/progress.h"
-#include "triplepoint/tui/table_text.h"
 #include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::study {

@@ -9,7 +9,7 @@
 
 #include "triplepoint/spec/job.h"
 
-#include "triplepoint/advise/steer_tables.h"
+#include "triplepoint/advise/steer_output.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {

@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/group_process.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/process.h"
 
-#include "triplepoint/study/train_launch.h"
-#include "triplepoint/tui/table_text.h"
+#include "triplepoint/study/training.h"
+#include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 namespace {

@@ -15,7 +15,6 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/telemetry/amd/sensor.h"
-#include "triplepoint/telemetry/gaps.h"
 #include "triplepoint/telemetry/host/host.h"
 #include "triplepoint/telemetry/kept_file.h"
 #include "triplepoint/telemetry/nvml/sensor.h"

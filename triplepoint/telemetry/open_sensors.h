@@ -8,7 +8,7 @@
 
 #include "triplepoint/run/run.h"
 
-#include "triplepoint/telemetry/sensors.h"
+#include "triplepoint/telemetry/sensor.h"
 
 namespace triplepoint::telemetry {
 

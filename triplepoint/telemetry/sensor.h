@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/result.h"
 #include "triplepoint/base/units.h"
 
 #include "triplepoint/run/run.h"
@@ -65,5 +67,114 @@ class Sensor {
 
 /// Now on the clock of readings and marks: CLOCK_MONOTONIC, ns.
 int64_t monotonic_now_ns();
+
+/// What single GPUs lack, said once for all that lack the same: "memory power of GPUs 0-7".
+class GapList {
+ public:
+  void add(Gap gap, int32_t gpu);
+  std::vector<Gap> gaps() const;
+
+ private:
+  struct Entry {
+    Gap gap;
+    std::vector<int32_t> gpus;
+  };
+  std::vector<Entry> entries_;
+};
+
+/// "0-3, 6" of ascending numbers.
+std::string ranges_of(const std::vector<int32_t>& numbers);
+
+/// Where the sensors look. The defaults are a plain machine; tests put their own in place.
+struct SensorPaths {
+  std::string nvml = "libnvidia-ml.so.1";  // names for dlopen
+  std::string rocm_smi = "librocm_smi64.so.1";
+  Path sysfs = "/sys", proc = "/proc", dev = "/dev";
+  std::string ipmitool = "ipmitool";  // found in PATH
+  friend bool operator==(const SensorPaths&, const SensorPaths&) = default;
+};
+
+/// The defaults, or what the environment puts in their place: TRIPLEPOINT_NVML,
+/// TRIPLEPOINT_ROCM_SMI, TRIPLEPOINT_SYSFS, TRIPLEPOINT_PROC, TRIPLEPOINT_DEV,
+/// TRIPLEPOINT_IPMITOOL. In a container these are the host's trees ("/host/sys"); for tests, made
+/// ones.
+SensorPaths sensor_paths_from_environment();
+
+/// What to open.
+struct SensorOptions {
+  /// GPUs to read: numbers as `run::Device::local` has them (NVIDIA's first, in the driver's order,
+  /// then AMD's by PCI address), ranges ("0-3"), UUIDs ("GPU-4d5b"; the beginning is enough) or PCI
+  /// addresses ("0000:1b:00.0"; "1b:00.0"). Empty: all. "none": no GPU.
+  std::vector<std::string> devices;
+  SensorPaths paths = sensor_paths_from_environment();
+  /// NVIDIA's performance counters (Hopper and newer): SM and tensor activity, occupancy, memory
+  /// bandwidth. They share the hardware with profilers, so only on request.
+  bool gpm = false;
+  bool host = true;        // CPU, memory, networks, RAPL, board temperatures
+  bool node_power = true;  // what the BMC or a power meter says (IPMI, ACPI, Cray)
+  /// A command that prints the node's power in W, for a site's Redfish, PDU or meter; run every
+  /// `node_power_period` in its own process. Empty: none.
+  std::string node_power_command;
+  Seconds node_power_period = 5 * unit::s;
+};
+
+enum class LinkKind : uint8_t { nvlink, nvswitch, xgmi };
+
+/// Equal links from one GPU to the same place.
+struct LinkFacts {
+  LinkKind kind = LinkKind::nvlink;
+  std::string remote_pci;  // of the GPU at the other end; empty: a switch, or unknown
+  int32_t count = 0;       // links that are up
+  std::optional<BytesPerSecond> bandwidth;  // one direction, all `count` together
+  friend bool operator==(const LinkFacts&, const LinkFacts&) = default;
+};
+
+/// What does not change while a GPU is measured, as its driver says it. Absent: not said.
+struct DeviceFacts {
+  run::Device device;        // the same as in its sensor's devices(); `local` is unique on the node
+  int32_t sensor = 0;        // index into Sensors::all
+  std::string vendor;        // "nvidia", "amd"
+  std::string architecture;  // "hopper", "gfx942"; empty: not known
+  std::string board;         // serial or part number where it may be read
+  std::optional<Watts> power_limit, power_limit_default, power_limit_min, power_limit_max;
+  std::optional<Celsius> slowdown, shutdown, memory_max, target;
+  std::optional<Bytes> memory;  // as the driver reports it
+  std::optional<Hertz> max_sm_clock, max_memory_clock;
+  std::optional<int32_t> pcie_generation, pcie_width;          // now
+  std::optional<int32_t> pcie_generation_max, pcie_width_max;  // of GPU and slot together
+  std::vector<LinkFacts> links;
+  std::optional<int32_t> numa_node;
+  std::optional<bool> mig, persistence, ecc;
+  /// Dies of a package say the same power: this one's is counted on the device with this index.
+  std::optional<int32_t> power_counted_on;
+};
+
+enum class NicKind : uint8_t { infiniband, roce, ethernet };
+
+struct NicFacts {
+  std::string name;  // "mlx5_0", "eth0"
+  NicKind kind = NicKind::ethernet;
+  std::string pci;
+  std::optional<BytesPerSecond> bandwidth;  // one direction, as negotiated
+  std::optional<int32_t> numa_node;
+  bool up = false;
+};
+
+struct NodeFacts {
+  std::string host, kernel, cpu;  // "node17"; "6.1.0-18-amd64"; "Intel Xeon Platinum 8480+"
+  std::string system;             // "Dell Inc. PowerEdge XE9680"
+  int32_t sockets = 0, cores = 0, threads = 0;  // 0: not known
+  std::optional<Bytes> memory;
+  std::string nvidia_driver, cuda, amd_driver;  // empty: none
+  std::vector<NicFacts> nics;
+};
+
+/// Everything that can be measured on this node, and what cannot.
+struct Sensors {
+  std::vector<std::unique_ptr<Sensor>> all;
+  std::vector<DeviceFacts> devices;  // of all sensors, in the order of `device.local`
+  NodeFacts node;
+  std::vector<Gap> gaps;  // of what could not be opened at all; each sensor has its own besides
+};
 
 }  // namespace triplepoint::telemetry

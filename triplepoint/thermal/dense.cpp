@@ -13,7 +13,7 @@
 #include <cmath>
 #include <utility>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 namespace triplepoint::thermal {
 namespace {

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/thermal/dense.h"
 

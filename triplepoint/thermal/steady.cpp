@@ -12,7 +12,7 @@
 #include <cmath>
 #include <utility>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/thermal/chassis.h"
 #include "triplepoint/thermal/dense.h"

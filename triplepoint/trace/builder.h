@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "triplepoint/base/result.h"
+
 #include "triplepoint/trace/trace.h"
 
 namespace triplepoint::trace {
@@ -58,5 +60,17 @@ void note_skipped(Skipped&, std::string reason);
 /// Sorts, moves the epoch to the first begin, sets num_ranks. Spans that lie more than 30 years
 /// from it, or end before they begin, are skipped and counted. What every reader ends with.
 void settle(Trace&, std::optional<int64_t> unix_ns_of_zero);
+
+struct NamedTrace {
+  std::string name;  // of its file
+  Trace trace;
+};
+
+/// The rank in a file's name: "rank-3.json", "ranks_12", "worker7_step_12". Nothing if none is.
+std::optional<int32_t> rank_in_name(std::string_view name);
+
+/// Traces of different ranks as one: ranks as the files or their names say, else in numeric order
+/// of the names; one epoch, the earliest; equal communicators are one.
+Result<Trace> merge(std::vector<NamedTrace>);
 
 }  // namespace triplepoint::trace

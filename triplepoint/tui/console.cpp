@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/tui/console.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
+#include <map>
+#include <set>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -85,6 +91,245 @@ Console process_console() {
   abilities.error_is_terminal = error_width.has_value();
   abilities.error_width = error_width.value_or(80);
   return Console(std::cout, std::cerr, abilities);
+}
+
+namespace {
+
+using Values = std::vector<std::optional<double>>;
+
+constexpr std::string_view blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr std::string_view ascii[] = {"_", ".", "-", "=", "+", "*", "%", "#"};
+
+}  // namespace
+
+std::optional<std::pair<double, double>> range_of(const Values& values) {
+  std::optional<std::pair<double, double>> range;
+  for (const auto& value : values) {
+    if (!value || !std::isfinite(*value)) continue;
+    if (!range) range = {*value, *value};
+    range->first = std::min(range->first, *value);
+    range->second = std::max(range->second, *value);
+  }
+  return range;
+}
+
+std::string sparkline(const Values& values, bool unicode) {
+  const auto range = range_of(values);
+  std::string line;
+  for (const auto& value : values) {
+    if (!value || !std::isfinite(*value)) {
+      line += ' ';
+      continue;
+    }
+    const double width = range->second - range->first;
+    const double share = width > 0 ? (*value - range->first) / width : 0.5;
+    const auto step = static_cast<std::size_t>(std::clamp(std::floor(share * 8), 0.0, 7.0));
+    line += unicode ? blocks[step] : ascii[step];
+  }
+  return line;
+}
+
+namespace {
+
+constexpr std::size_t gap = 2;              // between columns
+constexpr std::size_t narrowest_text = 12;  // no text column is cut below this
+
+struct TextCell {
+  std::string text;
+  Style style = Style::plain;
+};
+using TextRow = std::vector<TextCell>;
+using Widths = std::vector<std::size_t>;  // 0: the column is left out
+
+bool begins_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;
+}
+
+std::string text_of(const DataCell& cell, const DataColumn& column) {
+  if (const auto* text = std::get_if<std::string>(&cell)) return *text;
+  if (const auto number = number_in(cell))
+    return fmt::format("{:.{}f}", *number / column.scale, column.digits);
+  return "n/a";
+}
+
+/// "12.5 /3": a value and the rank that has it, as Megatron writes it.
+void add_spread_rows(const DataTable& table, std::vector<TextRow>& rows) {
+  struct Row {
+    const char* word;
+    double RankSpread::*value;
+    int32_t RankSpread::*rank;
+  };
+  using Spread = RankSpread;
+  for (const Row& which : {Row{"min /rank", &Spread::minimum, &Spread::minimum_rank},
+                           Row{"median /rank", &Spread::median, &Spread::median_rank},
+                           Row{"max /rank", &Spread::maximum, &Spread::maximum_rank}}) {
+    TextRow cells;
+    for (std::size_t i = 0; i < table.columns.size(); ++i) {
+      const DataColumn& column = table.columns[i];
+      const auto spread = spread_of_column(table, i);
+      if (i == 0)
+        cells.push_back({which.word, Style::dim});
+      else if (!spread)
+        cells.push_back({});
+      else
+        cells.push_back({fmt::format("{:.{}f} /{}", (*spread).*which.value / column.scale,
+                                     column.digits, (*spread).*which.rank),
+                         Style::dim});
+    }
+    rows.push_back(std::move(cells));
+  }
+}
+
+bool stands_left(const DataTable& table, std::size_t column) {
+  if (table.columns[column].align != Align::by_content)
+    return table.columns[column].align == Align::left;
+  return std::any_of(table.rows.begin(), table.rows.end(), [&](const auto& row) {
+    return std::holds_alternative<std::string>(row[column]);
+  });
+}
+
+std::string missing_text(const DataTable& table) {
+  std::map<std::string, std::set<std::size_t>> columns;  // by reason
+  for (const auto& row : table.rows)
+    for (std::size_t i = 0; i < row.size(); ++i)
+      if (const auto* missing = std::get_if<Missing>(&row[i])) columns[missing->why].insert(i);
+  std::string text;
+  for (const auto& [why, which] : columns) {
+    std::string titles;
+    for (std::size_t i : which)
+      titles += (titles.empty() ? "" : ", ") + table.columns[i].title;
+    text += fmt::format("n/a ({}): {}\n", titles, why);
+  }
+  return text;
+}
+
+/// Takes a column off the widest text, or a whole optional column. False: nothing is left to take.
+bool make_narrower(const DataTable& table, const std::vector<bool>& left, Widths& widths) {
+  std::size_t widest = widths.size(), last_optional = widths.size();
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    if (left[i] && widths[i] > narrowest_text &&
+        (widest == widths.size() || widths[i] > widths[widest])) {
+      widest = i;
+    }
+    if (table.columns[i].optional && widths[i] > 0) last_optional = i;
+  }
+  if (widest < widths.size()) {
+    --widths[widest];
+    return true;
+  }
+  if (last_optional == widths.size()) return false;
+  widths[last_optional] = 0;
+  return true;
+}
+
+Widths fitted_widths(const DataTable& table, const std::vector<TextRow>& rows,
+                     const std::vector<bool>& left, const Console& console) {
+  Widths widths(table.columns.size(), 1);
+  for (const TextRow& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], display_width(row[i].text));
+  if (!console.abilities().width) return widths;
+  const auto taken = [&] {
+    std::size_t sum = 0;
+    for (std::size_t width : widths)
+      if (width > 0) sum += width + (sum > 0 ? gap : 0);
+    return sum;
+  };
+  while (taken() > *console.abilities().width && make_narrower(table, left, widths)) {
+  }
+  return widths;
+}
+
+std::string line_text(const TextRow& row, const Widths& widths, const std::vector<bool>& left,
+                      const Console& console) {
+  std::string line;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (widths[i] == 0) continue;
+    const std::string text = shorten(row[i].text, widths[i]);
+    const std::string spaces(widths[i] - std::min(widths[i], display_width(text)), ' ');
+    line += (i > 0 ? std::string(gap, ' ') : "") +
+            console.styled(left[i] ? text + spaces : spaces + text, row[i].style);
+  }
+  return line.erase(line.find_last_not_of(' ') + 1) + "\n";
+}
+
+std::string left_out(const DataTable& table, const Widths& widths) {
+  std::string names;
+  for (std::size_t i = 0; i < widths.size(); ++i)
+    if (widths[i] == 0) names += (names.empty() ? "" : ", ") + table.columns[i].title;
+  return names.empty() ? "" : "(no room for: " + names + ")\n";
+}
+
+/// The headings and below them the rows.
+std::vector<TextRow> text_rows(const DataTable& table) {
+  std::vector<TextRow> rows(1);
+  bool any_spread = false;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    rows[0].push_back({table.columns[i].title, Style::bold});
+    any_spread |= spread_of_column(table, i).has_value();
+  }
+  for (const auto& row : table.rows) {
+    TextRow& cells = rows.emplace_back();
+    for (std::size_t i = 0; i < row.size(); ++i)
+      cells.push_back({text_of(row[i], table.columns[i]), row[i].style});
+  }
+  if (any_spread) add_spread_rows(table, rows);
+  return rows;
+}
+
+}  // namespace
+
+std::size_t display_width(std::string_view utf8) {
+  return static_cast<std::size_t>(std::count_if(utf8.begin(), utf8.end(), begins_character));
+}
+
+std::string shorten(std::string_view utf8, std::size_t width) {
+  if (display_width(utf8) <= width) return std::string(utf8);
+  if (width == 0) return "";
+  std::size_t end = 0;
+  for (std::size_t seen = 0; end < utf8.size(); ++end) {
+    if (begins_character(utf8[end]) && seen++ == width - 1) break;
+  }
+  return std::string(utf8.substr(0, end)) + "…";
+}
+
+std::string wrap(std::string_view utf8, std::size_t width, std::string_view indent) {
+  const std::size_t margin = std::min(utf8.find_first_not_of(' '), utf8.size());
+  std::string lines(utf8.substr(0, margin));
+  utf8.remove_prefix(margin);
+  std::size_t filled = margin;
+  for (bool first = true; !utf8.empty(); first = false) {
+    const std::string_view word = utf8.substr(0, utf8.find(' '));
+    const std::size_t size = display_width(word);
+    if (!first && filled + 1 + size > width) {
+      lines += "\n";
+      lines += indent;
+      filled = display_width(indent);
+    } else if (!first) {
+      lines += " ";
+      ++filled;
+    }
+    lines += word;
+    filled += size;
+    utf8.remove_prefix(std::min(word.size() + 1, utf8.size()));
+  }
+  return lines;
+}
+
+void print_wrapped(Console& console, std::string_view text, std::string_view indent) {
+  console.print(wrap(text, console.abilities().width.value_or(100), indent) + "\n");
+}
+
+std::string table_text(const DataTable& table, const Console& console) {
+  const std::vector<TextRow> rows = text_rows(table);
+  std::vector<bool> left;
+  for (std::size_t i = 0; i < table.columns.size(); ++i)
+    left.push_back(stands_left(table, i));
+  const Widths widths = fitted_widths(table, rows, left, console);
+  std::string text = table.title.empty() ? "" : console.styled(table.title, Style::bold) + "\n";
+  for (const TextRow& row : rows)
+    text += line_text(row, widths, left, console);
+  return text + left_out(table, widths) + missing_text(table);
 }
 
 }  // namespace triplepoint::tui

@@ -6,6 +6,8 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "triplepoint/base/data_table.h"
 
@@ -48,5 +50,25 @@ class Console {
 /// Standard output and error of this process. Colour only on a terminal, never with NO_COLOR set or
 /// TERM=dumb.
 Console process_console();
+
+/// Smallest and largest of the finite values; nothing where there is none.
+std::optional<std::pair<double, double>> range_of(const std::vector<std::optional<double>>& values);
+
+/// One character per value, higher for larger ones, from the lowest to the highest of them; a space
+/// where there is none. Eighths of blocks, or ASCII where the terminal knows nothing else.
+std::string sparkline(const std::vector<std::optional<double>>& values, bool unicode);
+
+/// How many columns a text takes: code points, which is right for everything we print.
+std::size_t display_width(std::string_view utf8);
+/// At most `width` columns; what does not fit ends in an ellipsis.
+std::string shorten(std::string_view utf8, std::size_t width);
+/// Lines of at most `width` columns, broken at spaces; later lines begin with `indent`.
+std::string wrap(std::string_view utf8, std::size_t width, std::string_view indent = "");
+/// A paragraph as wide as the terminal, else 100 columns, and a line break.
+void print_wrapped(Console& console, std::string_view text, std::string_view indent = "  ");
+
+/// The table as text that fits the terminal, with the title above, and below why numbers are
+/// missing: the widest text columns give way, then optional columns go.
+std::string table_text(const DataTable&, const Console&);
 
 }  // namespace triplepoint::tui

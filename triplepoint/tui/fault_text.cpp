@@ -6,15 +6,13 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/text.h"
 
-#include "triplepoint/run/shutdown.h"
-#include "triplepoint/spec/fault_text.h"
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/fault.h"
 
 #include "triplepoint/metrics/run/fault_effects.h"
-#include "triplepoint/metrics/run/fault_report.h"
-#include "triplepoint/tui/sparkline.h"
-#include "triplepoint/tui/table_text.h"
+#include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/tui/table_text.h"
+#include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {
 namespace {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -38,6 +39,21 @@ class Progress {
   Clock::time_point start_, last_draw_;
   bool drawn_ = false;
   std::mutex mutex_;
+};
+
+/// A bar for one part of a search after the other.
+class SearchBars {
+ public:
+  explicit SearchBars(Console& console) : console_(console) {}
+  void begin(const char* what, size_t total) {
+    bar_.reset();
+    bar_ = std::make_unique<Progress>(console_, what, total);
+  }
+  void advance() { bar_->advance(); }
+
+ private:
+  Console& console_;
+  std::unique_ptr<Progress> bar_;
 };
 
 }  // namespace triplepoint::tui

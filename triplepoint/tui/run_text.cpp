@@ -2,20 +2,22 @@
 #include "triplepoint/tui/run_text.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/data_table.h"
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 
-#include "triplepoint/run/shutdown.h"
+#include "triplepoint/run/run.h"
 
-#include "triplepoint/metrics/run/inference.h"
+#include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/results_json.h"
+#include "triplepoint/report/charts/plots.h"
 #include "triplepoint/report/findings/labels.h"
-#include "triplepoint/report/findings/pace_words.h"
-#include "triplepoint/tui/run_sparklines.h"
-#include "triplepoint/tui/sparkline.h"
-#include "triplepoint/tui/table_text.h"
+#include "triplepoint/report/findings/run_findings.h"
+#include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {
 namespace {
@@ -213,6 +215,127 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
   if (!run.memory.empty()) console.print("Memory of a GPU (GiB)\n" + memory_table(console, run));
   for (const std::string& note : run.manifest.notes)
     console.print("note: " + note + "\n");
+}
+
+namespace {
+
+using Values = std::vector<std::optional<double>>;
+
+/// Mean over devices at each moment of a plot.
+Values mean_curve(const Json& plot) {
+  Values mean(plot["times"].size());
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    double sum = 0;
+    int64_t count = 0;
+    for (const Json& curve : plot["curves"]) {
+      const bool counts = curve["style"] == "mean" || curve["style"] == "single";
+      if (!counts || curve["values"][i].is_null()) continue;
+      sum += curve["values"][i].get<double>();
+      ++count;
+    }
+    if (count > 0) mean[i] = sum / static_cast<double>(count);
+  }
+  return mean;
+}
+
+/// Lowest and highest of all devices.
+std::pair<double, double> extremes(const Json& plot) {
+  Values all;
+  for (const Json& curve : plot["curves"])
+    for (const Json& value : curve["values"])
+      all.push_back(value.is_null() ? std::nullopt : std::optional(value.get<double>()));
+  return range_of(all).value_or(std::pair(0.0, 0.0));
+}
+
+}  // namespace
+
+std::string run_sparklines(const Console& console, const run::Run& run) {
+  constexpr std::size_t taken = 66;  // by name and numbers
+  const std::size_t width = console.abilities().width.value_or(100);
+  const std::size_t points = std::clamp<std::size_t>(width > taken ? width - taken : 0, 12, 60);
+  const Json plots = report::plots_of(run, points);
+  DataTable table = text_table({{"mean of the devices over time", Align::left},
+                                {"", Align::left},
+                                {"begin"},
+                                {"end"},
+                                {"lowest"},
+                                {"highest"}});
+  bool any = false;
+  for (const Json& plot : plots) {
+    const Values mean = mean_curve(plot);
+    if (mean.size() < 4 || !mean.front() || !mean.back()) continue;
+    const auto [low, high] = extremes(plot);
+    table.add({plot["unit"].get<std::string>(), sparkline(mean, console.abilities().unicode),
+               significant(mean.front(), 4), significant(mean.back(), 4), significant(low, 4),
+               significant(high, 4)});
+    any = true;
+  }
+  return any ? table_text(table, console) : "";
+}
+
+namespace {
+
+using metrics::PowerProfile;
+
+DataTable level_table(const PowerProfile& profile) {
+  DataTable table;
+  table.name = "power_profile";
+  table.title =
+      fmt::format("Power over a step of {} s, {}", significant(profile.step / unit::s),
+                  profile.of_devices_only ? "GPUs over the supplies' efficiency" : "at the wall");
+  table.columns = {{"level", "level"},
+                   {"units", "of them"},
+                   {"mean_w", "mean kW", 1e3, 2},
+                   {"lowest_w", "lowest", 1e3, 2},
+                   {"peak_w", "peak", 1e3, 2},
+                   {"swing_w", "swing kW", 1e3, 2},
+                   {"swing_share", "of peak %", 0.01, 1},
+                   {"ramp_up_w_per_s", "ramp up kW/s", 1e3, 1},
+                   {"ramp_down_w_per_s", "down kW/s", 1e3, 1},
+                   {"coincidence", "coincidence", 1, 3}};
+  for (const metrics::PowerLevel& level : profile.levels)
+    table.add({level.name, level.units, level.mean / unit::W, level.lowest / unit::W,
+               level.highest / unit::W, level.swing() / unit::W, level.swing() / level.highest,
+               level.ramp_up_w_per_s, level.ramp_down_w_per_s, level.coincidence});
+  return table;
+}
+
+std::string smoothing_text(const PowerProfile& profile) {
+  const metrics::Smoothing& s = profile.smoothing;
+  if (profile.levels.back().swing() <= s.allowed_swing)
+    return fmt::format(
+        "Smoothing: a battery or capacitors of {} kJ and {} kW make the site flat. It swings by no "
+        "more than the allowed {} kW: no floor and no stagger are needed.",
+        significant(s.storage / unit::kJ), significant(s.storage_power / unit::kW),
+        significant(s.allowed_swing / unit::kW));
+  return fmt::format(
+      "Smoothing: a battery or capacitors of {} kJ and {} kW make the site flat. To swing by no "
+      "more than {} kW: a floor of {} kW burns {} kJ a step ({:.1f} % of its energy); nodes that "
+      "begin one after the other over {} s swing by {} kW{} (steps may get that much longer).",
+      significant(s.storage / unit::kJ), significant(s.storage_power / unit::kW),
+      significant(s.allowed_swing / unit::kW), significant(s.floor / unit::kW),
+      significant(s.floor_energy / unit::kJ), 100 * s.floor_share, significant(s.stagger / unit::s),
+      significant(s.staggered_swing / unit::kW), s.stagger_suffices ? "" : ", which is not enough");
+}
+
+}  // namespace
+
+std::string lifetime_use_text(const metrics::RunLifetimeUse& use) {
+  std::string text = fmt::format(
+      "Lifetime use: {} (mean of the GPUs; fastest {} on GPU {}, slowest {})",
+      significant(use.mean), significant(use.highest), use.worst_device, significant(use.lowest));
+  if (use.gpu_hours_per_million_tokens)
+    text += fmt::format("; {} GPU hours of the reference per million tokens",
+                        significant(*use.gpu_hours_per_million_tokens));
+  return text +
+         fmt::format(".\n  {}; relative to the reference; compares jobs, does not predict years.\n",
+                     use.reference);
+}
+
+void print_power_profile(Console& console, const PowerProfile& profile) {
+  console.print("\n" + table_text(level_table(profile), console));
+  console.print(wrap(smoothing_text(profile), console.abilities().width.value_or(100), "  ") +
+                "\n");
 }
 
 }  // namespace triplepoint::tui

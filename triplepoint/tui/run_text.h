@@ -3,10 +3,13 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/metrics/economics/lifetime.h"
 #include "triplepoint/metrics/metrics.h"
+#include "triplepoint/metrics/run/power_profile.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/tui/console.h"
 
@@ -20,5 +23,15 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
 
 /// "80 %: 31.6-37.4".
 std::string interval_text(const metrics::Interval&);
+
+/// Power, temperature, clock and throttling of a run over time, a line each: the mean of its
+/// devices, with where it began and ended and the extremes. Nothing for a run without series.
+std::string run_sparklines(const Console& console, const run::Run& run);
+
+/// "Lifetime use: ..." in two lines.
+std::string lifetime_use_text(const metrics::RunLifetimeUse& use);
+
+/// Swing, ramps and peaks by level, and what smoothing would cost.
+void print_power_profile(Console& console, const metrics::PowerProfile& profile);
 
 }  // namespace triplepoint::tui

@@ -7,9 +7,9 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/telemetry/live/snapshot_testing.h"
-#include "triplepoint/tui/live_tables.h"
-#include "triplepoint/tui/table_text.h"
-#include "triplepoint/tui/terminal.h"
+#include "triplepoint/tui/console.h"
+#include "triplepoint/tui/machine_text.h"
+#include "triplepoint/tui/top_session.h"
 
 namespace triplepoint::tui {
 namespace {

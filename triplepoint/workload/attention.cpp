@@ -9,8 +9,7 @@
 // sequences.
 #include "triplepoint/workload/attention.h"
 
-#include "triplepoint/workload/tensor_parallel.h"
-#include "triplepoint/workload/vector_ops.h"
+#include "triplepoint/workload/op_makers.h"
 
 namespace triplepoint::workload {
 namespace {

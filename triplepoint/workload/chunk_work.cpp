@@ -17,8 +17,6 @@
 #include "triplepoint/workload/feed_forward.h"
 #include "triplepoint/workload/op_makers.h"
 #include "triplepoint/workload/state_space.h"
-#include "triplepoint/workload/tensor_parallel.h"
-#include "triplepoint/workload/vector_ops.h"
 
 namespace triplepoint::workload {
 namespace {

@@ -24,7 +24,7 @@
 
 #include "triplepoint/workload/caching_allocator.h"
 #include "triplepoint/workload/op_makers.h"
-#include "triplepoint/workload/rank_share.h"
+#include "triplepoint/workload/rank_grid.h"
 
 namespace triplepoint::workload {
 namespace {

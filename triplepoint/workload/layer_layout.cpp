@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/job.h"
 

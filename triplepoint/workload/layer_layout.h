@@ -10,7 +10,7 @@
 
 #include "triplepoint/spec/job.h"
 
-#include "triplepoint/workload/rank_share.h"
+#include "triplepoint/workload/rank_grid.h"
 
 namespace triplepoint::workload {
 

@@ -21,13 +21,12 @@
 #include <vector>
 
 #include "triplepoint/workload/activation_memory.h"
+#include "triplepoint/workload/data_parallel.h"
 #include "triplepoint/workload/eager_step.h"
 #include "triplepoint/workload/feed_forward.h"
-#include "triplepoint/workload/gathered_memory.h"
 #include "triplepoint/workload/layer_layout.h"
 #include "triplepoint/workload/op_makers.h"
 #include "triplepoint/workload/schedule.h"
-#include "triplepoint/workload/tensor_parallel.h"
 
 namespace triplepoint::workload {
 namespace {

@@ -8,7 +8,7 @@
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/op.h"
 
-#include "triplepoint/workload/rank_share.h"
+#include "triplepoint/workload/rank_grid.h"
 
 namespace triplepoint::workload {
 
@@ -82,5 +82,50 @@ void add_linear(const LayerContext&, const Linear&, Passes&);
 
 /// Has the linear layer of this name a LoRA adapter?
 bool is_adapted(const LayerContext&, std::string_view lora_target);
+
+/// Kernels between the matrix products: they stream tensors through memory, so their cost is the
+/// bytes they read and write. e: bytes of an activation; n: elements.
+///
+///   norm        fused 2 e n, backward 3 e n (+ a second kernel for the gains); a composed RMSNorm
+///               is six kernels over fp32 copies, 36 bytes an element, a LayerNorm one of 3 e n
+///   residual    bias + dropout + add: fused 3 e n (+ 1 n for the mask), else each reads and writes
+///   rotary      fused 2 e n in two kernels, composed (rotate, two products, sum) 7 e n in eight
+///   activation  GELU 2 e f, backward 3 e f; SwiGLU 3 e f, backward 5 e f (f: its outputs);
+///               composed SwiGLU writes the intermediate: 5 e f, backward 9 e f
+/// Sources: tensors counted by hand from Megatron-Core's and Transformer Engine's kernels; composed
+/// forms from PyTorch's elementwise kernels. See docs/models/workload.md.
+void add_norm(const LayerContext&, std::string_view name, double elements, Passes&);
+
+/// A norm at the head of a residual branch: backward also adds the branch's gradient to the
+/// trunk's.
+void add_residual_norm(const LayerContext&, std::string_view name, Passes&);
+
+/// Bias, dropout and the addition to the trunk.
+void add_residual(const LayerContext&, std::string_view name, Passes&);
+
+void add_rotary_embedding(const LayerContext&, double elements, Passes&);
+
+/// `outputs`: elements after the activation.
+void add_activation(const LayerContext&, double outputs, Passes&);
+
+/// How whole activations enter and leave a tensor-parallel region, in order of execution.
+///
+/// Without sequence parallelism: nothing / all-reduce forward, and the mirror image backward; so
+/// four all-reduces of s b h elements per layer. With it: all-gather / reduce-scatter forward,
+/// reduce-scatter / all-gather backward, and the input gathered once more for the weight gradient,
+/// because only its shard was kept.
+/// Overlap: with userbuffers all of them; without, only what runs on its own stream: the
+/// gather for the weight gradient (behind the input gradient) and the reduction of the input
+/// gradient (behind the weight gradient).
+/// Payload: element bytes x tokens x hidden, the whole array.
+/// Sources: Shoeybi et al. 2019, section 3; Korthikanti et al. 2022, section 4.2; Megatron-LM,
+/// megatron/core/tensor_parallel/layers.py.
+void enter_tensor_region(const LayerContext&, Passes&);
+void leave_tensor_region(const LayerContext&, Passes&);
+
+/// Call it right after the linear layer that follows the entrance.
+void gather_for_weight_gradient(const LayerContext&, Passes&);
+
+double activation_payload(const LayerContext&);
 
 }  // namespace triplepoint::workload

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 namespace triplepoint::workload {
 namespace {

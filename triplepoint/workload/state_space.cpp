@@ -10,8 +10,7 @@
 
 #include <algorithm>
 
-#include "triplepoint/workload/tensor_parallel.h"
-#include "triplepoint/workload/vector_ops.h"
+#include "triplepoint/workload/op_makers.h"
 
 namespace triplepoint::workload {
 namespace {

@@ -12,7 +12,7 @@
 #include "triplepoint/workload/data_parallel.h"
 #include "triplepoint/workload/layer_layout.h"
 #include "triplepoint/workload/model_flops.h"
-#include "triplepoint/workload/tensor_parallel.h"
+#include "triplepoint/workload/op_makers.h"
 
 namespace triplepoint::workload {
 namespace {

@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "trainer/comm/endpoint.h"
-#include "trainer/comm/thread_transport.h"
+#include "trainer/comm/transport.h"
 #include "trainer/cuda/device.h"
 #include "trainer/memory_ledger.h"
 #include "trainer/model/chunk.h"

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "trainer/comm/transport.h"
 

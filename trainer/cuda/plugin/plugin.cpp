@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "trainer/comm/communicator.h"
 #include "trainer/cuda/plugin/gpu.h"

@@ -9,7 +9,9 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/units.h"
 
+#include "triplepoint/spec/job.h"
 #include "triplepoint/spec/load.h"
 #include "triplepoint/spec/toml_tree.h"
 
@@ -46,5 +48,41 @@ Result<std::vector<JobRow>> read_job_rows(const CsvTable&,
 /// the row says "auto"; each choice is added to `notes`. Fails with all that diagnose() finds.
 Result<spec::Job> job_of(const JobRow&, const std::string& file, const spec::Library&,
                          std::vector<std::string>& notes);
+
+/// Sets the least recomputation with which the job fits in memory, and says what it is:
+///
+///   none; attention scores, where attention keeps them; parts of every layer, one more at a time
+///   and from cheap to dear; the fewest layers of each chunk; all layers; all parameters sharded
+///   and again from the start, where replicas and a single stage allow it
+///
+/// Parts are taken in the order of the time that a byte saved costs: norms and the activation of
+/// experts read and write once; latent attention's up-projections are thin products that keep three
+/// wide results; shared experts and dense MLPs of a mixture of experts are a small part of its
+/// work. A dense model's MLP and routed experts free no more per second than whole layers do. If
+/// nothing fits, all layers are recomputed. All else of the plan must be set.
+std::string choose_recompute(spec::Job&);
+
+/// Sets the largest power of two up to 64 that divides the batch of a replica and fits in memory
+/// with the plan's recompute; 1 if none fits.
+std::string choose_micro_batch(spec::Job&);
+
+/// A file of data/calibrations that describes benchmarks. What is missing in it is an error that
+/// names the file and the line.
+class CalibrationFile {
+ public:
+  static Result<CalibrationFile> read(const spec::Library&, const std::string& name);
+
+  const spec::TomlValue& root() const { return root_; }
+  Result<const spec::TomlValue*> find(const spec::TomlValue& table, const char* key) const;
+  Result<std::string> text(const spec::TomlValue& table, const char* key) const;
+  Result<double> number(const spec::TomlValue& table, const char* key) const;
+  Result<Seconds> time(const spec::TomlValue& table, const char* key) const;
+
+ private:
+  CalibrationFile(std::string path, spec::TomlValue root)
+      : path_(std::move(path)), root_(std::move(root)) {}
+  std::string path_;
+  spec::TomlValue root_;
+};
 
 }  // namespace triplepoint::calibrate

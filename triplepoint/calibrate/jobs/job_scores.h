@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+#include <string_view>
+
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/spec/job.h"
 
 #include "triplepoint/calibrate/tables/scores.h"
 
@@ -17,5 +23,24 @@ namespace triplepoint::calibrate {
 ///
 /// A row that ran and does not fit by our estimate has the prediction 0, which is 100 % off.
 Result<TableScores> score_job_table(const CsvTable&, const ScoreContext&);
+
+/// What a table of training runs may have measured of a job.
+struct JobPrediction {
+  bool fits = true;
+  Seconds step_time;  // meaningless where the job does not fit
+  // On the fullest GPU: at the peak of what tensors hold; and what the allocator then holds.
+  Bytes allocated_peak, reserved_peak;
+  // On the first stage, as nanotron's rank 0 prints them: what tensors hold while the optimizer
+  // steps, and what the allocator holds.
+  Bytes first_step, first_reserved;
+};
+
+/// Simulates the job to thermal steady state. A job that cannot run as written is an error with all
+/// reasons.
+Result<JobPrediction> predict_job(const spec::Job&);
+
+/// TFLOPs of one step per GPU as a publication counts them ("SEQSEL", "PALM_MFU", ...); nothing for
+/// a convention without a formula. Formulas: docs/models/validation.md.
+std::optional<double> step_tflop_of_convention(std::string_view convention, const spec::Job&);
 
 }  // namespace triplepoint::calibrate

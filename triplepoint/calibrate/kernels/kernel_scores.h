@@ -7,7 +7,6 @@
 #include "triplepoint/spec/gpu.h"
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/calibrate/kernels/kernel_benchmark.h"
 #include "triplepoint/calibrate/kernels/kernel_rows.h"
 #include "triplepoint/calibrate/tables/scores.h"
 
@@ -34,5 +33,20 @@ std::string family_by_size(const KernelRow&);
 /// (links/collective_scores.h), then the power of kernels that were looped (kernel_power.h).
 /// Quantity: latency_us, or tflops of the best shape of a sweep.
 Result<TableScores> score_kernel_table(const CsvTable&, const ScoreContext&);
+
+/// Benchmarks of kernels run in cool rooms; the temperature of the die is not published.
+inline constexpr Celsius benchmark_die{60};
+
+/// One kernel that takes `duration` and is followed by the next without a pause.
+spec::GpuLoad looped_load(const spec::Gpu&, const spec::Op&, Seconds duration);
+
+/// Power of a board that runs one kernel over and over, from the kernel's shape alone.
+///
+///   P = gpu_power(work of the kernel and its cast in predicted_time),   r = sustained_clock_ratio
+///
+/// The measured latency does not enter. Family: "power " and the row's, split by size at 100 us as
+/// latencies are. Quantity: power_w. A row that cannot be predicted is an error. The GPU is the
+/// library's, without the shares of the benchmark's own library.
+Result<ScoredRow> score_kernel_power(const spec::Gpu&, const KernelRow&, const KernelBenchmark&);
 
 }  // namespace triplepoint::calibrate

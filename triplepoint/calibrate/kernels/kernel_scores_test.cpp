@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "triplepoint/calibrate/kernels/kernel_power.h"
 #include "triplepoint/perf/kernel_time.h"
 
 namespace triplepoint::calibrate {

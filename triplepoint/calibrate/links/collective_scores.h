@@ -9,7 +9,6 @@
 #include "triplepoint/spec/cluster.h"
 #include "triplepoint/spec/op.h"
 
-#include "triplepoint/calibrate/tables/cells.h"
 #include "triplepoint/calibrate/tables/scores.h"
 
 namespace triplepoint::calibrate {

@@ -6,7 +6,11 @@
 #include <numeric>
 #include <set>
 
-#include "triplepoint/base/expect.h"
+#include <fmt/format.h>
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/result.h"
 #include "triplepoint/base/statistics.h"
 
 namespace triplepoint::calibrate {
@@ -142,6 +146,168 @@ ScoreSummary summarize(const TableScores& scores) {
   summary.temperature_families = summaries(temperature_families);
   summary.quantities = summaries(quantities);
   return summary;
+}
+
+namespace {
+
+constexpr int schema = 1;
+
+Json number(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json();
+}
+
+/// The keys of a summary end in the unit of its errors.
+void put_errors(Json& json, const ErrorSummary& summary, const std::string& unit) {
+  json["median_abs_error_" + unit] = number(summary.median_abs);
+  json["mean_abs_error_" + unit] = number(summary.mean_abs);
+  json["p90_abs_error_" + unit] = number(summary.p90_abs);
+  json["max_abs_error_" + unit] = number(summary.max_abs);
+  json["signed_mean_error_" + unit] = number(summary.signed_mean);
+  json["rank_correlation"] = number(summary.rank_correlation);
+}
+
+Json summary_json(const ErrorSummary& summary, const std::string& unit) {
+  Json json = {{"rows", summary.rows}};
+  put_errors(json, summary, unit);
+  return json;
+}
+
+Json summaries_json(const std::map<std::string, ErrorSummary>& all, const std::string& unit) {
+  Json json = Json::object();
+  for (const auto& [name, summary] : all)
+    json[name] = summary_json(summary, unit);
+  return json;
+}
+
+Json part_json(const ErrorSummary& whole, const std::map<std::string, ErrorSummary>& families,
+               const std::string& unit) {
+  Json json = summary_json(whole, unit);
+  json["families"] = summaries_json(families, unit);
+  return json;
+}
+
+double share_pct(std::size_t part, int64_t rest) {
+  const double whole = static_cast<double>(part) + static_cast<double>(rest);
+  return whole > 0 ? 100 * static_cast<double>(part) / whole : 0;
+}
+
+bool has_verdicts(const FitVerdicts& fit) {
+  return fit.ran_and_fits > 0 || fit.failed_and_does_not_fit > 0 || !fit.false_fit.empty() ||
+         !fit.false_oom.empty();
+}
+
+/// Rates: of the rows that failed, how many we say fit; of those that ran, how many we say do not.
+Json fit_json(const FitVerdicts& fit) {
+  return {{"ran_and_fits", fit.ran_and_fits},
+          {"failed_and_does_not_fit", fit.failed_and_does_not_fit},
+          {"false_fit", fit.false_fit},
+          {"false_oom", fit.false_oom},
+          {"false_fit_rate_pct", share_pct(fit.false_fit.size(), fit.failed_and_does_not_fit)},
+          {"false_oom_rate_pct", share_pct(fit.false_oom.size(), fit.ran_and_fits)}};
+}
+
+Json row_json(const std::string& table, const ScoredRow& row) {
+  Json json = {{"table", table},
+               {"row_id", row.row_id},
+               {"family", row.family},
+               {"quantity", row.quantity},
+               {"measured", number(row.measured)},
+               {"predicted", number(row.predicted)},
+               {"error_pct", number(row.error_pct())}};
+  if (is_temperature(row)) json["error_c"] = number(row.predicted - row.measured);
+  if (!row.sweep.empty()) json["sweep"] = row.sweep;
+  if (row.interval) {
+    json["interval_low"] = row.interval->low;
+    json["interval_high"] = row.interval->high;
+  }
+  for (const auto& [feature, level] : row.regime)
+    json["regime"][feature] = level;
+  json["assumptions"] = row.notes;
+  return json;
+}
+
+Json skipped_json(const std::vector<SkippedRow>& rows) {
+  Json json = Json::array();
+  for (const SkippedRow& row : rows)
+    json.push_back({{"row_id", row.row_id}, {"reason", row.reason}});
+  return json;
+}
+
+Json tables_json(const std::vector<ValidatedFile>& files) {
+  Json json = Json::array();
+  for (const ValidatedFile& file : files)
+    json.push_back({{"file", file.file},
+                    {"table", file.scores.table},
+                    {"rows", file.scores.rows},
+                    {"predicted", summarize(file.scores).predicted_rows},
+                    {"skipped", file.scores.skipped.size()}});
+  return json;
+}
+
+Json rows_json(const std::vector<ValidatedFile>& files) {
+  Json json = Json::array();
+  for (const ValidatedFile& file : files)
+    for (const ScoredRow& row : file.scores.scored)
+      json.push_back(row_json(file.scores.table, row));
+  return json;
+}
+
+void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+}  // namespace
+
+TableScores all_scores(const std::vector<ValidatedFile>& files) {
+  TableScores all;
+  for (const ValidatedFile& file : files) {
+    const TableScores& scores = file.scores;
+    all.table = all.table.empty() || all.table == scores.table ? scores.table : "several";
+    all.rows += scores.rows;
+    all.scored.insert(all.scored.end(), scores.scored.begin(), scores.scored.end());
+    all.skipped.insert(all.skipped.end(), scores.skipped.begin(), scores.skipped.end());
+    all.fit.ran_and_fits += scores.fit.ran_and_fits;
+    all.fit.failed_and_does_not_fit += scores.fit.failed_and_does_not_fit;
+    append(all.fit.false_fit, scores.fit.false_fit);
+    append(all.fit.false_oom, scores.fit.false_oom);
+  }
+  return all;
+}
+
+Json validation_json(const std::vector<ValidatedFile>& files) {
+  const TableScores all = all_scores(files);
+  const ScoreSummary summary = summarize(all);
+  Json json = {{"schema", schema},
+               {"tables", tables_json(files)},
+               {"rows", all.rows},
+               {"predicted", summary.predicted_rows}};
+  put_errors(json, summary.speed, "pct");
+  json["families"] = summaries_json(summary.families, "pct");
+  json["quantities"] = summaries_json(summary.quantities, "pct");
+  if (summary.memory.rows > 0)
+    json["memory"] = part_json(summary.memory, summary.memory_families, "pct");
+  if (summary.temperature.rows > 0)
+    json["temperature"] = part_json(summary.temperature, summary.temperature_families, "c");
+  if (has_verdicts(all.fit)) json["fit"] = fit_json(all.fit);
+  json["skipped"] = skipped_json(all.skipped);
+  json["per_row"] = rows_json(files);
+  return json;
+}
+
+std::string validation_csv(const std::vector<ValidatedFile>& files) {
+  const std::vector<std::string> header = {"table",     "row_id",    "family",
+                                           "quantity",  "sweep",     "measured",
+                                           "predicted", "error_pct", "assumptions"};
+  CsvWriter csv(header);
+  for (const ValidatedFile& file : files) {
+    for (const ScoredRow& row : file.scores.scored) {
+      csv.cell(file.scores.table).cell(row.row_id).cell(row.family).cell(row.quantity);
+      csv.cell(row.sweep).cell(row.measured).cell(row.predicted).cell(row.error_pct());
+      csv.cell(fmt::format("{}", fmt::join(row.notes, "; ")));
+      csv.end_row();
+    }
+  }
+  return csv.text();
 }
 
 }  // namespace triplepoint::calibrate

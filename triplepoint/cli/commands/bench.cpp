@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // How does a cluster do in the standard suite?
-#include "triplepoint/base/interrupt.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/process.h"
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/format_flag.h"
 #include "triplepoint/cli/flags/shared_flags.h"
-#include "triplepoint/cli/verbs.h"
 #include "triplepoint/study/bench_cards.h"
 #include "triplepoint/study/bench_play.h"
 

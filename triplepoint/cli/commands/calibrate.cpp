@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
-#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/process.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/format_flag.h"
+#include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/cli/flags/this_machine_flags.h"
-#include "triplepoint/cli/verbs.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -3,19 +3,17 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/process.h"
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/format_flag.h"
 #include "triplepoint/cli/flags/shared_flags.h"
-#include "triplepoint/cli/verbs.h"
-#include "triplepoint/formats/read_job.h"
+#include "triplepoint/formats/import.h"
 #include "triplepoint/study/measuring.h"
-#include "triplepoint/study/run_pages.h"
 #include "triplepoint/study/runner.h"
-#include "triplepoint/study/study_table.h"
+#include "triplepoint/study/study_output.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -7,15 +7,15 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/interrupt.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/process.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/format_flag.h"
-#include "triplepoint/cli/verbs.h"
+#include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/report/compare/compare_page.h"
 #include "triplepoint/study/sources.h"
-#include "triplepoint/tui/compare_text.h"
+#include "triplepoint/tui/result_text.h"
 
 namespace triplepoint::cli {
 namespace {

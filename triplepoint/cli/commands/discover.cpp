@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/discover/discover.h"
+
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
@@ -6,13 +8,11 @@
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/format_flag.h"
-#include "triplepoint/cli/flags/sensor_flags.h"
-#include "triplepoint/cli/verbs.h"
-#include "triplepoint/formats/read_job.h"
-#include "triplepoint/telemetry/discover/cluster_draft.h"
-#include "triplepoint/tui/doctor_text.h"
+#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/formats/import.h"
+#include "triplepoint/tui/machine_text.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -5,11 +5,10 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/format_flag.h"
-#include "triplepoint/cli/flags/sensor_flags.h"
-#include "triplepoint/cli/verbs.h"
-#include "triplepoint/tui/doctor_text.h"
+#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/tui/machine_text.h"
 
 namespace triplepoint::cli {
 namespace {

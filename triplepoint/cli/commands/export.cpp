@@ -4,19 +4,19 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/interrupt.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/process.h"
 
-#include "triplepoint/run/csv_export.h"
+#include "triplepoint/run/export.h"
 #include "triplepoint/run/store.h"
-#include "triplepoint/spec/job_checks.h"
+#include "triplepoint/spec/job.h"
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/format_flag.h"
 #include "triplepoint/cli/flags/job_flags.h"
-#include "triplepoint/cli/verbs.h"
-#include "triplepoint/formats/read_job.h"
+#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/formats/import.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
 
 namespace triplepoint::cli {

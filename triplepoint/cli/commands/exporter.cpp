@@ -3,14 +3,13 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/interrupt.h"
-#include "triplepoint/base/version.h"
+#include "triplepoint/base/installation.h"
+#include "triplepoint/base/process.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/listen_flags.h"
-#include "triplepoint/cli/flags/sensor_flags.h"
-#include "triplepoint/cli/verbs.h"
+#include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {

@@ -3,15 +3,14 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/spec/about.h"
 #include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/format_flag.h"
-#include "triplepoint/cli/verbs.h"
-#include "triplepoint/formats/read_job.h"
-#include "triplepoint/tui/table_text.h"
+#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/formats/import.h"
+#include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {
 namespace {

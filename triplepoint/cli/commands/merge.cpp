@@ -7,16 +7,15 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/interrupt.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/process.h"
 
 #include "triplepoint/run/store.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/format_flag.h"
-#include "triplepoint/cli/verbs.h"
+#include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/tui/console.h"
-#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::cli {
 namespace {

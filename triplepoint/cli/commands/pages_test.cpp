@@ -12,9 +12,8 @@
 
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
-#include "triplepoint/cli/commands/trace_fixture.h"
 #include "triplepoint/study/site.h"
-#include "triplepoint/tui/run_sparklines.h"
+#include "triplepoint/tui/run_text.h"
 
 namespace triplepoint::cli {
 namespace {

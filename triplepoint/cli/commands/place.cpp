@@ -7,22 +7,21 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/interrupt.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/process.h"
 
-#include "triplepoint/spec/job_checks.h"
+#include "triplepoint/spec/job.h"
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/advise/place_tables.h"
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/format_flag.h"
 #include "triplepoint/cli/flags/job_flags.h"
 #include "triplepoint/cli/flags/shared_flags.h"
-#include "triplepoint/cli/verbs.h"
-#include "triplepoint/report/job_name.h"
+#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/study/place_telemetry.h"
-#include "triplepoint/tui/advice_text.h"
-#include "triplepoint/tui/table_text.h"
+#include "triplepoint/tui/console.h"
+#include "triplepoint/tui/result_text.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -5,14 +5,14 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/interrupt.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/process.h"
+#include "triplepoint/base/text.h"
 
-#include "triplepoint/metrics/economics/bill_text.h"
+#include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/search/plan_tables.h"
+#include "triplepoint/tui/console.h"
 #include "triplepoint/tui/run_text.h"
-#include "triplepoint/tui/table_text.h"
 
 namespace triplepoint::cli {
 namespace {

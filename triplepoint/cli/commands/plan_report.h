@@ -5,8 +5,7 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/cli/flags/bill_flags.h"
-#include "triplepoint/cli/flags/format_flag.h"
+#include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/study/plan_search.h"
 #include "triplepoint/tui/console.h"

@@ -3,10 +3,10 @@
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/sensor_flags.h"
-#include "triplepoint/cli/verbs.h"
-#include "triplepoint/formats/read_job.h"
+#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/formats/import.h"
 #include "triplepoint/study/recording.h"
 #include "triplepoint/tui/console.h"
 

@@ -6,18 +6,18 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/interrupt.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/process.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/format_flag.h"
-#include "triplepoint/cli/verbs.h"
+#include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
-#include "triplepoint/study/job_results.h"
 #include "triplepoint/study/sources.h"
-#include "triplepoint/tui/power_profile_text.h"
+#include "triplepoint/study/study_output.h"
+#include "triplepoint/tui/run_text.h"
 
 namespace triplepoint::cli {
 namespace {

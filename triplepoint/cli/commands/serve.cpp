@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/http_server.h"
-#include "triplepoint/base/interrupt.h"
+#include "triplepoint/base/process.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/listen_flags.h"
-#include "triplepoint/cli/verbs.h"
+#include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/study/site.h"
 #include "triplepoint/tui/console.h"
 

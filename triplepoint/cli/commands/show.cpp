@@ -4,16 +4,15 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/suggest.h"
+#include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/about.h"
 #include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/format_flag.h"
-#include "triplepoint/cli/verbs.h"
-#include "triplepoint/formats/read_job.h"
+#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/formats/import.h"
 #include "triplepoint/study/library_text.h"
 
 namespace triplepoint::cli {

@@ -4,24 +4,20 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/interrupt.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/process.h"
 
 #include "triplepoint/run/store.h"
-#include "triplepoint/spec/job_checks.h"
+#include "triplepoint/spec/job.h"
 #include "triplepoint/spec/library.h"
 
-#include "triplepoint/cli/flags/bill_flags.h"
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/fault_flags.h"
-#include "triplepoint/cli/flags/format_flag.h"
 #include "triplepoint/cli/flags/job_flags.h"
-#include "triplepoint/cli/flags/like_flags.h"
-#include "triplepoint/cli/flags/replay_flags.h"
 #include "triplepoint/cli/flags/shared_flags.h"
-#include "triplepoint/cli/verbs.h"
+#include "triplepoint/cli/flags/simulate_flags.h"
 #include "triplepoint/report/perfetto.h"
-#include "triplepoint/study/job_results.h"
+#include "triplepoint/study/study_output.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -4,16 +4,15 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/interrupt.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/process.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/format_flag.h"
-#include "triplepoint/cli/flags/sensor_flags.h"
-#include "triplepoint/cli/verbs.h"
+#include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/telemetry/live/live.h"
 #include "triplepoint/tui/console.h"
-#include "triplepoint/tui/live_tables.h"
+#include "triplepoint/tui/machine_text.h"
 
 namespace triplepoint::cli {
 namespace {

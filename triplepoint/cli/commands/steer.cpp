@@ -2,22 +2,20 @@
 // What should change while a job trains, and what not?
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/interrupt.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/process.h"
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/fault_flags.h"
-#include "triplepoint/cli/flags/format_flag.h"
 #include "triplepoint/cli/flags/job_flags.h"
 #include "triplepoint/cli/flags/shared_flags.h"
-#include "triplepoint/cli/verbs.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/report/pages/steer_page.h"
 #include "triplepoint/study/steering.h"
-#include "triplepoint/tui/advice_text.h"
-#include "triplepoint/tui/table_text.h"
+#include "triplepoint/tui/console.h"
+#include "triplepoint/tui/result_text.h"
 
 namespace triplepoint::cli {
 namespace {

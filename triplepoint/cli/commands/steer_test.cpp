@@ -12,7 +12,7 @@
 #include "triplepoint/run/store.h"
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/advise/steer_hook.h"
+#include "triplepoint/advise/steer_output.h"
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/sim/simulate.h"

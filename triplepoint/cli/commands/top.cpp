@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/listen_flags.h"
-#include "triplepoint/cli/flags/sensor_flags.h"
-#include "triplepoint/cli/verbs.h"
+#include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/top_session.h"
 

@@ -13,7 +13,6 @@
 
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
-#include "triplepoint/cli/commands/trace_fixture.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace_tables/input.h"
 

@@ -6,13 +6,11 @@
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
 #include "triplepoint/cli/flags/job_flags.h"
-#include "triplepoint/cli/verbs.h"
-#include "triplepoint/formats/read_job.h"
-#include "triplepoint/study/train_files.h"
-#include "triplepoint/study/train_job.h"
-#include "triplepoint/study/train_launch.h"
+#include "triplepoint/formats/import.h"
+#include "triplepoint/study/training.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {

@@ -5,21 +5,19 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/interrupt.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/process.h"
 
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/calibrate/tables/score_summary.h"
 #include "triplepoint/calibrate/tables/table_kind.h"
-#include "triplepoint/calibrate/tables/validation_json.h"
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/format_flag.h"
 #include "triplepoint/cli/flags/shared_flags.h"
-#include "triplepoint/cli/verbs.h"
-#include "triplepoint/formats/read_job.h"
+#include "triplepoint/formats/import.h"
 #include "triplepoint/tui/progress.h"
-#include "triplepoint/tui/validation_text.h"
+#include "triplepoint/tui/result_text.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -9,9 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/list_text.h"
 #include "triplepoint/base/result.h"
-#include "triplepoint/base/suggest.h"
+#include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/names.h"

@@ -6,14 +6,13 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/suggest.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/job.h"
 
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/formats/read_job.h"
+#include "triplepoint/formats/import.h"
 #include "triplepoint/report/findings/labels.h"
-#include "triplepoint/report/job_name.h"
 
 namespace triplepoint::cli {
 namespace {

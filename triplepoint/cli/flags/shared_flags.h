@@ -4,10 +4,20 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "triplepoint/base/http_server.h"
+#include "triplepoint/base/json_fwd.h"
 #include "triplepoint/base/units.h"
 
+#include "triplepoint/spec/job.h"
+
+#include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/metrics/economics/bill.h"
+#include "triplepoint/telemetry/open_sensors.h"
+#include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {
 
@@ -45,6 +55,96 @@ class ThreadsFlag {
  private:
   std::string help_;
   std::optional<int64_t> asked_;
+};
+
+/// --format table|json, which every verb takes; csv where what is printed is one table.
+class FormatFlag {
+ public:
+  enum class Csv { no, yes };
+  explicit FormatFlag(Csv csv = Csv::no) : csv_(csv) {}
+
+  Argument argument(std::string help = "output format (default table)") {
+    Accepts words{.choices = {"table", "json"}};
+    if (csv_ == Csv::yes) words.choices.emplace_back("csv");
+    return {std::move(words), "--format", "FORMAT", std::move(help), "", into(word_)};
+  }
+  bool is_table() const { return word_ == "table"; }
+  bool is_json() const { return word_ == "json"; }
+  bool is_csv() const { return word_ == "csv"; }
+  const std::string& word() const { return word_; }
+
+ private:
+  Csv csv_;
+  std::string word_ = "table";
+};
+
+/// Prints one JSON value and a line break.
+void print_json(tui::Console& console, const Json& json);
+
+/// The flags that say what is measured: --devices, --gpm, --node-power-command.
+class SensorFlags {
+ public:
+  Arguments arguments();
+  telemetry::SensorOptions options() const;
+
+ private:
+  std::vector<std::string> devices_;
+  std::optional<std::string> node_power_command_;
+  bool gpm_ = false;
+};
+
+/// The flags of commands that listen on a socket: --listen, --token-file, --allow-everybody.
+class ListenFlags {
+ public:
+  explicit ListenFlags(std::string listen) : listen_(std::move(listen)) {}
+  Arguments arguments();
+  /// With the token read: from the file, else from TRIPLEPOINT_TOKEN. A file others may read, or
+  /// without a token in it, is an error.
+  Result<HttpOptions> options() const;
+
+ private:
+  std::string listen_;
+  std::optional<std::string> token_file_;
+  bool everybody_ = false;
+};
+
+/// The token of --token-file, else of TRIPLEPOINT_TOKEN; nothing if neither is there.
+Result<std::optional<std::string>> read_token(const std::optional<std::string>& file);
+
+/// Adds faults told as text to those of the job.
+Result<void> add_faults(spec::Job& job, const std::vector<std::string>& faults);
+
+/// `simulate --fault`: what goes wrong while the job runs.
+class FaultFlags {
+ public:
+  Arguments arguments();
+  /// Adds them to those of the job. `over_time`: a transient is asked for; in a steady state only
+  /// faults that last have an effect, and others are refused.
+  Result<void> apply(spec::Job& job, bool over_time) const;
+
+ private:
+  std::vector<std::string> faults_;
+};
+
+/// "15T", "300B", "1.4e12": a number of tokens.
+Result<double> parse_tokens(std::string_view text);
+
+/// --tokens and what belongs to it: what a whole training costs. Rates that are not given are those
+/// of data/economics.toml.
+class BillFlags {
+ public:
+  Arguments arguments();
+  bool given() const { return tokens_.has_value(); }
+  /// Where nothing but a bill needs rates: refuses them without --tokens.
+  Result<void> check_alone() const;
+  Result<metrics::BillRates> rates(const spec::Library&) const;
+  /// The bill of a job whose step takes so long and whose devices draw so much on average.
+  metrics::Bill bill(const spec::Job&, const metrics::BillRates&, Seconds step_time,
+                     Watts device_power) const;
+
+ private:
+  std::optional<double> tokens_, price_, gpu_hour_, pue_, grid_;
+  std::optional<Seconds> mtbf_, checkpoint_, interval_, restart_;
 };
 
 }  // namespace triplepoint::cli

@@ -8,7 +8,7 @@
 
 #include "triplepoint/calibrate/machine/this_machine.h"
 #include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/format_flag.h"
+#include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/study/this_machine.h"
 
 namespace triplepoint::cli {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "triplepoint/base/json_fwd.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/units.h"
 
@@ -65,5 +66,9 @@ Bill bill_of(const BillInput&, const BillRates&);
 
 /// Young's and Daly's interval for a checkpoint that takes so long.
 Seconds best_checkpoint_interval(Seconds write, Seconds job_mtbf);
+
+/// "412 days, 8,630 MWh, 3.1 M USD, 3,200 t CO2", and what failures take.
+std::string bill_text(const Bill&, const BillRates&);
+Json bill_json(const Bill&, const BillRates&);
 
 }  // namespace triplepoint::metrics

@@ -10,7 +10,7 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/unit_text.h"
 
-#include "triplepoint/run/shutdown.h"
+#include "triplepoint/run/run.h"
 #include "triplepoint/spec/toml_tree.h"
 
 // The constants of the wear models, from data/lifetime.toml.

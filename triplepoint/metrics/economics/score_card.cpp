@@ -10,7 +10,7 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/suggest.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/names.h"
 #include "triplepoint/spec/table_reader.h"

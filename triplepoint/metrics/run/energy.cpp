@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/metrics/run/inference.h"
+#include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/view.h"
 
 // How fast is a step, and what share of the chips' peak is that?

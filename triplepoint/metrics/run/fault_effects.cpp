@@ -9,6 +9,9 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/statistics.h"
 
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/fault.h"
+
 namespace triplepoint::metrics {
 namespace {
 
@@ -248,6 +251,27 @@ Json fault_json(const std::string& fault, const FaultEffect& effect) {
           {"before", span_json(effect.before, effect.devices_before)},
           {"during", span_json(effect.during, effect.devices_during)},
           {"after", span_json(effect.after, effect.devices_after)}};
+}
+
+std::string names_of(const std::vector<spec::Fault>& faults) {
+  std::string names;
+  for (const spec::Fault& fault : faults)
+    names += (names.empty() ? "" : " ") + spec::to_text(fault);
+  return names;
+}
+
+Json faults_json(const run::Run& run, const run::Run* without) {
+  Json all = Json::array();
+  const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
+  if (!run::has_trained(run) || (without && !run::has_trained(*without))) return all;
+  if (without) {
+    all.push_back(fault_json(names_of(faults), steady_effect(*without, run)));
+    return all;
+  }
+  const std::vector<FaultEffect> effects = fault_effects(run);
+  for (size_t f = 0; f < faults.size(); ++f)
+    all.push_back(fault_json(spec::to_text(faults[f]), effects[f]));
+  return all;
 }
 
 }  // namespace triplepoint::metrics

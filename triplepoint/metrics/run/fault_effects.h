@@ -49,4 +49,11 @@ std::vector<int64_t> most_affected(const FaultEffect&, size_t most);
 
 Json fault_json(const std::string& fault, const FaultEffect&);
 
+/// "gpu=3,power=0.25@120s..300s host=1,...": as they are written.
+std::string names_of(const std::vector<spec::Fault>&);
+
+/// What faults did to a job, by fault. `without`: the same job without them, for a steady state;
+/// null for a transient.
+Json faults_json(const run::Run& run, const run::Run* without);
+
 }  // namespace triplepoint::metrics

@@ -7,12 +7,11 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/run/shutdown.h"
+#include "triplepoint/run/run.h"
 #include "triplepoint/spec/names.h"
 
-#include "triplepoint/metrics/run/fault_report.h"
-#include "triplepoint/metrics/run/inference.h"
-#include "triplepoint/metrics/run/layout.h"
+#include "triplepoint/metrics/metrics.h"
+#include "triplepoint/metrics/run/fault_effects.h"
 
 namespace triplepoint::metrics {
 namespace {

@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
-#include "triplepoint/metrics/run/layout.h"
+#include "triplepoint/metrics/metrics.h"
 
 namespace triplepoint::metrics {
-
 namespace {
 
 std::optional<run::Extent> window_of(const run::Run& run,
@@ -127,6 +126,22 @@ std::map<std::string, double> mean_by_name(
     for (const auto& [name, value] : device.*field)
       mean[name] += value / static_cast<double>(devices.size());
   return mean;
+}
+
+Metrics measure(const run::Run& run) {
+  const View view = look_at(run);
+  Metrics answer;
+  answer_speed(view, answer);
+  answer_kernels(view, answer);
+  answer_overlap(view, answer);
+  answer_bubble(view, answer);
+  answer_links(view, answer);
+  answer_energy(view, answer);
+  answer_temperature(view, answer);
+  answer_throttle(view, answer);
+  answer_straggler(view, answer);
+  answer_pace(view, answer);
+  return answer;
 }
 
 }  // namespace triplepoint::metrics

@@ -2,12 +2,17 @@
 #include "triplepoint/metrics/trace/breakdown.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "triplepoint/base/result.h"
+#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/occupancy.h"
+#include "triplepoint/metrics/trace/trace_lanes.h"
 
 namespace triplepoint::metrics {
-
 namespace {
 
 /// First begin and last end, in nanoseconds; begin > end: nothing yet.
@@ -156,6 +161,130 @@ std::vector<LaneIdle> idle_of_lanes(const run::Timeline& timeline, const IdleRul
                     .idle_time = watcher.idle()});
   }
   return idle;
+}
+
+namespace {
+
+struct Event {
+  int64_t time = 0;
+  int change = 0;  // +1 called, -1 begun
+};
+
+void measure_depth(std::vector<Event>& events, LaunchQueue& queue) {
+  // A call and a begin at the same time: called first.
+  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+    return std::pair(a.time, -a.change) < std::pair(b.time, -b.change);
+  });
+  int64_t depth = 0;
+  double area = 0;
+  for (size_t i = 0; i < events.size(); ++i) {
+    depth += events[i].change;
+    queue.deepest = std::max(queue.deepest, depth);
+    if (i + 1 < events.size())
+      area += static_cast<double>(depth) * static_cast<double>(events[i + 1].time - events[i].time);
+  }
+  const int64_t length = events.back().time - events.front().time;
+  if (length > 0) queue.mean_depth = area / static_cast<double>(length);
+}
+
+}  // namespace
+
+std::vector<LaunchQueue> launch_queues(const run::Timeline& timeline) {
+  const std::vector<int32_t> launches = launches_of(timeline);
+  std::vector<LaunchQueue> queues;
+  for (LaneOfSpans& lane : lanes_of(timeline, LaneKind::device)) {
+    LaunchQueue queue;
+    std::vector<int64_t> delays, calls;
+    std::vector<Event> events;
+    for (int32_t index : lane.spans) {
+      const int32_t launch = launches[static_cast<size_t>(index)];
+      if (launch < 0) {
+        ++queue.unknown;
+        continue;
+      }
+      const run::Span& call = timeline.spans[static_cast<size_t>(launch)];
+      const int64_t begin = timeline.spans[static_cast<size_t>(index)].begin.nanoseconds();
+      delays.push_back(begin - call.end.nanoseconds());
+      calls.push_back(nanoseconds_of(call));
+      events.push_back({call.begin.nanoseconds(), 1});
+      events.push_back({std::max(begin, call.begin.nanoseconds()), -1});
+    }
+    if (delays.empty()) continue;
+    queue.launches = static_cast<int64_t>(delays.size());
+    queue.shortest_delay = lower_quantile(delays, 0);
+    queue.median_delay = lower_quantile(delays, 0.5);
+    queue.p90_delay = lower_quantile(delays, 0.9);
+    queue.longest_delay = lower_quantile(delays, 1);
+    queue.median_call = lower_quantile(calls, 0.5);
+    measure_depth(events, queue);
+    lane.spans.clear();
+    queue.lane = std::move(lane);
+    queues.push_back(std::move(queue));
+  }
+  return queues;
+}
+
+namespace {
+
+struct Row {
+  KernelRow row;
+  double occupancy_time = 0, known_time = 0;
+};
+
+void add(Row& to, const run::Span& span, const run::SpanDetail* detail, int32_t warp_size) {
+  KernelRow& row = to.row;
+  const int64_t length = nanoseconds_of(span);
+  row.shortest = row.count == 0 ? length : std::min(row.shortest, length);
+  row.longest = std::max(row.longest, length);
+  ++row.count;
+  row.total += length;
+  if (detail == nullptr) return;
+  if (detail->blocks >= 0 && detail->threads_per_block >= 0) {
+    ++row.with_grid;
+    row.blocks += detail->blocks;
+    row.warps += detail->blocks * ((detail->threads_per_block + warp_size - 1) / warp_size);
+  }
+  if (detail->occupancy < 0) return;
+  to.occupancy_time += static_cast<double>(detail->occupancy) * static_cast<double>(length);
+  to.known_time += static_cast<double>(length);
+}
+
+bool is_longer(const KernelRow& a, const KernelRow& b) {
+  return std::tuple(-a.total, a.label, a.name) < std::tuple(-b.total, b.label, b.name);
+}
+
+}  // namespace
+
+std::vector<KernelRow> kernel_table(const run::Timeline& timeline, KernelTableBy by, int32_t rank,
+                                    int32_t warp_size) {
+  TPT_EXPECT(timeline.instances.empty() && warp_size > 0);
+  std::map<std::pair<std::string_view, std::string_view>, size_t> places;
+  std::vector<int64_t> row_of_type;  // -1: no kernel
+  std::vector<Row> rows;
+  for (const run::SpanType& type : timeline.types) {
+    if (!is_kernel(type.kind)) {
+      row_of_type.push_back(-1);
+      continue;
+    }
+    const std::string_view name = by == KernelTableBy::name ? type.name : std::string_view();
+    const auto [place, added] = places.try_emplace({label_of(type), name}, rows.size());
+    if (added) rows.push_back({.row = {.label = place->first.first, .name = name}});
+    row_of_type.push_back(static_cast<int64_t>(place->second));
+  }
+  const auto [first, last] = run::detail::items_of_rank(timeline.spans, rank);
+  for (const run::Span* span = first; span != last; ++span) {
+    const int64_t row = row_of_type[static_cast<size_t>(span->type)];
+    if (row < 0) continue;
+    const auto index = static_cast<size_t>(span - timeline.spans.data());
+    add(rows[static_cast<size_t>(row)], *span, detail_of(timeline, index), warp_size);
+  }
+  std::vector<KernelRow> table;
+  for (Row& row : rows) {
+    if (row.known_time > 0) row.row.occupancy = row.occupancy_time / row.known_time;
+    if (row.row.count > 0) table.push_back(row.row);
+  }
+  std::sort(table.begin(), table.end(), is_longer);
+  return table;
 }
 
 }  // namespace triplepoint::metrics

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "triplepoint/run/timeline.h"
@@ -68,5 +69,42 @@ struct LaneIdle {
   IdleTime idle_time;
 };
 std::vector<LaneIdle> idle_of_lanes(const run::Timeline&, const IdleRules& = {});
+
+/// How far the host ran ahead of one device lane.
+///
+///   delay = begin on the device - end of the call that launched it; negative where the device was
+///           quicker than the call returned
+///   depth = calls begun - kernels begun
+///
+/// Source: Holistic Trace Analysis, "launch statistics" and "queue length".
+struct LaunchQueue {
+  LaneOfSpans lane;  // without its spans
+  int64_t launches = 0;
+  int64_t unknown = 0;  // spans of which the trace does not show the launch
+  int64_t shortest_delay = 0, median_delay = 0, p90_delay = 0, longest_delay = 0;  // ns
+  int64_t median_call = 0;                                                         // ns
+  int64_t deepest = 0;
+  double mean_depth = 0;  // weighted by time, from the first call to the last begin
+};
+
+/// Of every device lane with at least one known launch.
+std::vector<LaunchQueue> launch_queues(const run::Timeline&);
+
+/// Kernels and copies that share a name (or a label, see label_of), over the ranks asked for.
+struct KernelRow {
+  std::string_view label, name;  // name is empty in a table by label
+  int64_t count = 0;
+  int64_t total = 0, shortest = 0, longest = 0;  // ns
+  // Of the spans of which the trace knows a grid:
+  int64_t with_grid = 0;
+  int64_t blocks = 0, warps = 0;
+  std::optional<double> occupancy;  // per cent, weighted by time; nothing where no span knows it
+};
+enum class KernelTableBy { label, name };
+
+/// Longest total first; equal ones by label and name. `rank`: -1 for all. `warp_size`: threads of a
+/// warp, 32 on NVIDIA, 64 on AMD; a block's last warp counts whole. The timeline has no instances.
+std::vector<KernelRow> kernel_table(const run::Timeline&, KernelTableBy, int32_t rank = -1,
+                                    int32_t warp_size = 32);
 
 }  // namespace triplepoint::metrics

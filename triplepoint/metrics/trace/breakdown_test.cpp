@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/base/rank_spread.h"
+#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/random_trace_testing.h"

@@ -24,10 +24,10 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
-#include "triplepoint/metrics/trace/clock_fit.h"
-#include "triplepoint/metrics/trace/kernel_rules.h"
+#include "triplepoint/metrics/trace/collectives.h"
+#include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
 
 namespace triplepoint::metrics {

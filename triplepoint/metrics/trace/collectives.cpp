@@ -2,11 +2,15 @@
 #include "triplepoint/metrics/trace/collectives.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <tuple>
 
-namespace triplepoint::metrics {
+#include <fmt/format.h>
 
+#include "triplepoint/base/statistics.h"
+
+namespace triplepoint::metrics {
 namespace {
 
 template <class Less>
@@ -115,6 +119,221 @@ std::vector<MessageSizes> message_sizes(const std::vector<Collective>& collectiv
   for (const auto& [key, bucket] : buckets)
     list.push_back(bucket);
   return list;
+}
+
+// Offsets between the clocks of ranks, from the ends of collectives (model: clock_fit.h).
+//
+// Ends, not begins: a rank begins a collective when it is ready, but all leave it together, so an
+// end is the nearest thing to a common instant that a trace holds. Two sets of unknowns, offsets
+// and common ends, are improved in turn, each being a median of the other's residuals. No round
+// raises the sum of absolute residuals, and, unlike least squares, is not moved by collectives
+// whose ranks leave at different times.
+//
+// Rounds move one rank at a time, so they cannot move a host whose ranks mostly meet each other:
+// each rank's median is 0, however far the host is off. Hence the start: offsets along a minimum
+// spanning tree over pairs of ranks, weighted by the scatter of the pair's differences. Of a group
+// only neighbours in rank order and the first rank with each other are paired, which connects it.
+//
+// Cost: rounds times ends, with a median each; it usually stops after few rounds, as medians of
+// integers repeat. Holds for constant offsets: drift between clocks stays in the residuals.
+
+namespace {
+
+constexpr int most_rounds = 50;
+
+class Fitter {
+ public:
+  explicit Fitter(const std::vector<Collective>& collectives) {
+    for (const Collective& collective : collectives) {
+      for (const CollectivePart& part : collective.parts)
+        offset_.try_emplace(part.rank, 0);
+      if (collective.across_ranks()) anchors_.push_back(&collective);
+    }
+  }
+
+  ClockFit fit() {
+    start_from_tree();
+    for (int round = 0; round < most_rounds; ++round)
+      if (!improve()) break;
+    return result();
+  }
+
+ private:
+  struct Edge {
+    int64_t scatter = 0;     // ns, median distance from the difference
+    int64_t anchors = 0;     // negative, so that more of them come first
+    int32_t a = 0, b = 0;    // ranks
+    int64_t difference = 0;  // ns, of b's clock to a's
+  };
+
+  std::vector<Edge> edges() const {
+    std::map<std::pair<int32_t, int32_t>, std::vector<int64_t>> of_pair;
+    const auto add = [&](const CollectivePart& a, const CollectivePart& b) {
+      of_pair[{a.rank, b.rank}].push_back(b.end - a.end);
+    };
+    for (const Collective* collective : anchors_)
+      for (size_t i = 1; i < collective->parts.size(); ++i) {
+        add(collective->parts[i - 1], collective->parts[i]);
+        if (i > 1) add(collective->parts[0], collective->parts[i]);
+      }
+    std::vector<Edge> edges;
+    for (auto& [pair, differences] : of_pair) {
+      Edge edge{.anchors = -static_cast<int64_t>(differences.size()),
+                .a = pair.first,
+                .b = pair.second,
+                .difference = lower_median(differences)};
+      for (int64_t& difference : differences)
+        difference = std::abs(difference - edge.difference);
+      // One or two differences show no scatter: they come after pairs that do.
+      edge.scatter = differences.size() > 2 ? lower_median(std::move(differences)) : unknown;
+      edges.push_back(edge);
+    }
+    std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
+      return std::tie(a.scatter, a.anchors, a.a, a.b) < std::tie(b.scatter, b.anchors, b.a, b.b);
+    });
+    return edges;
+  }
+
+  /// Kruskal: each edge that connects two islands moves the second one's offsets.
+  void start_from_tree() {
+    std::map<int32_t, std::vector<int32_t>> members;
+    for (const auto& [rank, offset] : offset_) {
+      island_[rank] = rank;
+      members[rank] = {rank};
+    }
+    for (const Edge& edge : edges()) {
+      const int32_t into = island_[edge.a], from = island_[edge.b];
+      if (into == from) continue;
+      const int64_t shift = offset_[edge.a] + edge.difference - offset_[edge.b];
+      for (const int32_t rank : members[from]) {
+        offset_[rank] += shift;
+        island_[rank] = into;
+        members[into].push_back(rank);
+      }
+      members.erase(from);
+    }
+    islands_ = static_cast<int64_t>(members.size());
+    center(offset_);
+  }
+
+  /// Adding one number to all offsets of an island changes no residual; the median at 0 fixes that
+  /// freedom.
+  void center(std::map<int32_t, int64_t>& offsets) const {
+    std::map<int32_t, std::vector<int64_t>> of_island;
+    for (const auto& [rank, offset] : offsets)
+      of_island[island_.at(rank)].push_back(offset);
+    std::map<int32_t, int64_t> middle;
+    for (auto& [island, all] : of_island)
+      middle[island] = lower_median(std::move(all));
+    for (auto& [rank, offset] : offsets)
+      offset -= middle.at(island_.at(rank));
+  }
+
+  int64_t common_end(const Collective& collective) const {
+    std::vector<int64_t> ends;
+    for (const CollectivePart& part : collective.parts)
+      ends.push_back(part.end - offset_.at(part.rank));
+    return lower_median(std::move(ends));
+  }
+
+  /// Distance of each rank's ends from the common ones, offsets not taken out.
+  std::map<int32_t, std::vector<int64_t>> distances() const {
+    std::map<int32_t, std::vector<int64_t>> of_rank;
+    for (const Collective* collective : anchors_) {
+      const int64_t end = common_end(*collective);
+      for (const CollectivePart& part : collective->parts)
+        of_rank[part.rank].push_back(part.end - end);
+    }
+    return of_rank;
+  }
+
+  bool improve() {
+    std::map<int32_t, int64_t> better = offset_;
+    for (auto& [rank, distances] : distances())
+      better[rank] = lower_median(std::move(distances));
+    center(better);
+    const bool changed = better != offset_;
+    offset_ = std::move(better);
+    return changed;
+  }
+
+  ClockFit result() const {
+    ClockFit fit{.anchors = static_cast<int64_t>(anchors_.size()), .islands = islands_};
+    std::vector<int64_t> all;
+    const auto of_rank = distances();
+    for (const auto& [rank, offset] : offset_) {
+      RankClock clock{.rank = rank};
+      if (const auto found = of_rank.find(rank); found != of_rank.end()) {
+        clock.offset = offset;
+        std::vector<int64_t> residuals;
+        for (int64_t distance : found->second)
+          residuals.push_back(std::abs(distance - offset));
+        all.insert(all.end(), residuals.begin(), residuals.end());
+        clock.anchors = static_cast<int64_t>(residuals.size());
+        clock.residual = lower_median(std::move(residuals));
+      }
+      fit.ranks.push_back(clock);
+    }
+    if (all.empty()) return fit;
+    fit.worst_residual = *std::max_element(all.begin(), all.end());
+    fit.residual = lower_median(std::move(all));
+    return fit;
+  }
+
+  static constexpr int64_t unknown = INT64_MAX;
+  std::vector<const Collective*> anchors_;
+  std::map<int32_t, int64_t> offset_;
+  std::map<int32_t, int32_t> island_;  // its lowest rank before it grew
+  int64_t islands_ = 0;
+};
+
+}  // namespace
+
+bool ClockFit::clocks_differ(int64_t noise) const {
+  // Within its scatter an offset cannot be told from ranks that leave one after the other.
+  constexpr int64_t times_scatter = 5;
+  return std::any_of(ranks.begin(), ranks.end(), [&](const RankClock& clock) {
+    return std::abs(clock.offset) > std::max(noise, times_scatter * residual);
+  });
+}
+
+int64_t ClockFit::uncertainty() const {
+  return std::clamp<int64_t>(5 * residual, 20'000, 1'000'000);
+}
+
+std::string clock_sentence(const ClockFit& fit, bool aligned) {
+  if (fit.anchors == 0) return "";
+  std::string text = fmt::format(
+      "clocks of ranks {} by the ends of {} collectives: median residual {:.1f} us, worst {:.1f} "
+      "us",
+      aligned ? "brought into line" : "compared", fit.anchors,
+      static_cast<double>(fit.residual) / 1e3, static_cast<double>(fit.worst_residual) / 1e3);
+  if (aligned) text += "; --align never leaves them";
+  if (fit.islands > 1)
+    text += fmt::format(
+        "; {} sets of ranks share no collective, so their clocks cannot be compared", fit.islands);
+  return text;
+}
+
+ClockFit fit_clocks(const std::vector<Collective>& collectives) {
+  return Fitter(collectives).fit();
+}
+
+run::Timeline align_clocks(run::Timeline timeline, const ClockFit& fit) {
+  std::map<int32_t, int64_t> offsets;
+  for (const RankClock& clock : fit.ranks)
+    offsets[clock.rank] = clock.offset;
+  const auto shifted = [&](Instant when, int32_t rank) {
+    const auto found = offsets.find(rank);
+    return found == offsets.end() ? when : Instant(when.nanoseconds() - found->second);
+  };
+  for (run::Span& span : timeline.spans) {
+    span.begin = shifted(span.begin, span.rank);
+    span.end = shifted(span.end, span.rank);
+  }
+  for (run::PatternInstance& instance : timeline.instances)
+    instance.begin = shifted(instance.begin, instance.rank);
+  return timeline;  // a rank's order does not change
 }
 
 }  // namespace triplepoint::metrics

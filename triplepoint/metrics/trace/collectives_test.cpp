@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/trace/collectives.h"
+
 #include <doctest/doctest.h>
 
-#include "triplepoint/metrics/trace/clock_fit.h"
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
 #include "triplepoint/metrics/trace/random_trace_testing.h"

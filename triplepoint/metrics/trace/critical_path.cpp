@@ -6,9 +6,7 @@
 #include <tuple>
 
 #include "triplepoint/metrics/trace/collective_match.h"
-#include "triplepoint/metrics/trace/host_time.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
-#include "triplepoint/metrics/trace/kernel_rules.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
 
 namespace triplepoint::metrics {

@@ -27,7 +27,6 @@
 #include "triplepoint/metrics/run/throttle_reasons.h"
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/delay_blame.h"
-#include "triplepoint/metrics/trace/host_time.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/occupancy.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"

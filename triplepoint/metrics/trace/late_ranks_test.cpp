@@ -5,12 +5,12 @@
 
 #include "triplepoint/base/statistics.h"
 
-#include "triplepoint/metrics/trace/clock_fit.h"
+#include "triplepoint/metrics/trace/collectives.h"
 #include "triplepoint/metrics/trace/random_training_testing.h"
+#include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace/kineto/write_kineto.h"
-#include "triplepoint/trace/merge.h"
 
 namespace triplepoint::metrics {
 namespace {

@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/metrics/run/throttle_reasons.h"

@@ -2,10 +2,9 @@
 #include <algorithm>
 #include <map>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 #include "triplepoint/metrics/trace/kernel_class.h"
-#include "triplepoint/metrics/trace/kernel_rules.h"
 #include "triplepoint/metrics/trace/phase_cost.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
 #include "triplepoint/metrics/trace/trace_steps.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/metrics/trace/kernel_table.h"
+#include "triplepoint/metrics/trace/breakdown.h"
 
 namespace triplepoint::metrics {
 

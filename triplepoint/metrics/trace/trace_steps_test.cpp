@@ -3,8 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/metrics/trace/kernel_table.h"
-#include "triplepoint/metrics/trace/launch_queue.h"
+#include "triplepoint/metrics/trace/breakdown.h"
 #include "triplepoint/metrics/trace/random_trace_testing.h"
 
 namespace triplepoint::metrics {

@@ -6,9 +6,6 @@
 
 #include "triplepoint/metrics/trace/breakdown.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
-#include "triplepoint/metrics/trace/kernel_rules.h"
-#include "triplepoint/metrics/trace/kernel_table.h"
-#include "triplepoint/metrics/trace/launch_queue.h"
 #include "triplepoint/metrics/trace/trace_steps.h"
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/metrics/trace_tables/input.h"

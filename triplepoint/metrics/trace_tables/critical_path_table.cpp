@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/metrics/trace/critical_path.h"
-#include "triplepoint/metrics/trace/kernel_rules.h"
+#include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/metrics/trace_tables/input.h"
 

@@ -3,8 +3,8 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/metrics/trace/kernel_rules.h"
-#include "triplepoint/metrics/trace_tables/options.h"
+#include "triplepoint/metrics/trace/kernel_class.h"
+#include "triplepoint/metrics/trace_tables/analyses.h"
 
 namespace triplepoint::metrics {
 

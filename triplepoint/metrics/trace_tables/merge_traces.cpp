@@ -7,8 +7,7 @@
 
 #include "triplepoint/base/files.h"
 
-#include "triplepoint/run/chrome_trace.h"
-#include "triplepoint/run/perfetto.h"
+#include "triplepoint/run/export.h"
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/metrics/trace_tables/analyses.h"

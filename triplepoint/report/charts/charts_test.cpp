@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/charts/charts.h"
+
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/text.h"
 
-#include "triplepoint/report/charts/axis.h"
-#include "triplepoint/report/charts/bar_chart.h"
+#include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/charts/heat_map.h"
 #include "triplepoint/report/charts/plots.h"
-#include "triplepoint/report/charts/power_swing.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/perfetto.h"
-#include "triplepoint/report/sample_study_testing.h"
+#include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {
 namespace {

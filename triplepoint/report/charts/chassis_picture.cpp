@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/text.h"
 
-#include "triplepoint/report/charts/axis.h"
+#include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/heat_map.h"
 
 namespace triplepoint::report {

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/report/charts/axis.h"
+#include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/text.h"
 
 namespace triplepoint::report {
 

@@ -7,7 +7,7 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/metrics/metrics.h"
-#include "triplepoint/report/charts/bar_chart.h"
+#include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/pages/html.h"
 #include "triplepoint/report/study.h"
 

@@ -2,13 +2,16 @@
 #include "triplepoint/report/charts/pareto.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/text.h"
 
-#include "triplepoint/report/charts/scatter_chart.h"
-#include "triplepoint/report/findings/keys.h"
+#include "triplepoint/report/charts/charts.h"
+#include "triplepoint/report/charts/heat_map.h"
+#include "triplepoint/report/pages/html.h"
+#include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
 namespace {
@@ -81,6 +84,164 @@ std::optional<Figure> pareto_figure(const Group& group) {
                 "Better is up and to the left. Ringed: no other job is faster without more energy, "
                 "or saves half a per cent of it.",
                 scatter_chart_svg(chart), std::move(table)};
+}
+
+namespace {
+
+constexpr double width = 460, height = 330;
+constexpr double left = 56, right = 14, top = 18, bottom = 76;
+constexpr double radius = 4.5;
+constexpr double far_apart = 12;  // highest over lowest, from which on an axis is logarithmic
+constexpr int shades = 24;
+
+struct Range {
+  double low = 0, high = 1;
+  bool is_known = false;
+  void take(double value) {
+    low = is_known ? std::min(low, value) : value;
+    high = is_known ? std::max(high, value) : value;
+    is_known = true;
+  }
+};
+
+/// An axis that may be logarithmic.
+struct Scale {
+  Axis axis;  // of the logarithms, if it is
+  bool is_log = false;
+  double share(double value) const { return axis.share(is_log ? std::log10(value) : value); }
+  std::string text(double tick) const {
+    if (!is_log) return axis.tick_text(tick);
+    const double value = std::pow(10.0, tick);
+    return value >= 10000 ? fmt::format("{:.6g}k", value / 1000) : fmt::format("{:.6g}", value);
+  }
+};
+
+/// Ticks at 1, 2 and 5 times powers of ten around the range.
+Axis logarithmic(const Range& range) {
+  std::vector<double> ticks;
+  for (int power = -9; power <= 12; ++power)
+    for (double factor : {1.0, 2.0, 5.0})
+      ticks.push_back(power + std::log10(factor));
+  const double low = std::log10(range.low), high = std::log10(range.high);
+  auto first = std::upper_bound(ticks.begin(), ticks.end(), low + 1e-9) - 1;
+  auto last = std::lower_bound(ticks.begin(), ticks.end(), high - 1e-9);
+  Axis axis{*first, *last, {}};
+  axis.ticks.assign(first, last + 1);
+  return axis;
+}
+
+Scale scale_of(const Range& range) {
+  if (!range.is_known) return {axis_from_zero(1), false};
+  if (range.low > 0 && range.high / range.low > far_apart) return {logarithmic(range), true};
+  return {axis_between(range.low, range.high, 5), false};
+}
+
+struct Layout {
+  Scale x_scale, y_scale;
+  Axis colours;
+  double x(double value) const { return left + (width - left - right) * x_scale.share(value); }
+  double y(double value) const {
+    return top + (height - top - bottom) * (1 - y_scale.share(value));
+  }
+};
+
+Layout lay_out(const ScatterChart& chart) {
+  Range x, y, colour;
+  for (const Point& point : chart.points) {
+    x.take(point.x);
+    y.take(point.y);
+    if (point.colour) colour.take(*point.colour);
+  }
+  return {scale_of(x), scale_of(y), axis_between(colour.low, colour.high, 4)};
+}
+
+std::string frame(const ScatterChart& chart, const Layout& layout) {
+  std::string svg;
+  for (double tick : layout.y_scale.axis.ticks) {
+    const double y = top + (height - top - bottom) * (1 - layout.y_scale.axis.share(tick));
+    svg += fmt::format(
+        "<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text class=\"label\" x=\"{}\" "
+        "y=\"{:.1f}\">{}</text>",
+        left, y, width - right, left - 6, y + 4, layout.y_scale.text(tick));
+  }
+  for (double tick : layout.x_scale.axis.ticks) {
+    const double x = left + (width - left - right) * layout.x_scale.axis.share(tick);
+    svg += fmt::format(
+        "<path class=\"grid\" d=\"M{:.1f} {}V{}\"/><text class=\"tick\" x=\"{:.1f}\" "
+        "y=\"{}\">{}</text>",
+        x, top, height - bottom, x, height - bottom + 14, layout.x_scale.text(tick));
+  }
+  const auto named = [](const Scale& scale, const std::string& unit) {
+    return escape(unit + (scale.is_log ? ", logarithmic" : ""));
+  };
+  svg += fmt::format("<text class=\"unit\" x=\"{:.1f}\" y=\"{}\">{}</text>",
+                     (left + width - right) / 2, height - bottom + 30,
+                     named(layout.x_scale, chart.x_unit));
+  return svg + fmt::format("<text class=\"unit start\" x=\"4\" y=\"11\">{}</text>",
+                           named(layout.y_scale, chart.y_unit));
+}
+
+std::string colour_scale(const ScatterChart& chart, const Layout& layout) {
+  constexpr double length = 190, y = height - 26;
+  const double start = width - right - length;
+  std::string svg;
+  for (int i = 0; i < shades; ++i)
+    svg += fmt::format("<rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"8\" fill=\"{}\"/>",
+                       start + length * i / shades, y, length / shades + 0.4,
+                       heat_colour((i + 0.5) / shades));
+  for (double tick : layout.colours.ticks)
+    svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{}\">{}</text>",
+                       start + length * layout.colours.share(tick), y + 20,
+                       layout.colours.tick_text(tick));
+  return svg + fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{}\">{}</text>", start - 8,
+                           y + 8, escape(chart.colour_unit));
+}
+
+/// The front as steps would cut corners: straight lines between its points, by their x.
+std::string front_line(const ScatterChart& chart, const Layout& layout) {
+  std::vector<const Point*> front;
+  for (const Point& point : chart.points)
+    if (point.on_front) front.push_back(&point);
+  if (front.size() < 2) return "";
+  std::sort(front.begin(), front.end(), [](const Point* a, const Point* b) { return a->x < b->x; });
+  std::string path;
+  for (const Point* point : front)
+    path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", layout.x(point->x),
+                        layout.y(point->y));
+  return "<path class=\"front\" fill=\"none\" stroke=\"currentColor\" d=\"" + path + "\"/>";
+}
+
+std::string mark(const Point& point, const Layout& layout) {
+  const double x = layout.x(point.x), y = layout.y(point.y);
+  std::string svg =
+      fmt::format("<g data-job=\"{}\"><title>{}</title>", escape(point.job), escape(point.hint));
+  if (point.on_front)
+    svg += fmt::format(
+        "<circle class=\"ring\" fill=\"none\" stroke=\"currentColor\" cx=\"{:.1f}\" cy=\"{:.1f}\" "
+        "r=\"{}\"/>",
+        x, y, radius + 2.5);
+  const std::string fill =
+      point.colour ? heat_colour(layout.colours.share(*point.colour)) : "var(--grey)";
+  svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" style=\"fill:{}\"/>", x, y,
+                     radius, fill);
+  if (!point.label.empty()) {
+    const bool at_right = x < left + (width - left - right) * 0.6;
+    svg += fmt::format(
+        "<text class=\"value\" x=\"{:.1f}\" y=\"{:.1f}\" style=\"text-anchor:{}\">{}</text>",
+        at_right ? x + 10 : x - 10, y + 4, at_right ? "start" : "end", escape(point.label));
+  }
+  return svg + "</g>";
+}
+
+}  // namespace
+
+std::string scatter_chart_svg(const ScatterChart& chart) {
+  const Layout layout = lay_out(chart);
+  std::string svg = svg_begin(width, height, chart.title);
+  svg += frame(chart, layout) + colour_scale(chart, layout) + front_line(chart, layout);
+  for (const Point& point : chart.points)
+    svg += mark(point, layout);
+  return svg + "</svg>";
 }
 
 }  // namespace triplepoint::report

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/charts/study_charts.h"

@@ -7,7 +7,7 @@
 
 #include "triplepoint/base/json_fwd.h"
 
-#include "triplepoint/report/charts/bar_chart.h"
+#include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/heat_map.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/pages/html.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "triplepoint/report/charts/axis.h"
+#include "triplepoint/report/charts/charts.h"
 
 namespace triplepoint::report {
 

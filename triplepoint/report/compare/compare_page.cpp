@@ -10,12 +10,11 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/text.h"
 
-#include "triplepoint/report/charts/bar_chart.h"
-#include "triplepoint/report/charts/energy_ledger.h"
+#include "triplepoint/report/charts/charts.h"
+#include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/charts/heat_map.h"
-#include "triplepoint/report/charts/line_chart.h"
 #include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/pages/html.h"

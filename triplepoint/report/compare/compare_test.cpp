@@ -9,8 +9,8 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/report/compare/compare_page.h"
-#include "triplepoint/report/compare/prediction_score.h"
-#include "triplepoint/report/sample_study_testing.h"
+#include "triplepoint/report/compare/compare_study.h"
+#include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {
 namespace {

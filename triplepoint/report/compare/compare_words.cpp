@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/report/compare/compare.h"
-#include "triplepoint/report/findings/pace_words.h"
+#include "triplepoint/report/findings/run_findings.h"
 
 namespace triplepoint::report {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/metrics/trace/lateness.h"
-#include "triplepoint/report/charts/bar_chart.h"
+#include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/figures/trace_figures.h"
 
 namespace triplepoint::report {

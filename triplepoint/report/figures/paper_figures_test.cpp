@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/report/sample_study_testing.h"
+#include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {
 namespace {

@@ -7,13 +7,13 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/number_text.h"
-#include "triplepoint/base/rank_spread.h"
+#include "triplepoint/base/statistics.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/run/trace_tracks.h"
 
 #include "triplepoint/metrics/trace/lateness.h"
-#include "triplepoint/report/charts/bar_chart.h"
+#include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/measures.h"
 
 namespace triplepoint::report {

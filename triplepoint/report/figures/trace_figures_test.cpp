@@ -6,11 +6,11 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/metrics/trace/lateness.h"
 #include "triplepoint/report/pages/run_page.h"
-#include "triplepoint/report/sample_study_testing.h"
+#include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {
 namespace {

@@ -7,13 +7,12 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/expect.h"
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/result.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/report/findings/groups.h"
-#include "triplepoint/report/findings/keys.h"
-#include "triplepoint/report/findings/pairs.h"
 #include "triplepoint/report/pages/html.h"
+#include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
 namespace {

@@ -108,7 +108,6 @@ MaybeFinding about_full_sharding(const Groups&);
 // findings_machines.cpp
 MaybeFinding about_machines(const Groups&);
 MaybeFinding about_machines_per_watt(const Groups&);
-// findings_fabric.cpp
 MaybeFinding about_fabrics(const Groups&);
 MaybeFinding about_oversubscription(const Groups&);
 

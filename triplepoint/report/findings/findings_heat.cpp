@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "triplepoint/report/findings/findings.h"
-#include "triplepoint/report/findings/keys.h"
+#include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/findings/labels.h"
-#include "triplepoint/report/findings/pairs.h"
+#include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
 namespace {

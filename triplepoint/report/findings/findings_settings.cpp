@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What do the settings of a plan do, one at a time, where they do most?
-#include "triplepoint/metrics/run/layout.h"
+#include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/findings/findings.h"
-#include "triplepoint/report/findings/keys.h"
-#include "triplepoint/report/findings/pairs.h"
+#include "triplepoint/report/findings/groups.h"
+#include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
 namespace {

@@ -9,13 +9,10 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/metrics/run/results_json.h"
-#include "triplepoint/report/findings/conditions.h"
 #include "triplepoint/report/findings/groups.h"
-#include "triplepoint/report/findings/keys.h"
-#include "triplepoint/report/findings/recommendations.h"
-#include "triplepoint/report/sample_study_testing.h"
-#include "triplepoint/report/sentence_check_testing.h"
-#include "triplepoint/report/summary.h"
+#include "triplepoint/report/findings/study_summary.h"
+#include "triplepoint/report/study.h"
+#include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {
 namespace {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,5 +50,35 @@ std::string variant_style(const StudyRow& row);
 
 /// Lower-case letters, digits and dashes.
 std::string identifier(std::string_view text);
+
+/// What one may turn to make a job another one.
+enum class PlanSetting { layout, microbatch, recompute, overlap, placement };
+
+/// Two jobs of a group that differ in one setting and in nothing else.
+struct Pair {
+  const StudyRow *from = nullptr, *to = nullptr;
+  PlanSetting setting = PlanSetting::layout;
+};
+
+/// All ordered pairs of a group. Both are valid; they ran or did not fit.
+std::vector<Pair> pairs_of(const Group& group);
+/// The same over all groups, of one setting, both ran.
+std::vector<Pair> pairs_that_ran(const std::vector<Group>& groups, PlanSetting setting);
+
+/// The pair with the highest value; pairs without one are passed over.
+using PairValue = std::function<std::optional<double>(const Pair&)>;
+std::optional<Pair> strongest(const std::vector<Pair>& pairs, const PairValue& value);
+
+/// The one's number over the other's; absent where either is not known or not above zero.
+std::optional<double> ratio_at(const Pair& pair, std::string_view key);
+std::optional<double> ratio_at(const StudyRow& row, const StudyRow& over, std::string_view key);
+
+/// The job with the highest (or lowest) number among those that know it; null if none does.
+const StudyRow* highest(const std::vector<const StudyRow*>& rows, std::string_view key);
+const StudyRow* lowest(const std::vector<const StudyRow*>& rows, std::string_view key);
+
+/// Sets each row's `condition`: what tells its machine or room from those of other rows with as
+/// many of the same GPUs ("inlet 18 °C", "liquid", "4 x 400 Gb/s"). Empty where nothing differs.
+void tell_conditions(Study& study);
 
 }  // namespace triplepoint::report

@@ -66,4 +66,10 @@ std::string throttle_reason_text(const std::string& reason) {
   return words;
 }
 
+std::string default_name(const spec::Job& job) {
+  const std::string variant = variant_label(job);
+  return fmt::format("{}-{}{}-mbs{}", job.model.name, configuration_label(job),
+                     variant == "base" ? "" : "-" + variant, job.plan.micro_batch_size);
+}
+
 }  // namespace triplepoint::report

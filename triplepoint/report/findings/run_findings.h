@@ -19,4 +19,10 @@ struct RunFinding {
 /// heat and power cost, who others wait for, where the energy went. Only what the run knows.
 std::vector<RunFinding> run_findings(const run::Run&, const metrics::Metrics&);
 
+/// "GPU 3 slows the others: 1,008 MHz against 1,850 MHz (power limit, 350 W against 700 W); the
+/// step takes 47 % longer, 2.20 s."
+std::string pace_sentence(const run::PaceSetter&, Seconds step_time);
+/// What to do about it.
+std::string pace_advice(const run::PaceSetter&);
+
 }  // namespace triplepoint::report

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/expect.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/result.h"
 
 namespace triplepoint::report {
 namespace {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/report/pages/html.h"
 

@@ -11,7 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/metrics/run/results_json.h"
 #include "triplepoint/report/pages/html.h"

@@ -10,21 +10,19 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/text.h"
 
-#include "triplepoint/run/shutdown.h"
+#include "triplepoint/run/run.h"
 
 #include "triplepoint/metrics/run/results_json.h"
-#include "triplepoint/report/charts/bar_chart.h"
+#include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/chassis_picture.h"
-#include "triplepoint/report/charts/energy_ledger.h"
+#include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/charts/heat_map.h"
 #include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/charts/plots.h"
-#include "triplepoint/report/charts/power_swing.h"
 #include "triplepoint/report/figures/trace_figures.h"
 #include "triplepoint/report/findings/labels.h"
-#include "triplepoint/report/findings/pace_words.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/html.h"
 #include "triplepoint/report/pages/run_manifest.h"

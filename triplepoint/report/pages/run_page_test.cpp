@@ -6,11 +6,11 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/report/charts/chassis_picture.h"
-#include "triplepoint/report/charts/energy_ledger.h"
+#include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/charts/plots.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/run_manifest.h"
-#include "triplepoint/report/sample_study_testing.h"
+#include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {
 namespace {

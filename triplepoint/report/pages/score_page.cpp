@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/text.h"
 
-#include "triplepoint/report/charts/bar_chart.h"
+#include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {

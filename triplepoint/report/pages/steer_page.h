@@ -6,7 +6,7 @@
 
 #include "triplepoint/spec/job.h"
 
-#include "triplepoint/advise/steer_tables.h"
+#include "triplepoint/advise/steer_output.h"
 
 namespace triplepoint::report {
 

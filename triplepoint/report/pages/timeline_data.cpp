@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/number_text.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/names.h"

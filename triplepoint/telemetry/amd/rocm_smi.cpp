@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "triplepoint/telemetry/amd/sensor.h"
-#include "triplepoint/telemetry/gaps.h"
+#include "triplepoint/telemetry/driver_values.h"
 #include "triplepoint/telemetry/library.h"
-#include "triplepoint/telemetry/plausible.h"
+#include "triplepoint/telemetry/sensor.h"
 
 namespace triplepoint::telemetry::amd {
 namespace {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "triplepoint/telemetry/sensor.h"
-#include "triplepoint/telemetry/sensors.h"
 
 namespace triplepoint::telemetry::amd {
 

@@ -10,9 +10,8 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/telemetry/counter.h"
+#include "triplepoint/telemetry/driver_values.h"
 #include "triplepoint/telemetry/kept_file.h"
-#include "triplepoint/telemetry/plausible.h"
 #include "triplepoint/telemetry/sensor.h"
 
 namespace triplepoint::telemetry::amd {

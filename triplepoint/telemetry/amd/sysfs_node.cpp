@@ -12,9 +12,9 @@
 
 #include "triplepoint/telemetry/amd/sensor.h"
 #include "triplepoint/telemetry/amd/sysfs_gpu.h"
-#include "triplepoint/telemetry/gaps.h"
 #include "triplepoint/telemetry/kept_file.h"
 #include "triplepoint/telemetry/open_sensors.h"
+#include "triplepoint/telemetry/sensor.h"
 
 namespace triplepoint::telemetry::amd {
 namespace {

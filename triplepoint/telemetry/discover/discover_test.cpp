@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/scratch_folder.h"
+
 namespace triplepoint::telemetry {
 namespace {
 
@@ -79,5 +81,101 @@ TEST_CASE("no GPU and different GPUs are refused in a sentence") {
   CHECK(refused.error().what.find("1 x NVIDIA A100, 7 x NVIDIA H200") != std::string::npos);
 }
 
+telemetry::NodeShape h200_node(int64_t gpus) {
+  telemetry::NodeShape shape;
+  shape.host = "node17";
+  shape.model = "NVIDIA H200";
+  shape.gpus = gpus;
+  shape.scale_up = spec::ScaleUpKind::nvswitch;
+  shape.scale_up_bandwidth = 450 * gb_per_s;
+  shape.links = 18;
+  shape.nics = 4;
+  shape.nic_bandwidth = 25 * gb_per_s;
+  shape.nic_kind = telemetry::NicKind::infiniband;
+  shape.memory = 143771 * unit::MiB;
+  shape.power_limit = shape.power_limit_default = 700 * unit::W;
+  shape.max_clock = 1980 * unit::MHz;
+  return shape;
+}
+
+spec::Cluster read_back(const std::string& toml) {
+  const ScratchFolder folder;
+  const auto cluster =
+      spec::load_cluster(spec::default_library(), folder.file("cluster.toml", toml));
+  REQUIRE_MESSAGE(cluster, cluster.error().what);
+  return *cluster;
+}
+
+TEST_CASE("what was found is what simulate reads, whatever the number of GPUs") {
+  for (const int64_t gpus : {1, 2, 4, 8, 16}) {
+    const auto draft = draft_cluster(spec::default_library(), h200_node(gpus), {});
+    REQUIRE(draft);
+    const spec::Cluster cluster = read_back(draft->toml);
+    CHECK(cluster.gpus_per_node == gpus);
+    CHECK(cluster.num_nodes == 1);
+    CHECK(cluster.scale_up.domain_size == gpus);
+    CHECK(cluster.scale_out.nics_per_node == 4);
+    CHECK(cluster.scale_out.nic_bandwidth / gb_per_s == doctest::Approx(25));
+    CHECK(cluster.chassis.slots.size() == static_cast<std::size_t>(gpus));
+    if (cluster.liquid_chassis)
+      CHECK(cluster.liquid_chassis->slots.size() == static_cast<std::size_t>(gpus));
+    CHECK(cluster.gpu.power.has_value());
+  }
+}
+
+TEST_CASE("equal numbers stay the library's, others are said") {
+  const spec::Library library = spec::default_library();
+  const auto same = draft_cluster(library, h200_node(8), {});
+  CHECK(read_back(same->toml).gpu == spec::load_gpu(library, "h200").value());
+  telemetry::NodeShape other = h200_node(8);
+  other.max_clock = 1500 * unit::MHz;
+  const auto draft = draft_cluster(library, other, {});
+  CHECK(read_back(draft->toml).gpu.max_clock == 1500 * unit::MHz);
+  CHECK_FALSE(draft->comparisons.back().agrees());
+}
+
+trace::NcclTests tests(const std::string& operation, int64_t ranks, double bus_gb_per_s) {
+  trace::NcclTests made;
+  made.ranks = ranks;
+  trace::NcclTestRow row;
+  row.operation = operation;
+  row.size = 1e9 * unit::B;
+  row.bus_bandwidth = bus_gb_per_s * gb_per_s;
+  made.rows = {row};
+  row.size = 1e3 * unit::B;  // says nothing of bandwidth
+  row.bus_bandwidth = 0.1 * gb_per_s;
+  made.rows.push_back(row);
+  return made;
+}
+
+TEST_CASE("nccl-tests inside the node give the links their efficiency") {
+  const auto draft =
+      draft_cluster(spec::default_library(), h200_node(8), tests("all_gather", 8, 360));
+  CHECK(read_back(draft->toml).scale_up.efficiency == doctest::Approx(0.8));
+}
+
+TEST_CASE("an all-reduce beyond the links is the switch's work and no efficiency") {
+  const auto plain = draft_cluster(spec::default_library(), h200_node(8), {});
+  const auto draft =
+      draft_cluster(spec::default_library(), h200_node(8), tests("all_reduce", 8, 480));
+  CHECK(read_back(draft->toml).scale_up == read_back(plain->toml).scale_up);
+  CHECK_FALSE(draft->remarks.empty());
+}
+
+TEST_CASE("nccl-tests over several nodes are held against the adapters") {
+  const auto draft =
+      draft_cluster(spec::default_library(), h200_node(8), tests("all_gather", 16, 80));
+  CHECK(read_back(draft->toml).scale_out.efficiency == doctest::Approx(0.8));  // of 4 x 25 GB/s
+}
+
+TEST_CASE("an unknown GPU is refused by its name") {
+  telemetry::NodeShape shape = h200_node(8);
+  shape.model = "NVIDIA GeForce 256";
+  const auto draft = draft_cluster(spec::default_library(), shape, {});
+  REQUIRE_FALSE(draft);
+  CHECK(draft.error().what.find("GeForce 256") != std::string::npos);
+}
+
 }  // namespace
+
 }  // namespace triplepoint::telemetry

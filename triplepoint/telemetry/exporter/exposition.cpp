@@ -12,7 +12,7 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/telemetry/live/clock_reasons.h"
+#include "triplepoint/telemetry/live/snapshot.h"
 
 namespace triplepoint::telemetry {
 namespace {

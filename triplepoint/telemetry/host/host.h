@@ -9,7 +9,6 @@
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/telemetry/sensor.h"
-#include "triplepoint/telemetry/sensors.h"
 
 /// What the node has besides its GPUs.
 

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "triplepoint/telemetry/host/command.h"
-#include "triplepoint/telemetry/host/texts.h"
+#include "triplepoint/telemetry/host/file_sensor.h"
+#include "triplepoint/telemetry/host/node_power.h"
 
-#include "tests/doubles/scratch_tree.h"
+#include "tests/doubles/fake_drivers.h"
 
 namespace triplepoint::telemetry::host {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 namespace triplepoint::telemetry {
 namespace {

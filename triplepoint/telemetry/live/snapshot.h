@@ -54,4 +54,24 @@ Result<Snapshot> parse_snapshot(std::string_view text, std::string_view name);
 /// One row a reading: time, host, gpu, uuid, signal, scope, kind, value, rate_per_s, age_s, sensor.
 std::string snapshot_csv(const Snapshot&, bool with_header);
 
+/// Why a clock is where it is: the bits of a throttle_reasons series.
+/// Source: nvml.h, nvmlClocksEventReason*; spelled as in the glossary.
+enum class ReasonClass : uint8_t { benign, power, thermal, hardware };
+
+struct ClockReason {
+  uint32_t bit = 0;
+  std::string name;
+  ReasonClass kind = ReasonClass::hardware;
+};
+
+/// The reasons whose bits are set. Bits that no one has named are kept, as "bits 0x400".
+std::vector<ClockReason> clock_reasons(uint64_t bits);
+
+/// "software_power_cap, software_thermal"; benign ones only where there are no others. "" for none.
+std::string reasons_text(uint64_t bits);
+
+/// The reason whose residency a signal counts: "sw_power_cap" of "throttle_ns_sw_power_cap"; the
+/// name of the glossary. "" for other signals.
+std::string reason_of_residency(const std::string& signal);
+
 }  // namespace triplepoint::telemetry

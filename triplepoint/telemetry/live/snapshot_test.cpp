@@ -6,7 +6,6 @@
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/telemetry/live/clock_reasons.h"
 #include "triplepoint/telemetry/live/snapshot_testing.h"
 #include "triplepoint/telemetry/live/view.h"
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/telemetry/live/clock_reasons.h"
+#include "triplepoint/telemetry/live/snapshot.h"
 
 namespace triplepoint::telemetry {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/telemetry/plausible.h"
+#include "triplepoint/telemetry/driver_values.h"
 
 namespace triplepoint::telemetry::nvml {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/telemetry/driver_values.h"
 #include "triplepoint/telemetry/nvml/fields.h"
-#include "triplepoint/telemetry/plausible.h"
 
 namespace triplepoint::telemetry::nvml {
 namespace {

@@ -11,11 +11,9 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/telemetry/counter.h"
+#include "triplepoint/telemetry/driver_values.h"
 #include "triplepoint/telemetry/nvml/api.h"
-#include "triplepoint/telemetry/plausible.h"
 #include "triplepoint/telemetry/sensor.h"
-#include "triplepoint/telemetry/unix_time.h"
 
 namespace triplepoint::telemetry::nvml {
 

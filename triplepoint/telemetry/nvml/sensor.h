@@ -6,7 +6,6 @@
 
 #include "triplepoint/telemetry/nvml/api.h"
 #include "triplepoint/telemetry/sensor.h"
-#include "triplepoint/telemetry/sensors.h"
 
 namespace triplepoint::telemetry::nvml {
 

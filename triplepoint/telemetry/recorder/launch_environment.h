@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "triplepoint/base/files.h"
 
 #include "triplepoint/run/run.h"
 
@@ -39,5 +42,15 @@ std::optional<std::string> process_variable(const char* name);
 std::optional<int32_t> device_of(const std::vector<run::Device>& devices,
                                  std::optional<int32_t> local_rank,
                                  const std::optional<std::string>& visible_devices);
+
+/// The name of this node, as its launcher or the kernel has it.
+std::string this_host(const LaunchEnvironment&);
+/// Unless it is known that all ranks of the launch are on this node, there are other nodes.
+bool is_one_of_many_nodes(const LaunchEnvironment&);
+/// "run-slurm-17.0.run", the same on all nodes; "run-20260102-030405.run" without a launcher.
+std::string default_recording_name(const LaunchEnvironment&);
+
+/// What a recorded command needs in its environment: where its marks go, and libraries of ours.
+std::map<std::string, std::string> recording_variables(const Path& marks);
 
 }  // namespace triplepoint::telemetry

@@ -12,7 +12,7 @@
 
 #include <pthread.h>
 
-#include "triplepoint/base/expect.h"
+#include "triplepoint/base/result.h"
 
 namespace triplepoint::telemetry {
 

@@ -2,10 +2,15 @@
 #include "triplepoint/telemetry/upstream/imported_run.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
+
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/telemetry/upstream/upstream.h"
 
@@ -99,6 +104,148 @@ Result<run::Run> read_upstream(const Path& source) {
                   "like gpu_power_0.csv or begins like Zeus's CSV); name the folder that holds "
                   "the CSV files",
                   source.string()));
+}
+
+namespace {
+
+constexpr int64_t second_ns = 1'000'000'000;
+constexpr double latest_s = 9'000'000'000;  // 2255: more would not fit into nanoseconds
+
+/// Digits after the point, as nanoseconds; what is finer is cut.
+int64_t fraction_ns(std::string_view digits) {
+  int64_t ns = 0;
+  for (std::size_t i = 0; i < 9; ++i)
+    ns = 10 * ns + (i < digits.size() ? digits[i] - '0' : 0);
+  return ns;
+}
+
+/// Whether the row could be read; an empty cell is no value.
+bool add_row(const std::vector<std::string_view>& cells, NumberRows& rows) {
+  if (cells.size() != rows.columns.size() + 1) return false;
+  const auto time = unix_time(cells[0]);
+  if (!time) return false;
+  std::vector<std::optional<double>> values;
+  for (std::size_t i = 1; i < cells.size(); ++i) {
+    values.push_back(number(cells[i]));
+    if (!values.back() && !trimmed(cells[i]).empty()) return false;
+  }
+  rows.unix_ns.push_back(*time);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    rows.columns[i].push_back(values[i]);
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::string_view> next_line(std::string_view& text) {
+  if (text.empty()) return std::nullopt;
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return trimmed(line);
+}
+
+std::vector<std::string_view> cells_of(std::string_view line) {
+  std::vector<std::string_view> cells;
+  for (;;) {
+    const std::size_t comma = line.find(',');
+    cells.push_back(trimmed(line.substr(0, comma)));
+    if (comma == std::string_view::npos) return cells;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+std::optional<double> number(std::string_view text) {
+  text = trimmed(text);
+  double value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_whole = problem == std::errc() && end == text.data() + text.size();
+  if (!is_whole || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+std::optional<int64_t> unix_time(std::string_view seconds) {
+  seconds = trimmed(seconds);
+  const auto about = number(seconds);
+  if (!about || *about < 0 || *about > latest_s) return std::nullopt;
+  const std::size_t point = std::min(seconds.find('.'), seconds.size());
+  const std::string_view whole = seconds.substr(0, point);
+  const std::string_view fraction = seconds.substr(std::min(point + 1, seconds.size()));
+  if (!std::all_of(whole.begin(), whole.end(), is_digit) ||
+      !std::all_of(fraction.begin(), fraction.end(), is_digit) || whole.empty())
+    return std::llround(*about * 1e9);  // 1.7e9
+  int64_t count = 0;
+  std::from_chars(whole.data(), whole.data() + whole.size(), count);
+  return count * second_ns + fraction_ns(fraction);
+}
+
+std::string unix_time_text(int64_t unix_ns) {
+  return fmt::format("{}.{:09}", unix_ns / second_ns, unix_ns % second_ns);
+}
+
+Result<NumberRows> read_rows(std::string_view text, std::string_view name, std::size_t columns) {
+  NumberRows rows;
+  for (int64_t number = 1;; ++number) {
+    const auto line = next_line(text);
+    if (!line) return rows;
+    if (line->empty()) continue;
+    const std::vector<std::string_view> cells = cells_of(*line);
+    if (rows.columns.empty()) rows.columns.resize(columns > 0 ? columns : cells.size() - 1);
+    if (add_row(cells, rows)) continue;
+    if (text.empty() && !rows.unix_ns.empty()) return rows;  // its writer was stopped in the middle
+    return error(fmt::format(
+        "{}:{}: \"{}\" is not a time and {} (rows read like 1700000000.25,412.5); "
+        "remove the line or the file",
+        name, number, line->substr(0, 60),
+        rows.columns.size() == 1 ? "a number" : fmt::format("{} numbers", rows.columns.size())));
+  }
+}
+
+Column readings(const NumberRows& rows, std::size_t column) {
+  std::vector<std::size_t> order(rows.unix_ns.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return rows.unix_ns[a] < rows.unix_ns[b]; });
+  Column result;
+  for (const std::size_t row : order) {
+    const auto& value = rows.columns[column][row];
+    auto& [times, values] = result.samples;
+    if (value && *value < 0) ++result.failed;
+    if (!value || *value < 0 || (!times.empty() && times.back() == rows.unix_ns[row])) continue;
+    times.push_back(rows.unix_ns[row]);
+    values.push_back(*value);
+  }
+  return result;
+}
+
+void unwrap(Samples& counter, double factor) {
+  constexpr double modulus = 4294967296.0;
+  double before = counter.empty() ? 0 : counter.values.front(), total = 0;
+  for (double& value : counter.values) {
+    const double growth = value - before;
+    before = value;
+    total += growth < 0 ? growth + modulus : growth;
+    value = total * factor;
+  }
+}
+
+Samples combined(const std::vector<Samples>& all, Combine how) {
+  Samples result;
+  for (const Samples& one : all) {
+    if (one.empty()) continue;
+    if (result.empty()) {
+      result = one;
+      continue;
+    }
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < result.values.size(); ++i) {
+      while (at + 1 < one.values.size() && one.unix_ns[at + 1] <= result.unix_ns[i])
+        ++at;
+      double& value = result.values[i];
+      value = how == Combine::sum ? value + one.values[at] : std::max(value, one.values[at]);
+    }
+  }
+  return result;
 }
 
 }  // namespace triplepoint::telemetry

@@ -6,7 +6,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/run/csv_export.h"
+#include "triplepoint/run/export.h"
 #include "triplepoint/run/run.h"
 
 namespace triplepoint::telemetry {

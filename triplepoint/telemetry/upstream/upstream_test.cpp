@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "triplepoint/telemetry/upstream/samples.h"
+#include "triplepoint/telemetry/upstream/imported_run.h"
 
 namespace triplepoint::telemetry {
 namespace {

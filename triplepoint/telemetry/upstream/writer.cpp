@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/telemetry/upstream/artifact_metrics.h"
-#include "triplepoint/telemetry/upstream/samples.h"
+#include "triplepoint/telemetry/upstream/artifact.h"
+#include "triplepoint/telemetry/upstream/imported_run.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
 
 namespace triplepoint::telemetry {

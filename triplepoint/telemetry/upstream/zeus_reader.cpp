@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/telemetry/upstream/artifact_metrics.h"
+#include "triplepoint/telemetry/upstream/artifact.h"
 #include "triplepoint/telemetry/upstream/imported_run.h"
 
 namespace triplepoint::telemetry {

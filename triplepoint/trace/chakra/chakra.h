@@ -1,15 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
 
-#include "triplepoint/trace/dependencies.h"
+#include "triplepoint/run/timeline.h"
+
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/trace.h"
 
 namespace triplepoint::trace {
+
+enum class DependencyKind : uint8_t {
+  control,  // `before` called or launched `after`
+  data      // `after` needs what `before` yields, or its place in a queue
+};
+
+/// Span `after` does not begin until `before` has done its part. Indices into Timeline::spans.
+struct Dependency {
+  int32_t before = 0, after = 0;
+  DependencyKind kind = DependencyKind::data;
+  friend bool operator==(const Dependency&, const Dependency&) = default;
+};
+inline bool by_after(const Dependency& a, const Dependency& b) {
+  return std::tuple(a.after, a.before, a.kind) < std::tuple(b.after, b.before, b.kind);
+}
+
+/// What execution traces know beside times: which span needs which. Sorted by_after, no doubles.
+struct Dependencies {
+  std::vector<Dependency> edges;
+  friend bool operator==(const Dependencies&, const Dependencies&) = default;
+};
+
+/// What a profiler's timeline tells of dependencies: the order in each lane (data), where a span
+/// does not lie inside the one before, and launch before kernel (control), by correlation.
+Dependencies dependencies_of(const run::Timeline&);
 
 // Chakra execution traces (MLCommons): one file per rank, a graph of nodes in protobuf.
 
@@ -35,3 +65,18 @@ std::string write_chakra(const run::Timeline&, const Dependencies&, int32_t rank
                          std::optional<int64_t> epoch_unix_ns = std::nullopt);
 
 }  // namespace triplepoint::trace
+
+namespace triplepoint::trace::chakra {
+
+/// A graph of tasks with durations: task `first` needs task `second` of each pair.
+struct TaskGraph {
+  std::vector<int64_t> durations_ns;
+  std::vector<int32_t> queues;  // tasks of a queue run one after the other
+  std::vector<std::pair<int32_t, int32_t>> needs;
+};
+
+/// When each task begins if it starts as soon as what it needs has ended and its queue is free; of
+/// tasks that wait for one queue, the one that became ready first. -1: it waits for itself.
+std::vector<int64_t> begins_of(const TaskGraph&);
+
+}  // namespace triplepoint::trace::chakra

@@ -9,7 +9,6 @@
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/trace/chakra/codec.h"
-#include "triplepoint/trace/chakra/lay_out.h"
 #include "triplepoint/trace/read.h"
 #include "triplepoint/trace/timeline_testing.h"
 

@@ -12,10 +12,8 @@
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/chakra/chakra.h"
 #include "triplepoint/trace/chakra/codec.h"
-#include "triplepoint/trace/chakra/lay_out.h"
-#include "triplepoint/trace/chakra/words.h"
 #include "triplepoint/trace/kernel_kind.h"
-#include "triplepoint/trace/span_words.h"
+#include "triplepoint/trace/trace.h"
 
 namespace triplepoint::trace {
 

@@ -11,7 +11,6 @@
 #include "triplepoint/run/timeline.h"
 
 #include "triplepoint/trace/builder.h"
-#include "triplepoint/trace/json_record.h"
 #include "triplepoint/trace/json_walk.h"
 #include "triplepoint/trace/kernel_kind.h"
 

@@ -14,9 +14,8 @@
 #include <fmt/format.h>
 
 #include "triplepoint/trace/builder.h"
-#include "triplepoint/trace/hash.h"
+#include "triplepoint/trace/bulk.h"
 #include "triplepoint/trace/kernel_kind.h"
-#include "triplepoint/trace/large_vector.h"
 
 namespace triplepoint::trace::kineto {
 

@@ -14,7 +14,7 @@
 
 #include "triplepoint/spec/names.h"
 
-#include "triplepoint/trace/span_words.h"
+#include "triplepoint/trace/trace.h"
 
 namespace triplepoint::trace {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "triplepoint/base/instant.h"
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/units.h"
 
 #include "triplepoint/trace/input.h"
 

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "triplepoint/base/instant.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/units.h"
 

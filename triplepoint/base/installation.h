@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "triplepoint/base/files.h"
+
+namespace triplepoint {
+
+/// Where models/, gpus/, clusters/ ... lie. The first that exists of: the environment's
+/// TRIPLEPOINT_DATA;
+/// ../share/triplepoint/data beside the running program; the source tree it was built from; the
+/// install prefix.
+///
+/// A TRIPLEPOINT_DATA that is not a folder is an error.
+Result<Path> data_folder();
+
+/// "triplepoint 0.1.0"
+std::string program_version();
+
+}  // namespace triplepoint

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/base/process.h"
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace triplepoint {
+namespace {
+
+// A signal handler can reach nothing but a lock-free global.
+std::atomic<bool> mark{false};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void note_interrupt(int signal) {
+  mark = true;
+  std::signal(signal, SIG_DFL);
+
+}  // namespace triplepoint
+
+}  // namespace
+
+void listen_for_interrupts() {
+  std::signal(SIGINT, note_interrupt);
+  std::signal(SIGTERM, note_interrupt);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+void let_interrupts_end_us() {
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+bool interrupted() {
+  return mark;
+}
+
+void set_interrupted(bool value) {
+  mark = value;
+}
+
+}  // namespace triplepoint
+
+extern char** environ;  // NOLINT: POSIX says so
+
+namespace triplepoint {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds look_every{20};
+constexpr std::chrono::seconds patience{5};
+
+/// Posix' two bags of settings for a new process.
+class Spawn {
+ public:
+  explicit Spawn(const Path& log) {
+    posix_spawn_file_actions_init(&files_);
+    posix_spawn_file_actions_addopen(&files_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&files_, STDOUT_FILENO, log.c_str(),
+                                     O_WRONLY | O_CREAT | O_APPEND, 0644);
+    posix_spawn_file_actions_adddup2(&files_, STDOUT_FILENO, STDERR_FILENO);
+    posix_spawnattr_init(&attributes_);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setpgroup(&attributes_, 0);
+    sigset_t defaults;
+    sigemptyset(&defaults);
+    for (const int signal : {SIGINT, SIGTERM, SIGPIPE})
+      sigaddset(&defaults, signal);
+    posix_spawnattr_setsigdefault(&attributes_, &defaults);
+  }
+  Spawn(const Spawn&) = delete;
+  Spawn& operator=(const Spawn&) = delete;
+  Spawn(Spawn&&) = delete;
+  Spawn& operator=(Spawn&&) = delete;
+  ~Spawn() {
+    posix_spawn_file_actions_destroy(&files_);
+    posix_spawnattr_destroy(&attributes_);
+  }
+
+  Result<pid_t> start(const std::vector<std::string>& command) const {
+    std::vector<std::string> words = command;
+    std::vector<char*> pointers;
+    pointers.reserve(words.size() + 1);
+    for (std::string& word : words)
+      pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    pid_t id = 0;
+    const int code =
+        posix_spawnp(&id, words[0].c_str(), &files_, &attributes_, pointers.data(), environ);
+    if (code == 0) return id;
+    return error(fmt::format("cannot run {} ({}); check its name and PATH", words[0],
+                             std::generic_category().message(code)));
+  }
+
+ private:
+  posix_spawn_file_actions_t files_{};
+  posix_spawnattr_t attributes_{};
+};
+
+/// The exit code, if it has ended.
+std::optional<int> ended(pid_t id) {
+  int status = 0;
+  if (waitpid(id, &status, WNOHANG) != id) return std::nullopt;
+  if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
+  return WEXITSTATUS(status);
+
+}  // namespace triplepoint
+
+std::optional<int> wait_until(pid_t id, Clock::time_point end,
+                              const std::function<bool()>& stopped) {
+  while (true) {
+    if (const auto code = ended(id)) return code;
+    if (Clock::now() >= end || stopped()) return std::nullopt;
+    std::this_thread::sleep_for(look_every);
+  }
+}
+
+/// Launchers end their ranks when they are asked to; what is left has no say.
+void end_group(pid_t id) {
+  const auto never = [] { return false; };
+  kill(-id, SIGTERM);
+  const auto code = wait_until(id, Clock::now() + patience, never);
+  kill(-id, SIGKILL);
+  if (!code) wait_until(id, Clock::now() + patience, never);
+}
+
+}  // namespace
+
+Result<GroupEnd> run_in_group(const std::vector<std::string>& command, const Path& log,
+                              Seconds timeout, const std::function<bool()>& stopped) {
+  const pid_t id = TPT_TRY(Spawn(log).start(command));
+  const auto limit =
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout / unit::s));
+  const auto code = wait_until(id, Clock::now() + limit, stopped);
+  if (code) return GroupEnd{GroupEnd::How::exited, *code};
+  const bool asked = stopped();
+  end_group(id);
+  return GroupEnd{asked ? GroupEnd::How::stopped : GroupEnd::How::timed_out, 128 + SIGTERM};
+}
+
+}  // namespace triplepoint

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/base/statistics.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace triplepoint {
+
+std::optional<RankSpread> spread_of(std::vector<RankValue> values) {
+  if (values.empty()) return std::nullopt;
+  std::stable_sort(values.begin(), values.end(), [](const RankValue& a, const RankValue& b) {
+    return std::pair(a.value, a.rank) < std::pair(b.value, b.rank);
+  });
+  const RankValue& low = values.front();
+  const RankValue& middle = values[(values.size() - 1) / 2];
+  const RankValue& high = *std::find_if(values.begin(), values.end(), [&](const RankValue& v) {
+    return v.value == values.back().value;
+  });
+  return RankSpread{low.value, middle.value, high.value, low.rank, middle.rank, high.rank};
+}
+
+}  // namespace triplepoint

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/cli/command.h"
+
+#include <array>
+
+namespace triplepoint::cli {
+namespace {
+
+constexpr std::array table = {
+    CommandEntry{"characterize",
+                 "Simulate or measure every job of a study and write tables and a report.",
+                 "Writes runs/*.run, results.csv, results.json and report.html into a folder. The\n"
+                 "report links every job to the page of its run, where there is one: see --pages.\n"
+                 "Interrupted, it keeps what is finished; the same call then goes on from there.\n"
+                 "A job that is invalid or does not fit in memory is a row with its diagnosis.\n"
+                 "With --measure jobs are run, here or by Slurm: by triplepoint train or, if that "
+                 "is\ntheir stack, by Megatron-LM, NeMo or torchtitan under the recorder. A "
+                 "training that\ncrashes or times out is a row with its diagnosis.\n\n"
+                 "  triplepoint characterize paper/h200 -o study\n"
+                 "  triplepoint characterize laptop --measure --repeats 3 -o measured\n",
+                 make_characterize},
+    CommandEntry{
+        "simulate", "Predict speed, power, heat and clocks of one job.",
+        "The job comes from a file, from flags, or from both: flags go on top of the file.\n"
+        "By default, the job is simulated to thermal steady state.\n"
+        "If the job does not fit in memory, its memory breakdown is printed.\n\n"
+        "  triplepoint simulate --model gpt3-175b --cluster hgx-h200 --nodes 4 --tp 8 --pp 4 --gbs "
+        "128\n"
+        "  triplepoint simulate job.toml --mbs 2 --format json\n"
+        "  triplepoint simulate --task decode --model llama3-70b --cluster hgx-h200 --tp 8 --mbs "
+        "64\n"
+        "  triplepoint simulate job.toml --duration 10min --fault gpu=3,power=0.25@120s..300s\n"
+        "  triplepoint simulate --replay ranks.tar.gz --clock-scale 0.9\n",
+        make_simulate},
+    CommandEntry{
+        "plan", "Find the best layout of a training job.",
+        "Searches every legal combination of tensor, pipeline, context, expert and "
+        "data\nparallelism, chunks, microbatch, sharding, recompute, overlap, schedule and "
+        "uneven\nstages. Bounds discard most plans, schedules are simulated for the rest, and the "
+        "best\nare simulated with power, heat and clocks. Prints the ranking and why the other "
+        "plans\nlose. --clocks keeps the layout and plans the clock of each GPU: GPUs off the "
+        "critical\npath run slower. Under mpirun all ranks search together; --shard and --merge "
+        "split the\nsearch into independent parts.\n\n"
+        "  triplepoint plan --model gpt3-175b --cluster hgx-h200 --nodes 4 --gbs 128\n"
+        "  triplepoint plan --model llama3-70b --cluster dgx-h100 --nodes 8 --gbs 512 \\\n"
+        "    --fix \"tp=8,mbs=1|2\" --max-temperature \"75 C\" --tokens 2T -o plans\n"
+        "  triplepoint plan --model mixtral-8x7b --cluster dgx-h100 --nodes 2 --gbs 128 "
+        "--objective energy --pareto\n"
+        "  triplepoint plan --clocks job.toml --slowdown 1% -o clocks\n"
+        "  mpirun -n 16 triplepoint plan --model deepseek-v3 --cluster dgx-h100 \\\n"
+        "    --nodes 256 --gbs 8192\n",
+        make_plan},
+    CommandEntry{
+        "steer", "Control clocks, power caps and placement of a running job.",
+        "Simulates a disturbance with and without the controller on identical hardware. "
+        "The\ncontroller forecasts clock limits, power caps, microbatch sizes, layer shifts "
+        "and\nspare nodes. Actions include their restart cost; hysteresis prevents oscillation. "
+        "With\n--watch it reads a growing recording and prints advice; only your --hook command "
+        "acts.\n\n"
+        "  triplepoint steer job.toml --scenario dead-fan --duration 30min\n"
+        "  triplepoint steer --model llama3-8b --cluster hgx-h200 --nodes 4 --tp 8 --gbs 64 -o "
+        "steer.html\n"
+        "  triplepoint steer --watch job.run --hook ./apply-limits\n",
+        make_steer},
+    CommandEntry{
+        "place", "Place stages and layers by GPU temperature, and estimate the gain.",
+        "Groups GPUs by temperature at equal load; the data determine the number of groups.\nCool "
+        "GPUs get the earlier stages (symmetric) or more layers as well (asymmetric);\noptimal "
+        "searches all placements. Each placement is simulated and compared with the\ngiven job. "
+        "docs/place.md has the rules.\n\n"
+        "  triplepoint place job.toml -o placed\n"
+        "  triplepoint place --model llama3-70b --cluster hgx-h200 --nodes 4 --tp 4 --pp 4 --gbs "
+        "128\n"
+        "  triplepoint place --from recording.run\n"
+        "  triplepoint place job.toml --from smi.csv --format json\n",
+        make_place},
+    CommandEntry{
+        "bench", "Score a cluster in the standard suite, and compare clusters by their cards.",
+        "Simulates each job of the suite for 30 minutes, or reads runs of them, checks the\nrules, "
+        "and prints the score: tokens/s, J/token, peak power and heat, throttling, spread,\n"
+        "stability; with a score against the published reference, which is 1. What a plan may\n"
+        "choose is free; docs/score-card.md has the rules.\n\n"
+        "  triplepoint bench training-v1 --cluster hgx-h200 --nodes 4 -o card\n"
+        "  triplepoint bench training-v1 --cluster hgx-h200:4 --cluster dgx-b200:4\n"
+        "  triplepoint bench node-v1 --runs recordings/\n"
+        "  triplepoint bench compare ours.json theirs.json\n",
+        make_bench},
+    CommandEntry{
+        "validate", "Compare predictions with tables of measurements.",
+        "The columns determine the kind of table: training jobs, kernels, collectives, power,\n"
+        "temperatures. A training row is a job: its columns are the keys of a job file and the\n"
+        "measured values (docs/formats.md). Rows that cannot be predicted are listed with the\n"
+        "reason. Put your own runs into these columns to check the model; validation/normalise.py\n"
+        "converts published tables to jobs.\n\n"
+        "  triplepoint validate my_runs.csv\n"
+        "  triplepoint validate validation/*/jobs.csv --format json\n",
+        make_validate},
+    CommandEntry{
+        "calibrate", "Measure this machine and describe it as a cluster.",
+        "Times products, attention, links and steps on the cores of this machine, and writes a\n"
+        "folder with cluster.toml and stack.toml. The coefficients of GPUs and links in data/ are\n"
+        "fitted to published tables by lab/fit_tables.py.\n\n"
+        "  triplepoint calibrate --this-machine -o mine\n",
+        make_calibrate},
+    CommandEntry{
+        "import", "Read launch files of other frameworks and check them.",
+        "Reads NeMo YAML, Hugging Face config.json and Megatron-LM argument lists. A folder "
+        "is\nsearched for such files. A folder of CSV files of the paper's artifact, or\n"
+        "CSV of Zeus, is a recording.\n\n"
+        "  triplepoint import experiments/ --format json\n"
+        "  triplepoint import pretrain.yaml -o jobs\n"
+        "  triplepoint import results/gpt3_1_mbs1_01000 -o runs\n",
+        make_import},
+    CommandEntry{"export", "Write a job as a launch file, or a run as CSV.",
+                 "  triplepoint export job.toml --megatron-args\n"
+                 "  triplepoint export job.toml --nemo-yaml -o pretrain.yaml\n"
+                 "  triplepoint export job.run --upstream-csv results\n",
+                 make_export},
+    CommandEntry{"record",
+                 "Run a training command and record power, heat, clocks, links and its steps.",
+                 "The command keeps its streams, signals and exit status. Under srun, mpirun or "
+                 "torchrun\none recorder per node records for all ranks. If it is killed, at most "
+                 "the last second\nis lost. An existing file is renamed to NAME.1.run.\n\n"
+                 "  triplepoint record -o job.run -- torchrun --nproc-per-node 8 train.py\n"
+                 "  srun triplepoint record -o job.run -- python train.py\n"
+                 "  triplepoint record --job pretrain.yaml -o job.run -- python "
+                 "megatron_gpt_pretraining.py\n"
+                 "  triplepoint record --interval 20ms --devices 0-3 -- ./train --steps 100\n",
+                 make_record},
+    CommandEntry{
+        "train", "Train a small model with real parallelism on this machine, and record it.",
+        "A transformer (GPT, Llama, mixture of experts) with tensor, pipeline, data and expert\n"
+        "parallelism, on ranks that are processes of this machine, or of a Slurm allocation.\n"
+        "Requires only MPI and a BLAS. The job format is that of simulate. The default job is "
+        "a\nsmall Llama on the emulated cluster laptop (2 nodes of 4 ranks, 1 Gb/s between "
+        "them),\nin fp32, 32 sequences per step in microbatches of 2, gradients not sharded. Open "
+        "MPI\nsettings are set automatically; under mpirun or srun the command is one rank.\n\n"
+        "  triplepoint train\n"
+        "  triplepoint train --model tiny-gpt --tp 2 --pp 4 --steps 20 -o gpt.run\n"
+        "  triplepoint train job.toml --ranks 16 -- --data book.txt --lr 1e-3\n",
+        make_train},
+    CommandEntry{"merge",
+                 "Merge the recordings of a job's nodes into one run, with aligned clocks.",
+                 "Aligns clocks by the common kernel clock, else by wall clocks and the ends "
+                 "of\ncollectives or steps. Reports the remaining error.\n\n"
+                 "  triplepoint merge recordings/ -o job.run\n"
+                 "  triplepoint merge job.n1.run job.n2.run -o job.run --format json\n",
+                 make_merge},
+    CommandEntry{
+        "trace", "Analyze profiler traces: time, late ranks, critical path, energy.",
+        "Reads PyTorch profiler (Kineto) JSON, Nsight exports, Chakra, flight recorder dumps\nand "
+        "more, detected by content, also in gzip, zstd and tar; one file, many ranks, or\nthe "
+        "timeline of a .run. Times are exact to the nanosecond.\n\n"
+        "  breakdown      compute, exposed communication, copies, idle time, its causes\n"
+        "  overlap        how much communication hides behind compute\n"
+        "  comm           collectives in the columns of nccl-tests, message sizes\n"
+        "  stragglers     ranks that are last into collectives, and why\n"
+        "  critical-path  the longest chain of dependencies, and what shortens it\n"
+        "  diff           two traces, by kernel class and name, per rank and step\n"
+        "  merge          many ranks in one file, with the counters of a recording\n"
+        "  join           energy, power, heat and throttling of phases, from a recording\n\n"
+        "  triplepoint trace breakdown rank*.json.gz\n"
+        "  triplepoint trace stragglers traces/ --format json\n"
+        "  triplepoint trace diff before.json.gz after.json.gz --top 20\n"
+        "  triplepoint trace merge traces/ job.run -o job.pftrace\n"
+        "  triplepoint trace join job.run traces/ --by class\n",
+        make_trace},
+    CommandEntry{"report", "Write the page of a run, of profiler traces, or of a study.",
+                 "With a timeline, the page shows where time is spent, collective bandwidth, late "
+                 "ranks\nand their causes, and the critical path.\n\n"
+                 "  triplepoint report job.run -o job.html\n"
+                 "  triplepoint report rank*.json.gz -o step.html\n"
+                 "  triplepoint report rank*.json.gz job.run --step 3\n"
+                 "  triplepoint report study/\n"
+                 "  triplepoint report --figure 13 study/ -o figure-13.svg\n",
+                 make_report},
+    CommandEntry{
+        "compare", "Show runs or studies side by side, with what changed and by how much.",
+        "Simulated, measured and traced runs alike; studies are joined by the names of their "
+        "jobs.\n"
+        "The first source is the baseline. Differences within the step-to-step scatter of one\nrun "
+        "are marked.\n\n"
+        "  triplepoint compare before.run after.run\n"
+        "  triplepoint compare simulated.run measured.run -o compare.html\n"
+        "  triplepoint compare study-a/ study-b/ --format csv\n",
+        make_compare},
+    CommandEntry{"serve", "Serve a folder of runs and studies as web pages that update.",
+                 "Starts a web server on the loopback interface. New files and growing recordings "
+                 "appear\nautomatically. Access from other machines requires a token or "
+                 "--allow-everybody.\n\n"
+                 "  triplepoint serve results/\n"
+                 "  triplepoint serve results/ --listen 0.0.0.0:8080 --token-file token\n",
+                 make_serve},
+    CommandEntry{"top", "Watch power, heat, clocks and what slows GPUs down, in the terminal.",
+                 "Shows this node, other nodes, or a run that is being recorded. Throttling is the "
+                 "share\nof the last second from hardware counters, with its cause. Keys: q quit, "
+                 "s sort, m mode,\n"
+                 "space pause, h help, arrows scroll (in a run left and right: time).\n\n"
+                 "  triplepoint top\n"
+                 "  triplepoint top --once -o 0-3 --sort temperature\n"
+                 "  triplepoint top --hosts node17:9400,node18:9400,ann@login\n"
+                 "  triplepoint top job.run\n",
+                 make_top},
+    CommandEntry{"snapshot",
+                 "Print everything that can be measured on this node, once or repeatedly.",
+                 "Counters are shown as rates over 0.5 s. Missing readings are absent, never "
+                 "0;\ntriplepoint doctor lists the reasons.\n\n"
+                 "  triplepoint snapshot\n"
+                 "  triplepoint snapshot --format json\n"
+                 "  triplepoint snapshot --format csv --every 1s > node.csv\n",
+                 make_snapshot},
+    CommandEntry{
+        "exporter", "Export this node's readings to Prometheus.",
+        "Listens on the loopback interface by default. Access from other machines requires "
+        "a\ntoken or --allow-everybody. /metrics has few labels (gpu, uuid, host, model); jobs are "
+        "a separate series to join\nwith. top --hosts reads /snapshot.json.\n\n"
+        "  triplepoint exporter\n"
+        "  triplepoint exporter --listen 0.0.0.0:9400 --token-file /etc/triplepoint/token\n"
+        "  triplepoint exporter --dcgm-names --job-file /run/triplepoint/jobs\n",
+        make_exporter},
+    CommandEntry{
+        "doctor",
+        "List what can be measured here, how often it updates, and how to enable the rest.",
+        "Samples all sensors for a few seconds. Lists signals with scope, kind and update\nperiod, "
+        "missing signals with the command that enables them, and known pitfalls.\n\n"
+        "  triplepoint doctor\n"
+        "  triplepoint doctor --format json --look 10s\n",
+        make_doctor},
+    CommandEntry{
+        "discover", "Describe this node as a cluster that simulate reads.",
+        "Starts from the library's machine with the same GPU and replaces what the driver and\nthe "
+        "kernel report. Compares each value with the library entry. With --nccl-tests the\nlink "
+        "efficiencies are the measured ones. Fails if the node has no GPUs.\n\n"
+        "  triplepoint discover -o cluster.toml\n"
+        "  triplepoint discover -o cluster.toml --nccl-tests all_gather.txt\n"
+        "  triplepoint simulate --cluster cluster.toml --model llama3-8b --tp 8\n",
+        make_discover},
+    CommandEntry{"list",
+                 "List the models, GPUs, clusters, stacks, optimizers or studies of the library.",
+                 "  triplepoint list models\n", make_list},
+    CommandEntry{"show", "Show the parameters of a model, GPU, cluster, stack, optimizer or study.",
+                 "  triplepoint show hgx-h200\n", make_show},
+    CommandEntry{
+        "completion", "Print the completion script of a shell.",
+        "  triplepoint completion bash > ~/.local/share/bash-completion/completions/triplepoint\n"
+        "  triplepoint completion zsh > ~/.zfunc/_triplepoint\n"
+        "  triplepoint completion fish > ~/.config/fish/completions/triplepoint.fish\n",
+        make_completion},
+};
+
+}  // namespace
+
+std::span<const CommandEntry> commands() {
+  return table;
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/result.h"
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/cli/command.h"
+#include "triplepoint/cli/command_line.h"
+#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/tui/console.h"
+
+namespace triplepoint::cli {
+namespace {
+
+std::vector<std::string> names_of(const Argument& argument) {
+  return *split_list(argument.names);
+}
+
+/// What a shell offers for the argument: its choices, or what a command lists that the shell runs.
+/// `run`: how the shell writes that, without its parenthesis.
+std::string offered(const Argument& argument, std::string_view run = "$") {
+  constexpr std::array lists = {"",         "",       "",           "models",
+                                "clusters", "stacks", "optimizers", "studies"};
+  const std::string_view list = lists[static_cast<std::size_t>(argument.words)];
+  if (list.empty()) return joined(argument.choices);
+  return fmt::format("{}(triplepoint list {} --names 2>/dev/null)", run, list);
+}
+
+/// The text with `escape` before each of `characters`.
+std::string escaped(std::string_view text, std::string_view characters, std::string_view escape) {
+  std::string result;
+  for (const char c : text) {
+    if (characters.find(c) != std::string_view::npos) result += escape;
+    result += c;
+  }
+  return result;
+}
+
+std::string all_commands() {
+  std::vector<std::string> names;
+  for (const CommandEntry& entry : commands())
+    names.emplace_back(entry.name);
+  return joined(names);
+}
+
+// ---- bash
+
+/// The body of `case $previous` for the flags of one command that take a value.
+std::string bash_values(const std::vector<Argument>& arguments) {
+  std::string body;
+  for (const Argument& argument : arguments) {
+    if (!argument.is_flag() || argument.value.empty()) continue;
+    const std::string words = offered(argument);
+    const std::string action =
+        words.empty() ? "_filedir 2>/dev/null || COMPREPLY=($(compgen -f -- \"$current\"))"
+                      : fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$current\"))", words);
+    body += fmt::format("        {}) {}; return;;\n", joined(names_of(argument), "|"), action);
+  }
+  return body;
+}
+
+std::string bash_words(const std::vector<Argument>& arguments) {
+  std::string words;
+  for (const Argument& argument : arguments) {
+    const std::string some = argument.is_flag() ? joined(names_of(argument)) : offered(argument);
+    if (!some.empty()) words += some + " ";
+  }
+  return words + "--help";
+}
+
+bool takes_files(const std::vector<Argument>& arguments) {
+  return std::any_of(arguments.begin(), arguments.end(), [](const Argument& argument) {
+    return !argument.is_flag() &&
+           (argument.words == Words::files || argument.words == Words::folders);
+  });
+}
+
+std::string bash_script() {
+  std::string script =
+      "# bash completion of triplepoint; made by: triplepoint completion bash\n"
+      "_triplepoint() {\n"
+      "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+      "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+      "    COMPREPLY=($(compgen -W \"" +
+      all_commands() +
+      " --help --version\" -- \"$current\")); return\n"
+      "  fi\n"
+      "  case ${COMP_WORDS[1]} in\n";
+  for (const CommandEntry& entry : commands()) {
+    const Arguments arguments = entry.make()->arguments();
+    script += fmt::format("    {})\n      case $previous in\n{}      esac\n", entry.name,
+                          bash_values(arguments));
+    script += fmt::format("      COMPREPLY=($(compgen -W \"{}\" -- \"$current\"){});;\n",
+                          bash_words(arguments),
+                          takes_files(arguments) ? " $(compgen -f -- \"$current\")" : "");
+  }
+  return script + "  esac\n}\ncomplete -o filenames -F _triplepoint triplepoint\n";
+}
+
+// ---- zsh
+
+std::string zsh_quoted(std::string_view text) {
+  std::string result;
+  for (const char c : escaped(text, "[]:", "\\"))
+    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result;
+}
+
+std::string zsh_action(const Argument& argument) {
+  const std::string words = offered(argument);
+  if (!words.empty()) return fmt::format("({})", words);
+  return argument.words == Words::none ? " " : "_files";
+}
+
+std::string zsh_argument(const Argument& argument) {
+  std::string lines;
+  if (!argument.is_flag()) {
+    return fmt::format("        '{}:{}:{}' \\\n", argument.repeats ? "*" : "", argument.names,
+                       zsh_action(argument));
+  }
+  for (const std::string& name : names_of(argument)) {
+    const std::string value =
+        argument.value.empty() ? "" : fmt::format(":{}:{}", argument.value, zsh_action(argument));
+    lines += fmt::format("        '{}[{}]{}' \\\n", name, zsh_quoted(argument.help), value);
+  }
+  return lines;
+}
+
+std::string zsh_script() {
+  std::string script =
+      "#compdef triplepoint\n# made by: triplepoint completion zsh\n"
+      "_triplepoint() {\n  local -a verbs=(\n";
+  for (const CommandEntry& entry : commands()) {
+    script += fmt::format("    '{}:{}'\n", entry.name, zsh_quoted(entry.summary));
+  }
+  script +=
+      "  )\n  if (( CURRENT == 2 )); then _describe command verbs; return; fi\n"
+      "  local verb=$words[2]; shift words; (( CURRENT-- ))\n  case $verb in\n";
+  for (const CommandEntry& entry : commands()) {
+    script += fmt::format("    {})\n      _arguments \\\n", entry.name);
+    for (const Argument& argument : entry.make()->arguments())
+      script += zsh_argument(argument);
+    script += "        '--help[show the help]';;\n";
+  }
+  return script + "  esac\n}\n_triplepoint \"$@\"\n";
+}
+
+// ---- fish
+
+std::string fish_argument(std::string_view command, const Argument& argument) {
+  std::string words = offered(argument, "");
+  if (!words.empty()) words = fmt::format(" -a '{}'", words);
+  const std::string head =
+      fmt::format("complete -c triplepoint -n '__fish_seen_subcommand_from {}'", command);
+  if (!argument.is_flag()) return words.empty() ? "" : head + words + "\n";
+  std::string line = head;
+  for (const std::string& name : names_of(argument)) {
+    line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
+  }
+  if (!argument.value.empty()) line += argument.words == Words::files ? " -r" : " -x";
+  return line + words + fmt::format(" -d '{}'\n", escaped(argument.help, "'", "\\"));
+}
+
+std::string fish_script() {
+  std::string script = "# made by: triplepoint completion fish\n";
+  for (const CommandEntry& entry : commands()) {
+    script += fmt::format("complete -c triplepoint -n __fish_use_subcommand -x -a {} -d '{}'\n",
+                          entry.name, escaped(entry.summary, "'", "\\"));
+    for (const Argument& argument : entry.make()->arguments())
+      script += fish_argument(entry.name, argument);
+  }
+  return script;
+}
+
+}  // namespace
+
+std::string completion_script(std::string_view shell) {
+  return shell == "bash" ? bash_script() : shell == "zsh" ? zsh_script() : fish_script();
+}
+
+namespace {
+
+class Completion : public Command {
+ public:
+  Arguments arguments() override {
+    return Arguments().word("SHELL", "which shell", into(shell_),
+                            {.choices = {"bash", "zsh", "fish"}, .required = true});
+  }
+  Result<int> run(tui::Console& console) override {
+    console.print(completion_script(shell_));
+    return exit_ok;
+  }
+
+ private:
+  std::string shell_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_completion() {
+  return std::make_unique<Completion>();
+}
+
+namespace {
+
+constexpr std::size_t help_column = 34;  // where explanations begin
+constexpr std::size_t widest_help = 100;
+
+/// Verbs by what a person wants to do.
+struct VerbGroup {
+  const char* title;
+  std::vector<std::string_view> verbs;
+};
+
+const std::vector<VerbGroup>& verb_groups() {
+  static const std::vector<VerbGroup> groups = {
+      {"Predict", {"simulate", "plan", "place", "steer", "characterize", "bench"}},
+      {"Measure",
+       {"record", "train", "merge", "top", "snapshot", "exporter", "doctor", "discover"}},
+      {"Look", {"report", "compare", "serve", "trace"}},
+      {"Data", {"import", "export", "list", "show", "validate", "calibrate"}},
+      {"Shell", {"completion"}}};
+  return groups;
+}
+
+const CommandEntry& entry_named(std::string_view verb) {
+  const auto all = commands();
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const CommandEntry& entry) { return entry.name == verb; });
+  TPT_EXPECT(found != all.end());
+  return *found;
+}
+
+std::string spaced_names(std::string names) {
+  for (std::size_t at = names.find(','); at != std::string::npos; at = names.find(',', at + 2)) {
+    names.insert(at + 1, " ");
+  }
+  return names;
+}
+
+/// "  --tp, --tensor-model-parallel-size N   ranks per ...", wrapped.
+std::string argument_line(const Argument& argument, std::size_t width) {
+  std::string head = "  " + (argument.is_flag() ? spaced_names(argument.names) : argument.names);
+  if (argument.is_flag() && !argument.value.empty()) head += " " + argument.value;
+  std::string help = argument.help;
+  if (!argument.choices.empty()) help += ": " + joined(argument.choices, ", ");
+  const std::string indent(help_column, ' ');
+  if (tui::display_width(head) + 2 > help_column) {
+    return head + "\n" + indent + tui::wrap(indent + help, width, indent).substr(help_column) +
+           "\n";
+  }
+  head.resize(help_column, ' ');
+  return tui::wrap(head + help, width, indent) + "\n";
+}
+
+std::string usage_line(const CommandEntry& entry, const std::vector<Argument>& arguments) {
+  std::string usage = fmt::format("triplepoint {}", entry.name);
+  for (const Argument& argument : arguments) {
+    if (argument.is_flag()) continue;
+    const std::string word = argument.names + (argument.repeats ? "..." : "");
+    usage += argument.required ? " " + word : " [" + word + "]";
+  }
+  return usage + " [flags]";
+}
+
+/// Each line of the text wrapped on its own; lines that begin with a space stay as they are.
+std::string paragraphs(std::string_view text, std::size_t width) {
+  std::istringstream lines{std::string(text)};
+  std::string result;
+  for (std::string line; std::getline(lines, line);) {
+    result += (line.starts_with(" ") ? line : tui::wrap(line, width)) + "\n";
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string program_help(std::size_t width) {
+  width = std::min(width, widest_help);
+  std::string help =
+      "Power, performance and heat of distributed LLM training.\n\n"
+      "usage: triplepoint COMMAND [words and flags]\n\n";
+  for (const VerbGroup& group : verb_groups()) {
+    help += fmt::format("{}:\n", group.title);
+    for (const std::string_view verb : group.verbs)
+      help += tui::wrap(fmt::format("  {:<14}{}", verb, entry_named(verb).summary), width,
+                        std::string(16, ' ')) +
+              "\n";
+    help += "\n";
+  }
+  help +=
+      "  triplepoint COMMAND --help   help of a command\n"
+      "  triplepoint --version        print the version\n\n";
+  return help + paragraphs(
+                    "First steps:\n"
+                    "  triplepoint list models\n"
+                    "  triplepoint simulate --model gpt3-175b --cluster hgx-h200 --nodes 4 --tp 8 "
+                    "--pp 4 --gbs 128\n"
+                    "  triplepoint characterize paper/h200 -o study\n",
+                    width);
+}
+
+std::string command_help(const CommandEntry& entry, std::size_t width) {
+  width = std::min(width, widest_help);
+  const std::unique_ptr<Command> command = entry.make();
+  std::vector<Argument> arguments = command->arguments();
+  std::string help = tui::wrap(std::string(entry.summary), width) +
+                     "\n\nusage: " + usage_line(entry, arguments) + "\n\n" +
+                     paragraphs(entry.details, width);
+  std::vector<std::string> groups;
+  for (const Argument& argument : arguments) {
+    if (std::find(groups.begin(), groups.end(), argument.group) == groups.end()) {
+      groups.push_back(argument.group);
+    }
+  }
+  for (const std::string& group : groups) {
+    help += "\n" + group + ":\n";
+    for (const Argument& argument : arguments) {
+      if (argument.group == group) help += argument_line(argument, width);
+    }
+  }
+  return help;
+}
+
+}  // namespace triplepoint::cli

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/formats/import.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/run/store.h"
+
+namespace triplepoint::formats {
+namespace {
+
+/// An option of sbatch and its value, from "--nodes=4", "--nodes 4", "-N 4" or "-N4".
+struct SlurmOption {
+  std::string_view name, value;
+};
+
+SlurmOption split_option(std::string_view text) {
+  text = trimmed(text);
+  if (!text.starts_with("--") && text.size() > 2 && text[2] != ' ' && text[2] != '=')
+    return {text.substr(0, 2), trimmed(text.substr(2))};
+  const std::size_t end = std::min(text.find_first_of("= \t"), text.size());
+  std::string_view value = end < text.size() ? text.substr(end + 1) : std::string_view();
+  value = trimmed(value.substr(0, value.find(" #")));
+  return {text.substr(0, end), value};
+}
+
+/// "gpu:8", "gpu:h100:8", "h100:8" and "8".
+void read_gres(std::string_view value, JobScript& script) {
+  std::vector<std::string> parts = split(value, ':');
+  if (!parts.empty() && parts.front() == "gpu") parts.erase(parts.begin());
+  if (parts.empty()) return;
+  if (const auto count = whole_number(parts.back())) {
+    script.gpus_per_node = count;
+    parts.pop_back();
+  }
+  if (!parts.empty() && !parts.front().empty()) script.gpu_type = parts.front();
+}
+
+void read_option(const SlurmOption& option, JobScript& script) {
+  if (option.name == "--nodes" || option.name == "-N")
+    script.num_nodes = whole_number(option.value);
+  else if (option.name == "--constraint" || option.name == "-C")
+    script.gpu_type = std::string(unquoted(option.value));
+  else if (option.name == "--gpus-per-node" || option.name == "--gres")
+    read_gres(option.value, script);
+  else if (option.name == "--ntasks-per-node" && !script.gpus_per_node)
+    script.gpus_per_node = whole_number(option.value);
+}
+
+/// The last .py that is started with -u or by itself: helpers in $(...) come first.
+void read_entry(std::string_view line, JobScript& script) {
+  std::string_view rest = line;
+  while (!rest.empty()) {
+    const std::size_t dot = rest.find(".py");
+    if (dot == rest.npos) return;
+    const std::size_t begin = rest.find_last_of(" /\t\"'=(", dot);
+    const std::size_t first = begin == rest.npos ? 0 : begin + 1;
+    const std::string_view after = rest.substr(dot + 3);
+    if (after.empty() || after.front() == ' ' || after.front() == '"' || after.front() == '\\')
+      script.entry = std::string(rest.substr(first, dot + 3 - first));
+    rest = after;
+  }
+}
+
+}  // namespace
+
+std::optional<JobScript> read_job_script(std::string_view text, std::string path) {
+  JobScript script;
+  script.path = std::move(path);
+  bool is_slurm = false;
+  for (std::string_view line : lines_of(text)) {
+    line = trimmed(line);
+    if (line.starts_with("#SBATCH")) {
+      is_slurm = true;
+      read_option(split_option(line.substr(7)), script);
+    } else if (!line.starts_with('#')) {
+      read_entry(line, script);
+    }
+  }
+  return is_slurm ? std::optional(script) : std::nullopt;
+}
+
+Result<std::optional<JobScript>> job_script_beside(const Path& configuration) {
+  const Path folder = configuration.has_parent_path() ? configuration.parent_path() : Path(".");
+  Path name = configuration.stem();
+  name += ".sh";
+  std::vector<Path> candidates{folder / name};
+  std::error_code ignored;  // an unreadable folder beside the file is no reason to refuse it
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+    if (entry.is_directory(ignored)) candidates.push_back(entry.path() / name);
+  std::sort(candidates.begin() + 1, candidates.end());
+  for (const Path& candidate : candidates) {
+    if (!std::filesystem::is_regular_file(candidate, ignored)) continue;
+    const std::string text = TPT_TRY(read_file(candidate));
+    if (auto script = read_job_script(text, candidate.string())) return script;
+  }
+  return std::optional<JobScript>();
+}
+
+namespace {
+
+bool has_line_starting(std::string_view text, std::string_view head) {
+  const std::vector<std::string_view> lines = lines_of(text);
+  return std::any_of(lines.begin(), lines.end(),
+                     [&](std::string_view line) { return line.starts_with(head); });
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != text.npos;
+}
+
+/// Two of the arguments without which Megatron does not start.
+bool has_megatron_arguments(std::string_view text) {
+  constexpr std::array<std::string_view, 4> needed{"--num-layers", "--hidden-size",
+                                                   "--num-attention-heads", "--micro-batch-size"};
+  return std::count_if(needed.begin(), needed.end(),
+                       [&](std::string_view each) { return contains(text, each); }) >= 2;
+}
+
+bool is_hf_config(std::string_view text) {
+  return trimmed(text).starts_with('{') &&
+         (contains(text, "\"model_type\"") || contains(text, "\"architectures\"")) &&
+         (contains(text, "\"hidden_size\"") || contains(text, "\"n_embd\""));
+}
+
+}  // namespace
+
+std::string_view name_of(FileKind kind) {
+  constexpr std::array<std::string_view, 5> names{"NeMo YAML", "Megatron arguments",
+                                                  "Hugging Face config", "Slurm script", "unknown"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+FileKind recognize(std::string_view text) {
+  if (is_hf_config(text)) return FileKind::hf_config;
+  if (has_line_starting(text, "model:") && has_line_starting(text, "trainer:"))
+    return FileKind::nemo_yaml;
+  if (has_megatron_arguments(text)) return FileKind::megatron_args;
+  return has_line_starting(text, "#SBATCH") ? FileKind::job_script : FileKind::unknown;
+}
+
+namespace {
+
+Result<spec::Job> job_of_run(const std::string& path) {
+  run::Run run = TPT_TRY(run::load(path));
+  if (!run.manifest.job) {
+    return error(
+        fmt::format("{}: the run has no job (it was recorded from a command); give the "
+                    "job's own file",
+                    path));
+  }
+  return *std::move(run.manifest.job);
+}
+
+Result<spec::Job> job_of_study(const spec::Library& library, const std::string& study_name,
+                               const std::string& job_name) {
+  const spec::StudyPlan study = TPT_TRY(spec::load_study(library, study_name));
+  std::vector<std::string> names;
+  for (const spec::StudyJob& entry : study.jobs) {
+    if (entry.job.name == job_name) return entry.job;
+    names.push_back(entry.job.name);
+  }
+  const auto close = closest_word(job_name, names);
+  return error(fmt::format("study {0} has no job \"{1}\"; {2}", study_name, job_name,
+                           close ? fmt::format("did you mean \"{}\"?", *close)
+                                 : fmt::format("triplepoint show {} lists them", study_name)));
+}
+
+Result<spec::Job> model_only(const std::string& text, const std::string& path) {
+  formats::ImportedModel imported = TPT_TRY(formats::import_hf_config(text, path));
+  for (const spec::Diagnosis& diagnosis : imported.diagnoses) {
+    if (diagnosis.severity == spec::Diagnosis::Severity::error) return error(diagnosis.what);
+  }
+  spec::Job job;
+  job.model = std::move(imported.model);
+  job.notes = std::move(imported.assumed);
+  job.origin = path;
+  job.plan.global_batch_size = 0;  // not said
+  return job;
+}
+
+Result<spec::Job> imported_job(const spec::Library& library, const std::string& path) {
+  formats::Imported imported = TPT_TRY(formats::import_job(library, path, {}));
+  for (const spec::Diagnosis& diagnosis : imported.diagnoses) {
+    // What flags may still put right is judged when the job is complete.
+    const bool of_file = diagnosis.code == spec::DiagnosisCode::unsupported;
+    if (of_file && diagnosis.severity == spec::Diagnosis::Severity::error)
+      return error(diagnosis.what);
+  }
+  return std::move(imported.job);
+}
+
+}  // namespace
+
+Result<spec::Job> read_job(const spec::Library& library, const std::string& what) {
+  const std::size_t colon = what.rfind(':');
+  std::error_code ignored;
+  if (colon != std::string::npos && !std::filesystem::exists(what, ignored)) {
+    return job_of_study(library, what.substr(0, colon), what.substr(colon + 1));
+  }
+  if (what.ends_with(".toml")) return spec::load_job(library, what);
+  if (what.ends_with(".run")) return job_of_run(what);
+  const std::string text = TPT_TRY(read_file(what));
+  if (text.empty())
+    return error(fmt::format(
+        "{}: the file is empty (a job was expected); see triplepoint simulate --help", what));
+  if (formats::recognize(text) == formats::FileKind::hf_config) return model_only(text, what);
+  return imported_job(library, what);
+}
+
+}  // namespace triplepoint::formats

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// How hot, and which slots of the chassis are the hot ones?
+//
+// Slots are split into hot and cool by two-means: of all splits of the slots in order of their mean
+// temperature, the one with the least sum of squares around the two means. hot_over_cool compares
+// the groups' means over devices, hottest_over_coolest the hottest and the coolest device, all in
+// degrees Celsius as the paper does.
+
+#include <algorithm>
+#include <charconv>
+
+#include "triplepoint/metrics/run/view.h"
+
+namespace triplepoint::metrics {
+namespace {
+
+using run::DeviceSummary;
+
+struct SlotMean {
+  double degrees = 0;
+  int32_t slot = 0;
+};
+
+struct Mean {
+  double sum = 0, count = 0;
+  void add(double value) {
+    sum += value;
+    count += 1;
+  }
+  double value() const { return sum / count; }
+};
+
+/// Slots, coolest first.
+std::vector<SlotMean> slot_means(const View& view) {
+  std::map<int32_t, Mean> slots;
+  for (size_t i = 0; i < view.run.devices.size(); ++i)
+    if (view.devices[i].die_mean_c)
+      slots[view.run.devices[i].slot].add(*view.devices[i].die_mean_c);
+  std::vector<SlotMean> means;
+  means.reserve(slots.size());
+  for (const auto& [slot, mean] : slots)
+    means.push_back({mean.value(), slot});
+  std::stable_sort(means.begin(), means.end(),
+                   [](SlotMean a, SlotMean b) { return a.degrees < b.degrees; });
+  return means;
+}
+
+/// How many of the coolest slots form the cool group. The least sum of squares within the groups is
+/// the greatest between them: n1 n2 (mean1 - mean2)^2.
+size_t split(const std::vector<SlotMean>& slots) {
+  double all = 0, cool = 0, best = -1;
+  for (const SlotMean& slot : slots)
+    all += slot.degrees;
+  size_t best_size = 1;
+  const auto total = static_cast<double>(slots.size());
+  for (size_t size = 1; size < slots.size(); ++size) {
+    cool += slots[size - 1].degrees;
+    const auto n = static_cast<double>(size);
+    const double gap = (all - cool) / (total - n) - cool / n;
+    const double between = n * (total - n) * gap * gap;
+    if (between > best) {
+      best = between;
+      best_size = size;
+    }
+  }
+  return best_size;
+}
+
+void answer_hot_and_cool(const View& view, Metrics& answer) {
+  const std::vector<SlotMean> slots = slot_means(view);
+  if (slots.size() < 2) return;
+  std::vector<int32_t> cool_slots;
+  for (size_t i = 0; i < split(slots); ++i)
+    cool_slots.push_back(slots[i].slot);
+  Mean hot, cool;
+  for (size_t i = 0; i < view.run.devices.size(); ++i) {
+    if (!view.devices[i].die_mean_c) continue;
+    const bool is_cool = std::find(cool_slots.begin(), cool_slots.end(),
+                                   view.run.devices[i].slot) != cool_slots.end();
+    (is_cool ? cool : hot).add(*view.devices[i].die_mean_c);
+  }
+  for (size_t i = cool_slots.size(); i < slots.size(); ++i)
+    answer.hot_slots.push_back(slots[i].slot);
+  std::sort(answer.hot_slots.begin(), answer.hot_slots.end());
+  answer.hot_mean_c = hot.value();
+  answer.cool_mean_c = cool.value();
+  if (cool.value() > 0) answer.hot_over_cool = hot.value() / cool.value();
+}
+
+}  // namespace
+
+void answer_temperature(const View& view, Metrics& answer) {
+  answer.temperature_mean_c = mean_of(view.devices, &DeviceSummary::die_mean_c);
+  answer.temperature_peak_c = maximum_of(view.devices, &DeviceSummary::die_peak_c);
+  answer.temperature_per_gpu_c = list_of(view.devices, &DeviceSummary::die_mean_c);
+  answer.temperature_peak_per_gpu_c = list_of(view.devices, &DeviceSummary::die_peak_c);
+  if (!answer.temperature_mean_c) return;
+  double coolest = *answer.temperature_mean_c;
+  for (const DeviceSummary& device : view.devices)
+    coolest = std::min(coolest, device.die_mean_c.value_or(coolest));
+  if (coolest > 0)
+    answer.hottest_over_coolest = *maximum_of(view.devices, &DeviceSummary::die_mean_c) / coolest;
+  answer_hot_and_cool(view, answer);
+}
+
+// What do the clocks do, what keeps them down for how long, and do hot slots set the pace?
+
+namespace {
+
+constexpr double same_clock = 1e-3;  // relative: closer clocks of a node count as equal
+
+std::map<std::string, std::vector<double>> shares_of_devices(
+    const std::vector<DeviceSummary>& devices) {
+  std::map<std::string, std::vector<double>> shares;
+  for (size_t i = 0; i < devices.size(); ++i)
+    for (const auto& [reason, share] : devices[i].throttle) {
+      if (!(share > 0)) continue;
+      auto& of_reason = shares[reason];
+      of_reason.resize(devices.size(), 0.0);
+      of_reason[i] = share;
+    }
+  return shares;
+}
+
+/// Slowest and fastest device of a node.
+struct NodeClocks {
+  double slowest = 0, fastest = 0;
+  int32_t slot_of_slowest = 0;
+};
+
+std::map<int32_t, NodeClocks> clocks_of_nodes(const View& view) {
+  std::map<int32_t, NodeClocks> nodes;
+  for (size_t i = 0; i < view.run.devices.size(); ++i) {
+    const auto clock = view.devices[i].sm_clock_mean_mhz;
+    if (!clock) continue;
+    const run::Device& device = view.run.devices[i];
+    const auto at = nodes.try_emplace(device.node, NodeClocks{*clock, *clock, device.slot}).first;
+    NodeClocks& node = at->second;
+    node.fastest = std::max(node.fastest, *clock);
+    if (*clock < node.slowest) node.slowest = *clock, node.slot_of_slowest = device.slot;
+  }
+  return nodes;
+}
+
+bool is_hot(const Metrics& answer, int32_t slot) {
+  return std::binary_search(answer.hot_slots.begin(), answer.hot_slots.end(), slot);
+}
+
+void compare_slots(const View& view, Metrics& answer) {
+  if (answer.hot_slots.empty() || !answer.sm_clock_mean_mhz) return;
+  std::vector<DeviceSummary> hot, cool;
+  for (size_t i = 0; i < view.run.devices.size(); ++i)
+    (is_hot(answer, view.run.devices[i].slot) ? hot : cool).push_back(view.devices[i]);
+  answer.hot_clock_mean_mhz = mean_of(hot, &DeviceSummary::sm_clock_mean_mhz);
+  answer.cool_clock_mean_mhz = mean_of(cool, &DeviceSummary::sm_clock_mean_mhz);
+  double differ = 0, by_hot = 0;
+  for (const auto& [number, node] : clocks_of_nodes(view)) {
+    if (node.slowest >= node.fastest * (1 - same_clock)) continue;
+    differ += 1;
+    by_hot += is_hot(answer, node.slot_of_slowest) ? 1 : 0;
+  }
+  if (differ > 0) answer.slowest_in_hot_slot = by_hot / differ;
+}
+
+std::optional<double> number_of_fact(const run::Run& run, const char* name) {
+  const auto fact = run.manifest.facts.find(name);
+  if (fact == run.manifest.facts.end()) return std::nullopt;
+  double number = 0;
+  const char* end = fact->second.data() + fact->second.size();
+  const auto read = std::from_chars(fact->second.data(), end, number);
+  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+void answer_throttle(const View& view, Metrics& answer) {
+  answer.sm_clock_mean_mhz = mean_of(view.devices, &DeviceSummary::sm_clock_mean_mhz);
+  answer.sm_clock_per_gpu_mhz = list_of(view.devices, &DeviceSummary::sm_clock_mean_mhz);
+  answer.sm_clock_min_per_gpu_mhz = list_of(view.devices, &DeviceSummary::sm_clock_min_mhz);
+  answer.throttle = mean_by_name(view.devices, &DeviceSummary::throttle);
+  answer.throttle_per_gpu = shares_of_devices(view.devices);
+  answer.clock_lost_to_power_mhz = number_of_fact(view.run, "clock_lost_to_power_mhz");
+  answer.clock_lost_to_temperature_mhz = number_of_fact(view.run, "clock_lost_to_temperature_mhz");
+  if (const auto seconds = number_of_fact(view.run, "step_without_heat_s"))
+    answer.step_without_heat = *seconds * unit::s;
+  compare_slots(view, answer);
+}
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/findings/study_summary.h"
+
+#include <algorithm>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/report/findings/findings.h"
+#include "triplepoint/report/findings/groups.h"
+#include "triplepoint/report/study.h"
+
+namespace triplepoint::report {
+namespace {
+
+using Rows = std::vector<const StudyRow*>;
+
+constexpr double least_gain = 0.01;
+constexpr std::string_view speed = "tokens_per_s", energy = "joules_per_token";
+
+std::string anchor_of(const Group& group) {
+  return "change-" + group.id;
+}
+
+double gain_of(const Pair& pair) {
+  return ratio_at(pair, speed).value_or(0) - 1;
+}
+
+/// "67 % more tokens/s, 38 % less energy a token, 2.1 °C cooler at its peak."
+void say_worth(Finding& text, const StudyRow& from, const StudyRow& to) {
+  const double gain = ratio_at(to, from, speed).value_or(1);
+  if (gain >= 2)
+    text.times(to, from, speed).say(" the speed");
+  else
+    text.more(to, from, speed).say(" more tokens/s");
+  if (const auto joules = ratio_at(to, from, energy)) {
+    if (*joules <= 0.995)
+      text.say(", ").less(to, from, energy).say(" less energy a token");
+    else if (*joules >= 1.005)
+      text.say(", ").more(to, from, energy).say(" more energy a token");
+    else
+      text.say(", the same energy a token");
+  }
+  const auto before = number_at(from, "temperature_c.peak"),
+             after = number_at(to, "temperature_c.peak");
+  if (before && after && *after > *before + 0.5)
+    text.say(", ").difference(to, from, "temperature_c.peak", "°C").say(" hotter at its peak");
+  if (before && after && *after < *before - 0.5)
+    text.say(", ").difference(from, to, "temperature_c.peak", "°C").say(" cooler at its peak");
+}
+
+std::string layout_with_options(const StudyRow& row) {
+  const std::string options = options_label(row);
+  return options.empty() ? layout_label(row) : layout_label(row) + " + " + options;
+}
+
+std::string microbatch_name(const StudyRow& row) {
+  return "microbatch " + std::to_string(row.job.plan.micro_batch_size);
+}
+
+bool wants_overlap(const StudyRow& row) {
+  const spec::Plan& plan = row.job.plan;
+  return plan.overlap_tensor || plan.overlap_gradient || plan.overlap_parameter ||
+         plan.overlap_pipeline || plan.overlap_expert;
+}
+
+void say_change(Finding& text, const Pair& pair) {
+  const StudyRow &from = *pair.from, &to = *pair.to;
+  switch (pair.setting) {
+    case PlanSetting::layout:
+      text.say("Lay out as ").name(to).say(" instead of ").name(from, layout_label(from));
+      break;
+    case PlanSetting::microbatch:
+      text.say("Take ")
+          .name(to, microbatch_name(to))
+          .say(" instead of ")
+          .name(from, microbatch_name(from))
+          .say(" with ")
+          .name(to, layout_with_options(to));
+      break;
+    case PlanSetting::recompute:
+      text.say(to.job.plan.recompute == spec::Recompute::none        ? "Recompute nothing in "
+               : to.job.plan.recompute == spec::Recompute::selective ? "Recompute selectively in "
+                                                                     : "Recompute in ")
+          .name(from);
+      break;
+    case PlanSetting::overlap:
+      text.say(wants_overlap(to) ? "Overlap communication with computing in "
+                                 : "Do not overlap in ")
+          .name(from);
+      break;
+    case PlanSetting::placement:
+      text.say("Place the ranks on the GPUs of a node as ").name(to, to.name).say(" does");
+      break;
+  }
+  text.say(": ");
+  say_worth(text, from, to);
+  text.say(".");
+}
+
+Recommendation recommend(const Group& group, const Pair& pair) {
+  Finding text(anchor_of(group));
+  say_change(text, pair);
+  return {pair.from, pair.to, pair.setting, gain_of(pair), std::move(text)};
+}
+
+/// From the layout that the study names first; with that one best already, nothing.
+std::optional<Pair> layout_change(const std::vector<Pair>& pairs, const StudyRow& fastest,
+                                  const std::string& first_layout) {
+  for (const Pair& pair : pairs)
+    if (pair.setting == PlanSetting::layout && pair.to == &fastest &&
+        layout_label(*pair.from) == first_layout && ratio_at(pair, speed))
+      return pair;
+  return std::nullopt;
+}
+
+/// A job that one might run: the user's own, which a study names first, or one at least half as
+/// fast as the fastest.
+bool is_worth_changing(const Group& group, const StudyRow& from, const StudyRow& fastest) {
+  constexpr double least_share = 0.5;
+  return &from == group.rows.front() || ratio_at(from, fastest, speed).value_or(0) >= least_share;
+}
+
+/// Whether the fastest job has the setting to which a pair would turn another one.
+bool fastest_has_it(const Pair& pair, const StudyRow& fastest) {
+  const spec::Plan &to = pair.to->job.plan, &best = fastest.job.plan;
+  if (pair.to == &fastest) return false;
+  if (pair.setting == PlanSetting::recompute) return to.recompute == best.recompute;
+  return pair.setting == PlanSetting::overlap && wants_overlap(*pair.to) == wants_overlap(fastest);
+}
+
+/// The setting turned to the fastest job's setting; otherwise where it gains most.
+std::optional<Pair> setting_change(const Group& group, const std::vector<Pair>& pairs,
+                                   PlanSetting setting, const StudyRow& fastest) {
+  std::vector<Pair> of_setting;
+  std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(of_setting), [&](const Pair& pair) {
+    return pair.setting == setting && pair.from->metrics && pair.to->metrics &&
+           is_worth_changing(group, *pair.from, fastest) && !fastest_has_it(pair, fastest);
+  });
+  std::vector<Pair> to_fastest = of_setting;
+  std::erase_if(to_fastest, [&](const Pair& pair) { return pair.to != &fastest; });
+  const auto gain = [](const Pair& pair) { return ratio_at(pair, speed); };
+  const auto at_best = strongest(to_fastest, gain);
+  return at_best && gain_of(*at_best) >= least_gain ? at_best : strongest(of_setting, gain);
+}
+
+/// What cooler boards would give back: a bound, from the step at inlet temperature. The mean clock
+/// is no bound: all wait for the hottest GPU.
+std::optional<Recommendation> cooling(const Group& group, const StudyRow& fastest) {
+  const auto step = number_at(fastest, "step_time_s"),
+             cold = number_at(fastest, "step_without_heat_s");
+  if (!step || !cold || !(*cold > 0) || *step / *cold - 1 < least_gain / 2) return std::nullopt;
+  Finding text(anchor_of(group));
+  text.say(
+          "Improve the cooling, or move work to the cool slots: with every die as cool as its "
+          "inlet, a step of ")
+      .name(fastest)
+      .say(" would take ")
+      .number(fastest, "step_without_heat_s", "s")
+      .say(" instead of ")
+      .number(fastest, "step_time_s", "s")
+      .say("; cooling gains no more.");
+  return Recommendation{&fastest, &fastest, std::nullopt, *step / *cold - 1, std::move(text)};
+}
+
+struct Share {
+  std::string_view key, whole;
+  const char* words;
+  double value = 0;
+};
+
+std::vector<Share> shares_of_step(const StudyRow& row) {
+  std::vector<Share> shares = {
+      {"bubble_fraction", "", "the pipeline's bubble", 0},
+      {"exposed_communication_s", "step_time_s", "communication that nothing hides", 0},
+      {"kernel_time_s.memory", "step_time_s", "norms and elementwise kernels", 0},
+      {"launch_gaps_s", "step_time_s", "late launches of the host", 0},
+      {"kernel_time_s.compute", "step_time_s", "computing", 0}};
+  for (Share& share : shares) {
+    const auto part = number_at(row, share.key);
+    const auto whole = share.whole.empty() ? std::optional<double>(1) : number_at(row, share.whole);
+    share.value = part && whole && *whole > 0 ? *part / *whole : 0;
+  }
+  std::erase_if(shares, [](const Share& share) { return !(share.value > 0); });
+  return shares;
+}
+
+}  // namespace
+
+Finding what_limits(const StudyRow& row) {
+  Finding text("kernels-" + identifier(group_title(row)));
+  const std::vector<Share> shares = shares_of_step(row);
+  if (shares.empty()) return std::move(text.say("not known"));
+  const Share most =
+      *std::max_element(shares.begin(), shares.end(),
+                        [](const Share& a, const Share& b) { return a.value < b.value; });
+  text.say(most.words).say(", ");
+  if (most.whole.empty())
+    text.share(row, most.key);
+  else
+    text.share_of(row, most.key, most.whole);
+  text.say(" of the step");
+  const auto lost = number_at(row, "sm_clock_mhz.lost_to_power");
+  if (most.key == "kernel_time_s.compute" && lost && *lost >= 20)
+    text.say("; the power cap takes ").number(row, "sm_clock_mhz.lost_to_power", "MHz");
+  return text;
+}
+
+std::vector<Recommendation> recommendations_for(const Group& group) {
+  std::vector<Recommendation> all;
+  const Rows ran = group.that_ran();
+  const StudyRow* fastest = highest(ran, speed);
+  if (fastest == nullptr || !fastest->has_job) return all;
+  const std::vector<Pair> pairs = pairs_of(group);
+  if (const auto pair = layout_change(pairs, *fastest, layout_label(*group.rows.front())))
+    all.push_back(recommend(group, *pair));
+  for (PlanSetting setting : {PlanSetting::microbatch, PlanSetting::recompute, PlanSetting::overlap,
+                              PlanSetting::placement})
+    if (const auto pair = setting_change(group, pairs, setting, *fastest))
+      all.push_back(recommend(group, *pair));
+  if (auto better = cooling(group, *fastest)) all.push_back(std::move(*better));
+  std::erase_if(all, [](const Recommendation& r) { return r.setting && r.gain < least_gain; });
+  // What leads to the best job comes before what helps elsewhere.
+  std::stable_sort(all.begin(), all.end(), [&](const Recommendation& a, const Recommendation& b) {
+    const bool a_leads = a.to == fastest && a.setting, b_leads = b.to == fastest && b.setting;
+    return a_leads != b_leads ? a_leads : a.gain > b.gain;
+  });
+  return all;
+}
+
+Answers answers_for(const Group& group) {
+  const Rows ran = group.that_ran();
+  const std::string& id = group.id;
+  Answers answers{
+      highest(ran, speed),         lowest(ran, energy),         highest(ran, "temperature_c.peak"),
+      Finding("throughput-" + id), Finding("energy-" + id),     Finding("kernels-" + id),
+      Finding("change-" + id),     Finding("temperature-" + id)};
+  // Another job for a difference that no meter shows would only confuse.
+  constexpr double same_energy = 1.005;
+  if (answers.fastest != nullptr && answers.thriftiest != nullptr &&
+      ratio_at(*answers.fastest, *answers.thriftiest, energy).value_or(2) <= same_energy)
+    answers.thriftiest = answers.fastest;
+  if (answers.fastest != nullptr) {
+    answers.fastest_text.name(*answers.fastest, short_label(*answers.fastest))
+        .say(": ")
+        .number(*answers.fastest, speed, "tokens/s", 4);
+    answers.limit_text = what_limits(*answers.fastest);
+  }
+  if (answers.thriftiest != nullptr)
+    answers.energy_text.name(*answers.thriftiest, short_label(*answers.thriftiest))
+        .say(": ")
+        .number(*answers.thriftiest, energy, "J/token");
+  if (answers.hottest != nullptr)
+    answers.heat_text.number(*answers.hottest, "temperature_c.peak", "°C")
+        .say(" in ")
+        .name(*answers.hottest);
+  const std::vector<Recommendation> changes = recommendations_for(group);
+  if (!changes.empty()) answers.change_text = changes.front().text;
+  return answers;
+}
+
+namespace {
+
+Json terms_json(const std::vector<Term>& terms) {
+  Json list = Json::array();
+  for (const Term& term : terms)
+    list.push_back({{"job", term.job.empty() ? Json() : Json(term.job)}, {"key", term.key}});
+  return list;
+}
+
+const char* name_of(Evidence::Form form) {
+  switch (form) {
+    case Evidence::Form::value:
+      return "value";
+    case Evidence::Form::more:
+      return "more";
+    case Evidence::Form::less:
+      return "less";
+    case Evidence::Form::difference:
+      return "difference";
+  }
+  return "";
+}
+
+Json sentence_json(const Finding& finding) {
+  Json json = {{"text", finding.text()}, {"chart", finding.anchor()}};
+  json["numbers"] = Json::array();
+  for (const Evidence& evidence : finding.evidence())
+    json["numbers"].push_back({{"printed", evidence.printed},
+                               {"value", evidence.value},
+                               {"form", name_of(evidence.form)},
+                               {"above", terms_json(evidence.above)},
+                               {"below", terms_json(evidence.below)}});
+  return json;
+}
+
+Json name_or_null(const StudyRow* row) {
+  return row != nullptr ? Json(row->name) : Json();
+}
+
+Json group_json(const Group& group) {
+  const Answers answers = answers_for(group);
+  Json json = {{"id", group.id},
+               {"title", group.title},
+               {"fastest", name_or_null(answers.fastest)},
+               {"least_energy", name_or_null(answers.thriftiest)},
+               {"hottest", name_or_null(answers.hottest)},
+               {"limit", sentence_json(answers.limit_text)}};
+  json["jobs"] = Json::array();
+  for (const StudyRow* row : group.rows)
+    json["jobs"].push_back(row->name);
+  json["recommendations"] = Json::array();
+  for (const Recommendation& change : recommendations_for(group)) {
+    Json entry = sentence_json(change.text);
+    entry["from"] = change.from->name;
+    entry["to"] = change.to->name;
+    entry["gain"] = change.gain;
+    json["recommendations"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+}  // namespace
+
+Json conclusions_json(const Study& study) {
+  const Summary summary = summary_of(study);
+  Json json = {{"summary",
+                {{"jobs", summary.jobs},
+                 {"valid", summary.ok + summary.oom},
+                 {"ok", summary.ok},
+                 {"oom", summary.oom},
+                 {"invalid", summary.invalid}}}};
+  json["findings"] = Json::array();
+  for (const Finding& finding : find_findings(study))
+    json["findings"].push_back(sentence_json(finding));
+  json["groups"] = Json::array();
+  for (const Group& group : groups_of(study))
+    json["groups"].push_back(group_json(group));
+  return json;
+}
+
+}  // namespace triplepoint::report

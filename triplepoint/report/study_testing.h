@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triplepoint/base/json_fwd.h"
+
+#include "triplepoint/report/findings/findings.h"
+#include "triplepoint/report/study.h"
+
+namespace triplepoint::report {
+
+/// A study with made-up but plausible results, for tests of pages and tables. Four layouts, four
+/// variants, a microbatch sweep, jobs without room, and an invalid job.
+Study sample_study();
+
+/// One job of it with series over time, for tests of the run page.
+run::Run sample_run();
+
+inline bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+inline std::size_t count_of(std::string_view text, std::string_view part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1))
+    ++count;
+  return count;
+}
+
+/// What is wrong with a sentence, given results.json: a number that is no evidence and no part of a
+/// name, evidence that the keys do not yield, a printed number that is not the rounded one, a name
+/// that is not what the job's configuration says. Empty: all numbers check out. For tests.
+std::vector<std::string> faults_of(const Finding& sentence, const Json& results);
+
+}  // namespace triplepoint::report

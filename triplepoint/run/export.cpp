@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/run/export.h"
+
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/run/protobuf_writer.h"
+#include "triplepoint/run/trace_tracks.h"
+#include "triplepoint/spec/names.h"
+
+namespace triplepoint::run {
+namespace {
+
+// Field numbers, as in Perfetto's .proto files.
+namespace trace {
+constexpr uint32_t packet = 1;
+
+}  // namespace trace
+
+namespace packet {
+
+constexpr uint32_t timestamp = 8, sequence_id = 10, track_event = 11, interned_data = 12,
+                   sequence_flags = 13, track_descriptor = 60;
+
+}  // namespace packet
+
+namespace descriptor {
+
+constexpr uint32_t uuid = 1, name = 2, process = 3, parent_uuid = 5, counter = 8;
+constexpr uint32_t process_pid = 1, process_name = 6, counter_unit_name = 6;
+
+}  // namespace descriptor
+
+namespace event {
+
+constexpr uint32_t debug_annotation = 4, type = 9, name_iid = 10, track_uuid = 11,
+                   double_counter_value = 44;
+constexpr uint64_t slice_begin = 1, slice_end = 2, counter = 4;
+
+}  // namespace event
+
+namespace interned {
+
+constexpr uint32_t event_names = 2, annotation_names = 3, iid = 1, name = 2;
+
+}  // namespace interned
+
+namespace annotation {
+
+constexpr uint32_t name_iid = 1, int_value = 4, double_value = 5;
+
+}  // namespace annotation
+
+constexpr uint64_t sequence = 1;
+constexpr uint64_t state_cleared = 1, needs_state = 2;
+
+constexpr std::array<std::string_view, 6> argument_names = {"stage", "microbatch", "layer",
+                                                            "bytes", "flops",      "wait_us"};
+
+/// Numbers of tracks: a process has its low bits zero, its tracks and counters follow.
+uint64_t process_track(uint64_t process) {
+  return (process + 1) << 20U;
+}
+
+class TraceWriter {
+ public:
+  TraceWriter(const Run& run, TraceDetail detail) : run_(run), tracks_(run, detail) {}
+
+  std::string write() {
+    write_interned_names();
+    for (int32_t rank = 0; rank < run_.timeline.num_ranks; ++rank)
+      write_rank(rank);
+    for (const Series& series : run_.series)
+      write_counter(series);
+    return std::move(bytes_);
+  }
+
+ private:
+  void add(const ProtobufWriter& packet_content) {
+    bytes_ += ProtobufWriter().message(trace::packet, packet_content).bytes();
+  }
+
+  void write_interned_names() {
+    ProtobufWriter names;
+    for (int32_t i = 0; i < tracks_.num_slice_names(); ++i)
+      names.message(interned::event_names, ProtobufWriter()
+                                               .integer(interned::iid, iid_of(i))
+                                               .text(interned::name, tracks_.slice_name(i)));
+    for (size_t i = 0; i < argument_names.size(); ++i)
+      names.message(
+          interned::annotation_names,
+          ProtobufWriter().integer(interned::iid, i + 1).text(interned::name, argument_names[i]));
+    add(ProtobufWriter()
+            .integer(packet::sequence_id, sequence)
+            .integer(packet::sequence_flags, state_cleared)
+            .message(packet::interned_data, names));
+  }
+  static uint64_t iid_of(int32_t type) { return static_cast<uint64_t>(type) + 1; }
+
+  void describe(uint64_t uuid, const ProtobufWriter& rest) {
+    ProtobufWriter track = rest;
+    track.integer(descriptor::uuid, uuid);
+    add(ProtobufWriter()
+            .integer(packet::sequence_id, sequence)
+            .message(packet::track_descriptor, track));
+  }
+
+  void describe_process(uint64_t process, std::string_view name) {
+    describe(process_track(process),
+             ProtobufWriter().message(descriptor::process,
+                                      ProtobufWriter()
+                                          .integer(descriptor::process_pid, process + 1)
+                                          .text(descriptor::process_name, name)));
+  }
+
+  void write_rank(int32_t rank) {
+    const std::vector<TraceSlice> slices = tracks_.slices_of(rank);
+    const auto process = static_cast<uint64_t>(rank);
+    describe_process(process, tracks_.rank_name(rank));
+    int32_t described = -1;
+    for (const TraceSlice& slice : slices) {
+      const uint64_t uuid = process_track(process) + static_cast<uint64_t>(slice.track) + 1;
+      if (slice.track != described)
+        describe(uuid, ProtobufWriter()
+                           .text(descriptor::name, tracks_.track_name(rank, slice.track))
+                           .integer(descriptor::parent_uuid, process_track(process)));
+      described = slice.track;
+      write_slice(uuid, slice.span);
+    }
+  }
+
+  void write_slice(uint64_t track, const Span& span) {
+    ProtobufWriter begin;
+    begin.integer(event::type, event::slice_begin)
+        .integer(event::track_uuid, track)
+        .integer(event::name_iid, iid_of(span.type));
+    add_arguments(begin, span);
+    add_event(span.begin, begin);
+    add_event(
+        span.end,
+        ProtobufWriter().integer(event::type, event::slice_end).integer(event::track_uuid, track));
+  }
+
+  static void add_arguments(ProtobufWriter& begin, const Span& span) {
+    const std::array<double, 6> values = {
+        static_cast<double>(span.stage), static_cast<double>(span.microbatch),
+        static_cast<double>(span.layer), span.bytes / unit::B,
+        span.flops / unit::FLOP,         span.wait / unit::us};
+    for (size_t i = 0; i < values.size(); ++i) {
+      const bool is_index = i < 3;  // stage, microbatch, layer: -1 does not apply
+      if (is_index ? values[i] < 0 : values[i] <= 0) continue;
+      ProtobufWriter argument;
+      argument.integer(annotation::name_iid, i + 1);
+      if (is_index)
+        argument.integer(annotation::int_value, static_cast<uint64_t>(values[i]));
+      else
+        argument.real(annotation::double_value, values[i]);
+      begin.message(event::debug_annotation, argument);
+    }
+  }
+
+  void add_event(Instant when, const ProtobufWriter& track_event) {
+    add(ProtobufWriter()
+            .integer(packet::timestamp, tracks_.since_first(when))
+            .integer(packet::sequence_id, sequence)
+            .integer(packet::sequence_flags, needs_state)
+            .message(packet::track_event, track_event));
+  }
+
+  /// The process a counter stands under: its rank's, or a separate one.
+  uint64_t process_of(const TraceCounter& counter) {
+    if (counter.rank && *counter.rank >= 0 && *counter.rank < run_.timeline.num_ranks)
+      return static_cast<uint64_t>(*counter.rank);
+    const auto next = static_cast<uint64_t>(run_.timeline.num_ranks) + owners_.size();
+    const auto [found, is_new] = owners_.emplace(counter.owner, next);
+    if (is_new) describe_process(next, counter.owner);
+    return found->second;
+  }
+
+  void write_counter(const Series& series) {
+    constexpr uint64_t first_counter = 1U << 19U;  // of a process, behind its streams
+    const TraceCounter counter = describe_counter(run_, series);
+    const uint64_t process = process_track(process_of(counter));
+    const uint64_t uuid = process + first_counter + counters_++ % first_counter;
+    const ProtobufWriter unit = ProtobufWriter().text(descriptor::counter_unit_name, counter.unit);
+    describe(uuid, ProtobufWriter()
+                       .text(descriptor::name, counter.name)
+                       .integer(descriptor::parent_uuid, process)
+                       .message(descriptor::counter, unit));
+    for (size_t i = 0; i < series.times.size(); ++i)
+      add_event(series.times[i], ProtobufWriter()
+                                     .integer(event::type, event::counter)
+                                     .integer(event::track_uuid, uuid)
+                                     .real(event::double_counter_value, series.values[i]));
+  }
+
+  const Run& run_;
+  TraceTracks tracks_;
+  std::map<std::string, uint64_t> owners_;  // of counters without a rank
+  uint64_t counters_ = 0;
+  std::string bytes_;
+};
+
+}  // namespace
+
+std::string perfetto_trace(const Run& run, TraceDetail detail) {
+  return TraceWriter(run, detail).write();
+}
+
+namespace {
+
+std::string quoted(const std::string& text) {
+  return json_text(Json(text), -1);
+}
+
+class ChromeTraceWriter {
+ public:
+  ChromeTraceWriter(const Run& run, TraceDetail detail) : run_(run), tracks_(run, detail) {
+    for (int32_t i = 0; i < tracks_.num_slice_names(); ++i)
+      names_.push_back(quoted(tracks_.slice_name(i)));
+  }
+
+  std::string write() {
+    text_ = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+    for (int32_t rank = 0; rank < run_.timeline.num_ranks; ++rank)
+      write_rank(rank);
+    for (const Series& series : run_.series)
+      write_counter(series);
+    text_ += "\n]}\n";
+    return std::move(text_);
+  }
+
+ private:
+  template <class... Arguments>
+  void add(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    text_ += is_first_ ? "\n" : ",\n";
+    is_first_ = false;
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Arguments>(arguments)...);
+  }
+
+  static std::string microseconds(uint64_t nanoseconds) {
+    return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
+  }
+
+  void write_rank(int32_t rank) {
+    add(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", rank,
+        quoted(tracks_.rank_name(rank)));
+    int32_t described = -1;
+    for (const TraceSlice& slice : tracks_.slices_of(rank)) {
+      if (slice.track != described)
+        add(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})", rank,
+            slice.track, quoted(tracks_.track_name(rank, slice.track)));
+      described = slice.track;
+      const Span& span = slice.span;
+      const auto length = static_cast<uint64_t>(span.end.nanoseconds() - span.begin.nanoseconds());
+      add(R"({{"ph":"X","name":{},"pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
+          names_[static_cast<size_t>(span.type)], rank, slice.track,
+          microseconds(tracks_.since_first(span.begin)), microseconds(length), arguments(span));
+    }
+  }
+
+  static std::string arguments(const Span& span) {
+    std::string list;
+    const auto put = [&](const char* name, auto value) {
+      fmt::format_to(std::back_inserter(list), "{}\"{}\":{}", list.empty() ? "" : ",", name, value);
+    };
+    if (span.stage >= 0) put("stage", span.stage);
+    if (span.microbatch >= 0) put("microbatch", span.microbatch);
+    if (span.layer >= 0) put("layer", span.layer);
+    if (span.bytes > Bytes() && std::isfinite(span.bytes / unit::B))
+      put("bytes", span.bytes / unit::B);
+    if (span.flops > Flops() && std::isfinite(span.flops / unit::FLOP))
+      put("flops", span.flops / unit::FLOP);
+    if (span.wait > Seconds() && std::isfinite(span.wait / unit::s))
+      put("wait_us", span.wait / unit::us);
+    return list;
+  }
+
+  void write_counter(const Series& series) {
+    const TraceCounter counter = describe_counter(run_, series);
+    const int32_t process = process_of(counter);
+    const std::string name = quoted(counter.name);
+    const std::string key = quoted(counter.unit.empty() ? "value" : counter.unit);
+    for (size_t i = 0; i < series.times.size(); ++i)
+      if (std::isfinite(series.values[i]))
+        add(R"({{"ph":"C","name":{},"pid":{},"ts":{},"args":{{{}:{}}}}})", name, process,
+            microseconds(tracks_.since_first(series.times[i])), key, series.values[i]);
+  }
+
+  int32_t process_of(const TraceCounter& counter) {
+    if (counter.rank) return *counter.rank;
+    const auto next = run_.timeline.num_ranks + static_cast<int32_t>(owners_.size());
+    const auto [found, is_new] = owners_.emplace(counter.owner, next);
+    if (is_new)
+      add(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", next,
+          quoted(counter.owner));
+    return found->second;
+  }
+
+  const Run& run_;
+  TraceTracks tracks_;
+  std::vector<std::string> names_;
+  std::map<std::string, int32_t> owners_;  // of counters without a rank
+  bool is_first_ = true;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string chrome_trace(const Run& run, TraceDetail detail) {
+  return ChromeTraceWriter(run, detail).write();
+}
+
+}  // namespace triplepoint::run
+
+namespace triplepoint::run {
+namespace {
+
+void add(CsvWriter& csv, std::optional<double> value) {
+  if (value)
+    csv.cell(*value);
+  else
+    csv.empty_cell();
+
+}  // namespace triplepoint::run
+
+/// -1 is how a span says that a number does not apply; a table leaves the cell empty.
+void add_index(CsvWriter& csv, int32_t index) {
+  if (index >= 0)
+    csv.cell(int64_t{index});
+  else
+    csv.empty_cell();
+}
+
+constexpr std::array<std::string_view, span_kind_count> kind_names = {
+    "compute", "memory", "communication", "other", "host", "pass", "step", "copy"};
+
+std::string spans_csv(const Timeline& timeline) {
+  const std::vector<std::string> header = {"rank",   "begin_ns",   "end_ns", "name",       "kind",
+                                           "stage",  "microbatch", "layer",  "collective", "group",
+                                           "wait_s", "bytes",      "flops"};
+  CsvWriter csv(header);
+  for_each_span(timeline, -1, [&](const Span& span) {
+    const SpanType& type = timeline.types[static_cast<size_t>(span.type)];
+    csv.cell(int64_t{span.rank}).cell(span.begin.nanoseconds()).cell(span.end.nanoseconds());
+    csv.cell(type.name).cell(kind_names[static_cast<size_t>(type.kind)]);
+    add_index(csv, span.stage);
+    add_index(csv, span.microbatch);
+    add_index(csv, span.layer);
+    csv.cell(type.collective ? spec::enum_name(*type.collective) : "");
+    csv.cell(type.group ? spec::enum_name(*type.group) : "");
+    csv.cell(span.wait / unit::s).cell(span.bytes / unit::B).cell(span.flops / unit::FLOP);
+    csv.end_row();
+  });
+  return csv.text();
+}
+
+std::string series_csv(const std::vector<Series>& all) {
+  const std::vector<std::string> header = {"scope", "index", "signal", "time_ns", "value"};
+  CsvWriter csv(header);
+  for (const Series& series : all)
+    for (size_t i = 0; i < series.times.size(); ++i) {
+      csv.cell(series.of_node ? "node" : "device").cell(int64_t{series.device});
+      csv.cell(series.signal).cell(series.times[i].nanoseconds()).cell(series.values[i]);
+      csv.end_row();
+    }
+  return csv.text();
+}
+
+std::string devices_csv(const Run& run) {
+  const std::vector<std::string> header = {"device",
+                                           "node",
+                                           "local",
+                                           "slot",
+                                           "name",
+                                           "rank",
+                                           "power_mean_w",
+                                           "power_peak_w",
+                                           "energy_j",
+                                           "die_mean_c",
+                                           "die_peak_c",
+                                           "sm_clock_mean_mhz",
+                                           "sm_clock_min_mhz",
+                                           "scale_up_bytes",
+                                           "scale_out_bytes"};
+  CsvWriter csv(header);
+  for (size_t i = 0; i < run.devices.size(); ++i) {
+    const Device& device = run.devices[i];
+    const DeviceSummary known = i < run.summaries.size() ? run.summaries[i] : DeviceSummary();
+    csv.cell(int64_t{device.index}).cell(int64_t{device.node}).cell(int64_t{device.local});
+    csv.cell(int64_t{device.slot}).cell(device.name);
+    add_index(csv, device.rank.value_or(-1));
+    for (const auto& value : {known.power_mean_w, known.power_peak_w, known.energy_j,
+                              known.die_mean_c, known.die_peak_c, known.sm_clock_mean_mhz,
+                              known.sm_clock_min_mhz, known.scale_up_bytes, known.scale_out_bytes})
+      add(csv, value);
+    csv.end_row();
+  }
+  return csv.text();
+}
+
+std::string steps_csv(const std::vector<StepRecord>& steps) {
+  const std::vector<std::string> header = {"begin_ns", "end_ns", "samples", "tokens"};
+  CsvWriter csv(header);
+  for (const StepRecord& step : steps) {
+    csv.cell(step.begin.nanoseconds()).cell(step.end.nanoseconds());
+    csv.cell(step.samples).cell(step.tokens);
+    csv.end_row();
+  }
+  return csv.text();
+}
+
+}  // namespace
+
+std::vector<NamedText> csv_tables(const Run& run) {
+  return {{"spans.csv", spans_csv(run.timeline)},
+          {"series.csv", series_csv(run.series)},
+          {"devices.csv", devices_csv(run)},
+          {"steps.csv", steps_csv(run.steps)}};
+}
+
+Result<void> write_all(const std::vector<NamedText>& files, const Path& folder) {
+  if (auto made = make_folder(folder); !made) return made;
+  for (const NamedText& file : files)
+    if (auto written = write_file_atomically(folder / file.name, file.text); !written)
+      return written;
+  return {};
+}
+
+}  // namespace triplepoint::run

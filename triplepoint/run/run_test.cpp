@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/run/run.h"
+
+#include <cstring>
+#include <limits>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/run/chunk_codec.h"
+
+namespace triplepoint::run {
+namespace {
+
+template <class Number>
+void check_codec(const std::vector<Number>& values) {
+  ChunkEncoder encoder;
+  const Chunk chunk = encoder.encode(std::span<const Number>(values));
+  std::vector<Number> back;
+  REQUIRE(decode(chunk, chunk.data, back));
+  REQUIRE(back.size() == values.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    CHECK(std::memcmp(&back[i], &values[i], sizeof(Number)) == 0);
+  for (size_t size = 0; size < chunk.data.size(); ++size) {
+    std::vector<Number> nothing;
+    CHECK(!decode(chunk, std::string_view(chunk.data).substr(0, size), nothing));
+  }
+}
+
+TEST_CASE("every number comes back as the same bits") {
+  constexpr auto most = std::numeric_limits<int64_t>::max();
+  constexpr auto least = std::numeric_limits<int64_t>::min();
+  check_codec<int64_t>({0, most, least, -1, 1, most, most, least});
+  check_codec<int64_t>({7});
+  check_codec<double>({0.0, -0.0, 1e300, -1e-300, std::numeric_limits<double>::infinity(),
+                       std::numeric_limits<double>::quiet_NaN(), 5e-324});
+  check_codec<double>({0.1, 0.25, 612.345, -3.0, 1e9});
+  check_codec<double>({0.1, 9007199254740993.0});
+  check_codec<double>({1.0 / 3, 2.0 / 3, 1});
+}
+
+TEST_CASE("a chunk's header answers without decoding") {
+  ChunkEncoder encoder;
+  const std::vector<double> values = {3.5, -1, 10};
+  const Chunk chunk = encoder.encode(std::span<const double>(values));
+  CHECK(chunk.count == 3);
+  CHECK(chunk.minimum == -1.0);
+  CHECK(chunk.maximum == 10.0);
+  CHECK(chunk.sum == 12.5);
+  CHECK(chunk.codec != ChunkCodec::shuffled_bits);
+  CHECK(chunk.decimals == 1);
+}
+
+Series series(std::vector<int64_t> seconds, std::vector<double> values) {
+  Series made{.signal = "power_instant_w", .values = std::move(values)};
+  for (int64_t s : seconds)
+    made.times.emplace_back(s * 1'000'000'000);
+  return made;
+}
+Instant at(double seconds) {
+  return instant_at(seconds * unit::s);
+}
+
+TEST_CASE("a value holds until the next one") {
+  const SeriesStatistics all = statistics(series({0, 1, 4}, {100, 400, 900}));
+  CHECK(all.time_weighted_mean == doctest::Approx((100 * 1 + 400 * 3) / 4.0));
+  CHECK(all.minimum == 100);
+  CHECK(all.maximum == 900);
+  CHECK(all.count == 3);
+}
+
+TEST_CASE("the mean of a constant is the constant, however it is sampled") {
+  CHECK(statistics(series({0, 1, 7, 8}, {5, 5, 5, 5})).time_weighted_mean == doctest::Approx(5));
+  CHECK(statistics(series({3}, {5})).time_weighted_mean == 5);
+  CHECK(statistics(series({}, {})).count == 0);
+}
+
+TEST_CASE("the means of two halves average to the mean of the whole") {
+  const Series saw = series({0, 1, 2, 3, 4}, {1, 9, 4, 7, 2});
+  const double whole = statistics(saw, at(0), at(4)).time_weighted_mean;
+  const double first = statistics(saw, at(0), at(1.5)).time_weighted_mean;
+  const double rest = statistics(saw, at(1.5), at(4)).time_weighted_mean;
+  CHECK((1.5 * first + 2.5 * rest) / 4 == doctest::Approx(whole));
+}
+
+TEST_CASE("what was before the first stamp is not counted") {
+  CHECK(statistics(series({2, 3}, {10, 20}), at(0), at(4)).time_weighted_mean ==
+        doctest::Approx(15));
+}
+
+TEST_CASE("a counter is read between its stamps and never beyond them") {
+  const Series energy = series({0, 10, 20}, {0, 1000, 3000});
+  CHECK(counter_difference(energy, at(5), at(15)).value() == doctest::Approx(1500));
+  CHECK(counter_difference(energy, at(0), at(20)).value() == doctest::Approx(3000));
+  CHECK(!counter_difference(energy, at(5), at(21)));
+}
+
+TEST_CASE("the share of time of a bit counts its seconds, not its samples") {
+  const Series reasons = series({0, 1, 2, 10}, {0, 4, 4 + 32, 0});
+  CHECK(share_of_time(reasons, 4, at(0), at(10)).value() == doctest::Approx(0.9));
+  CHECK(share_of_time(reasons, 32, at(0), at(10)).value() == doctest::Approx(0.8));
+  CHECK(share_of_time(reasons, 128, at(0), at(10)).value() == 0);
+  CHECK(!share_of_time(series({}, {}), 4, at(0), at(10)));
+}
+
+}  // namespace
+
+}  // namespace triplepoint::run

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/json_fwd.h"
+
+#include "triplepoint/run/run.h"
+
+#include "triplepoint/metrics/economics/bill.h"
+#include "triplepoint/metrics/economics/lifetime.h"
+#include "triplepoint/metrics/run/power_profile.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
+#include "triplepoint/study/runner.h"
+#include "triplepoint/tui/console.h"
+
+namespace triplepoint::study {
+
+/// Whose pages lie beside their runs, one click from the study's page: a page is up to a megabyte.
+enum class RunPages { none, best, all };
+
+/// The fastest, the thriftiest and the hottest job of each model on each machine.
+std::vector<std::size_t> best_rows(const report::Study& study);
+
+/// Writes runs/NAME.html for the runs of the results that are chosen, unless the page is there
+/// already, and links every row to its page if there is one. `finished` is told after each page,
+/// from any thread.
+Result<void> write_run_pages(StudyResults& results, const Path& folder, RunPages which, int threads,
+                             const std::function<void()>& finished);
+
+/// The same, with a bar.
+Result<void> write_run_pages(tui::Console&, StudyResults& results, const Path& folder,
+                             RunPages which, int threads);
+
+/// Links every row to the page of its run, where one lies beside it.
+void link_run_pages(StudyResults& results, const Path& folder);
+
+/// The page of a run's file.
+Path page_of(Path run_file);
+
+/// One line per job: verdict, speed, energy, power, heat, clock, memory.
+std::string study_table(const tui::Console& console, const report::Study& study);
+/// The table, the findings, and where the files are.
+void print_results(tui::Console& console, const StudyResults& results, const Path& folder);
+
+/// Wear of a run's GPUs by the library's constants; nothing without a library, or where the run
+/// does not know power and heat.
+std::optional<metrics::RunLifetimeUse> run_lifetime_use(const run::Run& run,
+                                                        const metrics::Metrics& metrics);
+
+/// A simulated job with all that its output shows.
+struct JobResults {
+  run::Run run;
+  metrics::Metrics metrics;
+  std::optional<run::Run> fault_free;          // a steady state with faults: without them
+  std::optional<metrics::Interval> step_time;  // of a steady state
+  std::optional<metrics::RunLifetimeUse> lifetime_use;
+  std::optional<metrics::PowerProfile> profile;
+  std::optional<metrics::Bill> bill;
+  metrics::BillRates rates;
+};
+Json results_json(const JobResults&);
+void print_results(tui::Console&, const JobResults&);
+
+/// Columns of a results table that hold wear, and their cells; empty cells without it.
+std::vector<std::string> lifetime_use_columns();
+std::vector<std::string> lifetime_use_cells(const std::optional<metrics::RunLifetimeUse>& use);
+
+}  // namespace triplepoint::study

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/tui/console.h"
+
+#include <sstream>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/tui/progress.h"
+
+namespace triplepoint::tui {
+namespace {
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("a table that is too wide leaves out what it may, and says so") {
+  std::ostringstream ignored;
+  const Console narrow(ignored, ignored, {.width = 24});
+  DataTable table = text_table({{"job", Align::left}, {"first"}, {"second", Align::right, true}});
+  table.add({"a job with a long name", "12.3", "456"});
+  const std::string text = table_text(table, narrow);
+  CHECK(contains(text, "12.3"));
+  CHECK(!contains(text, "456"));
+  CHECK(contains(text, "no room for: second"));
+}
+
+TEST_CASE("text is cut by columns, not by bytes") {
+  CHECK(shorten("65 °C warm", 5) == "65 °…");
+  CHECK(shorten("short", 9) == "short");
+  CHECK(display_width("°C") == 2);
+}
+
+TEST_CASE("a progress line tells done, rate and time left, and fits") {
+  const std::string line = progress_line("Simulating", 50, 100, 10.0, 80);
+  CHECK(contains(line, "50/100"));
+  CHECK(contains(line, "5.0/s"));
+  CHECK(contains(line, "10 s left"));
+  for (std::size_t width : {20, 40, 60, 200})
+    CHECK(display_width(progress_line("Simulating", 3, 163, 1.0, width)) <= width);
+}
+
+TEST_CASE("sparkline: low and high values look so, gaps stay empty") {
+  CHECK(sparkline({0.0, 1.0, std::nullopt, 0.5}, true) == "▁█ ▅");
+  CHECK(sparkline({0.0, 1.0}, false) == "_#");
+  CHECK(sparkline({3.0, 3.0}, false).size() == 2);
+  CHECK(sparkline({}, true).empty());
+}
+
+}  // namespace
+}  // namespace triplepoint::tui

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/tui/result_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/calibrate/tables/score_summary.h"
+#include "triplepoint/report/findings/labels.h"
+#include "triplepoint/tui/console.h"
+
+namespace triplepoint::tui {
+namespace {
+
+using report::ComparedRow;
+using report::ComparedSection;
+using report::Comparison;
+using report::StudyComparison;
+
+Style style_of(const ComparedRow& row, std::size_t side) {
+  const int judgement = report::judgement(row, side);
+  return judgement > 0 ? Style::good : judgement < 0 ? Style::bad : Style::plain;
+}
+
+DataTable table_for(const std::vector<std::string>& names, const char* first) {
+  std::vector<TextColumn> columns = {{first, Align::left}};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    columns.push_back({names[i], Align::right});
+    if (i > 0) columns.push_back({"difference", Align::right});
+  }
+  return text_table(std::move(columns));
+}
+
+void add_values(std::vector<DataCell>& cells, const ComparedRow& row) {
+  for (std::size_t i = 0; i < row.values.size(); ++i) {
+    std::string value = row.value_text(i);
+    if (row.values[i] && !row.unit.empty()) value += " " + row.unit;
+    cells.emplace_back(std::move(value));
+    if (i > 0) cells.emplace_back(report::difference_text(row, i), style_of(row, i));
+  }
+}
+
+void print_sentences(Console& console, const std::vector<std::string>& sentences) {
+  const std::size_t width = console.abilities().width.value_or(100);
+  for (const std::string& sentence : sentences)
+    console.print(wrap("- " + sentence, width, "  ") + "\n");
+  console.print("\n");
+}
+
+void add_verdicts(std::vector<DataCell>& cells, const std::vector<std::string>& verdicts) {
+  for (std::size_t i = 0; i < verdicts.size(); ++i) {
+    cells.emplace_back(verdicts[i].empty() ? "not there" : verdicts[i], Style::dim);
+    if (i > 0) cells.emplace_back("");
+  }
+}
+
+bool is_shown(const ComparedSection& section, bool all) {
+  return all || (section.name != "stages" && section.name != "steps" && section.name != "ledger" &&
+                 section.name != "throttle");
+}
+
+void print_table(Console& console, const Comparison& comparison, bool all) {
+  std::vector<std::string> names;
+  for (const report::Side& side : comparison.sides)
+    names.push_back(side.name);
+  DataTable table = table_for(names, "");
+  const std::size_t columns = 2 * names.size();
+  for (const ComparedSection& section : comparison.sections) {
+    if (!is_shown(section, all)) continue;
+    std::vector<DataCell> heading(columns, DataCell(""));
+    heading[0] = DataCell(section.title, Style::bold);
+    table.add(std::move(heading));
+    for (const ComparedRow& row : section.rows) {
+      std::vector<DataCell> cells = {"  " + row.title};
+      add_values(cells, row);
+      table.add(std::move(cells));
+    }
+  }
+  console.print(table_text(table, console));
+}
+
+/// Jobs with most change first, unless all are asked for.
+void print_table(Console& console, const StudyComparison& comparison, bool all) {
+  constexpr std::size_t most_rows = 20;
+  std::vector<std::pair<double, const report::ComparedJob*>> jobs;
+  for (const report::ComparedJob& job : comparison.jobs) {
+    const ComparedRow* row = job.numbers.find("step_time_s");
+    const auto by = row != nullptr ? report::difference(*row, 1) : std::nullopt;
+    jobs.emplace_back(by && by->relative ? std::abs(*by->relative) : -1, &job);
+  }
+  const std::size_t shown = all ? jobs.size() : std::min(most_rows, jobs.size());
+  if (!all)
+    std::stable_sort(jobs.begin(), jobs.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+  DataTable table = table_for(comparison.names, "job, step time");
+  for (std::size_t i = 0; i < shown; ++i) {
+    std::vector<DataCell> cells = {jobs[i].second->name};
+    const ComparedRow* row = jobs[i].second->numbers.find("step_time_s");
+    if (row != nullptr)
+      add_values(cells, *row);
+    else
+      add_verdicts(cells, jobs[i].second->verdicts);
+    table.add(std::move(cells));
+  }
+  console.print(table_text(table, console));
+  if (shown < jobs.size())
+    console.print(
+        fmt::format("({} more jobs changed less; --all shows them)\n", jobs.size() - shown));
+}
+
+}  // namespace
+
+void print_comparison(Console& console, const report::Comparison& comparison, bool all) {
+  print_sentences(console, report::sentences_of(comparison));
+  print_table(console, comparison, all);
+}
+
+void print_comparison(Console& console, const report::StudyComparison& comparison, bool all) {
+  print_sentences(console, report::sentences_of(comparison));
+  print_table(console, comparison, all);
+}
+
+namespace {
+
+std::string clock_text(Seconds time) {
+  const int64_t seconds = std::llround(time / unit::s);
+  return fmt::format("{}:{:02}", seconds / 60, seconds % 60);
+}
+
+void print_line(Console& console, const std::string& text) {
+  print_wrapped(console, text, "        ");
+}
+
+/// What is left again for what was seen before is said once.
+void print_thoughts(Console& console, const std::vector<advise::Decision>& decisions) {
+  for (std::size_t i = 0; i < decisions.size();) {
+    const advise::Decision& decision = decisions[i];
+    std::size_t end = i + 1;
+    const auto repeats = [&](const advise::Decision& next) {
+      return next.kind == advise::MoveKind::leave && decision.kind == next.kind;
+    };
+    while (end < decisions.size() && repeats(decisions[end]) &&
+           decisions[end].seen == decision.seen)
+      ++end;
+    const std::string again = end - i > 1
+                                  ? fmt::format(" ({} looks more, the last at {})", end - i - 1,
+                                                clock_text(decisions[end - 1].time))
+                                  : "";
+    print_line(console, fmt::format("{:>6}  {}", clock_text(decision.time), decision.seen));
+    print_line(console, fmt::format("        -> {}: {}{}", decision.action,
+                                    decisions[end - 1].reason, again));
+    i = end;
+  }
+}
+
+}  // namespace
+
+void print_decisions(Console& console, const advise::SteeredScenario& scenario, double margin) {
+  const advise::SteerOutcome& outcome = scenario.outcome;
+  console.print(console.styled(scenario.name, Style::bold) + ": " + scenario.about + "\n");
+  print_line(console, fmt::format("{:>6}  both begin with {}", "0:00", outcome.initial));
+  print_thoughts(console, outcome.decisions);
+  if (outcome.decisions.empty()) print_line(console, "        nothing was seen to change");
+  for (const advise::Checked& checked : outcome.checked)
+    print_line(console, fmt::format("        checked: to {} would have {} {:.2f} %", checked.what,
+                                    checked.ratio > 1 ? "cost" : "gained",
+                                    100 * std::abs(checked.ratio - 1)));
+  if (!outcome.checked.empty() && !outcome.leaving_was_right(margin))
+    print_line(console, "        so leaving it was wrong");
+  console.print("\n");
+}
+
+void print_thermal_groups(Console& console, const advise::GroupedMachine& seen) {
+  console.print(table_text(advise::groups_table(seen), console));
+  print_wrapped(console, advise::grouping_text(seen.groups));
+  if (seen.groups.groups.size() > 1)
+    print_wrapped(console, "Cold first: CUDA_VISIBLE_DEVICES=" + advise::slots_text(seen));
+}
+
+void print_placements(Console& console, const spec::Job& job, const advise::GroupedMachine& seen,
+                      const advise::PlaceResult& result) {
+  console.print(
+      fmt::format("{}, {}\n\n", report::group_label(job), report::configuration_label(job)));
+  print_thermal_groups(console, seen);
+  console.print("\n" + table_text(advise::placements_table(result), console));
+  if (result.placements.size() > 1) {
+    console.print("\n" + table_text(advise::reasons_table(result), console));
+    if (const std::string text = advise::transfer_text(result); !text.empty())
+      print_wrapped(console, text);
+    print_wrapped(console, counts_text(result.counts));
+  }
+  for (const std::string& note : result.notes)
+    print_wrapped(console, "Note: " + note + ".");
+  console.print("\nTo launch the optimal placement\n");
+  for (const std::string& line : advise::launch_lines(result.placements.back().job))
+    print_wrapped(console, "  " + line);
+}
+
+void print_trace_report(Console& console, const metrics::TraceReport& report,
+                        const std::vector<const DataTable*>& tables, bool asked_for) {
+  for (const std::string& line : report.headlines)
+    console.print(line + "\n");
+  bool first = report.headlines.empty();
+  for (const DataTable* table : tables) {
+    if (table->rows.empty() && !asked_for) continue;
+    if (!first) console.print("\n");
+    first = false;
+    console.print(table->rows.empty() ? table->title + ": nothing\n" : table_text(*table, console));
+  }
+  for (const std::string& file : report.written)
+    console.print(fmt::format("wrote {}\n", file));
+  for (const std::string& remark : report.remarks)
+    console.print("note: " + remark + "\n");
+}
+
+namespace {
+
+using calibrate::ErrorSummary;
+using calibrate::ScoredRow;
+using calibrate::ScoreSummary;
+using calibrate::TableScores;
+using calibrate::ValidatedFile;
+
+std::string cell(std::optional<double> value, int digits = 1) {
+  if (!value || !std::isfinite(*value)) return "";
+  return fmt::format("{:.{}f}", *value, digits);
+}
+
+void add_summary(DataTable& table, const std::string& name, const ErrorSummary& summary) {
+  table.add({name, std::to_string(summary.rows), cell(summary.median_abs), cell(summary.mean_abs),
+             cell(summary.p90_abs), cell(summary.max_abs), cell(summary.signed_mean),
+             cell(summary.rank_correlation, 2)});
+}
+
+/// Families of one kind of quantity, and all of them together.
+void print_part(Console& console, const std::string& title, const std::string& unit,
+                const std::map<std::string, ErrorSummary>& families, const ErrorSummary& whole) {
+  if (whole.rows == 0) return;
+  console.print(fmt::format("{}\n", console.styled(title + ", error in " + unit, Style::bold)));
+  DataTable table = text_table({{"family", Align::left},
+                                {"rows"},
+                                {"median"},
+                                {"mean"},
+                                {"p90"},
+                                {"max"},
+                                {"signed mean"},
+                                {"rank"}});
+  for (const auto& [name, summary] : families)
+    add_summary(table, name, summary);
+  if (families.size() > 1) add_summary(table, "all", whole);
+  console.print(table_text(table, console) + "\n");
+}
+
+void print_fit(Console& console, const calibrate::FitVerdicts& fit) {
+  const int64_t ran = fit.ran_and_fits + static_cast<int64_t>(fit.false_oom.size());
+  const int64_t failed = fit.failed_and_does_not_fit + static_cast<int64_t>(fit.false_fit.size());
+  if (ran > 0 && !fit.false_oom.empty())
+    console.print(fmt::format("{} of {} jobs that ran do not fit by our estimate\n",
+                              fit.false_oom.size(), ran));
+  if (failed > 0)
+    console.print(fmt::format("{} of {} jobs that ran out of memory fit by our estimate\n",
+                              fit.false_fit.size(), failed));
+}
+
+/// Reasons with how many rows they concern, most frequent first. What the rows' own names and
+/// numbers tell apart is one reason.
+void print_skipped(Console& console, const TableScores& all) {
+  if (all.skipped.empty()) return;
+  std::map<std::string, std::vector<const calibrate::SkippedRow*>> reasons;
+  for (const calibrate::SkippedRow& row : all.skipped) {
+    std::string reason = row.reason;
+    const std::size_t at = row.row_id.empty() ? std::string::npos : reason.find(row.row_id);
+    if (at != std::string::npos) reason.replace(at, row.row_id.size(), "...");
+    reasons[reason].push_back(&row);
+  }
+  std::vector<std::pair<std::string, std::vector<const calibrate::SkippedRow*>>> sorted(
+      reasons.begin(), reasons.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+  constexpr std::size_t shown = 12;
+  console.print(fmt::format("Skipped rows: {}\n", all.skipped.size()));
+  const std::size_t width = console.abilities().width.value_or(120);
+  for (std::size_t i = 0; i < std::min(shown, sorted.size()); ++i)
+    console.print(wrap(fmt::format("{:>6}  {} (as {})", sorted[i].second.size(), sorted[i].first,
+                                   sorted[i].second.front()->row_id),
+                       width, "        ") +
+                  "\n");
+  if (sorted.size() > shown)
+    console.print(fmt::format("        and {} more reasons; --format json lists every row\n",
+                              sorted.size() - shown));
+}
+
+void print_worst(Console& console, const TableScores& all, std::size_t worst) {
+  std::vector<const ScoredRow*> rows;
+  for (const ScoredRow& row : all.scored)
+    if (std::isfinite(calibrate::error_of(row)) && !calibrate::is_temperature(row))
+      rows.push_back(&row);
+  std::stable_sort(rows.begin(), rows.end(), [](const ScoredRow* a, const ScoredRow* b) {
+    return std::abs(a->error_pct()) > std::abs(b->error_pct());
+  });
+  rows.resize(std::min(rows.size(), worst));
+  if (rows.empty()) return;
+  console.print("\nFarthest off\n");
+  DataTable table = text_table({{"row", Align::left},
+                                {"quantity", Align::left},
+                                {"measured"},
+                                {"predicted"},
+                                {"error %"},
+                                {"assumed", Align::left, true}});
+  for (const ScoredRow* row : rows)
+    table.add({row->row_id, row->quantity, fmt::format("{:.4g}", row->measured),
+               fmt::format("{:.4g}", row->predicted), cell(row->error_pct()),
+               fmt::format("{}", fmt::join(row->notes, "; "))});
+  console.print(table_text(table, console));
+}
+
+}  // namespace
+
+void print_validation(Console& console, const std::vector<calibrate::ValidatedFile>& files,
+                      std::size_t worst) {
+  const TableScores all = calibrate::all_scores(files);
+  const ScoreSummary summary = calibrate::summarize(all);
+  for (const ValidatedFile& file : files)
+    console.print(fmt::format("{}: a table of kind \"{}\", {} rows\n", file.file, file.scores.table,
+                              file.scores.rows));
+  console.print(fmt::format("{} rows, {} predicted, {} skipped\n\n", all.rows,
+                            summary.predicted_rows, all.skipped.size()));
+  print_part(console, "Speed and power", "%", summary.families, summary.speed);
+  print_part(console, "Memory", "%", summary.memory_families, summary.memory);
+  print_part(console, "Temperature", "°C", summary.temperature_families, summary.temperature);
+  print_fit(console, all.fit);
+  print_skipped(console, all);
+  print_worst(console, all, worst);
+}
+
+}  // namespace triplepoint::tui

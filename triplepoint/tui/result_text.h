@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "triplepoint/advise/place_tables.h"
+#include "triplepoint/advise/steer_output.h"
+#include "triplepoint/calibrate/tables/score_summary.h"
+#include "triplepoint/metrics/trace_tables/analyses.h"
+#include "triplepoint/report/compare/compare.h"
+#include "triplepoint/tui/console.h"
+
+namespace triplepoint::tui {
+
+/// What changed, in sentences, and the numbers side by side; `all`: also what is seldom looked at.
+void print_comparison(Console&, const report::Comparison&, bool all);
+void print_comparison(Console&, const report::StudyComparison&, bool all);
+
+/// What happened and why, moment by moment.
+void print_decisions(Console&, const advise::SteeredScenario&, double margin);
+
+/// What separates the GPUs, and the order that puts cold ones first.
+void print_thermal_groups(Console&, const advise::GroupedMachine&);
+/// The job, its thermal groups, the placements and how to launch the best.
+void print_placements(Console&, const spec::Job&, const advise::GroupedMachine&,
+                      const advise::PlaceResult&);
+
+/// What an analysis found: the answer, these of its tables, and what to know of them. Empty tables
+/// are left out unless they were asked for.
+void print_trace_report(Console&, const metrics::TraceReport&,
+                        const std::vector<const DataTable*>& tables, bool asked_for);
+
+/// Errors by family, what does not fit, what was skipped, and the rows that are farthest off.
+void print_validation(Console&, const std::vector<calibrate::ValidatedFile>&, std::size_t worst);
+
+}  // namespace triplepoint::tui

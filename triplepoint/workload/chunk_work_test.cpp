@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/workload/activation_memory.h"
+#include "triplepoint/workload/jobs_testing.h"
+#include "triplepoint/workload/model_flops.h"
+
+namespace triplepoint::workload {
+namespace {
+
+using doctest::Approx;
+using spec::Collective;
+using spec::GroupKind;
+
+spec::Job mixtral(test::Layout layout) {
+  return test::with(test::on_nodes(test::mixtral_8x22b(), 4), layout);
+}
+
+ChunkWork middle_stage(const spec::Job& job) {
+  const WorkGraph graph = build_work_graph(job);
+  const size_t middle = graph.stages > 1 ? 1 : 0;
+  return graph.works.at(static_cast<size_t>(graph.chunk_work.at(middle).at(0)));
+}
+
+bool is_expert(const spec::Op& op) {
+  return op.name.substr(0, 6) == "expert" && test::is_gemm(op);
+}
+
+TEST_CASE(
+    "dispatch and combine each carry tokens x top-k x hidden, twice forward and twice backward") {
+  for (const test::Layout layout :
+       {test::Layout{1, 4, 8}, test::Layout{2, 2, 8}, test::Layout{4, 1, 8}}) {
+    const spec::Job job = mixtral(layout);
+    const ChunkWork work = middle_stage(job);
+    const auto all = test::traffic(test::ops_of(work), Collective::all_to_all, GroupKind::expert);
+    const auto l = static_cast<double>(work.num_layers);
+    const double tokens = 4096.0 / static_cast<double>(layout.tensor);
+    CHECK(all.calls == 4 * l);
+    CHECK(all.payload == Approx(4 * l * tokens * 2 * 6144 * 2));
+  }
+}
+
+TEST_CASE("rows that travel once come in fewer bytes than a copy to every expert") {
+  const auto payload = [](test::Layout layout, bool fused, bool copies) {
+    spec::Job job = mixtral(layout);
+    job.stack.fused_moe_dispatch = fused;
+    job.stack.moe_sends_every_copy = copies;
+    return test::traffic(test::ops_of(middle_stage(job)), Collective::all_to_all, GroupKind::expert)
+        .payload;
+  };
+  // Both experts of a row lie on one of 8 ranks in one case of 8, on one of 2 nodes in one of 2.
+  for (const auto& [layout, places] : {std::pair{test::Layout{1, 4, 8}, 8.0}, {{2, 2, 8}, 2.0}}) {
+    const double every_copy = payload(layout, false, false);
+    CHECK(payload(layout, true, false) == Approx(every_copy * (2 - 1 / places) / 2));
+    CHECK(payload(layout, true, true) == every_copy);
+  }
+}
+
+TEST_CASE(
+    "ranks tell each other the rows of every expert, once a forward pass, unless all are alike") {
+  spec::Job job = mixtral({2, 2, 8});
+  job.plan.sequence_parallel = true;
+  job.plan.expert_tensor_parallel_size = 2;
+  job.model.moe->pad_to_capacity = false;
+  const auto told = [&](GroupKind group) {
+    return test::traffic(test::ops_of(middle_stage(job)), Collective::all_gather, group);
+  };
+  const auto layers = static_cast<double>(middle_stage(job).num_layers);
+  const double experts = static_cast<double>(job.model.moe->num_experts);
+  CHECK(told(GroupKind::expert).calls == layers);
+  CHECK(told(GroupKind::expert).payload == layers * 4 * 8 * experts);
+  job.model.moe->capacity_factor = 1.0;
+  job.model.moe->pad_to_capacity = true;
+  CHECK(told(GroupKind::expert).calls == 0);
+}
+
+TEST_CASE("experts do top-k times the flops of a dense MLP, however they are spread") {
+  const double mlp = 3 * 6144.0 * 16384;
+  for (const test::Layout layout :
+       {test::Layout{1, 4, 8}, test::Layout{2, 2, 8}, test::Layout{4, 1, 8}, test::Layout{4, 2, 1},
+        test::Layout{1, 4, 2}})
+    for (const int64_t expert_tensor : {layout.tensor, int64_t{1}}) {
+      spec::Job job = mixtral(layout);
+      job.plan.expert_tensor_parallel_size = expert_tensor;
+      const ChunkWork work = middle_stage(job);
+      const double each_rank = 6 * 4096 * 2 * mlp * static_cast<double>(work.num_layers) /
+                               static_cast<double>(layout.tensor);
+      CHECK(test::flops(test::ops_of(work), is_expert) == Approx(each_rank));
+    }
+}
+
+TEST_CASE("capacity, padding and imbalance decide how many rows an expert rank computes") {
+  const auto rows = [](std::optional<double> capacity, bool pad, double imbalance) {
+    spec::Job job = mixtral({1, 4, 8});
+    job.model.moe->capacity_factor = capacity;
+    job.model.moe->pad_to_capacity = pad;
+    job.model.moe->load_imbalance = imbalance;
+    return test::flops(test::ops_of(middle_stage(job)), is_expert);
+  };
+  const double balanced = rows(std::nullopt, false, 1);
+  CHECK(rows(std::nullopt, false, 1.5) == Approx(1.5 * balanced));
+  CHECK(rows(1.25, true, 1) == Approx(1.25 * balanced));
+  CHECK(rows(1.25, false, 1.5) == Approx(1.25 * balanced));
+  CHECK(rows(2.0, false, 1.5) == Approx(1.5 * balanced));
+}
+
+TEST_CASE("without grouped GEMM every local expert is its own launch") {
+  spec::Job job = mixtral({1, 4, 2});
+  const auto launches = [&] {
+    std::pair<int, int64_t> kernels_and_products{0, 0};
+    for (const auto& [op, times] : test::ops_of(middle_stage(job)))
+      if (op.name == "expert_up") {
+        kernels_and_products = {op.kernels, op.gemm.count};
+        CHECK(op.op_class ==
+              (job.model.moe->grouped_gemm ? spec::OpClass::grouped_gemm : spec::OpClass::gemm));
+      }
+    return kernels_and_products;
+  };
+  CHECK(launches() == std::pair<int, int64_t>{4, 4});
+  job.model.moe->grouped_gemm = true;
+  CHECK(launches() == std::pair<int, int64_t>{1, 4});
+}
+
+TEST_CASE("expert TP gathers rows forward and scatters them back, mirrored backward") {
+  const spec::Job job = mixtral({4, 1, 8});
+  const ChunkWork work = middle_stage(job);
+  const auto ops = test::ops_of(work);
+  const auto l = static_cast<double>(work.num_layers);
+  const double rows = 4096.0 * 2 * 6144 * 2;  // of all four TP ranks together
+  CHECK(test::traffic(ops, Collective::all_gather, GroupKind::expert_tensor).payload ==
+        Approx(2 * l * rows));
+  CHECK(test::traffic(ops, Collective::reduce_scatter, GroupKind::expert_tensor).payload ==
+        Approx(2 * l * rows));
+}
+
+TEST_CASE("a shared expert adds the flops of a dense MLP of its size") {
+  spec::Job job = mixtral({1, 4, 8});
+  const double without = test::flops(test::ops_of(middle_stage(job)), test::is_gemm);
+  job.model.moe->shared_expert_ffn_hidden_size = 2048;
+  const ChunkWork work = middle_stage(job);
+  CHECK(test::flops(test::ops_of(work), test::is_gemm) - without ==
+        Approx(6 * 4096 * 3 * 6144.0 * 2048 * static_cast<double>(work.num_layers)));
+}
+
+TEST_CASE("leading dense layers are layers like those of a dense model") {
+  spec::Job job = mixtral({1, 4, 8});
+  job.model.moe->num_dense_layers = 3;
+  const WorkGraph graph = build_work_graph(job);
+  const ChunkWork& first = graph.works.at(static_cast<size_t>(graph.chunk_work[0][0]));
+  int64_t dense = 0, moe = 0;
+  for (const OpGroup& group : first.forward) {
+    if (group.name == "layer") dense += group.repeat;
+    if (group.name == "moe_layer") moe += group.repeat;
+  }
+  CHECK(dense == 3);
+  CHECK(moe == 56 / 4 - 3);
+}
+
+using spec::Recompute;
+using spec::RecomputeModule;
+
+/// Latent attention, two dense layers and two of experts, one of them shared.
+spec::Job small_deepseek() {
+  spec::Model model = test::llama3_70b();
+  model.num_layers = 4;
+  model.hidden_size = 2048;
+  model.ffn_hidden_size = 8192;
+  model.num_attention_heads = model.num_query_groups = 16;
+  model.kv_channels = 128;
+  model.sequence_length = 4096;
+  model.latent_attention = spec::LatentAttention{
+      .query_rank = 768, .key_value_rank = 512, .rope_head_dim = 64, .value_head_dim = 128};
+  model.moe = spec::MixtureOfExperts{.num_experts = 64,
+                                     .router_topk = 6,
+                                     .ffn_hidden_size = 1024,
+                                     .shared_expert_ffn_hidden_size = 1024,
+                                     .num_dense_layers = 2};
+  return test::with(test::on_nodes(model, 1), {.expert = 8});
+}
+
+spec::Job again(std::vector<RecomputeModule> modules) {
+  spec::Job job = small_deepseek();
+  job.plan.recompute = Recompute::selective;
+  job.plan.recompute_modules = std::move(modules);
+  return job;
+}
+
+ChunkWork work_of(const spec::Job& job) {
+  const WorkGraph graph = build_work_graph(job);
+  return graph.works.at(0);
+}
+
+std::set<std::string_view> recomputed(const spec::Job& job) {
+  const ChunkWork work = work_of(job);
+  std::set<std::string_view> names;
+  for (const OpGroup& group : work.recompute)
+    for (const spec::Op& op : group.ops)
+      names.insert(op.name);
+  return names;
+}
+
+double kept(const spec::Job& job) {
+  const LayerContext context{job, share_of_rank(job)};
+  return chunk_activation_bytes(context, whole_model(job));
+}
+
+using Names = std::set<std::string_view>;
+
+TEST_CASE("a module of selective recompute repeats its own ops and no others") {
+  CHECK(recomputed(again({})) == Names{"attention"});
+  CHECK(recomputed(again({RecomputeModule::core_attn})) == Names{"attention"});
+  CHECK(recomputed(again({RecomputeModule::mla_up_proj})) ==
+        Names{"latent_norm", "q_up", "kv_up", "rotary"});
+  CHECK(recomputed(again({RecomputeModule::layernorm})) == Names{"input_norm", "mlp_norm"});
+  CHECK(recomputed(again({RecomputeModule::moe_act})) == Names{"activation"});
+  CHECK(recomputed(again({RecomputeModule::mlp})) == Names{"mlp_up", "activation", "mlp_down"});
+  CHECK(recomputed(again({RecomputeModule::shared_experts})) ==
+        Names{"mlp_up", "activation", "mlp_down"});
+  const Names experts = recomputed(again({RecomputeModule::moe}));
+  for (const std::string_view name : {"router", "ep_dispatch", "expert_up", "ep_combine", "mlp_up"})
+    CHECK(experts.count(name) == 1);
+  CHECK(experts.count("attention") == 0);
+}
+
+TEST_CASE("a module inside of another is recomputed once") {
+  const auto count = [](const spec::Job& job) {
+    size_t ops = 0;
+    const ChunkWork work = work_of(job);
+    for (const OpGroup& group : work.recompute)
+      ops += group.ops.size() * static_cast<size_t>(group.repeat);
+    return ops;
+  };
+  const size_t whole = count(again({RecomputeModule::moe}));
+  CHECK(count(again({RecomputeModule::moe, RecomputeModule::moe_act,
+                     RecomputeModule::shared_experts})) == whole);
+  CHECK(count(again({RecomputeModule::moe, RecomputeModule::layernorm})) == whole + 2 * 4);
+}
+
+TEST_CASE("the more modules are recomputed, the less is kept of a microbatch") {
+  spec::Job none = small_deepseek();
+  const double tokens = 4096, e = 2, before = kept(none);
+  const auto spared = [&](std::vector<RecomputeModule> modules) {
+    return before - kept(again(std::move(modules)));
+  };
+  const double core = 16 * (128 + 64 + 128) / 2;  // heads of one head size for the core
+  CHECK(spared({RecomputeModule::mla_up_proj}) == Approx(4 * e * tokens * 3 * core));
+  CHECK(spared({RecomputeModule::layernorm}) == Approx(4 * 2 * e * tokens * 2048));
+  CHECK(spared({RecomputeModule::mlp}) == Approx(2 * e * tokens * 3 * 8192));
+  CHECK(spared({RecomputeModule::shared_experts}) == Approx(2 * e * tokens * 3 * 1024));
+  CHECK(spared({RecomputeModule::moe_act}) == Approx(2 * e * tokens * 6 * 1024));
+  CHECK(spared({RecomputeModule::moe}) >
+        spared({RecomputeModule::moe_act, RecomputeModule::shared_experts}));
+  CHECK(spared({RecomputeModule::moe, RecomputeModule::moe_act}) ==
+        Approx(spared({RecomputeModule::moe})));
+}
+
+TEST_CASE("hardware flops count what modules multiply again") {
+  for (const RecomputeModule module : {RecomputeModule::mla_up_proj, RecomputeModule::mlp,
+                                       RecomputeModule::shared_experts, RecomputeModule::moe}) {
+    const spec::Job job = again({module});
+    const ChunkWork work = work_of(job);
+    double products = 0;
+    for (const OpGroup& group : work.recompute)
+      for (const spec::Op& op : group.ops)
+        if (test::is_gemm(op))
+          products += static_cast<double>(group.repeat) * (op.flops / unit::FLOP);
+    const StepFlops flops = count_step_flops(job);
+    const auto microbatches = static_cast<double>(job.plan.global_batch_size);
+    CHECK((flops.hardware - flops.model) / unit::FLOP == Approx(microbatches * products));
+  }
+}
+
+TEST_CASE("attention in 8 bits keeps half as much and needs linear layers in 8 bits") {
+  spec::Job job = small_deepseek();
+  job.plan.fp8_attention = true;
+  CHECK(kept(job) == kept(small_deepseek()));
+  job.plan.precision = spec::Precision::fp8;
+  spec::Job wide = job;
+  wide.plan.fp8_attention = false;
+  const double core = 16 * (128 + 64 + 128) / 2;
+  CHECK(kept(wide) - kept(job) == Approx(4 * 4096 * (3 + 1) * core));
+  for (const auto& [op, times] : test::ops_of(work_of(job)))
+    if (op.op_class == spec::OpClass::attention) CHECK(op.precision == spec::Precision::fp8);
+}
+
+}  // namespace
+
+}  // namespace triplepoint::workload
