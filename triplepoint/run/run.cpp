@@ -128,15 +128,14 @@ const Series* find_series(const Run& run, std::string_view signal, int32_t devic
 std::vector<StepRecord> detailed_steps(const Run& run) {
   const std::optional<Extent> shown = extent(run.timeline);
   if (!shown) return run.steps;
-  // A simulated timeline has no spans of the host's time between steps, which can exceed half a
-  // step.
+  // A simulated timeline shows one step, without spans of the host's time before or after it, which
+  // can exceed half a step; its last span may end some nanoseconds late.
   const bool simulated = run.manifest.origin == Origin::simulated;
   std::vector<StepRecord> detailed;
   for (const StepRecord& step : run.steps) {
     const Seconds covered = std::min(step.end, shown->end) - std::max(step.begin, shown->begin);
     const bool mostly = covered > Seconds() && 2 * covered >= step.end - step.begin;
-    if (mostly || (simulated && step.begin <= shown->begin && shown->end <= step.end))
-      detailed.push_back(step);
+    if (mostly || (simulated && 2 * covered >= shown->end - shown->begin)) detailed.push_back(step);
   }
   return detailed;
 }

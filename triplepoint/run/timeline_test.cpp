@@ -132,6 +132,19 @@ TEST_CASE("a simulated step is detailed though the host's time after its kernels
   CHECK(detailed_steps(run).empty());
 }
 
+TEST_CASE("a simulated step is detailed though its last span ends nanoseconds after it") {
+  Run run;
+  run.timeline = small_timeline();
+  run.manifest.origin = Origin::simulated;
+  const Extent shown = *extent(run.timeline);
+  const Seconds length = shown.end - shown.begin;
+  run.steps = {{.begin = shown.begin - 9 * length, .end = shown.end - 6 * unit::ns}};
+  REQUIRE(detailed_steps(run).size() == 1);
+  // The step after it is not shown.
+  run.steps.push_back({.begin = run.steps[0].end, .end = run.steps[0].end + 10 * length});
+  CHECK(detailed_steps(run).size() == 1);
+}
+
 TEST_CASE("details follow their spans when a timeline is sorted and clipped") {
   Timeline timeline;
   timeline.num_ranks = 1;
