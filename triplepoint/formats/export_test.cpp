@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/formats/export.h"
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include "triplepoint/formats/fixtures_testing.h"
@@ -117,6 +119,37 @@ TEST_CASE("what no launch file can say stands on top of it") {
     CHECK(exported.unsupported_settings == std::vector<std::string>{limit, order});
     CHECK(exported.text.find("# not in this file: " + limit + "\n") != std::string::npos);
   }
+}
+
+TEST_CASE("an optimizer that the launcher would give other bytes is named") {
+  const spec::Library library = spec::default_library();
+  const auto says = [](const Exported& exported, const std::string& words) {
+    return std::ranges::any_of(exported.unsupported_settings, [&](const std::string& setting) {
+      return setting.find(words) != std::string::npos;
+    });
+  };
+  spec::Job job = job_of("pretrain-h200.yaml");
+  job.plan.optimizer = spec::load_optimizer(library, "nanotron_adam").value();
+  CHECK(says(export_megatron_args(job), "the bytes of optimizer nanotron_adam"));
+  // 4 bytes of master weights with the distributed optimizer, 2 under FSDP.
+  job.plan.optimizer = spec::load_optimizer(library, "fsdp_adamw").value();
+  CHECK(says(export_nemo_yaml(job), "optimizer fsdp_adamw"));
+  job = job_of("fsdp-h200.yaml");
+  CHECK(export_nemo_yaml(job).unsupported_settings.empty());
+  job.plan.optimizer = spec::load_optimizer(library, "fused_adam").value();
+  CHECK(says(export_nemo_yaml(job), "optimizer fused_adam"));
+}
+
+TEST_CASE("Megatron's distributed optimizer shards over the context group") {
+  spec::Job job = job_of("experts-h100.yaml");
+  job.plan.expert_parallel_size = 1;
+  job.plan.context_parallel_size *= job.data_parallel_size();
+  job.plan.sharding = spec::Sharding::optimizer;
+  REQUIRE(job.data_parallel_size() == 1);
+  REQUIRE(job.plan.context_parallel_size > 1);
+  CHECK(through_megatron(job).plan.sharding == spec::Sharding::optimizer);
+  job.plan.sharding = spec::Sharding::none;
+  CHECK(through_megatron(job).plan.sharding == spec::Sharding::none);
 }
 
 TEST_CASE("orders that differ from node to node, and of nodes, are not in a launch file either") {

@@ -171,8 +171,8 @@ void write_precision(ArgumentWriter& out, const Plan& plan) {
 
 /// Without peers the distributed optimizer shards nothing, but knows more types of state.
 bool has_distributed_optimizer(const Job& job) {
-  return job.plan.sharding != Sharding::none ||
-         (job.data_parallel_size() <= 1 && job.plan.optimizer.name != "sgd");
+  const int64_t replicas = job.data_parallel_size() * job.plan.context_parallel_size;
+  return job.plan.sharding != Sharding::none || (replicas <= 1 && job.plan.optimizer.name != "sgd");
 }
 
 void write_sharding(ArgumentWriter& out, const Job& job) {
@@ -195,6 +195,14 @@ std::string_view type_of_bytes(double bytes) {
   return bytes >= 4 ? "fp32" : bytes >= 2 ? "bf16" : "fp8";
 }
 
+/// Whether each part of the state is as wide as one of the types that Megatron knows for it.
+bool has_types(const spec::OptimizerState& state) {
+  const double moment = state.moment_bytes / 2;
+  return state.weight_bytes == 2 && (state.gradient_bytes == 2 || state.gradient_bytes == 4) &&
+         (state.master_bytes == 2 || state.master_bytes == 4) &&
+         (moment == 1 || moment == 2 || moment == 4);
+}
+
 /// What the state keeps beside Megatron's usual 4 + 8 + 4 bytes needs its precision-aware
 /// optimizer.
 void write_optimizer(ArgumentWriter& out, const Job& job, std::vector<std::string>& unsupported) {
@@ -204,10 +212,10 @@ void write_optimizer(ArgumentWriter& out, const Job& job, std::vector<std::strin
   out.word("optimizer", sgd ? "sgd" : "adam");
   const bool fp32 = plan.precision == Precision::fp32;
   const double gradients = plan.precision == Precision::fp32 ? 4 : state.gradient_sync_bytes;
-  const bool usual = state.master_bytes == (fp32 ? 0 : 4) && state.moment_bytes == (sgd ? 4 : 8) &&
-                     state.gradient_bytes == gradients;
+  const bool usual = state.weight_bytes == (fp32 ? 4 : 2) && state.gradient_bytes == gradients &&
+                     state.moment_bytes == (sgd ? 4 : 8) && state.master_bytes == (fp32 ? 0 : 4);
   if (usual) return;
-  if (!has_distributed_optimizer(job) || fp32 || sgd || state.master_bytes < 2) {
+  if (!has_distributed_optimizer(job) || fp32 || sgd || !has_types(state)) {
     unsupported.push_back(
         fmt::format("the bytes of optimizer {} (Megatron's own keeps 18 a parameter "
                     "unless it is sharded and precision-aware)",

@@ -487,7 +487,9 @@ void read_sharding(Settings& s, const spec::Job& job, Plan& plan) {
   const bool keeps = s.flag("torch-fsdp2-no-reshard-after-forward");
   const int64_t copies = s.count("num-distributed-optimizer-instances", 1, most_ranks).value_or(1);
   const int64_t ranks = data_parallel_size(job, plan);
-  if (distributed && ranks > 1) plan.sharding = spec::Sharding::optimizer;
+  // Ranks of a context group hold the same parameters, too.
+  if (distributed && ranks * plan.context_parallel_size > 1)
+    plan.sharding = spec::Sharding::optimizer;
   if (own || older) {
     if (strategy == "optim") plan.sharding = spec::Sharding::optimizer;
     if (strategy == "optim_grads") plan.sharding = spec::Sharding::gradients;

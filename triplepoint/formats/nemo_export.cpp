@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -302,20 +303,24 @@ void write_fsdp(YamlWriter& yaml, const Job& job, std::vector<std::string>& unsu
   yaml.boolean("model.fsdp_sharded_checkpoint", false);
 }
 
+/// Under FSDP, NeMo's fused_adam keeps other bytes than without (formats/optimizers.cpp).
 struct NemoOptimizer {
   std::string_view ours, theirs;
+  std::optional<bool> of_fsdp = {};  // absent: either
 };
-constexpr NemoOptimizer optimizers[] = {{"fused_adam", "fused_adam"},
-                                        {"fsdp_fused_adam", "fused_adam"},
-                                        {"fsdp_adamw", "fused_adam"},
+constexpr NemoOptimizer optimizers[] = {{"fused_adam", "fused_adam", false},
+                                        {"fsdp_fused_adam", "fused_adam", true},
+                                        {"fsdp_adamw", "fused_adam", true},
                                         {"sgd", "sgd"},
                                         {"distributed_fused_adam", "distributed_fused_adam"},
                                         {"mcore_distributed_optim", "mcore_distributed_optim"},
                                         {"megatron_distributed_optim", "mcore_distributed_optim"}};
 
 std::string optimizer_name(const Plan& plan, std::vector<std::string>& unsupported) {
+  const bool fsdp = plan.sharding == spec::Sharding::parameters;
   for (const NemoOptimizer& each : optimizers)
-    if (each.ours == plan.optimizer.name) return std::string(each.theirs);
+    if (each.ours == plan.optimizer.name && each.of_fsdp.value_or(fsdp) == fsdp)
+      return std::string(each.theirs);
   const bool sharded =
       plan.sharding == spec::Sharding::optimizer || plan.sharding == spec::Sharding::gradients;
   std::string stand_in = sharded ? "distributed_fused_adam" : "fused_adam";
