@@ -385,7 +385,9 @@ class Examination : Findings {
   }
 
   void inert_overlaps() {
-    if (job_.data_parallel_size() > 1 || is_inference(job_.task)) return;
+    // Ranks of a context group hold the same parameters, and reduce their gradients as replicas do.
+    const bool alone = job_.data_parallel_size() == 1 && plan_.context_parallel_size == 1;
+    if (!alone || is_inference(job_.task)) return;
     if (plan_.overlap_gradient || plan_.overlap_parameter)
       warn(Code::inert_option,
            "overlap_gradient or overlap_parameter with data_parallel_size 1 (there is no gradient "

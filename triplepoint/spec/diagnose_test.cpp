@@ -385,6 +385,16 @@ TEST_CASE("schedule and chunks have to agree") {
       "1");
 }
 
+TEST_CASE("a context group has gradient and parameter traffic to hide") {
+  Job job = sound_job();
+  job.plan.tensor_parallel_size /= 2;
+  job.plan.context_parallel_size = 2;
+  job.plan.sharding = Sharding::optimizer;
+  job.plan.overlap_gradient = job.plan.overlap_parameter = true;
+  REQUIRE(job.data_parallel_size() == 1);
+  CHECK(diagnose(job).empty());
+}
+
 TEST_CASE("the sequence has to divide evenly where it is split") {
   refused(
       sound_job(),
