@@ -189,6 +189,15 @@ std::vector<RecomputeChoice> Space::recomputes(const Layout& layout) const {
   return found;
 }
 
+namespace {
+
+/// Ranks of a context group hold the same parameters, and share their states as replicas do.
+bool has_replicas(const Layout& layout) {
+  return layout.data * layout.context > 1;
+}
+
+}  // namespace
+
 std::vector<StateChoice> Space::states(const Layout& layout) const {
   std::vector<StateChoice> found;
   const bool all = reach_ == Reach::everything;
@@ -202,7 +211,7 @@ std::vector<StateChoice> Space::states(const Layout& layout) const {
       add_state(layout, {sequence_parallel, sharding, reshard, {}}, found);
     };
     add(Sharding::none, true);
-    if (layout.data == 1) continue;
+    if (!has_replicas(layout)) continue;
     add(Sharding::optimizer, true);
     if (all || base_.stack.gradient_sync_accumulates) add(Sharding::gradients, true);
     if (all || layout.pipeline == 1) add(Sharding::parameters, true);
@@ -221,8 +230,8 @@ uint32_t Space::possible_overlaps(const Layout& layout, const StateChoice& state
   uint32_t may = 0;
   const auto add = [&](bool possible, uint32_t bit) { may |= possible ? bit : 0; };
   add(state.sequence_parallel && reaches, overlaps_tensor);
-  add(layout.data > 1 && !fsdp, overlaps_gradient);
-  add(layout.data > 1 && zero, overlaps_parameter);
+  add(has_replicas(layout) && !fsdp, overlaps_gradient);
+  add(has_replicas(layout) && zero, overlaps_parameter);
   add(layout.pipeline > 1 && (all || layout.chunks > 1), overlaps_pipeline);
   add(layout.expert > 1 && all, overlaps_expert);
   return may;

@@ -53,6 +53,17 @@ TEST_CASE("a space holds what a user would write down by hand") {
   CHECK(found);
 }
 
+TEST_CASE("the ranks of a context group share the optimizer's state, and its traffic hides") {
+  const spec::Job base = test::job_on("llama3-8b", "dgx-h100", {.nodes = 1, .batch = 8});
+  const Space space(base, Reach::launchable,
+                    test::must(parse_fixed("tp=4,pp=1,cp=2,mbs=1,sharding=optimizer")));
+  REQUIRE(space.size() > 0);
+  bool hides = false;
+  for (int64_t i = 0; i < space.size(); ++i)
+    hides |= space.plan(i).overlap_gradient && space.plan(i).overlap_parameter;
+  CHECK(hides);
+}
+
 TEST_CASE("everything holds all that is launchable") {
   const spec::Job base = test::job_on("gpt3-5b", "dgx-a100", {.nodes = 1, .batch = 4});
   const auto keys = [&](Reach reach) {
