@@ -89,6 +89,30 @@ TEST_CASE("equal input gives equal bits, and the timeline is only a record") {
   CHECK(simulate(job, {.timeline = false}).steps == one.steps);
 }
 
+TEST_CASE("replicas that wait for a slow one hide their gradients behind its last pass") {
+  const auto parsed = spec::parse_job(spec::default_library(), R"(
+model = "llama3-8b"
+cluster = "hgx-h200"
+nodes = 4
+[plan]
+tensor_parallel_size = 2
+global_batch_size = 16
+sharding = "optimizer"
+overlap_gradient = true
+)",
+                                      "job.toml");
+  REQUIRE_MESSAGE(parsed, parsed.error().what);
+  spec::Job job = *parsed;
+  spec::Fault& slow_host = job.environment.faults.emplace_back();
+  slow_host.kind = spec::FaultKind::host;
+  slow_host.node = 1;
+  slow_host.share = 20;
+  const Seconds step = steady_step_time(job);
+  // The others become slower, though not as slow: the step must not become shorter.
+  job.environment.device_clock_limits.assign(32, 1500 * unit::MHz);
+  CHECK(steady_step_time(job) >= step);
+}
+
 TEST_CASE("a job that does not fit has a memory breakdown and no step") {
   spec::Job job = random_training_job(1);
   job.cluster.gpu.memory = 4 * unit::GiB;

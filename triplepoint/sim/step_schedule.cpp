@@ -12,6 +12,7 @@
 #include "triplepoint/sim/step_schedule.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "triplepoint/sim/simulate_schedule.h"
@@ -70,6 +71,27 @@ std::vector<std::vector<GroupOnCores>> groups_on_cores(StepModel& model) {
   return all;
 }
 
+/// Time of the last backward pass of a stage.
+Seconds last_pass(const StepModel& model, const StepTimeline& step, size_t pipeline, size_t s) {
+  const workload::Action& last = step.pipelines[pipeline][s].actions.back().action;
+  return step.phase_durations[pipeline][s][model.use_of(s, last)];
+}
+
+/// What the reduction of a stage's gradients can hide behind: buckets are reduced during the last
+/// backward pass, each once all replicas have it. So from the last replica that begins the pass to
+/// the last one that ends it.
+Seconds cover_of_replicas(const StepModel& model, const StepTimeline& step, size_t s,
+                          double oversubscription, Seconds replicas_ready) {
+  // Buckets are not simulated one by one: all of the pass counts, which is slightly too much, as
+  // the first bucket is complete only some layers into it.
+  Seconds cover = std::numeric_limits<double>::infinity() * unit::s;
+  for (size_t p = 0; p < step.pipelines.size(); ++p) {
+    const Seconds waits = replicas_ready - step.pipelines[p][s].finish;
+    cover = std::min(cover, oversubscription * last_pass(model, step, p, s) + waits);
+  }
+  return cover;
+}
+
 /// Gradient reduction over the replicas, the norm over the whole model, optimizer, parameter
 /// gather.
 void finish_step(const StepModel& model, StepTimeline& step) {
@@ -86,20 +108,15 @@ void finish_step(const StepModel& model, StepTimeline& step) {
     Seconds replicas_ready;
     for (const auto& timeline : step.pipelines)
       replicas_ready = std::max(replicas_ready, timeline[s].finish);
+    const Seconds shared_cover =
+        cover_of_replicas(model, step, s, oversubscription, replicas_ready);
     for (size_t p = 0; p < step.pipelines.size(); ++p) {
       StepEpilogue& at = step.epilogues[p][s];
       at.finish = step.pipelines[p][s].finish;
       at.sync_begin = end.waits_for_replicas ? replicas_ready : at.finish;
-      // Buckets of gradients are reduced behind the last backward pass of the stage, so what they
-      // can hide behind is that pass's time. Buckets are not simulated one by one: all of the pass
-      // counts as cover, which is slightly too much, as the first bucket is complete only some
-      // layers into it.
-      const workload::Action& last = step.pipelines[p][s].actions.back().action;
-      at.sync_end =
-          at.sync_begin +
-          exposed_time(end.gradient_sync,
-                       oversubscription * step.phase_durations[p][s][model.use_of(s, last)],
-                       oversubscription);
+      const Seconds cover =
+          end.waits_for_replicas ? shared_cover : oversubscription * last_pass(model, step, p, s);
+      at.sync_end = at.sync_begin + exposed_time(end.gradient_sync, cover, oversubscription);
       norm_ready = std::max(norm_ready, at.sync_end);
     }
   }
