@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/parallel.h"
+
+#include "triplepoint/spec/load.h"
+
+#include "tests/metamorphic/laws.h"
+#include "tests/metamorphic/preparations.h"
+#include "tests/metamorphic/random_job.h"
+
+namespace triplepoint::metamorphic {
+namespace {
+
+/// What one law says of one job; absent: nothing.
+struct Finding {
+  size_t law = 0;
+  double excess = 0;  // beyond what is allowed
+};
+
+double allowed(const Law& law, const Outcome& before, const Outcome& after) {
+  return law.slack != nullptr && before.trained && after.trained ? law.slack->of(before, after) : 0;
+}
+
+/// `first_law`: number of the relation's first law in the whole list.
+void check_relation(const Relation& relation, size_t first_law, const spec::Job& job,
+                    const Outcome& as_drawn, std::vector<Finding>& findings) {
+  spec::Job prepared = job;
+  if (relation.prepare != nullptr && (!relation.prepare(prepared) || !is_legal(prepared))) return;
+  const Outcome before = relation.prepare != nullptr ? play(prepared) : as_drawn;
+  if (!before.trained) return;
+  spec::Job changed = prepared;
+  if (!relation.change(changed) || !is_legal(changed)) return;
+  const Outcome after = play(changed);
+  for (size_t i = 0; i < relation.laws.size(); ++i) {
+    const Law& law = relation.laws[i];
+    if (const auto excess = law.excess(before, after))
+      findings.push_back({first_law + i, *excess - allowed(law, before, after)});
+  }
+}
+
+/// The job in a few words; its seed gives the whole of it.
+std::string in_words(const spec::Job& job) {
+  const spec::Plan& plan = job.plan;
+  return fmt::format("{} of {} on {} x {}, TP{} PP{} CP{} EP{}", spec::name_of(job.task),
+                     job.model.name, job.cluster.num_nodes, job.cluster.name,
+                     plan.tensor_parallel_size, plan.pipeline_parallel_size,
+                     plan.context_parallel_size, plan.expert_parallel_size);
+}
+
+/// Jobs in parallel, tallies in their order.
+std::vector<Tally> collect(std::vector<Tally> tallies, uint64_t jobs,
+                           const std::function<std::vector<Finding>(uint64_t seed)>& look_at) {
+  std::vector<std::vector<Finding>> found(jobs);
+  parallel_for(jobs, available_threads(), [&](size_t i) { found[i] = look_at(i + 1); });
+  for (size_t i = 0; i < jobs; ++i)
+    for (const Finding& finding : found[i]) {
+      Tally& tally = tallies[finding.law];
+      ++tally.jobs;
+      if (finding.excess <= 0) continue;
+      tally.violations.push_back(fmt::format("job {} ({}): beyond what is allowed by {:.3g}", i + 1,
+                                             in_words(random_job(i + 1)), finding.excess));
+    }
+  return tallies;
+}
+
+}  // namespace
+
+std::vector<Tally> check_relations(const std::vector<Relation>& relations, uint64_t jobs) {
+  std::vector<Tally> tallies;
+  std::vector<size_t> first_laws;
+  for (const Relation& relation : relations) {
+    first_laws.push_back(tallies.size());
+    for (const Law& law : relation.laws)
+      tallies.push_back({.name = fmt::format("{}: {}", relation.change_name, law.name),
+                         .allowed = law.slack != nullptr ? law.slack->name : "",
+                         .violations = {}});
+  }
+  return collect(std::move(tallies), jobs, [&](uint64_t seed) {
+    const spec::Job job = random_job(seed);
+    const Outcome as_drawn = play(job);
+    std::vector<Finding> findings;
+    for (size_t i = 0; i < relations.size(); ++i)
+      check_relation(relations[i], first_laws[i], job, as_drawn, findings);
+    return findings;
+  });
+}
+
+std::vector<Tally> check_identities(const std::vector<Identity>& all, uint64_t jobs) {
+  std::vector<Tally> tallies;
+  for (const Identity& identity : all)
+    tallies.push_back({.name = identity.name, .allowed = identity.allowed, .violations = {}});
+  return collect(std::move(tallies), jobs, [&](uint64_t seed) {
+    const spec::Job job = random_job(seed);
+    const Outcome outcome = play(job);
+    std::vector<Finding> findings;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (seed % all[i].once_in != 0) continue;
+      if (const auto excess = all[i].excess(job, outcome))
+        findings.push_back({i, *excess - all[i].tolerance});
+    }
+    return findings;
+  });
+}
+
+}  // namespace triplepoint::metamorphic
