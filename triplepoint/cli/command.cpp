@@ -44,8 +44,8 @@ constexpr std::array table = {
         "  triplepoint plan --model gpt3-175b --cluster hgx-h200 --nodes 4 --gbs 128\n"
         "  triplepoint plan --model llama3-70b --cluster dgx-h100 --nodes 8 --gbs 512 \\\n"
         "    --fix \"tp=8,mbs=1|2\" --max-temperature \"75 C\" --tokens 2T -o plans\n"
-        "  triplepoint plan --model mixtral-8x7b --cluster dgx-h100 --nodes 2 --gbs 128 "
-        "--objective energy --pareto\n"
+        "  triplepoint plan --model mixtral-8x7b --cluster dgx-h100 --nodes 2 --gbs 128 \\\n"
+        "    --objective energy --pareto\n"
         "  triplepoint plan --clocks job.toml --slowdown 1% -o clocks\n"
         "  mpirun -n 16 triplepoint plan --model deepseek-v3 --cluster dgx-h100 \\\n"
         "    --nodes 256 --gbs 8192\n",

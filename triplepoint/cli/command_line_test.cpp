@@ -188,6 +188,16 @@ TEST_CASE("help fits the terminal") {
   }
 }
 
+TEST_CASE("help fits 100 columns, examples included") {
+  for (const CommandEntry& entry : commands()) {
+    std::istringstream lines(call({std::string(entry.name), "--help"}).out);
+    for (std::string line; std::getline(lines, line);) {
+      CAPTURE(line);
+      CHECK(tui::display_width(line) <= 100);
+    }
+  }
+}
+
 TEST_CASE("the program says which it is") {
   CHECK(call({"--version"}).out.starts_with("triplepoint "));
 }
@@ -389,13 +399,31 @@ TEST_CASE("lists name what simulate takes") {
   CHECK(contains(call({"list", "clusters", "--names"}).out, "hgx-h200\n"));
   CHECK(contains(call({"list", "studies"}).out, "paper/h200"));
   for (const char* kind : {"models", "gpus", "clusters", "stacks", "studies"})
-    CHECK(json_of(call({"list", kind, "--format", "json"})).size() > 0);
+    CHECK(json_of(call({"list", kind, "--format", "json"}))[kind].size() > 0);
+}
+
+TEST_CASE("every JSON object has its schema, first") {
+  const std::vector<std::string> json = {"--format", "json"};
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           small_job,
+           {"plan", "--model", "tiny-gpt", "--cluster", "hgx-h200", "--gbs", "8"},
+           {"place", "--model", "llama3-8b", "--cluster", "hgx-h200", "--tp", "4", "--pp", "2",
+            "--gbs", "16"},
+           {"list", "models"},
+           {"show", "h200"},
+           {"export", TPT_SOURCE_DIR "/examples/one-node.toml", "--toml"},
+           {"import", TPT_SOURCE_DIR "/examples/pretrain_llama.sh"}}) {
+    CAPTURE(words.front());
+    const Json found = json_of(call(plus(words, json)));
+    REQUIRE(found.is_object());
+    CHECK(found.begin().key() == "schema");
+  }
 }
 
 TEST_CASE("show says where a number comes from") {
   const Json json = json_of(call({"show", "h200", "--format", "json"}));
   REQUIRE(!json.empty());
-  for (const Json& number : json[0]["numbers"])
+  for (const Json& number : json["shown"][0]["numbers"])
     CHECK(!number["source"].get<std::string>().empty());
 }
 

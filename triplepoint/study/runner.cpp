@@ -214,8 +214,6 @@ Result<void> write_results(const StudyResults& results, const Path& folder) {
 
 namespace {
 
-constexpr int results_schema = 2;  // docs/formats.md says what changed
-
 std::string as_text(const std::vector<spec::Diagnosis>& diagnoses) {
   std::string text;
   for (const spec::Diagnosis& diagnosis : diagnoses)

@@ -205,7 +205,8 @@ std::optional<metrics::RunLifetimeUse> run_lifetime_use(const run::Run& run,
 }
 
 Json results_json(const JobResults& results) {
-  Json json = metrics::results_json(results.run, results.metrics);
+  Json json = {{"schema", results_schema}};
+  json.update(metrics::results_json(results.run, results.metrics));
   if (results.step_time) {
     json["step_time_low_s"] = results.step_time->low;
     json["step_time_high_s"] = results.step_time->high;

@@ -83,7 +83,8 @@ class List : public Command {
                       "to the folder that holds models, gpus, clusters",
                       kind_, library.root));
     }
-    format_.is_json() ? print_json(console, as_json(lines)) : print_table(console, lines);
+    format_.is_json() ? print_json(console, {{kind_, as_json(lines)}})
+                      : print_table(console, lines);
     return exit_ok;
   }
 

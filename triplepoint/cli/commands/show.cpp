@@ -80,7 +80,7 @@ class Show : public Command {
                                close ? fmt::format("did you mean \"{}\"?", *close)
                                      : "triplepoint list prints the names of a kind"));
     }
-    if (format_.is_json()) print_json(console, all);
+    if (format_.is_json()) print_json(console, {{"shown", std::move(all)}});
     return exit_ok;
   }
 

@@ -51,7 +51,9 @@ int ThreadsFlag::count() const {
 }
 
 void print_json(tui::Console& console, const Json& json) {
-  console.print(json_text(json) + "\n");
+  Json whole = {{"schema", 1}};
+  whole.update(json);
+  console.print(json_text(whole) + "\n");
 }
 
 Arguments SensorFlags::arguments() {

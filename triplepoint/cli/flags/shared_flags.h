@@ -78,7 +78,8 @@ class FormatFlag {
   std::string word_ = "table";
 };
 
-/// Prints one JSON value and a line break.
+/// Prints one JSON object and a line break. Its first key is "schema": 1, or the number that it
+/// has.
 void print_json(tui::Console& console, const Json& json);
 
 /// The flags that say what is measured: --devices, --gpm, --node-power-command.
