@@ -111,8 +111,10 @@ class PatternReader {
 
 }  // namespace
 
-Imported assemble(Settings& settings, spec::Job job, std::span<const KeyOfCode> keys) {
+Result<Imported> assemble(Settings& settings, const spec::Library& library, spec::StatedJob stated,
+                          std::span<const KeyOfCode> keys) {
   Imported result;
+  spec::Job job = TPT_TRY(spec::with_defaults(library, stated));
   result.diagnoses = std::move(settings.diagnoses());
   for (Diagnosis& diagnosis : spec::diagnose(job)) {
     diagnosis.what = settings.place(key_of(diagnosis.code, keys)) + diagnosis.what;
@@ -126,6 +128,9 @@ Imported assemble(Settings& settings, spec::Job job, std::span<const KeyOfCode> 
   result.assumed = settings.assumed();
   std::move(settings.assumed().begin(), settings.assumed().end(), std::back_inserter(job.notes));
   result.job = std::move(job);
+  result.stated = std::move(stated.stated);
+  result.length_from = std::move(stated.length_from);
+  result.of_launcher = std::move(stated.of_launcher);
   return result;
 }
 

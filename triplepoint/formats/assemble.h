@@ -12,6 +12,7 @@
 
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/plan.h"
+#include "triplepoint/spec/stated_job.h"
 
 #include "triplepoint/formats/import.h"
 #include "triplepoint/formats/library_cache.h"
@@ -25,9 +26,10 @@ struct KeyOfCode {
   std::string_view key;
 };
 
-/// Joins what was found in the file with what spec::diagnose says of the job; what it calls inert
-/// becomes a note.
-Imported assemble(Settings& settings, spec::Job job, std::span<const KeyOfCode> keys);
+/// Fills in defaults and joins what was found in the file with what spec::diagnose says of the job;
+/// what it calls inert becomes a note.
+Result<Imported> assemble(Settings& settings, const spec::Library& library, spec::StatedJob stated,
+                          std::span<const KeyOfCode> keys);
 
 /// Diagnoses for every key that was not read and `is_irrelevant` does not know: an error where it
 /// is a slip of the finger away from a key that matters, else a warning.

@@ -48,6 +48,9 @@ std::vector<std::string> unsupported_by_launch_files(const spec::Job& job) {
         fmt::format("the sliding window of {} tokens", job.model.sliding_window->size));
   if (job.model.prediction_depths() > 0)
     unsupported.push_back("multi-token prediction (it is trained without)");
+  if (job.model.moe && job.model.moe->latent_size)
+    unsupported.push_back(fmt::format("the width of the experts, {} (they work in the model's)",
+                                      *job.model.moe->latent_size));
   if (job.model.moe && job.model.moe->layer_period)
     unsupported.push_back(fmt::format("dense layers between those of experts (every {}th has them)",
                                       *job.model.moe->layer_period));

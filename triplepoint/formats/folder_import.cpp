@@ -194,4 +194,16 @@ Result<Imported> import_job(const spec::Library& library, const Path& path, Impo
   return import_kind(cache, kind, text, path.string(), hints);
 }
 
+Result<Imported> import_file(const spec::Library& library, const Path& path,
+                             const ImportHints& hints) {
+  const std::string text = TPT_TRY(read_file(path));
+  if (text.empty())
+    return error(
+        fmt::format("{}: the file is empty (a job was expected); see triplepoint simulate --help",
+                    path.string()));
+  if (recognize(text) == FileKind::hf_config)
+    return import_hf_job(library, text, path.string(), hints);
+  return import_job(library, path, hints);
+}
+
 }  // namespace triplepoint::formats

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <initializer_list>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/import.h"
+#include "triplepoint/formats/library_cache.h"
 
 namespace triplepoint::formats {
 namespace {
@@ -181,8 +183,6 @@ class Reader {
         positive({"head_dim"}, std::max<int64_t>(1, m.hidden_size / m.num_attention_heads));
     m.sequence_length =
         positive({"max_position_embeddings", "n_positions", "n_ctx", "seq_length"}, 2048);
-    assume(fmt::format("sequences of {} tokens, the longest the model takes; give another length",
-                       m.sequence_length));
     assume("vocabulary padded to a multiple of 128");
     return {};
   }
@@ -300,7 +300,87 @@ class Reader {
   ImportedModel result_;
 };
 
+// The library --------------------------------------------------------------------------------
+
+// Tokens of a training sequence where nothing is known but that the model takes them; what most
+// models of the library were trained on, and not the 131,072 that a config.json may allow.
+constexpr int64_t usual_length = 4096;
+
+/// A model without what a config.json does not say, or what training sets.
+Model shape_of(Model model) {
+  const Model unsaid;
+  model.name = unsaid.name;
+  model.sequence_length = unsaid.sequence_length;
+  model.vocabulary_divisible_by = unsaid.vocabulary_divisible_by;
+  model.dropout = unsaid.dropout;
+  model.multi_token_prediction = unsaid.multi_token_prediction;
+  model.published_parameters = model.published_active_parameters = std::nullopt;
+  if (!model.moe) return model;
+  const spec::MixtureOfExperts plain;
+  model.moe->capacity_factor = plain.capacity_factor;
+  model.moe->pad_to_capacity = plain.pad_to_capacity;
+  model.moe->load_imbalance = plain.load_imbalance;
+  model.moe->grouped_gemm = plain.grouped_gemm;
+  return model;
+}
+
+/// Of models of one shape: the one of the same name; then without limits on experts; then the
+/// longest that the read one takes.
+bool is_closer(const Model& a, const Model& b, const Model& read) {
+  const auto distance = [&](const Model& m) {
+    const bool limited = m.moe && m.moe->capacity_factor;
+    const bool fits = m.sequence_length <= read.sequence_length;
+    return std::tuple(m.name != read.name, limited, fits ? -m.sequence_length : 0);
+  };
+  return distance(a) < distance(b);
+}
+
+std::optional<Model> library_model(LibraryCache& cache, const Model& read) {
+  const Model shape = shape_of(read);
+  std::optional<Model> found;
+  for (const std::string& name : cache.model_names()) {
+    const std::optional<Model> known = cache.model(name);
+    if (!known || !(shape_of(*known) == shape)) continue;
+    if (!found || is_closer(*known, *found, read)) found = known;
+  }
+  return found;
+}
+
+/// Puts the library's model in place of the one read, or sets a usual length. Returns where the
+/// length comes from.
+std::string settle_model(LibraryCache& cache, ImportedModel& read) {
+  const int64_t longest = read.model.sequence_length;
+  if (const auto known = library_model(cache, read.model)) {
+    read.assumed.push_back(
+        fmt::format("the model is the library's {} (its shape is the same)", known->name));
+    read.model = *known;
+    read.model.sequence_length = std::min(known->sequence_length, longest);
+    return known->name + "'s";
+  }
+  read.model.sequence_length = std::min(usual_length, longest);
+  return longest <= usual_length ? "the longest the model takes"
+                                 : fmt::format("usual; the model takes up to {}", longest);
+}
+
 }  // namespace
+
+Result<Imported> import_hf_job(const spec::Library& library, const std::string& text,
+                               const std::string& path, const ImportHints& hints) {
+  ImportedModel read = TPT_TRY(import_hf_config(text, path));
+  LibraryCache cache(library);
+  spec::StatedJob stated;
+  stated.length_from = settle_model(cache, read);
+  stated.job.origin = path;
+  stated.job.model = std::move(read.model);
+  stated.job.notes = read.assumed;
+  TPT_TRY(apply_hints(library, hints, stated));
+  return Imported{.job = TPT_TRY(spec::with_defaults(library, stated)),
+                  .diagnoses = std::move(read.diagnoses),
+                  .assumed = std::move(read.assumed),
+                  .stated = std::move(stated.stated),
+                  .length_from = std::move(stated.length_from),
+                  .of_launcher = {}};
+}
 
 Result<ImportedModel> import_hf_config(const std::string& text, const std::string& path) {
   const Json json = TPT_TRY(parse_json(text, path));

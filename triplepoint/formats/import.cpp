@@ -175,46 +175,69 @@ Result<spec::Job> job_of_study(const spec::Library& library, const std::string& 
                                  : fmt::format("triplepoint show {} lists them", study_name)));
 }
 
-Result<spec::Job> model_only(const std::string& text, const std::string& path) {
-  formats::ImportedModel imported = TPT_TRY(formats::import_hf_config(text, path));
-  for (const spec::Diagnosis& diagnosis : imported.diagnoses) {
-    if (diagnosis.severity == spec::Diagnosis::Severity::error) return error(diagnosis.what);
-  }
-  spec::Job job;
-  job.model = std::move(imported.model);
-  job.notes = std::move(imported.assumed);
-  job.origin = path;
-  job.plan.global_batch_size = 0;  // not said
-  return job;
-}
-
-Result<spec::Job> imported_job(const spec::Library& library, const std::string& path) {
-  formats::Imported imported = TPT_TRY(formats::import_job(library, path, {}));
-  for (const spec::Diagnosis& diagnosis : imported.diagnoses) {
-    // What flags may still put right is judged when the job is complete.
+/// A finding of the file itself; what flags may still put right is judged when the job is whole.
+Result<void> refuse_errors(const std::vector<spec::Diagnosis>& diagnoses) {
+  for (const spec::Diagnosis& diagnosis : diagnoses) {
     const bool of_file = diagnosis.code == spec::DiagnosisCode::unsupported;
     if (of_file && diagnosis.severity == spec::Diagnosis::Severity::error)
       return error(diagnosis.what);
   }
-  return std::move(imported.job);
+  return {};
+}
+
+Result<spec::StatedJob> imported_job(Imported imported) {
+  TPT_TRY(refuse_errors(imported.diagnoses));
+  return spec::StatedJob{.job = std::move(imported.job),
+                         .stated = std::move(imported.stated),
+                         .length_from = std::move(imported.length_from),
+                         .of_launcher = std::move(imported.of_launcher)};
 }
 
 }  // namespace
 
-Result<spec::Job> read_job(const spec::Library& library, const std::string& what) {
+Result<void> apply_hints(const spec::Library& library, const ImportHints& hints,
+                         spec::StatedJob& stated) {
+  using enum spec::JobSetting;
+  spec::Job& job = stated.job;
+  if (hints.cluster) {
+    const int64_t before = job.cluster.num_nodes;
+    job.cluster = TPT_TRY(spec::load_cluster(library, *hints.cluster));
+    if (stated.states(nodes)) job.cluster.num_nodes = before;
+    if (spec::is_own_cluster(*hints.cluster)) stated.stated.insert(nodes);
+  }
+  if (hints.num_nodes) {
+    job.cluster.num_nodes = *hints.num_nodes;
+    stated.stated.insert(nodes);
+  }
+  if (!hints.stack) return {};
+  const bool usual = job.plan.optimizer.name == spec::default_optimizer(job.stack);
+  if (stated.states(stack) && usual) stated.stated.erase(optimizer);
+  job.stack = TPT_TRY(spec::load_stack(library, *hints.stack));
+  stated.stated.insert(stack);
+  return {};
+}
+
+Result<spec::StatedJob> read_stated_job(const spec::Library& library, const std::string& what,
+                                        const ImportHints& hints) {
   const std::size_t colon = what.rfind(':');
   std::error_code ignored;
+  spec::StatedJob stated;
   if (colon != std::string::npos && !std::filesystem::exists(what, ignored)) {
-    return job_of_study(library, what.substr(0, colon), what.substr(colon + 1));
+    stated = spec::fully_stated(
+        TPT_TRY(job_of_study(library, what.substr(0, colon), what.substr(colon + 1))));
+  } else if (what.ends_with(".toml")) {
+    stated = TPT_TRY(spec::load_stated_job(library, what));
+  } else if (what.ends_with(".run")) {
+    stated = spec::fully_stated(TPT_TRY(job_of_run(what)));
+  } else {
+    return imported_job(TPT_TRY(import_file(library, what, hints)));
   }
-  if (what.ends_with(".toml")) return spec::load_job(library, what);
-  if (what.ends_with(".run")) return job_of_run(what);
-  const std::string text = TPT_TRY(read_file(what));
-  if (text.empty())
-    return error(fmt::format(
-        "{}: the file is empty (a job was expected); see triplepoint simulate --help", what));
-  if (formats::recognize(text) == formats::FileKind::hf_config) return model_only(text, what);
-  return imported_job(library, what);
+  TPT_TRY(apply_hints(library, hints, stated));
+  return stated;
+}
+
+Result<spec::Job> read_job(const spec::Library& library, const std::string& what) {
+  return spec::with_defaults(library, TPT_TRY(read_stated_job(library, what, {})));
 }
 
 }  // namespace triplepoint::formats

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,8 +11,8 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/spec/job.h"
 #include "triplepoint/spec/load.h"
+#include "triplepoint/spec/stated_job.h"
 
 namespace triplepoint::formats {
 
@@ -32,12 +33,16 @@ Result<std::optional<JobScript>> job_script_beside(const Path& configuration);
 
 /// A job read from another tool's file.
 struct Imported {
-  spec::Job job;
+  spec::Job job;  // with defaults
   /// What the file itself gets wrong (with file and line), then what spec::diagnose says of the
   /// job.
   std::vector<spec::Diagnosis> diagnoses;
   /// What the file does not say and had to be filled in; also in job.notes.
   std::vector<std::string> assumed;
+  // As in spec::StatedJob.
+  std::set<spec::JobSetting> stated;
+  std::string length_from = "the model's";
+  std::vector<std::string> of_launcher;
 };
 
 /// What the caller knows and the file does not say. Explicit values win over the file.
@@ -67,8 +72,17 @@ struct ImportedModel {
   std::vector<std::string> assumed;
 };
 
-/// config.json of a Hugging Face decoder (GPT-2, Llama, Mistral, Mixtral, Qwen, DeepSeek, ...).
+/// config.json of a Hugging Face decoder (GPT-2, Llama, Mistral, Mixtral, Qwen, DeepSeek, ...). Its
+/// sequence length is the longest that the model takes.
 Result<ImportedModel> import_hf_config(const std::string& text, const std::string& path);
+
+/// A job of the model of a config.json, the rest by hints and defaults.
+///
+/// A model whose shape the library has is the library's: with its sequence length, dropout and
+/// name. Of several, the one of that name; else one as long as the config's, without limits on
+/// experts. Other models train on sequences of 4096 tokens, or fewer where they take fewer.
+Result<Imported> import_hf_job(const spec::Library& library, const std::string& text,
+                               const std::string& path, const ImportHints& hints);
 
 enum class FileKind { nemo_yaml, megatron_args, hf_config, job_script, unknown };
 std::string_view name_of(FileKind kind);
@@ -80,6 +94,10 @@ FileKind recognize(std::string_view text);
 /// Reads a job from a NeMo YAML or a Megatron command line, whichever it is; a Slurm script beside
 /// the file becomes a hint.
 Result<Imported> import_job(const spec::Library& library, const Path& path, ImportHints hints);
+
+/// The same, or a job of the model of a config.json.
+Result<Imported> import_file(const spec::Library& library, const Path& path,
+                             const ImportHints& hints);
 
 /// One job file of a folder.
 struct FolderRow {
@@ -108,8 +126,13 @@ Result<FolderImport> import_folder(const spec::Library& library, const Path& fol
 /// Hugging Face config.json gives the model only. "paper/h200:NAME" is a job of a study.
 Result<spec::Job> read_job(const spec::Library& library, const std::string& what);
 
-/// The stack of a job that names none: the plain one of the framework the study used.
-inline constexpr const char* default_stack = "megatron-core";
-inline constexpr const char* serving_stack = "vllm";
+/// The same before defaults, for flags to go on top. What `hints` name replaces what the file has.
+Result<spec::StatedJob> read_stated_job(const spec::Library& library, const std::string& what,
+                                        const ImportHints& hints);
+
+/// Puts cluster, nodes and stack of the hints into a job. The number of nodes stays where it was
+/// stated; the optimizer follows the stack where it was that of the stack before.
+Result<void> apply_hints(const spec::Library& library, const ImportHints& hints,
+                         spec::StatedJob& stated);
 
 }  // namespace triplepoint::formats

@@ -83,14 +83,19 @@ int64_t nodes_of_script(const ImportHints& hints) {
 }
 
 void set_nodes(Settings& settings, const ImportHints& hints, const MachineFacts& facts,
-               spec::Cluster& cluster) {
+               spec::StatedJob& stated) {
+  spec::Cluster& cluster = stated.job.cluster;
   const int64_t script = nodes_of_script(hints), file = facts.num_nodes.value_or(0);
   const int64_t nodes = hints.num_nodes.value_or(file > 0 ? file : script);
-  if (nodes > 0)
+  const bool own = hints.cluster && spec::is_own_cluster(*hints.cluster);
+  if (nodes > 0 || own) stated.stated.insert(spec::JobSetting::nodes);
+  if (nodes > 0) {
     cluster.num_nodes = nodes;
-  else
+  } else if (!own) {
+    cluster.num_nodes = spec::default_nodes;
     settings.assume(fmt::format("the file has no number of nodes: {}; give --nodes for another",
                                 cluster.num_nodes));
+  }
   if (file > 0 && script > 0 && file != script)
     settings.note(DiagnosisCode::node_count_mismatch, Severity::error, facts.nodes_key,
                   fmt::format("{} is {}, but the job script asks for {} nodes (the trainer refuses "
@@ -141,16 +146,41 @@ const std::vector<std::string>& LibraryCache::model_names() {
 
 Result<void> set_cluster_and_stack(LibraryCache& cache, Settings& settings,
                                    const ImportHints& hints, const MachineFacts& facts,
-                                   spec::Job& job) {
+                                   spec::StatedJob& stated) {
+  spec::Job& job = stated.job;
   job.cluster = TPT_TRY(cache.cluster(choose_cluster(cache, settings, hints, facts)));
   set_devices(settings, hints, facts, job.cluster);
-  set_nodes(settings, hints, facts, job.cluster);
+  set_nodes(settings, hints, facts, stated);
   const std::string stack =
       hints.stack   ? *hints.stack
       : facts.stack ? *facts.stack
                     : std::string(facts.profiled ? facts.profiled_stack : facts.plain_stack);
   job.stack = TPT_TRY(cache.stack(stack));
+  stated.stated.insert(spec::JobSetting::stack);
+  if (!hints.stack && !facts.stack)
+    stated.of_launcher.push_back(fmt::format("stack {}", job.stack.name));
   return {};
+}
+
+void adopt_names(LibraryCache& cache, const std::optional<std::string>& optimizer, spec::Job& job) {
+  if (const auto known = cache.model(job.model.name)) {
+    spec::Model same = job.model;
+    same.published_parameters = known->published_parameters;
+    same.published_active_parameters = known->published_active_parameters;
+    // A module for further tokens that is not trained has no word in a launch file, and needs none.
+    if (known->prediction_depths() == 0)
+      same.multi_token_prediction = known->multi_token_prediction;
+    same.sequence_length = known->sequence_length;
+    const int64_t length = std::exchange(job.model.sequence_length, same.sequence_length);
+    if (same == *known) job.model = same;
+    job.model.sequence_length = length;
+  }
+  if (!optimizer) return;
+  const auto known = cache.optimizer(*optimizer);
+  if (!known) return;
+  spec::OptimizerState same = job.plan.optimizer;
+  same.name = known->name;
+  if (same == *known) job.plan.optimizer = same;
 }
 
 }  // namespace triplepoint::formats

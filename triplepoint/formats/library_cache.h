@@ -9,8 +9,8 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/spec/job.h"
 #include "triplepoint/spec/load.h"
+#include "triplepoint/spec/stated_job.h"
 
 #include "triplepoint/formats/import.h"
 #include "triplepoint/formats/settings.h"
@@ -23,6 +23,7 @@ class LibraryCache {
  public:
   explicit LibraryCache(const spec::Library& library) : library_(library) {}
 
+  const spec::Library& library() const { return library_; }
   Result<spec::Cluster> cluster(const std::string& name);
   Result<spec::Stack> stack(const std::string& name);
   Result<spec::OptimizerState> optimizer(const std::string& name);
@@ -43,6 +44,7 @@ class LibraryCache {
 struct MachineFacts {
   std::optional<std::string> cluster;  // named by an exported file
   std::optional<std::string> stack;
+  std::optional<std::string> optimizer;
   std::optional<int64_t> num_nodes;
   std::optional<int64_t> gpus_per_node;
   std::string_view nodes_key;  // where num_nodes stands in the file, for messages
@@ -56,6 +58,10 @@ struct MachineFacts {
 /// path; else the paper's main cluster, which is then noted as assumed.
 Result<void> set_cluster_and_stack(LibraryCache& cache, Settings& settings,
                                    const ImportHints& hints, const MachineFacts& facts,
-                                   spec::Job& job);
+                                   spec::StatedJob& stated);
+
+/// Names of the library for what the file spells out: the published sizes of the model of that name
+/// and shape, and the optimizer that an exported file names, where it has these bytes.
+void adopt_names(LibraryCache& cache, const std::optional<std::string>& optimizer, spec::Job& job);
 
 }  // namespace triplepoint::formats

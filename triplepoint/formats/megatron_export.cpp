@@ -260,13 +260,14 @@ void check_task(const Job& job, std::vector<std::string>& unsupported) {
 
 std::string launcher(const Job& job) {
   return fmt::format(
-      "TRIPLEPOINT_CLUSTER={} TRIPLEPOINT_STACK={} TRIPLEPOINT_MODEL={} \\\n"
+      "TRIPLEPOINT_CLUSTER={} TRIPLEPOINT_STACK={} TRIPLEPOINT_MODEL={} "
+      "TRIPLEPOINT_OPTIMIZER={} \\\n"
       "CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nnodes {} --nproc-per-node {} \\\n"
       "    --node-rank \"${{NODE_RANK:-0}}\" --master-addr \"${{MASTER_ADDR:-localhost}}\" "
       "--master-port 29500 \\\n"
       "    pretrain_gpt.py",
       shell_word(job.cluster.name), shell_word(job.stack.name), shell_word(job.model.name),
-      job.cluster.num_nodes, job.cluster.gpus_per_node);
+      shell_word(job.plan.optimizer.name), job.cluster.num_nodes, job.cluster.gpus_per_node);
 }
 
 }  // namespace

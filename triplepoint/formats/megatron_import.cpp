@@ -27,6 +27,8 @@ using Severity = spec::Diagnosis::Severity;
 constexpr int64_t most_ranks = 1'000'000;  // products of three sizes still fit 64 bits
 constexpr int64_t largest_dimension = 10'000'000;
 
+constexpr double usual_dropout = 0.1;  // Megatron's, of hidden states and attention
+
 constexpr std::array key_of_code{
     KeyOfCode{DiagnosisCode::layers_not_divisible, "pipeline-model-parallel-size"},
     KeyOfCode{DiagnosisCode::world_not_divisible, "pipeline-model-parallel-size"},
@@ -244,7 +246,7 @@ void read_details(Settings& s, Model& model) {
   model.biases = !s.flag("disable-bias-linear");
   if (s.flag("add-qkv-bias") && !model.biases)
     s.assume("no bias on queries, keys and values (they are a ten-thousandth of the weights)");
-  model.dropout = s.number("hidden-dropout").value_or(0.1);
+  model.dropout = s.number("hidden-dropout").value_or(usual_dropout);
   const double attention = s.number("attention-dropout").value_or(0.1);
   if (attention != model.dropout)
     s.assume(fmt::format("one dropout of {} (the attention's own, {}, is inside its kernel)",
@@ -300,7 +302,8 @@ bool same_shape(const Model& a, const Model& b) {
   const auto experts = [](const Model& m) { return m.moe ? m.moe->num_experts : 0; };
   return a.num_layers == b.num_layers && a.hidden_size == b.hidden_size &&
          a.ffn_hidden_size == b.ffn_hidden_size && a.num_attention_heads == b.num_attention_heads &&
-         a.num_query_groups == b.num_query_groups && experts(a) == experts(b);
+         a.num_query_groups == b.num_query_groups && experts(a) == experts(b) &&
+         spec::padded_vocabulary(a, 1) == spec::padded_vocabulary(b, 1);
 }
 
 std::string model_name(LibraryCache& cache, const ShellCommand& command, const Model& model) {
@@ -436,10 +439,16 @@ int64_t data_parallel_size(const spec::Job& job, const Plan& plan) {
   return std::max<int64_t>(1, job.cluster.num_gpus() / plan.model_parallel_size());
 }
 
-Result<void> read_batches(Settings& s, const spec::Job& job, Plan& plan) {
+/// Without a global batch Megatron takes one microbatch for each data-parallel rank.
+Result<void> read_batches(Settings& s, spec::StatedJob& stated) {
+  Plan& plan = stated.job.plan;
   plan.micro_batch_size = TPT_TRY(required(s, "micro-batch-size"));
   const auto global = s.count("global-batch-size");
-  plan.global_batch_size = global.value_or(plan.micro_batch_size * data_parallel_size(job, plan));
+  plan.global_batch_size =
+      global.value_or(plan.micro_batch_size * data_parallel_size(stated.job, plan));
+  if (!global)
+    stated.of_launcher.push_back(
+        fmt::format("batch {} (Megatron's: a microbatch a rank)", plan.global_batch_size));
   return {};
 }
 
@@ -478,7 +487,8 @@ void read_overlap(Settings& s, Plan& plan) {
 }
 
 /// Megatron-FSDP names what it shards; torch FSDP2 shards parameters.
-void read_sharding(Settings& s, const spec::Job& job, Plan& plan) {
+void read_sharding(Settings& s, spec::StatedJob& stated) {
+  Plan& plan = stated.job.plan;
   constexpr std::array<std::string_view, 4> strategies{"no_shard", "optim", "optim_grads",
                                                        "optim_grads_params"};
   const bool distributed = s.flag("use-distributed-optimizer"), torch = s.flag("use-torch-fsdp2");
@@ -486,10 +496,12 @@ void read_sharding(Settings& s, const spec::Job& job, Plan& plan) {
   const auto strategy = s.one_of("data-parallel-sharding-strategy", strategies);
   const bool keeps = s.flag("torch-fsdp2-no-reshard-after-forward");
   const int64_t copies = s.count("num-distributed-optimizer-instances", 1, most_ranks).value_or(1);
-  const int64_t ranks = data_parallel_size(job, plan);
-  // Ranks of a context group hold the same parameters, too.
-  if (distributed && ranks * plan.context_parallel_size > 1)
-    plan.sharding = spec::Sharding::optimizer;
+  const int64_t ranks = data_parallel_size(stated.job, plan);
+  // Ranks of a context group hold the same parameters, too. Without peers nothing is sharded, until
+  // flags on top of the file add some.
+  const bool peers = ranks * plan.context_parallel_size > 1;
+  if (distributed && !peers) stated.stated.erase(spec::JobSetting::sharding);
+  if (distributed && peers) plan.sharding = spec::Sharding::optimizer;
   if (own || older) {
     if (strategy == "optim") plan.sharding = spec::Sharding::optimizer;
     if (strategy == "optim_grads") plan.sharding = spec::Sharding::gradients;
@@ -501,6 +513,8 @@ void read_sharding(Settings& s, const spec::Job& job, Plan& plan) {
   }
   if (copies > 1 && plan.sharding != spec::Sharding::none)
     plan.sharding_group_size = std::max<int64_t>(1, ranks / copies);
+  if (plan.sharding != spec::Sharding::none) stated.stated.insert(spec::JobSetting::sharding);
+  if (!distributed && !torch && !own && !older) stated.of_launcher.emplace_back("sharding none");
 }
 
 std::optional<double> bytes_of_type(Settings& s, std::string_view key) {
@@ -532,8 +546,10 @@ double gradient_bytes(Settings& s, spec::Precision precision) {
   return precision == spec::Precision::fp16 && !full ? 2 : 4;
 }
 
-Result<void> read_optimizer(LibraryCache& cache, Settings& s, const spec::Job& job, Plan& plan) {
-  read_sharding(s, job, plan);
+Result<void> read_optimizer(LibraryCache& cache, Settings& s, spec::StatedJob& stated) {
+  Plan& plan = stated.job.plan;
+  read_sharding(s, stated);
+  if (!s.has("optimizer")) stated.of_launcher.emplace_back("optimizer adam");
   const std::string name = s.text("optimizer").value_or("adam");
   const double gradients = gradient_bytes(s, plan.precision);
   const bool distributed = plan.sharding != spec::Sharding::none && name == "adam";
@@ -552,16 +568,29 @@ Result<void> read_optimizer(LibraryCache& cache, Settings& s, const spec::Job& j
   return {};
 }
 
-Result<Plan> read_plan(LibraryCache& cache, Settings& s, const spec::Job& job) {
-  Plan plan;
+/// Megatron has no words for what follows from hints alone: all else counts as stated.
+void state_settings(Settings& s, spec::StatedJob& stated) {
+  using enum spec::JobSetting;
+  for (const auto setting :
+       {task, sequence_length, micro_batch_size, global_batch_size, sharding, optimizer})
+    stated.stated.insert(setting);
+  if (s.has("bf16") || s.has("fp16") || s.has("fp8-format")) stated.stated.insert(precision);
+  if (stated.job.plan.recompute != spec::Recompute::none || s.has("recompute-granularity"))
+    stated.stated.insert(recompute);
+  if (!s.has("hidden-dropout"))
+    stated.of_launcher.push_back(fmt::format("dropout {}", usual_dropout));
+}
+
+Result<void> read_plan(LibraryCache& cache, Settings& s, spec::StatedJob& stated) {
+  Plan& plan = stated.job.plan;
   plan.precision = read_precision(s);
   plan.fp8_attention = s.flag("fp8-dot-product-attention");
-  read_sizes(s, job.model, plan);
-  TPT_TRY(read_batches(s, job, plan));
+  read_sizes(s, stated.job.model, plan);
+  TPT_TRY(read_batches(s, stated));
   read_recompute(s, plan);
   read_overlap(s, plan);
-  TPT_TRY(read_optimizer(cache, s, job, plan));
-  return plan;
+  state_settings(s, stated);
+  return read_optimizer(cache, s, stated);
 }
 
 /// Slurm's own lines in the same script are as good as a script beside it.
@@ -579,17 +608,19 @@ Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
   const ShellCommand command = TPT_TRY(find_command(text, path));
   Settings settings(path, "--");
   add_arguments(command, settings);
-  spec::Job job;
+  spec::StatedJob stated;
+  spec::Job& job = stated.job;
   job.name = settings.text("wandb-exp-name").value_or(std::filesystem::path(path).stem().string());
   job.origin = path;
   job.model = TPT_TRY(read_model(cache, settings, command));
   TPT_TRY(set_cluster_and_stack(cache, settings, with_own_script(hints, text, path),
-                                read_machines(settings, command), job));
+                                read_machines(settings, command), stated));
   read_graphs(settings, job.stack);
-  job.plan = TPT_TRY(read_plan(cache, settings, job));
+  TPT_TRY(read_plan(cache, settings, stated));
+  adopt_names(cache, variable(command, "TRIPLEPOINT_OPTIMIZER"), job);
   report_unknown_keys(settings, "--", is_irrelevant_megatron_argument,
                       irrelevant_megatron_arguments());
-  return assemble(settings, std::move(job), key_of_code);
+  return assemble(settings, cache.library(), std::move(stated), key_of_code);
 }
 
 Result<Imported> import_megatron_args(const spec::Library& library, const std::string& text,

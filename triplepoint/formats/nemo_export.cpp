@@ -134,6 +134,7 @@ void write_run(YamlWriter& yaml, const Job& job) {
   yaml.text("run.name", job.name);
   yaml.text("run.cluster", job.cluster.name);
   yaml.text("run.stack", job.stack.name);
+  yaml.text("run.optimizer", job.plan.optimizer.name);
 }
 
 void write_trainer(YamlWriter& yaml, const Job& job) {
@@ -313,6 +314,7 @@ constexpr NemoOptimizer optimizers[] = {{"fused_adam", "fused_adam", false},
                                         {"fsdp_adamw", "fused_adam", true},
                                         {"sgd", "sgd"},
                                         {"distributed_fused_adam", "distributed_fused_adam"},
+                                        {"distributed_fused_adam_bf16", "distributed_fused_adam"},
                                         {"mcore_distributed_optim", "mcore_distributed_optim"},
                                         {"megatron_distributed_optim", "mcore_distributed_optim"}};
 
@@ -349,6 +351,10 @@ void write_optimizer(YamlWriter& yaml, const Job& job, std::vector<std::string>&
     write_fsdp(yaml, job, unsupported);
   else
     check_sharding(job, name, unsupported);
+  const bool remainders = plan.optimizer.master_bytes < 4 && plan.optimizer.weight_bytes < 4;
+  if (plan.precision == spec::Precision::fp16 && remainders && name == "distributed_fused_adam")
+    unsupported.push_back(
+        "16-bit remainders of the master weights (with fp16 NeMo keeps whole fp32 copies)");
   yaml.boolean("model.megatron_amp_O2", !fsdp && plan.optimizer.weight_bytes < 4);
   yaml.text("model.optim.name", name);
   yaml.number("model.optim.lr", 1e-4);

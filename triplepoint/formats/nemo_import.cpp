@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <initializer_list>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,6 +28,7 @@ using Severity = spec::Diagnosis::Severity;
 
 constexpr int64_t most_ranks = 1'000'000;  // products of three sizes still fit 64 bits
 constexpr int64_t largest_dimension = 10'000'000;
+constexpr double usual_dropout = 0.1;  // NeMo's, of hidden states and attention
 
 /// Where a diagnosis of the job points to in the file.
 constexpr std::array key_of_code{
@@ -252,7 +254,7 @@ void read_details(Settings& s, Model& model) {
   model.position_embedding = read_positions(s);
   model.tied_embeddings = s.boolean("model.share_embeddings_and_output_weights").value_or(true);
   model.biases = s.boolean("model.bias").value_or(true);
-  model.dropout = s.number("model.hidden_dropout").value_or(0.1);
+  model.dropout = s.number("model.hidden_dropout").value_or(usual_dropout);
   const auto attention_dropout = s.number("model.attention_dropout");
   if (attention_dropout && *attention_dropout != model.dropout)
     s.assume(fmt::format("one dropout of {} (the attention's own, {}, is inside its kernel)",
@@ -345,14 +347,16 @@ void read_sizes(Settings& s, const Model& model, Plan& plan) {
            "the layers left for the other stages cannot be shared evenly; change the number");
 }
 
-void read_batches(Settings& s, const std::string& data, Plan& plan) {
+void read_batches(Settings& s, const std::string& data, spec::StatedJob& stated) {
+  Plan& plan = stated.job.plan;
   const auto micro = s.count("model.micro_batch_size");
   const auto global = s.count("model.global_batch_size");
   const auto own_micro = data.empty() ? std::nullopt : s.count(data + "micro_batch_size");
   const auto own_global = data.empty() ? std::nullopt : s.count(data + "global_batch_size");
   plan.micro_batch_size = own_micro ? *own_micro : micro.value_or(1);
-  plan.global_batch_size = own_global ? *own_global : global.value_or(1);
-  if (!own_global && !global) s.assume("a global batch of 1: the file names none");
+  plan.global_batch_size = own_global ? *own_global : global.value_or(0);
+  if (own_micro || micro) stated.stated.insert(spec::JobSetting::micro_batch_size);
+  if (own_global || global) stated.stated.insert(spec::JobSetting::global_batch_size);
   if (s.has("model.rampup_batch_size"))
     s.note(DiagnosisCode::unsupported, Severity::warning, "model.rampup_batch_size",
            "the batch grows during the run, which is not modelled: the final size is simulated");
@@ -449,15 +453,22 @@ Result<void> read_optimizer_bytes(LibraryCache& cache, Settings& s, bool fsdp,
 }
 
 /// Optimizer, its bytes, and who shards what.
-Result<void> read_optimizer(LibraryCache& cache, Settings& s, const spec::Job& job, Plan& plan) {
+Result<void> read_optimizer(LibraryCache& cache, Settings& s, spec::StatedJob& stated) {
+  const spec::Job& job = stated.job;
+  Plan& plan = stated.job.plan;
   const std::string name = s.text("model.optim.name").value_or("fused_adam");
+  if (!s.has("model.optim.name")) stated.of_launcher.push_back("optimizer " + name);
   const bool fsdp = s.boolean("model.fsdp").value_or(false);
   TPT_TRY(read_optimizer_bytes(cache, s, fsdp, name, plan));
   const bool distributed = name == "distributed_fused_adam" || name == "mcore_distributed_optim";
+  // Without peers it shards nothing, until flags on top of the file add some.
+  const bool alone = job.cluster.num_gpus() / plan.model_parallel_size() <= 1;
   if (fsdp)
     read_fsdp(s, job, plan);
-  else if (distributed && job.cluster.num_gpus() / plan.model_parallel_size() > 1)
+  else if (distributed && !alone)
     plan.sharding = spec::Sharding::optimizer;
+  else if (distributed)
+    stated.stated.erase(spec::JobSetting::sharding);
   return {};
 }
 
@@ -503,19 +514,38 @@ void refuse_offloading(Settings& s) {
            "attention without flash attention is not modelled: its score matrices are left out");
 }
 
-Result<Plan> read_plan(LibraryCache& cache, Settings& s, const spec::Job& job,
-                       const std::string& data) {
-  Plan plan;
-  plan.precision = read_precision(s);
-  plan.fp8_attention = s.boolean("model.fp8_dot_product_attention").value_or(false);
-  read_sizes(s, job.model, plan);
-  read_batches(s, data, plan);
-  read_recompute(s, plan);
-  read_overlap(s, plan);
-  TPT_TRY(read_optimizer(cache, s, job, plan));
-  read_lora(s, job.task, plan);
+/// What NeMo itself decides where the file does not counts as stated, and is noted.
+void state_settings(Settings& s, const std::string& data, spec::StatedJob& stated) {
+  using enum spec::JobSetting;
+  for (const auto setting : {task, sharding, optimizer})
+    stated.stated.insert(setting);
+  const auto state = [&](spec::JobSetting setting, std::initializer_list<std::string> keys) {
+    if (std::any_of(keys.begin(), keys.end(), [&](const auto& key) { return s.has(key); }))
+      stated.stated.insert(setting);
+  };
+  state(sequence_length,
+        {data + "max_seq_length", "model.data.seq_length", "model.encoder_seq_length"});
+  state(precision, {"trainer.precision", "model.precision", "model.fp8"});
+  state(recompute, {"model.activations_checkpoint_granularity"});
+  stated.length_from = "the file has none";
+  if (!s.has("model.hidden_dropout"))
+    stated.of_launcher.push_back(fmt::format("dropout {}", usual_dropout));
+}
+
+Result<void> read_plan(LibraryCache& cache, Settings& s, const std::string& data,
+                       spec::StatedJob& stated) {
+  spec::Job& job = stated.job;
+  job.plan.precision = read_precision(s);
+  job.plan.fp8_attention = s.boolean("model.fp8_dot_product_attention").value_or(false);
+  read_sizes(s, job.model, job.plan);
+  read_batches(s, data, stated);
+  read_recompute(s, job.plan);
+  read_overlap(s, job.plan);
+  state_settings(s, data, stated);
+  TPT_TRY(read_optimizer(cache, s, stated));
+  read_lora(s, job.task, job.plan);
   refuse_offloading(s);
-  return plan;
+  return {};
 }
 
 // The machines --------------------------------------------------------------------------------
@@ -534,6 +564,7 @@ MachineFacts read_machines(Settings& s) {
                    s.boolean("model.nsys_profile.enabled").value_or(false);
   facts.plain_stack = "megatron-core";
   facts.profiled_stack = "nemo-profiled";
+  facts.optimizer = s.text("run.optimizer");
   return facts;
 }
 
@@ -549,22 +580,25 @@ Result<Imported> import_nemo(LibraryCache& cache, const std::string& text, const
   const YamlNode document = TPT_TRY(parse_yaml(text, path));
   Settings settings(path);
   settings.add_tree(document);
-  spec::Job job;
+  spec::StatedJob stated;
+  spec::Job& job = stated.job;
   job.name = job_name(settings);
   job.origin = path;
   job.task = read_task(settings, hints);
   check_task(settings, job.task);
   const std::string data = data_section(settings, job.task);
   job.model = TPT_TRY(read_model(cache, settings, data));
-  TPT_TRY(set_cluster_and_stack(cache, settings, hints, read_machines(settings), job));
-  job.plan = TPT_TRY(read_plan(cache, settings, job, data));
+  const MachineFacts facts = read_machines(settings);
+  TPT_TRY(set_cluster_and_stack(cache, settings, hints, facts, stated));
+  TPT_TRY(read_plan(cache, settings, data, stated));
+  adopt_names(cache, facts.optimizer, job);
   report_unknown_keys(settings, "", is_irrelevant_nemo_key, irrelevant_nemo_keys());
   auto keys = key_of_code;
   const std::string batch_key = data + "micro_batch_size";
   if (!data.empty() && settings.line(batch_key) > 0)
     for (KeyOfCode& each : keys)
       if (each.code == DiagnosisCode::batch_not_divisible) each.key = batch_key;
-  return assemble(settings, std::move(job), keys);
+  return assemble(settings, cache.library(), std::move(stated), keys);
 }
 
 Result<Imported> import_nemo_yaml(const spec::Library& library, const std::string& text,

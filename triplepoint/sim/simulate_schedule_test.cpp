@@ -206,6 +206,7 @@ TEST_CASE("a job on fewer cores than ranks takes their whole work over the cores
   auto job = spec::parse_job(spec::default_library(), R"(
 model = "tiny-llama"
 cluster = "laptop"
+nodes = 2
 stack = "triplepoint-train"
 [plan]
 pipeline_parallel_size = 4

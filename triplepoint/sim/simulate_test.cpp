@@ -14,6 +14,7 @@ spec::Job laptop_job() {
   const auto job = spec::parse_job(spec::default_library(), R"(
 model = "tiny-llama"
 cluster = "laptop"
+nodes = 2
 stack = "triplepoint-train"
 [plan]
 tensor_parallel_size = 2

@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/spec/load.h"
+#include "triplepoint/spec/stated_job.h"
 #include "triplepoint/spec/table_reader.h"
 #include "triplepoint/spec/table_writer.h"
 
 namespace triplepoint::spec {
 namespace {
+
+// What the note of defaults begins with, so that a later one takes its place.
+constexpr std::string_view length_note = "sequence length";
 
 bool says(const TomlValue& root, std::string_view table, std::string_view key) {
   const TomlValue* found = root.find(table);
@@ -23,20 +33,79 @@ int64_t data_parallel_size_or_one(const Job& job) {
   return job.data_parallel_size();
 }
 
-/// What follows from the rest where it is not written.
-Result<void> fill_defaults(const ReadScope& scope, const TomlValue& root, Job& job) {
-  if (root.find("stack") == nullptr)
-    job.stack = TPT_TRY(
-        NamedThing<Stack>::load(scope, is_inference(job.task) ? serving_stack : default_stack));
-  if (!says(root, "plan", "optimizer"))
-    job.plan.optimizer =
-        TPT_TRY(NamedThing<OptimizerState>::load(scope, default_optimizer(job.stack)));
-  if (!says(root, "plan", "sharding") && data_parallel_size_or_one(job) > 1 &&
-      !is_inference(job.task))
-    job.plan.sharding = Sharding::optimizer;
-  if (root.find("task") == nullptr && job.plan.lora) job.task = Task::lora;
-  if (job.origin.empty()) job.origin = scope.file;
-  return {};
+Sharding default_sharding(const Job& job) {
+  const bool replicas = data_parallel_size_or_one(job) > 1 && !is_inference(job.task);
+  return replicas ? Sharding::optimizer : Sharding::none;
+}
+
+/// The usual batch, or the next that the data-parallel ranks can share.
+int64_t default_batch(const Job& job) {
+  const int64_t at_once =
+      std::max<int64_t>(1, job.plan.micro_batch_size) * data_parallel_size_or_one(job);
+  return (default_global_batch + at_once - 1) / at_once * at_once;
+}
+
+/// Each setting of a job in a few words, for the note of defaults.
+std::vector<std::pair<JobSetting, std::string>> setting_texts(const Job& job) {
+  const Plan& plan = job.plan;
+  const int64_t nodes = job.cluster.num_nodes;
+  std::vector<std::pair<JobSetting, std::string>> texts = {
+      {JobSetting::nodes, fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s")},
+      {JobSetting::micro_batch_size, fmt::format("microbatch {}", plan.micro_batch_size)},
+      {JobSetting::global_batch_size, fmt::format("batch {}", plan.global_batch_size)},
+      {JobSetting::precision, std::string(enum_name(plan.precision))},
+      {JobSetting::stack, fmt::format("stack {}", job.stack.name)}};
+  if (is_inference(job.task)) return texts;
+  texts.emplace_back(JobSetting::recompute, fmt::format("recompute {}", enum_name(plan.recompute)));
+  texts.emplace_back(JobSetting::sharding, fmt::format("sharding {}", enum_name(plan.sharding)));
+  texts.emplace_back(JobSetting::optimizer, fmt::format("optimizer {}", plan.optimizer.name));
+  return texts;
+}
+
+/// Whether the job names a file of the user for its cluster, or for its base.
+bool has_own_cluster(const TomlValue& root) {
+  const TomlValue* cluster = root.find("cluster");
+  if (cluster != nullptr && cluster->is(TomlValue::Kind::table)) cluster = cluster->find("base");
+  return cluster != nullptr && is_own_cluster(cluster->text);
+}
+
+/// Which settings the file has a key for.
+std::set<JobSetting> settings_in(const TomlValue& root) {
+  std::set<JobSetting> stated;
+  const auto state = [&](JobSetting setting, bool said) {
+    if (said) stated.insert(setting);
+  };
+  state(JobSetting::task, root.find("task") != nullptr);
+  state(JobSetting::nodes, root.find("nodes") != nullptr || says(root, "cluster", "num_nodes") ||
+                               has_own_cluster(root));
+  state(JobSetting::sequence_length,
+        root.find("sequence_length") != nullptr || says(root, "model", "sequence_length"));
+  state(JobSetting::stack, root.find("stack") != nullptr);
+  constexpr std::pair<JobSetting, std::string_view> keys[] = {
+      {JobSetting::micro_batch_size, "micro_batch_size"},
+      {JobSetting::global_batch_size, "global_batch_size"},
+      {JobSetting::precision, "precision"},
+      {JobSetting::recompute, "recompute"},
+      {JobSetting::sharding, "sharding"},
+      {JobSetting::optimizer, "optimizer"}};
+  for (const auto& [setting, key] : keys)
+    state(setting, says(root, "plan", key));
+  return stated;
+}
+
+Result<StatedJob> read_stated_job(const ReadScope& scope, const TomlValue& root) {
+  StatedJob read;
+  TableReader reader(root, scope);
+  visit_fields(reader, read.job);
+  std::optional<int64_t> nodes, sequence_length;
+  reader("nodes", nodes);
+  reader("sequence_length", sequence_length);
+  if (auto finished = reader.finish(); !finished) return tl::unexpected(finished.error());
+  if (nodes) read.job.cluster.num_nodes = *nodes;
+  if (sequence_length) read.job.model.sequence_length = *sequence_length;
+  if (read.job.origin.empty()) read.job.origin = scope.file;
+  read.stated = settings_in(root);
+  return read;
 }
 
 template <class T, class Loader>
@@ -49,37 +118,69 @@ std::optional<std::string> named(Loader load, const Library& library, std::strin
 
 }  // namespace
 
-Result<Job> read_job(const ReadScope& scope, const TomlValue& root) {
-  Job job;
-  TableReader reader(root, scope);
-  visit_fields(reader, job);
-  std::optional<int64_t> nodes, sequence_length;
-  reader("nodes", nodes);
-  reader("sequence_length", sequence_length);
-  if (auto finished = reader.finish(); !finished) return tl::unexpected(finished.error());
-  if (!says(root, "plan", "global_batch_size"))
-    return error(fmt::format("{}:{}: [plan] has no 'global_batch_size' (it has no default); add it",
-                             scope.file, root.line));
-  if (nodes) job.cluster.num_nodes = *nodes;
-  if (sequence_length) job.model.sequence_length = *sequence_length;
-  if (auto filled = fill_defaults(scope, root, job); !filled) return tl::unexpected(filled.error());
-  return job;
+Result<Job> with_defaults(const Library& library, StatedJob stated) {
+  const auto left_out = [&](JobSetting setting) { return !stated.states(setting); };
+  Job& job = stated.job;
+  if (left_out(JobSetting::task) && job.plan.lora) job.task = Task::lora;
+  if (left_out(JobSetting::nodes)) job.cluster.num_nodes = default_nodes;
+  if (left_out(JobSetting::stack))
+    job.stack =
+        TPT_TRY(load_stack(library, is_inference(job.task) ? serving_stack : default_stack));
+  if (left_out(JobSetting::optimizer))
+    job.plan.optimizer = TPT_TRY(load_optimizer(library, default_optimizer(job.stack)));
+  if (left_out(JobSetting::sharding)) job.plan.sharding = default_sharding(job);
+  if (left_out(JobSetting::global_batch_size)) job.plan.global_batch_size = default_batch(job);
+  return std::move(job);
 }
 
-Result<Job> parse_job(const Library& library, std::string_view text, const std::string& file) {
+void note_defaults(Job& job, const StatedJob& stated, const std::set<JobSetting>& searched) {
+  std::vector<std::string> filled;
+  for (const auto& [setting, text] : setting_texts(job))
+    if (!stated.states(setting) && !searched.contains(setting)) filled.push_back(text);
+  filled.insert(filled.end(), stated.of_launcher.begin(), stated.of_launcher.end());
+  const bool given = stated.states(JobSetting::sequence_length);
+  std::erase_if(job.notes, [](const std::string& note) { return note.starts_with(length_note); });
+  job.notes.insert(job.notes.begin(),
+                   fmt::format("{} {} ({}){}{}", length_note, job.model.sequence_length,
+                               given ? "given" : stated.length_from,
+                               filled.empty() ? "" : "; by default ", fmt::join(filled, ", ")));
+}
+
+StatedJob fully_stated(Job job) {
+  return {.job = std::move(job),
+          .stated = {JobSetting::task, JobSetting::nodes, JobSetting::sequence_length,
+                     JobSetting::micro_batch_size, JobSetting::global_batch_size,
+                     JobSetting::precision, JobSetting::recompute, JobSetting::sharding,
+                     JobSetting::stack, JobSetting::optimizer}};
+}
+
+Result<Job> read_job(const ReadScope& scope, const TomlValue& root) {
+  return with_defaults(*scope.library, TPT_TRY(read_stated_job(scope, root)));
+}
+
+Result<StatedJob> parse_stated_job(const Library& library, std::string_view text,
+                                   const std::string& file) {
   ReadScope scope;
   scope.library = &library;
   scope.file = file;
   TomlValue root = TPT_TRY(parse_toml(text, file));
   // A job may cite sources for the numbers it changes; it need not.
   std::erase_if(root.entries, [](const TomlEntry& entry) { return entry.key == "source"; });
-  Job job = TPT_TRY(read_job(scope, root));
-  if (job.name.empty()) job.name = Path(file).stem().string();
-  return job;
+  StatedJob stated = TPT_TRY(read_stated_job(scope, root));
+  if (stated.job.name.empty()) stated.job.name = Path(file).stem().string();
+  return stated;
+}
+
+Result<Job> parse_job(const Library& library, std::string_view text, const std::string& file) {
+  return with_defaults(library, TPT_TRY(parse_stated_job(library, text, file)));
+}
+
+Result<StatedJob> load_stated_job(const Library& library, const std::string& path) {
+  return parse_stated_job(library, TPT_TRY(read_file(path)), path);
 }
 
 Result<Job> load_job(const Library& library, const std::string& path) {
-  return parse_job(library, TPT_TRY(read_file(path)), path);
+  return with_defaults(library, TPT_TRY(load_stated_job(library, path)));
 }
 
 std::string write_job(const Job& job) {

@@ -10,6 +10,7 @@
 #include "triplepoint/spec/fields.h"
 #include "triplepoint/spec/load.h"
 #include "triplepoint/spec/names.h"
+#include "triplepoint/spec/stated_job.h"
 
 namespace triplepoint::spec {
 namespace {
@@ -21,7 +22,7 @@ const Library& library() {
 
 const std::string plain_job =
     "model = \"gpt3-175b\"\n"
-    "cluster = \"hgx-h200\"\n"
+    "cluster = { base = \"hgx-h200\", num_nodes = 4 }\n"
     "[plan]\n"
     "tensor_parallel_size = 8\n"
     "pipeline_parallel_size = 4\n"
@@ -57,6 +58,33 @@ TEST_CASE("optimizer state is sharded where there are replicas, unless the job s
   CHECK(job_from("nodes = 8\n" + plain_job).plan.sharding == Sharding::optimizer);
   CHECK(job_from("nodes = 8\n" + plain_job + "sharding = \"none\"\n").plan.sharding ==
         Sharding::none);
+}
+
+TEST_CASE("a job that leaves all out runs as one told by flags that leave all out") {
+  const Job job = job_from("model = \"llama3-8b\"\ncluster = \"hgx-h200\"\n");
+  CHECK(job.cluster.num_nodes == 1);
+  CHECK(job.plan.global_batch_size == 128);
+  CHECK(job.plan.sharding == Sharding::optimizer);
+  CHECK(job_from("model = \"llama3-8b\"\ncluster = \"hgx-h200\"\n"
+                 "[plan]\nmicro_batch_size = 3\n")
+            .plan.global_batch_size == 144);  // the next above 128 that 3 x 8 divides
+}
+
+TEST_CASE("the note of defaults has the length and what was filled in, once") {
+  const auto noted = [](const std::string& text) {
+    const StatedJob stated = parse_stated_job(library(), text, "job.toml").value();
+    Job job = with_defaults(library(), stated).value();
+    note_defaults(job, stated);
+    note_defaults(job, stated);
+    REQUIRE(job.notes.size() == 1);
+    return job.notes[0];
+  };
+  CHECK(noted("model = \"llama3-8b\"\ncluster = \"hgx-h200\"\n") ==
+        "sequence length 8192 (the model's); by default 1 node, microbatch 1, batch 128, bf16, "
+        "stack megatron-core, recompute none, sharding optimizer, optimizer "
+        "distributed_fused_adam_bf16");
+  const std::string whole = write_job(job_from(plain_job));
+  CHECK(noted(whole) == "sequence length 2048 (given)");
 }
 
 TEST_CASE("a part starts from a named base and says what differs") {
@@ -217,8 +245,6 @@ TEST_CASE("a wrong job is refused with file, line, reason and a way out") {
            "); did you mean \"gpt3-175b\"?"},
       {"model = \"gpt3-175b\"\n",
        "job.toml:1: the file has no 'cluster' (it has no default); add it"},
-      {"model = \"gpt3-175b\"\ncluster = \"hgx-h200\"\n[plan]\n",
-       "job.toml:1: [plan] has no 'global_batch_size' (it has no default); add it"},
       {plain_job + "micro_batch_size = \"2\"\n",
        "job.toml:7: plan.micro_batch_size is a text (it counts something); write a whole number, "
        "as "

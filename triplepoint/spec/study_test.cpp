@@ -34,7 +34,7 @@ Result<StudyPlan> study_from(const std::string& rest) {
       "title = \"t\"\n"
       "[defaults]\n"
       "model = \"gpt3-175b\"\n"
-      "cluster = \"hgx-h200\"\n"
+      "cluster = { base = \"hgx-h200\", num_nodes = 4 }\n"
       "plan.global_batch_size = 128\n"
       "plan.tensor_parallel_size = 8\n";
   return parse_study(library(), head + rest, "s.toml");

@@ -62,7 +62,9 @@ Result<Finalist> named_plan(const spec::Library& library, const PlanQuestion& as
                     name, ranked.size()));
   }
   spec::Job job = asked.base;
-  job.plan = TPT_TRY(formats::read_job(library, name)).plan;
+  spec::StatedJob stated = TPT_TRY(formats::read_stated_job(library, name, {}));
+  stated.job.cluster = asked.base.cluster;
+  job.plan = TPT_TRY(spec::with_defaults(library, std::move(stated))).plan;
   job.plan.global_batch_size = asked.base.plan.global_batch_size;
   TPT_TRY(spec::require_valid(job));
   Finalist plan = search::simulate_in_full(job, asked.objective, asked.lifetime);

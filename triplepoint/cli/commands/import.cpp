@@ -85,21 +85,11 @@ class Import : public Command {
     std::error_code ignored;
     if (std::filesystem::is_directory(path_, ignored))
       return formats::import_folder(library, path_, hints_);
-    const std::string text = TPT_TRY(read_file(path_));
     FolderRow row;
     row.path = path_;
-    if (formats::recognize(text) == formats::FileKind::hf_config) {
-      formats::ImportedModel model = TPT_TRY(formats::import_hf_config(text, path_));
-      row.imported.emplace();
-      row.imported->job.model = std::move(model.model);
-      row.imported->job.name = row.imported->job.model.name;
-      row.imported->diagnoses = std::move(model.diagnoses);
-      row.imported->assumed = std::move(model.assumed);
-      if (hints_.cluster)
-        row.imported->job.cluster = TPT_TRY(spec::load_cluster(library, *hints_.cluster));
-    } else {
-      row.imported = TPT_TRY(formats::import_job(library, path_, hints_));
-    }
+    row.imported = TPT_TRY(formats::import_file(library, path_, hints_));
+    spec::Job& job = row.imported->job;
+    if (job.name.empty()) job.name = job.model.name;
     formats::FolderImport import;
     import.rows.push_back(std::move(row));
     return import;

@@ -74,10 +74,16 @@ void put_interval(Json& json, const PlanOutcome& outcome, const Finalist& plan) 
       outcome.intervals.probability_longer(plan.time, outcome.ranking.ranked[0].time);
 }
 
+/// The sequence length, and what the job left out.
+const std::string& defaults_of(const PlanOutcome& outcome) {
+  return outcome.asked.base.notes.front();
+}
+
 void print_plan(tui::Console& console, const PlanOutcome& outcome, const DataTable& table) {
   const auto& ranked = outcome.ranking.ranked;
   console.print(tui::table_text(table, console));
   const auto line = [&](const std::string& text) { tui::print_wrapped(console, text); };
+  line(fmt::format("All plans: {}.", defaults_of(outcome)));
   line(counts_text(outcome.ranking.counts));
   if (const auto interval = step_time_interval(outcome, ranked[0]))
     line(fmt::format(
@@ -100,6 +106,8 @@ Json plan_json(const PlanOutcome& outcome, const std::optional<DataTable>& compa
                {"cluster", outcome.asked.base.cluster.name},
                {"gpus", outcome.asked.base.world_size()},
                {"global_batch_size", outcome.asked.base.plan.global_batch_size},
+               {"sequence_length", outcome.asked.base.model.sequence_length},
+               {"defaults", defaults_of(outcome)},
                {"objective", name_of(outcome.asked.objective.goal)},
                {"search", search::counts_json(outcome.ranking.counts)},
                {"interval_rows", outcome.intervals.rows()},

@@ -17,8 +17,6 @@
 namespace triplepoint::cli {
 namespace {
 
-constexpr int64_t usual_global_batch = 128;  // sequences; the batch of the MICRO'25 study
-
 struct ScheduleWord {
   std::string_view word;
   spec::Schedule schedule;
@@ -37,8 +35,13 @@ void set(std::optional<T>& target, const std::optional<T>& given) {
   if (given) target = given;
 }
 
-int64_t round_up(int64_t value, int64_t step) {
-  return (value + step - 1) / step * step;
+/// What a flag says is stated.
+template <class T>
+void state(spec::StatedJob& stated, spec::JobSetting setting, T& target,
+           const std::optional<T>& given) {
+  if (!given) return;
+  target = *given;
+  stated.stated.insert(setting);
 }
 
 std::vector<std::string> words_of_schedules() {
@@ -61,12 +64,6 @@ Store into_ratio(std::optional<double>& target) {
     target = value;
     return {};
   };
-}
-
-/// Microbatches times data-parallel ranks must come out even, so DP must exist: at least 1.
-int64_t data_parallel_size(const spec::Job& job) {
-  return std::max<int64_t>(1,
-                           job.world_size() / std::max<int64_t>(1, job.plan.model_parallel_size()));
 }
 
 }  // namespace
@@ -94,6 +91,8 @@ Arguments JobFlags::arguments() {
 }
 
 Arguments JobFlags::arguments_without_layout() {
+  using enum spec::JobSetting;
+  searched_ = {micro_batch_size, recompute, sharding};
   Arguments all = inputs().add(batch()).add(environment());
   std::erase_if(all, [](const Argument& each) { return each.names.starts_with("--mbs"); });
   return all;
@@ -112,7 +111,8 @@ Arguments JobFlags::inputs() {
             {.words = Words::models})
       .flag("--cluster", "NAME", "see triplepoint list clusters", into(cluster_),
             {.words = Words::clusters})
-      .flag("--nodes,--num-nodes", "N", "machines (default 1)", into(nodes_))
+      .flag("--nodes,--num-nodes", "N", "machines (default: 1, or all of your own cluster file)",
+            into(nodes_))
       .flag("--stack", "NAME", "software that runs the job, see triplepoint list stacks",
             into(stack_), {.words = Words::stacks});
 }
@@ -215,85 +215,71 @@ Arguments JobFlags::environment() {
 }
 
 Result<spec::Job> JobFlags::job(const spec::Library& library) const {
-  spec::Job job = TPT_TRY(start(library));
-  TPT_TRY(choose_inputs(library, job));
-  set_sizes(job);
-  TPT_TRY(set_virtual_stages(job));
-  set_batch(job);
-  set_memory_savings(job);
-  TPT_TRY(set_overlap(job));
-  set_order(job);
-  set_environment(job);
+  spec::StatedJob stated = TPT_TRY(start(library));
+  TPT_TRY(choose_inputs(library, stated));
+  set_sizes(stated);
+  TPT_TRY(set_virtual_stages(stated.job));
+  set_memory_savings(stated);
+  set_precision(stated);
+  TPT_TRY(set_overlap(stated.job));
+  set_order(stated.job);
+  set_environment(stated.job);
+  spec::Job job = TPT_TRY(spec::with_defaults(library, stated));
+  spec::note_defaults(job, stated, searched_);
   if (job.name.empty()) job.name = report::default_name(job);
   return job;
 }
 
-Result<spec::Job> JobFlags::start(const spec::Library& library) const {
-  if (!file_.empty()) return formats::read_job(library, file_);
+/// The file's job, or an empty one, with the model and the machines that the flags name.
+Result<spec::StatedJob> JobFlags::start(const spec::Library& library) const {
+  const formats::ImportHints named{
+      .cluster = cluster_, .num_nodes = nodes_, .stack = stack_, .job_script = {}};
+  if (!file_.empty()) return formats::read_stated_job(library, file_, named);
+  spec::StatedJob stated;
   if (!beginning_.empty()) {
-    spec::Job job = TPT_TRY(spec::parse_job(library, beginning_, "command line"));
-    job.name.clear();
-    return job;
-  }
-  if (!model_ || !cluster_) {
+    stated = TPT_TRY(spec::parse_stated_job(library, beginning_, "command line"));
+    stated.job.name.clear();
+  } else if (!model_ || !cluster_) {
     return error(fmt::format(
         "no {} was named (a job needs a model and a cluster); try --{} {}, or give a job file",
         model_ ? "cluster" : "model", model_ ? "cluster" : "model",
         model_ ? "hgx-h200" : "gpt3-175b"));
   }
-  spec::Job job;
-  job.origin = "command line";
-  job.plan.global_batch_size = 0;  // not said yet
-  return job;
+  stated.job.origin = "command line";
+  TPT_TRY(formats::apply_hints(library, named, stated));
+  return stated;
 }
 
-Result<void> JobFlags::choose_inputs(const spec::Library& library, spec::Job& job) const {
-  set(job.task, task_);
-  if (model_) job.model = TPT_TRY(spec::load_model(library, *model_));
-  if (cluster_) {
-    const int64_t nodes = job.cluster.num_nodes;
-    job.cluster = TPT_TRY(spec::load_cluster(library, *cluster_));
-    job.cluster.num_nodes = nodes;
+Result<void> JobFlags::choose_inputs(const spec::Library& library, spec::StatedJob& stated) const {
+  spec::Job& job = stated.job;
+  state(stated, spec::JobSetting::task, job.task, task_);
+  if (model_) {
+    job.model = TPT_TRY(spec::load_model(library, *model_));
+    stated.stated.erase(spec::JobSetting::sequence_length);
+    stated.length_from = "the model's";
   }
+  state(stated, spec::JobSetting::sequence_length, job.model.sequence_length, seq_);
   if (job.cluster.name.empty()) {
     return error("no cluster was named (the file gives a model only); try --cluster hgx-h200");
   }
-  set(job.cluster.num_nodes, nodes_);
-  if (job.cluster.num_nodes < 1) {
-    return error(
-        fmt::format("{} nodes cannot run a job; use --nodes 1 or more", job.cluster.num_nodes));
-  }
-  TPT_TRY(choose_stack(library, job));
-  if (seq_) job.model.sequence_length = *seq_;
+  if (const int64_t nodes = nodes_.value_or(job.cluster.num_nodes); nodes < 1)
+    return error(fmt::format("{} nodes cannot run a job; use --nodes 1 or more", nodes));
+  if (!optimizer_) return {};
+  job.plan.optimizer = TPT_TRY(spec::load_optimizer(library, *optimizer_));
+  stated.stated.insert(spec::JobSetting::optimizer);
   return {};
 }
 
-/// The optimizer is the stack's own where neither flags nor file name another.
-Result<void> JobFlags::choose_stack(const spec::Library& library, spec::Job& job) const {
-  const bool usual =
-      job.stack.name.empty() || job.plan.optimizer.name == spec::default_optimizer(job.stack);
-  const bool chosen = stack_ || job.stack.name.empty();
-  if (chosen) {
-    const std::string_view usual_stack =
-        spec::is_inference(job.task) ? formats::serving_stack : formats::default_stack;
-    job.stack =
-        TPT_TRY(spec::load_stack(library, stack_ ? std::string_view(*stack_) : usual_stack));
-  }
-  if (optimizer_)
-    job.plan.optimizer = TPT_TRY(spec::load_optimizer(library, *optimizer_));
-  else if (chosen && usual)
-    job.plan.optimizer = TPT_TRY(spec::load_optimizer(library, spec::default_optimizer(job.stack)));
-  return {};
-}
-
-void JobFlags::set_sizes(spec::Job& job) const {
-  set(job.plan.tensor_parallel_size, tp_);
-  set(job.plan.pipeline_parallel_size, pp_);
-  set(job.plan.context_parallel_size, cp_);
-  set(job.plan.expert_parallel_size, ep_);
-  set(job.plan.expert_tensor_parallel_size, expert_tp_);
-  set(job.plan.micro_batch_size, mbs_);
-  if (sequence_parallel_) job.plan.sequence_parallel = true;
+void JobFlags::set_sizes(spec::StatedJob& stated) const {
+  spec::Plan& plan = stated.job.plan;
+  set(plan.tensor_parallel_size, tp_);
+  set(plan.pipeline_parallel_size, pp_);
+  set(plan.context_parallel_size, cp_);
+  set(plan.expert_parallel_size, ep_);
+  set(plan.expert_tensor_parallel_size, expert_tp_);
+  state(stated, spec::JobSetting::micro_batch_size, plan.micro_batch_size, mbs_);
+  state(stated, spec::JobSetting::global_batch_size, plan.global_batch_size, gbs_);
+  if (sequence_parallel_) plan.sequence_parallel = true;
 }
 
 Result<void> JobFlags::set_virtual_stages(spec::Job& job) const {
@@ -318,37 +304,34 @@ Result<void> JobFlags::set_virtual_stages(spec::Job& job) const {
   return {};
 }
 
-void JobFlags::set_batch(spec::Job& job) const {
-  set(job.plan.global_batch_size, gbs_);
-  if (job.plan.global_batch_size > 0 || gbs_) return;
-  const int64_t at_once = std::max<int64_t>(1, job.plan.micro_batch_size) * data_parallel_size(job);
-  job.plan.global_batch_size = round_up(usual_global_batch, at_once);
-  job.notes.push_back(
-      fmt::format("global batch size {} (none was given)", job.plan.global_batch_size));
+void JobFlags::set_memory_savings(spec::StatedJob& stated) const {
+  using enum spec::JobSetting;
+  using spec::Sharding;
+  spec::Plan& plan = stated.job.plan;
+  if (distributed_optimizer_) state(stated, sharding, plan.sharding, {Sharding::optimizer});
+  if (fsdp_) state(stated, sharding, plan.sharding, {Sharding::parameters});
+  state(stated, sharding, plan.sharding, sharding_);
+  state(stated, recompute, plan.recompute, recompute_);
+  set(plan.recompute_layers, recompute_layers_);
+  if (recompute_modules_.empty()) return;
+  plan.recompute_modules = recompute_modules_;
+  if (!recompute_) state(stated, recompute, plan.recompute, {spec::Recompute::selective});
 }
 
-void JobFlags::set_memory_savings(spec::Job& job) const {
-  const bool untold = file_.empty() && beginning_.empty() && !spec::is_inference(job.task);
-  if (untold && data_parallel_size(job) > 1) job.plan.sharding = spec::Sharding::optimizer;
-  if (distributed_optimizer_) job.plan.sharding = spec::Sharding::optimizer;
-  if (fsdp_) job.plan.sharding = spec::Sharding::parameters;
-  set(job.plan.sharding, sharding_);
-  set(job.plan.recompute, recompute_);
-  set(job.plan.recompute_layers, recompute_layers_);
-  if (!recompute_modules_.empty()) {
-    job.plan.recompute_modules = recompute_modules_;
-    if (!recompute_) job.plan.recompute = spec::Recompute::selective;
-  }
+void JobFlags::set_precision(spec::StatedJob& stated) const {
+  spec::Job& job = stated.job;
+  const auto choose = [&](bool chosen, spec::Precision precision) {
+    if (chosen) state(stated, spec::JobSetting::precision, job.plan.precision, {precision});
+  };
+  choose(bf16_, spec::Precision::bf16);
+  choose(fp16_, spec::Precision::fp16);
+  choose(fp8_.has_value(), spec::Precision::fp8);
+  state(stated, spec::JobSetting::precision, job.plan.precision, precision_);
   if (fp8_attention_) job.plan.fp8_attention = true;
-  if (bf16_) job.plan.precision = spec::Precision::bf16;
-  if (fp16_) job.plan.precision = spec::Precision::fp16;
-  if (fp8_) job.plan.precision = spec::Precision::fp8;
-  set(job.plan.precision, precision_);
-  if (lora_rank_) {
-    if (!task_) job.task = spec::Task::lora;
-    if (!job.plan.lora) job.plan.lora.emplace();
-    job.plan.lora->rank = *lora_rank_;
-  }
+  if (!lora_rank_) return;
+  if (!task_) state(stated, spec::JobSetting::task, job.task, {spec::Task::lora});
+  if (!job.plan.lora) job.plan.lora.emplace();
+  job.plan.lora->rank = *lora_rank_;
 }
 
 Result<void> JobFlags::set_overlap(spec::Job& job) const {

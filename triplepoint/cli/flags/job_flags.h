@@ -3,18 +3,19 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "triplepoint/spec/job.h"
 #include "triplepoint/spec/load.h"
+#include "triplepoint/spec/stated_job.h"
 
 #include "triplepoint/cli/command.h"
 
 namespace triplepoint::cli {
 
 /// A job told by flags, alone or on top of a file. What was not said stays as the file has it, or
-/// takes the default that docs/cli.md lists.
+/// takes the default that docs/cli.md lists; the job's first note says which did.
 class JobFlags {
  public:
   Arguments arguments();
@@ -42,19 +43,19 @@ class JobFlags {
   Arguments schedule_and_overlap();
   Arguments environment();
 
-  Result<spec::Job> start(const spec::Library& library) const;
-  Result<void> choose_inputs(const spec::Library& library, spec::Job& job) const;
-  Result<void> choose_stack(const spec::Library& library, spec::Job& job) const;
-  void set_sizes(spec::Job& job) const;
-  void set_batch(spec::Job& job) const;
+  Result<spec::StatedJob> start(const spec::Library& library) const;
+  Result<void> choose_inputs(const spec::Library& library, spec::StatedJob& stated) const;
+  void set_sizes(spec::StatedJob& stated) const;
   Result<void> set_virtual_stages(spec::Job& job) const;
-  void set_memory_savings(spec::Job& job) const;
+  void set_memory_savings(spec::StatedJob& stated) const;
+  void set_precision(spec::StatedJob& stated) const;
   Result<void> set_overlap(spec::Job& job) const;
   void set_order(spec::Job& job) const;
   void set_environment(spec::Job& job) const;
   void set_fabric(spec::ScaleOut& fabric) const;
 
   std::string file_, beginning_;
+  std::set<spec::JobSetting> searched_;  // what a search will choose
   std::optional<std::string> model_, cluster_, stack_, optimizer_, overlap_, recompute_method_;
   std::optional<int64_t> nodes_, tp_, pp_, cp_, ep_, expert_tp_, vpp_, layers_per_virtual_stage_;
   std::optional<int64_t> mbs_, gbs_, seq_, recompute_layers_, lora_rank_;

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// One job told by flags, by a job file, by a launch file and by a config.json.
+#include <algorithm>
+#include <fstream>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/scratch_folder.h"
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/cli/flags/job_flags.h"
+#include "triplepoint/formats/export.h"
+
+namespace triplepoint::cli {
+namespace {
+
+const spec::Library& library() {
+  static const spec::Library held = spec::default_library();
+  return held;
+}
+
+/// What a job is, without what names it.
+spec::Job unnamed(spec::Job job) {
+  job.name = job.origin = {};
+  job.notes.clear();
+  return job;
+}
+
+/// The job of these words: flags with their values, other words as the file.
+spec::Job told(const std::vector<std::string>& words) {
+  JobFlags flags;
+  const Arguments arguments = flags.arguments();
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const auto takes = [&](const Argument& each) {
+      const std::vector<std::string> names = split(each.names, ',');
+      return words[i].starts_with("-")
+                 ? std::find(names.begin(), names.end(), words[i]) != names.end()
+                 : !each.is_flag();
+    };
+    const auto argument = std::find_if(arguments.begin(), arguments.end(), takes);
+    REQUIRE_MESSAGE(argument != arguments.end(), words[i]);
+    const bool valued = argument->is_flag() && !argument->value.empty();
+    if (valued) ++i;
+    REQUIRE(argument->store(words[i]));
+  }
+  Result<spec::Job> job = flags.job(library());
+  REQUIRE_MESSAGE(job, job.error().what);
+  return *std::move(job);
+}
+
+std::vector<std::string> plus(std::vector<std::string> words,
+                              const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// One layout as flags, and as the lines of a job file.
+struct Layout {
+  const char* what;
+  std::vector<std::string> flags;
+  const char* job;
+  const char* plan;
+};
+
+const std::vector<Layout>& layouts() {
+  static const std::vector<Layout> all = {
+      {"nothing but the cluster", {"--cluster", "hgx-h100"}, "cluster = \"hgx-h100\"\n", ""},
+      {"a few sizes",
+       {"--cluster", "hgx-h200", "--nodes", "4", "--tp", "2", "--gbs", "96", "--seq", "1024"},
+       "cluster = \"hgx-h200\"\nnodes = 4\nsequence_length = 1024\n",
+       "tensor_parallel_size = 2\nglobal_batch_size = 96\n"},
+      {"all of it",
+       {"--cluster",
+        "dgx-h100",
+        "--nodes",
+        "2",
+        "--tp",
+        "2",
+        "--mbs",
+        "2",
+        "--gbs",
+        "64",
+        "--sharding",
+        "optimizer",
+        "--recompute",
+        "full",
+        "--sequence-parallel",
+        "--precision",
+        "fp16",
+        "--stack",
+        "megatron-graphs",
+        "--overlap",
+        "dp"},
+       "cluster = \"dgx-h100\"\nnodes = 2\nstack = \"megatron-graphs\"\n",
+       "tensor_parallel_size = 2\nmicro_batch_size = 2\nglobal_batch_size = 64\n"
+       "sharding = \"optimizer\"\nrecompute = \"full\"\nsequence_parallel = true\n"
+       "precision = \"fp16\"\noverlap_gradient = true\noverlap_parameter = true\n"}};
+  return all;
+}
+
+/// A file of this text, not flushed to disk: there are hundreds.
+class Written {
+ public:
+  Written(const char* name, const std::string& text) : path_(folder_.path(name)) {
+    std::ofstream file(path_, std::ios::binary);
+    file << text;
+    REQUIRE(file.good());
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  ScratchFolder folder_;
+  std::string path_;
+};
+
+TEST_CASE("a job file runs the job that flags run, over all models") {
+  for (const std::string& model : spec::list_models(library())) {
+    for (const Layout& layout : layouts()) {
+      CAPTURE(model);
+      CAPTURE(layout.what);
+      const Written file(
+          "job.toml", fmt::format("model = \"{}\"\n{}[plan]\n{}", model, layout.job, layout.plan));
+      const spec::Job by_flags = told(plus({"--model", model}, layout.flags));
+      const spec::Job by_file = told({file.path()});
+      CHECK(unnamed(by_file) == unnamed(by_flags));
+      CHECK(by_file.notes == by_flags.notes);
+    }
+  }
+}
+
+TEST_CASE("flags on top of a file are the flags alone") {
+  const Written file("job.toml", "model = \"llama3-8b\"\ncluster = \"hgx-h100\"\n");
+  for (const auto& flags : std::vector<std::vector<std::string>>{
+           {"--nodes", "4", "--tp", "8"},  // replicas come with the nodes
+           {"--tp", "8"},                  // and go with the tensor parallelism
+           {"--stack", "nanotron"},
+           {"--cluster", "dgx-a100", "--mbs", "3"},
+           {"--task", "decode"},
+           {"--lora-rank", "8"}}) {
+    CAPTURE(fmt::format("{}", fmt::join(flags, " ")));
+    CHECK(unnamed(told(plus({file.path()}, flags))) ==
+          unnamed(told(plus({"--model", "llama3-8b", "--cluster", "hgx-h100"}, flags))));
+  }
+}
+
+// ---- config.json
+
+const char* family_of(const spec::Model& m) {
+  using enum spec::PositionEmbedding;
+  if (m.latent_attention) return "deepseek_v3";
+  if (m.layer_pattern) return "nemotron_h";
+  if (m.sliding_window && m.sliding_window->full_every == 2) return "gpt_oss";
+  if (m.activation == spec::Activation::squared_relu)
+    return m.normalization == spec::Normalization::rms_norm ? "nemotron_h" : "nemotron";
+  if (m.activation == spec::Activation::swiglu)
+    return m.normalization == spec::Normalization::rms_norm ? "llama" : "";
+  if (m.normalization == spec::Normalization::rms_norm) return "";
+  return m.position_embedding == learned ? "gpt2"
+         : m.position_embedding == rope  ? "gpt_neox"
+                                         : "bloom";
+}
+
+void add_experts(Json& config, const spec::MixtureOfExperts& moe) {
+  config["num_local_experts"] = moe.num_experts;
+  config["num_experts_per_tok"] = moe.router_topk;
+  config["moe_intermediate_size"] = moe.ffn_hidden_size;
+  config["moe_shared_expert_intermediate_size"] = moe.shared_expert_ffn_hidden_size;
+  config["first_k_dense_replace"] = moe.num_dense_layers;
+  if (moe.layer_period) config["interleave_moe_layer_step"] = *moe.layer_period;
+  if (moe.latent_size) config["moe_latent_size"] = *moe.latent_size;
+}
+
+void add_attention(Json& config, const spec::Model& m) {
+  config["num_attention_heads"] = m.num_attention_heads;
+  config["num_key_value_heads"] = m.num_query_groups;
+  config["head_dim"] = m.kv_channels;
+  if (m.sliding_window) {
+    config["sliding_window"] = m.sliding_window->size;
+    config["sliding_window_pattern"] = m.sliding_window->full_every;
+  }
+  if (!m.latent_attention) return;
+  config["q_lora_rank"] = m.latent_attention->query_rank;
+  config["kv_lora_rank"] = m.latent_attention->key_value_rank;
+  config["qk_rope_head_dim"] = m.latent_attention->rope_head_dim;
+  config["v_head_dim"] = m.latent_attention->value_head_dim;
+  config["qk_nope_head_dim"] = m.kv_channels;
+}
+
+void add_state_space(Json& config, const spec::Model& m) {
+  if (!m.layer_pattern || !m.state_space) return;
+  config["hybrid_override_pattern"] = *m.layer_pattern;
+  config["ssm_state_size"] = m.state_space->state_size;
+  config["mamba_num_heads"] = m.state_space->num_heads;
+  config["mamba_head_dim"] = m.state_space->head_dim;
+  config["n_groups"] = m.state_space->num_groups;
+  config["conv_kernel"] = m.state_space->conv_width;
+  config["chunk_size"] = m.state_space->chunk_size;
+}
+
+/// What the model hub has of a model: its shape, and the longest sequence it takes.
+std::string config_json(const spec::Model& m) {
+  Json config = {{"_name_or_path", m.name},
+                 {"model_type", family_of(m)},
+                 {"num_hidden_layers", m.num_layers},
+                 {"hidden_size", m.hidden_size},
+                 {"intermediate_size", m.ffn_hidden_size},
+                 {"vocab_size", m.vocabulary_size},
+                 {"max_position_embeddings", 131072},
+                 {"tie_word_embeddings", m.tied_embeddings},
+                 {"bias", m.biases}};
+  add_attention(config, m);
+  add_state_space(config, m);
+  if (m.moe) add_experts(config, *m.moe);
+  return json_text(config);
+}
+
+TEST_CASE("a config.json and flags run the job that --model and the same flags run") {
+  int told_models = 0;
+  for (const std::string& name : spec::list_models(library())) {
+    const spec::Model model = spec::load_model(library(), name).value();
+    if (std::string(family_of(model)).empty()) continue;  // no family of the hub is built so
+    CAPTURE(name);
+    ++told_models;
+    const Written file("config.json", config_json(model));
+    const Layout& layout = layouts()[0];
+    const spec::Job by_config = told(plus({file.path()}, layout.flags));
+    CHECK(unnamed(by_config) == unnamed(told(plus({"--model", name}, layout.flags))));
+    CHECK(by_config.notes.front().starts_with(
+        fmt::format("sequence length {} ({}'s)", model.sequence_length, name)));
+  }
+  CHECK(told_models >= 100);
+}
+
+TEST_CASE("a model that the library does not have trains on 4096 tokens, and the note says so") {
+  spec::Model model = spec::load_model(library(), "llama3-8b").value();
+  model.num_layers = 30;
+  const Written file("config.json", config_json(model));
+  const std::vector<std::string> words = {file.path(), "--cluster", "hgx-h100"};
+  const spec::Job job = told(words);
+  CHECK(job.model.sequence_length == 4096);
+  CHECK(job.notes.front().starts_with(
+      "sequence length 4096 (usual; the model takes up to 131072); by default 1 node"));
+  CHECK(told(plus(words, {"--seq", "8192"}))
+            .notes.front()
+            .starts_with("sequence length 8192 (given)"));
+}
+
+// ---- launch files
+
+/// The job without what the sentences of an export say is not in the file.
+spec::Job as_written(spec::Job job, const std::vector<std::string>& sentences) {
+  spec::Model& model = job.model;
+  const spec::Model before = model;
+  for (const std::string& sentence : sentences) {
+    const auto about = [&](std::string_view words) {
+      return sentence.find(words) != std::string::npos;
+    };
+    if (about("sliding window")) model.sliding_window.reset();
+    if (about("multi-token prediction")) model.multi_token_prediction.reset();
+    if (about("dense layers between")) model.moe->layer_period.reset();
+    if (about("load imbalance")) model.moe->load_imbalance = 1;
+    if (about("latent attention")) model.latent_attention.reset();
+    if (about("width of the experts")) model.moe->latent_size.reset();
+    if (about("whole fp32 copies")) {
+      job.plan.optimizer.name = "distributed_fused_adam";
+      job.plan.optimizer.master_bytes = 4;
+    }
+    if (!about("layer pattern")) continue;
+    model.layer_pattern.reset();
+    model.state_space.reset();
+  }
+  if (model == before) return job;
+  // Then it is not the library's model of that name, from which these come.
+  model.published_parameters = model.published_active_parameters = std::nullopt;
+  if (model.prediction_depths() == 0) model.multi_token_prediction.reset();
+  return job;
+}
+
+TEST_CASE("a launch file runs the job it was written from, but for what it says it lacks") {
+  for (const std::string& model : spec::list_models(library())) {
+    for (const Layout& layout : {layouts().front(), layouts().back()}) {
+      CAPTURE(model);
+      CAPTURE(layout.what);
+      const spec::Job job = told(plus({"--model", model}, layout.flags));
+      const formats::Exported nemo = formats::export_nemo_yaml(job);
+      const formats::Exported megatron = formats::export_megatron_args(job);
+      CAPTURE(fmt::format("{} | {}", fmt::join(nemo.unsupported_settings, "; "),
+                          fmt::join(megatron.unsupported_settings, "; ")));
+      CHECK(unnamed(told({Written("job.yaml", nemo.text).path()})) ==
+            unnamed(as_written(job, nemo.unsupported_settings)));
+      CHECK(unnamed(told({Written("job.sh", megatron.text).path()})) ==
+            unnamed(as_written(job, megatron.unsupported_settings)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace triplepoint::cli
