@@ -153,7 +153,6 @@ TEST_CASE("every GPU, cluster, stack and optimizer of the library reads") {
 }
 
 TEST_CASE("every GPU of the library but those of other machines has a cluster") {
-  const Library library = default_library();
   for (const std::string& gpu : list_gpus(library))
     if (const auto name = usual_cluster(gpu)) {
       CAPTURE(*name);
