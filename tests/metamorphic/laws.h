@@ -67,6 +67,12 @@ inline std::optional<double> bubble(const Outcome& o) {
   return o.metrics.parts->bubble / unit::s;
 }
 
+/// What a rank waits for others: as bubble, or for a late peer of a collective.
+inline std::optional<double> idle_by_schedule(const Outcome& o) {
+  if (!o.metrics.parts) return std::nullopt;
+  return (o.metrics.parts->bubble + o.metrics.parts->waiting) / unit::s;
+}
+
 /// The run's clock counts whole nanoseconds: shares of a step that say nothing.
 inline double clock_resolution(const Outcome& o) {
   return 2e-9 / *step(o);

@@ -123,6 +123,8 @@ bool as_zero_bubble(spec::Job& job) {
 bool as_one_chunk(spec::Job& job) {
   if (job.plan.schedule != spec::Schedule::interleaved) return false;
   job.plan.schedule = spec::Schedule::one_f_one_b;
+  // Recomputed layers are counted per chunk.
+  if (job.plan.recompute_layers) *job.plan.recompute_layers *= job.plan.virtual_pipeline_size;
   job.plan.virtual_pipeline_size = 1;
   return is_legal(job);
 }
@@ -204,14 +206,11 @@ const std::vector<Relation>& layout_relations() {
        {{"exposed communication not less", not_less<exposed>},
         {"not faster", not_less<step>, &one_clock_step}},
        free_overlap},
-      {"GPipe instead of 1F1B",
-       as_gpipe,
-       {{"memory not less", needs_no_less_memory},
-        {"not faster", not_less<step>, &one_clock_step}}},
+      {"GPipe instead of 1F1B", as_gpipe, {{"memory not less", needs_no_less_memory}}},
       {"zero bubble instead of 1F1B, host aside",
        as_zero_bubble,
        {{"not slower", not_more<step>, &one_clock_step},
-        {"bubble not more", not_more<bubble>, &one_clock_step}},
+        {"bubble and waiting not more", not_more<idle_by_schedule>, &one_clock_step}},
        no_host},
       {"one chunk a stage",
        as_one_chunk,
