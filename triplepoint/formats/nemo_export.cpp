@@ -347,6 +347,11 @@ void write_optimizer(YamlWriter& yaml, const Job& job, std::vector<std::string>&
   const Plan& plan = job.plan;
   const std::string name = optimizer_name(plan, unsupported);
   const bool fsdp = plan.sharding == spec::Sharding::parameters;
+  const bool adds_parameters =
+      job.model.biases || job.model.position_embedding == spec::PositionEmbedding::learned;
+  if (fsdp && !plan.fp32_residual && plan.tensor_parallel_size > 1 && adds_parameters)
+    unsupported.push_back(
+        "a 16-bit residual stream (NeMo's FSDP keeps biases and positions in fp32)");
   if (fsdp)
     write_fsdp(yaml, job, unsupported);
   else
