@@ -29,7 +29,7 @@ MAY_INCLUDE = {
     "calibrate": "base spec workload perf power thermal clock sim metrics",
     "search": "base spec run workload sim metrics",
     "advise": "base spec formats run workload sim metrics search",
-    "report": "base spec run metrics advise",
+    "report": "base spec run metrics calibrate search advise",
     "tui": "base spec run telemetry metrics calibrate advise report",
     "study": "base spec formats run workload sim telemetry metrics calibrate search advise report tui",
     "cli": "*",

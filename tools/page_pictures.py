@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws README's screenshots, docs/images/study.png and run.png: first screens of a study's and of a run's page.
+"""Draws the screenshots of README and docs, docs/images/*.png: first screens of pages.
 
 usage: page_pictures.py TRIPLEPOINT [CHROMIUM]
 """
@@ -15,6 +15,9 @@ PAGES = {  # picture: height, commands, page
     "study": (1000, [["characterize", "paper/all", "-o", "study"]], "study/report.html"),
     "run": (1300, [["simulate", str(ROOT / "examples/paper-layout.toml"), "--ambient", "38 C", "--duration", "5min", "-o", "heat.run"],
                    ["report", "heat.run", "-o", "heat.html"]], "heat.html"),
+    "plan": (1040, [["plan", str(ROOT / "examples/paper-layout.toml"), "-o", "plans"]], "plans/report.html"),
+    "place": (1180, [["place", str(ROOT / "examples/paper-layout.toml"), "-o", "placed"]], "placed/report.html"),
+    "validation": (1060, [["validate", *map(str, sorted(ROOT.glob("validation/*/jobs.csv"))), "-o", "validation.html"]], "validation.html"),
 }
 
 

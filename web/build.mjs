@@ -8,6 +8,14 @@ const here = dirname(fileURLToPath(import.meta.url));
 const output = process.argv[2];
 if (!output) throw new Error("usage: node build.mjs OUT.cpp | OUT.html");
 
+/** Rows of the glossary's tables: term and meaning, without Markdown. */
+function glossary() {
+  const plain = (cell) => cell.trim().replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").replace(/[`*]/g, "");
+  return readFileSync(join(here, "../docs/glossary.md"), "utf8").split("\n")
+    .map((line) => line.match(/^\| (.+?) \| (.+) \|$/)).filter((row) => row && row[1] !== "term")
+    .map(([, term, meaning]) => [plain(term), plain(meaning)]);
+}
+
 /** The script, or none when the packages were never installed. */
 async function bundledScript() {
   let esbuild;
@@ -20,6 +28,7 @@ async function bundledScript() {
   const result = await esbuild.build({
     entryPoints: [join(here, "src/main.ts")],
     bundle: true, minify: true, write: false, target: "es2020", format: "iife", legalComments: "none", charset: "utf8",
+    define: { GLOSSARY: JSON.stringify(glossary()) },
   });
   return result.outputFiles[0].text;
 }

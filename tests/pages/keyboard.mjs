@@ -138,7 +138,7 @@ async function tryTimeline(page, problems) {
   await page.locator(".timeline-tools input").focus();
   await page.keyboard.type("a");
   await page.keyboard.press("Enter");
-  await check(problems, page.locator(".timeline-hits").textContent().then((text) => /\d+ name|none/.test(text ?? "")), "searching finds nothing and says nothing");
+  await check(problems, page.locator(".timeline-hits").textContent().then((text) => /\d+ span|none/.test(text ?? "")), "searching finds nothing and says nothing");
   await page.locator(".timeline-tools input").fill("");
 }
 

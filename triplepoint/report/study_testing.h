@@ -24,6 +24,14 @@ inline bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+/// With common blanks where a page keeps a number and its unit together.
+inline std::string with_plain_blanks(std::string text) {
+  constexpr std::string_view kept = "\u00a0";
+  for (std::size_t at = text.find(kept); at != std::string::npos; at = text.find(kept, at))
+    text.replace(at, kept.size(), " ");
+  return text;
+}
+
 inline std::size_t count_of(std::string_view text, std::string_view part) {
   std::size_t count = 0;
   for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1))

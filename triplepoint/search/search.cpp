@@ -313,10 +313,27 @@ Found search(const Space& space, const Objective& objective, const Limits& limit
   return Search(space, objective, limits, options).run();
 }
 
+namespace {
+
+Layout layout_of(const spec::Job& job) {
+  const spec::Plan& plan = job.plan;
+  return {.tensor = plan.tensor_parallel_size,
+          .pipeline = plan.pipeline_parallel_size,
+          .context = plan.context_parallel_size,
+          .expert = plan.expert_parallel_size,
+          .expert_tensor = plan.expert_tensor_parallel_size.value_or(plan.tensor_parallel_size),
+          .chunks = plan.virtual_pipeline_size,
+          .data = job.data_parallel_size(),
+          .micro = plan.micro_batch_size};
+}
+
+}  // namespace
+
 Candidate evaluate_plan(const spec::Job& job, const Objective& objective) {
   StepEvaluator evaluator(job, typical_of(job));
   Candidate candidate;
   candidate.plan = job.plan;
+  candidate.layout = layout_of(job);
   const workload::MemoryVerdict memory = evaluator.memory(job.plan);
   candidate.memory = memory.stages[static_cast<size_t>(memory.worst_stage)].total();
   candidate.step = evaluator.evaluate(job.plan);

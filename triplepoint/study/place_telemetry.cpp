@@ -13,11 +13,12 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/advise/place_machine.h"
-#include "triplepoint/report/figures/placement_figure.h"
 #include "triplepoint/report/findings/labels.h"
+#include "triplepoint/report/pages/place_page.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
 #include "triplepoint/tui/progress.h"
+#include "triplepoint/workload/rank_grid.h"
 
 namespace triplepoint::study {
 namespace {
@@ -152,17 +153,36 @@ Result<PlacedJob> place_job(tui::Console& console, const spec::Job& job, const T
   return PlacedJob{seen, std::move(result)};
 }
 
+namespace {
+
+/// The run of a placement, and which stage sits on each of its devices.
+report::PlacedRun placed_run(const spec::Job& job) {
+  report::PlacedRun placed{
+      .run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false}),
+      .stage_of_device = {}};
+  const workload::RankGrid grid(job);
+  for (const run::Device& device : placed.run.devices)
+    placed.stage_of_device.push_back(
+        device.rank ? fmt::format("stage {}", grid.coordinates(*device.rank).pipeline) : "");
+  return placed;
+}
+
+}  // namespace
+
 Result<std::string> write_placements(const std::string& folder, const spec::Library& library,
-                                     const advise::PlaceResult& result, const spec::Job& job,
+                                     const PlacedJob& placed, const spec::Job& job,
                                      const Telemetry& telemetry,
                                      const std::optional<std::string>& names) {
+  const advise::PlaceResult& result = placed.result;
   const auto hosts = TPT_TRY(host_names(job, names, telemetry));
   const auto files = TPT_TRY(advise::write_placements(folder, library, result, job, hosts));
   const std::string title =
       fmt::format("{}, {}", report::group_label(job), report::configuration_label(job));
-  TPT_TRY(write_file_atomically(Path(folder) / "placements.svg",
-                                report::placement_figure(result, title)));
-  return fmt::format("{} placements in {} files, and placements.svg, in {}\n",
+  TPT_TRY(write_file_atomically(
+      Path(folder) / "report.html",
+      report::place_page(title, placed.seen, result, placed_run(result.placements.front().job),
+                         placed_run(result.placements.back().job))));
+  return fmt::format("{} placements in {} files, and report.html, in {}\n",
                      result.placements.size(), files.size(), folder);
 }
 

@@ -41,10 +41,10 @@ Result<PlacedJob> place_job(tui::Console&, const spec::Job&, const Telemetry&,
                             const std::vector<std::string>& files, const std::string& sign,
                             advise::PlaceOptions);
 
-/// Files of each placement and placements.svg in a folder; a sentence that says so. `hosts`: names
-/// of the nodes, else those of the telemetry.
+/// Files of each placement and report.html in a folder; a sentence that says so. `hosts`: names of
+/// the nodes, else those of the telemetry.
 Result<std::string> write_placements(const std::string& folder, const spec::Library&,
-                                     const advise::PlaceResult&, const spec::Job&, const Telemetry&,
+                                     const PlacedJob&, const spec::Job&, const Telemetry&,
                                      const std::optional<std::string>& hosts);
 
 }  // namespace triplepoint::study

@@ -9,6 +9,7 @@ import { marksChanged } from "./roving";
 type Facet = "model" | "machine" | "layout" | "variant" | "microbatch" | "verdict";
 const facets: Record<Facet, string> = {
   model: "Model", machine: "Machine", layout: "Layout", variant: "Optimization", microbatch: "Microbatch", verdict: "Verdict",
+  ...pageData().facets,
 };
 const facetNames = Object.keys(facets) as Facet[];
 
@@ -50,7 +51,7 @@ class Filters {
     this.texts = new Map(jobs.map((job) => [job.name, [job.name, ...facetNames.map((facet) => valueOf(job, facet))].join(" ").toLowerCase()]));
     for (const row of document.querySelectorAll<HTMLTableRowElement>(".jobs tr[data-job]")) {
       const name = row.dataset.job ?? "";
-      this.texts.set(name, `${this.texts.get(name) ?? ""} ${(row.textContent ?? "").toLowerCase()}`);
+      this.texts.set(name, `${this.texts.get(name) ?? ""} ${(row.textContent ?? "").replace(/\u00a0/g, " ").toLowerCase()}`);
     }
   }
 
@@ -146,7 +147,7 @@ class Filters {
   }
 
   private show(left: number): void {
-    this.count.textContent = `${left} of ${this.jobs.length}${this.jobs[0]?.model ? " jobs" : ""}`;
+    this.count.textContent = `${left} of ${this.jobs.length}${this.jobs[0]?.model ? ` ${pageData().noun ?? "jobs"}` : ""}`;
     this.clearButton.hidden = !this.isActive();
     for (const [facet, summary] of this.summaries) {
       const size = this.chosen.get(facet)!.size;
@@ -182,7 +183,7 @@ function closeOthers(menu: HTMLDetailsElement): void {
 function putBar(bar: HTMLElement): void {
   const nav = document.querySelector<HTMLElement>(".chooser");
   const sticky = element("div", { class: "sticky" });
-  (nav ?? document.querySelector<HTMLElement>(".jobs"))?.before(sticky);
+  (nav ?? document.querySelector<HTMLElement>(".filtered") ?? document.querySelector<HTMLElement>(".jobs"))?.before(sticky);
   if (nav) sticky.append(nav);
   sticky.append(bar);
 }

@@ -80,7 +80,7 @@ class JobCard {
 
 /** Names of jobs in the table become buttons. */
 function addRowButtons(): void {
-  for (const body of document.querySelectorAll<HTMLTableSectionElement>(".jobs tbody")) {
+  for (const body of document.querySelectorAll<HTMLTableSectionElement>(".jobs tbody, .misses tbody")) {
     for (const cell of body.querySelectorAll<HTMLTableCellElement>("tr[data-job] > th:first-child")) {
       if (cell.querySelector("a, button")) continue;
       cell.replaceChildren(element("button", { type: "button", class: "job", "aria-haspopup": "dialog" }, cell.textContent ?? ""));

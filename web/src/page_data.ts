@@ -44,6 +44,8 @@ export interface Plot {
 export interface PageData {
   plots?: Plot[];
   jobs?: Job[];
+  facets?: Partial<Record<"model" | "machine" | "layout" | "variant" | "microbatch" | "verdict", string>>; // what they are called, where they are something else
+  noun?: string; // what `jobs` are: "rows"
   tables?: Record<string, CompactTable>;
   timeline?: TimelineData;
 }

@@ -3,8 +3,10 @@
 /** What scrolls sideways can be reached by keyboard, and says what it is. */
 export function addScrollRegions(): void {
   const update = (): void => {
-    for (const box of document.querySelectorAll<HTMLElement>(".drawing")) {
+    for (const box of document.querySelectorAll<HTMLElement>(".drawing, .scroll")) {
       const scrolls = box.scrollWidth > box.clientWidth + 1;
+      box.classList.toggle("scrolls", scrolls); // it shows where there is more
+      if (box.classList.contains("scroll")) continue; // has its name from the start
       if (scrolls === box.hasAttribute("tabindex")) continue;
       if (!scrolls) {
         for (const name of ["tabindex", "role", "aria-label"]) box.removeAttribute(name);
@@ -18,5 +20,6 @@ export function addScrollRegions(): void {
   };
   update();
   window.addEventListener("resize", update);
+  document.addEventListener("toggle", update, true); // a table was unfolded
   document.addEventListener("click", () => requestAnimationFrame(update)); // a group that was hidden has a width now
 }

@@ -34,6 +34,7 @@ class TimelineView {
   private wanted: Set<number> | null = null;
   private rank = 0;
   private found: Found | null = null;
+  private pointer: PointerEvent | null = null;
   private gutter = 116;
 
   private readonly axis = element("canvas", { "aria-hidden": "true" });
@@ -64,12 +65,14 @@ class TimelineView {
     this.layout = this.fittingLayout();
     this.readings = Array.from({ length: this.strips.count }, (_, i) => {
       const reading = element("output", { class: "timeline-reading", hidden: true });
-      reading.style.top = `${i * stripHeight + 6}px`;
+      reading.style.top = `${i * stripHeight}px`;
       return reading;
     });
     this.build();
     this.resize();
-    this.view.home();
+    // A step is a sliver of minutes of power and heat: those come first.
+    if (this.view.end - this.view.begin > 1.5 * this.model.length) this.view.everything();
+    else this.view.home();
   }
 
   /** All streams if they can be read at once, else the fullest stream of each rank. */
@@ -92,9 +95,9 @@ class TimelineView {
     this.scroller.append(this.spacer);
     this.spacer.append(this.rows);
     const under = element("div", { class: "timeline-strips" }, this.curves, ...this.readings);
-    this.body.append(this.axis, this.scroller, under, this.cursor, this.range);
+    this.body.append(this.axis, under, this.scroller, this.cursor, this.range); // power and heat first, above many ranks
     if (many === 0) this.scroller.hidden = true;
-    this.target.replaceChildren(this.tools(), many > 0 ? this.legend() : "", this.body, this.said, element("p", { class: "note timeline-help", id }, help));
+    this.target.replaceChildren(this.tools(), this.body, many > 0 ? this.legend() : "", this.said, element("p", { class: "note timeline-help", id }, help));
     if (this.model.data.note) this.target.append(element("p", { class: "note" }, this.model.data.note));
     const figure = this.target.closest("figure");
     if (many > 0 && !figure?.querySelector("details.data")) (figure ?? this.target).append(summaryTable(this.model));
@@ -169,6 +172,7 @@ class TimelineView {
 
   private move(act: () => void): void {
     act();
+    if (this.pointer) this.point(this.pointer); // what is under it is another span now
     this.draw();
   }
   private plotX(clientX: number): number {
@@ -301,8 +305,16 @@ class TimelineView {
 
   private searchFor(text: string): void {
     this.wanted = typesNamed(this.model, text);
-    this.hits.textContent = this.wanted === null ? "" : `${this.wanted.size} name${this.wanted.size === 1 ? "" : "s"}`;
+    this.hits.textContent = this.wanted === null ? "" : this.hitsText(this.wanted);
+    this.tip.hide();
     this.repaint(true);
+  }
+
+  private hitsText(wanted: ReadonlySet<number>): string {
+    let spans = 0;
+    for (const { tracks } of this.model.ranks)
+      for (const track of tracks) this.model.visit(track, 0, this.model.length + 1, (_begin, _end, type) => (spans += wanted.has(type) ? 1 : 0));
+    return `${spans.toLocaleString("en")} span${spans === 1 ? "" : "s"}`;
   }
 
   /** In time order over all ranks, from the span that is chosen or from the left edge. */
@@ -317,6 +329,7 @@ class TimelineView {
   // ---- pointing
 
   private point(event: PointerEvent | null): void {
+    this.pointer = event;
     const x = event ? this.plotX(event.clientX) : -1;
     this.cursor.hidden = x < 0 || x > this.view.width;
     if (!event || this.cursor.hidden) {

@@ -9,7 +9,7 @@ export function drawAxis(canvas: HTMLCanvasElement, ratio: number, view: TimeWin
   const context = canvas.getContext("2d")!;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, canvas.width, axisHeight);
-  context.font = '10.5px system-ui, "DejaVu Sans", sans-serif';
+  context.font = '11px system-ui, "DejaVu Sans", sans-serif';
   context.fillStyle = palette.soft;
   const { anchor, ticks } = ticksOf(view.from, view.to, view.width / 90);
   context.textAlign = "right";

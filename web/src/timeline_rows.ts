@@ -6,7 +6,7 @@ import type { Rank, TimelineModel, Track, Visit } from "./timeline_model";
 import type { Painter } from "./timeline_paint";
 import type { TimeWindow } from "./timeline_window";
 
-const font = '10.5px system-ui, "DejaVu Sans", sans-serif';
+const font = '11px system-ui, "DejaVu Sans", sans-serif';
 const characterWidth = 6; // more or less
 const labelWidth = 6.4; // of a character; rather too much than cut off
 const budget = 14; // ms a frame for rows that were not drawn before

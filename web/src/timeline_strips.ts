@@ -4,7 +4,8 @@ import { type Curve, type Plot, styleValue } from "./page_data";
 import type { TimelineData } from "./timeline_data";
 import type { TimeWindow } from "./timeline_window";
 
-export const stripHeight = 66;
+export const stripHeight = 78;
+const head = 16; // its name stands above the curves
 const singles = ["--blue", "--orange", "--green", "--vermilion", "--sky", "--purple", "--yellow", "--grey"];
 
 interface Strip {
@@ -69,24 +70,24 @@ export class Strips {
   draw(context: CanvasRenderingContext2D, ratio: number, view: TimeWindow, gutter: number, width: number): void {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, this.height);
-    context.font = '10.5px system-ui, "DejaVu Sans", sans-serif';
+    context.font = '11px system-ui, "DejaVu Sans", sans-serif';
     this.strips.forEach((strip, index) => this.drawStrip(context, strip, index * stripHeight, view, gutter));
   }
 
   private drawStrip(context: CanvasRenderingContext2D, strip: Strip, top: number, view: TimeWindow, gutter: number): void {
-    const inner = stripHeight - 8;
-    const y = (value: number): number => top + 4 + inner * (1 - (value - strip.low) / (strip.high - strip.low));
+    const inner = stripHeight - head - 6;
+    const y = (value: number): number => top + head + inner * (1 - (value - strip.low) / (strip.high - strip.low));
     context.fillStyle = styleValue("--soft");
     context.textAlign = "right";
     context.textBaseline = "middle";
-    context.fillText(String(Number(strip.high.toPrecision(3))), gutter - 6, top + 9);
-    context.fillText(String(Number(strip.low.toPrecision(3))), gutter - 6, top + stripHeight - 9);
+    context.fillText(String(Number(strip.high.toPrecision(3))), gutter - 6, top + head + 5);
+    context.fillText(String(Number(strip.low.toPrecision(3))), gutter - 6, top + stripHeight - 11);
     context.strokeStyle = styleValue("--rule");
     context.lineWidth = 1;
-    context.strokeRect(gutter + 0.5, top + 3.5, view.width - 1, inner);
+    context.strokeRect(gutter + 0.5, top + head - 0.5, view.width - 1, inner + 1);
     context.save();
     context.beginPath();
-    context.rect(gutter, top + 3, view.width, inner + 2);
+    context.rect(gutter, top + head - 1, view.width, inner + 2);
     context.clip();
     const { times, curves } = strip.plot;
     const first = Math.max(0, lowerBound(times, view.from / 1e9) - 1);
@@ -109,12 +110,8 @@ export class Strips {
     });
     context.restore();
     context.textAlign = "left";
-    context.lineWidth = 4;
-    context.lineJoin = "round";
-    context.strokeStyle = styleValue("--card");
-    context.strokeText(strip.plot.unit, gutter + 8, top + 13);
     context.fillStyle = styleValue("--ink");
-    context.fillText(strip.plot.unit, gutter + 8, top + 13);
+    context.fillText(strip.plot.unit, gutter, top + 8);
   }
 
   private drawBand(context: CanvasRenderingContext2D, curves: Curve[], first: number, last: number, x: (i: number) => number, y: (value: number) => number): void {

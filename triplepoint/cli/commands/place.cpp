@@ -50,8 +50,7 @@ class Place : public Command {
         .flag("--hosts", "LIST", "names of the nodes, for the host file", into(hosts_))
         .flag("-o,--output", "DIR",
               "write each placement as job.toml, megatron.sh, nemo.yaml, devices.sh, "
-              "hostfile, and a "
-              "picture of all",
+              "hostfile, and a page of all, report.html",
               into(output_), {.words = Words::folders})
         .add(threads_.argument())
         .add(format_.argument())
@@ -104,12 +103,12 @@ class Place : public Command {
   Result<int> place_job(tui::Console& console, const spec::Library& library, const spec::Job& job,
                         const Telemetry& telemetry) {
     options_.threads = threads_.count();
-    const auto [seen, result] =
+    const study::PlacedJob placed =
         TPT_TRY(study::place_job(console, job, telemetry, from_, by_, options_));
     if (output_)
       console.warn(
-          TPT_TRY(study::write_placements(*output_, library, result, job, telemetry, hosts_)));
-    print(console, job, seen, result);
+          TPT_TRY(study::write_placements(*output_, library, placed, job, telemetry, hosts_)));
+    print(console, job, placed.seen, placed.result);
     if (!interrupted()) return exit_ok;
     console.warn("triplepoint: interrupted; what is shown is the best found until then\n");
     return exit_interrupted;

@@ -57,7 +57,9 @@ class PlanCommand : public Command {
         .flag("--explain", "A,B",
               "compare two plans term by term: numbers in the ranking, or job files",
               into(explain_))
-        .flag("-o,--output", "DIR", "write each plan as job.toml, Megatron arguments and NeMo YAML",
+        .flag("-o,--output", "DIR",
+              "write each plan as job.toml, Megatron arguments and NeMo YAML, and a page of "
+              "all, report.html",
               into(output_), {.words = Words::folders})
         .add(threads_.argument())
         .add(format_.argument())
@@ -83,9 +85,20 @@ class PlanCommand : public Command {
         TPT_TRY(study::find_plans(console, space, asked, search_.merge()));
     if (ranking.ranked.empty()) return exit_interrupted;
     const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
-    const PlanOutcome outcome{asked, space, ranking, rates, intervals, bill_};
-    if (output_ && leads()) TPT_TRY(study::write_plans(console, library, asked, ranking, *output_));
-    TPT_TRY(print_outcome(console, library, outcome, format_, explain_));
+    const PlanOutcome outcome{asked,
+                              space,
+                              ranking,
+                              rates,
+                              intervals,
+                              bill_,
+                              flags_.has_file() ? own_plan(asked) : std::nullopt};
+    std::vector<std::string> sentences;
+    if (format_.is_table() || output_) sentences = plan_sentences(outcome);
+    if (output_ && leads()) {
+      TPT_TRY(study::write_plans(console, library, asked, ranking, *output_));
+      TPT_TRY(write_plan_page(*output_, outcome, sentences));
+    }
+    TPT_TRY(print_outcome(console, library, outcome, sentences, format_, explain_));
     if (!interrupted()) return exit_ok;
     console.warn("triplepoint: interrupted; what is shown is the best found until then\n");
     return exit_interrupted;

@@ -5,11 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/process.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/metrics/economics/bill.h"
+#include "triplepoint/report/pages/plan_page.h"
 #include "triplepoint/search/plan_tables.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/run_text.h"
@@ -79,26 +81,29 @@ const std::string& defaults_of(const PlanOutcome& outcome) {
   return outcome.asked.base.notes.front();
 }
 
-void print_plan(tui::Console& console, const PlanOutcome& outcome, const DataTable& table) {
-  const auto& ranked = outcome.ranking.ranked;
+void print_plan(tui::Console& console, const PlanOutcome& outcome, const DataTable& table,
+                const std::vector<std::string>& sentences) {
   console.print(tui::table_text(table, console));
-  const auto line = [&](const std::string& text) { tui::print_wrapped(console, text); };
-  line(fmt::format("All plans: {}.", defaults_of(outcome)));
-  line(counts_text(outcome.ranking.counts));
-  if (const auto interval = step_time_interval(outcome, ranked[0]))
-    line(fmt::format(
-        "Plan 1 takes {} s a step; {} s (from {} measured jobs). Plans of one job share "
-        "most of the error: \"slower\" is the probability that a plan really is slower "
-        "than plan 1, and a tie where that is open.",
-        significant(ranked[0].time), tui::interval_text(*interval), outcome.intervals.rows()));
-  for (const Finalist& plan : outcome.ranking.refused)
-    line(fmt::format("Refused: {} ({}).",
-                     search::plan_text(plan.candidate.plan, plan.candidate.layout), plan.refused));
-  if (const auto memory = memory_line(outcome)) line(*memory);
+  tui::print_wrapped(console, fmt::format("All plans: {}.", defaults_of(outcome)));
+  for (const std::string& text : sentences)
+    tui::print_wrapped(console, text);
   if (outcome.asked.pareto) print_front(console, outcome);
-  if (outcome.bill.given())
-    line("Bill of the first: " + metrics::bill_text(bill_of(outcome, ranked[0]), outcome.rates) +
-         ".");
+}
+
+std::vector<std::string> limits_in_words(const search::Limits& limits) {
+  std::vector<std::string> words;
+  if (limits.temperature)
+    words.push_back(fmt::format("die at most {} °C", significant(limits.temperature->degrees())));
+  const auto add = [&](const std::optional<Watts>& power, const char* what) {
+    if (power)
+      words.push_back(fmt::format("{} at most {} kW", what, significant(*power / unit::kW)));
+  };
+  add(limits.device_power, "peak of a GPU");
+  add(limits.node_power, "a node");
+  add(limits.total_power, "the cluster");
+  if (limits.headroom > Bytes())
+    words.push_back(fmt::format("{} GiB of memory free", significant(limits.headroom / unit::GiB)));
+  return words;
 }
 
 Json plan_json(const PlanOutcome& outcome, const std::optional<DataTable>& comparison) {
@@ -123,14 +128,66 @@ Json plan_json(const PlanOutcome& outcome, const std::optional<DataTable>& compa
   for (const Finalist& plan : outcome.ranking.refused)
     json["refused"].push_back(search::finalist_json(outcome.asked.base, plan));
   if (comparison) json["explain"] = table_json(*comparison);
+  if (outcome.own) {
+    json["own"] = search::finalist_json(outcome.asked.base, outcome.own->plan);
+    json["own"]["missing_memory_bytes"] = outcome.own->missing / unit::B;
+  }
   return json;
 }
 
 }  // namespace
 
+std::optional<search::OtherPlan> own_plan(const study::PlanQuestion& asked) {
+  const spec::Plan& plan = asked.base.plan;
+  const bool is_told = plan.model_parallel_size() > 1 || plan.micro_batch_size > 1 ||
+                       plan.sharding == spec::Sharding::parameters ||
+                       plan.recompute != spec::Recompute::none;
+  if (!is_told || spec::has_errors(spec::diagnose(asked.base))) return std::nullopt;
+  return search::judged_plan("your job", asked.base, asked.objective, asked.limits);
+}
+
+std::vector<std::string> plan_sentences(const PlanOutcome& outcome) {
+  const auto& ranked = outcome.ranking.ranked;
+  std::vector<std::string> sentences = {counts_text(outcome.ranking.counts)};
+  if (outcome.own) sentences.push_back(search::own_text(*outcome.own, ranked[0]));
+  if (const auto interval = step_time_interval(outcome, ranked[0]))
+    sentences.push_back(fmt::format(
+        "Plan 1 takes {} s a step; {} s (from {} measured jobs). Plans of one job share "
+        "most of the error: \"slower\" is the probability that a plan really is slower "
+        "than plan 1, and a tie where that is open.",
+        significant(ranked[0].time), tui::interval_text(*interval), outcome.intervals.rows()));
+  for (const Finalist& plan : outcome.ranking.refused)
+    sentences.push_back(fmt::format("Refused: {} ({}).",
+                                    search::plan_text(plan.candidate.plan, plan.candidate.layout),
+                                    plan.refused));
+  if (auto memory = memory_line(outcome)) sentences.push_back(std::move(*memory));
+  if (outcome.bill.given())
+    sentences.push_back("Bill of the first: " +
+                        metrics::bill_text(bill_of(outcome, ranked[0]), outcome.rates) + ".");
+  return sentences;
+}
+
+Result<void> write_plan_page(const Path& folder, const PlanOutcome& outcome,
+                             const std::vector<std::string>& sentences) {
+  const study::PlanQuestion& asked = outcome.asked;
+  spec::Job first = asked.base;
+  first.plan = outcome.ranking.ranked[0].candidate.plan;
+  const report::PlanStory story{
+      .base = asked.base,
+      .ranking = outcome.ranking,
+      .goal = asked.objective.goal,
+      .best =
+          search::ranking_table(asked.base, outcome.ranking.ranked, asked.top, outcome.intervals),
+      .own = outcome.own,
+      .others = search::neighbours_of(first, asked.objective, asked.limits),
+      .limits = limits_in_words(asked.limits),
+      .sentences = sentences};
+  return write_file_atomically(folder / "report.html", report::plan_page(story));
+}
+
 Result<void> print_outcome(tui::Console& console, const spec::Library& library,
-                           const PlanOutcome& outcome, const FormatFlag& format,
-                           const std::optional<std::string>& explain) {
+                           const PlanOutcome& outcome, const std::vector<std::string>& sentences,
+                           const FormatFlag& format, const std::optional<std::string>& explain) {
   const DataTable table = search::ranking_table(outcome.asked.base, outcome.ranking.ranked,
                                                 outcome.asked.top, outcome.intervals);
   std::optional<DataTable> comparison;
@@ -144,7 +201,7 @@ Result<void> print_outcome(tui::Console& console, const spec::Library& library,
   } else if (format.is_csv()) {
     console.print(table_csv(comparison ? *comparison : table));
   } else {
-    print_plan(console, outcome, table);
+    print_plan(console, outcome, table, sentences);
     if (comparison) console.print("\n" + tui::table_text(*comparison, console));
   }
   return {};

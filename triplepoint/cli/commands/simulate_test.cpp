@@ -16,6 +16,7 @@
 
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
+#include "triplepoint/report/study_testing.h"
 #include "triplepoint/trace/kineto/write_kineto.h"
 #include "triplepoint/trace/timeline_testing.h"
 
@@ -49,7 +50,7 @@ std::string page_of(const ScratchFolder& scratch, const std::string& run) {
   REQUIRE_MESSAGE(outcome.code == exit_ok, outcome.err);
   const auto page = read_file(path);
   REQUIRE(page);
-  return *page;
+  return report::with_plain_blanks(*page);
 }
 
 Json json_of(const Words& words) {

@@ -15,7 +15,7 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
 #include "triplepoint/cli/flags/shared_flags.h"
-#include "triplepoint/formats/import.h"
+#include "triplepoint/report/pages/validation_page.h"
 #include "triplepoint/tui/progress.h"
 #include "triplepoint/tui/result_text.h"
 
@@ -37,6 +37,8 @@ class Validate : public Command {
         .flag("--worst", "N", "number of worst rows to show (default 5)", into_count(worst_, 0))
         .flag("--leave-out", "SOURCE",
               "use the coefficients fitted without this source of training jobs", into(leave_out_))
+        .flag("-o,--output", "FILE.html", "write a page with every row", into(output_),
+              {.words = Words::files})
         .add(threads_.argument());
   }
 
@@ -47,12 +49,16 @@ class Validate : public Command {
     std::vector<ValidatedFile> validated;
     for (const std::string& file : files_)
       validated.push_back(TPT_TRY(validate(console, library, file)));
+    const auto worst = static_cast<std::size_t>(worst_.value_or(5));
+    if (output_)
+      TPT_TRY(write_file_atomically(
+          *output_, report::validation_page(calibrate::all_scores(validated), 4 * worst)));
     if (format_.is_json()) {
       print_json(console, calibrate::validation_json(validated));
     } else if (format_.is_csv()) {
       console.print(calibrate::validation_csv(validated));
     } else {
-      tui::print_validation(console, validated, static_cast<std::size_t>(worst_.value_or(5)));
+      tui::print_validation(console, validated, worst);
     }
     return exit_ok;
   }
@@ -88,7 +94,7 @@ class Validate : public Command {
   std::vector<std::string> files_;
   FormatFlag format_{FormatFlag::Csv::yes};
   ThreadsFlag threads_{"rows in parallel (default: all cores)"};
-  std::optional<std::string> family_, leave_out_;
+  std::optional<std::string> family_, leave_out_, output_;
   std::optional<int64_t> worst_;
 };
 

@@ -57,7 +57,7 @@ Axis axis_from_zero(double highest, int most) {
 namespace {
 
 // In the drawing's own units, about one CSS pixel each (svg_begin).
-constexpr double width = 390;
+constexpr double width = 360;
 constexpr double least_right_margin = 52;  // room for the text at the end of the longest bar
 constexpr double row_height = 19;
 constexpr double bar_height = 13;

@@ -31,6 +31,7 @@ struct Picture {
   const run::Run& run;
   const metrics::Metrics& metrics;
   const spec::Chassis& chassis;
+  const ChassisOptions& options;
   std::vector<int32_t> depth;
   std::vector<double> row;  // of each slot, in slots from the top
   double columns = 1, rows = 1;
@@ -172,7 +173,9 @@ std::string slot_box(const Picture& picture, const Node& node, std::size_t slot)
   const double share = picture.axis.share(temperature);
   const char* ink = share > 0.55 ? "#000000" : "#ffffff";
   std::string second;
-  if (*device < picture.metrics.power_per_gpu_w.size())
+  if (*device < picture.options.slot_words.size())
+    second = picture.options.slot_words[*device];
+  else if (*device < picture.metrics.power_per_gpu_w.size())
     second = fmt::format("{} W", significant(picture.metrics.power_per_gpu_w[*device]));
   return fmt::format(
              "<g><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" "
@@ -186,7 +189,7 @@ std::string slot_box(const Picture& picture, const Node& node, std::size_t slot)
              significant(temperature)) +
          fmt::format(
              "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" "
-             "style=\"fill:{};font-size:10px\">{}</text></g>",
+             "style=\"fill:{}\">{}</text></g>",
              x + slot_width / 2, y + 29, ink, second);
 }
 
@@ -198,19 +201,20 @@ std::string inlet_text(const Picture& picture, const Node& node) {
   return fmt::format("{} °C", significant(picture.chassis.inlet.degrees()));
 }
 
-std::string node_drawing(const Picture& picture, const Node& node, double x, double y) {
-  const std::string gradient = fmt::format("flow-{}", node.index);
+std::string node_drawing(const Picture& picture, const Node& node) {
+  const std::string gradient = fmt::format("{}-flow-{}", picture.options.id, node.index);
   const std::string host = static_cast<std::size_t>(node.index) < picture.run.manifest.hosts.size()
                                ? picture.run.manifest.hosts[static_cast<std::size_t>(node.index)]
                                : fmt::format("node {}", node.index);
-  std::string svg = fmt::format("<g transform=\"translate({:.1f} {:.1f})\"><defs>{}</defs>", x, y,
-                                gradient_of(gradient, picture.is_liquid()));
+  const std::string name = fmt::format("{}: {} °C mean", host, significant(node.mean_c));
+  std::string svg = svg_begin(picture.width(), picture.height() + 4, name) + "<defs>" +
+                    gradient_of(gradient, picture.is_liquid()) + "</defs>";
   svg += fmt::format(
       "<rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"8\" "
       "style=\"fill:none;stroke:var(--soft)\"/>",
       side, head, picture.width() - 2 * side, picture.height() - head - foot + 4);
-  svg += fmt::format("<text x=\"{:.1f}\" y=\"14\" style=\"font-weight:650\">{}: {} °C mean</text>",
-                     side, escape(host), significant(node.mean_c));
+  svg += fmt::format("<text x=\"{:.1f}\" y=\"14\" style=\"font-weight:650\">{}</text>", side,
+                     escape(name));
   svg += flow(picture, gradient);
   for (std::size_t slot = 0; slot < picture.depth.size(); ++slot)
     svg += slot_box(picture, node, slot);
@@ -219,13 +223,13 @@ std::string node_drawing(const Picture& picture, const Node& node, double x, dou
   svg += fmt::format(
       "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" style=\"text-anchor:end\">out</text>",
       picture.width() - 4, picture.height() - 2);
-  return svg + "</g>";
+  return svg + "</svg>";
 }
 
-std::string scale(const Picture& picture, double y) {
+std::string scale(const Picture& picture) {
   constexpr int shades = 40;
-  constexpr double left = side, length = 260;
-  std::string svg;
+  constexpr double left = 14, length = 260, y = 4;
+  std::string svg = svg_begin(320, 32, "colours of temperatures");
   for (int i = 0; i < shades; ++i)
     svg += fmt::format(
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"9\" "
@@ -235,28 +239,20 @@ std::string scale(const Picture& picture, double y) {
     svg +=
         fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
                     left + length * picture.axis.share(tick), y + 21, picture.axis.tick_text(tick));
-  return svg + fmt::format("<text class=\"unit start\" x=\"{:.1f}\" y=\"{:.1f}\">°C</text>",
-                           left + length + 8, y + 9);
+  return svg +
+         fmt::format("<text class=\"unit start\" x=\"{:.1f}\" y=\"{:.1f}\">°C</text>",
+                     left + length + 12, y + 9) +
+         "</svg>";
 }
 
-std::string drawing(const Picture& picture, const std::vector<Node>& nodes,
-                    const std::string& title) {
-  const double gap = 14;
-  const std::size_t across =
-      std::min<std::size_t>(nodes.size(), picture.columns > 2 || nodes.size() < 3 ? 2 : 4);
-  const std::size_t down = (nodes.size() + across - 1) / across;
-  const double width = static_cast<double>(across) * (picture.width() + gap) - gap;
-  const double height = static_cast<double>(down) * (picture.height() + gap) + 30;
-  std::string svg = fmt::format(
-      "<svg viewBox=\"0 0 {:.0f} {:.0f}\" style=\"min-width:{:.0f}px;max-width:{:.0f}"
-      "px\" role=\"img\" aria-label=\"{}\">",
-      width, height, 0.8 * width, 1.35 * width, escape(title));
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const std::size_t column = i % across, row = i / across;
-    svg += node_drawing(picture, nodes[i], static_cast<double>(column) * (picture.width() + gap),
-                        static_cast<double>(row) * (picture.height() + gap));
-  }
-  return svg + scale(picture, height - 28) + "</svg>";
+/// Nodes beside each other, as many as there is room for.
+std::string drawing(const Picture& picture, const std::vector<Node>& nodes) {
+  std::string html = fmt::format(
+      "<div class=\"nodes\" style=\"grid-template-columns:repeat(auto-fit,minmax({:.0f}px,1fr))\">",
+      0.92 * picture.width());
+  for (const Node& node : nodes)
+    html += node_drawing(picture, node);
+  return html + "</div><div class=\"nodes scale\">" + scale(picture) + "</div>";
 }
 
 DataTable table_of(const Picture& picture, const std::vector<Node>& nodes) {
@@ -280,6 +276,7 @@ DataTable table_of(const Picture& picture, const std::vector<Node>& nodes) {
 }
 
 std::string title_of(const Picture& picture) {
+  if (!picture.options.title.empty()) return picture.options.title;
   const auto gap = depth_gap(picture.run, picture.metrics);
   if (!gap) return "Temperature of every slot";
   const char* where = picture.is_liquid() ? "GPUs later in the loop" : "GPUs in the rear";
@@ -323,11 +320,12 @@ std::optional<DepthGap> depth_gap(const run::Run& run, const metrics::Metrics& m
                   sums[1] / static_cast<double>(counts[1])};
 }
 
-Figure chassis_figure(const run::Run& run, const metrics::Metrics& metrics) {
+Figure chassis_figure(const run::Run& run, const metrics::Metrics& metrics,
+                      const ChassisOptions& options) {
   if (!run.manifest.job || metrics.temperature_per_gpu_c.size() != run.devices.size()) return {};
   const spec::Chassis chassis = run.manifest.job->chassis();
   if (chassis.slots.empty() || run.devices.empty()) return {};
-  Picture picture{run, metrics, chassis, slot_depths(chassis), {}, 1, 1, {}};
+  Picture picture{run, metrics, chassis, options, slot_depths(chassis), {}, 1, 1, {}};
   picture.row = rows_of(chassis, picture.depth);
   picture.columns = 1 + highest_depth(picture.depth);
   picture.rows = 1 + *std::max_element(picture.row.begin(), picture.row.end());
@@ -337,7 +335,8 @@ Figure chassis_figure(const run::Run& run, const metrics::Metrics& metrics) {
                [](double value) { return std::isfinite(value); });
   if (known.empty()) return {};
   const auto [low, high] = std::minmax_element(known.begin(), known.end());
-  picture.axis = axis_between(*low, *high, 5);
+  picture.axis = options.range ? axis_between(options.range->first, options.range->second, 5)
+                               : axis_between(*low, *high, 5);
   const std::vector<Node> nodes = nodes_of(run, metrics, chassis.slots.size());
   if (nodes.empty()) return {};
   const std::vector<Node> shown = shown_of(nodes);
@@ -348,7 +347,7 @@ Figure chassis_figure(const run::Run& run, const metrics::Metrics& metrics) {
   if (shown.size() < nodes.size())
     note +=
         fmt::format(" The hottest four, two middle and the coolest two of {} nodes.", nodes.size());
-  return {"chassis", title, note, drawing(picture, shown, title), table_of(picture, shown), true};
+  return {options.id, title, note, drawing(picture, shown), table_of(picture, shown), true};
 }
 
 }  // namespace triplepoint::report

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "triplepoint/run/run.h"
@@ -25,10 +26,20 @@ struct DepthGap {
 };
 std::optional<DepthGap> depth_gap(const run::Run&, const metrics::Metrics&);
 
+/// What a page with several pictures tells them apart by.
+struct ChassisOptions {
+  std::string id = "chassis";
+  std::string title = {};  // empty: how much hotter the rear is
+  // The second line of each device's slot, in the order of the devices; empty: its power.
+  std::vector<std::string> slot_words = {};
+  // Ends of the colour scale; absent: those of the temperatures.
+  std::optional<std::pair<double, double>> range = std::nullopt;
+};
+
 /// Each node from its inlet (left) to its outlet (right), its slots coloured by temperature, with
 /// the air or the coolant that passes them. Of more than eight nodes: the hottest four, two in the
 /// middle, the coolest two. Empty without a job that says how the nodes are built, or without
 /// temperatures.
-Figure chassis_figure(const run::Run&, const metrics::Metrics&);
+Figure chassis_figure(const run::Run&, const metrics::Metrics&, const ChassisOptions& = {});
 
 }  // namespace triplepoint::report

@@ -135,9 +135,9 @@ std::vector<Figure> figures_of(const std::vector<Measure>& measures, const Group
 // ---- throttling
 
 std::string style_of_reason(const std::string& reason) {
-  if (reason == "software_power_cap") return "k-allgather";
-  if (reason == "software_thermal") return "k-reducescatter";
-  return reason == "hardware_thermal" ? "k-alltoall" : "k-other";
+  if (reason == "software_power_cap") return "capped";
+  if (reason == "software_thermal") return "hot";
+  return reason == "hardware_thermal" ? "worse" : "k-other";
 }
 
 std::vector<std::string> reasons_of(const Group& group) {

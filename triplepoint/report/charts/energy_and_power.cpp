@@ -16,9 +16,9 @@ namespace {
 /// Colours of the uses that producers name; others take grey.
 const char* style_of(const std::string& use) {
   constexpr std::pair<const char*, const char*> known[] = {
-      {"compute", "k-compute"},   {"memory", "k-memory"}, {"communication", "k-sendrecv"},
-      {"waiting", "k-allreduce"}, {"idle", "k-other"},    {"leakage", "k-reducescatter"},
-      {"links", "k-allgather"},   {"fans", "k-alltoall"}, {"host", "k-alltoall"}};
+      {"compute", "k-compute"}, {"memory", "k-memory"}, {"communication", "t-communication"},
+      {"waiting", "t-wait"},    {"idle", "k-other"},    {"leakage", "leakage"},
+      {"links", "s4"},          {"fans", "s2"},         {"host", "t-next"}};
   for (const auto& [name, style] : known)
     if (use == name) return style;
   return "t-unknown";

@@ -17,8 +17,8 @@ namespace {
 
 constexpr double row_height = 16, cell_height = 15;
 constexpr int quarters = 4;  // cells are placed in quarters of their width, which are whole numbers
-constexpr double header = 18, footer = 44;
-constexpr double character = 6.1;
+constexpr double header = 18, footer = 60;
+constexpr double character = 6.7;
 constexpr int shades = 48;  // steps of the colour scale: finer than the eye tells apart
 
 struct Colour {
@@ -64,8 +64,8 @@ Layout lay_out(const HeatMap& map) {
     }
   }
   layout.left = static_cast<double>(longest) * character + 8;
-  layout.cell =
-      std::clamp(760.0 / static_cast<double>(std::max<std::size_t>(1, layout.columns)), 1.0, 24.0);
+  layout.cell = std::clamp(760.0 / static_cast<double>(std::max<std::size_t>(1, layout.columns)),
+                           1.0, layout.columns <= 8 ? 32.0 : 24.0);
   layout.width = layout.x(layout.columns) + 6;
   layout.axis = axis_between(lowest, highest, layout.width < 500 ? 4 : 6);
   return layout;
@@ -150,8 +150,8 @@ std::string colour_scale(const HeatMap& map, const Layout& layout, double y) {
     svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
                        at(layout.axis.share(tick)), y + 21, layout.axis.tick_text(tick));
   }
-  return svg + fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
-                           layout.left - 6, y + 9, escape(map.unit));
+  return svg + fmt::format("<text class=\"unit start\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
+                           layout.left, y + 37, escape(map.unit));
 }
 
 }  // namespace
@@ -170,16 +170,13 @@ std::string heat_colour(double share) {
 
 std::string heat_map_svg(const HeatMap& map) {
   const Layout layout = lay_out(map);
-  constexpr double most_magnified = 2;  // one node's labels would fill the page
   const double rows = header + row_height * static_cast<double>(map.rows.size());
   std::string svg = fmt::format(
-      "<svg class=\"heat\" viewBox=\"0 0 {:.0f} {:.0f}\" style=\"min-width:{:.0f}px; "
-      "max-width:{:.0f}px\" role=\"img\" aria-label=\"{}\" "
-      "data-left=\"{:.1f}\" data-top=\"{}\" data-cell=\"{:.4f}\" data-row=\"{}\" "
-      "data-per-node=\"{}\" data-gap=\"{}\" data-unit=\"{}\">",
-      layout.width, rows + footer, std::min(layout.width, 640.0), most_magnified * layout.width,
-      escape(map.title), layout.left, header, layout.cell, row_height, map.per_node, layout.gap(),
-      escape(map.unit));
+      "<svg class=\"heat\" data-left=\"{:.1f}\" data-top=\"{}\" data-cell=\"{:.4f}\" "
+      "data-row=\"{}\" "
+      "data-per-node=\"{}\" data-gap=\"{}\" data-unit=\"{}\"{}",
+      layout.left, header, layout.cell, row_height, map.per_node, layout.gap(), escape(map.unit),
+      svg_begin(layout.width, rows + footer, map.title).substr(4));
   return svg + cells(map, layout) + labels(map, layout) + colour_scale(map, layout, rows + 8) +
          "</svg>";
 }

@@ -127,6 +127,9 @@ Axis logarithmic(const Range& range) {
   auto last = std::lower_bound(ticks.begin(), ticks.end(), high - 1e-9);
   Axis axis{*first, *last, {}};
   axis.ticks.assign(first, last + 1);
+  constexpr std::size_t most_ticks = 9;  // else powers of ten alone
+  if (axis.ticks.size() > most_ticks)
+    std::erase_if(axis.ticks, [](double tick) { return std::abs(tick - std::round(tick)) > 1e-9; });
   return axis;
 }
 
@@ -151,6 +154,11 @@ Layout lay_out(const ScatterChart& chart) {
     x.take(point.x);
     y.take(point.y);
     if (point.colour) colour.take(*point.colour);
+  }
+  if (chart.diagonal && x.is_known) {
+    x.take(y.low);
+    x.take(y.high);
+    y = x;
   }
   return {scale_of(x), scale_of(y), axis_between(colour.low, colour.high, 4)};
 }
@@ -181,7 +189,24 @@ std::string frame(const ScatterChart& chart, const Layout& layout) {
                            named(layout.y_scale, chart.y_unit));
 }
 
+/// y = factor x, as far as the frame goes.
+std::string straight_line(const Layout& layout, double factor, const char* style) {
+  const bool is_log = layout.x_scale.is_log;
+  const auto value = [&](double end) { return is_log ? std::pow(10.0, end) : end; };
+  const double low = value(layout.x_scale.axis.low), high = value(layout.x_scale.axis.high);
+  const double from = std::max(low, low / factor), to = std::min(high, high / factor);
+  return fmt::format("<path class=\"{}\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>", style,
+                     layout.x(from), layout.y(from * factor), layout.x(to), layout.y(to * factor));
+}
+
+std::string diagonal(const ScatterChart& chart, const Layout& layout) {
+  if (!chart.diagonal) return "";
+  return straight_line(layout, 1, "peak") + straight_line(layout, 2, "half") +
+         straight_line(layout, 0.5, "half");
+}
+
 std::string colour_scale(const ScatterChart& chart, const Layout& layout) {
+  if (chart.colour_unit.empty()) return "";
   constexpr double length = 190, y = height - 26;
   const double start = width - right - length;
   std::string svg;
@@ -220,10 +245,13 @@ std::string mark(const Point& point, const Layout& layout) {
         "<circle class=\"ring\" fill=\"none\" stroke=\"currentColor\" cx=\"{:.1f}\" cy=\"{:.1f}\" "
         "r=\"{}\"/>",
         x, y, radius + 2.5);
-  const std::string fill =
-      point.colour ? heat_colour(layout.colours.share(*point.colour)) : "var(--grey)";
-  svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" style=\"fill:{}\"/>", x, y,
-                     radius, fill);
+  const std::string look =
+      !point.style.empty() ? fmt::format("class=\"dot {}\"", point.style)
+      : point.colour
+          ? fmt::format("style=\"fill:{}\"", heat_colour(layout.colours.share(*point.colour)))
+          : "style=\"fill:var(--grey)\"";
+  svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" {}/>", x, y,
+                     point.style.empty() ? radius : 0.7 * radius, look);
   if (!point.label.empty()) {
     const bool at_right = x < left + (width - left - right) * 0.6;
     svg += fmt::format(
@@ -237,8 +265,9 @@ std::string mark(const Point& point, const Layout& layout) {
 
 std::string scatter_chart_svg(const ScatterChart& chart) {
   const Layout layout = lay_out(chart);
-  std::string svg = svg_begin(width, height, chart.title);
-  svg += frame(chart, layout) + colour_scale(chart, layout) + front_line(chart, layout);
+  std::string svg = svg_begin(width, chart.colour_unit.empty() ? height - 36 : height, chart.title);
+  svg += frame(chart, layout) + diagonal(chart, layout) + colour_scale(chart, layout) +
+         front_line(chart, layout);
   for (const Point& point : chart.points)
     svg += mark(point, layout);
   return svg + "</svg>";

@@ -21,8 +21,9 @@ struct Point {
   double x = 0, y = 0;
   std::optional<double> colour;  // absent: grey
   std::string job, hint;
-  std::string label;      // beside it; empty: none
-  bool on_front = false;  // ringed, and joined to the others of the front
+  std::string label;       // beside it; empty: none
+  bool on_front = false;   // ringed, and joined to the others of the front
+  std::string style = {};  // class of the style sheet, instead of a colour
 };
 
 /// Points over two numbers, a third one as colour. An axis whose numbers lie far apart is
@@ -30,6 +31,7 @@ struct Point {
 struct ScatterChart {
   std::string title, x_unit, y_unit, colour_unit;
   std::vector<Point> points;
+  bool diagonal = false;  // both axes alike; lines where y = x, and at twice and half of it
 };
 
 std::string scatter_chart_svg(const ScatterChart& chart);

@@ -16,91 +16,12 @@
 #include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/charts/heat_map.h"
 #include "triplepoint/report/charts/measures.h"
+#include "triplepoint/report/charts/ratio_charts.h"
 #include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {
 namespace {
-
-/// One lying bar to the left (less) or right (more) of a middle line.
-struct DifferenceBar {
-  std::string label;
-  double relative = 0;  // of the base
-  std::string text;     // at its end
-  int judgement = 0;    // 1: good news, -1: bad, 0: neither
-  bool begins_group = false;
-};
-
-constexpr double width = 460, row_height = 19, bar_height = 13, group_gap = 7;
-constexpr double axis_height = 30, text_room = 62, character = 6.6;
-
-const char* style_of(int judgement) {
-  return judgement > 0 ? "k-sendrecv" : judgement < 0 ? "k-reducescatter" : "k-other";
-}
-
-/// The scale reaches to a round share on both sides.
-double reach_of(const std::vector<DifferenceBar>& bars) {
-  double most = 0;
-  for (const DifferenceBar& bar : bars)
-    most = std::max(most, std::abs(bar.relative));
-  for (const double reach : {0.02, 0.05, 0.1, 0.2, 0.5})
-    if (most <= reach) return reach;
-  return 1;
-}
-
-struct Layout {
-  double left = 0, middle = 0, half = 0, height = 0, reach = 1;
-  double x(double relative) const {
-    return middle + half * std::clamp(relative / reach, -1.0, 1.0);
-  }
-};
-
-Layout lay_out(const std::vector<DifferenceBar>& bars) {
-  Layout layout;
-  std::size_t longest = 4;
-  double rows = 4;
-  for (const DifferenceBar& bar : bars) {
-    longest = std::max(longest, bar.label.size());
-    rows += row_height + (bar.begins_group ? group_gap : 0);
-  }
-  layout.left = std::min(200.0, static_cast<double>(longest) * character + 8);
-  layout.half = (width - layout.left - 2 * text_room) / 2;
-  layout.middle = layout.left + text_room + layout.half;
-  layout.height = rows + axis_height;
-  layout.reach = reach_of(bars);
-  return layout;
-}
-
-std::string grid(const Layout& layout) {
-  const double bottom = layout.height - axis_height;
-  std::string svg;
-  for (const double share : {-1.0, -0.5, 0.0, 0.5, 1.0}) {
-    const double value = share * layout.reach, x = layout.x(value);
-    svg += fmt::format("<path class=\"{}\" d=\"M{:.1f} 0V{:.1f}\"/>", share == 0 ? "peak" : "grid",
-                       x, bottom);
-    svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}{} %</text>", x,
-                       bottom + 13, value > 0 ? "+" : "", fmt::format("{:g}", 100 * value));
-  }
-  return svg + fmt::format(
-                   "<text class=\"unit\" x=\"{:.1f}\" y=\"{:.1f}\">against the "
-                   "first</text>",
-                   layout.middle, bottom + 26);
-}
-
-std::string bar_line(const DifferenceBar& bar, const Layout& layout, double y) {
-  const double end = layout.x(bar.relative);
-  const double begin = std::min(end, layout.middle);
-  const bool is_left = bar.relative < 0;
-  return fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", layout.left - 6,
-                     y + bar_height - 2, escape(bar.label)) +
-         fmt::format(
-             "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
-             "height=\"{}\"/>",
-             style_of(bar.judgement), begin, y, std::abs(end - layout.middle), bar_height) +
-         fmt::format("<text class=\"value\" x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>",
-                     is_left ? end - 5 : end + 5, y + bar_height - 2,
-                     is_left ? " text-anchor=\"end\"" : "", escape(bar.text));
-}
 
 /// "TP8", or "TP8, node 3" where bars of several sides mix.
 std::string label_of(const Comparison& c, std::size_t side, const std::string& what) {
@@ -178,24 +99,6 @@ Figure gpu_figure(const Comparison& c, std::vector<double> metrics::Metrics::*li
           true};
 }
 
-std::vector<LegendEntry> difference_legend() {
-  return {{"k-sendrecv", "better"}, {"k-reducescatter", "worse"}, {"k-other", "neither"}};
-}
-
-/// Bars beyond 100 % are cut at the edge; their text says how long they are.
-std::string difference_svg(const std::string& title, const std::vector<DifferenceBar>& bars) {
-  const Layout layout = lay_out(bars);
-  std::string svg = svg_begin(width, layout.height, title);
-  svg += grid(layout);
-  double y = 4;
-  for (const DifferenceBar& bar : bars) {
-    if (bar.begins_group && &bar != &bars.front()) y += group_gap;
-    svg += bar_line(bar, layout, y);
-    y += row_height;
-  }
-  return svg + "</svg>";
-}
-
 /// What changed most visibly: one bar per number that matters and side.
 Figure headline_figure(const Comparison& c) {
   std::vector<const ComparedRow*> rows;
@@ -214,7 +117,8 @@ Figure headline_figure(const Comparison& c) {
                                 ? fmt::format("{} against {}", c.sides[1].name, c.sides[0].name)
                                 : fmt::format("Against {}", c.sides[0].name);
   return {"differences", title, "Length: change in per cent; colour: improvement or regression.",
-          html_legend(difference_legend()) + difference_svg(title, bars), table_of(c, rows)};
+          html_legend(difference_legend()) + difference_chart_svg(title, "against the first", bars),
+          table_of(c, rows)};
 }
 
 /// Kernel seconds by class: a bar per side; and one per stage and side.
@@ -342,7 +246,7 @@ Figure jobs_figure(const StudyComparison& c, std::size_t side) {
   return {fmt::format("jobs-{}", side),
           title,
           all > most_bars ? fmt::format("The {} jobs that changed most.", most_bars) : "",
-          html_legend(difference_legend()) + difference_svg(title, bars),
+          html_legend(difference_legend()) + difference_chart_svg(title, "against the first", bars),
           std::move(table),
           true};
 }

@@ -85,7 +85,7 @@ TEST_CASE("the page names who was waited for and whom a naive reading blames") {
   const metrics::LateRanks late = metrics::find_late_ranks(run.timeline, match);
   REQUIRE(late.straggler == 3);
   REQUIRE(late.naive_straggler == 0);
-  const std::string page = run_page(run, {});
+  const std::string page = with_plain_blanks(run_page(run, {}));
   for (const std::string& sentence : metrics::lateness_sentences(late))
     CHECK(contains(page, escape(sentence)));
   // Rank 3 is 200 us later than the median; rank 2 would have had to wait for 100 us of that only.

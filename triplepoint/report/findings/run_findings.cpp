@@ -56,6 +56,16 @@ void add_time(Findings& findings, const Metrics& m) {
     if (share.share >= 0.005)
       words.push_back(fmt::format("{} {}", percent(share.share), share.what));
   if (words.empty()) return;
+  // The products of a step cannot take less time than they would at peak speed.
+  const double computing = m.kernels.compute / *m.step_time;
+  if (m.mfu && *m.mfu > computing + 0.01) {
+    findings.push_back(
+        {fmt::format("A step takes {} s. The kernels recorded compute for {} of it, "
+                     "less than an MFU of {} needs: others were not recorded.",
+                     significant(*m.step_time / unit::s), percent(computing), percent(*m.mfu)),
+         m.stages.empty() ? "time-went" : "kernels"});
+    return;
+  }
   std::string text = fmt::format("A step takes {} s: {}.", significant(*m.step_time / unit::s),
                                  fmt::join(words, ", "));
   findings.push_back({std::move(text), m.stages.empty() ? "time-went" : "kernels"});
@@ -198,11 +208,11 @@ std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics
   Findings findings;
   if (!run::has_trained(run)) return findings;
   add_pace(findings, metrics);
+  add_straggler(findings, metrics);
   add_faults(findings, run);
   add_time(findings, metrics);
   add_clock(findings, run, metrics);
   add_heat(findings, run, metrics);
-  add_straggler(findings, metrics);
   add_energy(findings, metrics);
   return findings;
 }

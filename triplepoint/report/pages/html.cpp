@@ -2,17 +2,19 @@
 #include "triplepoint/report/pages/html.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/text.h"
 
 namespace triplepoint::report {
 namespace {
 
 bool looks_like_number(const std::string& cell) {
-  return cell == "–" || cell.find_first_not_of("0123456789.,-% ") == std::string::npos;
+  return cell == "–" || cell.find_first_not_of("0123456789.,+-−% ") == std::string::npos;
 }
 
 /// A column stands right if most of what it holds are numbers.
@@ -21,6 +23,38 @@ bool is_numeric(const DataTable& table, std::size_t column) {
   return std::all_of(table.rows.begin(), table.rows.end(), [&](const auto& row) {
     return row[column].empty() || looks_like_number(row[column]);
   });
+}
+
+constexpr std::string_view units[] = {
+    "%",    "°C",      "K",       "W",        "kW",      "MW",       "J",    "kJ",   "MJ",
+    "GJ",   "kWh",     "MWh",     "s",        "ms",      "us",       "µs",   "min",  "h",
+    "B",    "kB",      "MB",      "GB",       "TB",      "KiB",      "MiB",  "GiB",  "TiB",
+    "Hz",   "MHz",     "GHz",     "x",        "USD",     "days",     "GPUs", "GB/s", "Gb/s",
+    "TB/s", "TFLOP/s", "PFLOP/s", "tokens/s", "J/token", "tokens/J", "times"};
+
+/// The word that begins at `from`, as far as letters, digits, "/" and signs of units go.
+std::string_view word_at(std::string_view text, std::size_t from) {
+  std::size_t end = from;
+  while (end < text.size() &&
+         std::string_view(" <>.,;:()&\n").find(text[end]) == std::string_view::npos)
+    ++end;
+  return text.substr(from, end - from);
+}
+
+/// Blanks between a number and its unit that do not break, outside of tags.
+std::string with_units_kept(std::string_view html) {
+  std::string text;
+  text.reserve(html.size() + html.size() / 64);
+  bool in_tag = false;
+  for (std::size_t i = 0; i < html.size(); ++i) {
+    const char c = html[i];
+    if (c == '<' || c == '>') in_tag = c == '<';
+    const bool after_number = c == ' ' && !in_tag && i > 0 && is_digit(html[i - 1]);
+    const bool is_kept = after_number && std::find(std::begin(units), std::end(units),
+                                                   word_at(html, i + 1)) != std::end(units);
+    text += is_kept ? std::string_view("\u00a0") : html.substr(i, 1);
+  }
+  return text;
 }
 
 /// JSON that may stand inside a script element: no end tag can appear in it.
@@ -75,6 +109,30 @@ void DataTable::add(std::vector<std::string> cells, std::string job) {
   jobs.push_back(std::move(job));
 }
 
+std::string fixed(double value, int decimals) {
+  return decimals == 0 && std::isfinite(value) ? whole(std::llround(value))
+                                               : fmt::format("{:.{}f}", value, decimals);
+}
+
+DataTable shown_table(const triplepoint::DataTable& table) {
+  DataTable shown;
+  for (const DataColumn& column : table.columns)
+    shown.columns.push_back(column.title);
+  for (const auto& row : table.rows) {
+    std::vector<std::string> cells;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const DataColumn& column = table.columns[i];
+      const auto* text = std::get_if<std::string>(&row[i]);
+      const auto number = number_in(row[i]);
+      cells.push_back(text     ? *text
+                      : number ? fixed(*number / column.scale, column.digits)
+                               : std::string("–"));
+    }
+    shown.add(std::move(cells));
+  }
+  return shown;
+}
+
 std::string html_table(const DataTable& table, std::string_view caption) {
   std::vector<bool> numeric;
   for (std::size_t i = 0; i < table.columns.size(); ++i)
@@ -120,6 +178,53 @@ std::string html_figure(const Figure& figure) {
   return html + "</figure>\n";
 }
 
+std::string html_header(std::string_view kicker, std::string_view title, std::string_view facts) {
+  return fmt::format(
+      "<header><p class=\"kicker\">Triplepoint {}</p><h1>{}</h1><p "
+      "class=\"facts\">{}</p></header>\n",
+      kicker, escape(title), facts);
+}
+
+std::string html_tiles(const std::vector<Tile>& tiles) {
+  std::string html;
+  for (const Tile& tile : tiles) {
+    const std::size_t blank = tile.value.rfind(' ');
+    const bool has_unit =
+        blank != std::string::npos && blank > 0 && is_digit(tile.value[blank - 1]);
+    const std::string value = has_unit
+                                  ? fmt::format("{} <i>{}</i>", escape(tile.value.substr(0, blank)),
+                                                escape(tile.value.substr(blank + 1)))
+                                  : escape(tile.value);
+    html += fmt::format("<li><span>{}</span><b>{}</b><small>{}</small></li>", escape(tile.name),
+                        value, escape(tile.more));
+  }
+  return "<ul class=\"tiles\">" + html + "</ul>\n";
+}
+
+std::string html_section(std::string_view id, std::string_view title, std::string_view inner) {
+  return fmt::format("<section aria-labelledby=\"{0}\"><h2 id=\"{0}\">{1}</h2>{2}</section>\n",
+                     escape(id), escape(title), inner);
+}
+
+std::string html_findings(const std::vector<std::string>& sentences) {
+  std::string html;
+  for (const std::string& sentence : sentences)
+    html += "<li>" + escape(sentence) + "</li>";
+  return html.empty() ? html : "<ol class=\"findings\">" + html + "</ol>";
+}
+
+std::string html_overview(const Figure& picture, const std::vector<std::string>& sentences) {
+  return "<div class=\"figures choices\">" + html_figure(picture) + "<div>" +
+         html_findings(sentences) + "</div></div>";
+}
+
+std::string html_figures(const std::vector<Figure>& figures) {
+  std::string html = "<div class=\"figures\">";
+  for (const Figure& figure : figures)
+    html += html_figure(figure);
+  return html + "</div>";
+}
+
 std::string html_legend(const std::vector<LegendEntry>& entries) {
   std::string html = "<ul class=\"legend\">";
   for (const LegendEntry& entry : entries) {
@@ -144,7 +249,7 @@ std::string html_page(std::string_view title, std::string_view body, const Json&
   copy_until("{{title}}");
   page += escape(title);
   copy_until("{{body}}");
-  page += body;
+  page += with_units_kept(body);
   copy_until("{{data}}");
   page += script_safe(data);
   copy_until("");

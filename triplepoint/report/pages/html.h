@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "triplepoint/base/data_table.h"
 #include "triplepoint/base/json_fwd.h"
 
 namespace triplepoint::report {
@@ -21,6 +22,9 @@ std::string escape(std::string_view text);
 /// less room is left.
 std::string svg_begin(double width, double height, std::string_view title);
 
+/// With as many decimals: "26.610"; thousands apart where there are none: "13,751".
+std::string fixed(double value, int decimals);
+
 /// The numbers behind a chart: screen readers read it, the CSV button saves it.
 struct DataTable {
   std::vector<std::string> columns;            // with units; the first names the row
@@ -29,6 +33,9 @@ struct DataTable {
 
   void add(std::vector<std::string> cells, std::string job = "");
 };
+
+/// The same rows with their numbers as people read them.
+DataTable shown_table(const triplepoint::DataTable& table);
 
 /// A caption's table. Cells that look like numbers stand right.
 std::string html_table(const DataTable& table, std::string_view caption);
@@ -44,13 +51,32 @@ struct Figure {
 };
 std::string html_figure(const Figure& figure);
 
+/// Kicker, title and facts on top of a page; `facts` is markup.
+std::string html_header(std::string_view kicker, std::string_view title, std::string_view facts);
+
+/// A key figure: "26.8 s" with what it is and what belongs to it.
+struct Tile {
+  std::string name, value, more;
+};
+std::string html_tiles(const std::vector<Tile>& tiles);
+
+/// A heading and what stands below it.
+std::string html_section(std::string_view id, std::string_view title, std::string_view inner);
+/// Sentences, numbered; empty if there are none.
+std::string html_findings(const std::vector<std::string>& sentences);
+/// The picture that says most, and beside it the sentences.
+std::string html_overview(const Figure& picture, const std::vector<std::string>& sentences);
+/// Cards beside each other.
+std::string html_figures(const std::vector<Figure>& figures);
+
 /// Colours and their meanings, above a group of charts. Classes are those of the style sheet.
 struct LegendEntry {
   std::string style, text;
 };
 std::string html_legend(const std::vector<LegendEntry>& entries);
 
-/// The finished file: the built-in template around title, body and the data for the script.
+/// The finished file: the built-in template around title, body and the data for the script. A
+/// number and the unit behind it stay on one line.
 std::string html_page(std::string_view title, std::string_view body, const Json& data);
 
 }  // namespace triplepoint::report

@@ -59,6 +59,14 @@ TEST_CASE("jobs without room are marked in every chart of their group") {
   CHECK(contains(page, " OOM<"));
 }
 
+TEST_CASE("jobs of another batch are named, for seconds of a step compare only within a batch") {
+  Study study = sample_study();
+  CHECK(contains(study_page(study), "A step has 128 samples."));
+  for (StudyRow& row : study.rows)
+    if (row.job.plan.sharding == spec::Sharding::parameters) row.job.plan.global_batch_size = 32;
+  CHECK(contains(study_page(study), "of TP8-FSDP it has 32, so that its seconds"));
+}
+
 TEST_CASE("equal studies make equal pages") {
   CHECK(study_page(sample_study()) == study_page(sample_study()));
 }

@@ -86,18 +86,12 @@ std::string verdict_sentence(const run::Run& run) {
 }
 
 std::string header(const run::Run& run) {
-  return fmt::format(
-      "<header><p class=\"kicker\">Triplepoint run</p><h1>{}</h1><p "
-      "class=\"facts\">{}{}{}</p></header>\n",
-      escape(title_of(run)), escape(origin_sentence(run)), escape(conditions_sentence(run)),
-      escape(verdict_sentence(run)));
+  return html_header(
+      "run", title_of(run),
+      escape(origin_sentence(run) + conditions_sentence(run) + verdict_sentence(run)));
 }
 
 // ---- key figures
-
-struct Tile {
-  std::string name, value, more;
-};
 
 std::string with_unit(const std::optional<double>& value, const std::string& unit_name,
                       int digits = 3) {
@@ -144,13 +138,9 @@ std::vector<Tile> tiles_of(const Metrics& m) {
 }
 
 std::string tiles_section(const Metrics& metrics) {
-  std::string html = "<ul class=\"tiles\">";
-  for (const Tile& tile : tiles_of(metrics)) {
-    if (tile.value == "–") continue;  // what a trace cannot know
-    html += fmt::format("<li><span>{}</span><b>{}</b><small>{}</small></li>", escape(tile.name),
-                        escape(tile.value), escape(tile.more));
-  }
-  return html + "</ul>\n";
+  std::vector<Tile> tiles = tiles_of(metrics);
+  std::erase_if(tiles, [](const Tile& tile) { return tile.value == "–"; });  // a trace cannot know
+  return html_tiles(tiles);
 }
 
 // ---- charts
@@ -203,26 +193,25 @@ std::string timeline_section(const run::Run& run, const Json& plots, const Json&
   if (!timeline.is_null())
     title = fmt::format("What {} ranks did{}", ranks_text(run, timeline),
                         plots.empty() ? "" : ", and power, heat and clocks meanwhile");
-  return "<section aria-labelledby=\"time\"><h2 id=\"time\">Over time</h2>" +
-         html_figure({"timeline-figure", title, "",
-                      "<div id=\"timeline\" class=\"timeline\"></div>", std::move(table), true}) +
-         "</section>\n";
+  return html_section(
+      "time", "Over time",
+      html_figure({"timeline-figure", title, "", "<div id=\"timeline\" class=\"timeline\"></div>",
+                   std::move(table), true}));
 }
 
 /// Where the collectives themselves say who was late, their sentence goes before the metrics' one,
-/// which knows less.
-std::string findings_section(const std::vector<RunFinding>& findings, const TraceSection& trace) {
-  if (findings.empty()) return "";
-  std::string html =
-      "<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2><ol "
-      "class=\"findings\">";
-  for (const RunFinding& finding : findings) {
-    const bool is_replaced = trace.names_stragglers && finding.anchor == "stragglers";
+/// which knows less. From one finding to another, for the first stand above the timeline.
+std::string findings_list(const std::vector<RunFinding>& findings, const TraceSection& trace,
+                          std::size_t from, std::size_t to) {
+  std::string html;
+  for (std::size_t i = from; i < std::min(to, findings.size()); ++i) {
+    const bool is_replaced = trace.names_stragglers && findings[i].anchor == "stragglers";
     html += fmt::format("<li>{} <a href=\"#{}\">See why</a></li>",
-                        escape(is_replaced ? trace.straggler : finding.text),
-                        escape(is_replaced ? "late" : finding.anchor));
+                        escape(is_replaced ? trace.straggler : findings[i].text),
+                        escape(is_replaced ? "late" : findings[i].anchor));
   }
-  return html + "</ol></section>\n";
+  if (html.empty()) return "";
+  return fmt::format("<ol class=\"findings\" start=\"{}\">{}</ol>", from + 1, html);
 }
 
 Figure kernel_figure(const Metrics& metrics) {
@@ -351,20 +340,15 @@ std::string devices_section(const run::Run& run, const Metrics& metrics, const L
   add(metrics.sm_clock_per_gpu_mhz, "clock", "MHz");
   if (use) add(lifetime_use_totals(*use), "lifetime-use", "times the reference");
   if (html.empty()) return "";
-  return "<section aria-labelledby=\"devices\"><h2 id=\"devices\">The devices</h2><div "
-         "class=\"figures\">" +
-         html + "</div></section>\n";
+  return html_section("devices", "The devices", "<div class=\"figures\">" + html + "</div>");
 }
 
 std::string charts_section(const run::Run& run, const Metrics& metrics, const LifetimeUse& use) {
-  std::string html;
-  if (!metrics.stages.empty() || !run.memory.empty())
-    html =
-        "<section aria-labelledby=\"parts\"><h2 id=\"parts\">Kernel time and memory</h2><div "
-        "class=\"figures\">";
-  if (!metrics.stages.empty()) html += html_figure(kernel_figure(metrics));
-  if (!run.memory.empty()) html += html_figure(memory_figure(run));
-  if (!html.empty()) html += "</div></section>\n";
+  std::vector<Figure> figures;
+  if (!metrics.stages.empty()) figures.push_back(kernel_figure(metrics));
+  if (!run.memory.empty()) figures.push_back(memory_figure(run));
+  const std::string html =
+      figures.empty() ? "" : html_section("parts", "Kernel time and memory", html_figures(figures));
   return html + devices_section(run, metrics, use);
 }
 
@@ -375,24 +359,22 @@ std::string missing_sensors_section(const run::Run& run, const Metrics& metrics)
   const bool any = metrics.power_mean_w || metrics.temperature_mean_c ||
                    metrics.sm_clock_mean_mhz || metrics.node_energy_j;
   if (any || run.manifest.origin != run::Origin::measured) return "";
-  return "<section aria-labelledby=\"sensors\"><h2 id=\"sensors\">Power and heat</h2><p>No sensor "
-         "reported power, energy, temperature or clocks during this run. <code>triplepoint "
-         "doctor</code> lists the reasons and remedies.</p></section>\n";
+  return html_section("sensors", "Power and heat",
+                      "<p>No sensor reported power, energy, temperature or clocks during this run. "
+                      "<code>triplepoint doctor</code> lists the reasons and remedies.</p>");
 }
 
 std::string energy_section(const Metrics& metrics) {
   if (metrics.energy_ledger_j.empty()) return "";
-  return "<section aria-labelledby=\"energy\"><h2 id=\"energy\">Where the energy went</h2><div "
-         "class=\"figures\">" +
-         html_figure(energy_ledger_figure({{"one step", &metrics.energy_ledger_j}})) +
-         "</div></section>\n";
+  return html_section(
+      "energy", "Where the energy went",
+      html_figures({energy_ledger_figure({{"one step", &metrics.energy_ledger_j}})}));
 }
 
 std::string swing_section(const std::optional<metrics::PowerProfile>& profile) {
   if (!profile) return "";
-  return "<section aria-labelledby=\"swing\"><h2 id=\"swing\">What the power supply sees</h2><div "
-         "class=\"figures\">" +
-         html_figure(power_swing_figure(*profile)) + "</div></section>\n";
+  return html_section("swing", "What the power supply sees",
+                      html_figures({power_swing_figure(*profile)}));
 }
 
 std::string who_text(const run::PaceSetter& setter) {
@@ -416,8 +398,8 @@ std::string pace_section(const Metrics& metrics) {
                           (setter.at_most ? "at most " : "") + significant(setter.cost / unit::s),
                           pace_advice(setter)});
   }
-  return "<section aria-labelledby=\"pace\"><h2 id=\"pace\">Who slows the others</h2>" +
-         html_table(table, "Slower than their peers, which wait for them") + "</section>\n";
+  return html_section("pace", "Who slows the others",
+                      html_table(table, "Slower than their peers, which wait for them"));
 }
 
 std::string straggler_section(const Metrics& metrics) {
@@ -426,8 +408,8 @@ std::string straggler_section(const Metrics& metrics) {
   for (const metrics::Straggler& straggler : metrics.stragglers)
     table.rows.push_back({std::to_string(straggler.rank), std::to_string(straggler.stage),
                           percent(straggler.share_of_waits), straggler.cause});
-  return "<section aria-labelledby=\"stragglers\"><h2 id=\"stragglers\">Stragglers</h2>" +
-         html_table(table, "Ranks by the waiting time they cause") + "</section>\n";
+  return html_section("stragglers", "Stragglers",
+                      html_table(table, "Ranks by the waiting time they cause"));
 }
 
 }  // namespace
@@ -444,9 +426,14 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   if (const auto swing = profile ? swing_finding(*profile) : std::nullopt)
     findings.push_back(*swing);
   if (const auto worn = use ? lifetime_use_finding(*use) : std::nullopt) findings.push_back(*worn);
-  body += findings_section(findings, trace);
-  if (run::has_trained(run)) body += pace_section(metrics);
+  // The first screen: what holds the run up, and when; the rest below the timeline.
+  constexpr std::size_t first = 3;
+  body += findings_list(findings, trace, 0, first);
   body += timeline_section(run, plots, timeline);
+  if (findings.size() > first)
+    body += html_section("findings", "More findings",
+                         findings_list(findings, trace, first, findings.size()));
+  if (run::has_trained(run)) body += pace_section(metrics);
   body += charts_section(run, metrics, use) + trace.html + energy_section(metrics);
   body += swing_section(profile);
   if (!trace.names_stragglers) body += straggler_section(metrics);

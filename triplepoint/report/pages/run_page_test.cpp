@@ -111,7 +111,7 @@ TEST_CASE("run page: what sensors measured is said with scope and period") {
   run::Run run = sample_run();
   run.manifest.hosts = {"node-<1>"};
   run.sources.push_back({.signal = "power_w", .sensor = "nvml field 186", .period = 0.1 * unit::s});
-  const std::string page = run_page(run, metrics_of_32());
+  const std::string page = with_plain_blanks(run_page(run, metrics_of_32()));
   CHECK(contains(page, "nvml field 186"));
   CHECK(contains(page, "100 ms"));
   CHECK(contains(page, "node-&lt;1&gt;"));
@@ -164,6 +164,17 @@ TEST_CASE("run page: what a fault did is said, and who was waited for") {
       contains(findings[0].text, "While the power brake of GPU 1 lasted, steps took 50 % longer"));
   CHECK(contains(findings[0].text, "all others waited for GPU 1, at 900.0 MHz"));
   CHECK(contains(run_page(run, metrics_of_32()), "id=\"" + findings[0].anchor + "\""));
+}
+
+TEST_CASE("kernels that compute for less time than the MFU needs are called incomplete") {
+  metrics::Metrics m = metrics_of_32();
+  m.step_time = 10 * unit::s;
+  m.kernels.compute = 0.9 * unit::s;
+  m.mfu = 0.52;
+  const auto text_of = [&] { return run_findings(sample_run(), m).front().text; };
+  CHECK(contains(text_of(), "less than an MFU of 52 % needs"));
+  m.kernels.compute = 7 * unit::s;
+  CHECK(contains(text_of(), "70 % is matrix products and attention"));
 }
 
 }  // namespace

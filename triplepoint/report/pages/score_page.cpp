@@ -22,7 +22,7 @@ using metrics::ScoreCard;
 using metrics::ScoreMetric;
 using metrics::Suite;
 
-constexpr const char* styles[] = {"k-compute", "k-sendrecv", "k-allreduce", "k-reducescatter"};
+constexpr const char* styles[] = {"s0", "s1", "s2", "s3"};
 
 const char* style_of(std::size_t card) {
   return styles[card % std::size(styles)];
@@ -63,23 +63,22 @@ std::string status_of(const ScoredCard& scored) {
 
 std::string header(const std::vector<ScoredCard>& cards, const ScoreCard& reference,
                    const Suite& suite) {
-  return fmt::format(
-      "<header><p class=\"kicker\">Triplepoint score card</p><h1>{}</h1><p class=\"facts\">{}. "
-      "Suite {}: {} min after {} min of warm-up, median of {} repeats. The reference, {}, is "
-      "1.</p></header>\n",
-      escape(cards.size() == 1 ? cards[0].card.name : suite.title), escape(suite.title),
-      escape(suite.label()), suite.duration / unit::min, suite.warm_up / unit::min, suite.repeats,
-      escape(reference.name));
+  return html_header(
+      "score card", cards.size() == 1 ? cards[0].card.name : suite.title,
+      escape(fmt::format(
+          "{}. Suite {}: {} min after {} min of warm-up, median of {} repeats. The reference, {}, "
+          "is 1.",
+          suite.title, suite.label(), suite.duration / unit::min, suite.warm_up / unit::min,
+          suite.repeats, reference.name)));
 }
 
 std::string tiles(const std::vector<ScoredCard>& cards) {
-  std::string html = "<ul class=\"tiles\">";
+  std::vector<Tile> tiles;
   for (const ScoredCard& scored : cards)
-    html +=
-        fmt::format("<li><span>{}</span><b>{}</b><small>{} GPUs, {}; {}</small></li>",
-                    escape(scored.card.name), significant(scored.score.score), scored.card.num_gpus,
-                    escape(scored.card.origin), escape(status_of(scored)));
-  return html + "</ul>\n";
+    tiles.push_back({scored.card.name, significant(scored.score.score),
+                     fmt::format("{} GPUs, {}; {}", scored.card.num_gpus, scored.card.origin,
+                                 status_of(scored))});
+  return html_tiles(tiles);
 }
 
 Bar bar_of(const std::string& label, std::optional<double> value, std::size_t card) {
@@ -179,8 +178,7 @@ std::string numbers(const std::vector<ScoredCard>& cards) {
       cells.push_back(job.verdict == "ok" ? job.plan : job.verdict);
       table.rows.push_back(std::move(cells));
     }
-  return "<section aria-labelledby=\"numbers\"><h2 id=\"numbers\">Every number</h2>" +
-         html_table(table, "What each job reached") + "</section>\n";
+  return html_section("numbers", "Every number", html_table(table, "What each job reached"));
 }
 
 std::string broken_section(const std::vector<ScoredCard>& cards) {
@@ -191,8 +189,7 @@ std::string broken_section(const std::vector<ScoredCard>& cards) {
         list += fmt::format("<li>{}, {}: {}</li>", escape(scored.card.name), escape(job.name),
                             escape(rule));
   if (list.empty()) return "";
-  return "<section aria-labelledby=\"rules\"><h2 id=\"rules\">Rules that are broken</h2><ul>" +
-         list + "</ul></section>\n";
+  return html_section("rules", "Rules that are broken", "<ul>" + list + "</ul>");
 }
 
 std::string sentence_of(const ScoredCard& scored, const ScoreCard& reference, const Suite& suite) {
@@ -236,15 +233,10 @@ std::string score_page(const std::vector<ScoredCard>& cards, const ScoreCard& re
                        const Suite& suite) {
   std::string body = header(cards, reference, suite) + tiles(cards);
   body +=
-      "<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2><ol "
-      "class=\"findings\">";
-  for (const std::string& sentence : score_sentences(cards, reference, suite))
-    body += "<li>" + escape(sentence) + "</li>";
-  body +=
-      "</ol></section>\n<section aria-labelledby=\"scores\"><h2 id=\"scores\">Scores</h2><div "
-      "class=\"figures\">" +
-      html_figure(jobs_figure(cards, suite)) +
-      html_figure(metrics_figure(cards, reference, suite)) + "</div></section>\n";
+      html_section("findings", "Findings", html_findings(score_sentences(cards, reference, suite)));
+  body += html_section(
+      "scores", "Scores",
+      html_figures({jobs_figure(cards, suite), metrics_figure(cards, reference, suite)}));
   body += broken_section(cards) + numbers(cards);
   return html_page(cards.size() == 1 ? cards[0].card.name + ", " + suite.label() : suite.label(),
                    body, Json::object());

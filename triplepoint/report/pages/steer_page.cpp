@@ -134,7 +134,7 @@ Figure figure_of(const SteeredScenario& story, const Quantity& quantity) {
   const std::string title = fmt::format("{}, {}", quantity.title, story.name);
   std::string svg = svg_begin(width, height, title);
   svg += grid(frame, quantity) + marks(story.outcome, frame);
-  svg += curve(story.outcome.fixed_points, quantity, frame, "s3");
+  svg += curve(story.outcome.fixed_points, quantity, frame, "s1");
   svg += curve(story.outcome.steered_points, quantity, frame, "s0") + "</svg>";
   return {fmt::format("{}-{}", story.name, quantity.id), title, "", svg,
           points_table(story.outcome, quantity)};
@@ -191,33 +191,30 @@ std::string overview(const std::vector<SteeredScenario>& stories) {
 }
 
 std::string story_section(const SteeredScenario& story) {
-  std::string figures;
+  std::vector<Figure> figures;
   for (const Quantity& quantity : quantities())
-    figures += html_figure(figure_of(story, quantity));
-  return fmt::format(
-             "<section aria-labelledby=\"{0}\"><h2 id=\"{0}\">{0}</h2><p>{1}. Both sides begin "
-             "with {2}.</p>",
-             escape(story.name), escape(story.about), escape(story.outcome.initial)) +
-         html_legend({{"s3", "without control"}, {"s0", "with control"}}) +
-         "<div class=\"figures\">" + figures + "</div>" + decisions_table(story) + "</section>\n";
+    figures.push_back(figure_of(story, quantity));
+  return html_section(story.name, story.name,
+                      fmt::format("<p>{}. Both sides begin with {}.</p>", escape(story.about),
+                                  escape(story.outcome.initial)) +
+                          html_legend({{"s1", "without control"}, {"s0", "with control"}}) +
+                          html_figures(figures) + decisions_table(story));
 }
 
 }  // namespace
 
 std::string steer_page(const spec::Job& job, const std::vector<SteeredScenario>& stories,
                        search::Goal goal) {
-  std::string body = fmt::format(
-      "<header><p class=\"kicker\">Triplepoint steering</p><h1>{}</h1><p class=\"facts\">{} x {}, "
-      "simulated. Every scenario is simulated twice on the same boards: without and with the "
-      "controller; "
-      "what moves cost is in all numbers.</p></header>\n",
-      escape(job.name), job.world_size(), escape(job.cluster.gpu.name));
-  body +=
-      "<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2><ol "
-      "class=\"findings\">";
+  std::string body = html_header(
+      "steering", job.name,
+      escape(fmt::format("{} x {}, simulated. Every scenario is simulated twice on the same "
+                         "boards: without and with the controller; what moves cost is in all "
+                         "numbers.",
+                         job.world_size(), job.cluster.gpu.name)));
+  std::vector<std::string> sentences;
   for (const SteeredScenario& story : stories)
-    body += "<li>" + escape(sentence_of(story, goal)) + "</li>";
-  body += "</ol>" + overview(stories) + "</section>\n";
+    sentences.push_back(sentence_of(story, goal));
+  body += html_section("findings", "Findings", html_findings(sentences) + overview(stories));
   for (const SteeredScenario& story : stories)
     body += story_section(story);
   return html_page(job.name + ", steered", body, Json::object());

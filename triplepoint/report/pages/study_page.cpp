@@ -4,8 +4,11 @@
 // The table of all jobs of a study, and what the page's script knows of each.
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
@@ -340,11 +343,34 @@ std::string machines_section(const std::vector<Group>& groups) {
          figures_html(figures) + "</section>\n";
 }
 
+/// "A step has 128 samples; of TP8-FSDP 32": seconds and energy of a step compare only within a
+/// batch.
+std::string batch_sentence(const Group& group) {
+  std::map<int64_t, std::set<std::string>> layouts;  // by batch
+  std::map<int64_t, std::size_t> jobs;
+  for (const StudyRow* row : group.rows) {
+    if (!row->has_job) continue;
+    layouts[row->job.plan.global_batch_size].insert(layout_label(*row));
+    ++jobs[row->job.plan.global_batch_size];
+  }
+  if (layouts.empty()) return "";
+  const auto most = std::max_element(
+      jobs.begin(), jobs.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::string text = fmt::format("A step has {} samples", most->first);
+  for (const auto& [batch, which] : layouts)
+    if (batch != most->first)
+      text += fmt::format(
+          "; of {} it has {}, so that its seconds and its energy of a step do not "
+          "compare",
+          fmt::join(which, ", "), batch);
+  return "<p>" + escape(text) + ".</p>";
+}
+
 std::string group_section(const Group& group, Json& tables) {
   return fmt::format("<section class=\"group\" id=\"group-{0}\" data-title=\"{1}\"><h2>{1}</h2>",
                      group.id, escape(group.title)) +
-         choices(group) + speed(group) + heat(group) + time(group) + room_and_links(group) +
-         sweeps(group) + maps(group, tables) + "</section>\n";
+         batch_sentence(group) + choices(group) + speed(group) + heat(group) + time(group) +
+         room_and_links(group) + sweeps(group) + maps(group, tables) + "</section>\n";
 }
 
 }  // namespace triplepoint::report

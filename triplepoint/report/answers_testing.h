@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "triplepoint/report/pages/place_page.h"
+#include "triplepoint/report/pages/plan_page.h"
+#include "triplepoint/report/pages/validation_page.h"
+#include "triplepoint/report/study_testing.h"
+
+namespace triplepoint::report {
+
+// Made-up answers of plan, place and validate, for tests of their pages.
+
+/// Two sources: rows of one lie in their interval, of the other far above it.
+inline calibrate::TableScores sample_scores() {
+  calibrate::TableScores scores{.table = "jobs", .rows = 13};
+  for (int i = 0; i < 12; ++i) {
+    const bool is_far = i % 2 == 1;
+    scores.scored.push_back({.row_id = fmt::format("tp2-row-<{}>", i),
+                             .family = is_far ? "far" : "near",
+                             .quantity = i < 6 ? "step_time_s" : "tokens_per_s_per_gpu",
+                             .sweep = "",
+                             .measured = 1.0 + i,
+                             .predicted = (1.0 + i) * (is_far ? 3 : 1.04),
+                             .notes = {"microbatch 1"},
+                             .interval = metrics::Interval{0.9 * (1.0 + i), 1.3 * (1.0 + i)}});
+    if (is_far) scores.scored.back().interval = metrics::Interval{2.7 * (1.0 + i), 3.9 * (1.0 + i)};
+  }
+  scores.skip("row-12", "32 stages cannot share 16 layers");
+  scores.fit = {.ran_and_fits = 12, .failed_and_does_not_fit = 1, .false_fit = {}, .false_oom = {}};
+  return scores;
+}
+
+inline search::Finalist sample_plan(const spec::Job& job, double time, double energy) {
+  search::Finalist plan;
+  plan.candidate.plan = job.plan;
+  plan.candidate.layout = {.tensor = job.plan.tensor_parallel_size,
+                           .pipeline = job.plan.pipeline_parallel_size,
+                           .expert_tensor = job.plan.tensor_parallel_size,
+                           .data = job.data_parallel_size()};
+  plan.candidate.memory = 100 * unit::GiB;
+  plan.time = plan.candidate.step.time = time;
+  plan.energy = energy;
+  plan.tokens_per_second = 1e5 / time;
+  plan.mfu = 0.5;
+  plan.hottest = 70 + time / 10;
+  plan.terms[static_cast<std::size_t>(search::Term::compute)] = 10;
+  plan.terms[static_cast<std::size_t>(search::Term::bubble)] = time - 10;
+  return plan;
+}
+
+inline std::string sample_plan_page() {
+  const spec::Job job = *sample_run().manifest.job;
+  search::Ranking ranking;
+  ranking.ranked = {sample_plan(job, 16, 300e3), sample_plan(job, 17, 280e3)};
+  triplepoint::DataTable best{.name = "plans",
+                              .title = "",
+                              .columns = {{"place", "#"}, {"step_time_s", "step s", 1, 3}},
+                              .rows = {}};
+  best.add({int64_t{1}, 16.0});
+  best.add({int64_t{2}, 17.0});
+  return plan_page({.base = job,
+                    .ranking = ranking,
+                    .best = best,
+                    .own = search::OtherPlan{"your job", sample_plan(job, 24, 400e3), {}},
+                    .others = {{"TP16 instead of 8", sample_plan(job, 15, 0), 4.5 * unit::GiB}},
+                    .limits = {"die at most 75 °C"},
+                    .sentences = {"2 plans were simulated.", "Your job takes 24 s a step."}});
+}
+
+inline std::string sample_place_page() {
+  const run::Run run = sample_run();
+  advise::PlaceResult result;
+  for (const auto kind : {advise::PlacementKind::baseline, advise::PlacementKind::optimal}) {
+    advise::Placement placement{.kind = kind, .shift = 0, .job = *run.manifest.job};
+    const bool is_base = kind == advise::PlacementKind::baseline;
+    placement.outcome = {.fits = true, .step_time = is_base ? 20.0 : 19.5};
+    placement.outcome.stages = {{}};
+    if (!is_base) placement.reason = {.heat = -0.3, .boards = -0.2};
+    result.placements.push_back(std::move(placement));
+  }
+  PlacedRun placed{run, {}};
+  for (std::size_t i = 0; i < run.devices.size(); ++i)
+    placed.stage_of_device.push_back(fmt::format("stage {}", i / 8));
+  return place_page("gpt3-175b on 32 x H200, TP8-PP4",
+                    {.devices = {}, .groups = {}, .source = "simulated"}, result, placed, placed);
+}
+
+inline std::string sample_validation_page() {
+  return validation_page(sample_scores(), 3);
+}
+
+}  // namespace triplepoint::report

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pages of plan, place and validate.
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/report/answers_testing.h"
+#include "triplepoint/report/pages/html.h"
+
+namespace triplepoint::report {
+namespace {
+
+TEST_CASE("validation: every row is a point and a line of the table, whatever it is called") {
+  const std::string page = sample_validation_page();
+  CHECK(count_of(page, "class=\"dot ") == 12);
+  CHECK(count_of(page.substr(page.find("id=\"jobs\"")), "<tr data-job=") == 12);
+  CHECK(contains(page, "row-&lt;3&gt;"));
+  CHECK(!contains(page, "row-<3>"));
+}
+
+TEST_CASE("validation: the source that is farthest off is named, with the side") {
+  const std::string page = sample_validation_page();
+  CHECK(contains(page, "far is farthest off: median 200.0\u00a0%"));
+  CHECK(contains(page, "too high"));
+  CHECK(contains(page, "32 stages cannot share 16 layers"));
+}
+
+TEST_CASE("validation: a measurement outside of its interval looks different") {
+  const std::string page = sample_validation_page();  // six rows lie far below what is promised
+  CHECK(count_of(page, "class=\"dot s2\"") == 6);
+  CHECK(count_of(page, "class=\"dot s3\"") == 6);
+  CHECK(contains(page, "50\u00a0% of the measured values lie in their interval"));
+}
+
+TEST_CASE("validation: of no rows there still is a page") {
+  CHECK(contains(validation_page({}, 5), "Predicted against measured"));
+}
+
+TEST_CASE("plan: the user's job stands among the choices, and what does not fit says by how much") {
+  const std::string page = sample_plan_page();
+  CHECK(contains(page, ">your job</text>"));
+  CHECK(contains(page, "4.50\u00a0GiB short"));
+  CHECK(contains(page, "out of memory by 4.50\u00a0GiB"));
+  CHECK(contains(page, "+50\u00a0%"));  // 24 s against 16 s
+  CHECK(contains(page, "limits kept: die at most 75\u00a0°C"));
+}
+
+TEST_CASE("plan: only what is faster or thriftier than all others is ringed") {
+  const std::string page =
+      sample_plan_page();  // two plans trade speed for energy, one does neither
+  CHECK(count_of(page, "class=\"ring\"") == 2);
+}
+
+TEST_CASE("place: heat carries over to another machine, boards do not") {
+  const std::string page = sample_place_page();
+  CHECK(contains(page, "<b>+1.50 <i>%</i></b>"));  // 0.3 of 20 s
+  CHECK(contains(page, "heat: who sits where"));
+  CHECK(contains(page, "0.300\u00a0s (60\u00a0%) come from heat"));
+  CHECK(contains(page, "boards, clock steps"));
+}
+
+TEST_CASE("numbers keep their units: no line breaks between them, outside of tags") {
+  const std::string page =
+      html_page("title", "<p data-x=\"3 s\">12.5 GiB of 40 pages, 7 % and 3 stages</p>", {});
+  CHECK(contains(page, "12.5\u00a0GiB of 40 pages, 7\u00a0% and 3 stages"));
+  CHECK(contains(page, "data-x=\"3 s\""));
+}
+
+}  // namespace
+}  // namespace triplepoint::report

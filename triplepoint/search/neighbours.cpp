@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/search/neighbours.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/search/plan_tables.h"
+
+namespace triplepoint::search {
+namespace {
+
+using Plans = std::vector<std::pair<std::string, spec::Plan>>;
+
+/// What a size rules out goes with it: nothing else of the plan changes.
+spec::Plan settled(spec::Plan plan) {
+  plan.layers_per_stage.clear();
+  if (plan.tensor_parallel_size == 1) plan.sequence_parallel = plan.overlap_tensor = false;
+  if (plan.pipeline_parallel_size == 1) {
+    plan.virtual_pipeline_size = 1;
+    plan.overlap_pipeline = false;
+  }
+  if (plan.virtual_pipeline_size == 1 && plan.schedule == spec::Schedule::interleaved)
+    plan.schedule = spec::Schedule::one_f_one_b;
+  if (plan.virtual_pipeline_size == 1) plan.overlap_pipeline = false;
+  if (plan.virtual_pipeline_size > 1 && plan.schedule == spec::Schedule::one_f_one_b)
+    plan.schedule = spec::Schedule::interleaved;
+  return plan;
+}
+
+void add_sizes(Plans& plans, const spec::Plan& plan, const char* name, int64_t spec::Plan::*size) {
+  const int64_t now = plan.*size;
+  for (const int64_t other : {now * 2, now / 2}) {
+    if (other < 1) continue;
+    spec::Plan next = plan;
+    next.*size = other;
+    plans.emplace_back(fmt::format("{}{} instead of {}", name, other, now), settled(next));
+  }
+}
+
+void add_recompute(Plans& plans, const spec::Plan& plan) {
+  spec::Plan next = plan;
+  const bool is_on = plan.recompute != spec::Recompute::none;
+  next.recompute = is_on ? spec::Recompute::none : spec::Recompute::full;
+  next.recompute_layers.reset();
+  plans.emplace_back(is_on ? "nothing recomputed" : "everything recomputed", std::move(next));
+}
+
+void add_overlap(Plans& plans, const spec::Plan& plan) {
+  spec::Plan next = plan;
+  next.overlap_tensor = next.overlap_gradient = next.overlap_parameter = false;
+  next.overlap_pipeline = next.overlap_expert = false;
+  if (next != plan) plans.emplace_back("nothing overlapped", std::move(next));
+}
+
+}  // namespace
+
+OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective& objective,
+                      const Limits& limits) {
+  OtherPlan other{.what = std::move(what), .plan = {}, .missing = {}};
+  other.plan.candidate = evaluate_plan(job, objective);
+  const Bytes usable = usable_memory(job, limits);
+  if (usable > Bytes() && other.plan.candidate.memory > usable) {
+    other.missing = other.plan.candidate.memory - usable;
+    other.plan.time = other.plan.candidate.step.time;
+    other.plan.terms = other.plan.candidate.step.terms;
+  } else {
+    other.plan = simulate_in_full(job, objective);
+  }
+  return other;
+}
+
+std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective& objective,
+                                     const Limits& limits) {
+  Plans plans;
+  add_sizes(plans, job.plan, "TP", &spec::Plan::tensor_parallel_size);
+  add_sizes(plans, job.plan, "PP", &spec::Plan::pipeline_parallel_size);
+  add_sizes(plans, job.plan, "VPP", &spec::Plan::virtual_pipeline_size);
+  add_sizes(plans, job.plan, "microbatch ", &spec::Plan::micro_batch_size);
+  if (job.model.moe) add_sizes(plans, job.plan, "EP", &spec::Plan::expert_parallel_size);
+  add_recompute(plans, job.plan);
+  add_overlap(plans, job.plan);
+  std::vector<OtherPlan> others;
+  for (auto& [what, plan] : plans) {
+    spec::Job next = job;
+    next.plan = std::move(plan);
+    const bool can_shard = job.data_parallel_size() == 1 && next.data_parallel_size() > 1;
+    if (can_shard) next.plan.sharding = spec::Sharding::optimizer;
+    if (!spec::has_errors(spec::diagnose(next)))
+      others.push_back(judged_plan(what, next, objective, limits));
+  }
+  return others;
+}
+
+std::string own_text(const OtherPlan& own, const Finalist& first) {
+  const std::string name = plan_text(own.plan.candidate.plan, own.plan.candidate.layout);
+  if (own.missing > Bytes())
+    return fmt::format("Your job, {}, does not fit: {}.", name, why_not(own, first));
+  const double longer = own.plan.time / first.time - 1;
+  return fmt::format("Your job, {}, takes {} s a step, {}{} against plan 1: {}.", name,
+                     significant(own.plan.time), longer < 0 ? "−" : "+",
+                     percent(longer < 0 ? -longer : longer), why_not(own, first));
+}
+
+std::string why_not(const OtherPlan& other, const Finalist& first) {
+  if (other.missing > Bytes())
+    return fmt::format("out of memory by {} GiB", significant(other.missing / unit::GiB));
+  const Loss loss = largest_loss(other.plan, first);
+  const double share = loss.seconds / first.time;
+  if (other.plan.time <= first.time) return "not slower";
+  if (share < 5e-4) return "nearly equal";
+  return fmt::format("{} +{:.1f} %", reason_of(loss.term), 100 * share);
+}
+
+}  // namespace triplepoint::search

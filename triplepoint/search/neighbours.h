@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/search/finalists.h"
+
+namespace triplepoint::search {
+
+/// A plan beside the ranking.
+struct OtherPlan {
+  std::string what;  // "TP8 instead of TP4", "your job"
+  Finalist plan;     // its time is the schedule's alone where it does not fit
+  Bytes missing;     // memory beyond what a device may use; 0: it fits
+};
+
+/// Any plan of the job, simulated in full if it fits.
+OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective&, const Limits&);
+
+/// The plans beside a plan: one size twice or half as large, recomputation the other way, nothing
+/// overlapped; those that a job may have.
+std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective&, const Limits&);
+
+/// "Your job, TP8 PP4 ..., takes 26.6 s a step, +38 % against plan 1: bubble +12 %."
+std::string own_text(const OtherPlan& own, const Finalist& first);
+
+/// "out of memory by 4.6 GiB", "bubble +12.3 %", "tie": in which way it is behind the first.
+std::string why_not(const OtherPlan& other, const Finalist& first);
+
+}  // namespace triplepoint::search
