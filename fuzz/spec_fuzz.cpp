@@ -4,6 +4,7 @@
 
 #include "triplepoint/base/result.h"
 
+#include "triplepoint/spec/fault.h"
 #include "triplepoint/spec/load.h"
 
 namespace {
@@ -22,7 +23,7 @@ void play_job(const spec::Library& library, std::string_view text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_toml(const std::uint8_t* data, std::size_t size) {
   static const triplepoint::spec::Library library = triplepoint::spec::default_library();
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   play_job(library, text);
@@ -30,4 +31,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto tree = triplepoint::spec::parse_toml(text, "fuzz"))
     (void)triplepoint::spec::collect_provenance(*tree, "fuzz");
   return 0;
+}
+
+/// What reads as a fault is written as one that reads the same.
+int fuzz_fault_text(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto fault = triplepoint::spec::parse_fault(text);
+  if (!fault) return 0;
+  const std::string written = triplepoint::spec::to_text(*fault);
+  const auto again = triplepoint::spec::parse_fault(written);
+  TPT_ENSURE(again.has_value());
+  TPT_ENSURE(triplepoint::spec::to_text(*again) == written);
+  return 0;
+}
+
+// CMakeLists.txt makes a program of each target.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  return TPT_FUZZ_TARGET(data, size);
 }

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include <unistd.h>
+
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/run/run.h"
+
+#include "triplepoint/telemetry/amd/sysfs_gpu.h"
+#include "triplepoint/telemetry/driver_values.h"
+#include "triplepoint/telemetry/exporter/exposition.h"
+#include "triplepoint/telemetry/host/file_sensor.h"
+#include "triplepoint/telemetry/kept_file.h"
+#include "triplepoint/telemetry/live/snapshot.h"
+#include "triplepoint/telemetry/live/view.h"
+#include "triplepoint/telemetry/nvml/sensor.h"
+#include "triplepoint/telemetry/open_sensors.h"
+#include "triplepoint/telemetry/upstream/upstream.h"
+
+using namespace triplepoint;
+
+/// What another node sends is shown without harm, and comes back as it was.
+int fuzz_snapshot(const std::uint8_t* data, std::size_t size) {
+  const auto snapshot =
+      telemetry::parse_snapshot({reinterpret_cast<const char*>(data), size}, "fuzz");
+  if (!snapshot) return 0;
+  for (std::size_t i = 0; i < snapshot->devices.size(); ++i)
+    (void)view_gpu(*snapshot, static_cast<int32_t>(i)).cause();
+  (void)view_node(*snapshot);
+  (void)snapshot_csv(*snapshot, true);
+  (void)telemetry::exposition(*snapshot, {}, {}, {.dcgm_names = true, .version = "1"});
+  const std::string text = json_text(snapshot_json(*snapshot), -1);
+  const auto again = telemetry::parse_snapshot(text, "again");
+  TPT_ENSURE(again && json_text(snapshot_json(*again), -1) == text);
+  return 0;
+}
+
+/// Labels that are accepted are names Prometheus accepts.
+int fuzz_job_labels(const std::uint8_t* data, std::size_t size) {
+  const auto labels =
+      triplepoint::telemetry::parse_job({reinterpret_cast<const char*>(data), size});
+  if (!labels) return 0;
+  for (const auto& [name, value] : *labels) {
+    TPT_ENSURE(!name.empty() && name != "host" && !name.starts_with("__"));
+    TPT_ENSURE(name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                      "0123456789_") == std::string::npos);
+  }
+  return 0;
+}
+
+// CSV files of the paper's artifact and of Zeus: read or refused; what is read can be written.
+
+namespace triplepoint {
+namespace {
+
+const Path& folder() {
+  static const Path path = [] {
+    Path made = std::filesystem::temp_directory_path() /
+                ("triplepoint_upstream_fuzz_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(made);
+    return made;
+  }();
+  return path;
+}
+
+void check(const run::Run& run) {
+  for (const run::Series& series : run.series) {
+    TPT_EXPECT(series.times.size() == series.values.size());
+    for (size_t i = 1; i < series.times.size(); ++i)
+      TPT_EXPECT(series.times[i - 1] < series.times[i]);
+  }
+  for (const run::StepRecord& step : run.steps)
+    TPT_EXPECT(step.begin < step.end);
+  telemetry::artifact_files(run);
+  telemetry::zeus_files(run);
+}
+
+}  // namespace
+}  // namespace triplepoint
+
+int fuzz_upstream_csv(const std::uint8_t* data, std::size_t size) {
+  using namespace triplepoint;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  for (const char* name : {"gpu_power_0.csv", "system_ib_tx_bytes_rank_0_id_a.csv",
+                           "nvlink_tx_throughput_1.csv", "zeus.csv"}) {
+    const Path file = folder() / name;
+    std::ofstream(file, std::ios::binary) << text;
+    if (name == std::string_view("zeus.csv")) {
+      if (const auto run = telemetry::read_upstream(file)) check(*run);
+    }
+  }
+  if (const auto run = telemetry::read_upstream(folder())) check(*run);
+  return 0;
+}
+
+namespace {
+
+void check(const std::optional<double>& value, std::string_view signal) {
+  if (value) TPT_ENSURE(triplepoint::telemetry::plausible_range(signal).holds(*value));
+}
+
+}  // namespace
+
+/// Bytes are a snapshot whose every number is a plausible one, or an error.
+int fuzz_gpu_metrics(const std::uint8_t* data, std::size_t size) {
+  using namespace triplepoint::telemetry;
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const auto metrics = amd::parse_gpu_metrics(bytes);
+  if (!metrics) {
+    TPT_ENSURE(!metrics.error().what.empty());
+    return 0;
+  }
+  TPT_ENSURE(metrics->content >= 1 && metrics->content <= 7);
+  check(metrics->edge_c, "die_c");
+  check(metrics->junction_c, "junction_c");
+  check(metrics->memory_c, "memory_c");
+  check(metrics->power_average_w, "power_average_w");
+  check(metrics->power_instant_w, "power_instant_w");
+  check(metrics->utilization, "utilization");
+  check(metrics->sm_clock_mhz, "sm_clock_mhz");
+  if (metrics->energy) TPT_ENSURE(!is_sentinel(*metrics->energy, 64));
+  if (metrics->throttle_bits) (void)amd::reasons_of(*metrics->throttle_bits);
+  // What follows the snapshot does not matter.
+  TPT_ENSURE(amd::parse_gpu_metrics(std::string(bytes) + "x") == metrics);
+  return 0;
+}
+
+/// Any text of the kernel, of ipmitool or of a user's --devices is read, or is nothing.
+int fuzz_sensor_texts(const std::uint8_t* data, std::size_t size) {
+  using namespace triplepoint::telemetry;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (const auto number = leading_number(text)) TPT_ENSURE(std::isfinite(*number));
+  (void)leading_count(text);
+  if (const auto ticks = host::parse_proc_stat(text))
+    TPT_ENSURE(ticks->user <= 1ULL << 61U && ticks->system <= 1ULL << 62U);
+  if (const auto memory = host::parse_meminfo(text)) TPT_ENSURE(memory->used_b <= memory->total_b);
+  if (const auto watts = host::parse_dcmi_power(text)) TPT_ENSURE(*watts > 0);
+  if (const auto counter = host::parse_pm_counter(text)) {
+    TPT_ENSURE(std::isfinite(counter->value) && counter->value >= 0);
+    if (counter->unix_us) TPT_ENSURE(*counter->unix_us >= 0);
+  }
+  const host::CpuInfo info = host::parse_cpuinfo(text);
+  TPT_ENSURE(info.threads >= 0 && info.sockets >= 0 && info.cores >= 0);
+  (void)nvml::plain_pci(text);
+  triplepoint::run::Device device;
+  device.uuid = "GPU-5eed0000", device.pci = "0000:1b:00.0";
+  const auto selected = select_devices({device}, {std::string(text)});
+  TPT_ENSURE(selected ? selected->size() == 1 : !selected.error().what.empty());
+  return 0;
+}
+
+// CMakeLists.txt makes a program of each target.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  return TPT_FUZZ_TARGET(data, size);
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/sim/trace_what_if.h"
+#include "triplepoint/trace/chakra/chakra.h"
+#include "triplepoint/trace/execution_trace/execution_trace.h"
+#include "triplepoint/trace/flight_recorder/flight_recorder.h"
+#include "triplepoint/trace/input.h"
+#include "triplepoint/trace/kineto/kineto.h"
+#include "triplepoint/trace/logs/training_log.h"
+#include "triplepoint/trace/nccl_tests/nccl_tests.h"
+#include "triplepoint/trace/nsys/nsys.h"
+#include "triplepoint/trace/rocprofiler/rocprofiler.h"
+#include "triplepoint/trace/timeline_testing.h"
+#include "triplepoint/trace/trace.h"
+
+namespace triplepoint::trace {
+
+/// The text with the first byte cut off, handed to a reader in pieces of that many bytes.
+template <class Read>
+auto read_in_pieces(const std::uint8_t* data, std::size_t size, Read&& read) {
+  Input input =
+      Input::of_text(std::string(reinterpret_cast<const char*>(data) + 1, size - 1), "fuzz");
+  input.read_in_steps_of(1 + data[0]);
+  return read(input);
+}
+
+/// Whatever a reader reads is a sound timeline, and the same however the text is cut into pieces.
+inline int fuzz_reader(const std::uint8_t* data, std::size_t size,
+                       Result<Trace> (*read)(Input&, const ReadOptions&)) {
+  if (size == 0) return 0;
+  const auto pieces = read_in_pieces(data, size, [&](Input& input) { return read(input, {}); });
+  Input input =
+      Input::of_text(std::string(reinterpret_cast<const char*>(data) + 1, size - 1), "fuzz");
+  const auto whole = read(input, {});
+  TPT_ENSURE(whole.has_value() == pieces.has_value());
+  if (!whole) return 0;
+  TPT_ENSURE(!run::find_fault(whole->timeline));
+  TPT_ENSURE(*whole == *pieces);
+  return 0;
+}
+
+}  // namespace triplepoint::trace
+
+int fuzz_trace_kineto(const std::uint8_t* data, std::size_t size) {
+  return triplepoint::trace::fuzz_reader(data, size, triplepoint::trace::read_kineto);
+}
+
+/// Besides: dependencies are inside of the timeline, what is written again is read again, and a
+/// replay that changes nothing changes nothing.
+int fuzz_trace_chakra(const std::uint8_t* data, std::size_t size) {
+  using namespace triplepoint;
+  if (size == 0) return 0;
+  const auto read = trace::parse_chakra({reinterpret_cast<const char*>(data) + 1, size - 1});
+  if (!read) return 0;
+  const run::Timeline& timeline = read->trace.timeline;
+  TPT_ENSURE(!run::find_fault(timeline));
+  for (const trace::Dependency& edge : read->dependencies.edges) {
+    TPT_ENSURE(edge.before >= 0 && static_cast<size_t>(edge.before) < timeline.spans.size());
+    TPT_ENSURE(edge.after >= 0 && static_cast<size_t>(edge.after) < timeline.spans.size());
+  }
+  if (timeline.spans.empty()) return 0;
+  const int32_t rank = timeline.spans.front().rank;
+  const auto again = trace::parse_chakra(trace::write_chakra(timeline, read->dependencies, rank));
+  TPT_ENSURE(again.has_value());
+  TPT_ENSURE(again->trace.timeline.spans.size() == timeline.spans.size());
+  TPT_ENSURE(again->dependencies == read->dependencies);
+  TPT_ENSURE(sim::what_if_from_trace(timeline, {}).timeline == timeline);
+  return trace::fuzz_reader(data, size, trace::read_chakra);
+}
+
+/// Whatever is read can be joined with a timeline, which stays sound.
+int fuzz_trace_execution_trace(const std::uint8_t* data, std::size_t size) {
+  using namespace triplepoint::trace;
+  if (size == 0) return 0;
+  const auto trace = read_in_pieces(data, size, parse_execution_trace);
+  if (!trace) return 0;
+  auto timeline = sample_timeline(1, 2, 10);
+  const JoinCounts joined = join(*trace, 1, timeline);
+  TPT_ENSURE(joined.nodes + joined.without <= static_cast<int64_t>(trace->nodes.size()));
+  TPT_ENSURE(!triplepoint::run::find_fault(timeline));
+  return 0;
+}
+
+int fuzz_trace_flight_recorder(const std::uint8_t* data, std::size_t size) {
+  return triplepoint::trace::fuzz_reader(data, size, triplepoint::trace::read_flight_recorder);
+}
+
+int fuzz_trace_nsys(const std::uint8_t* data, std::size_t size) {
+  return triplepoint::trace::fuzz_reader(data, size, triplepoint::trace::read_nsys);
+}
+
+int fuzz_trace_rocprofiler(const std::uint8_t* data, std::size_t size) {
+  return triplepoint::trace::fuzz_reader(data, size, triplepoint::trace::read_rocprofiler);
+}
+
+int fuzz_trace_rocprof_csv(const std::uint8_t* data, std::size_t size) {
+  return triplepoint::trace::fuzz_reader(data, size, triplepoint::trace::read_rocprof_csv);
+}
+
+int fuzz_trace_training_log(const std::uint8_t* data, std::size_t size) {
+  return triplepoint::trace::fuzz_reader(data, size, triplepoint::trace::read_training_log);
+}
+
+/// A table is an error or rows without negative times and speeds.
+int fuzz_nccl_tests(const std::uint8_t* data, std::size_t size) {
+  using namespace triplepoint;
+  if (size == 0) return 0;
+  const auto tests = trace::read_in_pieces(data, size, trace::parse_nccl_tests);
+  if (!tests) return 0;
+  for (const trace::NcclTestRow& row : tests->rows)
+    TPT_ENSURE(row.time >= Seconds() && row.bus_bandwidth >= BytesPerSecond());
+  return 0;
+}
+
+// CMakeLists.txt makes a program of each target.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  return TPT_FUZZ_TARGET(data, size);
+}
