@@ -14,7 +14,8 @@ import sys
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.S)
 TOKEN = re.compile(r"[A-Za-z_]\w*|::|[{}();=<>,]|\S")
 KEYWORDS = set("if for while switch return sizeof catch operator decltype static_assert namespace using struct class enum "
-               "const constexpr static inline auto template typename noexcept alignas requires else do".split())
+               "const constexpr static inline auto template typename noexcept alignas requires else do "
+               "TEST_CASE".split())  # a macro that names its function by a counter
 
 
 def local_names(text, header=False):
@@ -37,8 +38,8 @@ def local_names(text, header=False):
                 is_type = any(kind in previous for kind in ("struct", "class", "enum", "using", "namespace"))
                 if words and not is_type and (previous[-1] == words[-1] or (token == "=" and "(" not in previous)):
                     names[words[-1]] = None
-                for kind, word in zip(previous, previous[1:]):
-                    if kind in ("struct", "class", "enum") and len(word) > 1:
+                for before, kind, word in zip(["", *previous], previous, previous[1:]):
+                    if kind in ("struct", "class", "enum") and before not in ("<", ",") and len(word) > 1:  # not a template parameter
                         names[word] = None
             if token == ";" and previous[:1] == ["using"] and "namespace" not in previous[:2]:
                 names[previous[1] if "=" in previous else previous[-1]] = "".join(previous[1:])
@@ -63,15 +64,22 @@ def agree(names, others):
     return all(name not in others or (target and others[name] == target) for name, target in names.items())
 
 
+def hides(name, target, declared):
+    """True if a file's local name is another thing than what a header beside it declares: `using spec::Collective` in metrics."""
+    here = pathlib.Path.cwd()
+    return name in declared and (target is None or target.split("::")[0] in {module.name for module in here.parent.iterdir()} - {here.name})
+
+
 def groups_of(files, size):
     """Fill groups in the order of the files: each file goes to the first group that has room and none of its names."""
     groups, declared = [], set()
-    for header in sorted({beside for file in files for beside in pathlib.Path(file).parent.glob("*.h")}):
+    headers = {beside for file in files for beside in pathlib.Path(file).parent.glob("*.h")}
+    for header in sorted(header for header in headers if not header.stem.endswith("_testing") or any("_test" in f for f in files)):
         declared |= set(local_names(header.read_text(encoding="utf-8"), header=True))
     for file in files:
         with open(file, encoding="utf-8") as source:
             names = local_names(source.read())
-        alone = any(name in declared and target is None for name, target in names.items())
+        alone = any(hides(name, target, declared) for name, target in names.items())
         for group in groups:
             if not alone and len(group["files"]) < group["size"] and agree(names, group["names"]):
                 break
