@@ -7,6 +7,7 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/process.h"
 
+#include "triplepoint/run/export.h"
 #include "triplepoint/run/store.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/library.h"
@@ -16,7 +17,6 @@
 #include "triplepoint/cli/flags/job_flags.h"
 #include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/cli/flags/simulate_flags.h"
-#include "triplepoint/report/perfetto.h"
 #include "triplepoint/study/study_output.h"
 
 namespace triplepoint::cli {
@@ -118,7 +118,7 @@ class Simulate : public Command {
 
   Result<void> write_files(const run::Run& run) const {
     if (output_) TPT_TRY(run::save(run, *output_));
-    if (perfetto_) TPT_TRY(write_file_atomically(*perfetto_, report::perfetto_trace(run)));
+    if (perfetto_) TPT_TRY(write_file_atomically(*perfetto_, run::perfetto_trace(run)));
     return {};
   }
 

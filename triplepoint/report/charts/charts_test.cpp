@@ -11,7 +11,6 @@
 #include "triplepoint/report/charts/plots.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/pages/run_page.h"
-#include "triplepoint/report/perfetto.h"
 #include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {
@@ -162,19 +161,6 @@ TEST_CASE("many devices are drawn as a band that holds their mean") {
       CHECK(mean["values"][i].get<double>() <= high["values"][i].get<double>());
     }
   }
-}
-
-TEST_CASE("a Perfetto trace names each rank and grows with its spans") {
-  run::Run run = sample_run();
-  run.series.clear();
-  run.timeline.num_ranks = 2;
-  const int32_t type = run.timeline.intern({.name = "forward"});
-  const std::string empty = perfetto_trace(run);
-  CHECK(empty.find("rank 1") != std::string::npos);
-  run.timeline.spans.push_back({instant_at(0 * unit::s), instant_at(1 * unit::s), type, 1});
-  const std::string trace = perfetto_trace(run);
-  CHECK(trace.size() > empty.size());
-  CHECK(trace.find("forward") != std::string::npos);
 }
 
 }  // namespace
