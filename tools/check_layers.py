@@ -35,7 +35,7 @@ MAY_INCLUDE = {
     "cli": "*",
 }
 # Circles of units that are still there, by the first unit of each.
-KNOWN_CIRCLES = {"triplepoint/" + unit for unit in ("sim/flow_simulation", "sim/record", "study/runner")}
+KNOWN_CIRCLES = {"triplepoint/" + unit for unit in ("study/runner",)}
 # Programs beside the library.
 PROGRAMS = {"trainer": "base spec workload mark"}
 

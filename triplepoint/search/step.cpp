@@ -9,6 +9,7 @@
 #include "triplepoint/sim/boundaries.h"
 #include "triplepoint/sim/device_phase.h"
 #include "triplepoint/sim/hardware_variation.h"
+#include "triplepoint/sim/simulate_schedule.h"
 #include "triplepoint/sim/step_model.h"
 #include "triplepoint/workload/work_graph.h"
 

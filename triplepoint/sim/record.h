@@ -6,7 +6,6 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/sim/heat.h"
-#include "triplepoint/sim/simulate.h"
 #include "triplepoint/sim/steady_state.h"
 
 namespace triplepoint::sim {

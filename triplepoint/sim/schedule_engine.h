@@ -4,17 +4,49 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/units.h"
 
-#include "triplepoint/sim/simulate_schedule.h"
 #include "triplepoint/sim/wiring.h"
+#include "triplepoint/workload/schedule.h"
 
 namespace triplepoint::sim {
+
+inline constexpr size_t action_kind_count = 4;
+
+/// What one stage needs to run its program: how long each action takes on each of its chunks.
+struct StageTimes {
+  const workload::StageProgram* program = nullptr;
+  std::vector<std::array<Seconds, action_kind_count>> durations;  // [chunk][ActionKind]
+  friend bool operator==(const StageTimes&, const StageTimes&) = default;
+};
+
+struct ScheduleRules {
+  Seconds gap;    // host time before each action
+  Seconds start;  // of the step's first action
+};
+
+/// When one action runs. [ready, begin) waits for data; [end + queued, end + queued + sent) sends.
+struct ActionTimes {
+  workload::Action action;
+  Seconds ready, begin, end;
+  Seconds queued;  // behind earlier sends over the same boundary; zero where sends block
+  Seconds sent;    // latency, and data at the rates the links allowed
+};
+struct StageTimeline {
+  std::vector<ActionTimes> actions;
+  Seconds waited, sent, worked;  // sums
+  Seconds finish;
+};
+
+/// Told after each change of the flows of a cluster: what every link of the wiring then carries.
+using LinkObserver = std::function<void(Seconds now, std::span<const BytesPerSecond> carried)>;
 
 /// What can make an action or a send of one pipeline take longer than it takes alone.
 enum class Delays {

@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <optional>
-
 #include "triplepoint/base/units.h"
 
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/job.h"
 
-namespace triplepoint::sim {
+#include "triplepoint/sim/transient.h"
 
-/// How long to simulate. Neither duration nor steps: to thermal steady state, of which one detailed
-/// step is kept.
-struct Horizon {
-  std::optional<Seconds> duration;  // a transient from a machine at its inlet temperature
-  std::optional<int64_t> steps;     // likewise, this many training steps
-  bool timeline = true;             // keep the detailed step's timeline and series
-};
+namespace triplepoint::sim {
 
 /// Predicts a training job: builds its work, simulates the schedule at the clocks that power and
 /// heat allow, and lets power, heat and clock settle on each other.

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -11,40 +10,10 @@
 
 #include "triplepoint/spec/op.h"
 
+#include "triplepoint/sim/schedule_engine.h"
 #include "triplepoint/sim/wiring.h"
-#include "triplepoint/workload/schedule.h"
 
 namespace triplepoint::sim {
-
-inline constexpr size_t action_kind_count = 4;
-
-/// What one stage needs to run its program: how long each action takes on each of its chunks.
-struct StageTimes {
-  const workload::StageProgram* program = nullptr;
-  std::vector<std::array<Seconds, action_kind_count>> durations;  // [chunk][ActionKind]
-  friend bool operator==(const StageTimes&, const StageTimes&) = default;
-};
-
-struct ScheduleRules {
-  Seconds gap;    // host time before each action
-  Seconds start;  // of the step's first action
-};
-
-/// When one action runs. [ready, begin) waits for data; [end + queued, end + queued + sent) sends.
-struct ActionTimes {
-  workload::Action action;
-  Seconds ready, begin, end;
-  Seconds queued;  // behind earlier sends over the same boundary; zero where sends block
-  Seconds sent;    // latency, and data at the rates the links allowed
-};
-struct StageTimeline {
-  std::vector<ActionTimes> actions;
-  Seconds waited, sent, worked;  // sums
-  Seconds finish;
-};
-
-/// Told after each change of the flows of a cluster: what every link of the wiring then carries.
-using LinkObserver = std::function<void(Seconds now, std::span<const BytesPerSecond> carried)>;
 
 /// Simulates the programs of all pipelines, [pipeline][stage].
 ///

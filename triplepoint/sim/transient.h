@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "triplepoint/base/units.h"
 
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/job.h"
 
-#include "triplepoint/sim/simulate.h"
-
 namespace triplepoint::sim {
 
 class StepModel;
+
+/// How long to simulate. Neither duration nor steps: to thermal steady state, of which one detailed
+/// step is kept.
+struct Horizon {
+  std::optional<Seconds> duration;  // a transient from a machine at its inlet temperature
+  std::optional<int64_t> steps;     // likewise, this many training steps
+  bool timeline = true;             // keep the detailed step's timeline and series
+};
 
 /// A cluster that keeps its time and heat while what runs on it changes: what a controller acts on
 /// and tries things with.
