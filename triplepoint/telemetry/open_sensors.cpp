@@ -30,7 +30,7 @@ int64_t monotonic_now_ns() {
 
 namespace {
 
-std::optional<int32_t> number(std::string_view text) {
+std::optional<int32_t> local_index(std::string_view text) {
   int32_t value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
   if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
@@ -38,11 +38,11 @@ std::optional<int32_t> number(std::string_view text) {
 }
 
 bool means(const std::string& word, const run::Device& device) {
-  if (const auto one = number(word)) return device.local == *one;
+  if (const auto one = local_index(word)) return device.local == *one;
   const auto dash = word.find('-');
-  const auto first = number(std::string_view(word).substr(0, dash));
+  const auto first = local_index(std::string_view(word).substr(0, dash));
   if (dash != std::string::npos && first) {
-    const auto last = number(std::string_view(word).substr(dash + 1));
+    const auto last = local_index(std::string_view(word).substr(dash + 1));
     return last && device.local >= *first && device.local <= *last;
   }
   const std::string small = lower_case(word);

@@ -12,7 +12,7 @@ std::string closed(std::string_view tag, std::string_view says) {
   return says.empty() ? "/>" : fmt::format("><title>{}</title></{}>", escape(says), tag);
 }
 
-const char* name_of(SvgSheet::Anchor anchor) {
+const char* anchor_name(SvgSheet::Anchor anchor) {
   return anchor == SvgSheet::Anchor::start    ? "start"
          : anchor == SvgSheet::Anchor::middle ? "middle"
                                               : "end";
@@ -57,7 +57,7 @@ void SvgSheet::text(double x, double y, std::string_view words, const TextStyle&
   body_ += fmt::format(
       "<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"{}\" font-size=\"{}\" "
       "fill=\"{}\"",
-      x, y, name_of(style.anchor), style.size, style.colour);
+      x, y, anchor_name(style.anchor), style.size, style.colour);
   if (style.bold) body_ += " font-weight=\"bold\"";
   if (style.turned != 0)
     body_ += fmt::format(" transform=\"rotate({} {:.2f} {:.2f})\"", style.turned, x, y);

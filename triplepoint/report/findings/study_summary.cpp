@@ -267,7 +267,7 @@ Json terms_json(const std::vector<Term>& terms) {
   return list;
 }
 
-const char* name_of(Evidence::Form form) {
+const char* form_name(Evidence::Form form) {
   switch (form) {
     case Evidence::Form::value:
       return "value";
@@ -287,7 +287,7 @@ Json sentence_json(const Finding& finding) {
   for (const Evidence& evidence : finding.evidence())
     json["numbers"].push_back({{"printed", evidence.printed},
                                {"value", evidence.value},
-                               {"form", name_of(evidence.form)},
+                               {"form", form_name(evidence.form)},
                                {"above", terms_json(evidence.above)},
                                {"below", terms_json(evidence.below)}});
   return json;

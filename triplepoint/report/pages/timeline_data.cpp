@@ -188,7 +188,7 @@ std::string base64(const std::string& bytes) {
   return text;
 }
 
-const char* name_of(SpanKind kind) {
+const char* kind_name(SpanKind kind) {
   constexpr const char* names[] = {"compute", "memory", "communication", "other",
                                    "host",    "pass",   "step",          "copy"};
   return names[static_cast<std::size_t>(kind)];
@@ -197,7 +197,7 @@ const char* name_of(SpanKind kind) {
 Json types_json(const Timeline& timeline) {
   Json types = Json::array();
   for (const run::SpanType& type : timeline.types) {
-    Json json = {{"name", type.name}, {"kind", name_of(type.kind)}};
+    Json json = {{"name", type.name}, {"kind", kind_name(type.kind)}};
     const bool is_ours = timeline.names == run::NameKind::ops;
     if (is_ours && (type.kind == SpanKind::compute || type.kind == SpanKind::memory))
       json["op_class"] = spec::enum_name(type.op_class);
@@ -222,7 +222,7 @@ LaneKey key_of(const Timeline& timeline, const Span& span, int32_t lane) {
   return {2 + static_cast<int32_t>(type.stream), lane};
 }
 
-std::string name_of(const Timeline& timeline, const LaneKey& key) {
+std::string lane_name(const Timeline& timeline, const LaneKey& key) {
   constexpr const char* plain[] = {"steps", "passes", "compute", "communication", "host"};
   const bool is_known =
       key.lane >= 0 && !timeline.lanes[static_cast<std::size_t>(key.lane)].name.empty();
@@ -265,7 +265,7 @@ void number(LaneNumbers& lanes) {
 Json names_json(const Timeline& timeline, const LaneNumbers& lanes) {
   Json names = Json::array();
   for (const auto& [key, lane] : lanes)
-    names.push_back(name_of(timeline, key));
+    names.push_back(lane_name(timeline, key));
   if (names.empty()) names.push_back("compute");
   return names;
 }

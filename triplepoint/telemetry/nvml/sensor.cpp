@@ -125,7 +125,7 @@ class NvmlSensor final : public Sensor {
   std::vector<State> gpus_;
 };
 
-std::string text_of(int (*function)(Handle, char*, unsigned), Handle handle) {
+std::string driver_text(int (*function)(Handle, char*, unsigned), Handle handle) {
   std::array<char, 128> text{};
   if (function == nullptr || function(handle, text.data(), text.size() - 1) != Code::success)
     return "";
@@ -154,8 +154,8 @@ std::vector<Listed> list_devices(const Driver& driver, std::vector<Gap>* gaps) {
       continue;
     }
     found.device.local = static_cast<int32_t>(i);
-    found.device.name = text_of(api.name, found.handle);
-    found.device.uuid = text_of(api.uuid, found.handle);
+    found.device.name = driver_text(api.name, found.handle);
+    found.device.uuid = driver_text(api.uuid, found.handle);
     PciInfo pci;
     if (api.pci != nullptr && api.pci(found.handle, &pci) == Code::success) {
       pci.bus_id[sizeof pci.bus_id - 1] = '\0';
@@ -190,15 +190,15 @@ constexpr std::array<ArchitectureName, 10> architecture_names = {{{2, "kepler"},
                                                                   {10, "blackwell"},
                                                                   {13, "rubin"}}};
 
-std::optional<unsigned> number(int (*function)(Handle, unsigned*), Handle handle) {
+std::optional<unsigned> driver_number(int (*function)(Handle, unsigned*), Handle handle) {
   unsigned raw = 0;
   if (function == nullptr || function(handle, &raw) != Code::success || is_sentinel(raw, 32))
     return std::nullopt;
   return raw;
 }
 
-std::optional<unsigned> number(int (*function)(Handle, unsigned, unsigned*), Handle handle,
-                               unsigned which) {
+std::optional<unsigned> driver_number(int (*function)(Handle, unsigned, unsigned*), Handle handle,
+                                      unsigned which) {
   unsigned raw = 0;
   if (function == nullptr || function(handle, which, &raw) != Code::success || is_sentinel(raw, 32))
     return std::nullopt;
@@ -206,7 +206,7 @@ std::optional<unsigned> number(int (*function)(Handle, unsigned, unsigned*), Han
 }
 
 std::optional<int32_t> small_number(int (*function)(Handle, unsigned*), Handle handle) {
-  const auto raw = number(function, handle);
+  const auto raw = driver_number(function, handle);
   return raw ? std::optional(static_cast<int32_t>(*raw)) : std::nullopt;
 }
 
@@ -228,8 +228,8 @@ std::optional<Celsius> celsius(std::optional<unsigned> raw) {
 }
 
 void power_facts(const Api& api, Handle handle, DeviceFacts& facts) {
-  facts.power_limit = watts(number(api.power_limit, handle));
-  facts.power_limit_default = watts(number(api.power_limit_default, handle));
+  facts.power_limit = watts(driver_number(api.power_limit, handle));
+  facts.power_limit_default = watts(driver_number(api.power_limit_default, handle));
   unsigned low = 0, high = 0;
   if (api.power_limit_range == nullptr ||
       api.power_limit_range(handle, &low, &high) != Code::success)
@@ -239,12 +239,12 @@ void power_facts(const Api& api, Handle handle, DeviceFacts& facts) {
 }
 
 void limit_facts(const Api& api, Handle handle, DeviceFacts& facts) {
-  facts.shutdown = celsius(number(api.threshold, handle, Threshold::shutdown));
-  facts.slowdown = celsius(number(api.threshold, handle, Threshold::slowdown));
-  facts.memory_max = celsius(number(api.threshold, handle, Threshold::memory_max));
-  facts.target = celsius(number(api.threshold, handle, Threshold::gpu_max));
-  facts.max_sm_clock = megahertz(number(api.max_clock, handle, Clock::sm));
-  facts.max_memory_clock = megahertz(number(api.max_clock, handle, Clock::memory));
+  facts.shutdown = celsius(driver_number(api.threshold, handle, Threshold::shutdown));
+  facts.slowdown = celsius(driver_number(api.threshold, handle, Threshold::slowdown));
+  facts.memory_max = celsius(driver_number(api.threshold, handle, Threshold::memory_max));
+  facts.target = celsius(driver_number(api.threshold, handle, Threshold::gpu_max));
+  facts.max_sm_clock = megahertz(driver_number(api.max_clock, handle, Clock::sm));
+  facts.max_memory_clock = megahertz(driver_number(api.max_clock, handle, Clock::memory));
   Memory memory;
   if (api.memory != nullptr && api.memory(handle, &memory) == Code::success)
     facts.memory = static_cast<double>(memory.total) * unit::B;
@@ -255,7 +255,7 @@ LinkFacts link_at(const Api& api, Handle handle, unsigned link) {
   LinkFacts facts{.kind = LinkKind::nvlink, .remote_pci = "", .count = 1, .bandwidth = {}};
   PciInfo remote;
   constexpr unsigned is_switch = 2;
-  if (number(api.link_remote_type, handle, link) == is_switch)
+  if (driver_number(api.link_remote_type, handle, link) == is_switch)
     facts.kind = LinkKind::nvswitch;
   else if (api.link_remote_pci != nullptr &&
            api.link_remote_pci(handle, link, &remote) == Code::success) {
@@ -271,7 +271,7 @@ LinkFacts link_at(const Api& api, Handle handle, unsigned link) {
 
 void link_facts(const Api& api, Handle handle, DeviceFacts& facts) {
   for (unsigned link = 0; link < most_links; ++link) {
-    if (number(api.link_state, handle, link) != 1U) continue;
+    if (driver_number(api.link_state, handle, link) != 1U) continue;
     const LinkFacts one = link_at(api, handle, link);
     const auto same = std::find_if(facts.links.begin(), facts.links.end(), [&](const auto& other) {
       return other.kind == one.kind && other.remote_pci == one.remote_pci;
@@ -286,7 +286,7 @@ void link_facts(const Api& api, Handle handle, DeviceFacts& facts) {
 }
 
 std::string architecture_name(const Api& api, Handle handle) {
-  const auto raw = number(api.architecture, handle);
+  const auto raw = driver_number(api.architecture, handle);
   for (const auto& [number, name] : architecture_names)
     if (raw == number) return name;
   return raw ? fmt::format("nvidia architecture {}", *raw) : "";
@@ -314,7 +314,7 @@ DeviceFacts device_facts(const Driver& driver, const Listed& listed) {
   link_facts(api, handle, facts);
   facts.mig = on(api.mig_mode, handle);
   facts.ecc = on(api.ecc, handle);
-  if (const auto persistence = number(api.persistence, handle))
+  if (const auto persistence = driver_number(api.persistence, handle))
     facts.persistence = *persistence != 0;
   return facts;
 }

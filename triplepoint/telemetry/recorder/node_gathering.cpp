@@ -104,7 +104,7 @@ NodeRank read_introduction(const std::string& text, int64_t pid) {
   return rank;
 }
 
-std::string text_of(const std::optional<int32_t>& number) {
+std::string rank_text(const std::optional<int32_t>& number) {
   return number ? std::to_string(*number) : "";
 }
 
@@ -137,7 +137,7 @@ Result<NodeGathering> NodeGathering::join(const LaunchEnvironment& environment, 
 
 /// Written beside and renamed: who reads it reads all of it.
 Result<void> NodeGathering::introduce(const LaunchEnvironment& environment) {
-  std::string text = text_of(environment.rank) + "\n" + text_of(environment.local_rank) + "\n";
+  std::string text = rank_text(environment.rank) + "\n" + rank_text(environment.local_rank) + "\n";
   if (environment.visible_devices) text += "=" + *environment.visible_devices;
   return write_file_atomically(folder_ / fmt::format("{}.rank", getpid()), text);
 }

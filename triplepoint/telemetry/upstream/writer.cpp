@@ -91,7 +91,8 @@ std::string power_table(const run::Run& run) {
 }
 
 /// Joules of a device in a step: of its counter, else of its power as far as that is known.
-std::optional<double> energy_of(const run::Run& run, int32_t device, const run::StepRecord& step) {
+std::optional<double> step_energy(const run::Run& run, int32_t device,
+                                  const run::StepRecord& step) {
   if (const run::Series* counter = find_series(run, "energy_j", device)) {
     if (const auto joules = run::counter_difference(*counter, step.begin, step.end)) return joules;
   }
@@ -114,7 +115,7 @@ std::string window_table(const run::Run& run) {
     fmt::format_to(std::back_inserter(text), "{},step,{}", unix_time_text(unix_ns),
                    (step.end - step.begin) / unit::s);
     for (const run::Device& device : run.devices) {
-      const auto joules = energy_of(run, device.index, step);
+      const auto joules = step_energy(run, device.index, step);
       text += joules ? fmt::format(",{}", *joules) : ",";
     }
     text += '\n';

@@ -4,11 +4,11 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include <fmt/format.h>
 
+#include "triplepoint/telemetry/kept_file.h"
 #include "triplepoint/telemetry/upstream/artifact.h"
 #include "triplepoint/telemetry/upstream/imported_run.h"
 
@@ -16,15 +16,6 @@ namespace triplepoint::telemetry {
 namespace {
 
 enum class ZeusFile { none, power, monitor, windows };
-
-std::string first_line(const Path& path) {
-  std::ifstream file(path);
-  std::string line(400, '\0');
-  file.read(line.data(), static_cast<std::streamsize>(line.size()));
-  line.resize(static_cast<std::size_t>(file.gcount()));
-  std::string_view text = line;
-  return std::string(next_line(text).value_or(""));
-}
 
 /// "power3" and "3" are GPU 3, "gpu3_energy" too; -1 if there is no number.
 int32_t gpu_of(std::string_view title) {
