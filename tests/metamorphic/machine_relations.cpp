@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "tests/metamorphic/laws.h"
-#include "tests/metamorphic/preparations.h"
 
 namespace triplepoint::metamorphic {
 namespace {

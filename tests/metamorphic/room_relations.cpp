@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "tests/metamorphic/laws.h"
-#include "tests/metamorphic/preparations.h"
 
 namespace triplepoint::metamorphic {
 namespace {

@@ -5,7 +5,6 @@
 #include "triplepoint/spec/load.h"
 
 #include "tests/metamorphic/laws.h"
-#include "tests/metamorphic/preparations.h"
 
 namespace triplepoint::metamorphic {
 namespace {

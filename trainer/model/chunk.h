@@ -11,7 +11,7 @@
 #include "triplepoint/workload/layer_layout.h"
 #include "triplepoint/workload/rank_grid.h"
 
-#include "trainer/model/microbatch.h"
+#include "trainer/model/context.h"
 #include "trainer/model/parameter.h"
 
 namespace triplepoint::trainer {

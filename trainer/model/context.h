@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,11 +18,25 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/math/math.h"
 #include "trainer/memory_ledger.h"
-#include "trainer/model/microbatch.h"
 #include "trainer/model/parameter.h"
 #include "trainer/spans.h"
 
 namespace triplepoint::trainer {
+
+/// The groups a model's own collectives run on; of size 1 where a dimension is not split.
+struct ModelGroups {
+  Communicator* tensor = nullptr;
+  Communicator* expert = nullptr;
+  Communicator* expert_tensor = nullptr;
+};
+
+/// One microbatch as this rank sees it: whole sequences, one after the other.
+struct Tokens {
+  int64_t microbatch = 0;            // of this step, key of what is kept for the backward pass
+  int64_t first_sample = 0;          // global index of its first sequence: keys dropout
+  std::span<const int32_t> inputs;   // [sequences x length]
+  std::span<const int32_t> targets;  // the same, one token on
+};
 
 /// Arrays that come and go with every microbatch. Given back they wait for the next one of their
 /// size, so that nothing is allocated after the first step.
@@ -137,7 +152,8 @@ inline SpanText op_text(const ModelContext& context, const char* name, int64_t e
           .bytes = 4.0 * static_cast<double>(elements),
           .flops = flops,
           .microbatch = context.microbatch};
-}
+
+}  // namespace triplepoint::trainer
 
 /// The parts of a backward pass: zero-bubble schedules run them apart.
 enum class Half { both, input, weight };

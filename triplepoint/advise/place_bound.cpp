@@ -6,8 +6,8 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/sim/clock_choice.h"
 #include "triplepoint/sim/heat.h"
+#include "triplepoint/sim/step_at_clocks.h"
 #include "triplepoint/sim/step_model.h"
 #include "triplepoint/workload/work_graph.h"
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <system_error>
 #include <vector>
 
@@ -22,7 +23,8 @@ std::string_view take_digits(std::string_view& text) {
   while (digits.size() > 1 && digits.front() == '0')
     digits.remove_prefix(1);
   return digits;
-}
+
+}  // namespace triplepoint
 
 }  // namespace
 
@@ -236,5 +238,17 @@ TimeUnit time_unit(int64_t longest_ns) {
 std::string in_unit(double ns, const TimeUnit& unit) {
   return with_thousands(fmt::format("{:.{}f}", ns / unit.ns, unit.ns > 1e3 ? 3 : 1));
 }
+
+}  // namespace triplepoint
+
+namespace triplepoint {
+
+std::string digest(std::string_view text) {
+  uint64_t hash = 14695981039346656037ULL;
+  for (char c : text)
+    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return fmt::format("{:016x}", hash);
+
+}  // namespace triplepoint
 
 }  // namespace triplepoint

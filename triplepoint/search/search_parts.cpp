@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/digest.h"
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"

@@ -8,7 +8,7 @@
 #include "triplepoint/base/random.h"
 
 #include "triplepoint/search/testing.h"
-#include "triplepoint/sim/step_schedule.h"
+#include "triplepoint/sim/step_at_clocks.h"
 
 namespace triplepoint::search {
 namespace {

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "triplepoint/power/power.h"
-#include "triplepoint/sim/clock_choice.h"
-#include "triplepoint/sim/step_schedule.h"
+#include "triplepoint/sim/step_at_clocks.h"
 
 namespace triplepoint::sim {
 

@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/digest.h"
 #include "triplepoint/base/installation.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"
 

@@ -7,11 +7,10 @@
 
 #include "triplepoint/run/run.h"
 
-#include "triplepoint/sim/clock_choice.h"
 #include "triplepoint/sim/energy_account.h"
 #include "triplepoint/sim/heat.h"
+#include "triplepoint/sim/step_at_clocks.h"
 #include "triplepoint/sim/step_model.h"
-#include "triplepoint/sim/step_schedule.h"
 
 namespace triplepoint::sim {
 

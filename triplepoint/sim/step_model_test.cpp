@@ -7,9 +7,8 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/sim/clock_choice.h"
 #include "triplepoint/sim/jobs_testing.h"
-#include "triplepoint/sim/step_schedule.h"
+#include "triplepoint/sim/step_at_clocks.h"
 
 namespace triplepoint::sim {
 namespace {

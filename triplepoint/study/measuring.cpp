@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/digest.h"
 #include "triplepoint/base/process.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/run/store.h"
 

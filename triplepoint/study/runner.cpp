@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/csv.h"
-#include "triplepoint/base/digest.h"
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/run/store.h"
 

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "triplepoint/sim/simulate_schedule.h"
 #include "triplepoint/sim/step_model.h"
 
 namespace triplepoint::sim {
@@ -40,5 +41,21 @@ struct DeviceConditions {
 /// The phases of one device; `before`: its last choice, which is kept where it still holds.
 std::vector<DevicePhase> choose_phases(StepModel&, const DeviceConditions&,
                                        const std::vector<DevicePhase>* before);
+
+/// One step simulated at given clocks.
+struct StepTimeline {
+  std::vector<std::vector<StageTimeline>> pipelines;  // [pipeline][stage]
+  std::vector<std::vector<StepEpilogue>> epilogues;
+  std::vector<std::vector<std::vector<Seconds>>>
+      phase_durations;  // [pipeline][stage][phase use]: of the lockstep group
+  Seconds step_time;
+};
+
+StepTimeline simulate_step(StepModel&, const ClockState&);
+
+/// From a step simulated before under the same conditions: only pipelines with other durations, and
+/// those that meet them on links, are simulated again. The same bits. By pipeline, whether it was
+/// simulated.
+std::vector<char> update_schedule(StepModel&, const ClockState&, StepTimeline& step);
 
 }  // namespace triplepoint::sim
