@@ -13,7 +13,7 @@
 #include "triplepoint/sim/simulate.h"
 
 #include "tests/metamorphic/laws.h"
-#include "tests/metamorphic/random_job.h"
+#include "tests/metamorphic/relation.h"
 
 namespace triplepoint::metamorphic {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/metamorphic/random_job.h"
-
 #include <algorithm>
 #include <initializer_list>
 #include <optional>
@@ -15,6 +13,8 @@
 
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/workload/memory.h"
+
+#include "tests/metamorphic/relation.h"
 
 namespace triplepoint::metamorphic {
 namespace {

@@ -77,4 +77,9 @@ struct Tally {
 std::vector<Tally> check_relations(const std::vector<Relation>&, uint64_t jobs);
 std::vector<Tally> check_identities(const std::vector<Identity>&, uint64_t jobs);
 
+/// A job that can be started and fits in memory, drawn with a seed: model, machine, software,
+/// layout, sharding, recomputation, overlap, batch, room, limits, faults; four in five train, the
+/// rest adapt or answer. Equal seeds give equal jobs.
+spec::Job random_job(uint64_t seed);
+
 }  // namespace triplepoint::metamorphic

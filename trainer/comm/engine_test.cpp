@@ -10,7 +10,7 @@
 #include "trainer/comm/comm_testing.h"
 #include "trainer/comm/endpoint.h"
 #include "trainer/comm/shaped_transport.h"
-#include "trainer/comm/shared_transport.h"
+#include "trainer/comm/transport.h"
 
 namespace triplepoint::trainer {
 namespace {

@@ -17,7 +17,6 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include "trainer/comm/shared_transport.h"
 #include "trainer/comm/transport.h"
 
 namespace triplepoint::trainer {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/comm/shared_transport.h"
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>

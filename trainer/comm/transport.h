@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "trainer/comm/shared_segment.h"
+
 namespace triplepoint::trainer {
 
 /// A peer that does not answer, or a group that disagrees. The one exception of the trainer: a wait
@@ -88,5 +90,13 @@ class NativeCollectives {
 /// each. A message is copied once, straight from the sender's buffer to the receiver's, by
 /// whichever of the two comes last; a waiting rank sleeps until the other arrives.
 std::vector<std::unique_ptr<Transport>> thread_transports(int ranks);
+
+/// Ranks that are processes of one machine. Who waits sleeps until a peer has written or read, so
+/// that it takes nothing from those who compute on the same core; a peer that has died is noticed
+/// within a second.
+std::unique_ptr<Transport> shared_transport(std::shared_ptr<SharedSegment>, int rank);
+
+/// All ends in one process, for tests.
+std::vector<std::unique_ptr<Transport>> shared_transports(int ranks);
 
 }  // namespace triplepoint::trainer

@@ -21,7 +21,7 @@
 #include "triplepoint/mark/mark.h"
 
 #include "trainer/comm/endpoint.h"
-#include "trainer/comm/shared_transport.h"
+#include "trainer/comm/transport.h"
 #include "trainer/runtime/world.h"
 
 namespace triplepoint::trainer {

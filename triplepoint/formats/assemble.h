@@ -11,8 +11,8 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/job.h"
+#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/plan.h"
-#include "triplepoint/spec/stated_job.h"
 
 #include "triplepoint/formats/import.h"
 #include "triplepoint/formats/library_cache.h"

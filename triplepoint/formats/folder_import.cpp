@@ -11,9 +11,7 @@
 
 #include "triplepoint/formats/import.h"
 #include "triplepoint/formats/library_cache.h"
-#include "triplepoint/formats/megatron_import.h"
-#include "triplepoint/formats/nemo_import.h"
-#include "triplepoint/formats/nemo_keys.h"
+#include "triplepoint/formats/readers.h"
 #include "triplepoint/formats/settings.h"
 #include "triplepoint/formats/yaml_document.h"
 

@@ -12,7 +12,6 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/load.h"
-#include "triplepoint/spec/stated_job.h"
 
 namespace triplepoint::formats {
 

@@ -10,7 +10,6 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/load.h"
-#include "triplepoint/spec/stated_job.h"
 
 #include "triplepoint/formats/import.h"
 #include "triplepoint/formats/settings.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/formats/megatron_ignored_arguments.h"
-
 #include <algorithm>
 #include <array>
+
+#include "triplepoint/formats/readers.h"
 
 namespace triplepoint::formats {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/formats/megatron_import.h"
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -11,8 +9,8 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/assemble.h"
-#include "triplepoint/formats/megatron_ignored_arguments.h"
 #include "triplepoint/formats/pipeline_layout.h"
+#include "triplepoint/formats/readers.h"
 #include "triplepoint/formats/settings.h"
 #include "triplepoint/formats/shell_command.h"
 

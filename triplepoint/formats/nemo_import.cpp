@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/formats/nemo_import.h"
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -12,8 +10,8 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/assemble.h"
-#include "triplepoint/formats/nemo_keys.h"
 #include "triplepoint/formats/pipeline_layout.h"
+#include "triplepoint/formats/readers.h"
 #include "triplepoint/formats/settings.h"
 #include "triplepoint/formats/yaml_document.h"
 

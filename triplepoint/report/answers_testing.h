@@ -5,9 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/report/pages/place_page.h"
-#include "triplepoint/report/pages/plan_page.h"
-#include "triplepoint/report/pages/validation_page.h"
+#include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {

@@ -8,7 +8,6 @@
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/spec/load.h"
-#include "triplepoint/spec/stated_job.h"
 #include "triplepoint/spec/table_reader.h"
 #include "triplepoint/spec/table_writer.h"
 

@@ -10,7 +10,6 @@
 #include "triplepoint/spec/fields.h"
 #include "triplepoint/spec/load.h"
 #include "triplepoint/spec/names.h"
-#include "triplepoint/spec/stated_job.h"
 
 namespace triplepoint::spec {
 namespace {

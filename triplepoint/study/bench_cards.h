@@ -13,7 +13,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/metrics/economics/score_card.h"
-#include "triplepoint/report/pages/score_page.h"
+#include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {

@@ -14,7 +14,7 @@
 
 #include "triplepoint/advise/place_machine.h"
 #include "triplepoint/report/findings/labels.h"
-#include "triplepoint/report/pages/place_page.h"
+#include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
 #include "triplepoint/tui/progress.h"

@@ -11,7 +11,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/metrics/economics/bill.h"
-#include "triplepoint/report/pages/plan_page.h"
+#include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/search/plan_tables.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/run_text.h"

@@ -12,7 +12,7 @@
 #include "triplepoint/cli/flags/job_flags.h"
 #include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/metrics/economics/bill.h"
-#include "triplepoint/report/pages/steer_page.h"
+#include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/study/steering.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/result_text.h"

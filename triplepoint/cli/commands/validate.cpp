@@ -15,7 +15,7 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
 #include "triplepoint/cli/flags/shared_flags.h"
-#include "triplepoint/report/pages/validation_page.h"
+#include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/tui/progress.h"
 #include "triplepoint/tui/result_text.h"
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "triplepoint/spec/load.h"
-#include "triplepoint/spec/stated_job.h"
 
 #include "triplepoint/cli/command.h"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/pages/place_page.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,6 +10,7 @@
 
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/charts/ratio_charts.h"
+#include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {

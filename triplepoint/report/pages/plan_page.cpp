@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/pages/plan_page.h"
-
 #include <algorithm>
 #include <array>
 
@@ -13,6 +11,7 @@
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/pareto.h"
 #include "triplepoint/report/findings/labels.h"
+#include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/report/pages/html.h"
 #include "triplepoint/search/plan_tables.h"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/pages/score_page.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -10,6 +8,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/report/charts/charts.h"
+#include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {

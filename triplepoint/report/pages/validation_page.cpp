@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/pages/validation_page.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -16,6 +14,7 @@
 #include "triplepoint/calibrate/tables/score_summary.h"
 #include "triplepoint/report/charts/pareto.h"
 #include "triplepoint/report/charts/ratio_charts.h"
+#include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/data_table.h"
+
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/job.h"
+
+#include "triplepoint/advise/place_tables.h"
+#include "triplepoint/advise/steer_output.h"
+#include "triplepoint/calibrate/tables/scores.h"
+#include "triplepoint/metrics/economics/score_card.h"
+#include "triplepoint/search/finalists.h"
+#include "triplepoint/search/neighbours.h"
+
+namespace triplepoint::report {
+
+/// What a search for plans found, for its page.
+struct PlanStory {
+  const spec::Job& base;
+  const search::Ranking& ranking;
+  search::Goal goal = search::Goal::throughput;
+  triplepoint::DataTable best;            // the plans shown, best first
+  std::optional<search::OtherPlan> own;   // the job as the user has it
+  std::vector<search::OtherPlan> others;  // plans beside the first
+  std::vector<std::string> limits;        // that every plan keeps, in words
+  std::vector<std::string> sentences;     // how the ranking came about; the count of plans first
+};
+
+/// The page of `triplepoint plan`: speed against energy of all plans with the user's own among
+/// them, the best plans, where a step of each goes, and why not another.
+std::string plan_page(const PlanStory& story);
+
+/// A placement as the chassis has it: its run, and what is said of each device.
+struct PlacedRun {
+  run::Run run;
+  std::vector<std::string> stage_of_device;  // "stage 3"
+};
+
+/// The page of `triplepoint place`: stages on their slots before and after, where the difference
+/// comes from, and what of it another machine would have.
+std::string place_page(const std::string& title, const advise::GroupedMachine& seen,
+                       const advise::PlaceResult& result, const PlacedRun& before,
+                       const PlacedRun& after);
+
+/// The page of `triplepoint validate`: how far measurements lie from predictions by source, beside
+/// the intervals that predictions promise; every row as a point and in a table; the `worst` rows;
+/// and what was not predicted.
+std::string validation_page(const calibrate::TableScores& all, std::size_t worst);
+
+/// The page of steered jobs: what each side reached, and step time, heat, clocks and power over
+/// time with a mark at each move, and the reasons.
+std::string steer_page(const spec::Job&, const std::vector<advise::SteeredScenario>&, search::Goal);
+
+/// A card with its score against the page's reference.
+struct ScoredCard {
+  metrics::ScoreCard card;
+  metrics::CardScore score;
+};
+
+/// What the cards say, in sentences. Every number is one of the cards'.
+std::vector<std::string> score_sentences(const std::vector<ScoredCard>&,
+                                         const metrics::ScoreCard& reference,
+                                         const metrics::Suite&);
+
+/// The page of one card or of several: scores, what they are made of, every number, broken rules.
+std::string score_page(const std::vector<ScoredCard>&, const metrics::ScoreCard& reference,
+                       const metrics::Suite&);
+
+}  // namespace triplepoint::report
