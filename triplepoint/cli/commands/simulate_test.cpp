@@ -220,8 +220,26 @@ TEST_CASE("what does not go with a replay is said in a sentence") {
   CHECK(run_command({"simulate", "--replay", folder, "--tp", "2"}).err.find("keep one") !=
         std::string::npos);
   CHECK(run_command({"simulate", "--replay", folder, "--clock-scale", "0"}).code != exit_ok);
-  CHECK(run_command({"simulate", "--replay", folder, "--cluster", "no-such"}).code != exit_ok);
-  CHECK(run_command({"simulate", "--replay", folder, "--cluster", "hgx-h200"}).code == exit_ok);
+  CHECK(run_command(
+            {"simulate", "--replay", folder, "--cluster", "no-such", "--measured-on", "hgx-h200"})
+            .err.find("no-such") != std::string::npos);
+  const CommandOutput one_cluster =
+      run_command({"simulate", "--replay", folder, "--cluster", "hgx-h200"});
+  CHECK(one_cluster.code == exit_failed);
+  CHECK(one_cluster.err.find("add --measured-on") != std::string::npos);
+}
+
+TEST_CASE("a replay on the cluster of the traces takes as long as was measured") {
+  const ScratchFolder scratch;
+  const CommandOutput said =
+      run_command({"simulate", "--replay", traces(scratch), "--cluster", "hgx-h200",
+                   "--measured-on", "hgx-h200", "--format", "json"});
+  REQUIRE_MESSAGE(said.code == exit_ok, said.err);
+  const auto json = parse_json(said.out, "output");
+  REQUIRE(json);
+  for (const Json& each : (*json)["replay"]["rows"])
+    CHECK(each["replayed_s"].get<double>() ==
+          doctest::Approx(each["measured_s"].get<double>()).epsilon(1e-3));
 }
 
 }  // namespace triplepoint::cli

@@ -42,11 +42,11 @@ Arguments ReplayFlags::arguments() {
   return Arguments()
       .group("What-if from a measured trace")
       .flag("--replay", "TRACES",
-            "traces of all ranks (files, folders, tars, comma-separated) instead of a job; "
-            "requires --cluster",
+            "traces of all ranks (files, folders, tars, comma-separated) instead of a job",
             into(files_, split_list), {.words = Words::files})
       .flag("--measured-on", "CLUSTER",
-            "cluster of the traces; kernels and links are scaled by the ratio to --cluster",
+            "cluster of the traces; with --cluster, which requires it, kernels and links are "
+            "scaled by the ratio of the two",
             into(measured_on_), {.words = Words::clusters})
       .flag("--clock-scale", "FACTOR", "SM clock over the measured one: 0.9",
             into_factor(clock_, "--clock-scale"))
@@ -69,14 +69,16 @@ Result<double> ReplayFlags::insensitive_share(const spec::Library& library) cons
 }
 
 Result<sim::TraceScaling> ReplayFlags::scaling(const std::optional<std::string>& cluster) const {
+  if (cluster && !measured_on_)
+    return error(
+        fmt::format("--cluster {} without --measured-on (a trace does not name its cluster, and "
+                    "times are scaled by the ratio of the two); add --measured-on CLUSTER",
+                    *cluster));
   sim::TraceScaling scaling;
-  if (cluster || measured_on_) {
+  if (measured_on_) {
     const spec::Library library = TPT_TRY(spec::require_library());
-    std::optional<spec::Cluster> from;
-    if (measured_on_) from = TPT_TRY(spec::load_cluster(library, *measured_on_));
-    if (cluster)
-      scaling =
-          sim::on_cluster(TPT_TRY(spec::load_cluster(library, *cluster)), from ? &*from : nullptr);
+    const spec::Cluster from = TPT_TRY(spec::load_cluster(library, *measured_on_));
+    if (cluster) scaling = sim::on_cluster(TPT_TRY(spec::load_cluster(library, *cluster)), &from);
     if (clock_) {
       const sim::TraceScaling slower = sim::at_clock(*clock_, TPT_TRY(insensitive_share(library)));
       scaling.compute_time *= slower.compute_time;
