@@ -158,6 +158,23 @@ Result<Alignment> align(const Run& reference, const Run& other) {
   return alignment;
 }
 
+/// A GPU belongs to one recording of a job: two with the same one on the same host are two runs, or
+/// the same file twice.
+Result<void> require_own_gpus(const std::vector<Run>& recordings) {
+  std::map<std::pair<std::string, std::string>, const Run*> owners;  // by host and UUID
+  for (const Run& run : recordings)
+    for (const Device& device : run.devices) {
+      if (device.uuid.empty()) continue;
+      const auto [found, is_new] = owners.try_emplace({host_of(run), device.uuid}, &run);
+      if (is_new || found->second == &run) continue;
+      return error(
+          fmt::format("recordings {} and {} of {} have the same GPU {} (they are two runs on one "
+                      "node, or the same file twice); give one recording per node",
+                      found->second->manifest.name, run.manifest.name, host_of(run), device.uuid));
+    }
+  return {};
+}
+
 /// How numbers of one recording become numbers of all.
 struct Numbers {
   int32_t first_node = 0, first_device = 0, first_rank = 0;
@@ -323,6 +340,7 @@ Result<Merged> merge(std::vector<Run> recordings) {
     return error("nothing to merge (no recording was given); name a folder with .run files");
   std::stable_sort(recordings.begin(), recordings.end(),
                    [](const Run& a, const Run& b) { return host_of(a) < host_of(b); });
+  TPT_TRY(require_own_gpus(recordings));
   Merged merged{.run = base_of(recordings[0])};
   Run& all = merged.run;
   for (const Run& run : recordings)

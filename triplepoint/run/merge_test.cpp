@@ -152,6 +152,19 @@ TEST_CASE("what cannot be merged is a sentence") {
   CHECK_FALSE(merge({recording_of(here, 0, 0, 0), simulated}));
 }
 
+TEST_CASE("two recordings of the same GPUs are refused by name") {
+  Run first = recording_of(here, 3, 0, 0), again = first, elsewhere = recording_of(there, 3, 0, 0);
+  for (Run* run : {&first, &again, &elsewhere})
+    for (Device& device : run->devices)
+      device.uuid = "GPU-" + std::to_string(device.index);
+  again.manifest.name = "job-2";
+  const auto merged = merge({first, again});
+  REQUIRE_FALSE(merged);
+  for (const char* words : {"job and job-2 of n1", "GPU-0", "give one recording per node"})
+    CHECK_MESSAGE(merged.error().what.find(words) != std::string::npos, words);
+  CHECK(merge({first, elsewhere}));
+}
+
 TEST_CASE("nodes that marked other numbers of steps are left out of them, and it is said") {
   const Run all = merge({recording_of(here, 0, 10, 0), recording_of(there, 0, 9, 0)}).value().run;
   CHECK(all.steps.size() == 10);
