@@ -131,6 +131,11 @@ std::string money_text(double money, const std::string& currency) {
   return fmt::format("{:.0f} {}", money, currency);
 }
 
+/// "3,200 t", and below one tonne "478 kg".
+std::string mass_text(double tonnes) {
+  return tonnes < 1 ? significant(tonnes * 1000) + " kg" : significant(tonnes) + " t";
+}
+
 std::string duration_text(Seconds time) {
   if (time >= 48 * unit::h) return fmt::format("{:.1f} days", time / (24 * unit::h));
   if (time >= 2 * unit::h) return fmt::format("{:.1f} h", time / unit::h);
@@ -146,11 +151,11 @@ std::string bill_text(const Bill& bill, const BillRates& rates) {
         "it would never end: a failure comes every {}, and hardly a checkpoint (every {}) is "
         "reached between two",
         to_text(bill.job_mtbf), to_text(bill.checkpoint_interval));
-  std::string text = fmt::format("{}, {} MWh, {} (machines {}, electricity {}), {:.0f} t CO2",
-                                 duration_text(bill.total), significant(bill.energy / unit::MWh),
-                                 money_text(bill.money(), rates.currency),
-                                 money_text(bill.machines, rates.currency),
-                                 money_text(bill.electricity, rates.currency), bill.tonnes_co2);
+  std::string text =
+      fmt::format("{}, {} MWh, {} (machines {}, electricity {}), {} CO2", duration_text(bill.total),
+                  significant(bill.energy / unit::MWh), money_text(bill.money(), rates.currency),
+                  money_text(bill.machines, rates.currency),
+                  money_text(bill.electricity, rates.currency), mass_text(bill.tonnes_co2));
   if (bill.failures > 0)
     text += fmt::format("; goodput {:.1f} %: a failure every {}, {} in all, a checkpoint every {}",
                         100 * bill.goodput, duration_text(bill.job_mtbf),

@@ -31,6 +31,14 @@ TEST_CASE("without failures a run takes its steps, and its energy costs what the
   CHECK(bill.tonnes_co2 == Approx(1.5 * hours * 0.4));
 }
 
+TEST_CASE("the mass of CO2 is told in kg below one tonne") {
+  const BillRates rates{.price_per_kwh = 0.1, .pue = 1, .grams_co2_per_kwh = 400};
+  BillInput run = a_run();
+  CHECK(bill_text(bill_of(run, rates), rates).find(", 222 t CO2") != std::string::npos);
+  run.tokens = 1e9;
+  CHECK(bill_text(bill_of(run, rates), rates).find(", 222 kg CO2") != std::string::npos);
+}
+
 TEST_CASE("no checkpoint interval costs less time than Daly's") {
   BillRates rates{
       .device_mtbf = 50000 * unit::h, .checkpoint_write = 60 * unit::s, .restart = 600 * unit::s};
