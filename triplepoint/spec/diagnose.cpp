@@ -362,9 +362,10 @@ class Examination : Findings {
             "and a cache split over ranks is not modelled); use tensor_parallel_size",
             plan_.context_parallel_size);
     if (job_.task == Task::lora && !plan_.lora)
-      error(Code::inconsistent,
-            "task lora without a [plan.lora] (the rank decides what is trained); add rank and "
-            "targets");
+      error(
+          Code::inconsistent,
+          "task lora without a [plan.lora] (the rank decides what is trained); add --lora-rank N, "
+          "or [plan.lora] with rank and targets to the job file");
     if (job_.task == Task::pretrain && plan_.lora)
       error(Code::inconsistent,
             "task pretrain with a [plan.lora] (pretraining has no adapters); set task = \"lora\" "

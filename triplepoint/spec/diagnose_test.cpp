@@ -477,7 +477,8 @@ TEST_CASE("what only training does is inert in inference") {
 TEST_CASE("LoRA needs its adapters") {
   refused(
       sound_job(), [](Job& job) { job.task = Task::lora; }, Code::inconsistent,
-      "task lora without a [plan.lora] (the rank decides what is trained); add rank and targets");
+      "task lora without a [plan.lora] (the rank decides what is trained); add --lora-rank N, or "
+      "[plan.lora] with rank and targets to the job file");
   refused(
       sound_job(), [](Job& job) { job.plan.lora = Lora{}; }, Code::inconsistent,
       "task pretrain with a [plan.lora] (pretraining has no adapters); set task = \"lora\" or "
