@@ -36,6 +36,16 @@ TEST_CASE("finalists are ranked by what they reach in full, with terms that add 
   CHECK(loss.seconds > 0);
 }
 
+TEST_CASE("a job simulated in full has the layout of its plan") {
+  for (const Finalist& plan : rank(layouts, {}, {}).ranked) {
+    spec::Job job = paper_job();
+    job.plan = plan.candidate.plan;
+    const Finalist alone = simulate_in_full(job, {}, {});
+    CHECK(alone.candidate.layout == plan.candidate.layout);
+    CHECK(alone.candidate.layout.data == job.data_parallel_size());
+  }
+}
+
 TEST_CASE("the same finalists at any number of threads, to the bit") {
   const Ranking one = rank(layouts, {}, {}, 1), three = rank(layouts, {}, {}, 3);
   REQUIRE(one.ranked.size() == three.ranked.size());
