@@ -100,7 +100,7 @@ DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranke
   table.columns = {{"place", "#"},
                    {"plan", "plan"},
                    {"step_time_s", "step s", 1, 3},
-                   {"probability_slower", "slower %", 0.01, 0},
+                   {"probability_slower", "P(slower) %", 0.01, 0},
                    {"tokens_per_second_per_gpu", "tok/s/GPU", 1, 0},
                    {"mfu", "MFU %", 0.01, 1},
                    {"memory_gib", "GiB", 1, 1},

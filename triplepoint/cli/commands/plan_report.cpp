@@ -153,7 +153,7 @@ std::vector<std::string> plan_sentences(const PlanOutcome& outcome) {
   if (const auto interval = step_time_interval(outcome, ranked[0]))
     sentences.push_back(fmt::format(
         "Plan 1 takes {} s a step; {} s (from {} measured jobs). Plans of one job share "
-        "most of the error: \"slower\" is the probability that a plan really is slower "
+        "most of the error: P(slower) is the probability that a plan really is slower "
         "than plan 1, and a tie where that is open.",
         significant(ranked[0].time), tui::interval_text(*interval), outcome.intervals.rows()));
   for (const Finalist& plan : outcome.ranking.refused)
