@@ -402,6 +402,19 @@ TEST_CASE("lists name what simulate takes") {
     CHECK(json_of(call({"list", kind, "--format", "json"}))[kind].size() > 0);
 }
 
+TEST_CASE("import exits 1 for an invalid file, and 0 for a folder with one") {
+  const ScratchFolder scratch;
+  const std::string file = scratch.file("odd.args",
+                                        "--num-layers 7 --hidden-size 1024 "
+                                        "--num-attention-heads 16 --seq-length 1024 "
+                                        "--pipeline-model-parallel-size 4 --micro-batch-size 1 "
+                                        "--global-batch-size 8\n");
+  const Outcome alone = call({"import", file});
+  CHECK(alone.code == exit_failed);
+  CHECK(alone.out.find("1 invalid") != std::string::npos);
+  CHECK(call({"import", scratch.path("")}).code == exit_ok);
+}
+
 TEST_CASE("every JSON object has its schema, first") {
   const std::vector<std::string> json = {"--format", "json"};
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{

@@ -49,10 +49,17 @@ class Import : public Command {
     if (output_) TPT_TRY(write_jobs(library, import));
     format_.is_json() ? print_json(console, study::import_json(import))
                       : study::print_import(console, import);
-    return exit_ok;
+    return is_refused(import) ? exit_failed : exit_ok;
   }
 
  private:
+  /// Whether the one file that was named is not a valid job; a folder may hold some that are not.
+  bool is_refused(const formats::FolderImport& import) const {
+    std::error_code ignored;
+    return !std::filesystem::is_directory(path_, ignored) &&
+           spec::has_errors(import.rows.front().imported->diagnoses);
+  }
+
   Result<int> import_recording(tui::Console& console) const {
     const run::Run run = TPT_TRY(telemetry::read_upstream(path_));
     std::optional<std::string> file;
