@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What do heat and clocks do to the jobs of a study?
 #include <algorithm>
+#include <cmath>
+#include <set>
 
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
@@ -14,6 +16,8 @@ using Rows = std::vector<const StudyRow*>;
 
 constexpr double least_gap_c = 2;          // between hot and cool slots, to be worth a sentence
 constexpr double least_clock_loss = 2e-3;  // of hot slots against cool ones
+constexpr double clear_clock_loss = 1e-2;  // that a step shows
+constexpr double least_chance = 0.05;      // below it a pattern is not chance
 constexpr double least_throttling = 0.01;  // share of time
 
 std::optional<double> ratio_of(const StudyRow& row, std::string_view key, std::string_view over) {
@@ -38,15 +42,39 @@ std::string longest_reason(const StudyRow& row) {
   return longest == reasons.end() ? "" : longest->first;
 }
 
+/// Probability that as many nodes or more have their slowest GPU in a hot slot, were slots no
+/// reason: a tail of the binomial distribution.
+double pace_chance(const StudyRow& row) {
+  const auto share = number_at(row, "sm_clock_mhz.slowest_in_hot_slot");
+  const std::set<int32_t> slots(row.slots.begin(), row.slots.end());
+  if (!share || !row.has_job || slots.empty()) return 1;
+  const double hot =
+      static_cast<double>(row.metrics->hot_slots.size()) / static_cast<double>(slots.size());
+  const int64_t nodes = row.job.cluster.num_nodes;
+  const int64_t found = std::llround(*share * static_cast<double>(nodes));
+  double exactly = std::pow(hot, static_cast<double>(nodes)),
+         chance = 0;  // k of them, from all down
+  for (int64_t k = nodes; k >= found; --k) {
+    chance += exactly;
+    exactly *= static_cast<double>(k) / static_cast<double>(nodes - k + 1) * (1 - hot) / hot;
+  }
+  return chance;
+}
+
+/// Whether the step waits for hot slots.
+bool slots_set_pace(const StudyRow& row) {
+  const auto clocks = ratio_of(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean");
+  return clocks && *clocks <= 1 - clear_clock_loss && pace_chance(row) < least_chance;
+}
+
 void add_pace(Finding& finding, const StudyRow& row) {
   const auto clocks = ratio_of(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean");
   if (clocks && *clocks < 1 - least_clock_loss)
-    finding.say(" and lose ")
+    finding.say("; the hot ones clock ")
         .less_than(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean")
-        .say(" clock");
-  const auto pace = number_at(row, "sm_clock_mhz.slowest_in_hot_slot");
-  if (pace && *pace > 0.5)
-    finding.say("; the slowest GPU, for which all others wait, sits there in ")
+        .say(" lower");
+  if (pace_chance(row) < least_chance)
+    finding.say("; the slowest GPU, for which all others wait, sits in a hot slot in ")
         .share(row, "sm_clock_mhz.slowest_in_hot_slot")
         .say(" of the nodes");
 }
@@ -140,31 +168,25 @@ MaybeFinding about_placement(const Groups& groups) {
   return finding;
 }
 
-/// Hot and cool slots: where their ratio is widest.
+/// Hot and cool slots: where they lie furthest apart.
 MaybeFinding about_slots(const Groups& groups) {
-  const auto heat = [](const StudyRow& row) {
-    return ratio_of(row, "temperature_c.hot_mean", "temperature_c.cool_mean");
-  };
+  const auto heat = [](const StudyRow& row) { return std::optional<double>(gap_of(row)); };
   Rows slowed;  // where heat lowers the clock and delays all ranks
   for (const StudyRow* row : all_that_ran(groups))
     if (ratio_of(*row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean").value_or(1) <
         1 - least_clock_loss)
       slowed.push_back(row);
   const StudyRow* worst = largest(slowed.empty() ? all_that_ran(groups) : slowed, heat);
-  if (worst == nullptr || known_number(*worst, "temperature_c.hot_mean") -
-                                  known_number(*worst, "temperature_c.cool_mean") <
-                              least_gap_c)
-    return std::nullopt;
+  if (worst == nullptr || gap_of(*worst) < least_gap_c) return std::nullopt;
   Finding finding("heat-temperature-" + identifier(group_title(*worst)));
-  finding.say("The GPU slot matters: in ")
+  finding
+      .say(slots_set_pace(*worst) ? "The GPU slot matters: in "
+                                  : "GPU slots differ in temperature: in ")
       .group_and_name(*worst)
-      .say(", the hot slots run ")
-      .more_than(*worst, "temperature_c.hot_mean", "temperature_c.cool_mean")
-      .say(" hotter than the cool ones (")
+      .say(", the hot slots run at ")
       .number(*worst, "temperature_c.hot_mean", "°C")
-      .say(" against ")
-      .number(*worst, "temperature_c.cool_mean", "°C")
-      .say(")");
+      .say(" and the cool ones at ")
+      .number(*worst, "temperature_c.cool_mean", "°C");
   add_pace(finding, *worst);
   finding.say(".");
   return finding;

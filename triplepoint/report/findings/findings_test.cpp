@@ -184,6 +184,26 @@ TEST_CASE("a study speaks of speed, energy, slots, throttling, microbatches, mem
     CHECK_MESSAGE(any_says(findings, words), words);
 }
 
+TEST_CASE("the slot matters where its clock is 1 % lower and the pattern is not chance") {
+  const auto says = [](double clock, double share, int64_t nodes) {
+    Study study = sample_study();
+    for (StudyRow& row : study.rows) {
+      row.job.cluster.num_nodes = nodes;
+      if (!row.metrics) continue;
+      row.metrics->hot_clock_mean_mhz = clock * row.metrics->cool_clock_mean_mhz.value();
+      row.metrics->slowest_in_hot_slot = share;
+    }
+    const std::vector<Finding> findings = find_findings(study);
+    CHECK(any_says(findings, "the hot slots run at"));
+    CHECK(any_says(findings, "sits in a hot slot") == (share == 1 && nodes == 8));
+    return any_says(findings, "The GPU slot matters");
+  };
+  CHECK(says(0.98, 1, 8));           // chance: 1 of 256
+  CHECK_FALSE(says(0.997, 1, 8));    // a clock that no step shows
+  CHECK_FALSE(says(0.98, 0.75, 4));  // chance: 5 of 16
+  CHECK_FALSE(says(0.98, 1, 4));     // chance: 1 of 16
+}
+
 TEST_CASE("findings that the results do not bear out are not there") {
   Study study = sample_study();
   for (StudyRow& row : study.rows) {
