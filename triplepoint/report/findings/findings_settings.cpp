@@ -50,6 +50,20 @@ void say_peak_power(Finding& finding, const Pair& pair) {
     finding.say(" and lowers peak power by ").less(*pair.to, *pair.from, peak_power);
 }
 
+/// Fewer microbatches gather the weights less often, where that is most of what they save.
+void say_gathers(Finding& finding, const Pair& pair) {
+  constexpr std::string_view gathers = "kernel_time_s.all_gather", all = "kernel_time_s.total";
+  const auto before = number_at(*pair.from, gathers), after = number_at(*pair.to, gathers),
+             all_before = number_at(*pair.from, all), all_after = number_at(*pair.to, all);
+  if (!before || !after || !all_before || !all_after) return;
+  if (*before - *after <= 0.5 * (*all_before - *all_after) || *before <= *after) return;
+  finding.say("; all-gathers take ")
+      .number(*pair.to, gathers, "")
+      .say(" instead of ")
+      .number(*pair.from, gathers, "s")
+      .say(" a step");
+}
+
 std::string layout_with_options(const StudyRow& row) {
   const std::string options = options_label(row);
   return options.empty() ? layout_label(row) : layout_label(row) + " + " + options;
@@ -80,7 +94,7 @@ MaybeFinding about_faster_microbatches(const Groups& groups) {
   const auto best = strongest(growing_microbatches(groups), gain);
   if (!best || *gain(*best) < clear_change) return std::nullopt;
   Finding finding(anchor_of("microbatch-throughput", *best->to));
-  finding.say("Larger microbatches use the GPUs better: ")
+  finding.say("Larger microbatches can be faster: ")
       .name(*best->to, microbatch_name(*best->to))
       .say(" instead of ")
       .name(*best->from, microbatch_name(*best->from))
@@ -91,6 +105,7 @@ MaybeFinding about_faster_microbatches(const Groups& groups) {
       .say(" ");
   say_gain(finding, *best);
   say_peak_power(finding, *best);
+  say_gathers(finding, *best);
   finding.say(".");
   return finding;
 }

@@ -204,6 +204,24 @@ TEST_CASE("the slot matters where its clock is 1 % lower and the pattern is not 
   CHECK_FALSE(says(0.98, 1, 4));     // chance: 1 of 16
 }
 
+TEST_CASE("larger microbatches: all-gathers are named where they are most of what is saved") {
+  Study study = sample_study();
+  for (StudyRow& row : study.rows)
+    if (row.metrics)
+      row.metrics->tokens_per_second =
+          static_cast<double>(row.job.plan.micro_batch_size) * *row.metrics->tokens_per_second;
+  CHECK(any_says(find_findings(study), "Larger microbatches can be faster"));
+  CHECK_FALSE(any_says(find_findings(study), "all-gathers take"));
+  for (StudyRow& row : study.rows)
+    if (row.metrics)
+      row.metrics->kernels.all_gather =
+          100 * unit::s / static_cast<double>(row.job.plan.micro_batch_size);
+  CHECK(any_says(find_findings(study), "all-gathers take"));
+  for (const Finding& finding : find_findings(study))
+    for (const std::string& fault : faults_of(finding, json_of(study)))
+      FAIL_CHECK(fault);
+}
+
 TEST_CASE("findings that the results do not bear out are not there") {
   Study study = sample_study();
   for (StudyRow& row : study.rows) {
