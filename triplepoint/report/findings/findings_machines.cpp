@@ -181,7 +181,11 @@ MaybeFinding about_machines(const Groups& groups) {
   Finding finding("machines-equal-gpus");
   const bool same_gpus = winner->job.cluster.gpu == loser->job.cluster.gpu &&
                          winner->job.world_size() == loser->job.world_size();
-  finding.say(same_gpus ? "The same GPUs in another machine: " : "Scale up or out: GPU for GPU, ")
+  const bool same_machine = same_gpus && winner->job.cluster == loser->job.cluster;
+  finding
+      .say(same_machine ? "The same machine in other conditions: "
+           : same_gpus  ? "The same GPUs in another machine: "
+                        : "Scale up or out: GPU for GPU, ")
       .group(*winner)
       .say(" is ")
       .more(*winner, *loser, "tokens_per_s_per_gpu")

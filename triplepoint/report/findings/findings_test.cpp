@@ -222,6 +222,22 @@ TEST_CASE("larger microbatches: all-gathers are named where they are most of wha
       FAIL_CHECK(fault);
 }
 
+TEST_CASE("the same machine at another inlet is not another machine") {
+  Study study = sample_study();
+  std::erase_if(study.rows, [](const StudyRow& row) { return !row.metrics; });
+  study.rows.resize(1);
+  StudyRow warm = study.rows[0];
+  warm.name += "-warm";
+  warm.job.environment.ambient = Celsius(45);
+  warm.metrics->tokens_per_second_per_gpu = 0.8 * *warm.metrics->tokens_per_second_per_gpu;
+  study.rows.push_back(warm);
+  tell_conditions(study);
+  CHECK(any_says(find_findings(study), "The same machine in other conditions"));
+  study.rows[1].job.cluster.scale_out.oversubscription = 4;
+  tell_conditions(study);
+  CHECK(any_says(find_findings(study), "The same GPUs in another machine"));
+}
+
 TEST_CASE("findings that the results do not bear out are not there") {
   Study study = sample_study();
   for (StudyRow& row : study.rows) {
