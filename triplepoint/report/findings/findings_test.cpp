@@ -365,6 +365,8 @@ TEST_CASE("recommendations start from the first job or from a fast one") {
       CHECK((is_fast || change.from == group.rows.front()));
       if (*change.setting == PlanSetting::recompute && change.to != fastest)
         CHECK(change.to->job.plan.recompute != fastest->job.plan.recompute);
+      if (*change.setting == PlanSetting::microbatch && change.to != fastest)
+        CHECK(change.to->job.plan.micro_batch_size != fastest->job.plan.micro_batch_size);
     }
   }
 }

@@ -125,6 +125,7 @@ bool fastest_has_it(const Pair& pair, const StudyRow& fastest) {
   const spec::Plan &to = pair.to->job.plan, &best = fastest.job.plan;
   if (pair.to == &fastest) return false;
   if (pair.setting == PlanSetting::recompute) return to.recompute == best.recompute;
+  if (pair.setting == PlanSetting::microbatch) return to.micro_batch_size == best.micro_batch_size;
   return pair.setting == PlanSetting::overlap && wants_overlap(*pair.to) == wants_overlap(fastest);
 }
 
@@ -267,7 +268,7 @@ Json terms_json(const std::vector<Term>& terms) {
   return list;
 }
 
-const char* form_name(Evidence::Form form) {
+const char* name_of(Evidence::Form form) {
   switch (form) {
     case Evidence::Form::value:
       return "value";
@@ -287,7 +288,7 @@ Json sentence_json(const Finding& finding) {
   for (const Evidence& evidence : finding.evidence())
     json["numbers"].push_back({{"printed", evidence.printed},
                                {"value", evidence.value},
-                               {"form", form_name(evidence.form)},
+                               {"form", name_of(evidence.form)},
                                {"above", terms_json(evidence.above)},
                                {"below", terms_json(evidence.below)}});
   return json;
