@@ -35,8 +35,10 @@ class Merge : public Command {
     let_interrupts_end_us();
     if (!output_) return error("no -o (the merged run needs a name); add -o all.run");
     std::vector<run::Run> recordings;
-    for (const Path& file : TPT_TRY(files()))
+    for (const Path& file : TPT_TRY(files())) {
       recordings.push_back(TPT_TRY(run::load(file.string())));
+      recordings.back().manifest.name = file.stem().string();  // a rerun's file has its own
+    }
     const run::Merged merged = TPT_TRY(run::merge(std::move(recordings)));
     TPT_TRY(run::save(merged.run, *output_));
     print(console, merged);
