@@ -442,6 +442,7 @@ class LateWatcher {
     const auto enough = static_cast<int64_t>(min_cause_share * static_cast<double>(start.waits));
     if (collective.is_message && start.blamed <= enough) {
       start.chain = {"order of the pipeline: delays are not the reason"};
+      start.by_order = true;
       return;
     }
     const int64_t inherited = excess(*late, windows, [](const Window& w) { return w.begin; });

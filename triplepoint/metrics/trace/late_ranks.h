@@ -25,6 +25,7 @@ struct LateStart {
   int32_t culprit = -1;   // whose own delays most of the waiting comes from; -1: no rank's
   int64_t blamed = 0;     // ns of the waiting that does
   int64_t own_delay = 0;  // ns, of `rank` since its communication before
+  bool by_order = false;  // the pipeline's order explains it, no rank's delay
 };
 
 /// One rank, summed over the collectives it shares with others.

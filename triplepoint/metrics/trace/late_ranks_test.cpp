@@ -6,6 +6,7 @@
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/metrics/trace/collectives.h"
+#include "triplepoint/metrics/trace/lateness.h"
 #include "triplepoint/metrics/trace/random_training_testing.h"
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/input.h"
@@ -191,6 +192,14 @@ TEST_CASE("a late host is named behind its collectives, and what follows is said
     inherited += start.chain.front().starts_with("its communication before ended");
   }
   CHECK(inherited > 0);
+}
+
+TEST_CASE("a start that the order of the pipeline explains is no rank's worst lateness") {
+  LateRanks late{.ranks = {{.rank = 0}}, .straggler = 0, .naive_straggler = {}, .starts = {}};
+  late.starts = {{.rank = 0, .chain = {"order"}, .culprit = 0, .own_delay = 9, .by_order = true}};
+  CHECK(lateness_sentences(late).size() == 1);
+  late.starts.push_back({.rank = 0, .chain = {"kernels"}, .culprit = 0, .own_delay = 5});
+  CHECK(lateness_sentences(late).at(1) == "Its worst lateness: kernels.");
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ const metrics::RankLateness& of_rank(const LateRanks& late, int32_t rank) {
 std::string worst_lateness(const LateRanks& late, int32_t rank) {
   const metrics::LateStart* longest = nullptr;
   for (const metrics::LateStart& start : late.starts)
-    if (start.rank == rank && start.culprit == rank && start.own_delay > 0 &&
+    if (start.rank == rank && start.culprit == rank && start.own_delay > 0 && !start.by_order &&
         !start.chain.empty() && (longest == nullptr || start.own_delay > longest->own_delay))
       longest = &start;
   return longest == nullptr ? "" : chain_text(longest->chain);
