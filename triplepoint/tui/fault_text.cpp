@@ -57,7 +57,7 @@ std::string span_table(const Console& console, const FaultEffect& effect, bool s
   if (!steady) row("steps that ended", [](const FaultSpan& s) { return std::to_string(s.steps); });
   row("step time", step_text);
   row("power of a GPU", [](const FaultSpan& s) { return significant(s.power_w) + " W"; });
-  row("hottest die", [](const FaultSpan& s) {
+  row(steady ? "hottest die" : "hottest die at the end", [](const FaultSpan& s) {
     return fmt::format("{} °C (GPU {})", significant(s.hottest_c), s.hottest);
   });
   row("SM clock", [](const FaultSpan& s) { return significant(s.clock_mhz, 4) + " MHz"; });

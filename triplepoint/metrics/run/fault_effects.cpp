@@ -50,6 +50,13 @@ double mean_over(const run::Series* series, const TimeRange& stretch) {
   return time > 0 ? sum / time : 0;
 }
 
+/// At its end: what came before is the temperature that a fault has not yet changed.
+double last_over(const run::Series* series, const TimeRange& stretch) {
+  double last = 0;
+  over(series, stretch, [&](double value, double) { last = value; });
+  return last;
+}
+
 double highest_over(const run::Series* series, const TimeRange& stretch) {
   double highest = -std::numeric_limits<double>::infinity();
   over(series, stretch, [&](double value, double) { highest = std::max(highest, value); });
@@ -58,10 +65,14 @@ double highest_over(const run::Series* series, const TimeRange& stretch) {
 
 std::vector<DeviceSpan> devices_over(const run::Run& run, const TimeRange& stretch) {
   std::vector<DeviceSpan> devices;
-  for (const run::Device& device : run.devices)
-    devices.push_back({mean_over(run::find_series(run, "power_w", device.index), stretch),
-                       highest_over(run::find_series(run, "die_c", device.index), stretch),
-                       mean_over(run::find_series(run, "sm_clock_mhz", device.index), stretch)});
+  for (const run::Device& device : run.devices) {
+    const run::Series* die = run::find_series(run, "die_c", device.index);
+    devices.push_back(
+        {.power_w = mean_over(run::find_series(run, "power_w", device.index), stretch),
+         .clock_mhz = mean_over(run::find_series(run, "sm_clock_mhz", device.index), stretch),
+         .die_c = last_over(die, stretch),
+         .die_peak_c = highest_over(die, stretch)});
+  }
   return devices;
 }
 
@@ -153,10 +164,13 @@ std::optional<int64_t> find_waited_for(const FaultEffect& effect) {
 
 std::vector<DeviceSpan> devices_of(const run::Run& run) {
   std::vector<DeviceSpan> devices;
-  for (const run::DeviceSummary& summary : run.summaries)
-    devices.push_back({summary.power_mean_w.value_or(0),
-                       summary.die_peak_c.value_or(summary.die_mean_c.value_or(0)),
-                       summary.sm_clock_mean_mhz.value_or(0)});
+  for (const run::DeviceSummary& summary : run.summaries) {
+    const double die_c = summary.die_peak_c.value_or(summary.die_mean_c.value_or(0));
+    devices.push_back({.power_w = summary.power_mean_w.value_or(0),
+                       .clock_mhz = summary.sm_clock_mean_mhz.value_or(0),
+                       .die_c = die_c,
+                       .die_peak_c = die_c});
+  }
   return devices;
 }
 
@@ -183,7 +197,8 @@ Json span_json(const std::optional<FaultSpan>& span, const std::vector<DeviceSpa
   json["gpus"] = Json::array();
   for (const DeviceSpan& device : devices)
     json["gpus"].push_back({{"power_w", device.power_w},
-                            {"die_peak_c", device.die_c},
+                            {"die_c", device.die_c},
+                            {"die_peak_c", device.die_peak_c},
                             {"sm_clock_mhz", device.clock_mhz}});
   return json;
 }

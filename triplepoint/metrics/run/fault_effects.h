@@ -15,15 +15,17 @@ namespace triplepoint::metrics {
 /// How a job went over some time.
 struct FaultSpan {
   Seconds begin, end;
-  int64_t steps = 0;                                     // that ended in it
-  std::optional<Seconds> step_time;                      // their mean; absent: none ended
-  double power_w = 0;                                    // mean of the devices
-  double hottest_c = 0, clock_mhz = 0, slowest_mhz = 0;  // clock: mean; slowest: of one device
-  int64_t hottest = 0, slowest = 0;                      // devices
+  int64_t steps = 0;                      // that ended in it
+  std::optional<Seconds> step_time;       // their mean; absent: none ended
+  double power_w = 0;                     // mean of the devices
+  double hottest_c = 0;                   // at the end
+  double clock_mhz = 0, slowest_mhz = 0;  // mean; of one device
+  int64_t hottest = 0, slowest = 0;       // devices
 };
 
 struct DeviceSpan {
-  double power_w = 0, die_c = 0, clock_mhz = 0;  // die: highest, the others means
+  double power_w = 0, clock_mhz = 0;  // means
+  double die_c = 0, die_peak_c = 0;   // at the end, highest; of a steady state both its highest
 };
 
 /// What one fault did: before it (at most as long as a minute), while it was on, and after it. A

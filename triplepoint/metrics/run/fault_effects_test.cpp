@@ -62,6 +62,20 @@ TEST_CASE("a fault is told by what was before, during and after it") {
   CHECK(most_affected(effect, 1) == std::vector<int64_t>{1});
 }
 
+TEST_CASE("a die is told as it is at the end of a time, not as the time before has left it") {
+  run::Run run = made_run();
+  for (run::Series& series : run.series)
+    if (series.signal == "die_c" && series.device == 1)
+      series.values[10] = 58, series.values[19] = 40;  // of the fault's first and last second
+  const FaultEffect effect = fault_effects(run)[0];
+  CHECK(effect.devices_during[1].die_c == Approx(40));
+  CHECK(effect.devices_during[1].die_peak_c == Approx(58));
+  CHECK(effect.during->hottest_c == Approx(60));  // the other die
+  const Json gpu = fault_json("power", effect)["during"]["gpus"][1];
+  CHECK(gpu["die_c"] == 40);
+  CHECK(gpu["die_peak_c"] == 58);
+}
+
 TEST_CASE("no rank waits for a device whose clock costs no time") {
   run::Run run = made_run();
   run.steps.clear();

@@ -197,7 +197,8 @@ void add_faults(Findings& findings, const run::Run& run) {
     if (effect.waited_for)
       text += fmt::format(": all others waited for GPU {}, at {} MHz", *effect.waited_for,
                           significant(effect.during->slowest_mhz, 4));
-    text += fmt::format("; the hottest die reached {} °C.", significant(effect.during->hottest_c));
+    text += fmt::format("; the hottest die was at {} °C at the end.",
+                        significant(effect.during->hottest_c));
     findings.push_back({std::move(text), "time"});
   }
 }
