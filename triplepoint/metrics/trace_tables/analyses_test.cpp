@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Figures of real traces (../shared/data/traces), to the last digit: the published ones, and those
 // of the other samples, recorded after a brute-force reference in Python agreed.
+#include "triplepoint/metrics/trace_tables/analyses.h"
+
 #include <array>
 #include <filesystem>
 
 #include <doctest/doctest.h>
+
+#include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/metrics/trace/breakdown.h"
 #include "triplepoint/metrics/trace/collectives.h"
@@ -125,6 +129,21 @@ TEST_CASE("critical paths of the samples have no holes, and replay to the nanose
     for (const metrics::PathShare& share : path.shares)
       CHECK(share.saved_if_free <= share.on_path);
   }
+}
+
+TEST_CASE("the headline of a path that loses itself says how much of the time it covers") {
+  const ScratchFolder scratch;
+  const std::string file = scratch.file("rank0.json", R"({"traceEvents": [
+    {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1000, "dur": 100, "pid": 0, "tid": 7,
+     "args": {"device": 0, "stream": 7}},
+    {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv", "ts": 50000, "dur": 1000,
+     "pid": 0, "tid": 20, "args": {"device": 0, "stream": 20}}]})");
+  const auto report = trace_critical_path({.files = {file}, .no_cache = true});
+  REQUIRE(report);
+  REQUIRE(report->headlines.size() == 1);
+  CHECK(report->headlines[0] ==
+        "The longest chain of dependencies covers only the last 1000.000 of 50000.000 us (2.0 %), "
+        "in 1 pieces: what its first piece waited for is not in the timeline.");
 }
 
 }  // namespace

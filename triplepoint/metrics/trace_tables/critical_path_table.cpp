@@ -76,6 +76,22 @@ DataTable piece_table(const run::Timeline& timeline, const CriticalPath& path) {
   return table;
 }
 
+/// Says how much of the time the path covers where that is not all of it.
+std::string headline(const CriticalPath& path) {
+  const TimeUnit unit = time_unit(path.length());
+  const auto length = static_cast<double>(path.length()) / unit.ns;
+  if (path.is_whole())
+    return fmt::format("The longest chain of dependencies takes {:.3f} {}, in {} pieces.", length,
+                       unit.name, path.pieces.size());
+  const int64_t whole = path.length() + path.not_followed;
+  return fmt::format(
+      "The longest chain of dependencies covers only the last {:.3f} of {:.3f} {} ({:.1f} %), in "
+      "{} "
+      "pieces: what its first piece waited for is not in the timeline.",
+      length, static_cast<double>(whole) / unit.ns, unit.name, percent(path.length(), whole),
+      path.pieces.size());
+}
+
 }  // namespace
 
 Result<TraceReport> trace_critical_path(const TraceOptions& options) {
@@ -86,16 +102,7 @@ Result<TraceReport> trace_critical_path(const TraceOptions& options) {
     return error(
         "nothing in the trace takes time, so there is no critical path; name a trace with kernels");
   TraceReport report{.shown = {"classes", "kernels", "ranks"}, .remarks = input.remarks};
-  const TimeUnit unit = time_unit(path.length());
-  report.headlines = {
-      fmt::format("The longest chain of dependencies takes {:.3f} {}, in {} pieces.",
-                  static_cast<double>(path.length()) / unit.ns, unit.name, path.pieces.size())};
-  if (!path.is_whole())
-    report.remarks.push_back(fmt::format(
-        "the path is followed back over {:.3f} of {:.3f} {} only (what its first piece waited for "
-        "is not in the timeline)",
-        static_cast<double>(path.length()) / unit.ns,
-        static_cast<double>(path.length() + path.not_followed) / unit.ns, unit.name));
+  report.headlines = {headline(path)};
   report.tables = {class_table(path),
                    kernel_table(input.timeline(), path, static_cast<size_t>(options.rows())),
                    rank_table(path), piece_table(input.timeline(), path)};
