@@ -5,6 +5,7 @@
 
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
+#include "triplepoint/metrics/trace/lateness.h"
 #include "triplepoint/metrics/trace/random_trace_testing.h"
 
 namespace triplepoint::metrics {
@@ -208,7 +209,9 @@ TEST_CASE("no rank is late if all begin together") {
   CHECK(!find_late_ranks(timeline, match_collectives(timeline)).straggler);
 }
 
-TEST_CASE("the chain names the kernel that took longer, the clock, and why it was low") {
+/// Of a rank whose kernel takes longer at 1200 MHz, with these throttle reasons and temperature;
+/// the others' dies are at 70 °C.
+std::string chain_of_slow_rank(double reasons, double die_c) {
   run::Timeline timeline = collective_timeline({{0, 0, 0}, {2000, 2000, 9000}});
   for (int32_t rank : {0, 1, 2}) {
     timeline.spans.push_back({Instant(20), Instant(rank == 2 ? 8990 : 1990), gemm, rank});
@@ -221,18 +224,27 @@ TEST_CASE("the chain names the kernel that took longer, the clock, and why it wa
     const double clock = rank == 2 ? 1200 : 1755;
     telemetry.series.push_back({"sm_clock_mhz", rank, false, {Instant(0)}, {clock}});
     telemetry.series.push_back(
-        {"throttle_reasons", rank, false, {Instant(0)}, {rank == 2 ? 32.0 : 0.0}});
-    telemetry.series.push_back({"die_c", rank, false, {Instant(0)}, {rank == 2 ? 91.0 : 70.0}});
+        {"throttle_reasons", rank, false, {Instant(0)}, {rank == 2 ? reasons : 0.0}});
+    telemetry.series.push_back({"die_c", rank, false, {Instant(0)}, {rank == 2 ? die_c : 70.0}});
   }
   const LateRanks late = find_late_ranks(timeline, match_collectives(timeline), &telemetry);
   REQUIRE(late.starts.size() == 2);
-  std::string chain;
-  for (const std::string& link : late.starts[1].chain)
-    chain += link + "; ";
-  CHECK(chain ==
-        "kernels took 7.0 us longer; most of it in ampere_gemm (+7.0 us); lower clock: 1200 MHz, "
-        "the median of the others 1755 MHz; throttled: software_thermal 100 % of the time; die at "
-        "91.0 C; ");
+  return chain_text(late.starts[1].chain);
+}
+
+TEST_CASE("the chain names the kernel that took longer, the clock, and why it was low") {
+  CHECK(chain_of_slow_rank(32, 91) ==
+        "kernels took 7.0 us longer <- most of it in ampere_gemm (+7.0 us) <- lower clock: 1200 "
+        "MHz, the median of the others 1755 MHz <- throttled: software_thermal 100 % of the time "
+        "<- die at 91.0 °C, the median of the others 70.0 °C");
+}
+
+TEST_CASE("the chain gives heat as a cause only where it throttles, and no usual temperature") {
+  const std::string power_cap = "throttled: software_power_cap 100 % of the time";
+  CHECK(chain_of_slow_rank(4, 77.9).ends_with(" <- " + power_cap));
+  CHECK(chain_of_slow_rank(4, 91).ends_with(" <- " + power_cap +
+                                            " (die at 91.0 °C, the median of the others 70.0 °C, "
+                                            "not throttled by heat)"));
 }
 
 TEST_CASE("the chain names a late launch and what the host thread did before it") {

@@ -74,7 +74,10 @@ class LateCause {
   template <class Visit>
   void for_each_device_span(const Window&, Visit) const;
   std::optional<double> mean_of_signal(std::string_view signal, const Window&) const;
+  std::vector<double> signal_of_others(std::string_view signal, const Window& late,
+                                       const std::vector<Window>& windows) const;
   std::string throttle_of(const Window&) const;
+  std::string heat_of(const Window& late, const std::vector<Window>& windows) const;
 
   const run::Timeline& timeline_;
   const run::Run* telemetry_;
@@ -92,6 +95,7 @@ class LateCause {
 };
 
 constexpr double clock_difference = 0.005;  // relative; below, the clock is no explanation
+constexpr double clearly_hotter_c = 8;      // of a die; below, its temperature is not named
 constexpr double min_cause_share = 0.25;    // of the lateness; a smaller part is not its cause
 
 int64_t overlap_of(const run::Span& span, const Window& window) {
@@ -286,24 +290,43 @@ std::string LateCause::throttle_of(const Window& window) const {
   return words;
 }
 
+std::vector<double> LateCause::signal_of_others(std::string_view signal, const Window& late,
+                                                const std::vector<Window>& windows) const {
+  std::vector<double> others;
+  for (const Window& window : windows) {
+    if (window.rank == late.rank) continue;
+    if (const auto value = mean_of_signal(signal, window)) others.push_back(*value);
+  }
+  return others;
+}
+
+/// Empty unless its die is clearly hotter than the others'.
+std::string LateCause::heat_of(const Window& late, const std::vector<Window>& windows) const {
+  const auto mine = mean_of_signal("die_c", late);
+  std::vector<double> others = signal_of_others("die_c", late, windows);
+  if (!mine || others.empty()) return "";
+  const double theirs = lower_median(std::move(others));
+  if (*mine <= theirs + clearly_hotter_c) return "";
+  return fmt::format("die at {:.1f} °C, the median of the others {:.1f} °C", *mine, theirs);
+}
+
 void LateCause::explain_clock(const Window& late, const std::vector<Window>& windows,
                               std::vector<std::string>& chain) const {
   if (telemetry_ == nullptr) return;
   const auto mine = mean_of_signal("sm_clock_mhz", late);
-  std::vector<double> others;
-  for (const Window& window : windows) {
-    if (window.rank == late.rank) continue;
-    if (const auto clock = mean_of_signal("sm_clock_mhz", window)) others.push_back(*clock);
-  }
+  std::vector<double> others = signal_of_others("sm_clock_mhz", late, windows);
   if (!mine || others.empty()) return;
   const double theirs = lower_median(std::move(others));
   if (*mine > theirs * (1 - clock_difference)) return;
   chain.push_back(
       fmt::format("lower clock: {:.0f} MHz, the median of the others {:.0f} MHz", *mine, theirs));
-  if (const std::string reasons = throttle_of(late); !reasons.empty())
-    chain.push_back("throttled: " + reasons);
-  if (const auto die = mean_of_signal("die_c", late))
-    chain.push_back(fmt::format("die at {:.1f} C", *die));
+  const std::string reasons = throttle_of(late), heat = heat_of(late, windows);
+  if (!reasons.empty()) chain.push_back("throttled: " + reasons);
+  if (heat.empty()) return;
+  if (reasons.find("thermal") != std::string::npos)
+    chain.push_back(heat);
+  else  // seen, but no cause of the clock
+    chain.back() += " (" + heat + ", not throttled by heat)";
 }
 
 void LateCause::explain_kernels(const Window& late, const std::vector<Window>& windows,
