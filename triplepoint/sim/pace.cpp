@@ -248,12 +248,14 @@ class PaceFinder {
       setter.detail = fmt::format("{:.0f} W against {:.0f} W", limit, usual);
     } else if (middle(slow, locks) > middle(healthy, locks)) {
       setter.limit = "clock_lock";
-    } else if (middle(slow, heat) > 0 || hot - cool > clearly_hotter / unit::K) {
+    } else if (middle(slow, heat) > 0) {
       setter.limit = "heat";
-      setter.detail = fmt::format("die at {:.0f} °C against {:.0f} °C", hot, cool);
     } else if (middle(slow, appetite) > middle(healthy, appetite)) {
       setter.limit = "board";
     }
+    // A hot die leaks, which the power limit turns into clock; that alone is no heat limit.
+    if (setter.detail.empty() && hot - cool > clearly_hotter / unit::K)
+      setter.detail = fmt::format("die at {:.0f} °C against {:.0f} °C", hot, cool);
   }
 
   // ---- links and hosts

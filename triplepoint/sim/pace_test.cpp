@@ -107,6 +107,16 @@ bool is_culprit(const run::PaceSetter& setter, const spec::Fault& fault) {
          setter.who.front() == (fault.node ? *fault.node : *fault.gpu);
 }
 
+/// Heat limits only devices that throttle for it.
+bool has_true_heat(const run::Run& run, const run::PaceSetter& setter) {
+  if (setter.limit != "heat") return true;
+  return std::any_of(setter.who.begin(), setter.who.end(), [&](int32_t device) {
+    for (const auto& [reason, share] : run.summaries[static_cast<size_t>(device)].throttle)
+      if (reason.ends_with("_thermal") && share > 0) return true;
+    return false;
+  });
+}
+
 struct Tally {
   int cases = 0, right = 0;
 };
@@ -133,6 +143,8 @@ TEST_CASE("planted culprits are found, whatever their kind and the layout") {
     const run::Run run = settled(job);
     // A fault that hides behind something else slows no other rank.
     if (run.steps.empty() || step_time(run) < 1.03 * before) continue;
+    for (const run::PaceSetter& setter : run.pace_setters)
+      if (!setter.of_nodes) CHECK(has_true_heat(run, setter));
     const run::PaceSetter* found = named(run);
     const bool right = found != nullptr && is_culprit(*found, *fault);
     for (Tally* tally : {&all, &table[fmt::format("{} {}", layout.parallelism, kind)]}) {

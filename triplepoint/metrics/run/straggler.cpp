@@ -138,7 +138,7 @@ constexpr double min_deviations = 4;
 constexpr double clearly_hotter_c = 8;
 constexpr size_t fewest_peers = 3, most_named = 8;
 
-std::string_view limit_of(const run::DeviceSummary& slow, double usual_c) {
+std::string_view limit_of(const run::DeviceSummary& slow) {
   const auto share = [&](const char* reason) {
     const auto found = slow.throttle.find(reason);
     return found == slow.throttle.end() ? 0.0 : found->second;
@@ -146,7 +146,6 @@ std::string_view limit_of(const run::DeviceSummary& slow, double usual_c) {
   const double heat = std::max({share("software_thermal"), share("hardware_thermal")});
   const double power = std::max({share("software_power_cap"), share("hardware_power_brake")});
   if (heat > 0.05 && heat >= power) return "heat";
-  if (slow.die_mean_c && *slow.die_mean_c > usual_c + clearly_hotter_c) return "heat";
   if (power > 0.05) return "power_limit";
   if (share("application_clocks") > 0.05) return "clock_lock";
   return "";  // nothing that was recorded tells
@@ -178,8 +177,7 @@ std::vector<run::PaceSetter> by_clocks(const View& view, Seconds step) {
   setter.cost = (1 - setter.value / usual) * step;
   const run::DeviceSummary& slowest = view.devices[static_cast<size_t>(setter.who.front())];
   const double usual_c = dies.empty() ? 1e9 : median(dies);
-  setter.limit = limit_of(slowest, usual_c);
-  if (setter.limit == "heat" && slowest.die_mean_c && !dies.empty())
+  if (slowest.die_mean_c && *slowest.die_mean_c > usual_c + clearly_hotter_c)
     setter.detail = fmt::format("die at {:.0f} °C against {:.0f} °C", *slowest.die_mean_c, usual_c);
   return {setter};
 }
@@ -196,3 +194,4 @@ void answer_pace(const View& view, Metrics& answer) {
 }
 
 }  // namespace triplepoint::metrics
+  setter.limit = limit_of(slowest);

@@ -50,6 +50,21 @@ TEST_CASE("a recording names the GPU whose clock lies outside the others'") {
   CHECK(found >= 95);
 }
 
+TEST_CASE("a hot die of a recording is told, and called the limit only where heat throttles") {
+  run::Run run = recorded(1);
+  run.summaries[5].sm_clock_mean_mhz = 1500;
+  run.summaries[5].die_mean_c = 61;
+  const run::PaceSetter usual = measure(run).pace_setters.at(0);
+  CHECK(usual.limit == "power_limit");
+  CHECK(usual.detail.empty());
+  run.summaries[5].die_mean_c = 80;
+  const run::PaceSetter hot = measure(run).pace_setters.at(0);
+  CHECK(hot.limit == "power_limit");
+  CHECK(hot.detail.starts_with("die at 80 °C against "));
+  run.summaries[5].throttle = {{"software_thermal", 0.6}, {"software_power_cap", 0.4}};
+  CHECK(measure(run).pace_setters.at(0).limit == "heat");
+}
+
 TEST_CASE("a recording whose clocks scatter as healthy ones do names no GPU") {
   int fair = 0;
   for (uint64_t seed = 0; seed < 100; ++seed)

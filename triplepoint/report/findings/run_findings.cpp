@@ -253,9 +253,8 @@ const char* limit_words(const std::string& limit) {
 
 std::string cause(const PaceSetter& setter) {
   std::string text = limit_words(setter.limit);
-  if (text.empty()) return "";
-  if (!setter.detail.empty()) text += ", " + setter.detail;
-  return " (" + text + ")";
+  if (!setter.detail.empty()) text += (text.empty() ? "" : ", ") + setter.detail;
+  return text.empty() ? "" : " (" + text + ")";
 }
 
 std::string comparison(const PaceSetter& setter) {
