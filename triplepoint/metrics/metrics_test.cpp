@@ -259,7 +259,26 @@ TEST_CASE("a stage with more work holds the others up because of its work") {
   run::Run run = late_rank();
   for (run::Span& span : run.timeline.spans)
     span.stage = span.rank;
+  for (run::DeviceSummary& device : run.summaries)
+    device.sm_clock_mean_mhz = 1980.0;
   CHECK(measure(run).stragglers.at(0).cause == "stage has more work");
+}
+
+TEST_CASE("a stage with equal work at a lower clock is not called to have more work") {
+  run::Run run = late_rank();
+  for (run::Span& span : run.timeline.spans)
+    span.stage = span.rank;
+  CHECK(measure(run).stragglers.at(0).cause == "lower clock (hardware_thermal)");
+}
+
+TEST_CASE("of the stragglers, whom the run names as its pace setter comes first") {
+  run::Run run = late_rank();
+  run.manifest.origin = run::Origin::simulated;
+  run.timeline.spans[0].end = run.timeline.spans[1].begin = at(1.9);  // rank 0 is late, too
+  run.timeline.spans[1].wait = 0.1 * unit::s;
+  CHECK(measure(run).stragglers.at(0).rank == 2);
+  run.pace_setters = {{.who = {0}, .cost = 0.5 * unit::s}};
+  CHECK(measure(run).stragglers.at(0).rank == 0);
 }
 
 /// One GPU that spends two seconds on a batch of eight sequences.

@@ -6,11 +6,13 @@
 //
 // The rank that waits least is the one the others wait for. Traces do not separate waiting from
 // transfer; where no span does, the seconds inside communication kernels stand for it. The cause is
-// what makes the rank busier than the mean rank by most seconds: the work of its stage, its own
-// kernels (at a lower clock, if it has one), or gaps in which it waits for its host. Listed are
+// what makes the rank busier than the mean rank by most seconds: the work of its stage at the clock
+// of the others, its kernels beyond that (at a lower clock, if it has one), or gaps in which it
+// waits for its host. First come those whom the run names as its pace setters. Listed are
 // ranks with at least half again an even share; differences below 0.1 % of the step are noise.
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -29,11 +31,14 @@ constexpr double clock_difference = 0.005;  // relative; below, the clock is no 
 class StragglerCandidates {
  public:
   StragglerCandidates(const View& view, const Metrics& answer) : view_(view), answer_(answer) {
+    const auto count = static_cast<double>(view.ranks.size());
     for (int32_t rank : view.ranks) {
       waiting_ += kernels(rank).waiting;
-      gaps_ += gaps(rank);
+      gaps_ += gaps(rank) / count;
     }
-    gaps_ = gaps_ / static_cast<double>(view.ranks.size());
+    find_clocks();
+    for (int32_t rank : view.ranks)
+      equal_work_ += equal_work(rank) / count;
   }
 
   Seconds waits(int32_t rank) const {
@@ -41,11 +46,8 @@ class StragglerCandidates {
   }
 
   std::string cause(int32_t rank) const {
-    const Seconds mean = work(answer_.kernels);
-    const Stage* stage = stage_of(rank);
-    const Seconds of_stage = stage != nullptr ? work(stage->kernels) : mean;
-    const Seconds by_stage = of_stage - mean;
-    const Seconds by_rank = work(kernels(rank)) - of_stage;
+    const Seconds by_stage = equal_work(rank) - equal_work_;
+    const Seconds by_rank = work(kernels(rank)) - work(answer_.kernels) - by_stage;
     const Seconds by_host = gaps(rank) - gaps_;
     const Seconds most = std::max({by_stage, by_rank, by_host});
     if (most <= noise_share_of_step * view_.duration()) return "unknown";
@@ -65,8 +67,48 @@ class StragglerCandidates {
                                                            DeviceActivity::on_device) /
            view_.num_steps();
   }
+  int32_t stage_number(int32_t rank) const {
+    return view_.stage_of_rank[static_cast<size_t>(rank)];
+  }
+
+  /// Work of the rank's stage if it ran at the mean clock of all ranks' stages.
+  Seconds equal_work(int32_t rank) const {
+    const Stage* stage = stage_of(rank);
+    if (stage == nullptr) return work(answer_.kernels);
+    const auto clock = clocks_.find(stage->stage);
+    const double ratio = clock != clocks_.end() && clock_ > 0 ? clock->second / clock_ : 1;
+    return work(stage->kernels) + (ratio - 1) * stage->kernels.compute;
+  }
+
+  /// By stage, of its devices: the mean, but the lowest where one rank stands for several, which
+  /// keep step with the slowest. Nothing if one is unknown.
+  void find_clocks() {
+    struct Clocks {
+      double sum = 0, lowest = 1e9, devices = 0, shown = 0;
+    };
+    std::map<int32_t, Clocks> stages;
+    for (size_t i = 0; i < view_.run.devices.size(); ++i) {
+      const int32_t rank = view_.run.devices[i].rank.value_or(-1);
+      if (rank < 0 || static_cast<size_t>(rank) >= view_.stage_of_rank.size()) continue;
+      if (!view_.devices[i].sm_clock_mean_mhz) return;
+      Clocks& stage = stages[stage_number(rank)];
+      stage.lowest = std::min(stage.lowest, *view_.devices[i].sm_clock_mean_mhz);
+      stage.sum += *view_.devices[i].sm_clock_mean_mhz;
+      ++stage.devices;
+    }
+    for (int32_t rank : view_.ranks)
+      ++stages[stage_number(rank)].shown;
+    for (const auto& [number, stage] : stages) {
+      if (stage.devices == 0) return clocks_.clear();
+      clocks_[number] = stage.shown < stage.devices ? stage.lowest : stage.sum / stage.devices;
+    }
+    clock_ = 0;
+    for (int32_t rank : view_.ranks)
+      clock_ += clocks_[stage_number(rank)] / static_cast<double>(view_.ranks.size());
+  }
+
   const Stage* stage_of(int32_t rank) const {
-    const int32_t number = view_.stage_of_rank[static_cast<size_t>(rank)];
+    const int32_t number = stage_number(rank);
     const auto found = std::find_if(answer_.stages.begin(), answer_.stages.end(),
                                     [&](const Stage& stage) { return stage.stage == number; });
     return found == answer_.stages.end() ? nullptr : &*found;
@@ -93,7 +135,9 @@ class StragglerCandidates {
 
   const View& view_;
   const Metrics& answer_;
-  Seconds waiting_, gaps_;
+  Seconds waiting_, gaps_, equal_work_;  // gaps and work: means
+  std::map<int32_t, double> clocks_;     // MHz, by stage
+  double clock_ = 0;                     // MHz, mean over ranks; 0: unknown
 };
 
 }  // namespace
@@ -176,10 +220,24 @@ std::vector<run::PaceSetter> by_clocks(const View& view, Seconds step) {
   setter.value = slow.front().first;
   setter.cost = (1 - setter.value / usual) * step;
   const run::DeviceSummary& slowest = view.devices[static_cast<size_t>(setter.who.front())];
+  setter.limit = limit_of(slowest);
   const double usual_c = dies.empty() ? 1e9 : median(dies);
   if (slowest.die_mean_c && *slowest.die_mean_c > usual_c + clearly_hotter_c)
     setter.detail = fmt::format("die at {:.0f} °C against {:.0f} °C", *slowest.die_mean_c, usual_c);
   return {setter};
+}
+
+/// Stragglers that are pace setters come before the others.
+void put_first(std::vector<Straggler>& stragglers, const std::vector<run::Device>& devices,
+               const std::vector<run::PaceSetter>& setters) {
+  std::stable_partition(stragglers.begin(), stragglers.end(), [&](const Straggler& straggler) {
+    for (const run::PaceSetter& setter : setters)
+      for (const int32_t device : setter.who)
+        if (!setter.of_nodes && static_cast<size_t>(device) < devices.size() &&
+            devices[static_cast<size_t>(device)].rank == straggler.rank)
+          return true;
+    return false;
+  });
 }
 
 }  // namespace
@@ -191,7 +249,7 @@ void answer_pace(const View& view, Metrics& answer) {
   std::erase_if(answer.pace_setters, [&](const run::PaceSetter& setter) {
     return setter.cost < min_cost * *answer.step_time;
   });
+  put_first(answer.stragglers, view.run.devices, answer.pace_setters);
 }
 
 }  // namespace triplepoint::metrics
-  setter.limit = limit_of(slowest);
