@@ -12,10 +12,14 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/metrics/economics/bill.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
+#include "triplepoint/search/neighbours.h"
 #include "triplepoint/search/objective.h"
 #include "triplepoint/search/search_parts.h"
 #include "triplepoint/search/worker_pool.h"
+#include "triplepoint/study/plan_search.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {
@@ -66,5 +70,31 @@ class SearchFlags {
   std::optional<search::Shard> shard_;
   std::optional<std::string> merge_;  // folder
 };
+
+/// What a search found, and what belongs to it.
+struct PlanOutcome {
+  const study::PlanQuestion& asked;
+  const search::Space& space;
+  const search::Ranking& ranking;
+  const metrics::BillRates& rates;
+  const metrics::PredictionIntervals& intervals;
+  const BillFlags& bill;
+  std::optional<search::OtherPlan> own;  // the job file's own layout
+};
+
+/// The layout that the job has itself, if it has one that can run.
+std::optional<search::OtherPlan> own_plan(const study::PlanQuestion&);
+
+/// How the ranking came about: counts, interval, what was refused, what memory costs, the bill.
+std::vector<std::string> plan_sentences(const PlanOutcome& outcome);
+/// report.html in the folder of the plans.
+Result<void> write_plan_page(const Path& folder, const PlanOutcome& outcome,
+                             const std::vector<std::string>& sentences);
+
+/// Prints the ranking, below it the sentences and the front; `explain`: two plans beside each
+/// other.
+Result<void> print_outcome(tui::Console& console, const spec::Library& library,
+                           const PlanOutcome& outcome, const std::vector<std::string>& sentences,
+                           const FormatFlag& format, const std::optional<std::string>& explain);
 
 }  // namespace triplepoint::cli

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/cli/commands/plan_report.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -10,6 +8,7 @@
 #include "triplepoint/base/process.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/cli/commands/plan.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/search/plan_tables.h"
