@@ -15,8 +15,8 @@ using metrics::LateRanks;
 std::string time_text(int64_t ns) {
   const auto time = static_cast<double>(ns);
   if (ns < 100'000'000) return fmt::format("{:.1f} us", time / 1e3);
-  if (ns < 10'000'000'000) return fmt::format("{:.1f} ms", time / 1e6);
-  return fmt::format("{:.1f} s", time / 1e9);
+  if (ns < 1'000'000'000) return fmt::format("{:.1f} ms", time / 1e6);
+  return fmt::format("{:.2f} s", time / 1e9);
 }
 
 const metrics::RankLateness& of_rank(const LateRanks& late, int32_t rank) {
@@ -57,9 +57,10 @@ std::vector<std::string> lateness_sentences(const LateRanks& late) {
                      : "No rank is late: no rank's own delays are beyond the noise."};
   }
   const metrics::RankLateness& worst = of_rank(late, *late.straggler);
-  std::vector<std::string> lines = {fmt::format(
-      "Rank {} is the straggler: last into {} of {} collectives; its delays cost the others {}.",
-      worst.rank, worst.times_last, worst.collectives, time_text(worst.blamed))};
+  std::vector<std::string> lines = {
+      fmt::format("Rank {} is the straggler: last into {} of {} collectives; its delays cost all "
+                  "others together {}.",
+                  worst.rank, worst.times_last, worst.collectives, time_text(worst.blamed))};
   if (const std::string why = worst_lateness(late, worst.rank); !why.empty())
     lines.push_back("Its worst lateness: " + why + ".");
   if (late.naive_straggler && *late.naive_straggler != worst.rank)

@@ -89,7 +89,7 @@ TEST_CASE("the page names who was waited for and whom a naive reading blames") {
   for (const std::string& sentence : metrics::lateness_sentences(late))
     CHECK(contains(page, escape(sentence)));
   // Rank 3 is 200 us later than the median; rank 2 would have had to wait for 100 us of that only.
-  CHECK(contains(metrics::lateness_sentences(late)[0], "cost the others 500.0 us"));
+  CHECK(contains(metrics::lateness_sentences(late)[0], "cost all others together 500.0 us"));
   CHECK(lateness_figure(late).title == "83 % of all waiting comes from delays of rank 3");
   CHECK(late_starts_figure(late, match).table.rows[0][2] == "600.0");  // 300 + 200 + 100 us
 }
