@@ -172,6 +172,9 @@ Result<std::vector<JobRow>> read_job_rows(const CsvTable& table,
 
 Result<spec::Job> job_of(const JobRow& row, const std::string& file, const spec::Library& library,
                          std::vector<std::string>& notes) {
+  const spec::TomlValue* plan = row.tree.find("plan");
+  if (plan == nullptr || plan->find("global_batch_size") == nullptr)
+    return error("plan.global_batch_size is empty (a measured job has no default); fill it in");
   spec::ReadScope scope;
   scope.library = &library;
   scope.file = file;
