@@ -171,7 +171,7 @@ Result<void> write_plan_page(const Path& folder, const PlanOutcome& outcome,
   const study::PlanQuestion& asked = outcome.asked;
   spec::Job first = asked.base;
   first.plan = outcome.ranking.ranked[0].candidate.plan;
-  const report::PlanStory story{
+  const report::PlanPageContent content{
       .base = asked.base,
       .ranking = outcome.ranking,
       .goal = asked.objective.goal,
@@ -181,7 +181,7 @@ Result<void> write_plan_page(const Path& folder, const PlanOutcome& outcome,
       .others = search::neighbours_of(first, asked.objective, asked.limits),
       .limits = limits_in_words(asked.limits),
       .sentences = sentences};
-  return write_file_atomically(folder / "report.html", report::plan_page(story));
+  return write_file_atomically(folder / "report.html", report::plan_page(content));
 }
 
 Result<void> print_outcome(tui::Console& console, const spec::Library& library,

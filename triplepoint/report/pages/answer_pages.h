@@ -21,7 +21,7 @@
 namespace triplepoint::report {
 
 /// What a search for plans found, for its page.
-struct PlanStory {
+struct PlanPageContent {
   const spec::Job& base;
   const search::Ranking& ranking;
   search::Goal goal = search::Goal::throughput;
@@ -34,7 +34,7 @@ struct PlanStory {
 
 /// The page of `triplepoint plan`: speed against energy of all plans with the user's own among
 /// them, the best plans, where a step of each goes, and why not another.
-std::string plan_page(const PlanStory& story);
+std::string plan_page(const PlanPageContent& content);
 
 /// A placement as the chassis has it: its run, and what is said of each device.
 struct PlacedRun {

@@ -33,8 +33,8 @@ std::string name_of_plan(const Finalist& plan) {
   return search::plan_text(plan.candidate.plan, plan.candidate.layout);
 }
 
-double tokens_of_step(const PlanStory& story) {
-  const Finalist& first = story.ranking.ranked.front();
+double tokens_of_step(const PlanPageContent& content) {
+  const Finalist& first = content.ranking.ranked.front();
   return first.tokens_per_second * first.time;
 }
 
@@ -46,8 +46,8 @@ std::string against(const OtherPlan& other, const Finalist& first) {
 
 // ---- speed against energy
 
-Point point_of(const PlanStory& story, const Finalist& plan, const std::string& name) {
-  const double joules = plan.energy / tokens_of_step(story);
+Point point_of(const PlanPageContent& content, const Finalist& plan, const std::string& name) {
+  const double joules = plan.energy / tokens_of_step(content);
   return {.x = joules,
           .y = plan.tokens_per_second,
           .colour = plan.hottest > 0 ? std::optional(plan.hottest) : std::nullopt,
@@ -58,27 +58,27 @@ Point point_of(const PlanStory& story, const Finalist& plan, const std::string& 
           .label = ""};
 }
 
-Figure choices_figure(const PlanStory& story) {
-  ScatterChart chart{
-      .title = "Speed against energy: " + name_of_plan(story.ranking.ranked.front()) + " is first",
-      .x_unit = "energy (J/token)",
-      .y_unit = "throughput (tokens/s)",
-      .colour_unit = "hottest die (°C)",
-      .points = {}};
+Figure choices_figure(const PlanPageContent& content) {
+  ScatterChart chart{.title = "Speed against energy: " +
+                              name_of_plan(content.ranking.ranked.front()) + " is first",
+                     .x_unit = "energy (J/token)",
+                     .y_unit = "throughput (tokens/s)",
+                     .colour_unit = "hottest die (°C)",
+                     .points = {}};
   DataTable table{{"plan", "tokens/s", "J/token", "hottest die (°C)", "on the front of four"}, {}};
   const auto add = [&](const Finalist& plan, const std::string& name, const std::string& label) {
     if (plan.energy <= 0 || plan.tokens_per_second <= 0) return;
-    Point point = point_of(story, plan, name);
+    Point point = point_of(content, plan, name);
     point.label = label;
     table.add({name, significant(point.y, 4), significant(point.x), significant(plan.hottest),
                plan.on_front ? "yes" : ""});
     chart.points.push_back(std::move(point));
   };
-  for (const Finalist& plan : story.ranking.ranked)
-    add(plan, name_of_plan(plan), &plan == &story.ranking.ranked.front() ? "plan 1" : "");
-  for (const OtherPlan& other : story.others)
+  for (const Finalist& plan : content.ranking.ranked)
+    add(plan, name_of_plan(plan), &plan == &content.ranking.ranked.front() ? "plan 1" : "");
+  for (const OtherPlan& other : content.others)
     add(other.plan, other.what, "");
-  if (story.own) add(story.own->plan, your_job, your_job);
+  if (content.own) add(content.own->plan, your_job, your_job);
   for (Point& point : chart.points)
     point.on_front = std::none_of(chart.points.begin(), chart.points.end(), [&](const Point& p) {
       return p.x <= point.x && p.y >= point.y && (p.x < point.x || p.y > point.y);
@@ -108,19 +108,19 @@ Bar other_bar(const OtherPlan& other) {
   return bar;
 }
 
-Figure terms_figure(const PlanStory& story) {
+Figure terms_figure(const PlanPageContent& content) {
   BarChart chart{.title = "Where a step of each plan goes",
                  .unit = "seconds of a step, on the stage that works longest",
                  .bars = {}};
-  for (std::size_t i = 0; i < story.best.rows.size(); ++i)
-    chart.bars.push_back(terms_bar(story.ranking.ranked[i], fmt::format("plan {}", i + 1)));
+  for (std::size_t i = 0; i < content.best.rows.size(); ++i)
+    chart.bars.push_back(terms_bar(content.ranking.ranked[i], fmt::format("plan {}", i + 1)));
   std::vector<const OtherPlan*> others;
-  if (story.own) others.push_back(&*story.own);
-  for (const OtherPlan& other : story.others)
+  if (content.own) others.push_back(&*content.own);
+  for (const OtherPlan& other : content.others)
     others.push_back(&other);
   for (const OtherPlan* other : others) {
     chart.bars.push_back(other_bar(*other));
-    chart.bars.back().begins_group = other == others.front() || (story.own && other == others[1]);
+    chart.bars.back().begins_group = other == others.front() || (content.own && other == others[1]);
   }
   std::vector<LegendEntry> legend;
   for (std::size_t t = 0; t < search::term_count; ++t)
@@ -134,8 +134,8 @@ Figure terms_figure(const PlanStory& story) {
 
 // ---- why not another
 
-DataTable others_table(const PlanStory& story) {
-  const Finalist& first = story.ranking.ranked.front();
+DataTable others_table(const PlanPageContent& content) {
+  const Finalist& first = content.ranking.ranked.front();
   DataTable table{
       {"instead of plan 1", "plan", "step (s)", "against plan 1", "memory (GiB)", "why not"}, {}};
   const auto add = [&](const OtherPlan& other) {
@@ -143,10 +143,10 @@ DataTable others_table(const PlanStory& story) {
                against(other, first), fixed(other.plan.candidate.memory / unit::GiB, 1),
                search::why_not(other, first)});
   };
-  if (story.own) add(*story.own);
-  for (const OtherPlan& other : story.others)
+  if (content.own) add(*content.own);
+  for (const OtherPlan& other : content.others)
     add(other);
-  for (const Finalist& plan : story.ranking.refused)
+  for (const Finalist& plan : content.ranking.refused)
     table.add({"beyond a limit", name_of_plan(plan), significant(plan.time, 4),
                against({.what = "", .plan = plan, .missing = {}}, first),
                fixed(plan.candidate.memory / unit::GiB, 1), plan.refused});
@@ -154,55 +154,56 @@ DataTable others_table(const PlanStory& story) {
 }
 
 /// How many plans were looked at is said last.
-std::vector<std::string> sentences_of(const PlanStory& story) {
-  std::vector<std::string> sentences = story.sentences;
+std::vector<std::string> sentences_of(const PlanPageContent& content) {
+  std::vector<std::string> sentences = content.sentences;
   if (!sentences.empty()) std::rotate(sentences.begin(), sentences.begin() + 1, sentences.end());
   return sentences;
 }
 
-std::vector<Tile> tiles_of(const PlanStory& story) {
-  const Finalist& first = story.ranking.ranked.front();
-  const double gpus = static_cast<double>(story.base.world_size());
+std::vector<Tile> tiles_of(const PlanPageContent& content) {
+  const Finalist& first = content.ranking.ranked.front();
+  const double gpus = static_cast<double>(content.base.world_size());
   std::vector<Tile> tiles = {
       {"step of plan 1", significant(first.time) + " s", name_of_plan(first)},
       {"speed", significant(first.tokens_per_second / gpus) + " tokens/s",
        "a GPU; MFU " + percent(first.mfu)},
-      {"energy", significant(first.energy / tokens_of_step(story)) + " J/token",
+      {"energy", significant(first.energy / tokens_of_step(content)) + " J/token",
        significant(first.power_mean) + " W a GPU on average"},
       {"hottest die", significant(first.hottest) + " °C",
        "peak power " + significant(first.power_peak, 4) + " W"},
       {"memory", significant(first.candidate.memory / unit::GiB) + " GiB",
-       story.base.cluster.gpu.memory
-           ? fmt::format("of {} GiB", significant(*story.base.cluster.gpu.memory / unit::GiB))
+       content.base.cluster.gpu.memory
+           ? fmt::format("of {} GiB", significant(*content.base.cluster.gpu.memory / unit::GiB))
            : ""}};
-  if (story.own)
+  if (content.own)
     tiles.push_back({your_job,
-                     story.own->missing > Bytes() ? "does not fit" : against(*story.own, first),
-                     story.own->missing > Bytes() ? search::why_not(*story.own, first)
-                                                  : "step time against plan 1"});
+                     content.own->missing > Bytes() ? "does not fit" : against(*content.own, first),
+                     content.own->missing > Bytes() ? search::why_not(*content.own, first)
+                                                    : "step time against plan 1"});
   return tiles;
 }
 
 }  // namespace
 
-std::string plan_page(const PlanStory& story) {
+std::string plan_page(const PlanPageContent& content) {
   const std::string title =
-      fmt::format("{}, batch {}", group_label(story.base), story.base.plan.global_batch_size);
-  const std::string limits = story.limits.empty()
+      fmt::format("{}, batch {}", group_label(content.base), content.base.plan.global_batch_size);
+  const std::string limits = content.limits.empty()
                                  ? "no limit but memory was set"
-                                 : fmt::format("limits kept: {}", fmt::join(story.limits, ", "));
+                                 : fmt::format("limits kept: {}", fmt::join(content.limits, ", "));
   std::string body =
       html_header("plan", title,
                   escape(fmt::format("Simulated to thermal steady state; objective {}; {}.",
-                                     name_of(story.goal), limits)));
-  body += html_tiles(tiles_of(story)) + html_figures({choices_figure(story), terms_figure(story)});
-  body += html_section("findings", "Findings", html_findings(sentences_of(story)));
-  body += html_section(
-      "best", "Best plans",
-      html_table(shown_table(story.best), "The best plan of each layout, at thermal steady state"));
+                                     name_of(content.goal), limits)));
+  body += html_tiles(tiles_of(content)) +
+          html_figures({choices_figure(content), terms_figure(content)});
+  body += html_section("findings", "Findings", html_findings(sentences_of(content)));
+  body += html_section("best", "Best plans",
+                       html_table(shown_table(content.best),
+                                  "The best plan of each layout, at thermal steady state"));
   body += html_section(
       "why-not", "Why not another",
-      html_table(others_table(story), "Your job, and plan 1 with one choice made differently"));
+      html_table(others_table(content), "Your job, and plan 1 with one choice made differently"));
   return html_page("Plans for " + title, body, Json::object());
 }
 
