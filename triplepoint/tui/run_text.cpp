@@ -129,8 +129,8 @@ std::string overview(const Console& console, const run::Run& run, const metrics:
                   trains ? fmt::format("HFU {}, ", share_text(m.hfu)) : std::string(),
                   significant(m.model_tflops_per_gpu)));
   row("power", with_unit(m.power_mean_w, "W"),
-      fmt::format("a GPU; peak {} by the sensor, {} in a kernel (the limit holds for the mean)",
-                  with_unit(m.power_peak_w, "W"), with_unit(m.power_kernel_peak_w, "W")));
+      fmt::format("a GPU; peak {} by the sensor, {} in a kernel", with_unit(m.power_peak_w, "W"),
+                  with_unit(m.power_kernel_peak_w, "W")));
   row("energy", with_unit(m.joules_per_token, "J/token"),
       fmt::format(
           "{} a step{}", energy_text(m.energy_j, trains),
