@@ -2,7 +2,7 @@
 // What a change to a job may and may not do to its speed, power, heat and memory, on random jobs.
 //
 // The lists of relations are the tests; this file runs them. A violation names the seed of its job
-// (random_job.h). The slow program checks more jobs, and writes relations.csv where TPT_RELATIONS
+// (random_job.cpp). The slow program checks more jobs, and writes relations.csv where TPT_RELATIONS
 // names it.
 #include <algorithm>
 #include <cstdlib>

@@ -12,7 +12,7 @@ using workload::Action;
 using workload::ActionKind;
 
 /// A machine on which a send ends only when its receiver has taken the message before it: what
-/// mailbox.h relies on in the worst case (one posted receive per channel, no buffering).
+/// the transport relies on in the worst case (one posted receive per channel, no buffering).
 class StrictMachine {
  public:
   StrictMachine(std::vector<workload::StageProgram> programs, int64_t chunks)

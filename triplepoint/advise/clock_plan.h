@@ -69,7 +69,7 @@ inline constexpr double schedule_tolerance = 1e-3;
 /// In a pipeline most devices wait for others: for a stage with more layers, for the slowest member
 /// of their tensor-parallel group, for a hotter replica. What waits may run slower. For each
 /// slowdown the clocks of every pipeline's stages are lowered along its critical path
-/// (advise/stage_walk.h); heat, leakage and each board's own governor are in the curves, and the
+/// (advise/pass_graph.h); heat, leakage and each board's own governor are in the curves, and the
 /// simulator judges the outcome at thermal steady state. A point that breaks its promise there is
 /// made tighter, or left out. The frontier keeps what no other point beats.
 ///

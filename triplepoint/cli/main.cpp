@@ -7,7 +7,7 @@
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/tui/console.h"
 
-/// What the program can do is listed in commands.cpp; each verb has its own file.
+/// What the program can do is listed in command.cpp; each verb has its own file.
 int main(int argc, char** argv) {
   using namespace triplepoint;
   using namespace triplepoint::cli;

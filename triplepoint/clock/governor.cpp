@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clocks as firmware chooses them, on a ladder of equal steps below the highest.
 //
-// Power is held by choice: the highest clock whose mean power meets the cap (choose_clock.h, a
+// Power is held by choice: the highest clock whose mean power meets the cap (governor.h, a
 // template because the caller's power function is in the inner loop of every simulation). Heat is
 // held by control: an integrator lowers a ceiling in proportion to how far the die is over its
 // target, fast down and slowly up. Past the slowdown temperature hardware halves the clock at once,

@@ -304,7 +304,7 @@ void write_fsdp(YamlWriter& yaml, const Job& job, std::vector<std::string>& unsu
   yaml.boolean("model.fsdp_sharded_checkpoint", false);
 }
 
-/// Under FSDP, NeMo's fused_adam keeps other bytes than without (formats/optimizers.cpp).
+/// Under FSDP, NeMo's fused_adam keeps other bytes than without (formats/assemble.cpp).
 struct NemoOptimizer {
   std::string_view ours, theirs;
   std::optional<bool> of_fsdp = {};  // absent: either

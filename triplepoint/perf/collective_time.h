@@ -41,7 +41,7 @@ struct CollectiveTime {
 ///             for an all_reduce of more than 4 ranks in one domain
 ///   nodes     ring with inter-node steps at the fabric's latency, and hop_latency for each switch
 ///             beyond the first; b e = the group's share of its nodes' NICs, or the scale-up links
-///             where those are slower, divided by what the kind of fabric takes (fabric_path.h);
+///             where those are slower, divided by what the kind of fabric takes (fabric.h);
 ///             half = the fabric's, which is of one hop over one NIC, times the inter-node steps
 ///             and the group's NICs
 ///   tree      all_reduce over N nodes: 2 (log2 N + r - 1) steps; a node sends 2 S, of two nodes S;

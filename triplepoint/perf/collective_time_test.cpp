@@ -337,8 +337,8 @@ TEST_CASE(
 }  // namespace
 
 // The shipped coefficients of links against the public tables they were fitted to (errors:
-// validation/nccl/errors.csv; kernels: calibrate/kernel_tables_test.cpp). The tables are not part
-// of the repository; without them these tests say so.
+// validation/nccl/errors.csv; kernels: calibrate/kernels/kernel_scores_test.cpp). The tables are
+// not part of the repository; without them these tests say so.
 
 namespace {
 

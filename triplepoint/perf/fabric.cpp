@@ -2,8 +2,8 @@
 #include "triplepoint/perf/fabric.h"
 
 // Nodes, links and routes of a fabric: what boundary tensors meet each other on. The four kinds,
-// their capacities and sources are in fabric_topology.h; what a fabric makes of collectives is in
-// fabric_path.cpp.
+// their capacities and sources are in fabric.h; what a fabric makes of collectives is in
+// fabric.cpp.
 //
 // Capacities are in NICs, because boundaries know what a NIC carries of a message of their size.
 // Links are directed and numbered by formula, so that a route needs no table:

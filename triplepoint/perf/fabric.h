@@ -125,7 +125,7 @@ struct FabricPath {
 /// Holds for a job whose nodes lie under leaves and groups in no order, which is what switched
 /// fabrics are built for (so any step of a ring may cross), and a torus handed out as a block; for
 /// routes as in FabricTopology.
-/// Sources: those of fabric_topology.h; Jain and Sabharwal, Optimal bucket algorithms for large MPI
+/// Sources: those of fabric.h; Jain and Sabharwal, Optimal bucket algorithms for large MPI
 /// collectives on torus interconnects, ICS 2010.
 FabricPath fabric_path(const spec::Cluster&, const NodeGroup&, Traffic);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/power/power.h"
 
-// Power of one GPU as a sum of energies (formula, symbols and domain: gpu_power.h).
+// Power of one GPU as a sum of energies (formula, symbols and domain: power.h).
 //
 // A sum over causes instead of a share of TDP, because causes scale differently: arithmetic with
 // V^2, the clock tree with f V^2, leakage with V and temperature, memory in part and links not at

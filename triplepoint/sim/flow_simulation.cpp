@@ -5,7 +5,7 @@
 //
 // Engines run each pipeline until every stage waits for a send (schedule_engine.h). An event is the
 // begin of a send's data or its end; all events of one moment are taken together before rates are
-// solved again, and only for flows that hang together with the change (flow_rates.h). A tensor
+// solved again, and only for flows that hang together with the change (flow_simulation.h). A tensor
 // keeps its end as things stand; when its rate changes, the bytes still to come are put at the new
 // rate.
 //

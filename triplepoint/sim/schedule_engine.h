@@ -73,9 +73,9 @@ struct Begun {
 /// so an action costs constant time, about 11 ns without a record. Every stage is its own resource,
 /// so the order in which stages run here does not enter the result. Only where others determine an
 /// end does time have to pass for all of them together: begun() then names what has begun, and an
-/// event loop (flow_simulation.h for links, shared_cores.h for cores) reports the ends. Memory
+/// event loop (flow_simulation.h for links, simulate_schedule.h for cores) reports the ends. Memory
 /// needs no schedule: it depends on the order of a stage's own program alone
-/// (workload/training_peak.h).
+/// (workload/memory.h).
 ///
 /// Record: what is kept of a schedule (TimelineRecord, search::SendRecord). Buffers are kept
 /// from one schedule to the next.

@@ -197,7 +197,7 @@ namespace triplepoint::sim {
 // top as a ceiling in clock steps that is found elsewhere (steady_state.cpp, clock/governor.h); a
 // ceiling between two clocks means that the governor alternates between them.
 //
-// Cost: a choice is a search over clock steps with a power evaluation each (clock/choose_clock.h),
+// Cost: a choice is a search over clock steps with a power evaluation each (clock/governor.h),
 // for every device and use. The two temperatures make it rare: between them a look at a device
 // costs two comparisons per use. They are exact, as power depends on temperature through leakage
 // alone, which is an exponential that can be inverted (power::die_at_power).

@@ -55,8 +55,8 @@ struct PhaseUse {
 /// A job with all that does not change while it runs: its work, its boards, who moves in lockstep,
 /// and what each phase takes at each clock.
 ///
-/// A step is a function of die temperatures, in three parts that each have a file: clock_choice.h
-/// (the clock of every device in every phase), step_schedule.h (when everything happens),
+/// A step is a function of die temperatures, in three parts: step_at_clocks.h (the clock of
+/// every device in every phase, and when everything happens) and
 /// energy_account.h (what it draws). steady_state.h and transient.h close the loop over heat.
 ///
 /// A phase is one kind of action on one kind of chunk. Stages with equal chunks share its table;

@@ -169,8 +169,8 @@ class Builder {
 
 /// The distinct classes, in an order that does not depend on that of the pipelines; tells each wire
 /// its own.
-/// Sorted by content: the numbers, and with them the order of sums in flow_rates.cpp, are the same
-/// however pipelines are numbered.
+/// Sorted by content: the numbers, and with them the order of sums in flow_simulation.cpp, are the
+/// same however pipelines are numbered.
 std::vector<FlowClass> number_classes(const Builder& builder,
                                       std::vector<std::vector<Wire>>& wires) {
   std::vector<FlowClass> flows;  // [boundary]

@@ -46,7 +46,7 @@ struct KernelCoefficients {
   friend bool operator==(const KernelCoefficients&, const KernelCoefficients&) = default;
 };
 
-/// Parameters of power/gpu_power.h.
+/// Parameters of power/power.h.
 ///   P = idle + leakage(T, V) + sum_class e_class F/t (f/f_max)^exponent + e_hbm B/t + e_link L/t
 ///       + communication_power while a collective kernel is resident
 struct PowerCoefficients {

@@ -4,7 +4,7 @@
 // Weights, gradients and optimizer states are counted per parameter and divided by the ranks that
 // share them. Activations are not a formula: the stage's program is walked in order, each forward
 // adds its chunk's bytes and each backward lets them go, which gives the microbatches in flight of
-// every schedule without a case for each (training_peak.cpp). The peak is the highest of the
+// every schedule without a case for each (find_training_peak). The peak is the highest of the
 // moments that can hold it: the last layer's backward, the loss, the optimizer step. Under a stack
 // with an eager allocator a step is simulated tensor by tensor instead (eager_step.cpp).
 //

@@ -201,7 +201,7 @@ void add_linear(const LayerContext& context, const Linear& linear, Passes& passe
 
 // Kernels that stream tensors: norms, activations, residuals, rotary embeddings. Costs are bytes
 // per element and launches, fused or op by op, counted by hand from the kernels' source (table:
-// vector_ops.h). Launches stand beside bytes, because composed forms may be bound by the host.
+// op_makers.h). Launches stand beside bytes, because composed forms may be bound by the host.
 
 namespace {
 
@@ -307,7 +307,7 @@ void add_activation(const LayerContext& context, double outputs, Passes& passes)
   push(context, "activation", OpClass::elementwise, outputs, activation_cost(context), passes);
 }
 
-// Collectives at the edges of a tensor-parallel region (payloads and sources: tensor_parallel.h). A
+// Collectives at the edges of a tensor-parallel region (payloads and sources: op_makers.h). A
 // forward collective and its mirror image backward are written in one function, because they have
 // to agree about sequence parallelism; which of them hide depends on what runs beside them.
 

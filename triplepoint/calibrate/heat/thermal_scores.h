@@ -15,7 +15,7 @@
 
 namespace triplepoint::calibrate {
 
-/// Every temperature reading of every trace, given the power that was read (thermal_trace.h).
+/// Every temperature reading of every trace, given the power that was read (thermal_scores.h).
 /// Family: the trace. Quantity: temperature_c; sweep: the trace.
 Result<TableScores> score_thermal_traces(const CsvTable&, const ScoreContext&);
 

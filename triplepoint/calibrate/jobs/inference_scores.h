@@ -14,9 +14,9 @@ namespace triplepoint::calibrate {
 /// Scores GPUs that serve requests: rows of jobs that decode (job_rows.h) with prompt_tokens and
 /// answer_tokens of a request, sequences at a time, power_w of a GPU, output_tokens_per_s.
 ///
-/// A row is predicted as an engine's round (serving.h): a pass over all sequences, each against its
-/// cache, and the prompts that are read meanwhile. Attention is split over the GPUs of a replica.
-/// Quantities: power_w; output_tokens_per_s.
+/// A row is predicted as an engine's round (inference_scores.h): a pass over all sequences, each
+/// against its cache, and the prompts that are read meanwhile. Attention is split over the GPUs of
+/// a replica. Quantities: power_w; output_tokens_per_s.
 Result<TableScores> score_inference(const CsvTable&, const ScoreContext&);
 
 /// Mean lengths of a benchmark's requests, in tokens.

@@ -39,7 +39,7 @@ Result<NodeLevels> node_levels(const spec::Job&);
 /// energy_nodes.
 ///
 /// Powers are node_power of the simulated job's devices, and of devices that wait at full clock;
-/// the benchmark's protocol says how long each lasts (run_phases.h). Rows of one job are one
+/// the benchmark's protocol says how long each lasts (node_power_scores.h). Rows of one job are one
 /// prediction. Quantities: node_mean_w, node_p50_w, energy_kwh.
 Result<TableScores> score_node_power(const CsvTable&, const ScoreContext&);
 

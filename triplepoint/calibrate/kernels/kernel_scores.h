@@ -30,7 +30,7 @@ Seconds predicted_time(const spec::Gpu&, const KernelRow&, const KernelBenchmark
 std::string family_by_size(const KernelRow&);
 
 /// Scores a table of kernels: products and attention kernels, then collectives
-/// (links/collective_scores.h), then the power of kernels that were looped (kernel_power.h).
+/// (links/collective_scores.h), then the power of kernels that were looped (kernel_scores.h).
 /// Quantity: latency_us, or tflops of the best shape of a sweep.
 Result<TableScores> score_kernel_table(const CsvTable&, const ScoreContext&);
 

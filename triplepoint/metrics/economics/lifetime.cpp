@@ -102,7 +102,7 @@ double oxide_rate(const LifetimeModel& model, double t, double voltage_ratio) {
 }
 
 /// V / V_max along the V/f curve of the power model: v = V^2 / V_max^2 = floor + (1 - floor) r^x
-/// (power/gpu_power.h). Without a power model the voltage stays at its highest.
+/// (power/power.h). Without a power model the voltage stays at its highest.
 double voltage_ratio(const spec::Gpu& gpu, double clock_ratio) {
   if (!gpu.power) return 1;
   const spec::PowerCoefficients& power = *gpu.power;

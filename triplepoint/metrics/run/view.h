@@ -50,14 +50,14 @@ std::map<std::string, double> mean_by_name(
     std::map<std::string, double> run::DeviceSummary::*field);
 
 // One question each; the answer goes into its fields of Metrics.
-void answer_speed(const View&, Metrics&);        // flops.cpp
-void answer_kernels(const View&, Metrics&);      // stages.cpp
-void answer_overlap(const View&, Metrics&);      // overlap.cpp
+void answer_speed(const View&, Metrics&);        // energy.cpp
+void answer_kernels(const View&, Metrics&);      // bubble.cpp
+void answer_overlap(const View&, Metrics&);      // bubble.cpp
 void answer_bubble(const View&, Metrics&);       // bubble.cpp
 void answer_links(const View&, Metrics&);        // links.cpp
 void answer_energy(const View&, Metrics&);       // energy.cpp, after the speed
-void answer_temperature(const View&, Metrics&);  // temperature.cpp
-void answer_throttle(const View&, Metrics&);     // throttle.cpp, after the temperature
+void answer_temperature(const View&, Metrics&);  // heat.cpp
+void answer_throttle(const View&, Metrics&);     // heat.cpp, after the temperature
 void answer_straggler(const View&, Metrics&);    // straggler.cpp, after kernels and throttle
 void answer_pace(const View&, Metrics&);         // pace.cpp, after speed and throttle
 

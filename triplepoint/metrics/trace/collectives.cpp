@@ -121,7 +121,7 @@ std::vector<MessageSizes> message_sizes(const std::vector<Collective>& collectiv
   return list;
 }
 
-// Offsets between the clocks of ranks, from the ends of collectives (model: clock_fit.h).
+// Offsets between the clocks of ranks, from the ends of collectives (model: collectives.h).
 //
 // Ends, not begins: a rank begins a collective when it is ready, but all leave it together, so an
 // end is the nearest thing to a common instant that a trace holds. Two sets of unknowns, offsets

@@ -65,7 +65,7 @@ struct TraceReport {
 
 // One question each; trace_<question>.cpp.
 Result<TraceReport> trace_breakdown(const TraceOptions&);
-Result<TraceReport> trace_overlap(const TraceOptions&);  // trace_breakdown.cpp
+Result<TraceReport> trace_overlap(const TraceOptions&);  // breakdown_table.cpp
 Result<TraceReport> trace_comm(const TraceOptions&);
 Result<TraceReport> trace_stragglers(const TraceOptions&);
 Result<TraceReport> trace_critical_path(const TraceOptions&);
