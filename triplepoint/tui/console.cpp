@@ -62,12 +62,68 @@ const char* escape_code(Style style) {
   return "";
 }
 
+/// Length of the control character that the text begins with; 0: none. U+0080 to U+009F are control
+/// characters, too: U+009B is what ESC [ is.
+std::size_t control_length(std::string_view utf8) {
+  const auto first = static_cast<unsigned char>(utf8.front());
+  if (first < 0x20 || first == 0x7F) return 1;
+  if (first != 0xC2 || utf8.size() < 2) return 0;
+  const auto second = static_cast<unsigned char>(utf8[1]);
+  return second >= 0x80 && second < 0xA0 ? 2 : 0;
+}
+
+std::string written_out(std::string_view control) {
+  if (control == "\n") return "\\n";
+  if (control == "\t") return "\\t";
+  if (control == "\r") return "\\r";
+  return fmt::format("\\x{:02x}", static_cast<unsigned char>(control.back()));
+}
+
+/// Length of one of our own styles at the begin of the text; 0: there is none.
+std::size_t style_length(std::string_view text) {
+  if (text.starts_with("\033[0m")) return 4;
+  for (const Style style : {Style::bold, Style::dim, Style::good, Style::warning, Style::bad})
+    if (const std::string_view code = escape_code(style); text.starts_with(code))
+      return code.size();
+  return 0;
+}
+
+/// `kept`: how many bytes at the begin of a text stay, although they begin with a control
+/// character.
+template <class Kept>
+std::string without_controls(std::string_view text, Kept kept) {
+  std::string clean;
+  while (!text.empty()) {
+    const std::size_t control = control_length(text), stays = control > 0 ? kept(text) : 1;
+    if (stays > 0)
+      clean += text.substr(0, stays);
+    else
+      clean += written_out(text.substr(0, control));
+    text.remove_prefix(stays > 0 ? stays : control);
+  }
+  return clean;
+}
+
+/// Of whole lines, with styles.
+std::string lines_for_terminal(std::string_view text) {
+  return without_controls(text, [](std::string_view rest) -> std::size_t {
+    return rest.front() == '\n' || rest.front() == '\t' ? 1 : style_length(rest);
+  });
+}
+
 }  // namespace
 
 void Console::print(std::string_view text) {
   errno = 0;
-  *out_ << text;
+  if (abilities_.width)
+    *out_ << lines_for_terminal(text);
+  else
+    *out_ << text;
   if (!*out_ && errno == EPIPE) reader_left_ = true;
+}
+
+void Console::warn(std::string_view text) {
+  *err_ << lines_for_terminal(text);
 }
 
 void Console::flush() {
@@ -78,8 +134,8 @@ void Console::flush() {
 }
 
 std::string Console::styled(std::string_view text, Style style) const {
-  if (!abilities_.colour || style == Style::plain) return std::string(text);
-  return fmt::format("{}{}\033[0m", escape_code(style), text);
+  if (!abilities_.colour || style == Style::plain) return printable(text);
+  return fmt::format("{}{}\033[0m", escape_code(style), printable(text));
 }
 
 Console process_console() {
@@ -146,7 +202,7 @@ bool begins_character(char byte) {
 }
 
 std::string text_of(const DataCell& cell, const DataColumn& column) {
-  if (const auto* text = std::get_if<std::string>(&cell)) return *text;
+  if (const auto* text = std::get_if<std::string>(&cell)) return printable(*text);
   if (const auto number = number_in(cell))
     return fmt::format("{:.{}f}", *number / column.scale, column.digits);
   return "n/a";
@@ -278,6 +334,10 @@ std::vector<TextRow> text_rows(const DataTable& table) {
 }
 
 }  // namespace
+
+std::string printable(std::string_view utf8) {
+  return without_controls(utf8, [](std::string_view) { return std::size_t{0}; });
+}
 
 std::size_t display_width(std::string_view utf8) {
   return static_cast<std::size_t>(std::count_if(utf8.begin(), utf8.end(), begins_character));

@@ -29,8 +29,11 @@ class Console {
   Console(std::ostream& out, std::ostream& err, Abilities abilities)
       : out_(&out), err_(&err), abilities_(abilities) {}
 
+  /// On a terminal without control characters (see printable), but for line breaks, tabs and our
+  /// own styles: names come from files of others.
   void print(std::string_view text);
-  void warn(std::string_view text) { *err_ << text; }
+  void warn(std::string_view text);
+  void draw_on_error(std::string_view text) { *err_ << text; }  // moves the cursor
   void flush();
   bool out_is_good() const { return out_->good(); }
   /// The reader of our output has left, as in `triplepoint list models | head -1`.
@@ -57,6 +60,9 @@ std::optional<std::pair<double, double>> range_of(const std::vector<std::optiona
 /// One character per value, higher for larger ones, from the lowest to the highest of them; a space
 /// where there is none. Eighths of blocks, or ASCII where the terminal knows nothing else.
 std::string sparkline(const std::vector<std::optional<double>>& values, bool unicode);
+
+/// The text with control characters as they are written in programs: \x1b[2J, \n.
+std::string printable(std::string_view utf8);
 
 /// How many columns a text takes: code points, which is right for everything we print.
 std::size_t display_width(std::string_view utf8);

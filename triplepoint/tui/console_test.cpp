@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/tui/console.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include <doctest/doctest.h>
@@ -23,6 +24,39 @@ TEST_CASE("a table that is too wide leaves out what it may, and says so") {
   CHECK(contains(text, "12.3"));
   CHECK(!contains(text, "456"));
   CHECK(contains(text, "no room for: second"));
+}
+
+TEST_CASE("control characters of names reach no terminal, and break no table") {
+  const std::string name =
+      "gemm\033[2J\nrow\x7f\t\r\xc2\x9b"
+      "31m °C";
+  CHECK(printable(name) == "gemm\\x1b[2J\\nrow\\x7f\\t\\r\\x9b31m °C");
+  std::ostringstream out, err;
+  Console terminal(out, err, {.width = 200, .colour = true});
+  DataTable table = text_table({{"kernel", Align::left}, {"us"}});
+  table.add({name, DataCell("3\033]0;title\a", Style::bad)});
+  terminal.print(table_text(table, terminal));
+  terminal.print(name + "\n");
+  terminal.warn("triplepoint: " + name + ": no such file\n");
+  CHECK(contains(out.str(), "\033[31m3\\x1b]0;title\\x07\033[0m"));
+  for (std::string text : {out.str(), err.str()}) {
+    for (const std::string own : {"\033[0m", "\033[1m", "\033[31m"})
+      for (std::size_t at; (at = text.find(own)) != std::string::npos;)
+        text.erase(at, own.size());
+    CHECK(std::count(text.begin(), text.end(), '\n') == (text.starts_with("triple") ? 2 : 4));
+    for (const char byte : {'\033', '\x7f', '\r', '\a', '\x9b'})
+      CHECK(text.find(byte) == std::string::npos);
+  }
+}
+
+TEST_CASE("what is not printed on a terminal stays as it is, but for tables") {
+  std::ostringstream out, err;
+  Console file(out, err, {});
+  file.print("a\033b\n");
+  CHECK(out.str() == "a\033b\n");
+  DataTable table = text_table({{"kernel", Align::left}});
+  table.add({std::string("a\nb")});
+  CHECK(table_text(table, file) == "kernel\na\\nb\n");
 }
 
 TEST_CASE("text is cut by columns, not by bytes") {

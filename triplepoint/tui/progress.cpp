@@ -52,7 +52,7 @@ Progress::Progress(Console& console, std::string what, std::size_t total)
 
 Progress::~Progress() {
   if (!drawn_) return;
-  console_->warn("\r\033[K");
+  console_->draw_on_error("\r\033[K");
   console_->flush();
 }
 
@@ -70,7 +70,7 @@ void Progress::advance() {
 
 void Progress::draw(double elapsed_s) {
   const std::size_t width = console_->abilities().error_width - 1;
-  console_->warn("\r\033[K" + progress_line(what_, done_, total_, elapsed_s, width));
+  console_->draw_on_error("\r\033[K" + progress_line(what_, done_, total_, elapsed_s, width));
   console_->flush();
   last_draw_ = Clock::now();
   drawn_ = true;

@@ -203,7 +203,7 @@ void print_placements(Console& console, const spec::Job& job, const advise::Grou
 void print_trace_report(Console& console, const metrics::TraceReport& report,
                         const std::vector<const DataTable*>& tables, bool asked_for) {
   for (const std::string& line : report.headlines)
-    console.print(line + "\n");
+    console.print(printable(line) + "\n");
   bool first = report.headlines.empty();
   for (const DataTable* table : tables) {
     if (table->rows.empty() && !asked_for) continue;
@@ -214,7 +214,7 @@ void print_trace_report(Console& console, const metrics::TraceReport& report,
   for (const std::string& file : report.written)
     console.print(fmt::format("wrote {}\n", file));
   for (const std::string& remark : report.remarks)
-    console.print("note: " + remark + "\n");
+    console.print("note: " + printable(remark) + "\n");
 }
 
 namespace {
