@@ -101,18 +101,20 @@ DataTable idle_table(const std::vector<RankBreakdown>& ranks) {
 }
 
 std::vector<DataCell> kernel_cells(const metrics::KernelRow& row, int64_t all, bool by_name) {
-  const char* none = "the trace tells no grid";
+  const bool copies = row.label == "copy";
+  const char* none = copies ? "copies have none" : "the trace tells no grid";
   const bool grid = row.with_grid > 0;
-  std::vector<DataCell> cells = {std::string(row.label),
-                                 row.count,
-                                 row.total,
-                                 percent(row.total, all),
-                                 static_cast<double>(row.total) / static_cast<double>(row.count),
-                                 row.shortest,
-                                 row.longest,
-                                 grid ? DataCell(row.blocks) : Missing{none},
-                                 grid ? DataCell(row.warps) : Missing{none},
-                                 cell_of(row.occupancy, "the trace tells no occupancy")};
+  std::vector<DataCell> cells = {
+      std::string(row.label),
+      row.count,
+      row.total,
+      percent(row.total, all),
+      static_cast<double>(row.total) / static_cast<double>(row.count),
+      row.shortest,
+      row.longest,
+      grid ? DataCell(row.blocks) : Missing{none},
+      grid ? DataCell(row.warps) : Missing{none},
+      cell_of(row.occupancy, copies ? none : "the trace tells no occupancy")};
   if (by_name) cells.emplace_back(std::string(row.name));
   return cells;
 }
