@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
@@ -94,6 +95,55 @@ TEST_CASE("trace comm: nccl-tests columns, waits apart from transfers") {
   CHECK(rows[0]["time_ns"] == 120'000.0);
   CHECK(rows[0]["algbw_gb_s"].get<double>() == doctest::Approx(4194304.0 / 120'000));
   CHECK(rows[0]["busbw_gb_s"] == rows[0]["algbw_gb_s"]);  // 2 (n - 1) / n of two ranks
+}
+
+TEST_CASE("trace comm says which of size, data type and group the trace does not tell") {
+  const TwoRanks traces;
+  const auto said_without = [&](std::vector<std::string> keys) {
+    std::vector<std::string> words = {"comm"};
+    for (const int rank : {0, 1}) {
+      Json trace = *parse_json(KinetoFixture(rank).text(), "fixture");
+      trace["distributedInfo"].erase("world_size");
+      for (Json& event : trace["traceEvents"])
+        for (const std::string& key : keys)
+          if (event.contains("args") && event["args"].is_object()) event["args"].erase(key);
+      words.push_back(traces.scratch.file(fmt::format("less{}.json", rank), json_text(trace)));
+    }
+    return run(words).out;
+  };
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  CHECK(!has(said_without({}), "n/a"));
+  const std::string no_type = said_without({"dtype"});
+  CHECK(
+      has(no_type, "n/a (size B, algbw GB/s, busbw GB/s): the trace does not tell the data type"));
+  CHECK(!has(no_type, "elements"));
+  CHECK(has(said_without({"In msg nelems", "Out msg nelems"}),
+            "n/a (size B, count, algbw GB/s, busbw GB/s): the trace does not tell how many "
+            "elements"));
+  said_without({"Group size", "Process Group Ranks"});
+  CHECK(has(run({"comm", traces.scratch.path("less0.json")}).out,
+            "n/a (ranks, busbw GB/s): the trace does not tell groups"));
+}
+
+TEST_CASE("trace breakdown misses no grid of copies, and says so only of kernels") {
+  const std::string with_grid = TwoRanks().ask("breakdown").out;
+  CHECK(with_grid.find("copies have none") != std::string::npos);
+  const std::string classes = TwoRanks().ask("breakdown", {"--show", "kernels"}).out;
+  CHECK(classes.find("n/a (blocks, warps, occupancy %): copies have none") != std::string::npos);
+}
+
+TEST_CASE("trace breakdown prints control characters of kernel names as they are written") {
+  const TwoRanks traces;
+  std::string hostile = KinetoFixture(0).text();
+  for (size_t at; (at = hostile.find("layer_norm_kernel")) != std::string::npos;)
+    hostile.replace(at, 17, "layer\\u001b[2J\\nnorm\\u007f");
+  const Outcome outcome =
+      run({"breakdown", traces.scratch.file("x.json", hostile), "--show", "kernels"});
+  CHECK(outcome.code == exit_ok);
+  CHECK(outcome.out.find("layer\\x1b[2J\\nnorm\\x7f") != std::string::npos);
+  CHECK(outcome.out.find('\033') == std::string::npos);
 }
 
 TEST_CASE("trace overlap, critical-path and a step alone answer") {

@@ -25,6 +25,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/metrics/trace/collectives.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
@@ -40,8 +41,12 @@ using CollectiveKey = std::tuple<int64_t, std::string_view, int64_t, int64_t>;
 
 class Matcher {
  public:
-  explicit Matcher(const run::Timeline& timeline) : timeline_(timeline) {
+  Matcher(const run::Timeline& timeline, int32_t job_ranks) : timeline_(timeline) {
     TPT_EXPECT(timeline.instances.empty());
+    std::set<int32_t> given;
+    for (const run::Span& span : timeline.spans)
+      given.insert(span.rank);
+    all_ranks_given_ = job_ranks <= static_cast<int32_t>(given.size());
   }
 
   CollectiveMatch match() {
@@ -260,11 +265,9 @@ class Matcher {
         continue;
       }
       ++refused;
-      for (const CollectivePart& part : collective.parts) {
-        Collective alone = collective;
-        alone.parts = {part};
-        kept.push_back(std::move(alone));
-      }
+      const CollectiveKey key{collective.communicator, collective.label, collective.sequence, 0};
+      for (const CollectivePart& part : collective.parts)
+        kept.push_back(collective_of(key, {part.span}));
     }
     result_.collectives = std::move(kept);
     return refused;
@@ -279,7 +282,6 @@ class Matcher {
           "belong to different collectives)",
           sizes));
     const ClockFit fit = fit_clocks(result_.collectives);
-    if (fit.anchors == 0) return;
     std::map<int32_t, int64_t> offsets;
     for (const RankClock& clock : fit.ranks)
       offsets[clock.rank] = clock.offset;
@@ -307,6 +309,7 @@ class Matcher {
   }
 
   void note_missing_ranks() {
+    result_.has_all_ranks = all_ranks_given_;
     std::map<int32_t, size_t> most_seen;  // by communicator
     for (const Collective& collective : result_.collectives)
       if (collective.is_partial() && collective.communicator >= 0 && !collective.is_message) {
@@ -314,6 +317,7 @@ class Matcher {
         seen = std::max(seen, collective.parts.size());
       }
     if (most_seen.empty()) return;
+    result_.has_all_ranks = false;
     const auto& [communicator, seen] = *most_seen.begin();
     const run::Communicator& group = timeline_.communicators[static_cast<size_t>(communicator)];
     result_.remarks.push_back(fmt::format(
@@ -360,11 +364,12 @@ class Matcher {
       result.group_size = group.size > 0 ? group.size : static_cast<int32_t>(group.ranks.size());
     }
     if (result.is_message) result.group_size = 2;
-    if (result.group_size == 0 && result.across_ranks())
+    if (result.group_size == 0 && result.across_ranks() && all_ranks_given_)
       result.group_size = static_cast<int32_t>(result.parts.size());
   }
 
   const run::Timeline& timeline_;
+  bool all_ranks_given_ = true;  // else a group without a name may have ranks that are not given
   std::map<CollectiveKey, std::vector<int32_t>> by_key_;
   std::map<Stream, std::map<int32_t, std::vector<int32_t>>> counted_;
   std::vector<int32_t> group_;                    // number of each communicator's group
@@ -375,8 +380,15 @@ class Matcher {
 
 }  // namespace
 
-CollectiveMatch match_collectives(const run::Timeline& timeline) {
-  return Matcher(timeline).match();
+CollectiveMatch match_collectives(const run::Timeline& timeline, int32_t job_ranks) {
+  return Matcher(timeline, job_ranks).match();
+}
+
+int32_t job_ranks_of(const run::Run& run) {
+  const auto said = run.manifest.facts.find("world_size");
+  if (said == run.manifest.facts.end()) return 0;
+  const auto ranks = parse_count(said->second);
+  return ranks && *ranks > 0 && *ranks <= INT32_MAX ? static_cast<int32_t>(*ranks) : 0;
 }
 
 }  // namespace triplepoint::metrics

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "triplepoint/run/run.h"
+
 #include "triplepoint/metrics/trace/collectives.h"
 
 namespace triplepoint::metrics {
@@ -13,6 +15,7 @@ namespace triplepoint::metrics {
 struct CollectiveMatch {
   std::vector<Collective> collectives;  // by first begin
   int64_t unmatched = 0;                // spans of communication that are alone in their collective
+  bool has_all_ranks = true;            // else ranks of the job, or of a group, are not given
   std::vector<std::string> remarks;     // sentences for the reader of a table
 };
 
@@ -28,7 +31,13 @@ struct CollectiveMatch {
 ///
 /// Matches that cannot be are refused, and the remarks say so: sizes that differ, and kernels that
 /// do not overlap, although each has to last until all have begun (clocks as fitted, with a
-/// margin).
-CollectiveMatch match_collectives(const run::Timeline&);
+/// margin). Ranks that no second collective connects are compared by their clocks as they are.
+///
+/// job_ranks: of the whole job, as the trace tells them; 0: not known. Where fewer ranks are given,
+/// the size of a group that the trace does not name stays unknown.
+CollectiveMatch match_collectives(const run::Timeline&, int32_t job_ranks = 0);
+
+/// Ranks of the job that a run's traces are of, as they tell them; 0: not known.
+int32_t job_ranks_of(const run::Run&);
 
 }  // namespace triplepoint::metrics

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/statistics.h"
+
+#include "triplepoint/metrics/trace/clock_sets.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -141,14 +144,35 @@ namespace {
 
 constexpr int most_rounds = 50;
 
+std::vector<std::vector<int32_t>> ranks_of(const std::vector<Collective>& collectives) {
+  std::vector<std::vector<int32_t>> all;
+  for (const Collective& collective : collectives) {
+    std::vector<int32_t>& ranks = all.emplace_back();
+    for (const CollectivePart& part : collective.parts)
+      ranks.push_back(part.rank);
+  }
+  return all;
+}
+
 class Fitter {
  public:
   explicit Fitter(const std::vector<Collective>& collectives) {
+    const std::map<int32_t, int32_t> sets = clock_sets(ranks_of(collectives));
+    std::set<int32_t> unchecked;
     for (const Collective& collective : collectives) {
-      for (const CollectivePart& part : collective.parts)
+      std::map<int32_t, Parts> of_set;
+      for (const CollectivePart& part : collective.parts) {
         offset_.try_emplace(part.rank, 0);
-      if (collective.across_ranks()) anchors_.push_back(&collective);
+        of_set[sets.at(part.rank)].push_back(part);
+      }
+      for (auto& [set, parts] : of_set) {
+        if (of_set.size() > 1)
+          for (const CollectivePart& part : parts)
+            unchecked.insert(part.rank);
+        if (parts.size() > 1) anchors_.push_back(std::move(parts));
+      }
     }
+    unchecked_ = static_cast<int64_t>(unchecked.size());
   }
 
   ClockFit fit() {
@@ -159,6 +183,8 @@ class Fitter {
   }
 
  private:
+  using Parts = std::vector<CollectivePart>;  // of one collective, on ranks of one clock set
+
   struct Edge {
     int64_t scatter = 0;     // ns, median distance from the difference
     int64_t anchors = 0;     // negative, so that more of them come first
@@ -171,10 +197,10 @@ class Fitter {
     const auto add = [&](const CollectivePart& a, const CollectivePart& b) {
       of_pair[{a.rank, b.rank}].push_back(b.end - a.end);
     };
-    for (const Collective* collective : anchors_)
-      for (size_t i = 1; i < collective->parts.size(); ++i) {
-        add(collective->parts[i - 1], collective->parts[i]);
-        if (i > 1) add(collective->parts[0], collective->parts[i]);
+    for (const Parts& parts : anchors_)
+      for (size_t i = 1; i < parts.size(); ++i) {
+        add(parts[i - 1], parts[i]);
+        if (i > 1) add(parts[0], parts[i]);
       }
     std::vector<Edge> edges;
     for (auto& [pair, differences] : of_pair) {
@@ -229,9 +255,9 @@ class Fitter {
       offset -= middle.at(island_.at(rank));
   }
 
-  int64_t common_end(const Collective& collective) const {
+  int64_t common_end(const Parts& parts) const {
     std::vector<int64_t> ends;
-    for (const CollectivePart& part : collective.parts)
+    for (const CollectivePart& part : parts)
       ends.push_back(part.end - offset_.at(part.rank));
     return lower_median(std::move(ends));
   }
@@ -239,9 +265,9 @@ class Fitter {
   /// Distance of each rank's ends from the common ones, offsets not taken out.
   std::map<int32_t, std::vector<int64_t>> distances() const {
     std::map<int32_t, std::vector<int64_t>> of_rank;
-    for (const Collective* collective : anchors_) {
-      const int64_t end = common_end(*collective);
-      for (const CollectivePart& part : collective->parts)
+    for (const Parts& parts : anchors_) {
+      const int64_t end = common_end(parts);
+      for (const CollectivePart& part : parts)
         of_rank[part.rank].push_back(part.end - end);
     }
     return of_rank;
@@ -258,7 +284,9 @@ class Fitter {
   }
 
   ClockFit result() const {
-    ClockFit fit{.anchors = static_cast<int64_t>(anchors_.size()), .islands = islands_};
+    ClockFit fit{.anchors = static_cast<int64_t>(anchors_.size()),
+                 .islands = islands_,
+                 .unchecked = unchecked_};
     std::vector<int64_t> all;
     const auto of_rank = distances();
     for (const auto& [rank, offset] : offset_) {
@@ -281,10 +309,10 @@ class Fitter {
   }
 
   static constexpr int64_t unknown = INT64_MAX;
-  std::vector<const Collective*> anchors_;
+  std::vector<Parts> anchors_;
   std::map<int32_t, int64_t> offset_;
   std::map<int32_t, int32_t> island_;  // its lowest rank before it grew
-  int64_t islands_ = 0;
+  int64_t islands_ = 0, unchecked_ = 0;
 };
 
 }  // namespace
@@ -302,7 +330,11 @@ int64_t ClockFit::uncertainty() const {
 }
 
 std::string clock_sentence(const ClockFit& fit, bool aligned) {
-  if (fit.anchors == 0) return "";
+  if (fit.anchors == 0)
+    return fit.unchecked == 0
+               ? ""
+               : "clocks of ranks are not brought into line: no two ranks share more "
+                 "than one collective, and one fits any offset; trace more of them";
   std::string text = fmt::format(
       "clocks of ranks {} by the ends of {} collectives: median residual {:.1f} us, worst {:.1f} "
       "us",
@@ -311,7 +343,8 @@ std::string clock_sentence(const ClockFit& fit, bool aligned) {
   if (aligned) text += "; --align never leaves them";
   if (fit.islands > 1)
     text += fmt::format(
-        "; {} sets of ranks share no collective, so their clocks cannot be compared", fit.islands);
+        "; {} sets of ranks share at most one collective, so their clocks are not compared",
+        fit.islands);
   return text;
 }
 

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/metrics/trace/clock_sets.h"
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
 #include "triplepoint/metrics/trace/lateness.h"
@@ -113,6 +114,41 @@ TEST_CASE("matches of different sizes are refused, and it is said") {
   CHECK(match.remarks[0].find("sizes differ") != std::string::npos);
 }
 
+TEST_CASE("each half of a refused match keeps its own size, count and group") {
+  run::Timeline timeline = collective_timeline({{0, 70}});
+  timeline.details[1].in_elements = 2048;
+  timeline.spans[1].bytes = 8192 * unit::B;
+  const auto rows = tabulate(match_collectives(timeline).collectives);
+  REQUIRE(rows.size() == 2);
+  for (const auto& [row, elements] : {std::pair(0, 1024), std::pair(1, 2048)}) {
+    CHECK(rows[static_cast<size_t>(row)].count == elements);
+    CHECK(rows[static_cast<size_t>(row)].size / unit::B == 4.0 * elements);
+    CHECK(rows[static_cast<size_t>(row)].group_size == 2);
+    CHECK(rows[static_cast<size_t>(row)].occurrences == 1);
+  }
+}
+
+TEST_CASE("the size of a group is not guessed from the ranks given, where the job has more") {
+  const run::Timeline timeline = collective_timeline({{0, 70}, {200, 210}}, false);
+  for (const auto& [job_ranks, group_size] : {std::pair(0, 2), {2, 2}, {128, 0}}) {
+    const CollectiveMatch match = match_collectives(timeline, job_ranks);
+    CHECK(match.has_all_ranks == (job_ranks <= 2));
+    const CollectiveRow row = tabulate(match.collectives).at(0);
+    CHECK(row.group_size == group_size);
+    CHECK(row.busbw_gb_s.has_value() == (group_size > 0));
+  }
+}
+
+TEST_CASE("lateness among a part of the ranks is said to be of those given") {
+  const run::Timeline timeline = collective_timeline({{0, 7000}, {8000, 15'010}, {16'000, 23'000}});
+  const auto said = [&](int32_t job_ranks) {
+    return lateness_sentences(find_late_ranks(timeline, match_collectives(timeline, job_ranks)))
+        .front();
+  };
+  CHECK(said(2).starts_with("Rank 1 is the straggler: "));
+  CHECK(said(8).starts_with("Rank 1 is the straggler of the ranks given: "));
+}
+
 TEST_CASE("matches whose kernels do not overlap are refused, and it is said") {
   // Ranks of which one has lost a collective, so numbers are shifted by one.
   std::vector<std::vector<int64_t>> begins;
@@ -174,6 +210,52 @@ TEST_CASE("clocks that are apart are found from the ends of collectives, to the 
   CHECK(match_collectives(aligned).collectives[5].last_starter() ==
         match_collectives(truth).collectives[5].last_starter());
   CHECK(!fit_clocks(match_collectives(truth).collectives).clocks_differ());
+}
+
+TEST_CASE("a single collective between two ranks moves no clock, and it is said") {
+  // Two of them show a residual: the clocks are moved by what both agree on.
+  for (const int64_t collectives : {1, 2}) {
+    std::vector<std::vector<int64_t>> begins;
+    for (int64_t c = 0; c < collectives; ++c)
+      begins.push_back({c * 1000, c * 1000 + 10});
+    run::Timeline timeline = collective_timeline(begins);
+    for (run::Span& span : timeline.spans)
+      if (span.rank == 1) {
+        span.begin = Instant(span.begin.nanoseconds() + 200'000'000);
+        span.end = Instant(span.end.nanoseconds() + 200'000'000);
+      }
+    const CollectiveMatch match = match_collectives(timeline);
+    const ClockFit fit = fit_clocks(match.collectives);
+    CHECK(fit.clocks_differ() == (collectives == 2));
+    CHECK(match.collectives.size() == 2);  // one alone cannot be: its kernels do not overlap
+    CHECK(match.unmatched == (collectives == 2 ? 0 : 2));
+  }
+  const ClockFit overlapping =
+      fit_clocks(match_collectives(collective_timeline({{0, 70}})).collectives);
+  CHECK(overlapping.anchors == 0);
+  CHECK(overlapping.islands == 2);
+  CHECK(overlapping.unchecked == 2);
+  CHECK(clock_sentence(overlapping, false).find("not brought into line") != std::string::npos);
+}
+
+TEST_CASE("clocks are compared within what no single collective holds together") {
+  // Ranks 0, 1 and 2, 3 meet twice; 1 and 2 once.
+  std::vector<std::vector<int32_t>> met = {{0, 1}, {0, 1}, {2, 3}, {2, 3}, {1, 2}};
+  const auto fit = [&] {
+    std::vector<Collective> all;
+    for (const auto& ranks : met) {
+      all.emplace_back();
+      for (const int32_t rank : ranks)
+        all.back().parts.push_back({.rank = rank, .begin = 0, .end = 10 + 1'000'000 * rank});
+    }
+    return fit_clocks(all);
+  };
+  using Sets = std::map<int32_t, int32_t>;
+  CHECK(clock_sets(met) == Sets{{0, 0}, {1, 0}, {2, 2}, {3, 2}});
+  CHECK(fit().islands == 2);
+  met.push_back({0, 3});  // closes the circle
+  CHECK(clock_sets(met) == Sets{{0, 0}, {1, 0}, {2, 0}, {3, 0}});
+  CHECK(fit().ranks[3].offset - fit().ranks[0].offset == 3'000'000);
 }
 
 TEST_CASE("ends that scatter are reported as residuals, not as offsets") {

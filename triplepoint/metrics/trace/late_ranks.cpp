@@ -404,7 +404,9 @@ class LateWatcher {
     for (size_t i = 0; i < match.collectives.size(); ++i)
       if (match.collectives[i].across_ranks())
         take(match.collectives[i], i, ends, blame.culprits[i]);
-    return finish(blame);
+    LateRanks result = finish(blame);
+    result.has_all_ranks = match.has_all_ranks;
+    return result;
   }
 
  private:

@@ -46,6 +46,7 @@ struct LateRanks {
   std::optional<int32_t> straggler;  // who is blamed most, if beyond the noise (see blame_delays)
   std::optional<int32_t> naive_straggler;  // who spent most time in communication kernels
   std::vector<LateStart> starts;           // in the order of the collectives
+  bool has_all_ranks = true;               // else this is true of the ranks given
 };
 
 /// Names who others wait for.

@@ -53,14 +53,17 @@ std::vector<std::string> lateness_sentences(const LateRanks& late) {
   if (!late.straggler) {
     const bool together = std::all_of(late.starts.begin(), late.starts.end(),
                                       [](const auto& start) { return start.start_spread == 0; });
-    return {together ? "No rank is late: all ranks begin their collectives together."
-                     : "No rank is late: no rank's own delays are beyond the noise."};
+    const char* who = late.has_all_ranks ? "No rank" : "None of the ranks given";
+    return {fmt::format("{} is late: {}.", who,
+                        together ? "all ranks begin their collectives together"
+                                 : "no rank's own delays are beyond the noise")};
   }
   const metrics::RankLateness& worst = of_rank(late, *late.straggler);
   std::vector<std::string> lines = {
-      fmt::format("Rank {} is the straggler: last into {} of {} collectives; its delays cost all "
+      fmt::format("Rank {} is the straggler{}: last into {} of {} collectives; its delays cost all "
                   "others together {}.",
-                  worst.rank, worst.times_last, worst.collectives, time_text(worst.blamed))};
+                  worst.rank, late.has_all_ranks ? "" : " of the ranks given", worst.times_last,
+                  worst.collectives, time_text(worst.blamed))};
   if (const std::string why = worst_lateness(late, worst.rank); !why.empty())
     lines.push_back("Its worst lateness: " + why + ".");
   if (late.naive_straggler && *late.naive_straggler != worst.rank)

@@ -29,12 +29,21 @@ std::string reduction_of(std::string_view name) {
   return "none";
 }
 
-DataCell bytes_of(Bytes size) {
-  if (size <= Bytes()) return Missing{"the trace does not tell message sizes"};
+constexpr const char* no_elements = "the trace does not tell how many elements";
+constexpr const char* no_type = "the trace does not tell the data type";
+
+/// Why the size of a collective is not known; that of an all-gather is its result's.
+const char* no_size(std::string_view label, int64_t count) {
+  if (count < 0) return no_elements;
+  return label == "all_gather" ? "the trace does not tell what was gathered, or its data type"
+                               : no_type;
+}
+DataCell bytes_of(Bytes size, std::string_view label, int64_t count) {
+  if (size <= Bytes()) return Missing{no_size(label, count)};
   return static_cast<int64_t>(size / unit::B);
 }
 DataCell count_of(int64_t count) {
-  if (count < 0) return Missing{"the trace does not tell message sizes"};
+  if (count < 0) return Missing{no_elements};
   return count;
 }
 DataCell group_of(int32_t size) {
@@ -59,16 +68,20 @@ DataTable collective_table(const std::vector<Collective>& all) {
                    {"kernel_min_ns", "min us", 1e3, 1},
                    {"kernel_max_ns", "max us", 1e3, 1},
                    {"wait_mean_ns", "wait us", 1e3, 1}};
-  const char* no_rate = "the trace does not tell message sizes";
-  const char* no_factor = "the trace does not tell the group's size, or the collective";
+  const char* no_group = "the trace does not tell groups";
+  const char* no_factor = "nccl-tests has no bus bandwidth of it";
   for (const metrics::CollectiveRow& row : metrics::tabulate(all)) {
     const auto kernels = static_cast<double>(row.kernels);
     const double time =
         row.transfer ? static_cast<double>(*row.transfer) / static_cast<double>(row.occurrences)
                      : static_cast<double>(row.shortest);
-    table.add({bytes_of(row.size), count_of(row.count), std::string(row.label),
-               group_of(row.group_size), row.occurrences, time, cell_of(row.algbw_gb_s, no_rate),
-               cell_of(row.busbw_gb_s, row.algbw_gb_s ? no_factor : no_rate),
+    const char* no_rate =
+        row.size > Bytes() ? "the kernels take no time" : no_size(row.label, row.count);
+    const char* no_bus_rate = row.group_size > 0 ? no_factor : no_group;
+    table.add({bytes_of(row.size, row.label, row.count), count_of(row.count),
+               std::string(row.label), group_of(row.group_size), row.occurrences, time,
+               cell_of(row.algbw_gb_s, no_rate),
+               cell_of(row.busbw_gb_s, row.algbw_gb_s ? no_bus_rate : no_rate),
                static_cast<double>(row.total) / kernels, row.shortest, row.longest,
                row.wait ? DataCell(static_cast<double>(*row.wait) / kernels) : Missing{one_rank}});
   }
@@ -109,7 +122,7 @@ DataTable occurrence_table(const TraceInput& input, const std::vector<Collective
          known ? DataCell(input.timeline().communicators[static_cast<size_t>(c.communicator)].name)
                : Missing{"the trace does not tell groups"},
          c.sequence >= 0 ? DataCell(c.sequence) : Missing{"not numbered"}, reduction_of(c.name),
-         bytes_of(c.size), static_cast<int64_t>(c.parts.size()),
+         bytes_of(c.size, c.label, c.count), static_cast<int64_t>(c.parts.size()),
          across ? DataCell(c.last_begin() - c.first_begin()) : Missing{one_rank},
          cell_of(c.transfer(), one_rank),
          across ? DataCell(int64_t{c.last_starter()}) : Missing{one_rank}});
@@ -122,7 +135,8 @@ DataTable occurrence_table(const TraceInput& input, const std::vector<Collective
 Result<TraceReport> trace_comm(const TraceOptions& options) {
   const TraceInput input =
       TPT_TRY(read_trace_input(options.files, options, trace::HostSpans::launches));
-  const metrics::CollectiveMatch match = metrics::match_collectives(input.timeline());
+  const metrics::CollectiveMatch match =
+      metrics::match_collectives(input.timeline(), metrics::job_ranks_of(input.run));
   TraceReport report{.shown = {"collectives", "sizes"}, .remarks = input.remarks};
   report.remarks.insert(report.remarks.end(), match.remarks.begin(), match.remarks.end());
   if (match.collectives.empty()) report.headlines.emplace_back("No communication in the trace.");
@@ -190,11 +204,11 @@ DataTable clock_table(const metrics::ClockFit& fit) {
                    {"offset_ns", "offset us", 1e3, 3, true},
                    {"residual_ns", "residual us", 1e3, 3, true},
                    {"anchors", "anchors"}};
+  const char* no_anchors = "shares no collective, or one alone, which fits any offset";
   for (const metrics::RankClock& clock : fit.ranks)
     table.add({int64_t{clock.rank},
-               clock.anchors > 0 ? DataCell(clock.offset) : Missing{"shares no collective"},
-               clock.anchors > 0 ? DataCell(clock.residual) : Missing{"shares no collective"},
-               clock.anchors});
+               clock.anchors > 0 ? DataCell(clock.offset) : Missing{no_anchors},
+               clock.anchors > 0 ? DataCell(clock.residual) : Missing{no_anchors}, clock.anchors});
   return table;
 }
 
@@ -226,7 +240,8 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
     (is_run_file(file) && options.files.size() > 1 ? runs : traces).push_back(file);
   const TraceInput input = TPT_TRY(read_trace_input(traces, options, trace::HostSpans::ops));
   const std::optional<run::Run> telemetry = TPT_TRY(telemetry_of(runs, input));
-  const metrics::CollectiveMatch match = metrics::match_collectives(input.timeline());
+  const metrics::CollectiveMatch match =
+      metrics::match_collectives(input.timeline(), metrics::job_ranks_of(input.run));
   const LateRanks late =
       metrics::find_late_ranks(input.timeline(), match, telemetry ? &*telemetry : nullptr);
   TraceReport report{.headlines = metrics::lateness_sentences(late), .remarks = input.remarks};

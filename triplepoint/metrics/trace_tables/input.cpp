@@ -147,30 +147,25 @@ Result<void> apply_kernel_rules(TraceInput& input, const TraceOptions& options) 
 
 void align(TraceInput& input, const TraceOptions& options, std::vector<std::string>& remarks) {
   if (input.timeline().num_ranks < 2 || input.timeline().details.empty()) return;
-  const metrics::CollectiveMatch match = metrics::match_collectives(input.timeline());
+  const metrics::CollectiveMatch match =
+      metrics::match_collectives(input.timeline(), metrics::job_ranks_of(input.run));
   input.clocks = metrics::fit_clocks(match.collectives);
-  if (input.clocks->anchors == 0) return;
   const bool differ =
       options.align != "never" && (options.align != "auto" || input.clocks->clocks_differ());
   if (differ)
     input.run.timeline = metrics::align_clocks(std::move(input.run.timeline), *input.clocks);
-  remarks.push_back(metrics::clock_sentence(*input.clocks, differ));
+  if (std::string said = metrics::clock_sentence(*input.clocks, differ); !said.empty())
+    remarks.push_back(std::move(said));
 }
 
-/// A trace that names no groups: its only one is the whole job, and its ranks say how many.
-void complete_groups(TraceInput& input, std::vector<std::string>& remarks) {
-  const auto said = input.run.manifest.facts.find("world_size");
-  if (said == input.run.manifest.facts.end()) return;
-  const auto world = parse_count(said->second);
-  if (!world || *world < 1 || *world > INT32_MAX) return;
-  std::vector<run::Communicator>& groups = input.run.timeline.communicators;
-  if (groups.size() == 1 && groups[0].size == 0 && groups[0].ranks.empty())
-    groups[0].size = static_cast<int32_t>(*world);
+/// The traces may be of a part of the job.
+void note_job_ranks(TraceInput& input, std::vector<std::string>& remarks) {
+  const int32_t world = metrics::job_ranks_of(input.run);
   std::set<int32_t> given;
   for (const run::Span& span : input.timeline().spans)
     given.insert(span.rank);
-  if (given.size() > 1 && static_cast<int64_t>(given.size()) < *world)
-    remarks.push_back(fmt::format("{} of {} ranks of the job are given", given.size(), *world));
+  if (given.size() > 1 && static_cast<int32_t>(given.size()) < world)
+    remarks.push_back(fmt::format("{} of {} ranks of the job are given", given.size(), world));
 }
 
 void note_skipped(TraceInput& input) {
@@ -230,7 +225,7 @@ Result<TraceInput> read_trace_input(const std::vector<std::string>& files,
   TPT_TRY(apply_kernel_rules(input, options));
   TPT_TRY(keep_ranks(input, options));
   std::vector<std::string> of_ranks;  // behind what the user asked for
-  complete_groups(input, of_ranks);
+  note_job_ranks(input, of_ranks);
   align(input, options, of_ranks);
   TPT_TRY(keep_step(input, options));
   input.remarks.insert(input.remarks.end(), of_ranks.begin(), of_ranks.end());

@@ -67,7 +67,8 @@ std::string path_part(const run::Timeline& timeline, const metrics::CriticalPath
 /// Waits, causes and chains of dependencies, of a timeline without instances.
 TraceSection across_ranks(const run::Run& run, const run::Timeline& timeline,
                           const std::string& breakdown) {
-  const metrics::CollectiveMatch match = metrics::match_collectives(timeline);
+  const metrics::CollectiveMatch match =
+      metrics::match_collectives(timeline, metrics::job_ranks_of(run));
   const metrics::CriticalPath path = metrics::critical_path(timeline);
   std::string drawings = breakdown;
   drawings += path_part(timeline, path);
