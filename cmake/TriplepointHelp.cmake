@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Shell completion, written by the program itself, so that it knows every verb and flag.
+# Shell completion and man pages, made from the program's own help, so that they have every command and flag.
 
 set(TPT_COMPLETION_bash ${CMAKE_INSTALL_DATADIR}/bash-completion/completions triplepoint)
 set(TPT_COMPLETION_zsh ${CMAKE_INSTALL_DATADIR}/zsh/site-functions _triplepoint)
@@ -15,9 +15,17 @@ if(TARGET triplepoint)
       COMMAND triplepoint completion ${shell} > ${script}
       DEPENDS triplepoint
       COMMENT "Shell completion for ${shell}")
-    list(APPEND scripts ${script})
+    list(APPEND help_files ${script})
     install(FILES ${script} DESTINATION ${folder} RENAME ${file})
   endforeach()
-  add_custom_target(completion DEPENDS ${scripts})
-  add_dependencies(programs completion)
+
+  set(man_pages ${PROJECT_BINARY_DIR}/man)
+  add_custom_command(OUTPUT ${man_pages}/triplepoint.1
+    COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tools/make_man.py $<TARGET_FILE:triplepoint> ${man_pages}
+    DEPENDS triplepoint ${PROJECT_SOURCE_DIR}/tools/make_man.py ${PROJECT_SOURCE_DIR}/tools/command_help.py
+    COMMENT "Man pages" VERBATIM)
+  install(DIRECTORY ${man_pages}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+  add_custom_target(help_files DEPENDS ${help_files} ${man_pages}/triplepoint.1)
+  add_dependencies(programs help_files)
 endif()
