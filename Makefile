@@ -5,14 +5,16 @@ JOBS         ?= $(shell nproc)
 PREFIX       ?= /usr/local
 FUZZ_SECONDS ?= 30
 STUDY        ?= paper/all
+REVISION     := $(shell git log -1 --format='%h, %cs' 2>/dev/null)
 
 # Names as in Debian 12 and Ubuntu 24.04; package=program: any version of that program will do.
 PACKAGES       := g++ make cmake=cmake ninja-build=ninja ccache pkg-config=pkg-config \
                   libfmt-dev libexpected-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libyaml-cpp-dev \
                   libopenblas-dev libopenmpi-dev openmpi-bin \
-                  libsqlite3-dev libzstd-dev zlib1g-dev libdeflate-dev libisal-dev libsimdjson-dev \
+                  libsqlite3-dev libzstd-dev zlib1g-dev libisal-dev libsimdjson-dev \
                   nodejs=node npm=npm python3=python3
 PACKAGES_TEST  := $(PACKAGES) doctest-dev
+PACKAGES_PACKAGE := dpkg-dev=dpkg-shlibdeps file=file xz-utils=xz mmdebstrap=mmdebstrap
 PACKAGES_BENCH := $(PACKAGES) libbenchmark-dev
 PACKAGES_CHECK := $(PACKAGES_TEST) clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 \
                   slurm-wlm munge tmux=tmux prometheus=prometheus
@@ -22,10 +24,10 @@ PACKAGES_CHECK += chromium=chromium
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help build calibrations report pictures measure test check bench install clean format tidy tidy-all lint packages validation fuzz sanitize threads pages
+.PHONY: help build calibrations report pictures measure test check bench install package try-package clean format tidy tidy-all lint packages validation fuzz sanitize threads pages
 
 help:  ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 # CPU minutes of a cold build of the programs, and of the tests with their run.
 BUILD_MINUTES := 16
@@ -34,7 +36,7 @@ minutes        = $$(( ($(1)) / $(JOBS) + 1 ))
 
 build: packages web  ## the programs, as users get them: build/release/bin
 	@echo "building the programs: about $(call minutes,$(BUILD_MINUTES)) minutes on $(JOBS) cores where nothing is cached"
-	cmake --preset release -DTPT_TESTS=OFF
+	cmake --preset release -DTPT_TESTS=OFF -DTPT_REVISION="$(REVISION)"
 	cmake --build build/release --target programs -j $(JOBS)
 
 validation: build  ## compare with the published tables beside the tree (../shared): validation/, docs/models/accuracy.md
@@ -71,6 +73,7 @@ lint: packages-check  ## what needs no build: format, layers, data, docs
 	python3 tools/lint_data.py
 	python3 tools/check_docs.py
 	python3 tools/check_words.py
+	python3 tools/make_notices.py --check
 
 sanitize: packages-check web  ## the suite under the address and undefined-behaviour sanitizers
 	cmake --preset asan
@@ -108,8 +111,15 @@ bench: packages-bench web  ## speed, release build; run it on a machine that doe
 format: packages-check  ## clang-format in place
 	python3 tools/check_format.py --fix
 
-install: build  ## programs, data and shell completion below PREFIX (/usr/local)
+install: build  ## programs, data, shell completion and man pages below PREFIX (/usr/local)
 	cmake --install build/release --prefix $(PREFIX)
+
+package: packages-package build  ## a relocatable archive and Debian packages of what `make install` installs: build/package
+	cpack --config build/release/CPackConfig.cmake -B build/package
+	@rm -rf build/package/_CPack_Packages
+
+try-package: package  ## installs the packages into a bare Debian 12 below build/bare and runs README there; as root
+	tools/try_package.sh build/package build/bare
 
 clean:  ## removes build/
 	rm -rf build
@@ -120,9 +130,11 @@ packages-test:
 	@tools/packages.sh $(PACKAGES_TEST)
 packages-check:
 	@tools/packages.sh $(PACKAGES_CHECK)
+packages-package:
+	@tools/packages.sh $(PACKAGES_PACKAGE)
 packages-bench:
 	@tools/packages.sh $(PACKAGES_BENCH)
-.PHONY: packages-test packages-check packages-bench web
+.PHONY: packages-test packages-check packages-package packages-bench web
 
 # The only step that needs the npm registry; afterwards everything works offline.
 web: $(if $(wildcard web/package-lock.json),web/node_modules/.package-lock.json)

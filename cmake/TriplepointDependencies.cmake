@@ -21,7 +21,6 @@ find_package(SQLite3 QUIET)
 find_package(ZLIB QUIET)
 find_package(simdjson QUIET)
 pkg_check_modules(zstd QUIET IMPORTED_TARGET libzstd)
-pkg_check_modules(deflate QUIET IMPORTED_TARGET libdeflate)
 pkg_check_modules(isal QUIET IMPORTED_TARGET libisal)
 
 # Older and newer packages of yaml-cpp name their target differently.

@@ -75,13 +75,19 @@ endfunction()
 # What `make build` builds and `make install` installs.
 add_custom_target(programs)
 
-# triplepoint_program(<name> SOURCES main.cpp ... USES <modules> [LIBS <targets>]): an installed program, built into bin/.
+# triplepoint_program(<name> [COMPONENT trainer] SOURCES main.cpp ... USES <modules> [LIBS <targets>]): an installed program, built into
+# bin/. It looks for libraries in ../lib/triplepoint first, where the archive of `make package` has them, also for what they load.
 function(triplepoint_program name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "COMPONENT" "SOURCES;USES;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   triplepoint_link(${name} USES ${ARG_USES} LIBS ${ARG_LIBS})
   add_dependencies(programs ${name})
-  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/triplepoint")
+  target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
+  if(NOT ARG_COMPONENT)
+    set(ARG_COMPONENT program)
+  endif()
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${ARG_COMPONENT})
 endfunction()
 
 # triplepoint_test(<name> SOURCES ... USES <modules> [LIBS <targets>] [LABELS ...]): a doctest program <name>_test; each TEST_CASE is one ctest.

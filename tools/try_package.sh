@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Tries the packages as a new user would: try_package.sh PACKAGES ROOT
+# Makes a bare Debian 12 below ROOT (mmdebstrap; no compiler, no Python), starts the archive there, installs the Debian packages, and runs
+# README's commands. Prints seconds. Needs root.
+set -eu
+source=$(cd "$(dirname "$0")/.." && pwd)
+packages=$(cd "$1" && pwd)
+mkdir -p "$2"
+root=$(cd "$2" && pwd)
+[ "$(id -u)" = 0 ] || { echo "try_package.sh: changing the root folder needs root; try sudo make try-package" >&2; exit 1; }
+
+[ -e "$root/etc/debian_version" ] || mmdebstrap --variant=minbase --include=xz-utils bookworm "$root"
+rm -rf "$root/try" && mkdir -p "$root/try/empty"
+cp "$packages"/*.deb "$packages"/*.tar.xz "$root/try"
+cp "$source"/tests/readme/stand_ins/* "$root/usr/local/bin"
+cp /etc/resolv.conf "$root/etc"
+echo 'APT::Get::Assume-Yes "true"; APT::Install-Recommends "false"; APT::Sandbox::User "root";' >"$root/etc/apt/apt.conf.d/try"
+# q ends `triplepoint top`; there is no terminal here.
+python3 "$source/tests/readme/readme.py" --script "$source" | sed 's/^triplepoint top /triplepoint top --once /' >"$root/try/commands"
+
+cat >"$root/try/steps" <<'STEPS'
+set -eu
+cd /try
+now() { cut -d' ' -f1 /proc/uptime; }
+step() {  # name, command
+  begin=$(now)
+  eval "$2" >"/try/$1.log" 2>&1 || { cat "/try/$1.log"; echo "$1 failed: $2"; exit 1; }
+  echo "$begin $(now)" | awk -v name="$1" '{ printf "%-16s %6.2f s\n", name, $2 - $1 }'
+}
+apt-get remove -qq triplepoint triplepoint-train >/dev/null 2>&1 || true
+step archive 'tar xf triplepoint-*.tar.xz'
+step archive-runs './triplepoint-*/bin/triplepoint simulate --model llama3-8b --cluster dgx-h100'
+step update 'apt-get update'
+step install 'apt install ./triplepoint_*.deb'
+step first-result 'triplepoint simulate --model llama3-8b --cluster dgx-h100'
+cd /try/empty
+step readme 'sh -e /try/commands'
+cd /try
+step install-train 'apt install ./triplepoint-train_*.deb'
+step train 'triplepoint train --tp 2 --pp 2 --steps 3'
+step man-page 'test -s /usr/share/man/man1/triplepoint-plan.1 || test -s /usr/share/man/man1/triplepoint-plan.1.gz'
+STEPS
+exec unshare --mount sh -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" sh /try/steps' "$root"
