@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs README.md's commands on a terminal in an empty folder, and checks the names that its other blocks use.
+
+    readme.py TRIPLEPOINT ROOT VERSION
+    readme.py --script ROOT      prints the commands, for a machine without Python (tools/try_package.sh)
+
+The blocks that install (apt, tar, docker) are run by `make try-package`; here their files must have the packages' names.
+"""
+import os
+import pathlib
+import pty
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+BLOCK = re.compile(r"^```sh\n(.*?)^```", re.S | re.M)
+INSTALLS = ("apt ", "tar ", "docker ")
+LONGEST = 300  # seconds
+
+
+def blocks(root):
+    return BLOCK.findall((root / "README.md").read_text())
+
+
+def runnable(root):
+    return [block for block in blocks(root) if not block.startswith(INSTALLS)]
+
+
+def press_q(terminal, done):
+    """Ends `triplepoint top`; other commands do not read the terminal."""
+    while not done.wait(0.5):
+        os.write(terminal, b"q")
+
+
+def read_all(terminal):
+    parts = []
+    try:
+        while data := os.read(terminal, 65536):
+            parts.append(data)
+    except OSError:  # the last process has closed its end
+        pass
+    return b"".join(parts).decode(errors="replace")
+
+
+def run(block, folder, path):
+    """Exit code and text of the block's commands; the first that fails ends it."""
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(["sh", "-ec", block], stdin=end, stdout=end, stderr=end, cwd=folder,
+                               env={**os.environ, "PATH": path, "TERM": "xterm"})
+    os.close(end)
+    done = threading.Event()
+    keys = threading.Thread(target=press_q, args=(terminal, done))
+    keys.start()
+    text = read_all(terminal)
+    code = process.wait(LONGEST)
+    done.set()
+    keys.join()
+    os.close(terminal)
+    return code, text
+
+
+def written_files(block):
+    return re.findall(r"(?:-o|--perfetto) (\S+)", block)
+
+
+def problems_of(block, folder, path):
+    begin = time.monotonic()
+    code, text = run(block, folder, path)
+    print(f"{time.monotonic() - begin:6.2f} s  exit code {code}  {block.splitlines()[0]}")
+    if code != 0:
+        yield f"exit code {code}:\n{text[-2000:]}"
+    for file in written_files(block):
+        if not (folder / file).exists():
+            yield f"{file} was not written"
+
+
+def wrong_names(root, version):
+    """Files of README.md that `make package` does not write, and targets of make that the Makefile lacks."""
+    text = (root / "README.md").read_text() + (root / "docs/install.md").read_text()
+    for file in re.findall(r"\btriplepoint[\w.-]*(?:\.deb|\.tar\.xz)", text):
+        if version not in file:
+            yield f"{file} is not of version {version}"
+    targets = set(re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(), re.M))
+    for target in re.findall(r"\bmake ([a-z-]+)", text):
+        if target not in targets:
+            yield f"the Makefile has no target {target}"
+
+
+def main(program, root, version):
+    stand_ins = pathlib.Path(__file__).resolve().parent / "stand_ins"
+    problems = list(wrong_names(root, version))
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{pathlib.Path(program).parent}:{stand_ins}:{os.environ['PATH']}"
+        for block in runnable(root):
+            problems += problems_of(block, pathlib.Path(folder), path)
+    print("\n".join(problems))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--script":
+        print("\n".join(runnable(pathlib.Path(sys.argv[2]))))
+    else:
+        sys.exit(main(sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]))
