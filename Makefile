@@ -15,6 +15,7 @@ PACKAGES       := g++ make cmake=cmake ninja-build=ninja ccache pkg-config=pkg-c
                   nodejs=node npm=npm python3=python3
 PACKAGES_TEST  := $(PACKAGES) doctest-dev
 PACKAGES_PACKAGE := dpkg-dev=dpkg-shlibdeps file=file xz-utils=xz mmdebstrap=mmdebstrap
+PACKAGES_DOCS     := mkdocs=mkdocs mkdocs-material
 PACKAGES_BENCH := $(PACKAGES) libbenchmark-dev
 PACKAGES_CHECK := $(PACKAGES_TEST) clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 \
                   slurm-wlm munge tmux=tmux prometheus=prometheus
@@ -24,7 +25,7 @@ PACKAGES_CHECK += chromium=chromium
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help build calibrations report pictures measure test check bench install package try-package clean format tidy tidy-all lint packages validation fuzz sanitize threads pages
+.PHONY: help build calibrations report pictures measure test check bench install package try-package docs clean format tidy tidy-all lint packages validation fuzz sanitize threads pages
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -118,6 +119,12 @@ package: packages-package build  ## a relocatable archive and Debian packages of
 	cpack --config build/release/CPackConfig.cmake -B build/package
 	@rm -rf build/package/_CPack_Packages
 
+docs: packages-docs build  ## the documentation as a searchable site: build/site
+	python3 tools/make_site.py build/release/bin/triplepoint build/site-source
+	mkdocs build --strict -q
+	python3 tools/make_site.py --check build/site
+	@echo "the site is in build/site; to search in it, serve it: python3 -m http.server -d build/site"
+
 try-package: package  ## installs the packages into a bare Debian 12 below build/bare and runs README there; as root
 	tools/try_package.sh build/package build/bare
 
@@ -130,11 +137,13 @@ packages-test:
 	@tools/packages.sh $(PACKAGES_TEST)
 packages-check:
 	@tools/packages.sh $(PACKAGES_CHECK)
+packages-docs:
+	@tools/packages.sh $(PACKAGES_DOCS)
 packages-package:
 	@tools/packages.sh $(PACKAGES_PACKAGE)
 packages-bench:
 	@tools/packages.sh $(PACKAGES_BENCH)
-.PHONY: packages-test packages-check packages-package packages-bench web
+.PHONY: packages-test packages-check packages-package packages-docs packages-bench web
 
 # The only step that needs the npm registry; afterwards everything works offline.
 web: $(if $(wildcard web/package-lock.json),web/node_modules/.package-lock.json)
