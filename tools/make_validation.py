@@ -203,7 +203,8 @@ def write_page(part):
 
 
 def write_index(index):
-    lines = "".join(f"- [{place}]({place}/): `{table}`\n" for place, table in index)
+    jobs = ",\n".join(f"[{place}]({place}/)" for place, table in index if table == "jobs.csv")
+    tables = ",\n".join(f"[{place}]({place}/) of `{table}`" for place, table in index if table != "jobs.csv")
     (OUT / "README.md").write_text(
         f"{SPDX}# Predictions beside published measurements\n\n"
         "`make validation` writes the folders below; `triplepoint validate TABLE` prints the errors of one table. "
@@ -211,7 +212,8 @@ def write_index(index):
         "[micro25](micro25/README.md) holds the figures of the MICRO'25 study.\n\n"
         "A folder contains `jobs.csv` (training jobs with their measurements; `validation/normalise.py` writes it), `errors.csv` (errors by family, "
         "with shipped coefficients and with those fitted without the source), `predictions.csv` (of sources with up to 2,000 predictions), "
-        "`not_predicted.csv` (skipped rows by reason) and `published_in.csv`.\n\n" + lines)
+        "`not_predicted.csv` (skipped rows by reason) and `published_in.csv`.\n\n"
+        f"Training jobs: {jobs}.\n\nOther tables: {tables}.\n")
 
 
 def main():
