@@ -75,6 +75,7 @@ lint: packages-check  ## what needs no build: format, layers, data, docs
 	python3 tools/check_docs.py
 	python3 tools/check_words.py
 	python3 tools/make_notices.py --check
+	python3 tools/make_dashboard.py --check
 
 sanitize: packages-check web  ## the suite under the address and undefined-behaviour sanitizers
 	cmake --preset asan

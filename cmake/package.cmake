@@ -21,6 +21,7 @@ if(Python3_FOUND)
   install(FILES ${notices}/THIRD_PARTY.txt ${notices}/triplepoint.spdx.json DESTINATION ${CMAKE_INSTALL_DOCDIR})
 endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)  # the name Debian asks for
+install(DIRECTORY packaging/monitoring DESTINATION ${CMAKE_INSTALL_DATADIR}/triplepoint)
 install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(CPACK_PACKAGE_NAME triplepoint)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Prometheus scrapes the exporter and answers queries about what it found."""
+"""A real Prometheus scrapes the exporter and answers queries about what it found, among them those of the dashboard and of the alerts."""
 import json
 import os
 import socket
@@ -7,9 +7,10 @@ import subprocess
 import urllib.parse
 import urllib.request
 
-from live import PATIENCE_S, Exporter, expect, need, scratch, until
+from live import HERE, PATIENCE_S, Exporter, expect, need, scratch, until
 
 prometheus = need("prometheus")
+MONITORING = os.path.join(HERE, "../../packaging/monitoring")
 
 
 def free_port():
@@ -28,10 +29,26 @@ def query(port, text):
         return []
 
 
+def dashboard_queries():
+    """{title: query} of the shipped dashboard, for all hosts."""
+    with open(os.path.join(MONITORING, "dashboard.json")) as file:
+        panels = json.load(file)["panels"]
+    return {panel["title"]: target["expr"].replace("$host", ".*").replace("$__rate_interval", "10s")
+            for panel in panels for target in panel["targets"]}
+
+
+def rule_health(port):
+    """{alert: ok, err or unknown}"""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/rules", timeout=PATIENCE_S) as answer:
+        groups = json.load(answer)["data"]["groups"]
+    return {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
+
+
 with scratch() as folder, Exporter("--dcgm-names", "--job", "job=4711,user=ann") as exporter:
     config, port = os.path.join(folder, "prometheus.yml"), free_port()
     with open(config, "w") as file:
-        file.write("global: {scrape_interval: 1s}\nscrape_configs:\n- job_name: triplepoint\n"
+        file.write("global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
+                   f"rule_files: [{os.path.abspath(MONITORING)}/alerts.yml]\nscrape_configs:\n- job_name: triplepoint\n"
                    f"  static_configs: [{{targets: ['{exporter.address}']}}]\n")
     server = subprocess.Popen([prometheus, f"--config.file={config}", f"--storage.tsdb.path={folder}/data",
                                f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"])
@@ -47,6 +64,10 @@ with scratch() as folder, Exporter("--dcgm-names", "--job", "job=4711,user=ann")
                        "joined with the job")
         expect(joined[0] >= 7, f"joined {joined}")
         until(lambda: query(port, "count(triplepoint_gpu_up == 0)") == [1], "GPU 7 is lost")
+        for title, text in dashboard_queries().items():
+            until(lambda: query(port, text), f"the dashboard's {title}: {text}")
+        until(lambda: set(rule_health(port).values()) == {"ok"} and len(rule_health(port)) == 5, "five alerts are evaluated")
+        until(lambda: query(port, 'ALERTS{alertname="GpuLost",gpu="7"}'), "the alert on GPU 7")
         until(lambda: query(port, "count(DCGM_FI_DEV_POWER_USAGE)") == [7], "the lost one is stale")
     finally:
         server.terminate()
