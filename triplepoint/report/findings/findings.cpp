@@ -83,6 +83,10 @@ Finding& Finding::group_and_name(const StudyRow& row) {
   return group(row).say(", ").name(row);
 }
 
+Finding& Finding::gpu(const StudyRow& row, int32_t index) {
+  return name(row, fmt::format("GPU {}", index));
+}
+
 Finding& Finding::add(Evidence evidence) {
   text_ += evidence.printed;
   html_ += fmt::format("<data value=\"{}\" title=\"{}\">{}</data>", evidence.value,
@@ -147,6 +151,16 @@ Finding& Finding::share_of(const StudyRow& row, std::string_view key, std::strin
               {{row.name, std::string(whole)}},
               value,
               percent(value)});
+}
+
+Finding& Finding::minus(const StudyRow& row, std::string_view key, std::string_view other,
+                        std::string_view unit) {
+  const double value = known_number(row, key) - known_number(row, other);
+  return add({Form::difference,
+              {{row.name, std::string(key)}},
+              {{row.name, std::string(other)}},
+              value,
+              with_unit(significant(value, 2), unit)});
 }
 
 Finding& Finding::more_than(const StudyRow& row, std::string_view key, std::string_view other) {

@@ -49,6 +49,7 @@ class Finding {
   Finding& name(const StudyRow& row, std::string_view as);  // any label made of its plan
   Finding& group(const StudyRow& row);                      // "gpt3-175b on 32 x H200"
   Finding& group_and_name(const StudyRow& row);             // both, with a comma
+  Finding& gpu(const StudyRow& row, int32_t index);         // "GPU 14"
   /// A number of one job, with its unit.
   Finding& number(const StudyRow& row, std::string_view key, std::string_view unit, int digits = 3);
   Finding& share(const StudyRow& row, std::string_view key);  // as per cent
@@ -58,8 +59,10 @@ class Finding {
   Finding& less(const StudyRow& row, const StudyRow& over, std::string_view key);
   Finding& difference(const StudyRow& row, const StudyRow& from, std::string_view key,
                       std::string_view unit);
-  /// Two numbers of one job: a share, or "31 %" more or less.
+  /// Two numbers of one job: a share, a difference, or "31 %" more or less.
   Finding& share_of(const StudyRow& row, std::string_view key, std::string_view whole);
+  Finding& minus(const StudyRow& row, std::string_view key, std::string_view other,
+                 std::string_view unit);
   Finding& more_than(const StudyRow& row, std::string_view key, std::string_view other);
   Finding& less_than(const StudyRow& row, std::string_view key, std::string_view other);
   Finding& add(Evidence evidence);
@@ -95,6 +98,8 @@ MaybeFinding about_slots(const Groups&);
 MaybeFinding about_placement(const Groups&);
 MaybeFinding about_throttling(const Groups&);
 MaybeFinding about_lost_clocks(const Groups&);
+/// The device for which all others of the step wait because heat lowers its clock.
+std::optional<int32_t> gpu_slowed_by_heat(const StudyRow&);
 // findings_settings.cpp
 MaybeFinding about_faster_microbatches(const Groups&);
 MaybeFinding about_slower_microbatches(const Groups&);

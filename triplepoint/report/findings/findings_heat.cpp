@@ -214,26 +214,40 @@ MaybeFinding about_throttling(const Groups& groups) {
   return finding;
 }
 
-/// How much of what the clock lost is heat's doing, where heat takes most.
+std::optional<int32_t> gpu_slowed_by_heat(const StudyRow& row) {
+  for (const run::PaceSetter& setter : row.metrics->pace_setters)
+    if (setter.limit == "heat" && !setter.of_nodes && !setter.who.empty())
+      return setter.who.front();
+  return std::nullopt;
+}
+
+/// What heat costs the step and the clock, in the job whose step it stretches most.
 MaybeFinding about_lost_clocks(const Groups& groups) {
   const StudyRow* worst = largest(all_that_ran(groups), [](const StudyRow& row) {
-    return number_at(row, "sm_clock_mhz.lost_to_temperature");
+    return ratio_of(row, "step_time_s", "step_without_heat_s");
   });
-  if (worst == nullptr || known_number(*worst, "sm_clock_mhz.lost_to_temperature") < 1 ||
-      !number_at(*worst, "sm_clock_mhz.lost_to_power"))
+  if (worst == nullptr || !number_at(*worst, "sm_clock_mhz.lost_to_power") ||
+      number_at(*worst, "sm_clock_mhz.lost_to_temperature").value_or(0) < 1)
     return std::nullopt;
   Finding finding("clock-" + identifier(group_title(*worst)));
   const bool at_limit =
       number_at(*worst, "throttle.software_thermal").value_or(0) >= least_throttling;
   finding
-      .say(at_limit ? "Heat costs clock at the temperature limit: in "
-                    : "Heat costs clock through leakage: in ")
+      .say(at_limit ? "Heat slows the step at the temperature limit: "
+                    : "Heat slows the step through leakage under the power cap: ")
       .group_and_name(*worst)
-      .say(", it takes ")
+      .say(" takes ")
+      .number(*worst, "step_time_s", "s")
+      .say(" a step, and ")
+      .number(*worst, "step_without_heat_s", "s")
+      .say(" with every die at inlet temperature; ");
+  if (const auto gpu = gpu_slowed_by_heat(*worst))
+    finding.say("all wait for ").gpu(*worst, *gpu).say("; ");
+  finding.say("on average heat takes ")
       .number(*worst, "sm_clock_mhz.lost_to_temperature", "MHz")
-      .say(" besides the ")
+      .say(" of the clock and the power cap ")
       .number(*worst, "sm_clock_mhz.lost_to_power", "MHz")
-      .say(" that the power cap takes from boards at inlet temperature.");
+      .say(".");
   return finding;
 }
 

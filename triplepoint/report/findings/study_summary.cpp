@@ -185,6 +185,13 @@ std::vector<Share> shares_of_step(const StudyRow& row) {
   return shares;
 }
 
+constexpr double clear_heat_share = 0.03;  // of the step
+
+double heat_share(const StudyRow& row) {
+  const auto step = number_at(row, "step_time_s"), cold = number_at(row, "step_without_heat_s");
+  return step && cold && *step > 0 ? 1 - *cold / *step : 0;
+}
+
 }  // namespace
 
 Finding what_limits(const StudyRow& row) {
@@ -201,6 +208,11 @@ Finding what_limits(const StudyRow& row) {
     text.share_of(row, most.key, most.whole);
   text.say(" of the step");
   const auto lost = number_at(row, "sm_clock_mhz.lost_to_power");
+  if (heat_share(row) >= clear_heat_share) {
+    text.say("; heat takes ").minus(row, "step_time_s", "step_without_heat_s", "s").say(" of it");
+    if (const auto gpu = gpu_slowed_by_heat(row)) text.say(", by ").gpu(row, *gpu);
+    return text;
+  }
   if (most.key == "kernel_time_s.compute" && lost && *lost >= 20)
     text.say("; the power cap takes ").number(row, "sm_clock_mhz.lost_to_power", "MHz");
   return text;
