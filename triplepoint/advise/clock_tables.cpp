@@ -65,7 +65,7 @@ DataTable clock_frontier_table(const spec::Job& job, const ClockPlan& plan) {
                    {"step_time_s", "step s", 1, 3},
                    {"energy_j", "kJ/step", 1e3, 1},
                    {"power_mean_w", "mean W", 1, 0},
-                   {"temperature_peak_c", "hot C", 1, 1},
+                   {"temperature_peak_c", "peak °C", 1, 1},
                    {"clock_mhz", "locked MHz"},
                    {"cap_w", "or capped W"},
                    {"capped_slowdown", "slower %", 0.01, 2},

@@ -44,7 +44,9 @@ struct DataColumn {
   int digits = 0;
   bool spread = false;  // smallest, median and largest are shown below, with their ranks
   Align align = Align::by_content;
-  bool optional = false;  // left out, last first, where the terminal has no room for it
+  // 0: always shown. Where the terminal has no room, columns of the highest number go first.
+  int optional = 0;
+  bool whole = false;  // text goes on in the next line instead of being cut
 };
 
 /// Rows that are printed as a table for people, as JSON objects, or as CSV: the same numbers. A
@@ -61,7 +63,7 @@ struct DataTable {
 struct TextColumn {
   std::string title;
   Align align = Align::right;
-  bool optional = false;
+  int optional = 0;  // as in DataColumn
 };
 /// A table without a title whose cells are texts.
 DataTable text_table(std::vector<TextColumn> columns);

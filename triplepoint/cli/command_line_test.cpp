@@ -13,6 +13,8 @@
 #include "triplepoint/base/process.h"
 #include "triplepoint/base/scratch_folder.h"
 
+#include "triplepoint/spec/load.h"
+
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/tui/console.h"
 
@@ -438,6 +440,19 @@ TEST_CASE("show says where a number comes from") {
   REQUIRE(!json.empty());
   for (const Json& number : json["shown"][0]["numbers"])
     CHECK(!number["source"].get<std::string>().empty());
+}
+
+TEST_CASE("show reads a file: a model in TOML, a job") {
+  const ScratchFolder scratch;
+  const Path data = Path(spec::default_library().root);
+  const std::string own = scratch.path("own.toml"), job = scratch.path("job.toml");
+  std::filesystem::copy_file(data / "models/llama3-8b.toml", own);
+  CHECK(contains(call({"show", own}).out, "8.03 B parameters"));
+  REQUIRE(write_file_atomically(job, "model = \"llama3-8b\"\ncluster = \"hgx-h200\"\n"));
+  const std::string about = call({"show", job}).out;
+  for (const char* part : {"llama3-8b on 8 x H200", "8.03 B parameters", "PFLOP", "memory: fits"})
+    CHECK_MESSAGE(contains(about, part), part);
+  CHECK(contains(call({"show", scratch.path("none.toml")}).err, "there is no such file"));
 }
 
 // ---- terminal

@@ -9,6 +9,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/search/plan_tables.h"
+#include "triplepoint/workload/memory.h"
 
 namespace triplepoint::search {
 namespace {
@@ -56,7 +57,64 @@ void add_overlap(Plans& plans, const spec::Plan& plan) {
   if (next != plan) plans.emplace_back("nothing overlapped", std::move(next));
 }
 
+constexpr int64_t most_node_growth = 64;
+
+bool can_run(const spec::Job& job) {
+  return !spec::has_errors(spec::diagnose(job)) && workload::estimate_memory(job).fits();
+}
+
+/// The job on these nodes with another layout; its plan otherwise as it is.
+spec::Job resized(const spec::Job& job, int64_t nodes, int64_t tensor, int64_t pipeline) {
+  spec::Job next = job;
+  next.cluster.num_nodes = nodes;
+  next.plan.tensor_parallel_size = tensor;
+  next.plan.pipeline_parallel_size = pipeline;
+  next.plan = settled(next.plan);
+  return next;
+}
+
+/// Layouts of growing model-parallel size; of equal size, tensor parallelism within a node first.
+std::vector<std::pair<int64_t, int64_t>> larger_layouts(const spec::Job& job, int64_t devices) {
+  std::vector<std::pair<int64_t, int64_t>> layouts;
+  const int64_t least_tensor = job.plan.tensor_parallel_size;
+  for (int64_t tensor = least_tensor; tensor <= std::max(least_tensor, job.cluster.gpus_per_node);
+       tensor *= 2)
+    for (int64_t pipeline = job.plan.pipeline_parallel_size; tensor * pipeline <= devices;
+         pipeline *= 2)
+      layouts.emplace_back(tensor, pipeline);
+  std::ranges::stable_sort(layouts, {},
+                           [](const auto& l) { return std::pair(l.first * l.second, l.second); });
+  return layouts;
+}
+
 }  // namespace
+
+std::optional<spec::Job> nearest_that_fits(const spec::Job& job) {
+  const int64_t now = job.cluster.num_nodes;
+  for (int64_t nodes = now; nodes <= most_node_growth * now; nodes *= 2)
+    for (const auto& [tensor, pipeline] : larger_layouts(job, nodes * job.cluster.gpus_per_node)) {
+      spec::Job next = resized(job, nodes, tensor, pipeline);
+      if (can_run(next)) return next;
+      if (spec::is_inference(job.task) || job.plan.recompute == spec::Recompute::full) continue;
+      next.plan.recompute = spec::Recompute::full;
+      next.plan.recompute_modules.clear();
+      next.plan.recompute_layers.reset();
+      if (can_run(next)) return next;
+    }
+  return std::nullopt;
+}
+
+std::string flags_between(const spec::Job& job, const spec::Job& other) {
+  std::vector<std::string> flags;
+  const auto add = [&](const char* flag, int64_t before, int64_t after) {
+    if (before != after) flags.push_back(fmt::format("{} {}", flag, after));
+  };
+  add("--nodes", job.cluster.num_nodes, other.cluster.num_nodes);
+  add("--tp", job.plan.tensor_parallel_size, other.plan.tensor_parallel_size);
+  add("--pp", job.plan.pipeline_parallel_size, other.plan.pipeline_parallel_size);
+  if (job.plan.recompute != other.plan.recompute) flags.emplace_back("--recompute full");
+  return fmt::format("{}", fmt::join(flags, " "));
+}
 
 OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective& objective,
                       const Limits& limits) {

@@ -29,4 +29,12 @@ std::string own_text(const OtherPlan& own, const Finalist& first);
 /// "out of memory by 4.6 GiB", "bubble +12.3 %", "tie": in which way it is behind the first.
 std::string why_not(const OtherPlan& other, const Finalist& first);
 
+/// The nearest job that fits in memory, for one that does not: the fewest nodes, then the smallest
+/// model-parallel group, then the least recomputation. Nothing if none is found within 64 times the
+/// nodes.
+std::optional<spec::Job> nearest_that_fits(const spec::Job& job);
+
+/// "--nodes 2 --tp 8 --recompute full": the flags that turn a job into that one.
+std::string flags_between(const spec::Job& job, const spec::Job& other);
+
 }  // namespace triplepoint::search

@@ -97,20 +97,21 @@ DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranke
   table.name = "plans";
   table.title = fmt::format("Best plans for {} on {} x {}, batch {}", job.model.name,
                             job.world_size(), job.cluster.gpu.name, job.plan.global_batch_size);
-  table.columns = {{"place", "#"},
-                   {"plan", "plan"},
-                   {"step_time_s", "step s", 1, 3},
-                   {"probability_slower", "P(slower) %", 0.01, 0},
-                   {"tokens_per_second_per_gpu", "tok/s/GPU", 1, 0},
-                   {"mfu", "MFU %", 0.01, 1},
-                   {"memory_gib", "GiB", 1, 1},
-                   {"power_mean_w", "mean W", 1, 0},
-                   {"power_peak_w", "peak W", 1, 0},
-                   {"temperature_peak_c", "hot C", 1, 1},
-                   {"energy_j", "kJ/step", 1e3, 0},
-                   {"lifetime_use", "lifetime use", 1, 2},
-                   {"front", "front"},
-                   {"why", "why not first"}};
+  table.columns = {
+      {"place", "#"},
+      {.key = "plan", .title = "plan", .whole = true},
+      {"step_time_s", "step s", 1, 3},
+      {.key = "probability_slower", .title = "P(slower) %", .scale = 0.01, .optional = 4},
+      {.key = "tokens_per_second_per_gpu", .title = "tok/s/GPU", .optional = 6},
+      {.key = "mfu", .title = "MFU %", .scale = 0.01, .digits = 1, .optional = 5},
+      {.key = "memory_gib", .title = "GiB", .digits = 1, .optional = 3},
+      {.key = "power_mean_w", .title = "mean W", .optional = 1},
+      {.key = "power_peak_w", .title = "peak W", .optional = 7},
+      {.key = "temperature_peak_c", .title = "peak °C", .digits = 1, .optional = 1},
+      {.key = "energy_j", .title = "kJ/step", .scale = 1e3, .optional = 8},
+      {.key = "lifetime_use", .title = "lifetime use", .digits = 2, .optional = 9},
+      {.key = "front", .title = "front", .optional = 10},
+      {.key = "why", .title = "why not first", .optional = 2}};
   const double gpus = static_cast<double>(job.world_size());
   for (size_t i = 0; i < std::min(top, ranked.size()); ++i) {
     const Finalist& plan = ranked[i];

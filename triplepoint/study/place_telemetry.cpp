@@ -174,16 +174,20 @@ Result<std::string> write_placements(const std::string& folder, const spec::Libr
                                      const Telemetry& telemetry,
                                      const std::optional<std::string>& names) {
   const advise::PlaceResult& result = placed.result;
+  const bool only_page = folder.ends_with(".html");
   const auto hosts = TPT_TRY(host_names(job, names, telemetry));
-  const auto files = TPT_TRY(advise::write_placements(folder, library, result, job, hosts));
+  std::size_t files = 0;
+  if (!only_page)
+    files = TPT_TRY(advise::write_placements(folder, library, result, job, hosts)).size();
   const std::string title =
       fmt::format("{}, {}", report::group_label(job), report::configuration_label(job));
   TPT_TRY(write_file_atomically(
-      Path(folder) / "report.html",
+      only_page ? Path(folder) : Path(folder) / "report.html",
       report::place_page(title, placed.seen, result, placed_run(result.placements.front().job),
                          placed_run(result.placements.back().job))));
+  if (only_page) return fmt::format("wrote {}\n", folder);
   return fmt::format("{} placements in {} files, and report.html, in {}\n",
-                     result.placements.size(), files.size(), folder);
+                     result.placements.size(), files, folder);
 }
 
 }  // namespace triplepoint::study

@@ -19,6 +19,7 @@
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/pages/run_page.h"
+#include "triplepoint/search/neighbours.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/fault_text.h"
@@ -159,15 +160,15 @@ std::string study_table(const tui::Console& console, const report::Study& study)
                                      {"verdict", Align::left},
                                      {"step s"},
                                      {"tokens/s"},
-                                     {"MFU", Align::right, true},
+                                     {"MFU", Align::right, 1},
                                      {"J/token"},
                                      {"W"},
-                                     {"peak W", Align::right, true},
+                                     {"peak W", Align::right, 1},
                                      {"°C"},
-                                     {"peak °C", Align::right, true},
-                                     {"MHz", Align::right, true},
-                                     {"GiB", Align::right, true}};
-  if (problems) columns.push_back({"problem", Align::left, true});
+                                     {"peak °C", Align::right, 1},
+                                     {"MHz", Align::right, 1},
+                                     {"GiB", Align::right, 1}};
+  if (problems) columns.push_back({"problem", Align::left, 1});
   DataTable table = text_table(columns);
   for (const StudyRow& row : study.rows) {
     std::vector<DataCell> cells = cells_of(row);
@@ -188,6 +189,13 @@ void print_results(tui::Console& console, const StudyResults& results, const Pat
 }
 
 namespace {
+
+/// Flags with which a job that is out of memory fits; empty if it fits or none are found.
+std::string flags_that_fit(const run::Run& run) {
+  if (run.manifest.fits_memory || !run.manifest.job) return "";
+  const auto fits = search::nearest_that_fits(*run.manifest.job);
+  return fits ? search::flags_between(*run.manifest.job, *fits) : "";
+}
 
 const run::Run* fault_free(const JobResults& results) {
   return results.fault_free ? &*results.fault_free : nullptr;
@@ -213,6 +221,8 @@ Json results_json(const JobResults& results) {
   }
   if (results.lifetime_use)
     json["lifetime_use"] = metrics::lifetime_use_json(*results.lifetime_use);
+  if (const std::string flags = flags_that_fit(results.run); !flags.empty())
+    json["fits_with"] = flags;
   if (results.profile) json["power_profile"] = metrics::power_profile_json(*results.profile);
   if (results.bill) json["bill"] = metrics::bill_json(*results.bill, results.rates);
   if (!results.run.manifest.job->environment.faults.empty())
@@ -222,6 +232,10 @@ Json results_json(const JobResults& results) {
 
 void print_results(tui::Console& console, const JobResults& results) {
   tui::print_run(console, results.run, results.metrics, results.step_time);
+  if (const std::string flags = flags_that_fit(results.run); !flags.empty())
+    tui::print_wrapped(
+        console,
+        fmt::format("It fits with {}; triplepoint plan finds the fastest plan that fits.", flags));
   tui::print_faults(console, results.run, fault_free(results));
   if (results.lifetime_use) console.print("\n" + tui::lifetime_use_text(*results.lifetime_use));
   if (results.profile) tui::print_power_profile(console, *results.profile);

@@ -15,6 +15,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "triplepoint/base/text.h"
+
 namespace triplepoint::tui {
 namespace {
 
@@ -187,8 +189,9 @@ std::string sparkline(const Values& values, bool unicode) {
 
 namespace {
 
-constexpr std::size_t gap = 2;              // between columns
-constexpr std::size_t narrowest_text = 12;  // no text column is cut below this
+constexpr std::size_t gap = 2;               // between columns
+constexpr std::size_t narrowest_text = 12;   // no text column is cut below this
+constexpr std::size_t narrowest_whole = 28;  // nor one whose text goes on in the next line
 
 struct TextCell {
   std::string text;
@@ -259,23 +262,25 @@ std::string missing_text(const DataTable& table) {
   return text;
 }
 
-/// Takes a column off the widest text, or a whole optional column. False: nothing is left to take.
+/// Takes a character off the widest text, or leaves out an optional column. False: nothing is left
+/// to take.
 bool make_narrower(const DataTable& table, const std::vector<bool>& left, Widths& widths) {
-  std::size_t widest = widths.size(), last_optional = widths.size();
+  const std::size_t none = widths.size();
+  std::size_t widest = none, least_wanted = none;
   for (std::size_t i = 0; i < widths.size(); ++i) {
-    if (left[i] && widths[i] > narrowest_text &&
-        (widest == widths.size() || widths[i] > widths[widest])) {
+    const DataColumn& column = table.columns[i];
+    const std::size_t narrowest = column.whole ? narrowest_whole : narrowest_text;
+    if (left[i] && widths[i] > narrowest && (widest == none || widths[i] > widths[widest]))
       widest = i;
-    }
-    if (table.columns[i].optional && widths[i] > 0) last_optional = i;
+    if (column.optional > 0 && widths[i] > 0 &&
+        (least_wanted == none || column.optional >= table.columns[least_wanted].optional))
+      least_wanted = i;
   }
-  if (widest < widths.size()) {
+  if (widest != none)
     --widths[widest];
-    return true;
-  }
-  if (last_optional == widths.size()) return false;
-  widths[last_optional] = 0;
-  return true;
+  else if (least_wanted != none)
+    widths[least_wanted] = 0;
+  return widest != none || least_wanted != none;
 }
 
 Widths fitted_widths(const DataTable& table, const std::vector<TextRow>& rows,
@@ -296,17 +301,33 @@ Widths fitted_widths(const DataTable& table, const std::vector<TextRow>& rows,
   return widths;
 }
 
-std::string line_text(const TextRow& row, const Widths& widths, const std::vector<bool>& left,
-                      const Console& console) {
-  std::string line;
+/// The lines of a cell in a column of this width.
+std::vector<std::string> cell_lines(const std::string& text, std::size_t width, bool whole) {
+  if (whole) return split(wrap(text, width, "  "), '\n');
+  return {shorten(text, width)};
+}
+
+std::string row_text(const DataTable& table, const TextRow& row, const Widths& widths,
+                     const std::vector<bool>& left, const Console& console) {
+  std::vector<std::vector<std::string>> cells;
+  std::size_t height = 1;
   for (std::size_t i = 0; i < row.size(); ++i) {
-    if (widths[i] == 0) continue;
-    const std::string text = shorten(row[i].text, widths[i]);
-    const std::string spaces(widths[i] - std::min(widths[i], display_width(text)), ' ');
-    line += (i > 0 ? std::string(gap, ' ') : "") +
-            console.styled(left[i] ? text + spaces : spaces + text, row[i].style);
+    cells.push_back(cell_lines(row[i].text, widths[i], table.columns[i].whole));
+    if (widths[i] > 0) height = std::max(height, cells[i].size());
   }
-  return line.erase(line.find_last_not_of(' ') + 1) + "\n";
+  std::string lines;
+  for (std::size_t k = 0; k < height; ++k) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (widths[i] == 0) continue;
+      const std::string text = k < cells[i].size() ? cells[i][k] : "";
+      const std::string spaces(widths[i] - std::min(widths[i], display_width(text)), ' ');
+      line += (i > 0 ? std::string(gap, ' ') : "") +
+              console.styled(left[i] ? text + spaces : spaces + text, row[i].style);
+    }
+    lines += line.erase(line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return lines;
 }
 
 std::string left_out(const DataTable& table, const Widths& widths) {
@@ -388,7 +409,7 @@ std::string table_text(const DataTable& table, const Console& console) {
   const Widths widths = fitted_widths(table, rows, left, console);
   std::string text = table.title.empty() ? "" : console.styled(table.title, Style::bold) + "\n";
   for (const TextRow& row : rows)
-    text += line_text(row, widths, left, console);
+    text += row_text(table, row, widths, left, console);
   return text + left_out(table, widths) + missing_text(table);
 }
 

@@ -18,7 +18,7 @@ bool contains(const std::string& text, std::string_view part) {
 TEST_CASE("a table that is too wide leaves out what it may, and says so") {
   std::ostringstream ignored;
   const Console narrow(ignored, ignored, {.width = 24});
-  DataTable table = text_table({{"job", Align::left}, {"first"}, {"second", Align::right, true}});
+  DataTable table = text_table({{"job", Align::left}, {"first"}, {"second", Align::right, 1}});
   table.add({"a job with a long name", "12.3", "456"});
   const std::string text = table_text(table, narrow);
   CHECK(contains(text, "12.3"));
@@ -57,6 +57,25 @@ TEST_CASE("what is not printed on a terminal stays as it is, but for tables") {
   DataTable table = text_table({{"kernel", Align::left}});
   table.add({std::string("a\nb")});
   CHECK(table_text(table, file) == "kernel\na\\nb\n");
+}
+
+TEST_CASE(
+    "a table that is too wide: the highest optional column goes first, a whole text is wrapped") {
+  std::ostringstream ignored;
+  const Console narrow(ignored, ignored, {.width = 44});
+  DataTable table;
+  table.columns = {{.key = "plan", .title = "plan", .whole = true},
+                   {.key = "w", .title = "W", .optional = 1},
+                   {.key = "front", .title = "front", .optional = 2},
+                   {.key = "kj", .title = "kJ", .optional = 1}};
+  table.add({"TP8 PP16 DP1, microbatch 1, recompute full, overlap tp", int64_t{1234}, "*",
+             int64_t{5678}});
+  const std::string text = table_text(table, narrow);
+  CHECK(contains(text, "1234"));
+  CHECK(contains(text, "5678"));
+  CHECK(contains(text, "no room for: front)"));
+  CHECK(contains(text, "overlap tp"));
+  CHECK(!contains(text, "…"));
 }
 
 TEST_CASE("text is cut by columns, not by bytes") {

@@ -51,14 +51,14 @@ DataTable gpu_table(const Snapshot& snapshot) {
   DataTable table = text_table({{"gpu", Align::right},
                                 {"model", Align::left},
                                 {"power", Align::right},
-                                {"limit", Align::right, true},
+                                {"limit", Align::right, 1},
                                 {"temp", Align::right},
                                 {"memory", Align::right},
                                 {"SM MHz", Align::right},
                                 {"util", Align::right},
                                 {"memory used", Align::right},
-                                {"NVLink/xGMI", Align::right, true},
-                                {"PCIe", Align::right, true},
+                                {"NVLink/xGMI", Align::right, 1},
+                                {"PCIe", Align::right, 1},
                                 {"slowed by", Align::left}});
   for (std::size_t i = 0; i < snapshot.devices.size(); ++i) {
     const GpuView gpu = view_gpu(snapshot, static_cast<int32_t>(i));
@@ -191,7 +191,7 @@ std::string measurable_table(const std::vector<Measurable>& all, const Console& 
                                 {"kind", Align::left},
                                 {"answers", Align::left},
                                 {"new every", Align::right},
-                                {"stated", Align::right, true},
+                                {"stated", Align::right, 1},
                                 {"sensor", Align::left}});
   for (const Measurable& one : all)
     table.add({one.about.signal,

@@ -310,7 +310,7 @@ void print_worst(Console& console, const TableScores& all, std::size_t worst) {
                                 {"measured"},
                                 {"predicted"},
                                 {"error %"},
-                                {"assumed", Align::left, true}});
+                                {"assumed", Align::left, 1}});
   for (const ScoredRow* row : rows)
     table.add({row->row_id, row->quantity, fmt::format("{:.4g}", row->measured),
                fmt::format("{:.4g}", row->predicted), cell(row->error_pct()),

@@ -61,9 +61,9 @@ std::string memory_table(const Console& console, const run::Run& run) {
                                 {"gradients"},
                                 {"optimizer"},
                                 {"activations"},
-                                {"logits", Align::right, true},
-                                {"buffers", Align::right, true},
-                                {"reserve", Align::right, true},
+                                {"logits", Align::right, 1},
+                                {"buffers", Align::right, 1},
+                                {"reserve", Align::right, 1},
                                 {"total GiB"}});
   for (std::size_t i = 0; i < run.memory.size(); ++i) {
     const run::MemoryUse& use = run.memory[i];
@@ -129,8 +129,8 @@ std::string overview(const Console& console, const run::Run& run, const metrics:
                   trains ? fmt::format("HFU {}, ", share_text(m.hfu)) : std::string(),
                   significant(m.model_tflops_per_gpu)));
   row("power", with_unit(m.power_mean_w, "W"),
-      fmt::format("a GPU; peak {} by the sensor, {} in a kernel", with_unit(m.power_peak_w, "W"),
-                  with_unit(m.power_kernel_peak_w, "W")));
+      fmt::format("a GPU; peak {} by the sensor, {} in a kernel{}", with_unit(m.power_peak_w, "W"),
+                  with_unit(m.power_kernel_peak_w, "W"), report::limit_beside_peak(run, m)));
   row("energy", with_unit(m.joules_per_token, "J/token"),
       fmt::format(
           "{} a step{}", energy_text(m.energy_j, trains),
@@ -152,19 +152,23 @@ std::vector<DataCell> kernel_cells(const metrics::KernelSeconds& k) {
 }
 
 std::string stage_table(const Console& console, const metrics::Metrics& m) {
+  // Kinds of kernels that no stage runs go first, power, heat and clock last.
+  const auto kind = [](const char* title, Seconds time) {
+    return TextColumn{title, Align::right, time > Seconds() ? 2 : 3};
+  };
   DataTable table = text_table({{"stage"},
                                 {"compute"},
-                                {"memory"},
-                                {"send/recv"},
-                                {"all-reduce"},
-                                {"all-gather"},
-                                {"red.-scat."},
-                                {"all-to-all", Align::right, true},
-                                {"waiting"},
+                                {"memory", Align::right, 2},
+                                kind("send/recv", m.kernels.send_recv),
+                                kind("all-reduce", m.kernels.all_reduce),
+                                kind("all-gather", m.kernels.all_gather),
+                                kind("red.-scat.", m.kernels.reduce_scatter),
+                                kind("all-to-all", m.kernels.all_to_all),
+                                {"waiting", Align::right, 2},
                                 {"total s"},
-                                {"W", Align::right, true},
-                                {"°C", Align::right, true},
-                                {"MHz", Align::right, true}});
+                                {"W", Align::right, 1},
+                                {"°C", Align::right, 1},
+                                {"MHz", Align::right, 1}});
   const auto add = [&](std::string name, const metrics::KernelSeconds& kernels,
                        std::vector<DataCell> rest) {
     std::vector<DataCell> cells = kernel_cells(kernels);
@@ -205,6 +209,8 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
                              report::pace_advice(setter),
                          console.abilities().width.value_or(100), "") +
                     "\n\n");
+    if (const std::string text = report::limit_not_kept(run, metrics); !text.empty())
+      console.print(wrap(text, console.abilities().width.value_or(100)) + "\n\n");
     if (!run.timeline.empty())
       console.print("Kernel seconds of a GPU in one step, waiting inside collectives included\n" +
                     stage_table(console, metrics) + "\n");

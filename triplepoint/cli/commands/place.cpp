@@ -50,7 +50,7 @@ class Place : public Command {
         .flag("--hosts", "LIST", "names of the nodes, for the host file", into(hosts_))
         .flag("-o,--output", "DIR",
               "write each placement as job.toml, megatron.sh, nemo.yaml, devices.sh, "
-              "hostfile, and a page of all, report.html",
+              "hostfile, and a page of all, report.html; NAME.html writes the page alone",
               into(output_), {.words = Words::folders})
         .add(threads_.argument())
         .add(format_.argument())
@@ -82,7 +82,7 @@ class Place : public Command {
       return error(
           "--row belongs to a CSV table (nothing else has rows of that name); add --from "
           "FILE.csv, or leave it out");
-    if (output_) TPT_TRY(make_folder(*output_));
+    if (output_ && !output_->ends_with(".html")) TPT_TRY(make_folder(*output_));
     return {};
   }
 

@@ -49,7 +49,7 @@ class PlanCommand : public Command {
               into(explain_))
         .flag("-o,--output", "DIR",
               "write each plan as job.toml, Megatron arguments and NeMo YAML, and a page of "
-              "all, report.html",
+              "all, report.html; NAME.html writes the page alone",
               into(output_), {.words = Words::folders})
         .add(threads_.argument())
         .add(format_.argument())
@@ -85,8 +85,10 @@ class PlanCommand : public Command {
     std::vector<std::string> sentences;
     if (format_.is_table() || output_) sentences = plan_sentences(outcome);
     if (output_ && leads()) {
-      TPT_TRY(study::write_plans(console, library, asked, ranking, *output_));
-      TPT_TRY(write_plan_page(*output_, outcome, sentences));
+      const bool only_page = output_->ends_with(".html");
+      if (!only_page) TPT_TRY(study::write_plans(console, library, asked, ranking, *output_));
+      TPT_TRY(write_plan_page(only_page ? Path(*output_) : Path(*output_) / "report.html", outcome,
+                              sentences));
     }
     TPT_TRY(print_outcome(console, library, outcome, sentences, format_, explain_));
     if (!interrupted()) return exit_ok;

@@ -88,7 +88,7 @@ std::optional<search::OtherPlan> own_plan(const study::PlanQuestion&);
 /// How the ranking came about: counts, interval, what was refused, what memory costs, the bill.
 std::vector<std::string> plan_sentences(const PlanOutcome& outcome);
 /// report.html in the folder of the plans.
-Result<void> write_plan_page(const Path& folder, const PlanOutcome& outcome,
+Result<void> write_plan_page(const Path& file, const PlanOutcome& outcome,
                              const std::vector<std::string>& sentences);
 
 /// Prints the ranking, below it the sentences and the front; `explain`: two plans beside each

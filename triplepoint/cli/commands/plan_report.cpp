@@ -166,7 +166,7 @@ std::vector<std::string> plan_sentences(const PlanOutcome& outcome) {
   return sentences;
 }
 
-Result<void> write_plan_page(const Path& folder, const PlanOutcome& outcome,
+Result<void> write_plan_page(const Path& file, const PlanOutcome& outcome,
                              const std::vector<std::string>& sentences) {
   const study::PlanQuestion& asked = outcome.asked;
   spec::Job first = asked.base;
@@ -181,7 +181,7 @@ Result<void> write_plan_page(const Path& folder, const PlanOutcome& outcome,
       .others = search::neighbours_of(first, asked.objective, asked.limits),
       .limits = limits_in_words(asked.limits),
       .sentences = sentences};
-  return write_file_atomically(folder / "report.html", report::plan_page(content));
+  return write_file_atomically(file, report::plan_page(content));
 }
 
 Result<void> print_outcome(tui::Console& console, const spec::Library& library,

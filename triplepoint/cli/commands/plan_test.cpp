@@ -64,6 +64,15 @@ TEST_CASE("plan: parts of a search, merged, give the plans of one search with th
   CHECK(whole.dump() == merged.dump());
 }
 
+TEST_CASE("plan: -o NAME.html writes the page and nothing else") {
+  const ScratchFolder folder;
+  const std::string page = folder.path("plans.html");
+  REQUIRE(ask(search_words({"-o", page})).code == exit_ok);
+  const auto text = read_file(page);
+  REQUIRE(text);
+  CHECK(contains(*text, "Best plans"));
+}
+
 TEST_CASE("plan: what does not belong together is not merged") {
   const ScratchFolder folder;
   const std::string parts = folder.path("parts");

@@ -1,51 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
+#include "triplepoint/spec/toml_tree.h"
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
 #include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
+#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/study/library_text.h"
+#include "triplepoint/workload/memory.h"
+#include "triplepoint/workload/model_flops.h"
 
 namespace triplepoint::cli {
 namespace {
 
 using spec::Library;
 
-/// A kind of thing with a name, and the folder its files lie in.
+/// A kind of thing with a name, the folder its files lie in, and the table in such a file.
 struct Kind {
   const char* word;
   const char* folder;
+  const char* table;
   std::vector<std::string> (*list)(const Library&);
   Result<std::string> (*about)(const Library&, const std::string& name);
 };
 
 constexpr Kind kinds[] = {
-    {"model", "models", spec::list_models,
+    {"model", "models", "model", spec::list_models,
      [](const Library& l, const std::string& n) -> Result<std::string> {
        return spec::about_model(TPT_TRY(spec::load_model(l, n)));
      }},
-    {"GPU", "gpus", spec::list_gpus,
+    {"GPU", "gpus", "gpu", spec::list_gpus,
      [](const Library& l, const std::string& n) -> Result<std::string> {
        return spec::about_gpu(TPT_TRY(spec::load_gpu(l, n)));
      }},
-    {"cluster", "clusters", spec::list_clusters,
+    {"cluster", "clusters", "cluster", spec::list_clusters,
      [](const Library& l, const std::string& n) -> Result<std::string> {
        return spec::about_cluster(TPT_TRY(spec::load_cluster(l, n)));
      }},
-    {"stack", "stacks", spec::list_stacks,
+    {"stack", "stacks", "stack", spec::list_stacks,
      [](const Library& l, const std::string& n) -> Result<std::string> {
        return spec::about_stack(TPT_TRY(spec::load_stack(l, n)));
      }},
-    {"optimizer", "optimizers", spec::list_optimizers,
+    {"optimizer", "optimizers", "optimizer", spec::list_optimizers,
      [](const Library& l, const std::string& n) -> Result<std::string> {
        return spec::about_optimizer(TPT_TRY(spec::load_optimizer(l, n)));
      }},
@@ -55,12 +62,43 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// What a file in the form of data/ describes; null for any other file.
+const Kind* kind_of_file(const std::string& text, const std::string& path) {
+  const auto root = spec::parse_toml(text, path);
+  if (!root) return nullptr;
+  for (const Kind& kind : kinds) {
+    const auto belongs = [&](const spec::TomlEntry& entry) {
+      return entry.key == kind.table || entry.key == "source" || entry.key == "fit";
+    };
+    if (root->find(kind.table) != nullptr && std::ranges::all_of(root->entries, belongs))
+      return &kind;
+  }
+  return nullptr;
+}
+
+/// The parts of a job with their sizes, the work of a step, and whether it fits.
+std::string about_job(const spec::Job& job) {
+  const workload::MemoryVerdict memory = workload::estimate_memory(job);
+  const Bytes fullest = memory.stages[static_cast<std::size_t>(memory.worst_stage)].total();
+  return fmt::format(
+      "{}, {}\nmodel: {}\ncluster: {}\nstack: {}\nstep: {:.4g} PFLOP\nmemory: {}, {} of {} GiB on "
+      "the fullest GPU (stage {})\n",
+      report::group_label(job), report::configuration_label(job), spec::about_model(job.model),
+      spec::about_cluster(job.cluster), spec::about_stack(job.stack),
+      workload::count_step_flops(job).model / unit::FLOP / 1e15,
+      memory.fits() ? "fits" : "does not fit", significant(fullest / unit::GiB),
+      significant(memory.limit / unit::GiB), memory.worst_stage);
+}
+
 class Show : public Command {
  public:
   Arguments arguments() override {
     return Arguments()
-        .word("NAME", "of a model, GPU, cluster, stack, optimizer or study", into(name_),
-              {.required = true})
+        .word(
+            "NAME",
+            "of a model, GPU, cluster, stack, optimizer or study, or a file: one of these in TOML, "
+            "a config.json, or a job",
+            into(name_), {.words = Words::files, .required = true})
         .add(format_.argument());
   }
 
@@ -72,11 +110,15 @@ class Show : public Command {
     for (const Kind& kind : kinds) {
       const std::vector<std::string> names = kind.list(library);
       known.insert(known.end(), names.begin(), names.end());
-      if (contains(names, name_)) TPT_TRY(show_thing(library, kind, console, all));
+      if (contains(names, name_))
+        TPT_TRY(show_thing(library, kind, fmt::format("{}/{}", kind.folder, name_), console, all));
     }
+    std::error_code ignored;
+    if (all.empty() && std::filesystem::exists(name_, ignored))
+      TPT_TRY(show_file(library, console, all));
     if (all.empty()) {
       const auto close = closest_word(name_, known);
-      return error(fmt::format("nothing is called \"{}\"; {}", name_,
+      return error(fmt::format("nothing is called \"{}\", and there is no such file; {}", name_,
                                close ? fmt::format("did you mean \"{}\"?", *close)
                                      : "triplepoint list prints the names of a kind"));
     }
@@ -92,11 +134,28 @@ class Show : public Command {
     return {};
   }
 
-  Result<void> show_thing(const Library& library, const Kind& kind, tui::Console& console,
-                          Json& all) const {
-    const study::LibraryEntry shown{
-        kind.word, TPT_TRY(kind.about(library, name_)),
-        TPT_TRY(spec::provenance(library, fmt::format("{}/{}", kind.folder, name_)))};
+  Result<void> show_file(const Library& library, tui::Console& console, Json& all) const {
+    const std::string text = TPT_TRY(read_file(name_));
+    if (const Kind* kind = kind_of_file(text, name_))
+      return show_thing(library, *kind, std::filesystem::absolute(name_).string(), console, all);
+    std::string kind = "job", about;
+    if (formats::recognize(text) == formats::FileKind::hf_config) {
+      kind = "model";
+      about = spec::about_model(TPT_TRY(formats::import_hf_config(text, name_)).model);
+    } else {
+      const spec::Job job = TPT_TRY(formats::read_job(library, name_));
+      TPT_TRY(spec::require_valid(job));
+      about = about_job(job);
+    }
+    if (!format_.is_json()) console.print(fmt::format("{} {}: {}\n", kind, name_, about));
+    all.push_back({{"kind", kind}, {"about", about}, {"numbers", Json::array()}});
+    return {};
+  }
+
+  Result<void> show_thing(const Library& library, const Kind& kind, const std::string& file,
+                          tui::Console& console, Json& all) const {
+    const study::LibraryEntry shown{kind.word, TPT_TRY(kind.about(library, name_)),
+                                    TPT_TRY(spec::provenance(library, file))};
     all.push_back(study::shown_json(shown));
     if (!format_.is_json()) study::print_shown(console, name_, shown);
     return {};

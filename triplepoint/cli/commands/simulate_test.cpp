@@ -98,6 +98,39 @@ TEST_CASE("a GPU at half power is named by the page, the terminal and a comparis
   CHECK(!contains(call(plain_job).out, "the others"));
 }
 
+TEST_CASE("a limit that the lowest clock cannot keep is said, and one that is kept is not") {
+  const ScratchFolder scratch;
+  const char* above = "GPU 3 draws ";
+  const std::vector<std::string> lost = {"--fault", "gpu=3,power=0.1"};
+  CHECK(contains(call(with(plain_job, lost)).out, above));
+  CHECK(contains(page_of(scratch, simulated(scratch, "lost", lost)), above));
+  CHECK(!contains(call(with(plain_job, {"--fault", "gpu=3,power=0.5"})).out, above));
+}
+
+TEST_CASE("a peak above the limit is explained, and only such a peak") {
+  const char* words = "(limit 500 W on average)";
+  CHECK(contains(call(with(plain_job, {"--power-limit", "500 W"})).out, words));
+  CHECK(!contains(
+      call({"simulate", "--model", "llama3-8b", "--cluster", "dgx-a100", "--tp", "8", "--gbs", "8"})
+          .out,
+      " on average)"));
+}
+
+TEST_CASE("flags with which a job fits are named where it does not") {
+  const std::vector<std::string> job = {"simulate", "--model", "llama3-70b", "--cluster",
+                                        "hgx-h200", "--gbs",   "8"};
+  const Outcome outcome = call(with(job, {"--format", "json"}));
+  const auto json = parse_json(outcome.out, "out");
+  REQUIRE(json);
+  REQUIRE((*json)["verdict"] == "oom");
+  std::istringstream words((*json)["fits_with"].get<std::string>());
+  std::vector<std::string> flags;
+  for (std::string word; words >> word;)
+    flags.push_back(word);
+  CHECK(contains(call(with(job, flags)).out, "fits in memory"));
+  CHECK(contains(call(job).out, "It fits with " + (*json)["fits_with"].get<std::string>()));
+}
+
 TEST_CASE("what a step does is disjoint and adds up, with and without a pipeline") {
   const Words one_stage = with(plain_job, {"--fault", "gpu=3,power=0.5"});
   const Words stages = {"simulate", "--model", "llama3-8b", "--cluster", "hgx-h200",

@@ -387,6 +387,28 @@ TEST_CASE("the gain from cooling is bounded by the step without heat, not by a m
   CHECK(any);
 }
 
+TEST_CASE("what heat takes from the step is said in seconds, with the GPU that all wait for") {
+  Study study = sample_study();
+  for (StudyRow& row : study.rows) {
+    if (!row.metrics || !row.metrics->step_time) continue;
+    row.metrics->step_without_heat = 0.9 * *row.metrics->step_time;
+    row.metrics->pace_setters = {{.who = {5}, .limit = "heat"}};
+  }
+  bool any = false;
+  for (const Group& group : groups_of(study)) {
+    const Answers answers = answers_for(group);
+    if (answers.fastest == nullptr) continue;
+    any = true;
+    const std::string& text = answers.limit_text.text();
+    CHECK_MESSAGE(text.find("; heat takes ") != std::string::npos, text);
+    CHECK_MESSAGE(text.find(" s of it, by GPU 5") != std::string::npos, text);
+    CHECK(text.find("power cap") == std::string::npos);
+    CHECK(faults_of(answers.limit_text, json_of(study)).empty());
+  }
+  CHECK(any);
+  CHECK(any_says(find_findings(study), "all wait for GPU 5"));
+}
+
 TEST_CASE("a study without results has no findings and does not fail") {
   CHECK(find_findings({}).empty());
 }

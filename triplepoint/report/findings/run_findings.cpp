@@ -113,6 +113,20 @@ void add_clock(Findings& findings, const run::Run& run, const Metrics& m) {
   findings.push_back({text + ".", "timeline-figure"});
 }
 
+/// The power limit of a device, with faults that last for the whole run.
+double power_limit_w(const spec::Job& job, std::size_t device) {
+  const std::vector<Watts>& own = job.environment.device_power_limits;
+  double limit = (device < own.size() ? own[device] : job.power_limit()) / unit::W;
+  for (const spec::Fault& fault : job.environment.faults) {
+    const auto index = static_cast<int64_t>(device);
+    const bool hit = fault.gpu ? *fault.gpu == index
+                               : fault.node.value_or(-1) == index / job.cluster.gpus_per_node;
+    if (fault.kind == spec::FaultKind::power && hit && !(fault.begin > Seconds()) && !fault.end)
+      limit *= fault.share;
+  }
+  return limit;
+}
+
 /// Who holds the others up, and what to do about it.
 void add_pace(Findings& findings, const Metrics& m) {
   if (!m.step_time) return;
@@ -205,6 +219,36 @@ void add_faults(Findings& findings, const run::Run& run) {
 
 }  // namespace
 
+std::string limit_not_kept(const run::Run& run, const Metrics& m) {
+  if (!run.manifest.job || !run.manifest.job->cluster.gpu.governor) return "";
+  constexpr double clearly_above = 1.02, near_lowest = 1.1;
+  const spec::Job& job = *run.manifest.job;
+  const double lowest_mhz = job.cluster.gpu.governor->min_clock / unit::MHz;
+  std::size_t count = 0, worst = 0;
+  double most = 0;
+  for (std::size_t i = 0; i < std::min(m.power_per_gpu_w.size(), m.sm_clock_per_gpu_mhz.size());
+       ++i) {
+    const double over = m.power_per_gpu_w[i] / power_limit_w(job, i);
+    if (!(over > clearly_above) || m.sm_clock_per_gpu_mhz[i] > near_lowest * lowest_mhz) continue;
+    ++count;
+    if (over > most) most = over, worst = i;
+  }
+  if (count == 0) return "";
+  return fmt::format(
+      "GPU {} draws {} W on average, above its limit of {} W: its clock is at {} MHz and goes no "
+      "lower than {}{}.",
+      worst, significant(m.power_per_gpu_w[worst]), significant(power_limit_w(job, worst)),
+      significant(m.sm_clock_per_gpu_mhz[worst], 4), significant(lowest_mhz, 4),
+      count > 1 ? fmt::format("; so do {} more", count - 1) : std::string());
+}
+
+std::string limit_beside_peak(const run::Run& run, const Metrics& m) {
+  if (!run.manifest.job || !m.power_mean_w || !m.power_peak_w) return "";
+  const double limit = run.manifest.job->power_limit() / unit::W;
+  if (!(limit > 0) || *m.power_peak_w <= limit || *m.power_mean_w > limit) return "";
+  return fmt::format(" (limit {} W on average)", significant(limit));
+}
+
 std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics) {
   Findings findings;
   if (!run::has_trained(run)) return findings;
@@ -213,6 +257,8 @@ std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics
   add_faults(findings, run);
   add_time(findings, metrics);
   add_clock(findings, run, metrics);
+  if (std::string text = limit_not_kept(run, metrics); !text.empty())
+    findings.push_back({std::move(text), "timeline-figure"});
   add_heat(findings, run, metrics);
   add_energy(findings, metrics);
   return findings;

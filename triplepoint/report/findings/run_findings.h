@@ -25,4 +25,11 @@ std::string pace_sentence(const run::PaceSetter&, Seconds step_time);
 /// What to do about it.
 std::string pace_advice(const run::PaceSetter&);
 
+/// "GPU 3 draws 157 W on average, above its limit of 105 W: ..." of the GPU farthest above the
+/// limit that its lowest clock cannot keep; empty where all keep theirs.
+std::string limit_not_kept(const run::Run&, const metrics::Metrics&);
+/// " (limit 500 W on average)" beside a peak above the limit of every GPU; empty
+/// where no peak exceeds it or the average does as well.
+std::string limit_beside_peak(const run::Run&, const metrics::Metrics&);
+
 }  // namespace triplepoint::report

@@ -41,7 +41,7 @@ TEST_CASE("every job of a study is in its table, whatever came of it") {
   const std::string table = page.substr(page.find("id=\"jobs\""));
   for (const StudyRow& row : study.rows)
     CHECK(contains(table, escape(row.name)));
-  CHECK(contains(table, "layers_not_divisible"));
+  CHECK(contains(table, "80 layers on 32 stages"));
 }
 
 TEST_CASE("every chart has a title, a unit and its numbers as a table") {

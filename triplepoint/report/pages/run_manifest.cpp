@@ -30,13 +30,23 @@ std::string wall_clock(int64_t unix_ns) {
                      fmt::gmtime(static_cast<std::time_t>(unix_ns / 1'000'000'000)));
 }
 
+/// "clock lost to power, MHz" of clock_lost_to_power_mhz.
+std::string fact_name(std::string name) {
+  constexpr std::pair<std::string_view, std::string_view> units[] = {
+      {"_mhz", ", MHz"}, {"_s", ", s"}, {"_w", ", W"}, {"_j", ", J"}, {"_c", ", °C"}};
+  for (const auto& [suffix, unit] : units)
+    if (name.ends_with(suffix)) name.replace(name.size() - suffix.size(), suffix.size(), unit);
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
 void add_job(DataTable& table, const run::Run& run) {
   if (!run.manifest.job) return;
   const Json json = metrics::results_json(run, {});
   for (const auto& [key, value] : json["configuration"].items())
     if (!value.is_null())
       table.rows.push_back(
-          {key, value.is_string() ? value.get<std::string>() : json_text(value, -1)});
+          {fact_name(key), value.is_string() ? value.get<std::string>() : json_text(value, -1)});
 }
 
 std::string about(const run::Run& run) {
@@ -55,7 +65,7 @@ std::string about(const run::Run& run) {
          fmt::format("{} x {}", run.devices.size(),
                      run.devices.front().name.empty() ? "GPU" : run.devices.front().name)});
   for (const auto& [name, value] : m.facts)
-    table.rows.push_back({name, value});
+    table.rows.push_back({fact_name(name), value});
   for (const std::string& note : m.notes)
     table.rows.push_back({"note", note});
   add_job(table, run);

@@ -118,27 +118,27 @@ std::string waits_text(const Metrics& m) {
   return text;
 }
 
-std::vector<Tile> tiles_of(const Metrics& m) {
+std::vector<Tile> tiles_of(const run::Run& run, const Metrics& m) {
   const std::optional<double> step =
       m.step_time ? std::optional(*m.step_time / unit::s) : std::nullopt;
-  return {
-      {"step time", with_unit(step, "s"), waits_text(m)},
-      {"speed", with_unit(m.tokens_per_second, "tokens/s"),
-       with_unit(m.tokens_per_second_per_gpu, "a GPU")},
-      {"MFU", percent_of(m.mfu),
-       fmt::format("{} model TFLOP/s a GPU", significant(m.model_tflops_per_gpu))},
-      {"power of a GPU", with_unit(m.power_mean_w, "W"), "peak " + with_unit(m.power_peak_w, "W")},
-      {"energy", with_unit(m.joules_per_token, "J/token"),
-       m.samples_per_s_mj ? with_unit(m.samples_per_s_mj, "samples/(s MJ)")
-                          : with_unit(m.energy_j, "J, all GPUs")},
-      {"die temperature", with_unit(m.temperature_mean_c, "°C"),
-       fmt::format("peak {}; hot slots {}, cool {}", with_unit(m.temperature_peak_c, "°C"),
-                   significant(m.hot_mean_c), significant(m.cool_mean_c))},
-      {"SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4), throttle_words(m)}};
+  return {{"step time", with_unit(step, "s"), waits_text(m)},
+          {"speed", with_unit(m.tokens_per_second, "tokens/s"),
+           with_unit(m.tokens_per_second_per_gpu, "a GPU")},
+          {"MFU", percent_of(m.mfu),
+           fmt::format("{} model TFLOP/s a GPU", significant(m.model_tflops_per_gpu))},
+          {"power of a GPU", with_unit(m.power_mean_w, "W"),
+           "peak " + with_unit(m.power_peak_w, "W") + limit_beside_peak(run, m)},
+          {"energy", with_unit(m.joules_per_token, "J/token"),
+           m.samples_per_s_mj ? with_unit(m.samples_per_s_mj, "samples/(s MJ)")
+                              : with_unit(m.energy_j, "J, all GPUs")},
+          {"die temperature", with_unit(m.temperature_mean_c, "°C"),
+           fmt::format("peak {}; hot slots {}, cool {}", with_unit(m.temperature_peak_c, "°C"),
+                       significant(m.hot_mean_c), significant(m.cool_mean_c))},
+          {"SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4), throttle_words(m)}};
 }
 
-std::string tiles_section(const Metrics& metrics) {
-  std::vector<Tile> tiles = tiles_of(metrics);
+std::string tiles_section(const run::Run& run, const Metrics& metrics) {
+  std::vector<Tile> tiles = tiles_of(run, metrics);
   std::erase_if(tiles, [](const Tile& tile) { return tile.value == "–"; });  // a trace cannot know
   return html_tiles(tiles);
 }
@@ -420,7 +420,7 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   const Json timeline = timeline_data(run);
   const TraceSection trace = trace_section(run);
   std::string body = header(run);
-  if (run::has_trained(run)) body += tiles_section(metrics);
+  if (run::has_trained(run)) body += tiles_section(run, metrics);
   const std::optional<metrics::PowerProfile> profile = metrics::power_profile(run);
   std::vector<RunFinding> findings = run_findings(run, metrics);
   if (const auto swing = profile ? swing_finding(*profile) : std::nullopt)

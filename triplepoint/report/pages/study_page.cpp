@@ -34,18 +34,19 @@ constexpr Column columns[] = {{"step (s)", "step_time_s", 3},
                               {"J/token", "joules_per_token", 3},
                               {"mean power (W)", "power_w.mean", 3},
                               {"peak power (W)", "power_w.peak", 3},
-                              {"mean temp. (°C)", "temperature_c.mean", 3},
-                              {"peak temp. (°C)", "temperature_c.peak", 3},
+                              {"mean die (°C)", "temperature_c.mean", 3},
+                              {"peak die (°C)", "temperature_c.peak", 3},
                               {"clock (MHz)", "sm_clock_mhz.mean", 4},
                               {"memory (GiB)", "memory_gib.total", 3}};
 
-/// Errors in full; of warnings the code, for they did not keep the job from running.
+/// Errors in full; of warnings the code in words, for they did not keep the job from running.
 std::string diagnoses_text(const StudyRow& row) {
   std::string text;
   for (const spec::Diagnosis& diagnosis : row.diagnoses) {
     const bool is_error = diagnosis.severity == spec::Diagnosis::Severity::error;
-    text += fmt::format("{}{}{}{}", text.empty() ? "" : "; ", spec::name_of(diagnosis.code),
-                        is_error ? ": " : "", is_error ? diagnosis.what : "");
+    std::string code(spec::name_of(diagnosis.code));
+    std::ranges::replace(code, '_', ' ');
+    text += fmt::format("{}{}", text.empty() ? "" : "; ", is_error ? diagnosis.what : code);
   }
   return text;
 }
