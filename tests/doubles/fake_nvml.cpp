@@ -4,6 +4,7 @@
 // older ones.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -36,7 +37,7 @@ struct Driver {
   int age = 0;  // of handles
   double counts_since = 0;
   std::array<OpaqueDevice, 1024> handles{};
-  std::size_t used = 0;
+  std::atomic<std::size_t> used = 0;
 };
 
 Driver driver;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): a library's state
@@ -65,8 +66,15 @@ int lost_code(int gpu) {
   return 0;
 }
 
+/// A call into a driver that does not answer: it returns when the script says so.
+void block(int gpu, const char* call) {
+  while (driver.script.blocked_until(gpu, call, now()))
+    spend({0, 0.01});
+}
+
 /// What any call on a handle answers first.
 int enter(Handle handle, const char* call) {
+  if (handle != nullptr) block(handle->gpu, call);
   if (const auto cost = driver.script.cost.find(call); cost != driver.script.cost.end())
     spend(cost->second);
   look_for_reset();
@@ -276,6 +284,7 @@ extern "C" __attribute__((visibility("default"))) void triplepoint_fake_set_time
 FAKE_API nvmlInit_v2() {
   driver.script = Script::from_environment("TRIPLEPOINT_FAKE_NVML");
   driver.clock.start();
+  block(-1, "init");
   look_for_reset();
   for (const Fault& reset : driver.script.resets)
     if (within(reset, now())) return Code::driver_not_loaded;
@@ -284,6 +293,7 @@ FAKE_API nvmlInit_v2() {
   return Code::success;
 }
 FAKE_API nvmlShutdown() {
+  block(-1, "shutdown");
   driver.running = false;
   return Code::success;
 }
@@ -319,6 +329,7 @@ FAKE_API nvmlDeviceGetCount_v2(unsigned* count) {
   return Code::success;
 }
 FAKE_API nvmlDeviceGetHandleByIndex_v2(unsigned index, Handle* handle) {
+  block(static_cast<int>(index), "index");
   look_for_reset();
   if (!driver.running) return Code::uninitialized;
   if (index >= static_cast<unsigned>(driver.script.gpus)) return Code::invalid_argument;

@@ -95,6 +95,9 @@ void add_faults(Statements& statements, Script& script) {
   statements["sentinel"] = [&](Words& w) {
     script.faults.push_back(read_times(w, read_fault(w, false)));
   };
+  statements["block"] = [&](Words& w) {
+    script.blocks.push_back(read_times(w, read_fault(w, false)));
+  };
   statements["lost"] = [&](Words& w) {
     std::string gpu;
     w >> gpu;
@@ -185,6 +188,14 @@ const Fault* Script::fault(int gpu, const std::string& what, double now) const {
         now >= fault.begin && now < fault.end)
       return &fault;
   return nullptr;
+}
+
+std::optional<double> Script::blocked_until(int gpu, const std::string& what, double now) const {
+  for (const Fault& block : blocks)
+    if ((block.gpu < 0 || block.gpu == gpu) && (block.what == what || block.what == "all") &&
+        now >= block.begin && now < block.end)
+      return block.end;
+  return std::nullopt;
 }
 
 double FakeClock::now() const {

@@ -52,12 +52,15 @@ class Script {
   std::map<std::string, std::pair<double, double>> cost;  // of a call: CPU and sleep, s
   std::map<uint32_t, int64_t> latency_us;                 // of a field
   std::vector<Fault> faults;
+  std::vector<Fault> blocks;  // calls that do not return before `end`
   std::vector<Fault> losses;  // of a GPU: code 15; its handle stays void afterwards
   std::vector<Fault> resets;  // of the driver
   std::vector<int> mig;
 
   /// The wave of a GPU, or of all ("*"); nothing if the script has none.
   const Wave* wave(int gpu, const std::string& signal) const;
+  /// Until when a call of this GPU (-1: of none) blocks; nothing if it does not.
+  std::optional<double> blocked_until(int gpu, const std::string& what, double now) const;
   /// The fault that holds now for a call or field of this GPU.
   const Fault* fault(int gpu, const std::string& what, double now) const;
 

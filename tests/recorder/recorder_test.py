@@ -138,12 +138,56 @@ class Content(Recorded):
         series = self.tables()
         self.assertLess(series[("power_instant_w", True, 5)][-1][0], 2.5)
         self.assertGreater(series[("power_instant_w", True, 4)][-1][0], 3)
+        self.assertRegex(self.summary, r"GPU \d+\.?\d* kJ \+- .* of 7 of 8 GPUs; GPU 5 lost at 1\.\d s")
+        with contextlib.closing(sqlite3.connect(self.path / "a.run")) as run:
+            coverage, = run.execute("SELECT value FROM fact WHERE key = 'recording_energy_coverage'").fetchone()
+        self.assertIn(coverage, self.summary)
+
+    def test_a_command_too_short_for_energy(self):
+        self.record("--", "true")
+        self.assertIn("too short to measure energy", self.summary)
+        self.assertNotIn("+-", self.summary)
 
     def test_a_machine_without_gpus(self):
         self.environment["TRIPLEPOINT_NVML"] = "no-such-library.so"
         self.record("--", "sleep", "2")
         self.assertIn("no GPU", self.summary)
         self.assertTrue(any(signal == "cpu_user_s" for signal, _, _ in self.tables()))
+
+
+class Ranks(Recorded):
+    """Ranks that the command starts, as torchrun does, and that mark nothing."""
+    TORCHRUN = """
+import os, subprocess, sys
+first = int(sys.argv[1])
+workers = [subprocess.Popen(["sleep", "2"], env={**os.environ, "RANK": str(first + i), "LOCAL_RANK": str(i), "WORLD_SIZE": "16",
+           "LOCAL_WORLD_SIZE": "8"}) for i in range(8)]
+for worker in workers:
+    worker.wait()
+"""
+
+    def ranks(self):
+        with contextlib.closing(sqlite3.connect(self.path / "a.run")) as run:
+            facts = dict(run.execute("SELECT key, value FROM fact"))
+            return dict(run.execute("SELECT local, rank FROM device")), facts
+
+    def test_workers_are_found_by_their_environment(self):
+        self.record("--", sys.executable, "-c", self.TORCHRUN, "0")
+        ranks, facts = self.ranks()
+        self.assertEqual(ranks, {i: i for i in range(8)})
+        self.assertEqual((facts["launcher"], facts["world_size"]), ("torchrun", "16"))
+        self.assertEqual(len(facts["rank_processes"].split(",")), 8)
+
+    def test_visible_devices_of_the_workers(self):
+        self.environment["CUDA_VISIBLE_DEVICES"] = "7,6,5,4,3,2,GPU-5eed0001,0"
+        self.record("--", sys.executable, "-c", self.TORCHRUN, "0")
+        self.assertEqual(self.ranks()[0], {7 - i: i for i in range(8)})
+
+    def test_torchrun_inside_of_srun(self):
+        self.environment.update({"SLURM_JOB_ID": "4", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_NTASKS": "1",
+                                 "SLURM_NNODES": "1", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_TASKS_PER_NODE": "1"})
+        self.record("--", sys.executable, "-c", self.TORCHRUN, "8")
+        self.assertEqual(self.ranks()[0], {i: 8 + i for i in range(8)})
 
 
 class Life(Recorded):
@@ -213,7 +257,13 @@ class Life(Recorded):
             resource.setrlimit(resource.RLIMIT_FSIZE, (30000, resource.RLIM_INFINITY))
         self.record("--", "sleep", "6", preexec_fn=small_files)
         self.assertIn("free some space", self.summary)
-        self.assertGreater(len(self.power()), 5)
+        lost = float(self.summary.split(" s are lost")[0].split()[-1])
+        power = self.power()
+        self.assertGreater(len(power), 5)
+        self.assertAlmostEqual(lost, 6 - power[-1][0], delta=1.5)
+        self.record("-q", "--strict", "--", "sleep", "4", preexec_fn=small_files, code=1, name="b.run")
+        self.record("-q", "--strict", "--", "sh", "-c", "sleep 4; exit 3", preexec_fn=small_files, code=3, name="c.run")
+        self.record("-q", "--strict", "--", "sleep", "1", name="d.run")
 
     def test_many_ranks_at_once(self):
         ranks = 64

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "triplepoint/base/detached.h"
 #include "triplepoint/base/process.h"
 
 #include "triplepoint/cli/command_line.h"
@@ -14,5 +15,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   listen_for_interrupts();
   tui::Console console = tui::process_console();
-  return run_command_line(words, console);
+  const int code = run_command_line(words, console);
+  console.flush();
+  return leave_process(code);
 }

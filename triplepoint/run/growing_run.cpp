@@ -254,6 +254,7 @@ void GrowingRun::fact(std::string_view key, std::string_view value) {
 }
 
 void GrowingRun::set_device(size_t position, const Device& device) {
+  if (position == head_.devices.size()) head_.devices.emplace_back();
   head_.devices[position] = device;
   put([&](RecordWriter& out) { out.add(position, device); });
 }

@@ -54,6 +54,7 @@ class GrowingRun {
   void add(const ClockAnchor& anchor);
   void note(std::string_view text);
   void fact(std::string_view key, std::string_view value);
+  /// Of a known device, or of one more.
   void set_device(size_t position, const Device& device);
 
   /// Everything so far reaches the disk. After an error (disk full) it is tried again with the next

@@ -175,6 +175,47 @@ Result<void> require_own_gpus(const std::vector<Run>& recordings) {
   return {};
 }
 
+/// From the first to the last that a recording says; nothing of an empty one.
+std::optional<Extent> extent_of(const Run& run) {
+  std::optional<Extent> all;
+  const auto add = [&](Instant begin, Instant end) {
+    if (!all) all = Extent{begin, end};
+    all->begin = std::min(all->begin, begin);
+    all->end = std::max(all->end, end);
+  };
+  for (const ClockAnchor& anchor : run.manifest.anchors)
+    add(anchor.instant, anchor.instant);
+  for (const Series& series : run.series)
+    if (!series.times.empty()) add(series.times.front(), series.times.back());
+  for (const StepRecord& step : run.steps)
+    add(step.begin, step.end);
+  for (const Span& span : run.timeline.spans)
+    add(span.begin, span.end);
+  return all;
+}
+
+/// Nodes of a job run at the same time.
+Result<void> require_overlap(const std::vector<Run>& recordings,
+                             const std::vector<Alignment>& alignments) {
+  const Run* last_to_begin = nullptr;
+  const Run* first_to_end = nullptr;
+  Instant begin(INT64_MIN), end(INT64_MAX);
+  for (size_t i = 0; i < recordings.size(); ++i) {
+    const auto extent = extent_of(recordings[i]);
+    if (!extent) continue;
+    if (const Instant here = extent->begin + alignments[i].offset; here > begin)
+      begin = here, last_to_begin = &recordings[i];
+    if (const Instant here = extent->end + alignments[i].offset; here < end)
+      end = here, first_to_end = &recordings[i];
+  }
+  if (last_to_begin == nullptr || begin <= end) return {};
+  return error(fmt::format(
+      "recordings {} and {} do not overlap in time (by their clocks, the second one begins {:.1f} "
+      "s "
+      "after the end of the first one), so they are not of one job; give recordings of one launch",
+      first_to_end->manifest.name, last_to_begin->manifest.name, (begin - end) / unit::s));
+}
+
 /// How numbers of one recording become numbers of all.
 struct Numbers {
   int32_t first_node = 0, first_device = 0, first_rank = 0;
@@ -345,6 +386,7 @@ Result<Merged> merge(std::vector<Run> recordings) {
   Run& all = merged.run;
   for (const Run& run : recordings)
     merged.alignments.push_back(TPT_TRY(align(recordings[0], run)));
+  TPT_TRY(require_overlap(recordings, merged.alignments));
   const bool own_ranks = have_own_ranks(recordings);
   if (!own_ranks)
     all.manifest.notes.push_back(

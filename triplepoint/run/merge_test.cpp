@@ -165,6 +165,16 @@ TEST_CASE("two recordings of the same GPUs are refused by name") {
   CHECK(merge({first, elsewhere}));
 }
 
+TEST_CASE("recordings of different times are refused by name") {
+  Run early = recording_of(here, 3, 0, 0);
+  Run late = recording_of({.host = "n2", .begins = 372 * s, .first_rank = 2}, 0, 0, 0);
+  late.manifest.name = "job-2";
+  const auto merged = merge({early, late});
+  REQUIRE_FALSE(merged);
+  for (const char* words : {"job and job-2 do not overlap in time", "252.0 s after the end"})
+    CHECK_MESSAGE(merged.error().what.find(words) != std::string::npos, merged.error().what);
+}
+
 TEST_CASE("nodes that marked other numbers of steps are left out of them, and it is said") {
   const Run all = merge({recording_of(here, 0, 10, 0), recording_of(there, 0, 9, 0)}).value().run;
   CHECK(all.steps.size() == 10);

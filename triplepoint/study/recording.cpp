@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/study/recording.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -13,6 +15,7 @@
 #include "triplepoint/telemetry/recorder/child_process.h"
 #include "triplepoint/telemetry/recorder/node_gathering.h"
 #include "triplepoint/telemetry/recorder/recorder.h"
+#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::study {
 namespace {
@@ -21,8 +24,12 @@ using telemetry::ChildProcess;
 using telemetry::LaunchEnvironment;
 using telemetry::NodeGathering;
 using telemetry::Recorder;
+using telemetry::SensorOpening;
 
 constexpr Seconds turn_length = 100 * unit::ms;
+constexpr Seconds longest_listing = 5 * unit::s;
+constexpr int64_t longest_wait_between_looks = 300;  // turns
+constexpr int incomplete_recording = 1;              // exit code
 // Ranks of a launch start within seconds; one that is missing longer has not been started at all.
 constexpr int most_turns_for_others = 300;
 
@@ -61,13 +68,12 @@ class Recording {
   }
 
   Result<int> lead(const NodeGathering& gathering, const telemetry::SignalsForCommand& signals) {
-    telemetry::Sensors sensors = TPT_TRY(telemetry::open_sensors(request_.sensors));
+    const auto opening = TPT_TRY(open_sensors(signals));
     const Path target = file();
     if (const auto old = TPT_TRY(telemetry::keep_old_recording(target)))
       console_.warn(
           fmt::format("triplepoint: the old {} is now {}\n", target.string(), old->string()));
-    const auto recorder =
-        TPT_TRY(Recorder::begin(plan(target, gathering, sensors), std::move(sensors.all)));
+    const auto recorder = TPT_TRY(Recorder::begin(plan(target, gathering, opening), {}));
     auto child = ChildProcess::start(request_.command,
                                      telemetry::recording_variables(gathering.marks()), signals);
     if (!child) {
@@ -77,14 +83,28 @@ class Recording {
       std::filesystem::remove(run::tail_of(target), ignored);
       return telemetry::start_failed(request_.command[0]);
     }
+    command_ = child->id();
     const int code = watch(*recorder, *child, gathering);
     wait_for_others(*recorder, gathering, signals);
-    finish(*recorder, target);
-    return code;
+    const bool is_whole = finish(*recorder, target);
+    return request_.strict && !is_whole && code == 0 ? incomplete_recording : code;
+  }
+
+  /// The command does not wait for drivers; only words for GPUs are compared with those there are.
+  Result<std::shared_ptr<SensorOpening>> open_sensors(
+      const telemetry::SignalsForCommand& signals) const {
+    auto opening = std::make_shared<SensorOpening>(request_.sensors);
+    if (request_.sensors.devices.empty()) return opening;
+    bool wants_end = false;
+    opening->wait_for_list(longest_listing,
+                           [&] { return wants_end = wants_end || signals.take_end(); });
+    if (wants_end) return error("ended by a signal before the command was started");
+    if (const auto unknown = opening->unknown_device()) return error(unknown->what);
+    return opening;
   }
 
   telemetry::RecordingPlan plan(const Path& target, const NodeGathering& gathering,
-                                const telemetry::Sensors& sensors) const {
+                                const std::shared_ptr<SensorOpening>& opening) const {
     telemetry::RecordingPlan plan;
     plan.file = target;
     plan.steps = request_.steps;
@@ -92,7 +112,7 @@ class Recording {
     plan.producer = program_version();
     plan.host = telemetry::this_host(environment_);
     plan.marks = gathering.marks();
-    plan.gaps = sensors.gaps;
+    plan.opening = opening;
     if (request_.interval) plan.sampling.interval = *request_.interval;
     plan.sampling.follow_sensors = !request_.interval;
     plan.facts["command"] = joined(request_.command);
@@ -106,6 +126,18 @@ class Recording {
   /// Ranks of this node.
   size_t num_expected() const { return static_cast<size_t>(environment_.local_size.value_or(1)); }
 
+  /// Ranks that the command has started, as torchrun does, some seconds after its begin.
+  void look_for_ranks(Recorder& recorder) {
+    if (all_processes_known_ || turns_ < next_look_) return;
+    next_look_ = turns_ + std::min(turns_, longest_wait_between_looks);
+    const auto processes = telemetry::ranks_below(command_, environment_);
+    if (processes.size() <= processes_seen_) return;
+    processes_seen_ = processes.size();
+    recorder.know_processes(processes);
+    const auto local_size = processes.front().launch.local_size.value_or(INT32_MAX);
+    all_processes_known_ = processes_seen_ >= static_cast<size_t>(local_size);
+  }
+
   /// One look of the thread that waits: marks, and every second samples and the disk.
   void turn(Recorder& recorder, const NodeGathering& gathering) {
     constexpr int64_t turns_per_look = 10;
@@ -114,6 +146,7 @@ class Recording {
       recorder.know_ranks(ranks);
       ranks_seen_ = ranks.size();
     }
+    look_for_ranks(recorder);
     if (const auto done = recorder.turn(); !done)
       console_.warn(fmt::format("triplepoint: {} (the recording goes on when there is room)\n",
                                 done.error().what));
@@ -139,26 +172,30 @@ class Recording {
     }
   }
 
-  void finish(Recorder& recorder, const Path& target) const {
+  /// False if some of the recording is lost.
+  bool finish(Recorder& recorder, const Path& target) const {
     const auto summary = recorder.finish();
     if (!summary) {
-      console_.warn(
-          fmt::format("triplepoint: {}\ntriplepoint: what was recorded is in {} and {}, "
-                      "which every command reads as they are\n",
-                      summary.error().what, target.string(), run::tail_of(target).string()));
-      return;
+      console_.warn(fmt::format(
+          "triplepoint: {}\ntriplepoint: {:.1f} s are lost; what was recorded before is "
+          "in {} and {}, which every command reads as they are\n",
+          summary.error().what, recorder.lost_without_end() / unit::s, target.string(),
+          run::tail_of(target).string()));
+      return false;
     }
     if (request_.job)
       if (const auto described = study::describe_recording(target, *request_.job); !described)
         console_.warn(
             fmt::format("triplepoint: {}; the recording has no job\n", described.error().what));
     if (!request_.quiet) console_.warn(telemetry::text_of(*summary, target.string()));
+    return summary->dropped_values == 0;
   }
 
   tui::Console& console_;
   const RecordingRequest& request_;
-  size_t ranks_seen_ = 0;
-  int64_t turns_ = 0;
+  size_t ranks_seen_ = 0, processes_seen_ = 0;
+  int64_t turns_ = 0, next_look_ = 2, command_ = 0;
+  bool all_processes_known_ = false;
   LaunchEnvironment environment_;
 };
 

@@ -24,6 +24,7 @@ struct RecordingRequest {
   std::optional<spec::Job> job;     // what the command trains
   telemetry::SensorOptions sensors;
   bool quiet = false;
+  bool strict = false;  // a recording that lacks something is a failure of a command that had none
 };
 
 /// Runs a command and records the node. Of several ranks on a node one records; the others run

@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "triplepoint/base/result.h"
-
-#include "triplepoint/run/run.h"
 
 #include "triplepoint/telemetry/sensor.h"
 
 namespace triplepoint::telemetry {
 
-/// Which of these devices the words mean, as SensorOptions::devices explains them; no words: all. A
-/// word that no device answers to is an error that says which devices there are.
-Result<std::vector<bool>> select_devices(const std::vector<run::Device>& devices,
-                                         const std::vector<std::string>& words);
-
 /// Opens what is there. A machine without any sensor still has /proc. The only error is a word in
-/// `devices` that no GPU answers to.
+/// `devices` that no GPU answers to. What has not answered after ten seconds, or when the program
+/// is interrupted, is left out; Sensors::opening then has it as soon as it answers.
 Result<Sensors> open_sensors(const SensorOptions&);
 
 }  // namespace triplepoint::telemetry

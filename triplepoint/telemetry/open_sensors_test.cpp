@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/telemetry/device_selection.h"
+
 #include "tests/doubles/fake_drivers.h"
 #include "tests/doubles/gpu_metrics_blob.h"
 

@@ -17,6 +17,12 @@ void GapList::add(Gap gap, int32_t gpu) {
     entries_.push_back({std::move(gap), {gpu}});
 }
 
+void GapList::add(const GapList& other) {
+  for (const Entry& entry : other.entries_)
+    for (const int32_t gpu : entry.gpus)
+      add(entry.gap, gpu);
+}
+
 std::vector<Gap> GapList::gaps() const {
   std::vector<Gap> said;
   for (const Entry& entry : entries_) {

@@ -72,6 +72,7 @@ int64_t monotonic_now_ns();
 class GapList {
  public:
   void add(Gap gap, int32_t gpu);
+  void add(const GapList& other);
   std::vector<Gap> gaps() const;
 
  private:
@@ -132,7 +133,7 @@ struct LinkFacts {
 /// What does not change while a GPU is measured, as its driver says it. Absent: not said.
 struct DeviceFacts {
   run::Device device;        // the same as in its sensor's devices(); `local` is unique on the node
-  int32_t sensor = 0;        // index into Sensors::all
+  int32_t sensor = 0;        // index into Sensors::all; -1: listed, and not open
   std::string vendor;        // "nvidia", "amd"
   std::string architecture;  // "hopper", "gfx942"; empty: not known
   std::string board;         // serial or part number where it may be read
@@ -169,12 +170,16 @@ struct NodeFacts {
   std::vector<NicFacts> nics;
 };
 
+class SensorOpening;
+
 /// Everything that can be measured on this node, and what cannot.
 struct Sensors {
   std::vector<std::unique_ptr<Sensor>> all;
   std::vector<DeviceFacts> devices;  // of all sensors, in the order of `device.local`
   NodeFacts node;
   std::vector<Gap> gaps;  // of what could not be opened at all; each sensor has its own besides
+  /// What does not answer yet comes from here (sensor_opening.h); null: all is open.
+  std::shared_ptr<SensorOpening> opening;
 };
 
 }  // namespace triplepoint::telemetry

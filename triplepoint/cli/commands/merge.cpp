@@ -20,6 +20,19 @@
 namespace triplepoint::cli {
 namespace {
 
+/// NAME.run for NAME.1.run, if it is there: record has moved the older one out of its way.
+std::optional<Path> newer_recording(const Path& file) {
+  const Path name = file.stem();
+  const std::string number = name.extension().string();
+  const bool is_number =
+      number.size() > 1 && number.find_first_not_of("0123456789", 1) == std::string::npos;
+  Path newer = file.parent_path() / name.stem();
+  newer += ".run";
+  std::error_code ignored;
+  if (!is_number || !std::filesystem::exists(newer, ignored)) return std::nullopt;
+  return newer;
+}
+
 class Merge : public Command {
  public:
   Arguments arguments() override {
@@ -35,7 +48,7 @@ class Merge : public Command {
     let_interrupts_end_us();
     if (!output_) return error("no -o (the merged run needs a name); add -o all.run");
     std::vector<run::Run> recordings;
-    for (const Path& file : TPT_TRY(files())) {
+    for (const Path& file : TPT_TRY(files(console))) {
       recordings.push_back(TPT_TRY(run::load(file.string())));
       recordings.back().manifest.name = file.stem().string();  // a rerun's file has its own
     }
@@ -46,8 +59,8 @@ class Merge : public Command {
   }
 
  private:
-  /// In a folder all runs but the one that is to be written.
-  Result<std::vector<Path>> files() const {
+  /// In a folder all runs but the one that is to be written, and older ones that record has kept.
+  Result<std::vector<Path>> files(tui::Console& console) const {
     std::vector<Path> all;
     std::error_code ignored;
     for (const std::string& source : sources_) {
@@ -55,8 +68,17 @@ class Merge : public Command {
         all.emplace_back(source);
         continue;
       }
-      for (const Path& file : TPT_TRY(list_files(source, ".run")))
-        if (!std::filesystem::equivalent(file, *output_, ignored)) all.push_back(file);
+      for (const Path& file : TPT_TRY(list_files(source, ".run"))) {
+        if (std::filesystem::equivalent(file, *output_, ignored)) continue;
+        const auto newer = newer_recording(file);
+        if (newer)
+          console.warn(
+              fmt::format("triplepoint: left out {} (an older recording than {}); name the "
+                          "files to merge it\n",
+                          file.string(), newer->filename().string()));
+        else
+          all.push_back(file);
+      }
     }
     if (all.empty())
       return error(fmt::format("{}: no .run file in it; give the folder into which record wrote",

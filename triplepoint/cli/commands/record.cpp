@@ -36,6 +36,8 @@ class Record : public Command {
               "job of the command (job.toml, NeMo YAML, Megatron arguments); adds model, layout "
               "and FLOPs to the recording",
               into(job_file_), {.words = Words::files})
+        .toggle("--strict", "exit with 1 if some of the recording is lost (disk full)",
+                request_.strict)
         .toggle("-q,--quiet", "do not print a summary", request_.quiet)
         .add(sensors_.arguments());
   }

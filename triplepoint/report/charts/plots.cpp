@@ -4,11 +4,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+
+#include "triplepoint/metrics/run/throttle_reasons.h"
 
 namespace triplepoint::report {
 namespace {
@@ -54,6 +59,59 @@ std::vector<const run::Series*> series_of(const run::Run& run, const Signal& sig
     if (!found.empty()) break;
   }
   return found;
+}
+
+/// Share of time by the driver's residency counters, which miss nothing between two readings: of a
+/// stretch between two stamps, at its begin. Reasons without a counter count by their bit.
+run::Series counted_throttling(const run::Run& run, const run::Series& stamps) {
+  std::vector<const run::Series*> counters;
+  uint32_t uncounted = 0;
+  for (const metrics::ThrottleReason& reason : metrics::throttle_reasons) {
+    const run::Series* counter = run::find_series(run, reason.counter, stamps.device);
+    counter != nullptr ? counters.push_back(counter) : void(uncounted |= reason.bit);
+  }
+  const run::Series* bits = run::find_series(run, "throttle_reasons", stamps.device);
+  run::Series shares{.signal = "throttled_share", .device = stamps.device};
+  for (std::size_t i = 0; i + 1 < stamps.times.size(); ++i) {
+    const Instant begin = stamps.times[i], end = stamps.times[i + 1];
+    double held_ns = 0;
+    for (const run::Series* counter : counters)
+      held_ns += run::counter_difference(*counter, begin, end).value_or(0);
+    double share = std::min(1.0, held_ns * 1e-9 / ((end - begin) / unit::s));
+    if (bits != nullptr && uncounted != 0)
+      share = std::max(share, run::share_of_time(*bits, uncounted, begin, end).value_or(0));
+    shares.times.push_back(begin);
+    shares.values.push_back(share);
+  }
+  return shares;
+}
+
+/// Of every GPU that has residency counters: a page's chart then agrees with its headline.
+std::vector<run::Series> counted_throttling(const run::Run& run) {
+  std::map<int32_t, const run::Series*> stamps;  // by device: those of the longest counter
+  for (const run::Series& series : run.series) {
+    if (!series.signal.starts_with("throttle_ns_") || series.of_node || series.times.size() < 2)
+      continue;
+    const run::Series*& longest = stamps[series.device];
+    if (longest == nullptr || series.times.size() > longest->times.size()) longest = &series;
+  }
+  std::vector<run::Series> all;
+  for (const auto& [device, series] : stamps)
+    all.push_back(counted_throttling(run, *series));
+  return all;
+}
+
+/// Throttling by counters, and of GPUs without by polled bits.
+std::vector<const run::Series*> with_counted(std::vector<const run::Series*> polled,
+                                             const std::vector<run::Series>& counted) {
+  std::erase_if(polled, [&](const run::Series* series) {
+    return std::ranges::any_of(
+        counted, [&](const run::Series& other) { return other.device == series->device; });
+  });
+  for (const run::Series& series : counted)
+    polled.push_back(&series);
+  std::ranges::sort(polled, {}, [](const run::Series* series) { return series->device; });
+  return polled;
 }
 
 /// Equal stretches of time, from the first to the last stamp of all series.
@@ -157,8 +215,10 @@ Json separate(const std::vector<const run::Series*>& all, const Buckets& buckets
 
 Json plots_of(const run::Run& run, std::size_t points) {
   Json plots = Json::array();
+  const std::vector<run::Series> counted = counted_throttling(run);
   for (const Signal& signal : signals()) {
-    const std::vector<const run::Series*> all = series_of(run, signal);
+    std::vector<const run::Series*> all = series_of(run, signal);
+    if (std::string_view(signal.id) == "throttled") all = with_counted(std::move(all), counted);
     if (all.empty()) continue;
     const Buckets buckets = buckets_of(all, points);
     Json times = Json::array();

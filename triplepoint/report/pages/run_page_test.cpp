@@ -101,6 +101,25 @@ TEST_CASE("plots: reasons become a share of time, and idle is no throttling") {
   CHECK(values[9] == 100.0);
 }
 
+TEST_CASE("plots: residency counters tell the throttling that polled bits have missed") {
+  run::Run run;
+  run.series.push_back({"throttle_reasons", 0, false, {}, {}});
+  run.series.push_back({"throttle_ns_sw_power_cap", 0, false, {}, {}});
+  run.series.push_back({"throttle_reasons", 1, false, {}, {}});
+  for (int i = 0; i < 10; ++i) {
+    for (run::Series& series : run.series)
+      series.times.push_back(instant_at(i * unit::s));
+    run.series[0].values.push_back(0);
+    run.series[1].values.push_back(0.3e9 * i);
+    run.series[2].values.push_back(8);
+  }
+  const Json curves = plots_of(run)[0]["curves"];
+  REQUIRE(curves.size() == 2);
+  for (std::size_t i = 0; i < 9; ++i)
+    CHECK(curves[0]["values"][i] == 30.0);
+  CHECK(curves[1]["values"][5] == 100.0);
+}
+
 TEST_CASE("plots: without a true mean the sensor's own view is drawn") {
   run::Run run;
   run.series.push_back({"power_average_w", 0, false, {Instant(0)}, {300}});

@@ -12,7 +12,10 @@
 #include <unistd.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/process.h"
 #include "triplepoint/base/statistics.h"
+
+#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::telemetry {
 namespace {
@@ -161,7 +164,7 @@ std::vector<ChannelSamples> watch(Sampler& sampler, Seconds look) {
   sampler.start();
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(look / unit::s));
-  while (Clock::now() < end) {
+  while (Clock::now() < end && !interrupted()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     samples.clear();
     sampler.take(samples);
@@ -244,6 +247,9 @@ Examination examine(Sensors sensors, const SensorPaths& paths, const Variable& v
   found.node = sensors.node;
   found.devices = sensors.devices;
   found.gaps = sensors.gaps;
+  if (sensors.opening != nullptr)
+    for (Gap& gap : sensors.opening->outstanding())
+      found.gaps.push_back(std::move(gap));
   found.findings = environment_findings(paths, variable, sensors.devices);
   SamplingPlan plan;
   plan.probe = std::min(plan.probe, look / 2);

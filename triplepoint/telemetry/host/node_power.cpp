@@ -245,12 +245,14 @@ int start(const std::vector<std::string>& command, int output, pid_t& pid) {
 }
 
 /// Reads until the end of the pipe; false if that takes longer than the limit.
-bool read_all(int from, int64_t end_ns, std::string& text) {
+bool read_all(int from, int64_t end_ns, const std::function<bool()>& stopped, std::string& text) {
+  constexpr int64_t look_every_ms = 100;
   std::array<char, 4096> buffer{};
   while (true) {
     const int64_t left_ms = (end_ns - monotonic_now_ns()) / 1'000'000;
+    if (left_ms <= 0 || (stopped && stopped())) return false;
     pollfd ready{.fd = from, .events = POLLIN, .revents = 0};
-    if (left_ms <= 0 || poll(&ready, 1, static_cast<int>(left_ms)) == 0) return false;
+    if (poll(&ready, 1, static_cast<int>(std::min(left_ms, look_every_ms))) == 0) continue;
     const ssize_t got = read(from, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return true;
@@ -258,9 +260,18 @@ bool read_all(int from, int64_t end_ns, std::string& text) {
   }
 }
 
+/// Of a program that was killed: in the middle of a call that does not return it is still there.
+int status_after_kill(pid_t pid) {
+  int status = 0;
+  for (int i = 0; i < 25 && waitpid(pid, &status, WNOHANG) == 0; ++i)
+    usleep(20'000);
+  return status;
+}
+
 }  // namespace
 
-Result<std::string> output_of(const std::vector<std::string>& command, Seconds limit) {
+Result<std::string> output_of(const std::vector<std::string>& command, Seconds limit,
+                              const std::function<bool()>& stopped) {
   Pipe pipe;
   pid_t pid = 0;
   if (!pipe.works()) return error("no pipe (too many open files?)");
@@ -269,10 +280,13 @@ Result<std::string> output_of(const std::vector<std::string>& command, Seconds l
   pipe.close_end(1);
   std::string text;
   const auto limit_ns = static_cast<int64_t>(limit / unit::ns);
-  const bool ended = read_all(pipe.end(0), monotonic_now_ns() + limit_ns, text);
-  if (!ended) kill(-pid, SIGKILL);
+  const bool ended = read_all(pipe.end(0), monotonic_now_ns() + limit_ns, stopped, text);
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  if (!ended) {
+    kill(-pid, SIGKILL);
+    status = status_after_kill(pid);
+  }
+  while (ended && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (!ended)
     return error(fmt::format("{} takes longer than {:.0f} s", command.front(), limit / unit::s));
@@ -302,7 +316,7 @@ CommandSensor::~CommandSensor() {
 void CommandSensor::ask_again_and_again() {
   const auto period = std::chrono::nanoseconds(static_cast<int64_t>(number_.period / unit::ns));
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, period, [this] { return stop_; })) {
+  while (!wake_.wait_for(lock, period, [this] { return stop_.load(); })) {
     lock.unlock();
     ask();
     lock.lock();
@@ -311,7 +325,7 @@ void CommandSensor::ask_again_and_again() {
 
 void CommandSensor::ask() {
   const int64_t begin = monotonic_now_ns();
-  const auto text = output_of(number_.command, number_.limit);
+  const auto text = output_of(number_.command, number_.limit, [this] { return stop_.load(); });
   const int64_t end = monotonic_now_ns();
   const auto value = text ? number_.parse(*text) : std::nullopt;
   const std::lock_guard lock(mutex_);

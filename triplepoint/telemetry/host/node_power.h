@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -20,8 +21,10 @@
 namespace triplepoint::telemetry::host {
 
 /// What a program prints, at most 64 KiB of it. An error if it cannot be run, ends with a status
-/// other than 0, or takes longer than the limit (it is killed then, with what it started).
-Result<std::string> output_of(const std::vector<std::string>& command, Seconds limit);
+/// other than 0, or takes longer than the limit or than until `stopped` says so (it is killed then,
+/// with what it started).
+Result<std::string> output_of(const std::vector<std::string>& command, Seconds limit,
+                              const std::function<bool()>& stopped = {});
 
 /// How a command's text becomes a number.
 struct CommandNumber {
@@ -63,7 +66,7 @@ class CommandSensor final : public Sensor {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool stop_ = false;
+  std::atomic<bool> stop_ = false;
   double value_ = 0;
   int64_t stamp_ns_ = 0;
   bool failing_ = false;

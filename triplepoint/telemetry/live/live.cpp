@@ -9,6 +9,8 @@
 
 #include "triplepoint/base/result.h"
 
+#include "triplepoint/telemetry/sensor_opening.h"
+
 namespace triplepoint::telemetry {
 namespace {
 
@@ -126,44 +128,51 @@ int64_t unix_now_ns() {
   return int64_t{now.tv_sec} * second_ns + now.tv_nsec;
 }
 
-/// Where each of the sampler's devices stands among the node's: the sampler counts through sensors,
-/// the node by `local`.
-std::vector<int32_t> positions(const Sensors& sensors) {
-  std::vector<int32_t> position;
-  for (std::size_t s = 0; s < sensors.all.size(); ++s)
-    for (const run::Device& device : sensors.all[s]->devices()) {
-      const auto same = [&](const DeviceFacts& facts) {
-        return facts.sensor == static_cast<int32_t>(s) && facts.device.index == device.index;
-      };
-      const auto found = std::find_if(sensors.devices.begin(), sensors.devices.end(), same);
-      TPT_EXPECT(found != sensors.devices.end());
-      position.push_back(static_cast<int32_t>(found - sensors.devices.begin()));
-    }
-  return position;
-}
-
-std::vector<Gap> all_gaps(const Sensors& sensors) {
-  std::vector<Gap> gaps = sensors.gaps;
-  for (const auto& sensor : sensors.all)
-    gaps.insert(gaps.end(), sensor->gaps().begin(), sensor->gaps().end());
-  return gaps;
-}
-
 }  // namespace
 
 Live::Live(Sensors sensors, const SamplingPlan& plan)
-    : node_(sensors.node),
-      devices_(sensors.devices),
-      gaps_(all_gaps(sensors)),
-      device_of_sampler_(positions(sensors)),
-      sampler_(std::move(sensors.all), plan),
-      about_(sampler_.channels()),
+    : opening_(sensors.opening),
+      sampler_({}, plan),
       begin_ns_(monotonic_now_ns()),
       slow_s_(plan.interval / unit::s * plan.slow_every) {
-  for (run::SeriesSource& about : about_)
-    if (!about.of_node)
-      about.device = device_of_sampler_.at(static_cast<std::size_t>(about.device));
+  adopt(std::move(sensors));
+}
+
+/// The sampler counts devices in the order in which they were opened, the node by `local`.
+void Live::adopt(Sensors part) {
+  std::vector<int32_t> position;  // of the part's facts
+  for (DeviceFacts& facts : part.devices) {
+    const auto silent = std::ranges::find_if(devices_, [&](const DeviceFacts& other) {
+      return other.sensor < 0 && other.device.local == facts.device.local;
+    });
+    position.push_back(static_cast<int32_t>(silent - devices_.begin()));
+    silent != devices_.end() ? void(*silent = facts) : devices_.push_back(facts);
+  }
+  for (std::size_t s = 0; s < part.all.size(); ++s)
+    for (const run::Device& device : part.all[s]->devices()) {
+      const auto same = std::ranges::find_if(part.devices, [&](const DeviceFacts& facts) {
+        return facts.sensor == static_cast<int32_t>(s) && facts.device.index == device.index;
+      });
+      TPT_EXPECT(same != part.devices.end());
+      device_of_sampler_.push_back(position[static_cast<std::size_t>(same - part.devices.begin())]);
+    }
+  sampler_.add(std::move(part.all));
+  for (std::size_t i = about_.size(); i < sampler_.channels().size(); ++i) {
+    about_.push_back(sampler_.channels()[i]);
+    if (!about_.back().of_node)
+      about_.back().device = device_of_sampler_.at(static_cast<std::size_t>(about_.back().device));
+  }
   latest_.resize(about_.size());
+  gaps_.insert(gaps_.end(), part.gaps.begin(), part.gaps.end());
+  add_facts(node_, std::move(part.node));
+}
+
+/// What has begun to answer since the last call.
+void Live::adopt_opened() {
+  if (opening_ == nullptr) return;
+  for (Sensors& part : opening_->take())
+    adopt(std::move(part));
+  if (opening_->is_complete()) opening_.reset();
 }
 
 void Live::start() {
@@ -171,12 +180,14 @@ void Live::start() {
 }
 
 void Live::update() {
+  adopt_opened();
   samples_.clear();
   sampler_.take(samples_);
   fold();
 }
 
 void Live::read_now() {
+  adopt_opened();
   samples_.clear();
   sampler_.read_now(true, samples_);
   fold();
@@ -227,6 +238,11 @@ Snapshot Live::snapshot() {
   const int64_t now_ns = monotonic_now_ns();
   Snapshot snapshot{.node = node_, .unix_ns = unix_now_ns()};
   snapshot.gaps = gaps_;
+  const std::vector<Gap>& unread = sampler_.gaps();
+  snapshot.gaps.insert(snapshot.gaps.end(), unread.begin(), unread.end());
+  if (opening_ != nullptr)
+    for (Gap& gap : opening_->outstanding())
+      snapshot.gaps.push_back(std::move(gap));
   for (const DeviceFacts& facts : devices_)
     snapshot.devices.push_back({facts, false});
   const auto periods = sampler_.periods();

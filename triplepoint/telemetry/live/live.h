@@ -51,6 +51,8 @@ class Live {
     std::string sentence;
   };
 
+  void adopt(Sensors part);
+  void adopt_opened();
   void fold();
   LiveReading reading_of(std::size_t channel, int64_t now_ns) const;
   bool is_current(std::size_t channel, int64_t now_ns) const;
@@ -59,6 +61,7 @@ class Live {
   NodeFacts node_;
   std::vector<DeviceFacts> devices_;
   std::vector<Gap> gaps_;
+  std::shared_ptr<SensorOpening> opening_;  // of what does not answer yet
   std::vector<int32_t> device_of_sampler_;  // by the sampler's index: position in devices_
   Sampler sampler_;
   std::vector<run::SeriesSource> about_;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/detached.h"
+
 namespace triplepoint::telemetry::nvml {
 namespace {
 
@@ -88,13 +90,20 @@ Result<std::unique_ptr<Driver>> Driver::open(const std::string& library) {
 }
 
 Driver::~Driver() {
-  if (running_) api_.shutdown();
+  if (!running_) return;
+  // The thread keeps the library loaded, where it does not return from the call.
+  ends_within(500 * unit::ms,
+              [library = std::move(library_), shutdown = api_.shutdown] { shutdown(); });
 }
 
-int Driver::restart() {
+int Driver::restart(int64_t seen) {
+  const std::unique_lock lock(restarting_, std::try_to_lock);
+  if (!lock) return Code::uninitialized;
+  if (generation_ != seen) return Code::success;
   if (running_) api_.shutdown();
   const int code = api_.init();
   running_ = code == Code::success;
+  if (running_) ++generation_;
   return code;
 }
 

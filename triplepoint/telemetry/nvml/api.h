@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "triplepoint/base/result.h"
@@ -143,7 +145,7 @@ struct Api {
   int (*gpm_metrics)(void*) = nullptr;
 };
 
-/// The library, opened and initialized; shut down at the end.
+/// The library, opened and initialized; shut down at the end. Used by one thread per GPU.
 class Driver {
  public:
   static Result<std::unique_ptr<Driver>> open(const std::string& library);
@@ -151,18 +153,24 @@ class Driver {
   Driver& operator=(const Driver&) = delete;
   Driver(Driver&&) = delete;
   Driver& operator=(Driver&&) = delete;
+  /// Does not wait longer than half a second for the library to shut down.
   ~Driver();
 
   const Api& api() const { return api_; }
-  /// Shuts down and begins anew: all handles are void. Takes as long as loading the driver's state.
-  int restart();
+  /// Counts restarts: handles of another generation are void.
+  int64_t generation() const { return generation_; }
+  /// Shuts down and begins anew, unless another thread has done so since the generation `seen`.
+  /// Takes as long as loading the driver's state; while another thread is at it, this one fails.
+  int restart(int64_t seen);
   /// "GPU is lost (15)"
   std::string words(int code) const;
 
  private:
   explicit Driver(std::unique_ptr<Library> library);
-  std::unique_ptr<Library> library_;
+  std::shared_ptr<Library> library_;
   Api api_;
+  std::mutex restarting_;
+  std::atomic<int64_t> generation_ = 0;
   bool running_ = false;
 };
 

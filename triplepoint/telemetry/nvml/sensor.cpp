@@ -23,9 +23,10 @@ constexpr int64_t longest_wait_ns = 60 * second_ns;
 
 class NvmlSensor final : public Sensor {
  public:
-  NvmlSensor(std::unique_ptr<Driver> driver, std::vector<Listed> listed, bool gpm)
-      : driver_(std::move(driver)), reader_(*driver_, channels_, clock_, troubles_) {
-    GapList gaps;
+  NvmlSensor(std::shared_ptr<Driver> driver, std::vector<Listed> listed, bool gpm, GapList& gaps)
+      : driver_(std::move(driver)),
+        generation_(driver_->generation()),
+        reader_(*driver_, channels_, clock_, troubles_) {
     for (Listed& found : listed) {
       found.device.index = static_cast<int32_t>(devices_.size());
       devices_.push_back(found.device);
@@ -35,8 +36,8 @@ class NvmlSensor final : public Sensor {
         gaps.add({std::move(one.what), std::move(one.why), std::move(one.remedy)},
                  found.device.local);
     }
-    gaps_ = gaps.gaps();
   }
+  void keep_gaps(std::vector<Gap> gaps) { gaps_ = std::move(gaps); }
 
   std::string_view name() const override { return "nvml"; }
   const std::vector<run::Device>& devices() const override { return devices_; }
@@ -44,6 +45,7 @@ class NvmlSensor final : public Sensor {
   const std::vector<Gap>& gaps() const override { return gaps_; }
 
   void read(bool slow, std::vector<Reading>& readings) override {
+    follow_restart();
     for (State& state : gpus_) {
       if (state.lost_ns != 0 && !recover(state)) continue;
       const int code = reader_.read(state.gpu, slow, readings);
@@ -107,15 +109,23 @@ class NvmlSensor final : public Sensor {
 
   /// The driver was reset: every handle is void, those of the GPUs that look well too.
   bool restart() {
-    if (driver_->restart() != Code::success) return false;
+    if (driver_->restart(generation_) != Code::success) return false;
+    follow_restart();
+    return true;
+  }
+
+  /// This sensor, or one that shares the driver, has restarted it.
+  void follow_restart() {
+    const int64_t generation = driver_->generation();
+    if (std::exchange(generation_, generation) == generation) return;
     for (State& other : gpus_) {
       Handle handle = nullptr;
       if (other.lost_ns == 0 && find(other.gpu, handle) == Code::success) resume(other.gpu, handle);
     }
-    return true;
   }
 
-  std::unique_ptr<Driver> driver_;
+  std::shared_ptr<Driver> driver_;
+  int64_t generation_ = 0;
   UnixTime clock_;
   std::vector<run::Device> devices_;
   std::vector<Channel> channels_;
@@ -141,34 +151,47 @@ std::string plain_pci(std::string_view bus_id) {
   return plain;
 }
 
-std::vector<Listed> list_devices(const Driver& driver, std::vector<Gap>* gaps) {
-  const Api& api = driver.api();
+int32_t num_devices(const Driver& driver) {
   unsigned count = 0;
-  if (api.count(&count) != Code::success) return {};
-  std::vector<Listed> listed;
-  for (unsigned i = 0; i < count; ++i) {
-    Listed found;
-    if (const int code = api.by_index(i, &found.handle); code != Code::success) {
-      if (gaps != nullptr)
-        gaps->push_back({fmt::format("GPU {}", i), driver.words(code), "nvidia-smi --gpu-reset"});
-      continue;
-    }
-    found.device.local = static_cast<int32_t>(i);
-    found.device.name = driver_text(api.name, found.handle);
-    found.device.uuid = driver_text(api.uuid, found.handle);
-    PciInfo pci;
-    if (api.pci != nullptr && api.pci(found.handle, &pci) == Code::success) {
-      pci.bus_id[sizeof pci.bus_id - 1] = '\0';
-      found.device.pci = plain_pci(pci.bus_id);
-    }
-    listed.push_back(std::move(found));
+  return driver.api().count(&count) == Code::success ? static_cast<int32_t>(count) : 0;
+}
+
+std::optional<Listed> list_device(const Driver& driver, int32_t number, std::vector<Gap>& gaps) {
+  const Api& api = driver.api();
+  Listed found;
+  if (const int code = api.by_index(static_cast<unsigned>(number), &found.handle);
+      code != Code::success) {
+    gaps.push_back({fmt::format("GPU {}", number), driver.words(code), "nvidia-smi --gpu-reset"});
+    return std::nullopt;
   }
+  found.device.local = number;
+  found.device.name = driver_text(api.name, found.handle);
+  found.device.uuid = driver_text(api.uuid, found.handle);
+  PciInfo pci;
+  if (api.pci != nullptr && api.pci(found.handle, &pci) == Code::success) {
+    pci.bus_id[sizeof pci.bus_id - 1] = '\0';
+    found.device.pci = plain_pci(pci.bus_id);
+  }
+  return found;
+}
+
+std::vector<Listed> list_devices(const Driver& driver, std::vector<Gap>* gaps) {
+  std::vector<Listed> listed;
+  std::vector<Gap> missing;
+  const int32_t count = num_devices(driver);
+  for (int32_t i = 0; i < count; ++i)
+    if (auto found = list_device(driver, i, missing)) listed.push_back(*std::move(found));
+  if (gaps != nullptr) gaps->insert(gaps->end(), missing.begin(), missing.end());
   return listed;
 }
 
-std::unique_ptr<Sensor> make_sensor(std::unique_ptr<Driver> driver, std::vector<Listed> listed,
-                                    bool gpm) {
-  return std::make_unique<NvmlSensor>(std::move(driver), std::move(listed), gpm);
+std::unique_ptr<Sensor> make_sensor(std::shared_ptr<Driver> driver, std::vector<Listed> listed,
+                                    bool gpm, GapList* missing) {
+  GapList own;
+  auto sensor = std::make_unique<NvmlSensor>(std::move(driver), std::move(listed), gpm,
+                                             missing != nullptr ? *missing : own);
+  sensor->keep_gaps(own.gaps());
+  return sensor;
 }
 
 namespace {

@@ -110,24 +110,33 @@ struct UnsampledThrottling {
 };
 
 struct Counts {
-  int64_t power = 0, die = 0, memory = 0, clock = 0, throttle = 0, energy = 0;
+  int64_t power = 0, die = 0, memory = 0, clock = 0, throttle = 0;
   std::map<std::string, UnsampledThrottling> unseen;  // by reason
 };
 
 constexpr auto energy_signals = {"energy_j", "power_instant_w", "power_average_w", "power_w"};
+
+std::optional<Instant> last_reading_of(const Run& few) {
+  std::optional<Instant> last;
+  for (const Series& series : few.series)
+    last = std::max(last.value_or(series.times.back()), series.times.back());
+  return last;
+}
 
 void close_energy(const DeviceSeries& series, const Window& all, RecordingSummary& summary,
                   Counts& counts) {
   const Run few = series.run_of(energy_signals);
   const MeasuredEnergy energy = energy_of(few, series.device().index, all.begin, all.end);
   if (const EnergyEstimate* best = energy.best()) {
-    ++counts.energy;
     summary.energy = summary.energy.value_or(Joules()) + best->energy;
     summary.energy_uncertainty =
         summary.energy_uncertainty.value_or(Joules()) + best->uncertainty();
     summary.energy_method = energy.method;
     if (const auto odds = energy.disagreement())
       summary.disagreement = std::max(summary.disagreement.value_or(0), *odds);
+  } else {
+    summary.without_energy.push_back(
+        {series.device().local, series.device().rank, last_reading_of(few)});
   }
   for (const char* signal : {"power_instant_w", "power_average_w"}) {
     const Series* power = run::find_series(few, signal, series.device().index);
@@ -238,7 +247,8 @@ DeviceSummary summarize(const DeviceSeries& series, const Window& window, double
   {
     const Run few = series.run_of(energy_signals);
     const MeasuredEnergy energy = energy_of(few, index, window.begin, window.end);
-    if (const EnergyEstimate* best = energy.best()) {
+    const EnergyEstimate* best = energy.best();
+    if (best != nullptr && best->uncertainty() <= best->energy) {
       summary.energy_j = best->energy / unit::J / num_steps;
       summary.power_mean_w = best->energy / window.length() / unit::W;
     }
@@ -284,9 +294,12 @@ void close_devices(const Run& head, const Window& all, const run::SeriesLoader& 
     throttle.mean_share /= static_cast<double>(counts.throttle);
   for (const auto& [reason, unseen] : counts.unseen)
     summary.findings.push_back(unseen_sentence(reason, unseen));
-  // A sum without one of its parts is not the sum.
-  if (counts.energy < static_cast<int64_t>(head.devices.size()))
+  // A number that may as well be zero or twice as large is none.
+  summary.is_too_short_for_energy = summary.energy && *summary.energy_uncertainty > *summary.energy;
+  if (summary.is_too_short_for_energy) {
     summary.energy.reset(), summary.energy_uncertainty.reset();
+    summary.disagreement.reset();
+  }
 }
 
 void close_node(const run::SeriesLoader& load, const Window& all, RecordingSummary& summary) {
@@ -357,6 +370,8 @@ void keep_facts(const RecordingSummary& summary, std::map<std::string, std::stri
     facts["recording_energy_j"] = number_text(*summary.energy / unit::J);
     facts["recording_energy_uncertainty_j"] = number_text(*summary.energy_uncertainty / unit::J);
     facts["recording_energy_method"] = summary.energy_method;
+    if (std::string coverage = energy_coverage(summary); !coverage.empty())
+      facts["recording_energy_coverage"] = std::move(coverage);
   }
   if (summary.disagreement)
     facts["energy_counter_against_integral"] = number_text(*summary.disagreement);
@@ -404,6 +419,9 @@ Run close_recording(Run head, Instant end, const StepWindow& wanted, const run::
   close_node(load, all, summary);
   close_steps(head, steps, load, summary);
   find_disagreement(summary);
+  if (summary.energy && !summary.without_energy.empty())
+    head.manifest.notes.push_back("the energy of the recording is that of " +
+                                  energy_coverage(summary));
   const Window window = steps.empty() ? all : Window{steps.front().begin, steps.back().end};
   head.summaries.clear();
   for (const run::Device& device : head.devices) {

@@ -32,8 +32,16 @@ struct RecordingSummary {
   Seconds duration;
   std::string device_name;
   int64_t num_devices = 0;
-  std::optional<Joules> energy, energy_uncertainty;  // all GPUs; absent if one of them is not known
+  /// Of the GPUs that were measured to the end; absent where it is more uncertain than large.
+  std::optional<Joules> energy, energy_uncertainty;
   std::string energy_method;
+  bool is_too_short_for_energy = false;
+  struct Unmeasured {
+    int32_t device = 0;
+    std::optional<int32_t> rank;
+    std::optional<Instant> lost;  // the last reading; absent: there was none
+  };
+  std::vector<Unmeasured> without_energy;  // GPUs
   std::optional<Joules> cpu_energy, dram_energy, node_energy;
   std::optional<double> disagreement;  // largest, of counter and integral
   std::optional<double> power_mean_w, power_p99_w, power_limit_w;
@@ -57,6 +65,7 @@ struct RecordingSummary {
   std::optional<double> step_spread;  // (max - min) / mean
   double sampler_share = 0;           // of one core
   int64_t lost_ticks = 0, dropped_values = 0;
+  Seconds lost;  // stretches of time of which values were dropped: the disk was full
 };
 
 /// The run as it shall be kept: measured steps only, summaries of the devices over them (over all
@@ -64,6 +73,9 @@ struct RecordingSummary {
 /// time.
 run::Run close_recording(run::Run head, Instant end, const StepWindow&, const run::SeriesLoader&,
                          RecordingSummary& summary);
+
+/// "7 of 8 GPUs; GPU 2 lost at 3.0 s" of GPUs without energy; empty if all have it.
+std::string energy_coverage(const RecordingSummary&);
 
 /// Six lines or so for the terminal.
 std::string text_of(const RecordingSummary&, const std::string& file);

@@ -145,9 +145,24 @@ bool answers_to(const run::Device& device, const std::string& word) {
          (!pci.empty() && word.find(':') != std::string::npos && pci.ends_with(name));
 }
 
+/// GPUs of different models, which CUDA by default numbers by speed and not as the driver does.
+bool are_mixed(const std::vector<run::Device>& devices) {
+  return std::ranges::any_of(
+      devices, [&](const run::Device& device) { return device.name != devices.front().name; });
+}
+
+/// The UUID of the GPU in "MIG-GPU-UUID/GI/CI"; the word itself for any other.
+std::string gpu_of_mig(const std::string& word) {
+  constexpr std::string_view prefix = "MIG-";
+  if (!word.starts_with("MIG-GPU-")) return word;
+  return word.substr(prefix.size(), word.find('/') - prefix.size());
+}
+
 std::optional<int32_t> device_named(const std::vector<run::Device>& devices,
-                                    const std::string& word) {
+                                    const std::string& entry, bool in_pci_order) {
+  const std::string word = gpu_of_mig(entry);
   if (const auto number = whole_number(word)) {
+    if (!in_pci_order && are_mixed(devices)) return std::nullopt;
     for (size_t i = 0; i < devices.size(); ++i)
       if (devices[i].local == *number) return static_cast<int32_t>(i);
     return std::nullopt;
@@ -157,14 +172,35 @@ std::optional<int32_t> device_named(const std::vector<run::Device>& devices,
   return std::nullopt;
 }
 
+/// ROCm's runtime hides devices first; HIP counts those that are left.
+std::string composed(const std::string& runtime, const std::string& hip) {
+  const std::vector<std::string> there = entries_of(runtime);
+  std::string visible;
+  for (const std::string& entry : entries_of(hip)) {
+    const auto number = whole_number(entry);
+    if (number && static_cast<size_t>(*number) >= there.size()) break;  // as HIP does
+    visible +=
+        (visible.empty() ? "" : ",") + (number ? there[static_cast<size_t>(*number)] : entry);
+  }
+  return visible;
+}
+
+std::optional<std::string> visible_devices(const Variable& variable) {
+  const auto cuda = variable("CUDA_VISIBLE_DEVICES"), hip = variable("HIP_VISIBLE_DEVICES"),
+             runtime = variable("ROCR_VISIBLE_DEVICES");
+  const auto& counted = runtime && hip ? hip : cuda ? cuda : hip;
+  if (!runtime || !counted) return counted ? counted : runtime;
+  return composed(*runtime, *counted);
+}
+
 }  // namespace
 
 LaunchEnvironment read_launch_environment(const Variable& variable) {
   const VariableReader ask(variable);
   LaunchEnvironment found = launcher_of(ask);
   if (found.node.empty()) found.node = ask.text({"SLURMD_NODENAME"}).value_or("");
-  for (const char* name : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})
-    if (!found.visible_devices) found.visible_devices = variable(name);
+  found.visible_devices = visible_devices(variable);
+  found.in_pci_order = variable("CUDA_DEVICE_ORDER") == "PCI_BUS_ID";
   return found;
 }
 
@@ -176,15 +212,16 @@ std::optional<std::string> process_variable(const char* name) {
 
 std::optional<int32_t> device_of(const std::vector<run::Device>& devices,
                                  std::optional<int32_t> local_rank,
-                                 const std::optional<std::string>& visible_devices) {
+                                 const std::optional<std::string>& visible_devices,
+                                 bool in_pci_order) {
   if (!visible_devices) {
-    if (local_rank) return device_named(devices, std::to_string(*local_rank));
+    if (local_rank) return device_named(devices, std::to_string(*local_rank), in_pci_order);
     return std::nullopt;
   }
   const std::vector<std::string> visible = entries_of(*visible_devices);
-  if (visible.size() == 1) return device_named(devices, visible[0]);
+  if (visible.size() == 1) return device_named(devices, visible[0], in_pci_order);
   if (!local_rank || static_cast<size_t>(*local_rank) >= visible.size()) return std::nullopt;
-  return device_named(devices, visible[static_cast<size_t>(*local_rank)]);
+  return device_named(devices, visible[static_cast<size_t>(*local_rank)], in_pci_order);
 }
 
 namespace {

@@ -23,7 +23,10 @@ struct LaunchEnvironment {
   std::optional<int32_t> num_nodes;
   std::string job;   // the same for all ranks of this launch, and for no other one; "" if unknown
   std::string node;  // the launcher's name of this node; "" if it gives none
-  std::optional<std::string> visible_devices;  // CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES
+  /// CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES; with ROCR_VISIBLE_DEVICES, those entries of it
+  /// that HIP_VISIBLE_DEVICES names.
+  std::optional<std::string> visible_devices;
+  bool in_pci_order = false;  // CUDA_DEVICE_ORDER=PCI_BUS_ID: CUDA numbers GPUs as the driver does
 };
 
 /// The value of an environment variable; nothing if it is not set.
@@ -37,11 +40,13 @@ LaunchEnvironment read_launch_environment(const Variable&);
 std::optional<std::string> process_variable(const char* name);
 
 /// Index into `devices` of the GPU on which a process works: the entry of its visible devices
-/// (indexes, UUIDs, prefixes of UUIDs, PCI addresses) for its local rank; all devices are visible
-/// if the variable is not set. Nothing where that cannot be told.
+/// (indexes, UUIDs, prefixes of UUIDs, MIG-GPU-UUID/GI/CI, PCI addresses) for its local rank; all
+/// devices are visible if the variable is not set. Nothing where that cannot be told: CUDA numbers
+/// different NVIDIA models by speed, unless `in_pci_order`.
 std::optional<int32_t> device_of(const std::vector<run::Device>& devices,
                                  std::optional<int32_t> local_rank,
-                                 const std::optional<std::string>& visible_devices);
+                                 const std::optional<std::string>& visible_devices,
+                                 bool in_pci_order = true);
 
 /// The name of this node, as its launcher or the kernel has it.
 std::string this_host(const LaunchEnvironment&);

@@ -149,5 +149,34 @@ TEST_CASE("devices that are left out of a recording keep their numbers") {
   CHECK_FALSE(device_of(devices, 0, std::nullopt));
 }
 
+TEST_CASE("HIP counts the devices that ROCm's runtime has left") {
+  CHECK(read({{"ROCR_VISIBLE_DEVICES", "4,5,6"}, {"HIP_VISIBLE_DEVICES", "2,0"}}).visible_devices ==
+        "6,4");
+  CHECK(read({{"ROCR_VISIBLE_DEVICES", "GPU-1a,GPU-2b"}, {"CUDA_VISIBLE_DEVICES", "1"}})
+            .visible_devices == "GPU-2b");
+  CHECK(read({{"ROCR_VISIBLE_DEVICES", "4"}, {"HIP_VISIBLE_DEVICES", "1"}}).visible_devices == "");
+  CHECK(read({{"ROCR_VISIBLE_DEVICES", "4"}}).visible_devices == "4");
+  CHECK(read({{"CUDA_VISIBLE_DEVICES", "3"}, {"HIP_VISIBLE_DEVICES", "2"}}).visible_devices == "3");
+}
+
+TEST_CASE("CUDA's numbers of different GPUs are not the driver's, unless it is told so") {
+  auto devices = four_gpus();
+  using Text = std::optional<std::string>;
+  CHECK(device_of(devices, 1, std::nullopt, false) == 1);
+  devices[2].name = "another";
+  CHECK_FALSE(device_of(devices, 1, std::nullopt, false));
+  CHECK_FALSE(device_of(devices, 0, Text("1"), false));
+  CHECK(device_of(devices, 0, Text("GPU-1aaa"), false) == 1);
+  CHECK(device_of(devices, 1, std::nullopt, true) == 1);
+  CHECK(read({{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}}).in_pci_order);
+  CHECK_FALSE(read({{"CUDA_DEVICE_ORDER", "FASTEST_FIRST"}}).in_pci_order);
+}
+
+TEST_CASE("a MIG instance belongs to the GPU that its name has") {
+  using Text = std::optional<std::string>;
+  CHECK(device_of(four_gpus(), 0, Text("MIG-GPU-2aaa-bbbb/7/0")) == 2);
+  CHECK_FALSE(device_of(four_gpus(), 0, Text("MIG-5f0cd0e4-7d3b")));
+}
+
 }  // namespace
 }  // namespace triplepoint::telemetry

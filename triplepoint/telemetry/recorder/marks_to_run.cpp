@@ -79,6 +79,20 @@ run::SpanType type_of_span(const mark::Event& event) {
 
 }  // namespace
 
+std::optional<int32_t> MarksToRun::device_of_process(const mark::Process& process, int32_t rank) {
+  const auto visible =
+      process.visible_devices.empty() ? std::nullopt : std::optional(process.visible_devices);
+  auto device = device_of(run_.head().devices, process.local_rank, visible);
+  if (!device && run_.head().devices.size() == 1) device = 0;
+  if (process.rank || device) know_rank(rank, process.local_rank, visible);
+  return device;
+}
+
+void MarksToRun::find_devices(const std::vector<mark::Process>& processes) {
+  for (size_t i = 0; i < markers_.size(); ++i)
+    if (!markers_[i].device) markers_[i].device = device_of_process(processes[i], markers_[i].rank);
+}
+
 MarksToRun::Marker& MarksToRun::marker_of(const mark::Event& event,
                                           const std::vector<mark::Process>& processes) {
   if (!threads_.empty())
@@ -92,26 +106,31 @@ MarksToRun::Marker& MarksToRun::marker_of(const mark::Event& event,
     for (const Marker& other : markers_)
       free_rank = std::max(free_rank, other.rank + 1);
     marker.rank = process.rank.value_or(free_rank);
-    const auto visible =
-        process.visible_devices.empty() ? std::nullopt : std::optional(process.visible_devices);
-    marker.device = device_of(run_.head().devices, process.local_rank, visible);
-    if (!marker.device && run_.head().devices.size() == 1) marker.device = 0;
-    if (process.rank || marker.device) know_rank(marker.rank, process.local_rank, visible);
+    marker.device = device_of_process(process, marker.rank);
     markers_.push_back(std::move(marker));
   }
   return markers_[number];
 }
 
 void MarksToRun::know_rank(int32_t rank, std::optional<int32_t> local_rank,
-                           const std::optional<std::string>& visible_devices) {
+                           const std::optional<std::string>& visible_devices, bool in_pci_order) {
   const std::vector<run::Device>& devices = run_.head().devices;
-  auto found = device_of(devices, local_rank, visible_devices);
+  auto found = device_of(devices, local_rank, visible_devices, in_pci_order);
   if (!found && devices.size() == 1) found = 0;
   if (!found) return;
   run::Device device = devices[static_cast<size_t>(*found)];
   if (device.rank) return;
   device.rank = rank;
   run_.set_device(static_cast<size_t>(*found), device);
+}
+
+void MarksToRun::forget_ranks() {
+  for (size_t i = 0; i < run_.head().devices.size(); ++i) {
+    run::Device device = run_.head().devices[i];
+    if (!device.rank) continue;
+    device.rank.reset();
+    run_.set_device(i, device);
+  }
 }
 
 void MarksToRun::take(const mark::Event& event, const std::vector<mark::Process>& processes) {

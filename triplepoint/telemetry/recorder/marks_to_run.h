@@ -42,7 +42,11 @@ class MarksToRun {
   void keep_finished_steps(int64_t now_ns);
   /// A rank that introduced itself by another way than by marking.
   void know_rank(int32_t rank, std::optional<int32_t> local_rank,
-                 const std::optional<std::string>& visible_devices);
+                 const std::optional<std::string>& visible_devices, bool in_pci_order = true);
+  /// What was known of ranks was another launcher's view: the devices have none again.
+  void forget_ranks();
+  /// GPUs were added to the run: ranks that had no device may have one now.
+  void find_devices(const std::vector<mark::Process>& processes);
   /// Steps that not all ranks have ended are kept as they are.
   void finish();
 
@@ -69,6 +73,7 @@ class MarksToRun {
     double tokens = 0, samples = 0;
   };
 
+  std::optional<int32_t> device_of_process(const mark::Process& process, int32_t rank);
   Marker& marker_of(const mark::Event& event, const std::vector<mark::Process>& processes);
   void begin_step(Marker& marker, const mark::Event& event);
   void end_step(Marker& marker, const mark::Event& event);

@@ -18,6 +18,7 @@ struct NodeRank {
   int64_t pid = 0;
   std::optional<int32_t> rank, local_rank;
   std::optional<std::string> visible_devices;
+  bool in_pci_order = true;
 };
 
 /// All calls of the recorder which one launch makes on one node meet in a folder that is named

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/telemetry/recorder/recorder.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <set>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -53,10 +54,12 @@ namespace fs = std::filesystem;
 // At most one second may be lost: what remains of it is for the tick that is due and for the disk.
 constexpr int64_t sync_every_ns = 750'000'000;
 constexpr size_t most_troubles = 100;
+// At the end, for drivers that still load their state.
+constexpr Seconds longest_opening = 800 * unit::ms;
 
-double thread_cpu_s() {
+double process_cpu_s() {
   timespec used{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
@@ -65,6 +68,13 @@ std::string boot_id() {
   auto text = read_file("/proc/sys/kernel/random/boot_id").value_or("");
   while (!text.empty() && text.back() == '\n')
     text.pop_back();
+  return text;
+}
+
+std::string text_of(const std::vector<Gap>& gaps) {
+  std::string text;
+  for (const Gap& gap : gaps)
+    text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", gap.what, gap.why);
   return text;
 }
 
@@ -82,12 +92,8 @@ run::Run head_of(const RecordingPlan& plan, const Sampler& sampler, const ClockP
   head.manifest.facts["sampling_interval_s"] =
       fmt::format("{:g}", plan.sampling.interval / unit::s);
   std::vector<Gap> gaps = plan.gaps;
-  for (Gap& gap : sampler.gaps())
-    gaps.push_back(std::move(gap));
-  std::string not_measured;
-  for (const Gap& gap : gaps)
-    not_measured += fmt::format("{}{} ({})", not_measured.empty() ? "" : "; ", gap.what, gap.why);
-  if (!gaps.empty()) head.manifest.facts["not_measured"] = not_measured;
+  gaps.insert(gaps.end(), sampler.gaps().begin(), sampler.gaps().end());
+  if (!gaps.empty()) head.manifest.facts["not_measured"] = text_of(gaps);
   head.devices = sampler.devices();
   return head;
 }
@@ -107,13 +113,21 @@ struct Recorder::State {
   int64_t epoch_ns = 0, next_sync_ns = 0;
   std::vector<std::optional<size_t>> series;  // of each channel, once it has a value
   std::vector<Sample> samples;
-  std::set<int32_t> ranks_known;
+  std::map<int32_t, NodeRank> ranks;
+  std::string not_measured;  // as the run has it
+  // Of what did not fit on the disk, nor into memory:
+  int64_t last_drain_ns = 0, last_safe_ns = 0, dropped_ns = 0, dropped_when_safe_ns = 0;
+  int64_t dropped = 0;
   size_t troubles = 0;
   bool failed = false;
 
   Result<void> begin();
+  void adopt(Sensors part);
+  void adopt_opened();
+  void finish_opening();
   void drain_marks(int64_t now);
   void drain_samples();
+  void count_dropped();
   void keep(const std::vector<Sample>& fresh);
   void look_at_clocks();
   void keep_troubles();
@@ -125,6 +139,7 @@ Result<void> Recorder::State::begin() {
   const ClockPair epoch = read_clocks();
   epoch_ns = epoch.monotonic_ns;
   next_sync_ns = epoch_ns + sync_every_ns;
+  last_drain_ns = last_safe_ns = epoch_ns;
   run.emplace(TPT_TRY(run::GrowingRun::create(plan.file, head_of(plan, sampler, epoch))));
   marks_to_run.emplace(*run, epoch_ns);
   series.resize(sampler.channels().size());
@@ -132,6 +147,46 @@ Result<void> Recorder::State::begin() {
   if (plan.marks) marks.emplace(TPT_TRY(mark::Reader::watch(*plan.marks)));
   sampler.start();
   return {};
+}
+
+void Recorder::State::adopt(Sensors part) {
+  std::vector<run::Device> silent;
+  for (const DeviceFacts& facts : part.devices)
+    if (facts.sensor < 0) silent.push_back(facts.device);
+  plan.gaps.insert(plan.gaps.end(), part.gaps.begin(), part.gaps.end());
+  sampler.add(std::move(part.all), silent);
+  series.resize(sampler.channels().size());
+  for (size_t i = 0; i < sampler.devices().size(); ++i) {
+    run::Device device = sampler.devices()[i];
+    if (i < run->head().devices.size()) device.rank = run->head().devices[i].rank;
+    if (i >= run->head().devices.size() || device != run->head().devices[i])
+      run->set_device(i, device);
+  }
+  if (marks) marks_to_run->find_devices(marks->processes());
+  for (const auto& [number, rank] : ranks)
+    marks_to_run->know_rank(number, rank.local_rank, rank.visible_devices, rank.in_pci_order);
+}
+
+void Recorder::State::adopt_opened() {
+  if (plan.opening == nullptr) return;
+  const bool is_complete = plan.opening->is_complete();
+  for (Sensors& part : plan.opening->take())
+    adopt(std::move(part));
+  if (is_complete) plan.opening.reset();
+  std::vector<Gap> gaps = plan.gaps;
+  gaps.insert(gaps.end(), sampler.gaps().begin(), sampler.gaps().end());
+  if (std::string text = text_of(gaps); text != not_measured && !text.empty())
+    run->fact("not_measured", not_measured = std::move(text));
+}
+
+/// A command may be shorter than the opening of a driver that answers.
+void Recorder::State::finish_opening() {
+  if (plan.opening == nullptr) return;
+  plan.opening->wait(longest_opening, {});
+  adopt_opened();
+  if (plan.opening == nullptr) return;
+  for (const Gap& gap : plan.opening->outstanding())
+    run->note(fmt::format("{}: {}; not recorded ({})", gap.what, gap.why, gap.remedy));
 }
 
 void Recorder::State::drain_marks(int64_t now) {
@@ -145,11 +200,20 @@ void Recorder::State::drain_samples() {
   samples.clear();
   sampler.take(samples);
   keep(samples);
+  count_dropped();
+}
+
+/// A stretch of time of which values were dropped counts as lost.
+void Recorder::State::count_dropped() {
+  const int64_t now = monotonic_now_ns();
+  const int64_t all = run->num_dropped() + sampler.cost().lost_samples;
+  if (std::exchange(dropped, all) < all) dropped_ns += now - last_drain_ns;
+  last_drain_ns = now;
 }
 
 /// A channel becomes a series with its first value: what a machine never measures is absent.
 void Recorder::State::keep(const std::vector<Sample>& fresh) {
-  const double own_cpu = thread_cpu_s();
+  const double own_cpu = std::max(0.0, process_cpu_s() - sampler.cost().cpu_s);
   for (const Sample& sample : fresh) {
     const auto channel = static_cast<size_t>(sample.channel);
     const run::SeriesSource& source = sampler.channels()[channel];
@@ -158,7 +222,7 @@ void Recorder::State::keep(const std::vector<Sample>& fresh) {
           .signal = source.signal, .device = source.device, .of_node = source.of_node};
       series[channel] = run->declare(empty, &source);
     }
-    // Sampling is one part of what recording costs; this thread is the other.
+    // Sampling is one part of what recording costs; the rest of the process is the other.
     const double more = source.signal == "sampler_cpu_s" ? own_cpu : 0;
     run->add(*series[channel], Instant(sample.time_ns - epoch_ns), sample.value + more);
   }
@@ -185,7 +249,10 @@ Result<void> Recorder::State::sync() {
   drain_samples();
   look_at_clocks();
   keep_troubles();
-  return run->sync();
+  TPT_TRY(run->sync());
+  last_safe_ns = last_drain_ns;
+  dropped_when_safe_ns = dropped_ns;
+  return {};
 }
 
 /// What was found of the sensors while sampling.
@@ -211,6 +278,7 @@ Result<std::unique_ptr<Recorder>> Recorder::begin(const RecordingPlan& plan,
 
 Result<void> Recorder::turn() {
   const int64_t now = monotonic_now_ns();
+  state_->adopt_opened();
   state_->drain_marks(now);
   if (now < state_->next_sync_ns) return {};
   state_->next_sync_ns = now + sync_every_ns;
@@ -222,8 +290,31 @@ Result<void> Recorder::turn() {
 
 void Recorder::know_ranks(const std::vector<NodeRank>& ranks) {
   for (const NodeRank& rank : ranks)
-    if (rank.rank && state_->ranks_known.insert(*rank.rank).second)
+    if (rank.rank && state_->ranks.emplace(*rank.rank, rank).second)
       state_->marks_to_run->know_rank(*rank.rank, rank.local_rank, rank.visible_devices);
+}
+
+void Recorder::know_processes(const std::vector<RankProcess>& processes) {
+  if (processes.empty()) return;
+  State& state = *state_;
+  state.marks_to_run->forget_ranks();
+  state.ranks.clear();
+  std::string pids;
+  for (const auto& [pid, launch] : processes) {
+    const NodeRank rank{.pid = pid,
+                        .rank = launch.rank,
+                        .local_rank = launch.local_rank,
+                        .visible_devices = launch.visible_devices,
+                        .in_pci_order = launch.in_pci_order};
+    state.ranks.emplace(*launch.rank, rank);
+    state.marks_to_run->know_rank(*launch.rank, rank.local_rank, rank.visible_devices,
+                                  rank.in_pci_order);
+    pids += fmt::format("{}{}:{}", pids.empty() ? "" : ",", *launch.rank, pid);
+  }
+  state.run->fact("rank_processes", pids);
+  const LaunchEnvironment& first = processes.front().launch;
+  if (!first.launcher.empty()) state.run->fact("launcher", first.launcher);
+  if (first.world_size) state.run->fact("world_size", std::to_string(*first.world_size));
 }
 
 void Recorder::note(const std::string& text) {
@@ -232,6 +323,7 @@ void Recorder::note(const std::string& text) {
 
 Result<RecordingSummary> Recorder::finish() {
   State& state = *state_;
+  state.finish_opening();
   state.drain_marks(INT64_MAX);
   state.marks_to_run->finish();
   state.sampler.stop();
@@ -241,10 +333,6 @@ Result<RecordingSummary> Recorder::finish() {
                     "read, or was killed in the middle of one)",
                     state.marks->lost()));
   state.drain_samples();
-  // One more look, so that what is measured reaches to the end.
-  state.samples.clear();
-  state.sampler.read_now(true, state.samples);
-  state.keep(state.samples);
   state.keep_troubles();
   const ClockPair end = read_clocks();
   state.run->add(run::ClockAnchor{.instant = Instant(end.monotonic_ns - state.epoch_ns),
@@ -257,8 +345,15 @@ Result<RecordingSummary> Recorder::finish() {
                            state.plan.steps, load, summary);
   };
   TPT_TRY(state.run->finish(closing, {}));
-  summary.dropped_values = state.run->num_dropped() + state.sampler.cost().lost_samples;
+  summary.dropped_values = state.dropped;
+  summary.lost = static_cast<double>(state.dropped_ns) * unit::ns;
   return summary;
+}
+
+Seconds Recorder::lost_without_end() const {
+  return static_cast<double>(state_->dropped_when_safe_ns + monotonic_now_ns() -
+                             state_->last_safe_ns) *
+         unit::ns;
 }
 
 const Sampler& Recorder::sampler() const {

@@ -12,8 +12,10 @@
 
 #include "triplepoint/mark/reader.h"
 #include "triplepoint/telemetry/recorder/closing.h"
+#include "triplepoint/telemetry/recorder/descendants.h"
 #include "triplepoint/telemetry/recorder/node_gathering.h"
 #include "triplepoint/telemetry/sampler/sampler.h"
+#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::telemetry {
 
@@ -51,7 +53,8 @@ struct RecordingPlan {
   std::string host;
   std::optional<Path> marks;  // folder in which the command leaves its marks
   std::map<std::string, std::string> facts;
-  std::vector<Gap> gaps;  // of what could not be opened
+  std::vector<Gap> gaps;                   // of what could not be opened
+  std::shared_ptr<SensorOpening> opening;  // sensors come from here as well, when they are open
 };
 
 /// Records a node into a growing run. Samples come from the sampler's own thread; turn() is called
@@ -67,14 +70,21 @@ class Recorder {
   Recorder& operator=(Recorder&&) = delete;
   ~Recorder();
 
-  /// Takes marks; once a second takes samples and makes sure that all of it is on disk. The error
-  /// (disk full) is the first of its kind; the recording goes on as far as it can.
+  /// Takes marks and sensors that have been opened; once a second takes samples and makes sure that
+  /// all of it is on disk. The error (disk full) is the first of its kind; the recording goes on as
+  /// far as it can.
   Result<void> turn();
   void know_ranks(const std::vector<NodeRank>& ranks);
+  /// Ranks that the command itself has started. They count in the place of those known before: a
+  /// launcher inside of another one knows better.
+  void know_processes(const std::vector<RankProcess>& processes);
   void note(const std::string& text);
 
-  /// Ends the recording; the file is then a run like any other.
+  /// Ends the recording, within two seconds whatever drivers do; the file is then a run like any
+  /// other.
   Result<RecordingSummary> finish();
+  /// Where finish() has failed: what did not reach the disk.
+  Seconds lost_without_end() const;
 
   const Sampler& sampler() const;
 

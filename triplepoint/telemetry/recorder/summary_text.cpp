@@ -39,10 +39,17 @@ std::string energy_line(const RecordingSummary& summary) {
     parts = fmt::format("GPU {}", energy_text(*summary.energy));
     if (*summary.energy > Joules()) parts += fmt::format(" +- {:.1f} %", 100 * share);
     parts += fmt::format(" ({})", summary.energy_method);
+    if (const std::string coverage = energy_coverage(summary); !coverage.empty())
+      parts += " of " + coverage;
   }
   add("CPU", summary.cpu_energy);
   add("DRAM", summary.dram_energy);
   add("whole node", summary.node_energy);
+  if (summary.is_too_short_for_energy)
+    return fmt::format(
+        "GPU: {:.1f} s are too short to measure energy (sensors update some ten times a second); "
+        "record 5 s or longer{}{}",
+        summary.duration / unit::s, parts.empty() ? "" : "; ", parts);
   return parts.empty() ? "not measured (triplepoint doctor says why)" : parts;
 }
 
@@ -108,11 +115,25 @@ std::string host_line(const RecordingSummary& summary) {
   line += fmt::format("recorder {:.2g} % of one core", 100 * summary.sampler_share);
   if (summary.lost_ticks > 0) line += fmt::format(", {} ticks lost", summary.lost_ticks);
   if (summary.dropped_values > 0)
-    line += fmt::format(", {} values lost (disk full)", summary.dropped_values);
+    line += fmt::format(", {:.1f} s lost (disk full: {} values)", summary.lost / unit::s,
+                        summary.dropped_values);
   return line;
 }
 
 }  // namespace
+
+std::string energy_coverage(const RecordingSummary& summary) {
+  if (summary.without_energy.empty()) return "";
+  const auto lacking = static_cast<int64_t>(summary.without_energy.size());
+  std::string text =
+      fmt::format("{} of {} GPUs", summary.num_devices - lacking, summary.num_devices);
+  for (const RecordingSummary::Unmeasured& gpu : summary.without_energy)
+    text +=
+        fmt::format("; {} {}", whose({.device = gpu.device, .rank = gpu.rank}),
+                    gpu.lost ? fmt::format("lost at {:.1f} s", (*gpu.lost - Instant(0)) / unit::s)
+                             : "had no readings");
+  return text;
+}
 
 std::string text_of(const RecordingSummary& summary, const std::string& file) {
   std::string text = fmt::format("triplepoint: {}   {:.1f} s   -> {}\n", devices_text(summary),

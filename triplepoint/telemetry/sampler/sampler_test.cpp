@@ -2,6 +2,8 @@
 #include "triplepoint/telemetry/sampler/sampler.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <thread>
 
@@ -336,6 +338,121 @@ TEST_CASE("samples that are not taken are dropped in the end, and counted") {
   sampler.take(samples);
   CHECK(samples.size() == 20);
   CHECK(sampler.cost().lost_samples > 0);
+}
+
+/// A GPU whose next call does not return before it is released.
+class BlockingSensor : public Sensor {
+ public:
+  explicit BlockingSensor(std::shared_ptr<std::atomic<bool>> blocks, int32_t local)
+      : blocks_(std::move(blocks)) {
+    devices_.push_back({.local = local, .pci = "0000:1d:00.0"});
+    channels_.resize(1);
+    channels_[0].about.signal = "power_instant_w";
+  }
+  std::string_view name() const override { return "blocking"; }
+  const std::vector<run::Device>& devices() const override { return devices_; }
+  const std::vector<Channel>& channels() const override { return channels_; }
+  const std::vector<Gap>& gaps() const override { return gaps_; }
+  void read(bool, std::vector<Reading>& readings) override {
+    while (*blocks_)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    readings.push_back({0, monotonic_now_ns(), 500});
+  }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> blocks_;
+  std::vector<run::Device> devices_;
+  std::vector<Channel> channels_;
+  std::vector<Gap> gaps_;
+};
+
+/// Some GPUs, of which number 1 blocks.
+struct BlockedNode {
+  std::shared_ptr<std::atomic<bool>> blocks = std::make_shared<std::atomic<bool>>(false);
+  Sampler sampler;
+  std::vector<Sample> samples;
+
+  explicit BlockedNode(int32_t gpus)
+      : sampler(sensors(gpus), {.interval = 10 * unit::ms, .probe = Seconds()}) {}
+  std::vector<std::unique_ptr<Sensor>> sensors(int32_t gpus) const {
+    std::vector<std::unique_ptr<Sensor>> all;
+    for (int32_t i = 0; i < gpus; ++i)
+      all.push_back(std::make_unique<BlockingSensor>(
+          i == 1 ? blocks : std::make_shared<std::atomic<bool>>(false), i));
+    return all;
+  }
+  int64_t count(int32_t channel) {
+    sampler.take(samples);
+    return std::ranges::count(samples, channel, &Sample::channel);
+  }
+  /// Until it holds, or for half a minute.
+  static bool comes(const std::function<bool()>& holds) {
+    for (int i = 0; i < 3000 && !holds(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return holds();
+  }
+};
+
+TEST_CASE("a GPU in whose call the thread is stuck is left to it, and the others are read on") {
+  BlockedNode node(4);
+  node.sampler.start();
+  REQUIRE(BlockedNode::comes([&] { return node.count(3) > 5; }));
+  *node.blocks = true;
+  const int64_t before = node.count(3);
+  REQUIRE(BlockedNode::comes([&] { return node.count(3) > before + 50; }));
+  const int64_t of_blocked = node.count(1);
+  std::vector<std::string> troubles;
+  REQUIRE(BlockedNode::comes([&] {
+    for (std::string& trouble : node.sampler.take_troubles())
+      troubles.push_back(std::move(trouble));
+    return !troubles.empty();
+  }));
+  CHECK(troubles[0].starts_with("GPU 1 (0000:1d:00.0) has not answered since "));
+  CHECK(node.count(1) == of_blocked);
+  *node.blocks = false;
+  CHECK(BlockedNode::comes([&] { return node.count(1) > of_blocked + 50; }));
+  node.sampler.stop();
+  REQUIRE(BlockedNode::comes([&] {
+    for (std::string& trouble : node.sampler.take_troubles())
+      troubles.push_back(std::move(trouble));
+    return troubles.size() == 2;
+  }));
+  CHECK(troubles[1].starts_with("GPU 1 (0000:1d:00.0) answers again after "));
+}
+
+TEST_CASE("no call holds up the end of sampling, nor a reading on request") {
+  using Clock = std::chrono::steady_clock;
+  const auto blocks = [] {
+    BlockedNode node(3);
+    *node.blocks = true;
+    node.sampler.read_now(true, node.samples);
+    node.sampler.read_now(true, node.samples);
+    CHECK(node.count(0) > 0);
+    CHECK(node.count(2) > 0);
+    CHECK(node.count(1) == 0);
+    return node.blocks;
+  };
+  const auto begin = Clock::now();
+  const auto released = blocks();
+  CHECK(Clock::now() - begin < std::chrono::seconds(20));
+  *released = false;  // the thread ends
+}
+
+TEST_CASE("sensors that come later are read by the same thread, and keep the place of their GPU") {
+  BlockedNode node(2);
+  node.sampler.start();
+  run::Device listed;
+  listed.local = 5;
+  node.sampler.add({}, {listed});
+  REQUIRE(node.sampler.devices().size() == 3);
+  std::vector<std::unique_ptr<Sensor>> late;
+  late.push_back(std::make_unique<BlockingSensor>(std::make_shared<std::atomic<bool>>(false), 5));
+  node.sampler.add(std::move(late));
+  REQUIRE(node.sampler.devices().size() == 3);
+  CHECK(node.sampler.devices()[2].pci == "0000:1d:00.0");
+  CHECK(node.sampler.channels().back().device == 2);
+  const auto channel = static_cast<int32_t>(node.sampler.channels().size()) - 1;
+  CHECK(BlockedNode::comes([&] { return node.count(channel) > 5; }));
 }
 
 }  // namespace

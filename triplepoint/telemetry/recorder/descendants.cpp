@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/recorder/descendants.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "triplepoint/telemetry/kept_file.h"
+
+namespace triplepoint::telemetry {
+namespace {
+
+constexpr size_t most_processes = 4096;
+
+std::vector<int64_t> numbers_in(std::string_view text) {
+  std::vector<int64_t> numbers;
+  while (true) {
+    while (!text.empty() && (text.front() < '0' || text.front() > '9'))
+      text.remove_prefix(1);
+    int64_t number = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (problem != std::errc()) return numbers;
+    numbers.push_back(number);
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+  }
+}
+
+/// The children of all threads of a process; kernels without CONFIG_PROC_CHILDREN tell none.
+std::vector<int64_t> children_of(int64_t pid, const Path& proc) {
+  std::vector<int64_t> children;
+  const Path tasks = proc / std::to_string(pid) / "task";
+  for (const std::string& task : names_in(tasks))
+    if (const auto text = read_file(tasks / task / "children"))
+      std::ranges::copy(numbers_in(*text), std::back_inserter(children));
+  return children;
+}
+
+/// The process and all below it, parents first.
+std::vector<int64_t> tree_of(int64_t pid, const Path& proc) {
+  std::vector<int64_t> tree = {pid};
+  std::set<int64_t> seen = {pid};
+  for (size_t i = 0; i < tree.size() && tree.size() < most_processes; ++i)
+    for (const int64_t child : children_of(tree[i], proc))
+      if (seen.insert(child).second) tree.push_back(child);
+  return tree;
+}
+
+/// What a process was started with; empty where that may not be read.
+std::map<std::string, std::string, std::less<>> environment_of(int64_t pid, const Path& proc) {
+  std::map<std::string, std::string, std::less<>> variables;
+  const auto text = read_file(proc / std::to_string(pid) / "environ");
+  for (std::string_view rest = text ? std::string_view(*text) : ""; !rest.empty();) {
+    const std::string_view entry = rest.substr(0, rest.find('\0'));
+    rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
+    if (const auto equals = entry.find('='); equals != std::string_view::npos)
+      variables.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  return variables;
+}
+
+}  // namespace
+
+std::vector<RankProcess> ranks_below(int64_t pid, const LaunchEnvironment& own, const Path& proc) {
+  std::vector<RankProcess> inherited, others;
+  std::set<int32_t> ranks;
+  for (const int64_t process : tree_of(pid, proc)) {
+    const auto variables = environment_of(process, proc);
+    LaunchEnvironment launch =
+        read_launch_environment([&](const char* name) -> std::optional<std::string> {
+          const auto found = variables.find(std::string_view(name));
+          return found == variables.end() ? std::nullopt : std::optional(found->second);
+        });
+    if (!launch.rank) continue;
+    const bool is_inherited = launch.launcher == own.launcher && launch.rank == own.rank;
+    if (is_inherited)
+      inherited.push_back({process, std::move(launch)});
+    else if (ranks.insert(*launch.rank).second)
+      others.push_back({process, std::move(launch)});
+  }
+  if (!others.empty() || inherited.empty()) return others;
+  return {std::move(inherited.front())};
+}
+
+}  // namespace triplepoint::telemetry

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/telemetry/sensor.h"
+
+namespace triplepoint::telemetry {
+
+/// Opens a node's sensors on separate threads (base/detached.h): drivers, every GPU of NVIDIA's,
+/// /proc, networks, board sensors with node power. None of them waits for another, and no member
+/// of this class for a call that does not return.
+class SensorOpening {
+ public:
+  explicit SensorOpening(const SensorOptions& options);
+  SensorOpening(const SensorOpening&) = delete;
+  SensorOpening& operator=(const SensorOpening&) = delete;
+  SensorOpening(SensorOpening&&) = delete;
+  SensorOpening& operator=(SensorOpening&&) = delete;
+  ~SensorOpening();
+
+  /// What has become ready since the last call, GPUs first. A GPU that was listed but has not
+  /// answered for some seconds comes as a device without a sensor, and with it when it answers.
+  std::vector<Sensors> take();
+  bool is_complete() const;
+  /// Until all is open; at most so long, and no longer than until `stopped` says so.
+  void wait(Seconds most, const std::function<bool()>& stopped) const;
+  /// A word in SensorOptions::devices that no GPU answers to; known once the GPUs are listed.
+  std::optional<Error> unknown_device() const;
+  /// Until the GPUs are listed.
+  void wait_for_list(Seconds most, const std::function<bool()>& stopped) const;
+  /// What does not answer, and since when.
+  std::vector<Gap> outstanding() const;
+
+  struct State;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+/// Puts what was opened later to what was opened before.
+void add_sensors(Sensors& sensors, Sensors later);
+void add_facts(NodeFacts& node, NodeFacts later);
+
+}  // namespace triplepoint::telemetry
