@@ -29,4 +29,4 @@ with scratch() as folder:
     json.loads(run("discover", "--format", "json").stdout)
 
 nothing = run("discover", env=environment(TRIPLEPOINT_NVML="none.so"))
-expect(nothing.returncode == 1 and "no GPU" in nothing.stderr, "no GPU, no cluster: " + nothing.stderr)
+expect(nothing.returncode == 1 and "no driver reports a GPU" in nothing.stderr, "no GPU, no cluster: " + nothing.stderr)
