@@ -65,24 +65,21 @@ std::map<std::string, std::string, std::less<>> environment_of(int64_t pid, cons
 }  // namespace
 
 std::vector<RankProcess> ranks_below(int64_t pid, const LaunchEnvironment& own, const Path& proc) {
-  std::vector<RankProcess> inherited, others;
+  std::vector<RankProcess> found;
   std::set<int32_t> ranks;
   for (const int64_t process : tree_of(pid, proc)) {
     const auto variables = environment_of(process, proc);
     LaunchEnvironment launch =
         read_launch_environment([&](const char* name) -> std::optional<std::string> {
-          const auto found = variables.find(std::string_view(name));
-          return found == variables.end() ? std::nullopt : std::optional(found->second);
+          const auto value = variables.find(std::string_view(name));
+          return value == variables.end() ? std::nullopt : std::optional(value->second);
         });
     if (!launch.rank) continue;
     const bool is_inherited = launch.launcher == own.launcher && launch.rank == own.rank;
-    if (is_inherited)
-      inherited.push_back({process, std::move(launch)});
-    else if (ranks.insert(*launch.rank).second)
-      others.push_back({process, std::move(launch)});
+    if (!is_inherited && ranks.insert(*launch.rank).second)
+      found.push_back({process, std::move(launch)});
   }
-  if (!others.empty() || inherited.empty()) return others;
-  return {std::move(inherited.front())};
+  return found;
 }
 
 }  // namespace triplepoint::telemetry

@@ -18,8 +18,8 @@ struct RankProcess {
 
 /// Ranks among the processes that `pid` has started, itself included, by the environment that each
 /// was started with: the workers of `record -- torchrun ...`. One process per rank: the first,
-/// which has started the others. Processes that only inherit the place of the recorder (`own`)
-/// count where no process has another one.
+/// which has started the others. Processes that only inherit the place of the recorder (`own`) are
+/// no news.
 std::vector<RankProcess> ranks_below(int64_t pid, const LaunchEnvironment& own,
                                      const Path& proc = "/proc");
 
