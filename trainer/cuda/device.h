@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,6 +25,12 @@ struct DeviceSettings {
   std::string libraries;  // folder of the vendor's libraries; empty: as the system finds them
 };
 
+/// Which GPU a rank would take.
+struct GpuIdentity {
+  std::array<unsigned char, 16> uuid{};
+  int ordinal = 0, visible = 0;  // among those that this process sees; how many these are
+};
+
 /// One GPU as one rank uses it. Its Math returns before it is done; its communicators carry its own
 /// arrays by NCCL, on their own streams, and everything else by the one they were made from.
 class Device {
@@ -39,14 +46,24 @@ class Device {
 /// and library of both sides are the same build's, so objects of C++ may pass.
 struct DevicePlugin {
   uint32_t version = 0, size = 0;
+  uint64_t kernel_bytes = 0;  // of the compiled kernels in it; 0: it was built without nvcc
   /// Null, and a sentence, where it cannot.
   Device* (*open)(const DeviceSettings&, char* error, size_t error_size) = nullptr;
+  /// False, and a sentence, where it cannot; takes nothing of the GPU.
+  bool (*identify)(const DeviceSettings&, GpuIdentity*, char* error, size_t error_size) = nullptr;
 };
-inline constexpr uint32_t device_plugin_version = 1;
+inline constexpr uint32_t device_plugin_version = 2;
 inline constexpr const char* device_plugin_symbol = "triplepoint_train_cuda";
 using DevicePluginEntry = const DevicePlugin* (*)();
 
 /// Opens the plug-in (a path, or empty: beside the program, or as the system finds it) and a GPU.
 Result<std::unique_ptr<Device>> open_device(const std::string& plugin, const DeviceSettings&);
+
+/// The GPU that open_device would open.
+Result<GpuIdentity> identify_gpu(const std::string& plugin, const DeviceSettings&);
+
+/// Sets what CUDA reads from the environment when it starts, unless the user has set it. Called
+/// before there are threads.
+void prepare_gpu_environment();
 
 }  // namespace triplepoint::trainer

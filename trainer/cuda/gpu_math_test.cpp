@@ -6,10 +6,12 @@
 #include <thread>
 #include <vector>
 
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/random.h"
 
+#include "tests/doubles/cuda/settings.h"
 #include "trainer/comm/endpoint.h"
 #include "trainer/comm/transport.h"
 #include "trainer/cuda/device.h"
@@ -386,6 +388,30 @@ TEST_CASE("a GPU that waits for a rank which does not come ends with a sentence"
   }
   late.join();
   CHECK(said.find("a GPU has not finished its work for 0.3") == 0);
+}
+
+TEST_CASE("a GPU that works for longer than the timeout is waited for") {
+  void* library = dlopen(TPT_FAKE_CUDA "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  cuda_double::Settings& gpus =
+      *reinterpret_cast<cuda_double::SettingsEntry>(dlsym(library, cuda_double::settings_symbol))();
+  DeviceSettings settings;
+  settings.libraries = TPT_FAKE_CUDA;
+  settings.collectives = true;
+  settings.timeout_seconds = 1;
+  const auto device = open_device(TPT_CUDA_PLUGIN, settings);
+  REQUIRE(device);
+  Math& math = (*device)->math();
+  MathArray one(math, std::vector<float>(4, 1.0F));
+  MathArray sum(math, std::vector<float>(4, 0.0F));
+  gpus.launch_us = 2000;
+  for (int i = 0; i < 1000; ++i)
+    math.add(4, one.data(), sum.data());
+  CHECK_NOTHROW(math.finish());  // 2 s of work
+  gpus.launch_us = 0;
+  std::vector<float> sums(4);
+  math.fetch(4, sum.data(), sums.data());
+  CHECK(sums[0] == 1000);
 }
 
 TEST_CASE("bytes of a wire are rounded where it is narrower than the array") {

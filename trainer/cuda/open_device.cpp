@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <vector>
 
@@ -36,10 +37,7 @@ Result<void*> open_library(const std::string& plugin) {
                   why));
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Device>> open_device(const std::string& plugin,
-                                            const DeviceSettings& settings) {
+Result<const DevicePlugin*> open_plugin(const std::string& plugin) {
   void* library = TPT_TRY(open_library(plugin));
   const auto entry = reinterpret_cast<DevicePluginEntry>(dlsym(library, device_plugin_symbol));
   const DevicePlugin* table = entry != nullptr ? entry() : nullptr;
@@ -49,10 +47,32 @@ Result<std::unique_ptr<Device>> open_device(const std::string& plugin,
         fmt::format("the GPU plug-in has another version ({} instead of {}); install program and "
                     "plug-in from one build",
                     table != nullptr ? table->version : 0, device_plugin_version));
+  return table;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_device(const std::string& plugin,
+                                            const DeviceSettings& settings) {
+  const DevicePlugin* table = TPT_TRY(open_plugin(plugin));
   std::array<char, 1024> why{};
   std::unique_ptr<Device> device(table->open(settings, why.data(), why.size()));
   if (device == nullptr) return error(why.data());
   return device;
+}
+
+Result<GpuIdentity> identify_gpu(const std::string& plugin, const DeviceSettings& settings) {
+  const DevicePlugin* table = TPT_TRY(open_plugin(plugin));
+  std::array<char, 1024> why{};
+  GpuIdentity identity;
+  if (!table->identify(settings, &identity, why.data(), why.size())) return error(why.data());
+  return identity;
+}
+
+void prepare_gpu_environment() {
+  // Streams that share a queue of the GPU wait for each other; there is one per group and line, and
+  // a collective at the head of a shared queue could wait for one behind it. Default: 8.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 }
 
 }  // namespace triplepoint::trainer

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/runtime/check_job.h"
 
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include "triplepoint/spec/load.h"
+
+#include "trainer/runtime/train_settings.h"
 
 namespace triplepoint::trainer {
 namespace {
@@ -46,6 +50,44 @@ TEST_CASE("what is predicted but not programmed is refused by name") {
   says(refusal([](spec::Model& m) { m.multi_token_prediction = spec::MultiTokenPrediction{}; }),
        "multi-token prediction");
   says(refusal([](spec::Model& m) { m.moe->latent_size = 8; }), "latent width");
+}
+
+TEST_CASE("settings that cannot train are refused with their flag") {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const auto refused = [](const char* flag, const auto& change) {
+    TrainSettings settings;
+    CHECK(check_settings(settings).has_value());
+    change(settings);
+    const Result<void> checked = check_settings(settings);
+    CAPTURE(flag);
+    REQUIRE_FALSE(checked.has_value());
+    CHECK(checked.error().what.find(flag) == 0);
+    CHECK(checked.error().what.find("; ") != std::string::npos);
+  };
+  for (const double rate : {nan, infinity, -1.0, 0.0, 1e300})
+    refused("--lr", [&](TrainSettings& s) { s.rate.peak = rate; });
+  for (const double beta : {nan, 1.0, 1.5, -0.1, infinity}) {
+    refused("--beta1", [&](TrainSettings& s) { s.adam.beta1 = beta; });
+    refused("--beta2", [&](TrainSettings& s) { s.adam.beta2 = beta; });
+  }
+  for (const double epsilon : {nan, 0.0, infinity, 1e-300})
+    refused("--epsilon", [&](TrainSettings& s) { s.adam.epsilon = epsilon; });
+  for (const double decay : {nan, -1.0, infinity, 1e300, 1000.0})
+    refused("--weight-decay", [&](TrainSettings& s) { s.adam.weight_decay = decay; });
+  refused("--clip", [](TrainSettings& s) { s.clip = nan; });
+  refused("--steps", [](TrainSettings& s) { s.steps = std::numeric_limits<int64_t>::max(); });
+  refused("--warmup", [](TrainSettings& s) { s.rate.warmup_steps = -1; });
+}
+
+TEST_CASE("a dropout that drops everything is refused") {
+  for (const double dropout : {1.0, 7.0, -0.5, std::numeric_limits<double>::quiet_NaN()}) {
+    spec::Job job = tiny_mixtral_job();
+    job.model.dropout = dropout;
+    const Result<void> checked = check_job(job);
+    REQUIRE_FALSE(checked.has_value());
+    CHECK(checked.error().what.find("dropout") != std::string::npos);
+  }
 }
 
 }  // namespace triplepoint::trainer

@@ -2,167 +2,21 @@
 #include "trainer/runtime/checkpoint.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdlib>
-#include <cstring>
-#include <limits>
 #include <map>
-#include <string_view>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/json.h"
-
+#include "trainer/runtime/manifest.h"
 #include "trainer/runtime/rank_groups.h"
 
 namespace triplepoint::trainer {
 namespace {
 
-constexpr std::string_view magic = "TPTCKPT1";
-
-/// FNV-1a over words of eight bytes, then over the rest.
-uint64_t checksum(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  size_t at = 0;
-  for (; at + 8 <= text.size(); at += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, text.data() + at, 8);
-    hash = (hash ^ word) * 0x100000001b3;
-    hash ^= hash >> 29;
-  }
-  for (; at < text.size(); ++at)
-    hash = (hash ^ static_cast<unsigned char>(text[at])) * 0x100000001b3;
-  return hash;
-}
-
-template <class T>
-void put(std::string& text, const T& value) {
-  text.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-template <class T>
-void put_all(std::string& text, std::span<const T> values) {
-  put(text, static_cast<int64_t>(values.size()));
-  text.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-}
-
-/// Reads what was put; remembers when there was not enough.
-class Reader {
- public:
-  explicit Reader(std::string_view text) : text_(text) {}
-  bool good() const { return good_; }
-  bool at_end() const { return text_.empty(); }
-
-  template <class T>
-  T take() {
-    T value{};
-    if (text_.size() < sizeof value) return fail<T>();
-    std::memcpy(&value, text_.data(), sizeof value);
-    text_.remove_prefix(sizeof value);
-    return value;
-  }
-  template <class T>
-  std::vector<T> take_all() {
-    const auto count = take<int64_t>();
-    if (count < 0 || static_cast<uint64_t>(count) > text_.size() / sizeof(T))
-      return fail<std::vector<T>>();
-    std::vector<T> values(static_cast<size_t>(count));
-    if (!values.empty()) std::memcpy(values.data(), text_.data(), values.size() * sizeof(T));
-    text_.remove_prefix(values.size() * sizeof(T));
-    return values;
-  }
-
- private:
-  template <class T>
-  T fail() {
-    good_ = false;
-    text_ = {};
-    return {};
-  }
-  std::string_view text_;
-  bool good_ = true;
-};
-
-SavedBlock read_block(Reader& reader) {
-  SavedBlock block;
-  const std::vector<char> name = reader.take_all<char>();
-  block.shape.name.assign(name.begin(), name.end());
-  block.shape.whole_rows = reader.take<int64_t>();
-  block.shape.whole_columns = reader.take<int64_t>();
-  block.shape.rows = reader.take_all<int64_t>();
-  block.shape.first_column = reader.take<int64_t>();
-  block.shape.columns = reader.take<int64_t>();
-  block.first = reader.take<int64_t>();
-  block.master = reader.take_all<float>();
-  block.first_moment = reader.take_all<float>();
-  block.second_moment = reader.take_all<float>();
-  return block;
-}
-
-bool is_sound(const SavedBlock& block) {
-  const Parameter& shape = block.shape;
-  const auto elements = static_cast<int64_t>(block.master.size());
-  const auto moments = block.first_moment.size();
-  const bool inside = shape.columns > 0 && shape.first_column >= 0 && block.first >= 0 &&
-                      shape.first_column + shape.columns <= shape.whole_columns &&
-                      block.first + elements <= shape.count();
-  if (!inside || (moments != 0 && moments != block.master.size())) return false;
-  for (const int64_t row : shape.rows)
-    if (row < 0 || row >= shape.whole_rows) return false;
-  return moments == block.second_moment.size();
-}
-
-}  // namespace
-
-BlockWriter::BlockWriter() : text_(magic) {}
-
-void BlockWriter::add(const Parameter& shape, int64_t first, std::span<const float> master,
-                      std::span<const float> first_moment, std::span<const float> second_moment) {
-  put_all(text_, std::span<const char>(shape.name));
-  put(text_, shape.whole_rows);
-  put(text_, shape.whole_columns);
-  put_all(text_, std::span<const int64_t>(shape.rows));
-  put(text_, shape.first_column);
-  put(text_, shape.columns);
-  put(text_, first);
-  put_all(text_, master);
-  put_all(text_, first_moment);
-  put_all(text_, second_moment);
-}
-
-std::string BlockWriter::take() {
-  put(text_, checksum(text_));
-  return std::move(text_);
-}
-
-Result<void> read_blocks(const Path& file, std::multimap<std::string, SavedBlock>& blocks) {
-  const std::string text = TPT_TRY(read_file(file));
-  const auto broken = [&](const char* why) {
-    return error(
-        fmt::format("{}: is no sound part of a checkpoint ({}); remove its folder to "
-                    "resume from the checkpoint before",
-                    file.string(), why));
-  };
-  if (text.size() < magic.size() + 8 || std::string_view(text).substr(0, 8) != magic)
-    return broken("it does not begin like one");
-  const std::string_view body = std::string_view(text).substr(0, text.size() - 8);
-  if (Reader(std::string_view(text).substr(body.size())).take<uint64_t>() != checksum(body))
-    return broken("its checksum is wrong");
-  Reader reader(body.substr(magic.size()));
-  while (reader.good() && !reader.at_end()) {
-    SavedBlock block = read_block(reader);
-    if (!reader.good() || !is_sound(block)) return broken("a block in it is cut off or misplaced");
-    std::string name = block.shape.name;
-    blocks.emplace(std::move(name), std::move(block));
-  }
-  return {};
-}
-
-namespace {
-
 using spec::GroupKind;
 using Blocks = std::multimap<std::string, SavedBlock>;
-
-constexpr std::string_view manifest_name = "manifest.json";
 
 Path folder_of_step(const Path& folder, int64_t step) {
   return folder / fmt::format("step-{:08}", step);
@@ -172,18 +26,25 @@ std::string file_of_rank(int64_t rank) {
   return fmt::format("rank-{:04}.tpt", rank);
 }
 
-/// Steps whose folder has a manifest, newest first.
-std::vector<int64_t> whole_checkpoints(const Path& folder) {
-  std::vector<int64_t> steps;
+/// The folders step-NNNNNNNN by what they are: with a manifest, newest first, and without one.
+struct StepFolders {
+  std::vector<int64_t> whole;
+  std::vector<int64_t> begun;
+};
+
+StepFolders step_folders(const Path& folder) {
+  StepFolders found;
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
     const std::string name = entry.path().filename().string();
     if (name.rfind("step-", 0) != 0) continue;
-    if (!std::filesystem::exists(entry.path() / manifest_name, failed)) continue;
-    steps.push_back(std::strtoll(name.c_str() + 5, nullptr, 10));
+    const int64_t step = std::strtoll(name.c_str() + 5, nullptr, 10);
+    if (folder_of_step(folder, step) != entry.path()) continue;  // not one of these
+    const bool whole = std::filesystem::exists(entry.path() / manifest_name, failed);
+    (whole ? found.whole : found.begun).push_back(step);
   }
-  std::sort(steps.rbegin(), steps.rend());
-  return steps;
+  std::sort(found.whole.rbegin(), found.whole.rend());
+  return found;
 }
 
 /// Of several ranks that hold the same, one writes.
@@ -242,16 +103,17 @@ std::string blocks_of(ParameterStore& store, const RankGroups& groups) {
   return writer.take();
 }
 
-/// A parameter in whole coordinates; not a number where no block says.
+/// A parameter in whole coordinates.
 struct FullParameter {
   int64_t rows = 0;  // of the writers' parameter: vocabularies are padded by layout
   std::vector<float> master, first_moment, second_moment;
+  std::vector<bool> seen;  // by an element: a block had it
 };
 
 FullParameter assemble(const Parameter& wanted, const Blocks& blocks) {
   const auto count = static_cast<size_t>(wanted.whole_rows * wanted.whole_columns);
-  FullParameter whole{0, std::vector<float>(count, std::numeric_limits<float>::quiet_NaN()),
-                      std::vector<float>(count), std::vector<float>(count)};
+  FullParameter whole{0, std::vector<float>(count), std::vector<float>(count),
+                      std::vector<float>(count), std::vector<bool>(count)};
   const auto [begin, end] = blocks.equal_range(wanted.name);
   for (auto found = begin; found != end; ++found) {
     const SavedBlock& block = found->second;
@@ -264,6 +126,7 @@ FullParameter assemble(const Parameter& wanted, const Blocks& blocks) {
       if (row >= wanted.whole_rows) continue;
       const auto place = static_cast<size_t>(row * wanted.whole_columns + column);
       whole.master[place] = block.master[k];
+      whole.seen[place] = true;
       if (block.first_moment.empty()) continue;
       whole.first_moment[place] = block.first_moment[k];
       whole.second_moment[place] = block.second_moment[k];
@@ -284,7 +147,7 @@ bool fill_piece(const Piece& piece, const FullParameter& whole, const Bucket& bu
     const auto from = static_cast<size_t>(row * shape.whole_columns + column);
     const auto to = static_cast<size_t>(piece.begin - bucket.owned_begin + k);
     if (whole.rows > 0 && row >= whole.rows) continue;  // padding keeps its first values
-    complete = complete && whole.master[from] == whole.master[from];
+    complete = complete && whole.seen[from];
     states.master[to] = whole.master[from];
     if (!bucket.trained) continue;
     states.first_moment[to] = whole.first_moment[from];
@@ -308,71 +171,101 @@ Result<void> fill_store(const Blocks& blocks, const Path& folder, ParameterStore
   return {};
 }
 
-Result<Json> read_manifest(const Path& folder) {
-  const Path file = folder / manifest_name;
-  const std::string text = TPT_TRY(read_file(file));
-  Json manifest = TPT_TRY(parse_json(text, file.string()));
-  const bool sound = manifest.is_object() && manifest.contains("ranks") &&
-                     manifest["ranks"].is_number_integer() && manifest.contains("step") &&
-                     manifest["step"].is_number_integer() && manifest.contains("seed") &&
-                     manifest["seed"].is_number_integer();
-  if (!sound)
-    return error(
-        fmt::format("{}: is no manifest of a checkpoint (step, seed and ranks are "
-                    "missing); remove its folder to resume from the checkpoint before",
-                    file.string()));
-  return manifest;
+/// A number per rank, on all of them, in pieces that a float holds exactly.
+std::vector<uint64_t> gather_checksums(Communicator& world, uint64_t mine) {
+  constexpr size_t pieces = 4;
+  std::array<float, pieces> own{};
+  for (size_t piece = 0; piece < pieces; ++piece)
+    own[piece] = static_cast<float>((mine >> (16 * piece)) & 0xffff);
+  std::vector<float> all(pieces * static_cast<size_t>(world.size()));
+  world.all_gather(own, all).wait();
+  std::vector<uint64_t> checksums(static_cast<size_t>(world.size()));
+  for (size_t i = 0; i < all.size(); ++i)
+    checksums[i / pieces] |= static_cast<uint64_t>(all[i]) << (16 * (i % pieces));
+  return checksums;
+}
+
+/// Numbers that no training can go on from.
+Result<void> check_finite(ParameterStore& store) {
+  const auto finite = [](float number) { return std::isfinite(number); };
+  for (Bucket& bucket : store.buckets()) {
+    const HostStates states(store, bucket);
+    for (const auto* numbers : {&states.master, &states.first_moment, &states.second_moment})
+      if (!std::all_of(numbers->begin(), numbers->end(), finite))
+        return error(
+            "the weights or their moments are not finite, so no checkpoint is written and the one "
+            "before stays (the last step was too large); resume with a lower --lr");
+  }
+  return {};
 }
 
 }  // namespace
 
+Result<void> Checkpoints::open(bool resume) {
+  const auto mine = [&]() -> Result<void> {
+    if (world_.index() > 0) return {};
+    lock_ = TPT_TRY(FolderLock::take(folder_));
+    const StepFolders found = step_folders(folder_);
+    if (!resume && !found.whole.empty())
+      return error(
+          fmt::format("{}: holds checkpoints of a training (the newest after step {}), which this "
+                      "one would replace; go on with --resume, or name an empty folder",
+                      folder_.string(), found.whole.front()));
+    for (const int64_t step : found.begun)
+      remove(step);
+    return {};
+  };
+  return agree(world_, mine(), "open the folder of checkpoints");
+}
+
 Result<void> Checkpoints::write(const TrainState& state, ParameterStore& store,
                                 const RankGroups& groups) {
   store.settle();
+  TPT_TRY(agree(world_, check_finite(store), "write their part of the checkpoint"));
   const Path folder = folder_of_step(folder_, state.step);
+  const std::string blocks = blocks_of(store, groups);
   const auto write_part = [&]() -> Result<void> {
     TPT_TRY(make_folder(folder));
-    return write_file_atomically(folder / file_of_rank(world_.index()), blocks_of(store, groups));
+    return write_file_atomically(folder / file_of_rank(world_.index()), blocks);
   };
   TPT_TRY(agree(world_, write_part(), "write their part of the checkpoint"));
+  const std::vector<uint64_t> checksums = gather_checksums(world_, checksum_at_end(blocks));
   Result<void> named;
-  if (world_.index() == 0) {
-    const Json manifest = {{"format", 1},
-                           {"step", state.step},
-                           {"seed", state.seed},
-                           {"loss", state.loss},
-                           {"ranks", world_.size()}};
-    named = write_file_atomically(folder / manifest_name, json_text(manifest) + "\n");
-  }
+  if (world_.index() == 0)
+    named = write_file_atomically(folder / manifest_name,
+                                  manifest_text({state.step, state.loss, identity_, checksums}));
   TPT_TRY(agree(world_, named, "name the checkpoint"));
   if (world_.index() == 0) remove_old(state.step);
   return {};
 }
 
+/// Without its manifest first it is no checkpoint, wherever a kill falls.
+void Checkpoints::remove(int64_t step) const {
+  std::error_code ignored;
+  std::filesystem::remove(folder_of_step(folder_, step) / manifest_name, ignored);
+  std::filesystem::remove_all(folder_of_step(folder_, step), ignored);
+}
+
 void Checkpoints::remove_old(int64_t newest) const {
   int64_t kept = 0;
-  for (const int64_t step : whole_checkpoints(folder_)) {
-    if (step > newest || ++kept <= 2) continue;
-    std::error_code ignored;
-    // Without its manifest first it is no checkpoint, wherever a kill falls.
-    std::filesystem::remove(folder_of_step(folder_, step) / manifest_name, ignored);
-    std::filesystem::remove_all(folder_of_step(folder_, step), ignored);
-  }
+  for (const int64_t step : step_folders(folder_).whole)
+    if (step <= newest && ++kept > 2) remove(step);
 }
 
 Result<std::optional<TrainState>> Checkpoints::read(ParameterStore& store) {
-  const std::vector<int64_t> steps = whole_checkpoints(folder_);
+  const std::vector<int64_t> steps = step_folders(folder_).whole;
   if (steps.empty()) return std::optional<TrainState>();
   const Path folder = folder_of_step(folder_, steps.front());
   TrainState state;
   const auto read_all = [&]() -> Result<void> {
-    const Json manifest = TPT_TRY(read_manifest(folder));
+    const Manifest manifest = TPT_TRY(read_manifest(folder));
+    TPT_TRY(check_identity(folder, manifest.identity, identity_));
     Blocks blocks;
-    for (int64_t rank = 0; rank < manifest["ranks"].get<int64_t>(); ++rank)
-      TPT_TRY(read_blocks(folder / file_of_rank(rank), blocks));
+    for (size_t rank = 0; rank < manifest.checksums.size(); ++rank)
+      TPT_TRY(read_blocks(folder / file_of_rank(static_cast<int64_t>(rank)), blocks,
+                          manifest.checksums[rank]));
     TPT_TRY(fill_store(blocks, folder, store));
-    state = {manifest["step"].get<int64_t>(), manifest["seed"].get<uint64_t>(),
-             manifest.value("loss", 0.0)};
+    state = {manifest.step, manifest.loss};
     return {};
   };
   TPT_TRY(agree(world_, read_all(), "read the checkpoint"));

@@ -193,10 +193,14 @@ TEST_CASE("a checkpoint without a manifest is not there, and two are kept") {
   const std::vector<double> whole = losses(job, settings);
   CHECK_FALSE(std::filesystem::exists(folder.path() / "step-00000004"));
   CHECK(std::filesystem::exists(folder.path() / "step-00000006" / "manifest.json"));
-  // As a kill before the last rename leaves it.
+  // As a kill before the last rename leaves it, and one while an old checkpoint is removed.
+  const Path half = folder.path() / "step-00000003";
+  REQUIRE(make_folder(half));
+  REQUIRE(write_file_atomically(half / "rank-0000.tpt", "half"));
   std::filesystem::remove(folder.path() / "step-00000008" / "manifest.json");
   settings.resume = true;
   CHECK(losses(job, settings) == std::vector<double>(whole.begin() + 6, whole.end()));
+  CHECK_FALSE(std::filesystem::exists(half));
 }
 
 TEST_CASE("a checkpoint of another model, another seed or with broken bytes is refused by name") {
@@ -221,6 +225,140 @@ TEST_CASE("a checkpoint of another model, another seed or with broken bytes is r
   text[text.size() / 2] ^= 1;
   REQUIRE(write_file_atomically(part, text));
   CHECK(refusal(sharded(spec::Sharding::none, 2)).find("rank-0000.tpt") != std::string::npos);
+}
+
+namespace {
+
+/// A training of two steps with a checkpoint after each, and what its continuation says.
+class Kept {
+ public:
+  explicit Kept(const std::string& name) : folder_(name) {
+    settings.checkpoint_folder = folder_.path().string();
+    settings.checkpoint_every = 1;
+    losses(job, settings);
+    settings.steps = 4;
+    settings.resume = true;
+  }
+  Path newest() const { return folder_.path() / "step-00000002"; }
+  Path folder() const { return folder_.path(); }
+  std::string refusal() const {
+    const Result<TrainOutcome> outcome = run(job, settings);
+    REQUIRE_FALSE(outcome);
+    return outcome.error().what;
+  }
+  void says(const char* part) const {
+    const std::string said = refusal();
+    CAPTURE(said);
+    CHECK(said.find(part) != std::string::npos);
+    CHECK(said.find("; ") != std::string::npos);
+  }
+  void change_manifest(const std::string& from, const std::string& to) const {
+    std::string text = *read_file(newest() / "manifest.json");
+    const size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    REQUIRE(write_file_atomically(newest() / "manifest.json", text.replace(at, from.size(), to)));
+  }
+
+  TrainSettings settings = settings_of(2);
+  spec::Job job = sharded(spec::Sharding::none, 1);
+
+ private:
+  Folder folder_;
+};
+
+}  // namespace
+
+TEST_CASE("a manifest that was changed, or has another format or step, is refused by name") {
+  for (const auto& [from, to, says] : std::vector<std::array<const char*, 3>>{
+           {"\"step\": 2", "\"step\": -5", "its checksum is wrong"},
+           {"\"step\": 2", "\"step\": 1000000000000000000", "its checksum is wrong"},
+           {"\"format\": 2", "\"format\": 99", "has format 99"},
+           {"\"format\": 2", "\"form\": 2", "no format"},
+           {"{", "[", ""}}) {
+    const Kept kept("changed");
+    kept.change_manifest(from, to);
+    CHECK(kept.refusal().find("manifest.json") != std::string::npos);
+    CHECK(kept.refusal().find(says) != std::string::npos);
+  }
+  const Kept kept("moved");
+  std::filesystem::rename(kept.newest(), kept.folder() / "step-00000003");
+  kept.says("it is of step 2");
+}
+
+TEST_CASE("a training goes on with its own data, batches and model only") {
+  Kept kept("identity");
+  const Path text = kept.folder() / "book.txt";
+  kept.job.plan.global_batch_size *= 2;
+  kept.says("global_batch_size");
+  kept.job = sharded(spec::Sharding::none, 1);
+  kept.job.model.num_layers /= 2;
+  kept.says("another model (num_layers");
+  kept.job = sharded(spec::Sharding::none, 1);
+  kept.settings.data = text.string();
+  REQUIRE(write_file_atomically(text, std::string(20000, 'a')));
+  kept.job.model.vocabulary_size = 256;
+  kept.says("another model (vocabulary_size");
+}
+
+TEST_CASE("a training goes on with a file of its bytes, wherever it lies") {
+  const Folder folder("bytes");
+  REQUIRE(make_folder(folder.path()));
+  const Path first = folder.path() / "a.txt", moved = folder.path() / "b.txt";
+  REQUIRE(write_file_atomically(first, std::string(20000, 'a')));
+  spec::Job job = sharded(spec::Sharding::none, 1);
+  job.model.vocabulary_size = 256;
+  TrainSettings settings = settings_of(1);
+  settings.checkpoint_folder = (folder.path() / "kept").string();
+  settings.data = first.string();
+  losses(job, settings);
+  std::filesystem::rename(first, moved);
+  settings.steps = 2;
+  settings.resume = true;
+  settings.data = moved.string();
+  CHECK(losses(job, settings).size() == 1);
+  settings.steps = 3;
+  REQUIRE(write_file_atomically(moved, std::string(20000, 'b')));
+  const Result<TrainOutcome> other = run(job, settings);
+  REQUIRE_FALSE(other);
+  CHECK(other.error().what.find("other data") != std::string::npos);
+}
+
+TEST_CASE("a rank's file of another checkpoint is refused") {
+  const Kept kept("mixed");
+  std::filesystem::copy_file(kept.folder() / "step-00000001" / "rank-0000.tpt",
+                             kept.newest() / "rank-0000.tpt",
+                             std::filesystem::copy_options::overwrite_existing);
+  kept.says("of another checkpoint");
+}
+
+TEST_CASE("checkpoints are not replaced by another training, nor by two at once") {
+  Kept kept("owned");
+  kept.settings.resume = false;
+  kept.says("--resume");
+  kept.settings.resume = true;
+  {
+    const Result<FolderLock> lock = FolderLock::take(kept.folder());
+    REQUIRE(lock);
+    kept.says("another training");
+  }
+  CHECK(losses(kept.job, kept.settings).size() == 2);
+  kept.settings.checkpoint_folder = "/proc/nowhere";
+  kept.says("/proc/nowhere");
+}
+
+TEST_CASE("a training whose numbers are not finite stops and leaves the checkpoints before") {
+  for (const int64_t ranks : {1, 4}) {
+    Kept kept("diverges");
+    kept.job = sharded(spec::Sharding::optimizer, ranks);
+    if (ranks > 1) kept.job.plan.tensor_parallel_size = kept.job.plan.pipeline_parallel_size = 2;
+    kept.settings.steps = 8;
+    kept.settings.rate.peak = 1e30;
+    kept.settings.adam.weight_decay = 0;
+    kept.says("step 4: loss");
+    kept.says("--lr 1e+30");
+    CHECK_FALSE(std::filesystem::exists(kept.folder() / "step-00000004"));
+    CHECK(std::filesystem::exists(kept.newest() / "manifest.json"));
+  }
 }
 
 TEST_CASE("a tiny model learns a text by heart") {

@@ -2,10 +2,14 @@
 // Whole trainings on GPUs that are not there: the plug-in, its kernels and its collectives, with
 // doubles of the vendor's libraries below them (tests/doubles/cuda). Ranks are threads.
 #include <cmath>
+#include <cstdlib>
 #include <map>
 
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 
+#include "tests/doubles/cuda/settings.h"
+#include "trainer/cuda/device.h"
 #include "trainer/runtime/jobs_testing.h"
 #include "trainer/runtime/world.h"
 
@@ -47,6 +51,60 @@ spec::Job in_bf16(spec::Job job) {
 }
 
 }  // namespace
+
+TEST_CASE("the plug-in holds compiled kernels where nvcc was found") {
+  void* library = dlopen(TPT_CUDA_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  const auto entry = reinterpret_cast<DevicePluginEntry>(dlsym(library, device_plugin_symbol));
+  const bool there = entry != nullptr;
+  REQUIRE(there);
+  if (TPT_NVCC_WORKS == 0) {
+    MESSAGE("skipped: no working nvcc was found, so the plug-in has no kernels");
+    CHECK(entry()->kernel_bytes == 0);
+    return;
+  }
+  CHECK(entry()->kernel_bytes > 100000);
+}
+
+namespace {
+
+cuda_double::Settings& double_settings() {
+  void* library = dlopen(TPT_FAKE_CUDA "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  return *reinterpret_cast<cuda_double::SettingsEntry>(
+      dlsym(library, cuda_double::settings_symbol))();
+}
+
+std::string refusal(const spec::Job& job) {
+  const Result<TrainOutcome> outcome = train_with_threads(
+      job, settings_of(true, 1), {endpoint_settings(job, 60), Carrier::automatic, {}});
+  REQUIRE_FALSE(outcome);
+  return outcome.error().what;
+}
+
+void contains(const std::string& said, const char* part) {
+  CAPTURE(said);
+  CHECK(said.find(part) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("more ranks than GPUs, an old driver and foreign kernels are told before the training") {
+  cuda_double::Settings& gpus = double_settings();
+  gpus.gpus = 2;
+  contains(refusal(test::tiny_job(test::tiny_gpt(), 4)), "ranks 0 and 2 would share one GPU");
+  contains(refusal(test::tiny_job(test::tiny_gpt(), 4)), "sees 2 GPUs");
+  gpus.gpus = 8;
+  gpus.driver_version = 11080;
+  contains(refusal(test::tiny_job(test::tiny_gpt(), 2)), "the driver knows CUDA 11.8");
+  gpus.driver_version = 12020;
+  gpus.refuses_kernels = true;
+  contains(refusal(test::tiny_job(test::tiny_gpt(), 1)),
+           TPT_NVCC_WORKS != 0 ? "the driver knows CUDA 12.2" : "built without nvcc");
+  gpus.refuses_kernels = false;
+  gpus.driver_version = 13000;
+  CHECK(std::string(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS")) == "32");
+}
 
 TEST_CASE("one GPU trains as one processor does, every model") {
   for (const spec::Model& model : {test::tiny_gpt(), test::tiny_llama(), test::tiny_mixtral()}) {

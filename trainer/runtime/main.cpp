@@ -280,6 +280,8 @@ int play(Options options) {
   std::signal(SIGTERM, stop_after_step);
   std::signal(SIGUSR1, stop_after_step);  // what launchers pass on without ending the job
   options.train.stop = &stop_asked;
+  if (const Result<void> checked = check_settings(options.train); !checked)
+    return fail(checked.error(), true);
   const Result<spec::Job> job = load(options);
   if (!job) return fail(job.error(), true);
   const Result<TrainOutcome> outcome = run(*job, options);

@@ -19,16 +19,16 @@
 namespace triplepoint::trainer {
 namespace {
 
-using Bytes = std::span<const std::byte>;
+using FileBytes = std::span<const std::byte>;
 
 template <class T>
-T read_at(Bytes bytes, size_t at) {
+T read_at(FileBytes bytes, size_t at) {
   T value;
   std::memcpy(&value, bytes.data() + at, sizeof value);
   return value;
 }
 
-/// Bytes of a token by the index' code; 0 where tokens are no whole numbers.
+/// FileBytes of a token by the index' code; 0 where tokens are no whole numbers.
 /// Source: Megatron-LM, megatron/core/datasets/indexed_dataset.py (class DType).
 size_t token_bytes(uint8_t code) {
   constexpr std::array<size_t, 9> sizes = {0, 1, 1, 2, 4, 8, 0, 0, 2};
@@ -36,11 +36,11 @@ size_t token_bytes(uint8_t code) {
 }
 
 /// Of a file whose type has been read.
-size_t tokens_in(Bytes file, uint8_t code) {
+size_t tokens_in(FileBytes file, uint8_t code) {
   return file.size() / std::max<size_t>(1, token_bytes(code));
 }
 
-int64_t token_at(Bytes bytes, uint8_t code, size_t index) {
+int64_t token_at(FileBytes bytes, uint8_t code, size_t index) {
   switch (code) {
     case 1:
       return read_at<uint8_t>(bytes, index);
@@ -61,7 +61,7 @@ int64_t token_at(Bytes bytes, uint8_t code, size_t index) {
 constexpr std::string_view magic{"MMIDIDX\0\0", 9};
 constexpr size_t head_bytes = 9 + 8 + 1 + 8 + 8;
 
-Result<uint8_t> read_token_type(const std::string& path, Bytes index) {
+Result<uint8_t> read_token_type(const std::string& path, FileBytes index) {
   const auto broken = [&](std::string_view why) {
     return error(
         fmt::format("{}: is no index of a Megatron-LM dataset ({}); make it with "
@@ -216,6 +216,11 @@ bool ends_with(const std::string& text, std::string_view end) {
 
 std::unique_ptr<TokenSource> make_synthetic_tokens(const TokenNeeds& needs) {
   return std::make_unique<SyntheticTokens>(needs);
+}
+
+std::string data_file(const std::string& data) {
+  if (data.empty() || data == "synthetic") return {};
+  return ends_with(data, ".idx") ? data.substr(0, data.size() - 4) + ".bin" : data;
 }
 
 Result<std::unique_ptr<TokenSource>> open_tokens(const std::string& data, const TokenNeeds& needs) {

@@ -65,6 +65,9 @@ Result<std::unique_ptr<TokenSource>> open_text_tokens(const std::string& path, c
 Result<std::unique_ptr<TokenSource>> open_indexed_tokens(const std::string& prefix,
                                                          const TokenNeeds&);
 
+/// The file that holds the tokens of `data`; empty where they are synthetic.
+std::string data_file(const std::string& data);
+
 /// "synthetic", FILE.bin or FILE.idx (Megatron-LM), or any other file as text.
 Result<std::unique_ptr<TokenSource>> open_tokens(const std::string& data, const TokenNeeds&);
 

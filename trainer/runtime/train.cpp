@@ -2,7 +2,9 @@
 #include "trainer/runtime/train.h"
 
 #include <cmath>
+#include <cstddef>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -213,19 +215,50 @@ Rounding rounding_of(const spec::Job& job) {
   return job.plan.precision == spec::Precision::bf16 ? Rounding::bf16 : Rounding::none;
 }
 
-/// This rank's GPU, where the training is to run on GPUs; null where not.
-Result<std::unique_ptr<Device>> open_gpu(const spec::Job& job, const TrainSettings& settings,
-                                         const Endpoint& endpoint) {
-  if (!settings.gpu) return std::unique_ptr<Device>();
+DeviceSettings wanted_gpu(const spec::Job& job, const TrainSettings& settings,
+                          const Endpoint& endpoint) {
   DeviceSettings wanted;
-  wanted.ordinal = static_cast<int>(endpoint.rank() % job.cluster.gpus_per_node);
+  const int64_t here = settings.gpu->ranks_here;
+  wanted.ordinal = static_cast<int>(here > 0 ? endpoint.rank() % here : endpoint.rank());
   wanted.rounding = rounding_of(job);
   wanted.tensor_cores_for_fp32 = settings.gpu->tf32;
   wanted.collectives = endpoint.size() > 1;
   wanted.memory_share = settings.gpu->memory_share;
   wanted.timeout_seconds = settings.timeout_seconds;
   wanted.libraries = settings.gpu->libraries;
-  return open_device(settings.gpu->plugin, wanted);
+  return wanted;
+}
+
+/// Refuses two ranks on one GPU, which NCCL does not know. `gpus`: of all ranks.
+Result<void> check_gpu_each(const std::vector<std::vector<float>>& gpus, int visible) {
+  std::map<std::vector<float>, size_t> first;
+  for (size_t rank = 0; rank < gpus.size(); ++rank)
+    if (const auto [taken, is_new] = first.emplace(gpus[rank], rank); !is_new)
+      return error(fmt::format(
+          "ranks {} and {} would share one GPU (the job has {} ranks and rank 0 sees {} "
+          "GPUs; collectives need a GPU per rank); use a cluster with as many GPUs per "
+          "node as there are, or --device cpu",
+          taken->second, rank, gpus.size(), visible));
+  return {};
+}
+
+/// This rank's GPU, where the training is to run on GPUs; null where not. All ranks call it.
+Result<std::unique_ptr<Device>> open_gpu(const spec::Job& job, const TrainSettings& settings,
+                                         const Endpoint& endpoint, Communicator& world) {
+  if (!settings.gpu) return std::unique_ptr<Device>();
+  const DeviceSettings wanted = wanted_gpu(job, settings, endpoint);
+  const Result<GpuIdentity> mine = identify_gpu(settings.gpu->plugin, wanted);
+  TPT_TRY(agree(world, nothing_of(mine), "find their GPU"));
+  const std::vector<float> own(mine->uuid.begin(), mine->uuid.end());
+  std::vector<float> all(own.size() * static_cast<size_t>(world.size()));
+  world.all_gather(own, all).wait();
+  std::vector<std::vector<float>> gpus;
+  for (auto uuid = all.begin(); uuid != all.end(); uuid += static_cast<std::ptrdiff_t>(own.size()))
+    gpus.emplace_back(uuid, uuid + static_cast<std::ptrdiff_t>(own.size()));
+  TPT_TRY(agree(world, check_gpu_each(gpus, mine->visible), "take a GPU each"));
+  auto gpu = open_device(settings.gpu->plugin, wanted);
+  TPT_TRY(agree(world, nothing_of(gpu), "open their GPU"));
+  return gpu;
 }
 
 double since(int64_t begin_ns) {
@@ -267,12 +300,13 @@ class Rank {
   }
 
   Result<TrainOutcome> run(const OnStep& on_step) {
-    if (settings_.resume) TPT_TRY(resume());
+    TPT_TRY(open_checkpoints());
     measure_peak();
     for (; state_.step < settings_.steps && !report_.stopped; ++state_.step) {
       const StepResult result = play_step();
       report_.steps.push_back(result);
       if (on_step && report_.rank == 0) on_step(result, report_);
+      TPT_TRY(check_finite(result));
       state_.loss = result.loss;
       TPT_TRY(save_after(state_.step));
     }
@@ -285,28 +319,46 @@ class Rank {
   }
 
  private:
-  Result<void> resume() {
-    Checkpoints checkpoints(settings_.checkpoint_folder, *world_);
-    const std::optional<TrainState> state = TPT_TRY(checkpoints.read(*store_));
-    if (!state) return {};
-    if (state->seed != settings_.seed)
-      return error(
-          fmt::format("{}: was begun with seed {} (the order of the data depends on it); "
-                      "go on with --seed {}",
-                      settings_.checkpoint_folder, state->seed, state->seed));
-    state_ = *state;
+  Result<void> open_checkpoints() {
+    if (settings_.checkpoint_folder.empty()) return {};
+    const Result<std::string> data = data_identity(settings_.data);
+    TPT_TRY(agree(*world_, nothing_of(data), "read the data"));
+    checkpoints_.emplace(settings_.checkpoint_folder, identity_of(job_, settings_.seed, *data),
+                         *world_);
+    TPT_TRY(checkpoints_->open(settings_.resume));
+    if (!settings_.resume) return {};
+    if (const auto state = TPT_TRY(checkpoints_->read(*store_))) state_ = *state;
     return {};
   }
 
+  /// All ranks see the same numbers, so all of them stop. What was written before stays.
+  Result<void> check_finite(const StepResult& result) const {
+    if (!diverged_) return {};
+    return error(
+        fmt::format("step {}: loss {} and gradient norm {} are not both finite, so the training "
+                    "stops and writes no checkpoint. Likely causes: {}",
+                    result.step + 1, result.loss, result.gradient_norm, likely_cause()));
+  }
+
+  std::string likely_cause() const {
+    std::string causes = fmt::format("the learning rate (--lr {})", settings_.rate.peak);
+    if (settings_.clip == 0) causes += ", gradients that are not clipped (--clip 0)";
+    if (job_.plan.precision == spec::Precision::bf16) causes += ", bf16 (try precision = \"fp32\")";
+    causes += settings_.rate.warmup_steps == 0 ? ", no --warmup" : ", a short --warmup";
+    if (!data_file(settings_.data).empty()) causes += ", or the samples of this step";
+    return causes + (settings_.checkpoint_folder.empty()
+                         ? "; try a lower rate"
+                         : "; try a lower rate from the last checkpoint (--resume)");
+  }
+
   Result<void> save_after(int64_t step) {
-    if (settings_.checkpoint_folder.empty()) return {};
+    if (!checkpoints_) return {};
     const int64_t every = settings_.checkpoint_every;
     const bool due = every > 0 && (step + 1) % every == 0;
     if (!due && step + 1 != settings_.steps && !report_.stopped) return {};
     TrainState state = state_;
     state.step = step + 1;
-    state.seed = settings_.seed;
-    return Checkpoints(settings_.checkpoint_folder, *world_).write(state, *store_, groups_);
+    return checkpoints_->write(state, *store_, groups_);
   }
 
   void measure_peak() {
@@ -329,7 +381,7 @@ class Rank {
       store_->finish_gradients();
     }
     result.gradient_norm = clip_and_update(result.rate);
-    result.loss = mean_loss(loss);
+    result.loss = mean_loss(loss, result.gradient_norm);
     math_->finish();
     result.seconds = since(begin);
     say_values(result);
@@ -356,14 +408,17 @@ class Rank {
   }
 
   /// Of the global batch. The tensor ranks of the last stage all have the same sum: one says it.
-  double mean_loss(double own) {
+  /// With it travels what ends the training: a request, or numbers that are not finite anywhere.
+  double mean_loss(double own, double norm) {
+    constexpr float diverged = 65536;  // above any number of ranks that ask for the end
     const bool says = groups_.of(GroupKind::tensor).index() == 0;
     const double sum = says ? own : 0;
     const auto high = static_cast<float>(sum);
     const bool stop = settings_.stop != nullptr && settings_.stop->load();
     std::array<float, 3> parts = {high, static_cast<float>(sum - static_cast<double>(high)),
-                                  stop ? 1.0F : 0.0F};
+                                  (std::isfinite(norm) ? 0.0F : diverged) + (stop ? 1.0F : 0.0F)};
     world_->all_reduce(parts).wait();
+    diverged_ = parts[2] >= diverged || !std::isfinite(parts[0]) || !std::isfinite(parts[1]);
     report_.stopped = parts[2] > 0;
     return (static_cast<double>(parts[0]) + static_cast<double>(parts[1])) /
            static_cast<double>(graph_.tokens_per_step);
@@ -394,8 +449,10 @@ class Rank {
   std::vector<Chunk*> chunks_;
   std::optional<ParameterStore> store_;
   std::optional<Pipeline> pipeline_;
+  std::optional<Checkpoints> checkpoints_;
   TrainState state_;
   TrainReport report_;
+  bool diverged_ = false;
 };
 
 }  // namespace
@@ -420,14 +477,14 @@ Result<TrainOutcome> train(const spec::Job& job, const TrainSettings& settings, 
         fmt::format("{} ranks were started and the job has {} (num_nodes x "
                     "gpus_per_node); start as many as it has",
                     endpoint.size(), job.world_size()));
+  TPT_TRY(check_settings(settings));
   const TokenNeeds needs{job.model.sequence_length, job.model.vocabulary_size, settings.seed};
   // The runtime's own talk is on its own group, so that the job's counts stay exact.
   auto world = endpoint.communicator(GroupKind::model, all_ranks(endpoint.size()), 1);
   auto tokens = open_tokens(settings.data, needs);
   TPT_TRY(agree(*world, nothing_of(tokens), "open the data"));
-  auto gpu = open_gpu(job, settings, endpoint);
-  TPT_TRY(agree(*world, nothing_of(gpu), "open their GPU"));
-  Rank rank(job, settings, endpoint, *std::move(tokens), std::move(world), *std::move(gpu));
+  auto gpu = TPT_TRY(open_gpu(job, settings, endpoint, *world));
+  Rank rank(job, settings, endpoint, *std::move(tokens), std::move(world), std::move(gpu));
   try {
     return rank.run(on_step);
   } catch (const std::exception& lost) {

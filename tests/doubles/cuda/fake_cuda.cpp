@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA's driver, on host memory. Four GPUs of 256 MiB; copies from pinned memory are made when the
+// CUDA's driver, on host memory. Eight GPUs of 256 MiB; copies from pinned memory are made when the
 // stream comes to them, others when they are asked for, as the real one does.
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 
 #include <sys/mman.h>
 
+#include "tests/doubles/cuda/settings.h"
 #include "tests/doubles/cuda/streams.h"
 #include "trainer/cuda/api/driver.h"
 
@@ -36,9 +39,10 @@ struct GraphExecOf {
 
 namespace {
 
-constexpr int gpu_count = 4;
 constexpr size_t gpu_bytes = size_t{256} << 20;
-constexpr int invalid_value = 1, not_found = 500;
+constexpr int invalid_value = 1, no_binary = 209, not_found = 500;
+
+Settings settings;
 
 struct Pinned {
   std::mutex mutex;
@@ -66,7 +70,7 @@ void* host(DevicePointer pointer) {
 
 int device_now(int device, int* result) {
   *result = device;
-  return device >= 0 && device < gpu_count ? 0 : invalid_value;
+  return device >= 0 && device < settings.gpus ? 0 : invalid_value;
 }
 
 }  // namespace
@@ -75,6 +79,18 @@ void give_to_stream(Stream stream, Act act) {
   stream->state.give(std::move(act));
 }
 
+TPT_EXPORTED Settings* fake_cuda_settings() {
+  return &settings;
+}
+TPT_EXPORTED int cuDriverGetVersion(int* version) {
+  *version = settings.driver_version;
+  return 0;
+}
+TPT_EXPORTED int cuDeviceGetUuid_v2(GpuUuid* uuid, int device) {
+  *uuid = {};
+  uuid->bytes[15] = static_cast<char>(device + 1);
+  return 0;
+}
 TPT_EXPORTED int cuInit(unsigned) {
   return 0;
 }
@@ -83,7 +99,7 @@ TPT_EXPORTED int cuGetErrorString(int error, const char** text) {
   return 0;
 }
 TPT_EXPORTED int cuDeviceGetCount(int* count) {
-  *count = gpu_count;
+  *count = settings.gpus;
   return 0;
 }
 TPT_EXPORTED int cuDeviceGet(int* device, int ordinal) {
@@ -210,6 +226,7 @@ TPT_EXPORTED int cuEventElapsedTime(float* milliseconds, Event, Event) {
 }
 TPT_EXPORTED int cuModuleLoadData(Module* module, const void* image) {
   *module = reinterpret_cast<Module>(const_cast<void*>(image));
+  if (settings.refuses_kernels) return no_binary;
   return image != nullptr ? 0 : invalid_value;
 }
 TPT_EXPORTED int cuModuleUnload(Module) {
@@ -232,7 +249,13 @@ TPT_EXPORTED int cuLaunchKernel(Function function, unsigned x, unsigned y, unsig
                                 unsigned threads, unsigned, unsigned, unsigned memory,
                                 Stream stream, void** arguments, void**) {
   if (x == 0 || y == 0 || z == 0 || y > 65535 || z > 65535 || threads > 1024) return invalid_value;
-  give_to_stream(stream, function->bind({{x, y, z}, threads, memory}, arguments));
+  Act act = function->bind({{x, y, z}, threads, memory}, arguments);
+  if (const int us = settings.launch_us; us > 0)
+    act = [us, act = std::move(act)] {
+      std::this_thread::sleep_for(std::chrono::microseconds(us));
+      act();
+    };
+  give_to_stream(stream, std::move(act));
   return 0;
 }
 TPT_EXPORTED int cuStreamBeginCapture_v2(Stream stream, int) {

@@ -17,6 +17,9 @@ struct FunctionOf;
 struct ContextOf;
 struct GraphOf;
 struct GraphExecOf;
+struct GpuUuid {  // CUuuid
+  char bytes[16];
+};
 using Stream = StreamOf*;
 using Event = EventOf*;
 using Module = ModuleOf*;
@@ -38,6 +41,8 @@ inline constexpr int capture_thread_local = 1;   // CU_STREAM_CAPTURE_MODE_THREA
   X(error_text, cuGetErrorString, int(int, const char**))                                       \
   X(device_count, cuDeviceGetCount, int(int*))                                                  \
   X(device, cuDeviceGet, int(int*, int))                                                        \
+  X(driver_version, cuDriverGetVersion, int(int*))                                              \
+  X(device_uuid, cuDeviceGetUuid_v2, int(GpuUuid*, int))                                        \
   X(device_name, cuDeviceGetName, int(char*, int, int))                                         \
   X(device_attribute, cuDeviceGetAttribute, int(int*, int, int))                                \
   X(retain_context, cuDevicePrimaryCtxRetain, int(Context*, int))                               \

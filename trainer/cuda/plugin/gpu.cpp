@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <thread>
@@ -16,6 +17,10 @@
 
 #include "trainer/comm/transport.h"
 
+#if !defined(TPT_KERNEL_IMAGE) && !defined(TPT_WITHOUT_KERNELS)
+#error "the build must name the compiled kernels, or say that there are none (TPT_WITHOUT_KERNELS)"
+#endif
+
 #ifdef TPT_KERNEL_IMAGE
 // The file that nvcc has made, as it is.
 asm(".section .rodata\n"
@@ -24,16 +29,24 @@ asm(".section .rodata\n"
     "tpt_kernel_image:\n"
     ".incbin \"" TPT_KERNEL_IMAGE
     "\"\n"
+    ".local tpt_kernel_image_end\n"
+    "tpt_kernel_image_end:\n"
     ".byte 0\n"
     ".text\n");
-extern "C" const unsigned char tpt_kernel_image[];
+extern "C" const unsigned char tpt_kernel_image[], tpt_kernel_image_end[];
 #else
 namespace {
 const unsigned char tpt_kernel_image[64] = {};
-}
+const unsigned char* const tpt_kernel_image_end = tpt_kernel_image;
+}  // namespace
 #endif
 
 namespace triplepoint::trainer::cuda {
+
+uint64_t kernel_image_bytes() {
+  return static_cast<uint64_t>(tpt_kernel_image_end - tpt_kernel_image);
+}
+
 namespace {
 
 /// The compiled kernels, contained in the plug-in; some bytes that are none where no nvcc was
@@ -43,11 +56,7 @@ const void* kernel_image() {
 }
 
 bool has_kernel_image() {
-#ifdef TPT_KERNEL_IMAGE
-  return true;
-#else
-  return false;
-#endif
+  return kernel_image_bytes() > 0;
 }
 
 /// One of the names a library has, newest first. Never closed: drivers do not survive that.
@@ -201,13 +210,69 @@ constexpr int64_t first_ring_bytes = int64_t{1} << 20;
 
 }  // namespace
 
+namespace {
+
+constexpr int oldest_driver = 12000;  // 1000 major + 10 minor
+
+std::string release_of(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+int driver_version(const Libraries& libraries) {
+  int version = 0;
+  libraries.check(libraries.driver.driver_version(&version), "tell its version");
+  return version;
+}
+
+int visible_gpus(const Libraries& libraries) {
+  if (const int version = driver_version(libraries); version < oldest_driver)
+    throw CudaError(
+        fmt::format("the driver knows CUDA {} and {} is needed; install a newer driver, or use "
+                    "--device cpu",
+                    release_of(version), release_of(oldest_driver)));
+  libraries.check(libraries.driver.init(0), "start");
+  int count = 0;
+  libraries.check(libraries.driver.device_count(&count), "count the GPUs");
+  if (count == 0) throw CudaError("no GPU is visible (see CUDA_VISIBLE_DEVICES); use --device cpu");
+  return count;
+}
+
+/// Why compiled kernels were refused, and what to do.
+std::string remedy_of_kernels(int version) {
+#ifdef TPT_NVCC_RELEASE
+  const std::string built = TPT_NVCC_RELEASE;
+  if (std::atoi(built.c_str()) > version / 1000)
+    return fmt::format(
+        "they were built by nvcc {} and the driver knows CUDA {}; install a newer driver, or build "
+        "the plug-in with CUDA {}",
+        built, release_of(version), version / 1000);
+#endif
+  if (!has_kernel_image())
+    return "it was built without nvcc; build the plug-in where cmake finds nvcc";
+  return fmt::format(
+      "they are made for compute capability 8.0 and up, and the driver knows CUDA {}; build the "
+      "plug-in with nvcc for this GPU",
+      release_of(version));
+}
+
+}  // namespace
+
+GpuIdentity Gpu::identify(const DeviceSettings& settings, const Libraries& libraries) {
+  GpuIdentity identity;
+  identity.visible = visible_gpus(libraries);
+  identity.ordinal = settings.ordinal % identity.visible;
+  int device = 0;
+  libraries.check(libraries.driver.device(&device, identity.ordinal), "open the GPU");
+  GpuUuid uuid{};
+  libraries.check(libraries.driver.device_uuid(&uuid, device), "tell its UUID");
+  std::memcpy(identity.uuid.data(), uuid.bytes, sizeof uuid.bytes);
+  return identity;
+}
+
 Gpu::Gpu(const DeviceSettings& settings, const Libraries& libraries)
     : libraries_(libraries), settings_(settings) {
   const auto check = [this](int result, const char* what) { libraries_.check(result, what); };
-  check(driver().init(0), "start");
-  int count = 0;
-  check(driver().device_count(&count), "count the GPUs");
-  if (count == 0) throw CudaError("no GPU is visible (see CUDA_VISIBLE_DEVICES); use --device cpu");
+  const int count = visible_gpus(libraries);
   check(driver().device(&device_, settings.ordinal % count), "open the GPU");
   Context context = nullptr;
   check(driver().retain_context(&context, device_), "open a context");
@@ -229,6 +294,9 @@ Gpu::Gpu(const DeviceSettings& settings, const Libraries& libraries)
 
 Gpu::~Gpu() {
   driver().finish_stream(stream_);
+  for (const auto* marks : {&marks_, &spare_marks_})
+    for (const Event mark : *marks)
+      driver().drop_event(mark);
   driver().release(block_);
   driver().release(ring_);
   driver().release_host(pinned_);
@@ -241,12 +309,9 @@ void Gpu::load_kernels() {
   if (const int result = driver().load_module(&module_, kernel_image()); result != 0) {
     const char* text = nullptr;
     driver().error_text(result, &text);
-    throw CudaError(
-        fmt::format("the kernels could not be loaded ({}; {}); build the plug-in with "
-                    "nvcc for this GPU",
-                    text != nullptr ? text : "unknown error",
-                    has_kernel_image() ? "they are made for compute capability 8.0 and up"
-                                       : "it was built without nvcc"));
+    throw CudaError(fmt::format("the kernels could not be loaded ({}): {}",
+                                text != nullptr ? text : "unknown error",
+                                remedy_of_kernels(driver_version(libraries_))));
   }
 #define TPT_FIND(Body, ...)                                                    \
   libraries_.check(driver().function(&functions_.Body, module_, "tpt_" #Body), \
@@ -287,6 +352,26 @@ void Gpu::launch(Function function, Grid grid, int threads, int64_t memory, void
                                    static_cast<unsigned>(threads), 1, 1, size(memory), stream_,
                                    arguments, nullptr),
                    "launch a kernel");
+  constexpr int64_t launches_per_mark = 32;
+  if (settings_.collectives && ++launches_ % launches_per_mark == 0) mark_progress();
+}
+
+void Gpu::mark_progress() {
+  has_progressed();  // takes back what is over
+  if (spare_marks_.empty()) spare_marks_.push_back(make_event());
+  libraries_.check(driver().record(spare_marks_.front(), stream_), "record an event");
+  marks_.push_back(spare_marks_.front());
+  spare_marks_.pop_front();
+}
+
+/// Whether a mark is over that was not before: the GPU works.
+bool Gpu::has_progressed() {
+  bool any = false;
+  for (; !marks_.empty() && driver().query(marks_.front()) == 0; any = true) {
+    spare_marks_.push_back(marks_.front());
+    marks_.pop_front();
+  }
+  return any;
 }
 
 void Gpu::make_ring(int64_t bytes) {
@@ -319,11 +404,12 @@ const int32_t* Gpu::upload(const int32_t* numbers, int64_t count) {
 
 void Gpu::finish(Stream stream) {
   using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
+  auto begin = Clock::now();  // of the silence: a long step is none
   for (;;) {
     const int result = driver().query_stream(stream);
     if (result == 0) return;
     if (result != not_ready) libraries_.check(result, "finish its work");
+    if (has_progressed()) begin = Clock::now();
     const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
     if (settings_.collectives && waited > settings_.timeout_seconds)
       throw CommError(

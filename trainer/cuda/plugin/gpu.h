@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -19,6 +20,9 @@ namespace triplepoint::trainer::cuda {
 class CudaError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+/// Bytes of the compiled kernels in this plug-in; 0: it was built without nvcc.
+uint64_t kernel_image_bytes();
 
 /// The vendor's libraries, opened by name.
 struct Libraries {
@@ -112,6 +116,7 @@ class Gpu {
   /// Waits; throws CommError where other ranks take part and nothing has ended for too long.
   void finish(Stream);
   Event make_event() const;
+  static GpuIdentity identify(const DeviceSettings&, const Libraries&);
 
 #define TPT_FUNCTION(Body, ...) Function Body = nullptr;
   struct Functions {
@@ -128,6 +133,8 @@ class Gpu {
   void launch(Function, Grid, int threads, int64_t memory, void** arguments);
   void load_kernels();
   void make_ring(int64_t bytes);
+  void mark_progress();
+  bool has_progressed();
 
   Libraries libraries_;
   DeviceSettings settings_;
@@ -140,6 +147,8 @@ class Gpu {
   std::unique_ptr<Arena> arena_;
   char* pinned_ = nullptr;  // the ring's other end
   int64_t ring_bytes_ = 0, ring_at_ = 0;
+  int64_t launches_ = 0;
+  std::deque<Event> marks_, spare_marks_;  // on the stream, in order; not in use
 };
 
 }  // namespace triplepoint::trainer::cuda

@@ -498,15 +498,29 @@ class GpuDevice final : public Device {
   GpuMath math_;
 };
 
+void write_text(const std::string& text, char* to, size_t size) {
+  const size_t length = std::min(text.size(), size - 1);
+  std::memcpy(to, text.data(), length);
+  to[length] = 0;
+}
+
 Device* open(const DeviceSettings& settings, char* error, size_t error_size) {
   try {
     return new GpuDevice(settings);
   } catch (const std::exception& thrown) {
-    const std::string what = thrown.what();
-    const size_t length = std::min(what.size(), error_size - 1);
-    std::memcpy(error, what.data(), length);
-    error[length] = 0;
+    write_text(thrown.what(), error, error_size);
     return nullptr;
+  }
+}
+
+bool identify(const DeviceSettings& settings, GpuIdentity* identity, char* error,
+              size_t error_size) {
+  try {
+    *identity = Gpu::identify(settings, open_libraries(settings.libraries, settings.collectives));
+    return true;
+  } catch (const std::exception& thrown) {
+    write_text(thrown.what(), error, error_size);
+    return false;
   }
 }
 
@@ -516,6 +530,7 @@ Device* open(const DeviceSettings& settings, char* error, size_t error_size) {
 extern "C" __attribute__((visibility("default"))) const triplepoint::trainer::DevicePlugin*
 triplepoint_train_cuda() {
   using namespace triplepoint::trainer;
-  static const DevicePlugin plugin{device_plugin_version, sizeof(DevicePlugin), cuda::open};
+  static const DevicePlugin plugin{device_plugin_version, sizeof(DevicePlugin),
+                                   cuda::kernel_image_bytes(), cuda::open, cuda::identify};
   return &plugin;
 }
