@@ -18,6 +18,9 @@ if(TPT_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${TPT_CCACHE})
 endif()
 
+# The same commit gives the same programs in any folder.
+add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>)
+
 # Equal input gives equal bits: no contraction into fused multiply-adds that one compiler makes and another does not.
 add_compile_options(-ffp-contract=off)
 

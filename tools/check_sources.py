@@ -18,6 +18,29 @@ FILES = {file.name for file in files(".h", ".cpp")}
 FOREIGN = {"nvml.h", "rocm_smi.h", "kgd_pp_interface.h"}  # headers of drivers, cited as sources
 
 
+# Calls of std::filesystem that throw: without an error code, and not one of the helpers of base/files.h.
+THROWING = re.compile(r"(?:std::filesystem|fs)::(exists|is_directory|is_regular_file|is_symlink|file_size|absolute|canonical|"
+                      r"weakly_canonical|equivalent|create_directory|create_directories|remove|remove_all|last_write_time|"
+                      r"read_symlink|copy_file|rename|current_path|temp_directory_path|status)\(")
+
+
+def arguments_of(text, begin):
+    """How many arguments a call has whose parenthesis opens before `begin`."""
+    depth, commas, end = 1, 0, begin
+    while depth > 0:
+        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(text[end], 0)
+        commas += depth == 1 and text[end] == ","
+        end += 1
+    return commas + 1 if text[begin:end - 1].strip() else 0
+
+
+def throwing_calls(text):
+    usual = {"equivalent": 2, "rename": 2, "copy_file": 2, "current_path": 0, "temp_directory_path": 0}
+    for found in THROWING.finditer(text):
+        if not re.match(r"std::filesystem::symlink_status|fs::symlink_status", text[found.end():]) and arguments_of(text, found.end()) <= usual.get(found[1], 1):
+            yield text.count("\n", 0, found.start()) + 1, found[1]
+
+
 def comments(text):
     for number, line in enumerate(text.splitlines(), 1):
         if "//" in line:
@@ -40,6 +63,9 @@ def problems_of(file, text, seen):
         for number, comment in comments(text):
             for other in set(NAMED_FILE.findall(comment)) - FILES - FOREIGN:
                 yield f"{name(file)}:{number}: the comment names {other}, which is not there; name the file as it is called now"
+    if file.suffix in (".h", ".cpp") and not re.search(r"test|scratch_folder|^(bench|fuzz)/", name(file)):
+        for line, call in throwing_calls(text):
+            yield f"{name(file)}:{line}: std::filesystem::{call} throws; give it an error code, or use base/files.h"
     if not file.name.endswith("_test.cpp"):
         return
     for line, title in test_names(text):

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/workload/rank_grid.h"
 
@@ -57,8 +58,8 @@ std::vector<StageMeans> stage_means(const spec::Job& job, const ClockPlan& plan,
 DataTable clock_frontier_table(const spec::Job& job, const ClockPlan& plan) {
   DataTable table;
   table.name = "frontier";
-  table.title =
-      fmt::format("Clocks for {} on {} x {}", job.name, job.world_size(), job.cluster.gpu.name);
+  table.title = fmt::format("Clocks for {} on {} x {}", job.name, job.world_size(),
+                            upper_case(job.cluster.gpu.name));
   table.columns = {{"point", "#"},
                    {"slowdown", "slower %", 0.01, 2},
                    {"saving", "saved %", 0.01, 2},

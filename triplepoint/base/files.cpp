@@ -62,16 +62,21 @@ tl::unexpected<Error> cannot(const char* verb, const Path& path, int code) {
       fmt::format("cannot {} {} ({}); {}", verb, path.string(), reason(code), way_out(code)));
 }
 
+constexpr std::size_t most_bytes = std::size_t{1} << 30;
+
 Result<std::string> read_all(const Descriptor& file, const Path& path) {
   std::string content;
   std::array<char, 65536> block;
   while (true) {
     const ssize_t count = ::read(file.number(), block.data(), block.size());
     if (count == 0) return content;
-    if (count > 0)
-      content.append(block.data(), static_cast<std::size_t>(count));
-    else if (errno != EINTR)
-      return cannot("read", path, errno);
+    if (count < 0 && errno != EINTR) return cannot("read", path, errno);
+    if (count > 0) content.append(block.data(), static_cast<std::size_t>(count));
+    if (content.size() > most_bytes)
+      return error(
+          fmt::format("{} is larger than 1 GiB (such a file is not read whole); give the "
+                      "file that was meant, or a smaller one",
+                      path.string()));
   }
 }
 
@@ -101,6 +106,14 @@ bool is_stream(const Path& path) {
   return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
 }
 
+/// Where a link points, so that the link stays one.
+Path target_of(const Path& path) {
+  std::error_code failed;
+  if (!std::filesystem::is_symlink(path, failed)) return path;
+  const Path target = std::filesystem::weakly_canonical(path, failed);
+  return failed ? path : target;
+}
+
 Result<void> write_stream(const Path& path, std::string_view content) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
   if (!file.is_open()) return cannot("write", path, errno);
@@ -111,6 +124,33 @@ Result<void> write_stream(const Path& path, std::string_view content) {
 
 }  // namespace
 
+bool path_exists(const Path& path) {
+  std::error_code failed;
+  return std::filesystem::exists(path, failed);
+}
+
+bool is_folder(const Path& path) {
+  std::error_code failed;
+  return std::filesystem::is_directory(path, failed);
+}
+
+Path absolute_path(const Path& path) {
+  std::error_code failed;
+  const Path absolute = std::filesystem::absolute(path, failed);
+  return failed ? path : absolute;
+}
+
+Result<void> require_other_file(const Path& output, const std::vector<std::string>& inputs) {
+  std::error_code failed;
+  for (const std::string& input : inputs)
+    if (std::filesystem::equivalent(output, input, failed) && !is_stream(output))
+      return error(
+          fmt::format("{} is read and would be written (its content would be lost); name "
+                      "another output",
+                      output.string()));
+  return {};
+}
+
 Result<std::string> read_file(const Path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) return cannot("read", path, errno);
@@ -119,8 +159,7 @@ Result<std::string> read_file(const Path& path) {
 
 Result<void> write_file_atomically(const Path& path, std::string_view content) {
   if (is_stream(path)) return write_stream(path, content);
-  const Path target =
-      std::filesystem::is_symlink(path) ? std::filesystem::weakly_canonical(path) : path;
+  const Path target = target_of(path);
   const Path temporary = fmt::format("{}.{}.tmp", target.string(), ::getpid());
   const mode_t permissions = permissions_for(target);
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, permissions));

@@ -12,8 +12,19 @@ namespace triplepoint {
 
 using Path = std::filesystem::path;
 
-/// The whole file. Folders, missing and unreadable files are errors that name the file and the
-/// reason.
+/// Whether there is something at the path, and whether it is a folder. A path that cannot be looked
+/// at (too long, a loop of links, no permission) is not there.
+bool path_exists(const Path& path);
+bool is_folder(const Path& path);
+/// The path from the root of the file system; the path itself where the folder we are in is gone.
+Path absolute_path(const Path& path);
+
+/// The file has another name than all of `inputs`, links included; else an error: what is read
+/// would be overwritten.
+Result<void> require_other_file(const Path& output, const std::vector<std::string>& inputs);
+
+/// The whole file, at most 1 GiB. Folders, missing and unreadable files are errors that name the
+/// file and the reason.
 Result<std::string> read_file(const Path& path);
 
 /// Replaces the file at once: readers see the old content or the new, never half of it, whatever

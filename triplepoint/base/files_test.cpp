@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "triplepoint/base/installation.h"
+#include "triplepoint/base/scratch_folder.h"
 
 namespace triplepoint {
 namespace {
@@ -138,6 +139,35 @@ TEST_CASE("files are listed by extension, below too, sorted") {
     REQUIRE(write_file_atomically(folder / name, ""));
   CHECK(list_files(folder.path(), ".toml").value() ==
         std::vector<Path>{folder / "a.toml", folder / "b/c/x.toml", folder / "z.toml"});
+}
+
+TEST_CASE("a path that cannot be looked at is an error or absent, never an exception") {
+  const ScratchFolder scratch;
+  const Path loop = scratch.path("loop"), name_too_long = scratch.path(std::string(300, 'x'));
+  std::filesystem::create_symlink(loop, loop);
+  for (const Path& path : {loop, name_too_long}) {
+    CHECK(!path_exists(path));
+    CHECK(!is_folder(path));
+    CHECK(!read_file(path));
+    CHECK(!write_file_atomically(path, "text"));
+  }
+}
+
+TEST_CASE("an output that is an input under any name is refused") {
+  const ScratchFolder scratch;
+  const std::string input = scratch.path("a"), link = scratch.path("link");
+  REQUIRE(write_file_atomically(input, "text"));
+  std::filesystem::create_symlink(input, link);
+  CHECK(require_other_file(scratch.path("b"), {input}));
+  const auto refused = require_other_file(link, {scratch.path("b"), input});
+  REQUIRE(!refused);
+  CHECK(refused.error().what.find("is read and would be written") != std::string::npos);
+}
+
+TEST_CASE("a file without an end is not read into all memory") {
+  const auto endless = read_file("/dev/zero");
+  REQUIRE(!endless);
+  CHECK(endless.error().what.find("larger than 1 GiB") != std::string::npos);
 }
 
 TEST_CASE("a folder cannot be made where a file stands") {

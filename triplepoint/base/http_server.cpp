@@ -19,6 +19,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "triplepoint/base/text.h"
+
 namespace triplepoint {
 namespace {
 
@@ -364,7 +366,8 @@ bool knows_token(const HttpRequest& request, const std::string& token) {
 /// "localhost", or a numeric address: no name from DNS.
 bool names_us(std::string host) {
   if (host.starts_with('[')) return true;
-  host = host.substr(0, host.find(':'));
+  host = lower_case(host.substr(0, host.find(':')));
+  if (host.ends_with('.')) host.pop_back();
   in_addr ignored{};
   return host == "localhost" || host.ends_with(".localhost") ||
          inet_pton(AF_INET, host.c_str(), &ignored) == 1;
@@ -436,6 +439,9 @@ void HttpServer::State::accept_all(Clock::time_point now) {
       if (!no_more_files || !make_room(now)) return;
       continue;
     }
+    // Else idle clients of large pages hold megabytes of the kernel's memory each.
+    constexpr int buffer_bytes = 64 * 1024;
+    setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
     if (connections.size() >= options.limits.connections) make_room(now);
     connections[descriptor] = std::make_unique<HttpConnection>(descriptor, options.limits, now);
     if (!watch(descriptor, EPOLLIN | EPOLLRDHUP, true)) connections.erase(descriptor);

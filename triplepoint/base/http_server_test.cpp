@@ -245,6 +245,8 @@ TEST_CASE("a page of another name cannot read what is served on loopback") {
   };
   CHECK(ask("evil.example:9400") == "421");
   CHECK(ask("127.0.0.1.evil.example") == "421");
+  CHECK(ask("LOCALHOST:9400") == "200");
+  CHECK(ask("localhost.") == "200");
   for (const char* host : {"localhost:9400", "127.0.0.1:9400", "[::1]:9400", "10.1.2.3"})
     CHECK(ask(host) == "200");
 }

@@ -9,11 +9,6 @@
 namespace triplepoint {
 namespace {
 
-bool is_folder(const Path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
-}
-
 Path beside_program() {
   std::error_code ignored;
   const Path program = std::filesystem::read_symlink("/proc/self/exe", ignored);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <thread>
 #include <vector>
 
@@ -11,9 +12,15 @@ namespace triplepoint {
 void parallel_for(std::size_t items, int threads, const std::function<void(std::size_t)>& task,
                   const std::stop_token& stop) {
   std::atomic<std::size_t> next = 0;
+  std::atomic<bool> failed = false;
+  std::exception_ptr first;
   const auto work = [&] {
-    for (std::size_t i = next++; i < items && !stop.stop_requested(); i = next++)
-      task(i);
+    try {
+      for (std::size_t i = next++; i < items && !failed && !stop.stop_requested(); i = next++)
+        task(i);
+    } catch (...) {
+      if (!failed.exchange(true)) first = std::current_exception();
+    }
   };
   // The caller is one of the threads.
   const std::size_t helpers =
@@ -24,6 +31,8 @@ void parallel_for(std::size_t items, int threads, const std::function<void(std::
   for (std::size_t i = 0; i < helpers; ++i)
     running.emplace_back(work);
   work();
+  running.clear();  // joins
+  if (first) std::rethrow_exception(first);
 }
 
 int available_threads() {

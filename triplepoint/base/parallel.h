@@ -11,7 +11,8 @@ namespace triplepoint {
 ///
 /// Which thread runs which item is open, so a task writes only what its index owns; then the
 /// outcome does not depend on the number of threads. Once a stop is requested, items that have not
-/// begun are left out. Tasks must not throw. At most one thread: all runs in order on the caller's.
+/// begun are left out. The first exception of a task is thrown to the caller, and tasks that have
+/// not begun are left out. At most one thread: all runs in order on the caller's.
 void parallel_for(std::size_t items, int threads, const std::function<void(std::size_t)>& task,
                   const std::stop_token& stop = {});
 

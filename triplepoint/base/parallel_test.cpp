@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/base/parallel.h"
 
+#include <new>
 #include <numeric>
 #include <vector>
 
@@ -29,6 +30,15 @@ TEST_CASE("after a stop request no further item begins") {
       },
       source.get_token());
   CHECK(std::accumulate(done.begin(), done.end(), 0) == 10);
+}
+
+TEST_CASE("an exception of a task reaches the caller, whichever thread ran it") {
+  for (const int threads : {1, 4})
+    CHECK_THROWS_AS(parallel_for(64, threads,
+                                 [](std::size_t i) {
+                                   if (i >= 8) throw std::bad_alloc();
+                                 }),
+                    std::bad_alloc);
 }
 
 TEST_CASE("there is at least one thread") {

@@ -211,9 +211,9 @@ constexpr std::array table = {
                  make_snapshot},
     CommandEntry{
         "exporter", "Export this node's readings to Prometheus.",
-        "Listens on the loopback interface by default. Access from other machines requires "
-        "a\ntoken or --allow-everybody. /metrics has few labels (gpu, uuid, host, model); jobs are "
-        "a separate series to join\nwith. top --hosts reads /snapshot.json.\n\n"
+        "Listens on the loopback interface by default. Access from other machines requires a\n"
+        "token or --allow-everybody. /metrics has few labels (gpu, uuid, host, model); jobs\n"
+        "are a separate series to join with. top --hosts reads /snapshot.json.\n\n"
         "  triplepoint exporter\n"
         "  triplepoint exporter --listen 0.0.0.0:9400 --token-file /etc/triplepoint/token\n"
         "  triplepoint exporter --dcgm-names --job-file /run/triplepoint/jobs\n",

@@ -226,17 +226,19 @@ class Finals {
         plans_.begin(), plans_.end(), [](const Finalist& plan) { return plan.refused.empty(); }));
   }
 
-  /// Simulates those that were not simulated before.
+  /// Simulates those that were not simulated before; of a search that was stopped, the best.
   void simulate_new(const std::vector<Candidate>& candidates) {
     std::vector<Candidate> fresh;
     for (const Candidate& candidate : candidates)
       if (seen_.insert(candidate.index).second) fresh.push_back(candidate);
     if (fresh.empty()) return;
+    const WorkerPool* pool = options_.search.pool;
+    const bool was_stopped = pool == nullptr && options_.search.stop();
+    if (was_stopped) fresh.resize(std::min(fresh.size(), options_.top));
     std::vector<Finalist> simulated(fresh.size());
     if (options_.search.begin) options_.search.begin("Simulating finalists", fresh.size());
-    const WorkerPool* pool = options_.search.pool;
     parallel_for(fresh.size(), options_.search.threads, [&](size_t i) {
-      if (options_.search.stop() || (pool != nullptr && !pool->has(i))) return;
+      if ((options_.search.stop() && !was_stopped) || (pool != nullptr && !pool->has(i))) return;
       spec::Job job = space_.base();
       job.plan = fresh[i].plan;
       simulated[i] = simulate(job, fresh[i], objective_, options_.lifetime);

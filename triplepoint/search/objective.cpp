@@ -79,7 +79,9 @@ spec::Job without_layout(const spec::Job& job) {
   whole.plan.schedule = defaults.schedule;
   whole.plan.layers_per_stage.clear();
   whole.plan.sequence_parallel = whole.plan.overlap_tensor = whole.plan.overlap_pipeline = false;
-  whole.plan.global_batch_size = whole.world_size();
+  // Divisible by any data parallelism, and implausible if the job's own is.
+  const int64_t ranks = std::max<int64_t>(whole.world_size(), 1);
+  whole.plan.global_batch_size = std::max(ranks, job.plan.global_batch_size / ranks * ranks);
   return whole;
 }
 

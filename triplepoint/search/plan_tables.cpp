@@ -95,8 +95,9 @@ DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranke
                         const metrics::PredictionIntervals& intervals) {
   DataTable table;
   table.name = "plans";
-  table.title = fmt::format("Best plans for {} on {} x {}, batch {}", job.model.name,
-                            job.world_size(), job.cluster.gpu.name, job.plan.global_batch_size);
+  table.title =
+      fmt::format("Best plans for {} on {} x {}, batch {}", job.model.name, job.world_size(),
+                  upper_case(job.cluster.gpu.name), job.plan.global_batch_size);
   table.columns = {
       {"place", "#"},
       {.key = "plan", .title = "plan", .whole = true},

@@ -26,6 +26,7 @@ constexpr std::array<int64_t, 12> usual_head_dimensions = {32, 40,  48,  64,  72
 constexpr int64_t most_layers = 10'000;
 constexpr int64_t most_gpus = 10'000'000;
 constexpr int64_t most_microbatches = 1'000'000;
+constexpr int64_t most_passes = 10'000'000;
 constexpr int64_t most_tokens = 100'000'000;  // in a sequence
 
 double real(int64_t count) {
@@ -58,7 +59,9 @@ class Examination : Findings {
     const bool fits = world_is_divisible();
     layers_fit_stages();
     heads_fit_tensor_group();
-    if (fits) batch_is_divisible(), experts_fit(), sharding_fits(), inert_overlaps();
+    if (fits)
+      batch_is_divisible(), passes_are_plausible(), experts_fit(), sharding_fits(),
+          inert_overlaps();
     sequence_fits();
     schedule_fits();
     task_is_modelled();
@@ -123,11 +126,25 @@ class Examination : Findings {
               real(job_.cluster.num_nodes) * real(job_.cluster.gpus_per_node), most_gpus);
     plausible("global_batch_size", real(plan_.global_batch_size), most_microbatches);
     plausible("virtual_pipeline_size", real(plan_.virtual_pipeline_size), most_layers);
+    plausible("expert_tensor_parallel_size", real(plan_.expert_tensor_size()), most_gpus);
     plausible("sequence_length", real(model_.sequence_length), most_tokens);
     if (plan_.recompute_layers.value_or(0) < 0)
       error(Code::inconsistent,
             "recompute_layers is {} (it counts layers); set it to 0 or more, or leave it out",
             *plan_.recompute_layers);
+  }
+
+  /// A pass of a microbatch through a chunk takes about 300 bytes and a microsecond to simulate.
+  void passes_are_plausible() {
+    if (plan_.micro_batch_size * job_.data_parallel_size() > plan_.global_batch_size) return;
+    const double passes = 2 * real(job_.num_microbatches()) * real(plan_.pipeline_parallel_size) *
+                          real(plan_.virtual_pipeline_size);
+    if (passes <= real(most_passes)) return;
+    error(
+        Code::inconsistent,
+        "a step has {:.4g} passes of microbatches through stages ({} at most are simulated); raise "
+        "micro_batch_size or lower global_batch_size",
+        passes, most_passes);
   }
 
   bool world_is_divisible() {

@@ -518,6 +518,28 @@ TEST_CASE("a seed fits into a job file") {
       "a smaller one");
 }
 
+TEST_CASE("a step of more passes than can be simulated is refused, one with fewer is not") {
+  const auto batch = [](int64_t size) {
+    return [size](Job& job) {
+      job.plan.micro_batch_size = 1;
+      job.plan.global_batch_size = size * job.data_parallel_size();
+    };
+  };
+  Job deep = sound_job();
+  const int64_t chunks = deep.plan.pipeline_parallel_size * deep.plan.virtual_pipeline_size;
+  const int64_t most = 5'000'000 / chunks / 64 * 64;
+  if (most * deep.data_parallel_size() <= 1'000'000) CHECK(after(deep, batch(most)).empty());
+  const auto found = after(deep, [&](Job& job) {
+    job.model.num_layers = 10'000;
+    job.plan.pipeline_parallel_size = 1;
+    job.plan.virtual_pipeline_size = 10'000;
+    batch(1024)(job);
+  });
+  CHECK(std::any_of(found.begin(), found.end(), [](const Diagnosis& one) {
+    return one.what.find("passes of microbatches through stages") != std::string::npos;
+  }));
+}
+
 TEST_CASE("sizes of zero and sizes beyond reason are refused before anything is divided") {
   refused(
       sound_job(), [](Job& job) { job.plan.pipeline_parallel_size = 0; }, Code::inconsistent,

@@ -120,7 +120,7 @@ template <class T>
 Result<void> merge_calibration(const ReadScope& scope, const Path& folder, const std::string& block,
                                T& out) {
   const Path path = folder / (block + ".toml");
-  if (!std::filesystem::exists(path)) return {};
+  if (!path_exists(path)) return {};
   return read_library_file(scope, path, block, out);
 }
 

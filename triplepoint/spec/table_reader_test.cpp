@@ -23,6 +23,19 @@ std::string refusal(std::string_view text) {
   return fault.error().what;
 }
 
+TEST_CASE("a key of thousands of parts is refused by its line, dots elsewhere are not counted") {
+  std::string deep = "a = 1\nb";
+  for (int i = 0; i < 100'000; ++i)
+    deep += ".b";
+  const auto refused = parse_toml(deep + " = 1\n", "x.toml");
+  REQUIRE(!refused);
+  CHECK(refused.error().what.starts_with("x.toml:2: a key of more than 64 parts"));
+  const std::string dots(200, '.');
+  CHECK(parse_toml("# " + dots + "\na = \"" + dots + "\"\nb = \'" + dots + "\'\nc = [" +
+                       "1.5, 2.5]\nd.e.f = 1\n",
+                   "x.toml"));
+}
+
 TEST_CASE("a line says where, what and when") {
   const Fault cap = read("gpu=3,power=0.25@120s..300s");
   CHECK(cap.kind == FaultKind::power);

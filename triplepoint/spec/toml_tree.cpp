@@ -73,6 +73,48 @@ struct Converter {
 
 }  // namespace
 
+namespace {
+
+constexpr int most_key_parts = 64;
+
+/// Skips a string of TOML, whose opening quote stands at `at`; returns where it ends.
+std::size_t end_of_string(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string triple(3, quote);
+  const bool is_long = text.substr(at, 3) == triple;
+  for (std::size_t i = at + (is_long ? 3 : 1); i < text.size(); ++i) {
+    if (quote == '"' && text[i] == '\\')
+      ++i;
+    else if (is_long ? text.substr(i, 3) == triple : text[i] == quote || text[i] == '\n')
+      return i + (is_long ? 2 : 0);
+  }
+  return text.size();
+}
+
+/// The line of a key with more parts than the parser, which calls itself for each, may be given; 0
+/// if there is none.
+int line_of_deep_key(std::string_view text) {
+  int line = 1, dots = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"' || c == '\'') {
+      const std::size_t end = end_of_string(text, i);
+      line += static_cast<int>(std::ranges::count(text.substr(i, end - i), '\n'));
+      i = end;
+    } else if (c == '#') {
+      i = std::min(text.find('\n', i), text.size()) - 1;
+    } else if (c == '.') {
+      if (++dots >= most_key_parts) return line;
+    } else if (c == '\n' || c == '=' || c == ',' || c == '[' || c == ']') {
+      dots = 0;
+      line += c == '\n' ? 1 : 0;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
 const TomlValue* TomlValue::find(std::string_view key) const {
   for (const TomlEntry& entry : entries)
     if (entry.key == key) return &entry.value;
@@ -80,6 +122,9 @@ const TomlValue* TomlValue::find(std::string_view key) const {
 }
 
 Result<TomlValue> parse_toml(std::string_view text, const std::string& file) {
+  if (const int line = line_of_deep_key(text); line > 0)
+    return error(fmt::format("{}:{}: a key of more than {} parts (no file needs one); remove dots",
+                             file, line, most_key_parts));
   Converter converter{file, std::nullopt};
   TomlValue tree;
   try {  // Debian's library throws; no exception leaves this file

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/process.h"
 #include "triplepoint/base/text.h"
 
@@ -165,7 +166,7 @@ Result<std::optional<run::Run>> JobMeasurer::operator()(const spec::Job& job,
   TPT_TRY(write_files(job, files));
   std::vector<run::Run> runs;
   for (int64_t repeat = 1; repeat <= plan_.repeats; ++repeat) {
-    if (!fs::exists(files.done(repeat))) {
+    if (!path_exists(files.done(repeat))) {
       if (plan_.scripts_only) return std::optional<run::Run>();
       if (!TPT_TRY(play(files, repeat))) return std::optional<run::Run>();
     }
@@ -209,7 +210,7 @@ Result<bool> JobMeasurer::play_by_slurm(const formats::JobFiles& files, int64_t 
                   state->starts_with("CONFIGURING") || state->starts_with("COMPLETING") ||
                   state->starts_with("SUSPENDED"));
     if (!waits) {
-      if (fs::exists(files.done(repeat))) return true;
+      if (path_exists(files.done(repeat))) return true;
       const std::string word = state ? last_line(*state) : std::string("gone");
       return error(fmt::format("Slurm's job {} ended as {} ({}); see {}", id,
                                word.empty() ? "failed" : word,

@@ -58,7 +58,17 @@ std::string encoded(std::string_view path) {
 }
 
 HttpResponse html(std::string body, int status = 200) {
-  return {status, "text/html; charset=utf-8", std::move(body), {{"Cache-Control", "no-cache"}}};
+  // The policy of the page itself (web/template.html), and what only a header can forbid.
+  constexpr const char* policy =
+      "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: "
+      "blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+  return {status,
+          "text/html; charset=utf-8",
+          std::move(body),
+          {{"Cache-Control", "no-cache"},
+           {"Content-Security-Policy", policy},
+           {"X-Content-Type-Options", "nosniff"},
+           {"X-Frame-Options", "DENY"}}};
 }
 
 HttpResponse not_found(const std::string& address) {
@@ -86,6 +96,16 @@ int64_t jobs_in(const Path& plan) {
 
 std::string Site::address_of(const Path& path) const {
   return path.lexically_relative(folder_).generic_string();
+}
+
+/// Whether the file lies below the folder that is served, links followed.
+bool Site::is_inside(const Path& file) const {
+  std::error_code failed;
+  const Path real = fs::canonical(file, failed);
+  if (failed) return false;
+  const Path root = fs::canonical(folder_, failed);
+  const Path below = real.lexically_relative(root);
+  return !failed && !below.empty() && *below.begin() != "..";
 }
 
 void Site::add_run(const Path& file) {
@@ -119,8 +139,10 @@ void Site::search() {
   for (; at != fs::recursive_directory_iterator(); at.increment(problem)) {
     if (runs_.size() + studies_.size() >= most_items) break;
     if (at.depth() >= deepest) at.disable_recursion_pending();
-    if (at->is_regular_file(problem) && at->path().extension() == ".run") add_run(at->path());
-    if (at->is_directory(problem) && fs::exists(at->path() / "study.json", problem))
+    if (at->is_regular_file(problem) && at->path().extension() == ".run" && is_inside(at->path()))
+      add_run(at->path());
+    if (at->is_directory(problem) && fs::exists(at->path() / "study.json", problem) &&
+        is_inside(at->path() / "study.json"))
       add_study(at->path());
   }
   for (auto& [address, study] : studies_) {

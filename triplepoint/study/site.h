@@ -91,6 +91,7 @@ class Site {
   using Items = std::map<std::string, Item>;  // by address, without the first slash
 
   void search();
+  bool is_inside(const Path& file) const;
   void add_run(const Path& file);
   void add_study(const Path& folder);
   std::string address_of(const Path& path) const;

@@ -247,7 +247,7 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
       if (failed.contains(item.job->job.name)) mark_failed(item);
       return;
     }
-    if (!std::filesystem::exists(runs[i])) return;  // not simulated yet
+    if (!path_exists(runs[i])) return;  // not simulated yet
     const Result<run::Run> run = run::load(runs[i].string());
     if (!run) {
       item.problem = run.error().what;

@@ -29,11 +29,6 @@
 namespace triplepoint::study {
 namespace {
 
-bool is_there(const Path& file) {
-  std::error_code ignored;
-  return std::filesystem::exists(file, ignored);
-}
-
 std::vector<std::size_t> rows_to_show(const StudyResults& results, RunPages which) {
   std::vector<std::size_t> rows;
   if (which == RunPages::best) rows = best_rows(results.study);
@@ -41,7 +36,7 @@ std::vector<std::size_t> rows_to_show(const StudyResults& results, RunPages whic
     rows.push_back(i);
   std::erase_if(rows, [&](std::size_t i) {
     const Path& run = results.run_files[i];
-    return run.empty() || is_there(page_of(run));
+    return run.empty() || path_exists(page_of(run));
   });
   return rows;
 }
@@ -101,7 +96,7 @@ void link_run_pages(StudyResults& results, const Path& folder) {
     if (results.run_files[i].empty()) continue;
     const Path page = page_of(results.run_files[i]);
     results.study.rows[i].page =
-        is_there(page) ? page.lexically_relative(folder).generic_string() : std::string();
+        path_exists(page) ? page.lexically_relative(folder).generic_string() : std::string();
   }
 }
 

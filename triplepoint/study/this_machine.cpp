@@ -21,7 +21,7 @@ Result<void> write_study(const Path& folder, const spec::Cluster& cluster,
   if (cluster.num_nodes != laptop.num_nodes || cluster.gpus_per_node != laptop.gpus_per_node)
     return {};
   std::string text = TPT_TRY(read_file(Path(library.root) / "studies" / "laptop.toml"));
-  const std::string here = std::filesystem::absolute(folder).string();
+  const std::string here = absolute_path(folder).string();
   for (const auto& [was, is] : {std::pair<std::string, std::string>{"\"laptop\"", "cluster"},
                                 {"\"triplepoint-train\"", "stack"}}) {
     const size_t place = text.find(fmt::format("{} = {}", is, was));
@@ -50,7 +50,7 @@ Result<Json> measurement(const Path& folder, const std::optional<Path>& measured
 Result<Path> find_machine_program() {
   const Path program =
       TPT_TRY(find_trainer(process_environment())).parent_path() / "triplepoint-machine";
-  if (std::filesystem::exists(program)) return program;
+  if (path_exists(program)) return program;
   return error(
       fmt::format("{} is not there (it is built together with triplepoint-train); make "
                   "build",

@@ -187,16 +187,17 @@ Result<Path> find_trainer(const ProcessEnvironment& around) {
   if (const Path beside = self.parent_path() / trainer_name; is_program(beside)) return beside;
   if (const auto found = program_in_path(trainer_name)) return *found;
   return error(
-      "triplepoint-train is not there (it is built where OpenBLAS is found); apt install "
-      "libopenblas-dev libopenmpi-dev openmpi-bin, then make build");
+      "triplepoint-train is not there (it is a separate package, and is built where OpenBLAS is "
+      "found); install the package triplepoint-train, or apt install libopenblas-dev "
+      "libopenmpi-dev "
+      "openmpi-bin and make build");
 }
 
 Result<int> run_launch(tui::Console& console, const std::vector<std::string>& command,
                        const ProcessEnvironment& around, Launcher launcher, const Path& report) {
   console.flush();
   std::map<std::string, std::string> variables = launch_variables(around);
-  if (!report.empty())
-    variables["TRIPLEPOINT_TRAIN_REPORT"] = std::filesystem::absolute(report).string();
+  if (!report.empty()) variables["TRIPLEPOINT_TRAIN_REPORT"] = absolute_path(report).string();
   const telemetry::SignalsForCommand signals;
   // mpirun kills its ranks two seconds after a Ctrl-C; they need the rest of their step.
   using Place = telemetry::ChildProcess::Place;

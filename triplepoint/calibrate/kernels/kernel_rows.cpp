@@ -142,7 +142,7 @@ bool fits(const KernelRow& row, const KernelBenchmark& benchmark) {
 Result<std::vector<KernelBenchmark>> load_benchmarks(const spec::Library& library) {
   const std::string path = library.root + "/calibrations/benchmarks.toml";
   std::vector<KernelBenchmark> benchmarks;
-  if (!std::filesystem::exists(path)) return benchmarks;
+  if (!path_exists(path)) return benchmarks;
   const std::string text = TPT_TRY(read_file(path));
   const TomlValue root = TPT_TRY(spec::parse_toml(text, path));
   const TomlValue* list = root.find("benchmark");

@@ -29,7 +29,7 @@ std::vector<std::string> names_of(const std::vector<std::string>& sources) {
   std::vector<std::string> names;
   for (const std::string& source : sources) {
     names.push_back(study::stem_of_source(source));
-    folders.push_back(std::filesystem::absolute(source).lexically_normal().parent_path());
+    folders.push_back(absolute_path(source).lexically_normal().parent_path());
   }
   const auto are_apart = [&] {
     return std::set<std::string>(names.begin(), names.end()).size() == names.size();
@@ -112,6 +112,7 @@ class Compare : public Command {
 
   template <class Compared>
   Result<int> finish(tui::Console& console, const Compared& comparison) {
+    if (output_) TPT_TRY(require_other_file(*output_, sources_));
     if (output_) TPT_TRY(write_file_atomically(*output_, report::compare_page(comparison)));
     if (format_.is_json()) {
       print_json(console, report::comparison_json(comparison));

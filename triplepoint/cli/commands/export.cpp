@@ -65,6 +65,7 @@ class Export : public Command {
     if (megatron_) TPT_TRY(spec::require_training(job, "Megatron-LM's command is written"));
     const formats::Exported exported = written(library, job);
     if (output_) {
+      TPT_TRY(require_other_file(*output_, {job_}));
       TPT_TRY(write_file_atomically(*output_, exported.text));
     } else if (format_.is_json()) {
       print_json(console, {{"job", job.name},

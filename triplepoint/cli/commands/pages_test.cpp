@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // report, compare and what serve serves, from files to pages.
+#include <algorithm>
+#include <filesystem>
 #include <sstream>
 
 #include <doctest/doctest.h>
@@ -146,6 +148,13 @@ TEST_CASE("serve: the first page lists runs with their numbers, and leads to the
   const HttpResponse index = site.answer(request("/"));
   CHECK(contains(index.body, "href=\"/deep/my%20run.html\""));
   const HttpResponse page = patient_answer(site, request("/deep/my run.html"));
+  const auto has = [&](const char* name, const char* part) {
+    return std::any_of(page.headers.begin(), page.headers.end(), [&](const auto& header) {
+      return header.first == name && contains(header.second, part);
+    });
+  };
+  CHECK(has("Content-Security-Policy", "frame-ancestors 'none'"));
+  CHECK(has("X-Content-Type-Options", "nosniff"));
   CHECK(page.status == 200);
   CHECK(contains(page.body, "Triplepoint run"));
   const auto list = parse_json(site.answer(request("/list.json")).body, "list");
@@ -161,6 +170,17 @@ TEST_CASE("serve: nothing but runs and studies can be asked for") {
   for (const char* path : {"/secret.html", "/../../etc/passwd", "/a.run.tail", "//etc/passwd",
                            "/a.run/", "/deep/", "/%00"})
     CHECK(site.answer(request(path)).status == 404);
+}
+
+TEST_CASE("serve: a link to a run outside of the folder is not served") {
+  const ScratchFolder outside, scratch;
+  saved(outside, "secret.run", 4);
+  saved(scratch, "own.run", 4);
+  std::filesystem::create_symlink(outside.path("secret.run"), scratch.path("link.run"));
+  std::filesystem::create_symlink(scratch.path("own.run"), scratch.path("again.run"));
+  study::Site site(scratch.folder());
+  CHECK(site.answer(request("/link.html")).status == 404);
+  CHECK(patient_answer(site, request("/again.html")).status == 200);
 }
 
 TEST_CASE("serve: a page is made anew only when its run has changed") {

@@ -73,7 +73,10 @@ class PlanCommand : public Command {
     }
     const search::Ranking ranking =
         TPT_TRY(study::find_plans(console, space, asked, search_.merge()));
-    if (ranking.ranked.empty()) return exit_interrupted;
+    if (ranking.ranked.empty()) {
+      console.warn("triplepoint: interrupted before the first plan was found\n");
+      return exit_interrupted;
+    }
     const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
     const PlanOutcome outcome{asked,
                               space,

@@ -59,6 +59,7 @@ class Report : public Command {
 
  private:
   Result<int> write(tui::Console& console, const Path& page, const std::string& text) const {
+    TPT_TRY(require_other_file(page, sources_));
     TPT_TRY(write_file_atomically(page, text));
     if (format_.is_json()) {
       print_json(console, {{"source", sources_.front()}, {"page", page.string()}});

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -113,9 +112,7 @@ class Show : public Command {
       if (contains(names, name_))
         TPT_TRY(show_thing(library, kind, fmt::format("{}/{}", kind.folder, name_), console, all));
     }
-    std::error_code ignored;
-    if (all.empty() && std::filesystem::exists(name_, ignored))
-      TPT_TRY(show_file(library, console, all));
+    if (all.empty() && path_exists(name_)) TPT_TRY(show_file(library, console, all));
     if (all.empty()) {
       const auto close = closest_word(name_, known);
       return error(fmt::format("nothing is called \"{}\", and there is no such file; {}", name_,
@@ -137,7 +134,7 @@ class Show : public Command {
   Result<void> show_file(const Library& library, tui::Console& console, Json& all) const {
     const std::string text = TPT_TRY(read_file(name_));
     if (const Kind* kind = kind_of_file(text, name_))
-      return show_thing(library, *kind, std::filesystem::absolute(name_).string(), console, all);
+      return show_thing(library, *kind, absolute_path(name_).string(), console, all);
     std::string kind = "job", about;
     if (formats::recognize(text) == formats::FileKind::hf_config) {
       kind = "model";

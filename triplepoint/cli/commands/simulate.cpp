@@ -117,6 +117,8 @@ class Simulate : public Command {
   }
 
   Result<void> write_files(const run::Run& run) const {
+    if (output_) TPT_TRY(require_other_file(*output_, {flags_.file()}));
+    if (perfetto_) TPT_TRY(require_other_file(*perfetto_, {flags_.file()}));
     if (output_) TPT_TRY(run::save(run, *output_));
     if (perfetto_) TPT_TRY(write_file_atomically(*perfetto_, run::perfetto_trace(run)));
     return {};

@@ -90,7 +90,9 @@ class Train : public Command {
 
   /// Other nodes see the folder that we are in, but not our /tmp.
   static Path folder_of_job(study::Launcher launcher) {
-    return launcher == study::Launcher::srun ? Path(".") : fs::temp_directory_path();
+    std::error_code failed;
+    const Path temporary = fs::temp_directory_path(failed);
+    return launcher == study::Launcher::srun || failed ? Path(".") : temporary;
   }
 
   Result<study::TrainRequest> make_request(const spec::Job& job, const Path& job_file,

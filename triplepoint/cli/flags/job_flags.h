@@ -27,6 +27,7 @@ class JobFlags {
   void begin_with(std::string job_text) { beginning_ = std::move(job_text); }
   /// Whether the flags name a file.
   bool has_file() const { return !file_.empty(); }
+  const std::string& file() const { return file_; }
   /// Whether the flags say anything of how ranks are split.
   bool has_layout() const;
 

@@ -160,11 +160,14 @@ Result<void> FaultFlags::apply(spec::Job& job, bool over_time) const {
 
 namespace {
 
+constexpr double most_amount = 1e18;
+
 Result<double> parse_number(std::string_view text) {
   double value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size() || !(value >= 0))
-    return error(fmt::format("\"{}\" is no amount (a number of zero or more); try 0.08", text));
+  if (problem != std::errc() || end != text.data() + text.size() || !(value >= 0) ||
+      value > most_amount)
+    return error(fmt::format("\"{}\" is no amount (a number from 0 to 10^18); try 0.08", text));
   return value;
 }
 

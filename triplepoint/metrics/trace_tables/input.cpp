@@ -88,9 +88,9 @@ Result<TraceInput> read_files(const std::vector<std::string>& files, const Trace
   how.threads = static_cast<int>(options.threads.value_or(0));
   how.memory_limit = options.memory.value_or(Bytes());
   const std::vector<std::filesystem::path> paths(files.begin(), files.end());
-  trace::Trace read = TPT_TRY(paths.size() == 1 && !std::filesystem::is_directory(paths[0])
-                                  ? trace::read_trace(paths[0], how)
-                                  : trace::read_traces(paths, how));
+  trace::Trace read =
+      TPT_TRY(paths.size() == 1 && !is_folder(paths[0]) ? trace::read_trace(paths[0], how)
+                                                        : trace::read_traces(paths, how));
   TraceInput input{.format = read.format, .skipped = std::move(read.skipped)};
   if (const auto warp = read.facts.find("warp_size"); warp != read.facts.end())
     if (const auto size = parse_count(warp->second); size && *size > 0 && *size <= 1024)

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/telemetry/host/file_sensor.h"
@@ -52,7 +53,7 @@ void adapter_facts(const Path& infiniband, NodeFacts& node) {
 void interface_facts(const Path& net, NodeFacts& node) {
   for (const std::string& interface : names_in(net)) {
     const Path folder = net / interface;
-    if (!std::filesystem::exists(folder / "device") || first_line(folder / "type") != "1") continue;
+    if (!path_exists(folder / "device") || first_line(folder / "type") != "1") continue;
     NicFacts nic;
     nic.name = interface;
     nic.pci = pci_of(folder);
@@ -201,9 +202,9 @@ void look_at_adapters(const Path& infiniband, const char* words, const char* byt
   for (const std::string& adapter : names_in(infiniband))
     for (const std::string& port : names_in(infiniband / adapter / "ports")) {
       const Path folder = infiniband / adapter / "ports" / port;
-      if (std::filesystem::exists(folder / "counters" / words))
+      if (path_exists(folder / "counters" / words))
         direction.words.push_back(folder / "counters" / words);
-      else if (std::filesystem::exists(folder / "hw_counters" / bytes))
+      else if (path_exists(folder / "hw_counters" / bytes))
         direction.bytes.push_back(folder / "hw_counters" / bytes);
     }
 }
@@ -214,7 +215,7 @@ std::vector<Path> ethernet_files(const Path& net, const char* file) {
   std::vector<Path> files;
   for (const std::string& interface : names_in(net)) {
     const Path folder = net / interface;
-    if (std::filesystem::exists(folder / "device") && first_line(folder / "type") == "1")
+    if (path_exists(folder / "device") && first_line(folder / "type") == "1")
       files.push_back(folder / "statistics" / file);
   }
   return files;

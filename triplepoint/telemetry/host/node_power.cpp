@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "triplepoint/base/files.h"
+
 #include "triplepoint/telemetry/driver_values.h"
 #include "triplepoint/telemetry/host/file_sensor.h"
 #include "triplepoint/telemetry/host/host.h"
@@ -73,7 +75,7 @@ bool may_use_ipmi(const Path& dev) {
 }
 
 std::unique_ptr<Sensor> open_ipmi(const SensorOptions& options, std::vector<Gap>& gaps) {
-  const bool there = std::filesystem::exists(options.paths.dev / "ipmi0");
+  const bool there = path_exists(options.paths.dev / "ipmi0");
   if (!may_use_ipmi(options.paths.dev)) {
     gaps.push_back({what,
                     there ? "/dev/ipmi0 is not readable by this user"
@@ -102,7 +104,7 @@ std::unique_ptr<Sensor> open_node_power(const SensorOptions& options, std::vecto
                          .period = options.node_power_period},
                         gaps, "a command that prints the node's power in W");
   // Cray's own counters are opened with the others, as they say more than power.
-  if (std::filesystem::exists(options.paths.sysfs / "cray/pm_counters/power")) return nullptr;
+  if (path_exists(options.paths.sysfs / "cray/pm_counters/power")) return nullptr;
   if (auto meter = open_meter(options.paths.sysfs / "class/hwmon")) return meter;
   return open_ipmi(options, gaps);
 }

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
+
 #include "triplepoint/telemetry/recorder/marks_to_run.h"
 #include "triplepoint/telemetry/sensor.h"
 
