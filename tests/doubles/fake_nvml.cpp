@@ -403,6 +403,19 @@ FAKE_API nvmlDeviceGetCurrentClocksThrottleReasons(Handle handle, unsigned long 
             : static_cast<unsigned long long>(value(handle->gpu, "reasons", 1));
   return Code::success;
 }
+FAKE_API nvmlDeviceGetComputeRunningProcesses_v3(Handle handle, unsigned* count, ProcessInfo* to) {
+  if (const int code = enter(handle, "processes")) return code;
+  const unsigned room = *count;
+  *count = 0;
+  std::FILE* const file = std::fopen(driver.script.processes.c_str(), "r");
+  if (file == nullptr) return Code::success;
+  int gpu = 0;
+  unsigned pid = 0;
+  while (*count < room && std::fscanf(file, "%d %u", &gpu, &pid) == 2)
+    if (gpu == handle->gpu) to[(*count)++] = {.pid = pid};
+  std::fclose(file);
+  return Code::success;
+}
 FAKE_API nvmlDeviceGetMemoryInfo(Handle handle, Memory* to) {
   if (const int code = enter(handle, "memory")) return code;
   const uint64_t total = 85520809984ULL;

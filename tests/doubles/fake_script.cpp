@@ -62,6 +62,7 @@ void add_settings(Statements& statements, Script& script) {
   statements["sensor"] = [&](Words& w) { w >> script.period >> script.window; };
   statements["counters"] = [&](Words& w) { w >> script.counter_period; };
   statements["pcie_bits"] = [&](Words& w) { w >> script.pcie_bits; };
+  statements["processes"] = [&](Words& w) { w >> script.processes; };
   statements["mig"] = [&](Words& w) { w >> script.mig.emplace_back(); };
   std::string word;
   statements["start"] = [&script, word](Words& w) mutable { w >> word >> script.start[word]; };

@@ -56,6 +56,7 @@ class Script {
   std::vector<Fault> losses;  // of a GPU: code 15; its handle stays void afterwards
   std::vector<Fault> resets;  // of the driver
   std::vector<int> mig;
+  std::string processes;  // file with lines "GPU PID", read at every call
 
   /// The wave of a GPU, or of all ("*"); nothing if the script has none.
   const Wave* wave(int gpu, const std::string& signal) const;

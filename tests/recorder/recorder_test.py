@@ -190,6 +190,22 @@ for worker in workers:
         self.assertEqual(self.ranks()[0], {i: 8 + i for i in range(8)})
 
 
+    def test_the_driver_sees_who_computes_where(self):
+        """MIG instances by their own UUID: nothing but the driver's list tells the GPU."""
+        self.environment["CUDA_VISIBLE_DEVICES"] = ",".join(f"MIG-5f0cd0e4-7d3b-{i}" for i in range(8))
+        (self.path / "proc/self/ns").mkdir(parents=True)
+        os.symlink("pid:[4026531836]", self.path / "proc/self/ns/pid")
+        self.environment["TRIPLEPOINT_PROC"] = str(self.path / "proc")
+        self.script(LOAD + f"processes {self.path}/list\n")
+        listing = self.TORCHRUN.replace("for worker in workers:", f"""
+with open({str(self.path / 'list')!r}, "w") as file:
+    for i, worker in enumerate(workers):
+        print((i + 3) % 8, worker.pid, file=file)
+for worker in workers:""").replace('"sleep", "2"', '"sleep", "8"')
+        self.record("--", sys.executable, "-c", listing, "0")
+        self.assertEqual(self.ranks()[0], {(i + 3) % 8: i for i in range(8)})
+
+
 class Life(Recorded):
     def test_a_growing_run_is_read_by_everybody(self):
         process = self.start("--", "sleep", "8")

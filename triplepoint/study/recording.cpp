@@ -115,6 +115,7 @@ class Recording {
     plan.opening = opening;
     if (request_.interval) plan.sampling.interval = *request_.interval;
     plan.sampling.follow_sensors = !request_.interval;
+    plan.sampling.list_processes = telemetry::sees_all_processes(request_.sensors.paths.proc);
     plan.facts["command"] = joined(request_.command);
     if (!environment_.launcher.empty()) plan.facts["launcher"] = environment_.launcher;
     if (!environment_.job.empty()) plan.facts["launch"] = environment_.job;

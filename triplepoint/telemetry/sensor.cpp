@@ -44,4 +44,36 @@ std::string ranges_of(const std::vector<int32_t>& numbers) {
   return text;
 }
 
+void add_facts(NodeFacts& node, NodeFacts later) {
+  const std::string driver = node.nvidia_driver, cuda = node.cuda;
+  if (!later.host.empty() || !later.kernel.empty() || !later.cpu.empty()) {
+    node = std::move(later);
+    if (node.nvidia_driver.empty()) node.nvidia_driver = driver;
+    if (node.cuda.empty()) node.cuda = cuda;
+    return;
+  }
+  if (!later.nvidia_driver.empty()) node.nvidia_driver = later.nvidia_driver;
+  if (!later.cuda.empty()) node.cuda = later.cuda;
+}
+
+void add_sensors(Sensors& sensors, Sensors later) {
+  const auto first = static_cast<int32_t>(sensors.all.size());
+  for (auto& sensor : later.all)
+    sensors.all.push_back(std::move(sensor));
+  for (DeviceFacts& facts : later.devices) {
+    if (facts.sensor >= 0) facts.sensor += first;
+    const auto silent = std::ranges::find_if(sensors.devices, [&](const DeviceFacts& other) {
+      return other.sensor < 0 && other.device.local == facts.device.local;
+    });
+    if (silent != sensors.devices.end())
+      *silent = std::move(facts);
+    else
+      sensors.devices.push_back(std::move(facts));
+  }
+  std::ranges::stable_sort(sensors.devices, {},
+                           [](const DeviceFacts& facts) { return facts.device.local; });
+  sensors.gaps.insert(sensors.gaps.end(), later.gaps.begin(), later.gaps.end());
+  add_facts(sensors.node, std::move(later.node));
+}
+
 }  // namespace triplepoint::telemetry

@@ -41,6 +41,12 @@ struct Gap {
       remedy;  // "GPU energy counter"; "driver 450 lacks it"; "" if nothing helps
 };
 
+/// A process that computes on a GPU, in the numbers of the machine (not of a container).
+struct DeviceProcess {
+  int32_t device = 0;  // index in Sensor::devices()
+  int64_t pid = 0;
+};
+
 /// A source of readings on this node: NVML, amdgpu's sysfs, powercap, /proc ... Opened at run time.
 /// Never blocks for longer than a call into the driver takes, never throws, allocates nothing in
 /// read() once warm. Used by one thread.
@@ -63,6 +69,8 @@ class Sensor {
   virtual void read(bool slow, std::vector<Reading>& readings) = 0;
   /// What went wrong since the last call, a sentence each: a GPU fell off the bus, a reset.
   virtual std::vector<std::string> take_troubles() { return {}; }
+  /// Who computes on its GPUs now; asked for rarely.
+  virtual std::vector<DeviceProcess> processes() { return {}; }
 };
 
 /// Now on the clock of readings and marks: CLOCK_MONOTONIC, ns.
@@ -181,5 +189,9 @@ struct Sensors {
   /// What does not answer yet comes from here (sensor_opening.h); null: all is open.
   std::shared_ptr<SensorOpening> opening;
 };
+
+/// Puts what was opened later to what was opened before.
+void add_sensors(Sensors& sensors, Sensors later);
+void add_facts(NodeFacts& node, NodeFacts later);
 
 }  // namespace triplepoint::telemetry

@@ -13,9 +13,11 @@
 
 namespace triplepoint::telemetry {
 
-/// Opens a node's sensors on separate threads (base/detached.h): drivers, every GPU of NVIDIA's,
-/// /proc, networks, board sensors with node power. None of them waits for another, and no member
-/// of this class for a call that does not return.
+struct OpeningState;
+
+/// Opens a node's sensors on separate threads (base/detached.h): drivers, every GPU, /proc,
+/// networks, board sensors with node power. None of them waits for another, and no member of this
+/// class for a call that does not return.
 class SensorOpening {
  public:
   explicit SensorOpening(const SensorOptions& options);
@@ -38,14 +40,8 @@ class SensorOpening {
   /// What does not answer, and since when.
   std::vector<Gap> outstanding() const;
 
-  struct State;
-
  private:
-  std::shared_ptr<State> state_;
+  std::shared_ptr<OpeningState> state_;
 };
-
-/// Puts what was opened later to what was opened before.
-void add_sensors(Sensors& sensors, Sensors later);
-void add_facts(NodeFacts& node, NodeFacts later);
 
 }  // namespace triplepoint::telemetry

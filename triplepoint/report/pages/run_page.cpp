@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <iterator>
 #include <numeric>
 
@@ -137,8 +138,24 @@ std::vector<Tile> tiles_of(const run::Run& run, const Metrics& m) {
           {"SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4), throttle_words(m)}};
 }
 
+/// Of all of a recording, as its summary says it.
+void add_recorded_energy(const run::Run& run, std::vector<Tile>& tiles) {
+  const auto fact = [&](const char* key) -> std::string {
+    const auto found = run.manifest.facts.find(key);
+    return found == run.manifest.facts.end() ? "" : found->second;
+  };
+  const double joules = std::strtod(fact("recording_energy_j").c_str(), nullptr);
+  const double off = std::strtod(fact("recording_energy_uncertainty_j").c_str(), nullptr);
+  if (!(joules > 0)) return;
+  const std::string coverage = fact("recording_energy_coverage");
+  tiles.push_back(
+      {"energy of the recording", with_unit(joules / 1000, "kJ"),
+       fmt::format("± {}, {}", percent(off / joules), coverage.empty() ? "all GPUs" : coverage)});
+}
+
 std::string tiles_section(const run::Run& run, const Metrics& metrics) {
   std::vector<Tile> tiles = tiles_of(run, metrics);
+  add_recorded_energy(run, tiles);
   std::erase_if(tiles, [](const Tile& tile) { return tile.value == "–"; });  // a trace cannot know
   return html_tiles(tiles);
 }

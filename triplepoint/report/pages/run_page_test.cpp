@@ -136,6 +136,17 @@ TEST_CASE("run page: what sensors measured is said with scope and period") {
   CHECK(contains(page, "node-&lt;1&gt;"));
 }
 
+TEST_CASE("run page: the energy of a recording says of which GPUs it is") {
+  run::Run run = sample_run();
+  run.manifest.facts["recording_energy_j"] = "32165.3";
+  run.manifest.facts["recording_energy_uncertainty_j"] = "2714.5";
+  const auto page = [&] { return with_plain_blanks(run_page(run, metrics_of_32())); };
+  CHECK(contains(page(), "32.2 kJ"));
+  CHECK(contains(page(), "± 8.4 %, all GPUs"));
+  run.manifest.facts["recording_energy_coverage"] = "7 of 8 GPUs; GPU 2 lost at 2.9 s";
+  CHECK(contains(page(), "7 of 8 GPUs; GPU 2 lost at 2.9 s"));
+}
+
 TEST_CASE("run page: numbers of a prediction are counted by kind") {
   const std::vector<spec::Provenance> numbers = {
       {"gpu.tdp", "700 W", spec::NumberKind::datasheet, "its maker", "gpus/h200.toml", 3},

@@ -166,7 +166,7 @@ std::string pci_of(uint64_t id) {
 
 class SmiSensor final : public Sensor {
  public:
-  SmiSensor(std::shared_ptr<Smi> smi, std::vector<run::Device> devices)
+  SmiSensor(std::shared_ptr<Smi> smi, std::vector<run::Device> devices, GapList* missing)
       : smi_(std::move(smi)), devices_(std::move(devices)) {
     GapList gaps;
     for (std::size_t i = 0; i < devices_.size(); ++i) {
@@ -180,7 +180,10 @@ class SmiSensor final : public Sensor {
                 "mount /sys into the container"},
                devices_[i].local);
     }
-    gaps_ = gaps.gaps();
+    if (missing != nullptr)
+      missing->add(gaps);
+    else
+      gaps_ = gaps.gaps();
   }
 
   std::string_view name() const override { return "rocm_smi"; }
@@ -244,9 +247,10 @@ class SmiNode final : public Node {
   }
 
   std::vector<run::Device>& devices() override { return devices_; }
-  std::unique_ptr<Sensor> open(const std::vector<bool>& selected) override {
-    return std::make_unique<SmiSensor>(smi_, chosen(selected));
+  std::unique_ptr<Sensor> open(const std::vector<bool>& selected, GapList* missing) override {
+    return std::make_unique<SmiSensor>(smi_, chosen(selected), missing);
   }
+  std::optional<int32_t> power_is_of(std::size_t) const override { return std::nullopt; }
   std::vector<DeviceFacts> facts(const std::vector<bool>& selected) const override {
     std::vector<DeviceFacts> all;
     for (const run::Device& device : chosen(selected)) {

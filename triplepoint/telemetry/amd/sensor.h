@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "triplepoint/telemetry/sensor.h"
@@ -20,8 +23,12 @@ class Node {
   Node& operator=(Node&&) = delete;
   virtual ~Node() = default;
   virtual std::vector<run::Device>& devices() = 0;
-  virtual std::unique_ptr<Sensor> open(const std::vector<bool>& selected) = 0;
+  /// `missing`, if given, gets what the GPUs lack, in the place of the sensor's gaps().
+  virtual std::unique_ptr<Sensor> open(const std::vector<bool>& selected,
+                                       GapList* missing = nullptr) = 0;
   virtual std::vector<DeviceFacts> facts(const std::vector<bool>& selected) const = 0;
+  /// Where dies of a package say the same power: the `local` of the GPU that has it, too.
+  virtual std::optional<int32_t> power_is_of(std::size_t gpu) const = 0;
 };
 
 /// Looks into sysfs first, where amdgpu shows everything without a library; only where it shows

@@ -99,7 +99,8 @@ struct EnergyCheck {
 
 class SysfsSensor final : public Sensor {
  public:
-  explicit SysfsSensor(std::vector<SysfsGpu> gpus, const Wait& wait) : gpus_(std::move(gpus)) {
+  SysfsSensor(std::vector<SysfsGpu> gpus, const Wait& wait, GapList* missing)
+      : gpus_(std::move(gpus)) {
     std::vector<EnergyCheck> checks = check_energy(wait);
     for (std::size_t i = 0; i < gpus_.size(); ++i) {
       gpus_[i].device.index = static_cast<int32_t>(i);
@@ -107,7 +108,10 @@ class SysfsSensor final : public Sensor {
       readers_.emplace_back(gpus_[i], checks[i].agrees(), channels_);
       say_gaps(gpus_[i], checks[i]);
     }
-    said_ = gaps_.gaps();
+    if (missing != nullptr)
+      missing->add(gaps_);
+    else
+      said_ = gaps_.gaps();
   }
 
   std::string_view name() const override { return "amdgpu"; }
@@ -264,8 +268,13 @@ class SysfsNode final : public Node {
 
   std::vector<run::Device>& devices() override { return devices_; }
 
-  std::unique_ptr<Sensor> open(const std::vector<bool>& selected) override {
-    return std::make_unique<SysfsSensor>(chosen(selected), wait_);
+  std::unique_ptr<Sensor> open(const std::vector<bool>& selected, GapList* missing) override {
+    return std::make_unique<SysfsSensor>(chosen(selected), wait_, missing);
+  }
+  std::optional<int32_t> power_is_of(std::size_t gpu) const override {
+    const auto partner = gpus_[gpu].power_on;
+    return partner ? std::optional(devices_[static_cast<std::size_t>(*partner)].local)
+                   : std::nullopt;
   }
 
   std::vector<DeviceFacts> facts(const std::vector<bool>& selected) const override {

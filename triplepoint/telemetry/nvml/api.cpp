@@ -36,6 +36,8 @@ void find_identity(const Library& in, Api& api) {
   in.find(api.mig_mode, {"nvmlDeviceGetMigMode"});
   in.find(api.persistence, {"nvmlDeviceGetPersistenceMode"});
   in.find(api.ecc, {"nvmlDeviceGetEccMode"});
+  in.find(api.processes,
+          {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"});
 }
 
 // nvmlDeviceGetPcieThroughput is left out on purpose: it blocks for 20 ms in each direction.

@@ -88,6 +88,14 @@ struct GpmRequest {
 static_assert(sizeof(GpmRequest) == 24);
 inline constexpr std::size_t gpm_entries = 400;  // 333 in the newest header seen
 
+/// A process with a context on the GPU; as calls of version 2 and 3 have it.
+struct ProcessInfo {
+  uint32_t pid = 0;
+  uint64_t memory = 0;
+  uint32_t gpu_instance = 0, compute_instance = 0;  // of MIG
+};
+static_assert(sizeof(ProcessInfo) == 24);
+
 struct Clock {
   static constexpr unsigned sm = 1, memory = 2;
 };
@@ -138,6 +146,7 @@ struct Api {
   int (*mig_mode)(Handle, unsigned*, unsigned*) = nullptr;
   int (*persistence)(Handle, unsigned*) = nullptr;
   int (*ecc)(Handle, unsigned*, unsigned*) = nullptr;
+  int (*processes)(Handle, unsigned*, ProcessInfo*) = nullptr;
   int (*gpm_support)(Handle, GpmSupport*) = nullptr;
   int (*gpm_alloc)(void**) = nullptr;
   int (*gpm_free)(void*) = nullptr;

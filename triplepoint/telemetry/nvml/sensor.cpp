@@ -55,6 +55,20 @@ class NvmlSensor final : public Sensor {
 
   std::vector<std::string> take_troubles() override { return std::exchange(troubles_, {}); }
 
+  std::vector<DeviceProcess> processes() override {
+    std::vector<DeviceProcess> all;
+    for (const State& state : gpus_) {
+      if (driver_->api().processes == nullptr || state.lost_ns != 0) continue;
+      std::array<ProcessInfo, 256> found;
+      auto count = static_cast<unsigned>(found.size());
+      if (driver_->api().processes(state.gpu.handle, &count, found.data()) != Code::success)
+        continue;
+      for (unsigned i = 0; i < std::min<unsigned>(count, found.size()); ++i)
+        all.push_back({.device = state.gpu.device.index, .pid = found.at(i).pid});
+    }
+    return all;
+  }
+
  private:
   struct State {
     Gpu gpu;

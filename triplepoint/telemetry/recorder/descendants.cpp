@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "triplepoint/telemetry/kept_file.h"
@@ -64,9 +67,15 @@ std::map<std::string, std::string, std::less<>> environment_of(int64_t pid, cons
 
 }  // namespace
 
+bool sees_all_processes(const Path& proc) {
+  // The number of the first name space of processes: PROC_PID_INIT_INO of Linux.
+  constexpr std::string_view first = "pid:[4026531836]";
+  std::error_code problem;
+  return std::filesystem::read_symlink(proc / "self/ns/pid", problem).string() == first;
+}
+
 std::vector<RankProcess> ranks_below(int64_t pid, const LaunchEnvironment& own, const Path& proc) {
   std::vector<RankProcess> found;
-  std::set<int32_t> ranks;
   for (const int64_t process : tree_of(pid, proc)) {
     const auto variables = environment_of(process, proc);
     LaunchEnvironment launch =
@@ -75,9 +84,13 @@ std::vector<RankProcess> ranks_below(int64_t pid, const LaunchEnvironment& own, 
           return value == variables.end() ? std::nullopt : std::optional(value->second);
         });
     if (!launch.rank) continue;
-    const bool is_inherited = launch.launcher == own.launcher && launch.rank == own.rank;
-    if (!is_inherited && ranks.insert(*launch.rank).second)
-      found.push_back({process, std::move(launch)});
+    if (launch.launcher == own.launcher && launch.rank == own.rank) continue;
+    const auto same = std::ranges::find_if(
+        found, [&](const RankProcess& other) { return other.launch.rank == launch.rank; });
+    if (same == found.end())
+      found.push_back({process, std::move(launch), {process}});
+    else
+      same->all_pids.push_back(process);
   }
   return found;
 }

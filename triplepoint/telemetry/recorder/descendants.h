@@ -14,7 +14,11 @@ namespace triplepoint::telemetry {
 struct RankProcess {
   int64_t pid = 0;
   LaunchEnvironment launch;
+  std::vector<int64_t> all_pids = {};  // its own and those of its helpers
 };
+
+/// Whether this process sees processes by the numbers that drivers use: not inside a container.
+bool sees_all_processes(const Path& proc = "/proc");
 
 /// Ranks among the processes that `pid` has started, itself included, by the environment that each
 /// was started with: the workers of `record -- torchrun ...`. One process per rank: the first,

@@ -124,6 +124,16 @@ void MarksToRun::know_rank(int32_t rank, std::optional<int32_t> local_rank,
   run_.set_device(static_cast<size_t>(*found), device);
 }
 
+void MarksToRun::place_rank(int32_t rank, size_t position) {
+  for (size_t i = 0; i < run_.head().devices.size(); ++i) {
+    run::Device device = run_.head().devices[i];
+    if (i != position && device.rank != rank) continue;
+    device.rank.reset();
+    if (i == position) device.rank = rank;
+    if (device != run_.head().devices[i]) run_.set_device(i, device);
+  }
+}
+
 void MarksToRun::forget_ranks() {
   for (size_t i = 0; i < run_.head().devices.size(); ++i) {
     run::Device device = run_.head().devices[i];

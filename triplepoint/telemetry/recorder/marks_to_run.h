@@ -43,6 +43,8 @@ class MarksToRun {
   /// A rank that introduced itself by another way than by marking.
   void know_rank(int32_t rank, std::optional<int32_t> local_rank,
                  const std::optional<std::string>& visible_devices, bool in_pci_order = true);
+  /// The driver has seen the rank on this device.
+  void place_rank(int32_t rank, size_t position);
   /// What was known of ranks was another launcher's view: the devices have none again.
   void forget_ranks();
   /// GPUs were added to the run: ranks that had no device may have one now.

@@ -19,6 +19,7 @@ struct NodeRank {
   std::optional<int32_t> rank, local_rank;
   std::optional<std::string> visible_devices;
   bool in_pci_order = true;
+  std::vector<int64_t> all_pids = {};  // its own and those of its helpers
 };
 
 /// All calls of the recorder which one launch makes on one node meet in a folder that is named

@@ -116,7 +116,8 @@ struct Recorder::State {
   std::vector<std::optional<size_t>> series;  // of each channel, once it has a value
   std::vector<Sample> samples;
   std::map<int32_t, NodeRank> ranks;
-  std::string not_measured;  // as the run has it
+  std::map<int32_t, std::vector<int64_t>> processes_seen;  // of each device, by the driver
+  std::string not_measured;                                // as the run has it
   // Of what did not fit on the disk, nor into memory:
   int64_t last_drain_ns = 0, last_safe_ns = 0, dropped_ns = 0, dropped_when_safe_ns = 0;
   int64_t dropped = 0;
@@ -128,6 +129,7 @@ struct Recorder::State {
   void adopt_opened();
   void finish_opening();
   void drain_marks(int64_t now);
+  void match_processes();
   void drain_samples();
   void count_dropped();
   void keep(const std::vector<Sample>& fresh);
@@ -198,6 +200,20 @@ void Recorder::State::drain_marks(int64_t now) {
   marks_to_run->keep_finished_steps(now);
 }
 
+/// A rank that the driver sees on one GPU alone is on that one, whatever its environment says: it
+/// also tells MIG instances and CUDA's order.
+void Recorder::State::match_processes() {
+  auto seen = sampler.processes();
+  if (seen == processes_seen) return;
+  processes_seen = std::move(seen);
+  for (const auto& [number, rank] : ranks) {
+    std::vector<int32_t> devices;
+    for (const auto& [device, pids] : processes_seen)
+      if (std::ranges::find_first_of(pids, rank.all_pids) != pids.end()) devices.push_back(device);
+    if (devices.size() == 1) marks_to_run->place_rank(number, static_cast<size_t>(devices.front()));
+  }
+}
+
 void Recorder::State::drain_samples() {
   samples.clear();
   sampler.take(samples);
@@ -249,6 +265,7 @@ void Recorder::State::keep_troubles() {
 
 Result<void> Recorder::State::sync() {
   drain_samples();
+  match_processes();
   look_at_clocks();
   keep_troubles();
   TPT_TRY(run->sync());
@@ -302,17 +319,19 @@ void Recorder::know_processes(const std::vector<RankProcess>& processes) {
   state.marks_to_run->forget_ranks();
   state.ranks.clear();
   std::string pids;
-  for (const auto& [pid, launch] : processes) {
+  for (const auto& [pid, launch, all_pids] : processes) {
     const NodeRank rank{.pid = pid,
                         .rank = launch.rank,
                         .local_rank = launch.local_rank,
                         .visible_devices = launch.visible_devices,
-                        .in_pci_order = launch.in_pci_order};
+                        .in_pci_order = launch.in_pci_order,
+                        .all_pids = all_pids};
     state.ranks.emplace(*launch.rank, rank);
     state.marks_to_run->know_rank(*launch.rank, rank.local_rank, rank.visible_devices,
                                   rank.in_pci_order);
     pids += fmt::format("{}{}:{}", pids.empty() ? "" : ",", *launch.rank, pid);
   }
+  state.processes_seen.clear();
   state.run->fact("rank_processes", pids);
   const LaunchEnvironment& first = processes.front().launch;
   if (!first.launcher.empty()) state.run->fact("launcher", first.launcher);

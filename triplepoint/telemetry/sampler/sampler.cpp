@@ -137,6 +137,11 @@ SamplerCost Sampler::cost() const {
   return state_->cost;
 }
 
+std::map<int32_t, std::vector<int64_t>> Sampler::processes() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->processes;
+}
+
 std::vector<std::string> Sampler::take_troubles() {
   const std::lock_guard lock(state_->mutex);
   return std::exchange(state_->troubles, {});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,6 +69,9 @@ class Sampler {
   SamplerCost cost() const;
   /// What went wrong since the last call, a sentence each.
   std::vector<std::string> take_troubles();
+  /// Processes that were last seen on each GPU, by index in devices(); for SamplingPlan's
+  /// list_processes.
+  std::map<int32_t, std::vector<int64_t>> processes() const;
 
  private:
   std::shared_ptr<SamplerState> state_;

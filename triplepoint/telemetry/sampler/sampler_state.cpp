@@ -18,6 +18,7 @@ constexpr std::chrono::milliseconds look_every{200};
 // A call that takes longer is left to its thread: the other sensors get another one.
 constexpr int64_t isolate_after_ns = 300 * ms;
 constexpr int64_t overdue_after_ns = 2000 * ms;
+constexpr int64_t longest_listing_wait_ns = 60'000 * ms;
 
 int64_t nanoseconds(Seconds time) {
   return static_cast<int64_t>(time / unit::ns);
@@ -66,7 +67,7 @@ std::vector<std::shared_ptr<SensorLane>> SamplerState::adopt(
     const auto lane =
         std::make_shared<SensorLane>(std::move(sensor), static_cast<int32_t>(channels.size()));
     lane->name = name;
-    lane->of_gpu = !index.empty();
+    lane->devices = index;
     for (run::SeriesSource about : lane->round.channels()) {
       if (!about.of_node) about.device = index[static_cast<size_t>(about.device)];
       channels.push_back(std::move(about));
@@ -233,6 +234,21 @@ void SamplerState::sample(SensorReader& reader, const Tick& tick, Batch& batch) 
   publish(reader, tick, began, batch);
 }
 
+/// More and more rarely: processes come in the first minute.
+void SamplerState::list_processes(SensorLane& lane) {
+  const int64_t now = monotonic_now_ns();
+  if (lane.next_listing_ns == 0) lane.next_listing_ns = now + lane.listing_wait_ns;
+  if (now < lane.next_listing_ns) return;
+  lane.listing_wait_ns = std::min(2 * lane.listing_wait_ns, longest_listing_wait_ns);
+  lane.next_listing_ns = now + lane.listing_wait_ns;
+  const std::vector<DeviceProcess> found = lane.round.processes();
+  const std::lock_guard lock(mutex);
+  for (const int32_t device : lane.devices)
+    processes[device].clear();
+  for (const DeviceProcess& process : found)
+    processes[lane.devices[static_cast<size_t>(process.device)]].push_back(process.pid);
+}
+
 void SamplerState::read_lane(SensorLane& lane, const Tick& tick, Batch& batch) {
   const size_t before = batch.samples.size();
   const SensorRound::Calls calls = lane.round.read(tick.index, tick.slow, batch.samples);
@@ -244,6 +260,7 @@ void SamplerState::read_lane(SensorLane& lane, const Tick& tick, Batch& batch) {
     batch.slowest = lane.round.sensor_name(0);
   }
   if (!tick.slow) return;
+  if (plan.list_processes && !lane.devices.empty()) list_processes(lane);
   for (std::string& trouble : lane.round.take_troubles())
     batch.troubles.push_back(std::move(trouble));
 }
@@ -351,7 +368,8 @@ void SamplerState::look_at(const std::shared_ptr<SensorReader>& reader, int64_t 
 void SamplerState::divide(SensorReader& reader, const std::shared_ptr<SensorLane>& stuck) {
   std::vector<std::shared_ptr<SensorLane>> together, apart;
   for (const auto& lane : reader.lanes)
-    if (lane != stuck) (stuck->of_gpu && lane->of_gpu ? apart : together).push_back(lane);
+    if (lane != stuck)
+      (stuck->devices.empty() || lane->devices.empty() ? together : apart).push_back(lane);
   reader.lanes = {stuck};
   bool is_main = std::exchange(reader.is_main, false);
   if (!together.empty()) start_reader(std::move(together), std::exchange(is_main, false));

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,8 +28,10 @@ struct SensorLane {
 
   SensorRound round;
   const int32_t first_channel;
-  std::string name;  // "GPU 3 (0000:1d:00.0)", "GPUs 0-7", "proc"
-  bool of_gpu = false;
+  std::string name;              // "GPU 3 (0000:1d:00.0)", "GPUs 0-7", "proc"
+  std::vector<int32_t> devices;  // of the sampler
+  // By the thread that reads it:
+  int64_t next_listing_ns = 0, listing_wait_ns = 1'000'000'000;
   // By the state's mutex:
   int64_t call_began_ns = 0;  // 0: no call is under way
   int64_t overdue_ns = 0;     // the begin of the last call that was reported as overdue
@@ -73,6 +76,7 @@ struct SamplerState : std::enable_shared_from_this<SamplerState> {
   std::vector<Sample> waiting;
   std::vector<std::string> troubles;
   std::vector<std::optional<Seconds>> periods;
+  std::map<int32_t, std::vector<int64_t>> processes;  // by device
   double watch_cpu_s = 0;
   SamplerCost cost;
 
@@ -103,6 +107,7 @@ struct SamplerState : std::enable_shared_from_this<SamplerState> {
   void count_lost(const SensorReader& reader, int64_t ticks);
   void sample_on_grid(SensorReader& reader, const TickGrid& grid, Batch& batch);
   void sample(SensorReader& reader, const Tick& tick, Batch& batch);
+  void list_processes(SensorLane& lane);
   void read_lane(SensorLane& lane, const Tick& tick, Batch& batch);
   std::shared_ptr<SensorLane> begin_call(SensorReader& reader, size_t number);
   void end_call(SensorReader& reader, SensorLane& lane);

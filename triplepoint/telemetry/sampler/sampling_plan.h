@@ -42,6 +42,7 @@ struct SamplingPlan {
   bool follow_sensors = false;
   Seconds shortest_tick = 20 * unit::ms;
   double most_cpu = 0.008;
+  bool list_processes = false;      // who computes on which GPU: after 1, 2, 4 ... 60 s
   size_t most_waiting = 1U << 16U;  // samples kept for take(); later ones are lost, and counted
 };
 

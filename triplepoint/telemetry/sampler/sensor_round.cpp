@@ -143,6 +143,17 @@ std::vector<std::string> SensorRound::take_troubles() {
   return all;
 }
 
+std::vector<DeviceProcess> SensorRound::processes() {
+  std::vector<DeviceProcess> all;
+  int32_t first_device = 0;
+  for (const auto& sensor : sensors_) {
+    for (const DeviceProcess& process : sensor->processes())
+      all.push_back({first_device + process.device, process.pid});
+    first_device += static_cast<int32_t>(sensor->devices().size());
+  }
+  return all;
+}
+
 size_t SensorRound::end_of(size_t sensor) const {
   return sensor + 1 < sensors_.size() ? static_cast<size_t>(first_channel_[sensor + 1])
                                       : states_.size();

@@ -67,6 +67,8 @@ class SensorRound {
   /// Reads the sensors whose turn it is (all of them if `slow`) and appends what is new.
   Calls read(int64_t tick, bool slow, std::vector<Sample>& samples);
   std::vector<std::string> take_troubles();
+  /// Of all sensors; `device` counts as in devices().
+  std::vector<DeviceProcess> processes();
   /// Destroys the sensors; what is known of them stays.
   void close() { sensors_.clear(); }
 

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/gpu_opening.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "triplepoint/telemetry/amd/sensor.h"
+#include "triplepoint/telemetry/device_selection.h"
+#include "triplepoint/telemetry/kept_file.h"
+#include "triplepoint/telemetry/nvml/sensor.h"
+
+namespace triplepoint::telemetry {
+namespace {
+
+// GPUs that answer within this come together, in their order.
+constexpr Seconds list_limit = 2 * unit::s, open_limit = 3 * unit::s;
+
+bool any_word_means(const std::vector<std::string>& words, const run::Device& device) {
+  if (words.empty()) return true;
+  return std::ranges::any_of(words, [&](const std::string& word) {
+    const auto selected = select_devices({device}, {word});
+    return selected && selected->front();
+  });
+}
+
+/// How many GPUs of a vendor the PCI bus has, whatever the drivers say.
+int on_the_bus(const Path& sysfs, std::string_view vendor) {
+  int count = 0;
+  const Path devices = sysfs / "bus/pci/devices";
+  for (const std::string& address : names_in(devices)) {
+    const std::string kind = first_line(devices / address / "class");
+    const bool is_gpu = kind.starts_with("0x0302") || kind.starts_with("0x0300") ||
+                        kind.starts_with("0x0380") || kind.starts_with("0x1200");
+    if (is_gpu && first_line(devices / address / "vendor") == vendor) ++count;
+  }
+  return count;
+}
+
+void numa_from(const Path& sysfs, DeviceFacts& facts) {
+  const auto node =
+      leading_number(first_line(sysfs / "bus/pci/devices" / facts.device.pci / "numa_node"));
+  if (node && *node >= 0) facts.numa_node = static_cast<int32_t>(*node);
+}
+
+/// A GPU on its way; by the state's mutex.
+struct GpuSlot {
+  enum class Stage { listing, listed, open, unwanted, failed };
+  Stage stage = Stage::listing;
+  DeviceFacts facts;
+  std::unique_ptr<Sensor> sensor;
+  GapList missing;
+  std::vector<Gap> gaps;
+};
+
+/// All GPUs of a vendor on their way; shared by their threads.
+struct VendorOpening {
+  VendorOpening(int place_of_parts, std::string name, size_t gpus)
+      : place(place_of_parts), vendor(std::move(name)), slots(gpus) {}
+
+  const int place;
+  const std::string vendor;
+  std::vector<GpuSlot> slots;
+  bool collected = false;  // what is open after that is delivered GPU by GPU
+
+  void set_stage(OpeningState& state, size_t number, GpuSlot::Stage stage,
+                 const std::function<void(GpuSlot&)>& change);
+  void set_open(OpeningState& state, size_t number, DeviceFacts facts,
+                std::unique_ptr<Sensor> sensor, GapList missing);
+  bool all_beyond(GpuSlot::Stage stage) const {
+    return std::ranges::all_of(slots, [&](const GpuSlot& slot) { return slot.stage > stage; });
+  }
+  Sensors collect(OpeningState& state);
+  Sensors part_of(GpuSlot& slot) const;
+};
+
+void VendorOpening::set_stage(OpeningState& state, size_t number, GpuSlot::Stage stage,
+                              const std::function<void(GpuSlot&)>& change) {
+  const std::lock_guard lock(state.mutex);
+  change(slots[number]);
+  slots[number].stage = stage;
+  state.changed.notify_all();
+}
+
+void VendorOpening::set_open(OpeningState& state, size_t number, DeviceFacts facts,
+                             std::unique_ptr<Sensor> sensor, GapList missing) {
+  set_stage(state, number, GpuSlot::Stage::open, [&](GpuSlot& slot) {
+    slot.facts = std::move(facts);
+    slot.sensor = std::move(sensor);
+    slot.missing = std::move(missing);
+    if (!collected) return;
+    Sensors late = part_of(slot);
+    late.gaps = slot.missing.gaps();
+    state.ready[place].push_back(std::move(late));
+  });
+}
+
+/// The sensor and its facts; facts alone where it is not open.
+Sensors VendorOpening::part_of(GpuSlot& slot) const {
+  Sensors part;
+  slot.facts.device.index = 0;
+  slot.facts.vendor = vendor;
+  slot.facts.sensor = slot.sensor ? 0 : -1;
+  if (slot.sensor) part.all.push_back(std::move(slot.sensor));
+  part.devices.push_back(slot.facts);
+  return part;
+}
+
+Sensors VendorOpening::collect(OpeningState& state) {
+  const std::lock_guard lock(state.mutex);
+  Sensors part;
+  GapList missing;
+  for (GpuSlot& slot : slots) {
+    const auto stage = slot.stage;
+    part.gaps.insert(part.gaps.end(), slot.gaps.begin(), slot.gaps.end());
+    if (stage == GpuSlot::Stage::failed || stage == GpuSlot::Stage::unwanted) continue;
+    if (!any_word_means(state.options.devices, slot.facts.device)) continue;
+    add_sensors(part, part_of(slot));
+    missing.add(slot.missing);
+  }
+  for (Gap& gap : missing.gaps())
+    part.gaps.push_back(std::move(gap));
+  collected = true;
+  return part;
+}
+
+struct NvidiaOpening : VendorOpening {
+  explicit NvidiaOpening(std::shared_ptr<nvml::Driver> opened)
+      : VendorOpening(OpeningState::nvidia, "nvidia",
+                      static_cast<size_t>(nvml::num_devices(*opened))),
+        driver(std::move(opened)) {}
+  std::shared_ptr<nvml::Driver> driver;
+  void open(OpeningState& state, size_t number);
+};
+
+void NvidiaOpening::open(OpeningState& state, size_t number) {
+  std::vector<Gap> gaps;
+  auto listed = nvml::list_device(*driver, static_cast<int32_t>(number), gaps);
+  if (!listed)
+    return set_stage(state, number, GpuSlot::Stage::failed,
+                     [&](GpuSlot& slot) { slot.gaps = std::move(gaps); });
+  set_stage(state, number, GpuSlot::Stage::listed,
+            [&](GpuSlot& slot) { slot.facts.device = listed->device; });
+  if (!any_word_means(state.options.devices, listed->device))
+    return set_stage(state, number, GpuSlot::Stage::unwanted, [](GpuSlot&) {});
+  DeviceFacts facts = nvml::device_facts(*driver, *listed);
+  numa_from(state.options.paths.sysfs, facts);
+  GapList missing;
+  auto sensor = nvml::make_sensor(driver, {*std::move(listed)}, state.options.gpm, &missing);
+  set_open(state, number, std::move(facts), std::move(sensor), std::move(missing));
+}
+
+struct AmdOpening : VendorOpening {
+  explicit AmdOpening(std::unique_ptr<amd::Node> found)
+      : VendorOpening(OpeningState::amd, "amd", found->devices().size()), node(std::move(found)) {}
+  const std::unique_ptr<amd::Node> node;
+  void open(OpeningState& state, size_t number);
+  void count_power_once(Sensors& part) const;
+};
+
+void AmdOpening::open(OpeningState& state, size_t number) {
+  std::vector<bool> only(slots.size(), false);
+  only[number] = true;
+  DeviceFacts facts = node->facts(only).front();
+  GapList missing;
+  auto sensor = node->open(only, &missing);
+  set_open(state, number, std::move(facts), std::move(sensor), std::move(missing));
+}
+
+/// Facts of a package's second die name the place of the first one.
+void AmdOpening::count_power_once(Sensors& part) const {
+  for (size_t gpu = 0; gpu < slots.size(); ++gpu) {
+    const auto partner = node->power_is_of(gpu);
+    const auto at = [&](int32_t local) {
+      return std::ranges::find_if(
+          part.devices, [&](const DeviceFacts& facts) { return facts.device.local == local; });
+    };
+    const auto own = at(node->devices()[gpu].local);
+    if (!partner || own == part.devices.end() || at(*partner) == part.devices.end()) continue;
+    own->power_counted_on = static_cast<int32_t>(at(*partner) - part.devices.begin());
+  }
+}
+
+}  // namespace
+
+void open_nvidia(OpeningState& state) {
+  auto opened = nvml::Driver::open(state.options.paths.nvml);
+  if (!opened) {
+    const bool there = on_the_bus(state.options.paths.sysfs, "0x10de") > 0;
+    Sensors part;
+    part.gaps.push_back({"NVIDIA GPUs", opened.error().what,
+                         there ? "install NVIDIA's driver, or in a container add --gpus all" : ""});
+    state.publish(state.nvidia_list, {});
+    return state.deliver(OpeningState::nvidia, std::move(part));
+  }
+  const auto all = std::make_shared<NvidiaOpening>(*std::move(opened));
+  for (size_t i = 0; i < all->slots.size(); ++i) {
+    all->slots[i].facts.device.local = static_cast<int32_t>(i);
+    state.start(fmt::format("GPU {}", i), [all, i](OpeningState& of) { all->open(of, i); });
+  }
+  state.wait_until(list_limit, [&] { return all->all_beyond(GpuSlot::Stage::listing); });
+  OpeningState::Devices listed;
+  {
+    const std::lock_guard lock(state.mutex);
+    for (const GpuSlot& slot : all->slots)
+      if (slot.stage != GpuSlot::Stage::failed) listed.push_back(slot.facts.device);
+  }
+  state.publish(state.nvidia_list, std::move(listed));
+  state.wait_until(open_limit, [&] { return all->all_beyond(GpuSlot::Stage::listed); });
+  state.deliver(OpeningState::nvidia, all->collect(state));
+  Sensors versions;
+  nvml::driver_facts(*all->driver, versions.node);
+  state.deliver(OpeningState::nvidia, std::move(versions));
+}
+
+void open_amd(OpeningState& state) {
+  Sensors part;
+  auto node = amd::find_devices(state.options.paths, part.gaps);
+  state.deliver(OpeningState::amd, std::move(part));
+  // NVIDIA's GPUs are numbered first.
+  state.wait_until(list_limit + open_limit, [&] { return state.nvidia_list.has_value(); });
+  int32_t first = 0;
+  {
+    const std::lock_guard lock(state.mutex);
+    if (state.nvidia_list) first = static_cast<int32_t>(state.nvidia_list->size());
+  }
+  for (run::Device& device : node->devices())
+    device.local += first;
+  const auto all = std::make_shared<AmdOpening>(std::move(node));
+  state.publish(state.amd_list, all->node->devices());
+  for (size_t i = 0; i < all->slots.size(); ++i) {
+    const run::Device& device = all->node->devices()[i];
+    const bool wanted = any_word_means(state.options.devices, device);
+    all->set_stage(state, i, wanted ? GpuSlot::Stage::listed : GpuSlot::Stage::unwanted,
+                   [&](GpuSlot& slot) { slot.facts.device = device; });
+    if (wanted)
+      state.start(fmt::format("GPU {}", device.local),
+                  [all, i](OpeningState& of) { all->open(of, i); });
+  }
+  state.wait_until(open_limit, [&] { return all->all_beyond(GpuSlot::Stage::listed); });
+  Sensors gpus = all->collect(state);
+  all->count_power_once(gpus);
+  state.deliver(OpeningState::amd, std::move(gpus));
+}
+
+}  // namespace triplepoint::telemetry
