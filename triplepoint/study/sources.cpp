@@ -15,6 +15,7 @@
 
 #include "triplepoint/formats/import.h"
 #include "triplepoint/metrics/trace_tables/input.h"
+#include "triplepoint/metrics/trace_tables/rank_devices.h"
 #include "triplepoint/study/runner.h"
 #include "triplepoint/study/study_output.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
@@ -49,6 +50,8 @@ Result<run::Run> joined(run::Run traced, const std::string& file) {
                     "clock); report them one by one",
                     file));
   shift(traced.timeline, *here - *there);
+  if (std::string said = metrics::take_ranks_from_traces(recording, traced); !said.empty())
+    traced.manifest.notes.push_back(std::move(said));
   recording.timeline = std::move(traced.timeline);
   std::move(traced.manifest.notes.begin(), traced.manifest.notes.end(),
             std::back_inserter(recording.manifest.notes));

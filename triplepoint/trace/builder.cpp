@@ -297,7 +297,7 @@ class Merger {
       communicators_;
 };
 
-/// Only what all traces say alike.
+/// Only what all traces say alike; of names of hosts, how many there are.
 std::map<std::string, std::string> common_facts(const std::vector<NamedTrace>& all) {
   std::map<std::string, std::string> facts = all[0].trace.facts;
   std::erase_if(facts, [&](const auto& fact) {
@@ -306,6 +306,11 @@ std::map<std::string, std::string> common_facts(const std::vector<NamedTrace>& a
       return found == named.trace.facts.end() || found->second != fact.second;
     });
   });
+  std::set<std::string> hosts;
+  for (const NamedTrace& named : all)
+    if (const auto host = named.trace.facts.find("hostname"); host != named.trace.facts.end())
+      hosts.insert(host->second);
+  if (hosts.size() > 1) facts["hosts"] = std::to_string(hosts.size());
   return facts;
 }
 

@@ -212,7 +212,7 @@ class GzipSource : public Unpacker {
   }
 
   Result<size_t> read(std::span<char> room) override {
-    if (invalid_) return broken("it is no valid gzip");
+    if (invalid_ != nullptr) return broken(invalid_);
     state_->next_out = reinterpret_cast<uint8_t*>(room.data());
     state_->avail_out = static_cast<uint32_t>(std::min<size_t>(room.size(), 1U << 30));
     const uint32_t wanted = state_->avail_out;
@@ -222,10 +222,13 @@ class GzipSource : public Unpacker {
       if (state_->avail_in == 0 && !TPT_TRY(refill())) break;
       if (state_->block_state == ISAL_BLOCK_FINISH && !begin_next_member()) break;
       in_member_ = true;
-      invalid_ = isal_inflate(state_.get()) < 0;
-      if (invalid_) break;
+      if (const int status = isal_inflate(state_.get()); status < 0) {
+        invalid_ = status == ISAL_INCORRECT_CHECKSUM ? "its checksum or length is wrong"
+                                                     : "it is no valid gzip";
+        break;
+      }
     }
-    if (invalid_ && state_->avail_out == wanted) return broken("it is no valid gzip");
+    if (invalid_ != nullptr && state_->avail_out == wanted) return broken(invalid_);
     return count(wanted - state_->avail_out);
   }
 
@@ -261,7 +264,8 @@ class GzipSource : public Unpacker {
   }
 
   std::unique_ptr<inflate_state> state_;
-  bool in_member_ = false, invalid_ = false;
+  bool in_member_ = false;
+  const char* invalid_ = nullptr;  // why
 };
 
 class ZstdSource : public Unpacker {
@@ -308,7 +312,7 @@ Packing packing_of(std::string_view head) {
 }
 
 Result<std::unique_ptr<Source>> open_file(const Path& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0)
     return error(fmt::format("cannot open {} ({}); check the path", path.string(),
                              std::generic_category().message(errno)));
@@ -360,9 +364,10 @@ std::optional<uint64_t> guess_size(const Path& path, Packing packing) {
 /// Some bytes that were looked at already, then the source they came from.
 class PrefixedSource : public Source {
  public:
-  PrefixedSource(std::string head, std::unique_ptr<Source> rest)
-      : head_(std::move(head)), rest_(std::move(rest)) {}
+  PrefixedSource(std::string head, std::optional<Error> failure, std::unique_ptr<Source> rest)
+      : head_(std::move(head)), failure_(std::move(failure)), rest_(std::move(rest)) {}
   Result<size_t> read(std::span<char> room) override {
+    if (used_ == head_.size() && failure_) return tl::unexpected(*failure_);
     if (used_ == head_.size()) return rest_->read(room);
     const size_t size = std::min(room.size(), head_.size() - used_);
     std::memcpy(room.data(), head_.data() + used_, size);
@@ -372,6 +377,7 @@ class PrefixedSource : public Source {
 
  private:
   std::string head_;
+  std::optional<Error> failure_;
   std::unique_ptr<Source> rest_;
   size_t used_ = 0;
 };
@@ -386,31 +392,60 @@ Input::Input(Input&&) noexcept = default;
 Input& Input::operator=(Input&&) noexcept = default;
 Input::~Input() = default;
 
-Result<Input> Input::of(std::unique_ptr<Source> source, std::string name, bool overlap) {
-  std::string head(4, '\0');
+namespace {
+
+/// The first four bytes, or as many as there are, and what stopped it.
+struct Head {
+  std::string bytes;
+  std::optional<Error> failure;
+};
+Head head_of(Source& source) {
+  Head head{.bytes = std::string(4, '\0')};
   size_t size = 0;
-  while (size < head.size()) {
-    const size_t got = TPT_TRY(source->read(std::span(head).subspan(size)));
-    if (got == 0) break;
-    size += got;
+  while (size < head.bytes.size()) {
+    const auto got = source.read(std::span(head.bytes).subspan(size));
+    if (!got) head.failure = got.error();
+    if (!got || *got == 0) break;
+    size += *got;
   }
-  head.resize(size);
-  const Packing packing = packing_of(head);
-  source = std::make_unique<PrefixedSource>(std::move(head), std::move(source));
-  source = unpack(std::move(source), packing, name);
-  if (overlap && packing != Packing::none) source = read_ahead(std::move(source));
-  return Input(std::move(source), std::move(name));
+  head.bytes.resize(size);
+  return head;
 }
 
+std::unique_ptr<Source> prefixed(Head head, std::unique_ptr<Source> rest) {
+  return std::make_unique<PrefixedSource>(std::move(head.bytes), std::move(head.failure),
+                                          std::move(rest));
+}
+
+}  // namespace
+
+Result<Input> Input::of(std::unique_ptr<Source> source, std::string name, bool overlap) {
+  Head head = head_of(*source);
+  const Packing packing = packing_of(head.bytes);
+  source = prefixed(std::move(head), std::move(source));
+  source = unpack(std::move(source), packing, name);
+  if (overlap && packing != Packing::none) source = read_ahead(std::move(source));
+  // A byte order mark, which editors on Windows write, is no part of any format.
+  head = head_of(*source);
+  if (head.bytes.starts_with("\xef\xbb\xbf")) head.bytes.erase(0, 3);
+  source = prefixed(std::move(head), std::move(source));
+  Input input(std::move(source), std::move(name));
+  input.packed_ = packing != Packing::none;
+  return input;
+}
+
+/// A file is opened once: standard input and pipes can be read once only.
 Result<Input> Input::open(const Path& path, bool overlap) {
   std::unique_ptr<Source> file = TPT_TRY(open_file(path));
-  std::string head(4, '\0');
-  head.resize(TPT_TRY(file->read(head)));
-  const bool plain = packing_of(head) == Packing::none;
-  file = TPT_TRY(open_file(path));  // once more from its beginning
+  Head head = head_of(*file);
+  if (head.failure) return tl::unexpected(*head.failure);
+  const Packing packing = packing_of(head.bytes);
+  file = prefixed(std::move(head), std::move(file));
   Input input = TPT_TRY(of(std::move(file), path.string(), overlap));
-  input.expected_size_ = guess_size(path, packing_of(head));
-  if (plain) input.plain_file_ = path;
+  input.expected_size_ = guess_size(path, packing);
+  std::error_code none;
+  if (packing == Packing::none && std::filesystem::is_regular_file(path, none))
+    input.plain_file_ = path;
   return input;
 }
 
@@ -459,6 +494,16 @@ Result<std::string_view> Input::peek(size_t size) {
   while (ahead().size() < size && TPT_TRY(fill())) {
   }
   return ahead().substr(0, std::min(size, ahead().size()));
+}
+
+std::optional<Error> Input::damage_behind() {
+  while (packed_) {
+    skip(ahead().size());
+    const auto more = fill();
+    if (!more) return more.error();
+    if (!*more) break;
+  }
+  return std::nullopt;
 }
 
 Result<std::string> Input::rest(size_t most) {

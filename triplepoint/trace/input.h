@@ -38,8 +38,8 @@ class Source {
 ///   }
 class Input {
  public:
-  /// A file: plain, gzip or zstd, by its first bytes. With `overlap`, its own thread unpacks
-  /// ahead of the reader.
+  /// A file: plain, gzip or zstd, by its first bytes; "-" is standard input. With `overlap`, its
+  /// own thread unpacks ahead of the reader. A byte order mark of UTF-8 is left out.
   static Result<Input> open(const Path&, bool overlap = false);
   static Input of_text(std::string text, std::string name);
   /// Of a source that may be compressed too.
@@ -73,6 +73,9 @@ class Input {
   /// Everything from here to the end; an error beyond `most` bytes. For formats whose files are
   /// small.
   Result<std::string> rest(size_t most);
+  /// What is wrong behind the last byte that a reader needed: a checksum that does not fit, a file
+  /// that is cut off there. Only what is compressed tells; reads it to its end.
+  std::optional<Error> damage_behind();
   /// Bytes skipped so far, decompressed.
   uint64_t position() const { return before_window_ + begin_; }
 
@@ -88,7 +91,7 @@ class Input {
   size_t capacity_ = 0, begin_ = 0, end_ = 0;
   uint64_t before_window_ = 0;
   size_t step_ = 1 << 20;
-  bool at_end_ = false;
+  bool at_end_ = false, packed_ = false;
 };
 
 enum class Packing : uint8_t { none, gzip, zstd };

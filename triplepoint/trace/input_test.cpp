@@ -92,6 +92,24 @@ TEST_CASE("packed data are restored, for every packer and unpacker") {
   }
 }
 
+TEST_CASE("a checksum or length that is wrong is told, although all bytes were read") {
+  const std::string good = gzipped(some_text(5000));
+  for (const size_t from_end : {size_t{8}, size_t{1}}) {  // the checksum, the length
+    std::string bad = good;
+    bad[bad.size() - from_end] = static_cast<char>(bad[bad.size() - from_end] ^ 1);
+    for (const bool is_bad : {false, true}) {
+      Input input = input_of(is_bad ? bad : good);
+      const auto text = input.peek(5000);
+      REQUIRE(text);
+      CHECK(text->size() == 5000);
+      const auto damage = input.damage_behind();
+      CHECK(damage.has_value() == is_bad);
+      if (damage) CHECK(damage->what.find("checksum or length is wrong") != std::string::npos);
+    }
+  }
+  CHECK(!input_of(some_text(100)).damage_behind());
+}
+
 TEST_CASE("gzip members one after the other are one text, and padding behind them is none") {
   Input input =
       input_of(gzipped("a") + gzipped("") + gzipped(some_text(300000)) + std::string(1000, '\0'));

@@ -28,6 +28,7 @@
 #include "triplepoint/trace/flight_recorder/flight_recorder.h"
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/kineto/kineto.h"
+#include "triplepoint/trace/kineto/merged.h"
 #include "triplepoint/trace/logs/training_log.h"
 #include "triplepoint/trace/nsys/nsys.h"
 #include "triplepoint/trace/rocprofiler/rocprofiler.h"
@@ -78,7 +79,7 @@ void join_companions(std::vector<NamedExecutionTrace> companions, Trace& trace) 
 }
 
 /// To be raised whenever a reader reads the same file differently.
-constexpr int readers_version = 2;
+constexpr int readers_version = 3;
 constexpr const char* extension = ".tptcache";
 // A cached trace is a run file; these of its facts are the cache's own.
 constexpr std::string_view key_fact = "cache key", format_fact = "cache format",
@@ -238,6 +239,11 @@ bool begins_like_json(std::string_view head) {
 
 Result<bool> read_one(Input& input, ReadOptions options, Found& found) {
   const std::string_view head = TPT_TRY(input.peek(recognized_by));
+  if (looks_like_merged_kineto(head)) {
+    std::vector<NamedTrace> ranks = TPT_TRY(read_merged_kineto(input, options));
+    std::move(ranks.begin(), ranks.end(), std::back_inserter(found.traces));
+    return true;
+  }
   const auto readers = all_readers();
   const auto reader = std::find_if(readers.begin(), readers.end(),
                                    [&](const Reader& r) { return r.recognizes(head); });
@@ -251,6 +257,9 @@ Result<bool> read_one(Input& input, ReadOptions options, Found& found) {
   }
   if (!options.rank_if_unknown) options.rank_if_unknown = rank_in_name(input.name());
   Trace trace = TPT_TRY(reader->read(input, options));
+  // What was read may end before the file does; one that ended early is noted already.
+  if (!trace.skipped.truncated)
+    if (const auto damage = input.damage_behind()) note_reason(trace.skipped, damage->what);
   found.traces.push_back({input.name(), std::move(trace)});
   return true;
 }
@@ -284,10 +293,12 @@ Result<Found> read_file(const Path& path, const ReadOptions& options, bool overl
   Input input = TPT_TRY(Input::open(path, overlap));
   if (looks_like_tar(TPT_TRY(input.peek(512)))) {
     TPT_TRY(read_archive(input, options, found));
+    if (const auto damage = input.damage_behind(); damage && !found.traces.empty())
+      note_reason(found.traces.front().trace.skipped, damage->what);
     return found;
   }
   TPT_TRY(read_one(input, options, found));
-  if (key && !found.traces.empty()) save_cache(path, *key, found.traces[0].trace);
+  if (key && found.traces.size() == 1) save_cache(path, *key, found.traces[0].trace);
   return found;
 }
 

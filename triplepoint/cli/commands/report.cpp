@@ -12,6 +12,7 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
 #include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/cli/flags/trace_flags.h"
 #include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
@@ -38,16 +39,13 @@ class Report : public Command {
               "write this figure of the MICRO'25 paper as SVG instead of a page: 3, 4, 5, "
               "8, 10, 13, 15 or 17 (docs/report.md)",
               into(figure_))
-        .flag("--ranks", "LIST", "ranks of the timeline to show: 0,2,8-15", into(options_.ranks))
-        .flag("--step", "STEP", "step of the timeline to show: a number from 1, or a name",
-              into(options_.step))
-        .flag("--rules", "RULES", "kernel classification rules: a name or a file (docs/traces.md)",
-              into(options_.rules), {.words = Words::files})
-        .add(format_.argument());
+        .add(format_.argument())
+        .add(trace_flags(options_));
   }
 
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
+    TPT_TRY(check_trace_flags(options_));
     if (figure_) return draw_figure(console);
     const study::SourceKind kind =
         sources_.size() > 1 ? study::SourceKind::traces : study::kind_of_source(sources_.front());

@@ -10,7 +10,9 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/bind.h"
 #include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/cli/flags/trace_flags.h"
 #include "triplepoint/metrics/trace_tables/analyses.h"
+#include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/tui/result_text.h"
 
 namespace triplepoint::cli {
@@ -55,16 +57,6 @@ class Trace : public Command {
               "merge: what to write: .pftrace, .json (Chrome), .run; one per rank: .et "
               "(Chakra), .pt.trace.json (PyTorch profiler)",
               into(options_.output), {.words = Words::files})
-        .group("Selection")
-        .flag("--ranks", "LIST", "only these: 0,2,8-15", into(options_.ranks))
-        .flag("--step", "STEP", "only this one: a number from 1, or a name", into(options_.step))
-        .flag("--rules", "RULES",
-              "kernel classes: default, upstream (the paper's artifact), or a file "
-              "like data/rules/default.toml",
-              into(options_.rules), {.words = Words::files})
-        .flag("--align", "WHEN",
-              "align the clocks of ranks at the ends of collectives (default auto: if they differ)",
-              into(options_.align), {.choices = {"auto", "always", "never"}})
         .flag("--kernel-gap", "TIME", "longest gap attributed to the device (default 30 us)",
               into_quantity(options_.kernel_gap))
         .flag("--by", "WHAT", "join: how to divide a rank's time (default activity)",
@@ -72,12 +64,7 @@ class Trace : public Command {
         .flag("--sensor-window", "TIME",
               "join: averaging window of a power reading (default: from its signal)",
               into_quantity(options_.window))
-        .group("Reading")
-        .flag("-j,--threads", "N", "files read in parallel (default: all cores)",
-              into(options_.threads))
-        .flag("--memory", "SIZE", "memory limit; host spans are dropped first: 4 GB",
-              into_quantity(options_.memory))
-        .toggle("--no-cache", "do not read or write the trace cache", options_.no_cache);
+        .add(trace_flags(options_));
   }
 
   Result<int> run(tui::Console& console) override {
@@ -89,7 +76,8 @@ class Trace : public Command {
       console.warn("triplepoint: trace: " + fits.error().what + "\n");
       return exit_usage;
     }
-    const metrics::TraceReport report = TPT_TRY(analysis->run(options_));
+    metrics::TraceReport report = TPT_TRY(analysis->run(options_));
+    name_pace_setters(report);
     const std::vector<const DataTable*> tables = TPT_TRY(metrics::chosen_tables(report, options_));
     if (options_.format == "json")
       print_json(console, metrics::report_json(report, options_));
@@ -101,6 +89,15 @@ class Trace : public Command {
   }
 
  private:
+  /// In the words of the run's page and of simulate.
+  static void name_pace_setters(metrics::TraceReport& report) {
+    std::vector<std::string> lines;
+    for (const run::PaceSetter& setter : report.pace_setters)
+      lines.push_back(report::pace_sentence(setter, report.step_time) + " " +
+                      report::pace_advice(setter));
+    report.headlines.insert(report.headlines.begin(), lines.begin(), lines.end());
+  }
+
   Result<void> check_flags() const {
     const auto only = [&](bool given, const char* flag, const char* analysis) -> Result<void> {
       if (given && options_.analysis != analysis)
@@ -111,9 +108,7 @@ class Trace : public Command {
     TPT_TRY(only(options_.by.has_value(), "--by", "join"));
     TPT_TRY(only(options_.window.has_value(), "--sensor-window", "join"));
     if (options_.top && *options_.top < 1) return error("--top: at least 1");
-    if (options_.threads && (*options_.threads < 1 || *options_.threads > 4096))
-      return error("--threads: between 1 and 4096");
-    return {};
+    return check_trace_flags(options_);
   }
 
   metrics::TraceOptions options_;

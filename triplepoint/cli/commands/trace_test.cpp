@@ -4,11 +4,14 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/run/store.h"
 
@@ -217,6 +220,142 @@ TEST_CASE("trace merge: one file of both ranks that can be asked again") {
           std::string::npos);
   }
   CHECK(traces.ask("merge", {"-o", traces.scratch.path("merged.txt")}).code == exit_failed);
+}
+
+TEST_CASE(
+    "trace merge: a file for viewers carries what the analyses need, and reads back the same") {
+  const TwoRanks traces;
+  const std::string merged = traces.scratch.path("merged.json");
+  REQUIRE(traces.ask("merge", {"-o", merged}).code == exit_ok);
+  const Json events = (*parse_json(*read_file(merged), merged))["traceEvents"];
+  int64_t launches = 0, arrows = 0;
+  for (const Json& event : events) {
+    const std::string phase = event["ph"];
+    launches += event.value("cat", "") == "cuda_runtime";
+    arrows += phase == "s";
+    if (phase == "X") CHECK(event.contains("cat"));
+    if (phase != "X" || event["name"].get<std::string>().find("AllReduce") == std::string::npos)
+      continue;
+    for (const char* key : {"correlation", "stream", "In msg nelems", "Group size", "Seq"})
+      CHECK(event["args"].contains(key));
+  }
+  CHECK(launches == 2 * 10);
+  CHECK(arrows == launches);
+  for (const char* analysis : {"breakdown", "stragglers", "comm"}) {
+    const Json whole = traces.ask(analysis, {"--format", "json"}).json();
+    const Json again = run({analysis, merged, "--format", "json"}).json();
+    CAPTURE(analysis);
+    CHECK(again["headlines"] == whole["headlines"]);
+    CHECK(again["tables"] == whole["tables"]);
+  }
+}
+
+TEST_CASE("trace join: ranks of an unmarked recording are taken from the traces' devices") {
+  const TwoRanks traces;
+  run::Run recording = recording_of(0, 5000);
+  recording.devices = {{.index = 0, .local = 0}, {.index = 1, .local = 1}};
+  const std::string file = traces.scratch.path("unmarked.run");
+  REQUIRE(run::save(recording, file));
+  const Json json = traces.ask("join", {file, "--by", "step", "--format", "json"}).json();
+  CHECK(json["tables"]["step"]["rows"][0]["energy_j"].is_number());
+  CHECK(json["remarks"].dump().find("rank 0 taken as GPU 0, rank 1 taken as GPU 1, from the "
+                                    "traces") != std::string::npos);
+
+  // Processes that see one GPU each all call it 0: nothing tells which is which.
+  std::vector<std::string> words = {"join", file};
+  for (const int rank : {0, 1}) {
+    Json trace = *parse_json(KinetoFixture(rank).text(), "fixture");
+    for (Json& event : trace["traceEvents"])
+      if (event.contains("args") && event["args"].is_object() && event["args"].contains("device"))
+        event["args"]["device"] = 0;
+    words.push_back(traces.scratch.file(fmt::format("one{}.json", rank), json_text(trace)));
+  }
+  const std::string said = run(words).out;
+  CHECK(said.find("ranks 0 and 1 both call their device 0") != std::string::npos);
+  CHECK(said.find("one triplepoint record per rank") != std::string::npos);
+}
+
+TEST_CASE("trace stragglers: clocks of an unmarked recording explain a late rank") {
+  const TwoRanks traces;
+  run::Run recording = recording_of(0, 5000);
+  recording.devices = {{.index = 0, .local = 0}, {.index = 1, .local = 1}};
+  recording.series.push_back({"sm_clock_mhz", 0, false, {Instant(0)}, {1755}});
+  recording.series.push_back({"sm_clock_mhz", 1, false, {Instant(0)}, {900}});
+  const std::string file = traces.scratch.path("unmarked.run");
+  REQUIRE(run::save(recording, file));
+  const std::string slow = traces.scratch.file("rank1.json", KinetoFixture(1, 430).text());
+  const std::string said = run({"stragglers", traces.rank0, slow, file}).out;
+  CHECK(said.find("lower clock: 900 MHz, the median of the others 1755 MHz") != std::string::npos);
+}
+
+TEST_CASE("trace stragglers of a simulated run names who slows it, as its page and JSON do") {
+  const ScratchFolder scratch;
+  const std::string file = scratch.path("tp.run");
+  const auto simulated = [&](std::vector<std::string> flags) {
+    std::vector<std::string> words = {"simulate", "--model", "llama3-8b", "--cluster", "hgx-h100",
+                                      "-o",       file,      "--format",  "json"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    return *parse_json(testing::call(words).out, "simulate");
+  };
+  simulated({"--tp", "8", "--fault", "gpu=3,power=0.5"});
+  CHECK(run({"stragglers", file}).out.starts_with("GPU 3 slows the others: "));
+  simulated({"--tp", "2", "--pp", "4", "--fault", "gpu=3,power=0.5"});
+  const Json said = run({"stragglers", file, "--format", "json"}).json()["headlines"];
+  CHECK(said[0].get<std::string>().starts_with("GPU 3 slows the others: "));
+  CHECK(
+      said[1].get<std::string>().starts_with("Rank 2, shown for rank 3 of its group, is the "
+                                             "straggler"));
+  simulated({"--tp", "2", "--pp", "4"});
+  CHECK(run({"stragglers", file}).out.starts_with("No rank is the straggler: none costs 1 %"));
+}
+
+TEST_CASE("the charts of a simulated pipeline say the same shares as its key figures") {
+  const ScratchFolder scratch;
+  const std::string file = scratch.path("pp.run"), page = scratch.path("pp.html");
+  REQUIRE(testing::call({"simulate", "--model", "llama3-8b", "--cluster", "hgx-h100", "--tp", "2",
+                         "--pp", "4", "--gbs", "32", "-o", file})
+              .code == exit_ok);
+  REQUIRE(testing::call({"report", file, "-o", page}).code == exit_ok);
+  const metrics::Metrics m = metrics::measure(run::load(file).value());
+  const std::string html = report::with_plain_blanks(read_file(page).value());
+  const auto says = [&](Seconds part, const char* name) {
+    return html.find(percent(part / *m.step_time) + " is " + name) != std::string::npos;
+  };
+  CHECK(says(m.parts->computing, "computing"));
+  CHECK(says(m.parts->bubble, "the pipeline&#39;s bubble"));
+  CHECK(says(m.parts->exposed_communication, "communication that nothing hides"));
+  CHECK(html.find("is waiting for the pipeline, ") != std::string::npos);
+  CHECK(html.find("waiting for the last rank") == std::string::npos);
+}
+
+TEST_CASE("traces come from standard input, and with a byte order mark") {
+  const TwoRanks traces;
+  const std::string plain = run({"breakdown", traces.rank0}).out;
+  const std::string marked =
+      traces.scratch.file("bom.json", "\xef\xbb\xbf" + KinetoFixture(0).text());
+  CHECK(run({"breakdown", marked}).out == plain);
+  CHECK(run({"breakdown", traces.scratch.file("empty.json", "")}).err.find("is empty (0 bytes)") !=
+        std::string::npos);
+  const int kept = dup(STDIN_FILENO), file = open(traces.rank0.c_str(), O_RDONLY);
+  REQUIRE(dup2(file, STDIN_FILENO) == STDIN_FILENO);
+  CHECK(run({"breakdown", "-"}).out == plain);
+  dup2(kept, STDIN_FILENO);
+  close(file);
+  close(kept);
+}
+
+TEST_CASE("a regular expression of kernel rules that takes for ever ends in a sentence") {
+  const TwoRanks traces;
+  std::string text = KinetoFixture(0).text();
+  for (size_t at; (at = text.find("layer_norm_kernel")) != std::string::npos;)
+    text.replace(at, 17, std::string(60, 'a'));
+  const std::string trace = traces.scratch.file("long.json", text);
+  const Outcome outcome =
+      run({"breakdown", trace, "--rules",
+           traces.scratch.file("slow.toml", "[[rule]]\nclass = \"memory\"\nregex = '(a+)+b'\n")});
+  CHECK(outcome.code == exit_failed);
+  CHECK(outcome.err.find("a regular expression takes too long on the kernel name \"aaaa") !=
+        std::string::npos);
 }
 
 TEST_CASE("report: traces as they are become a page that says what the analyses say") {

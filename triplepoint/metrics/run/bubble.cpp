@@ -127,6 +127,16 @@ void answer_overlap(const View& view, Metrics& answer) {
   answer.launch_gaps = gaps / parts;
 }
 
+std::vector<RankParts> step_parts_of_ranks(const run::Run& run) {
+  const View view = look_at(run);
+  std::vector<RankParts> ranks;
+  for (int32_t rank : view.ranks) {
+    ranks.push_back({.rank = rank});
+    add_share(ranks.back().parts, parts_of(view, rank), 1 / view.num_steps());
+  }
+  return ranks;
+}
+
 double bubble_fraction(const Occupancy& occupancy, Seconds duration) {
   if (duration <= Seconds()) return 0;
   const Seconds at_work =

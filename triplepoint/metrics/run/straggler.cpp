@@ -227,15 +227,21 @@ std::vector<run::PaceSetter> by_clocks(const View& view, Seconds step) {
   return {setter};
 }
 
-/// Stragglers that are pace setters come before the others.
-void put_first(std::vector<Straggler>& stragglers, const std::vector<run::Device>& devices,
+/// Stragglers that are pace setters, or stand for one of their tensor group, come before the
+/// others, which cost less.
+void put_first(std::vector<Straggler>& stragglers, const View& view,
                const std::vector<run::PaceSetter>& setters) {
+  const auto shown = [&](int32_t rank) {
+    const auto after = std::upper_bound(view.ranks.begin(), view.ranks.end(), rank);
+    return after == view.ranks.begin() ? rank : *(after - 1);
+  };
   std::stable_partition(stragglers.begin(), stragglers.end(), [&](const Straggler& straggler) {
     for (const run::PaceSetter& setter : setters)
-      for (const int32_t device : setter.who)
-        if (!setter.of_nodes && static_cast<size_t>(device) < devices.size() &&
-            devices[static_cast<size_t>(device)].rank == straggler.rank)
-          return true;
+      for (const int32_t who : setter.who)
+        for (const run::Device& device : view.run.devices)
+          if (device.rank && who == (setter.of_nodes ? device.node : device.index) &&
+              shown(*device.rank) == straggler.rank)
+            return true;
     return false;
   });
 }
@@ -249,7 +255,7 @@ void answer_pace(const View& view, Metrics& answer) {
   std::erase_if(answer.pace_setters, [&](const run::PaceSetter& setter) {
     return setter.cost < min_cost * *answer.step_time;
   });
-  put_first(answer.stragglers, view.run.devices, answer.pace_setters);
+  put_first(answer.stragglers, view, answer.pace_setters);
 }
 
 }  // namespace triplepoint::metrics

@@ -28,6 +28,14 @@ struct View {
 };
 View look_at(const run::Run&);
 
+/// What each rank's device does in a step, as the mean of the steps that the timeline shows; the
+/// mean of these over the ranks is Metrics::parts. Defined in bubble.cpp.
+struct RankParts {
+  int32_t rank = 0;
+  StepParts parts;
+};
+std::vector<RankParts> step_parts_of_ranks(const run::Run&);
+
 /// What every device's summary knows, and where it does not know, what its series show over the
 /// window. Means and peaks over the window, energy per step. Defined in device_readings.cpp.
 std::vector<run::DeviceSummary> read_devices(const run::Run&, std::optional<run::Extent> window,

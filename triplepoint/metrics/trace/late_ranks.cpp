@@ -27,6 +27,7 @@
 #include "triplepoint/metrics/run/throttle_reasons.h"
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/delay_blame.h"
+#include "triplepoint/metrics/trace/exposed_waits.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/occupancy.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
@@ -465,7 +466,7 @@ class LateWatcher {
     const auto late = std::find_if(windows.begin(), windows.end(),
                                    [&](const Window& w) { return w.rank == start.rank; });
     const auto enough = static_cast<int64_t>(min_cause_share * static_cast<double>(start.waits));
-    if (collective.is_message && start.blamed <= enough) {
+    if (waits_for_schedule(collective, timeline_) && start.blamed <= enough) {
       start.chain = {"order of the pipeline: delays are not the reason"};
       start.by_order = true;
       return;

@@ -47,6 +47,8 @@ struct LateRanks {
   std::optional<int32_t> naive_straggler;  // who spent most time in communication kernels
   std::vector<LateStart> starts;           // in the order of the collectives
   bool has_all_ranks = true;               // else this is true of the ranks given
+  bool by_cost = false;                    // the run says what each costs; see judge_by_cost
+  std::optional<int32_t> stands_for;  // by cost: the rank in whose place the straggler is shown
 };
 
 /// Names who others wait for.

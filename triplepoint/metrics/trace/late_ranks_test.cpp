@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/metrics/trace/late_ranks.h"
 
+#include <array>
+#include <map>
+
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/statistics.h"
 
+#include "triplepoint/metrics/trace/breakdown.h"
 #include "triplepoint/metrics/trace/collectives.h"
+#include "triplepoint/metrics/trace/exposed_waits.h"
 #include "triplepoint/metrics/trace/lateness.h"
 #include "triplepoint/metrics/trace/random_training_testing.h"
 #include "triplepoint/trace/builder.h"
@@ -60,15 +65,40 @@ std::string cause_said(const LateRanks& late, int32_t rank) {
   return worst == nullptr ? "" : worst->chain.front();
 }
 
+/// How many verdicts were right, by the training's parallelism and cause.
+class Tally {
+ public:
+  void count(const Training& training, bool right) {
+    constexpr std::array words = {"none", "slow kernels", "late host", "stall"};
+    auto& [cases, good] =
+        table_[parallelism_of(training)][words[static_cast<size_t>(training.cause)]];
+    ++cases;
+    good += right;
+  }
+  std::string text() const {
+    std::string lines;
+    for (const auto& [parallelism, causes] : table_)
+      for (const auto& [cause, cases] : causes)
+        lines += fmt::format("\n  {:<20} {:<13} {:>2} of {:>2}", parallelism, cause, cases.second,
+                             cases.first);
+    return lines;
+  }
+
+ private:
+  std::map<std::string, std::map<std::string, std::pair<int, int>>> table_;
+};
+
 TEST_CASE("a planted straggler of a random training is found, with its cause") {
   int found = 0, causes = 0;
   std::string misses;
+  Tally tally;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     constexpr std::array kinds = {Cause::slow_kernels, Cause::late_host, Cause::stall};
     const Training training = random_training(seed, kinds[seed % 3]);
     const Verdict verdict = verdict_on(training);
     const bool is_right = verdict.late.straggler == training.culprit;
     found += is_right;
+    tally.count(training, is_right);
     if (!is_right)
       misses += fmt::format("{}: {}, said {}\n", seed, text_of(training),
                             verdict.late.straggler.value_or(-1));
@@ -79,6 +109,7 @@ TEST_CASE("a planted straggler of a random training is found, with its cause") {
     if (is_right && !is_cause)
       misses += fmt::format("{}: {}, cause: {}\n", seed, text_of(training), said);
   }
+  MESSAGE("planted stragglers found, by parallelism and cause" << tally.text());
   CAPTURE(misses);
   CHECK(found >= 95);
   CHECK(causes >= 95);
@@ -87,13 +118,16 @@ TEST_CASE("a planted straggler of a random training is found, with its cause") {
 TEST_CASE("no rank is blamed in a random training whose ranks are alike") {
   int blamed = 0;
   std::string misses;
+  Tally tally;
   for (uint64_t seed = 1001; seed <= 1100; ++seed) {
     const Training training = random_training(seed, Cause::none);
     const Verdict verdict = verdict_on(training);
+    tally.count(training, !verdict.late.straggler);
     if (!verdict.late.straggler) continue;
     ++blamed;
     misses += fmt::format("{}: {}, said {}\n", seed, text_of(training), *verdict.late.straggler);
   }
+  MESSAGE("random trainings in which no rank is blamed, by parallelism" << tally.text());
   CAPTURE(misses);
   CHECK(blamed <= 5);
 }
@@ -145,6 +179,26 @@ TEST_CASE("a pipeline's messages are matched by their ranks, not by number") {
     CHECK(clock_error(training, fit) <= most_jitter);
   }
   CHECK(pipelines >= 3);
+}
+
+TEST_CASE("exposed communication divides into transfer, the pipeline and late peers") {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    const Training training = random_training(seed, Cause::none);
+    CAPTURE(text_of(training));
+    const run::Timeline aligned = align_clocks(
+        training.timeline, fit_clocks(match_collectives(training.timeline).collectives));
+    const auto waits = exposed_waits(aligned, match_collectives(aligned));
+    int64_t pipeline = 0, late_peers = 0;
+    for (const RankBreakdown& rank : breakdown_of_ranks(aligned)) {
+      const ExposedWaits& wait = waits.at(static_cast<size_t>(rank.rank));
+      CHECK(wait.pipeline + wait.late_peers <= rank.exposed_communication);
+      pipeline += wait.pipeline;
+      late_peers += wait.late_peers;
+    }
+    // All ranks meet once a step, so some wait there; for the pipeline where there is one.
+    CHECK(late_peers > 0);
+    CHECK((pipeline > 0) == (training.pp > 1));
+  }
 }
 
 TEST_CASE("messages without peers are matched in groups of two only, and it is said") {

@@ -41,29 +41,67 @@ std::string naive_reading(const metrics::RankLateness& naive, const metrics::Ran
       time_text(naive.waited));
 }
 
+std::vector<std::string> no_straggler(const LateRanks& late) {
+  if (late.by_cost) return {"No rank is the straggler: none costs 1 % of the step."};
+  if (late.starts.empty())
+    return {"No collective is seen on more than one rank, so lateness is unknown."};
+  const bool together = std::all_of(late.starts.begin(), late.starts.end(),
+                                    [](const auto& start) { return start.start_spread == 0; });
+  return {fmt::format("{} is late: {}.", late.has_all_ranks ? "No rank" : "None of the ranks given",
+                      together ? "all ranks begin their collectives together"
+                               : "no rank's own delays are beyond the noise")};
+}
+
+/// Ranks of the devices that a pace setter names, slowest first.
+std::vector<int32_t> ranks_of(const run::PaceSetter& setter, const run::Run& run) {
+  std::vector<int32_t> ranks;
+  for (const int32_t who : setter.who)
+    for (const run::Device& device : run.devices)
+      if (device.rank && who == (setter.of_nodes ? device.node : device.index))
+        ranks.push_back(*device.rank);
+  return ranks;
+}
+
+/// Where one rank stands for its tensor group, the one before it.
+const RankLateness* shown_for(const LateRanks& late, int32_t rank) {
+  const RankLateness* shown = nullptr;
+  for (const RankLateness& row : late.ranks)
+    if (row.rank <= rank) shown = &row;
+  return shown;
+}
+
 }  // namespace
+
+void judge_by_cost(LateRanks& late, const run::Run& run, const Metrics& metrics) {
+  if (run.manifest.origin != run::Origin::simulated) return;
+  late.by_cost = true;
+  late.straggler.reset();
+  if (metrics.pace_setters.empty()) return;
+  const int32_t first = metrics.stragglers.empty() ? -1 : metrics.stragglers.front().rank;
+  for (const int32_t rank : ranks_of(metrics.pace_setters.front(), run)) {
+    const RankLateness* shown = shown_for(late, rank);
+    if (shown == nullptr || (late.straggler && shown->rank != first)) continue;
+    late.straggler = shown->rank;
+    late.stands_for = shown->rank == rank ? std::nullopt : std::optional(rank);
+    if (shown->rank == first) return;
+  }
+}
 
 std::string chain_text(const std::vector<std::string>& chain) {
   return fmt::format("{}", fmt::join(chain, " <- "));
 }
 
 std::vector<std::string> lateness_sentences(const LateRanks& late) {
-  if (late.starts.empty())
-    return {"No collective is seen on more than one rank, so lateness is unknown."};
-  if (!late.straggler) {
-    const bool together = std::all_of(late.starts.begin(), late.starts.end(),
-                                      [](const auto& start) { return start.start_spread == 0; });
-    const char* who = late.has_all_ranks ? "No rank" : "None of the ranks given";
-    return {fmt::format("{} is late: {}.", who,
-                        together ? "all ranks begin their collectives together"
-                                 : "no rank's own delays are beyond the noise")};
-  }
+  if (!late.straggler) return no_straggler(late);
+  if (late.starts.empty()) return {};
   const metrics::RankLateness& worst = of_rank(late, *late.straggler);
-  std::vector<std::string> lines = {
-      fmt::format("Rank {} is the straggler{}: last into {} of {} collectives; its delays cost all "
-                  "others together {}.",
-                  worst.rank, late.has_all_ranks ? "" : " of the ranks given", worst.times_last,
-                  worst.collectives, time_text(worst.blamed))};
+  std::vector<std::string> lines = {fmt::format(
+      "Rank {}{} is the straggler{}: last into {} of {} collectives; its delays cost all "
+      "others together {}.",
+      worst.rank,
+      late.stands_for ? fmt::format(", shown for rank {} of its group,", *late.stands_for) : "",
+      late.has_all_ranks ? "" : " of the ranks given", worst.times_last, worst.collectives,
+      time_text(worst.blamed))};
   if (const std::string why = worst_lateness(late, worst.rank); !why.empty())
     lines.push_back("Its worst lateness: " + why + ".");
   if (late.naive_straggler && *late.naive_straggler != worst.rank)

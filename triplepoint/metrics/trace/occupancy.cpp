@@ -10,12 +10,12 @@ namespace {
 
 constexpr int64_t never = std::numeric_limits<int64_t>::max();
 
+}  // namespace
+
 bool ties_stages_together(const run::SpanType& type) {
   return type.group == spec::GroupKind::pipeline || type.group == spec::GroupKind::model ||
          type.group == spec::GroupKind::embedding;
 }
-
-}  // namespace
 
 void Activity::clear() {
   for (auto& intervals : intervals_)

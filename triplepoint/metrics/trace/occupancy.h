@@ -40,6 +40,10 @@ struct Occupancy {
   Seconds time_with_any(unsigned bits) const;
 };
 
+/// Whether waiting in it is for the schedule: its group is the pipeline, the model or the tied
+/// embedding.
+bool ties_stages_together(const run::SpanType&);
+
 /// Of every rank, from rank 0 on. Exact, as if every instance was expanded, but a pattern is looked
 /// at once: cost grows with patterns, single spans and instances, not with the spans they stand
 /// for. Only where two instances of a rank overlap, the overlap is expanded. A pass reaches from

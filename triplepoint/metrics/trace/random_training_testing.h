@@ -23,11 +23,23 @@ struct Training {
   int32_t tp = 1, pp = 1, dp = 1, ep = 1;
   Cause cause = Cause::none;
   int32_t culprit = -1;
-  std::vector<int64_t> clock;  // ns, by rank: how far its clock is ahead
+  std::vector<int64_t>
+      clock;  // ns, by rank: how far its clock is ahead, in the middle of the trace
   run::Timeline timeline;
 
   int32_t ranks() const { return tp * pp * dp; }
 };
+
+/// "TP PP EP": more than one rank wide.
+inline std::string parallelism_of(const Training& training) {
+  std::string words;
+  for (const auto& [word, size] : {std::pair("TP", training.tp),
+                                   {"PP", training.pp},
+                                   {"DP", training.dp},
+                                   {"EP", training.ep}})
+    if (size > 1) words += (words.empty() ? "" : " x ") + std::string(word);
+  return words;
+}
 
 constexpr int64_t most_jitter = 5000;  // ns, of the ends of a collective
 
@@ -44,9 +56,15 @@ class TrainingMaker {
     programs_.resize(static_cast<size_t>(ranks));
     const int32_t per_host = 1 << rng_.upto(3);
     int64_t offset = 0;
+    double drift = 0;
+    Rng drifts(seed + 1'000'000);
     for (int32_t rank = 0; rank < ranks; ++rank) {
-      if (rank % per_host == 0) offset = rng_.upto(20'000'000) - 10'000'000;
+      if (rank % per_host == 0) {
+        offset = rng_.upto(20'000'000) - 10'000'000;
+        drift = static_cast<double>(drifts.upto(100) - 50) * 1e-6;
+      }
       training_.clock.push_back(offset);
+      drift_.push_back(drift);
     }
   }
 
@@ -59,6 +77,7 @@ class TrainingMaker {
         write_step(rank);
     plant_stall();
     simulate();
+    apply_drift();
     run::sort(timeline);
     return std::move(training_);
   }
@@ -255,6 +274,23 @@ class TrainingMaker {
     add_kernel(rank, 400'000, 2048, norm);
   }
 
+  /// Clocks of hosts gain or lose up to 50 us a second, as quartzes do without NTP.
+  void apply_drift() {
+    int64_t middle = 0;
+    for (const Program& program : programs_)
+      middle = std::max(middle, program.time / 2);
+    const auto gained = [&](int32_t rank, Instant time) {
+      const int64_t clock = training_.clock[static_cast<size_t>(rank)];
+      const double since_middle = static_cast<double>(time.nanoseconds() - clock - middle);
+      return static_cast<int64_t>(drift_[static_cast<size_t>(rank)] * since_middle);
+    };
+    for (run::Span& span : training_.timeline.spans) {
+      const int64_t begin = gained(span.rank, span.begin), end = gained(span.rank, span.end);
+      span.begin = Instant(span.begin.nanoseconds() + begin);
+      span.end = Instant(span.end.nanoseconds() + end);
+    }
+  }
+
   /// One long pause before one of the culprit's kernels.
   void plant_stall() {
     if (training_.cause != Cause::stall) return;
@@ -329,6 +365,7 @@ class TrainingMaker {
   Training training_;
   int32_t microbatches_ = 1, layers_ = 1, steps_ = 1, last_meeting_ = 0;
   double slowdown_ = 0;
+  std::vector<double> drift_;  // by rank: seconds gained a second
   int64_t host_delay_ = 0, correlation_ = 0;
   std::vector<Program> programs_;
   std::vector<Meeting> meetings_;

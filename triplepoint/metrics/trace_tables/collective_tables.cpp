@@ -12,6 +12,7 @@
 #include "triplepoint/metrics/trace/lateness.h"
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/metrics/trace_tables/input.h"
+#include "triplepoint/metrics/trace_tables/rank_devices.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -214,7 +215,7 @@ DataTable clock_table(const metrics::ClockFit& fit) {
 
 /// A recording beside the traces explains clocks and heat; its times are moved to the trace's.
 Result<std::optional<run::Run>> telemetry_of(const std::vector<std::string>& runs,
-                                             const TraceInput& input) {
+                                             TraceInput& input) {
   if (runs.empty()) {
     if (input.format == "run" && !input.run.series.empty()) return std::optional(input.run);
     return std::optional<run::Run>();
@@ -229,6 +230,8 @@ Result<std::optional<run::Run>> telemetry_of(const std::vector<std::string>& run
   for (run::Series& series : run.series)
     for (Instant& time : series.times)
       time = Instant(time.nanoseconds() + shift);
+  if (std::string said = take_ranks_from_traces(run, input.run); !said.empty())
+    input.remarks.push_back(std::move(said));
   return std::optional(std::move(run));
 }
 
@@ -238,13 +241,20 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
   std::vector<std::string> traces, runs;
   for (const std::string& file : options.files)
     (is_run_file(file) && options.files.size() > 1 ? runs : traces).push_back(file);
-  const TraceInput input = TPT_TRY(read_trace_input(traces, options, trace::HostSpans::ops));
+  TraceInput input = TPT_TRY(read_trace_input(traces, options, trace::HostSpans::ops));
   const std::optional<run::Run> telemetry = TPT_TRY(telemetry_of(runs, input));
   const metrics::CollectiveMatch match =
       metrics::match_collectives(input.timeline(), metrics::job_ranks_of(input.run));
-  const LateRanks late =
+  LateRanks late =
       metrics::find_late_ranks(input.timeline(), match, telemetry ? &*telemetry : nullptr);
-  TraceReport report{.headlines = metrics::lateness_sentences(late), .remarks = input.remarks};
+  TraceReport report{.remarks = input.remarks};
+  if (input.run.manifest.origin == run::Origin::simulated) {
+    const Metrics metrics = measure(input.run);
+    metrics::judge_by_cost(late, input.run, metrics);
+    report.pace_setters = metrics.pace_setters;
+    report.step_time = metrics.step_time.value_or(Seconds());
+  }
+  report.headlines = metrics::lateness_sentences(late);
   report.shown = {"ranks", "collectives", "clocks"};
   report.remarks.insert(report.remarks.end(), match.remarks.begin(), match.remarks.end());
   report.tables = {rank_table(late), start_table(late, match),

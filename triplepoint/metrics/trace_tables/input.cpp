@@ -9,6 +9,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
@@ -138,10 +139,20 @@ Result<void> keep_step(TraceInput& input, const TraceOptions& options) {
                   *options.step, steps.steps.size(), steps.steps.front().name));
 }
 
+std::string shortened(const std::string& name) {
+  constexpr size_t most = 80;
+  return name.size() <= most ? name : name.substr(0, most) + "...";
+}
+
 Result<void> apply_kernel_rules(TraceInput& input, const TraceOptions& options) {
   if (input.timeline().names != run::NameKind::kernels && !options.rules) return {};
-  metrics::apply_rules(input.run.timeline,
-                       TPT_TRY(load_kernel_rules(options.rules.value_or("default"))));
+  const std::string rules = options.rules.value_or("default");
+  const auto endless = metrics::apply_rules(input.run.timeline, TPT_TRY(load_kernel_rules(rules)));
+  if (endless)
+    return error(fmt::format(
+        "{}: a regular expression takes too long on the kernel name \"{}\" (nested repeats such as "
+        "(a+)+ try every way to divide a text); write it without them, or with all and any",
+        rules, shortened(*endless)));
   return {};
 }
 
@@ -171,20 +182,24 @@ void note_job_ranks(TraceInput& input, std::vector<std::string>& remarks) {
 void note_skipped(TraceInput& input) {
   if (input.skipped.truncated)
     input.remarks.emplace_back("a file ends before its end: what is there is shown");
-  if (input.skipped.events == 0) return;
-  std::string remark = fmt::format("{} events were skipped", input.skipped.events);
-  if (!input.skipped.reasons.empty()) remark += " (" + input.skipped.reasons.front() + ")";
-  input.remarks.push_back(std::move(remark));
+  const std::vector<std::string>& reasons = input.skipped.reasons;
+  if (input.skipped.events > 0)
+    input.remarks.push_back(
+        fmt::format("{} events were skipped{}", input.skipped.events,
+                    reasons.empty() ? "" : fmt::format(" ({})", fmt::join(reasons, "; "))));
+  else
+    input.remarks.insert(input.remarks.end(), reasons.begin(), reasons.end());
 }
 
 }  // namespace
 
 bool is_run_file(const std::string& path) {
+  if (!path.ends_with(".run")) return false;  // nothing is read of standard input
   std::ifstream file(path, std::ios::binary);
   std::string head(15, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   const bool finished = head == "SQLite format 3";
-  return file && path.ends_with(".run") && (finished || run::is_journal(head));
+  return file && (finished || run::is_journal(head));
 }
 
 int64_t TraceOptions::gap_ns() const {

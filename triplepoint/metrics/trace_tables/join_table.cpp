@@ -8,6 +8,7 @@
 #include "triplepoint/metrics/trace/phase_cost.h"
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/metrics/trace_tables/input.h"
+#include "triplepoint/metrics/trace_tables/rank_devices.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -91,7 +92,7 @@ Result<TraceReport> trace_join(const TraceOptions& options) {
   const bool alone = traces.empty();
   TraceInput input =
       TPT_TRY(read_trace_input(alone ? recordings : traces, options, trace::HostSpans::launches));
-  const run::Run recording = TPT_TRY(run::load(recordings[0]));
+  run::Run recording = TPT_TRY(run::load(recordings[0]));
   if (!alone) {
     const auto &here = input.run.manifest.epoch_unix_ns, &there = recording.manifest.epoch_unix_ns;
     if (!here || !there)
@@ -100,6 +101,8 @@ Result<TraceReport> trace_join(const TraceOptions& options) {
                       "writes absolute times",
                       here ? recordings[0] : traces[0]));
     shift_spans(input.run.timeline, *here - *there);
+    if (std::string said = take_ranks_from_traces(recording, input.run); !said.empty())
+      input.remarks.push_back(std::move(said));
   }
   const metrics::SensorView view{
       .window =

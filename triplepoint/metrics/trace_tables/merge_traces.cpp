@@ -12,6 +12,7 @@
 
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/metrics/trace_tables/input.h"
+#include "triplepoint/metrics/trace_tables/rank_devices.h"
 #include "triplepoint/trace/chakra/chakra.h"
 #include "triplepoint/trace/kineto/write_kineto.h"
 
@@ -32,6 +33,8 @@ Result<void> add_recording(TraceInput& input, const std::string& file) {
       time = Instant(time.nanoseconds() + shift);
     input.run.series.push_back(std::move(series));
   }
+  if (std::string said = take_ranks_from_traces(recording, input.run); !said.empty())
+    input.remarks.push_back(std::move(said));
   input.run.devices = std::move(recording.devices);
   return {};
 }
@@ -80,7 +83,7 @@ Result<Files> write(const run::Run& run, const std::string& file) {
   if (file.ends_with(".run")) {
     TPT_TRY(run::save(run, file));
   } else if (file.ends_with(".json")) {
-    TPT_TRY(write_file_atomically(file, run::chrome_trace(run)));
+    TPT_TRY(write_file_atomically(file, trace::write_merged_kineto(run)));
   } else if (file.ends_with(".pftrace") || file.ends_with(".perfetto-trace")) {
     TPT_TRY(write_file_atomically(file, run::perfetto_trace(run)));
   } else {

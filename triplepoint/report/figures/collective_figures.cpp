@@ -45,20 +45,23 @@ std::string left_out(std::size_t drawn, std::size_t all, const char* by) {
   return drawn == all ? "" : fmt::format(" The {} of {} with most {} are drawn.", drawn, all, by);
 }
 
-Bar collective_bar(const CollectiveRow& row) {
+std::string in_words(double ns, const TimeUnit& unit) {
+  return significant(ns / unit.ns) + " " + unit.name;
+}
+
+Bar collective_bar(const CollectiveRow& row, const TimeUnit& unit) {
   Bar bar{.label = fmt::format("{}, {}", row.label, size_text(row.size)), .parts = {}};
   const double kernel = mean(row.total, row.kernels);
   if (row.wait && row.transfer) {
     const double wait = mean(*row.wait, row.kernels);
-    bar.parts = {
-        {wait / 1e3, "t-host", fmt::format("waiting: {} us", significant(wait / 1e3))},
-        {std::max(0.0, kernel - wait) / 1e3, "t-communication",
-         fmt::format("after the last arrival: {} us", significant((kernel - wait) / 1e3))}};
+    bar.parts = {{wait / unit.ns, "t-host", "waiting: " + in_words(wait, unit)},
+                 {std::max(0.0, kernel - wait) / unit.ns, "t-communication",
+                  "after the last arrival: " + in_words(kernel - wait, unit)}};
   } else {
-    bar.parts = {{kernel / 1e3, "t-communication",
-                  fmt::format("kernel, waiting included: {} us", significant(kernel / 1e3))}};
+    bar.parts = {{kernel / unit.ns, "t-communication",
+                  "kernel, waiting included: " + in_words(kernel, unit)}};
   }
-  bar.text = significant(kernel / 1e3);
+  bar.text = significant(kernel / unit.ns);
   return bar;
 }
 
@@ -66,85 +69,115 @@ std::string count_or_dash(int64_t count) {
   return count < 0 ? "–" : whole(count);
 }
 
-std::vector<std::string> collective_cells(const CollectiveRow& row) {
-  const auto us = [](double ns) { return in_unit(ns, {"us", 1e3}); };
+std::vector<std::string> collective_cells(const CollectiveRow& row, const TimeUnit& unit) {
+  const auto time = [&](double ns) { return in_unit(ns, unit); };
   const bool sized = row.size > Bytes();
   return {std::string(row.label),
           sized ? whole(static_cast<int64_t>(row.size / unit::B)) : "–",
           count_or_dash(sized ? row.count : -1),
           row.group_size > 0 ? std::to_string(row.group_size) : "–",
           std::to_string(row.occurrences),
-          row.transfer ? us(mean(*row.transfer, row.occurrences)) : "–",
+          row.transfer ? time(mean(*row.transfer, row.occurrences)) : "–",
           significant(row.algbw_gb_s),
           significant(row.busbw_gb_s),
-          us(mean(row.total, row.kernels)),
-          us(static_cast<double>(row.shortest)),
-          us(static_cast<double>(row.longest)),
-          row.wait ? us(mean(*row.wait, row.kernels)) : "–"};
+          time(mean(row.total, row.kernels)),
+          time(static_cast<double>(row.shortest)),
+          time(static_cast<double>(row.longest)),
+          row.wait ? time(mean(*row.wait, row.kernels)) : "–"};
 }
 
-std::string collectives_title(const std::vector<CollectiveRow>& rows) {
-  int64_t wait = 0, kernels = 0, all = 0;
-  for (const CollectiveRow& row : rows) {
-    all += row.total;
-    if (!row.wait) continue;
-    wait += *row.wait;
-    kernels += row.total;
+/// What the kernels of collectives whose waits are known take, in ns.
+struct WaitShares {
+  double kernels = 0, pipeline = 0, late_peers = 0;
+};
+WaitShares wait_shares(const std::vector<metrics::Collective>& all, const run::Timeline& timeline) {
+  WaitShares shares;
+  for (const metrics::Collective& collective : all) {
+    if (!collective.knows_waits()) continue;
+    double& waiting =
+        metrics::waits_for_schedule(collective, timeline) ? shares.pipeline : shares.late_peers;
+    for (const metrics::CollectivePart& part : collective.parts) {
+      shares.kernels += static_cast<double>(part.duration());
+      waiting += static_cast<double>(collective.wait_of(part));
+    }
   }
-  if (kernels > 0)
-    return fmt::format("{} of the time in collectives is waiting for the last rank",
-                       percent(mean(wait, kernels)));
+  return shares;
+}
+
+std::string collectives_title(const std::vector<CollectiveRow>& rows, const WaitShares& shares) {
+  if (shares.kernels > 0 && shares.pipeline > 0)
+    return fmt::format(
+        "Of the time in collectives and messages, {} is waiting for the pipeline, {} for late "
+        "peers, {} is transfer",
+        percent(shares.pipeline / shares.kernels), percent(shares.late_peers / shares.kernels),
+        percent(1 - (shares.pipeline + shares.late_peers) / shares.kernels));
+  if (shares.kernels > 0)
+    return fmt::format("{} of the time in collectives is waiting for late peers",
+                       percent(shares.late_peers / shares.kernels));
+  int64_t all = 0;
+  for (const CollectiveRow& row : rows)
+    all += row.total;
   const auto most = std::max_element(rows.begin(), rows.end(),
                                      [](auto& a, auto& b) { return a.total < b.total; });
   return fmt::format("{} of {} takes {} of the time in collectives", most->label,
                      size_text(most->size), percent(mean(most->total, all)));
 }
 
+/// Of the mean kernels, so that a table has one unit.
+TimeUnit unit_of(const std::vector<CollectiveRow>& rows) {
+  int64_t longest = 0;
+  for (const CollectiveRow& row : rows)
+    longest = std::max(longest, row.longest);
+  return time_unit(longest);
+}
+
 std::string collectives_legend(const std::vector<CollectiveRow>& rows) {
   const bool waits =
       std::any_of(rows.begin(), rows.end(), [](auto& row) { return row.wait.has_value(); });
   if (!waits) return html_legend({{"t-communication", "kernel, waiting included"}});
-  return html_legend({{"t-host", "waiting for the last rank"}, {"t-communication", "transfer"}});
-}
-
-std::string us_text(int64_t ns) {
-  return in_unit(static_cast<double>(ns), {"us", 1e3});
+  return html_legend(
+      {{"t-host", "waiting for the last to begin"}, {"t-communication", "transfer"}});
 }
 
 std::vector<std::string> late_start_cells(const std::string& label, const metrics::LateStart& start,
-                                          const metrics::CollectiveMatch& match) {
+                                          const metrics::CollectiveMatch& match,
+                                          const TimeUnit& unit) {
+  const auto time = [&](int64_t ns) { return in_unit(static_cast<double>(ns), unit); };
   const metrics::Collective& collective = match.collectives[start.collective];
   return {label,
           in_unit(static_cast<double>(collective.first_begin()), {"ms", 1e6}),
-          us_text(start.waits),
-          us_text(start.start_spread),
-          us_text(start.end_spread),
+          time(start.waits),
+          time(start.start_spread),
+          time(start.end_spread),
           std::to_string(start.rank),
-          us_text(start.lead),
+          time(start.lead),
           start.chain.empty() ? "–" : metrics::chain_text(start.chain)};
 }
 
 }  // namespace
 
-Figure collectives_figure(const std::vector<metrics::Collective>& all) {
+Figure collectives_figure(const std::vector<metrics::Collective>& all,
+                          const run::Timeline& timeline) {
   const std::vector<CollectiveRow> rows = metrics::tabulate(all);
   if (rows.empty()) return {};
   std::vector<int64_t> totals;
   totals.reserve(rows.size());
   for (const CollectiveRow& row : rows)
     totals.push_back(row.total);
-  BarChart chart{.title = collectives_title(rows),
-                 .unit = "mean kernel of a rank (us)",
+  const TimeUnit unit = unit_of(rows);
+  BarChart chart{.title = collectives_title(rows, wait_shares(all, timeline)),
+                 .unit = fmt::format("mean kernel of a rank ({})", unit.name),
                  .bars = {},
                  .cuts = false};
   for (const std::size_t i : largest(totals, most_bars))
-    chart.bars.push_back(collective_bar(rows[i]));
-  DataTable table{
-      {"collective", "size (B)", "count", "ranks", "times", "transfer (us)", "algbw (GB/s)",
-       "busbw (GB/s)", "kernel mean (us)", "min (us)", "max (us)", "wait (us)"},
-      {}};
+    chart.bars.push_back(collective_bar(rows[i], unit));
+  DataTable table{{"collective", "size (B)", "count", "ranks", "times", "transfer", "algbw (GB/s)",
+                   "busbw (GB/s)", "kernel mean", "min", "max", "wait"},
+                  {}};
+  for (const std::size_t i : {5, 8, 9, 10, 11})
+    table.columns[i] += fmt::format(" ({})", unit.name);
   for (const CollectiveRow& row : rows)
-    table.rows.push_back(collective_cells(row));
+    table.rows.push_back(collective_cells(row, unit));
   return {"collectives", chart.title,
           "Sizes, counts and bandwidths as nccl-tests define them; bandwidths are of the transfer, "
           "with one rank alone of the shortest kernel." +
@@ -154,13 +187,19 @@ Figure collectives_figure(const std::vector<metrics::Collective>& all) {
 
 Figure late_starts_figure(const metrics::LateRanks& late, const metrics::CollectiveMatch& match) {
   std::vector<int64_t> waits;
-  for (const metrics::LateStart& start : late.starts)
+  int64_t longest = 0;
+  for (const metrics::LateStart& start : late.starts) {
     waits.push_back(start.waits);
-  DataTable table{{"collective", "begin (ms)", "others waited (us)", "begins apart (us)",
-                   "ends apart (us)", "last rank", "after the second (us)", "cause <- behind it"},
+    longest = std::max({longest, start.waits, start.start_spread});
+  }
+  const TimeUnit unit = time_unit(longest);
+  DataTable table{{"collective", "begin (ms)", "others waited", "begins apart", "ends apart",
+                   "last rank", "after the second", "cause <- behind it"},
                   {}};
+  for (const std::size_t i : {2, 3, 4, 6})
+    table.columns[i] += fmt::format(" ({})", unit.name);
   BarChart chart{.title = "Collectives by how long others waited for the last rank",
-                 .unit = "total waiting time of the other ranks (us)",
+                 .unit = fmt::format("total waiting time of the other ranks ({})", unit.name),
                  .bars = {},
                  .cuts = false};
   std::vector<std::string> labels;
@@ -168,15 +207,19 @@ Figure late_starts_figure(const metrics::LateRanks& late, const metrics::Collect
     labels.push_back(
         fmt::format("{}: {}", labels.size() + 1, match.collectives[start.collective].label));
   for (const std::size_t i : largest(waits, most_rows))
-    table.rows.push_back(late_start_cells(labels[i], late.starts[i], match));
-  if (const auto worst = largest(waits, 1); !worst.empty() && waits[worst[0]] > 0)
-    chart.title =
-        fmt::format("Collective {} is the most expensive: other ranks waited {} us for rank {}",
-                    labels[worst[0]], us_text(waits[worst[0]]), late.starts[worst[0]].rank);
+    table.rows.push_back(late_start_cells(labels[i], late.starts[i], match, unit));
+  // Waiting for the pipeline's order is no rank's delay.
+  std::vector<int64_t> for_late;
+  for (const metrics::LateStart& start : late.starts)
+    for_late.push_back(start.by_order ? 0 : start.waits);
+  if (const auto worst = largest(for_late, 1); !worst.empty() && for_late[worst[0]] > 0)
+    chart.title = fmt::format(
+        "Collective {} is the most expensive: other ranks waited {} for rank {}", labels[worst[0]],
+        in_words(static_cast<double>(waits[worst[0]]), unit), late.starts[worst[0]].rank);
   for (const std::size_t i : largest(waits, most_bars)) {
     const metrics::LateStart& start = late.starts[i];
     Bar bar{.label = fmt::format("{}, rank {}", labels[i], start.rank), .parts = {}};
-    const double length = static_cast<double>(start.waits) / 1e3;
+    const double length = static_cast<double>(start.waits) / unit.ns;
     bar.parts = {{length, "t-communication", metrics::chain_text(start.chain)}};
     bar.text = significant(length);
     chart.bars.push_back(std::move(bar));

@@ -2,7 +2,6 @@
 #include "triplepoint/report/figures/trace_figures.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -35,7 +34,8 @@ std::string figures(const std::string& inside) {
 }
 
 /// Collectives, and who was last into them where that is known.
-std::string collectives_section(const metrics::CollectiveMatch& match,
+std::string collectives_section(const run::Timeline& timeline,
+                                const metrics::CollectiveMatch& match,
                                 const metrics::LateRanks& late) {
   std::string said, drawings;
   if (!late.starts.empty()) {
@@ -45,7 +45,7 @@ std::string collectives_section(const metrics::CollectiveMatch& match,
   }
   for (const std::string& remark : match.remarks)
     said += paragraph("Note: " + remark + ".");
-  drawings += html_figure(collectives_figure(match.collectives));
+  drawings += html_figure(collectives_figure(match.collectives, timeline));
   if (!late.starts.empty()) drawings += html_figure(late_starts_figure(late, match));
   return section("late", late.starts.empty() ? "Collectives" : "Collectives, and who was late",
                  said + figures(drawings));
@@ -64,159 +64,56 @@ std::string path_part(const run::Timeline& timeline, const metrics::CriticalPath
       unit.name);
 }
 
+/// Where the time went, by rank: of a simulated run the parts of its step, as everywhere on its
+/// page; else what the traces tell.
+std::string breakdown_part(const run::Run& run, const std::vector<metrics::RankBreakdown>& ranks,
+                           const std::vector<metrics::ExposedWaits>& waits) {
+  if (run.manifest.origin == run::Origin::simulated)
+    if (const auto parts = metrics::step_parts_of_ranks(run); !parts.empty())
+      return html_figure(step_parts_figure(parts));
+  return html_figure(breakdown_figure(ranks, waits));
+}
+
 /// Waits, causes and chains of dependencies, of a timeline without instances.
 TraceSection across_ranks(const run::Run& run, const run::Timeline& timeline,
-                          const std::string& breakdown) {
+                          const metrics::Metrics& metrics,
+                          const std::vector<metrics::RankBreakdown>& ranks) {
   const metrics::CollectiveMatch match =
       metrics::match_collectives(timeline, metrics::job_ranks_of(run));
   const metrics::CriticalPath path = metrics::critical_path(timeline);
-  std::string drawings = breakdown;
+  std::string drawings = breakdown_part(run, ranks, metrics::exposed_waits(timeline, match));
   drawings += path_part(timeline, path);
   TraceSection answer{section("time-went", "Where the time went", figures(drawings))};
-  const metrics::LateRanks late =
+  metrics::LateRanks late =
       metrics::find_late_ranks(timeline, match, run.series.empty() ? nullptr : &run);
-  answer.names_stragglers = !late.starts.empty();
-  answer.straggler = lateness_sentences(late).front();
-  if (!match.collectives.empty()) answer.html += collectives_section(match, late);
+  metrics::judge_by_cost(late, run, metrics);
+  const std::vector<std::string> sentences = lateness_sentences(late);
+  answer.names_stragglers = !late.starts.empty() && !sentences.empty();
+  if (!sentences.empty()) answer.straggler = sentences.front();
+  if (!match.collectives.empty()) answer.html += collectives_section(timeline, match, late);
   return answer;
 }
 
 }  // namespace
 
-TraceSection trace_section(const run::Run& run) {
+TraceSection trace_section(const run::Run& run, const metrics::Metrics& metrics) {
   const std::vector<metrics::RankBreakdown> ranks = metrics::breakdown_of_ranks(run.timeline);
   if (ranks.empty()) return {};
-  const std::string breakdown = html_figure(breakdown_figure(ranks));
   if (run::count_spans(run.timeline) > most_spans)
     return {section("time-went", "Where the time went",
                     paragraph("More than a million spans: collectives, late ranks and the critical "
                               "path are omitted; use triplepoint trace.") +
-                        figures(breakdown))};
-  if (run.timeline.instances.empty()) return across_ranks(run, run.timeline, breakdown);
-  return across_ranks(run, run::expand(run.timeline), breakdown);
+                        figures(breakdown_part(run, ranks, {})))};
+  if (run.timeline.instances.empty()) return across_ranks(run, run.timeline, metrics, ranks);
+  return across_ranks(run, run::expand(run.timeline), metrics, ranks);
 }
 
 namespace {
-
-using metrics::RankBreakdown;
 
 constexpr std::size_t most_bars = 64, most_of_each = 8;
 
 double ratio(int64_t part, int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
-/// One quantity of a rank: a column of the table, and a part of its bar if it has a style.
-struct Quantity {
-  const char* name;
-  const char* style;
-  int64_t (*of)(const RankBreakdown&);
-};
-// clang-format off
-constexpr std::array quantities = {
-    Quantity{"compute", "t-compute", [](const RankBreakdown& r) { return r.compute; }},
-    Quantity{"exposed communication", "t-communication", [](const RankBreakdown& r) { return r.exposed_communication; }},
-    Quantity{"exposed copies", "t-copy", [](const RankBreakdown& r) { return r.exposed_copy; }},
-    Quantity{"idle: host late", "t-host", [](const RankBreakdown& r) { return r.idle_time.host_wait; }},
-    Quantity{"idle: next kernel", "t-next", [](const RankBreakdown& r) { return r.idle_time.kernel_wait; }},
-    Quantity{"idle: other waits", "t-wait", [](const RankBreakdown& r) { return r.idle_time.other; }},
-    Quantity{"idle: cause unknown", "t-unknown", [](const RankBreakdown& r) { return r.idle_time.unknown; }},
-    Quantity{"all idle", nullptr, [](const RankBreakdown& r) { return r.idle(); }},
-    Quantity{"span", nullptr, [](const RankBreakdown& r) { return r.span(); }},
-    Quantity{"all communication", nullptr, [](const RankBreakdown& r) { return r.communication; }},
-    Quantity{"of it overlapped", nullptr, [](const RankBreakdown& r) { return r.overlapped; }},
-};
-// clang-format on
-
-template <class Of>
-int64_t sum_over(const std::vector<RankBreakdown>& ranks, Of of) {
-  int64_t sum = 0;
-  for (const RankBreakdown& rank : ranks)
-    sum += of(rank);
-  return sum;
-}
-
-/// "Of all ranks' time 49 % is idle: host late, 43 % exposed communication, 7.6 % compute"
-std::string breakdown_title(const std::vector<RankBreakdown>& ranks) {
-  std::vector<std::pair<int64_t, const char*>> parts;
-  for (const Quantity& quantity : quantities)
-    if (const int64_t sum = sum_over(ranks, quantity.of); quantity.style != nullptr && sum > 0)
-      parts.emplace_back(sum, quantity.name);
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  if (parts.empty()) return "Nothing ran on the devices";
-  const int64_t all = sum_over(ranks, [](const RankBreakdown& r) { return r.span(); });
-  const auto is_nothing = [&](const auto& part) { return ratio(part.first, all) < 5e-4; };
-  parts.erase(std::find_if(parts.begin() + 1, parts.end(), is_nothing), parts.end());
-  std::string title = ranks.size() > 1 ? "Of all ranks' time, " : "Of the time, ";
-  for (std::size_t i = 0; i < std::min<std::size_t>(3, parts.size()); ++i)
-    title += fmt::format("{}{} is {}", i == 0 ? "" : ", ", percent(ratio(parts[i].first, all)),
-                         parts[i].second);
-  return title;
-}
-
-Bar breakdown_bar(const RankBreakdown& rank, const TimeUnit& unit) {
-  Bar bar{.label = fmt::format("rank {}", rank.rank), .parts = {}};
-  for (const Quantity& quantity : quantities) {
-    if (quantity.style == nullptr) continue;
-    const auto ns = static_cast<double>(quantity.of(rank));
-    bar.parts.push_back({ns / unit.ns, quantity.style,
-                         fmt::format("{}: {} {}, {}", quantity.name, in_unit(ns, unit), unit.name,
-                                     percent(ratio(quantity.of(rank), rank.span())))});
-  }
-  bar.text = significant(static_cast<double>(rank.span()) / unit.ns);
-  return bar;
-}
-
-std::vector<LegendEntry> breakdown_legend(const std::vector<RankBreakdown>& ranks) {
-  std::vector<LegendEntry> legend;
-  for (const Quantity& quantity : quantities)
-    if (quantity.style != nullptr && sum_over(ranks, quantity.of) > 0)
-      legend.push_back({quantity.style, quantity.name});
-  return legend;
-}
-
-/// Rows of a quantity's smallest, median and largest value, each above the rank that has it.
-void add_spreads(const std::vector<RankBreakdown>& ranks, const TimeUnit& unit, DataTable& table) {
-  std::vector<std::vector<std::string>> rows = {{"smallest"}, {"of rank"}, {"median"},
-                                                {"of rank"},  {"largest"}, {"of rank"}};
-  for (const Quantity& quantity : quantities) {
-    std::vector<RankValue> values;
-    values.reserve(ranks.size());
-    for (const RankBreakdown& rank : ranks)
-      values.push_back({rank.rank, static_cast<double>(quantity.of(rank))});
-    const RankSpread spread = *spread_of(std::move(values));
-    rows[0].push_back(in_unit(spread.minimum, unit));
-    rows[1].push_back(std::to_string(spread.minimum_rank));
-    rows[2].push_back(in_unit(spread.median, unit));
-    rows[3].push_back(std::to_string(spread.median_rank));
-    rows[4].push_back(in_unit(spread.maximum, unit));
-    rows[5].push_back(std::to_string(spread.maximum_rank));
-  }
-  std::move(rows.begin(), rows.end(), std::back_inserter(table.rows));
-}
-
-DataTable breakdown_table(const std::vector<RankBreakdown>& ranks, const TimeUnit& unit) {
-  DataTable table{{"rank"}, {}};
-  for (const Quantity& quantity : quantities)
-    table.columns.push_back(fmt::format("{} ({})", quantity.name, unit.name));
-  for (const RankBreakdown& rank : ranks) {
-    std::vector<std::string> cells = {std::to_string(rank.rank)};
-    for (const Quantity& quantity : quantities)
-      cells.push_back(in_unit(static_cast<double>(quantity.of(rank)), unit));
-    table.rows.push_back(std::move(cells));
-  }
-  if (ranks.size() > 1) add_spreads(ranks, unit, table);
-  return table;
-}
-
-/// What is left out of a drawing; empty if nothing is.
-std::string drawn_note(std::size_t drawn, std::size_t all) {
-  if (drawn == all) return "";
-  return fmt::format(
-      " {} of {} ranks are drawn, the {} worst, the {} around the median and the {} best; the "
-      "table has all.",
-      drawn, all, most_of_each, most_of_each, most_of_each);
 }
 
 std::string lateness_title(const metrics::LateRanks& late) {
@@ -272,6 +169,14 @@ std::vector<BarPart> path_parts(const metrics::PathShare& share, const TimeUnit&
 
 }  // namespace
 
+std::string drawn_note(std::size_t drawn, std::size_t all) {
+  if (drawn == all) return "";
+  return fmt::format(
+      " {} of {} ranks are drawn, the {} worst, the {} around the median and the {} best; the "
+      "table has all.",
+      drawn, all, most_of_each, most_of_each, most_of_each);
+}
+
 std::vector<std::size_t> drawn_of(const std::vector<double>& amounts) {
   std::vector<std::size_t> order(amounts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -285,29 +190,6 @@ std::vector<std::size_t> drawn_of(const std::vector<double>& amounts) {
       drawn.push_back(order[first + i]);
   std::sort(drawn.begin(), drawn.end());
   return drawn;
-}
-
-Figure breakdown_figure(const std::vector<RankBreakdown>& ranks) {
-  int64_t longest = 0;
-  std::vector<double> not_computing;
-  for (const RankBreakdown& rank : ranks) {
-    longest = std::max(longest, rank.span());
-    not_computing.push_back(static_cast<double>(rank.span() - rank.compute));
-  }
-  const TimeUnit unit = time_unit(longest);
-  BarChart chart{.title = breakdown_title(ranks),
-                 .unit = fmt::format("first to last activity of the rank's device ({})", unit.name),
-                 .bars = {},
-                 .cuts = false};
-  for (const std::size_t i : drawn_of(not_computing))
-    chart.bars.push_back(breakdown_bar(ranks[i], unit));
-  const std::string note =
-      "Exposed: without concurrent compute. Idle time by the kernel that follows: launched too "
-      "late (host late), the device's own gap, or a wait for another stream." +
-      drawn_note(chart.bars.size(), ranks.size());
-  return {"time-by-rank", chart.title, note,
-          html_legend(breakdown_legend(ranks)) + bar_chart_svg(chart),
-          breakdown_table(ranks, unit)};
 }
 
 Figure lateness_figure(const metrics::LateRanks& late) {

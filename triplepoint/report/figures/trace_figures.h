@@ -7,9 +7,12 @@
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/metrics/metrics.h"
+#include "triplepoint/metrics/run/view.h"
 #include "triplepoint/metrics/trace/breakdown.h"
 #include "triplepoint/metrics/trace/collectives.h"
 #include "triplepoint/metrics/trace/critical_path.h"
+#include "triplepoint/metrics/trace/exposed_waits.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
 #include "triplepoint/report/pages/html.h"
 
@@ -23,15 +26,22 @@ struct TraceSection {
   bool names_stragglers = false;  // it says who was waited for
   std::string straggler;          // in a sentence
 };
-TraceSection trace_section(const run::Run&);
+TraceSection trace_section(const run::Run&, const metrics::Metrics&);
 
 /// A bar per rank: compute, exposed communication, exposed copies, and idle by its class, which add
-/// up to the rank's span. The table ends with smallest, median and largest and whose they are.
-Figure breakdown_figure(const std::vector<metrics::RankBreakdown>&);
+/// up to the rank's span. Of exposed communication the waiting is apart, where `waits` (by rank)
+/// tells it: for the pipeline, and for late peers. The table ends with smallest, median and largest
+/// and whose they are.
+Figure breakdown_figure(const std::vector<metrics::RankBreakdown>&,
+                        const std::vector<metrics::ExposedWaits>& waits = {});
+
+/// The same of a simulated run: the parts of its step, whose means are those of its key figures.
+Figure step_parts_figure(const std::vector<metrics::RankParts>&);
 
 /// Collectives by kind and size, in the columns of nccl-tests: the mean kernel, waiting and
-/// transfer apart where they are known.
-Figure collectives_figure(const std::vector<metrics::Collective>&);
+/// transfer apart where they are known. The title tells waiting for the pipeline from waiting for
+/// late peers. The timeline is the one of the collectives.
+Figure collectives_figure(const std::vector<metrics::Collective>&, const run::Timeline&);
 
 /// A bar per rank: how long others waited for it.
 Figure lateness_figure(const metrics::LateRanks&);
@@ -47,5 +57,7 @@ Figure path_figure(const metrics::CriticalPath&, bool knows_launches);
 /// Which of many bars are drawn: all up to 64; else the eight with most, the eight around the
 /// median, and the eight with least of the amount. Indices, ascending.
 std::vector<std::size_t> drawn_of(const std::vector<double>& amounts);
+/// What is left out of such a drawing, with a space before it; empty if nothing is.
+std::string drawn_note(std::size_t drawn, std::size_t all);
 
 }  // namespace triplepoint::report

@@ -104,8 +104,9 @@ TEST_CASE("a page names no straggler where ranks differ by microseconds only") {
 }
 
 TEST_CASE("a collective's wait and transfer add up to its mean kernel") {
-  const auto all = metrics::match_collectives(ring(4).timeline).collectives;
-  const auto row = collectives_figure(all).table.rows.at(0);
+  const run::Run run = ring(4);
+  const auto all = metrics::match_collectives(run.timeline).collectives;
+  const auto row = collectives_figure(all, run.timeline).table.rows.at(0);
   CHECK(row[5] == "6,997.0");  // from the last begin, at 2.003 ms, to 9 ms
   CHECK(row[11] == "1.5");     // mean of 3, 2, 1, 0
   CHECK(row[8] == "6,998.5");
@@ -122,20 +123,20 @@ TEST_CASE("the title of the path says its largest class and what it would save")
 }
 
 TEST_CASE("every chart of a trace has its numbers as a table, and a run without work has none") {
-  const std::string html = trace_section(ring(3)).html;
+  const std::string html = trace_section(ring(3), {}).html;
   for (const char* id : {"time-by-rank", "collectives", "critical-path", "late-ranks"})
     CHECK(contains(html, "<figure id=\"" + std::string(id) + "\""));
-  CHECK(trace_section({}).html.empty());
+  CHECK(trace_section({}, {}).html.empty());
 }
 
 TEST_CASE("a critical path that loses itself is left out, and the page says so") {
   run::Run run = ring(1);
-  CHECK(contains(trace_section(run).html, "<figure id=\"critical-path\""));
+  CHECK(contains(trace_section(run, {}).html, "<figure id=\"critical-path\""));
   // The last kernel on its own lane, half a millisecond after all others.
   run.timeline.lanes = {{.rank = 0, .number = 7}, {.rank = 0, .number = 8}};
   for (std::size_t i = 0; i < run.timeline.spans.size(); ++i)
     run.timeline.details[i].lane = i + 1 == run.timeline.spans.size() ? 1 : 0;
-  const std::string html = trace_section(run).html;
+  const std::string html = trace_section(run, {}).html;
   CHECK(contains(html, "The critical path is left out"));
   CHECK(!contains(html, "<figure id=\"critical-path\""));
 }

@@ -435,7 +435,7 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
                      const std::vector<spec::Provenance>& numbers, const LifetimeUse& use) {
   const Json plots = plots_of(run);
   const Json timeline = timeline_data(run);
-  const TraceSection trace = trace_section(run);
+  const TraceSection trace = trace_section(run, metrics);
   std::string body = header(run);
   if (run::has_trained(run)) body += tiles_section(run, metrics);
   const std::optional<metrics::PowerProfile> profile = metrics::power_profile(run);

@@ -6,14 +6,18 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 
+#include "triplepoint/run/trace_tracks.h"
 #include "triplepoint/spec/names.h"
 
+#include "triplepoint/trace/kineto/merged.h"
 #include "triplepoint/trace/trace.h"
 
 namespace triplepoint::trace {
@@ -79,24 +83,46 @@ int64_t device_of(const run::Lane& lane) {
   return device;
 }
 
+/// Everything before the first event. `rank`: what the file says of it.
+std::string head_of_file(const std::string& rank, const std::string& ranks,
+                         std::optional<int64_t> epoch) {
+  std::string text = fmt::format(
+      "{{\n\"schemaVersion\": 1,\n\"distributedInfo\": {{\"backend\": \"nccl\", {}\"world_size\": "
+      "{}}},\n",
+      rank, ranks);
+  if (epoch) text += fmt::format("\"baseTimeNanoseconds\": {},\n", *epoch);
+  return text;
+}
+
+constexpr const char* begin_of_events = "\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [";
+
+std::string microseconds(int64_t ns) {
+  const int64_t magnitude = std::abs(ns);
+  return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", magnitude / 1000, magnitude % 1000);
+}
+
 class KinetoWriter {
  public:
-  KinetoWriter(const run::Timeline& timeline, int32_t rank) : timeline_(timeline), rank_(rank) {}
+  /// `merged`: one of several ranks in a file.
+  KinetoWriter(const run::Timeline& timeline, int32_t rank, bool merged = false)
+      : timeline_(timeline), rank_(rank), merged_(merged), is_first_(!merged) {}
 
   std::string write(std::optional<int64_t> epoch) {
-    text_ = fmt::format(
-        "{{\n\"schemaVersion\": 1,\n\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, "
-        "\"world_size\": {}}},\n",
-        rank_, timeline_.num_ranks);
-    if (epoch) text_ += fmt::format("\"baseTimeNanoseconds\": {},\n", *epoch);
-    text_ += "\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [";
+    std::string text = head_of_file(fmt::format("\"rank\": {}, ", rank_),
+                                    std::to_string(timeline_.num_ranks), epoch) +
+                       begin_of_events;
+    return text + events() + "\n]}\n";
+  }
+
+  /// As the profiler lists them; of a merged file with a comma before the first one.
+  std::string events() {
+    if (merged_) find_launched();
     for (const run::Lane& lane : timeline_.lanes)
       if (lane.rank == rank_ && lane.stream == run::Stream::host) write_name(lane);
     const auto [first, last] = run::detail::items_of_rank(timeline_.spans, rank_);
     const size_t begin = static_cast<size_t>(first - timeline_.spans.data());
     for (size_t i = 0; i < static_cast<size_t>(last - first); ++i)
       write_span(begin + i);
-    text_ += "\n]}\n";
     return std::move(text_);
   }
 
@@ -114,11 +140,6 @@ class KinetoWriter {
         std::back_inserter(text_),
         R"({{"ph":"M","name":"thread_name","ts":0.000,"pid":{},"tid":{},"args":{{"name":{}}}}})",
         host_process(), lane.number, quoted(lane.name));
-  }
-
-  static std::string microseconds(int64_t ns) {
-    const int64_t magnitude = std::abs(ns);
-    return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", magnitude / 1000, magnitude % 1000);
   }
 
   static const char* category_of(const run::SpanType& type, const run::SpanDetail& detail) {
@@ -143,7 +164,7 @@ class KinetoWriter {
     const bool host = type.stream == run::Stream::host;
     const run::Lane lane = detail.lane >= 0 ? timeline_.lanes[static_cast<size_t>(detail.lane)]
                                             : default_lane(type.stream);
-    const int64_t process = host ? host_process() : device_of(lane);
+    const int64_t process = host ? host_process() : merged_ ? rank_ : device_of(lane);
     const int64_t begin = span.begin.nanoseconds();
     arguments_.clear();
     if (!host) write_device(span, type, detail, lane);
@@ -155,6 +176,35 @@ class KinetoWriter {
         R"({{"ph":"X","cat":"{}","name":{},"pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
         category_of(type, detail), name_of_type(span.type), process, lane.number,
         microseconds(begin), microseconds(span.end.nanoseconds() - begin), arguments_);
+    if (merged_ && launched_.contains(detail.correlation))
+      write_arrow(host, detail.correlation, process, lane.number, begin);
+  }
+
+  /// Correlations that both a call of the host and something on the device have.
+  void find_launched() {
+    std::set<int64_t> of_host;
+    const auto [first, last] = run::detail::items_of_rank(timeline_.spans, rank_);
+    for (const bool host : {true, false})
+      for (const run::Span* span = first; span != last && !timeline_.details.empty(); ++span) {
+        const auto index = static_cast<size_t>(span - timeline_.spans.data());
+        const int64_t correlation = timeline_.details[index].correlation;
+        const auto& type = timeline_.types[static_cast<size_t>(span->type)];
+        if (correlation < 0 || (type.stream == run::Stream::host) != host) continue;
+        if (host)
+          of_host.insert(correlation);
+        else if (of_host.contains(correlation))
+          launched_.insert(correlation);
+      }
+  }
+
+  /// From the launch to the kernel, as the profiler's own "ac2g".
+  void write_arrow(bool host, int64_t correlation, int64_t process, int64_t thread, int64_t begin) {
+    begin_event();
+    fmt::format_to(
+        std::back_inserter(text_),
+        R"({{"ph":"{}","cat":"ac2g","name":"ac2g","id":"{}-{}","pid":{},"tid":{},"ts":{}{}}})",
+        host ? 's' : 'f', rank_, correlation, process, thread, microseconds(begin),
+        host ? "" : R"(,"bp":"e")");
   }
 
   /// Where a simulated timeline's spans run: stream 7 computes in every PyTorch trace.
@@ -231,7 +281,8 @@ class KinetoWriter {
 
   const run::Timeline& timeline_;
   int32_t rank_;
-  bool is_first_ = true;
+  bool merged_ = false, is_first_ = true;
+  std::set<int64_t> launched_;
   std::string text_, arguments_;
   std::map<int32_t, std::string> names_;
 };
@@ -243,6 +294,75 @@ std::string write_kineto(const run::Timeline& timeline, int32_t rank,
   if (timeline.instances.empty()) return KinetoWriter(timeline, rank).write(epoch_unix_ns);
   const run::Timeline expanded = run::expand(timeline);
   return KinetoWriter(expanded, rank).write(epoch_unix_ns);
+}
+
+namespace {
+
+/// Events of Chrome's format, one a line.
+class MergedWriter {
+ public:
+  explicit MergedWriter(const run::Run& run) : run_(run) {}
+
+  std::string write(const run::Timeline& timeline) {
+    const auto& facts = run_.manifest.facts;
+    const auto world = facts.find("world_size");
+    const bool known = world != facts.end() && parse_count(world->second).has_value();
+    text_ = head_of_file("", known ? world->second : std::to_string(timeline.num_ranks),
+                         run_.manifest.epoch_unix_ns);
+    if (const auto warp = facts.find("warp_size");
+        warp != facts.end() && parse_count(warp->second).has_value())
+      text_ +=
+          fmt::format("\"deviceProperties\": [{{\"id\": 0, \"warpSize\": {}}}],\n", warp->second);
+    text_ += begin_of_events;
+    name_process(-1, "triplepoint");
+    for (const run::Series& series : run_.series)
+      write_counter(series);
+    const run::TraceTracks tracks(run_, run::TraceDetail::passes);
+    for (int32_t rank = 0; rank < timeline.num_ranks; ++rank) {
+      std::string events = KinetoWriter(timeline, rank, true).events();
+      if (events.empty()) continue;
+      text_ += merged_rank_event(rank);
+      name_process(rank, tracks.rank_name(rank));
+      text_ += events;
+    }
+    return std::move(text_) + "\n]}\n";
+  }
+
+ private:
+  template <class... Arguments>
+  void add(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    text_ += is_first_ ? "\n" : ",\n";
+    is_first_ = false;
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Arguments>(arguments)...);
+  }
+
+  void name_process(int64_t process, const std::string& name) {
+    add(R"({{"ph":"M","name":"process_name","ts":0.000,"pid":{},"tid":0,"args":{{"name":{}}}}})",
+        process, quoted(name));
+  }
+
+  void write_counter(const run::Series& series) {
+    const run::TraceCounter counter = run::describe_counter(run_, series);
+    const std::string name =
+        quoted(counter.rank ? counter.name : counter.owner + " " + counter.name);
+    const std::string key = quoted(counter.unit.empty() ? "value" : counter.unit);
+    for (size_t i = 0; i < series.times.size(); ++i)
+      if (std::isfinite(series.values[i]))
+        add(R"({{"ph":"C","cat":"counter","name":{},"pid":{},"ts":{},"args":{{{}:{}}}}})", name,
+            counter.rank.value_or(-1), microseconds(series.times[i].nanoseconds()), key,
+            series.values[i]);
+  }
+
+  const run::Run& run_;
+  bool is_first_ = true;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string write_merged_kineto(const run::Run& run) {
+  if (run.timeline.instances.empty()) return MergedWriter(run).write(run.timeline);
+  return MergedWriter(run).write(run::expand(run.timeline));
 }
 
 }  // namespace triplepoint::trace

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "triplepoint/run/timeline.h"
+#include "triplepoint/run/run.h"
 
 namespace triplepoint::trace {
 
@@ -17,5 +17,10 @@ namespace triplepoint::trace {
 /// are expanded. `epoch_unix_ns`: Unix time of Instant 0; without it, times count from 0.
 std::string write_kineto(const run::Timeline&, int32_t rank,
                          std::optional<int64_t> epoch_unix_ns = std::nullopt);
+
+/// All ranks in one file for trace viewers (Perfetto, chrome://tracing): a process per rank, arrows
+/// from launches to kernels, the series as counters. Ranks stand one after the other, each behind
+/// an event of ours that names it, so read_merged_kineto finds each rank's trace again.
+std::string write_merged_kineto(const run::Run&);
 
 }  // namespace triplepoint::trace

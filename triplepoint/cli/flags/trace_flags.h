@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "triplepoint/cli/command.h"
+#include "triplepoint/metrics/trace_tables/analyses.h"
+
+namespace triplepoint::cli {
+
+/// The flags that say which part of traces is looked at, and how they are read: --ranks, --step,
+/// --rules, --align, -j, --memory, --no-cache.
+Arguments trace_flags(metrics::TraceOptions&);
+
+/// What the parser cannot refuse.
+Result<void> check_trace_flags(const metrics::TraceOptions&);
+
+}  // namespace triplepoint::cli
