@@ -116,6 +116,8 @@ Result<Imported> assemble(Settings& settings, const spec::Library& library, spec
   Imported result;
   spec::Job job = TPT_TRY(spec::with_defaults(library, stated));
   result.diagnoses = std::move(settings.diagnoses());
+  result.of_file = result.diagnoses.size();
+  result.keys = settings.asked();
   for (Diagnosis& diagnosis : spec::diagnose(job)) {
     diagnosis.what = settings.place(key_of(diagnosis.code, keys)) + diagnosis.what;
     // Launchers' templates set options whether or not they have an effect: worth a note, no more.
@@ -134,12 +136,30 @@ Result<Imported> assemble(Settings& settings, const spec::Library& library, spec
   return result;
 }
 
+namespace {
+
+/// "model.hidden_size" of "model.hidden_size.a": a table stands where the reader wants one value.
+std::optional<std::string> asked_table(const Settings& settings, std::string_view key) {
+  for (std::size_t dot = key.rfind('.'); dot != key.npos && dot > 0; dot = key.rfind('.', dot - 1))
+    if (settings.asked().contains(key.substr(0, dot))) return std::string(key.substr(0, dot));
+  return std::nullopt;
+}
+
+}  // namespace
+
 void report_unknown_keys(Settings& settings, std::string_view prefix,
                          bool (*is_irrelevant)(std::string_view),
                          const std::vector<std::string>& irrelevant) {
   const std::vector<std::string> relevant(settings.asked().begin(), settings.asked().end());
   for (const Setting& setting : settings.all()) {
-    if (settings.asked().contains(setting.key) || is_irrelevant(setting.key)) continue;
+    if (settings.asked().contains(setting.key)) continue;
+    if (const auto table = asked_table(settings, setting.key)) {
+      settings.note(DiagnosisCode::inconsistent, Diagnosis::Severity::error, setting.key,
+                    fmt::format("{}{} is a table (it must be one value); correct the value", prefix,
+                                table->substr(0, 100)));
+      continue;
+    }
+    if (is_irrelevant(setting.key)) continue;
     auto meant = closest_key(setting.key, relevant);
     // Two slips of the finger at most: then it was a key that matters, and the job is not what its
     // author thinks.

@@ -23,57 +23,105 @@ using Severity = spec::Diagnosis::Severity;
 
 constexpr int64_t largest_dimension = 10'000'000;
 
-/// Reads a config.json by the names that model families give to one thing.
+/// Reads a config.json by the names that model families give to one thing. A value that cannot be
+/// read is noted, and counts as absent.
 class Config {
  public:
-  Config(const Json& json, std::string path) : json_(json), path_(std::move(path)) {}
+  Config(const Json& json, std::string_view text, std::string path)
+      : json_(json), text_(text), path_(std::move(path)) {}
 
   using Names = std::initializer_list<const char*>;
 
-  std::optional<int64_t> count(Names names) const {
-    const Json* value = find(names);
-    if (value == nullptr || !value->is_number()) return std::nullopt;
-    const double number = value->get<double>();
-    const bool plausible = std::trunc(number) == number && number >= 0 &&
+  std::optional<int64_t> count(Names names, int64_t least = 0) {
+    const auto value = found(names);
+    if (!value) return std::nullopt;
+    const double number = value->json->is_number() ? value->json->get<double>() : std::nan("");
+    const bool plausible = std::trunc(number) == number && number >= static_cast<double>(least) &&
                            number <= static_cast<double>(largest_dimension);
-    return plausible ? std::optional(static_cast<int64_t>(number)) : std::nullopt;
+    if (plausible) return static_cast<int64_t>(number);
+    unreadable(*value, fmt::format("a whole number from {} to {}", least, largest_dimension));
+    return std::nullopt;
   }
-  std::optional<double> number(Names names) const {
-    const Json* value = find(names);
-    return value != nullptr && value->is_number() ? std::optional(value->get<double>())
-                                                  : std::nullopt;
+  std::optional<double> fraction(Names names) {
+    const auto value = found(names);
+    if (!value) return std::nullopt;
+    const double number = value->json->is_number() ? value->json->get<double>() : -1;
+    if (number >= 0 && number < 1) return number;
+    unreadable(*value, "a number from 0 to below 1");
+    return std::nullopt;
   }
-  std::optional<bool> boolean(Names names) const {
-    const Json* value = find(names);
-    return value != nullptr && value->is_boolean() ? std::optional(value->get<bool>())
-                                                   : std::nullopt;
+  std::optional<bool> boolean(Names names) {
+    const auto value = found(names);
+    if (!value) return std::nullopt;
+    if (value->json->is_boolean()) return value->json->get<bool>();
+    unreadable(*value, "true or false");
+    return std::nullopt;
   }
-  std::optional<std::string> text(Names names) const {
-    const Json* value = find(names);
-    return value != nullptr && value->is_string() ? std::optional(value->get<std::string>())
-                                                  : std::nullopt;
+  std::optional<std::string> text(Names names) {
+    const auto value = found(names);
+    if (!value) return std::nullopt;
+    if (value->json->is_string()) return value->json->get<std::string>();
+    unreadable(*value, "a text");
+    return std::nullopt;
   }
-  bool has(Names names) const { return find(names) != nullptr; }
+  bool has(Names names) { return found(names).has_value(); }
 
-  Result<int64_t> required(Names names) const {
+  Result<int64_t> required(Names names) {
     if (const auto value = count(names); value && *value > 0) return *value;
+    if (const auto value = found(names))
+      return error(sentence(*value, fmt::format("a whole number from 1 to {}", largest_dimension)));
     return error(
         fmt::format("{}: \"{}\" is missing or no whole number above 0 (the model's size "
                     "depends on it); give a decoder's config.json",
                     path_, *names.begin()));
   }
 
+  void unreadable_text(Names names, std::string_view expected) {
+    if (const auto value = found(names)) unreadable(*value, expected);
+  }
+
+  std::vector<std::string>& problems() { return problems_; }
+  std::set<std::string, std::less<>>& keys() { return keys_; }
+
  private:
-  const Json* find(Names names) const {
+  struct Value {
+    std::string key;
+    const Json* json;
+  };
+
+  std::optional<Value> found(Names names) {
     for (const char* name : names) {
+      keys_.insert(name);
       const auto place = json_.find(name);
-      if (place != json_.end() && !place->is_null()) return &*place;
+      if (place != json_.end() && !place->is_null()) return Value{name, &*place};
     }
-    return nullptr;
+    return std::nullopt;
+  }
+
+  /// ":7" where the key stands in one line of the file only.
+  std::string line_of(std::string_view key) const {
+    const std::string quoted = fmt::format("\"{}\"", key);
+    const std::size_t place = text_.find(quoted);
+    if (place == text_.npos || text_.find(quoted, place + 1) != text_.npos) return {};
+    const std::string_view before = text_.substr(0, place);
+    return fmt::format(":{}", 1 + std::count(before.begin(), before.end(), '\n'));
+  }
+
+  std::string sentence(const Value& value, std::string_view expected) const {
+    return fmt::format("{}{}: \"{}\" is {} (it must be {}); correct the value", path_,
+                       line_of(value.key), value.key, json_text(*value.json, -1).substr(0, 60),
+                       expected);
+  }
+
+  void unreadable(const Value& value, std::string_view expected) {
+    problems_.push_back(sentence(value, expected));
   }
 
   const Json& json_;
+  std::string_view text_;
   std::string path_;
+  std::vector<std::string> problems_;
+  std::set<std::string, std::less<>> keys_;
 };
 
 /// What a family does without saying so in its config.
@@ -134,7 +182,8 @@ constexpr std::array families{
 
 class Reader {
  public:
-  Reader(const Json& json, const std::string& path) : config_(json, path), path_(path) {}
+  Reader(const Json& json, std::string_view text, const std::string& path)
+      : config_(json, text, path), path_(path) {}
 
   Result<ImportedModel> read() {
     TPT_TRY(read_dimensions());
@@ -144,6 +193,10 @@ class Reader {
     read_hybrid();
     read_window();
     note_what_is_left_out();
+    for (std::string& problem : config_.problems())
+      result_.diagnoses.push_back(
+          {DiagnosisCode::inconsistent, Severity::error, std::move(problem)});
+    result_.keys = std::move(config_.keys());
     return std::move(result_);
   }
 
@@ -156,7 +209,7 @@ class Reader {
   }
 
   /// "meta-llama/Llama-3.1-8B" is llama-3.1-8b; without a name, the folder of the file.
-  std::string name() const {
+  std::string name() {
     const auto published = config_.text({"_name_or_path", "name_or_path"});
     const std::filesystem::path file(path_);
     std::string name = published && !published->empty() ? *published
@@ -174,8 +227,10 @@ class Reader {
     m.num_attention_heads =
         TPT_TRY(config_.required({"num_attention_heads", "n_head", "num_heads"}));
     m.vocabulary_size = TPT_TRY(config_.required({"vocab_size"}));
-    const auto ffn = config_.count({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"});
-    m.ffn_hidden_size = ffn && *ffn > 0 ? *ffn : 4 * m.hidden_size;
+    const auto ffn =
+        config_.count({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}, 1);
+    m.ffn_hidden_size = ffn.value_or(4 * m.hidden_size);
+    if (!ffn) assume(fmt::format("feed-forward layers {} wide: 4 hidden sizes", m.ffn_hidden_size));
     m.num_query_groups = positive({"num_key_value_heads", "num_kv_heads"}, m.num_attention_heads);
     if (config_.boolean({"multi_query"}).value_or(false) && !config_.has({"num_kv_heads"}))
       m.num_query_groups = 1;
@@ -187,9 +242,8 @@ class Reader {
     return {};
   }
 
-  int64_t positive(Config::Names names, int64_t otherwise) const {
-    const auto value = config_.count(names);
-    return value && *value > 0 ? *value : otherwise;
+  int64_t positive(Config::Names names, int64_t otherwise) {
+    return config_.count(names, 1).value_or(otherwise);
   }
 
   void read_family() {
@@ -207,7 +261,7 @@ class Reader {
     m.position_embedding = taken.positions;
     m.tied_embeddings = config_.boolean({"tie_word_embeddings"}).value_or(taken.tied);
     m.biases = config_.boolean({"mlp_bias", "bias"}).value_or(taken.biases);
-    m.dropout = config_.number({"resid_pdrop", "hidden_dropout", "dropout"}).value_or(0);
+    m.dropout = config_.fraction({"resid_pdrop", "hidden_dropout", "dropout"}).value_or(0);
   }
 
   static const Family& llama() {
@@ -216,9 +270,17 @@ class Reader {
   }
 
   /// The gated families name the function inside the gate.
-  Activation activation(Activation usual) const {
+  Activation activation(Activation usual) {
+    constexpr std::array<std::string_view, 14> known{
+        "silu", "swish",     "swiglu", "gelu",        "gelu_new",   "gelu_fast",
+        "relu", "gelu_tanh", "relu2",  "gelu_python", "quick_gelu", "gelu_pytorch_tanh",
+        "tanh", "relu6"};
     const auto name =
         config_.text({"hidden_act", "activation_function", "hidden_activation", "mlp_hidden_act"});
+    if (name && std::find(known.begin(), known.end(), *name) == known.end())
+      config_.unreadable_text(
+          {"hidden_act", "activation_function", "hidden_activation", "mlp_hidden_act"},
+          "an activation function as transformers names it: silu, gelu, gelu_new, relu2 ...");
     if (usual == Activation::swiglu || !name) return usual;
     if (*name == "relu2") return Activation::squared_relu;
     return *name == "silu" || *name == "swiglu" ? Activation::swiglu : usual;
@@ -261,6 +323,8 @@ class Reader {
   void read_hybrid() {
     Model& m = model();
     m.layer_pattern = config_.text({"hybrid_override_pattern"});
+    if (m.layer_pattern && m.layer_pattern->find_first_not_of("M*-E|") != std::string::npos)
+      config_.unreadable_text({"hybrid_override_pattern"}, "letters of layers: M, *, - and E");
     const auto heads = config_.count({"mamba_num_heads"});
     if (!m.layer_pattern || !heads) return;
     m.state_space = spec::StateSpace{.state_size = positive({"ssm_state_size"}, 128),
@@ -374,12 +438,15 @@ Result<Imported> import_hf_job(const spec::Library& library, const std::string& 
   stated.job.model = std::move(read.model);
   stated.job.notes = read.assumed;
   TPT_TRY(apply_hints(library, hints, stated));
+  const std::size_t of_file = read.diagnoses.size();
   return Imported{.job = TPT_TRY(spec::with_defaults(library, stated)),
                   .diagnoses = std::move(read.diagnoses),
+                  .of_file = of_file,
                   .assumed = std::move(read.assumed),
                   .stated = std::move(stated.stated),
                   .length_from = std::move(stated.length_from),
-                  .of_launcher = {}};
+                  .of_launcher = {},
+                  .keys = std::move(read.keys)};
 }
 
 Result<ImportedModel> import_hf_config(const std::string& text, const std::string& path) {
@@ -389,7 +456,7 @@ Result<ImportedModel> import_hf_config(const std::string& text, const std::strin
         fmt::format("{}: not a JSON object (a config.json is one); try another file", path));
   // Models of several kinds of input keep their decoder inside.
   const auto inner = json.find("text_config");
-  return Reader(inner != json.end() && inner->is_object() ? *inner : json, path).read();
+  return Reader(inner != json.end() && inner->is_object() ? *inner : json, text, path).read();
 }
 
 }  // namespace triplepoint::formats

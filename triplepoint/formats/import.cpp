@@ -45,9 +45,19 @@ void read_gres(std::string_view value, JobScript& script) {
   if (!parts.empty() && !parts.front().empty()) script.gpu_type = parts.front();
 }
 
-void read_option(const SlurmOption& option, JobScript& script) {
+/// The fewest nodes of "4" or "4-8"; a value that is neither is noted.
+void read_nodes(std::string_view value, int line, JobScript& script) {
+  script.num_nodes = whole_number(value.substr(0, value.find('-')));
+  if (!script.num_nodes)
+    script.unreadable.push_back(
+        fmt::format("{}:{}: --nodes is '{}' (sbatch takes a whole number); correct it or give "
+                    "--nodes",
+                    script.path, line, value.substr(0, 60)));
+}
+
+void read_option(const SlurmOption& option, int line, JobScript& script) {
   if (option.name == "--nodes" || option.name == "-N")
-    script.num_nodes = whole_number(option.value);
+    read_nodes(option.value, line, script);
   else if (option.name == "--constraint" || option.name == "-C")
     script.gpu_type = std::string(unquoted(option.value));
   else if (option.name == "--gpus-per-node" || option.name == "--gres")
@@ -77,11 +87,13 @@ std::optional<JobScript> read_job_script(std::string_view text, std::string path
   JobScript script;
   script.path = std::move(path);
   bool is_slurm = false;
+  int number = 0;
   for (std::string_view line : lines_of(text)) {
     line = trimmed(line);
+    ++number;
     if (line.starts_with("#SBATCH")) {
       is_slurm = true;
-      read_option(split_option(line.substr(7)), script);
+      read_option(split_option(line.substr(7)), number, script);
     } else if (!line.starts_with('#')) {
       read_entry(line, script);
     }
@@ -175,18 +187,19 @@ Result<spec::Job> job_of_study(const spec::Library& library, const std::string& 
                                  : fmt::format("triplepoint show {} lists them", study_name)));
 }
 
-/// A finding of the file itself; what flags may still put right is judged when the job is whole.
-Result<void> refuse_errors(const std::vector<spec::Diagnosis>& diagnoses) {
-  for (const spec::Diagnosis& diagnosis : diagnoses) {
-    const bool of_file = diagnosis.code == spec::DiagnosisCode::unsupported;
-    if (of_file && diagnosis.severity == spec::Diagnosis::Severity::error)
-      return error(diagnosis.what);
+/// Findings of the file itself: errors end the command, warnings become notes of the job. What
+/// flags may still put right is judged when the job is whole.
+Result<void> take_findings(Imported& imported) {
+  for (std::size_t i = 0; i < imported.of_file; ++i) {
+    const spec::Diagnosis& diagnosis = imported.diagnoses[i];
+    if (diagnosis.severity == spec::Diagnosis::Severity::error) return error(diagnosis.what);
+    imported.job.notes.push_back(diagnosis.what);
   }
   return {};
 }
 
 Result<spec::StatedJob> imported_job(Imported imported) {
-  TPT_TRY(refuse_errors(imported.diagnoses));
+  TPT_TRY(take_findings(imported));
   return spec::StatedJob{.job = std::move(imported.job),
                          .stated = std::move(imported.stated),
                          .length_from = std::move(imported.length_from),

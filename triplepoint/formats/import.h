@@ -22,6 +22,7 @@ struct JobScript {
   std::optional<int64_t> gpus_per_node;  // --gpus-per-node, --gres=gpu:8, --ntasks-per-node
   std::optional<std::string> gpu_type;   // --constraint or -C, or the type in --gres=gpu:h100:8
   std::optional<std::string> entry;      // the program: "megatron_gpt_generate.py"
+  std::vector<std::string> unreadable;   // "run.sh:3: --nodes is 'x' (...)"
 };
 
 /// Nothing if the text has no #SBATCH line.
@@ -36,12 +37,14 @@ struct Imported {
   /// What the file itself gets wrong (with file and line), then what spec::diagnose says of the
   /// job.
   std::vector<spec::Diagnosis> diagnoses;
+  std::size_t of_file = 0;  // how many of them, from the front, are of the file itself
   /// What the file does not say and had to be filled in; also in job.notes.
   std::vector<std::string> assumed;
   // As in spec::StatedJob.
   std::set<spec::JobSetting> stated;
   std::string length_from = "the model's";
   std::vector<std::string> of_launcher;
+  std::set<std::string, std::less<>> keys;  // what the reader looked for, present or not
 };
 
 /// What the caller knows and the file does not say. Explicit values win over the file.
@@ -50,6 +53,10 @@ struct ImportHints {
   std::optional<int64_t> num_nodes;
   std::optional<std::string> stack;  // "nemo-profiled"
   std::optional<JobScript> job_script;
+  // Keys whose values flags replace, so that the file's need not be readable: the last part of a
+  // key, with dashes ("tensor-model-parallel-size"), or all of it.
+  using Keys = std::set<std::string, std::less<>>;
+  Keys by_flags = {};
 };
 
 /// A configuration of NeMo's megatron_gpt_pretraining, _finetuning or _generate.
@@ -69,6 +76,7 @@ struct ImportedModel {
   spec::Model model;
   std::vector<spec::Diagnosis> diagnoses;
   std::vector<std::string> assumed;
+  std::set<std::string, std::less<>> keys;  // what the reader looked for, present or not
 };
 
 /// config.json of a Hugging Face decoder (GPT-2, Llama, Mistral, Mixtral, Qwen, DeepSeek, ...). Its

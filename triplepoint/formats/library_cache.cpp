@@ -89,6 +89,9 @@ void set_nodes(Settings& settings, const ImportHints& hints, const MachineFacts&
   const int64_t nodes = hints.num_nodes.value_or(file > 0 ? file : script);
   const bool own = hints.cluster && spec::is_own_cluster(*hints.cluster);
   if (nodes > 0 || own) stated.stated.insert(spec::JobSetting::nodes);
+  if (nodes == 0 && !own && hints.job_script)
+    for (const std::string& what : hints.job_script->unreadable)
+      settings.diagnoses().push_back({DiagnosisCode::inconsistent, Severity::error, what});
   if (nodes > 0) {
     cluster.num_nodes = nodes;
   } else if (!own) {

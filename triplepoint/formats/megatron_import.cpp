@@ -60,6 +60,32 @@ std::size_t first_argument(const std::vector<ShellWord>& words) {
   return 0;
 }
 
+/// A word that the script does not say and that holds arguments, not a value: "$@", $EXTRA_ARGS,
+/// "${ARGS[@]}", $(cat more.txt) behind a value.
+bool holds_unknown_arguments(std::string_view word, const std::optional<Setting>& open) {
+  const auto has = [](std::string_view text, std::string_view part) {
+    return text.find(part) != text.npos;
+  };
+  if (!word.starts_with('$') || word.size() < 2) return false;
+  if (word[1] == '@' || word[1] == '*' || word.starts_with("${@") || word.starts_with("${*"))
+    return true;
+  if (has(word, "[@]") || has(word, "[*]")) return true;
+  const std::string name = upper_case(word);
+  for (const std::string_view part : {"ARGS", "ARGUMENTS", "OPTS", "OPTIONS", "FLAGS", "EXTRA"})
+    if (has(name, part)) return true;
+  const bool of_data = open && has(open->key, "data");
+  return !open || (!open->words.empty() && !of_data);
+}
+
+void refuse_unknown_arguments(const ShellWord& word, Settings& settings) {
+  const std::string text = word.text.substr(0, 60);
+  settings.diagnoses().push_back(
+      {DiagnosisCode::inconsistent, Severity::error,
+       fmt::format("{}:{}: {} has no value in this file (the arguments in it would be missing); "
+                   "write them in its place, set it above, or take it out",
+                   settings.file(), word.line, text)});
+}
+
 void add_arguments(const ShellCommand& command, Settings& settings) {
   std::optional<Setting> open;
   const auto close = [&] {
@@ -70,6 +96,8 @@ void add_arguments(const ShellCommand& command, Settings& settings) {
     if (is_option(word.text)) {
       close();
       open = start_setting(word);
+    } else if (holds_unknown_arguments(word.text, open)) {
+      refuse_unknown_arguments(word, settings);
     } else if (open) {
       open->words.push_back(word.text);
     }
@@ -79,32 +107,31 @@ void add_arguments(const ShellCommand& command, Settings& settings) {
 
 // What starts the program ---------------------------------------------------------------------
 
-/// Nodes and devices from torchrun, srun or mpirun in front of the program.
-struct Launcher {
-  std::optional<int64_t> nodes, devices;
-};
+constexpr std::string_view nodes_key = "nnodes", devices_key = "nproc-per-node";
 
-void read_launcher_option(std::string name, const std::string& value, Launcher& launcher) {
+/// Nodes and devices from torchrun, srun or mpirun in front of the program, by torchrun's names.
+void add_launcher_option(std::string name, std::string value, int line, Settings& settings) {
   std::replace(name.begin(), name.end(), '_', '-');
   if (name == "--nnodes" || name == "--nodes" || name == "-N")
-    launcher.nodes = whole_number(value.substr(0, value.find(':')));  // torchrun: "2:4"
-  if (name == "--nproc-per-node" || name == "--gpus-per-node" || name == "--ntasks-per-node" ||
-      name == "--npernode" || name == "-npernode")
-    launcher.devices = whole_number(value);
+    settings.add({std::string(nodes_key), {value.substr(0, value.find(':'))}, line});  // "2:4"
+  const bool chosen_by_torchrun = value == "auto" || value == "gpu";
+  if (!chosen_by_torchrun &&
+      (name == "--nproc-per-node" || name == "--gpus-per-node" || name == "--ntasks-per-node" ||
+       name == "--npernode" || name == "-npernode"))
+    settings.add({std::string(devices_key), {std::move(value)}, line});
 }
 
-Launcher read_launcher(const ShellCommand& command) {
-  Launcher launcher;
+void add_launcher(const ShellCommand& command, Settings& settings) {
   const std::size_t end = first_argument(command.words);
   for (std::size_t i = 0; i < end; ++i) {
     const std::string& word = command.words[i].text;
+    const int line = command.words[i].line;
     const std::size_t equals = word.find('=');
     if (equals != word.npos)
-      read_launcher_option(word.substr(0, equals), word.substr(equals + 1), launcher);
+      add_launcher_option(word.substr(0, equals), word.substr(equals + 1), line, settings);
     else if (i + 1 < end)
-      read_launcher_option(word, command.words[i + 1].text, launcher);
+      add_launcher_option(word, command.words[i + 1].text, line, settings);
   }
-  return launcher;
 }
 
 std::optional<std::string> variable(const ShellCommand& command, const std::string& name) {
@@ -113,17 +140,13 @@ std::optional<std::string> variable(const ShellCommand& command, const std::stri
 }
 
 MachineFacts read_machines(Settings& s, const ShellCommand& command) {
-  const Launcher launcher = read_launcher(command);
   MachineFacts facts;
   facts.cluster = variable(command, "TRIPLEPOINT_CLUSTER");
   facts.stack = variable(command, "TRIPLEPOINT_STACK");
-  const auto plausible = [](std::optional<int64_t> n) {
-    return n && *n >= 1 && *n <= most_ranks ? n : std::nullopt;
-  };
-  facts.num_nodes = plausible(launcher.nodes);
-  facts.gpus_per_node = plausible(launcher.devices);
-  facts.nodes_key = "nnodes";
-  facts.gpus_key = "nproc-per-node";
+  facts.num_nodes = s.count(nodes_key, 1, most_ranks);
+  facts.gpus_per_node = s.count(devices_key, 1, most_ranks);
+  facts.nodes_key = nodes_key;
+  facts.gpus_key = devices_key;
   facts.plain_stack = facts.profiled_stack = "megatron-core";
   const bool profiled = s.flag("profile"), pytorch = s.flag("use-pytorch-profiler");
   if (profiled || pytorch) s.assume("the profiler costs nothing; profiled steps take longer");
@@ -133,7 +156,8 @@ MachineFacts read_machines(Settings& s, const ShellCommand& command) {
 /// CUDA graphs change the stack: the host no longer launches every kernel.
 void read_graphs(Settings& s, spec::Stack& stack) {
   const bool old = s.flag("enable-cuda-graph"), external = s.flag("external-cuda-graph");
-  const std::string implementation = s.text("cuda-graph-impl").value_or("none");
+  constexpr std::array<std::string_view, 3> known{"none", "local", "transformer_engine"};
+  const std::string implementation = s.one_of("cuda-graph-impl", known).value_or("none");
   if (old || external || implementation != "none") stack.cuda_graphs = true;
 }
 
@@ -141,6 +165,7 @@ void read_graphs(Settings& s, spec::Stack& stack) {
 
 Result<int64_t> required(Settings& s, std::string_view key) {
   if (const auto value = s.count(key, 1, largest_dimension)) return *value;
+  if (s.is_by_flags(key)) return 1;  // until the flag's value takes its place
   if (!s.diagnoses().empty() && s.line(key) > 0) return error(s.diagnoses().back().what);
   return error(
       fmt::format("{}--{} is missing (the model's size depends on it); add it", s.place(key), key));
@@ -244,8 +269,8 @@ void read_details(Settings& s, Model& model) {
   model.biases = !s.flag("disable-bias-linear");
   if (s.flag("add-qkv-bias") && !model.biases)
     s.assume("no bias on queries, keys and values (they are a ten-thousandth of the weights)");
-  model.dropout = s.number("hidden-dropout").value_or(usual_dropout);
-  const double attention = s.number("attention-dropout").value_or(0.1);
+  model.dropout = s.fraction("hidden-dropout").value_or(usual_dropout);
+  const double attention = s.fraction("attention-dropout").value_or(0.1);
   if (attention != model.dropout)
     s.assume(fmt::format("one dropout of {} (the attention's own, {}, is inside its kernel)",
                          model.dropout, attention));
@@ -278,7 +303,10 @@ void read_experts(Settings& s, Model& model) {
   const auto capacity = s.number("moe-expert-capacity-factor");
   const bool padded = s.flag("moe-pad-expert-input-to-capacity");
   const bool grouped = s.flag("moe-grouped-gemm");
-  const std::string dispatcher = s.text("moe-token-dispatcher-type").value_or("allgather");
+  constexpr std::array<std::string_view, 4> dispatchers{"allgather", "alltoall", "alltoall_seq",
+                                                        "flex"};
+  const std::string dispatcher =
+      s.one_of("moe-token-dispatcher-type", dispatchers).value_or("allgather");
   const bool deep_ep = s.flag("moe-enable-deepep");
   const int64_t dense = read_dense_layers(s, model);
   if (!experts) return;
@@ -326,12 +354,12 @@ void refuse_other_architectures(Settings& s) {
                          key));
   for (const std::string_view key :
        {"window-size", "mtp-num-layers", "overlap-moe-expert-parallel-comm", "delay-wgrad-compute",
-        "moe-shared-expert-overlap", "rampup-batch-size", "decrease-batch-size-if-needed", "spec"})
+        "moe-shared-expert-overlap", "rampup-batch-size", "decrease-batch-size-if-needed", "spec",
+        "window-attn-skip-freq", "hierarchical-context-parallel-sizes"})
     if (s.has(key))
       s.note(DiagnosisCode::unsupported, Severity::warning, key,
              fmt::format("--{} is not modelled: the job is simulated without it", key));
-  s.list("window-attn-skip-freq");
-  s.list("qk-layernorm");
+  s.flag("qk-layernorm");
   s.number("optimizer-offload-fraction");
 }
 
@@ -349,8 +377,8 @@ Result<Model> read_model(LibraryCache& cache, Settings& s, const ShellCommand& c
 
 spec::Precision read_precision(Settings& s) {
   const bool bf16 = s.flag("bf16"), fp16 = s.flag("fp16");
-  const bool fp8 = s.has("fp8-format");
-  s.list("fp8-format");
+  constexpr std::array<std::string_view, 2> formats{"e4m3", "hybrid"};
+  const bool fp8 = s.one_of("fp8-format", formats).has_value();
   if (bf16 && fp16)
     s.note(DiagnosisCode::inconsistent, Severity::error, "fp16",
            "--bf16 and --fp16 (Megatron refuses both at once); leave one out");
@@ -376,12 +404,14 @@ void read_stage_layers(Settings& s, const Model& model, Plan& plan) {
   else
     return;
   if (layers) plan.layers_per_stage = *layers;
-  if (!layers || (plan.virtual_pipeline_size > 1 && !layout))
-    s.note(DiagnosisCode::layers_not_divisible, Severity::error,
-           layout  ? "pipeline-model-parallel-layout"
-           : first ? "decoder-first-pipeline-num-layers"
-                   : "decoder-last-pipeline-num-layers",
-           "the layers cannot be shared out like this; make the stages' layers add up");
+  if (layers && (plan.virtual_pipeline_size == 1 || layout)) return;
+  const std::string_view key = layout  ? "pipeline-model-parallel-layout"
+                               : first ? "decoder-first-pipeline-num-layers"
+                                       : "decoder-last-pipeline-num-layers";
+  s.note(DiagnosisCode::layers_not_divisible, Severity::error, key,
+         fmt::format("--{}: the layers cannot be shared out like this; make the stages' layers add "
+                     "up",
+                     key));
 }
 
 void read_virtual_stages(Settings& s, const Model& model, Plan& plan) {
@@ -414,7 +444,7 @@ void read_context_exchange(Settings& s, Plan& plan) {
   if (kind == "all_gather" || kind == "allgather")
     plan.context_exchange = spec::ContextExchange::all_gather;
   else if (kind != "p2p")
-    s.assume(fmt::format("keys and values pass around a ring, not by {}", kind));
+    s.assume(fmt::format("keys and values pass around a ring, not by {} (--cp-comm-type)", kind));
 }
 
 void read_sizes(Settings& s, const Model& model, Plan& plan) {
@@ -430,7 +460,6 @@ void read_sizes(Settings& s, const Model& model, Plan& plan) {
   read_stage_layers(s, model, plan);
   plan.fp32_residual = s.flag("fp32-residual-connection");
   read_context_exchange(s, plan);
-  s.list("hierarchical-context-parallel-sizes");
 }
 
 int64_t data_parallel_size(const spec::Job& job, const Plan& plan) {
@@ -605,6 +634,8 @@ Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
                                  const std::string& path, const ImportHints& hints) {
   const ShellCommand command = TPT_TRY(find_command(text, path));
   Settings settings(path, "--");
+  settings.set_by_flags(hints.by_flags);
+  add_launcher(command, settings);
   add_arguments(command, settings);
   spec::StatedJob stated;
   spec::Job& job = stated.job;

@@ -41,6 +41,7 @@ constexpr std::array key_of_code{
 
 Result<int64_t> required(Settings& s, std::string_view key) {
   if (const auto value = s.count(key, 1, largest_dimension)) return *value;
+  if (s.is_by_flags(key)) return 1;  // until the flag's value takes its place
   if (!s.diagnoses().empty() && s.line(key) > 0) return error(s.diagnoses().back().what);
   return error(
       fmt::format("{}{} is missing (the model's size depends on it); add it, or take it "
@@ -227,7 +228,9 @@ void read_experts(Settings& s, Model& model) {
   const auto capacity = s.number("model.moe_expert_capacity_factor");
   const auto padded = s.boolean("model.moe_pad_expert_input_to_capacity");
   const auto grouped = s.boolean("model.moe_grouped_gemm");
-  const auto dispatcher = s.text("model.moe_token_dispatcher_type");
+  constexpr std::array<std::string_view, 4> dispatchers{"allgather", "alltoall", "alltoall_seq",
+                                                        "flex"};
+  const auto dispatcher = s.one_of("model.moe_token_dispatcher_type", dispatchers);
   const int64_t dense = read_dense_layers(s, model);
   if (!experts) return;
   model.moe = spec::MixtureOfExperts{.num_experts = *experts,
@@ -252,14 +255,14 @@ void read_details(Settings& s, Model& model) {
   model.position_embedding = read_positions(s);
   model.tied_embeddings = s.boolean("model.share_embeddings_and_output_weights").value_or(true);
   model.biases = s.boolean("model.bias").value_or(true);
-  model.dropout = s.number("model.hidden_dropout").value_or(usual_dropout);
-  const auto attention_dropout = s.number("model.attention_dropout");
+  model.dropout = s.fraction("model.hidden_dropout").value_or(usual_dropout);
+  const auto attention_dropout = s.fraction("model.attention_dropout");
   if (attention_dropout && *attention_dropout != model.dropout)
     s.assume(fmt::format("one dropout of {} (the attention's own, {}, is inside its kernel)",
                          model.dropout, *attention_dropout));
   if (s.has("model.window_size"))
     s.note(DiagnosisCode::unsupported, Severity::warning, "model.window_size",
-           "sliding windows are not modelled: attention is over the whole sequence");
+           "window_size: sliding windows are not modelled: attention is over the whole sequence");
 }
 
 /// A job that calls itself after a model of the library but has other dimensions is a slip.
@@ -316,7 +319,8 @@ void read_context_exchange(Settings& s, Plan& plan) {
   if (!kinds || kinds->empty()) return;
   if (kinds->front() == "all_gather") plan.context_exchange = spec::ContextExchange::all_gather;
   if (kinds->front() != "p2p" && kinds->front() != "all_gather")
-    s.assume(fmt::format("keys and values pass around a ring, not by {}", kinds->front()));
+    s.assume(fmt::format("keys and values pass around a ring, not by {} (model.cp_comm_type)",
+                         kinds->front()));
 }
 
 void read_sizes(Settings& s, const Model& model, Plan& plan) {
@@ -357,7 +361,8 @@ void read_batches(Settings& s, const std::string& data, spec::StatedJob& stated)
   if (own_global || global) stated.stated.insert(spec::JobSetting::global_batch_size);
   if (s.has("model.rampup_batch_size"))
     s.note(DiagnosisCode::unsupported, Severity::warning, "model.rampup_batch_size",
-           "the batch grows during the run, which is not modelled: the final size is simulated");
+           "rampup_batch_size: the batch grows during the run, which is not modelled: the final "
+           "size is simulated");
   const auto accumulate = s.count("trainer.accumulate_grad_batches");
   if (accumulate.value_or(1) != 1)
     s.note(DiagnosisCode::unsupported, Severity::error, "trainer.accumulate_grad_batches",
@@ -474,14 +479,16 @@ std::vector<std::string> lora_targets(Settings& s, std::string_view key) {
   std::vector<std::string> targets;
   for (const std::string& name : s.list(key).value_or(std::vector<std::string>{"attention_qkv"})) {
     const bool all = name == "all";
+    const std::size_t before = targets.size();
     if (all || name == "attention" || name == "attention_qkv") targets.push_back("attention_qkv");
     if (all || name == "attention" || name == "attention_dense")
       targets.push_back("attention_dense");
     if (all || name == "mlp" || name == "mlp_fc1") targets.push_back("mlp_fc1");
     if (all || name == "mlp" || name == "mlp_fc2") targets.push_back("mlp_fc2");
-    if (targets.empty())
+    if (targets.size() == before)
       s.note(DiagnosisCode::unsupported, Severity::error, key,
-             fmt::format("LoRA target '{}' is not modelled; try attention_qkv, attention_dense, "
+             fmt::format("LoRA target '{}' (target_modules) is not modelled; try attention_qkv, "
+                         "attention_dense, "
                          "mlp_fc1 or mlp_fc2",
                          name.substr(0, 60)));
   }
@@ -521,8 +528,8 @@ void state_settings(Settings& s, const std::string& data, spec::StatedJob& state
     if (std::any_of(keys.begin(), keys.end(), [&](const auto& key) { return s.has(key); }))
       stated.stated.insert(setting);
   };
-  state(sequence_length,
-        {data + "max_seq_length", "model.data.seq_length", "model.encoder_seq_length"});
+  state(sequence_length, {"model.data.seq_length", "model.encoder_seq_length"});
+  if (!data.empty()) state(sequence_length, {data + "max_seq_length"});
   state(precision, {"trainer.precision", "model.precision", "model.fp8"});
   state(recompute, {"model.activations_checkpoint_granularity"});
   stated.length_from = "the file has none";
@@ -548,7 +555,7 @@ Result<void> read_plan(LibraryCache& cache, Settings& s, const std::string& data
 
 // The machines --------------------------------------------------------------------------------
 
-MachineFacts read_machines(Settings& s) {
+MachineFacts read_machines(LibraryCache& cache, Settings& s) {
   MachineFacts facts;
   facts.cluster = s.text("run.cluster");
   facts.stack = s.text("run.stack");
@@ -563,6 +570,11 @@ MachineFacts read_machines(Settings& s) {
   facts.plain_stack = "megatron-core";
   facts.profiled_stack = "nemo-profiled";
   facts.optimizer = s.text("run.optimizer");
+  if (facts.optimizer && !cache.optimizer(*facts.optimizer))
+    s.note(DiagnosisCode::unsupported, Severity::warning, "run.optimizer",
+           fmt::format("run.optimizer '{}' is not known (it is ignored); see triplepoint list "
+                       "optimizers",
+                       facts.optimizer->substr(0, 60)));
   return facts;
 }
 
@@ -577,6 +589,7 @@ Result<Imported> import_nemo(LibraryCache& cache, const std::string& text, const
                              const ImportHints& hints) {
   const YamlNode document = TPT_TRY(parse_yaml(text, path));
   Settings settings(path);
+  settings.set_by_flags(hints.by_flags);
   settings.add_tree(document);
   spec::StatedJob stated;
   spec::Job& job = stated.job;
@@ -586,7 +599,7 @@ Result<Imported> import_nemo(LibraryCache& cache, const std::string& text, const
   check_task(settings, job.task);
   const std::string data = data_section(settings, job.task);
   job.model = TPT_TRY(read_model(cache, settings, data));
-  const MachineFacts facts = read_machines(settings);
+  const MachineFacts facts = read_machines(cache, settings);
   TPT_TRY(set_cluster_and_stack(cache, settings, hints, facts, stated));
   TPT_TRY(read_plan(cache, settings, data, stated));
   adopt_names(cache, facts.optimizer, job);

@@ -126,9 +126,18 @@ std::string Settings::place(std::string_view key) const {
   return at == 0 ? fmt::format("{}: ", file_) : fmt::format("{}:{}: ", file_, at);
 }
 
+bool Settings::is_by_flags(std::string_view key) const {
+  std::string name(key);
+  std::replace(name.begin(), name.end(), '_', '-');
+  return by_flags_.contains(name) || by_flags_.contains(name.substr(name.rfind('.') + 1));
+}
+
 void Settings::note(spec::DiagnosisCode code, Severity severity, std::string_view key,
                     std::string_view what) {
-  diagnoses_.push_back({code, severity, place(key).append(what)});
+  std::string sentence = place(key).append(what);
+  if (severity == Severity::error && is_by_flags(key))
+    return assume(sentence + "; the command line's value holds");
+  diagnoses_.push_back({code, severity, std::move(sentence)});
 }
 
 void Settings::malformed(std::string_view key, std::string_view value, std::string_view expected) {
@@ -140,6 +149,7 @@ void Settings::malformed(std::string_view key, std::string_view value, std::stri
 std::optional<std::string> Settings::resolved(const Setting& setting, int depth) {
   if (setting.words.size() != 1) return std::nullopt;
   const std::string& word = setting.words.front();
+  if (word.starts_with("\\${")) return word.substr(1);  // escaped: no reference
   if (!word.starts_with("${") || !word.ends_with("}")) return word;
   const std::string target =
       absolute_reference(std::string_view(word).substr(2, word.size() - 3), setting.key);
@@ -167,12 +177,20 @@ std::optional<bool> Settings::boolean(std::string_view key) {
   return value;
 }
 
-std::optional<double> Settings::number(std::string_view key) {
+std::optional<double> Settings::number(std::string_view key, double least, double most) {
   const auto word = text(key);
   if (!word) return std::nullopt;
   const auto value = read_number(*word);
-  if (!value) malformed(key, *word, "a number");
-  return value;
+  if (value && *value >= least && *value <= most) return value;
+  malformed(key, *word, fmt::format("a number from {} to {}", least, most));
+  return std::nullopt;
+}
+
+std::optional<double> Settings::fraction(std::string_view key) {
+  const auto value = number(key, 0, 1);
+  if (value != 1) return value;
+  malformed(key, "1", "a number from 0 to below 1");
+  return std::nullopt;
 }
 
 std::optional<int64_t> Settings::count(std::string_view key, int64_t least, int64_t most) {

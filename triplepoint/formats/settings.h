@@ -36,6 +36,11 @@ class Settings {
   /// `prefix` stands before keys in messages: "--" for command lines.
   explicit Settings(std::string file, std::string prefix = {});
 
+  using Keys = std::set<std::string, std::less<>>;
+  /// Keys whose values flags replace (ImportHints): what is wrong with theirs is no error.
+  void set_by_flags(Keys keys) { by_flags_ = std::move(keys); }
+  bool is_by_flags(std::string_view key) const;
+
   /// A key that is given again replaces what was there: command lines work so.
   void add(Setting setting);
   /// Flattens a document: table keys joined by dots, lists of plain words kept as one setting,
@@ -47,7 +52,9 @@ class Settings {
   int line(std::string_view key) const;  // 0 where absent
   std::optional<std::string> text(std::string_view key);
   std::optional<bool> boolean(std::string_view key);
-  std::optional<double> number(std::string_view key);
+  std::optional<double> number(std::string_view key, double least = 0, double most = 1e12);
+  /// A number from 0 to below 1.
+  std::optional<double> fraction(std::string_view key);
   /// A whole number in [least, most].
   std::optional<int64_t> count(std::string_view key, int64_t least = 1,
                                int64_t most = 1'000'000'000);
@@ -81,6 +88,7 @@ class Settings {
   std::vector<Setting> settings_;
   std::map<std::string, std::size_t, std::less<>> index_;  // key to its place in settings_
   std::set<std::string, std::less<>> asked_;
+  Keys by_flags_;
   std::vector<spec::Diagnosis> diagnoses_;
   std::vector<std::string> assumed_;
 };

@@ -230,10 +230,54 @@ Result<spec::Job> JobFlags::job(const spec::Library& library) const {
   return job;
 }
 
+/// Keys of launch files whose values these flags replace, without the part before the last dot.
+std::set<std::string, std::less<>> JobFlags::keys_set() const {
+  std::set<std::string, std::less<>> keys;
+  const auto replaces = [&](bool given, std::initializer_list<const char*> names) {
+    if (given) keys.insert(names.begin(), names.end());
+  };
+  replaces(cluster_.has_value(), {"nproc-per-node", "devices"});
+  replaces(nodes_.has_value(), {"nnodes", "num-nodes"});
+  replaces(tp_.has_value(), {"tensor-model-parallel-size"});
+  replaces(pp_.has_value(), {"pipeline-model-parallel-size"});
+  replaces(cp_.has_value(), {"context-parallel-size"});
+  replaces(ep_.has_value(), {"expert-model-parallel-size"});
+  replaces(expert_tp_.has_value(), {"expert-tensor-parallel-size"});
+  replaces(vpp_ || layers_per_virtual_stage_,
+           {"virtual-pipeline-model-parallel-size", "num-layers-per-virtual-pipeline-stage",
+            "num-virtual-stages-per-pipeline-rank"});
+  replaces(sequence_parallel_, {"sequence-parallel"});
+  replaces(layers_per_stage_.has_value(),
+           {"decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers",
+            "pipeline-model-parallel-layout", "num-layers-in-first-pipeline-stage",
+            "num-layers-in-last-pipeline-stage"});
+  replaces(mbs_.has_value(), {"micro-batch-size"});
+  replaces(gbs_.has_value(), {"global-batch-size"});
+  replaces(seq_.has_value(),
+           {"seq-length", "encoder-seq-length", "max-seq-length", "max-position-embeddings"});
+  replaces(precision_ || bf16_ || fp16_ || fp8_,
+           {"bf16", "fp16", "fp8", "fp8-format", "precision"});
+  replaces(recompute_.has_value(), {"recompute-granularity", "activations-checkpoint-granularity"});
+  replaces(recompute_layers_.has_value(),
+           {"recompute-num-layers", "activations-checkpoint-num-layers"});
+  replaces(recompute_method_.has_value(), {"recompute-method", "activations-checkpoint-method"});
+  replaces(!recompute_modules_.empty(), {"recompute-modules"});
+  replaces(overlap_ || tensor_overlap_, {"tp-comm-overlap", "ub-tp-comm-overlap"});
+  replaces(overlap_ || gradient_overlap_, {"overlap-grad-reduce", "overlap-grad-sync"});
+  replaces(overlap_ || parameter_overlap_, {"overlap-param-gather", "overlap-param-sync"});
+  replaces(overlap_.has_value(), {"overlap-p2p-comm", "no-overlap-p2p-communication"});
+  replaces(optimizer_.has_value(), {"optimizer", "model.optim.name"});
+  replaces(lora_rank_.has_value(), {"adapter-dim"});
+  return keys;
+}
+
 /// The file's job, or an empty one, with the model and the machines that the flags name.
 Result<spec::StatedJob> JobFlags::start(const spec::Library& library) const {
-  const formats::ImportHints named{
-      .cluster = cluster_, .num_nodes = nodes_, .stack = stack_, .job_script = {}};
+  const formats::ImportHints named{.cluster = cluster_,
+                                   .num_nodes = nodes_,
+                                   .stack = stack_,
+                                   .job_script = {},
+                                   .by_flags = keys_set()};
   if (!file_.empty()) return formats::read_stated_job(library, file_, named);
   spec::StatedJob stated;
   if (!beginning_.empty()) {

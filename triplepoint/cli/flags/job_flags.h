@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -44,6 +45,7 @@ class JobFlags {
   Arguments environment();
 
   Result<spec::StatedJob> start(const spec::Library& library) const;
+  std::set<std::string, std::less<>> keys_set() const;
   Result<void> choose_inputs(const spec::Library& library, spec::StatedJob& stated) const;
   void set_sizes(spec::StatedJob& stated) const;
   Result<void> set_virtual_stages(spec::Job& job) const;
