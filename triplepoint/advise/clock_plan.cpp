@@ -13,6 +13,7 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/parallel.h"
+#include "triplepoint/base/quoting.h"
 
 #include "triplepoint/advise/pass_graph.h"
 #include "triplepoint/sim/device_phase.h"
@@ -84,8 +85,8 @@ std::string clock_script(const spec::Job& job, const ClockPoint& point) {
       "# Read it, then run it on every node as root with the node's number: sh clocks.sh 0\n"
       "# Nodes and GPUs count as in clocks.csv. Back to normal: {}\n"
       "case \"$1\" in\n",
-      job.name.empty() ? job.model.name : job.name, 100 * point.saving, 100 * point.slowdown,
-      amd ? "amd-smi reset -g all -c" : "nvidia-smi -rgc");
+      comment_text(job.name.empty() ? job.model.name : job.name), 100 * point.saving,
+      100 * point.slowdown, amd ? "amd-smi reset -g all -c" : "nvidia-smi -rgc");
   const int64_t per_node = job.cluster.gpus_per_node;
   for (int64_t node = 0; node < job.cluster.num_nodes; ++node) {
     text += fmt::format("  {})\n", node);

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/quoting.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 
@@ -205,7 +206,9 @@ CsvWriter& CsvWriter::empty_cell() {
   return *this;
 }
 
+/// A text that a spreadsheet would take for a formula gets an apostrophe in front.
 CsvWriter& CsvWriter::cell(std::string_view text) {
+  if (is_formula(text)) return cell("'" + std::string(text));
   empty_cell();
   // A comment sign or byte order mark means something at the head of a file only; quoted it never
   // does.

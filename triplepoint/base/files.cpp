@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "triplepoint/base/quoting.h"
+
 namespace triplepoint {
 namespace {
 
@@ -172,6 +174,12 @@ Result<void> write_file_atomically(const Path& path, std::string_view content) {
 }
 
 Result<void> make_folder(const Path& folder) {
+  const std::string name = folder.string();
+  if (comment_text(name) != name)
+    return error(
+        fmt::format("cannot make the folder \"{}\" (its name has a line break or another control "
+                    "character); choose another name",
+                    comment_text(name)));
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (!problem && !std::filesystem::is_directory(folder, problem))

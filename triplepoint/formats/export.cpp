@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/base/quoting.h"
 #include "triplepoint/base/unit_text.h"
 
 namespace triplepoint::formats {
@@ -64,11 +65,8 @@ std::vector<std::string> unsupported_by_launch_files(const spec::Job& job) {
 
 std::string comments_of(const std::vector<std::string>& unsupported) {
   std::string text;
-  for (const std::string& each : unsupported) {
-    std::string line = each;
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    text += fmt::format("# not in this file: {}\n", line);
-  }
+  for (const std::string& each : unsupported)
+    text += fmt::format("# not in this file: {}\n", comment_text(each));
   return text;
 }
 

@@ -8,18 +8,12 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/installation.h"
+#include "triplepoint/base/quoting.h"
 
 #include "triplepoint/formats/export.h"
 
 namespace triplepoint::formats {
 namespace {
-
-std::string quoted(const Path& path) {
-  std::string text = "'";
-  for (const char c : path.string())
-    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
 
 void replace_first(std::string& text, std::string_view what, std::string_view with) {
   if (const size_t at = text.find(what); at != std::string::npos)
@@ -33,7 +27,8 @@ std::string slurm_lines(const spec::Job& job, const JobFiles& files, const Measu
   const bool torchrun = stack_of(job) != TrainingStack::triplepoint &&
                         stack_of(job) != TrainingStack::nemo;  // one task a node starts the others
   std::string text =
-      fmt::format("#SBATCH --job-name={}\n#SBATCH --output={}\n", files.stem, files.log().string());
+      fmt::format("#SBATCH --job-name={}\n#SBATCH --output={}\n",
+                  shell_word(comment_text(files.stem)), sbatch_path(files.log().string()));
   text += "#SBATCH --open-mode=append\n";
   text += fmt::format("#SBATCH --time={}\n",
                       std::max<int64_t>(1, std::llround(std::ceil(plan.timeout / unit::min))));
@@ -49,8 +44,8 @@ std::string slurm_lines(const spec::Job& job, const JobFiles& files, const Measu
 std::string recorder(const JobFiles& files, const MeasurePlan& plan, const Path& program) {
   return fmt::format(
       "{} record --quiet --job {} --warmup {} --steps all -o {}-$repeat.run -- \\\n  ",
-      quoted(program), quoted(files.job()), plan.warmup,
-      quoted(files.folder / "work" / files.stem));
+      shell_word(program.string()), shell_word(files.job().string()), plan.warmup,
+      shell_word((files.folder / "work" / files.stem).string()));
 }
 
 std::string launcher_word(const MeasurePlan& plan) {
@@ -59,8 +54,9 @@ std::string launcher_word(const MeasurePlan& plan) {
 
 std::string train_command(const JobFiles& files, const MeasurePlan& plan, const Path& program) {
   return fmt::format("{} train {} --steps {} --warmup {} --launcher {} --quiet -o {}-$repeat.run\n",
-                     quoted(program), quoted(files.job()), plan.steps, plan.warmup,
-                     launcher_word(plan), quoted(files.folder / "work" / files.stem));
+                     shell_word(program.string()), shell_word(files.job().string()), plan.steps,
+                     plan.warmup, launcher_word(plan),
+                     shell_word((files.folder / "work" / files.stem).string()));
 }
 
 /// Where torchrun and NeMo find each other, and where our marks are.
@@ -69,9 +65,9 @@ std::string environment_lines() {
       "export MASTER_ADDR=${MASTER_ADDR:-$( (scontrol show hostnames \"$SLURM_JOB_NODELIST\" "
       "2>/dev/null || echo localhost) | head -1)}\n";
   if (const auto data = data_folder())
-    text +=
-        fmt::format("export PYTHONPATH={}:{}:$PYTHONPATH\n", quoted(data->parent_path() / "python"),
-                    quoted(data->parent_path() / "examples" / "marking"));
+    text += fmt::format("export PYTHONPATH={}:{}:$PYTHONPATH\n",
+                        shell_word((data->parent_path() / "python").string()),
+                        shell_word((data->parent_path() / "examples" / "marking").string()));
   return text +
          "per_node=${SLURM_JOB_ID:+srun --ntasks-per-node=1}\n"
          "per_rank=${SLURM_JOB_ID:+srun}\n";
@@ -86,18 +82,19 @@ std::string foreign_command(const spec::Job& job, const JobFiles& files, const M
           "cd \"${{MEGATRON_DIR:-.}}\"\n$per_node {}bash -c 'NODE_RANK=${{SLURM_NODEID:-0}} exec "
           "bash "
           "\"$0\"' {}\n",
-          record, quoted(files.launch(".sh")));
+          record, shell_word(files.launch(".sh").string()));
     case TrainingStack::nemo:
       return fmt::format(
           "$per_rank {}python \"${{NEMO_DIR:-/opt/NeMo}}\"/examples/nlp/language_modeling/"
           "megatron_gpt_pretraining.py --config-path={} --config-name={}\n",
-          record, quoted(files.folder / "launch"), files.stem);
+          record, shell_word((files.folder / "launch").string()), shell_word(files.stem));
     case TrainingStack::torchtitan:
       return fmt::format(
           "cd \"${{TORCHTITAN_DIR:-.}}\"\n$per_node {}torchrun --nnodes {} --nproc-per-node {} "
           "--rdzv-backend c10d --rdzv-endpoint \"$MASTER_ADDR:29500\" -m torchtitan.train "
           "--job.config_file {}\n",
-          record, job.cluster.num_nodes, job.cluster.gpus_per_node, quoted(files.launch(".toml")));
+          record, job.cluster.num_nodes, job.cluster.gpus_per_node,
+          shell_word(files.launch(".toml").string()));
     default:
       return "";
   }
@@ -107,8 +104,9 @@ LaunchFile megatron_file(const spec::Job& job, const JobFiles& files, const Meas
   formats::Exported exported = formats::export_megatron_args(job);
   replace_first(exported.text, "--train-iters 20", fmt::format("--train-iters {}", plan.steps));
   // Steps are marked without a change to Megatron-LM.
-  replace_first(exported.text, "    pretrain_gpt.py",
-                fmt::format("    {} pretrain_gpt.py", quoted(files.launch("-marked.py"))));
+  replace_first(
+      exported.text, "    pretrain_gpt.py",
+      fmt::format("    {} pretrain_gpt.py", shell_word(files.launch("-marked.py").string())));
   return {files.launch(".sh"), std::move(exported.text), std::move(exported.unsupported_settings)};
 }
 
@@ -174,14 +172,15 @@ std::string job_script(const spec::Job& job, const JobFiles& files, const Measur
       "# One repetition (its number is the argument) of {}. Written by triplepoint characterize\n"
       "# --measure; also to be started by hand, and by sbatch.\n"
       "set -e\nrepeat=${{1:-1}}\ncd {}\n",
-      job.name, quoted(files.folder));
+      comment_text(job.name), shell_word(files.folder.string()));
   if (!ours) text += environment_lines();
   text += ours ? train_command(files, plan, program) : foreign_command(job, files, plan, program);
   if (!ours)
     text += fmt::format(
         "if [ ! -e {0}-$repeat.run ]; then {1} merge {0}-$repeat.*.run -o {0}-$repeat.run; fi\n",
-        quoted(files.folder / "work" / files.stem), quoted(program));
-  text += fmt::format("touch {}-$repeat.done\n", quoted(files.folder / "work" / files.stem));
+        shell_word((files.folder / "work" / files.stem).string()), shell_word(program.string()));
+  text += fmt::format("touch {}-$repeat.done\n",
+                      shell_word((files.folder / "work" / files.stem).string()));
   return text;
 }
 
@@ -265,12 +264,12 @@ formats::Exported export_torchtitan(const spec::Job& job, int64_t steps) {
   formats::Exported exported;
   exported.unsupported_settings = unsupported_by_torchtitan(job, flavor.has_value());
   for (const std::string& setting : exported.unsupported_settings)
-    exported.text += fmt::format("# not said: {}\n", setting);
+    exported.text += fmt::format("# not said: {}\n", comment_text(setting));
   exported.text += fmt::format(
-      "[job]\ndescription = \"{}\"\n\n[model]\nname = \"{}\"\nflavor = \"{}\"\n\n"
+      "[job]\ndescription = {}\n\n[model]\nname = \"{}\"\nflavor = \"{}\"\n\n"
       "[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\nsteps = {}\n\n"
       "[metrics]\nlog_freq = 1\n\n[activation_checkpoint]\nmode = \"{}\"\n\n",
-      job.name, flavor ? flavor->family : "llama3", flavor ? flavor->flavor : "8B",
+      toml_text(job.name), flavor ? flavor->family : "llama3", flavor ? flavor->flavor : "8B",
       job.plan.micro_batch_size, job.plan.global_batch_size, job.model.sequence_length, steps,
       recompute_mode(job.plan.recompute));
   exported.text += parallelism(job);

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/quoting.h"
+
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/pipeline_layout.h"
 
@@ -16,19 +18,6 @@ using spec::Model;
 using spec::Plan;
 using spec::Precision;
 using spec::Sharding;
-
-/// One word of a shell line, in quotes where the shell would take it apart.
-std::string shell_word(std::string_view text) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.' || c == '/' || c == ',' || c == ':';
-  };
-  if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return std::string(text);
-  std::string result = "'";
-  for (const char c : text)
-    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
-}
 
 /// Collects arguments, one on each line of a continued command.
 class ArgumentWriter {

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/base/quoting.h"
+
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/pipeline_layout.h"
 
@@ -41,30 +43,14 @@ class YamlWriter {
   Node root_;
 };
 
-bool is_plain_word(std::string_view text) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  const auto part = [&](char c) {
-    return letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' || c == '/';
-  };
-  constexpr std::string_view reserved[] = {"true", "false", "null", "yes", "no",  "on",   "off",
-                                           "True", "False", "None", "Yes", "No",  "On",   "Off",
-                                           "y",    "n",     "Y",    "N",   "NaN", "TRUE", "FALSE"};
-  return !text.empty() && letter(text.front()) && std::all_of(text.begin(), text.end(), part) &&
-         std::find(std::begin(reserved), std::end(reserved), text) == std::end(reserved);
-}
-
-/// A plain word as it is, other text in double quotes.
-std::string yaml_text(std::string_view text) {
-  if (is_plain_word(text)) return std::string(text);
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    if (static_cast<unsigned char>(c) < 0x20)
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    else
-      result += c;
+/// "${a}" as a text: OmegaConf, which reads NeMo's files, would look it up.
+std::string without_references(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i).starts_with("${")) result += '\\';
+    result += text[i];
   }
-  return result + '"';
+  return result;
 }
 
 void YamlWriter::put(std::string_view key, std::string value) {
@@ -84,7 +70,7 @@ void YamlWriter::put(std::string_view key, std::string value) {
 }
 
 void YamlWriter::text(std::string_view key, std::string_view value) {
-  put(key, yaml_text(value));
+  put(key, yaml_text(without_references(value)));
 }
 void YamlWriter::count(std::string_view key, int64_t value) {
   put(key, fmt::format("{}", value));

@@ -3,21 +3,6 @@
 
 namespace triplepoint::spec {
 
-std::string toml_text(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      result += fmt::format("\\{}", c);
-    else if (c == '\n')
-      result += "\\n";
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      result += fmt::format("\\u{:04X}", static_cast<unsigned char>(c));
-    else
-      result += c;
-  }
-  return result + "\"";
-}
-
 std::string TableWriter::text() const {
   if (path_.empty()) return lines_ + tables_;
   return fmt::format("\n[{}]\n{}{}", path_, lines_, tables_);

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/quoting.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/fields.h"
@@ -17,9 +18,6 @@
 namespace triplepoint::spec {
 
 struct Library;
-
-/// A TOML text in quotes, with what TOML wants escaped escaped.
-std::string toml_text(std::string_view text);
 
 inline std::string value_text(bool value) {
   return value ? "true" : "false";

@@ -229,15 +229,15 @@ TEST_CASE("the script of an emulated job asks Slurm for one node, of a real one 
   const std::string emulated = formats::job_script(job, files, {}, "/bin/triplepoint");
   CHECK(emulated.find("#SBATCH --nodes=1\n") != std::string::npos);
   CHECK(emulated.find("--cpus-per-task=2\n") != std::string::npos);
-  CHECK(emulated.find("'/bin/triplepoint' train '/study/jobs/name-1.toml'") != std::string::npos);
-  CHECK(emulated.find("touch '/study/work/name-1'-$repeat.done") != std::string::npos);
+  CHECK(emulated.find("/bin/triplepoint train /study/jobs/name-1.toml") != std::string::npos);
+  CHECK(emulated.find("touch /study/work/name-1-$repeat.done") != std::string::npos);
   job = job_of(
       "model = \"gpt3-1.3b\"\ncluster = \"hgx-h200\"\nnodes = 4\nstack = "
       "\"megatron-core\"\n[plan]\nglobal_batch_size = 32\n");
   const std::string real = formats::job_script(job, files, {}, "/bin/triplepoint");
   CHECK(real.find("#SBATCH --nodes=4\n") != std::string::npos);
   CHECK(real.find("#SBATCH --gpus-per-node=8\n") != std::string::npos);
-  CHECK(real.find("record --quiet --job '/study/jobs/name-1.toml'") != std::string::npos);
+  CHECK(real.find("record --quiet --job /study/jobs/name-1.toml") != std::string::npos);
 }
 
 TEST_CASE("other stacks get a launch file in their own words, with the steps that are wanted") {
@@ -251,7 +251,7 @@ TEST_CASE("other stacks get a launch file in their own words, with the steps tha
     return all.empty() ? std::string() : all.front().text;
   };
   CHECK(files_of("megatron-core").find("--train-iters 7") != std::string::npos);
-  CHECK(files_of("megatron-core").find("name-1-marked.py' pretrain_gpt.py") != std::string::npos);
+  CHECK(files_of("megatron-core").find("name-1-marked.py pretrain_gpt.py") != std::string::npos);
   CHECK(files_of("nemo-profiled").find("tensor_model_parallel_size: 2") != std::string::npos);
   CHECK(files_of("compiled-pytorch").find("tensor_parallel_degree = 2") != std::string::npos);
   CHECK(files_of("compiled-pytorch").find("steps = 7") != std::string::npos);

@@ -7,6 +7,7 @@
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/process.h"
+#include "triplepoint/base/quoting.h"
 
 #include "triplepoint/study/training.h"
 #include "triplepoint/tui/console.h"
@@ -26,7 +27,7 @@ Result<void> write_study(const Path& folder, const spec::Cluster& cluster,
                                 {"\"triplepoint-train\"", "stack"}}) {
     const size_t place = text.find(fmt::format("{} = {}", is, was));
     if (place == std::string::npos) return {};
-    text.replace(place + is.size() + 3, was.size(), fmt::format("\"{}/{}.toml\"", here, is));
+    text.replace(place + is.size() + 3, was.size(), toml_text(fmt::format("{}/{}.toml", here, is)));
   }
   return write_file_atomically(folder / "laptop.toml", text);
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/quoting.h"
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/spec/names.h"
@@ -312,7 +313,7 @@ Result<MachineFit> fit_machine(const Json& json, const EmulatedCluster& emulated
 
 namespace {
 
-std::string quoted_errors(const MachineFit& fit) {
+std::string errors_text(const MachineFit& fit) {
   std::string text;
   for (const MachineError& each : fit.errors)
     text += fmt::format("{}{}: {} rows, median {:.1f} %, worst {:.1f} %", text.empty() ? "" : "; ",
@@ -320,26 +321,20 @@ std::string quoted_errors(const MachineFit& fit) {
   return text;
 }
 
-std::string escaped(std::string text) {
-  for (char& c : text)
-    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ') c = ' ';
-  return text;
-}
-
 std::string sources(const MachineFit& fit, const char* keys) {
   return fmt::format(
-      "\n[[source]]\nkeys = [\"{}\"]\nkind = \"measured\"\ncite = \"triplepoint calibrate "
-      "--this-machine on {}: seconds of a core; {}\"\n",
-      keys, escaped(fit.processor), escaped(quoted_errors(fit)));
+      "\n[[source]]\nkeys = [\"{}\"]\nkind = \"measured\"\ncite = {}\n", keys,
+      toml_text(fmt::format("triplepoint calibrate --this-machine on {}: seconds of a core; {}",
+                            fit.processor, errors_text(fit))));
 }
 
 std::string core_toml(const spec::Gpu& gpu) {
   const spec::KernelCoefficients& k = gpu.kernels;
   std::string text = fmt::format(
-      "\n[cluster.gpu]\nname = \"{}\"\ntitle = \"{}\"\nvendor = \"cpu\"\npeak_fp32 = \"{:.5g} "
+      "\n[cluster.gpu]\nname = \"{}\"\ntitle = {}\nvendor = \"cpu\"\npeak_fp32 = \"{:.5g} "
       "GFLOP/s\"\npeak_bf16 = \"{:.5g} GFLOP/s\"\nhbm_bandwidth = \"{:.5g} GB/s\"\nmemory = "
       "\"{:.5g} MB\"\ncompute_units = 1\n",
-      gpu.name, escaped(gpu.title), *gpu.peak_fp32 / (unit::FLOP / unit::s) / 1e9,
+      gpu.name, toml_text(gpu.title), *gpu.peak_fp32 / (unit::FLOP / unit::s) / 1e9,
       *gpu.peak_bf16 / (unit::FLOP / unit::s) / 1e9, *gpu.hbm_bandwidth / (unit::GB / unit::s),
       *gpu.memory / unit::MB);
   text += fmt::format(
@@ -366,9 +361,10 @@ std::string cluster_toml(const MachineFit& fit) {
   const spec::ScaleOut& out = cluster.scale_out;
   std::string text = fmt::format(
       "# SPDX-License-Identifier: Apache-2.0\n# Written by triplepoint calibrate --this-machine.\n"
-      "[cluster]\ntitle = \"Emulated on {}\"\nnum_nodes = {}\ngpus_per_node = {}\nshared_cores = "
+      "[cluster]\ntitle = {}\nnum_nodes = {}\ngpus_per_node = {}\nshared_cores = "
       "{}\n",
-      escaped(fit.processor), cluster.num_nodes, cluster.gpus_per_node, cluster.shared_cores);
+      toml_text("Emulated on " + fit.processor), cluster.num_nodes, cluster.gpus_per_node,
+      cluster.shared_cores);
   text += core_toml(cluster.gpu);
   text += fmt::format(
       "\n[cluster.scale_up]\nkind = \"pcie\"\nbandwidth = \"{:.5g} GB/s\"\nefficiency = 1\n"

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/process.h"
+#include "triplepoint/base/quoting.h"
 
 #include "triplepoint/spec/library.h"
 
@@ -108,14 +109,14 @@ class Characterize : public Command {
       console.warn(fmt::format(
           "triplepoint: scripts of {0} jobs are in {1}/scripts (start them with bash or sbatch); "
           "then\n  triplepoint characterize {2} --measure -o {1}\n",
-          results.left, folder.string(), study_));
+          results.left, shell_word(folder.string()), shell_word(study_)));
       return exit_ok;
     }
     console.warn(
         fmt::format("triplepoint: interrupted; {} jobs are finished, {} are left. To continue:\n  "
                     "triplepoint characterize {}{} -o {}\n",
-                    results.study.rows.size(), results.left, study_, measure_ ? " --measure" : "",
-                    folder.string()));
+                    results.study.rows.size(), results.left, shell_word(study_),
+                    measure_ ? " --measure" : "", shell_word(folder.string())));
     return exit_interrupted;
   }
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/quoting.h"
+
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/cli/command.h"
@@ -117,8 +119,11 @@ class Train : public Command {
     console.print(spec::write_job(job, library));
     console.print("\n# started as\n");
     for (const auto& [name, value] : study::launch_variables(around))
-      console.print(fmt::format("#   {}={}\n", name, value));
-    console.print(fmt::format("#   {}\n", fmt::join(command, " ")));
+      console.print(fmt::format("#   {}={}\n", name, shell_word(value)));
+    std::string words;
+    for (const std::string& word : command)
+      words += (words.empty() ? "" : " ") + shell_word(word);
+    console.print(fmt::format("#   {}\n", comment_text(words)));
     return exit_ok;
   }
 

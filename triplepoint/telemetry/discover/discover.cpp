@@ -152,7 +152,7 @@ class Draft {
     sources_[{kind, cite.empty() ? measured_by_ : cite}].push_back(table + "." + key);
   }
   void name(const std::string& table, const std::string& key, const std::string& word) {
-    tables_[table] += fmt::format("{} = {}\n", key, spec::toml_text(word));
+    tables_[table] += fmt::format("{} = {}\n", key, toml_text(word));
   }
   std::string text() const {
     std::string all;
@@ -161,9 +161,9 @@ class Draft {
     for (const auto& [source, keys] : sources_) {
       std::string list;
       for (const std::string& key : keys)
-        list += fmt::format("{}{}", list.empty() ? "" : ", ", spec::toml_text(key));
+        list += fmt::format("{}{}", list.empty() ? "" : ", ", toml_text(key));
       all += fmt::format("[[source]]\nkeys = [{}]\nkind = {}\ncite = {}\n\n", list,
-                         spec::toml_text(source.first), spec::toml_text(source.second));
+                         toml_text(source.first), toml_text(source.second));
     }
     all.pop_back();
     return all;
@@ -213,7 +213,7 @@ void set_links(const NodeShape& shape, const spec::Cluster& base, Draft& draft) 
   if (of_one_node) draft.set(table, "domain_size", spec::value_text(shape.gpus));
   if (shape.nics == 0 || !shape.nic_bandwidth) return;
   draft.set("cluster.scale_out", "nics_per_node", spec::value_text(shape.nics));
-  draft.set("cluster.scale_out", "nic_bandwidth", spec::toml_text(gigabits(*shape.nic_bandwidth)));
+  draft.set("cluster.scale_out", "nic_bandwidth", toml_text(gigabits(*shape.nic_bandwidth)));
 }
 
 /// Fewer GPUs sit on the first slots of the library's chassis, more on copies of them: the air of
