@@ -182,6 +182,13 @@ class Others(Blocking):
         self.assertEqual([gpu["answers"] for gpu in said["gpus"]], [number != 3 for number in range(8)])
         self.assertTrue(any(gap["what"] == "GPU 3" for gap in said["missing"]))
 
+    def test_discover_describes_no_node_whose_gpu_does_not_answer(self):
+        self.script("block 3 temperature 0", "block 3 architecture 0")
+        process = self.start("discover")
+        errors = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("GPU 3: no answer", errors)
+
     def test_the_exporter_says_which_gpu_is_down(self):
         self.script("block 6 field_values 2", "block 6 temperature 2")
         process = self.start("exporter", "--listen", "127.0.0.1:0")

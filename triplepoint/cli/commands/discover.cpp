@@ -12,6 +12,7 @@
 #include "triplepoint/cli/flags/bind.h"
 #include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
+#include "triplepoint/telemetry/sensor_opening.h"
 #include "triplepoint/tui/machine_text.h"
 
 namespace triplepoint::cli {
@@ -38,6 +39,7 @@ class Discover : public Command {
     telemetry::SensorOptions options = sensors_.options();
     options.node_power = false;
     const telemetry::Sensors sensors = TPT_TRY(telemetry::open_sensors(options));
+    TPT_TRY(require_answers(sensors));
     const telemetry::NodeShape shape = TPT_TRY(telemetry::shape_of(sensors));
     const std::optional<trace::NcclTests> tests = TPT_TRY(read_tests());
     const telemetry::ClusterDraft draft = TPT_TRY(telemetry::draft_cluster(library, shape, tests));
@@ -53,6 +55,15 @@ class Discover : public Command {
   }
 
  private:
+  /// A GPU that does not answer would be missing in the description.
+  static Result<void> require_answers(const telemetry::Sensors& sensors) {
+    if (sensors.opening == nullptr) return {};
+    for (const telemetry::Gap& gap : sensors.opening->outstanding())
+      if (gap.what.find("GPU") != std::string::npos)
+        return error(fmt::format("{}: {} (the description would lack it); {}", gap.what, gap.why,
+                                 gap.remedy));
+    return {};
+  }
   Result<std::optional<trace::NcclTests>> read_tests() const {
     if (!tests_) return std::optional<trace::NcclTests>();
     trace::Input input = TPT_TRY(trace::Input::open(*tests_));

@@ -141,7 +141,7 @@ TEST_CASE("run page: the energy of a recording says of which GPUs it is") {
   run.manifest.facts["recording_energy_j"] = "32165.3";
   run.manifest.facts["recording_energy_uncertainty_j"] = "2714.5";
   const auto page = [&] { return with_plain_blanks(run_page(run, metrics_of_32())); };
-  CHECK(contains(page(), "32.2 kJ"));
+  CHECK(contains(page(), "32.2 <i>kJ</i>"));
   CHECK(contains(page(), "± 8.4 %, all GPUs"));
   run.manifest.facts["recording_energy_coverage"] = "7 of 8 GPUs; GPU 2 lost at 2.9 s";
   CHECK(contains(page(), "7 of 8 GPUs; GPU 2 lost at 2.9 s"));
