@@ -10,11 +10,13 @@ const singles = ["--blue", "--orange", "--green", "--vermilion", "--sky", "--pur
 
 interface Strip {
   plot: Plot;
-  low: number;
+  low: number; // of its axis, with room above and below the curves
   high: number;
+  least: number; // of its curves, and what the axis says
+  most: number;
 }
 
-function rangeOf(plot: Plot): [number, number] {
+function extremesOf(plot: Plot): [number, number] {
   let low = Infinity;
   let high = -Infinity;
   for (const { values } of plot.curves) {
@@ -24,9 +26,13 @@ function rangeOf(plot: Plot): [number, number] {
       high = Math.max(high, value);
     }
   }
-  if (low > high) return [0, 1];
-  const room = Math.max(0.06 * (high - low), 0.005 * Math.abs(high), 1e-6);
-  return [low === 0 ? 0 : low - room, high + room];
+  return low > high ? [0, 1] : [low, high];
+}
+
+function stripOf(plot: Plot): Strip {
+  const [least, most] = extremesOf(plot);
+  const room = Math.max(0.06 * (most - least), 0.005 * Math.abs(most), 1e-6);
+  return { plot, low: least === 0 ? 0 : least - room, high: most + room, least, most };
 }
 
 function colourOf(curve: Curve, index: number): string {
@@ -50,10 +56,7 @@ export class Strips {
   private readonly strips: Strip[];
 
   constructor(plots: Plot[]) {
-    this.strips = plots.filter(({ times }) => times.length > 0).map((plot) => {
-      const [low, high] = rangeOf(plot);
-      return { plot, low, high };
-    });
+    this.strips = plots.filter(({ times }) => times.length > 0).map(stripOf);
   }
 
   get height(): number {
@@ -80,8 +83,9 @@ export class Strips {
     context.fillStyle = styleValue("--soft");
     context.textAlign = "right";
     context.textBaseline = "middle";
-    context.fillText(String(Number(strip.high.toPrecision(3))), gutter - 6, top + head + 5);
-    context.fillText(String(Number(strip.low.toPrecision(3))), gutter - 6, top + stripHeight - 11);
+    const said = (value: number): string => String(Number(value.toPrecision(3)));
+    if (said(strip.most) !== said(strip.least)) context.fillText(said(strip.most), gutter - 6, Math.max(y(strip.most), top + head + 5));
+    context.fillText(said(strip.least), gutter - 6, Math.min(y(strip.least), top + stripHeight - 11));
     context.strokeStyle = styleValue("--rule");
     context.lineWidth = 1;
     context.strokeRect(gutter + 0.5, top + head - 0.5, view.width - 1, inner + 1);
