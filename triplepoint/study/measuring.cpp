@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/sim/simulate.h"
+#include "triplepoint/study/machine_load.h"
 #include "triplepoint/study/training.h"
 #include "triplepoint/tui/progress.h"
 
@@ -86,16 +88,38 @@ run::Run middle_of(std::vector<run::Run> runs) {
   return middle;
 }
 
+/// More than the peak cannot be: then the peak is wrong.
+std::optional<std::string> peak_note(const run::Run& run, const spec::Job& job) {
+  if (!run.model_flops || !run.peak_flops || mean_step_s(run) <= 0) return std::nullopt;
+  const double achieved = *run.model_flops / unit::FLOP / mean_step_s(run);
+  const double peak =
+      *run.peak_flops / (unit::FLOP / unit::s) * static_cast<double>(job.world_size());
+  if (achieved <= peak) return std::nullopt;
+  return fmt::format(
+      "the MFU of {:.0f} % is above 100 %: the peak of {:.4g} TFLOP/s per rank is below what this "
+      "machine reaches (it is the cluster's, or was measured while other programs ran); measure "
+      "the machine with triplepoint calibrate --this-machine when nothing else runs",
+      100 * achieved / peak, *run.peak_flops / (unit::FLOP / unit::s) * 1e-12);
+}
+
+bool is_about_the_machine(const std::string& note) {
+  return note.starts_with(busy_machine_words) || note.starts_with("the MFU of ");
+}
+
 Result<run::Run> load_recording(const formats::JobFiles& files, int64_t repeat,
                                 const spec::Job& job) {
   run::Run run = TPT_TRY(run::load(files.recording(repeat).string()));
-  if (run.steps.empty())
+  if (run.steps.empty()) {
+    std::string why = "the step time is unknown";
+    for (const std::string& note : run.manifest.notes)
+      if (note.starts_with("steps cannot be marked")) why = note;
     return error(
-        fmt::format("the training of {} marked no steps (the step time is unknown); "
-                    "see docs/measure/marking.md and {}",
-                    job.name, files.log().string()));
+        fmt::format("the training of {} marked no steps ({}); see docs/measure/marking.md and {}",
+                    job.name, why, files.log().string()));
+  }
   run.manifest.job = job;
   run.manifest.name = job.name;
+  if (const auto note = peak_note(run, job)) run.manifest.notes.push_back(*note);
   return run;
 }
 
@@ -171,6 +195,8 @@ Result<std::optional<run::Run>> JobMeasurer::operator()(const spec::Job& job,
       if (!TPT_TRY(play(files, repeat))) return std::optional<run::Run>();
     }
     runs.push_back(TPT_TRY(load_recording(files, repeat, job)));
+    for (const std::string& note : runs.back().manifest.notes)
+      if (say_ && is_about_the_machine(note)) say_(fmt::format("{}: {}", job.name, note));
   }
   return std::optional(middle_of(std::move(runs)));
 }
@@ -226,8 +252,13 @@ Result<StudyResults> measure_study(tui::Console& console, const spec::StudyPlan&
                                    const Path& folder, const formats::MeasurePlan& plan, bool retry,
                                    int at_once) {
   std::error_code problem;
-  const JobMeasurer measurer = TPT_TRY(JobMeasurer::make(
+  JobMeasurer measurer = TPT_TRY(JobMeasurer::make(
       folder, plan, std::filesystem::read_symlink("/proc/self/exe", problem), interrupted));
+  std::mutex speaking;
+  measurer.say_with([&](const std::string& remark) {
+    const std::lock_guard lock(speaking);
+    console.warn(fmt::format("triplepoint: {}\n", remark));
+  });
   tui::Progress progress(console, plan.scripts_only ? "Writing scripts" : "Measuring",
                          study.jobs.size());
   return run_study(

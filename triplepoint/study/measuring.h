@@ -29,6 +29,8 @@ class JobMeasurer {
   /// wanted. `stem`: of the job's files, with the digest of job and plan so that none is mistaken
   /// for another's. Called from several threads.
   Result<std::optional<run::Run>> operator()(const spec::Job& job, const std::string& stem) const;
+  /// Hears remarks about the machine a training ran on; from several threads.
+  void say_with(std::function<void(const std::string&)> say) { say_ = std::move(say); }
 
  private:
   JobMeasurer() = default;
@@ -40,6 +42,7 @@ class JobMeasurer {
   Path folder_, program_;
   formats::MeasurePlan plan_;
   std::function<bool()> stopped_;
+  std::function<void(const std::string&)> say_;
 };
 
 /// run_study() with `at_once` measured jobs at a time. `retry`: those that failed before, too.

@@ -6,10 +6,13 @@
 #include <map>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/formats/job_scripts.h"
+#include "triplepoint/study/machine_load.h"
 #include "triplepoint/study/recorded_job.h"
 #include "triplepoint/study/training.h"
 
@@ -87,6 +90,26 @@ TEST_CASE("what the user has set for Open MPI stays") {
   CHECK(set.count("OMPI_MCA_plm") == 0);
   const auto batch = launch_variables(machine({{"SLURM_JOB_ID", "7"}}, {}));
   CHECK(batch.at("OMPI_MCA_plm") == "isolated");
+}
+
+TEST_CASE("a machine that others use is told from the kernel's and the command's CPU seconds") {
+  const double tick = static_cast<double>(sysconf(_SC_CLK_TCK));
+  const auto of = [&](double user, double idle, double steal) {
+    return *machine_seconds_of(fmt::format("cpu  {} 0 0 {} 0 0 0 {} 0 0\ncpu0 1 2\n", user * tick,
+                                           idle * tick, steal * tick));
+  };
+  const MachineSeconds begin = of(1000, 500, 0);
+  // 20 s of two threads.
+  CHECK_FALSE(busy_machine_note(begin, of(1038, 502, 0), 36));  // its own load
+  CHECK_FALSE(busy_machine_note(begin, of(1030, 510, 0), 15));  // a quarter was free
+  CHECK_FALSE(busy_machine_note(begin, begin, 0));
+  const auto note = busy_machine_note(begin, of(1039, 501, 0), 15);
+  REQUIRE(note);
+  CHECK(note->find("other programs used 60 %") == 0);
+  CHECK(note->find("2 % was idle") != std::string::npos);
+  CHECK(busy_machine_note(begin, of(1020, 501, 19), 20));  // by a hypervisor's others
+  CHECK_FALSE(machine_seconds_of("MemTotal: 5"));
+  CHECK(machine_seconds());
 }
 
 TEST_CASE("a trainer that is not there is missed with a way to get it") {
@@ -207,6 +230,12 @@ TEST_CASE("a recording takes memory, traffic and the measured peak from the trai
   REQUIRE(add_trainer_report(recording, report));
   REQUIRE(recording.memory.size() == 1);
   CHECK(recording.memory[0].total() == 30 * unit::B);
+  const spec::Job job = job_of(beginning_of_training(false));
+  recording.manifest.job = job;
+  REQUIRE(add_trainer_report(recording, report));
+  // As a prediction of this stack has it.
+  CHECK(recording.memory[0].reserve == job.stack.framework_reserve);
+  CHECK(recording.memory[0].total() == job.stack.framework_reserve + 30 * unit::B);
   CHECK(recording.peak_flops == 2e9 * unit::FLOP / unit::s);
   CHECK(recording.manifest.facts.at("bytes_tensor_all_reduce") == "64");
   CHECK(recording.manifest.facts.at("bytes_as_workload") == "no");

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <string>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,6 +13,7 @@
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/study/machine_load.h"
 #include "triplepoint/study/recorded_job.h"
 #include "triplepoint/telemetry/recorder/child_process.h"
 #include "triplepoint/telemetry/recorder/node_gathering.h"
@@ -74,8 +77,9 @@ class Recording {
       console_.warn(
           fmt::format("triplepoint: the old {} is now {}\n", target.string(), old->string()));
     const auto recorder = TPT_TRY(Recorder::begin(plan(target, gathering, opening), {}));
-    auto child = ChildProcess::start(request_.command,
-                                     telemetry::recording_variables(gathering.marks()), signals);
+    const auto variables = telemetry::recording_variables(gathering.marks());
+    note_missing_marks(*recorder, variables);
+    auto child = ChildProcess::start(request_.command, variables, signals);
     if (!child) {
       console_.warn("triplepoint: " + child.error().what + "\n");
       std::error_code ignored;
@@ -84,8 +88,11 @@ class Recording {
       return telemetry::start_failed(request_.command[0]);
     }
     command_ = child->id();
+    const auto begin = machine_seconds();
+    const double own = own_cpu_seconds();
     const int code = watch(*recorder, *child, gathering);
     wait_for_others(*recorder, gathering, signals);
+    if (begin) note_busy_machine(*recorder, *begin, own_cpu_seconds() - own);
     const bool is_whole = finish(*recorder, target);
     return request_.strict && !is_whole && code == 0 ? incomplete_recording : code;
   }
@@ -171,6 +178,28 @@ class Recording {
       usleep(static_cast<useconds_t>(turn_length / unit::us));
       turn(recorder, gathering);
     }
+  }
+
+  void note_missing_marks(Recorder& recorder,
+                          const std::map<std::string, std::string>& variables) const {
+    constexpr const char* library = "TRIPLEPOINT_MARK_LIBRARY";
+    if (variables.count(library) > 0 || telemetry::process_variable(library)) return;
+    const std::string note = fmt::format(
+        "steps cannot be marked: libtriplepoint_mark.so is not in the lib folder beside this "
+        "program (an incomplete installation); install it, or name its file in {}",
+        library);
+    recorder.note(note);
+    if (!request_.quiet) console_.warn(fmt::format("triplepoint: {}\n", note));
+  }
+
+  /// Ranks that a launcher has started beside this one are not among our children.
+  void note_busy_machine(Recorder& recorder, const MachineSeconds& begin, double own) const {
+    const auto end = machine_seconds();
+    if (environment_.rank || !end) return;
+    const auto note = busy_machine_note(begin, *end, own);
+    if (!note) return;
+    recorder.note(*note);
+    if (!request_.quiet) console_.warn(fmt::format("triplepoint: {}\n", *note));
   }
 
   /// False if some of the recording is lost.
