@@ -86,7 +86,7 @@ TEST_CASE("trace stragglers: the last starter, its data loader, and not who wait
   CHECK(outcome.code == exit_ok);
   CHECK(outcome.out.starts_with("Rank 1 is the straggler"));
   CHECK(outcome.out.find("By communication time alone rank 0 looks slowest") != std::string::npos);
-  CHECK(outcome.out.find("data loader: +3000.0 us") != std::string::npos);
+  CHECK(outcome.out.find("data loader: +3.00 ms") != std::string::npos);
 }
 
 TEST_CASE("trace comm: nccl-tests columns, waits apart from transfers") {

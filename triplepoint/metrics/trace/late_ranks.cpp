@@ -113,10 +113,6 @@ int64_t excess(const Window& late, const std::vector<Window>& windows, Of of) {
   return of(late) - (others.empty() ? 0 : lower_median(std::move(others)));
 }
 
-std::string in_us(int64_t nanoseconds) {
-  return fmt::format("{:.1f} us", static_cast<double>(nanoseconds) / 1e3);
-}
-
 bool loads_data(std::string_view name) {
   const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
   return has("DataLoader") || has("dataloader") || has("data_loader") || has("_next_data") ||
@@ -335,7 +331,7 @@ void LateCause::explain_kernels(const Window& late, const std::vector<Window>& w
   const LargestExcess most =
       most_excessive(late, windows, [&](const Window& w) { return kernel_times(w); });
   if (most.excess > 0)
-    chain.push_back(fmt::format("most of it in {} (+{})", most.name, in_us(most.excess)));
+    chain.push_back(fmt::format("most of it in {} (+{})", most.name, time_text(most.excess)));
   explain_clock(late, windows, chain);
 }
 
@@ -346,13 +342,14 @@ void LateCause::explain_host(const Window& late, const std::vector<Window>& wind
   const int64_t launched = excess(late, windows, [&](const Window& w) { return launch_delay(w); });
   if (launched > enough)
     chain.push_back(
-        fmt::format("its launch was called {} later than the median rank's", in_us(launched)));
+        fmt::format("its launch was called {} later than the median rank's", time_text(launched)));
   const int64_t loading = excess(late, windows, [&](const Window& w) { return data_loading(w); });
-  if (loading > enough) chain.push_back(fmt::format("data loader: +{}", in_us(loading)));
+  if (loading > enough) chain.push_back(fmt::format("data loader: +{}", time_text(loading)));
   const LargestExcess most =
       most_excessive(late, windows, [&](const Window& w) { return host_times(w); });
   if (most.excess > 0)
-    chain.push_back(fmt::format("its host thread was in {} (+{})", most.name, in_us(most.excess)));
+    chain.push_back(
+        fmt::format("its host thread was in {} (+{})", most.name, time_text(most.excess)));
 }
 
 std::vector<std::string> LateCause::explain(const Window& late,
@@ -370,17 +367,18 @@ std::vector<std::string> LateCause::explain(const Window& late,
   std::vector<std::string> chain;
   if (most <= 0) return chain;
   if (most == before) {
-    chain.push_back(fmt::format(
-        "late already when the trace begins: first seen {} after the median rank", in_us(before)));
+    chain.push_back(
+        fmt::format("late already when the trace begins: first seen {} after the median rank",
+                    time_text(before)));
   } else if (most == kernels) {
-    chain.push_back(fmt::format("kernels took {} longer", in_us(kernels)));
+    chain.push_back(fmt::format("kernels took {} longer", time_text(kernels)));
     explain_kernels(late, windows, chain);
   } else if (most == copies) {
-    chain.push_back(fmt::format("copies took {} longer", in_us(copies)));
+    chain.push_back(fmt::format("copies took {} longer", time_text(copies)));
   } else if (most == other) {
-    chain.push_back(fmt::format("{} more in other communication", in_us(other)));
+    chain.push_back(fmt::format("{} more in other communication", time_text(other)));
   } else {
-    chain.push_back(fmt::format("device without work for {} longer", in_us(nothing)));
+    chain.push_back(fmt::format("device without work for {} longer", time_text(nothing)));
     explain_host(late, windows, chain);
   }
   return chain;
@@ -490,9 +488,9 @@ class LateWatcher {
   std::vector<std::string> explain_by_kernels(const DelayBlame::Culprit& culprit) const {
     if (culprit.own_delay < min_lateness_ns) return {"the ranks do different work before it"};
     if (culprit.gaps > culprit.kernels)
-      return {fmt::format("device without work for {} longer", in_us(culprit.gaps))};
-    std::vector<std::string> chain = {
-        fmt::format("kernels took {} longer than the same ones elsewhere", in_us(culprit.kernels))};
+      return {fmt::format("device without work for {} longer", time_text(culprit.gaps))};
+    std::vector<std::string> chain = {fmt::format(
+        "kernels took {} longer than the same ones elsewhere", time_text(culprit.kernels))};
     if (culprit.slowest >= 0)
       chain.push_back(fmt::format(
           "most of it in {}",
@@ -503,7 +501,7 @@ class LateWatcher {
   /// The rank's communication before ended late, and why.
   void inherit(int64_t lateness, int32_t before, LateStart& start) const {
     std::vector<std::string> chain = {
-        fmt::format("its communication before ended {} later", in_us(lateness))};
+        fmt::format("its communication before ended {} later", time_text(lateness))};
     const int32_t place = before < 0 ? -1 : start_of_[static_cast<size_t>(before)];
     if (place >= 0) {
       const LateStart& cause = starts_[static_cast<size_t>(place)];
@@ -544,6 +542,13 @@ class LateWatcher {
 };
 
 }  // namespace
+
+std::string time_text(int64_t nanoseconds) {
+  const auto time = static_cast<double>(nanoseconds);
+  if (nanoseconds < 1'000'000) return fmt::format("{:.1f} us", time / 1e3);
+  if (nanoseconds < 1'000'000'000) return fmt::format("{:.2f} ms", time / 1e6);
+  return fmt::format("{:.2f} s", time / 1e9);
+}
 
 LateRanks find_late_ranks(const run::Timeline& timeline, const CollectiveMatch& match,
                           const run::Run* telemetry) {

@@ -51,6 +51,9 @@ struct LateRanks {
   std::optional<int32_t> stands_for;  // by cost: the rank in whose place the straggler is shown
 };
 
+/// "60.0 us", "8.28 ms", "1.02 s".
+std::string time_text(int64_t nanoseconds);
+
 /// Names who others wait for.
 ///
 /// Waiting is inside a communication kernel, so the rank with most communication time is the one

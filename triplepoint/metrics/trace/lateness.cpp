@@ -11,14 +11,6 @@ namespace {
 
 using metrics::LateRanks;
 
-/// Microseconds as long as these are few enough to read.
-std::string time_text(int64_t ns) {
-  const auto time = static_cast<double>(ns);
-  if (ns < 100'000'000) return fmt::format("{:.1f} us", time / 1e3);
-  if (ns < 1'000'000'000) return fmt::format("{:.1f} ms", time / 1e6);
-  return fmt::format("{:.2f} s", time / 1e9);
-}
-
 const metrics::RankLateness& of_rank(const LateRanks& late, int32_t rank) {
   return *std::find_if(late.ranks.begin(), late.ranks.end(),
                        [&](const auto& r) { return r.rank == rank; });

@@ -194,11 +194,12 @@ std::string slot_box(const Picture& picture, const Node& node, std::size_t slot)
 }
 
 /// The node's own inlet where the run has it; else what the job asks for.
+/// What the node's own inlet was on average, where the run knows it.
 std::string inlet_text(const Picture& picture, const Node& node) {
   if (const run::Series* series = run::find_series(picture.run, "inlet_c", node.index, true))
     if (!series->values.empty())
-      return fmt::format("{} °C", significant(run::statistics(*series).time_weighted_mean));
-  return fmt::format("{} °C", significant(picture.chassis.inlet.degrees()));
+      return fmt::format("in {} °C", significant(run::statistics(*series).time_weighted_mean));
+  return "in";
 }
 
 std::string node_drawing(const Picture& picture, const Node& node) {
@@ -218,7 +219,7 @@ std::string node_drawing(const Picture& picture, const Node& node) {
   svg += flow(picture, gradient);
   for (std::size_t slot = 0; slot < picture.depth.size(); ++slot)
     svg += slot_box(picture, node, slot);
-  svg += fmt::format("<text class=\"tick start\" x=\"2\" y=\"{:.1f}\">in {}</text>",
+  svg += fmt::format("<text class=\"tick start\" x=\"2\" y=\"{:.1f}\">{}</text>",
                      picture.height() - 2, inlet_text(picture, node));
   svg += fmt::format(
       "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" style=\"text-anchor:end\">out</text>",

@@ -201,7 +201,7 @@ Figure throttle_figure(const Group& group) {
   chart.cuts = false;
   DataTable table{{"job"}, {}};
   for (const std::string& reason : reasons)
-    table.columns.push_back(reason + " (%)");
+    table.columns.push_back(throttle_reason_text(reason) + " (%)");
   const StudyRow* above = nullptr;
   for (const StudyRow* row : group.rows) {
     chart.bars.push_back(throttle_bar(*row, above, reasons));

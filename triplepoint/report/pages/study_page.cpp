@@ -192,6 +192,14 @@ const Group* with_most_jobs(const std::vector<Group>& groups) {
   return most == groups.end() || most->that_ran().empty() ? nullptr : &*most;
 }
 
+/// Whether no other group has as many jobs that ran.
+bool is_largest(const Group& group, const std::vector<Group>& groups) {
+  const auto as_large = [&](const Group& other) {
+    return other.that_ran().size() >= group.that_ran().size();
+  };
+  return std::ranges::count_if(groups, as_large) == 1;
+}
+
 // ---- one group
 
 std::string section_title(const Group& group, const char* id, const char* title) {
@@ -305,7 +313,8 @@ std::string overview_section(const std::vector<Group>& groups,
              "<li><span>limits the fastest</span><small>{}</small></li></ul>",
              groups.size() == 1
                  ? ""
-                 : fmt::format("<h2>{}, most jobs of the study</h2>", escape(group->title)),
+                 : fmt::format("<h2>{}{}</h2>", escape(group->title),
+                               is_largest(*group, groups) ? ", most jobs of the study" : ""),
              job_tile("fastest", answers.fastest, "tokens_per_s", "tokens/s", 4),
              job_tile("least energy", answers.thriftiest, "joules_per_token", "J/token"),
              job_tile("hottest GPU", answers.hottest, "temperature_c.peak", "°C"),
