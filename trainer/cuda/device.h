@@ -4,8 +4,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "triplepoint/base/result.h"
 
@@ -23,6 +25,8 @@ struct DeviceSettings {
   double memory_share = 0.9;           // of what is free, for all arrays
   double timeout_seconds = 60;         // how long work may not end where other ranks take part
   std::string libraries;  // folder of the vendor's libraries; empty: as the system finds them
+  std::vector<std::string> more_folders;  // looked in after the system's, where none is named
+  std::function<void(const std::string&)> remark;  // takes what the user should know
 };
 
 /// Which GPU a rank would take.
@@ -39,6 +43,8 @@ class Device {
   virtual Math& math() = 0;
   /// All ranks make their communicators in the same order.
   virtual std::unique_ptr<Communicator> communicator(std::unique_ptr<Communicator> host) = 0;
+  /// Refuses heads that no kernel for them fits this GPU.
+  virtual Result<void> check_attention(const Attention&) const = 0;
   virtual std::string text() const = 0;  // "NVIDIA H200, 132 multiprocessors, 126 GB for arrays"
 };
 
@@ -52,7 +58,7 @@ struct DevicePlugin {
   /// False, and a sentence, where it cannot; takes nothing of the GPU.
   bool (*identify)(const DeviceSettings&, GpuIdentity*, char* error, size_t error_size) = nullptr;
 };
-inline constexpr uint32_t device_plugin_version = 2;
+inline constexpr uint32_t device_plugin_version = 3;
 inline constexpr const char* device_plugin_symbol = "triplepoint_train_cuda";
 using DevicePluginEntry = const DevicePlugin* (*)();
 

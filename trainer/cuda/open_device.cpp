@@ -2,12 +2,14 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "trainer/cuda/device.h"
+#include "trainer/cuda/library_folders.h"
 
 namespace triplepoint::trainer {
 namespace {
@@ -50,19 +52,31 @@ Result<const DevicePlugin*> open_plugin(const std::string& plugin) {
   return table;
 }
 
+/// With the folders in which the plug-in looks for libraries that the system's loader misses.
+DeviceSettings with_folders(DeviceSettings settings) {
+  settings.more_folders = cuda_library_folders([](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == 0) return std::nullopt;
+    return value;
+  });
+  return settings;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Device>> open_device(const std::string& plugin,
-                                            const DeviceSettings& settings) {
+                                            const DeviceSettings& wanted) {
   const DevicePlugin* table = TPT_TRY(open_plugin(plugin));
+  const DeviceSettings settings = with_folders(wanted);
   std::array<char, 1024> why{};
   std::unique_ptr<Device> device(table->open(settings, why.data(), why.size()));
   if (device == nullptr) return error(why.data());
   return device;
 }
 
-Result<GpuIdentity> identify_gpu(const std::string& plugin, const DeviceSettings& settings) {
+Result<GpuIdentity> identify_gpu(const std::string& plugin, const DeviceSettings& wanted) {
   const DevicePlugin* table = TPT_TRY(open_plugin(plugin));
+  const DeviceSettings settings = with_folders(wanted);
   std::array<char, 1024> why{};
   GpuIdentity identity;
   if (!table->identify(settings, &identity, why.data(), why.size())) return error(why.data());

@@ -226,6 +226,9 @@ DeviceSettings wanted_gpu(const spec::Job& job, const TrainSettings& settings,
   wanted.memory_share = settings.gpu->memory_share;
   wanted.timeout_seconds = settings.timeout_seconds;
   wanted.libraries = settings.gpu->libraries;
+  wanted.remark = [rank = endpoint.rank()](const std::string& text) {
+    fmt::print(stderr, "triplepoint-train: rank {}: {}\n", rank, text);
+  };
   return wanted;
 }
 
@@ -240,6 +243,12 @@ Result<void> check_gpu_each(const std::vector<std::vector<float>>& gpus, int vis
           "node as there are, or --device cpu",
           taken->second, rank, gpus.size(), visible));
   return {};
+}
+
+Result<void> check_heads(const spec::Job& job, const Device& gpu) {
+  if (!job.stack.has_flash_attention()) return {};
+  return gpu.check_attention(
+      {.length = job.model.sequence_length, .head_dim = job.model.kv_channels});
 }
 
 /// This rank's GPU, where the training is to run on GPUs; null where not. All ranks call it.
@@ -258,6 +267,7 @@ Result<std::unique_ptr<Device>> open_gpu(const spec::Job& job, const TrainSettin
   TPT_TRY(agree(world, check_gpu_each(gpus, mine->visible), "take a GPU each"));
   auto gpu = open_device(settings.gpu->plugin, wanted);
   TPT_TRY(agree(world, nothing_of(gpu), "open their GPU"));
+  TPT_TRY(agree(world, check_heads(job, **gpu), "attend on their GPU"));
   return gpu;
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuBLASLt, on host memory: products by columns, as plainly as may be, with the checks that the
 // real one makes of its descriptions.
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
+#include "tests/doubles/cuda/settings.h"
 #include "tests/doubles/cuda/streams.h"
 #include "trainer/cuda/api/driver.h"
 #include "trainer/cuda/kernels/array.h"
@@ -14,6 +16,7 @@ using triplepoint::trainer::cuda_double::Act;
 #define TPT_EXPORTED extern "C" __attribute__((visibility("default")))
 
 void give_to_stream(Stream stream, Act act);
+TPT_EXPORTED triplepoint::trainer::cuda_double::Settings* fake_cuda_settings();
 
 namespace triplepoint::trainer::cuda {
 struct MatmulOf {
@@ -33,6 +36,7 @@ struct PreferenceOf {
 namespace {
 
 constexpr int invalid_value = 7, not_supported = 15;
+constexpr int number_at = 4;  // of an algorithm, which number it is
 
 Array array_of(const void* data, const LayoutOf& layout) {
   return {const_cast<void*>(data), layout.type == type_bf16 ? 1 : 0};
@@ -159,20 +163,30 @@ TPT_EXPORTED int cublasLtMatmulPreferenceSetAttribute(Preference preference, int
   return 0;
 }
 TPT_EXPORTED int cublasLtMatmulAlgoGetHeuristic(Blas, Matmul matmul, Layout a, Layout b, Layout c,
-                                                Layout, Preference preference, int,
-                                                MatmulChoice* choice, int* found) {
+                                                Layout, Preference preference, int most,
+                                                MatmulChoice* choices, int* found) {
   *found = 0;
   if (!fits(*matmul, *a, *b, *c)) return not_supported;
-  *choice = {};
-  std::memcpy(choice->algorithm.data, preference->alignments, sizeof preference->alignments);
-  *found = 1;
+  *found = std::min<int>(most, fake_cuda_settings()->algorithms);
+  for (int i = 0; i < *found; ++i) {
+    choices[i] = {};
+    std::memcpy(choices[i].algorithm.data, preference->alignments, sizeof preference->alignments);
+    choices[i].algorithm.data[number_at] = static_cast<uint64_t>(i);
+  }
   return 0;
+}
+TPT_EXPORTED size_t cublasLtGetCudartVersion() {
+  return static_cast<size_t>(fake_cuda_settings()->cublas_runtime);
 }
 TPT_EXPORTED int cublasLtMatmul(Blas, Matmul matmul, const void* alpha, const void* a,
                                 Layout a_layout, const void* b, Layout b_layout, const void* beta,
                                 const void* c, Layout c_layout, void* d, Layout d_layout,
                                 const MatmulAlgorithm* algorithm, void* workspace, size_t,
                                 Stream stream) {
+  auto& settings = *fake_cuda_settings();
+  if (algorithm->data[number_at] < static_cast<uint64_t>(settings.broken_algorithms))
+    return not_supported;
+  ++settings.products;
   uint32_t promised[4];
   std::memcpy(promised, algorithm->data, sizeof promised);
   const void* given[4] = {a, b, c, d};

@@ -39,7 +39,6 @@ struct GraphExecOf {
 
 namespace {
 
-constexpr size_t gpu_bytes = size_t{256} << 20;
 constexpr int invalid_value = 1, no_binary = 209, not_found = 500;
 
 Settings settings;
@@ -92,7 +91,7 @@ TPT_EXPORTED int cuDeviceGetUuid_v2(GpuUuid* uuid, int device) {
   return 0;
 }
 TPT_EXPORTED int cuInit(unsigned) {
-  return 0;
+  return settings.start_error;
 }
 TPT_EXPORTED int cuGetErrorString(int error, const char** text) {
   *text = error == not_found ? "named symbol not found" : "invalid argument";
@@ -111,6 +110,7 @@ TPT_EXPORTED int cuDeviceGetName(char* name, int size, int) {
 }
 TPT_EXPORTED int cuDeviceGetAttribute(int* value, int attribute, int) {
   *value = attribute == multiprocessor_count ? 2 : 9;
+  if (attribute == shared_memory_per_block) *value = settings.shared_bytes;
   return 0;
 }
 TPT_EXPORTED int cuDevicePrimaryCtxRetain(Context* context, int) {
@@ -125,10 +125,12 @@ TPT_EXPORTED int cuCtxSetCurrent(Context) {
   return 0;
 }
 TPT_EXPORTED int cuMemGetInfo_v2(size_t* free, size_t* total) {
-  *free = *total = gpu_bytes;
+  *free = static_cast<size_t>(settings.free_bytes);
+  *total = size_t{256} << 20;
   return 0;
 }
 TPT_EXPORTED int cuMemAlloc_v2(DevicePointer* pointer, size_t bytes) {
+  if (bytes > static_cast<size_t>(settings.free_bytes)) return out_of_memory;
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return out_of_memory;
@@ -243,7 +245,7 @@ TPT_EXPORTED int cuModuleGetFunction(Function* function, Module, const char* nam
   return 0;
 }
 TPT_EXPORTED int cuFuncSetAttribute(Function, int attribute, int value) {
-  return attribute == max_dynamic_shared && value <= 227 * 1024 ? 0 : invalid_value;
+  return attribute == max_dynamic_shared && value <= settings.shared_bytes ? 0 : invalid_value;
 }
 TPT_EXPORTED int cuLaunchKernel(Function function, unsigned x, unsigned y, unsigned z,
                                 unsigned threads, unsigned, unsigned, unsigned memory,

@@ -39,8 +39,12 @@ TPT_NCCL_CALLS(TPT_CHECK)
 #undef TPT_CHECK
 
 static_assert(not_ready == CUDA_ERROR_NOT_READY && out_of_memory == CUDA_ERROR_OUT_OF_MEMORY);
+static_assert(no_device == CUDA_ERROR_NO_DEVICE &&
+              system_not_ready == CUDA_ERROR_SYSTEM_NOT_READY &&
+              system_driver_mismatch == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 static_assert(non_blocking == CU_STREAM_NON_BLOCKING && disable_timing == CU_EVENT_DISABLE_TIMING);
 static_assert(multiprocessor_count == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+static_assert(shared_memory_per_block == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
 static_assert(max_dynamic_shared == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 static_assert(capture_thread_local == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 static_assert(sizeof(MatmulChoice) == sizeof(cublasLtMatmulHeuristicResult_t));

@@ -28,13 +28,17 @@ using Context = ContextOf*;
 using Graph = GraphOf*;
 using GraphExec = GraphExecOf*;
 
-inline constexpr int not_ready = 600;            // CUDA_ERROR_NOT_READY
-inline constexpr int out_of_memory = 2;          // CUDA_ERROR_OUT_OF_MEMORY
-inline constexpr unsigned non_blocking = 1;      // CU_STREAM_NON_BLOCKING
-inline constexpr unsigned disable_timing = 2;    // CU_EVENT_DISABLE_TIMING
-inline constexpr int multiprocessor_count = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-inline constexpr int max_dynamic_shared = 8;     // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-inline constexpr int capture_thread_local = 1;   // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+inline constexpr int not_ready = 600;               // CUDA_ERROR_NOT_READY
+inline constexpr int out_of_memory = 2;             // CUDA_ERROR_OUT_OF_MEMORY
+inline constexpr int no_device = 100;               // CUDA_ERROR_NO_DEVICE
+inline constexpr int system_not_ready = 802;        // CUDA_ERROR_SYSTEM_NOT_READY
+inline constexpr int system_driver_mismatch = 803;  // CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+inline constexpr unsigned non_blocking = 1;         // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned disable_timing = 2;       // CU_EVENT_DISABLE_TIMING
+inline constexpr int multiprocessor_count = 16;     // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+inline constexpr int shared_memory_per_block = 97;  // ..._MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+inline constexpr int max_dynamic_shared = 8;    // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+inline constexpr int capture_thread_local = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 
 #define TPT_DRIVER_CALLS(X)                                                                     \
   X(init, cuInit, int(unsigned))                                                                \

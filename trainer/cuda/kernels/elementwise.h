@@ -15,6 +15,26 @@ struct Copy {
   }
 };
 
+/// C = alpha op(A) op(B) + beta C, a thread per number and without tensor cores: any types, any
+/// strides. For products that cuBLASLt has no algorithm for. Rows are those of all matrices.
+struct PlainProduct {
+  Gemm shape;
+  Array a, b, c;
+  int64_t a_step, b_step, c_step;  // from one matrix to the next
+  TPT_HOST_DEVICE void operator()(int64_t r, int64_t j) const {
+    const int64_t matrix = r / shape.m, i = r % shape.m;
+    const int64_t a_at = matrix * a_step + (shape.a_transposed ? i : i * shape.a_stride);
+    const int64_t b_at = matrix * b_step + (shape.b_transposed ? j * shape.b_stride : j);
+    const int64_t a_next = shape.a_transposed ? shape.a_stride : 1;
+    const int64_t b_next = shape.b_transposed ? 1 : shape.b_stride;
+    float sum = 0;
+    for (int64_t p = 0; p < shape.k; ++p)
+      sum += a[a_at + p * a_next] * b[b_at + p * b_next];
+    const int64_t at = matrix * c_step + i * shape.c_stride + j;
+    c.put(at, shape.alpha * sum + (shape.beta != 0 ? shape.beta * c[at] : 0.0F));
+  }
+};
+
 struct Add {
   Array x, y;
   TPT_HOST_DEVICE void operator()(int64_t, int64_t c) const { y.add(c, x[c]); }

@@ -8,6 +8,7 @@
 /// All kernels: the name each has in the image, which is its body's, and its block.
 #define TPT_ELEMENTWISE_KERNELS(X) \
   X(Copy)                          \
+  X(PlainProduct)                  \
   X(Add)                           \
   X(Scale)                         \
   X(RoundToBf16)                   \

@@ -5,15 +5,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 #include <thread>
-#include <vector>
 
-#include <dlfcn.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-
-#include "triplepoint/base/result.h"
 
 #include "trainer/comm/transport.h"
 
@@ -59,178 +53,37 @@ bool has_kernel_image() {
   return kernel_image_bytes() > 0;
 }
 
-/// One of the names a library has, newest first. Never closed: drivers do not survive that.
-void* open_one(const std::string& folder, const std::vector<std::string>& names,
-               const char* remedy) {
-  std::string why;
-  for (const std::string& name : names) {
-    const std::string path = folder.empty() ? name : fmt::format("{}/{}", folder, name);
-    if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    if (why.empty()) why = dlerror();
-  }
-  throw CudaError(fmt::format("{} was not found ({}); {}", names.front(), why, remedy));
-}
-
-template <class Field>
-void find(void* library, const char* name, Field& field) {
-  field = reinterpret_cast<Field>(dlsym(library, name));
-  if (field == nullptr)
-    throw CudaError(
-        fmt::format("{} is not in the library that was found (it is older than this program "
-                    "expects); install a newer driver and CUDA 12 or 13",
-                    name));
-}
-
-}  // namespace
-
-#define TPT_FIND(field, name, ...) find(library, #name, table.field);
-
-Libraries open_libraries(const std::string& folder, bool nccl) {
-  Libraries libraries;
-  {
-    void* library = open_one(folder, {"libcuda.so.1"}, "install NVIDIA's driver");
-    Driver& table = libraries.driver;
-    TPT_DRIVER_CALLS(TPT_FIND)
-  }
-  {
-    void* library =
-        open_one(folder, {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"},
-                 "install cuBLAS of CUDA 12 or 13, or add its folder to LD_LIBRARY_PATH");
-    BlasLibrary& table = libraries.blas;
-    TPT_BLAS_CALLS(TPT_FIND)
-  }
-  if (!nccl) return libraries;
-  void* library =
-      open_one(folder, {"libnccl.so.2", "libnccl.so"}, "install NCCL, or train with one rank");
-  NcclLibrary& table = libraries.nccl;
-  TPT_NCCL_CALLS(TPT_FIND)
-  return libraries;
-}
-
-#undef TPT_FIND
-
-void Libraries::check(int result, const char* what) const {
-  if (result == 0) return;
-  const char* text = nullptr;
-  driver.error_text(result, &text);
-  throw CudaError(fmt::format("CUDA could not {} ({}, error {})", what,
-                              text != nullptr ? text : "unknown", result));
-}
-
-void Libraries::check_blas(int status, const char* what) const {
-  if (status == 0) return;
-  throw CudaError(fmt::format("cuBLASLt could not {} ({})", what, blas.status_text(status)));
-}
-
-void Libraries::check_nccl(int result, const char* what) const {
-  if (result == 0 || result == nccl_in_progress) return;
-  throw CudaError(fmt::format("NCCL could not {} ({}); set NCCL_DEBUG=WARN for details", what,
-                              nccl.error_text(result)));
-}
-
-namespace {
-
-constexpr int64_t grain = 512;  // bytes: what vector loads and cuBLASLt like best
-
-char* reserve(int64_t bytes) {
-  void* window = mmap(nullptr, static_cast<size_t>(bytes), PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  TPT_EXPECT(window != MAP_FAILED);
-  return static_cast<char*>(window);
-}
-
-}  // namespace
-
-Arena::Arena(char* block, int64_t bytes)
-    : block_(block), bytes_(bytes), exact_(reserve(bytes)), values_(reserve(2 * bytes)) {
-  free_[0] = bytes / grain * grain;
-}
-
-Arena::~Arena() {
-  munmap(exact_, static_cast<size_t>(bytes_));
-  munmap(values_, static_cast<size_t>(2 * bytes_));
-}
-
-float* Arena::allocate(int64_t count, bool bf16) {
-  const int64_t least = std::max<int64_t>(count, 1) * (bf16 ? 2 : 4);
-  const int64_t bytes = (least + grain - 1) / grain * grain;
-  const auto found = std::find_if(free_.begin(), free_.end(),
-                                  [bytes](const auto& gap) { return gap.second >= bytes; });
-  if (found == free_.end()) return nullptr;
-  const auto [offset, size] = *found;
-  free_.erase(found);
-  if (size > bytes) free_[offset + bytes] = size - bytes;
-  taken_[offset] = bytes;
-  used_ += bytes;
-  char* address = bf16 ? values_ + 2 * offset : exact_ + offset;
-  return reinterpret_cast<float*>(address);
-}
-
-void Arena::release(const float* address) {
-  const auto* at = reinterpret_cast<const char*>(address);
-  const int64_t offset = in_values(at) ? (at - values_) / 2 : at - exact_;
-  const auto found = taken_.find(offset);
-  TPT_EXPECT(found != taken_.end());
-  used_ -= found->second;
-  auto gap = free_.emplace(offset, found->second).first;
-  taken_.erase(found);
-  const auto next = std::next(gap);
-  if (next != free_.end() && gap->first + gap->second == next->first) {
-    gap->second += next->second;
-    free_.erase(next);
-  }
-  if (gap == free_.begin()) return;
-  const auto before = std::prev(gap);
-  if (before->first + before->second != gap->first) return;
-  before->second += gap->second;
-  free_.erase(gap);
-}
-
-bool Arena::in_values(const char* address) const {
-  return address >= values_ && address < values_ + 2 * bytes_;
-}
-
-bool Arena::holds(const void* address) const {
-  const auto* at = static_cast<const char*>(address);
-  return in_values(at) || (at >= exact_ && at < exact_ + bytes_);
-}
-
-Array Arena::at(const float* address) const {
-  if (address == nullptr) return {};
-  TPT_EXPECT(holds(address));
-  const auto* at = reinterpret_cast<const char*>(address);
-  if (in_values(at)) return {block_ + (at - values_) / 2, 1};
-  return {block_ + (at - exact_), 0};
-}
-
-namespace {
-
 constexpr int64_t most_unasked = 49152;  // bytes of a block's memory
 constexpr int64_t first_ring_bytes = int64_t{1} << 20;
 
-}  // namespace
-
-namespace {
-
-constexpr int oldest_driver = 12000;  // 1000 major + 10 minor
-
-std::string release_of(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+double gigabytes(int64_t bytes) {
+  return static_cast<double>(bytes) * 1e-9;
 }
 
-int driver_version(const Libraries& libraries) {
-  int version = 0;
-  libraries.check(libraries.driver.driver_version(&version), "tell its version");
-  return version;
+/// What the driver's answer to its start most often means.
+const char* remedy_of_start(int result) {
+  switch (result) {
+    case no_device:
+      return "no GPU is visible: see CUDA_VISIBLE_DEVICES and nvidia-smi; containers need --gpus "
+             "all";
+    case system_not_ready:
+      return "start nvidia-fabricmanager, which HGX boards need";
+    case system_driver_mismatch:
+      return "libcuda.so.1 is not of the loaded kernel module's release: reboot after an update of "
+             "the driver, or take cuda-compat out of LD_LIBRARY_PATH";
+    default:
+      return "see whether nvidia-smi lists the GPU and dmesg has errors of it";
+  }
 }
 
 int visible_gpus(const Libraries& libraries) {
-  if (const int version = driver_version(libraries); version < oldest_driver)
-    throw CudaError(
-        fmt::format("the driver knows CUDA {} and {} is needed; install a newer driver, or use "
-                    "--device cpu",
-                    release_of(version), release_of(oldest_driver)));
-  libraries.check(libraries.driver.init(0), "start");
+  if (const int result = libraries.driver.init(0); result != 0) {
+    const char* text = nullptr;
+    libraries.driver.error_text(result, &text);
+    throw CudaError(fmt::format("CUDA could not start ({}, error {}); {}, or use --device cpu",
+                                text != nullptr ? text : "unknown", result,
+                                remedy_of_start(result)));
+  }
   int count = 0;
   libraries.check(libraries.driver.device_count(&count), "count the GPUs");
   if (count == 0) throw CudaError("no GPU is visible (see CUDA_VISIBLE_DEVICES); use --device cpu");
@@ -282,14 +135,11 @@ Gpu::Gpu(const DeviceSettings& settings, const Libraries& libraries)
   name_ = name;
   check(driver().device_attribute(&multiprocessors_, multiprocessor_count, device_),
         "count its multiprocessors");
+  check(driver().device_attribute(&shared_bytes_, shared_memory_per_block, device_),
+        "tell the memory of its multiprocessors");
   check(driver().make_stream(&stream_, non_blocking), "make a stream");
   load_kernels();
   make_ring(first_ring_bytes);
-  size_t free = 0, total = 0;
-  check(driver().memory_info(&free, &total), "tell its memory");
-  const auto bytes = static_cast<int64_t>(static_cast<double>(free) * settings.memory_share);
-  check(driver().allocate(&block_, static_cast<size_t>(bytes)), "allocate its memory");
-  arena_ = std::make_unique<Arena>(static_cast<char*>(block_), bytes);
 }
 
 Gpu::~Gpu() {
@@ -297,7 +147,7 @@ Gpu::~Gpu() {
   for (const auto* marks : {&marks_, &spare_marks_})
     for (const Event mark : *marks)
       driver().drop_event(mark);
-  driver().release(block_);
+  if (block_ != nullptr) driver().release(block_);
   driver().release(ring_);
   driver().release_host(pinned_);
   driver().unload_module(module_);
@@ -311,7 +161,7 @@ void Gpu::load_kernels() {
     driver().error_text(result, &text);
     throw CudaError(fmt::format("the kernels could not be loaded ({}): {}",
                                 text != nullptr ? text : "unknown error",
-                                remedy_of_kernels(driver_version(libraries_))));
+                                remedy_of_kernels(libraries_.driver_version)));
   }
 #define TPT_FIND(Body, ...)                                                    \
   libraries_.check(driver().function(&functions_.Body, module_, "tpt_" #Body), \
@@ -323,17 +173,35 @@ void Gpu::load_kernels() {
 
 std::string Gpu::text() const {
   return fmt::format("{}, {} multiprocessors, {:.1f} GB for arrays", name_, multiprocessors_,
-                     static_cast<double>(arena_->bytes()) * 1e-9);
+                     gigabytes(bytes_for_arrays()));
+}
+
+int64_t Gpu::bytes_for_arrays() const {
+  if (arena_) return arena_->bytes();
+  size_t free = 0, total = 0;
+  libraries_.check(driver().memory_info(&free, &total), "tell its memory");
+  return static_cast<int64_t>(static_cast<double>(free) * settings_.memory_share);
+}
+
+void Gpu::take_block() {
+  const int64_t bytes = bytes_for_arrays();
+  const std::string what = fmt::format("allocate {:.2f} GB for arrays", gigabytes(bytes));
+  libraries_.check(driver().allocate(&block_, static_cast<size_t>(bytes)), what.c_str());
+  arena_ = std::make_unique<Arena>(static_cast<char*>(block_), bytes);
 }
 
 float* Gpu::allocate(int64_t count, bool bf16) {
+  if (!arena_) take_block();
   if (float* array = arena_->allocate(count, bf16)) return array;
-  throw CudaError(
-      fmt::format("the GPU's memory is full ({} of {:.1f} GB are in use, and {:.1f} MB more are "
-                  "needed); use a smaller microbatch, more recomputation or more ranks",
-                  fmt::format("{:.1f}", static_cast<double>(arena_->used()) * 1e-9),
-                  static_cast<double>(arena_->bytes()) * 1e-9,
-                  static_cast<double>(count) * (bf16 ? 2e-6 : 4e-6)));
+  const int64_t wanted = count * (bf16 ? 2 : 4), left = arena_->bytes() - arena_->used();
+  throw CudaError(fmt::format(
+      "the GPU's memory is full ({:.3f} of {:.2f} GB for arrays are in use, {:.1f} MB "
+      "more are needed at once and the largest free piece has {:.1f} MB{}); use a "
+      "smaller micro_batch_size, recomputation, sharding (optimizer, gradients or "
+      "parameters), or more tensor- or pipeline-parallel ranks",
+      gigabytes(arena_->used()), gigabytes(arena_->bytes()), static_cast<double>(wanted) * 1e-6,
+      static_cast<double>(arena_->largest_gap()) * 1e-6,
+      left >= wanted ? ", so free memory is in pieces" : ""));
 }
 
 /// A thread per number, rows on their own axis so that no kernel divides.

@@ -3,76 +3,18 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "trainer/cuda/api/driver.h"
-#include "trainer/cuda/device.h"
-#include "trainer/cuda/kernels/array.h"
 #include "trainer/cuda/kernels/list.h"
+#include "trainer/cuda/plugin/arena.h"
+#include "trainer/cuda/plugin/libraries.h"
 
 namespace triplepoint::trainer::cuda {
 
-/// What a library of the vendor's did not do. Ends the rank, as a lost peer does.
-class CudaError : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 /// Bytes of the compiled kernels in this plug-in; 0: it was built without nvcc.
 uint64_t kernel_image_bytes();
-
-/// The vendor's libraries, opened by name.
-struct Libraries {
-  Driver driver;
-  BlasLibrary blas;
-  NcclLibrary nccl;
-
-  void check(int result, const char* what) const;       // of the driver
-  void check_blas(int status, const char* what) const;  // of cuBLASLt
-  void check_nccl(int result, const char* what) const;
-};
-
-/// `folder`: of all of them; empty: as the system finds them. NCCL only where it is wanted. Throws
-/// CudaError with a sentence.
-Libraries open_libraries(const std::string& folder, bool nccl);
-
-/// All arrays of a device, in one block of its memory.
-///
-/// What it gives out are addresses of two windows that nothing lies behind: one in which a float is
-/// four bytes of the block (exact), and one in which it is two (value, bf16). So the model counts
-/// in floats whatever is stored, a number's place follows from its address alone, and who looks
-/// into an array on the host stops there and then.
-///
-///   exact: block + (address - window)      value: block + (address - window) / 2
-class Arena {
- public:
-  Arena(char* block, int64_t bytes);  // block: of the device
-  ~Arena();
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
-
-  /// Null where there is no room.
-  float* allocate(int64_t count, bool bf16);
-  void release(const float* address);
-  bool holds(const void* address) const;
-  /// The device's array behind an address; an absent one behind null.
-  Array at(const float* address) const;
-
-  int64_t bytes() const { return bytes_; }
-  int64_t used() const { return used_; }
-
- private:
-  bool in_values(const char* address) const;
-
-  char* block_;
-  int64_t bytes_, used_ = 0;
-  char *exact_, *values_;             // windows
-  std::map<int64_t, int64_t> free_;   // offset -> bytes
-  std::map<int64_t, int64_t> taken_;  // the same
-};
 
 /// A context on one GPU: its kernels, its arrays, and the stream that everything is computed on.
 class Gpu {
@@ -85,11 +27,21 @@ class Gpu {
   const Libraries& libraries() const { return libraries_; }
   const Driver& driver() const { return libraries_.driver; }
   const DeviceSettings& settings() const { return settings_; }
-  Arena& arena() { return *arena_; }
+  /// A sentence for the user that is no error.
+  void remark(const std::string& text) const {
+    if (settings_.remark) settings_.remark(text);
+  }
+  Arena& arena() { return *arena_; }  // of what allocate() has returned
+  bool holds(const void* address) const { return arena_ && arena_->holds(address); }
   Stream stream() const { return stream_; }
   std::string text() const;
 
-  float* allocate(int64_t count, bool bf16);  // throws CudaError where memory is full
+  /// Throws CudaError where memory is full. The first call takes the block of all arrays, so that
+  /// what libraries allocate before (communicators, workspaces) is not missing afterwards.
+  float* allocate(int64_t count, bool bf16);
+  /// The block's size, or what it would be now.
+  int64_t bytes_for_arrays() const;
+  int64_t shared_bytes() const { return shared_bytes_; }  // that a block of threads can have
 
   template <class Body>
   void each(Function function, const Body& body, int64_t rows, int64_t width) {
@@ -132,13 +84,14 @@ class Gpu {
   static Grid element_grid(int64_t rows, int64_t width);
   void launch(Function, Grid, int threads, int64_t memory, void** arguments);
   void load_kernels();
+  void take_block();
   void make_ring(int64_t bytes);
   void mark_progress();
   bool has_progressed();
 
   Libraries libraries_;
   DeviceSettings settings_;
-  int device_ = 0, multiprocessors_ = 0;
+  int device_ = 0, multiprocessors_ = 0, shared_bytes_ = 0;
   std::string name_;
   Module module_ = nullptr;
   Functions functions_;

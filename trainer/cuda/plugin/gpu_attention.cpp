@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "trainer/cuda/plugin/gpu_math.h"
 
 namespace triplepoint::trainer::cuda {
@@ -95,11 +97,31 @@ Gemm key_product(const ScoreBlock& block, int64_t row_stride) {
           .beta = 1};
 }
 
+/// What the kernels without tensor cores keep of a tile, at most.
+int64_t tile_bytes(int64_t head_dim) {
+  return std::max({AttentionForward::memory(head_dim), AttentionQueries::memory(head_dim),
+                   AttentionKeys::memory(head_dim)});
+}
+
 }  // namespace
 
-bool GpuMath::has_blocks(const Attention& shape, const Array& qkv) const {
-  return qkv.bf16 != 0 && shape.head_dim % tensor_core_sizes == 0 &&
-         shape.length % tensor_core_sizes == 0;
+bool GpuMath::has_blocks(const Attention& shape, bool bf16) const {
+  return bf16 && shape.head_dim % tensor_core_sizes == 0 && shape.length % tensor_core_sizes == 0;
+}
+
+Result<void> GpuMath::check_attention(const Attention& shape) const {
+  const int64_t there = gpu_.shared_bytes(), needed = tile_bytes(shape.head_dim);
+  if (has_blocks(shape, rounds_) || needed <= there) return {};
+  int64_t largest = 0;
+  while (tile_bytes(largest + 1) <= there)
+    ++largest;
+  return error(fmt::format(
+      "attention heads of {} channels in {} need {} kB of a multiprocessor's memory and this GPU "
+      "has {} kB; supported here: kv_channels 1 to {} with any sequence length, and in bf16 every "
+      "multiple of {} where the sequence length is one, too. Change kv_channels or precision, set "
+      "attention_kernels = \"unfused\" in the stack, or use --device cpu",
+      shape.head_dim, rounds_ ? "bf16" : "fp32", needed / 1024, there / 1024, largest,
+      tensor_core_sizes));
 }
 
 void GpuMath::attend_in_blocks(const Attention& shape, const Array& qkv, const Array& out,
@@ -170,7 +192,7 @@ void GpuMath::attend_in_blocks_backward(const Attention& shape, const Array& qkv
 
 void GpuMath::attention(const Attention& shape, const float* qkv, float* out, float* sums) {
   auto* const to = static_cast<float*>(at(sums).data);
-  if (has_blocks(shape, at(qkv))) return attend_in_blocks(shape, at(qkv), at(out), to);
+  if (has_blocks(shape, at(qkv).bf16 != 0)) return attend_in_blocks(shape, at(qkv), at(out), to);
   gpu_.blocks(kernels().AttentionForward, AttentionForward{place_of(shape), at(qkv), at(out), to},
               {tiles(shape.length, query_tile), shape.heads, shape.sequences},
               AttentionForward::memory(shape.head_dim));
@@ -184,7 +206,7 @@ void GpuMath::attention_backward(const Attention& shape, float* qkv, const float
   const auto* const logs = static_cast<const float*>(at(sums).data);
   gpu_.blocks(kernels().AttentionAlong, AttentionAlong{place, at(out), at(out_gradient), along},
               {shape.length, shape.heads, shape.sequences}, 0, 32);
-  if (has_blocks(shape, at(qkv)))
+  if (has_blocks(shape, at(qkv).bf16 != 0))
     return attend_in_blocks_backward(shape, at(qkv), at(out_gradient), logs, along);
   const Array gradient = slopes_.at_least(tokens * shape.width(), at(qkv).bf16 != 0);
   const AttentionSlopes slopes{place, at(qkv), at(out_gradient), gradient, logs, along};

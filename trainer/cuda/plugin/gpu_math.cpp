@@ -52,13 +52,18 @@ GpuMath::GpuMath(Gpu& gpu, Rounding rounding)
       scores_(gpu),
       more_scores_(gpu),
       kept_(gpu),
-      more_kept_(gpu),
-      doubles_(gpu.allocate(2 * double_count, false)) {
-  zero(2 * double_count, doubles_);
-}
+      more_kept_(gpu) {}
 
 GpuMath::~GpuMath() {
-  gpu_.arena().release(doubles_);
+  if (doubles_ != nullptr) gpu_.arena().release(doubles_);
+}
+
+double* GpuMath::doubles() {
+  if (doubles_ == nullptr) {
+    doubles_ = gpu_.allocate(2 * double_count, false);
+    zero(2 * double_count, doubles_);
+  }
+  return static_cast<double*>(at(doubles_).data);
 }
 
 float* GpuMath::allocate(int64_t n, Storage storage) {

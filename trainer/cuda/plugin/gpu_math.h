@@ -24,6 +24,8 @@ class GpuMath final : public Math {
   void fetch(int64_t n, const float* x, float* host) override;
   void finish() override { gpu_.finish(gpu_.stream()); }
   bool on_host() const override { return false; }
+  /// Refuses heads that the kernels beside tensor cores cannot keep a tile of.
+  Result<void> check_attention(const Attention&) const;
 
   void gemm(const Gemm&) override;
   void round(int64_t n, float* x) override;
@@ -110,15 +112,15 @@ class GpuMath final : public Math {
   void attend_in_blocks(const Attention&, const Array& qkv, const Array& out, float* sums);
   void attend_in_blocks_backward(const Attention&, const Array& qkv, const Array& out_gradient,
                                  const float* sums, const float* along);
-  bool has_blocks(const Attention&, const Array& qkv) const;
+  bool has_blocks(const Attention&, bool bf16) const;
   double fetch_double(const void* place);
-  double* doubles() { return static_cast<double*>(at(doubles_).data); }
+  double* doubles();
 
   Gpu& gpu_;
   bool rounds_;
   Multiplier multiplier_;
   Scratch left_, right_, slopes_, along_, scores_, more_scores_, kept_, more_kept_;
-  float* doubles_;  // partial sums of squares, their total, the losses' total
+  float* doubles_ = nullptr;  // partial sums of squares, their total, the losses' total
 };
 
 }  // namespace triplepoint::trainer::cuda

@@ -2,6 +2,8 @@
 #include "trainer/cuda/plugin/multiply.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -9,6 +11,7 @@ namespace triplepoint::trainer::cuda {
 namespace {
 
 constexpr size_t workspace_bytes = size_t{32} << 20;  // as NVIDIA advises for Hopper
+constexpr int most_choices = 8;
 
 int type_of(const Array& array) {
   return array.bf16 != 0 ? type_bf16 : type_fp32;
@@ -72,12 +75,15 @@ void Multiplier::choose(const Operands& x, Plan& plan) {
   prefer(alignment_b, alignment_of(x.a));
   prefer(alignment_c, alignment_of(x.c));
   prefer(alignment_d, alignment_of(x.c));
+  std::array<MatmulChoice, most_choices> choices{};
   int found = 0;
-  const int status = blas.choose(blas_, plan.matmul, plan.b, plan.a, plan.c, plan.c, preference, 1,
-                                 &plan.choice, &found);
+  const int status = blas.choose(blas_, plan.matmul, plan.b, plan.a, plan.c, plan.c, preference,
+                                 most_choices, choices.data(), &found);
   blas.drop_preference(preference);
-  libraries.check_blas(status, "choose how to multiply");
-  if (found == 0) throw CudaError("cuBLASLt has no algorithm for these matrices");
+  plan.refused = status != 0 ? blas.status_text(status) : "no algorithm";
+  if (status != 0) return;
+  for (const MatmulChoice& choice : std::span(choices).first(static_cast<size_t>(found)))
+    if (choice.state == 0 && choice.workspace <= workspace_bytes) plan.choices.push_back(choice);
 }
 
 Multiplier::Plan Multiplier::make_plan(const Gemm& g, const Operands& x, const Batch& batch) {
@@ -106,7 +112,7 @@ Multiplier::Plan Multiplier::make_plan(const Gemm& g, const Operands& x, const B
   return plan;
 }
 
-const Multiplier::Plan& Multiplier::plan_for(const Gemm& g, const Operands& x, const Batch& batch) {
+Multiplier::Plan& Multiplier::plan_for(const Gemm& g, const Operands& x, const Batch& batch) {
   const int64_t types = x.a.bf16 + 2 * x.b.bf16 + 4 * x.c.bf16;
   const int64_t ways = (g.a_transposed ? 1 : 0) + (g.b_transposed ? 2 : 0);
   const Key key{g.m,
@@ -128,14 +134,52 @@ const Multiplier::Plan& Multiplier::plan_for(const Gemm& g, const Operands& x, c
   return plans_.emplace(key, make_plan(g, x, batch)).first->second;
 }
 
+int Multiplier::multiply_by(const Plan& plan, const Gemm& g, const Operands& x) const {
+  return gpu_.libraries().blas.multiply(blas_, plan.matmul, &g.alpha, x.b.data, plan.b, x.a.data,
+                                        plan.a, &g.beta, x.c.data, plan.c, x.c.data, plan.c,
+                                        &plan.choices.front().algorithm, workspace_,
+                                        workspace_bytes, gpu_.stream());
+}
+
+/// False where no algorithm is left. One that has worked and fails is an error of the GPU.
+bool Multiplier::multiply_by_library(Plan& plan, const Gemm& g, const Operands& x) const {
+  while (!plan.choices.empty()) {
+    const int status = multiply_by(plan, g, x);
+    if (status == 0 && !plan.works) plan.choices.resize(1);
+    if (status == 0) return plan.works = true;
+    if (plan.works) gpu_.libraries().check_blas(status, "multiply");
+    plan.refused = gpu_.libraries().blas.status_text(status);
+    plan.choices.erase(plan.choices.begin());
+  }
+  return false;
+}
+
+void Multiplier::multiply_plainly(const Gemm& g, const Operands& x, const Batch& batch) const {
+  gpu_.each(gpu_.functions().PlainProduct,
+            PlainProduct{g, x.a, x.b, x.c, batch.a, batch.b, batch.c}, g.m * batch.count, g.n);
+}
+
+void Multiplier::tell(const Plan& plan, const Gemm& g, const Operands& x,
+                      const Batch& batch) const {
+  const auto type = [](const Array& array) { return array.bf16 != 0 ? "bf16" : "fp32"; };
+  gpu_.remark(fmt::format(
+      "cuBLASLt ({}) has no algorithm that works for {} product(s) of {} x {} x {} ({}{} x {}{} -> "
+      "{}): {}. A plain kernel multiplies instead, correctly and slowly; another release of "
+      "cuBLAS may have one (--device-libraries)",
+      gpu_.libraries().blas_file, batch.count, g.m, g.n, g.k, type(x.a),
+      g.a_transposed ? " transposed" : "", type(x.b), g.b_transposed ? " transposed" : "",
+      type(x.c), plan.refused));
+}
+
 void Multiplier::multiply(const Gemm& g, const Array& a, const Array& b, const Array& c,
                           const Batch& batch) {
-  const Plan& plan = plan_for(g, {a, b, c}, batch);
-  gpu_.libraries().check_blas(
-      gpu_.libraries().blas.multiply(
-          blas_, plan.matmul, &g.alpha, b.data, plan.b, a.data, plan.a, &g.beta, c.data, plan.c,
-          c.data, plan.c, &plan.choice.algorithm, workspace_, workspace_bytes, gpu_.stream()),
-      "multiply");
+  const Operands operands{a, b, c};
+  if (g.k == 0) return multiply_plainly(g, operands, batch);  // beta C: no matrices to describe
+  Plan& plan = plan_for(g, operands, batch);
+  if (multiply_by_library(plan, g, operands)) return;
+  if (!plan.told) tell(plan, g, operands, batch);
+  plan.told = true;
+  multiply_plainly(g, operands, batch);
 }
 
 }  // namespace triplepoint::trainer::cuda

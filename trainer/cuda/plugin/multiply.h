@@ -3,12 +3,15 @@
 
 #include <array>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "trainer/cuda/plugin/gpu.h"
 
 namespace triplepoint::trainer::cuda {
 
-/// Matrix products by cuBLASLt. What it chooses for a shape is kept.
+/// Matrix products by cuBLASLt. What it proposes for a shape is tried in its order, and the first
+/// that works is kept; where none does, a plain kernel multiplies and the user is told.
 ///
 /// cuBLASLt counts columns first: C = op(A) op(B) by rows is C^T = op(B)^T op(A)^T by columns, and
 /// a matrix by rows is its transpose by columns, so operands change places and nothing is moved.
@@ -35,17 +38,23 @@ class Multiplier {
   struct Plan {
     Matmul matmul = nullptr;
     Layout a = nullptr, b = nullptr, c = nullptr;
-    MatmulChoice choice{};
+    std::vector<MatmulChoice> choices;  // not tried yet, best first, then the one that works
+    std::string refused;                // what cuBLASLt said of the last one
+    bool works = false, told = false;
   };
 
   struct Operands {
     Array a, b, c;
   };
-  const Plan& plan_for(const Gemm&, const Operands&, const Batch&);
+  Plan& plan_for(const Gemm&, const Operands&, const Batch&);
   Plan make_plan(const Gemm&, const Operands&, const Batch&);
   Layout layout(const Array&, int64_t rows, int64_t columns, int64_t stride) const;
   void repeat(Layout, int64_t count, int64_t stride) const;
   void choose(const Operands&, Plan&);
+  int multiply_by(const Plan&, const Gemm&, const Operands&) const;
+  bool multiply_by_library(Plan&, const Gemm&, const Operands&) const;
+  void multiply_plainly(const Gemm&, const Operands&, const Batch&) const;
+  void tell(const Plan&, const Gemm&, const Operands&, const Batch&) const;
 
   Gpu& gpu_;
   Blas blas_ = nullptr;

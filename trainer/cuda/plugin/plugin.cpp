@@ -65,7 +65,7 @@ class GpuCommunicator final : public Communicator {
   using LineKey = std::array<int, 3>;  // peer, channel, sends
   using Act = std::function<void(const Channel&)>;
 
-  bool here(const float* array) const { return gpu_.arena().holds(array); }
+  bool here(const float* array) const { return gpu_.holds(array); }
   bool joins() const;
   void join_group();
   void drop(const Channel&) const;
@@ -484,12 +484,14 @@ const Traffic& GpuCommunicator::traffic(Collective collective) const {
 class GpuDevice final : public Device {
  public:
   explicit GpuDevice(const DeviceSettings& settings)
-      : gpu_(settings, open_libraries(settings.libraries, settings.collectives)),
-        math_(gpu_, settings.rounding) {}
+      : gpu_(settings, open_libraries(settings)), math_(gpu_, settings.rounding) {}
 
   Math& math() override { return math_; }
   std::unique_ptr<Communicator> communicator(std::unique_ptr<Communicator> host) override {
     return std::make_unique<GpuCommunicator>(gpu_, std::move(host));
+  }
+  Result<void> check_attention(const Attention& shape) const override {
+    return math_.check_attention(shape);
   }
   std::string text() const override { return gpu_.text(); }
 
@@ -516,7 +518,7 @@ Device* open(const DeviceSettings& settings, char* error, size_t error_size) {
 bool identify(const DeviceSettings& settings, GpuIdentity* identity, char* error,
               size_t error_size) {
   try {
-    *identity = Gpu::identify(settings, open_libraries(settings.libraries, settings.collectives));
+    *identity = Gpu::identify(settings, open_libraries(settings));
     return true;
   } catch (const std::exception& thrown) {
     write_text(thrown.what(), error, error_size);
