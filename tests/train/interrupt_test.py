@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C at random moments of trainings that mpirun started: each one ends by itself, with 130, and with a checkpoint of its last step.
+"""Ctrl-C, SIGTERM and SIGHUP at random moments of trainings: each one ends by itself, with 128 + signal, a sentence, and a checkpoint of its
+last step.
 
     interrupt_test.py TRIPLEPOINT TRAINER [TIMES]
 """
@@ -23,20 +24,22 @@ def last_checkpoint(folder):
     return max((int(name[5:]) for name in steps), default=0)
 
 
-def interrupt(command, folder, environment, wait):
+def interrupt(command, folder, environment, wait, ending):
     """Starts a training in a group of its own, as a terminal does, and ends it as a terminal does; what was wrong, or nothing."""
     training = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     first = training.stdout.readline()
     time.sleep(wait)
-    os.killpg(training.pid, signal.SIGINT)
+    os.killpg(training.pid, ending)
     try:
         said, complained = training.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         os.killpg(training.pid, signal.SIGINT)  # the second one ends at once
         said, complained = training.communicate(timeout=PATIENCE)
-        return f"it goes on {PATIENCE} s after Ctrl-C:\n{said}{complained}"
-    if training.returncode != 130:
-        return f"it ended with {training.returncode}:\n{first}{said}{complained}"
+        return f"it goes on {PATIENCE} s after {ending.name}:\n{said}{complained}"
+    if training.returncode != 128 + ending:
+        return f"it ended with {training.returncode} after {ending.name}:\n{first}{said}{complained}"
+    if "stopped by" not in complained:
+        return f"no sentence says that it was stopped:\n{complained}"
     lines = [line for line in (first + said).splitlines() if line.startswith("step ")]
     played = int(lines[-1].split()[1].split("/")[0])
     kept = last_checkpoint(os.path.join(folder, "checkpoint"))
@@ -56,14 +59,16 @@ def main():
     wrong = 0
     for number in range(times):
         with tempfile.TemporaryDirectory() as folder:
-            command = [triplepoint, "train", "--launcher", "mpirun", "--ranks", str(draw.choice([2, 4])), "--tp", "2", "--steps", "100000"]
+            launcher = "threads" if number % 4 == 1 else "mpirun"
+            ending = [signal.SIGINT, signal.SIGHUP, signal.SIGTERM][number % (3 if launcher == "threads" else 2)]
+            command = [triplepoint, "train", "--launcher", launcher, "--ranks", str(draw.choice([2, 4])), "--tp", "2", "--steps", "100000"]
             if number % 4 == 3:
                 command += ["-o", "a.run", "-q"]
             command += ["--", "--checkpoint", "checkpoint", "--every", "0"]
-            problem = interrupt(command, folder, environment, draw.uniform(0, 1))
+            problem = interrupt(command, folder, environment, draw.uniform(0, 1), ending)
         if problem:
             wrong += 1
-            print(f"Ctrl-C {number} ({' '.join(command[2:])}): {problem}")
+            print(f"{ending.name} {number} ({' '.join(command[2:])}): {problem}")
     print(json.dumps({"interrupted": times, "wrong": wrong}))
     sys.exit(1 if wrong else 0)
 

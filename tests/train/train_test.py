@@ -179,6 +179,45 @@ class Real(Case):
         self.assertNotIn("marks were lost", open(self.path("a.html")).read())
 
 
+    def test_numbers_that_no_training_has_are_refused(self):
+        job = self.path("job.toml")
+        with open(job, "w") as file:
+            file.write('model = "tiny-gpt"\ncluster = "laptop"\nnodes = 1\nstack = "triplepoint-train"\n[plan]\nprecision = "fp32"\n'
+                       'optimizer = "fp32_adamw"\n')
+        for words in (["--steps", "99999999999999999999"], ["--seed", "-1"], ["--seed", "99999999999999999999"], ["--epsilon", "inf"],
+                      ["--warmup", "9223372036854775807"], ["--timeout", "inf"], ["--peak", "nan"], ["--steps", "1.5"],
+                      ["--checkpoint", job + "/folder"]):
+            done = subprocess.run([TRAINER, job, "--transport", "threads", *words], capture_output=True, text=True, timeout=60)
+            self.assertIn(done.returncode, (1, 2), f"{words}: {done.stdout}")
+            self.assertIn(words[0] if words[0] != "--checkpoint" else "cannot make the folder", done.stderr)
+            self.assertNotIn("step 1", done.stdout)
+
+
+class Gpus(Case):
+    """doctor --gpu-train with the real trainer and doubles of CUDA's libraries."""
+    trainer = TRAINER
+
+    def setUp(self):
+        if TRAINER == "none" or "TPT_FAKE_CUDA" not in os.environ:
+            self.skipTest("triplepoint-train is not built")
+        super().setUp()
+        self.environment["FAKE_CUDA_GPUS"] = "1"
+
+    def test_a_gpu_that_trains_as_the_processor_does_is_ok(self):
+        doubles = os.environ["TPT_FAKE_CUDA"]
+        listed = subprocess.run([TRAINER, "--list-gpus", "--device-libraries", doubles], env=self.environment, capture_output=True, text=True)
+        self.assertIn("gpu 0  a double of a GPU, 0.3 GB, compute capability 9.0, GPU-0000", listed.stdout, listed.stderr)
+        said = self.call("doctor", "--gpu-train", "--", "--device-libraries", doubles).stdout
+        self.assertRegex(said, r"gpu 0 +a double of a GPU  ok: 2 steps as on the CPU")
+        self.environment["FAKE_CUDA_GPUS"] = "0"
+        said = self.call("doctor", "--gpu-train", "--", "--device-libraries", doubles, code=1).stderr
+        self.assertIn("no GPU can train here: no GPU is visible (see CUDA_VISIBLE_DEVICES)", said)
+
+    def test_a_machine_without_a_plug_in_is_told_so(self):
+        said = self.call("doctor", "--gpu-train", "--", "--device-plugin", "/nowhere/plugin.so", code=1).stderr
+        self.assertIn("no GPU can train here: the GPU plug-in was not found", said)
+
+
 if __name__ == "__main__":
     suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromName(group, sys.modules["__main__"]) for group in GROUPS)
     result = unittest.TextTestRunner(verbosity=2).run(suite)

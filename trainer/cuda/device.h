@@ -29,10 +29,14 @@ struct DeviceSettings {
   std::function<void(const std::string&)> remark;  // takes what the user should know
 };
 
-/// Which GPU a rank would take.
+/// Which GPU a rank would take, and what it is.
 struct GpuIdentity {
   std::array<unsigned char, 16> uuid{};
   int ordinal = 0, visible = 0;  // among those that this process sees; how many these are
+  std::string name;
+  int64_t memory_bytes = 0;
+  int capability_major = 0, capability_minor = 0;  // of its instructions: 9.0 is Hopper's
+  std::string driver_release, blas_file;           // "12.4": the newest CUDA that it serves
 };
 
 /// One GPU as one rank uses it. Its Math returns before it is done; its communicators carry its own
@@ -58,7 +62,7 @@ struct DevicePlugin {
   /// False, and a sentence, where it cannot; takes nothing of the GPU.
   bool (*identify)(const DeviceSettings&, GpuIdentity*, char* error, size_t error_size) = nullptr;
 };
-inline constexpr uint32_t device_plugin_version = 3;
+inline constexpr uint32_t device_plugin_version = 4;
 inline constexpr const char* device_plugin_symbol = "triplepoint_train_cuda";
 using DevicePluginEntry = const DevicePlugin* (*)();
 

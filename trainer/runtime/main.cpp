@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <charconv>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
+#include <new>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -20,6 +24,7 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/mpi_session.h"
 #include "trainer/runtime/check_job.h"
+#include "trainer/runtime/gpu_list.h"
 #include "trainer/runtime/train.h"
 #include "trainer/runtime/train_output.h"
 #include "trainer/runtime/world.h"
@@ -41,6 +46,7 @@ struct Options {
   double timeout_seconds = 60;
   std::string memory_limit;  // "" what is free, "0" none, or a size
   bool json = false;
+  bool list_gpus = false;
 };
 
 /// What main does with a command line: go on, or end with this code (help has been printed).
@@ -77,9 +83,26 @@ const std::map<std::string, Algorithm> algorithms = {
 const CLI::Validator positive(
     [](const std::string& text) {
       double value = 0;
-      return CLI::detail::lexical_cast(text, value) && value > 0 ? "" : text + " is not above 0";
+      return CLI::detail::lexical_cast(text, value) && std::isfinite(value) && value > 0
+                 ? ""
+                 : text + " is no finite number above 0";
     },
     "");
+
+/// CLI11 lets -1 and numbers that no integer holds become others.
+template <class Integer>
+CLI::Validator whole_number() {
+  return {[](const std::string& text) {
+            Integer value = 0;
+            const char* end = text.data() + text.size();
+            const auto [stop, problem] = std::from_chars(text.data(), end, value);
+            return problem == std::errc() && stop == end && value >= 0
+                       ? ""
+                       : fmt::format("{} is no whole number from 0 to {}", text,
+                                     std::numeric_limits<Integer>::max());
+          },
+          ""};
+}
 
 const CLI::Validator not_negative(
     [](const std::string& text) {
@@ -89,16 +112,17 @@ const CLI::Validator not_negative(
     "");
 
 void add_training(CLI::App& app, TrainSettings& train) {
-  app.add_option("--steps", train.steps, "Optimizer steps, in all")->check(positive);
-  app.add_option("--seed", train.seed, "Of weights, data and dropout");
+  app.add_option("--steps", train.steps, "Optimizer steps, in all")->check(whole_number<int64_t>());
+  app.add_option("--seed", train.seed, "Of weights, data and dropout")
+      ->check(whole_number<uint64_t>());
   app.add_option("--data", train.data,
                  "synthetic, a text file (bytes are tokens), or a Megatron-LM dataset (.bin/.idx)");
   app.add_option("--lr", train.rate.peak, "Learning rate at its highest")->check(positive);
   app.add_option("--warmup", train.rate.warmup_steps, "Steps of linear warm-up")
-      ->check(not_negative);
+      ->check(whole_number<int64_t>());
   app.add_option("--decay-steps", train.rate.decay_steps,
                  "Step at which a cosine has fallen; 0: none")
-      ->check(not_negative);
+      ->check(whole_number<int64_t>());
   app.add_option("--final-lr-share", train.rate.final_share, "Of --lr, after the decay")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--beta1", train.adam.beta1)->check(CLI::Range(0.0, 1.0));
@@ -113,7 +137,7 @@ void add_checkpoints(CLI::App& app, TrainSettings& train) {
   CLI::Option* folder =
       app.add_option("--checkpoint", train.checkpoint_folder, "Folder of checkpoints");
   app.add_option("--every", train.checkpoint_every, "Steps between checkpoints; 0: at the end")
-      ->check(not_negative)
+      ->check(whole_number<int64_t>())
       ->needs(folder);
   app.add_flag("--resume", train.resume, "Go on from the newest checkpoint, if there is one")
       ->needs(folder);
@@ -137,6 +161,13 @@ void add_gpu(CLI::App& app, Options& options) {
          "--device-memory-share", [gpu](double share) { gpu().memory_share = share; },
          "Of the GPU's free memory, for all arrays (0.9)")
       ->check(CLI::Range(0.01, 0.99));
+  app.add_option_function<int64_t>(
+         "--device-index", [gpu](int64_t first) { gpu().first = first; },
+         "GPU of this machine's first rank, among the visible ones (0)")
+      ->check(CLI::Range(0, 1023));
+  app.add_flag(
+      "--list-gpus", options.list_gpus,
+      "Print the GPUs that a training could use, instead of training; with --format json as JSON");
 }
 
 void add_machine(CLI::App& app, Options& options, double& peak_gflops) {
@@ -155,6 +186,7 @@ void add_machine(CLI::App& app, Options& options, double& peak_gflops) {
          "are processes that share cores")
       ->check(CLI::IsMember({"auto", "shaped", "real"}));
   app.add_option("--ranks", options.ranks, "Threads to start (default: one per device of the job)")
+      ->check(whole_number<int64_t>())
       ->check(positive);
   app.add_option("--collectives", options.collectives,
                  "auto, ring, recursive_doubling, tree, hierarchical, pairwise or native (MPI's)")
@@ -185,12 +217,13 @@ Parsed parse_options(int argc, const char* const* argv) {
   double peak_gflops = 0;
   CLI::App app(about, "triplepoint-train");
   app.option_defaults()->always_capture_default();
-  app.add_option("JOB", parsed.options.job, "job.toml, as simulate takes it")->required();
+  app.add_option("JOB", parsed.options.job, "job.toml, as simulate takes it");
   add_training(app, parsed.options.train);
   add_checkpoints(app, parsed.options.train);
   add_machine(app, parsed.options, peak_gflops);
   try {
     app.parse(argc, argv);
+    if (parsed.options.job.empty() && !parsed.options.list_gpus) throw CLI::RequiredError("JOB");
   } catch (const CLI::ParseError& failed) {
     std::ostringstream out;
     const int code = app.exit(failed, out, out);
@@ -202,16 +235,45 @@ Parsed parse_options(int argc, const char* const* argv) {
   return parsed;
 }
 
-constexpr int interrupted_code = 130;
-
 // A signal handler reaches nothing else.
-std::atomic<bool> stop_asked{false};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+std::atomic<bool> stop_asked{false};
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+std::atomic<int> stop_signal{0};  // the first one
 
 /// The first Ctrl-C ends the training after the step at work (and its checkpoint), the second one
 /// at once.
 void stop_after_step(int signal) {
+  int none = 0;
+  stop_signal.compare_exchange_strong(none, signal);
   stop_asked = true;
   if (signal != SIGUSR1) std::signal(signal, SIG_DFL);
+}
+
+void listen_for_stops() {
+  for (const int signal : {SIGINT, SIGTERM})
+    std::signal(signal, stop_after_step);
+  std::signal(SIGUSR1, stop_after_step);  // what launchers pass on without ending the job
+  if (std::signal(SIGHUP, stop_after_step) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
+}
+
+/// As shells have it, 128 + signal. A launcher's SIGUSR1, or another rank's signal, is a Ctrl-C.
+int stopped_code() {
+  const int signal = stop_signal;
+  return 128 + (signal == 0 || signal == SIGUSR1 ? SIGINT : signal);
+}
+
+std::string stopped_text(const TrainSettings& settings, const TrainOutcome& outcome) {
+  const char* name = stop_signal == SIGINT    ? "SIGINT"
+                     : stop_signal == SIGTERM ? "SIGTERM"
+                     : stop_signal == SIGHUP  ? "SIGHUP"
+                                              : "a signal";
+  const int64_t steps = outcome.own.steps.empty() ? 0 : outcome.own.steps.back().step + 1;
+  return fmt::format("stopped by {} after step {} of {}; {}", name, steps, settings.steps,
+                     settings.checkpoint_folder.empty()
+                         ? "no checkpoint was written (--checkpoint names a folder for them)"
+                         : fmt::format("its checkpoint is in {} (--resume goes on from it)",
+                                       settings.checkpoint_folder));
 }
 
 bool wants_mpi(const Options& options) {
@@ -275,10 +337,17 @@ void keep_report(const spec::Job& job, const TrainOutcome& outcome) {
     fmt::print(stderr, "triplepoint-train: {}\n", kept.error().what);
 }
 
+int list_gpus(const Options& options) {
+  const GpuChoice choice = options.train.gpu.value_or(GpuChoice());
+  const Result<std::string> text = options.json ? gpu_list_json(choice) : gpu_list_text(choice);
+  if (!text) return fail(text.error(), false);
+  fmt::print("{}", *text);
+  return 0;
+}
+
 int play(Options options) {
-  std::signal(SIGINT, stop_after_step);
-  std::signal(SIGTERM, stop_after_step);
-  std::signal(SIGUSR1, stop_after_step);  // what launchers pass on without ending the job
+  if (options.list_gpus) return list_gpus(options);
+  listen_for_stops();
   options.train.stop = &stop_asked;
   if (const Result<void> checked = check_settings(options.train); !checked)
     return fail(checked.error(), true);
@@ -290,15 +359,24 @@ int play(Options options) {
     fmt::print("{}\n", options.json ? summary_json(*job, *outcome) : summary_text(*job, *outcome));
     keep_report(*job, *outcome);
   }
-  return outcome->own.stopped ? interrupted_code : 0;
+  if (!outcome->own.stopped) return 0;
+  if (outcome->own.rank == 0)
+    fmt::print(stderr, "triplepoint-train: {}\n", stopped_text(options.train, *outcome));
+  return stopped_code();
 }
 
 }  // namespace
 
 }  // namespace triplepoint::trainer
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   triplepoint::trainer::Parsed parsed = triplepoint::trainer::parse_options(argc, argv);
   if (parsed.exit_code < 0) return triplepoint::trainer::play(std::move(parsed.options));
   fmt::print(parsed.exit_code == 0 ? stdout : stderr, "{}", parsed.text);
   return parsed.exit_code;
+} catch (const std::bad_alloc&) {
+  std::fputs("triplepoint-train: out of memory; use a smaller model or micro_batch_size\n", stderr);
+  return 1;
+} catch (const std::exception& thrown) {
+  std::fprintf(stderr, "triplepoint-train: %s\n", thrown.what());
+  return 1;
 }

@@ -75,10 +75,24 @@ std::vector<TrainReport> exchange_reports(Communicator& world, const TrainReport
 
 namespace {
 
+/// 512 on the processor; on a device 8192, or less where three such matrices do not fit beside the
+/// training's arrays.
+int64_t gemm_size(Math& math) {
+  if (math.on_host()) return 512;
+  for (int64_t n = 8192; n > 512; n /= 2)
+    try {
+      const MathArray a(math, Storage::value, n * n), b(math, Storage::value, n * n),
+          c(math, Storage::value, n * n);
+      return n;
+    } catch (const std::runtime_error&) {  // the device is full
+    }
+  return 512;
+}
+
 /// Flops per second of a matrix product whose operands fit into the cache (512 cubed; on a device
 /// 8192 cubed), over `seconds`: the reference rate of MFU.
 double measure_gemm_rate(Math& math, double seconds) {
-  const int64_t n = math.on_host() ? 512 : 8192;
+  const int64_t n = gemm_size(math);
   MathArray a(math, Storage::value, n * n), b(math, Storage::value, n * n),
       c(math, Storage::value, n * n);
   const std::vector<float> numbers(static_cast<size_t>(n * n), 0.5F);
@@ -219,7 +233,8 @@ DeviceSettings wanted_gpu(const spec::Job& job, const TrainSettings& settings,
                           const Endpoint& endpoint) {
   DeviceSettings wanted;
   const int64_t here = settings.gpu->ranks_here;
-  wanted.ordinal = static_cast<int>(here > 0 ? endpoint.rank() % here : endpoint.rank());
+  wanted.ordinal =
+      static_cast<int>((here > 0 ? endpoint.rank() % here : endpoint.rank()) + settings.gpu->first);
   wanted.rounding = rounding_of(job);
   wanted.tensor_cores_for_fp32 = settings.gpu->tf32;
   wanted.collectives = endpoint.size() > 1;
@@ -230,6 +245,14 @@ DeviceSettings wanted_gpu(const spec::Job& job, const TrainSettings& settings,
     fmt::print(stderr, "triplepoint-train: rank {}: {}\n", rank, text);
   };
   return wanted;
+}
+
+Result<void> check_first_gpu(int64_t first, int visible) {
+  if (first < visible) return {};
+  return error(
+      fmt::format("--device-index {} and {} GPU(s) are visible (they count from 0); lower "
+                  "it, or see CUDA_VISIBLE_DEVICES",
+                  first, visible));
 }
 
 /// Refuses two ranks on one GPU, which NCCL does not know. `gpus`: of all ranks.
@@ -258,6 +281,7 @@ Result<std::unique_ptr<Device>> open_gpu(const spec::Job& job, const TrainSettin
   const DeviceSettings wanted = wanted_gpu(job, settings, endpoint);
   const Result<GpuIdentity> mine = identify_gpu(settings.gpu->plugin, wanted);
   TPT_TRY(agree(world, nothing_of(mine), "find their GPU"));
+  TPT_TRY(agree(world, check_first_gpu(settings.gpu->first, mine->visible), "find their GPU"));
   const std::vector<float> own(mine->uuid.begin(), mine->uuid.end());
   std::vector<float> all(own.size() * static_cast<size_t>(world.size()));
   world.all_gather(own, all).wait();

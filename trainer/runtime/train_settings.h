@@ -48,6 +48,7 @@ struct GpuChoice {
   bool tf32 = false;      // products of fp32 numbers
   double memory_share = 0.9;
   int64_t ranks_here = 0;  // on this machine, one after the other; 0: all
+  int64_t first = 0;       // GPU of the first of them
 };
 
 /// What is asked of a training beside its job.

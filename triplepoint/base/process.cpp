@@ -32,12 +32,14 @@ void note_interrupt(int signal) {
 void listen_for_interrupts() {
   std::signal(SIGINT, note_interrupt);
   std::signal(SIGTERM, note_interrupt);
+  if (std::signal(SIGHUP, note_interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
   std::signal(SIGPIPE, SIG_IGN);
 }
 
 void let_interrupts_end_us() {
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
+  if (std::signal(SIGHUP, SIG_DFL) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
 bool interrupted() {

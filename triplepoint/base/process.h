@@ -11,8 +11,8 @@
 
 namespace triplepoint {
 
-/// From now on Ctrl-C (SIGINT) and SIGTERM set a mark instead of ending the process; the second
-/// one ends it. Writing into a closed pipe becomes an error code.
+/// From now on Ctrl-C (SIGINT), SIGTERM and SIGHUP (a closed terminal) set a mark instead of ending
+/// the process; the second one ends it. Writing into a closed pipe becomes an error code.
 void listen_for_interrupts();
 
 /// Verbs that have nothing to keep when they are interrupted say so first: Ctrl-C ends them at

@@ -44,7 +44,8 @@ std::string last_line(const std::string& text) {
   return text.substr(begin == std::string::npos ? 0 : begin + 1, std::min(most, end - begin));
 }
 
-/// The line that says most: the trainer's own sentence, not that of the launcher around it.
+}  // namespace
+
 std::string telling_line(const std::string& printed) {
   constexpr std::array words = {"triplepoint-train:", "triplepoint:", "Error:", "error:"};
   for (const char* word : words)
@@ -55,6 +56,8 @@ std::string telling_line(const std::string& printed) {
     }
   return last_line(printed);
 }
+
+namespace {
 
 bool speaks_of_memory(const std::string& printed) {
   constexpr std::array words = {"out of memory", "OutOfMemory", "std::bad_alloc",

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
@@ -22,6 +23,7 @@ namespace triplepoint::study {
 namespace {
 
 constexpr const char* trainer_variable = "TRIPLEPOINT_TRAINER";
+constexpr int stopped_code = 130;  // of a training that stops after its step, as asked
 constexpr const char* trainer_name = "triplepoint-train";
 
 bool is_program(const Path& path) {
@@ -193,6 +195,23 @@ Result<Path> find_trainer(const ProcessEnvironment& around) {
       "openmpi-bin and make build");
 }
 
+namespace {
+
+/// Launchers end their ranks on SIGTERM with a code of theirs, and know only that others have
+/// stopped as after a Ctrl-C.
+int code_after_request(tui::Console& console, int code, int signal) {
+  if (code == 0 || (signal != SIGTERM && code != stopped_code)) return code;
+  if (signal == SIGTERM)
+    console.warn(
+        "triplepoint: the training was stopped by SIGTERM (mpirun gives its ranks about 2 s; "
+        "SIGINT "
+        "would let them finish their step); --checkpoint DIR --resume goes on from the last "
+        "checkpoint\n");
+  return 128 + signal;
+}
+
+}  // namespace
+
 Result<int> run_launch(tui::Console& console, const std::vector<std::string>& command,
                        const ProcessEnvironment& around, Launcher launcher, const Path& report) {
   console.flush();
@@ -204,8 +223,11 @@ Result<int> run_launch(tui::Console& console, const std::vector<std::string>& co
   const Place place = launcher == Launcher::mpirun ? Place::apart : Place::beside;
   telemetry::ChildProcess child =
       TPT_TRY(telemetry::ChildProcess::start(command, variables, signals, place));
-  while (true)
-    if (const auto code = child.wait_for(unit::h)) return *code;
+  std::optional<int> code;
+  while (!code)
+    code = child.wait_for(unit::h);
+  if (place != Place::apart || !child.end_request()) return *code;
+  return code_after_request(console, *code, *child.end_request());
 }
 
 Result<JobFile> JobFile::write(const Path& folder, const std::string& text) {

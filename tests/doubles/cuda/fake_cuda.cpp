@@ -2,6 +2,7 @@
 // CUDA's driver, on host memory. Eight GPUs of 256 MiB; copies from pinned memory are made when the
 // stream comes to them, others when they are asked for, as the real one does.
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <set>
@@ -41,7 +42,19 @@ namespace {
 
 constexpr int invalid_value = 1, no_binary = 209, not_found = 500;
 
-Settings settings;
+/// Processes that load the double by themselves are told by their environment.
+int from_environment(const char* name, int usual) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? usual : std::atoi(text);
+}
+
+struct SettingsOfProcess : Settings {
+  SettingsOfProcess() {
+    gpus = from_environment("FAKE_CUDA_GPUS", gpus);
+    broken_algorithms = from_environment("FAKE_CUDA_BROKEN_ALGORITHMS", broken_algorithms);
+  }
+};
+SettingsOfProcess settings;
 
 struct Pinned {
   std::mutex mutex;
@@ -110,7 +123,12 @@ TPT_EXPORTED int cuDeviceGetName(char* name, int size, int) {
 }
 TPT_EXPORTED int cuDeviceGetAttribute(int* value, int attribute, int) {
   *value = attribute == multiprocessor_count ? 2 : 9;
+  if (attribute == capability_minor) *value = 0;
   if (attribute == shared_memory_per_block) *value = settings.shared_bytes;
+  return 0;
+}
+TPT_EXPORTED int cuDeviceTotalMem_v2(size_t* bytes, int) {
+  *bytes = size_t{256} << 20;
   return 0;
 }
 TPT_EXPORTED int cuDevicePrimaryCtxRetain(Context* context, int) {

@@ -44,6 +44,8 @@ static_assert(no_device == CUDA_ERROR_NO_DEVICE &&
               system_driver_mismatch == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 static_assert(non_blocking == CU_STREAM_NON_BLOCKING && disable_timing == CU_EVENT_DISABLE_TIMING);
 static_assert(multiprocessor_count == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+static_assert(capability_major == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
+              capability_minor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(shared_memory_per_block == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
 static_assert(max_dynamic_shared == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 static_assert(capture_thread_local == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);

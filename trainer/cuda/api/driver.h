@@ -36,6 +36,7 @@ inline constexpr int system_driver_mismatch = 803;  // CUDA_ERROR_SYSTEM_DRIVER_
 inline constexpr unsigned non_blocking = 1;         // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned disable_timing = 2;       // CU_EVENT_DISABLE_TIMING
 inline constexpr int multiprocessor_count = 16;     // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+inline constexpr int capability_major = 75, capability_minor = 76;  // ..._COMPUTE_CAPABILITY_
 inline constexpr int shared_memory_per_block = 97;  // ..._MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 inline constexpr int max_dynamic_shared = 8;    // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 inline constexpr int capture_thread_local = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
@@ -48,6 +49,7 @@ inline constexpr int capture_thread_local = 1;  // CU_STREAM_CAPTURE_MODE_THREAD
   X(driver_version, cuDriverGetVersion, int(int*))                                              \
   X(device_uuid, cuDeviceGetUuid_v2, int(GpuUuid*, int))                                        \
   X(device_name, cuDeviceGetName, int(char*, int, int))                                         \
+  X(device_memory, cuDeviceTotalMem_v2, int(size_t*, int))                                      \
   X(device_attribute, cuDeviceGetAttribute, int(int*, int, int))                                \
   X(retain_context, cuDevicePrimaryCtxRetain, int(Context*, int))                               \
   X(release_context, cuDevicePrimaryCtxRelease_v2, int(int))                                    \

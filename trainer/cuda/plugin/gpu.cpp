@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -90,6 +91,12 @@ int visible_gpus(const Libraries& libraries) {
   return count;
 }
 
+std::string name_of(const Libraries& libraries, int device) {
+  char name[256] = {};
+  libraries.check(libraries.driver.device_name(name, sizeof name, device), "tell its name");
+  return name;
+}
+
 /// Why compiled kernels were refused, and what to do.
 std::string remedy_of_kernels(int version) {
 #ifdef TPT_NVCC_RELEASE
@@ -114,11 +121,22 @@ GpuIdentity Gpu::identify(const DeviceSettings& settings, const Libraries& libra
   GpuIdentity identity;
   identity.visible = visible_gpus(libraries);
   identity.ordinal = settings.ordinal % identity.visible;
+  const Driver& driver = libraries.driver;
   int device = 0;
-  libraries.check(libraries.driver.device(&device, identity.ordinal), "open the GPU");
+  libraries.check(driver.device(&device, identity.ordinal), "open the GPU");
   GpuUuid uuid{};
-  libraries.check(libraries.driver.device_uuid(&uuid, device), "tell its UUID");
+  libraries.check(driver.device_uuid(&uuid, device), "tell its UUID");
   std::memcpy(identity.uuid.data(), uuid.bytes, sizeof uuid.bytes);
+  identity.name = name_of(libraries, device);
+  size_t memory = 0;
+  libraries.check(driver.device_memory(&memory, device), "tell its memory");
+  identity.memory_bytes = static_cast<int64_t>(memory);
+  for (const auto& [attribute, value] :
+       {std::pair{cuda::capability_major, &identity.capability_major},
+        std::pair{cuda::capability_minor, &identity.capability_minor}})
+    libraries.check(driver.device_attribute(value, attribute, device), "tell its capability");
+  identity.driver_release = release_of(libraries.driver_version);
+  identity.blas_file = libraries.blas_file;
   return identity;
 }
 
@@ -130,9 +148,7 @@ Gpu::Gpu(const DeviceSettings& settings, const Libraries& libraries)
   Context context = nullptr;
   check(driver().retain_context(&context, device_), "open a context");
   check(driver().set_context(context), "use its context");
-  char name[256] = {};
-  check(driver().device_name(name, sizeof name, device_), "tell its name");
-  name_ = name;
+  name_ = name_of(libraries, device_);
   check(driver().device_attribute(&multiprocessors_, multiprocessor_count, device_),
         "count its multiprocessors");
   check(driver().device_attribute(&shared_bytes_, shared_memory_per_block, device_),

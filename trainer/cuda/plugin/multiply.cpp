@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t workspace_bytes = size_t{32} << 20;  // as NVIDIA advises for Hopper
 constexpr int most_choices = 8;
+constexpr int most_told = 3;  // shapes without an algorithm
 
 int type_of(const Array& array) {
   return array.bf16 != 0 ? type_bf16 : type_fp32;
@@ -159,16 +160,16 @@ void Multiplier::multiply_plainly(const Gemm& g, const Operands& x, const Batch&
             PlainProduct{g, x.a, x.b, x.c, batch.a, batch.b, batch.c}, g.m * batch.count, g.n);
 }
 
-void Multiplier::tell(const Plan& plan, const Gemm& g, const Operands& x,
-                      const Batch& batch) const {
+void Multiplier::tell(const Plan& plan, const Gemm& g, const Operands& x, const Batch& batch) {
+  const bool last = ++told_ == most_told;
   const auto type = [](const Array& array) { return array.bf16 != 0 ? "bf16" : "fp32"; };
   gpu_.remark(fmt::format(
       "cuBLASLt ({}) has no algorithm that works for {} product(s) of {} x {} x {} ({}{} x {}{} -> "
       "{}): {}. A plain kernel multiplies instead, correctly and slowly; another release of "
-      "cuBLAS may have one (--device-libraries)",
+      "cuBLAS may have one (--device-libraries){}",
       gpu_.libraries().blas_file, batch.count, g.m, g.n, g.k, type(x.a),
       g.a_transposed ? " transposed" : "", type(x.b), g.b_transposed ? " transposed" : "",
-      type(x.c), plan.refused));
+      type(x.c), plan.refused, last ? ". More such shapes are not told" : ""));
 }
 
 void Multiplier::multiply(const Gemm& g, const Array& a, const Array& b, const Array& c,
@@ -177,7 +178,7 @@ void Multiplier::multiply(const Gemm& g, const Array& a, const Array& b, const A
   if (g.k == 0) return multiply_plainly(g, operands, batch);  // beta C: no matrices to describe
   Plan& plan = plan_for(g, operands, batch);
   if (multiply_by_library(plan, g, operands)) return;
-  if (!plan.told) tell(plan, g, operands, batch);
+  if (!plan.told && told_ < most_told) tell(plan, g, operands, batch);
   plan.told = true;
   multiply_plainly(g, operands, batch);
 }

@@ -54,12 +54,13 @@ class Multiplier {
   int multiply_by(const Plan&, const Gemm&, const Operands&) const;
   bool multiply_by_library(Plan&, const Gemm&, const Operands&) const;
   void multiply_plainly(const Gemm&, const Operands&, const Batch&) const;
-  void tell(const Plan&, const Gemm&, const Operands&, const Batch&) const;
+  void tell(const Plan&, const Gemm&, const Operands&, const Batch&);
 
   Gpu& gpu_;
   Blas blas_ = nullptr;
   DevicePointer workspace_ = nullptr;
   std::map<Key, Plan> plans_;
+  int told_ = 0;
 };
 
 }  // namespace triplepoint::trainer::cuda

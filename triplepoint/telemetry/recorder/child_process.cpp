@@ -157,12 +157,13 @@ std::optional<int> ChildProcess::wait_for(Seconds most) {
 }
 
 void ChildProcess::pass_on(int signal, bool from_terminal) {
-  if (place_ == Place::beside) {
-    if (!from_terminal) kill(id_, signal);
-    return;
-  }
-  kill(id_, signal == SIGINT && !interrupted_ ? SIGUSR1 : signal);
-  interrupted_ = interrupted_ || signal == SIGINT;
+  const bool asks_for_end = signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
+  const bool is_first = asks_for_end && !end_request_;
+  if (is_first) end_request_ = signal;
+  if (place_ == Place::apart)
+    kill(id_, is_first && signal != SIGTERM ? SIGUSR1 : signal);
+  else if (!from_terminal)
+    kill(id_, signal);
 }
 
 int start_failed(const std::string& command) {

@@ -39,8 +39,8 @@ class SignalsForCommand {
 class ChildProcess {
  public:
   /// `apart`: in its own process group, with nothing to read, for launchers that would kill
-  /// what they have started. The first Ctrl-C reaches it as SIGUSR1, which launchers pass on to
-  /// all ranks; all else as it is.
+  /// what they have started. The first Ctrl-C or SIGHUP reaches it as SIGUSR1, which launchers
+  /// pass on to all ranks; all else as it is.
   enum class Place { beside, apart };
 
   /// The error says that it could not be started; its exit code is then start_failed().
@@ -52,6 +52,8 @@ class ChildProcess {
   /// that the terminal has sent to both of us. The exit code as shells tell it: 128 + signal.
   std::optional<int> wait_for(Seconds most);
   pid_t id() const { return id_; }
+  /// The first request to end that came to us while it ran.
+  std::optional<int> end_request() const { return end_request_; }
 
  private:
   ChildProcess(pid_t id, const sigset_t& signals, Place place)
@@ -62,7 +64,7 @@ class ChildProcess {
   pid_t id_;
   sigset_t signals_;
   Place place_;
-  bool interrupted_ = false;
+  std::optional<int> end_request_;
 };
 
 /// What shells return for a command that is not there (127) or may not be run (126).

@@ -232,6 +232,7 @@ TEST_CASE("a command apart is in its own group and hears of the first Ctrl-C as 
     return run_command({"sh", "-c", "sleep 20 & wait"}, send(signal), ChildProcess::Place::apart);
   };
   CHECK(apart(SIGINT) == 128 + SIGUSR1);
+  CHECK(apart(SIGHUP) == 128 + SIGUSR1);
   CHECK(apart(SIGTERM) == 128 + SIGTERM);
   CHECK(run_command({"sh", "-c", "read line || exit 3"}, {}, ChildProcess::Place::apart) == 3);
 }
