@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a new machine may do to the plug-in: libraries in unusual places or of another release,
 // algorithms that do not work, memory and multiprocessors that are too small. On doubles.
+#include <array>
 #include <filesystem>
+#include <thread>
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -10,6 +12,8 @@
 #include "triplepoint/base/scratch_folder.h"
 
 #include "tests/doubles/cuda/settings.h"
+#include "trainer/comm/endpoint.h"
+#include "trainer/comm/transport.h"
 #include "trainer/cuda/device.h"
 
 namespace triplepoint::trainer {
@@ -213,7 +217,34 @@ TEST_CASE("a GPU that others have filled is told with what is free and what to c
   contains(said, "micro_batch_size");
   opened.math().release(first);
   gpu->free_bytes = int64_t{1} << 20;
-  contains(Opened().problem, "of the GPU's 0.27 GB are free");
+  const std::string refused = Opened().problem;
+  contains(refused, "(out of memory, error 2)");
+  contains(refused, "of the GPU's 0.27 GB are free");
+}
+
+TEST_CASE("a rank that does not join NCCL's group ends the others after the timeout") {
+  auto transports = thread_transports(2);
+  std::thread absent([&] {
+    Endpoint endpoint(std::move(transports[1]), EndpointSettings{});
+    const auto group = endpoint.communicator(spec::GroupKind::data, {0, 1});
+    std::array<float, 128> id{};
+    group->broadcast(id, 0).wait();  // takes the group's id, and fails
+  });
+  DeviceSettings settings;
+  settings.libraries = TPT_FAKE_CUDA;
+  settings.collectives = true;
+  settings.timeout_seconds = 0.3;
+  const auto device = open_device(TPT_CUDA_PLUGIN, settings);
+  REQUIRE(device);
+  Endpoint endpoint(std::move(transports[0]), EndpointSettings{});
+  std::string said;
+  try {
+    (*device)->communicator(endpoint.communicator(spec::GroupKind::data, {0, 1}));
+  } catch (const CommError& lost) {
+    said = lost.what();
+  }
+  absent.join();
+  contains(said, "NCCL could not join a group within 0.3 s (of ranks 0, 1 not all have come");
 }
 
 TEST_CASE("heads whose tiles do not fit a multiprocessor are refused with the sizes that do") {

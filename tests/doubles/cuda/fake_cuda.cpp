@@ -107,7 +107,9 @@ TPT_EXPORTED int cuInit(unsigned) {
   return settings.start_error;
 }
 TPT_EXPORTED int cuGetErrorString(int error, const char** text) {
-  *text = error == not_found ? "named symbol not found" : "invalid argument";
+  *text = error == not_found       ? "named symbol not found"
+          : error == out_of_memory ? "out of memory"
+                                   : "invalid argument";
   return 0;
 }
 TPT_EXPORTED int cuDeviceGetCount(int* count) {

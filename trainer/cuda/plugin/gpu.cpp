@@ -145,9 +145,8 @@ Gpu::Gpu(const DeviceSettings& settings, const Libraries& libraries)
   const auto check = [this](int result, const char* what) { libraries_.check(result, what); };
   const int count = visible_gpus(libraries);
   check(driver().device(&device_, settings.ordinal % count), "open the GPU");
-  Context context = nullptr;
-  check(driver().retain_context(&context, device_), "open a context");
-  check(driver().set_context(context), "use its context");
+  check(driver().retain_context(&context_, device_), "open a context");
+  check(driver().set_context(context_), "use its context");
   name_ = name_of(libraries, device_);
   check(driver().device_attribute(&multiprocessors_, multiprocessor_count, device_),
         "count its multiprocessors");

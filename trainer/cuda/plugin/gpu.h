@@ -34,6 +34,7 @@ class Gpu {
   Arena& arena() { return *arena_; }  // of what allocate() has returned
   bool holds(const void* address) const { return arena_ && arena_->holds(address); }
   Stream stream() const { return stream_; }
+  Context context() const { return context_; }  // for other threads than the rank's
   std::string text() const;
 
   /// Throws CudaError where memory is full. The first call takes the block of all arrays, so that
@@ -93,6 +94,7 @@ class Gpu {
   DeviceSettings settings_;
   int device_ = 0, multiprocessors_ = 0, shared_bytes_ = 0;
   std::string name_;
+  Context context_ = nullptr;
   Module module_ = nullptr;
   Functions functions_;
   Stream stream_ = nullptr;

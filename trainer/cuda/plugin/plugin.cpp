@@ -8,9 +8,13 @@
 #include <numeric>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "triplepoint/base/detached.h"
 #include "triplepoint/base/result.h"
 
 #include "trainer/comm/communicator.h"
+#include "trainer/comm/transport.h"
 #include "trainer/cuda/plugin/gpu.h"
 #include "trainer/cuda/plugin/gpu_math.h"
 
@@ -68,6 +72,7 @@ class GpuCommunicator final : public Communicator {
   bool here(const float* array) const { return gpu_.holds(array); }
   bool joins() const;
   void join_group();
+  void meet(const char* what, std::function<int()> join) const;
   void drop(const Channel&) const;
   int type_of(const Array& array) const { return array.bf16 != 0 ? nccl_bf16 : nccl_fp32; }
   /// The array that travels: a copy where the wire is narrower than the storage.
@@ -223,7 +228,31 @@ void GpuCommunicator::join_group() {
   std::array<float, id_numbers> numbers = numbers_of(id);
   host_->broadcast(numbers, 0).wait();
   gpu_.libraries().check(gpu_.driver().make_stream(&group_.stream, non_blocking), "make a stream");
-  check(gpu_.libraries().nccl.join(&group_.nccl, size(), id_of(numbers), index()), "join a group");
+  const auto joined = std::make_shared<Nccl>();
+  meet("join a group", [joined, nccl = gpu_.libraries().nccl, id = id_of(numbers), ranks = size(),
+                        index = index()] { return nccl.join(joined.get(), ranks, id, index); });
+  group_.nccl = *joined;
+}
+
+/// NCCL waits for the other ranks without an end, here on a separate thread. `join` owns what it
+/// uses: that thread is left behind where a rank does not come.
+void GpuCommunicator::meet(const char* what, std::function<int()> join) const {
+  const double limit = gpu_.settings().timeout_seconds;
+  const auto entered = std::make_shared<int>(), result = std::make_shared<int>();
+  const bool ended =
+      ends_within(limit * unit::s,
+                  [=, join = std::move(join), driver = gpu_.driver(), context = gpu_.context()] {
+                    *entered = driver.set_context(context);
+                    if (*entered == 0) *result = join();
+                  });
+  if (!ended)
+    throw CommError(
+        fmt::format("NCCL could not {} within {:.3g} s (of ranks {} not all have come: one has "
+                    "failed, or they cannot reach each other); see the other ranks' last output, "
+                    "set NCCL_DEBUG=INFO, or allow a longer --timeout",
+                    what, limit, fmt::join(ranks(), ", ")));
+  gpu_.libraries().check(*entered, "use its context");
+  check(*result, what);
 }
 
 void GpuCommunicator::open_lines(std::span<const MessageLine> lines) {
@@ -244,15 +273,21 @@ void GpuCommunicator::open_lines(std::span<const MessageLine> lines) {
   for (Pending& pending : travelling)
     pending.wait();
   // All at once: the ends of different lines come in different orders.
-  check(gpu_.libraries().nccl.begin(), "begin");
+  const auto joined = std::make_shared<std::vector<Nccl>>(lines.size());
+  meet("open pipeline links", [joined, ids, nccl = gpu_.libraries().nccl,
+                               lines = std::vector<MessageLine>(lines.begin(), lines.end())] {
+    int result = nccl.begin();
+    for (size_t i = 0; i < lines.size() && result == 0; ++i)
+      result = nccl.join(&(*joined)[i], 2, id_of(ids[i]), lines[i].sends ? 0 : 1);
+    const int ended = nccl.end();
+    return result != 0 ? result : ended;
+  });
   for (size_t i = 0; i < lines.size(); ++i) {
     Channel& channel = lines_[{lines[i].peer, lines[i].channel, lines[i].sends ? 1 : 0}];
     gpu_.libraries().check(gpu_.driver().make_stream(&channel.stream, non_blocking),
                            "make a stream");
-    check(gpu_.libraries().nccl.join(&channel.nccl, 2, id_of(ids[i]), lines[i].sends ? 0 : 1),
-          "join a line");
+    channel.nccl = (*joined)[i];
   }
-  check(gpu_.libraries().nccl.end(), "open the lines");
   before_[static_cast<size_t>(Collective::send_recv)] = host_->traffic(Collective::send_recv);
 }
 
