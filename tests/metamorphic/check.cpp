@@ -26,8 +26,7 @@ struct Finding {
 
 double allowed(const Law& law, const Outcome& before, const Outcome& after) {
   return law.slack != nullptr && before.trained && after.trained ? law.slack->of(before, after) : 0;
-
-}  // namespace triplepoint::metamorphic
+}
 
 /// `first_law`: number of the relation's first law in the whole list.
 void check_relation(const Relation& relation, size_t first_law, const spec::Job& job,
@@ -110,9 +109,6 @@ std::vector<Tally> check_identities(const std::vector<Identity>& all, uint64_t j
   });
 }
 
-}  // namespace triplepoint::metamorphic
-
-namespace triplepoint::metamorphic {
 namespace {
 
 /// Everything of an outcome that a user reads, in one row.
@@ -127,8 +123,7 @@ std::vector<double> numbers_of(const Outcome& o) {
   for (const auto& [part, joules] : m.energy_ledger_j)
     all.push_back(joules);
   return all;
-
-}  // namespace triplepoint::metamorphic
+}
 
 }  // namespace
 

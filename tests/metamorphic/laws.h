@@ -18,8 +18,7 @@ using Value = std::optional<double> (*)(const Outcome&);
 
 inline std::optional<double> step(const Outcome& o) {
   return *o.metrics.step_time / unit::s;
-
-}  // namespace triplepoint::metamorphic
+}
 
 inline std::optional<double> energy(const Outcome& o) {
   return o.metrics.energy_j;
@@ -190,16 +189,11 @@ inline constexpr Slack solver = {[](const Outcome&, const Outcome&) { return set
 inline constexpr Slack rounding = {[](const Outcome&, const Outcome&) { return 1e-12; },
                                    "rounding"};
 
-}  // namespace triplepoint::metamorphic
-
-namespace triplepoint::metamorphic {
-
 // Changes that relations of several files make first, where their laws ask for it.
 
 inline bool is_legal(const spec::Job& job) {
   return !spec::has_errors(spec::diagnose(job));
-
-}  // namespace triplepoint::metamorphic
+}
 
 /// Fans that follow the hottest device would cool all others for it.
 inline bool full_fans(spec::Job& job) {

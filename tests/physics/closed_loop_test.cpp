@@ -17,8 +17,7 @@ using doctest::Approx;
 
 Loop h200_node() {
   return {.cluster = cluster_named("hgx-h200"), .limit = 700 * unit::W, .inlet = Celsius(25)};
-
-}  // namespace triplepoint
+}
 
 auto dense_products() {
   return products(770 * unit::TFLOP / unit::s, 400 * unit::GB / unit::s);
@@ -166,9 +165,6 @@ TEST_CASE("the loop draws its power from the parts the ledger names") {
 }
 
 }  // namespace
-}  // namespace triplepoint
-
-namespace triplepoint {
 
 // Every GPU type and cluster that is shipped, against what must hold for all of them.
 
@@ -183,8 +179,7 @@ std::vector<spec::Gpu> modelled_gpus() {
     if (gpu.power && gpu.thermal && gpu.governor && gpu.tdp && gpu.max_clock) gpus.push_back(gpu);
   }
   return gpus;
-
-}  // namespace triplepoint
+}
 
 TEST_CASE("every modelled GPU idles below spinning, and spins far below its design power") {
   CHECK(modelled_gpus().size() >= 10);

@@ -152,8 +152,7 @@ inline SpanText op_text(const ModelContext& context, const char* name, int64_t e
           .bytes = 4.0 * static_cast<double>(elements),
           .flops = flops,
           .microbatch = context.microbatch};
-
-}  // namespace triplepoint::trainer
+}
 
 /// The parts of a backward pass: zero-bubble schedules run them apart.
 enum class Half { both, input, weight };

@@ -24,8 +24,7 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 void note_interrupt(int signal) {
   mark = true;
   std::signal(signal, SIG_DFL);
-
-}  // namespace triplepoint
+}
 
 }  // namespace
 
@@ -114,8 +113,7 @@ std::optional<int> ended(pid_t id) {
   if (waitpid(id, &status, WNOHANG) != id) return std::nullopt;
   if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
   return WEXITSTATUS(status);
-
-}  // namespace triplepoint
+}
 
 std::optional<int> wait_until(pid_t id, Clock::time_point end,
                               const std::function<bool()>& stopped) {

@@ -23,8 +23,7 @@ std::string_view take_digits(std::string_view& text) {
   while (digits.size() > 1 && digits.front() == '0')
     digits.remove_prefix(1);
   return digits;
-
-}  // namespace triplepoint
+}
 
 }  // namespace
 
@@ -239,16 +238,11 @@ std::string in_unit(double ns, const TimeUnit& unit) {
   return with_thousands(fmt::format("{:.{}f}", ns / unit.ns, unit.ns > 1e3 ? 3 : 1));
 }
 
-}  // namespace triplepoint
-
-namespace triplepoint {
-
 std::string digest(std::string_view text) {
   uint64_t hash = 14695981039346656037ULL;
   for (char c : text)
     hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
   return fmt::format("{:016x}", hash);
-
-}  // namespace triplepoint
+}
 
 }  // namespace triplepoint

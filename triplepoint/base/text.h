@@ -15,8 +15,7 @@ namespace triplepoint {
 
 inline bool is_digit(char c) {
   return c >= '0' && c <= '9';
-
-}  // namespace triplepoint
+}
 
 inline bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -82,10 +81,6 @@ TimeUnit time_unit(int64_t longest_ns);
 /// Nanoseconds in a unit, to a tenth of a microsecond, thousands apart: "18,749.0" us, "132.041"
 /// ms.
 std::string in_unit(double ns, const TimeUnit& unit);
-
-}  // namespace triplepoint
-
-namespace triplepoint {
 
 /// 64 bits of a text, as 16 hexadecimal digits. FNV-1a (Fowler, Noll, Vo).
 std::string digest(std::string_view text);

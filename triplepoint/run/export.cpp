@@ -319,9 +319,6 @@ std::string chrome_trace(const Run& run, TraceDetail detail) {
   return ChromeTraceWriter(run, detail).write();
 }
 
-}  // namespace triplepoint::run
-
-namespace triplepoint::run {
 namespace {
 
 void add(CsvWriter& csv, std::optional<double> value) {
@@ -329,8 +326,7 @@ void add(CsvWriter& csv, std::optional<double> value) {
     csv.cell(*value);
   else
     csv.empty_cell();
-
-}  // namespace triplepoint::run
+}
 
 /// -1 is how a span says that a number does not apply; a table leaves the cell empty.
 void add_index(CsvWriter& csv, int32_t index) {

@@ -65,8 +65,7 @@ struct BoundedLayout {
 
 bool is_better(const Candidate& a, const Candidate& b) {
   return std::pair(a.value, a.index) < std::pair(b.value, b.index);
-
-}  // namespace triplepoint::search
+}
 
 class Search {
  public:
@@ -341,10 +340,6 @@ Candidate evaluate_plan(const spec::Job& job, const Objective& objective) {
   return candidate;
 }
 
-}  // namespace triplepoint::search
-
-namespace triplepoint::search {
-
 LayoutScan::LayoutScan(const Space& space, const Limits& limits, Typical typical)
     : space_(space),
       typical_(typical),
@@ -353,8 +348,7 @@ LayoutScan::LayoutScan(const Space& space, const Limits& limits, Typical typical
   spec::GpuLoad rest;
   rest.duration = 1 * unit::s;
   resting_power_ = sim::typical_power(job_, rest, 0, typical.die) / unit::W;
-
-}  // namespace triplepoint::search
+}
 
 void LayoutScan::enter(const Layout& layout) {
   const Group group{layout.tensor, layout.pipeline, layout.context, layout.expert,

@@ -32,8 +32,7 @@ std::vector<Seconds> group_durations(const LockstepGroup& group, const ClockStat
       durations[u] =
           std::max(durations[u], clocks.devices[static_cast<size_t>(device)][u].duration);
   return durations;
-
-}  // namespace triplepoint::sim
+}
 
 /// From the phases a stage uses to its chunks' actions.
 std::vector<std::array<Seconds, action_kind_count>> by_chunk(const StepModel& model, size_t s,
@@ -185,10 +184,6 @@ std::vector<char> update_schedule(StepModel& model, const ClockState& clocks, St
   return changed;
 }
 
-}  // namespace triplepoint::sim
-
-namespace triplepoint::sim {
-
 // Which clock each device has in each phase of a step.
 //
 // A phase runs at the highest clock at which its mean power, with the exchange after it, meets the
@@ -214,8 +209,7 @@ bool keeps_choice(const DevicePhase& phase, Celsius die, Hysteresis hysteresis) 
   if (hysteresis == Hysteresis::only_down) return true;
   if (hysteresis == Hysteresis::some) return die > phase.coldest - rise_of_a_step;
   return die > phase.coldest;
-
-}  // namespace triplepoint::sim
+}
 
 /// Mean power of a phase and the exchange after it.
 Watts power_of(const StepModel& model, const DevicePhase& phase, PhaseTable& table,

@@ -120,8 +120,7 @@ inline constexpr int64_t default_global_batch = 128;  // sequences; the batch of
 /// Whether a cluster is the user's own file, whose num_nodes are meant, and not one of the library.
 inline bool is_own_cluster(std::string_view name) {
   return name.ends_with(".toml");
-
-}  // namespace triplepoint::spec
+}
 
 /// The job with what was left out, by the same rules for every reader (docs/cli.md lists them).
 Result<Job> with_defaults(const Library&, StatedJob);

@@ -71,10 +71,6 @@ struct Converter {
   }
 };
 
-}  // namespace
-
-namespace {
-
 constexpr int most_key_parts = 64;
 
 /// Skips a string of TOML, whose opening quote stands at `at`; returns where it ends.

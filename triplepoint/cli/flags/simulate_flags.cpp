@@ -33,8 +33,7 @@ Store into_factor(std::optional<double>& target, const char* flag) {
     target = value;
     return {};
   };
-
-}  // namespace triplepoint::cli
+}
 
 }  // namespace
 
@@ -105,9 +104,6 @@ Result<run::Run> ReplayFlags::run(tui::Console& console, bool as_json,
   return answer.run;
 }
 
-}  // namespace triplepoint::cli
-
-namespace triplepoint::cli {
 namespace {
 
 constexpr const char* group = "A measured run";
@@ -125,8 +121,7 @@ spec::Cluster on_machine(const spec::Cluster& run, spec::Cluster machine) {
       run.scale_out.point_to_point_efficiency;
   machine.scale_out.half_size = {};
   return machine;
-
-}  // namespace triplepoint::cli
+}
 
 }  // namespace
 
