@@ -18,12 +18,6 @@ namespace triplepoint::run {
 /// track_event/*.proto.
 std::string perfetto_trace(const Run&, TraceDetail = TraceDetail::automatic);
 
-/// The run in Chrome's trace event format (JSON), for chrome://tracing, Perfetto and scripts: ranks
-/// are processes, streams their threads, series counters. Times in microseconds with three
-/// decimals. Source: "Trace Event Format", Google, sections on complete, counter and metadata
-/// events.
-std::string chrome_trace(const Run&, TraceDetail = TraceDetail::automatic);
-
 /// A file and what is in it.
 struct NamedText {
   std::string name, text;
