@@ -72,6 +72,9 @@ struct StepParts {
   }
 };
 
+/// Cause of a straggler whose pipeline stage computes more than the others at equal clocks.
+inline constexpr const char* more_work = "stage has more work";
+
 /// Who holds the others up: mean lateness at collectives, and why.
 struct Straggler {
   int32_t rank = 0, stage = 0;

@@ -51,7 +51,7 @@ class StragglerCandidates {
     const Seconds by_host = gaps(rank) - gaps_;
     const Seconds most = std::max({by_stage, by_rank, by_host});
     if (most <= noise_share_of_step * view_.duration()) return "unknown";
-    if (most == by_stage) return "stage has more work";
+    if (most == by_stage) return more_work;
     return most == by_host ? "slower host" : slow_kernels(rank);
   }
 

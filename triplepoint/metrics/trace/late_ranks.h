@@ -48,6 +48,7 @@ struct LateRanks {
   std::vector<LateStart> starts;           // in the order of the collectives
   bool has_all_ranks = true;               // else this is true of the ranks given
   bool by_cost = false;                    // the run says what each costs; see judge_by_cost
+  std::optional<int32_t> busiest_stage;    // by cost: most waiting is for it, as it has more work
   std::optional<int32_t> stands_for;  // by cost: the rank in whose place the straggler is shown
 };
 

@@ -34,7 +34,12 @@ std::string naive_reading(const metrics::RankLateness& naive, const metrics::Ran
 }
 
 std::vector<std::string> no_straggler(const LateRanks& late) {
-  if (late.by_cost) return {"No rank is the straggler: none costs 1 % of the step."};
+  if (late.by_cost)
+    return {"No GPU, link or host slows the step by 1 % or more" +
+            (late.busiest_stage
+                 ? fmt::format("; most waiting is for stage {}, which has more work.",
+                               *late.busiest_stage)
+                 : std::string("."))};
   if (late.starts.empty())
     return {"No collective is seen on more than one rank, so lateness is unknown."};
   const bool together = std::all_of(late.starts.begin(), late.starts.end(),
@@ -68,7 +73,11 @@ void judge_by_cost(LateRanks& late, const run::Run& run, const Metrics& metrics)
   if (run.manifest.origin != run::Origin::simulated) return;
   late.by_cost = true;
   late.straggler.reset();
-  if (metrics.pace_setters.empty()) return;
+  const bool uneven = !metrics.stragglers.empty() && metrics.stragglers.front().cause == more_work;
+  if (metrics.pace_setters.empty()) {
+    if (uneven) late.busiest_stage = metrics.stragglers.front().stage;
+    return;
+  }
   const int32_t first = metrics.stragglers.empty() ? -1 : metrics.stragglers.front().rank;
   for (const int32_t rank : ranks_of(metrics.pace_setters.front(), run)) {
     const RankLateness* shown = shown_for(late, rank);

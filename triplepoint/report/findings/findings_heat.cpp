@@ -18,6 +18,7 @@ constexpr double least_gap_c = 2;          // between hot and cool slots, to be 
 constexpr double least_clock_loss = 2e-3;  // of hot slots against cool ones
 constexpr double clear_clock_loss = 1e-2;  // that a step shows
 constexpr double least_chance = 0.05;      // below it a pattern is not chance
+constexpr double least_heat_share = 5e-3;  // of the step, that its printed times tell apart
 constexpr double least_throttling = 0.01;  // share of time
 
 std::optional<double> ratio_of(const StudyRow& row, std::string_view key, std::string_view over) {
@@ -226,7 +227,9 @@ MaybeFinding about_lost_clocks(const Groups& groups) {
   const StudyRow* worst = largest(all_that_ran(groups), [](const StudyRow& row) {
     return ratio_of(row, "step_time_s", "step_without_heat_s");
   });
-  if (worst == nullptr || !number_at(*worst, "sm_clock_mhz.lost_to_power") ||
+  if (worst == nullptr ||
+      ratio_of(*worst, "step_time_s", "step_without_heat_s").value_or(1) < 1 + least_heat_share ||
+      !number_at(*worst, "sm_clock_mhz.lost_to_power") ||
       number_at(*worst, "sm_clock_mhz.lost_to_temperature").value_or(0) < 1)
     return std::nullopt;
   Finding finding("clock-" + identifier(group_title(*worst)));
