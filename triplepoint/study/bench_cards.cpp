@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/tui/console.h"
@@ -92,8 +93,7 @@ Result<Scoring> score_cards(const spec::Library& library, const Suite& suite,
                             const std::optional<std::string>& reference) {
   Scoring scoring{.suite = suite, .reference = cards.front(), .cards = {}};
   const Path published = Path(library.root) / "suites" / (suite.label() + ".reference.json");
-  std::error_code ignored;
-  if (reference || std::filesystem::exists(published, ignored))
+  if (reference || path_exists(published))
     scoring.reference = TPT_TRY(read_card(reference.value_or(published.string())));
   for (ScoreCard& card : cards) {
     metrics::CardScore score = metrics::score(card, scoring.reference, suite);

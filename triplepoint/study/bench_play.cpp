@@ -89,8 +89,7 @@ Result<std::vector<Played>> choose_plans(tui::Console& console, const spec::Libr
     played.wanted = &wanted;
     played.job = metrics::job_for(wanted, cluster, stack);
     const Path file = Path(options.plans.value_or("")) / (wanted.name + ".toml");
-    std::error_code ignored;
-    if (options.plans && std::filesystem::exists(file, ignored))
+    if (options.plans && path_exists(file))
       TPT_TRY(take_plan(library, file, played.job));
     else
       played.verdict = search_plan(played.job, options.threads);
@@ -210,8 +209,7 @@ Result<void> check_request(const BenchRequest& request) {
     return error(
         "no cluster was named (a card is of one); try --cluster hgx-h200 --nodes 4, or "
         "--runs DIR");
-  std::error_code ignored;
-  if (request.plans && !std::filesystem::is_directory(*request.plans, ignored))
+  if (request.plans && !is_folder(*request.plans))
     return error(
         fmt::format("--plans {} is no folder (JOB.toml files are looked for in it); "
                     "check the path, or leave it out and plans are searched for",
@@ -297,8 +295,7 @@ Result<run::Run> run_with_job(const spec::Library& library, const Path& file) {
   if (run.manifest.job) return run;
   Path beside = file;
   beside.replace_extension(".toml");
-  std::error_code ignored;
-  if (!std::filesystem::exists(beside, ignored))
+  if (!path_exists(beside))
     return error(
         fmt::format("{}: the run has no job (the recorder was started without it); record with "
                     "--job, or put the job next to it, as {}",

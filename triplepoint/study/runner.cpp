@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/csv.h"
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/parallel.h"
@@ -38,8 +39,7 @@ std::string file_name(std::string_view job_name) {
 }
 
 std::optional<run::Run> earlier_run(const StudyItem& item) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(item.file, ignored)) return std::nullopt;
+  if (!path_exists(item.file)) return std::nullopt;
   Result<run::Run> run = run::load(item.file.string());
   if (!run) return std::nullopt;  // half a file of another program: simulated again
   const auto fact = run->manifest.facts.find(digest_fact);

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/parallel.h"
 
 #include "triplepoint/run/store.h"
@@ -25,8 +26,7 @@ namespace {
 
 /// A folder that characterize made, or one of runs; else it is a folder of traces.
 bool is_study(const Path& folder) {
-  std::error_code ignored;
-  if (std::filesystem::exists(folder / "study.json", ignored)) return true;
+  if (path_exists(folder / "study.json")) return true;
   const auto runs = list_files(folder, ".run");
   const auto all = list_files(folder, "");
   return (runs && !runs->empty()) || !all || all->empty();
@@ -76,7 +76,7 @@ Result<run::Run> read_run(const std::vector<std::string>& files,
 /// The runs of a study, or the recordings of the artifact in a folder and below; else the source.
 Result<std::vector<std::string>> runs_of(const std::string& source) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(source, ignored) || telemetry::looks_like_upstream(source))
+  if (!is_folder(source) || telemetry::looks_like_upstream(source))
     return std::vector<std::string>{source};
   std::vector<std::string> found;
   for (const Path& file : TPT_TRY(list_files(source, ".run")))
@@ -94,9 +94,7 @@ Result<std::vector<std::string>> runs_of(const std::string& source) {
 }  // namespace
 
 SourceKind kind_of_source(const std::string& source) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(source, ignored))
-    return is_study(source) ? SourceKind::study : SourceKind::traces;
+  if (is_folder(source)) return is_study(source) ? SourceKind::study : SourceKind::traces;
   return source.ends_with(".run") ? SourceKind::run : SourceKind::traces;
 }
 
@@ -236,8 +234,7 @@ Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs
 Result<StudyResults> load_results(const spec::Library& library, const Path& folder, int threads) {
   std::vector<Path> runs;
   std::set<std::string> failed;
-  std::error_code ignored;
-  const bool ours = std::filesystem::exists(folder / study_plan_file, ignored);
+  const bool ours = path_exists(folder / study_plan_file);
   spec::StudyPlan plan = ours ? TPT_TRY(read_plan(library, folder / study_plan_file, runs, failed))
                               : TPT_TRY(plan_of_runs(folder, runs));
   std::vector<StudyItem> items(plan.jobs.size());

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/process.h"
 
@@ -64,8 +65,7 @@ advise::SteeredScenario steer_scenario(tui::Console& console, const spec::Job& j
 }
 
 bool is_growing(const std::string& file) {
-  std::error_code ignored;
-  return std::filesystem::exists(run::tail_of(file), ignored);
+  return path_exists(run::tail_of(file));
 }
 
 Result<spec::Job> job_of(const run::Run& run, const WatchOptions& options) {

@@ -55,9 +55,7 @@ class Import : public Command {
  private:
   /// Whether the one file that was named is not a valid job; a folder may hold some that are not.
   bool is_refused(const formats::FolderImport& import) const {
-    std::error_code ignored;
-    return !std::filesystem::is_directory(path_, ignored) &&
-           spec::has_errors(import.rows.front().imported->diagnoses);
+    return !is_folder(path_) && spec::has_errors(import.rows.front().imported->diagnoses);
   }
 
   Result<int> import_recording(tui::Console& console) const {
@@ -89,9 +87,7 @@ class Import : public Command {
   }
 
   Result<formats::FolderImport> read(const spec::Library& library) const {
-    std::error_code ignored;
-    if (std::filesystem::is_directory(path_, ignored))
-      return formats::import_folder(library, path_, hints_);
+    if (is_folder(path_)) return formats::import_folder(library, path_, hints_);
     FolderRow row;
     row.path = path_;
     row.imported = TPT_TRY(formats::import_file(library, path_, hints_));

@@ -28,8 +28,7 @@ std::optional<Path> newer_recording(const Path& file) {
       number.size() > 1 && number.find_first_not_of("0123456789", 1) == std::string::npos;
   Path newer = file.parent_path() / name.stem();
   newer += ".run";
-  std::error_code ignored;
-  if (!is_number || !std::filesystem::exists(newer, ignored)) return std::nullopt;
+  if (!is_number || !path_exists(newer)) return std::nullopt;
   return newer;
 }
 
@@ -64,7 +63,7 @@ class Merge : public Command {
     std::vector<Path> all;
     std::error_code ignored;
     for (const std::string& source : sources_) {
-      if (!std::filesystem::is_directory(source, ignored)) {
+      if (!is_folder(source)) {
         all.emplace_back(source);
         continue;
       }

@@ -80,8 +80,7 @@ class Report : public Command {
   /// Beside what it shows: "ranks.html" of ranks.tar.gz, "report.html" in a folder.
   Path default_page() const {
     const Path first(sources_[0]);
-    std::error_code ignored;
-    if (std::filesystem::is_directory(first, ignored)) return first / "report.html";
+    if (is_folder(first)) return first / "report.html";
     return first.parent_path() / (study::stem_of_source(first) + ".html");
   }
 

@@ -11,6 +11,7 @@
 #include <sys/timex.h>
 #include <unistd.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/process.h"
 #include "triplepoint/base/statistics.h"
@@ -22,15 +23,10 @@ namespace {
 
 using Weight = Finding::Weight;
 
-bool exists(const Path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 std::optional<std::string> container(const SensorPaths& paths, const Variable& variable) {
   if (const auto name = variable("container")) return *name;
-  if (exists("/.dockerenv")) return "docker";
-  if (exists("/run/.containerenv")) return "podman";
+  if (path_exists("/.dockerenv")) return "docker";
+  if (path_exists("/run/.containerenv")) return "podman";
   const auto groups = read_file(paths.proc / "1/cgroup");
   for (const char* word : {"kubepods", "docker", "containerd", "lxc"})
     if (groups && groups->find(word) != std::string::npos) return word;

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/telemetry/live/snapshot.h"
@@ -246,8 +247,7 @@ Result<JobLabels> parse_job(std::string_view text) {
 }
 
 Result<std::vector<JobLabels>> read_job_file(const Path& path) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return std::vector<JobLabels>();
+  if (!path_exists(path)) return std::vector<JobLabels>();
   const std::string text = TPT_TRY(read_file(path));
   std::vector<JobLabels> jobs;
   for (std::size_t begin = 0; begin < text.size();) {

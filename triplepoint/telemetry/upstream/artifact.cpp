@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
+
 #include "triplepoint/telemetry/upstream/imported_run.h"
 
 namespace triplepoint::telemetry {
@@ -254,8 +256,7 @@ class ArtifactReader {
 }  // namespace
 
 bool looks_like_artifact(const Path& folder) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) return false;
+  if (!is_folder(folder)) return false;
   const std::vector<Path> files = csv_files(folder);
   return std::any_of(files.begin(), files.end(), [](const Path& path) {
     const auto name = artifact_name(path.filename().string());
