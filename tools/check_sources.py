@@ -41,6 +41,10 @@ def throwing_calls(text):
             yield text.count("\n", 0, found.start()) + 1, found[1]
 
 
+NAMESPACE_BEGIN = re.compile(r"^\s*(?:inline )?namespace[^;{=]*\{", re.M)
+NAMESPACE_END = re.compile(r"^\}  // namespace", re.M)
+
+
 def comments(text):
     for number, line in enumerate(text.splitlines(), 1):
         if "//" in line:
@@ -59,6 +63,8 @@ def problems_of(file, text, seen):
         yield f"{name(file)}: no licence line; put \"{LICENCE}\" into a comment at the top"
     if file.suffix == ".h" and "#pragma once" not in text:
         yield f"{name(file)}: no #pragma once"
+    if file.suffix in (".h", ".cpp", ".cu") and len(NAMESPACE_BEGIN.findall(text)) < len(NAMESPACE_END.findall(text)):
+        yield f"{name(file)}: more ends of namespaces than beginnings; a function's brace is labelled as one"
     if file.suffix in (".h", ".cpp"):
         for number, comment in comments(text):
             for other in set(NAMED_FILE.findall(comment)) - FILES - FOREIGN:

@@ -64,6 +64,7 @@ class Discover : public Command {
                                  gap.remedy));
     return {};
   }
+
   Result<std::optional<trace::NcclTests>> read_tests() const {
     if (!tests_) return std::optional<trace::NcclTests>();
     trace::Input input = TPT_TRY(trace::Input::open(*tests_));

@@ -87,7 +87,7 @@ std::optional<search::OtherPlan> own_plan(const study::PlanQuestion&);
 
 /// How the ranking came about: counts, interval, what was refused, what memory costs, the bill.
 std::vector<std::string> plan_sentences(const PlanOutcome& outcome);
-/// report.html in the folder of the plans.
+/// The page of all plans, into this file.
 Result<void> write_plan_page(const Path& file, const PlanOutcome& outcome,
                              const std::vector<std::string>& sentences);
 
