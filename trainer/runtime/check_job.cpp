@@ -167,11 +167,6 @@ Result<void> check_job(const spec::Job& job) {
     if (diagnosis.severity == spec::Diagnosis::Severity::error &&
         diagnosis.code != spec::DiagnosisCode::unsupported)
       return error(diagnosis.what);
-  if (!(job.model.dropout >= 0 && job.model.dropout < 1))
-    return error(
-        fmt::format("dropout {} is not in [0, 1) (it is the share of numbers that are set to 0); "
-                    "use 0 to 0.5",
-                    job.model.dropout));
   TPT_TRY(check_model(job));
   TPT_TRY(check_plan(job));
   TPT_TRY(check_shapes(job));

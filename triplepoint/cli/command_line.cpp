@@ -2,6 +2,8 @@
 #include "triplepoint/cli/command_line.h"
 
 #include <algorithm>
+#include <exception>
+#include <new>
 #include <optional>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +11,8 @@
 
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/text.h"
+
+#include "triplepoint/sim/step_at_clocks.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -180,10 +184,15 @@ Result<bool> read_arguments(std::vector<Argument>& arguments, std::span<const st
   return false;
 }
 
+int fail(tui::Console& console, std::string_view why) {
+  console.warn(fmt::format("triplepoint: {}\n", why));
+  return exit_failed;
+}
+
 }  // namespace
 
 int run_command(const CommandEntry& entry, Command& command, std::span<const std::string> words,
-                tui::Console& console) {
+                tui::Console& console) try {
   std::vector<Argument> arguments = command.arguments();
   const Result<bool> help = read_arguments(arguments, words);
   if (!help) {
@@ -196,15 +205,19 @@ int run_command(const CommandEntry& entry, Command& command, std::span<const std
   }
   const Result<int> code = command.run(console);
   console.flush();
-  if (!code) {
-    console.warn(fmt::format("triplepoint: {}\n", code.error().what));
-    return exit_failed;
-  }
-  if (!console.out_is_good() && !console.reader_left()) {
-    console.warn("triplepoint: could not write the output (is the disk full?)\n");
-    return exit_failed;
-  }
+  if (!code) return fail(console, code.error().what);
+  if (!console.out_is_good() && !console.reader_left())
+    return fail(console, "could not write the output (is the disk full?)");
   return *code;
+} catch (const std::bad_alloc&) {
+  return fail(console,
+              "out of memory (the job, study or file is larger than this machine's memory); give a "
+              "smaller one");
+} catch (const sim::StepTooLong& problem) {
+  return fail(console, problem.what());
+} catch (const std::exception& problem) {
+  return fail(console, fmt::format("{} (this is a defect of triplepoint); please report it",
+                                   problem.what()));
 }
 
 int run_command_line(std::span<const std::string> words, tui::Console& console) {

@@ -137,6 +137,7 @@ void finish_step(const StepModel& model, StepTimeline& step) {
       at.end = at.optimizer_end + exposed_time(end.parameter_sync, forward, oversubscription);
       step.step_time = std::max(step.step_time, at.end);
     }
+  if (!(step.step_time <= longest_step)) throw StepTooLong(step.step_time);
 }
 
 }  // namespace

@@ -2,7 +2,12 @@
 #pragma once
 
 #include <span>
+#include <stdexcept>
 #include <vector>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/units.h"
 
 #include "triplepoint/sim/simulate_schedule.h"
 #include "triplepoint/sim/step_model.h"
@@ -42,6 +47,18 @@ struct DeviceConditions {
 std::vector<DevicePhase> choose_phases(StepModel&, const DeviceConditions&,
                                        const std::vector<DevicePhase>* before);
 
+/// A time line counts nanoseconds in 64 bits, and a run has many steps.
+inline constexpr Seconds longest_step = 1e6 * unit::s;
+
+/// Each number of the job is possible; together they give a step beyond every time line.
+struct StepTooLong : std::runtime_error {
+  explicit StepTooLong(Seconds step)
+      : std::runtime_error(fmt::format(
+            "a step would take {:.3g} s ({:g} s at most are simulated); check the times "
+            "and rates of the cluster, the GPU and the stack",
+            step / unit::s, longest_step / unit::s)) {}
+};
+
 /// One step simulated at given clocks.
 struct StepTimeline {
   std::vector<std::vector<StageTimeline>> pipelines;  // [pipeline][stage]
@@ -51,6 +68,7 @@ struct StepTimeline {
   Seconds step_time;
 };
 
+/// Throws StepTooLong.
 StepTimeline simulate_step(StepModel&, const ClockState&);
 
 /// From a step simulated before under the same conditions: only pipelines with other durations, and

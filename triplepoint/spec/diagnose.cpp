@@ -91,7 +91,6 @@ class Examination : Findings {
     positive("gpus_per_node", job_.cluster.gpus_per_node);
     positive("dies_per_package", job_.cluster.gpu.dies_per_package);
     positive("scale_up.domain_size", job_.cluster.scale_up.domain_size);
-    positive("scale_out.nics_per_node", job_.cluster.scale_out.nics_per_node);
     positive("scale_out.nodes_per_leaf", job_.cluster.scale_out.nodes_per_leaf);
     if (plan_.lora) positive("lora.rank", plan_.lora->rank);
     model_sizes_are_positive();
@@ -128,6 +127,11 @@ class Examination : Findings {
     plausible("virtual_pipeline_size", real(plan_.virtual_pipeline_size), most_layers);
     plausible("expert_tensor_parallel_size", real(plan_.expert_tensor_size()), most_gpus);
     plausible("sequence_length", real(model_.sequence_length), most_tokens);
+    if (!(model_.dropout >= 0 && model_.dropout < 1))
+      error(Code::inconsistent,
+            "dropout {} is not in [0, 1) (it is the share of numbers that are set to 0); use 0 to "
+            "0.5",
+            model_.dropout);
     if (plan_.recompute_layers.value_or(0) < 0)
       error(Code::inconsistent,
             "recompute_layers is {} (it counts layers); set it to 0 or more, or leave it out",

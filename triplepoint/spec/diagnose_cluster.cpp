@@ -3,6 +3,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,12 +18,19 @@ namespace {
 
 using Code = DiagnosisCode;
 
+constexpr double most_clock_steps = 10'000;
+
 class ClusterExamination : Findings {
  public:
   explicit ClusterExamination(const Job& job) : job_(job), plan_(job.plan) {}
 
   std::vector<Diagnosis> run() {
     gpu_numbers_are_known();
+    rates_are_positive();
+    if (!predicted_without_power(job_)) {
+      heat_gets_away();
+      clocks_are_steps();
+    }
     cluster_is_whole();
     return all();
   }
@@ -57,6 +65,87 @@ class ClusterExamination : Findings {
     needs(gpu.power.has_value(), "power model", "[power]");
     needs(gpu.thermal.has_value(), "thermal path", "[thermal]");
     needs(gpu.governor.has_value(), "clock governor", "[governor]");
+  }
+
+  void above_zero(std::string_view key, double value) {
+    if (value > 0) return;
+    error(Code::unsupported,
+          "{} is {} (no work, data or heat would ever get through); set it above 0", key, value);
+  }
+
+  void between(std::string_view key, int64_t value, int64_t least, int64_t most) {
+    if (value >= least && value <= most) return;
+    error(Code::unsupported, "{} is {} (it lies between {} and {}); set it so", key, value, least,
+          most);
+  }
+
+  void rates_are_positive() {
+    const Gpu& gpu = job_.cluster.gpu;
+    const KernelCoefficients& kernels = gpu.kernels;
+    above_zero("gpu.peak", gpu.peak(plan_.precision).value_or(FlopsPerSecond(1)).in_base_units());
+    above_zero("gpu.hbm_bandwidth", gpu.hbm_bandwidth.value_or(BytesPerSecond(1)).in_base_units());
+    between("gpu.compute_units", gpu.compute_units.value_or(1), 1, 1'000'000);
+    const std::pair<std::string_view, double> rates[] = {
+        {"gemm_peak_share", kernels.gemm_peak_share},
+        {"gemm_fp8_share", kernels.gemm_fp8_share},
+        {"gemm_mxfp8_share", kernels.gemm_mxfp8_share.value_or(1)},
+        {"gemm_fp4_share", kernels.gemm_fp4_share.value_or(1)},
+        {"grouped_gemm_share", kernels.grouped_gemm_share},
+        {"attention_forward_share", kernels.attention_forward_share},
+        {"attention_backward_share", kernels.attention_backward_share},
+        {"attention_portable_share", kernels.attention_portable_share},
+        {"attention_flash_1_share", kernels.attention_flash_1_share},
+        {"hbm_share", kernels.hbm_share},
+        {"elementwise_share", kernels.elementwise_share},
+        {"scan_share", kernels.scan_share},
+        {"rowwise_share", kernels.rowwise_share},
+        {"in_context_slowdown", kernels.in_context_slowdown},
+    };
+    for (const auto& [key, rate] : rates)
+      above_zero(fmt::format("gpu.kernels.{}", key), rate);
+    between("gpu.kernels.tile_m", kernels.tile_m, 32, 4096);
+    between("gpu.kernels.tile_n", kernels.tile_n, 32, 4096);
+    between("gpu.kernels.attention_tile", kernels.attention_tile, 1, 4096);
+    if (!(kernels.roofline_norm >= 1))
+      error(Code::inconsistent,
+            "gpu.kernels.roofline_norm is {} (it is the p of a p-norm); set it to 1 or more",
+            kernels.roofline_norm);
+    between("scale_out.nics_per_node", job_.cluster.scale_out.nics_per_node, 1, 1024);
+    links_carry("scale_up", job_.cluster.scale_up, job_.cluster.scale_up.bandwidth);
+    links_carry("scale_out", job_.cluster.scale_out, job_.cluster.scale_out.nic_bandwidth);
+  }
+
+  void heat_gets_away() {
+    const Gpu& gpu = job_.cluster.gpu;
+    if (gpu.power) above_zero("gpu.power.leakage_e_fold", gpu.power->leakage_e_fold / unit::K);
+    const Chassis& chassis = job_.cluster.chassis;
+    if (chassis.cooling == Cooling::air)
+      above_zero("chassis.volume_flow_m3_s", chassis.volume_flow_m3_s);
+    else
+      above_zero("chassis.coolant_heat_capacity_w_per_k", chassis.coolant_heat_capacity_w_per_k);
+  }
+
+  void links_carry(std::string_view name, const auto& links, BytesPerSecond bandwidth) {
+    above_zero(fmt::format("{}'s bandwidth", name), bandwidth.in_base_units());
+    above_zero(fmt::format("{}.efficiency", name), links.efficiency);
+    above_zero(fmt::format("{}.all_to_all_efficiency", name), links.all_to_all_efficiency);
+    above_zero(fmt::format("{}.point_to_point_efficiency", name), links.point_to_point_efficiency);
+  }
+
+  void clocks_are_steps() {
+    const Gpu& gpu = job_.cluster.gpu;
+    if (!gpu.max_clock || !gpu.governor) return;
+    const GovernorCoefficients& governor = *gpu.governor;
+    if (governor.min_clock > *gpu.max_clock)
+      error(Code::inconsistent,
+            "governor.min_clock {} of {} is above max_clock {} (the governor moves between the "
+            "two); exchange them",
+            to_text(governor.min_clock), gpu.name, to_text(*gpu.max_clock));
+    else if (!(*gpu.max_clock / governor.clock_step <= most_clock_steps))
+      error(Code::inconsistent,
+            "governor.clock_step {} of {} makes more than {:g} steps to max_clock {} (every step "
+            "has its powers and times); make it larger",
+            to_text(governor.clock_step), gpu.name, most_clock_steps, to_text(*gpu.max_clock));
   }
 
   void chassis_has_all_slots(const Chassis& chassis) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 
@@ -19,6 +20,48 @@ using Kind = TomlValue::Kind;
 
 // Products of three counts still fit a double exactly enough to be compared with a world size.
 constexpr int64_t largest_count = 1'000'000'000;
+
+/// Where the numbers of clusters, GPUs, stacks and jobs lie, with a thousandfold to spare: a number
+/// outside is a typing error, and the models are not defined there.
+struct Range {
+  Dim dim;
+  double least,
+      most;  // in base units; 0 is read everywhere, spec::diagnose says where it cannot be
+};
+constexpr Range ranges[] = {
+    {Dim{}, 1e-12, 1e15},
+    {Seconds::dim, 1e-12, 1e9},
+    {Hertz::dim, 1e3, 1e12},
+    {Watts::dim, 1e-6, 1e12},
+    {Bytes::dim, 1e-3, 1e18},
+    {BytesPerSecond::dim, 1e3, 1e18},
+    {FlopsPerSecond::dim, 1e6, 1e21},
+    {Kelvins::dim, 1e-6, 1e4},
+    {KelvinsPerWatt::dim, 1e-9, 1e6},
+};
+constexpr Range other_range = {{}, 1e-30, 1e30};
+constexpr double coldest = -273.15, hottest = 1000;  // C
+
+const Range& range_of(Dim dim) {
+  const auto* const found = std::ranges::find(ranges, dim, &Range::dim);
+  return found == std::end(ranges) ? other_range : *found;
+}
+
+bool holds(const Range& range, double value) {
+  const double size = std::abs(value);
+  return size == 0 || (size >= range.least && size <= range.most);
+}
+
+tl::unexpected<Error> out_of_range(const ReadScope& scope, const TomlValue& value,
+                                   std::string_view text, Dim dim) {
+  const Range& range = range_of(dim);
+  const auto written = [&](double size) {
+    return dim == Dim{} ? fmt::format("{:g}", size) : rounded_text(size, dim, 3);
+  };
+  return error(fmt::format("{} is {} (a {} here is 0 or between {} and {}); write such a one",
+                           scope.place(value), text, dimension_name(dim), written(range.least),
+                           written(range.most)));
+}
 
 Result<int64_t> read_count(const ReadScope& scope, const TomlValue& value, int64_t largest) {
   if (!value.is(Kind::integer))
@@ -55,6 +98,7 @@ Result<void> read_value(const ReadScope& scope, const TomlValue& value, double& 
   if (!std::isfinite(out) || out < 0)
     return error(fmt::format("{} is {} (it is finite and not negative); write such a number",
                              scope.place(value), out));
+  if (!holds(range_of({}), out)) return out_of_range(scope, value, fmt::format("{}", out), {});
   return {};
 }
 
@@ -96,6 +140,8 @@ Result<double> read_quantity(const ReadScope& scope, const TomlValue& value, Dim
   if (*parsed < 0 && dim != Dim{.heat = 1})
     return error(fmt::format("{} is \"{}\" (a {} is not negative); leave the sign out",
                              scope.place(value), text, dimension_name(dim)));
+  if (!holds(range_of(dim), *parsed))
+    return out_of_range(scope, value, fmt::format("\"{}\"", text), dim);
   return *parsed;
 }
 
@@ -103,6 +149,10 @@ Result<void> read_value(const ReadScope& scope, const TomlValue& value, Celsius&
   const std::string text = TPT_TRY(quantity_text(scope, value));
   const Result<Celsius> parsed = parse_celsius(text);
   if (!parsed) return at_place(scope, value, parsed.error());
+  if (!(*parsed >= Celsius(coldest) && *parsed <= Celsius(hottest)))
+    return error(
+        fmt::format("{} is \"{}\" (temperatures here lie between {} and {} C); write such a one",
+                    scope.place(value), text, coldest, hottest));
   out = *parsed;
   return {};
 }

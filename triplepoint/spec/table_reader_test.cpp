@@ -36,6 +36,25 @@ TEST_CASE("a key of thousands of parts is refused by its line, dots elsewhere ar
                    "x.toml"));
 }
 
+TEST_CASE("numbers no cluster has are refused with the range and the line") {
+  const auto refused = [](const char* line) {
+    const auto job = parse_job(
+        default_library(),
+        std::string("model = \"tiny-gpt\"\n[cluster]\nbase = \"hgx-h200\"\n") + line, "x.toml");
+    REQUIRE(!job);
+    return job.error().what;
+  };
+  CHECK(refused("[cluster.scale_up]\nbandwidth = \"1e-320 GB/s\"") ==
+        "x.toml:5: cluster.scale_up.bandwidth is \"1e-320 GB/s\" (a bandwidth here is 0 or between "
+        "1 kB/s and 1000 PB/s); write such a one");
+  CHECK(refused("[cluster.scale_up]\nlaunch = \"1e300 s\"").find("a time here is") !=
+        std::string::npos);
+  CHECK(refused("[cluster.scale_up]\nefficiency = 1e300").find("a share here is") !=
+        std::string::npos);
+  CHECK(refused("[cluster.chassis]\ninlet = \"-300 C\"").find("between -273.15 and 1000 C") !=
+        std::string::npos);
+}
+
 TEST_CASE("a line says where, what and when") {
   const Fault cap = read("gpu=3,power=0.25@120s..300s");
   CHECK(cap.kind == FaultKind::power);
