@@ -9,10 +9,21 @@
 namespace triplepoint {
 namespace {
 
-Path beside_program() {
+constexpr const char* installed = "share/triplepoint/data";
+
+Path folder_of_program() {
   std::error_code ignored;
-  const Path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return program.parent_path().parent_path() / "share/triplepoint/data";
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
+/// data/ of the tree that the program was built in: programs lie in build/PRESET/bin, tests deeper.
+Path data_of_source_tree(Path folder) {
+  for (int level = 0; level < 5 && folder.has_relative_path(); ++level) {
+    folder = folder.parent_path();
+    if (is_folder(folder / "data/gpus") && path_exists(folder / "CMakePresets.json"))
+      return folder / "data";
+  }
+  return {};
 }
 
 }  // namespace
@@ -25,11 +36,12 @@ Result<Path> data_folder() {
                     "described there); unset it or correct it",
                     chosen));
   }
-  for (const Path& folder :
-       {beside_program(), Path(TPT_SOURCE_DATA_DIR), Path(TPT_INSTALL_DATA_DIR)})
+  const Path program = folder_of_program();
+  const Path beside = program.parent_path() / installed;
+  for (const Path& folder : {beside, data_of_source_tree(program), Path(TPT_INSTALL_DATA_DIR)})
     if (is_folder(folder)) return folder;
   return error(fmt::format("no data folder (neither {} nor {} exists); set TRIPLEPOINT_DATA to it",
-                           TPT_SOURCE_DATA_DIR, TPT_INSTALL_DATA_DIR));
+                           beside.string(), TPT_INSTALL_DATA_DIR));
 }
 
 std::string program_version() {
