@@ -23,24 +23,28 @@ namespace {
 using report::Comparison;
 using report::StudyComparison;
 
+bool are_apart(const std::vector<std::string>& names) {
+  return std::set<std::string>(names.begin(), names.end()).size() == names.size();
+}
+
 /// "job" and "job" become "before/job" and "after/job": folders are added while names are equal.
+/// The same file twice becomes "job (1)" and "job (2)".
 std::vector<std::string> names_of(const std::vector<std::string>& sources) {
   std::vector<Path> folders;
-  std::vector<std::string> names;
+  std::vector<std::string> names, files;
   for (const std::string& source : sources) {
     names.push_back(study::stem_of_source(source));
     folders.push_back(absolute_path(source).lexically_normal().parent_path());
+    files.push_back((folders.back() / names.back()).string());
   }
-  const auto are_apart = [&] {
-    return std::set<std::string>(names.begin(), names.end()).size() == names.size();
-  };
-  for (int tries = 0; tries < 8 && !are_apart(); ++tries)
+  while (!are_apart(names) && are_apart(files))
     for (std::size_t i = 0; i < names.size(); ++i) {
-      names[i] = folders[i].filename().string() + "/" + names[i];
+      names[i] = (folders[i].filename() / names[i]).string();
       folders[i] = folders[i].parent_path();
     }
-  for (std::size_t i = 0; i < names.size() && !are_apart(); ++i)
-    names[i] += fmt::format(" ({})", i + 1);  // the same file twice
+  if (!are_apart(names))
+    for (std::size_t i = 0; i < names.size(); ++i)
+      names[i] += fmt::format(" ({})", i + 1);
   return names;
 }
 

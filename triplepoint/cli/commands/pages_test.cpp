@@ -76,6 +76,7 @@ TEST_CASE("compare: equal file names are told apart by their folders") {
 TEST_CASE("compare: one source, or a run and a study, are refused with a way out") {
   const ScratchFolder scratch;
   const std::string a = saved(scratch, "a.run", 4);
+  CHECK(contains(call({"compare", a, a}).out, " (1)"));
   CHECK(contains(call({"compare", a}).err, "name two or more"));
   CHECK(contains(call({"compare", a, scratch.folder().string()}).err, "is a study"));
   CHECK(call({"compare", a, a, "--names", "x"}).code == exit_failed);
