@@ -40,7 +40,7 @@ add_library(triplepoint_warnings INTERFACE)
 target_compile_options(triplepoint_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wnon-virtual-dtor
   # A unity build sees the names and anonymous namespaces of other files; the presets without it keep these two warnings.
-  $<IF:$<BOOL:${TPT_UNITY}>,-Wno-subobject-linkage,-Wshadow> -Woverloaded-virtual -Wcast-align
+  $<IF:$<BOOL:${TPT_UNITY}>,$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>,-Wshadow> -Woverloaded-virtual -Wcast-align
   -Wno-missing-field-initializers  # designated initializers leave the other fields at their defaults, on purpose
   $<$<BOOL:${TPT_WERROR}>:-Werror>
   # GCC 12 sees uninitialized optionals where there are none.

@@ -103,8 +103,8 @@ class ClusterExamination : Findings {
     };
     for (const auto& [key, rate] : rates)
       above_zero(fmt::format("gpu.kernels.{}", key), rate);
-    between("gpu.kernels.tile_m", kernels.tile_m, 32, 4096);
-    between("gpu.kernels.tile_n", kernels.tile_n, 32, 4096);
+    between("gpu.kernels.tile_m", kernels.tile_m, 1, 4096);
+    between("gpu.kernels.tile_n", kernels.tile_n, 1, 4096);
     between("gpu.kernels.attention_tile", kernels.attention_tile, 1, 4096);
     if (!(kernels.roofline_norm >= 1))
       error(Code::inconsistent,

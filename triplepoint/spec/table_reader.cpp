@@ -258,7 +258,7 @@ void set_here(TomlValue& table, std::string_view key, TomlValue value) {
 /// The table of this key; a name that stands there becomes its base.
 TomlValue& table_at(TomlValue& parent, std::string_view key, int line) {
   TomlValue* known = find(parent, key);
-  if (known == nullptr) known = &parent.entries.emplace_back(std::string(key), TomlValue{}).value;
+  if (known == nullptr) known = &parent.entries.emplace_back(TomlEntry{std::string(key), {}}).value;
   if (!known->is(Kind::table)) {
     TomlValue table;
     table.entries.push_back({"base", std::move(*known)});
