@@ -49,6 +49,8 @@ class Device {
   virtual std::unique_ptr<Communicator> communicator(std::unique_ptr<Communicator> host) = 0;
   /// Refuses heads that no kernel for them fits this GPU.
   virtual Result<void> check_attention(const Attention&) const = 0;
+  /// Memory of all arrays: the block's size, or what it would be now.
+  virtual int64_t bytes_for_arrays() const = 0;
   virtual std::string text() const = 0;  // "NVIDIA H200, 132 multiprocessors, 126 GB for arrays"
 };
 
@@ -62,7 +64,7 @@ struct DevicePlugin {
   /// False, and a sentence, where it cannot; takes nothing of the GPU.
   bool (*identify)(const DeviceSettings&, GpuIdentity*, char* error, size_t error_size) = nullptr;
 };
-inline constexpr uint32_t device_plugin_version = 4;
+inline constexpr uint32_t device_plugin_version = 5;
 inline constexpr const char* device_plugin_symbol = "triplepoint_train_cuda";
 using DevicePluginEntry = const DevicePlugin* (*)();
 

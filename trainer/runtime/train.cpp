@@ -334,6 +334,7 @@ class Rank {
   }
 
   Result<TrainOutcome> run(const OnStep& on_step) {
+    tell_full_gpu();
     TPT_TRY(open_checkpoints());
     measure_peak();
     for (; state_.step < settings_.steps && !report_.stopped; ++state_.step) {
@@ -353,6 +354,21 @@ class Rank {
   }
 
  private:
+  /// A prediction, so it refuses nothing: the GPU itself tells when it is full.
+  void tell_full_gpu() const {
+    if (!device_ || report_.rank != 0) return;
+    Bytes needed;
+    for (const workload::StageMemory& stage : graph_.memory.stages)
+      needed = std::max(needed, stage.total() - stage.reserve);
+    const Bytes there = static_cast<double>(device_->bytes_for_arrays()) * unit::B;
+    if (needed <= there) return;
+    fmt::print(stderr,
+               "triplepoint-train: the memory model expects {:.2f} GB on a GPU and {:.2f} GB are "
+               "there for arrays, so the training may end with full memory; recompute, shard more, "
+               "use a smaller micro_batch_size or more ranks\n",
+               needed / unit::GB, there / unit::GB);
+  }
+
   Result<void> open_checkpoints() {
     if (settings_.checkpoint_folder.empty()) return {};
     const Result<std::string> data = data_identity(settings_.data);

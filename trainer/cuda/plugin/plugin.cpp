@@ -528,6 +528,7 @@ class GpuDevice final : public Device {
   Result<void> check_attention(const Attention& shape) const override {
     return math_.check_attention(shape);
   }
+  int64_t bytes_for_arrays() const override { return gpu_.bytes_for_arrays(); }
   std::string text() const override { return gpu_.text(); }
 
  private:
