@@ -177,12 +177,12 @@ inline void scale_row(int64_t n, float factor, float* __restrict x) {
 
 inline void adamw_row(const AdamW& step, int64_t n, const float* gradient, float* __restrict first,
                       float* __restrict second, float* __restrict master) {
+  const float unbias1 = 1.0F / step.correction1, unbias2 = 1.0F / step.correction2;
   for (int64_t j = 0; j < n; ++j) {
     const float g = gradient[j] * step.gradient_scale;
     first[j] = step.beta1 * first[j] + (1.0F - step.beta1) * g;
     second[j] = step.beta2 * second[j] + (1.0F - step.beta2) * g * g;
-    const float change = first[j] / step.correction1 /
-                         (__builtin_sqrtf(second[j] / step.correction2) + step.epsilon);
+    const float change = first[j] * unbias1 / (__builtin_sqrtf(second[j] * unbias2) + step.epsilon);
     master[j] -= step.rate * (change + step.decay * master[j]);
   }
 }
