@@ -18,7 +18,9 @@ struct EndpointSettings {
   /// Zero: automatic. native: as the transport does it (an MPI's own, in fp32), where it can; its
   /// bytes are not known. Communicators must then be made in the same order by all ranks.
   std::array<Algorithm, spec::collective_count> algorithms{};
-  int64_t segment_bytes = 1 << 18;  // large arrays travel in pieces of this size
+  /// Large arrays travel in pieces of this size: in one node, where nothing flies while another is
+  /// added up (memory is where both happen), and between nodes.
+  int64_t segment_bytes = 1 << 20, across_segment_bytes = 1 << 18;
   /// A thread that keeps messages moving while this rank computes; worth it only where something
   /// overlaps. An MPI must then have been opened for calls from any thread, one at a time.
   bool progress_thread = false;

@@ -348,7 +348,7 @@ void Endpoint::Engine::wait(Pending::State& state) {
       looks = 0;
       continue;
     }
-    transport_->rest(looks++);
+    transport_->rest(looks++, Transport::longest_rest);
     const int64_t now = triplepoint_now();
     if (now - checked < 10'000'000) continue;
     checked = now;
@@ -398,7 +398,7 @@ void Endpoint::Engine::run_in_background() {
         continue;  // progress() has kept the sentence for the rank's own thread
       }
     }
-    transport_->rest(looks++);
+    transport_->rest(looks++, Transport::longest_rest);
   }
 }
 

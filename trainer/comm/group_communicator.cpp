@@ -68,10 +68,9 @@ std::string GroupCommunicator::text() const {
 
 ScheduleRequest GroupCommunicator::request(Collective collective, int64_t count) const {
   const EndpointSettings& settings = engine_.settings();
-  // Longer pieces where nothing flies while another is added up: memory is where both happen.
   const bool one_node = std::all_of(nodes_.begin(), nodes_.end(),
                                     [this](int node) { return node == nodes_.front(); });
-  const int64_t segment = settings.segment_bytes * (one_node ? 4 : 1);
+  const int64_t segment = one_node ? settings.segment_bytes : settings.across_segment_bytes;
   return {.collective = collective,
           .algorithm = settings.algorithms[static_cast<size_t>(collective)],
           .count = count,

@@ -185,7 +185,8 @@ struct Case {
 };
 
 EndpointSettings settings_of(const Case& one) {
-  EndpointSettings settings{.timeout_seconds = 20, .segment_bytes = 400};
+  EndpointSettings settings{
+      .timeout_seconds = 20, .segment_bytes = 1600, .across_segment_bytes = 400};
   for (int rank = 0; rank < one.ranks; ++rank)
     settings.nodes.push_back(rank / one.ranks_per_node);
   settings.algorithms.fill(one.algorithm);
@@ -241,7 +242,8 @@ TEST_CASE("what is added as it arrives has the bits of what is added afterwards"
       for (const int64_t count : {7, 4099, 300001}) {
         const Case one{ranks, algorithm, Wire::fp32, Reduction::sum, count, 3};
         EndpointSettings settings = settings_of(one);
-        settings.segment_bytes = 1 << 14;
+        settings.segment_bytes = 1 << 16;
+        settings.across_segment_bytes = 1 << 14;
         const auto sums = [&](std::vector<std::unique_ptr<Transport>> transports) {
           std::vector<float> found(static_cast<size_t>(2 * count));
           testing::on_transports(std::move(transports), settings, [&](Endpoint& endpoint) {

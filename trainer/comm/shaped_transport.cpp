@@ -6,12 +6,13 @@
 #include <atomic>
 #include <chrono>
 #include <limits>
-#include <thread>
 #include <utility>
+
+#include <sys/prctl.h>
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/mark/mark.h"
+#include "trainer/comm/endpoint.h"
 
 namespace triplepoint::trainer {
 namespace {
@@ -26,8 +27,8 @@ struct Shaped {
 
 class ShapedTransport final : public Transport {
  public:
-  ShapedTransport(std::unique_ptr<Transport> inner, LinkShapes shapes)
-      : inner_(std::move(inner)), shapes_(std::move(shapes)) {
+  ShapedTransport(std::unique_ptr<Transport> inner, LinkShapes shapes, int64_t (*now)())
+      : inner_(std::move(inner)), shapes_(std::move(shapes)), now_(now) {
     TPT_EXPECT(static_cast<int>(shapes_.nodes.size()) == inner_->size());
     if (shapes_.nics.empty()) return;
     TPT_EXPECT(shapes_.nics.size() == shapes_.nodes.size());
@@ -75,7 +76,7 @@ class ShapedTransport final : public Transport {
     if (!message.has_stamp) message.has_stamp = inner_->done(message.stamp);
     if (!message.has_bytes) message.has_bytes = inner_->done(message.bytes);
     if (!message.has_stamp || !message.has_bytes) return false;
-    if (message.receives && message.arrival_ns > triplepoint_now()) {
+    if (message.receives && message.arrival_ns > now_()) {
       next_arrival_ = std::min(next_arrival_.load(), message.arrival_ns);
       return false;
     }
@@ -85,12 +86,15 @@ class ShapedTransport final : public Transport {
 
   void abort(const char* why) override { inner_->abort(why); }
 
-  void rest(int looks) override {
+  /// Until the next arrival, or what moves inside of the node before it.
+  void rest(int looks, std::chrono::nanoseconds longest) override {
+    // By default a sleep may last 50 us longer, which is the latency of a link.
+    thread_local const int exact = prctl(PR_SET_TIMERSLACK, 1UL);
+    static_cast<void>(exact);
     const int64_t next = next_arrival_.exchange(never);
-    const int64_t left = next == never ? 0 : next - triplepoint_now();
-    if (left <= 0) return inner_->rest(looks);
-    constexpr int64_t longest = 1'000'000;
-    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(left, longest)));
+    if (next == never) return inner_->rest(looks, longest);
+    const std::chrono::nanoseconds left(next - now_());
+    if (left.count() > 0) inner_->rest(sleep_at_once, std::min(longest, left));
   }
 
  private:
@@ -117,7 +121,7 @@ class ShapedTransport final : public Transport {
     std::atomic<int64_t>& free = hop == 1 && nic_free_ != nullptr ? *nic_free_ : link_free_[hop];
     int64_t before = free.load(), after = 0;
     do
-      after = std::max(before, triplepoint_now()) + busy;
+      after = std::max(before, now_()) + busy;
     while (!free.compare_exchange_weak(before, after));
     return after + static_cast<int64_t>(shape(hop).latency / unit::s * 1e9);
   }
@@ -135,6 +139,7 @@ class ShapedTransport final : public Transport {
 
   std::unique_ptr<Transport> inner_;
   LinkShapes shapes_;
+  int64_t (*now_)();
   std::array<std::atomic<int64_t>, 2> link_free_{};
   std::atomic<int64_t>* nic_free_ = nullptr;
   std::vector<std::unique_ptr<Shaped>> messages_;
@@ -165,8 +170,14 @@ LinkShapes link_shapes(const spec::Cluster& cluster, std::vector<int> nodes) {
   return shapes;
 }
 
-std::unique_ptr<Transport> shaped_transport(std::unique_ptr<Transport> inner, LinkShapes shapes) {
-  return std::make_unique<ShapedTransport>(std::move(inner), std::move(shapes));
+int64_t across_segment_bytes(const LinkShapes& shapes) {
+  const int64_t sharers = std::count(shapes.nics.begin(), shapes.nics.end(), shapes.nics.front());
+  return EndpointSettings().across_segment_bytes / sharers;
+}
+
+std::unique_ptr<Transport> shaped_transport(std::unique_ptr<Transport> inner, LinkShapes shapes,
+                                            int64_t (*now)()) {
+  return std::make_unique<ShapedTransport>(std::move(inner), std::move(shapes), now);
 }
 
 }  // namespace triplepoint::trainer

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "triplepoint/base/units.h"
 
 #include "triplepoint/spec/cluster.h"
+
+#include "triplepoint/mark/mark.h"
 
 #include "trainer/comm/transport.h"
 
@@ -29,6 +32,10 @@ struct LinkShapes {
 /// message between two; what stays in a node is left as fast as it goes.
 LinkShapes link_shapes(const spec::Cluster&, std::vector<int> nodes);
 
+/// Pieces of groups across nodes: 256 kB over the ranks that share a NIC. As much then queues on it
+/// as with one rank, and it waits less for the first piece.
+int64_t across_segment_bytes(const LinkShapes&);
+
 /// Slows another transport's messages down to links of a cluster that is not there.
 ///
 ///   departure = max(now, link free);  link free = departure + bytes / bandwidth;
@@ -39,6 +46,8 @@ LinkShapes link_shapes(const spec::Cluster&, std::vector<int> nodes);
 /// a shaped message goes a stamp with the time of its arrival (CLOCK_MONOTONIC of one machine); the
 /// receiver gets the message no earlier. The bytes move at once, so the sender need not look after
 /// them. What arrives is not shaped: many senders to one receiver do not share its link.
-std::unique_ptr<Transport> shaped_transport(std::unique_ptr<Transport>, LinkShapes);
+/// `now`: of a clock in nanoseconds.
+std::unique_ptr<Transport> shaped_transport(std::unique_ptr<Transport>, LinkShapes,
+                                            int64_t (*now)() = triplepoint_now);
 
 }  // namespace triplepoint::trainer

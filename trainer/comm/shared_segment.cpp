@@ -85,9 +85,9 @@ void SharedSegment::wake(int rank) {
     syscall(SYS_futex, word(its.count), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-void SharedSegment::sleep(int rank, uint32_t seen) {
+void SharedSegment::sleep(int rank, uint32_t seen, std::chrono::nanoseconds longest) {
   WakeSignal& mine = wake_signal(rank);
-  constexpr timespec most{0, 1'000'000};
+  const timespec most{0, longest.count()};
   mine.sleepers.fetch_add(1, std::memory_order_seq_cst);
   if (mine.count.load(std::memory_order_seq_cst) == seen)
     syscall(SYS_futex, word(mine.count), FUTEX_WAIT, seen, &most, nullptr, 0);

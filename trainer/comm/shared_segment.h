@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -76,8 +77,8 @@ class SharedSegment {
   }
 
   void wake(int rank);
-  /// Sleeps until the next wake after `seen`, at most 1 ms.
-  void sleep(int rank, uint32_t seen);
+  /// Sleeps until the next wake after `seen`, less than a second.
+  void sleep(int rank, uint32_t seen, std::chrono::nanoseconds longest);
   void abort(const std::string& why);
   bool aborted() { return head().aborted.load(std::memory_order_relaxed) != 0; }
   std::string reason();

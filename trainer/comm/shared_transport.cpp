@@ -316,15 +316,15 @@ class SharedTransport final : public Transport {
     return &segment_->head().numbers.at(static_cast<size_t>(place));
   }
 
-  void rest(int looks) override {
+  void rest(int looks, std::chrono::nanoseconds longest) override {
     // Who has a core for itself may wait there for those who are as good as there.
-    looks = std::min(looks, idle_looks_++);
+    if (looks != sleep_at_once) looks = std::min(looks, idle_looks_++);
     if (looks < spins_) return pause();
     const int patient_looks = spins_ + 24;
     const uint32_t seen = segment_->wake_signal(rank_).count.load(std::memory_order_seq_cst);
     const bool news = seen_.exchange(seen) != seen;
     if (news || looks < patient_looks) return std::this_thread::yield();
-    segment_->sleep(rank_, seen);
+    segment_->sleep(rank_, seen, longest);
     check_peers();
   }
 

@@ -30,11 +30,13 @@ Transport::Ticket Transport::all_reduce_with(int, int, std::span<float>, bool) {
   return 0;
 }
 
-void Transport::rest(int looks) {
+void Transport::rest(int looks, std::chrono::nanoseconds longest) {
   constexpr int patient_looks = 64;
   if (looks < patient_looks) return std::this_thread::yield();
   // Waiting must not cost those who compute on the same core much: a look takes some microseconds.
-  std::this_thread::sleep_for(std::chrono::microseconds(looks < 2 * patient_looks ? 20 : 100));
+  const std::chrono::nanoseconds nap =
+      std::chrono::microseconds(looks < 2 * patient_looks ? 20 : 100);
+  std::this_thread::sleep_for(std::min(nap, longest));
 }
 
 std::atomic<int64_t>* Transport::shared_number(int) {
@@ -142,12 +144,12 @@ class ThreadTransport final : public Transport {
     return &shared_->numbers.at(static_cast<size_t>(place));
   }
 
-  void rest(int looks) override {
+  void rest(int looks, std::chrono::nanoseconds longest) override {
     constexpr int patient_looks = 8;
     if (looks < patient_looks) return std::this_thread::yield();
     WakeSignal& signal = shared_->signals[static_cast<size_t>(rank_)];
     std::unique_lock lock(signal.mutex);
-    signal.changed.wait_for(lock, std::chrono::milliseconds(1),
+    signal.changed.wait_for(lock, longest,
                             [&] { return signal.count.load(std::memory_order_relaxed) != seen_; });
     seen_ = signal.count.load(std::memory_order_relaxed);
   }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -56,9 +58,13 @@ class Transport {
   /// Tells all ranks that this one gives up: their next done() throws CommError. Never throws.
   virtual void abort(const char* why) = 0;
   /// Called when nothing has moved for a number of polls in a row: gives the core to others, at
-  /// most for a millisecond, and comes back early where it can tell that something has arrived. May
-  /// be called beside the other functions.
-  virtual void rest(int looks);
+  /// most for `longest`, and comes back early where it can tell that something has arrived. May be
+  /// called beside the other functions.
+  virtual void rest(int looks, std::chrono::nanoseconds longest);
+  /// Looks of who knows when something arrives: who yields again and again instead of sleeping
+  /// comes last on a busy core.
+  static constexpr int sleep_at_once = std::numeric_limits<int>::max();
+  static constexpr std::chrono::nanoseconds longest_rest = std::chrono::milliseconds(1);
   /// A number that all ranks of one machine see, zero at first, `place` below most_shared_numbers;
   /// null where there is none.
   virtual std::atomic<int64_t>* shared_number(int place);

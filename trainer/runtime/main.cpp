@@ -306,8 +306,10 @@ Result<spec::Job> load(const Options& options) {
 Result<TrainOutcome> run(const spec::Job& job, const Options& options) {
   WorldSettings world{endpoint_settings(job, options.timeout_seconds), options.carrier, {}};
   world.ends.algorithms.fill(options.collectives);
-  if (options.shaping.value_or(job.cluster.shared_cores > 0))
+  if (options.shaping.value_or(job.cluster.shared_cores > 0)) {
     world.shapes = link_shapes(job.cluster, world.ends.nodes);
+    world.ends.across_segment_bytes = across_segment_bytes(*world.shapes);
+  }
   const OnStep say = [&](const StepResult& step, const TrainReport& report) {
     if (options.json) return;
     fmt::print("{}\n", step_line(job, options.train, step, report));
