@@ -181,12 +181,16 @@ void exchange_on_ring(const LayerContext& context, double block, Passes& passes)
   }
 }
 
+/// Gathered keys and values are not kept: backward they are gathered again, and their gradients
+/// scattered. Source: Transformer Engine, attention/dot_product_attention/context_parallel.py
+/// (AttnFuncWithCPAndKVAllGather).
 void exchange_by_gather(const LayerContext& context, double whole, Passes& passes) {
   const auto gather = [&](Collective kind, std::string_view name) {
     return collective(name, kind, GroupKind::context, whole);
   };
   passes.forward.push_back(gather(Collective::all_gather, "cp_all_gather"));
   if (!context.share.training) return;
+  passes.backward_input.push_back(gather(Collective::all_gather, "cp_all_gather"));
   passes.backward_input.push_back(gather(Collective::reduce_scatter, "cp_reduce_scatter"));
 }
 
