@@ -29,7 +29,12 @@ const char* short_name(spec::GroupKind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
-const char* span_name(Collective collective) {
+/// Those of a context group under workload's names.
+const char* span_name(spec::GroupKind kind, Collective collective) {
+  constexpr std::array of_context = {"cp_all_reduce", "cp_all_gather", "cp_reduce_scatter",
+                                     "cp_all_to_all", "cp_broadcast",  "cp_send_recv"};
+  static_assert(of_context.size() == spec::collective_count);
+  if (kind == spec::GroupKind::context) return of_context[static_cast<size_t>(collective)];
   return spec::name_of(collective).data();  // names are literals
 }
 
@@ -320,9 +325,10 @@ void GroupCommunicator::count(Pending::State& state) {
   traffic.sent_across += static_cast<double>(schedule.sent_across) * width;
   traffic.busy_seconds += static_cast<double>(end - state.begin_ns) * 1e-9;
   if (size() > 1)
-    ScopedSpan::emit(
-        {.name = span_name(state.collective), .group = short_name(kind_), .bytes = state.payload},
-        state.begin_ns, end);
+    ScopedSpan::emit({.name = span_name(kind_, state.collective),
+                      .group = short_name(kind_),
+                      .bytes = state.payload},
+                     state.begin_ns, end);
 }
 
 }  // namespace triplepoint::trainer

@@ -35,6 +35,17 @@ void Math::fetch(int64_t n, const float* x, float* host) {
   std::copy_n(x, n, host);
 }
 
+// A job that needs these is refused before a device that lacks them is opened.
+void Math::attention_part(const Attention&, const AttentionPair&, const float*, const float*,
+                          float*, float*) {
+  std::abort();
+}
+
+void Math::attention_part_backward(const Attention&, const AttentionPair&, const float*,
+                                   const float*, const AttentionGradients&) {
+  std::abort();
+}
+
 void Math::add_losses(int64_t rows, const float* sum, const float* target) {
   for (int64_t i = 0; i < rows; ++i)
     losses_ += std::log(static_cast<double>(sum[i])) - static_cast<double>(target[i]);

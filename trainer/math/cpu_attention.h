@@ -54,26 +54,33 @@ struct Head {
 };
 
 struct QueryBlock {
-  int64_t first, rows, keys;  // keys: all up to its last query
+  int64_t first, rows, keys;
+  int64_t before;  // keys before the first query; a query sees these and all up to its own
+  int64_t seen(int64_t i) const { return before + i + 1 < keys ? before + i + 1 : keys; }
+};
+
+/// Where a head's keys and values lie, and how far their rows are apart. `position`: of the first.
+struct KeySide {
+  const float *key, *value;
+  int64_t stride, position = 0;
 };
 
 inline QueryBlock block_at(const Attention& shape, int64_t first) {
   const int64_t step = query_block(shape);
   const int64_t rows = shape.length - first < step ? shape.length - first : step;
-  return {first, rows, first + rows};
+  return {first, rows, first + rows, first};
 }
 
 /// scores[rows, keys] = queries keys^T, not scaled.
 inline void score_block(const Attention& shape, const QueryBlock& block, const float* query,
-                        const float* key, float* scores) {
-  const int64_t stride = shape.width();
+                        const KeySide& keys, float* scores) {
   multiply({.m = block.rows,
             .n = block.keys,
             .k = shape.head_dim,
-            .a = query + block.first * stride,
-            .a_stride = stride,
-            .b = key,
-            .b_stride = stride,
+            .a = query + block.first * shape.width(),
+            .a_stride = shape.width(),
+            .b = keys.key,
+            .b_stride = keys.stride,
             .b_transposed = true,
             .c = scores,
             .c_stride = block.keys});
@@ -84,7 +91,7 @@ inline void softmax_block(const Attention& shape, const Head& head, const QueryB
   const float scale = attention_scale(shape);
   for (int64_t i = 0; i < block.rows; ++i) {
     float* row = scores + i * block.keys;
-    const int64_t seen = block.first + i + 1;
+    const int64_t seen = block.seen(i);
     const float shift = scale * largest(seen, row);
     const float sum = exponentials(seen, scale, shift, row);
     sums[block.first + i] = shift + __builtin_logf(sum);
@@ -96,24 +103,26 @@ inline void softmax_block(const Attention& shape, const Head& head, const QueryB
   }
 }
 
+inline KeySide own_keys(const Attention& shape, const Head& head, const float* qkv) {
+  return {qkv + head.key_offset(shape), qkv + head.value_offset(shape), shape.width()};
+}
+
 inline void attention_head(const Attention& shape, const Head& head, const float* qkv, float* out,
                            float* sums, float* scores) {
-  const int64_t stride = shape.width();
   const float* query = qkv + head.query_offset(shape);
-  const float* key = qkv + head.key_offset(shape);
-  const float* value = qkv + head.value_offset(shape);
+  const KeySide keys = own_keys(shape, head, qkv);
   const int64_t out_stride = shape.heads * shape.head_dim;
   for (int64_t first = 0; first < shape.length; first += query_block(shape)) {
     const QueryBlock block = block_at(shape, first);
-    score_block(shape, block, query, key, scores);
+    score_block(shape, block, query, keys, scores);
     softmax_block(shape, head, block, scores, sums + head.sum_offset(shape));
     multiply({.m = block.rows,
               .n = shape.head_dim,
               .k = block.keys,
               .a = scores,
               .a_stride = block.keys,
-              .b = value,
-              .b_stride = stride,
+              .b = keys.value,
+              .b_stride = keys.stride,
               .c = out + head.output_offset(shape) + first * out_stride,
               .c_stride = out_stride});
   }
@@ -121,22 +130,27 @@ inline void attention_head(const Attention& shape, const Head& head, const float
 
 /// What the backward pass of one head works with.
 struct HeadGradients {
-  float *scores, *score_gradients;       // [block, length] each
-  float *key_gradient, *value_gradient;  // [length, head_dim], added to
+  float *scores, *score_gradients;  // [block, length] each
+  float *key_gradient, *value_gradient;
+  int64_t key_stride;     // both are added to
+  float* query_gradient;  // of query 0
+  int64_t query_stride;
+  float query_beta;  // 0: written
 };
 
 /// probabilities -> those that dropout left (in `dropped`), and gradients of those -> of the
 /// scores.
 inline void softmax_block_backward(const Attention& shape, const Head& head,
-                                   const QueryBlock& block, const float* along,
+                                   const QueryBlock& block, int64_t first_key, const float* along,
                                    const HeadGradients& to) {
   const float scale = attention_scale(shape);
   for (int64_t i = 0; i < block.rows; ++i) {
     const float* __restrict p = to.scores + i * block.keys;
     float* __restrict g = to.score_gradients + i * block.keys;
-    const int64_t seen = block.first + i + 1;
+    const int64_t seen = block.seen(i);
     if (shape.dropout.probability > 0)
-      dropped_row(seen, head.dropout_row_of(shape, block.first + i), shape.dropout, nullptr, g, g);
+      dropped_row(seen, head.dropout_row_of(shape, block.first + i), shape.dropout, nullptr, g, g,
+                  first_key);
     for (int64_t j = 0; j < seen; ++j)
       g[j] = p[j] * (g[j] - along[i]) * scale;
     zero_row(block.keys - seen, g + seen);
@@ -147,7 +161,7 @@ inline void probabilities_again(const Attention& shape, const QueryBlock& block,
                                 float* scores) {
   for (int64_t i = 0; i < block.rows; ++i) {
     float* row = scores + i * block.keys;
-    const int64_t seen = block.first + i + 1;
+    const int64_t seen = block.seen(i);
     exponentials(seen, attention_scale(shape), sums[block.first + i], row);
     zero_row(block.keys - seen, row + seen);
   }
@@ -156,12 +170,13 @@ inline void probabilities_again(const Attention& shape, const QueryBlock& block,
 /// dV += dropped probabilities^T dO. The dropped ones stand in the gradients' place until those
 /// come.
 inline void add_value_gradient(const Attention& shape, const Head& head, const QueryBlock& block,
-                               const float* out_gradient, const HeadGradients& to) {
+                               int64_t first_key, const float* out_gradient,
+                               const HeadGradients& to) {
   const float* kept = to.scores;
   if (shape.dropout.probability > 0) {
     for (int64_t i = 0; i < block.rows; ++i)
       dropped_row(block.keys, head.dropout_row_of(shape, block.first + i), shape.dropout, nullptr,
-                  to.scores + i * block.keys, to.score_gradients + i * block.keys);
+                  to.scores + i * block.keys, to.score_gradients + i * block.keys, first_key);
     kept = to.score_gradients;
   }
   multiply({.m = block.keys,
@@ -173,67 +188,75 @@ inline void add_value_gradient(const Attention& shape, const Head& head, const Q
             .b = out_gradient,
             .b_stride = shape.heads * shape.head_dim,
             .c = to.value_gradient,
-            .c_stride = shape.head_dim,
+            .c_stride = to.key_stride,
             .beta = 1});
 }
 
 inline void add_query_and_key_gradients(const Attention& shape, const QueryBlock& block,
-                                        float* query, const float* key, const HeadGradients& to) {
-  const int64_t stride = shape.width();
+                                        const float* query, const KeySide& keys,
+                                        const HeadGradients& to) {
   multiply({.m = block.keys,
             .n = shape.head_dim,
             .k = block.rows,
             .a = to.score_gradients,
             .a_stride = block.keys,
             .a_transposed = true,
-            .b = query,
-            .b_stride = stride,
+            .b = query + block.first * shape.width(),
+            .b_stride = shape.width(),
             .c = to.key_gradient,
-            .c_stride = shape.head_dim,
+            .c_stride = to.key_stride,
             .beta = 1});
-  multiply({.m = block.rows,  // over the queries, which are no longer needed
+  multiply({.m = block.rows,
             .n = shape.head_dim,
             .k = block.keys,
             .a = to.score_gradients,
             .a_stride = block.keys,
-            .b = key,
-            .b_stride = stride,
-            .c = query,
-            .c_stride = stride});
+            .b = keys.key,
+            .b_stride = keys.stride,
+            .c = to.query_gradient + block.first * to.query_stride,
+            .c_stride = to.query_stride,
+            .beta = to.query_beta});
 }
 
 struct OutputSide {
   const float *out, *out_gradient, *sums;
 };
 
-inline void attention_head_backward(const Attention& shape, const Head& head, float* qkv,
-                                    const OutputSide& side, const HeadGradients& to) {
-  const int64_t stride = shape.width(), out_stride = shape.heads * shape.head_dim;
+inline void attention_block_backward(const Attention& shape, const Head& head,
+                                     const QueryBlock& block, const float* query,
+                                     const KeySide& keys, const OutputSide& side,
+                                     const HeadGradients& to) {
+  const int64_t out_stride = shape.heads * shape.head_dim;
+  const int64_t out_at = head.output_offset(shape) + block.first * out_stride;
   float along[128];
+  for (int64_t i = 0; i < block.rows; ++i)
+    along[i] = dot(shape.head_dim, side.out + out_at + i * out_stride,
+                   side.out_gradient + out_at + i * out_stride);
+  score_block(shape, block, query, keys, to.scores);
+  probabilities_again(shape, block, side.sums + head.sum_offset(shape), to.scores);
+  add_value_gradient(shape, head, block, keys.position, side.out_gradient + out_at, to);
+  multiply({.m = block.rows,
+            .n = block.keys,
+            .k = shape.head_dim,
+            .a = side.out_gradient + out_at,
+            .a_stride = out_stride,
+            .b = keys.value,
+            .b_stride = keys.stride,
+            .b_transposed = true,
+            .c = to.score_gradients,
+            .c_stride = block.keys});
+  softmax_block_backward(shape, head, block, keys.position, along, to);
+  add_query_and_key_gradients(shape, block, query, keys, to);
+}
+
+/// Writes the queries' gradients over the queries, which a block no longer needs behind it.
+inline void attention_head_backward(const Attention& shape, const Head& head, float* qkv,
+                                    const OutputSide& side, HeadGradients to) {
   float* query = qkv + head.query_offset(shape);
-  const float* key = qkv + head.key_offset(shape);
-  for (int64_t first = 0; first < shape.length; first += query_block(shape)) {
-    const QueryBlock block = block_at(shape, first);
-    const int64_t out_at = head.output_offset(shape) + first * out_stride;
-    for (int64_t i = 0; i < block.rows; ++i)
-      along[i] = dot(shape.head_dim, side.out + out_at + i * out_stride,
-                     side.out_gradient + out_at + i * out_stride);
-    score_block(shape, block, query, key, to.scores);
-    probabilities_again(shape, block, side.sums + head.sum_offset(shape), to.scores);
-    add_value_gradient(shape, head, block, side.out_gradient + out_at, to);
-    multiply({.m = block.rows,
-              .n = block.keys,
-              .k = shape.head_dim,
-              .a = side.out_gradient + out_at,
-              .a_stride = out_stride,
-              .b = qkv + head.value_offset(shape),
-              .b_stride = stride,
-              .b_transposed = true,
-              .c = to.score_gradients,
-              .c_stride = block.keys});
-    softmax_block_backward(shape, head, block, along, to);
-    add_query_and_key_gradients(shape, block, query + first * stride, key, to);
-  }
+  to.query_gradient = query;
+  for (int64_t first = 0; first < shape.length; first += query_block(shape))
+    attention_block_backward(shape, head, block_at(shape, first), query, own_keys(shape, head, qkv),
+                             side, to);
 }
 
 inline int64_t attention_scratch(const Attention& shape) {
@@ -243,8 +266,9 @@ inline int64_t attention_scratch(const Attention& shape) {
 inline void attention_group_backward(const Attention& shape, const Head& first_head, float* qkv,
                                      const OutputSide& side, float* scratch) {
   const int64_t square = query_block(shape) * shape.length, part = shape.length * shape.head_dim;
-  const HeadGradients to{scratch, scratch + square, scratch + 2 * square,
-                         scratch + 2 * square + part};
+  const HeadGradients to{
+      scratch,        scratch + square, scratch + 2 * square, scratch + 2 * square + part,
+      shape.head_dim, nullptr,          shape.width(),        0};
   zero_row(2 * part, to.key_gradient);
   for (int64_t i = 0; i < shape.heads / shape.groups; ++i)
     attention_head_backward(shape, {first_head.sequence, first_head.head + i}, qkv, side, to);

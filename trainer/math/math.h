@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "trainer/math/sequence_part.h"
+
 namespace triplepoint::trainer {
 
 /// What numbers are rounded to at the end of an operation. They are floats in memory either way.
@@ -73,6 +75,19 @@ struct Attention {
   int64_t all_heads = 0, first_head = 0;
 
   int64_t width() const { return (heads + 2 * groups) * head_dim; }
+  int64_t keys_width() const { return 2 * groups * head_dim; }
+};
+
+/// Whose queries attend to whose keys, of the ranks of a context group.
+struct AttentionPair {
+  SequencePart queries, keys;
+};
+
+/// What a backward pass of attention reads, and what it adds to: [tokens, heads x head_dim] and
+/// [tokens, keys_width].
+struct AttentionGradients {
+  const float *out = nullptr, *out_gradient = nullptr, *sums = nullptr;
+  float *queries = nullptr, *keys = nullptr;
 };
 
 /// Part of a row of logits: columns [first, first + width) of the vocabulary, of which `valid` are
@@ -124,6 +139,14 @@ class Math : public Arrays {
   virtual void causal_softmax(int64_t matrices, int64_t length, float scale, float* scores) = 0;
   virtual void softmax_backward(int64_t matrices, int64_t length, float scale, const float* p,
                                 float* gradient) = 0;
+  /// Attention of the queries held here to the keys of one rank, and so on from rank to rank:
+  /// merges with what `out` and `sums` hold of the ranks before. The rank's own keys come first and
+  /// begin them. `length`: tokens held of a sequence; `keys`: rows of keys of all groups, values of
+  /// all.
+  virtual void attention_part(const Attention&, const AttentionPair&, const float* qkv,
+                              const float* keys, float* out, float* sums);
+  virtual void attention_part_backward(const Attention&, const AttentionPair&, const float* qkv,
+                                       const float* keys, const AttentionGradients&);
 
   /// y[rows, width] from z[rows, width or 2 width] + bias (may be null); SwiGLU: gate, then up.
   virtual void activation(Nonlinearity, int64_t rows, int64_t width, const float* z,

@@ -148,6 +148,103 @@ TEST_CASE("attention is causal and its gradient is its slope") {
   }
 }
 
+namespace {
+
+/// Columns [first, first + width) of the rows that a rank holds.
+Floats held_rows(const SequencePart& part, const Floats& whole, int64_t first, int64_t width) {
+  const auto tokens = static_cast<int64_t>(whole.size());
+  const int64_t sequences = 2, stride = tokens / (sequences * part.length);
+  Floats held;
+  for (int64_t s = 0; s < sequences; ++s)
+    for (int64_t i = 0; i < part.held(); ++i)
+      for (int64_t j = first; j < first + width; ++j)
+        held.push_back(
+            whole[static_cast<size_t>((s * part.length + part.position(i)) * stride + j)]);
+  return held;
+}
+
+double largest_difference(const Floats& x, const Floats& y) {
+  REQUIRE(x.size() == y.size());
+  double largest = 0;
+  for (size_t i = 0; i < x.size(); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i])));
+  return largest;
+}
+
+/// Every rank's queries against every rank's keys, against whole sequences.
+void check_attention_in_parts(int64_t ranks, int64_t length) {
+  const auto math = make_cpu_math(Rounding::none);
+  Attention whole{.sequences = 2, .length = length, .heads = 4, .groups = 2, .head_dim = 8};
+  whole.dropout = {.site = 5, .first_row = 3 * 4 * length, .probability = 0.1F};
+  whole.all_heads = 4;
+  const int64_t width = whole.heads * whole.head_dim, tokens = 2 * length;
+  const Floats qkv = noise(tokens * whole.width(), 1), dy = noise(tokens * width, 2);
+  Floats out(dy.size()), sums(static_cast<size_t>(tokens * 4)), gradient = qkv;
+  math->attention(whole, qkv.data(), out.data(), sums.data());
+  math->attention_backward(whole, gradient.data(), out.data(), dy.data(), sums.data());
+
+  const auto keys_of = [&](const SequencePart& part, const Floats& matrix) {
+    return held_rows(part, matrix, width, whole.keys_width());
+  };
+  std::vector<Floats> key_gradients(static_cast<size_t>(ranks));
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    AttentionPair pair{{length, ranks, rank}, {length, ranks, rank}};
+    Attention shape = whole;
+    shape.length = pair.queries.held();
+    const Floats mine = held_rows(pair.queries, qkv, 0, whole.width());
+    const Floats out_gradient = held_rows(pair.queries, dy, 0, width);
+    Floats part_out(out_gradient.size(), 1.0F), part_sums(sums.size() / static_cast<size_t>(ranks));
+    Floats query_gradient(out_gradient.size());
+    const auto each_source = [&](const auto& act) {
+      for (int64_t step = 0; step < ranks; ++step) {
+        pair.keys.index = (rank + ranks - step) % ranks;
+        act(keys_of(pair.keys, qkv), key_gradients[static_cast<size_t>(pair.keys.index)]);
+      }
+    };
+    each_source([&](const Floats& keys, Floats&) {
+      math->attention_part(shape, pair, mine.data(), keys.data(), part_out.data(),
+                           part_sums.data());
+    });
+    CHECK(largest_difference(part_out, held_rows(pair.queries, out, 0, width)) < 1e-5);
+    each_source([&](const Floats& keys, Floats& to) {
+      to.resize(keys.size());
+      math->attention_part_backward(shape, pair, mine.data(), keys.data(),
+                                    {part_out.data(), out_gradient.data(), part_sums.data(),
+                                     query_gradient.data(), to.data()});
+    });
+    CHECK(largest_difference(query_gradient, held_rows(pair.queries, gradient, 0, width)) < 1e-5);
+  }
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    CHECK(largest_difference(key_gradients[static_cast<size_t>(rank)],
+                             keys_of({length, ranks, rank}, gradient)) < 2e-5);
+}
+
+}  // namespace
+
+TEST_CASE("attention to the keys of one rank after the other is attention to whole sequences") {
+  check_attention_in_parts(1, 40);
+  check_attention_in_parts(2, 280);  // pieces of more than one block of queries
+  check_attention_in_parts(3, 60);
+  check_attention_in_parts(2, 1120);
+}
+
+TEST_CASE("ranks of a context group hold every token once and the same number of causal scores") {
+  for (const int64_t ranks : {1, 2, 3, 8}) {
+    const int64_t length = 6 * 8;
+    std::vector<int> held(static_cast<size_t>(length));
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const SequencePart part{length, ranks, rank};
+      int64_t scores = 0;
+      for (int64_t i = 0; i < part.held(); ++i) {
+        ++held[static_cast<size_t>(part.position(i))];
+        scores += part.position(i) + 1;
+      }
+      CHECK(scores * ranks == length * (length + 1) / 2);
+    }
+    CHECK(held == std::vector<int>(static_cast<size_t>(length), 1));
+  }
+}
+
 TEST_CASE("dropout drops its share, alike for every way of cutting the rows") {
   const auto math = plain();
   const Floats ones(6400, 1.0F);

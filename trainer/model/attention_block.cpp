@@ -222,24 +222,20 @@ LinearPlan projection_plan(const ModelContext& context, int64_t layer) {
   return plan;
 }
 
-/// Angle of pair j at position t: t / 10000^(2 j / d).
-std::vector<float> rotary_table(const spec::Model& model) {
+/// Angle of pair j at position t: t / 10000^(2 j / d). A row for each token held of a sequence.
+std::vector<float> rotary_table(const ModelContext& context) {
+  const spec::Model& model = context.model();
   if (model.position_embedding != spec::PositionEmbedding::rope) return {};
   const int64_t half = model.kv_channels / 2;
   std::vector<float> table;
-  for (int64_t t = 0; t < model.sequence_length; ++t)
+  for (int64_t i = 0; i < context.part.held(); ++i)
     for (int64_t j = 0; j < 2 * half; ++j) {
-      const double angle = static_cast<double>(t) * std::pow(1e4, -static_cast<double>(j % half) /
-                                                                      static_cast<double>(half));
+      const auto t = static_cast<double>(context.part.position(i));
+      const double angle =
+          t * std::pow(1e4, -static_cast<double>(j % half) / static_cast<double>(half));
       table.push_back(static_cast<float>(j < half ? std::cos(angle) : std::sin(angle)));
     }
   return table;
-}
-
-double core_flops(const Attention& shape, double per_score) {
-  return 0.5 * per_score * static_cast<double>(shape.sequences * shape.heads) *
-         static_cast<double>(shape.length) * static_cast<double>(shape.length) *
-         static_cast<double>(shape.head_dim);
 }
 
 }  // namespace
@@ -247,23 +243,24 @@ double core_flops(const Attention& shape, double per_score) {
 AttentionBlock::AttentionBlock(ModelContext& context, int64_t layer,
                                std::vector<Parameter>& parameters)
     : context_(context),
+      context_core_(context),
       site_(dropout_site(layer, DropoutPlace::attention_core)),
       norm_(context, "input_norm", layer_name(layer) + "input_norm", parameters),
       qkv_(context, qkv_plan(context, layer), parameters),
       projection_(context, projection_plan(context, layer), parameters),
-      table_(context.math, rotary_table(context.model())) {}
+      table_(context.math, rotary_table(context)) {}
 
 Attention AttentionBlock::shape_for(const Tokens& tokens) const {
   const auto& share = context_.share;
   Attention shape{.sequences = share.sequences,
-                  .length = share.key_length,
+                  .length = context_.part.held(),
                   .heads = share.heads,
                   .groups = share.query_groups,
                   .head_dim = share.head_dim};
   shape.all_heads = context_.model().num_attention_heads;
   shape.first_head = context_.groups.tensor->index() * share.heads;
   shape.dropout = {.site = site_,
-                   .first_row = tokens.first_sample * shape.all_heads * shape.length,
+                   .first_row = context_.first_token(tokens) * shape.all_heads,
                    .probability = static_cast<float>(context_.model().dropout)};
   return shape;
 }
@@ -272,7 +269,7 @@ void AttentionBlock::turn(AttentionKept& kept, bool backward) {
   if (table_.empty()) return;
   const auto& share = context_.share;
   const Rotary shape{.tokens = share.tokens,
-                     .length = share.key_length,
+                     .length = context_.part.held(),
                      .heads = share.heads + share.query_groups,
                      .head_dim = share.head_dim,
                      .stride = qkv_.out(),
@@ -289,9 +286,11 @@ void AttentionBlock::core(const Tokens& tokens, AttentionKept& kept) {
     unfused_core(shape, kept);
     return;
   }
-  const ScopedSpan span(op_text(context_, "attention",
-                                context_.tokens() * (shape.width() + shape.heads * shape.head_dim),
-                                core_flops(shape, 4)));
+  if (context_.part.ranks > 1) {
+    context_core_.forward(shape, kept.qkv.data(), kept.output.data(), kept.sums.data());
+    return;
+  }
+  const ScopedSpan span(core_text(context_, shape));
   context_.math.attention(shape, kept.qkv.data(), kept.output.data(), kept.sums.data());
 }
 
@@ -302,10 +301,12 @@ void AttentionBlock::core_backward(const Tokens& tokens, AttentionKept& kept,
     unfused_core_backward(shape, kept, output_gradient);
     return;
   }
-  const ScopedSpan span(
-      op_text(context_, "attention_backward",
-              2 * context_.tokens() * (shape.width() + shape.heads * shape.head_dim),
-              core_flops(shape, 10)));
+  if (context_.part.ranks > 1) {
+    context_core_.backward(shape, kept.qkv.data(), kept.output.data(), output_gradient,
+                           kept.sums.data());
+    return;
+  }
+  const ScopedSpan span(core_backward_text(context_, shape));
   context_.math.attention_backward(shape, kept.qkv.data(), kept.output.data(), output_gradient,
                                    kept.sums.data());
 }
@@ -330,9 +331,7 @@ Buffer AttentionBlock::forward(const Tokens& tokens, Buffer trunk, AttentionKept
   Buffer next = context_.kept(context_.shard_size());
   projection_.leave(context_, kept.output.data(), next.data(), kept.projection_linear);
   const ScopedSpan span(op_text(context_, "attention_residual", 3 * context_.shard_size()));
-  context_.math.residual(context_.shard_tokens(), context_.hidden(),
-                         context_.dropout_at(site_ + 1, tokens), kept.trunk.data(), next.data(),
-                         next.data());
+  context_.add_residual(site_ + 1, tokens, kept.trunk.data(), next.data(), next.data());
   return next;
 }
 
@@ -349,8 +348,7 @@ void AttentionBlock::backward(const Tokens& tokens, Half half, AttentionKept& ke
     if (context_.model().dropout > 0) {
       const ScopedSpan span(op_text(context_, "attention_residual", 2 * context_.shard_size()));
       branch = context_.workspace(context_.shard_size());
-      context_.math.dropout(context_.shard_tokens(), context_.hidden(),
-                            context_.dropout_at(site_ + 1, tokens), gradient, branch.data());
+      context_.drop(site_ + 1, tokens, gradient, branch.data());
       branch_gradient = branch.data();
     }
     output_gradient = context_.workspace(rows * width);

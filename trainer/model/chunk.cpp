@@ -84,7 +84,9 @@ class EmbeddingBlock {
  private:
   void add_positions(const Tokens&, float* trunk);
   void add_position_gradient(const float* gradient);
-  int64_t first_position() const;
+  /// Calls body(first row of the shard, first position, rows) for runs of neighbouring positions.
+  template <class Body>
+  void for_each_position_run(const Body&) const;
 
   ModelContext& context_;
   ParameterRef words_, positions_;
@@ -178,20 +180,12 @@ EmbeddingBlock::EmbeddingBlock(ModelContext& context, std::vector<Parameter>& pa
   positions_ = {parameters, parameters.size() - 1};
 }
 
-/// Position of the shard's first token in its sequence.
-int64_t EmbeddingBlock::first_position() const {
-  if (!context_.share.sequence_parallel) return 0;
-  return context_.groups.tensor->index() * context_.shard_tokens() % context_.share.key_length;
-}
-
-/// Calls body(first row of the shard, first position, rows) for runs within one sequence.
 template <class Body>
-static void for_each_run(int64_t rows, int64_t first, int64_t length, const Body& body) {
-  for (int64_t row = 0, position = first; row < rows; position = 0) {
-    const int64_t count = std::min(rows - row, length - position);
-    body(row, position, count);
-    row += count;
-  }
+void EmbeddingBlock::for_each_position_run(const Body& body) const {
+  const SequencePart& part = context_.part;
+  context_.for_each_run(part.piece_length(), [&](int64_t row, int64_t token, int64_t count) {
+    body(row, token % part.length, count);
+  });
 }
 
 void EmbeddingBlock::add_positions(const Tokens& tokens, float* trunk) {
@@ -200,14 +194,10 @@ void EmbeddingBlock::add_positions(const Tokens& tokens, float* trunk) {
   const int64_t width = context_.hidden();
   const ScopedSpan span(op_text(context_, "position_embedding", 2 * context_.shard_size()));
   if (positions_)
-    for_each_run(context_.shard_tokens(), first_position(), context_.share.key_length,
-                 [&](int64_t row, int64_t position, int64_t count) {
-                   context_.math.add(count * width, positions_.value() + position * width,
-                                     trunk + row * width);
-                 });
-  if (drops)
-    context_.math.dropout(context_.shard_tokens(), width,
-                          context_.dropout_at(embedding_dropout_site, tokens), trunk, trunk);
+    for_each_position_run([&](int64_t row, int64_t position, int64_t count) {
+      context_.math.add(count * width, positions_.value() + position * width, trunk + row * width);
+    });
+  if (drops) context_.drop(embedding_dropout_site, tokens, trunk, trunk);
 }
 
 Buffer EmbeddingBlock::forward(const Tokens& tokens) {
@@ -230,13 +220,11 @@ Buffer EmbeddingBlock::forward(const Tokens& tokens) {
 void EmbeddingBlock::add_position_gradient(const float* gradient) {
   if (!positions_ || !positions_->trained) return;
   const int64_t width = context_.hidden();
-  for_each_run(context_.shard_tokens(), first_position(), context_.share.key_length,
-               [&](int64_t row, int64_t position, int64_t count) {
-                 // Sums of gradients are never rounded: add_column_sums takes them as one row.
-                 context_.math.add_column_sums(1, count * width, count * width,
-                                               gradient + row * width,
-                                               positions_.gradient() + position * width);
-               });
+  for_each_position_run([&](int64_t row, int64_t position, int64_t count) {
+    // Sums of gradients are never rounded: add_column_sums takes them as one row.
+    context_.math.add_column_sums(1, count * width, count * width, gradient + row * width,
+                                  positions_.gradient() + position * width);
+  });
 }
 
 void EmbeddingBlock::backward(const Tokens& tokens, Half half, float* gradient,
@@ -245,9 +233,7 @@ void EmbeddingBlock::backward(const Tokens& tokens, Half half, float* gradient,
   if (has_input(half)) {
     if (context_.model().dropout > 0) {
       const ScopedSpan span(op_text(context_, "dropout_backward", 2 * context_.shard_size()));
-      context_.math.dropout(context_.shard_tokens(), width,
-                            context_.dropout_at(embedding_dropout_site, tokens), gradient,
-                            gradient);
+      context_.drop(embedding_dropout_site, tokens, gradient, gradient);
     }
     add_position_gradient(gradient);
     kept_gradient =

@@ -110,9 +110,7 @@ Buffer MlpBlock::forward(const Tokens& tokens, Buffer trunk, MlpKept& kept) {
   core_.forward(kept.normed.data(), next.data(), kept.core);
   if (!core_.reads_input_again()) kept.normed.release();
   const ScopedSpan span(op_text(context_, "mlp_residual", 3 * context_.shard_size()));
-  context_.math.residual(context_.shard_tokens(), context_.hidden(),
-                         context_.dropout_at(site_, tokens), kept.trunk.data(), next.data(),
-                         next.data());
+  context_.add_residual(site_, tokens, kept.trunk.data(), next.data(), next.data());
   return next;
 }
 
@@ -124,8 +122,7 @@ void MlpBlock::backward(const Tokens& tokens, Half half, MlpKept& kept, float* g
     if (context_.model().dropout > 0) {
       const ScopedSpan span(op_text(context_, "mlp_residual", 2 * context_.shard_size()));
       branch = context_.workspace(context_.shard_size());
-      context_.math.dropout(context_.shard_tokens(), context_.hidden(),
-                            context_.dropout_at(site_, tokens), gradient, branch.data());
+      context_.drop(site_, tokens, gradient, branch.data());
       branch_gradient = branch.data();
     }
   }

@@ -93,12 +93,14 @@ struct TestBatch {
   std::vector<int32_t> inputs, targets;
 };
 
-inline TestBatch test_batch(const spec::Model& model, int64_t first_sample, int64_t sequences) {
+inline TestBatch test_batch(const spec::Model& model, int64_t first_sample, int64_t sequences,
+                            int64_t ranks = 1, int64_t index = 0) {
+  const SequencePart part{model.sequence_length, ranks, index};
   TestBatch batch;
   for (int64_t s = first_sample; s < first_sample + sequences; ++s)
-    for (int64_t t = 0; t < model.sequence_length; ++t) {
-      batch.inputs.push_back(test_token(model, s, t));
-      batch.targets.push_back(test_token(model, s, t + 1));
+    for (int64_t i = 0; i < part.held(); ++i) {
+      batch.inputs.push_back(test_token(model, s, part.position(i)));
+      batch.targets.push_back(test_token(model, s, part.position(i) + 1));
     }
   return batch;
 }
@@ -200,7 +202,8 @@ struct RankWork {
     std::vector<Tokens> tokens;
     for (int64_t m = 0; m < share / job.plan.micro_batch_size; ++m) {
       const int64_t first = data_index * share + m * job.plan.micro_batch_size;
-      batches.push_back(test_batch(job.model, first, job.plan.micro_batch_size));
+      batches.push_back(test_batch(job.model, first, job.plan.micro_batch_size,
+                                   groups.context->size(), groups.context->index()));
       tokens.push_back({m, first, {}, {}});
     }
     double loss = 0;
@@ -250,7 +253,8 @@ struct RankWork {
   }
 };
 
-/// Loss and gradients of the whole model, run on as many threads as the job's TP and DP ask for.
+/// Loss and gradients of the whole model, run on as many threads as the job's TP, CP and DP ask
+/// for.
 inline Outcome play(const spec::Job& job, Backward backward = Backward::whole) {
   spec::Job flat = job;  // groups as without a pipeline: every rank runs all of its stages
   flat.cluster.gpus_per_node /= job.plan.pipeline_parallel_size;
@@ -267,10 +271,11 @@ inline Outcome play(const spec::Job& job, Backward backward = Backward::whole) {
       return endpoint.communicator(kind, members);
     };
     const auto tensor = group(spec::GroupKind::tensor), expert = group(spec::GroupKind::expert),
-               expert_tensor = group(spec::GroupKind::expert_tensor);
+               expert_tensor = group(spec::GroupKind::expert_tensor),
+               context = group(spec::GroupKind::context);
     const RankWork work{job,
                         grid.coordinates(endpoint.rank()).data,
-                        {tensor.get(), expert.get(), expert_tensor.get()},
+                        {tensor.get(), expert.get(), expert_tensor.get(), context.get()},
                         backward};
     const bool partial = job.plan.sequence_parallel && tensor->size() > 1;
     const double loss = work.play(outcome.gradients, mutex, partial || tensor->index() == 0);

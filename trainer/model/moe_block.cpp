@@ -246,8 +246,7 @@ Buffer MoeBlock::forward(const Tokens& tokens_in, Buffer trunk, MoeKept& kept) {
   const bool read_again = !context_.frozen() || (shared_ && shared_->reads_input_again());
   if (!read_again) kept.normed.release();
   const ScopedSpan span(op_text(context_, "mlp_residual", 3 * context_.shard_size()));
-  context_.math.residual(tokens(), hidden, context_.dropout_at(site_, tokens_in), kept.trunk.data(),
-                         next.data(), next.data());
+  context_.add_residual(site_, tokens_in, kept.trunk.data(), next.data(), next.data());
   return next;
 }
 
@@ -291,8 +290,7 @@ void MoeBlock::backward(const Tokens& tokens_in, Half half, MoeKept& kept, float
     {
       const ScopedSpan span(op_text(context_, "mlp_residual", 2 * context_.shard_size()));
       if (context_.model().dropout > 0)
-        context_.math.dropout(tokens(), hidden, context_.dropout_at(site_, tokens_in), gradient,
-                              branch.data());
+        context_.drop(site_, tokens_in, gradient, branch.data());
       else
         context_.math.copy(context_.shard_size(), gradient, branch.data());
     }

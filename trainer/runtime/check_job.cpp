@@ -114,9 +114,10 @@ Result<void> check_plan(const spec::Job& job) {
   const spec::Plan& plan = job.plan;
   const auto even = [](double bytes) { return bytes == 2 || bytes == 4; };
   return first_of({
-      {plan.context_parallel_size > 1,
-       "context_parallel_size is above 1 (the trainer keeps sequences whole); set it to 1 and use "
-       "sequence_parallel, or simulate it"},
+      {plan.context_parallel_size > 1 && !job.stack.has_flash_attention(),
+       "context_parallel_size is above 1 with attention_kernels that write out the scores (blocks "
+       "of keys are merged by the fused core only); choose fused attention_kernels, or simulate "
+       "it"},
       {plan.packed_length.has_value(),
        "packed_length is set (the trainer's attention sees whole sequences); remove it, or "
        "simulate it"},
@@ -133,7 +134,7 @@ Result<void> check_plan(const spec::Job& job) {
        "optimizer.gradient_sync_bytes is neither 2 nor 4 (gradients travel as bf16 or fp32); "
        "change it"},
       {plan.sharding_group_size == 1 && plan.sharding != Sharding::none &&
-           job.data_parallel_size() > 1,
+           job.data_parallel_size() * plan.context_parallel_size > 1,
        "sharding_group_size is 1 (nothing would be sharded); set sharding to none, or a larger "
        "group"},
       {plan.overlap_expert,
@@ -145,10 +146,10 @@ Result<void> check_plan(const spec::Job& job) {
 /// Where workload rounds a share up to the busiest rank's, a real rank has no such share.
 Result<void> check_shares(const spec::Job& job) {
   const int64_t tp = job.plan.tensor_parallel_size;
-  const int64_t tokens = job.plan.micro_batch_size * job.model.sequence_length;
+  const int64_t tokens = workload::share_of_rank(job).tokens;
   if (job.plan.sequence_parallel && tokens % tp != 0)
     return error(
-        fmt::format("{} tokens of a microbatch are not divisible by tensor_parallel_size "
+        fmt::format("{} tokens of a rank's microbatch are not divisible by tensor_parallel_size "
                     "{} (sequence_parallel cuts them evenly); change one of them",
                     tokens, tp));
   if (job.plan.lora && job.plan.lora->rank % tp != 0)

@@ -140,6 +140,17 @@ TEST_CASE("a training goes on after a checkpoint as if nothing had happened, bit
   }
 }
 
+TEST_CASE("so does one whose sequences are cut over ranks") {
+  for (const auto exchange : {spec::ContextExchange::ring, spec::ContextExchange::all_gather})
+    for (const auto sharding : {spec::Sharding::optimizer, spec::Sharding::parameters}) {
+      const Folder folder("resume-context");
+      spec::Job job = sharded(sharding, 4);
+      job.plan.context_parallel_size = 2;
+      job.plan.context_exchange = exchange;
+      CHECK(interrupted(job, job, folder.path()) == losses(job, settings_of(6)));
+    }
+}
+
 TEST_CASE("bf16 with masters goes on bit for bit, too") {
   const Folder folder("resume16");
   spec::Job job = sharded(spec::Sharding::optimizer, 2);
@@ -170,11 +181,15 @@ TEST_CASE("a checkpoint can be resumed in another layout") {
   tensor.plan.tensor_parallel_size = 2;
   spec::Job stages = sharded(spec::Sharding::parameters, 8);
   stages.plan.tensor_parallel_size = stages.plan.pipeline_parallel_size = 2;
-  for (spec::Job* job : {&alone, &tensor, &stages})
+  spec::Job parts = sharded(spec::Sharding::gradients, 8);
+  parts.plan.tensor_parallel_size = 2;
+  parts.plan.context_parallel_size = 4;
+  for (spec::Job* job : {&alone, &tensor, &stages, &parts})
     job->model.vocabulary_size = 61, job->model.vocabulary_divisible_by = 3;
   const std::vector<double> whole = losses(alone, settings_of(6));
-  const std::vector<std::pair<spec::Job, spec::Job>> changes = {
-      {alone, stages}, {tensor, stages}, {stages, tensor}, {stages, alone}};
+  const std::vector<std::pair<spec::Job, spec::Job>> changes = {{alone, stages},  {tensor, stages},
+                                                                {stages, tensor}, {stages, alone},
+                                                                {parts, alone},   {stages, parts}};
   for (const auto& [first, second] : changes) {
     const Folder folder("relayout");
     const std::vector<double> changed = interrupted(first, second, folder.path());

@@ -106,6 +106,12 @@ TEST_CASE("more ranks than GPUs, an old driver and foreign kernels are told befo
   CHECK(std::string(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS")) == "32");
 }
 
+TEST_CASE("GPUs refuse sequences that are cut over ranks") {
+  spec::Job job = test::tiny_job(test::tiny_gpt(), 2);
+  job.plan.context_parallel_size = 2;
+  contains(refusal(job), "context_parallel_size is above 1 with --device cuda");
+}
+
 TEST_CASE("one GPU trains as one processor does, every model") {
   for (const spec::Model& model : {test::tiny_gpt(), test::tiny_llama(), test::tiny_mixtral()}) {
     const spec::Job job = test::tiny_job(model, 1);

@@ -47,7 +47,10 @@ Pipeline::Pipeline(const PipelineParts& parts)
     : parts_(parts),
       stages_(parts.job.plan.pipeline_parallel_size),
       stage_(parts.groups.of(GroupKind::pipeline).index()),
-      data_(parts.groups.of(GroupKind::data).index()),
+      part_{.length = parts.job.model.sequence_length,
+            .ranks = parts.groups.of(GroupKind::context).size(),
+            .index = parts.groups.of(GroupKind::context).index()},
+      data_(parts.groups.of(GroupKind::data).index() / part_.ranks),
       program_(workload::build_programs(parts.job)[static_cast<size_t>(stage_)]),
       last_(find_last(program_, parts.chunks.size())),
       batches_(static_cast<size_t>(parts.job.num_microbatches())) {
@@ -90,17 +93,18 @@ int64_t Pipeline::first_sample(int64_t step, int64_t microbatch) const {
 }
 
 void Pipeline::load(int64_t step, int64_t microbatch) {
-  const int64_t length = parts_.job.model.sequence_length;
-  const int64_t sequences = parts_.job.plan.micro_batch_size;
   Batch& batch = batches_[static_cast<size_t>(microbatch)];
-  batch.inputs.resize(static_cast<size_t>(sequences * length));
-  batch.targets.resize(batch.inputs.size());
-  std::vector<int32_t> tokens(static_cast<size_t>(length + 1));
+  batch.inputs.clear();
+  batch.targets.clear();
+  std::vector<int32_t> tokens(static_cast<size_t>(part_.length + 1));
   const int64_t first = first_sample(step, microbatch);
-  for (int64_t i = 0; i < sequences; ++i) {
+  for (int64_t i = 0; i < parts_.job.plan.micro_batch_size; ++i) {
     parts_.tokens.read(first + i, tokens);
-    std::copy_n(tokens.begin(), length, batch.inputs.begin() + i * length);
-    std::copy_n(tokens.begin() + 1, length, batch.targets.begin() + i * length);
+    for (int64_t held = 0; held < part_.held(); ++held) {
+      const auto position = static_cast<size_t>(part_.position(held));
+      batch.inputs.push_back(tokens[position]);
+      batch.targets.push_back(tokens[position + 1]);
+    }
   }
   batch.tokens = {microbatch, first, batch.inputs, batch.targets};
 }

@@ -135,7 +135,9 @@ class Pipeline {
   }
 
   PipelineParts parts_;
-  int64_t stages_, stage_, data_, count_;  // count_: numbers of a boundary
+  int64_t stages_, stage_;
+  SequencePart part_;
+  int64_t data_, count_;  // count_: numbers of a boundary
   double loss_scale_;
   workload::StageProgram program_;
   std::vector<bool> last_;  // per action: last backward of its chunk

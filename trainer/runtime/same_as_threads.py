@@ -30,7 +30,12 @@ def main():
     start = launcher(4)
     with tempfile.TemporaryDirectory() as folder:
         job = os.path.join(folder, "job.toml")
-        for plan in ({"pipeline_parallel_size": 2, "sequence_parallel": True}, {"sharding": "parameters", "overlap_gradient": True}):
+        for plan in (
+            {"pipeline_parallel_size": 2, "sequence_parallel": True},
+            {"sharding": "parameters", "overlap_gradient": True},
+            {"context_parallel_size": 2, "context_exchange": "ring"},
+            {"context_parallel_size": 2, "context_exchange": "all_gather"},
+        ):
             with open(job, "w") as file:
                 file.write(job_text(**plan))
             threads = losses([program, job, "--transport", "threads"])

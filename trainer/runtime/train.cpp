@@ -274,10 +274,18 @@ Result<void> check_heads(const spec::Job& job, const Device& gpu) {
       {.length = job.model.sequence_length, .head_dim = job.model.kv_channels});
 }
 
+Result<void> check_for_gpu(const spec::Job& job) {
+  if (job.plan.context_parallel_size == 1) return {};
+  return error(
+      "context_parallel_size is above 1 with --device cuda (its kernels attend to whole sequences "
+      "only); set it to 1, or use --device cpu");
+}
+
 /// This rank's GPU, where the training is to run on GPUs; null where not. All ranks call it.
 Result<std::unique_ptr<Device>> open_gpu(const spec::Job& job, const TrainSettings& settings,
                                          const Endpoint& endpoint, Communicator& world) {
   if (!settings.gpu) return std::unique_ptr<Device>();
+  TPT_TRY(agree(world, check_for_gpu(job), "train on GPUs"));
   const DeviceSettings wanted = wanted_gpu(job, settings, endpoint);
   const Result<GpuIdentity> mine = identify_gpu(settings.gpu->plugin, wanted);
   TPT_TRY(agree(world, nothing_of(mine), "find their GPU"));
@@ -516,6 +524,7 @@ EndpointSettings endpoint_settings(const spec::Job& job, double timeout_seconds)
     settings.nodes.push_back(static_cast<int>(grid.node_of(rank)));
   settings.progress_thread = plan.overlap_tensor || plan.overlap_gradient ||
                              plan.overlap_parameter || plan.overlap_pipeline ||
+                             plan.context_parallel_size > 1 ||
                              plan.sharding == spec::Sharding::parameters;
   return settings;
 }
