@@ -404,6 +404,14 @@ TEST_CASE("lists name what simulate takes") {
     CHECK(json_of(call({"list", kind, "--format", "json"}))[kind].size() > 0);
 }
 
+TEST_CASE("a folder without launch files and a file that is no study are refused as such") {
+  const ScratchFolder scratch;
+  const Outcome import = call({"import", scratch.folder().string()});
+  CHECK(import.code == exit_failed);
+  CHECK(contains(import.err, "holds no launch file"));
+  CHECK(contains(call({"characterize", scratch.file("empty.yaml", "")}).err, "is no study"));
+}
+
 TEST_CASE("import exits 1 for an invalid file, and 0 for a folder with one") {
   const ScratchFolder scratch;
   const std::string file = scratch.file("odd.args",

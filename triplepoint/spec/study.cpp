@@ -331,7 +331,14 @@ Result<StudyPlan> load_study_at(const Library& library, std::string_view name, i
   scope.depth = depth;
   const std::vector<std::string> known = list_studies(library);
   const bool listed = std::find(known.begin(), known.end(), name) != known.end();
-  if (!listed && !name.ends_with(".toml"))
+  const bool is_path = name.ends_with(".toml");
+  if (!listed && !is_path && path_exists(Path(name)))
+    return error(
+        fmt::format("{} is no study (a study is a TOML file with [study] and [[grid]]); write one, "
+                    "or name one of "
+                    "triplepoint list studies",
+                    name));
+  if (!listed && !is_path)
     return error(fmt::format("no study \"{0}\" (there is no studies/{0}.toml in {1}); {2}", name,
                              library.root, did_you_mean(name, known)));
   const Path path =

@@ -87,7 +87,14 @@ class Import : public Command {
   }
 
   Result<formats::FolderImport> read(const spec::Library& library) const {
-    if (is_folder(path_)) return formats::import_folder(library, path_, hints_);
+    if (is_folder(path_)) {
+      formats::FolderImport found = TPT_TRY(formats::import_folder(library, path_, hints_));
+      if (!found.rows.empty()) return found;
+      return error(
+          fmt::format("{} holds no launch file (known are NeMo YAML, Megatron arguments, "
+                      "config.json and job files); name another folder",
+                      path_));
+    }
     FolderRow row;
     row.path = path_;
     row.imported = TPT_TRY(formats::import_file(library, path_, hints_));
