@@ -56,15 +56,16 @@ std::string mismatch(const run::Run& recording, const run::Run& traces,
   for (const auto& [rank, devices] : ranks) {
     if (devices.empty()) return fmt::format("the trace of rank {} names no device", rank);
     if (devices.size() > 1) return fmt::format("rank {} uses several devices", rank);
-    const auto [other, is_new] = taken.try_emplace(*devices.begin(), rank);
+    const int32_t own = *devices.begin();
+    const auto [other, is_new] = taken.try_emplace(own, rank);
     if (!is_new)
       return fmt::format(
           "ranks {} and {} both call their device {}, as processes do that see one "
           "GPU each",
-          other->second, rank, *devices.begin());
+          other->second, rank, own);
     if (std::none_of(recording.devices.begin(), recording.devices.end(),
-                     [&](const run::Device& device) { return device.local == *devices.begin(); }))
-      return fmt::format("the recording has no GPU {}", *devices.begin());
+                     [own](const run::Device& device) { return device.local == own; }))
+      return fmt::format("the recording has no GPU {}", own);
   }
   return "";
 }
