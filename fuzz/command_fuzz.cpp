@@ -37,7 +37,7 @@ constexpr std::string_view not_here[] = {"record",   "train",    "serve", "top",
                                          "exporter", "snapshot", "doctor"};
 
 /// Words cannot lead out of the folder, and start no training.
-std::vector<std::string> words_of(std::string_view line) {
+std::vector<std::string> command_words(std::string_view line) {
   std::vector<std::string> words;
   for (std::string kept : split(line, ' ')) {
     std::erase(kept, '/');
@@ -121,7 +121,7 @@ void play(const std::vector<std::string>& words, std::string_view content) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const std::size_t end = std::min(text.find('\n'), text.size());
-  const std::vector<std::string> words = words_of(text.substr(0, end));
+  const std::vector<std::string> words = command_words(text.substr(0, end));
   if (is_harmless(words)) play(words, text.substr(std::min(end + 1, text.size())));
   return 0;
 }
