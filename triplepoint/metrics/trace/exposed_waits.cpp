@@ -6,18 +6,28 @@
 #include "triplepoint/metrics/trace/trace_lanes.h"
 
 namespace triplepoint::metrics {
+namespace {
+
+/// Messages of a known group other than the stages', as a ring of context ranks, are none.
+bool is_pipeline_message(const run::SpanType& type) {
+  return type.collective == spec::Collective::send_recv &&
+         type.group.value_or(spec::GroupKind::pipeline) == spec::GroupKind::pipeline;
+}
+
+}  // namespace
 
 bool waits_for_schedule(const Collective& collective, const run::Timeline& timeline) {
-  if (collective.is_message || collective.parts.empty()) return collective.is_message;
+  if (collective.parts.empty()) return collective.is_message;
   const auto span = static_cast<size_t>(collective.parts.front().span);
-  return ties_stages_together(type_of(timeline, timeline.spans[span]));
+  const run::SpanType& type = type_of(timeline, timeline.spans[span]);
+  return collective.is_message ? is_pipeline_message(type) : ties_stages_together(type);
 }
 
 std::vector<ExposedWaits> exposed_waits(const run::Timeline& timeline,
                                         const CollectiveMatch& match) {
   run::Timeline known = timeline;
   for (run::SpanType& type : known.types)
-    if (type.collective == spec::Collective::send_recv) type.group = spec::GroupKind::pipeline;
+    if (is_pipeline_message(type)) type.group = spec::GroupKind::pipeline;
   for (const Collective& collective : match.collectives)
     if (collective.knows_waits())
       for (const CollectivePart& part : collective.parts)

@@ -198,6 +198,11 @@ TEST_CASE("exposed communication divides into transfer, the pipeline and late pe
     // All ranks meet once a step, so some wait there; for the pipeline where there is one.
     CHECK(late_peers > 0);
     CHECK((pipeline > 0) == (training.pp > 1));
+    run::Timeline ring = aligned;  // the same messages between context ranks
+    for (run::SpanType& type : ring.types)
+      if (type.collective == spec::Collective::send_recv) type.group = spec::GroupKind::context;
+    for (const ExposedWaits& wait : exposed_waits(ring, match_collectives(ring)))
+      CHECK(wait.pipeline == 0);
   }
 }
 
