@@ -91,6 +91,7 @@ class Examination : Findings {
     positive("gpus_per_node", job_.cluster.gpus_per_node);
     positive("dies_per_package", job_.cluster.gpu.dies_per_package);
     positive("scale_up.domain_size", job_.cluster.scale_up.domain_size);
+    positive("scale_out.nics_per_node", job_.cluster.scale_out.nics_per_node);
     positive("scale_out.nodes_per_leaf", job_.cluster.scale_out.nodes_per_leaf);
     if (plan_.lora) positive("lora.rank", plan_.lora->rank);
     model_sizes_are_positive();

@@ -18,7 +18,11 @@ namespace {
 
 using Code = DiagnosisCode;
 
+// Far beyond what is built; time and memory of a prediction grow with them.
 constexpr double most_clock_steps = 10'000;
+constexpr int64_t most_compute_units = 1'000'000;
+constexpr int64_t largest_tile = 4096;  // rows or columns
+constexpr int64_t most_nics = 1024;     // of a node
 
 class ClusterExamination : Findings {
  public:
@@ -73,10 +77,9 @@ class ClusterExamination : Findings {
           "{} is {} (no work, data or heat would ever get through); set it above 0", key, value);
   }
 
-  void between(std::string_view key, int64_t value, int64_t least, int64_t most) {
-    if (value >= least && value <= most) return;
-    error(Code::unsupported, "{} is {} (it lies between {} and {}); set it so", key, value, least,
-          most);
+  void counts_at_most(std::string_view key, int64_t value, int64_t most) {
+    if (value >= 1 && value <= most) return;
+    error(Code::unsupported, "{} is {} (it lies between 1 and {}); set it so", key, value, most);
   }
 
   void rates_are_positive() {
@@ -84,7 +87,7 @@ class ClusterExamination : Findings {
     const KernelCoefficients& kernels = gpu.kernels;
     above_zero("gpu.peak", gpu.peak(plan_.precision).value_or(FlopsPerSecond(1)).in_base_units());
     above_zero("gpu.hbm_bandwidth", gpu.hbm_bandwidth.value_or(BytesPerSecond(1)).in_base_units());
-    between("gpu.compute_units", gpu.compute_units.value_or(1), 1, 1'000'000);
+    counts_at_most("gpu.compute_units", gpu.compute_units.value_or(1), most_compute_units);
     const std::pair<std::string_view, double> rates[] = {
         {"gemm_peak_share", kernels.gemm_peak_share},
         {"gemm_fp8_share", kernels.gemm_fp8_share},
@@ -103,14 +106,14 @@ class ClusterExamination : Findings {
     };
     for (const auto& [key, rate] : rates)
       above_zero(fmt::format("gpu.kernels.{}", key), rate);
-    between("gpu.kernels.tile_m", kernels.tile_m, 1, 4096);
-    between("gpu.kernels.tile_n", kernels.tile_n, 1, 4096);
-    between("gpu.kernels.attention_tile", kernels.attention_tile, 1, 4096);
+    counts_at_most("gpu.kernels.tile_m", kernels.tile_m, largest_tile);
+    counts_at_most("gpu.kernels.tile_n", kernels.tile_n, largest_tile);
+    counts_at_most("gpu.kernels.attention_tile", kernels.attention_tile, largest_tile);
     if (!(kernels.roofline_norm >= 1))
       error(Code::inconsistent,
             "gpu.kernels.roofline_norm is {} (it is the p of a p-norm); set it to 1 or more",
             kernels.roofline_norm);
-    between("scale_out.nics_per_node", job_.cluster.scale_out.nics_per_node, 1, 1024);
+    counts_at_most("scale_out.nics_per_node", job_.cluster.scale_out.nics_per_node, most_nics);
     links_carry("scale_up", job_.cluster.scale_up, job_.cluster.scale_up.bandwidth);
     links_carry("scale_out", job_.cluster.scale_out, job_.cluster.scale_out.nic_bandwidth);
   }
