@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every number of a cluster, its GPU and their calibration, at and beyond the limits that files may
 // hold.
+#include <algorithm>
+#include <array>
+#include <concepts>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 

@@ -25,8 +25,7 @@ constexpr int64_t largest_count = 1'000'000'000;
 /// outside is a typing error, and the models are not defined there.
 struct Range {
   Dim dim;
-  double least,
-      most;  // in base units; 0 is read everywhere, spec::diagnose says where it cannot be
+  double least, most;  // in base units, of numbers other than 0; see spec::diagnose for that
 };
 constexpr Range ranges[] = {
     {Dim{}, 1e-12, 1e15},

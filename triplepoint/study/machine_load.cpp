@@ -62,8 +62,7 @@ std::optional<std::string> busy_machine_note(const MachineSeconds& begin, const 
   if (others <= much || idle >= much) return std::nullopt;
   return fmt::format(
       "{} {:.0f} % of the processors' time and {:.0f} % was idle: steps are slower than on a "
-      "machine "
-      "without them, and a peak measured meanwhile is too low; measure again without them",
+      "machine without them, and a peak measured meanwhile is too low; measure again without them",
       busy_machine_words, 100 * others, 100 * idle);
 }
 

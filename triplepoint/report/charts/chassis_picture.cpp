@@ -193,7 +193,6 @@ std::string slot_box(const Picture& picture, const Node& node, std::size_t slot)
              x + slot_width / 2, y + 29, ink, second);
 }
 
-/// The node's own inlet where the run has it; else what the job asks for.
 /// What the node's own inlet was on average, where the run knows it.
 std::string inlet_text(const Picture& picture, const Node& node) {
   if (const run::Series* series = run::find_series(picture.run, "inlet_c", node.index, true))
