@@ -56,6 +56,7 @@ bool has_kernel_image() {
 
 constexpr int64_t most_unasked = 49152;  // bytes of a block's memory
 constexpr int64_t first_ring_bytes = int64_t{1} << 20;
+constexpr int64_t fetch_bytes = int64_t{4} << 20;  // at once
 
 double gigabytes(int64_t bytes) {
   return static_cast<double>(bytes) * 1e-9;
@@ -153,6 +154,8 @@ Gpu::Gpu(const DeviceSettings& settings, const Libraries& libraries)
   check(driver().device_attribute(&shared_bytes_, shared_memory_per_block, device_),
         "tell the memory of its multiprocessors");
   check(driver().make_stream(&stream_, non_blocking), "make a stream");
+  check(driver().allocate_host(&fetched_, static_cast<size_t>(fetch_bytes)),
+        "allocate pinned memory");
   load_kernels();
   make_ring(first_ring_bytes);
 }
@@ -165,6 +168,7 @@ Gpu::~Gpu() {
   if (block_ != nullptr) driver().release(block_);
   driver().release(ring_);
   driver().release_host(pinned_);
+  driver().release_host(fetched_);
   driver().unload_module(module_);
   driver().drop_stream(stream_);
   driver().release_context(device_);
@@ -285,8 +289,19 @@ const int32_t* Gpu::upload(const int32_t* numbers, int64_t count) {
   return reinterpret_cast<const int32_t*>(place);
 }
 
+void Gpu::fetch(void* host, const void* place, int64_t bytes) {
+  for (int64_t begin = 0; begin < bytes; begin += fetch_bytes) {
+    const auto count = static_cast<size_t>(std::min(fetch_bytes, bytes - begin));
+    const DevicePointer from = const_cast<char*>(static_cast<const char*>(place)) + begin;
+    libraries_.check(driver().to_host(fetched_, from, count, stream_), "copy from the GPU");
+    finish(stream_);
+    std::memcpy(static_cast<char*>(host) + begin, fetched_, count);
+  }
+}
+
 void Gpu::finish(Stream stream) {
   using Clock = std::chrono::steady_clock;
+  if (before_waiting_) before_waiting_();
   auto begin = Clock::now();  // of the silence: a long step is none
   for (;;) {
     const int result = driver().query_stream(stream);

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trainer/cuda/kernels/list.h"
@@ -68,6 +70,11 @@ class Gpu {
   const int32_t* upload(const int32_t* numbers, int64_t count);
   /// Waits; throws CommError where other ranks take part and nothing has ended for too long.
   void finish(Stream);
+  /// Called whenever the host is about to wait for the GPU.
+  void before_waiting(std::function<void()> act) { before_waiting_ = std::move(act); }
+  /// Waits for what was computed, then copies it to the host. The stream writes memory of the Gpu
+  /// only, so that a wait that throws leaves no copy into the caller's memory under way.
+  void fetch(void* host, const void* place, int64_t bytes);
   Event make_event() const;
   static GpuIdentity identify(const DeviceSettings&, const Libraries&);
 
@@ -100,7 +107,9 @@ class Gpu {
   Stream stream_ = nullptr;
   DevicePointer block_ = nullptr, ring_ = nullptr;
   std::unique_ptr<Arena> arena_;
-  char* pinned_ = nullptr;  // the ring's other end
+  char* pinned_ = nullptr;   // the ring's other end
+  void* fetched_ = nullptr;  // pinned: where copies to the host arrive
+  std::function<void()> before_waiting_;
   int64_t ring_bytes_ = 0, ring_at_ = 0;
   int64_t launches_ = 0;
   std::deque<Event> marks_, spare_marks_;  // on the stream, in order; not in use

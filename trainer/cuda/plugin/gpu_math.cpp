@@ -89,11 +89,7 @@ void GpuMath::fetch(int64_t n, const float* x, float* host) {
   if (n == 0) return;
   const Array from = at(x);
   std::vector<float> numbers(static_cast<size_t>(n));
-  gpu_.libraries().check(
-      gpu_.driver().to_host(numbers.data(), from.data, static_cast<size_t>(bytes_of(from, n)),
-                            gpu_.stream()),
-      "copy from the GPU");
-  finish();
+  gpu_.fetch(numbers.data(), from.data, bytes_of(from, n));
   const Array packed{numbers.data(), from.bf16};
   for (int64_t i = 0; i < n; ++i)
     host[i] = packed[i];
@@ -233,10 +229,7 @@ void GpuMath::scale(int64_t n, float factor, float* x) {
 
 double GpuMath::fetch_double(const void* place) {
   double number = 0;
-  gpu_.libraries().check(
-      gpu_.driver().to_host(&number, const_cast<void*>(place), sizeof number, gpu_.stream()),
-      "copy from the GPU");
-  finish();
+  gpu_.fetch(&number, place, sizeof number);
   return number;
 }
 
@@ -386,10 +379,7 @@ void GpuMath::top_k(int64_t rows, int64_t experts, int64_t k, const float* score
   if (rows == 0) return;
   auto* there = static_cast<int32_t*>(along_.at_least(rows * k, false).data);
   gpu_.each(kernels().TopK, TopK{experts, k, at(scores), at(weights), there}, 1, rows);
-  gpu_.libraries().check(
-      gpu_.driver().to_host(chosen, there, static_cast<size_t>(rows * k) * 4, gpu_.stream()),
-      "copy from the GPU");
-  finish();  // the host deals out the rows
+  gpu_.fetch(chosen, there, rows * k * 4);  // the host deals out the rows
 }
 
 void GpuMath::top_k_backward(int64_t rows, int64_t experts, int64_t k, const float* scores,
