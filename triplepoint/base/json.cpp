@@ -2,6 +2,10 @@
 #include "triplepoint/base/json.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -47,6 +51,26 @@ tl::unexpected<Error> syntax_error(std::string_view text, std::string_view name,
                            before.size() - line_begins + 1, complaint(problem.what())));
 }
 
+/// The keys of the objects around a place in the text.
+class KeysSeen {
+ public:
+  /// Of the parser; notes the first key that an object has twice.
+  bool see(Json::parse_event_t event, const Json& parsed) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start) open_.emplace_back();
+    if (event == Event::object_end) open_.pop_back();
+    if (event != Event::key || twice_) return true;
+    const auto& key = parsed.get_ref<const std::string&>();
+    if (!open_.back().insert(key).second) twice_ = key;
+    return true;
+  }
+  const std::optional<std::string>& twice() const { return twice_; }
+
+ private:
+  std::vector<std::set<std::string>> open_;
+  std::optional<std::string> twice_;
+};
+
 }  // namespace
 
 Result<Json> parse_json(std::string_view text, std::string_view name) {
@@ -55,7 +79,16 @@ Result<Json> parse_json(std::string_view text, std::string_view name) {
         "{}: more than {} values inside each other (no file of ours is so deep); check the file",
         name, deepest));
   try {
-    return Json::parse(text);
+    KeysSeen keys;
+    Json json = Json::parse(text, [&](int, Json::parse_event_t event, Json& parsed) {
+      return keys.see(event, parsed);
+    });
+    if (keys.twice())
+      return error(
+          fmt::format("{}: an object has the key {} twice; remove one "
+                      "of the two",
+                      name, json_text(*keys.twice())));
+    return json;
   } catch (const Json::parse_error& problem) {
     return syntax_error(text, name, problem);
   } catch (const Json::exception& problem) {

@@ -11,7 +11,7 @@
 
 namespace triplepoint {
 
-/// `name` is used in messages, which give line and column. Deeper than 512 levels is an error.
+/// `name` is used in messages, with line and column. Deeper than 512 or a key twice is an error.
 Result<Json> parse_json(std::string_view text, std::string_view name);
 
 /// Numbers in their shortest exact form, not-a-number as null, broken UTF-8 replaced. No line break

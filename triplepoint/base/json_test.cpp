@@ -30,6 +30,15 @@ TEST_CASE("a file too deep to walk is refused, brackets in strings do not count"
   CHECK(parse_json("[\"" + std::string(1000, '[') + R"(\"[\\"])", "t.json"));
 }
 
+TEST_CASE("a key twice in one object is an error, in two objects it is none") {
+  const auto twice = parse_json(R"({"layers": [{"size": 1, "size": 2}]})", "config.json");
+  REQUIRE_FALSE(twice);
+  CHECK(twice.error().what ==
+        R"(config.json: an object has the key "size" twice; remove one of the two)");
+  CHECK(
+      parse_json(R"({"size": 1, "layers": [{"size": 1}, {"size": {"size": 2}}]})", "config.json"));
+}
+
 TEST_CASE("what JSON cannot say is written as null or replaced, not thrown") {
   CHECK(json_text(Json(std::numeric_limits<double>::quiet_NaN())) == "null");
   CHECK(json_text(Json("\xFF")) == "\"\xEF\xBF\xBD\"");
