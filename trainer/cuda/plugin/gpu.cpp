@@ -154,10 +154,10 @@ Gpu::Gpu(const DeviceSettings& settings, const Libraries& libraries)
   check(driver().device_attribute(&shared_bytes_, shared_memory_per_block, device_),
         "tell the memory of its multiprocessors");
   check(driver().make_stream(&stream_, non_blocking), "make a stream");
-  check(driver().allocate_host(&fetched_, static_cast<size_t>(fetch_bytes)),
-        "allocate pinned memory");
   load_kernels();
   make_ring(first_ring_bytes);
+  check(driver().allocate_host(&fetched_, static_cast<size_t>(fetch_bytes)),
+        "allocate pinned memory");
 }
 
 Gpu::~Gpu() {
