@@ -334,14 +334,13 @@ std::vector<StageWalk::Slack> StageWalk::slacks() const {
 }
 
 constexpr double ladder[] = {0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3};
-constexpr int most_tries = 4;
-// Less than this is not worth a setting on every device.
-constexpr double min_reported_gain = 5e-4;
+constexpr int most_tries = 8;
 
-/// Everything of a job that does not depend on its limits.
+/// Drawn machines that a job's limits are judged on.
 struct Setting {
-  const spec::Job& job;
+  std::vector<spec::Job> machines;
   const workload::WorkGraph& graph;
+  int threads;
 };
 
 JudgedStep judged(const sim::CoupledStep& step) {
@@ -363,14 +362,44 @@ JudgedStep judged(const sim::CoupledStep& step) {
   return judged;
 }
 
+template <class T>
+void add_all(std::vector<T>& sums, const std::vector<T>& values, double share) {
+  sums.resize(values.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    sums[i] += share * values[i];
+}
+
+JudgedStep mean_of(const std::vector<JudgedStep>& steps) {
+  JudgedStep mean;
+  const double share = 1 / static_cast<double>(steps.size());
+  double hottest = 0;
+  for (const JudgedStep& step : steps) {
+    mean.time += share * step.time;
+    mean.energy += share * step.energy;
+    mean.mean += share * step.mean;
+    hottest += share * step.hottest.degrees();
+    mean.times.push_back(step.time / unit::s);
+    mean.energies.push_back(step.energy / unit::J);
+    add_all(mean.clock_ratio, step.clock_ratio, share);
+    add_all(mean.device_power, step.device_power, share);
+    add_all(mean.hungriest, step.hungriest, share);
+  }
+  mean.hottest = Celsius(hottest);
+  return mean;
+}
+
 JudgedStep judge(const Setting& setting, const std::vector<Hertz>& clocks,
                  const std::vector<Watts>& caps) {
-  spec::Job job = setting.job;
-  if (!clocks.empty()) job.environment.device_clock_limits = clocks;
-  if (!caps.empty()) job.environment.device_power_limits = caps;
-  sim::StepModel model(job, setting.graph);
-  sim::ClusterHeat heat(job, model.hardware);
-  return judged(sim::solve_steady_state(model, heat));
+  std::vector<JudgedStep> steps(setting.machines.size());
+  parallel_for(steps.size(), setting.threads, [&](size_t i) {
+    spec::Job job = setting.machines[i];
+    if (!clocks.empty()) job.environment.device_clock_limits = clocks;
+    if (!caps.empty()) job.environment.device_power_limits = caps;
+    sim::StepModel model(job, setting.graph);
+    sim::ClusterHeat heat(job, model.hardware);
+    steps[i] = judged(sim::solve_steady_state(model, heat));
+  });
+  return mean_of(steps);
 }
 
 /// The pipelines of a job with their curves, and the clocks that a walk over each has reached.
@@ -397,25 +426,35 @@ class Walks {
     parallel_for(walks_.size(), threads, [&](size_t p) { walks_[p].go_on(extra); });
   }
 
-  /// The clock each device may not exceed: that of its stage, and none above what it reaches now
-  /// (a higher one would only be burnt while it waits).
-  std::vector<Hertz> clocks() const {
+  /// The clock each device may not exceed: `part` of the way from what its group reaches now down
+  /// to its stage's; the highest where that is no way, since a better board may reach more.
+  std::vector<Hertz> clocks(double part) const {
     const spec::Gpu& gpu = model_->job.cluster.gpu;
     std::vector<Hertz> clocks(step_->clocks.devices.size(), *gpu.max_clock);
     for (size_t p = 0; p < walks_.size(); ++p)
-      for (size_t s = 0; s < walks_[p].steps_down().size(); ++s)
-        for (const int64_t device : model_->pipelines[p].groups[s].devices) {
-          const size_t d = static_cast<size_t>(device);
-          int64_t reached = std::numeric_limits<int64_t>::max();
-          for (const sim::DevicePhase& phase : step_->clocks.devices[d])
-            reached = std::min(reached, phase.clock_index);
-          const int64_t down = std::max(walks_[p].steps_down()[s], reached);
-          clocks[d] = *gpu.max_clock - static_cast<double>(down) * gpu.governor->clock_step;
-        }
+      for (size_t s = 0; s < walks_[p].steps_down().size(); ++s) {
+        const sim::LockstepGroup& group = model_->pipelines[p].groups[s];
+        const int64_t reached = reached_steps(group);
+        const auto kept =
+            static_cast<int64_t>(part * static_cast<double>(walks_[p].steps_down()[s] - reached));
+        if (kept <= 0) continue;
+        for (const int64_t device : group.devices)
+          clocks[static_cast<size_t>(device)] =
+              *gpu.max_clock - static_cast<double>(reached + kept) * gpu.governor->clock_step;
+      }
     return clocks;
   }
 
  private:
+  /// Steps below the highest clock of the highest that a device of the group has in any phase.
+  int64_t reached_steps(const sim::LockstepGroup& group) const {
+    int64_t reached = std::numeric_limits<int64_t>::max();
+    for (const int64_t device : group.devices)
+      for (const sim::DevicePhase& phase : step_->clocks.devices[static_cast<size_t>(device)])
+        reached = std::min(reached, phase.clock_index);
+    return reached;
+  }
+
   /// Until when each stage may take without moving the moment at which all of the model's ranks
   /// meet.
   std::vector<Seconds> deadlines(size_t pipeline) const {
@@ -479,7 +518,10 @@ std::vector<StageSlack> stage_slacks(const sim::StepModel& model, const sim::Cou
 class ClockPlanner {
  public:
   ClockPlanner(const spec::Job& job, const ClockOptions& options)
-      : options_(options), graph_(workload::build_work_graph(job)), setting_{job, graph_} {}
+      : options_(options),
+        expected_(on_expected_machine(job)),
+        graph_(workload::build_work_graph(job)),
+        setting_{drawn_machines(job), graph_, options.threads} {}
 
   ClockPlan run() {
     plan_.fits = graph_.memory.fits();
@@ -488,10 +530,10 @@ class ClockPlanner {
     for (const double slowdown : ladder)
       if (slowdown == 0 || slowdown <= options_.most_slowdown) steps.push_back(slowdown);
     if (options_.begin) options_.begin("Judging clocks", steps.size() + 1);
-    sim::StepModel model(setting_.job, graph_);
-    sim::ClusterHeat heat(setting_.job, model.hardware);
+    sim::StepModel model(expected_, graph_);
+    sim::ClusterHeat heat(expected_, model.hardware);
     const sim::CoupledStep step = sim::solve_steady_state(model, heat);
-    plan_.baseline = judged(step);
+    plan_.baseline = judge(setting_, {}, {});
     Walks walks(model, step);
     plan_.stages = stage_slacks(model, step, walks);
     advance();
@@ -510,20 +552,25 @@ class ClockPlanner {
   }
 
   /// Walks up to a slowdown; where the simulator says that it came out longer (links that are
-  /// shared, heat that moved), again from the start with so much less room.
+  /// shared, heat that moved, boards that differ), again with so much less room, and where no room
+  /// is left, with a part of each stage's lowering.
   std::optional<ClockPoint> point_at(Walks& walks, double slowdown) {
     const double allowed = slowdown == 0 ? schedule_tolerance : slowdown;
-    double room = allowed;
+    double room = allowed, part = 1;
     for (int i = 0; i < most_tries; ++i) {
       Walks tried = walks;
       tried.go_on(room * plan_.baseline.time, options_.threads);
-      ClockPoint point = judged_point(slowdown, tried.clocks());
+      ClockPoint point = judged_point(slowdown, tried.clocks(part));
       if (point.slowdown <= allowed) {
         walks = std::move(tried);
         point.caps = caps_of(point.step);
         return point;
       }
-      room -= 1.2 * (point.slowdown - allowed);
+      const double less = 1.2 * (point.slowdown - allowed);
+      if (room > less)
+        room -= less;
+      else
+        part *= 0.85;
     }
     return std::nullopt;
   }
@@ -532,25 +579,32 @@ class ClockPlanner {
     ClockPoint point;
     point.allowed = slowdown;
     for (size_t d = 0; d < clocks.size(); ++d)
-      if (const auto& own = setting_.job.environment.device_clock_limits; !own.empty())
+      if (const auto& own = expected_.environment.device_clock_limits; !own.empty())
         clocks[d] = std::min(clocks[d], own[d]);
     point.step = judge(setting_, clocks, {});
     point.clocks = std::move(clocks);
     point.slowdown = point.step.time / plan_.baseline.time - 1;
     point.saving = 1 - point.step.energy / plan_.baseline.energy;
+    std::vector<double> faster, saved;
+    for (size_t m = 0; m < point.step.times.size(); ++m) {
+      faster.push_back(1 - point.step.times[m] / plan_.baseline.times[m]);
+      saved.push_back(1 - point.step.energies[m] / plan_.baseline.energies[m]);
+    }
+    point.speedups = summarize_gains(faster);
+    point.savings = summarize_gains(saved);
     return point;
   }
 
   /// Whole watts, as drivers take them, that leave the hungriest phase its clock.
   std::vector<Watts> caps_of(const JudgedStep& step) const {
-    const spec::Gpu& gpu = setting_.job.cluster.gpu;
-    const Watts most = setting_.job.power_limit();
+    const spec::Gpu& gpu = expected_.cluster.gpu;
+    const Watts most = expected_.power_limit();
     std::vector<Watts> caps;
     for (size_t d = 0; d < step.hungriest.size(); ++d) {
       const double needed = step.hungriest[d] / unit::W / gpu.governor->regulation_share;
       const Watts cap =
           std::max(gpu.min_power_limit.value_or(Watts()), std::ceil(needed) * unit::W);
-      const auto& own = setting_.job.environment.device_power_limits;
+      const auto& own = expected_.environment.device_power_limits;
       caps.push_back(std::min(cap, own.empty() ? most : own[d]));
     }
     return caps;
@@ -582,6 +636,7 @@ class ClockPlanner {
   }
 
   const ClockOptions& options_;
+  spec::Job expected_;
   workload::WorkGraph graph_;
   Setting setting_;
   ClockPlan plan_;

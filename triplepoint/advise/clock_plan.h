@@ -8,12 +8,17 @@
 
 #include "triplepoint/spec/job.h"
 
+#include "triplepoint/advise/population.h"
+
 namespace triplepoint::advise {
 
-/// A step at thermal steady state under some limits, as it is simulated.
+/// A step at thermal steady state under some limits, as it is simulated: the mean over drawn
+/// machines (population.h).
 struct JudgedStep {
   Seconds time;
   Joules energy;  // of all devices
+  // Of each machine.
+  std::vector<double> times, energies;  // s, J
   Celsius hottest;
   Watts mean;                       // of a device
   std::vector<double> clock_ratio;  // [device]: mean over the step
@@ -29,6 +34,7 @@ struct ClockPoint {
   JudgedStep step;            // with the clocks locked
   JudgedStep capped;          // with the caps instead
   double slowdown = 0, saving = 0;                // of `step`, over the job as it is
+  MachineGains speedups, savings;                 // of `step` on each machine
   double capped_slowdown = 0, capped_saving = 0;  // of `capped`
 };
 

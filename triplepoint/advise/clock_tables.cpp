@@ -63,6 +63,8 @@ DataTable clock_frontier_table(const spec::Job& job, const ClockPlan& plan) {
   table.columns = {{"point", "#"},
                    {"slowdown", "slower %", 0.01, 2},
                    {"saving", "saved %", 0.01, 2},
+                   {"worst_slowdown", "worst %", 0.01, 2},
+                   {"saving_machines", "saves on"},
                    {"step_time_s", "step s", 1, 3},
                    {"energy_j", "kJ/step", 1e3, 1},
                    {"power_mean_w", "mean W", 1, 0},
@@ -73,7 +75,8 @@ DataTable clock_frontier_table(const spec::Job& job, const ClockPlan& plan) {
                    {"capped_saving", "saved %", 0.01, 2}};
   const auto add = [&](int64_t number, const ClockPoint& point) {
     const JudgedStep& step = point.step;
-    table.add({number, point.slowdown, point.saving, step.time / unit::s, step.energy / unit::J,
+    table.add({number, point.slowdown, point.saving, 0 - point.speedups.worst,
+               point.savings.gaining, step.time / unit::s, step.energy / unit::J,
                step.mean / unit::W, step.hottest.degrees(), clock_range(point.clocks),
                range_text(point.caps, [](Watts cap) { return cap / unit::W; }),
                point.capped_slowdown, point.capped_saving});
@@ -123,10 +126,11 @@ const ClockPoint* chosen_point(const ClockPlan& plan, double slowdown) {
 
 std::string chosen_clocks_text(const ClockPoint& point) {
   return fmt::format(
-      "Written and shown for the stages: {:.2f} % less energy at {:.2f} % longer steps. Clocks "
-      "are locked for a whole run (nvidia-smi -lgc); as power caps the same points save {:.2f} % "
-      "at {:.2f} %.",
-      100 * point.saving, 100 * std::max(0., point.slowdown), 100 * point.capped_saving,
+      "Written and shown for the stages: {:.2f} % less energy at {:.2f} % longer steps, the mean "
+      "over {} drawn machines; on the worst of them steps are {:.2f} % longer. Clocks are locked "
+      "for a whole run (nvidia-smi -lgc); as power caps the same points save {:.2f} % at {:.2f} %.",
+      100 * point.saving, 100 * std::max(0., point.slowdown), point.step.times.size(),
+      100 * std::max(0., -point.speedups.worst), 100 * point.capped_saving,
       100 * std::max(0., point.capped_slowdown));
 }
 
@@ -146,6 +150,8 @@ Json clocks_json(const spec::Job& job, const ClockPlan& plan, const DataTable& f
   }
   json["chosen"] = {{"slowdown", chosen->slowdown},
                     {"saving", chosen->saving},
+                    {"machines", chosen->step.times.size()},
+                    {"worst_slowdown", -chosen->speedups.worst},
                     {"device_clock_mhz", clocks},
                     {"device_cap_w", caps}};
   return json;

@@ -9,12 +9,13 @@
 #include "triplepoint/spec/job.h"
 
 #include "triplepoint/advise/placement.h"
+#include "triplepoint/advise/population.h"
 
 namespace triplepoint::advise {
 
 /// baseline: as the job stands. symmetric: cold devices take the earlier of their node's stages,
 /// layers as they are. asymmetric: besides, stages on cold devices get some layers more and those
-/// on hot ones as many less. optimal: the best that is known.
+/// on hot ones as many less. optimal: the best that is known; the baseline where none gains.
 enum class PlacementKind { baseline, symmetric, asymmetric, optimal };
 const char* name_of(PlacementKind);
 
@@ -24,6 +25,7 @@ struct Placement {
   spec::Job job;
   PlacementOutcome outcome;
   PlacementReason reason;  // against the baseline
+  MachineGains over;       // speed against the baseline, on drawn machines
   std::string same_as;     // the kind of an earlier one that has the same plan; empty: none
 };
 
@@ -40,6 +42,9 @@ struct PlaceCounts {
 };
 
 struct PlaceOptions {
+  // The job's boards are those that were measured. If not, what one machine's boards would give is
+  // luck: placements are searched on mean boards and judged on drawn machines (population.h).
+  bool machine_is_known = false;
   int64_t largest_shift = 3;
   int64_t most_judged = 4000;
   int threads = 1;
@@ -62,7 +67,8 @@ struct PlaceResult {
 /// sim::simulate if its bound (place_bound.h) is below the best step found so far; in the order of
 /// bounds, so that the first whose bound is not ends the search. Independent choices per node
 /// multiply: above 256 assignments all nodes are given the same one.
-/// Never worse than baseline, symmetric and asymmetric, which are judged first.
+/// Never worse than baseline, symmetric and asymmetric, which are judged first: by the step on a
+/// machine that is known, else by the mean gain over drawn machines.
 /// Equal jobs give equal answers at any number of threads.
 PlaceResult place(const spec::Job&, const ColdMap&, const PlaceOptions&);
 

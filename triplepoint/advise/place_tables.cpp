@@ -80,6 +80,11 @@ Json placement_json(const Placement& placement) {
                            {"mean", outcome.mean_c},
                            {"peak", outcome.peak_c}};
   json["throttled"] = outcome.throttled;
+  if (placement.over.machines > 0)
+    json["speed_gain_on_drawn_machines"] = {{"machines", placement.over.machines},
+                                            {"mean", placement.over.mean},
+                                            {"worst", placement.over.worst},
+                                            {"gaining", placement.over.gaining}};
   json["reason_s"] = {{"rank_order", placement.reason.order},
                       {"layers", placement.reason.layers},
                       {"heat", placement.reason.heat},
@@ -158,6 +163,16 @@ std::string slots_text(const GroupedMachine& seen) {
   return text;
 }
 
+namespace {
+
+/// Empty on a machine that is known.
+DataCell drawn_cell(const Placement& placement, DataCell value) {
+  if (placement.over.machines == 0) return Missing{"the machine is known"};
+  return value;
+}
+
+}  // namespace
+
 DataTable placements_table(const advise::PlaceResult& result) {
   DataTable table{.name = "placements",
                   .title = "What each placement reaches, at thermal steady state",
@@ -165,6 +180,9 @@ DataTable placements_table(const advise::PlaceResult& result) {
                               {.key = "layers", .title = "layers"},
                               {.key = "step_time_s", .title = "step s", .digits = 3},
                               {.key = "speed_gain", .title = "speed %", .scale = 0.01, .digits = 2},
+                              {.key = "mean_gain", .title = "mean %", .scale = 0.01, .digits = 2},
+                              {.key = "worst_gain", .title = "worst %", .scale = 0.01, .digits = 2},
+                              {.key = "gaining_machines", .title = "gains on"},
                               {.key = "tokens_per_s", .title = "tokens/s"},
                               {.key = "samples_per_s_mj", .title = "/(s MJ)", .digits = 2},
                               {.key = "efficiency_gain", .title = "%", .scale = 0.01, .digits = 2},
@@ -180,10 +198,13 @@ DataTable placements_table(const advise::PlaceResult& result) {
     const advise::PlacementOutcome& now = placement.outcome;
     std::vector<DataCell> row = {placement_name(placement), layers_text(placement.job)};
     if (now.fits)
-      row.insert(row.end(),
-                 {now.step_time, base.step_time / now.step_time - 1, now.tokens_per_s,
-                  now.samples_per_s_mj, now.samples_per_s_mj / base.samples_per_s_mj - 1,
-                  now.tokens_per_j, now.energy, now.gap, now.variance, now.peak_c, now.throttled});
+      row.insert(
+          row.end(),
+          {now.step_time, base.step_time / now.step_time - 1,
+           drawn_cell(placement, placement.over.mean), drawn_cell(placement, placement.over.worst),
+           drawn_cell(placement, placement.over.gaining), now.tokens_per_s, now.samples_per_s_mj,
+           now.samples_per_s_mj / base.samples_per_s_mj - 1, now.tokens_per_j, now.energy, now.gap,
+           now.variance, now.peak_c, now.throttled});
     else
       row.insert(row.end(), table.columns.size() - 2, Missing{no_memory});
     table.add(std::move(row));
@@ -217,23 +238,14 @@ DataTable reasons_table(const advise::PlaceResult& result) {
   return table;
 }
 
-std::string transfer_text(const advise::PlaceResult& result) {
+std::string gains_text(const advise::PlaceResult& result) {
   const Placement& best = result.placements.back();
-  if (!best.outcome.fits || !(best.reason.total() < 0)) return "";
-  const double boards = std::max(0.0, -best.reason.boards),
-               everywhere = -best.reason.total() - boards;
-  const std::string gain = fmt::format("Of the {:.3f} s that the {} placement gains, ",
-                                       -best.reason.total(), placement_name(best));
-  if (everywhere <= 0)
-    return gain +
-           "all comes from these very boards, as the seed drew them: another machine of this kind "
-           "would not have it.";
-  const double share = everywhere / -best.reason.total();
-  return gain + fmt::format(
-                    "{:.3f} s ({:.0f} %) come from heat, ranks and layers and carry over "
-                    "to another machine of this kind; {:.3f} s come from these very boards "
-                    "and do not.",
-                    everywhere, 100 * share, boards);
+  if (best.over.machines == 0 || best.over.mean <= 0) return "";
+  return fmt::format(
+      "Over {} drawn machines of this kind the {} placement gains {:.2f} % on average ({:.2f} % on "
+      "the worst); it gains on {} of them.",
+      best.over.machines, placement_name(best), 100 * best.over.mean, 100 * best.over.worst,
+      best.over.gaining);
 }
 
 std::string counts_text(const advise::PlaceCounts& counts) {

@@ -31,9 +31,9 @@ std::string slots_text(const GroupedMachine&);
 /// Baseline and placements: what each reaches; then where the difference comes from.
 DataTable placements_table(const advise::PlaceResult&);
 DataTable reasons_table(const advise::PlaceResult&);
-/// Which part of the optimal placement's gain another machine of this kind would have too; empty
-/// where it gains nothing.
-std::string transfer_text(const advise::PlaceResult&);
+/// What the optimal placement gains over drawn machines; empty where it gains nothing or
+/// the machine is known.
+std::string gains_text(const advise::PlaceResult&);
 /// "asymmetric +1".
 std::string placement_name(const advise::Placement&);
 std::string counts_text(const advise::PlaceCounts&);

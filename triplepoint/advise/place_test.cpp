@@ -155,7 +155,7 @@ TEST_CASE("the optimum is never worse than baseline, symmetric and asymmetric") 
     spec::Job job = small_job(pipeline * (2 + draw(4)), tensor, pipeline, nodes);
     job.environment.seed = static_cast<uint64_t>(i);
     if (draw(2) > 0) job.plan.rank_order = spec::RankOrder::tp_cp_ep_dp_pp;
-    PlaceOptions options;
+    PlaceOptions options{.machine_is_known = true};
     options.most_judged = 40;
     const PlaceResult result = place(job, map_of(job), options);
     const Placement& optimal = of_kind(result, PlacementKind::optimal);
@@ -167,11 +167,44 @@ TEST_CASE("the optimum is never worse than baseline, symmetric and asymmetric") 
   CHECK(better > 0);
 }
 
+/// Mean gain in speed of a placement on machines that it was not searched on.
+double gain_elsewhere(const Placement& placement, const spec::Job& base) {
+  double sum = 0;
+  constexpr uint64_t machines = 16;
+  for (uint64_t seed = 101; seed < 101 + machines; ++seed) {
+    spec::Job before = base, after = base;
+    before.environment.seed = after.environment.seed = seed;
+    after.plan = placement.job.plan;
+    sum += (*judge_time(before) / *judge_time(after) - 1) / machines;
+  }
+  return sum;
+}
+
+TEST_CASE("what is proposed for an unknown machine gains on average, there and on other machines") {
+  int proposed = 0;
+  for (const int64_t layers : {6, 12, 20}) {
+    const spec::Job job = small_job(layers, 4, 2, 2);
+    const PlaceResult result = place(job, map_of(job), {});
+    const Placement& optimal = of_kind(result, PlacementKind::optimal);
+    for (const Placement& other : result.placements)
+      CHECK(optimal.over.mean >= other.over.mean);
+    CAPTURE(layers);
+    if (optimal.job.plan == job.plan) {
+      CHECK(result.notes.back().find("so the job stays as it is") != std::string::npos);
+      continue;
+    }
+    ++proposed;
+    CHECK(optimal.over.machines == drawn_machine_count);
+    CHECK(optimal.over.mean > min_reported_gain);
+    CHECK(gain_elsewhere(optimal, job) > 0);
+  }
+  CHECK(proposed > 0);
+}
+
 TEST_CASE("with every candidate judged, the search's best is the best of all of them") {
   spec::Job job = small_job(6, 4, 2, 1);
   const ColdMap map = map_of(job);
-  PlaceOptions options;
-  const PlaceResult result = place(job, map, options);
+  const PlaceResult result = place(job, map, {.machine_is_known = true});
   CHECK(result.counts.left == 0);
   double best = 1e9;
   for (int64_t first = 1; first <= 5; ++first)

@@ -9,6 +9,7 @@
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/advise/population.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/workload/layer_layout.h"
@@ -275,13 +276,7 @@ PlacementOutcome judge_placement(const spec::Job& job, const ColdMap& map) {
 }
 
 spec::Job on_mean_boards(spec::Job job) {
-  // A clock step of a critical stage is nearly a per cent of the step: as much as heat does. In
-  // small steps a difference is not rounded to one of them.
-  constexpr double parts = 8;
-  if (job.cluster.gpu.governor) {
-    job.cluster.gpu.governor->clock_step /= parts;
-    job.cluster.gpu.governor->thermal_steps_per_kelvin *= parts;
-  }
+  job = with_fine_clocks(std::move(job));
   job.cluster.gpu.variability = {};
   job.cluster.host.speed_spread = 0;
   job.environment.device_power_limits.clear();

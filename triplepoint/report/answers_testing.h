@@ -78,6 +78,7 @@ inline std::string sample_place_page() {
     placement.outcome = {.fits = true, .step_time = is_base ? 20.0 : 19.5};
     placement.outcome.stages = {{}};
     if (!is_base) placement.reason = {.heat = -0.3, .boards = -0.2};
+    if (!is_base) placement.over = {.machines = 16, .mean = 0.015, .worst = -0.004, .gaining = 14};
     result.placements.push_back(std::move(placement));
   }
   PlacedRun placed{run, {}};

@@ -145,6 +145,7 @@ Result<PlacedJob> place_job(tui::Console& console, const spec::Job& job, const T
       group_devices(machine.samples, files, sign, advise::kelvin_per_watt(job.cluster.gpu));
   const advise::ColdMap map = advise::cold_map(seen.groups, seen.devices, job);
   tui::SearchBars bars(console);
+  options.machine_is_known = telemetry.measured;
   options.begin = [&](const char* what, size_t total) { bars.begin(what, total); };
   options.advance = [&] { bars.advance(); };
   options.stopped = [] { return interrupted(); };

@@ -189,7 +189,7 @@ void print_placements(Console& console, const spec::Job& job, const advise::Grou
   console.print("\n" + table_text(advise::placements_table(result), console));
   if (result.placements.size() > 1) {
     console.print("\n" + table_text(advise::reasons_table(result), console));
-    if (const std::string text = advise::transfer_text(result); !text.empty())
+    if (const std::string text = advise::gains_text(result); !text.empty())
       print_wrapped(console, text);
     print_wrapped(console, counts_text(result.counts));
   }

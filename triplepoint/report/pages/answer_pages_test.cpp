@@ -51,11 +51,12 @@ TEST_CASE("plan: only what is faster or thriftier than all others is ringed") {
   CHECK(count_of(page, "class=\"ring\"") == 2);
 }
 
-TEST_CASE("place: heat carries over to another machine, boards do not") {
+TEST_CASE("place: the gain is that of drawn machines, with the worst of them") {
   const std::string page = sample_place_page();
-  CHECK(contains(page, "<b>+1.50 <i>%</i></b>"));  // 0.3 of 20 s
+  CHECK(contains(page, "<b>+1.50 <i>%</i></b>"));
   CHECK(contains(page, "heat: who sits where"));
-  CHECK(contains(page, "0.300\u00a0s (60\u00a0%) come from heat"));
+  CHECK(
+      contains(page, "1.50\u00a0% on average (-0.40\u00a0% on the worst); it gains on 14 of them"));
   CHECK(contains(page, "boards, clock steps"));
 }
 

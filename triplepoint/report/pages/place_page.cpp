@@ -96,25 +96,27 @@ std::vector<Tile> tiles_of(const advise::PlaceResult& result) {
   const advise::PlacementOutcome& base = result.placements.front().outcome;
   const Placement& best = result.placements.back();
   const advise::PlacementOutcome& now = best.outcome;
-  const double everywhere =
-      best.reason.total() < 0 ? best.reason.total() - std::min(0.0, best.reason.boards) : 0;
-  return {{"step", significant(now.step_time, 4) + " s",
-           fmt::format("{} placement; before {} s", placement_name(best),
-                       significant(base.step_time, 4))},
-          {"speed", signed_percent(base.step_time / now.step_time - 1), "against the baseline"},
-          {"carries over", signed_percent(std::max(0.0, -everywhere / base.step_time)),
-           "of the step, to another machine of this kind"},
-          {"hottest die", significant(now.peak_c) + " °C",
-           fmt::format("before {} °C", significant(base.peak_c))},
-          {"hot less cool GPUs", significant(now.gap) + " K",
-           fmt::format("before {} K", significant(base.gap))},
-          {"efficiency", significant(now.samples_per_s_mj),
-           fmt::format("samples/(s MJ); before {}", significant(base.samples_per_s_mj))}};
+  std::vector<Tile> tiles = {
+      {"step", significant(now.step_time, 4) + " s",
+       fmt::format("{} placement; before {} s", placement_name(best),
+                   significant(base.step_time, 4))},
+      {"speed", signed_percent(base.step_time / now.step_time - 1), "against the baseline"},
+      {"hottest die", significant(now.peak_c) + " °C",
+       fmt::format("before {} °C", significant(base.peak_c))},
+      {"hot less cool GPUs", significant(now.gap) + " K",
+       fmt::format("before {} K", significant(base.gap))},
+      {"efficiency", significant(now.samples_per_s_mj),
+       fmt::format("samples/(s MJ); before {}", significant(base.samples_per_s_mj))}};
+  if (best.over.machines > 0)
+    tiles.insert(tiles.begin() + 2,
+                 {"on average", signed_percent(best.over.mean),
+                  fmt::format("speed, over {} drawn machines", best.over.machines)});
+  return tiles;
 }
 
 std::vector<std::string> sentences_of(const advise::GroupedMachine& seen,
                                       const advise::PlaceResult& result) {
-  std::vector<std::string> sentences = {transfer_text(result), grouping_text(seen.groups),
+  std::vector<std::string> sentences = {gains_text(result), grouping_text(seen.groups),
                                         counts_text(result.counts)};
   for (const std::string& note : result.notes)
     sentences.push_back(note + ".");
