@@ -2,6 +2,7 @@
 #include "triplepoint/search/finalists.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -140,6 +141,13 @@ void mark_front(std::vector<Finalist>& plans) {
                                  [&](const Finalist& other) { return dominates(other, plan); });
 }
 
+spec::Job job_of(const spec::Job& base, const Finalist& plan) {
+  spec::Job job = base;
+  job.plan = plan.candidate.plan;
+  if (plan.power_limit) job.environment.power_limit = plan.power_limit;
+  return job;
+}
+
 Finalist simulate_in_full(const spec::Job& job, const Objective& objective,
                           const Lifetime& lifetime) {
   return simulate(job, evaluate_plan(job, objective), objective, lifetime);
@@ -204,10 +212,12 @@ class Finals {
           options_.find ? options_.find(wider) : search(space_, objective_, limits_, wider);
       ranking_.counts = found.counts;
       simulate_new(found.best);
+      keep_limits_by_power();
       const bool enough = allowed() >= options_.top || found.best.size() < wider.keep;
       if (enough || wider.keep >= most_finalists || anyone(wider.pool, wider.stop())) break;
       wider.keep *= 4;
     }
+    if (objective_.goal != Goal::throughput) find_best_power();
     for (Finalist& plan : plans_)
       (plan.refused.empty() ? ranking_.ranked : ranking_.refused).push_back(std::move(plan));
     std::sort(ranking_.ranked.begin(), ranking_.ranked.end(), is_better);
@@ -256,11 +266,119 @@ class Finals {
     }
   }
 
+  /// How many steps the power limit can be lowered; 0: it is not searched.
+  int64_t power_steps() const {
+    const spec::Job& job = space_.base();
+    const std::optional<Watts> least = job.cluster.gpu.min_power_limit;
+    if (!space_.searches_power() || !least || !job.environment.device_power_limits.empty())
+      return 0;
+    return std::max<int64_t>(
+        0, static_cast<int64_t>(std::floor((job.power_limit() - *least) / power_limit_step)));
+  }
+
+  Finalist at_lower_power(const Finalist& plan, int64_t steps) const {
+    Finalist lowered = plan;
+    lowered.power_limit =
+        space_.base().power_limit() - static_cast<double>(steps) * power_limit_step;
+    lowered =
+        simulate(job_of(space_.base(), lowered), plan.candidate, objective_, options_.lifetime);
+    lowered.power_limit =
+        space_.base().power_limit() - static_cast<double>(steps) * power_limit_step;
+    lowered.refused = over_limit(lowered, limits_, space_.base().cluster);
+    return lowered;
+  }
+
+  bool limits_heat_or_power() const {
+    return limits_.temperature || limits_.device_power || limits_.node_power || limits_.total_power;
+  }
+
+  /// The best plans of those that pass the test.
+  template <class Test>
+  std::vector<Finalist*> best_of(const Test& test) {
+    std::vector<Finalist*> chosen;
+    for (Finalist& plan : plans_)
+      if (test(plan)) chosen.push_back(&plan);
+    std::sort(chosen.begin(), chosen.end(),
+              [](const Finalist* a, const Finalist* b) { return is_better(*a, *b); });
+    chosen.resize(std::min(chosen.size(), options_.top));
+    return chosen;
+  }
+
+  /// Gives the best refused plans a power limit under which they keep within the limits.
+  void keep_limits_by_power() {
+    const int64_t steps = power_steps();
+    if (steps == 0 || !limits_heat_or_power()) return;
+    lower_power(best_of([&](const Finalist& plan) {
+                  return !plan.refused.empty() && lowered_.insert(plan.candidate.index).second;
+                }),
+                "Lowering power limits",
+                [&](const Finalist& plan) { return highest_power_within_limits(plan, steps); });
+  }
+
+  Finalist highest_power_within_limits(const Finalist& plan, int64_t steps) const {
+    Finalist best = at_lower_power(plan, steps);
+    if (!best.refused.empty()) {
+      best.refused += fmt::format(", also at {:.0f} W a GPU", *best.power_limit / unit::W);
+      return best;
+    }
+    for (int64_t breaks = 0, keeps = steps; keeps - breaks > 1;) {
+      const int64_t middle = breaks + (keeps - breaks) / 2;
+      Finalist tried = at_lower_power(plan, middle);
+      const bool kept = tried.refused.empty();
+      (kept ? keeps : breaks) = middle;
+      if (kept) best = std::move(tried);
+    }
+    return best;
+  }
+
+  /// Gives the best plans the power limit with the least value of the objective.
+  void find_best_power() {
+    const int64_t steps = power_steps();
+    if (steps == 0) return;
+    lower_power(best_of([](const Finalist& plan) { return plan.refused.empty(); }),
+                "Searching power limits",
+                [&](const Finalist& plan) { return best_at_lower_power(plan, steps); });
+  }
+
+  /// Ternary search: thirds of the range that the larger of two values rules out.
+  Finalist best_at_lower_power(const Finalist& plan, int64_t steps) const {
+    Finalist best = plan;
+    const auto value_at = [&](int64_t lowered) {
+      Finalist tried = at_lower_power(plan, lowered);
+      const double value = tried.value;
+      if (tried.refused.empty() && value < (1 - least_saving) * best.value) best = std::move(tried);
+      return value;
+    };
+    int64_t low = 0, high = steps;
+    while (high - low > 2) {
+      const int64_t third = (high - low) / 3;
+      if (value_at(low + third) <= value_at(high - third))
+        high -= third;
+      else
+        low += third;
+    }
+    for (int64_t lowered = std::max<int64_t>(low, 1); lowered <= high; ++lowered)
+      value_at(lowered);
+    return best;
+  }
+
+  template <class Lower>
+  void lower_power(const std::vector<Finalist*>& plans, const char* what, const Lower& lower) {
+    if (plans.empty() || anyone(options_.search.pool, options_.search.stop())) return;
+    if (options_.search.begin) options_.search.begin(what, plans.size());
+    parallel_for(plans.size(), options_.search.threads, [&](size_t i) {
+      *plans[i] = lower(*plans[i]);
+      if (options_.search.advance) options_.search.advance();
+    });
+  }
+
+  static constexpr double least_saving = 5e-4;  // less is not worth a setting on every device
+
   const Space& space_;
   const Objective& objective_;
   const Limits& limits_;
   const FinalOptions& options_;
-  std::set<int64_t> seen_;
+  std::set<int64_t> seen_, lowered_;  // lowered_: whose power limits were searched
   std::vector<Finalist> plans_;
   Ranking ranking_;
 };

@@ -26,8 +26,9 @@ struct Finalist {
   std::optional<double> lifetime_use, lifetime_gpu_hours;
   double throttled = 0;                    // share of time that clocks are below the requested one
   std::array<double, term_count> terms{};  // s; add up to `time`
-  std::string refused;                     // by which limit; empty: allowed
-  bool on_front = false;  // nothing is better in time, energy, peak power and peak heat
+  std::optional<Watts> power_limit;  // of each device, lower than the job's; absent: the job's
+  std::string refused;               // by which limit; empty: allowed
+  bool on_front = false;             // nothing is better in time, energy, peak power and peak heat
 };
 
 /// Where a plan loses against another: the term that grows most, in seconds of a step.
@@ -61,8 +62,19 @@ struct FinalOptions {
 /// schedule alone put just behind it; how many are simulated in full is search.keep, and four times
 /// as many, and so on, where limits refuse too many of them. `extra` are further candidates to
 /// simulate (other objectives' best, for a wider front).
+///
+/// Power limits of the devices are searched, too, in steps of power_limit_step and down to the
+/// GPU's least: a plan that breaks a limit gets the highest power limit under which it keeps all
+/// (heat and power fall with it), and of other goals than throughput the `top` plans get the one
+/// with the least value (assumed to have one minimum). Not where the space fixes power-cap=off, the
+/// job limits single devices, or the GPU's least limit is unknown.
 Ranking rank_plans(const Space&, const Objective&, const Limits&, const FinalOptions&,
                    const std::vector<Candidate>& extra = {});
+
+inline constexpr Watts power_limit_step = 10 * unit::W;
+
+/// The job with the plan and its power limit.
+spec::Job job_of(const spec::Job& base, const Finalist&);
 
 /// One job in full; for comparing a plan of one's own.
 Finalist simulate_in_full(const spec::Job&, const Objective&,

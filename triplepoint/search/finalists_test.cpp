@@ -68,6 +68,53 @@ TEST_CASE("a limit refuses what is above it, and says so") {
   CHECK(limited.ranked.size() + limited.refused.size() >= free.ranked.size());
 }
 
+TEST_CASE("a plan that breaks a limit gets the highest power limit that keeps it") {
+  const Ranking free = rank(layouts, {}, {});
+  Limits limits;
+  limits.temperature = Celsius(free.ranked[0].hottest - 8);
+  const Ranking limited = rank(layouts, {}, limits);
+  REQUIRE(limited.ranked.size() >= 3);
+  const Finalist& first = limited.ranked[0];
+  REQUIRE(first.power_limit);
+  CHECK(first.hottest <= limits.temperature->degrees());
+  CHECK(first.time > free.ranked[0].time);
+  const spec::Job job = job_of(paper_job(), first);
+  CHECK(simulate_in_full(job, {}).time == first.time);
+  spec::Job warmer = job;
+  warmer.environment.power_limit = *first.power_limit + power_limit_step;
+  CHECK(simulate_in_full(warmer, {}).hottest > limits.temperature->degrees());
+}
+
+TEST_CASE("a limit that no power limit keeps refuses everything, and says how low was tried") {
+  Limits limits;
+  limits.temperature = Celsius(30);
+  const Ranking none =
+      rank("cp=1,sp=on,vpp=1,uneven=off,overlap-tp=off,tp=4,dp=1,mbs=1", {}, limits);
+  CHECK(none.ranked.empty());
+  REQUIRE_FALSE(none.refused.empty());
+  CHECK(none.refused[0].refused.find(", also at 200 W a GPU") != std::string::npos);
+}
+
+TEST_CASE("with power-cap=off no plan gets a power limit") {
+  Limits limits;
+  limits.temperature = Celsius(rank(layouts, {}, {}).ranked[0].hottest - 0.01);
+  const std::string fixed = std::string(layouts) + ",power-cap=off";
+  for (const Finalist& plan : rank(fixed.c_str(), {}, limits).ranked)
+    CHECK_FALSE(plan.power_limit);
+}
+
+TEST_CASE("for energy a lower power limit is searched, and is the best of its neighbours") {
+  const Objective energy{.goal = Goal::energy};
+  const Ranking thrifty = rank(layouts, energy, {});
+  const Finalist& first = thrifty.ranked[0];
+  REQUIRE(first.power_limit);
+  for (const double steps : {-4., -2., 2., 4.}) {
+    spec::Job other = job_of(paper_job(), first);
+    other.environment.power_limit = *first.power_limit + steps * power_limit_step;
+    CHECK(simulate_in_full(other, energy).energy >= 0.998 * first.energy);
+  }
+}
+
 TEST_CASE("the objective decides: no plan of the energy ranking beats it in energy") {
   const Ranking fast = rank(layouts, {}, {});
   const Ranking thrifty = rank(layouts, {.goal = Goal::energy}, {});

@@ -154,7 +154,7 @@ std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective& obje
 }
 
 std::string own_text(const OtherPlan& own, const Finalist& first) {
-  const std::string name = plan_text(own.plan.candidate.plan, own.plan.candidate.layout);
+  const std::string name = plan_text(own.plan);
   if (own.missing > Bytes())
     return fmt::format("Your job, {}, does not fit: {}.", name, why_not(own, first));
   const double longer = own.plan.time / first.time - 1;

@@ -91,6 +91,12 @@ std::string plan_text(const spec::Plan& plan, const search::Layout& layout) {
   return text;
 }
 
+std::string plan_text(const Finalist& plan) {
+  std::string text = plan_text(plan.candidate.plan, plan.candidate.layout);
+  if (plan.power_limit) text += fmt::format(", {:.0f} W", *plan.power_limit / unit::W);
+  return text;
+}
+
 DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranked, size_t top,
                         const metrics::PredictionIntervals& intervals) {
   DataTable table;
@@ -117,11 +123,10 @@ DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranke
   for (size_t i = 0; i < std::min(top, ranked.size()); ++i) {
     const Finalist& plan = ranked[i];
     const double slower = intervals.probability_longer(plan.time, ranked[0].time);
-    table.add({static_cast<int64_t>(i + 1), plan_text(plan.candidate.plan, plan.candidate.layout),
-               plan.time, i == 0 ? DataCell(std::string()) : DataCell(slower),
-               plan.tokens_per_second / gpus, plan.mfu, plan.candidate.memory / unit::GiB,
-               plan.power_mean, plan.power_peak, plan.hottest, plan.energy,
-               cell_of(plan.lifetime_use, "no lifetime model was given"),
+    table.add({static_cast<int64_t>(i + 1), plan_text(plan), plan.time,
+               i == 0 ? DataCell(std::string()) : DataCell(slower), plan.tokens_per_second / gpus,
+               plan.mfu, plan.candidate.memory / unit::GiB, plan.power_mean, plan.power_peak,
+               plan.hottest, plan.energy, cell_of(plan.lifetime_use, "no lifetime model was given"),
                std::string(plan.on_front ? "*" : ""),
                i == 0 ? std::string() : why_not_first(plan, ranked[0], slower)});
   }
@@ -131,8 +136,7 @@ DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranke
 DataTable comparison_table(const Finalist& a, const Finalist& b) {
   DataTable table;
   table.name = "explain";
-  table.title = fmt::format("A: {}\nB: {}", plan_text(a.candidate.plan, a.candidate.layout),
-                            plan_text(b.candidate.plan, b.candidate.layout));
+  table.title = fmt::format("A: {} - B: {}", plan_text(a), plan_text(b));
   table.columns = {{"term", "seconds of a step"},
                    {"a_s", "A", 1, 3},
                    {"b_s", "B", 1, 3},
@@ -160,7 +164,7 @@ Json finalist_json(const spec::Job& job, const Finalist& plan) {
   const search::Layout& layout = plan.candidate.layout;
   const spec::Plan& choice = plan.candidate.plan;
   Json json = {
-      {"plan", plan_text(choice, layout)},
+      {"plan", plan_text(plan)},
       {"index", plan.candidate.index},
       {"tp", layout.tensor},
       {"pp", layout.pipeline},
@@ -192,6 +196,7 @@ Json finalist_json(const spec::Job& job, const Finalist& plan) {
       {"on_front", plan.on_front},
       {"terms_s", terms}};
   if (choice.recompute_layers) json["recompute_layers"] = *choice.recompute_layers;
+  if (plan.power_limit) json["power_limit_w"] = *plan.power_limit / unit::W;
   if (plan.lifetime_use) json["lifetime_use"] = *plan.lifetime_use;
   if (plan.lifetime_gpu_hours)
     json["lifetime_gpu_hours_per_million_tokens"] = *plan.lifetime_gpu_hours;

@@ -14,6 +14,8 @@ namespace triplepoint::search {
 
 /// "TP8 PP4 VPP6, mbs 2, ZeRO-1, recompute full (3), SP, overlap tp+dp".
 std::string plan_text(const spec::Plan&, const search::Layout&);
+/// The same, with the power limit that the plan needs: "..., 600 W".
+std::string plan_text(const search::Finalist&);
 
 /// The ranking: what each plan reaches, how probably it really is slower than the first, and why.
 DataTable ranking_table(const spec::Job&, const std::vector<search::Finalist>& ranked, size_t top,

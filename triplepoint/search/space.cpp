@@ -258,6 +258,10 @@ void Space::add_state(const Layout& layout, StateChoice state,
   if (!state.overlaps.empty()) found.push_back(std::move(state));
 }
 
+bool Space::searches_power() const {
+  return allows(fixed_.power_cap, true);
+}
+
 Variants Space::variants(const Layout& layout) const {
   return {states(layout), splits(layout), schedules(layout), recomputes(layout)};
 }
@@ -399,7 +403,8 @@ constexpr Key keys[] = {key<&Fixed::tensor>("tp"),
                         key<&Fixed::overlap_tensor>("overlap-tp"),
                         key<&Fixed::overlap_data>("overlap-dp"),
                         key<&Fixed::overlap_pipeline>("overlap-pp"),
-                        key<&Fixed::uneven>("uneven")};
+                        key<&Fixed::uneven>("uneven"),
+                        key<&Fixed::power_cap>("power-cap")};
 
 }  // namespace
 

@@ -30,7 +30,8 @@ struct Fixed {
   std::vector<spec::Sharding> sharding;
   std::vector<spec::Recompute> recompute;
   std::vector<spec::Schedule> schedule;
-  std::vector<bool> sequence_parallel, overlap_tensor, overlap_data, overlap_pipeline, uneven;
+  std::vector<bool> sequence_parallel, overlap_tensor, overlap_data, overlap_pipeline, uneven,
+      power_cap;
 };
 Result<Fixed> parse_fixed(std::string_view text);
 
@@ -93,6 +94,8 @@ class Space {
   Variants variants(const Layout&) const;
   int64_t size() const { return first_.back(); }
   int64_t first_of(size_t layout) const { return first_[layout]; }
+  /// Whether plans may get a lower power limit than the job's (finalists.h).
+  bool searches_power() const;
 
   const Layout& layout_of(int64_t index) const;
   spec::Plan plan(int64_t index) const;

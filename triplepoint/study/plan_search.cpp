@@ -13,6 +13,7 @@
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/report/findings/labels.h"
+#include "triplepoint/search/plan_tables.h"
 #include "triplepoint/tui/progress.h"
 
 namespace triplepoint::study {
@@ -38,11 +39,17 @@ std::string digest_of(const search::Space& space, const PlanQuestion& asked) {
 
 Result<search::Ranking> require_plans(search::Ranking ranking) {
   if (!ranking.ranked.empty() || interrupted()) return ranking;
-  if (!ranking.refused.empty())
+  if (!ranking.refused.empty()) {
+    // Of one whose power limit was lowered, where that was tried.
+    const auto nearest = std::max_element(
+        ranking.refused.begin(), ranking.refused.end(), [](const Finalist& a, const Finalist& b) {
+          return a.power_limit.has_value() < b.power_limit.has_value();
+        });
     return error(
-        fmt::format("no plan keeps within the limits ({}, of the best one); raise the "
-                    "limit, or lower --power-limit",
-                    ranking.refused.front().refused));
+        fmt::format("none of the {} fastest plans keeps within the limits ({}, of {}); raise the "
+                    "limit, or use more nodes",
+                    ranking.refused.size(), nearest->refused, search::plan_text(*nearest)));
+  }
   return error(
       fmt::format("none of {} plans fits in memory (states, activations and buffers of "
                   "every one are larger than a GPU's memory less headroom); use more "
@@ -162,8 +169,7 @@ Result<void> write_plans(tui::Console& console, const spec::Library& library,
   TPT_TRY(make_folder(folder));
   const size_t count = std::min(ranking.ranked.size(), asked.top);
   for (size_t i = 0; i < count; ++i) {
-    spec::Job job = asked.base;
-    job.plan = ranking.ranked[i].candidate.plan;
+    spec::Job job = search::job_of(asked.base, ranking.ranked[i]);
     job.name = report::default_name(job);
     const std::pair<std::string, std::string> files[] = {
         {"job.toml", spec::write_job(job, library)},

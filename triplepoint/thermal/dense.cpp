@@ -168,12 +168,11 @@ Matrix exponential(const Matrix& a, double t) {
   for (int64_t i = 0; i < a.rows(); ++i)
     q = std::max(q, -a(i, i));
   const double size = (largest_rate(a) + q) * t;
-  constexpr double small = 0.0625;  // three squarings more and seven products fewer than 1/2
+  constexpr double small = 0.0625;         // three squarings more and seven products fewer than 1/2
   constexpr double most_squarings = 1100;  // those of the largest finite size
   const int squarings =
-      size > small
-          ? static_cast<int>(std::min(std::ceil(std::log2(size / small)), most_squarings))
-          : 0;
+      size > small ? static_cast<int>(std::min(std::ceil(std::log2(size / small)), most_squarings))
+                   : 0;
   const double h = std::ldexp(t, -squarings);
   Matrix power = taylor_exponential(shifted(a, q, h));
   const double decay = std::exp(-q * h);

@@ -61,9 +61,7 @@ void print_front(tui::Console& console, const PlanOutcome& outcome) {
 
 std::optional<metrics::Interval> step_time_interval(const PlanOutcome& outcome,
                                                     const Finalist& plan) {
-  spec::Job job = outcome.asked.base;
-  job.plan = plan.candidate.plan;
-  return outcome.intervals.step_time(job, plan.time);
+  return outcome.intervals.step_time(search::job_of(outcome.asked.base, plan), plan.time);
 }
 
 void put_interval(Json& json, const PlanOutcome& outcome, const Finalist& plan) {
@@ -155,10 +153,16 @@ std::vector<std::string> plan_sentences(const PlanOutcome& outcome) {
         "most of the error: P(slower) is the probability that a plan really is slower "
         "than plan 1, and a tie where that is open.",
         significant(ranked[0].time), tui::interval_text(*interval), outcome.intervals.rows()));
-  for (const Finalist& plan : outcome.ranking.refused)
-    sentences.push_back(fmt::format("Refused: {} ({}).",
-                                    search::plan_text(plan.candidate.plan, plan.candidate.layout),
-                                    plan.refused));
+  if (const auto& refused = outcome.ranking.refused; !refused.empty())
+    sentences.push_back(
+        fmt::format("{} simulated plan{} break{} a limit, the best of them {} ({}).",
+                    refused.size(), refused.size() == 1 ? "" : "s", refused.size() == 1 ? "s" : "",
+                    search::plan_text(refused.front()), refused.front().refused));
+  if (const auto limit = ranked[0].power_limit)
+    sentences.push_back(fmt::format(
+        "Plan 1 needs a power limit of {:.0f} W on every GPU (nvidia-smi -pl, amd-smi set "
+        "--power-cap); its job.toml has it, Megatron's and NeMo's files cannot.",
+        *limit / unit::W));
   if (auto memory = memory_line(outcome)) sentences.push_back(std::move(*memory));
   if (outcome.bill.given())
     sentences.push_back("Bill of the first: " +
@@ -169,8 +173,7 @@ std::vector<std::string> plan_sentences(const PlanOutcome& outcome) {
 Result<void> write_plan_page(const Path& file, const PlanOutcome& outcome,
                              const std::vector<std::string>& sentences) {
   const study::PlanQuestion& asked = outcome.asked;
-  spec::Job first = asked.base;
-  first.plan = outcome.ranking.ranked[0].candidate.plan;
+  const spec::Job first = search::job_of(asked.base, outcome.ranking.ranked[0]);
   const report::PlanPageContent content{
       .base = asked.base,
       .ranking = outcome.ranking,

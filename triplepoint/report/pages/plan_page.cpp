@@ -30,7 +30,7 @@ constexpr std::array<const char*, search::term_count> styles = {
     "k-sendrecv", "t-wait",     "k-reducescatter", "s4",      "t-next"};
 
 std::string name_of_plan(const Finalist& plan) {
-  return search::plan_text(plan.candidate.plan, plan.candidate.layout);
+  return search::plan_text(plan);
 }
 
 double tokens_of_step(const PlanPageContent& content) {
