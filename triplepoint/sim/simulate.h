@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "triplepoint/base/units.h"
 
 #include "triplepoint/run/run.h"
@@ -21,5 +24,9 @@ run::Run simulate(const spec::Job& job, const Horizon& horizon);
 /// How long the step lasts that simulate() reaches in thermal steady state, without the record of
 /// it: power and temperature along a step cost far more than the step. The job must fit in memory.
 Seconds steady_step_time(const spec::Job& job);
+
+/// The remark that simulate() makes on a die of 90 C (the lowest shutdown temperature that is known
+/// of any GPU) or more where no source states a limit of this GPU; nothing otherwise.
+std::optional<std::string> unlimited_die_note(const spec::Gpu&, Celsius hottest);
 
 }  // namespace triplepoint::sim

@@ -398,14 +398,17 @@ run::Run TransientSimulation::State::advance(const Horizon& horizon) {
     if (doing == Activity::training) refresh_step();
     pass(doing, window_end(std::min(recorded.until, to_end_of_steps(recorded))), &recorded);
   }
+  if (shutdown_) {  // no step goes on that could be described
+    run::record_shutdown(run, *shutdown_, *model_->job.cluster.gpu.governor->shutdown_temperature);
+    return run;
+  }
   refresh_step();
   record_summaries(run, *model_, step_);
-  if (shutdown_)
-    run::record_shutdown(run, *shutdown_, *model_->job.cluster.gpu.governor->shutdown_temperature);
   return run;
 }
 
 void TransientSimulation::State::record_detail(run::Run& run, const Horizon& horizon) {
+  if (shutdown_) return;
   refresh_step();
   set_phase_powers(*model_, step_.dies, step_.clocks);
   std::vector<run::StepRecord> steps = std::move(run.steps);

@@ -138,7 +138,8 @@ std::string overview(const Console& console, const run::Run& run, const metrics:
   row("temperature", with_unit(m.temperature_mean_c, "°C"),
       fmt::format("peak {}, hot slots {}, cool slots {}", with_unit(m.temperature_peak_c, "°C"),
                   significant(m.hot_mean_c), significant(m.cool_mean_c)));
-  row("SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4), "throttled: " + throttle_text(m));
+  row("SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4),
+      "throttled: " + (run::shutdown_of(run) ? "–" : throttle_text(m)));
   return table_text(table, console);
 }
 

@@ -12,6 +12,7 @@
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/search/plan_tables.h"
+#include "triplepoint/sim/simulate.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/run_text.h"
 
@@ -158,6 +159,9 @@ std::vector<std::string> plan_sentences(const PlanOutcome& outcome) {
         fmt::format("{} simulated plan{} break{} a limit, the best of them {} ({}).",
                     refused.size(), refused.size() == 1 ? "" : "s", refused.size() == 1 ? "s" : "",
                     search::plan_text(refused.front()), refused.front().refused));
+  if (const auto note =
+          sim::unlimited_die_note(outcome.asked.base.cluster.gpu, Celsius(ranked[0].hottest)))
+    sentences.push_back("Plan 1: " + *note + ".");
   if (const auto limit = ranked[0].power_limit)
     sentences.push_back(fmt::format(
         "Plan 1 needs a power limit of {:.0f} W on every GPU (nvidia-smi -pl, amd-smi set "
