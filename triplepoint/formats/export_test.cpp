@@ -108,6 +108,25 @@ TEST_CASE("each setting of a plan survives export to NeMo and to Megatron") {
   });
 }
 
+TEST_CASE(
+    "an overlapped exchange between experts reaches Megatron, and NeMo's file says it has none") {
+  spec::Job job = job_of("experts-h100.yaml");
+  job.plan.overlap_expert = true;
+  job.plan.virtual_pipeline_size = 4;
+  job.plan.schedule = spec::Schedule::interleaved;
+  job.plan.overlap_pipeline = true;
+  REQUIRE(job.plan.expert_parallel_size > 1);
+  CHECK(export_megatron_args(job).unsupported_settings.empty());
+  CHECK(through_megatron(job) == job);
+  CHECK(export_nemo_yaml(job).unsupported_settings ==
+        std::vector<std::string>{"the overlapped exchange between experts (NeMo 1.x has none)"});
+  job.plan.recompute = spec::Recompute::full;
+  CHECK(export_megatron_args(job).unsupported_settings ==
+        std::vector<std::string>{"the overlapped exchange between experts (Megatron-Core has it "
+                                 "only without full recompute)"});
+  CHECK_FALSE(through_megatron(job).plan.overlap_expert);
+}
+
 TEST_CASE("what no launch file can say stands on top of it") {
   spec::Job job = job_of("pretrain-h200.yaml");
   job.environment.power_limit = 500 * unit::W;

@@ -36,6 +36,7 @@ Job without_idle_options(Job job) {
   spec::Plan& plan = job.plan;
   if (plan.tensor_parallel_size == 1) plan.overlap_tensor = plan.sequence_parallel = false;
   if (plan.pipeline_parallel_size == 1) plan.overlap_pipeline = false;
+  if (plan.expert_parallel_size == 1) plan.overlap_expert = false;
   const bool alone = job.world_size() <= plan.model_parallel_size();
   if (alone) plan.overlap_gradient = plan.overlap_parameter = false;
   if (!plan.overlap_gradient && !plan.overlap_parameter) plan.gradient_bucket.reset();

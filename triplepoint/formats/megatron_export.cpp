@@ -7,6 +7,8 @@
 
 #include "triplepoint/base/quoting.h"
 
+#include "triplepoint/spec/expert_overlap.h"
+
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/pipeline_layout.h"
 
@@ -218,10 +220,22 @@ void write_optimizer(ArgumentWriter& out, const Job& job, std::vector<std::strin
   out.word("exp-avg-sq-dtype", type_of_bytes(state.moment_bytes / 2));
 }
 
-void write_overlap(ArgumentWriter& out, const Plan& plan) {
+/// Whether the exported command overlaps the exchange between experts.
+bool overlaps_experts(const Job& job) {
+  return job.plan.overlap_expert &&
+         spec::broken_condition_of_expert_overlap(job.model, job.plan).empty();
+}
+
+void write_overlap(ArgumentWriter& out, const Job& job, std::vector<std::string>& unsupported) {
+  const Plan& plan = job.plan;
   out.flag("tp-comm-overlap", plan.overlap_tensor);
   out.flag("overlap-grad-reduce", plan.overlap_gradient);
   out.flag("overlap-param-gather", plan.overlap_parameter);
+  out.flag("overlap-moe-expert-parallel-comm", overlaps_experts(job));
+  if (plan.overlap_expert && !overlaps_experts(job))
+    unsupported.push_back(
+        fmt::format("the overlapped exchange between experts (Megatron-Core has it only {})",
+                    spec::broken_condition_of_expert_overlap(job.model, plan)));
   if (plan.gradient_bucket)
     out.number("ddp-bucket-size",
                std::round(*plan.gradient_bucket / unit::B / plan.optimizer.gradient_sync_bytes));
@@ -248,15 +262,19 @@ void check_task(const Job& job, std::vector<std::string>& unsupported) {
 }
 
 std::string launcher(const Job& job) {
+  // One queue orders a transfer before the kernel that it hides behind; two microbatches at once
+  // need more of them.
+  const int connections = overlaps_experts(job) ? 32 : 1;
   return fmt::format(
       "TRIPLEPOINT_CLUSTER={} TRIPLEPOINT_STACK={} TRIPLEPOINT_MODEL={} "
       "TRIPLEPOINT_OPTIMIZER={} \\\n"
-      "CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nnodes {} --nproc-per-node {} \\\n"
+      "CUDA_DEVICE_MAX_CONNECTIONS={} torchrun --nnodes {} --nproc-per-node {} \\\n"
       "    --node-rank \"${{NODE_RANK:-0}}\" --master-addr \"${{MASTER_ADDR:-localhost}}\" "
       "--master-port 29500 \\\n"
       "    pretrain_gpt.py",
       shell_word(job.cluster.name), shell_word(job.stack.name), shell_word(job.model.name),
-      shell_word(job.plan.optimizer.name), job.cluster.num_nodes, job.cluster.gpus_per_node);
+      shell_word(job.plan.optimizer.name), connections, job.cluster.num_nodes,
+      job.cluster.gpus_per_node);
 }
 
 }  // namespace
@@ -272,7 +290,7 @@ Exported export_megatron_args(const Job& job) {
   write_precision(out, job.plan);
   write_sharding(out, job);
   write_optimizer(out, job, result.unsupported_settings);
-  write_overlap(out, job.plan);
+  write_overlap(out, job, result.unsupported_settings);
   write_run(out, job);
   check_task(job, result.unsupported_settings);
   result.text = fmt::format("#!/bin/bash\n# Start on each of {} nodes, in Megatron-LM.\n{}{}{}\n",

@@ -353,9 +353,9 @@ void refuse_other_architectures(Settings& s) {
                          "leave it out for a decoder of equal layers",
                          key));
   for (const std::string_view key :
-       {"window-size", "mtp-num-layers", "overlap-moe-expert-parallel-comm", "delay-wgrad-compute",
-        "moe-shared-expert-overlap", "rampup-batch-size", "decrease-batch-size-if-needed", "spec",
-        "window-attn-skip-freq", "hierarchical-context-parallel-sizes"})
+       {"window-size", "mtp-num-layers", "delay-wgrad-compute", "moe-shared-expert-overlap",
+        "rampup-batch-size", "decrease-batch-size-if-needed", "spec", "window-attn-skip-freq",
+        "hierarchical-context-parallel-sizes"})
     if (s.has(key))
       s.note(DiagnosisCode::unsupported, Severity::warning, key,
              fmt::format("--{} is not modelled: the job is simulated without it", key));
@@ -511,6 +511,7 @@ void read_overlap(Settings& s, Plan& plan) {
   plan.overlap_tensor = s.flag("tp-comm-overlap");
   plan.overlap_gradient = s.flag("overlap-grad-reduce");
   plan.overlap_parameter = s.flag("overlap-param-gather");
+  plan.overlap_expert = s.flag("overlap-moe-expert-parallel-comm");
 }
 
 /// Megatron-FSDP names what it shards; torch FSDP2 shards parameters.

@@ -362,7 +362,7 @@ void write_optimizer(YamlWriter& yaml, const Job& job, std::vector<std::string>&
   yaml.number("model.optim.sched.min_lr", 1e-5);
 }
 
-void write_execution(YamlWriter& yaml, const Job& job) {
+void write_execution(YamlWriter& yaml, const Job& job, std::vector<std::string>& unsupported) {
   const Plan& plan = job.plan;
   yaml.boolean("model.mcore_gpt", true);
   yaml.boolean("model.transformer_engine", true);
@@ -371,6 +371,8 @@ void write_execution(YamlWriter& yaml, const Job& job) {
   if (plan.fp8_attention) yaml.boolean("model.fp8_dot_product_attention", true);
   yaml.boolean("model.ub_tp_comm_overlap", plan.overlap_tensor);
   yaml.boolean("model.overlap_p2p_comm", plan.overlap_pipeline);
+  if (plan.overlap_expert)
+    unsupported.push_back("the overlapped exchange between experts (NeMo 1.x has none)");
   yaml.boolean("model.gradient_accumulation_fusion", plan.sharding != spec::Sharding::parameters);
   yaml.count("model.seed", 1234);
   yaml.null("model.resume_from_checkpoint");
@@ -451,7 +453,7 @@ Exported export_nemo_yaml(const Job& job) {
   write_details(yaml, job.model);
   write_experts(yaml, job.model, result.unsupported_settings);
   write_recompute(yaml, job.plan);
-  write_execution(yaml, job);
+  write_execution(yaml, job, result.unsupported_settings);
   write_optimizer(yaml, job, result.unsupported_settings);
   write_task(yaml, job, result.unsupported_settings);
   result.text = fmt::format(

@@ -196,6 +196,10 @@ class OptionsExamination : Findings {
       warn(Code::inert_option,
            "overlap_pipeline with pipeline_parallel_size 1 (nothing is sent between stages); leave "
            "it out");
+    if (plan_.overlap_expert && plan_.expert_parallel_size == 1)
+      warn(Code::inert_option,
+           "overlap_expert with expert_parallel_size 1 (no rows are exchanged between experts); "
+           "leave it out");
     if (plan_.recompute_layers && plan_.recompute != Recompute::full)
       warn(Code::inert_option,
            "recompute_layers with recompute {} (it counts layers of full recompute); set recompute "

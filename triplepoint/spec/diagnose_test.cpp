@@ -266,6 +266,10 @@ TEST_CASE("options that change nothing are remarked") {
       "overlap_pipeline with pipeline_parallel_size 1 (nothing is sent between stages); leave it "
       "out");
   remarked(
+      sound_job(), [](Job& job) { job.plan.overlap_expert = true; }, Code::inert_option,
+      "overlap_expert with expert_parallel_size 1 (no rows are exchanged between experts); leave "
+      "it out");
+  remarked(
       sound_job(), [](Job& job) { job.plan.recompute_layers = 2; }, Code::inert_option,
       "recompute_layers with recompute none (it counts layers of full recompute); set recompute = "
       "\"full\" or leave it out");

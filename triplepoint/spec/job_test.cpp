@@ -133,6 +133,7 @@ Job elaborate_job() {
       "sharding = \"parameters\"\nsharding_group_size = 4\nreshard_after_forward = false\n"
       "prefetch_depth = 3\nrecompute = \"full\"\nrecompute_layers = 2\noverlap_tensor = true\n"
       "overlap_gradient = true\noverlap_parameter = true\noverlap_pipeline = true\n"
+      "overlap_expert = true\n"
       "gradient_bucket = \"125 MB\"\nschedule = \"interleaved\"\nrank_order = \"tp-pp-dp\"\n"
       "layers_per_stage = [13, 11, 12, 12, 12, 12, 12, 12]\n"
       "device_order = [1, 2, 5, 7, 0, 3, 4, 6]\nprecision = \"fp8\"\n"

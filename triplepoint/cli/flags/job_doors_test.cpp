@@ -118,6 +118,25 @@ class Written {
   std::string path_;
 };
 
+TEST_CASE(
+    "an overlapped exchange between experts is one job by flags, file and Megatron arguments") {
+  const std::vector<std::string> sizes = {
+      "--model", "mixtral-8x7b", "--cluster", "dgx-h100", "--ep", "4", "--gbs", "64"};
+  const spec::Job by_list = told(plus(sizes, {"--overlap", "dp,ep"}));
+  CHECK(by_list.plan.overlap_expert);
+  CHECK(by_list.plan.overlap_gradient);
+  CHECK(told(plus(sizes, {"--overlap", "dp", "--overlap-moe-expert-parallel-comm"})).plan ==
+        by_list.plan);
+  const Written file("job.toml",
+                     "model = \"mixtral-8x7b\"\ncluster = \"dgx-h100\"\n[plan]\n"
+                     "expert_parallel_size = 4\nglobal_batch_size = 64\noverlap_gradient = true\n"
+                     "overlap_parameter = true\noverlap_expert = true\n");
+  CHECK(told({file.path()}).plan == by_list.plan);
+  CHECK_FALSE(told({file.path(), "--overlap", "dp"}).plan.overlap_expert);
+  const formats::Exported megatron = formats::export_megatron_args(by_list);
+  CHECK(told({Written("job.sh", megatron.text).path()}).plan == by_list.plan);
+}
+
 TEST_CASE("a job file runs the job that flags run, over all models") {
   for (const std::string& model : spec::list_models(library())) {
     for (const Layout& layout : layouts()) {

@@ -190,11 +190,12 @@ Arguments JobFlags::schedule_and_overlap() {
       .flag("--schedule", "NAME", "pipeline schedule (default 1f1b; interleaved with --vpp)",
             into(schedule_), {.choices = words_of_schedules()})
       .flag("--overlap", "LIST",
-            "communication overlapped with computation: tp, dp, pp, or none (default none)",
+            "communication overlapped with computation: tp, dp, pp, ep, or none (default none)",
             into(overlap_))
       .toggle("--tp-comm-overlap", "the same as --overlap tp", tensor_overlap_)
       .toggle("--overlap-grad-reduce", "the gradients' half of --overlap dp", gradient_overlap_)
-      .toggle("--overlap-param-gather", "the parameters' half of --overlap dp", parameter_overlap_);
+      .toggle("--overlap-param-gather", "the parameters' half of --overlap dp", parameter_overlap_)
+      .toggle("--overlap-moe-expert-parallel-comm", "the same as --overlap ep", expert_overlap_);
 }
 
 Arguments JobFlags::environment() {
@@ -266,6 +267,7 @@ std::set<std::string, std::less<>> JobFlags::keys_set() const {
   replaces(overlap_ || gradient_overlap_, {"overlap-grad-reduce", "overlap-grad-sync"});
   replaces(overlap_ || parameter_overlap_, {"overlap-param-gather", "overlap-param-sync"});
   replaces(overlap_.has_value(), {"overlap-p2p-comm", "no-overlap-p2p-communication"});
+  replaces(overlap_ || expert_overlap_, {"overlap-moe-expert-parallel-comm"});
   replaces(optimizer_.has_value(), {"optimizer", "model.optim.name"});
   replaces(lora_rank_.has_value(), {"adapter-dim"});
   return keys;
@@ -381,10 +383,10 @@ void JobFlags::set_precision(spec::StatedJob& stated) const {
 Result<void> JobFlags::set_overlap(spec::Job& job) const {
   spec::Plan& plan = job.plan;
   if (overlap_) {
-    plan.overlap_tensor = plan.overlap_gradient = plan.overlap_parameter = plan.overlap_pipeline =
-        false;
+    plan.overlap_tensor = plan.overlap_gradient = plan.overlap_parameter = false;
+    plan.overlap_pipeline = plan.overlap_expert = false;
     for (const std::string& word : TPT_TRY(split_list(*overlap_))) {
-      const std::vector<std::string> known = {"tp", "dp", "pp", "none"};
+      const std::vector<std::string> known = {"tp", "dp", "pp", "ep", "none"};
       if (std::find(known.begin(), known.end(), word) == known.end()) {
         return error(fmt::format("--overlap: \"{}\" is no communication; {}", word,
                                  did_you_mean(word, known)));
@@ -393,11 +395,13 @@ Result<void> JobFlags::set_overlap(spec::Job& job) const {
       plan.overlap_gradient |= word == "dp";
       plan.overlap_parameter |= word == "dp";
       plan.overlap_pipeline |= word == "pp";
+      plan.overlap_expert |= word == "ep";
     }
   }
   plan.overlap_tensor |= tensor_overlap_;
   plan.overlap_gradient |= gradient_overlap_;
   plan.overlap_parameter |= parameter_overlap_;
+  plan.overlap_expert |= expert_overlap_;
   return {};
 }
 

@@ -76,7 +76,8 @@ class JobFlags {
   std::optional<Watts> power_limit_;
   std::optional<uint64_t> seed_;
   bool sequence_parallel_ = false, distributed_optimizer_ = false, fsdp_ = false;
-  bool tensor_overlap_ = false, gradient_overlap_ = false, parameter_overlap_ = false;
+  bool tensor_overlap_ = false, gradient_overlap_ = false, parameter_overlap_ = false,
+       expert_overlap_ = false;
   bool bf16_ = false, fp16_ = false, fp8_attention_ = false;
   std::optional<std::string> fp8_;
 };

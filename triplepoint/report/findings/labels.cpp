@@ -41,7 +41,7 @@ std::string variant_label(const spec::Job& job) {
   if (plan.recompute == spec::Recompute::full) parts.emplace_back("recompute");
   if (plan.recompute == spec::Recompute::selective) parts.emplace_back("selective");
   if (plan.overlap_tensor || plan.overlap_gradient || plan.overlap_parameter ||
-      plan.overlap_pipeline) {
+      plan.overlap_pipeline || plan.overlap_expert) {
     parts.emplace_back("overlap");
   }
   if (!plan.device_order.empty() || !plan.node_order.empty()) parts.emplace_back("placed");
