@@ -20,6 +20,7 @@ using Plans = std::vector<std::pair<std::string, spec::Plan>>;
 spec::Plan settled(spec::Plan plan) {
   plan.layers_per_stage.clear();
   if (plan.tensor_parallel_size == 1) plan.sequence_parallel = plan.overlap_tensor = false;
+  if (plan.expert_parallel_size == 1) plan.overlap_expert = false;
   if (plan.pipeline_parallel_size == 1) {
     plan.virtual_pipeline_size = 1;
     plan.overlap_pipeline = false;

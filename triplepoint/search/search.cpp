@@ -365,12 +365,10 @@ int64_t LayoutScan::visit(size_t number, const Visit& visit) {
   enter(layout);
   const Variants variants = space_.variants(layout);
   int64_t index = space_.first_of(number), dropped = 0;
-  const auto inner = static_cast<int64_t>(variants.schedules.size() * variants.recomputes.size());
   for (VariantAt at; at.state < variants.states.size(); ++at.state) {
-    const auto overlaps = static_cast<int64_t>(variants.states[at.state].overlaps.size());
     for (at.split = 0; at.split < variants.splits.size(); ++at.split) {
       dropped += visit_split(layout, variants, at, index, visit);
-      index += inner * overlaps;
+      index += variants.count_of(variants.states[at.state]);
     }
   }
   return dropped;
@@ -378,16 +376,16 @@ int64_t LayoutScan::visit(size_t number, const Visit& visit) {
 
 int64_t LayoutScan::visit_split(const Layout& layout, const Variants& variants, VariantAt at,
                                 int64_t index, const Visit& visit) {
-  const auto overlaps = static_cast<int64_t>(variants.states[at.state].overlaps.size());
+  const StateChoice& state = variants.states[at.state];
+  const auto overlaps = static_cast<int64_t>(state.overlaps.size());
   job_.plan = space_.plan(layout, variants, at);
   const ChunkLayout chunks = workload::lay_out_layers(job_);
   job_.plan.recompute = spec::Recompute::none;
   job_.plan.recompute_layers.reset();
-  if (bound_states(job_, chunks) > usable_)
-    return overlaps * static_cast<int64_t>(variants.schedules.size() * variants.recomputes.size());
+  if (bound_states(job_, chunks) > usable_) return variants.count_of(state);
   int64_t dropped = 0;
   for (at.schedule = 0; at.schedule < variants.schedules.size(); ++at.schedule)
-    for (at.recompute = 0; at.recompute < variants.recomputes.size(); ++at.recompute) {
+    for (at.recompute = 0; at.recompute < variants.recomputes_of(state); ++at.recompute) {
       job_.plan.schedule = variants.schedules[at.schedule];
       job_.plan.recompute = variants.recomputes[at.recompute].kind;
       job_.plan.recompute_layers = variants.recomputes[at.recompute].layers;

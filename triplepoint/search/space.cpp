@@ -11,6 +11,7 @@
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/spec/expert_overlap.h"
 #include "triplepoint/spec/names.h"
 
 namespace triplepoint::search {
@@ -59,11 +60,21 @@ std::optional<std::vector<int64_t>> layers_of_split(Split split, int64_t layers,
   return weighted(layers, parts, 0, 1);
 }
 
+size_t Variants::recomputes_of(const StateChoice& state) const {
+  if (state.full_recompute) return recomputes.size();
+  const auto full = [](const RecomputeChoice& each) { return each.kind == Recompute::full; };
+  return static_cast<size_t>(std::ranges::find_if(recomputes, full) - recomputes.begin());
+}
+
+int64_t Variants::count_of(const StateChoice& state) const {
+  return static_cast<int64_t>(schedules.size() * recomputes_of(state) * state.overlaps.size());
+}
+
 int64_t Variants::count() const {
-  int64_t overlaps = 0;
+  int64_t total = 0;
   for (const StateChoice& state : states)
-    overlaps += static_cast<int64_t>(state.overlaps.size());
-  return overlaps * static_cast<int64_t>(splits.size() * schedules.size() * recomputes.size());
+    total += static_cast<int64_t>(splits.size()) * count_of(state);
+  return total;
 }
 
 Space::Space(spec::Job base, Reach reach, Fixed fixed)
@@ -208,7 +219,7 @@ std::vector<StateChoice> Space::states(const Layout& layout) const {
     // Megatron requires it of experts beside tensor parallelism.
     if (!sequence_parallel && base_.model.moe && layout.tensor > 1 && !all) continue;
     const auto add = [&](Sharding sharding, bool reshard) {
-      add_state(layout, {sequence_parallel, sharding, reshard, {}}, found);
+      add_state(layout, {sequence_parallel, sharding, reshard, true, {}}, found);
     };
     add(Sharding::none, true);
     if (!has_replicas(layout)) continue;
@@ -218,6 +229,23 @@ std::vector<StateChoice> Space::states(const Layout& layout) const {
     if (all) add(Sharding::parameters, false);
   }
   return found;
+}
+
+/// In Megatron-Core the exchange hides behind another microbatch, and only where layers run part by
+/// part: not under FSDP, and not in CUDA graphs.
+bool Space::overlaps_experts(const Layout& layout, const StateChoice& state) const {
+  if (layout.expert == 1) return false;
+  if (reach_ == Reach::everything) return true;
+  const bool has_others = base_.plan.global_batch_size > layout.micro * layout.data;
+  if (base_.stack.framework != "Megatron-Core" || base_.stack.cuda_graphs || !has_others ||
+      state.sharding == Sharding::parameters)
+    return false;
+  spec::Plan plan = base_.plan;
+  plan.pipeline_parallel_size = layout.pipeline;
+  plan.virtual_pipeline_size = layout.chunks;
+  plan.expert_parallel_size = layout.expert;
+  plan.recompute = Recompute::selective;  // full recompute: see add_state
+  return spec::broken_condition_of_expert_overlap(base_.model, plan).empty();
 }
 
 /// Overlaps that have something to hide.
@@ -233,7 +261,7 @@ uint32_t Space::possible_overlaps(const Layout& layout, const StateChoice& state
   add(has_replicas(layout) && !fsdp, overlaps_gradient);
   add(has_replicas(layout) && zero, overlaps_parameter);
   add(layout.pipeline > 1 && (all || layout.chunks > 1), overlaps_pipeline);
-  add(layout.expert > 1 && all, overlaps_expert);
+  add(overlaps_experts(layout, state), overlaps_expert);
   return may;
 }
 
@@ -246,16 +274,26 @@ bool Space::allows_overlap(uint32_t bits, uint32_t possible) const {
   const bool data =
       (possible & overlaps_gradient) == 0 || allows(fixed_.overlap_data, has(overlaps_gradient));
   return data && allows(fixed_.overlap_tensor, has(overlaps_tensor)) &&
-         allows(fixed_.overlap_pipeline, has(overlaps_pipeline));
+         allows(fixed_.overlap_pipeline, has(overlaps_pipeline)) &&
+         allows(fixed_.overlap_expert, has(overlaps_expert));
 }
 
 void Space::add_state(const Layout& layout, StateChoice state,
                       std::vector<StateChoice>& found) const {
   if (!allows(fixed_.sharding, state.sharding)) return;
   const uint32_t possible = possible_overlaps(layout, state);
-  for (uint32_t bits = 0; bits < 2 * overlaps_expert; ++bits)
-    if (allows_overlap(bits, possible)) state.overlaps.push_back(bits);
+  // Megatron-Core overlaps the exchange between experts only without full recompute.
+  StateChoice exchanging = state;
+  exchanging.full_recompute = false;
+  for (uint32_t bits = 0; bits < 2 * overlaps_expert; ++bits) {
+    if (!allows_overlap(bits, possible)) continue;
+    const bool apart = reach_ == Reach::launchable && (bits & overlaps_expert) != 0;
+    (apart ? exchanging : state).overlaps.push_back(bits);
+  }
   if (!state.overlaps.empty()) found.push_back(std::move(state));
+  const bool recomputes_less =
+      allows(fixed_.recompute, Recompute::none) || allows(fixed_.recompute, Recompute::selective);
+  if (!exchanging.overlaps.empty() && recomputes_less) found.push_back(std::move(exchanging));
 }
 
 bool Space::searches_power() const {
@@ -280,21 +318,18 @@ spec::Plan Space::plan(int64_t index) const {
   const size_t at = layout_number(index);
   const Variants variants = this->variants(layouts_[at]);
   int64_t rest = index - first_[at];
-  const auto inner = static_cast<int64_t>(variants.splits.size() * variants.schedules.size() *
-                                          variants.recomputes.size());
+  const auto splits = static_cast<int64_t>(variants.splits.size());
   VariantAt variant;
-  const auto overlaps = [&] {
-    return static_cast<int64_t>(variants.states[variant.state].overlaps.size());
-  };
-  for (; rest >= inner * overlaps(); ++variant.state)
-    rest -= inner * overlaps();
+  const auto state = [&]() -> const StateChoice& { return variants.states[variant.state]; };
+  for (; rest >= splits * variants.count_of(state()); ++variant.state)
+    rest -= splits * variants.count_of(state());
   const auto take = [&](int64_t radix) {
     const int64_t digit = rest % radix;
     rest /= radix;
     return static_cast<size_t>(digit);
   };
-  variant.overlap = take(overlaps());
-  variant.recompute = take(static_cast<int64_t>(variants.recomputes.size()));
+  variant.overlap = take(static_cast<int64_t>(state().overlaps.size()));
+  variant.recompute = take(static_cast<int64_t>(variants.recomputes_of(state())));
   variant.schedule = take(static_cast<int64_t>(variants.schedules.size()));
   variant.split = static_cast<size_t>(rest);
   return plan(layouts_[at], variants, variant);
@@ -403,6 +438,7 @@ constexpr Key keys[] = {key<&Fixed::tensor>("tp"),
                         key<&Fixed::overlap_tensor>("overlap-tp"),
                         key<&Fixed::overlap_data>("overlap-dp"),
                         key<&Fixed::overlap_pipeline>("overlap-pp"),
+                        key<&Fixed::overlap_expert>("overlap-ep"),
                         key<&Fixed::uneven>("uneven"),
                         key<&Fixed::power_cap>("power-cap")};
 

@@ -13,7 +13,8 @@
 namespace triplepoint::search {
 
 /// launchable: what Megatron-Core and NeMo start as they are. everything: also GPipe, zero bubble,
-/// overlapped sends without chunks, ZeRO-2, FSDP with pipelines, overlapped expert exchange.
+/// overlapped sends without chunks, ZeRO-2, FSDP with pipelines, overlapped expert exchange where
+/// Megatron-Core refuses it.
 enum class Reach { launchable, everything };
 
 /// How layers are dealt over the parts (stages x chunks) of the model.
@@ -30,8 +31,8 @@ struct Fixed {
   std::vector<spec::Sharding> sharding;
   std::vector<spec::Recompute> recompute;
   std::vector<spec::Schedule> schedule;
-  std::vector<bool> sequence_parallel, overlap_tensor, overlap_data, overlap_pipeline, uneven,
-      power_cap;
+  std::vector<bool> sequence_parallel, overlap_tensor, overlap_data, overlap_pipeline,
+      overlap_expert, uneven, power_cap;
 };
 Result<Fixed> parse_fixed(std::string_view text);
 
@@ -48,6 +49,7 @@ struct StateChoice {
   bool sequence_parallel = false;
   spec::Sharding sharding = spec::Sharding::none;
   bool reshard = true;
+  bool full_recompute = true;      // among its recomputes
   std::vector<uint32_t> overlaps;  // sets of the bits below
 };
 enum OverlapBit : uint32_t {
@@ -63,13 +65,16 @@ struct RecomputeChoice {
   std::optional<int64_t> layers;  // of a chunk; absent: all
 };
 
-/// The choices within one layout, all of them independent of each other. A variant is their mixed
-/// radix number: state, then split, schedule, recompute, overlap, the last varies fastest.
+/// The choices within one layout, independent of each other but for a state's overlaps and
+/// recomputes. A variant is their mixed radix number: state, then split, schedule, recompute,
+/// overlap, the last varies fastest.
 struct Variants {
   std::vector<StateChoice> states;
   std::vector<Split> splits;
   std::vector<spec::Schedule> schedules;
-  std::vector<RecomputeChoice> recomputes;
+  std::vector<RecomputeChoice> recomputes;         // full ones last
+  size_t recomputes_of(const StateChoice&) const;  // how many of them, the first ones
+  int64_t count_of(const StateChoice&) const;      // variants of one state and one split
   int64_t count() const;
 };
 
@@ -110,6 +115,7 @@ class Space {
   bool is_legal(const Layout&) const;
   std::vector<StateChoice> states(const Layout&) const;
   uint32_t possible_overlaps(const Layout&, const StateChoice&) const;
+  bool overlaps_experts(const Layout&, const StateChoice&) const;
   bool allows_overlap(uint32_t bits, uint32_t possible) const;
   void add_state(const Layout&, StateChoice, std::vector<StateChoice>&) const;
   std::vector<Split> splits(const Layout&) const;

@@ -3,6 +3,8 @@
 
 #include <set>
 
+#include "triplepoint/spec/expert_overlap.h"
+
 #include "triplepoint/search/testing.h"
 
 namespace triplepoint::search {
@@ -64,13 +66,14 @@ TEST_CASE("the ranks of a context group share the optimizer's state, and its tra
   CHECK(hides);
 }
 
-TEST_CASE("everything holds all that is launchable") {
-  const spec::Job base = test::job_on("gpt3-5b", "dgx-a100", {.nodes = 1, .batch = 4});
+void check_reaches(const spec::Job& base) {
+  CAPTURE(base.model.name);
   const auto keys = [&](Reach reach) {
     const Space space(base, reach, test::must(parse_fixed("cp=1,mbs=1")));
     std::set<std::string> seen;
     for (int64_t i = 0; i < space.size(); ++i)
       seen.insert(key_of(base, space.plan(i)));
+    CHECK(static_cast<int64_t>(seen.size()) == space.size());
     return seen;
   };
   const auto all = keys(Reach::everything), some = keys(Reach::launchable);
@@ -78,6 +81,49 @@ TEST_CASE("everything holds all that is launchable") {
   CHECK(std::includes(all.begin(), all.end(), some.begin(), some.end()));
 }
 
+TEST_CASE("the exchange between experts is overlapped where Megatron-Core starts it") {
+  spec::Job base = test::job_on("mixtral-8x7b", "dgx-h100", {.nodes = 2, .batch = 64});
+  const auto overlapped = [&](const char* fix) {
+    const Space space(base, Reach::launchable,
+                      test::must(parse_fixed(std::string("cp=1,tp=2,mbs=1,") + fix)));
+    int64_t count = 0;
+    for (int64_t i = 0; i < space.size(); ++i) {
+      const spec::Plan plan = space.plan(i);
+      if (!plan.overlap_expert) continue;
+      ++count;
+      CHECK(spec::broken_condition_of_expert_overlap(base.model, plan).empty());
+      CHECK(plan.sharding != spec::Sharding::parameters);
+    }
+    return std::pair(count, space.size());
+  };
+  for (const char* fix : {"ep=4,pp=2,vpp=2,overlap-ep=on", "ep=4,pp=1,overlap-ep=on"}) {
+    CAPTURE(fix);
+    const auto [count, size] = overlapped(fix);
+    CHECK(size > 0);
+    CHECK(count == size);
+  }
+  const auto [some, all] = overlapped("ep=4,pp=2,vpp=2");
+  CHECK(some > 0);
+  CHECK(some < all);
+  CHECK(overlapped("ep=4,pp=2,overlap-ep=off").first == 0);
+  for (const char* fix :
+       {"ep=4,pp=2,vpp=1", "ep=1", "ep=4,pp=2,vpp=2,recompute=full", "ep=4,sharding=parameters"}) {
+    CAPTURE(fix);
+    CHECK(overlapped(fix).first == 0);
+  }
+  base.plan.global_batch_size = 8;  // one microbatch on a single stage
+  CHECK(overlapped("ep=4,pp=1").first == 0);
+  base.plan.global_batch_size = 64;
+  base.stack.framework = "torchtitan";
+  CHECK(overlapped("ep=4,pp=2,vpp=2").first == 0);
+}
+
+TEST_CASE("everything holds all that is launchable") {
+  for (const spec::Job& base :
+       {test::job_on("gpt3-5b", "dgx-a100", {.nodes = 1, .batch = 4}),
+        test::job_on("mixtral-8x7b", "dgx-h100", {.batch = 8, .layers = 4})})
+    check_reaches(base);
+}
 TEST_CASE("splits hold every layer, and embedding and head are counted where they stand") {
   for (const int64_t layers : {9, 12, 61, 96})
     for (const int64_t parts : {2, 3, 4, 8}) {
