@@ -213,25 +213,41 @@ namespace {
 
 using workload::ChunkWork;
 
+/// Estimates parts one after the other and keeps their loads: what they cost in energy depends on
+/// the lowest clock of all of them.
 struct PartEstimator {
   const spec::Job& job;
   const Typical& typical;
   const workload::WorkGraph& graph;
+  EnergyBound bound;
+  std::vector<spec::GpuLoad> loads = {};
+  // Over the highest: what the power limit leaves the hungriest part; 0: the device's lowest.
+  double lowest_clock = bound == EnergyBound::tight ? 1 : 0;
 
-  Cost estimate(const ChunkWork& work, ActionKind kind) const {
+  Cost estimate(const ChunkWork& work, ActionKind kind) {
     sim::PhaseTable table =
         sim::make_phase_table(job, sim::estimate_action(job, graph, work, kind));
     const sim::PhasePoint point = table.at(0, typical.host_factor);
-    return {point.duration / unit::s, least_energy(point.load)};
+    loads.push_back(point.load);
+    if (bound == EnergyBound::tight && point.load.duration > Seconds()) {
+      const sim::DevicePhase phase = sim::choose_device_phase(job, table,
+                                                              {.exchange = {},
+                                                               .host_factor = typical.host_factor,
+                                                               .die = typical.die,
+                                                               .limit = job.power_limit()});
+      lowest_clock = std::min(lowest_clock, table.ratio(phase.clock_index + 1));
+    }
+    return {.time = point.duration / unit::s, .energy = 0};
   }
 
-  /// What the load costs beyond a device that only holds its clock down for as long.
+  /// What the load costs beyond a device at rest for as long. A phase is a mean over its parts, so
+  /// no phase runs at a lower clock than its hungriest part would alone.
   double least_energy(const spec::GpuLoad& load) const {
     spec::GpuLoad rest;
     rest.duration = load.duration;
     if (load.duration <= Seconds()) return 0;
-    const Watts power = sim::typical_power(job, load, 0, typical.die);
-    const Watts resting = sim::typical_power(job, rest, 0, typical.die);
+    const Watts power = sim::typical_power(job, load, lowest_clock, typical.die);
+    const Watts resting = sim::typical_power(job, rest, lowest_clock, typical.die);
     return (power - resting) * load.duration / unit::J;
   }
 };
@@ -248,7 +264,7 @@ void append(std::vector<workload::OpGroup>& groups, const PartName& part,
   if (!ops.empty()) groups.push_back({part.name, 1, part.is_layer, ops, part.host_share});
 }
 
-PartCost estimate_part(const PartEstimator& estimator, const PartName& name,
+PartCost estimate_part(PartEstimator& estimator, const PartName& name,
                        const workload::PartWork& part) {
   ChunkWork work, recomputed, selected;
   append(work.forward, name, part.passes.forward);
@@ -264,6 +280,22 @@ PartCost estimate_part(const PartEstimator& estimator, const PartName& name,
           .selected = estimator.estimate(selected, ActionKind::backward)};
 }
 
+/// In the order in which estimate_layers() estimates them.
+void price(const PartEstimator& estimator, LayerCosts& costs) {
+  size_t next = 0;
+  const auto price_part = [&](PartCost& part) {
+    for (Cost* cost : {&part.forward, &part.backward, &part.backward_input, &part.backward_weight,
+                       &part.recompute, &part.selected})
+      cost->energy = estimator.least_energy(estimator.loads[next++]);
+  };
+  price_part(costs.embedding);
+  price_part(costs.head);
+  for (PartCost& layer : costs.layers)
+    if (layer.forward.time > 0) price_part(layer);
+  if (next < estimator.loads.size()) price_part(costs.prediction);
+  TPT_EXPECT(next == estimator.loads.size());
+}
+
 }  // namespace
 
 Typical typical_of(const spec::Job& job) {
@@ -272,11 +304,11 @@ Typical typical_of(const spec::Job& job) {
           *std::max_element(hardware.host_factor.begin(), hardware.host_factor.end())};
 }
 
-LayerCosts estimate_layers(const spec::Job& job, const Typical& typical) {
+LayerCosts estimate_layers(const spec::Job& job, const Typical& typical, EnergyBound bound) {
   const workload::LayerContext context{job, workload::share_of_rank(job)};
   const workload::ModelParts parts = workload::make_parts(context);
   const workload::WorkGraph graph{.grid = workload::RankGrid(job)};
-  const PartEstimator estimator{job, typical, graph};
+  PartEstimator estimator{job, typical, graph, bound};
   LayerCosts costs{.layers = {},
                    .embedding = estimate_part(estimator, {"embedding"}, parts.embedding),
                    .prediction = {},
@@ -289,6 +321,7 @@ LayerCosts estimate_layers(const spec::Job& job, const Typical& typical) {
   }
   if (!parts.prediction.passes.forward.empty())
     costs.prediction = estimate_part(estimator, {"prediction", true}, parts.prediction);
+  price(estimator, costs);
   return costs;
 }
 

@@ -12,7 +12,8 @@
 
 namespace triplepoint::search {
 
-/// Seconds at full clock, and joules that are spent even at the lowest.
+/// Seconds at full clock, and joules that are spent even at the lowest clock that the power limit
+/// leaves a phase.
 struct Cost {
   double time = 0, energy = 0;
   Cost& operator+=(const Cost& other) {
@@ -49,8 +50,12 @@ struct Typical {
 /// the machine, because every pipeline waits for it.
 Typical typical_of(const spec::Job&);
 
+/// tight: joules at the lowest clock that the power limit leaves a phase. loose: at the lowest that
+/// the device has, which needs no look at the governor; for searches that do not ask for energy.
+enum class EnergyBound { tight, loose };
+
 /// The job's plan decides; its recompute, schedule, chunks and stages do not matter.
-LayerCosts estimate_layers(const spec::Job&, const Typical&);
+LayerCosts estimate_layers(const spec::Job&, const Typical&, EnergyBound = EnergyBound::tight);
 
 /// What no plan can beat: of a step, seconds and joules of all devices.
 struct StepBound {
@@ -104,7 +109,7 @@ struct BoundInputs {
 /// m: microbatches. Zero bubble: the last input gradient may precede weight gradients, so the
 /// return is left out. Exact for equal stages without blocking sends; waiting on shared links,
 /// lower clocks and the bubbles of unequal stages only add to it.
-/// Energy: every joule that does not fall with the clock, and devices at their lowest clock for the
+/// Energy: every joule at the lowest clock of a phase, and devices at rest at their lowest for the
 /// rest of the bound time.
 StepBound bound_step(const spec::Job& job, const BoundInputs& inputs);
 

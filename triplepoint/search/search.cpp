@@ -76,8 +76,10 @@ class Search {
         options_(options),
         usable_(usable_memory(space.base(), limits)),
         workers_([this, &limits, typical = typical_of(space.base())] {
-          return std::make_unique<Worker>(
-              Worker{LayoutScan(space_, limits, typical), StepEvaluator(space_.base(), typical)});
+          const auto energy =
+              objective_.goal == Goal::throughput ? EnergyBound::loose : EnergyBound::tight;
+          return std::make_unique<Worker>(Worker{LayoutScan(space_, limits, typical, energy),
+                                                 StepEvaluator(space_.base(), typical)});
         }) {}
 
   Found run() {
@@ -340,9 +342,11 @@ Candidate evaluate_plan(const spec::Job& job, const Objective& objective) {
   return candidate;
 }
 
-LayoutScan::LayoutScan(const Space& space, const Limits& limits, Typical typical)
+LayoutScan::LayoutScan(const Space& space, const Limits& limits, Typical typical,
+                       EnergyBound energy)
     : space_(space),
       typical_(typical),
+      energy_(energy),
       usable_(usable_memory(space.base(), limits)),
       job_(space.base()) {
   spec::GpuLoad rest;
@@ -430,7 +434,7 @@ const LayerCosts& LayoutScan::layers_of(const Layout& layout, const StateChoice&
                               overlap & (overlaps_tensor | overlaps_expert));
   const auto found = layers_.find(key);
   if (found != layers_.end()) return found->second;
-  return layers_[key] = estimate_layers(job_, typical_);
+  return layers_[key] = estimate_layers(job_, typical_, energy_);
 }
 
 const SendCosts& LayoutScan::sends_of(const Layout& layout, const StateChoice& state) {

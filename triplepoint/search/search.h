@@ -87,7 +87,8 @@ Bytes usable_memory(const spec::Job&, const Limits&);
 /// One per thread.
 class LayoutScan {
  public:
-  LayoutScan(const Space& space, const Limits& limits, Typical typical);
+  LayoutScan(const Space& space, const Limits& limits, Typical typical,
+             EnergyBound energy = EnergyBound::tight);
 
   /// Told of every plan that may fit in memory: its place, index and bound.
   using Visit = std::function<void(const VariantAt&, int64_t index, const StepBound&)>;
@@ -109,6 +110,7 @@ class LayoutScan {
 
   const Space& space_;
   Typical typical_;
+  EnergyBound energy_;
   Bytes usable_;
   double resting_power_ = 0;
   spec::Job job_;
