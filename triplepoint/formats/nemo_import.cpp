@@ -464,8 +464,10 @@ Result<void> read_optimizer(LibraryCache& cache, Settings& s, spec::StatedJob& s
   const bool fsdp = s.boolean("model.fsdp").value_or(false);
   TPT_TRY(read_optimizer_bytes(cache, s, fsdp, name, plan));
   const bool distributed = name == "distributed_fused_adam" || name == "mcore_distributed_optim";
-  // Without peers it shards nothing, until flags on top of the file add some.
-  const bool alone = job.cluster.num_gpus() / plan.model_parallel_size() <= 1;
+  // Ranks of a context group hold the same parameters, too. Without peers it shards nothing, until
+  // flags on top of the file add some.
+  const bool alone =
+      plan.context_parallel_size == 1 && job.cluster.num_gpus() / plan.model_parallel_size() <= 1;
   if (fsdp)
     read_fsdp(s, job, plan);
   else if (distributed && !alone)

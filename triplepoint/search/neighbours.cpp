@@ -132,6 +132,14 @@ OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective& o
   return other;
 }
 
+namespace {
+
+int64_t replicas_of(const spec::Job& job) {
+  return job.data_parallel_size() * job.plan.context_parallel_size;
+}
+
+}  // namespace
+
 std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective& objective,
                                      const Limits& limits) {
   Plans plans;
@@ -146,7 +154,7 @@ std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective& obje
   for (auto& [what, plan] : plans) {
     spec::Job next = job;
     next.plan = std::move(plan);
-    const bool can_shard = job.data_parallel_size() == 1 && next.data_parallel_size() > 1;
+    const bool can_shard = replicas_of(job) == 1 && replicas_of(next) > 1;
     if (can_shard) next.plan.sharding = spec::Sharding::optimizer;
     if (!spec::has_errors(spec::diagnose(next)))
       others.push_back(judged_plan(what, next, objective, limits));

@@ -32,8 +32,10 @@ int64_t data_parallel_size_or_one(const Job& job) {
   return job.data_parallel_size();
 }
 
+/// Ranks of a context group hold the same parameters, and share their states as replicas do.
 Sharding default_sharding(const Job& job) {
-  const bool replicas = data_parallel_size_or_one(job) > 1 && !is_inference(job.task);
+  const int64_t ranks = data_parallel_size_or_one(job) * job.plan.context_parallel_size;
+  const bool replicas = ranks > 1 && !is_inference(job.task);
   return replicas ? Sharding::optimizer : Sharding::none;
 }
 

@@ -69,6 +69,13 @@ TEST_CASE("a job that leaves all out runs as one told by flags that leave all ou
             .plan.global_batch_size == 144);  // the next above 128 that 3 x 8 divides
 }
 
+TEST_CASE("one replica whose ranks form a context group shards its optimizer by default") {
+  const std::string job = "model = \"llama3-8b\"\ncluster = \"hgx-h200\"\n[plan]\n";
+  CHECK(job_from(job + "tensor_parallel_size = 2\ncontext_parallel_size = 4\n").plan.sharding ==
+        Sharding::optimizer);
+  CHECK(job_from(job + "tensor_parallel_size = 8\n").plan.sharding == Sharding::none);
+}
+
 TEST_CASE("the note of defaults has the length and what was filled in, once") {
   const auto noted = [](const std::string& text) {
     const StatedJob stated = parse_stated_job(library(), text, "job.toml").value();

@@ -166,7 +166,7 @@ Arguments JobFlags::memory() {
   return Arguments()
       .group("Memory")
       .flag("--sharding", "WHAT",
-            "ZeRO 0 to 3; parameters is FSDP (default: optimizer when DP > 1)",
+            "ZeRO 0 to 3; parameters is FSDP (default: optimizer when DP x CP > 1)",
             into_word(sharding_), {.choices = words_of<spec::Sharding>()})
       .toggle("--use-distributed-optimizer", "the same as --sharding optimizer",
               distributed_optimizer_)
