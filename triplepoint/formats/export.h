@@ -13,6 +13,7 @@ namespace triplepoint::formats {
 struct Exported {
   std::string text;
   std::vector<std::string> unsupported_settings;
+  std::string refused_by_launcher = {};  // why the other tool cannot start the file; empty: it can
 };
 
 /// A configuration for NeMo's megatron_gpt_pretraining, _finetuning (LoRA) or _generate (prefill).

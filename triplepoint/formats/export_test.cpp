@@ -171,6 +171,30 @@ TEST_CASE("Megatron's distributed optimizer shards over the context group") {
   CHECK(through_megatron(job).plan.sharding == spec::Sharding::none);
 }
 
+TEST_CASE("NeMo's distributed optimizer shards over the context group") {
+  spec::Job job = job_of("pretrain-h200.yaml");
+  REQUIRE(job.plan.sharding == spec::Sharding::optimizer);
+  job.plan.context_parallel_size *= job.data_parallel_size();
+  REQUIRE(job.data_parallel_size() == 1);
+  REQUIRE(job.plan.context_parallel_size > 1);
+  CHECK(through_nemo(job).plan.sharding == spec::Sharding::optimizer);
+}
+
+TEST_CASE("uneven chunks, which NeMo cannot start, are refused and not only remarked on") {
+  spec::Job job = job_of("experts-h100.yaml");
+  job.model.num_layers = 30;
+  job.plan.virtual_pipeline_size = 2;
+  job.plan.schedule = spec::Schedule::interleaved;
+  job.plan.pipeline_parallel_size = 4;
+  job.plan.layers_per_stage = {3, 4, 4, 4, 4, 4, 4, 3};
+  CHECK(export_nemo_yaml(job).refused_by_launcher ==
+        "NeMo 1.x deals layers evenly over stages x chunks, and 30 layers on 8 are not even");
+  CHECK(export_megatron_args(job).refused_by_launcher.empty());
+  job.plan.virtual_pipeline_size = 1;
+  job.plan.layers_per_stage = {7, 8, 8, 7};
+  CHECK(export_nemo_yaml(job).refused_by_launcher.empty());
+}
+
 TEST_CASE("orders that differ from node to node, and of nodes, are not in a launch file either") {
   spec::Job job = job_of("pretrain-h200.yaml");
   const auto devices = static_cast<size_t>(job.cluster.num_gpus());

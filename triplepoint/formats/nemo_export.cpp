@@ -155,11 +155,26 @@ void write_exp_manager(YamlWriter& yaml, const Job& job) {
   yaml.boolean("exp_manager.log_step_timing", true);
 }
 
+bool can_state_layers(const Plan& plan) {
+  return has_even_inner_stages(plan.layers_per_stage) && plan.virtual_pipeline_size == 1;
+}
+
+/// Layers that NeMo cannot be told are dealt evenly, where that is possible.
+std::string why_refused(const Job& job) {
+  const Plan& plan = job.plan;
+  const int64_t parts = plan.pipeline_parallel_size * plan.virtual_pipeline_size;
+  if (plan.layers_per_stage.empty() || can_state_layers(plan) || job.model.num_layers % parts == 0)
+    return "";
+  return fmt::format("NeMo 1.x deals layers evenly over {}, and {} layers on {} are not even",
+                     plan.virtual_pipeline_size > 1 ? "stages x chunks" : "the inner stages",
+                     job.model.num_layers, parts);
+}
+
 void write_layers_per_stage(YamlWriter& yaml, const Plan& plan,
                             std::vector<std::string>& unsupported) {
   const auto& layers = plan.layers_per_stage;
   if (layers.empty()) return;
-  if (!has_even_inner_stages(layers) || plan.virtual_pipeline_size > 1) {
+  if (!can_state_layers(plan)) {
     unsupported.push_back(
         "the layers of each stage (NeMo sets only those of the first and the last)");
     return;
@@ -325,7 +340,8 @@ void check_sharding(const Job& job, std::string_view name, std::vector<std::stri
         "sharded gradients (NeMo shards the optimizer's state, or parameters as well)");
   if (sharding == spec::Sharding::optimizer && !shards)
     unsupported.push_back(fmt::format("the sharded state (optimizer {} keeps it whole)", name));
-  if (sharding == spec::Sharding::none && shards && job.data_parallel_size() > 1)
+  const int64_t replicas = job.data_parallel_size() * job.plan.context_parallel_size;
+  if (sharding == spec::Sharding::none && shards && replicas > 1)
     unsupported.push_back(fmt::format("the unsharded state (optimizer {} always shards it)", name));
 }
 
@@ -444,6 +460,7 @@ std::string_view entry_script(Task task) {
 Exported export_nemo_yaml(const Job& job) {
   Exported result;
   result.unsupported_settings = unsupported_by_launch_files(job);
+  result.refused_by_launcher = why_refused(job);
   YamlWriter yaml;
   write_run(yaml, job);
   write_trainer(yaml, job);

@@ -350,7 +350,10 @@ spec::Plan Space::plan(const Layout& layout, const Variants& variants, const Var
   plan.sequence_parallel = state.sequence_parallel;
   plan.sharding = state.sharding;
   plan.reshard_after_forward = state.reshard;
-  plan.sharding_group_size = 0;
+  const int64_t group = base_.plan.sharding_group_size;
+  const bool keeps_groups =
+      state.sharding == Sharding::parameters && group > 0 && layout.data % group == 0;
+  plan.sharding_group_size = keeps_groups ? group : 0;
   const RecomputeChoice& recompute = variants.recomputes[at.recompute];
   plan.recompute = recompute.kind;
   plan.recompute_layers = recompute.layers;

@@ -124,6 +124,20 @@ TEST_CASE("everything holds all that is launchable") {
         test::job_on("mixtral-8x7b", "dgx-h100", {.batch = 8, .layers = 4})})
     check_reaches(base);
 }
+TEST_CASE("hybrid sharding groups stay as given, in plans with FSDP whose replicas they divide") {
+  spec::Job base = test::job_on("llama3-8b", "dgx-h100", {.nodes = 2, .batch = 16});
+  base.plan.sharding_group_size = 8;
+  const Space space(base, Reach::launchable, test::must(parse_fixed("tp=1|4,pp=1,cp=1,mbs=1")));
+  bool keeps = false;
+  for (int64_t i = 0; i < space.size(); ++i) {
+    const spec::Plan plan = space.plan(i);
+    const bool fits = plan.sharding == spec::Sharding::parameters && plan.tensor_parallel_size == 1;
+    CHECK(plan.sharding_group_size == (fits ? 8 : 0));
+    keeps |= fits;
+  }
+  CHECK(keeps);
+}
+
 TEST_CASE("splits hold every layer, and embedding and head are counted where they stand") {
   for (const int64_t layers : {9, 12, 61, 96})
     for (const int64_t parts : {2, 3, 4, 8}) {

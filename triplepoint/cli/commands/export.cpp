@@ -64,6 +64,9 @@ class Export : public Command {
     TPT_TRY(spec::require_valid(job));
     if (megatron_) TPT_TRY(spec::require_training(job, "Megatron-LM's command is written"));
     const formats::Exported exported = written(library, job);
+    if (!exported.refused_by_launcher.empty())
+      return error(fmt::format("{}: not written ({}); try --megatron-args, which has any layout",
+                               job_, exported.refused_by_launcher));
     if (output_) {
       TPT_TRY(require_other_file(*output_, {job_}));
       TPT_TRY(write_file_atomically(*output_, exported.text));
@@ -110,7 +113,7 @@ class Export : public Command {
   formats::Exported written(const spec::Library& library, const spec::Job& job) const {
     if (megatron_) return formats::export_megatron_args(job);
     if (nemo_) return formats::export_nemo_yaml(job);
-    return {spec::write_job(job, library), {}};
+    return {.text = spec::write_job(job, library), .unsupported_settings = {}};
   }
 
   std::string job_;
