@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/http_request.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/quoting.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/unit_text.h"
 
@@ -13,6 +15,11 @@ namespace csv_target {
 
 using triplepoint::CsvTable;
 using triplepoint::CsvWriter;
+
+/// What the writer makes of a text: a formula gets an apostrophe in front.
+std::string written(std::string_view cell) {
+  return (triplepoint::is_formula(cell) ? "'" : "") + std::string(cell);
+}
 
 /// Whatever is read as a table is written and read back as the same table.
 int fuzz_csv(const std::uint8_t* data, std::size_t size) {
@@ -28,10 +35,12 @@ int fuzz_csv(const std::uint8_t* data, std::size_t size) {
     writer.end_row();
   }
   const auto again = CsvTable::parse(writer.text(), "again");
-  TPT_ENSURE(again && again->rows() == table->rows() && again->header() == table->header());
+  TPT_ENSURE(again && again->rows() == table->rows());
+  for (std::size_t column = 0; column < table->header().size(); ++column)
+    TPT_ENSURE(again->header()[column] == written(table->header()[column]));
   for (std::size_t row = 0; row < table->rows(); ++row)
     for (std::size_t column = 0; column < table->header().size(); ++column)
-      TPT_ENSURE(again->at(row, column) == table->at(row, column));
+      TPT_ENSURE(again->at(row, column) == written(table->at(row, column)));
   return 0;
 }
 

@@ -249,9 +249,9 @@ double step_of(const spec::Job& job) {
 }  // namespace
 
 std::optional<double> judge_time(const spec::Job& job) {
-  const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
-  if (!run::has_trained(run) || run.steps.empty()) return std::nullopt;
-  return (run.steps.back().end - run.steps.back().begin) / unit::s;
+  const std::optional<Seconds> step = sim::find_steady_step_time(job);
+  if (!step) return std::nullopt;
+  return (instant_at(*step) - Instant()) / unit::s;  // whole ns, as a run records it
 }
 
 PlacementOutcome judge_placement(const spec::Job& job, const ColdMap& map) {

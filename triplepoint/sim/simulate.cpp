@@ -108,4 +108,14 @@ Seconds steady_step_time(const spec::Job& job) {
   return steady_step(model, heat).timeline.step_time;
 }
 
+std::optional<Seconds> find_steady_step_time(const spec::Job& job) {
+  workload::WorkGraph graph = workload::build_work_graph(job);
+  if (!graph.memory.fits()) return std::nullopt;
+  StepModel model(job, std::move(graph));
+  std::optional<ClusterHeat> heat = make_heat(job, model.hardware);
+  const CoupledStep step = steady_step(model, heat);
+  if (find_shutdown(job.cluster.gpu, step.dies)) return std::nullopt;
+  return step.timeline.step_time;
+}
+
 }  // namespace triplepoint::sim

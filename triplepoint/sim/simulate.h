@@ -24,6 +24,8 @@ run::Run simulate(const spec::Job& job, const Horizon& horizon);
 /// How long the step lasts that simulate() reaches in thermal steady state, without the record of
 /// it: power and temperature along a step cost far more than the step. The job must fit in memory.
 Seconds steady_step_time(const spec::Job& job);
+/// The same; nothing where the job does not fit in memory or a device would shut down.
+std::optional<Seconds> find_steady_step_time(const spec::Job& job);
 
 /// The remark that simulate() makes on a die of 90 C (the lowest shutdown temperature that is known
 /// of any GPU) or more where no source states a limit of this GPU; nothing otherwise.
