@@ -459,7 +459,8 @@ class Placer {
               : placement.over.mean;
       if (gain > most) most = gain, best = &placement;
     }
-    if (!options_.machine_is_known && best == &result_.placements.front())
+    const bool has_choice = base_.plan.pipeline_parallel_size > 1;
+    if (has_choice && !options_.machine_is_known && best == &result_.placements.front())
       result_.notes.push_back(fmt::format(
           "no placement gains {:.2g} % on average over {} drawn machines, so the job stays as it "
           "is; measure the machine and give it with --from",

@@ -240,7 +240,7 @@ DataTable reasons_table(const advise::PlaceResult& result) {
 
 std::string gains_text(const advise::PlaceResult& result) {
   const Placement& best = result.placements.back();
-  if (best.over.machines == 0 || best.over.mean <= 0) return "";
+  if (best.over.machines < 2 || best.over.mean <= 0) return "";
   return fmt::format(
       "Over {} drawn machines of this kind the {} placement gains {:.2f} % on average ({:.2f} % on "
       "the worst); it gains on {} of them.",
@@ -260,7 +260,7 @@ std::string counts_text(const advise::PlaceCounts& counts) {
         " {} that could still be up to {:.1f} % faster were not (--judge raises the number).",
         whole(counts.left), 100 * counts.could_gain);
   else if (counts.assignments > 0)
-    text += " The rest cannot be faster, so nothing in this space is.";
+    text += " The rest cannot be faster on the machine that was searched.";
   return text;
 }
 

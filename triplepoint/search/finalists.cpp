@@ -277,13 +277,12 @@ class Finals {
   }
 
   Finalist at_lower_power(const Finalist& plan, int64_t steps) const {
-    Finalist lowered = plan;
-    lowered.power_limit =
-        space_.base().power_limit() - static_cast<double>(steps) * power_limit_step;
-    lowered =
-        simulate(job_of(space_.base(), lowered), plan.candidate, objective_, options_.lifetime);
-    lowered.power_limit =
-        space_.base().power_limit() - static_cast<double>(steps) * power_limit_step;
+    spec::Job job = space_.base();
+    const Watts limit = job.power_limit() - static_cast<double>(steps) * power_limit_step;
+    job.plan = plan.candidate.plan;
+    job.environment.power_limit = limit;
+    Finalist lowered = simulate(job, plan.candidate, objective_, options_.lifetime);
+    lowered.power_limit = limit;
     lowered.refused = over_limit(lowered, limits_, space_.base().cluster);
     return lowered;
   }

@@ -78,8 +78,7 @@ std::optional<std::string> unlimited_die_note(const spec::Gpu& gpu, Celsius hott
   if (hottest < lowest_known_shutdown) return std::nullopt;
   return fmt::format(
       "a die reaches {:.0f} °C and no source states a temperature limit of the {}: a real one "
-      "would "
-      "lower its clock or shut down",
+      "would lower its clock or shut down",
       hottest.degrees(), gpu.name);
 }
 
@@ -102,18 +101,25 @@ run::Run simulate(const spec::Job& job, const Horizon& horizon) {
   return run;
 }
 
+namespace {
+
+CoupledStep steady_step_of(StepModel& model) {
+  std::optional<ClusterHeat> heat = make_heat(model.job, model.hardware);
+  return steady_step(model, heat);
+}
+
+}  // namespace
+
 Seconds steady_step_time(const spec::Job& job) {
   StepModel model(job);
-  std::optional<ClusterHeat> heat = make_heat(job, model.hardware);
-  return steady_step(model, heat).timeline.step_time;
+  return steady_step_of(model).timeline.step_time;
 }
 
 std::optional<Seconds> find_steady_step_time(const spec::Job& job) {
   workload::WorkGraph graph = workload::build_work_graph(job);
   if (!graph.memory.fits()) return std::nullopt;
   StepModel model(job, std::move(graph));
-  std::optional<ClusterHeat> heat = make_heat(job, model.hardware);
-  const CoupledStep step = steady_step(model, heat);
+  const CoupledStep step = steady_step_of(model);
   if (find_shutdown(job.cluster.gpu, step.dies)) return std::nullopt;
   return step.timeline.step_time;
 }
