@@ -388,6 +388,13 @@ JudgedStep mean_of(const std::vector<JudgedStep>& steps) {
   return mean;
 }
 
+/// At rest under the job's faults, those of inlets, fans and sinks as well.
+sim::CoupledStep settled(sim::StepModel& model) {
+  sim::ClusterHeat heat(model.job, model.hardware);
+  heat.set_conditions(model.conditions());
+  return sim::solve_steady_state(model, heat);
+}
+
 JudgedStep judge(const Setting& setting, const std::vector<Hertz>& clocks,
                  const std::vector<Watts>& caps) {
   std::vector<JudgedStep> steps(setting.machines.size());
@@ -396,8 +403,7 @@ JudgedStep judge(const Setting& setting, const std::vector<Hertz>& clocks,
     if (!clocks.empty()) job.environment.device_clock_limits = clocks;
     if (!caps.empty()) job.environment.device_power_limits = caps;
     sim::StepModel model(job, setting.graph);
-    sim::ClusterHeat heat(job, model.hardware);
-    steps[i] = judged(sim::solve_steady_state(model, heat));
+    steps[i] = judged(settled(model));
   });
   return mean_of(steps);
 }
@@ -531,8 +537,7 @@ class ClockPlanner {
       if (slowdown == 0 || slowdown <= options_.most_slowdown) steps.push_back(slowdown);
     if (options_.begin) options_.begin("Judging clocks", steps.size() + 1);
     sim::StepModel model(expected_, graph_);
-    sim::ClusterHeat heat(expected_, model.hardware);
-    const sim::CoupledStep step = sim::solve_steady_state(model, heat);
+    const sim::CoupledStep step = settled(model);
     plan_.baseline = judge(setting_, {}, {});
     Walks walks(model, step);
     plan_.stages = stage_slacks(model, step, walks);

@@ -182,6 +182,17 @@ TEST_CASE("what a frontier promises holds on average over machines it was not pl
   CHECK(saved == doctest::Approx(point.saving).epsilon(0.1));
 }
 
+TEST_CASE("clocks are planned under the job's faults, fans and heat paths included") {
+  spec::Job job = on_expected_machine(uneven_job());
+  job.environment.ambient = Celsius(35);
+  const Seconds healthy = *sim::find_steady_step_time(job);
+  job.environment.faults = {*spec::parse_fault("fan=0.3")};
+  const Seconds step = *sim::find_steady_step_time(job);
+  REQUIRE(step > 1.01 * healthy);
+  const ClockPlan plan = plan_clocks(job, {.most_slowdown = 0});
+  CHECK(plan.baseline.time / unit::s == doctest::Approx(step / unit::s).epsilon(1e-9));
+}
+
 TEST_CASE("along the frontier time rises and energy falls") {
   const ClockPlan plan = plan_clocks(uneven_job(), {});
   REQUIRE(plan.frontier.size() > 2);
