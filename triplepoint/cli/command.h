@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "triplepoint/base/result.h"
+
+#include "triplepoint/flags/arguments.h"
 
 namespace triplepoint::tui {
 
@@ -18,46 +17,7 @@ class Console;
 
 namespace triplepoint::cli {
 
-/// What a shell may offer for an argument.
-enum class Words { none, files, folders, models, clusters, stacks, optimizers, studies };
-
-/// Reads the text of an argument into a variable; a switch gets "".
-using Store = std::function<Result<void>(std::string_view)>;
-
-/// What an argument accepts, where that is not one text of any kind.
-struct Accepts {
-  std::vector<std::string> choices;  // the only values allowed; empty: any
-  Words words = Words::none;
-  bool required = false;  // words only
-  bool repeats = false;   // a word takes all that are left
-};
-
-/// One flag or word of a command: parser, help and shell completion all come from this.
-struct Argument : Accepts {
-  std::string names;  // "--tp,--tensor-model-parallel-size", "-o,--output"; a word: "STUDY"
-  std::string value;  // placeholder of its value: "N"; empty: a switch
-  std::string help, group;
-  Store store;
-
-  bool is_flag() const { return names.starts_with("-"); }
-};
-
-/// The arguments of a command in the order of its help.
-class Arguments : public std::vector<Argument> {
- public:
-  /// The heading of those that follow.
-  Arguments& group(std::string title);
-  Arguments& word(std::string name, std::string help, Store store, Accepts accepts = {});
-  Arguments& flag(std::string names, std::string value, std::string help, Store store,
-                  Accepts accepts = {});
-  Arguments& toggle(std::string names, std::string help, bool& target);
-  /// With its own heading, or the one in force.
-  Arguments& add(Argument argument);
-  Arguments& add(Arguments others);
-
- private:
-  std::string group_ = "Options";
-};
+using namespace flags;  // NOLINT(google-build-using-namespace): what commands are made of
 
 /// A verb of the program. Arguments point into the object, which therefore stays where it is.
 class Command {

@@ -10,7 +10,7 @@
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/command_line.h"
-#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/flags/bind.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {

@@ -6,8 +6,8 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/study/bench_cards.h"
 #include "triplepoint/study/bench_play.h"
 

@@ -4,9 +4,9 @@
 #include "triplepoint/base/process.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/cli/flags/this_machine_flags.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include "triplepoint/base/process.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/report/compare/compare_page.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/tui/result_text.h"

@@ -7,8 +7,8 @@
 #include "triplepoint/base/process.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/study/gpu_check.h"
 #include "triplepoint/study/training.h"
 #include "triplepoint/tui/machine_text.h"

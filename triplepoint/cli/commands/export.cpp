@@ -13,9 +13,9 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/job_flags.h"
-#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/job_flags.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
 

@@ -8,8 +8,8 @@
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/command_line.h"
-#include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {

@@ -13,8 +13,8 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {

@@ -15,9 +15,9 @@
 
 #include "triplepoint/advise/place_tables.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/job_flags.h"
-#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/job_flags.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/report/findings/labels.h"
 #include "triplepoint/study/place_telemetry.h"
 #include "triplepoint/tui/console.h"

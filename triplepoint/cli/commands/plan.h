@@ -12,7 +12,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/search/neighbours.h"

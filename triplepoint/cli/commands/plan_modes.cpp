@@ -26,8 +26,8 @@
 #include "triplepoint/advise/clock_plan.h"
 #include "triplepoint/advise/clock_tables.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/progress.h"
 

@@ -4,8 +4,8 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/study/recording.h"
 #include "triplepoint/tui/console.h"

@@ -10,9 +10,9 @@
 #include "triplepoint/base/process.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/cli/flags/trace_flags.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"

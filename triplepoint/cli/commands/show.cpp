@@ -12,8 +12,8 @@
 #include "triplepoint/spec/toml_tree.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/report/findings/labels.h"
 #include "triplepoint/study/library_text.h"

@@ -8,8 +8,8 @@
 #include "triplepoint/base/process.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/telemetry/live/live.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/machine_text.h"

@@ -8,9 +8,9 @@
 #include "triplepoint/base/process.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/shared_flags.h"
 #include "triplepoint/cli/flags/trace_flags.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/tui/result_text.h"

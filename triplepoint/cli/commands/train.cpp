@@ -9,8 +9,8 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/bind.h"
-#include "triplepoint/cli/flags/job_flags.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/job_flags.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/study/training.h"
 #include "triplepoint/tui/console.h"

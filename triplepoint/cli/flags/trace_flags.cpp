@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/cli/flags/trace_flags.h"
 
-#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/flags/bind.h"
 
 namespace triplepoint::cli {
 

@@ -13,13 +13,13 @@
 
 #include "triplepoint/spec/job.h"
 
-#include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/flags/arguments.h"
+#include "triplepoint/flags/bind.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/tui/console.h"
 
-namespace triplepoint::cli {
+namespace triplepoint::flags {
 
 /// A whole number within bounds; others are errors of the command line.
 Result<int64_t> read_count(std::string_view text, int64_t least, int64_t most);
@@ -148,4 +148,4 @@ class BillFlags {
   std::optional<Seconds> mtbf_, checkpoint_, interval_, restart_;
 };
 
-}  // namespace triplepoint::cli
+}  // namespace triplepoint::flags

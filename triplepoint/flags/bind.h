@@ -15,9 +15,9 @@
 
 #include "triplepoint/spec/names.h"
 
-#include "triplepoint/cli/command.h"
+#include "triplepoint/flags/arguments.h"
 
-namespace triplepoint::cli {
+namespace triplepoint::flags {
 
 /// Reads an argument's text by `read` into a variable, which must outlive the function.
 template <class T, class Read>
@@ -70,4 +70,4 @@ Store into_words(std::vector<E>& target) {
   };
 }
 
-}  // namespace triplepoint::cli
+}  // namespace triplepoint::flags

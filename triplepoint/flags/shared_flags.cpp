@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/cli/flags/shared_flags.h"
+#include "triplepoint/flags/shared_flags.h"
 
 #include <charconv>
 #include <cstdlib>
@@ -15,11 +15,11 @@
 
 #include "triplepoint/spec/fault.h"
 
-#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/flags/bind.h"
 #include "triplepoint/sim/device_phase.h"
 #include "triplepoint/workload/model_flops.h"
 
-namespace triplepoint::cli {
+namespace triplepoint::flags {
 namespace {
 
 // More would not start on any machine; it is also where an int would end.
@@ -254,4 +254,4 @@ metrics::Bill BillFlags::bill(const spec::Job& job, const metrics::BillRates& ra
                           rates);
 }
 
-}  // namespace triplepoint::cli
+}  // namespace triplepoint::flags

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/cli/flags/job_flags.h"
+#include "triplepoint/flags/job_flags.h"
 
 #include <algorithm>
 #include <charconv>
@@ -10,11 +10,11 @@
 
 #include "triplepoint/spec/job.h"
 
-#include "triplepoint/cli/flags/bind.h"
+#include "triplepoint/flags/bind.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/report/findings/labels.h"
 
-namespace triplepoint::cli {
+namespace triplepoint::flags {
 namespace {
 
 struct ScheduleWord {
@@ -430,4 +430,4 @@ void JobFlags::set_fabric(spec::ScaleOut& fabric) const {
   set(fabric.oversubscription, oversubscription_);
 }
 
-}  // namespace triplepoint::cli
+}  // namespace triplepoint::flags

@@ -13,10 +13,10 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/cli/flags/job_flags.h"
+#include "triplepoint/flags/job_flags.h"
 #include "triplepoint/formats/export.h"
 
-namespace triplepoint::cli {
+namespace triplepoint::flags {
 namespace {
 
 const spec::Library& library() {
@@ -319,4 +319,4 @@ TEST_CASE("a launch file runs the job it was written from, but for what it says 
 }
 
 }  // namespace
-}  // namespace triplepoint::cli
+}  // namespace triplepoint::flags

@@ -10,9 +10,9 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/cli/command.h"
+#include "triplepoint/flags/arguments.h"
 
-namespace triplepoint::cli {
+namespace triplepoint::flags {
 
 /// A job told by flags, alone or on top of a file. What was not said stays as the file has it, or
 /// takes the default that docs/cli.md lists; the job's first note says which did.
@@ -82,4 +82,4 @@ class JobFlags {
   std::optional<std::string> fp8_;
 };
 
-}  // namespace triplepoint::cli
+}  // namespace triplepoint::flags

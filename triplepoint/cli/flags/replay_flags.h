@@ -37,17 +37,4 @@ class ReplayFlags {
   std::optional<double> clock_, host_;
 };
 
-/// `simulate --like NAME.run [--machine FOLDER]`: the job of a run that was measured, on the
-/// machine that `calibrate --this-machine` has described: as many nodes and ranks as the run had,
-/// and its fabric.
-class LikeFlags {
- public:
-  Arguments arguments();
-  bool given() const { return run_.has_value(); }
-  Result<spec::Job> job(const spec::Library&) const;
-
- private:
-  std::optional<std::string> run_, machine_;
-};
-
 }  // namespace triplepoint::cli

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/flags/simulation_flags.h"
+
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/sim/simulate.h"
+
+namespace triplepoint::flags {
+
+Arguments SimulationFlags::length() {
+  return Arguments()
+      .group("Duration and output")
+      .flag("--duration", "TIME",
+            "simulate a transient of this length from a cold start, as in 10min",
+            into_time(duration_, 1 * unit::ms, longest_play))
+      .flag("--steps", "N", "simulate N training steps from a cold start", into_count(steps_, 1));
+}
+
+Arguments SimulationFlags::profile() {
+  return Arguments()
+      .group("Duration and output")
+      .toggle("--power-profile",
+              "power swings, ramps and peaks of nodes, racks and the site over a "
+              "step, and the cost of smoothing them",
+              power_profile_)
+      .flag("--nodes-per-rack", "N", "of the power profile (default 4)",
+            into_count(nodes_per_rack_, 1));
+}
+
+Arguments SimulationFlags::faults_and_bill() {
+  return faults_.arguments().add(bill_.arguments());
+}
+
+Result<study::JobResults> SimulationFlags::results(const spec::Library& library,
+                                                   spec::Job job) const {
+  TPT_TRY(faults_.apply(job, over_time()));
+  TPT_TRY(spec::require_valid(job));
+  TPT_TRY(check_words());
+  const metrics::BillRates rates = TPT_TRY(bill_.rates(library));
+  study::JobResults results = simulate(job, rates);
+  if (!over_time() && job.environment.faults.empty() && results.metrics.step_time)
+    results.step_time = TPT_TRY(metrics::PredictionIntervals::load(library))
+                            .step_time(job, *results.metrics.step_time / unit::s);
+  return results;
+}
+
+study::JobResults SimulationFlags::simulate(const spec::Job& job,
+                                            const metrics::BillRates& rates) const {
+  study::JobResults results{.rates = rates};
+  results.run = sim::simulate(job, {.duration = duration_, .steps = steps_});
+  results.metrics = metrics::measure(results.run);
+  results.fault_free = without_faults(job);
+  if (bill_.given() && results.metrics.step_time && results.metrics.power_mean_w)
+    results.bill = bill_.bill(job, results.rates, *results.metrics.step_time,
+                              *results.metrics.power_mean_w * unit::W);
+  results.lifetime_use = study::run_lifetime_use(results.run, results.metrics);
+  results.profile = profile_of(results.run);
+  return results;
+}
+
+/// What a steady state with faults is held against.
+std::optional<run::Run> SimulationFlags::without_faults(spec::Job job) const {
+  if (over_time() || job.environment.faults.empty()) return std::nullopt;
+  job.environment.faults.clear();
+  return sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+}
+
+Result<void> SimulationFlags::check_words() const {
+  if (duration_ && steps_)
+    return error("--duration and --steps were both given (each sets the simulated time); keep one");
+  if (nodes_per_rack_ && !power_profile_)
+    return error("--nodes-per-rack belongs to --power-profile (only it uses racks); add it");
+  return bill_.check_alone();
+}
+
+std::optional<metrics::PowerProfile> SimulationFlags::profile_of(const run::Run& run) const {
+  if (!power_profile_) return std::nullopt;
+  metrics::PowerProfileOptions options;
+  options.nodes_per_rack = nodes_per_rack_.value_or(options.nodes_per_rack);
+  return metrics::power_profile(run, options);
+}
+
+}  // namespace triplepoint::flags
