@@ -13,7 +13,8 @@ PACKAGES       := g++ make cmake=cmake ninja-build=ninja ccache pkg-config=pkg-c
                   libopenblas-dev libopenmpi-dev openmpi-bin \
                   libsqlite3-dev libzstd-dev zlib1g-dev libisal-dev libsimdjson-dev \
                   nodejs=node npm=npm python3=python3
-PACKAGES_TEST  := $(PACKAGES) doctest-dev
+PACKAGES_PYTHON := pybind11-dev python3-dev
+PACKAGES_TEST  := $(PACKAGES) $(PACKAGES_PYTHON) doctest-dev python3-numpy python3-pip
 PACKAGES_PACKAGE := dpkg-dev=dpkg-shlibdeps file=file xz-utils=xz mmdebstrap=mmdebstrap
 PACKAGES_DOCS     := mkdocs=mkdocs mkdocs-material
 PACKAGES_BENCH := $(PACKAGES) libbenchmark-dev
@@ -134,6 +135,8 @@ clean:  ## removes build/
 
 packages:
 	@tools/packages.sh $(PACKAGES)
+packages-python:
+	@tools/packages.sh $(PACKAGES) $(PACKAGES_PYTHON) python3-pip
 packages-test:
 	@tools/packages.sh $(PACKAGES_TEST)
 packages-check:
@@ -144,7 +147,7 @@ packages-package:
 	@tools/packages.sh $(PACKAGES_PACKAGE)
 packages-bench:
 	@tools/packages.sh $(PACKAGES_BENCH)
-.PHONY: packages-test packages-check packages-package packages-docs packages-bench web
+.PHONY: packages-python packages-test packages-check packages-package packages-docs packages-bench web
 
 # The only step that needs the npm registry; afterwards everything works offline.
 web: $(if $(wildcard web/package-lock.json),web/node_modules/.package-lock.json)

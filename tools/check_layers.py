@@ -37,8 +37,9 @@ MAY_INCLUDE = {
 }
 # Circles of units that are still there, by the first unit of each.
 KNOWN_CIRCLES = {"triplepoint/" + unit for unit in ("study/runner",)}
-# Programs beside the library.
-PROGRAMS = {"trainer": "base spec workload mark"}
+# Programs beside the library, and the module of the Python package.
+PROGRAMS = {"trainer": "base spec workload mark",
+            "python": "base spec run metrics report tui study flags"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"((triplepoint|trainer)/([a-z_]+)[^"]*)"')
 NO_UNIT = re.compile(r"_(test|testing)\.(cpp|h)$")

@@ -27,8 +27,8 @@ def components():
 
 def makefile_packages():
     text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
-    words = re.search(r"^PACKAGES\s*:=(.*)$", text, re.M)[1].split()
-    return {word for word in words if word.endswith("-dev")}
+    lists = re.findall(r"^PACKAGES(?:_PYTHON)?\s*:=(.*)$", text, re.M)
+    return {word for words in lists for word in words.split() if word.endswith("-dev")}
 
 
 def list_problems(content):
@@ -36,7 +36,7 @@ def list_problems(content):
     for package in sorted(makefile_packages() - listed):
         yield f"{name(LIST)}: {package} of the Makefile is missing; add name, license and use"
     for package in sorted(listed - makefile_packages()):
-        yield f"{name(LIST)}: {package} is not in the Makefile's PACKAGES; remove it here or add it there"
+        yield f"{name(LIST)}: {package} is not in the Makefile's PACKAGES and PACKAGES_PYTHON; remove it here or add it there"
     for source in files(".ts", ".mjs"):
         if name(source).startswith("web/src/"):
             for package in set(IMPORT.findall(source.read_text())) - set(content["pages"]):

@@ -4,14 +4,21 @@
 #include <cstdlib>
 #include <system_error>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 namespace triplepoint {
 namespace {
 
-constexpr const char* installed = "share/triplepoint/data";
+constexpr char installed[] = "share/triplepoint/data";
 
-Path folder_of_program() {
+/// Where this code lies: the program's folder, or that of the shared object that it was linked
+/// into, such as the Python module.
+Path folder_of_code() {
+  Dl_info info{};
+  if (dladdr(&installed, &info) != 0 && info.dli_fname != nullptr)
+    if (const Path file = info.dli_fname; file.extension() == ".so")
+      return absolute_path(file).parent_path();
   std::error_code ignored;
   return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
 }
@@ -36,9 +43,10 @@ Result<Path> data_folder() {
                     "described there); unset it or correct it",
                     chosen));
   }
-  const Path program = folder_of_program();
-  const Path beside = program.parent_path() / installed;
-  for (const Path& folder : {beside, data_of_source_tree(program), Path(TPT_INSTALL_DATA_DIR)})
+  const Path code = folder_of_code();
+  const Path beside = code.parent_path() / installed;
+  for (const Path& folder :
+       {code / installed, beside, data_of_source_tree(code), Path(TPT_INSTALL_DATA_DIR)})
     if (is_folder(folder)) return folder;
   return error(fmt::format("no data folder (neither {} nor {} exists); set TRIPLEPOINT_DATA to it",
                            beside.string(), TPT_INSTALL_DATA_DIR));

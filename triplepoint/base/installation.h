@@ -8,8 +8,8 @@
 namespace triplepoint {
 
 /// Where models/, gpus/, clusters/ ... lie. The first that exists of: the environment's
-/// TRIPLEPOINT_DATA; ../share/triplepoint/data beside the running program; the source tree that the
-/// program lies in; the install prefix.
+/// TRIPLEPOINT_DATA; share/triplepoint/data in the folder of the running program, or of the Python
+/// module, and beside that folder; the source tree that it lies in; the install prefix.
 ///
 /// A TRIPLEPOINT_DATA that is not a folder is an error.
 Result<Path> data_folder();

@@ -47,11 +47,9 @@ std::vector<std::string> flag_names(const std::vector<Argument>& arguments) {
 
 /// Adds one argument; what its reader refuses becomes `problem`.
 void add_argument(CLI::App& app, const Argument& argument, std::optional<std::string>& problem) {
-  const std::string shown(argument.names.substr(0, argument.names.find(',')));
-  const auto store = [&argument, &problem, shown](const std::string& text) {
-    if (const Result<void> read = argument.store(text); !read && !problem) {
-      problem = fmt::format("{}: {}", shown, read.error().what);
-    }
+  const auto store = [&argument, &problem](const std::string& text) {
+    if (const Result<void> read = store_text(argument, text); !read && !problem)
+      problem = read.error().what;
     return !problem.has_value();
   };
   if (argument.is_flag() && argument.value.empty()) {
@@ -101,20 +99,6 @@ std::optional<std::string> left_over(CLI::App& app, const std::vector<Argument>&
                      close ? fmt::format("; did you mean {}?", *close) : "");
 }
 
-/// Checks a choice before its reader sees it, so that readers need not.
-void guard_choices(std::vector<Argument>& arguments) {
-  for (Argument& argument : arguments) {
-    if (argument.choices.empty()) continue;
-    argument.store = [choices = argument.choices,
-                      store = argument.store](std::string_view text) -> Result<void> {
-      if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
-        return error(fmt::format("\"{}\" is no choice; {}", text, did_you_mean(text, choices)));
-      }
-      return store(text);
-    };
-  }
-}
-
 /// The sentence of a flag without its value; the parser's message names no placeholder.
 std::string value_missing(std::string_view message, const std::vector<Argument>& arguments) {
   const std::string name(message.substr(0, message.find(':')));
@@ -151,8 +135,8 @@ Result<bool> take_words_behind_dashes(const std::vector<Argument>& arguments,
 }
 
 /// Fills the command's variables. Says whether help was asked for instead, or what is wrong.
-Result<bool> read_arguments(std::vector<Argument>& arguments, std::span<const std::string> words) {
-  guard_choices(arguments);
+Result<bool> read_arguments(const std::vector<Argument>& arguments,
+                            std::span<const std::string> words) {
   CLI::App app;
   app.allow_extras();
   app.set_help_flag();
@@ -193,7 +177,7 @@ int fail(tui::Console& console, std::string_view why) {
 
 int run_command(const CommandEntry& entry, Command& command, std::span<const std::string> words,
                 tui::Console& console) try {
-  std::vector<Argument> arguments = command.arguments();
+  const std::vector<Argument> arguments = command.arguments();
   const Result<bool> help = read_arguments(arguments, words);
   if (!help) {
     console.warn(usage_error(fmt::format("{}: {}", entry.name, help.error().what), entry.name));

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/flags/arguments.h"
 
+#include <algorithm>
 #include <utility>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/text.h"
 
 namespace triplepoint::flags {
 
@@ -37,6 +42,29 @@ Arguments& Arguments::add(Arguments others) {
   for (Argument& argument : others)
     push_back(std::move(argument));
   return *this;
+}
+
+bool has_name(const Argument& argument, std::string_view name) {
+  const std::vector<std::string> names = split(argument.names, ',');
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+namespace {
+
+Result<void> store_choice(const Argument& argument, std::string_view text) {
+  const std::vector<std::string>& choices = argument.choices;
+  if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end())
+    return error(fmt::format("\"{}\" is no choice; {}", text, did_you_mean(text, choices)));
+  return argument.store(text);
+}
+
+}  // namespace
+
+Result<void> store_text(const Argument& argument, std::string_view text) {
+  const Result<void> stored = store_choice(argument, text);
+  if (stored) return {};
+  return error(fmt::format("{}: {}", argument.names.substr(0, argument.names.find(',')),
+                           stored.error().what));
 }
 
 }  // namespace triplepoint::flags

@@ -51,4 +51,11 @@ class Arguments : public std::vector<Argument> {
   std::string group_ = "Options";
 };
 
+/// Whether the argument has this name: "--tp", or its whole name if it is a word.
+bool has_name(const Argument& argument, std::string_view name);
+
+/// The argument's store, which refuses what is no choice of it, with the flag in front of the
+/// sentence: "--schedule: "2f2b" is no choice; ...".
+Result<void> store_text(const Argument& argument, std::string_view text);
+
 }  // namespace triplepoint::flags

@@ -16,7 +16,7 @@
 
 Under ``triplepoint record -- python train.py`` the marks of every rank go into the run; without it, or
 where libtriplepoint_mark.so is not found, every call does nothing and costs next to nothing. No call
-raises, blocks or prints. One file, nothing to install; Python 3.8 and later.
+raises, blocks or prints. One file, which may be copied beside a program as triplepoint.py; Python 3.8 and later.
 
 Regions show when Python *launches* work. Where a GPU works behind (CUDA, HIP), wait for it at the end of
 a step if the end of a step is to mean the end of its work: ``torch.cuda.synchronize()``.
@@ -39,7 +39,8 @@ def _places():
         yield named
     here = os.path.dirname(os.path.abspath(__file__))
     yield os.path.join(here, LIBRARY)
-    yield os.path.normpath(os.path.join(here, "..", "..", "..", "lib", LIBRARY))  # PREFIX/share/triplepoint/python
+    yield os.path.join(here, "lib", LIBRARY)  # of a wheel
+    yield os.path.normpath(os.path.join(here, "..", "..", "..", "..", "lib", LIBRARY))  # PREFIX/share/triplepoint/python/triplepoint
     yield LIBRARY
 
 

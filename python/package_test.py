@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package says what the program says, to the bit, and behaves as Python does.
+
+    package_test.py FOLDER_OF_PACKAGE PROGRAM SOURCE_TREE
+"""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+PACKAGE, PROGRAM, TREE = (os.path.abspath(word) for word in sys.argv[1:4])
+sys.path.insert(0, PACKAGE)
+import triplepoint as tp  # noqa: E402
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+LLAMA = {"model": "llama3-70b", "cluster": "dgx-h100", "nodes": 16, "tp": 8, "pp": 4, "gbs": 512}
+
+
+def program(*words):
+    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True)
+
+
+def words_of(flags):
+    """The arguments as one would type them."""
+    words = []
+    for name, value in flags.items():
+        words.append("--" + name.replace("_", "-"))
+        if value is not True:
+            words.append(str(value))
+    return words
+
+
+def help_flags(command):
+    """The first long name of every flag of a command, as its help has them."""
+    return set(re.findall(r"^  (?:-\w, )?--([a-z0-9-]+)", program(command, "--help").stdout, re.M))
+
+
+class Numbers(unittest.TestCase):
+    def equal(self, job_flags, simulate_flags=None):
+        said = program("simulate", *words_of({**job_flags, **(simulate_flags or {})}), "--format", "json")
+        self.assertEqual(said.returncode, 0, said.stderr)
+        run = tp.simulate(tp.Job(**job_flags), **(simulate_flags or {}))
+        self.assertEqual(run.results, json.loads(said.stdout))
+        return run
+
+    def test_a_simulation_is_that_of_the_program_to_the_bit(self):
+        run = self.equal(LLAMA)
+        self.assertEqual(run.step_time_s, run.results["step_time_s"])
+        self.assertEqual(run.power_mean_w, run.results["power_w"]["mean"])
+        self.assertEqual(run.step_time_interval_s, (run.results["step_time_low_s"], run.results["step_time_high_s"]))
+
+    def test_so_are_other_jobs_and_what_is_asked_of_them(self):
+        self.equal({**LLAMA, "power_limit": "550 W", "ambient": "33 C", "recompute": "selective", "sequence_parallel": True})
+        self.equal({"model": "mixtral-8x7b", "cluster": "hgx-h200", "nodes": 4, "tp": 2, "ep": 4, "overlap": "dp,pp"})
+        self.equal({"model": "gpt3-175b", "cluster": "hgx-h100"})  # does not fit
+        self.equal(LLAMA, {"duration": "2min", "fault": "gpu=3,power=0.5", "tokens": "15T", "power_profile": True})
+
+    def test_plain_numbers_have_the_unit_of_their_flag(self):
+        self.assertEqual(tp.Job(**LLAMA, power_limit=550, ambient=33.5), tp.Job(**LLAMA, power_limit="550 W", ambient="33.5 C"))
+        self.assertEqual(tp.Job(**LLAMA, layers_per_stage=[21, 19, 21, 19]), tp.Job(**LLAMA, layers_per_stage="21,19,21,19"))
+        self.assertEqual(tp.Job(**{**{k: v for k, v in LLAMA.items() if k != "tp"}, "tensor_model_parallel_size": 8}), tp.Job(**LLAMA))
+
+    def test_a_job_that_does_not_fit_is_a_run_with_its_memory(self):
+        run = tp.simulate(tp.Job(model="gpt3-175b", cluster="hgx-h100"))
+        self.assertEqual(run.verdict, "oom")
+        self.assertIsNone(run.step_time_s)
+        self.assertGreater(run.memory_total_gib, run.memory_limit_gib)
+
+    def test_a_file_is_a_job_and_flags_go_on_top(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "job.toml")
+            tp.Job(**LLAMA).save(file)
+            self.assertEqual(tp.simulate(file).step_time_s, tp.simulate(tp.Job(**LLAMA)).step_time_s)
+            self.assertEqual(tp.Job(file, tp=4).replace(tp=None).to_toml(), tp.Job(file).to_toml())
+
+    def test_a_run_comes_back_from_its_file(self):
+        run = tp.simulate(tp.Job(**LLAMA))
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "job.run")
+            run.save(file)
+            again = tp.read(file)
+        self.assertEqual(again.to_dict(), run.to_dict())
+        self.assertEqual(again.job.to_toml(), run.job.to_toml())
+        self.assertEqual(tp.simulate(again.job.replace(tp=4)).step_time_s, tp.simulate(tp.Job(**{**LLAMA, "tp": 4})).step_time_s)
+
+    def test_the_text_is_the_programs(self):
+        self.assertEqual(str(tp.simulate(tp.Job(**LLAMA))), program("simulate", *words_of(LLAMA)).stdout)
+
+
+class Arguments(unittest.TestCase):
+    def test_every_flag_of_simulate_is_an_argument(self):
+        of_the_program = {"output", "perfetto", "format", "help"}  # Run.save, Run.save_perfetto, Run.results, help()
+        of_other_sources = {"replay", "measured-on", "clock-scale", "host-scale", "like", "machine"}
+        known = {flag.flag[2:] for flags in (tp._predict._job_flags, tp._predict._simulation_flags) for flag in flags.all}
+        self.assertEqual(help_flags("simulate") - of_the_program - of_other_sources, known)
+
+    def test_the_signature_and_the_help_have_them(self):
+        import inspect
+        self.assertIn("pp", inspect.signature(tp.Job).parameters)
+        self.assertIn("power_limit: power limit of each device", " ".join(tp.Job.__doc__.split()))
+        self.assertIn("duration", inspect.signature(tp.simulate).parameters)
+
+    def test_a_wrong_name_or_type_is_a_type_error(self):
+        for call, words in ((lambda: tp.Job(modle="x"), "did you mean model"), (lambda: tp.Job(bf16=3), "switch"),
+                            (lambda: tp.Job(tp=True), "tp takes int"), (lambda: tp.simulate(3), "a job is"),
+                            (lambda: tp.Job(tp=1, tensor_model_parallel_size=1), "the same")):
+            with self.assertRaisesRegex(TypeError, words):
+                call()
+
+    def test_other_mistakes_are_the_sentences_of_the_program(self):
+        for flags in ({"model": "llama3-70", "cluster": "dgx-h100"}, {"model": "llama3-70b"}, {**LLAMA, "tp": 7},
+                      {**LLAMA, "schedule": "2f2b"}, {**LLAMA, "power_limit": "600 C"}, {**LLAMA, "nodes": 0}):
+            with self.assertRaises(tp.Error) as raised:
+                tp.simulate(tp.Job(**flags))
+            said = program("simulate", *words_of(flags))
+            self.assertNotEqual(said.returncode, 0)
+            self.assertIn(str(raised.exception), said.stderr)
+        with self.assertRaisesRegex(tp.Error, "no_such.run"):
+            tp.read("no_such.run")
+
+
+class Values(unittest.TestCase):
+    def test_series_are_looked_at_and_not_copied(self):
+        run = tp.simulate(tp.Job(**LLAMA), duration="1min")
+        series = run.series("power_w", device=3)
+        self.assertEqual(series.unit, "W")
+        self.assertEqual(len(series), len(series.times_ns))
+        view = memoryview(series.values)
+        self.assertTrue(view.readonly)
+        first = series[0]
+        del run, series
+        self.assertEqual(view[0], first)  # lives as long as someone looks
+
+    @unittest.skipUnless(numpy, "numpy is not installed")
+    def test_series_are_arrays(self):
+        run = tp.simulate(tp.Job(**LLAMA), duration="1min")
+        one, two = run.series("power_w"), run.series("power_w")
+        self.assertEqual(one.values.__array_interface__["data"][0], two.values.__array_interface__["data"][0])
+        self.assertEqual(one.values.dtype, numpy.float64)
+        self.assertEqual(one.times_ns.dtype, numpy.int64)
+        self.assertFalse(one.values.flags.writeable)
+        self.assertEqual(float(numpy.mean(one)), float(one.values.mean()))
+
+    def test_a_series_that_is_not_there_says_which_are(self):
+        with self.assertRaisesRegex(tp.Error, "it has .*power_w"):
+            tp.simulate(tp.Job(**LLAMA)).series("powre")
+
+
+class Manners(unittest.TestCase):
+    def test_other_threads_go_on(self):
+        turns, ended = [0], threading.Event()
+
+        def count():
+            while not ended.is_set():
+                turns[0] += 1
+                time.sleep(0.001)
+        thread = threading.Thread(target=count)
+        thread.start()
+        before = turns[0]
+        tp.simulate(tp.Job(**LLAMA), duration="30min")
+        during = turns[0] - before
+        ended.set()
+        thread.join()
+        self.assertGreater(during, 5)
+
+    def test_an_interrupt_ends_a_long_call(self):
+        code = f"""
+import sys
+sys.path.insert(0, {PACKAGE!r})
+import triplepoint as tp
+job = tp.Job(model="llama3-70b", cluster="dgx-h100", nodes=64, tp=8, pp=4, gbs=512)
+print("begins", flush=True)
+try:
+    tp.simulate(job, duration="700h")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    import os
+    os._exit(0)
+"""
+        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(child.stdout.readline(), "begins\n")
+        time.sleep(0.3)
+        begin = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        said = child.stdout.read()
+        child.wait()
+        child.stdout.close()
+        self.assertEqual(said, "interrupted\n")
+        self.assertLess(time.monotonic() - begin, 10)
+
+    def test_marks_need_nothing_that_is_compiled(self):
+        code = "import triplepoint, sys; triplepoint.step(1); assert 'triplepoint._core' not in sys.modules"
+        subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.path.join(TREE, "python")}, check=True)
+
+    def test_names_are_listed(self):
+        for name in tp.names("clusters"):
+            self.assertIn(name, program("list", "clusters").stdout)
+        self.assertIn("simulate", dir(tp))
+        with self.assertRaisesRegex(tp.Error, "no \"fans\""):
+            tp.names("fans")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/run.h"
+
+#include <cstdint>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <pybind11/stl.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/run/export.h"
+#include "triplepoint/run/store.h"
+#include "triplepoint/spec/library.h"
+
+#include "triplepoint/flags/simulation_flags.h"
+#include "triplepoint/metrics/run/results_json.h"
+#include "triplepoint/report/pages/run_page.h"
+#include "triplepoint/study/sources.h"
+#include "triplepoint/tui/console.h"
+#include "triplepoint/tui/run_text.h"
+
+#include "python/job.h"
+#include "python/wait.h"
+
+namespace triplepoint::python {
+namespace py = pybind11;
+
+Run with_metrics(run::Run run) {
+  auto results = std::make_shared<study::JobResults>();
+  results->run = std::move(run);
+  results->metrics = metrics::measure(results->run);
+  results->lifetime_use = study::run_lifetime_use(results->run, results->metrics);
+  return {std::move(results)};
+}
+
+namespace {
+
+Run simulate(const Job& job, const FlagTexts& texts) {
+  return wait_for<Run>([job, texts](Work&) -> Result<Run> {
+    flags::SimulationFlags asked;
+    TPT_TRY(store_all(asked.length().add(asked.profile()).add(asked.faults_and_bill()), texts));
+    const spec::Library library = TPT_TRY(spec::require_library());
+    return Run{
+        std::make_shared<const study::JobResults>(TPT_TRY(asked.results(library, *job.spec)))};
+  });
+}
+
+Run read(const std::vector<std::string>& sources) {
+  return wait_for<Run>([sources](Work&) -> Result<Run> {
+    return with_metrics(TPT_TRY(study::load_run_source(sources, {})));
+  });
+}
+
+/// What the command line prints of it.
+std::string text_of(const Run& self) {
+  std::ostringstream out, err;
+  tui::Console console(out, err, {});
+  self.run().manifest.job ? study::print_results(console, *self.results)
+                          : tui::print_run(console, self.run(), self.metrics(), {});
+  return out.str();
+}
+
+std::string json_of(const Run& self) {
+  return json_text(self.run().manifest.job ? study::results_json(*self.results)
+                                           : metrics::results_json(self.run(), self.metrics()));
+}
+
+std::string page_of(const Run& self) {
+  return report::run_page(self.run(), self.metrics(), study::numbers_of(self.run()),
+                          self.results->lifetime_use);
+}
+
+// ---- values over time
+
+template <class T>
+Column column_of(const Run& self, const std::vector<T>& values) {
+  static_assert(sizeof(T) == sizeof(int64_t));
+  return {self.results, values.data(), static_cast<py::ssize_t>(values.size()),
+          !std::is_same_v<T, double>};
+}
+
+py::buffer_info buffer_of(const Column& column) {
+  const py::ssize_t item = sizeof(int64_t);
+  // NumPy and memoryview only read: the buffer is marked so.
+  return {const_cast<void*>(column.data),  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+          item,
+          column.is_whole ? py::format_descriptor<int64_t>::format()
+                          : py::format_descriptor<double>::format(),
+          1,
+          {column.size},
+          {item},
+          true};
+}
+
+py::object series_of(const Run& self, const std::string& signal, int32_t device, bool of_node) {
+  const run::Series* series = run::find_series(self.run(), signal, device, of_node);
+  if (series == nullptr) return py::none();
+  return py::make_tuple(column_of(self, series->times), column_of(self, series->values));
+}
+
+py::list list_of_series(const Run& self) {
+  py::list list;
+  for (const run::Series& series : self.run().series)
+    list.append(py::make_tuple(series.signal, series.device, series.of_node, series.values.size()));
+  return list;
+}
+
+py::object job_of(const Run& self) {
+  if (!self.run().manifest.job) return py::none();
+  return py::cast(whole_job(*self.run().manifest.job));
+}
+
+void save(const Run& self, const std::string& file) {
+  wait_for<bool>([self, file](Work&) { return run::save(self.run(), file); });
+}
+
+void save_text(const std::string& file, const std::string& text) {
+  value_or_raise(write_file_atomically(file, text));
+}
+
+}  // namespace
+
+void add_run(py::module_& module) {
+  py::class_<Column>(module, "Column", py::buffer_protocol())
+      .def_buffer([](const Column& column) { return buffer_of(column); })
+      .def("__len__", [](const Column& column) { return column.size; });
+  py::class_<Run>(module, "Run")
+      .def("cells",
+           [](const Run& self) { return metrics::results_row(self.run(), self.metrics()); })
+      .def("json", &json_of)
+      .def("text", &text_of)
+      .def("page", &page_of)
+      .def("job", &job_of)
+      .def("interval",
+           [](const Run& self) -> py::object {
+             const auto& time = self.results->step_time;
+             if (!time) return py::none();
+             return py::make_tuple(time->low, time->high);
+           })
+      .def("series", &series_of)
+      .def("list_of_series", &list_of_series)
+      .def("save", &save)
+      .def("save_page", [](const Run& self, const std::string& f) { save_text(f, page_of(self)); })
+      .def("save_perfetto", [](const Run& self, const std::string& f) {
+        save_text(f, run::perfetto_trace(self.run()));
+      });
+  module.def("columns", &metrics::results_columns);
+  module.def("simulate", &simulate);
+  module.def("read", &read);
+}
+
+}  // namespace triplepoint::python
