@@ -51,7 +51,6 @@ Job whole_job(const spec::Job& job) {
 
 namespace {
 
-/// One flag, for the keyword arguments, the help and the type stubs of Python.
 py::dict as_dict(const flags::Argument& argument) {
   py::dict dict;
   dict["names"] = split(argument.names, ',');
@@ -63,12 +62,16 @@ py::dict as_dict(const flags::Argument& argument) {
   return dict;
 }
 
-py::list as_list(const flags::Arguments& arguments) {
+}  // namespace
+
+py::list flag_tables(const flags::Arguments& arguments) {
   py::list list;
   for (const flags::Argument& argument : arguments)
     if (argument.is_flag()) list.append(as_dict(argument));
   return list;
 }
+
+namespace {
 
 std::string toml_of(const Job& job) {
   return spec::write_job(*job.spec, value_or_raise(spec::require_library()));
@@ -79,11 +82,11 @@ std::string toml_of(const Job& job) {
 void add_job(py::module_& module) {
   module.def("job_flags", [] {
     flags::JobFlags told;
-    return as_list(told.arguments());
+    return flag_tables(told.arguments());
   });
   module.def("simulation_flags", [] {
     flags::SimulationFlags asked;
-    return as_list(asked.length().add(asked.profile()).add(asked.faults_and_bill()));
+    return flag_tables(asked.all());
   });
   module.def("make_job", [](std::string file, std::string beginning, FlagTexts flags) {
     return value_or_raise(make_job({std::move(file), std::move(beginning), std::move(flags)}));

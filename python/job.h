@@ -22,6 +22,9 @@ using FlagTexts = std::vector<std::pair<std::string, std::string>>;
 /// Stores every text with the argument of its name.
 Result<void> store_all(const flags::Arguments& arguments, const FlagTexts& texts);
 
+/// Every flag with its help, for the keyword arguments and type stubs of Python.
+pybind11::list flag_tables(const flags::Arguments& arguments);
+
 /// What a job is made of.
 struct JobRequest {
   std::string file;       // empty: none is named

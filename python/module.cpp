@@ -12,8 +12,11 @@
 #include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
+#include "python/compare.h"
 #include "python/job.h"
+#include "python/plan.h"
 #include "python/run.h"
+#include "python/sweep.h"
 #include "python/wait.h"
 
 namespace triplepoint::python {
@@ -55,4 +58,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("detached_threads", &detached_threads);
   python::add_job(module);
   python::add_run(module);
+  python::add_sweep(module);
+  python::add_plan(module);
+  python::add_compare(module);
 }

@@ -97,6 +97,77 @@ class Numbers(unittest.TestCase):
         self.assertEqual(str(tp.simulate(tp.Job(**LLAMA))), program("simulate", *words_of(LLAMA)).stdout)
 
 
+class Many(unittest.TestCase):
+    def test_a_sweep_has_a_row_for_every_combination(self):
+        job = tp.Job(**LLAMA)
+        sweep = tp.sweep(job, tp=[2, 8, 7], power_limit=[500, 600], recompute="selective")
+        self.assertEqual([(row["tp"], row["power_limit"]) for row in sweep],
+                         [(2, 500), (2, 600), (8, 500), (8, 600), (7, 500), (7, 600)])
+        self.assertEqual([row["verdict"] for row in sweep], ["oom", "oom", "ok", "ok", "invalid", "invalid"])
+        self.assertIn("does not divide", sweep[4]["problem"])
+        run = tp.simulate(job.replace(power_limit=600, recompute="selective"))
+        self.assertEqual({name: sweep[3][name] for name in run.to_dict()}, run.to_dict())
+        self.assertEqual(sweep.run(3).results, run.results)
+        self.assertIs(sweep.best(), sweep[3])
+        self.assertEqual(len(sweep.to_dict()["mfu"]), 6)
+        self.assertIn("<td>invalid</td>", sweep._repr_html_())
+
+    def test_threads_change_no_bit(self):
+        job = tp.Job(**LLAMA)
+        self.assertEqual(tp.sweep(job, mbs=[1, 2], threads=1)._rows, tp.sweep(job, mbs=[1, 2], threads=4)._rows)
+
+    def test_flags_of_the_simulation_can_be_varied_too(self):
+        sweep = tp.sweep(tp.Job(**LLAMA), steps=[1, 2], fault="gpu=3,power=0.5")
+        self.assertEqual([row["steps"] for row in sweep], [1, 2])
+        self.assertEqual(sweep[0]["verdict"], "ok")
+
+    def test_plans_are_those_of_the_program(self):
+        flags = {"model": "llama3-8b", "cluster": "hgx-h200", "gbs": 64}
+        asked = {"objective": "energy", "max_temperature": 75, "top": 3, "fix": {"mbs": 1, "pp": [1, 2]}}
+        said = json.loads(program("plan", *words_of(flags), "--objective", "energy", "--max-temperature", "75 C", "--top", "3", "--fix",
+                                  "mbs=1,pp=1|2", "--format", "json").stdout)
+        del said["schema"]
+        plans = tp.plan(tp.Job(**flags), **asked)
+        self.assertEqual(plans.results, said)
+        self.assertEqual(len(plans), 3)
+        self.assertEqual(plans.best.step_time_s, said["plans"][0]["step_time_s"])
+        self.assertEqual(plans[1].job.num_gpus, 8)
+        again = tp.simulate(plans.best.job)
+        self.assertEqual((again.step_time_s, again.energy_j), (plans.best.step_time_s, plans.best.energy_j))
+
+    def test_every_flag_of_plan_is_an_argument(self):
+        of_the_program = {"clocks", "slowdown", "explain", "output", "format", "shard", "merge", "help"}
+        known = {flag.flag[2:] for flags in (tp._many._plan_flags, tp._predict._job_flags) for flag in flags.all}
+        self.assertLessEqual(help_flags("plan") - of_the_program, known)
+
+    def test_a_limit_that_nothing_keeps_is_the_programs_sentence(self):
+        flags = {"model": "llama3-8b", "cluster": "hgx-h200", "gbs": 64}
+        with self.assertRaises(tp.Error) as raised:
+            tp.plan(tp.Job(**flags), max_temperature=31, fix="mbs=1,pp=1")
+        said = program("plan", *words_of(flags), "--max-temperature", "31 C", "--fix", "mbs=1,pp=1")
+        self.assertIn(str(raised.exception), said.stderr)
+
+    def test_runs_are_compared_as_the_program_does(self):
+        job = tp.Job(**LLAMA)
+        runs = [tp.simulate(job), tp.simulate(job.replace(power_limit=500))]
+        with tempfile.TemporaryDirectory() as folder:
+            files = [os.path.join(folder, name) for name in ("a.run", "b.run")]
+            for run, file in zip(runs, files):
+                run.save(file)
+            text = program("compare", *files).stdout
+            said = json.loads(program("compare", *files, "--format", "json").stdout)
+            compared = tp.compare(*files, names=["a", "b"])
+        self.assertEqual(str(compared), text)
+        self.assertEqual({"schema": said["schema"], **compared.to_dict()}, said)
+        self.assertEqual(len(tp.compare(*runs).sentences), len(compared.sentences))
+        with self.assertRaisesRegex(tp.Error, "only one run"):
+            tp.compare(runs[0])
+
+    def test_progress_is_a_line_that_says_how_long_yet(self):
+        line = tp._progress.Progress("Simulating", False).line(52, 163, 5.2, 80)
+        self.assertIn("52/163  10/s  11 s left", line)
+
+
 class Arguments(unittest.TestCase):
     def test_every_flag_of_simulate_is_an_argument(self):
         of_the_program = {"output", "perfetto", "format", "help"}  # Run.save, Run.save_perfetto, Run.results, help()
@@ -150,6 +221,20 @@ class Values(unittest.TestCase):
         self.assertEqual(one.times_ns.dtype, numpy.int64)
         self.assertFalse(one.values.flags.writeable)
         self.assertEqual(float(numpy.mean(one)), float(one.values.mean()))
+
+    def test_a_timeline_is_that_of_the_programs_tables(self):
+        run = tp.simulate(tp.Job(**LLAMA))
+        with tempfile.TemporaryDirectory() as folder:
+            run.save(os.path.join(folder, "a.run"))
+            done = program("export", os.path.join(folder, "a.run"), "--csv", folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(os.path.join(folder, "spans.csv"), encoding="utf-8") as file:
+                header, *rows = [line.rstrip("\n").split(",") for line, _ in zip(file, range(2000))]
+        timeline = run.timeline()
+        self.assertEqual(sorted(timeline), sorted(header))
+        for name in ("rank", "begin_ns", "end_ns", "name", "kind"):
+            place = header.index(name)
+            self.assertEqual([str(value) for value in list(timeline[name])[:len(rows)]], [row[place] for row in rows])
 
     def test_a_series_that_is_not_there_says_which_are(self):
         with self.assertRaisesRegex(tp.Error, "it has .*power_w"):

@@ -21,6 +21,7 @@
 #include "triplepoint/tui/run_text.h"
 
 #include "python/job.h"
+#include "python/timeline.h"
 #include "python/wait.h"
 
 namespace triplepoint::python {
@@ -39,7 +40,7 @@ namespace {
 Run simulate(const Job& job, const FlagTexts& texts) {
   return wait_for<Run>([job, texts](Work&) -> Result<Run> {
     flags::SimulationFlags asked;
-    TPT_TRY(store_all(asked.length().add(asked.profile()).add(asked.faults_and_bill()), texts));
+    TPT_TRY(store_all(asked.all(), texts));
     const spec::Library library = TPT_TRY(spec::require_library());
     return Run{
         std::make_shared<const study::JobResults>(TPT_TRY(asked.results(library, *job.spec)))};
@@ -138,6 +139,7 @@ void add_run(py::module_& module) {
              if (!time) return py::none();
              return py::make_tuple(time->low, time->high);
            })
+      .def("timeline", &timeline_of)
       .def("series", &series_of)
       .def("list_of_series", &list_of_series)
       .def("save", &save)

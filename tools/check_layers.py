@@ -32,7 +32,7 @@ MAY_INCLUDE = {
     "report": "base spec run metrics calibrate search advise",
     "tui": "base spec run telemetry metrics calibrate advise report",
     "study": "base spec formats run workload sim telemetry metrics calibrate search advise report tui",
-    "flags": "base spec formats run workload sim telemetry metrics report tui study",
+    "flags": "base spec formats run workload sim telemetry metrics search report tui study",
     "cli": "*",
 }
 # Circles of units that are still there, by the first unit of each.

@@ -13,6 +13,7 @@ except ImportError as missing:
                       "try: pip install . in the source tree") from missing
 from . import _flags
 from ._columns import COLUMNS, read_cells, unit_of
+from ._tables import numpy_or_none, pandas_or_none
 
 Error = _core.Error
 _job_flags = _flags.Flags("Job", _core.job_flags())
@@ -124,19 +125,18 @@ _file = inspect.Parameter("file", inspect.Parameter.POSITIONAL_ONLY, default=Non
 _flags.describe(Job, [_job_flags], _file)
 
 
-def _numpy():
-    """NumPy, or None: it is not needed."""
-    try:
-        import numpy
-    except ImportError:
-        return None
-    return numpy
-
-
 def _array(column):
     """A column of the core without a copy: an array of NumPy, or a memoryview where it is not installed."""
-    numpy = _numpy()
+    numpy = numpy_or_none()
     return memoryview(column) if numpy is None else numpy.asarray(column)
+
+
+def _words(numpy, pandas, codes, words):
+    """The word of each code."""
+    if numpy is None:
+        return [words[code] for code in codes]
+    array = numpy.array(words, dtype=object)[codes] if words else numpy.array([], dtype=object)
+    return pandas.Categorical(array) if pandas else array
 
 
 class Series:
@@ -154,11 +154,11 @@ class Series:
     @property
     def times_s(self):
         """Seconds since the run's beginning; each value is the mean, or the reading, at its time."""
-        numpy = _numpy()
+        numpy = numpy_or_none()
         return [t * 1e-9 for t in self.times_ns] if numpy is None else self.times_ns * 1e-9
 
     def __array__(self, dtype=None, copy=None):
-        numpy = _numpy()
+        numpy = numpy_or_none()
         return numpy.array(self.values, dtype=dtype) if copy else numpy.asarray(self.values, dtype=dtype)
 
     def __len__(self):
@@ -223,6 +223,21 @@ class Run:
             raise Error(f"the run has no series {signal} of {'node' if of_node else 'GPU'} {device} (it has "
                         f"{', '.join(known) or 'none'}); run.signals lists all")
         return Series(signal, device, of_node, *map(_array, found))
+
+    def timeline(self, rank=0):
+        """The spans of a rank (None: of all) in the detailed step: a DataFrame, or a dictionary of columns without pandas.
+
+        Columns as in spans.csv: rank, begin_ns, end_ns, name, kind, stage, microbatch, layer, collective, group, wait_s, bytes,
+        flops. An index of -1 does not apply.
+        """
+        columns = self._core.timeline(rank)
+        types = columns.pop("types")
+        codes = _array(columns.pop("type"))
+        columns = {name: _array(column) for name, column in columns.items()}
+        numpy, pandas = numpy_or_none(), pandas_or_none()
+        for key in ("name", "kind", "collective", "group"):
+            columns[key] = _words(numpy, pandas, codes, [one[key] for one in types])
+        return pandas.DataFrame(columns) if pandas else columns
 
     def to_dict(self):
         """The numbers by name."""

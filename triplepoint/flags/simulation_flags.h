@@ -23,6 +23,7 @@ class SimulationFlags {
   Arguments length();
   Arguments profile();
   Arguments faults_and_bill();
+  Arguments all() { return length().add(profile()).add(faults_and_bill()); }
   /// The job with the faults, simulated and measured.
   Result<study::JobResults> results(const spec::Library&, spec::Job) const;
 

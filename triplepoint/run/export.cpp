@@ -230,9 +230,6 @@ void add_index(CsvWriter& csv, int32_t index) {
     csv.empty_cell();
 }
 
-constexpr std::array<std::string_view, span_kind_count> kind_names = {
-    "compute", "memory", "communication", "other", "host", "pass", "step", "copy"};
-
 std::string spans_csv(const Timeline& timeline) {
   const std::vector<std::string> header = {"rank",   "begin_ns",   "end_ns", "name",       "kind",
                                            "stage",  "microbatch", "layer",  "collective", "group",
@@ -241,7 +238,7 @@ std::string spans_csv(const Timeline& timeline) {
   for_each_span(timeline, -1, [&](const Span& span) {
     const SpanType& type = timeline.types[static_cast<size_t>(span.type)];
     csv.cell(int64_t{span.rank}).cell(span.begin.nanoseconds()).cell(span.end.nanoseconds());
-    csv.cell(type.name).cell(kind_names[static_cast<size_t>(type.kind)]);
+    csv.cell(type.name).cell(span_kind_name(type.kind));
     add_index(csv, span.stage);
     add_index(csv, span.microbatch);
     add_index(csv, span.layer);
@@ -309,6 +306,12 @@ std::string steps_csv(const std::vector<StepRecord>& steps) {
 }
 
 }  // namespace
+
+std::string_view span_kind_name(SpanKind kind) {
+  constexpr std::array<std::string_view, span_kind_count> names = {
+      "compute", "memory", "communication", "other", "host", "pass", "step", "copy"};
+  return names[static_cast<size_t>(kind)];
+}
 
 std::vector<NamedText> csv_tables(const Run& run) {
   return {{"spans.csv", spans_csv(run.timeline)},

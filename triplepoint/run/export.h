@@ -2,12 +2,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/run/run.h"
+#include "triplepoint/run/timeline.h"
 #include "triplepoint/run/trace_tracks.h"
 
 namespace triplepoint::run {
@@ -22,6 +24,9 @@ std::string perfetto_trace(const Run&, TraceDetail = TraceDetail::automatic);
 struct NamedText {
   std::string name, text;
 };
+
+/// What tables call a kind of span: "communication".
+std::string_view span_kind_name(SpanKind kind);
 
 /// Tables with units in their column names: spans.csv (instances expanded), series.csv (one row per
 /// value), devices.csv (what is known of each device over a step), steps.csv. An empty cell is

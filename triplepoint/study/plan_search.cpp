@@ -39,8 +39,8 @@ std::string digest_of(const search::Space& space, const PlanQuestion& asked) {
                                     fmt::format("{} {} {}", asked.fixed, asked.pareto, asked.top));
 }
 
-Result<search::Ranking> require_plans(search::Ranking ranking) {
-  if (!ranking.ranked.empty() || interrupted()) return ranking;
+Result<search::Ranking> require_plans(search::Ranking ranking, const PlanQuestion& asked) {
+  if (!ranking.ranked.empty() || asked.stopped()) return ranking;
   if (!ranking.refused.empty()) {
     // Of one whose power limit was lowered, where that was tried.
     const auto nearest = std::max_element(
@@ -92,23 +92,23 @@ search::SearchOptions PlanQuestion::search_options() const {
   options.threads = threads;
   options.keep = std::max(fewest_finalists, top + top / 2);
   options.pool = pool;
-  options.stopped = [] { return interrupted(); };
+  options.stopped = stopped;
   return options;
 }
 
-Result<search::Ranking> find_plans(tui::Console& console, const search::Space& space,
+Result<search::Ranking> find_plans(const SearchWatch& watch, const search::Space& space,
                                    const PlanQuestion& asked,
                                    const std::optional<std::string>& merge) {
-  tui::SearchBars bars(console);
   search::FinalOptions options;
   options.top = asked.top;
   options.lifetime = asked.lifetime;
   options.search = asked.search_options();
-  options.search.begin = [&](const char* what, size_t total) { bars.begin(what, total); };
-  options.search.advance = [&] { bars.advance(); };
+  options.search.begin = watch.begin;
+  options.search.advance = watch.advance;
   if (!merge)
     return require_plans(search::rank_plans(space, asked.objective, asked.limits, options,
-                                            thrifty_plans(space, asked, options.search).best));
+                                            thrifty_plans(space, asked, options.search).best),
+                         asked);
   std::vector<search::Found> parts, thrifty;
   for (search::SearchPart& part :
        TPT_TRY(search::read_parts(space, Path(*merge), digest_of(space, asked)))) {
@@ -119,7 +119,17 @@ Result<search::Ranking> find_plans(tui::Console& console, const search::Space& s
     return search::merge(parts, wanted.keep);
   };
   return require_plans(search::rank_plans(space, asked.objective, asked.limits, options,
-                                          search::merge(thrifty, options.search.keep).best));
+                                          search::merge(thrifty, options.search.keep).best),
+                       asked);
+}
+
+Result<search::Ranking> find_plans(tui::Console& console, const search::Space& space,
+                                   const PlanQuestion& asked,
+                                   const std::optional<std::string>& merge) {
+  tui::SearchBars bars(console);
+  return find_plans({.begin = [&](const char* what, size_t total) { bars.begin(what, total); },
+                     .advance = [&] { bars.advance(); }},
+                    space, asked, merge);
 }
 
 Result<void> search_shard(tui::Console& console, const search::Space& space,

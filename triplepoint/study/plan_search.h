@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/process.h"
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/load.h"
@@ -27,12 +29,23 @@ struct PlanQuestion {
   int threads = 1;
   const search::WorkerPool* pool = nullptr;
   std::optional<metrics::LifetimeModel> lifetime;
+  std::function<bool()> stopped = interrupted;
 
   search::SearchOptions search_options() const;
 };
 
-/// The best plans of the space, or of the parts in the folder `merge`; an error where there is
-/// none, unless the search was interrupted.
+/// Told how far a search is, as SearchOptions has it.
+struct SearchWatch {
+  std::function<void(const char* what, size_t total)> begin;
+  std::function<void()> advance;
+};
+
+/// The best plans of the space; an error where there is none, unless the search was stopped.
+Result<search::Ranking> find_plans(const SearchWatch&, const search::Space&, const PlanQuestion&,
+                                   const std::optional<std::string>& merge = {});
+
+/// With bars: the best plans of the space, or of the parts in the folder `merge`; an error where
+/// there is none, unless the search was interrupted.
 Result<search::Ranking> find_plans(tui::Console&, const search::Space&, const PlanQuestion&,
                                    const std::optional<std::string>& merge);
 

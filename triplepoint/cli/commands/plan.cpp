@@ -19,6 +19,7 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
+#include "triplepoint/flags/plan_flags.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/study/plan_search.h"
 #include "triplepoint/tui/progress.h"
@@ -32,18 +33,15 @@ class PlanCommand : public Command {
 
   Arguments arguments() override {
     return flags_.arguments_without_layout()
-        .add(search_.arguments())
+        .add(plan_.search())
         .group("Clocks instead of layouts")
         .toggle("--clocks",
                 "keep the job's layout; plan clocks and power caps per GPU that use waiting time",
                 clocks_)
         .flag("--slowdown", "SHARE", "allowed increase of step time, as in 2% (default 0)",
               into(slowdown_, parse_slowdown))
+        .add(plan_.ranking())
         .group("Output")
-        .flag("--top", "N", "number of plans to show, each with another layout (default 5)",
-              into_count(top_, 1))
-        .toggle("--pareto",
-                "show the Pareto front of time, energy, peak power and peak temperature", pareto_)
         .flag("--explain", "A,B",
               "compare two plans term by term: numbers in the ranking, or job files",
               into(explain_))
@@ -51,10 +49,10 @@ class PlanCommand : public Command {
               "write each plan as job.toml, Megatron arguments and NeMo YAML, and a page of "
               "all, report.html; NAME.html writes the page alone",
               into(output_), {.words = Words::folders})
-        .add(threads_.argument())
+        .add(plan_.threads())
         .add(format_.argument())
-        .add(search_.spread_arguments())
-        .add(bill_.arguments());
+        .add(plan_.searched().spread_arguments())
+        .add(plan_.bill());
   }
 
   Result<int> run(tui::Console& console) override {
@@ -63,16 +61,19 @@ class PlanCommand : public Command {
     if (slowdown_ && !clocks_)
       return error("--slowdown belongs to --clocks (layouts are not planned by it); add --clocks");
     if (clocks_) return plan_clocks(console, library);
-    TPT_TRY(search_.check_spread(output_.has_value(), pool_ != nullptr));
-    const metrics::BillRates rates = TPT_TRY(bill_.rates(library));
-    const study::PlanQuestion asked = TPT_TRY(question(library, rates));
-    const search::Space space = TPT_TRY(search_.space(asked.base));
-    if (search_.shard()) {
-      TPT_TRY(study::search_shard(console, space, asked, *search_.shard(), *output_));
+    const SearchFlags& searched = plan_.searched();
+    TPT_TRY(searched.check_spread(output_.has_value(), pool_ != nullptr));
+    const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library));
+    study::PlanQuestion asked =
+        TPT_TRY(plan_.question(library, TPT_TRY(flags_.job(library)), rates));
+    asked.pool = pool_;
+    const search::Space space = TPT_TRY(searched.space(asked.base));
+    if (searched.shard()) {
+      TPT_TRY(study::search_shard(console, space, asked, *searched.shard(), *output_));
       return interrupted() ? exit_interrupted : exit_ok;
     }
     const search::Ranking ranking =
-        TPT_TRY(study::find_plans(console, space, asked, search_.merge()));
+        TPT_TRY(study::find_plans(console, space, asked, searched.merge()));
     if (ranking.ranked.empty()) {
       console.warn("triplepoint: interrupted before the first plan was found\n");
       return exit_interrupted;
@@ -83,7 +84,7 @@ class PlanCommand : public Command {
                               ranking,
                               rates,
                               intervals,
-                              bill_,
+                              plan_.billed(),
                               flags_.has_file() ? own_plan(asked) : std::nullopt};
     std::vector<std::string> sentences;
     if (format_.is_table() || output_) sentences = plan_sentences(outcome);
@@ -105,39 +106,19 @@ class PlanCommand : public Command {
                            {.slowdown = slowdown_.value_or(0),
                             .format = format_.word(),
                             .output = output_,
-                            .threads = threads_.count()});
-  }
-
-  Result<study::PlanQuestion> question(const spec::Library& library,
-                                       const metrics::BillRates& rates) const {
-    const spec::Job base = TPT_TRY(flags_.job(library));
-    if (base.task != spec::Task::pretrain && base.task != spec::Task::lora)
-      return error("plan supports only training (the job has another task); leave its task out");
-    TPT_TRY(spec::require_valid(search::without_layout(base)));
-    return study::PlanQuestion{.base = base,
-                               .objective = search_.objective(base, rates),
-                               .limits = search_.limits(base),
-                               .fixed = search_.fixed(),
-                               .pareto = pareto_,
-                               .top = static_cast<size_t>(top_),
-                               .threads = threads_.count(),
-                               .pool = pool_,
-                               .lifetime = TPT_TRY(metrics::load_lifetime_model(library))};
+                            .threads = plan_.thread_count()});
   }
 
   /// Of a pool, who prints and writes.
   bool leads() const { return pool_ == nullptr || pool_->rank == 0; }
 
   const search::WorkerPool* pool_;
-  SearchFlags search_;
+  PlanFlags plan_;
   JobFlags flags_;
-  BillFlags bill_;
   FormatFlag format_{FormatFlag::Csv::yes};
-  ThreadsFlag threads_{"threads to search (default: all cores)"};
   std::optional<std::string> explain_, output_;
-  int64_t top_ = 5;
   std::optional<double> slowdown_;
-  bool pareto_ = false, clocks_ = false;
+  bool clocks_ = false;
 };
 
 }  // namespace

@@ -12,14 +12,9 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/flags/plan_outcome.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/metrics/economics/bill.h"
-#include "triplepoint/metrics/run/prediction_interval.h"
-#include "triplepoint/search/neighbours.h"
-#include "triplepoint/search/objective.h"
-#include "triplepoint/search/search_parts.h"
 #include "triplepoint/search/worker_pool.h"
-#include "triplepoint/study/plan_search.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {
@@ -47,49 +42,6 @@ Result<double> parse_slowdown(std::string_view text);
 /// with their slack, and, in a folder, what an operator needs to set them.
 Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
                             const spec::Job& job, const ClockRequest& request);
-
-/// What is searched for: the goal, the limits, the space, and the part of the space.
-class SearchFlags {
- public:
-  Arguments arguments();
-  /// The flags that spread a search over processes which do not know each other.
-  Arguments spread_arguments();
-  Result<void> check_spread(bool has_output, bool has_pool) const;
-
-  Result<search::Space> space(const spec::Job& base) const;
-  search::Objective objective(const spec::Job& base, const metrics::BillRates&) const;
-  search::Limits limits(const spec::Job& base) const;
-  const std::string& fixed() const { return fix_; }
-  const std::optional<search::Shard>& shard() const { return shard_; }
-  const std::optional<std::string>& merge() const { return merge_; }
-
- private:
-  std::string goal_ = "throughput", reach_ = "launchable", fix_;
-  search::Limits limits_;
-  search::Headroom headroom_;
-  std::optional<search::Shard> shard_;
-  std::optional<std::string> merge_;  // folder
-};
-
-/// What a search found, and what belongs to it.
-struct PlanOutcome {
-  const study::PlanQuestion& asked;
-  const search::Space& space;
-  const search::Ranking& ranking;
-  const metrics::BillRates& rates;
-  const metrics::PredictionIntervals& intervals;
-  const BillFlags& bill;
-  std::optional<search::OtherPlan> own;  // the job file's own layout
-};
-
-/// The layout that the job has itself, if it has one that can run.
-std::optional<search::OtherPlan> own_plan(const study::PlanQuestion&);
-
-/// How the ranking came about: counts, interval, what was refused, what memory costs, the bill.
-std::vector<std::string> plan_sentences(const PlanOutcome& outcome);
-/// The page of all plans, into this file.
-Result<void> write_plan_page(const Path& file, const PlanOutcome& outcome,
-                             const std::vector<std::string>& sentences);
 
 /// Prints the ranking, below it the sentences and the front; `explain`: two plans beside each
 /// other.

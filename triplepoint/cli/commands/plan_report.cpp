@@ -3,52 +3,16 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
-#include "triplepoint/base/text.h"
 
 #include "triplepoint/cli/commands/plan.h"
-#include "triplepoint/metrics/economics/bill.h"
-#include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/search/plan_tables.h"
-#include "triplepoint/sim/simulate.h"
 #include "triplepoint/tui/console.h"
-#include "triplepoint/tui/run_text.h"
 
 namespace triplepoint::cli {
 namespace {
 
 using search::Finalist;
-
-// Above this a second search, without the memory limit, would be felt.
-constexpr int64_t most_plans_for_a_second_search = 1'500'000;
-
-metrics::Bill bill_of(const PlanOutcome& outcome, const Finalist& plan) {
-  return outcome.bill.bill(outcome.asked.base, outcome.rates, plan.time * unit::s,
-                           plan.power_mean * unit::W);
-}
-
-/// What the best plan would be if memory were no limit.
-std::optional<std::string> memory_line(const PlanOutcome& outcome) {
-  if (outcome.space.size() > most_plans_for_a_second_search) return std::nullopt;
-  if (search::anyone(outcome.asked.pool, interrupted())) return std::nullopt;
-  search::Limits free;
-  free.headroom = -1e6 * unit::GB;
-  const auto best = std::min_element(
-      outcome.ranking.ranked.begin(), outcome.ranking.ranked.end(),
-      [](const Finalist& a, const Finalist& b) { return a.candidate.value < b.candidate.value; });
-  search::SearchOptions options = outcome.asked.search_options();
-  options.keep = 1;
-  options.known = best->candidate.value;  // what is no better need not be looked at
-  const search::Found found = search::search(outcome.space, outcome.asked.objective, free, options);
-  if (found.best.empty() || found.best[0].value >= best->candidate.value) return std::nullopt;
-  const search::Candidate& plan = found.best[0];
-  return fmt::format("Memory costs {:.1f} %: without its limit {} would be best, with {} GiB.",
-                     100 * (best->candidate.value / plan.value - 1),
-                     search::plan_text(plan.plan, plan.layout),
-                     significant(plan.memory / unit::GiB));
-}
 
 void print_front(tui::Console& console, const PlanOutcome& outcome) {
   std::vector<Finalist> front;
@@ -60,25 +24,6 @@ void print_front(tui::Console& console, const PlanOutcome& outcome) {
   console.print("\n" + tui::table_text(table, console));
 }
 
-std::optional<metrics::Interval> step_time_interval(const PlanOutcome& outcome,
-                                                    const Finalist& plan) {
-  return outcome.intervals.step_time(search::job_of(outcome.asked.base, plan), plan.time);
-}
-
-void put_interval(Json& json, const PlanOutcome& outcome, const Finalist& plan) {
-  if (const auto interval = step_time_interval(outcome, plan)) {
-    json["step_time_low_s"] = interval->low;
-    json["step_time_high_s"] = interval->high;
-  }
-  json["probability_slower"] =
-      outcome.intervals.probability_longer(plan.time, outcome.ranking.ranked[0].time);
-}
-
-/// The sequence length, and what the job left out.
-const std::string& defaults_of(const PlanOutcome& outcome) {
-  return outcome.asked.base.notes.front();
-}
-
 void print_plan(tui::Console& console, const PlanOutcome& outcome, const DataTable& table,
                 const std::vector<std::string>& sentences) {
   console.print(tui::table_text(table, console));
@@ -88,108 +33,7 @@ void print_plan(tui::Console& console, const PlanOutcome& outcome, const DataTab
   if (outcome.asked.pareto) print_front(console, outcome);
 }
 
-std::vector<std::string> limits_in_words(const search::Limits& limits) {
-  std::vector<std::string> words;
-  if (limits.temperature)
-    words.push_back(fmt::format("die at most {} °C", significant(limits.temperature->degrees())));
-  const auto add = [&](const std::optional<Watts>& power, const char* what) {
-    if (power)
-      words.push_back(fmt::format("{} at most {} kW", what, significant(*power / unit::kW)));
-  };
-  add(limits.device_power, "peak of a GPU");
-  add(limits.node_power, "a node");
-  add(limits.total_power, "the cluster");
-  if (limits.headroom > Bytes())
-    words.push_back(fmt::format("{} GiB of memory free", significant(limits.headroom / unit::GiB)));
-  return words;
-}
-
-Json plan_json(const PlanOutcome& outcome, const std::optional<DataTable>& comparison) {
-  Json json = {{"model", outcome.asked.base.model.name},
-               {"cluster", outcome.asked.base.cluster.name},
-               {"gpus", outcome.asked.base.world_size()},
-               {"global_batch_size", outcome.asked.base.plan.global_batch_size},
-               {"sequence_length", outcome.asked.base.model.sequence_length},
-               {"defaults", defaults_of(outcome)},
-               {"objective", name_of(outcome.asked.objective.goal)},
-               {"search", search::counts_json(outcome.ranking.counts)},
-               {"interval_rows", outcome.intervals.rows()},
-               {"plans", Json::array()},
-               {"refused", Json::array()}};
-  for (const Finalist& plan : outcome.ranking.ranked) {
-    Json one = search::finalist_json(outcome.asked.base, plan);
-    put_interval(one, outcome, plan);
-    if (outcome.bill.given())
-      one["bill"] = metrics::bill_json(bill_of(outcome, plan), outcome.rates);
-    json["plans"].push_back(std::move(one));
-  }
-  for (const Finalist& plan : outcome.ranking.refused)
-    json["refused"].push_back(search::finalist_json(outcome.asked.base, plan));
-  if (comparison) json["explain"] = table_json(*comparison);
-  if (outcome.own) {
-    json["own"] = search::finalist_json(outcome.asked.base, outcome.own->plan);
-    json["own"]["missing_memory_bytes"] = outcome.own->missing / unit::B;
-  }
-  return json;
-}
-
 }  // namespace
-
-std::optional<search::OtherPlan> own_plan(const study::PlanQuestion& asked) {
-  const spec::Plan& plan = asked.base.plan;
-  const bool is_told = plan.model_parallel_size() > 1 || plan.micro_batch_size > 1 ||
-                       plan.sharding == spec::Sharding::parameters ||
-                       plan.recompute != spec::Recompute::none;
-  if (!is_told || spec::has_errors(spec::diagnose(asked.base))) return std::nullopt;
-  return search::judged_plan("your job", asked.base, asked.objective, asked.limits);
-}
-
-std::vector<std::string> plan_sentences(const PlanOutcome& outcome) {
-  const auto& ranked = outcome.ranking.ranked;
-  std::vector<std::string> sentences = {counts_text(outcome.ranking.counts)};
-  if (outcome.own) sentences.push_back(search::own_text(*outcome.own, ranked[0]));
-  if (const auto interval = step_time_interval(outcome, ranked[0]))
-    sentences.push_back(fmt::format(
-        "Plan 1 takes {} s a step; {} s (from {} measured jobs). Plans of one job share "
-        "most of the error: P(slower) is the probability that a plan really is slower "
-        "than plan 1, and a tie where that is open.",
-        significant(ranked[0].time), tui::interval_text(*interval), outcome.intervals.rows()));
-  if (const auto& refused = outcome.ranking.refused; !refused.empty())
-    sentences.push_back(
-        fmt::format("{} simulated plan{} break{} a limit, the best of them {} ({}).",
-                    refused.size(), refused.size() == 1 ? "" : "s", refused.size() == 1 ? "s" : "",
-                    search::plan_text(refused.front()), refused.front().refused));
-  if (const auto note =
-          sim::unlimited_die_note(outcome.asked.base.cluster.gpu, Celsius(ranked[0].hottest)))
-    sentences.push_back("Plan 1: " + *note + ".");
-  if (const auto limit = ranked[0].power_limit)
-    sentences.push_back(fmt::format(
-        "Plan 1 needs a power limit of {:.0f} W on every GPU (nvidia-smi -pl, amd-smi set "
-        "--power-cap); its job.toml has it, Megatron's and NeMo's files cannot.",
-        *limit / unit::W));
-  if (auto memory = memory_line(outcome)) sentences.push_back(std::move(*memory));
-  if (outcome.bill.given())
-    sentences.push_back("Bill of the first: " +
-                        metrics::bill_text(bill_of(outcome, ranked[0]), outcome.rates) + ".");
-  return sentences;
-}
-
-Result<void> write_plan_page(const Path& file, const PlanOutcome& outcome,
-                             const std::vector<std::string>& sentences) {
-  const study::PlanQuestion& asked = outcome.asked;
-  const spec::Job first = search::job_of(asked.base, outcome.ranking.ranked[0]);
-  const report::PlanPageContent content{
-      .base = asked.base,
-      .ranking = outcome.ranking,
-      .goal = asked.objective.goal,
-      .best =
-          search::ranking_table(asked.base, outcome.ranking.ranked, asked.top, outcome.intervals),
-      .own = outcome.own,
-      .others = search::neighbours_of(first, asked.objective, asked.limits),
-      .limits = limits_in_words(asked.limits),
-      .sentences = sentences};
-  return write_file_atomically(file, report::plan_page(content));
-}
 
 Result<void> print_outcome(tui::Console& console, const spec::Library& library,
                            const PlanOutcome& outcome, const std::vector<std::string>& sentences,

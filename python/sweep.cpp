@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many jobs on all cores.
+#include "python/sweep.h"
+
+#include <algorithm>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <pybind11/stl.h>
+
+#include "triplepoint/base/parallel.h"
+
+#include "triplepoint/spec/library.h"
+
+#include "triplepoint/flags/simulation_flags.h"
+#include "triplepoint/metrics/run/results_json.h"
+
+#include "python/job.h"
+#include "python/wait.h"
+
+namespace triplepoint::python {
+namespace py = pybind11;
+namespace {
+
+/// One job of a sweep: its numbers as a row of results.csv, or why there are none.
+struct SweepRow {
+  std::vector<std::string> cells;
+  std::optional<metrics::Interval> step_time;
+  std::string problem;
+};
+
+/// What to simulate: flags of the job, flags of the simulation.
+struct SweepItem {
+  FlagTexts job, simulation;
+};
+
+Result<SweepRow> row_of(const JobRequest& base, const SweepItem& item) {
+  JobRequest request = base;
+  request.flags = item.job;
+  const Job job = TPT_TRY(make_job(std::move(request)));
+  flags::SimulationFlags asked;
+  TPT_TRY(store_all(asked.all(), item.simulation));
+  const study::JobResults results =
+      TPT_TRY(asked.results(TPT_TRY(spec::require_library()), *job.spec));
+  return SweepRow{metrics::results_row(results.run, results.metrics), results.step_time, {}};
+}
+
+SweepRow row_or_problem(const JobRequest& base, const SweepItem& item) {
+  Result<SweepRow> row = row_of(base, item);
+  if (row) return *std::move(row);
+  return {.cells = {}, .step_time = {}, .problem = row.error().what};
+}
+
+std::vector<SweepRow> rows_of(const JobRequest& base, const std::vector<SweepItem>& items,
+                              int threads, Work& work) {
+  std::vector<SweepRow> rows(items.size());
+  std::stop_source stop;
+  work.total = items.size();
+  parallel_for(
+      items.size(), threads,
+      [&](size_t i) {
+        if (work.stopped) stop.request_stop();
+        if (stop.stop_requested()) return;
+        rows[i] = row_or_problem(base, items[i]);
+        ++work.done;
+      },
+      stop.get_token());
+  return rows;
+}
+
+py::list as_list(const std::vector<SweepRow>& rows) {
+  py::list list;
+  for (const SweepRow& row : rows) {
+    py::object interval = py::none();
+    if (row.step_time) interval = py::make_tuple(row.step_time->low, row.step_time->high);
+    list.append(py::make_tuple(row.cells, interval, row.problem));
+  }
+  return list;
+}
+
+py::list sweep(std::string file, std::string beginning,
+               const std::vector<std::pair<FlagTexts, FlagTexts>>& flags, int threads,
+               const py::object& progress) {
+  std::vector<SweepItem> items;
+  for (const auto& [job, simulation] : flags)
+    items.push_back({job, simulation});
+  const JobRequest base{std::move(file), std::move(beginning), {}};
+  const int used = threads > 0 ? threads : available_threads();
+  return as_list(wait_for<std::vector<SweepRow>>(
+      [base, items = std::move(items), used](Work& work) -> Result<std::vector<SweepRow>> {
+        return rows_of(base, items, used, work);
+      },
+      progress));
+}
+
+}  // namespace
+
+void add_sweep(py::module_& module) {
+  module.def("sweep", &sweep);
+}
+
+}  // namespace triplepoint::python

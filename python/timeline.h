@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include <pybind11/pybind11.h>
+
+#include "python/run.h"
+
+namespace triplepoint::python {
+
+/// The spans of a rank (none: of all) as columns by name, patterns expanded. Texts are numbers of
+/// the names beside them: "name" goes with "names", -1 is none.
+pybind11::dict timeline_of(const Run& run, std::optional<int32_t> rank);
+
+}  // namespace triplepoint::python

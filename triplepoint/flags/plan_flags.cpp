@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/flags/plan_flags.h"
+
+#include "triplepoint/flags/bind.h"
+
+namespace triplepoint::flags {
+
+Arguments PlanFlags::ranking() {
+  return Arguments()
+      .group("Output")
+      .flag("--top", "N", "number of plans to show, each with another layout (default 5)",
+            into_count(top_, 1))
+      .toggle("--pareto", "show the Pareto front of time, energy, peak power and peak temperature",
+              pareto_);
+}
+
+Result<study::PlanQuestion> PlanFlags::question(const spec::Library& library, const spec::Job& base,
+                                                const metrics::BillRates& rates) const {
+  if (base.task != spec::Task::pretrain && base.task != spec::Task::lora)
+    return error("plan supports only training (the job has another task); leave its task out");
+  TPT_TRY(spec::require_valid(search::without_layout(base)));
+  return study::PlanQuestion{.base = base,
+                             .objective = search_.objective(base, rates),
+                             .limits = search_.limits(base),
+                             .fixed = search_.fixed(),
+                             .pareto = pareto_,
+                             .top = static_cast<size_t>(top_),
+                             .threads = threads_.count(),
+                             .lifetime = TPT_TRY(metrics::load_lifetime_model(library))};
+}
+
+}  // namespace triplepoint::flags

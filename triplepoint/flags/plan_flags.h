@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/spec/job.h"
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/flags/arguments.h"
+#include "triplepoint/flags/search_flags.h"
+#include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/study/plan_search.h"
+
+namespace triplepoint::flags {
+
+/// What a search for plans is asked besides its job.
+class PlanFlags {
+ public:
+  Arguments search() { return search_.arguments(); }
+  Arguments ranking();
+  Arguments bill() { return bill_.arguments(); }
+  Argument threads() { return threads_.argument(); }
+
+  const SearchFlags& searched() const { return search_; }
+  SearchFlags& searched() { return search_; }
+  const BillFlags& billed() const { return bill_; }
+  int thread_count() const { return threads_.count(); }
+  Result<study::PlanQuestion> question(const spec::Library&, const spec::Job& base,
+                                       const metrics::BillRates&) const;
+
+ private:
+  SearchFlags search_;
+  BillFlags bill_;
+  ThreadsFlag threads_{"threads to search (default: all cores)"};
+  int64_t top_ = 5;
+  bool pareto_ = false;
+};
+
+}  // namespace triplepoint::flags

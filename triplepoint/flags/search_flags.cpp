@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/flags/search_flags.h"
+
+#include <fmt/format.h>
+
+#include "triplepoint/flags/bind.h"
+
+namespace triplepoint::flags {
+
+Arguments SearchFlags::arguments() {
+  return Arguments()
+      .group("Objective and constraints")
+      .flag("--objective", "GOAL",
+            "quantity to optimize: time, energy, energy x time, or cost (default throughput)",
+            into(goal_), {.choices = {"throughput", "energy", "edp", "cost"}})
+      .flag("--max-temperature", "TEMP", "limit of the hottest die, as in \"80 C\"",
+            into_quantity(limits_.temperature))
+      .flag("--max-power", "POWER",
+            "limits of peak GPU power and of mean node and cluster power: \"gpu=700 W,node=8 "
+            "kW,cluster=1 MW\"",
+            [this](std::string_view text) { return search::parse_power(text, limits_); })
+      .flag("--memory-headroom", "SIZE", "memory that stays free on each GPU, as in 4GB or 5%",
+            into(headroom_, search::parse_headroom))
+      .flag("--fix", "LIST",
+            "fixed dimensions, as in tp=8,mbs=1|2: tp pp vpp ep etp cp dp mbs sharding "
+            "recompute recompute-layers schedule sp overlap-tp overlap-dp overlap-pp overlap-ep "
+            "uneven power-cap",
+            into(fix_))
+      .flag("--space", "REACH",
+            "launchable: plans that Megatron and NeMo can start; everything: all modelled "
+            "plans (default launchable)",
+            into(reach_), {.choices = {"launchable", "everything"}});
+}
+
+Arguments SearchFlags::spread_arguments() {
+  return Arguments()
+      .group("A search on many machines")
+      .flag("--shard", "I/N", "search part I of N (0 to N-1) and write the result to -o DIR",
+            into(shard_, search::parse_shard))
+      .flag("--merge", "DIR", "continue from the parts in DIR", into(merge_),
+            {.words = Words::folders});
+}
+
+Result<void> SearchFlags::check_spread(bool has_output, bool has_pool) const {
+  if (shard_ && merge_)
+    return error(
+        "--shard and --merge were both given (one searches, the other joins what was "
+        "found); keep one");
+  if (shard_ && !has_output)
+    return error(
+        "--shard was given without -o (the result of the part must be stored); add -o FOLDER");
+  if ((shard_ || merge_) && has_pool)
+    return error(
+        "mpirun and --shard or --merge were used together (either spreads the search); "
+        "keep one");
+  return {};
+}
+
+Result<search::Space> SearchFlags::space(const spec::Job& base) const {
+  const auto reach = reach_ == "everything" ? search::Reach::everything : search::Reach::launchable;
+  search::Space space(base, reach, TPT_TRY(search::parse_fixed(fix_)));
+  if (space.size() > 0) return space;
+  return error(fmt::format(
+      "no plan is left of the space (--fix {} and the sizes of {} on {} GPUs at batch {} "
+      "exclude each other); fix less, or change the batch",
+      fix_, base.model.name, base.world_size(), base.plan.global_batch_size));
+}
+
+search::Objective SearchFlags::objective(const spec::Job& base,
+                                         const metrics::BillRates& rates) const {
+  return search::objective_of(*search::goal_named(goal_), base, rates);
+}
+
+search::Limits SearchFlags::limits(const spec::Job& base) const {
+  search::Limits limits = limits_;
+  limits.headroom = headroom_.of(*base.cluster.gpu.memory);
+  return limits;
+}
+
+}  // namespace triplepoint::flags
