@@ -21,7 +21,7 @@ def run(program, recorded=True, folder=None, **environment):
     if recorded:
         environment.setdefault("TRIPLEPOINT_MARK_LIBRARY", LIBRARY)
         environment["TRIPLEPOINT_MARKS"] = folder
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], cwd=HERE, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
         raise AssertionError(done.stderr)
     return done.stdout

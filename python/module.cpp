@@ -15,6 +15,7 @@
 #include "python/compare.h"
 #include "python/job.h"
 #include "python/plan.h"
+#include "python/record.h"
 #include "python/run.h"
 #include "python/sweep.h"
 #include "python/wait.h"
@@ -61,4 +62,5 @@ PYBIND11_MODULE(_core, module) {
   python::add_sweep(module);
   python::add_plan(module);
   python::add_compare(module);
+  python::add_record(module);
 }

@@ -241,6 +241,85 @@ class Values(unittest.TestCase):
             tp.simulate(tp.Job(**LLAMA)).series("powre")
 
 
+class Recording(unittest.TestCase):
+    def recorded(self, body, **environment):
+        """What a program prints that records itself, and what it says on standard error."""
+        with tempfile.TemporaryDirectory() as folder:
+            code = f"import sys; sys.path.insert(0, {PACKAGE!r})\nimport time, triplepoint as tp\n{body}"
+            done = subprocess.run([sys.executable, "-c", code], cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout, done.stderr
+
+    def test_marks_of_the_block_are_in_the_file_also_of_functions_decorated_before(self):
+        said, summary = self.recorded("""
+@tp.region("work")
+def work():
+    time.sleep(0.02)
+with tp.record("own.run", warmup=1, steps="all") as rec:
+    for number in range(5):
+        with tp.step(number):
+            work()
+            tp.value("tokens", 100)
+run = rec.run
+timeline = run.timeline()
+print(rec.file, run.origin, len([name for name in timeline["name"] if name == "work"]), run.step_time_s >= 0.02, run.tokens_per_s > 0)
+print(run.series("cpu_user_s", of_node=True).unit)
+""")
+        self.assertEqual(said, "own.run measured 5 True True\ns\n")
+        self.assertIn("4 measured after 1 of warm-up", summary)
+
+    def test_a_second_recording_of_a_process_has_its_own_marks(self):
+        said, summary = self.recorded("""
+for name in ("one", "two"):
+    with tp.record(name + ".run", warmup=0, quiet=True):
+        with tp.step(0), tp.region(name):
+            time.sleep(0.01)
+    print(name, sorted(set(tp.read(name + ".run").timeline()["name"])))
+""")
+        self.assertEqual(said, "one ['one', 'step']\ntwo ['step', 'two']\n")
+        self.assertEqual(summary, "")
+
+    def test_an_exception_ends_the_recording_and_goes_on(self):
+        said, _ = self.recorded("""
+try:
+    with tp.record("own.run", quiet=True) as rec:
+        try:
+            tp.record("other.run").__enter__()
+        except tp.Error as problem:
+            print(problem)
+        raise ValueError("mine")
+except ValueError as problem:
+    print(problem, rec.run.origin)
+""")
+        self.assertIn("already being recorded", said)
+        self.assertTrue(said.endswith("mine measured\n"))
+
+    def test_every_flag_of_record_is_an_argument(self):
+        known = {flag.flag[2:] for flag in sys.modules["triplepoint._record"]._record_flags.all} if tp.record else set()
+        self.assertEqual(help_flags("record") - {"output", "strict", "help"}, known)
+        with self.assertRaisesRegex(tp.Error, "interval 1 ms is too short"):
+            tp.record("no.run", interval="1 ms").__enter__()
+
+
+class Notebooks(unittest.TestCase):
+    def test_a_run_shows_the_top_of_its_page(self):
+        run = tp.simulate(tp.Job(**LLAMA))
+        shown = run._repr_html_()
+        for words in ("33.9 s", "exposed communication", "<polyline", "power of a GPU", "<li>"):
+            self.assertIn(words, shown)
+        self.assertLess(len(shown), 100_000)
+        self.assertIn("does not fit in memory", tp.simulate(tp.Job(model="gpt3-175b", cluster="hgx-h100"))._repr_html_())
+
+    def test_names_of_others_are_no_markup(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "job.toml")
+            with open(file, "w", encoding="utf-8") as out:
+                out.write('name = "<script>alert(1)</script>"\n' + tp.Job(**LLAMA).to_toml().split("\n", 1)[1])
+            run = tp.simulate(file)
+        self.assertNotIn("<script", run._repr_html_())
+        self.assertNotIn("<script", tp.compare(run, run)._repr_html_())
+
+
 class Manners(unittest.TestCase):
     def test_other_threads_go_on(self):
         turns, ended = [0], threading.Event()

@@ -15,6 +15,7 @@
 
 #include "triplepoint/flags/simulation_flags.h"
 #include "triplepoint/metrics/run/results_json.h"
+#include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/tui/console.h"
@@ -70,6 +71,23 @@ std::string json_of(const Run& self) {
 std::string page_of(const Run& self) {
   return report::run_page(self.run(), self.metrics(), study::numbers_of(self.run()),
                           self.results->lifetime_use);
+}
+
+/// The top of the run's page, for notebooks.
+py::dict head_of(const Run& self) {
+  const report::RunHead head = report::run_head(self.run(), self.metrics());
+  py::list tiles, findings;
+  if (run::has_trained(self.run()))
+    for (const report::Tile& tile : head.tiles)
+      tiles.append(py::make_tuple(tile.name, tile.value, tile.more));
+  for (const report::RunFinding& finding : report::run_findings(self.run(), self.metrics()))
+    findings.append(finding.text);
+  py::dict dict;
+  dict["title"] = head.title;
+  dict["facts"] = head.facts;
+  dict["tiles"] = tiles;
+  dict["findings"] = findings;
+  return dict;
 }
 
 // ---- values over time
@@ -132,6 +150,7 @@ void add_run(py::module_& module) {
       .def("json", &json_of)
       .def("text", &text_of)
       .def("page", &page_of)
+      .def("head", &head_of)
       .def("job", &job_of)
       .def("interval",
            [](const Run& self) -> py::object {

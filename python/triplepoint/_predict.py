@@ -256,8 +256,17 @@ class Run:
         """Writes its detailed step as a trace for ui.perfetto.dev."""
         self._core.save_perfetto(os.fspath(file))
 
+    @property
+    def findings(self):
+        """What stands out, in sentences: where the time goes, what limits it, who is hot."""
+        return self._core.head()["findings"]
+
     def __str__(self):
         return self._core.text()
+
+    def _repr_html_(self):
+        from ._html import run_html
+        return run_html(self)
 
     def __repr__(self):
         if self.step_time_s is None:

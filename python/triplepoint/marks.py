@@ -40,11 +40,12 @@ def _places():
     here = os.path.dirname(os.path.abspath(__file__))
     yield os.path.join(here, LIBRARY)
     yield os.path.join(here, "lib", LIBRARY)  # of a wheel
+    yield os.path.normpath(os.path.join(here, "..", "..", "lib", LIBRARY))  # of a build folder
     yield os.path.normpath(os.path.join(here, "..", "..", "..", "..", "lib", LIBRARY))  # PREFIX/share/triplepoint/python/triplepoint
     yield LIBRARY
 
 
-def _load():
+def _load(again=False):
     """The library's functions (put, name, open), or None where nobody listens."""
     if not os.environ.get("TRIPLEPOINT_MARKS"):
         return None, None, None
@@ -53,6 +54,8 @@ def _load():
             # PyDLL keeps the interpreter's lock: a marker is shorter than letting it go and taking it again.
             library = ctypes.PyDLL(place)
             put, name, is_open = library.triplepoint_mark_put, library.triplepoint_mark_name, library.triplepoint_mark_open
+            if again and hasattr(library, "triplepoint_mark_again"):
+                library.triplepoint_mark_again()
         except (OSError, AttributeError):
             continue
         put.restype = name.restype = None
@@ -63,6 +66,12 @@ def _load():
 
 
 _put, _name, _is_open = _load()
+
+
+def _listen():
+    """Looks again whether somebody listens: a recording of this process begins or has ended."""
+    global _put, _name, _is_open
+    _put, _name, _is_open = _load(again=True)
 
 
 def marking():
@@ -112,19 +121,31 @@ class _Step(_Decorator):
         return False
 
 
-class _Region(_Decorator):
-    """Marks the beginning and the end of a block, or of every call of a function. Holds no state: one is enough per name."""
+class _Region:
+    """Marks the beginning and the end of a block, or of every call of a function. Holds no state: one is enough per name. It looks
+    each time whether somebody listens, because a function may be decorated long before."""
     __slots__ = ("_name",)
 
     def __init__(self, name):
         self._name = _bytes(name)
 
+    def __call__(self, function):
+        @functools.wraps(function)
+        def marked(*arguments, **named):
+            if _name is None:
+                return function(*arguments, **named)
+            with self:
+                return function(*arguments, **named)
+        return marked
+
     def __enter__(self):
-        _name(REGION_BEGIN, self._name)
+        if _name is not None:
+            _name(REGION_BEGIN, self._name)
         return self
 
     def __exit__(self, *_):
-        _name(REGION_END, self._name)
+        if _name is not None:
+            _name(REGION_END, self._name)
         return False
 
 
@@ -182,7 +203,7 @@ def step_end(number=None):
 @functools.lru_cache(maxsize=4096)
 def region(name):
     """A part of a step, as a block or as a decorator of a function. Few and fixed names."""
-    return _nothing if _put is None else _Region(name)
+    return _Region(name)
 
 
 def region_begin(name):

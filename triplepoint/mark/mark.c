@@ -256,3 +256,11 @@ EXPORT void triplepoint_mark_put(int kind, const char* name, const char* group, 
 EXPORT void triplepoint_mark_name(int kind, const char* name) {
   triplepoint_mark_put(kind, name, NULL, 0, 0, -1, -1, -1);
 }
+
+/* Another recording of this process begins or has ended: marks go where TRIPLEPOINT_MARKS says now.
+   The old file stays mapped, because another thread may be writing into it. */
+EXPORT void triplepoint_mark_again(void) {
+  mapped = NULL;
+  mapped_file = -1;
+  __atomic_store_n(&process->phase, unopened, __ATOMIC_RELEASE);
+}

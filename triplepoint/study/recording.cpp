@@ -10,11 +10,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "triplepoint/base/installation.h"
-#include "triplepoint/base/text.h"
-
 #include "triplepoint/study/machine_load.h"
 #include "triplepoint/study/recorded_job.h"
+#include "triplepoint/study/recording_plan.h"
 #include "triplepoint/telemetry/recorder/child_process.h"
 #include "triplepoint/telemetry/recorder/node_gathering.h"
 #include "triplepoint/telemetry/recorder/recorder.h"
@@ -50,14 +48,6 @@ class Recording {
   }
 
  private:
-  Path file() const {
-    const Path wanted(request_.output ? *request_.output
-                                      : telemetry::default_recording_name(environment_));
-    return telemetry::is_one_of_many_nodes(environment_)
-               ? telemetry::file_of_node(wanted, telemetry::this_host(environment_))
-               : wanted;
-  }
-
   /// Another rank of this node records; this one only runs its command.
   Result<int> follow(const NodeGathering& gathering, const telemetry::SignalsForCommand& signals) {
     auto child = ChildProcess::start(request_.command,
@@ -72,11 +62,12 @@ class Recording {
 
   Result<int> lead(const NodeGathering& gathering, const telemetry::SignalsForCommand& signals) {
     const auto opening = TPT_TRY(open_sensors(signals));
-    const Path target = file();
+    const Path target = recording_file(request_, environment_);
     if (const auto old = TPT_TRY(telemetry::keep_old_recording(target)))
       console_.warn(
           fmt::format("triplepoint: the old {} is now {}\n", target.string(), old->string()));
-    const auto recorder = TPT_TRY(Recorder::begin(plan(target, gathering, opening), {}));
+    const auto recorder = TPT_TRY(Recorder::begin(
+        recording_plan(request_, environment_, target, gathering.marks(), opening), {}));
     const auto variables = telemetry::recording_variables(gathering.marks());
     note_missing_marks(*recorder, variables);
     auto child = ChildProcess::start(request_.command, variables, signals);
@@ -108,27 +99,6 @@ class Recording {
     if (wants_end) return error("ended by a signal before the command was started");
     if (const auto unknown = opening->unknown_device()) return error(unknown->what);
     return opening;
-  }
-
-  telemetry::RecordingPlan plan(const Path& target, const NodeGathering& gathering,
-                                const std::shared_ptr<SensorOpening>& opening) const {
-    telemetry::RecordingPlan plan;
-    plan.file = target;
-    plan.steps = request_.steps;
-    plan.name = target.stem().string();
-    plan.producer = program_version();
-    plan.host = telemetry::this_host(environment_);
-    plan.marks = gathering.marks();
-    plan.opening = opening;
-    if (request_.interval) plan.sampling.interval = *request_.interval;
-    plan.sampling.follow_sensors = !request_.interval;
-    plan.sampling.list_processes = telemetry::sees_all_processes(request_.sensors.paths.proc);
-    plan.facts["command"] = joined(request_.command);
-    if (!environment_.launcher.empty()) plan.facts["launcher"] = environment_.launcher;
-    if (!environment_.job.empty()) plan.facts["launch"] = environment_.job;
-    if (environment_.world_size)
-      plan.facts["world_size"] = std::to_string(*environment_.world_size);
-    return plan;
   }
 
   /// Ranks of this node.

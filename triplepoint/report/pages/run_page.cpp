@@ -86,12 +86,6 @@ std::string verdict_sentence(const run::Run& run) {
   return text + (run.manifest.fits_memory ? "." : ": the job does not fit in memory.");
 }
 
-std::string header(const run::Run& run) {
-  return html_header(
-      "run", title_of(run),
-      escape(origin_sentence(run) + conditions_sentence(run) + verdict_sentence(run)));
-}
-
 // ---- key figures
 
 std::string with_unit(const std::optional<double>& value, const std::string& unit_name,
@@ -153,12 +147,17 @@ void add_recorded_energy(const run::Run& run, std::vector<Tile>& tiles) {
        fmt::format("± {}, {}", percent(off / joules), coverage.empty() ? "all GPUs" : coverage)});
 }
 
-std::string tiles_section(const run::Run& run, const Metrics& metrics) {
+}  // namespace
+
+RunHead run_head(const run::Run& run, const Metrics& metrics) {
   std::vector<Tile> tiles = tiles_of(run, metrics);
   add_recorded_energy(run, tiles);
   std::erase_if(tiles, [](const Tile& tile) { return tile.value == "–"; });  // a trace cannot know
-  return html_tiles(tiles);
+  return {title_of(run), origin_sentence(run) + conditions_sentence(run) + verdict_sentence(run),
+          std::move(tiles)};
 }
+
+namespace {
 
 // ---- charts
 
@@ -436,8 +435,9 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   const Json plots = plots_of(run);
   const Json timeline = timeline_data(run);
   const TraceSection trace = trace_section(run, metrics);
-  std::string body = header(run);
-  if (run::has_trained(run)) body += tiles_section(run, metrics);
+  const RunHead head = run_head(run, metrics);
+  std::string body = html_header("run", head.title, escape(head.facts));
+  if (run::has_trained(run)) body += html_tiles(head.tiles);
   const std::optional<metrics::PowerProfile> profile = metrics::power_profile(run);
   std::vector<RunFinding> findings = run_findings(run, metrics);
   if (const auto swing = profile ? swing_finding(*profile) : std::nullopt)

@@ -10,8 +10,16 @@
 
 #include "triplepoint/metrics/economics/lifetime.h"
 #include "triplepoint/metrics/metrics.h"
+#include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {
+
+/// The head of a run's page: what ran, where, whether it fits, and the key figures that are known.
+struct RunHead {
+  std::string title, facts;  // plain text
+  std::vector<Tile> tiles;
+};
+RunHead run_head(const run::Run& run, const metrics::Metrics& metrics);
 
 /// The page of one run: key figures, findings, every rank over time with power, temperature, clock
 /// and throttling on the same axis, kernel seconds and memory by stage, the chassis with its heat,
