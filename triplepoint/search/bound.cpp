@@ -2,6 +2,7 @@
 #include "triplepoint/search/bound.h"
 
 #include <algorithm>
+#include <span>
 
 #include "triplepoint/sim/boundaries.h"
 #include "triplepoint/sim/device_phase.h"
@@ -42,16 +43,10 @@ struct PassCosts {
 
 PassCosts cost_of(const LayerCosts& layers, const StageParts& parts, const spec::Plan& plan) {
   PassCosts sum;
-  const bool split = plan.schedule == Schedule::zero_bubble;
   const auto add = [&](double count, const PartCost& part) {
     if (count == 0) return;
     sum.forward += count * part.forward;
-    if (split) {
-      sum.backward += count * part.backward_input;
-      sum.backward += count * part.backward_weight;
-    } else {
-      sum.backward += count * part.backward;
-    }
+    sum.backward += count * part.backward;
   };
   for (size_t kind = 0; kind < parts.layers.size(); ++kind)
     add(parts.layers[kind], layers.layers[kind]);
@@ -221,15 +216,16 @@ struct PartEstimator {
   const workload::WorkGraph& graph;
   EnergyBound bound;
   std::vector<spec::GpuLoad> loads = {};
-  // Over the highest: what the power limit leaves the hungriest part; 0: the device's lowest.
-  double lowest_clock = bound == EnergyBound::tight ? 1 : 0;
+  double lowest_clock = 1;  // over the highest: what the power limit leaves the hungriest part
 
   Cost estimate(const ChunkWork& work, ActionKind kind) {
-    sim::PhaseTable table =
-        sim::make_phase_table(job, sim::estimate_action(job, graph, work, kind));
+    std::vector<sim::GroupEstimate> groups = sim::estimate_action(job, graph, work, kind);
+    if (groups.empty() && bound == EnergyBound::none) return {};
+    sim::PhaseTable table = sim::make_phase_table(job, std::move(groups));
     const sim::PhasePoint point = table.at(0, typical.host_factor);
+    if (bound == EnergyBound::none) return {.time = point.duration / unit::s, .energy = 0};
     loads.push_back(point.load);
-    if (bound == EnergyBound::tight && point.load.duration > Seconds()) {
+    if (point.load.duration > Seconds()) {
       const sim::DevicePhase phase = sim::choose_device_phase(job, table,
                                                               {.exchange = {},
                                                                .host_factor = typical.host_factor,
@@ -238,6 +234,13 @@ struct PartEstimator {
       lowest_clock = std::min(lowest_clock, table.ratio(phase.clock_index + 1));
     }
     return {.time = point.duration / unit::s, .energy = 0};
+  }
+
+  std::span<const ActionKind> backward_kinds() const {
+    static constexpr ActionKind split[] = {ActionKind::backward_input, ActionKind::backward_weight};
+    static constexpr ActionKind whole[] = {ActionKind::backward};
+    if (job.plan.schedule == Schedule::zero_bubble) return split;
+    return whole;
   }
 
   /// What the load costs beyond a device at rest for as long. A phase is a mean over its parts, so
@@ -272,21 +275,23 @@ PartCost estimate_part(PartEstimator& estimator, const PartName& name,
   append(work.backward_weight, name, part.passes.backward_weight);
   append(recomputed.recompute, name, part.recomputed);
   append(selected.recompute, name, part.passes.again);
-  return {.forward = estimator.estimate(work, ActionKind::forward),
-          .backward = estimator.estimate(work, ActionKind::backward),
-          .backward_input = estimator.estimate(work, ActionKind::backward_input),
-          .backward_weight = estimator.estimate(work, ActionKind::backward_weight),
-          .recompute = estimator.estimate(recomputed, ActionKind::backward),
-          .selected = estimator.estimate(selected, ActionKind::backward)};
+  PartCost cost{.forward = estimator.estimate(work, ActionKind::forward),
+                .backward = {},
+                .recompute = estimator.estimate(recomputed, ActionKind::backward),
+                .selected = estimator.estimate(selected, ActionKind::backward)};
+  for (const ActionKind kind : estimator.backward_kinds())
+    cost.backward += estimator.estimate(work, kind);
+  return cost;
 }
 
 /// In the order in which estimate_layers() estimates them.
 void price(const PartEstimator& estimator, LayerCosts& costs) {
   size_t next = 0;
   const auto price_part = [&](PartCost& part) {
-    for (Cost* cost : {&part.forward, &part.backward, &part.backward_input, &part.backward_weight,
-                       &part.recompute, &part.selected})
+    for (Cost* cost : {&part.forward, &part.recompute, &part.selected})
       cost->energy = estimator.least_energy(estimator.loads[next++]);
+    for (size_t kind = 0; kind < estimator.backward_kinds().size(); ++kind)
+      part.backward.energy += estimator.least_energy(estimator.loads[next++]);
   };
   price_part(costs.embedding);
   price_part(costs.head);
@@ -321,7 +326,7 @@ LayerCosts estimate_layers(const spec::Job& job, const Typical& typical, EnergyB
   }
   if (!parts.prediction.passes.forward.empty())
     costs.prediction = estimate_part(estimator, {"prediction", true}, parts.prediction);
-  price(estimator, costs);
+  if (bound != EnergyBound::none) price(estimator, costs);
   return costs;
 }
 

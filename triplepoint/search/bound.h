@@ -13,7 +13,7 @@
 namespace triplepoint::search {
 
 /// Seconds at full clock, and joules that are spent even at the lowest clock that the power limit
-/// leaves a phase.
+/// leaves a phase (0 where they are not asked for).
 struct Cost {
   double time = 0, energy = 0;
   Cost& operator+=(const Cost& other) {
@@ -28,9 +28,9 @@ struct Cost {
 
 /// One layer, or one end of the model, in each pass over one microbatch.
 struct PartCost {
-  Cost forward, backward;                // backward: input and weight gradient side by side
-  Cost backward_input, backward_weight;  // apart, for zero bubble
-  Cost recompute, selected;              // what full and selective recompute add
+  Cost forward;
+  Cost backward;             // input and weight gradients side by side; zero bubble: one by one
+  Cost recompute, selected;  // what full and selective recompute add
 };
 
 /// What does not depend on how many layers stand where: computed once for all plans that share
@@ -50,12 +50,13 @@ struct Typical {
 /// the machine, because every pipeline waits for it.
 Typical typical_of(const spec::Job&);
 
-/// tight: joules at the lowest clock that the power limit leaves a phase. loose: at the lowest that
-/// the device has, which needs no look at the governor; for searches that do not ask for energy.
-enum class EnergyBound { tight, loose };
+/// Whether a search compares joules; estimates without them need no look at the governor.
+enum class EnergyBound { none, lowest_clock };
 
-/// The job's plan decides; its recompute, schedule, chunks and stages do not matter.
-LayerCosts estimate_layers(const spec::Job&, const Typical&, EnergyBound = EnergyBound::tight);
+/// The job's plan decides; its recompute, chunks and stages do not matter, and of the schedule only
+/// whether it is zero bubble.
+LayerCosts estimate_layers(const spec::Job&, const Typical&,
+                           EnergyBound = EnergyBound::lowest_clock);
 
 /// What no plan can beat: of a step, seconds and joules of all devices.
 struct StepBound {

@@ -77,7 +77,7 @@ class Search {
         usable_(usable_memory(space.base(), limits)),
         workers_([this, &limits, typical = typical_of(space.base())] {
           const auto energy =
-              objective_.goal == Goal::throughput ? EnergyBound::loose : EnergyBound::tight;
+              objective_.goal == Goal::throughput ? EnergyBound::none : EnergyBound::lowest_clock;
           return std::make_unique<Worker>(Worker{LayoutScan(space_, limits, typical, energy),
                                                  StepEvaluator(space_.base(), typical)});
         }) {}
@@ -95,33 +95,32 @@ class Search {
     return objective_.value(bound.time, bound.energy);
   }
 
-  /// Layouts that share estimates, as ranges.
-  std::vector<std::pair<size_t, size_t>> groups() const {
-    std::vector<std::pair<size_t, size_t>> ranges;
-    const auto key = [&](size_t i) {
-      Layout layout = space_.layouts()[i];
-      layout.micro = layout.chunks = 0;
-      return layout;
-    };
+  /// Numbers of layouts that share estimates (LayoutScan).
+  std::vector<std::vector<size_t>> groups() const {
+    std::vector<std::vector<size_t>> groups;
+    std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, size_t> known;
     for (size_t i = 0; i < space_.layouts().size(); ++i) {
-      if (i == 0 || key(i) != key(i - 1)) ranges.emplace_back(i, i);
-      ranges.back().second = i + 1;
+      const Layout& layout = space_.layouts()[i];
+      const std::tuple key(layout.tensor, layout.context, layout.expert, layout.expert_tensor);
+      const auto [at, is_new] = known.try_emplace(key, groups.size());
+      if (is_new) groups.emplace_back();
+      groups[at->second].push_back(i);
     }
-    std::vector<std::pair<size_t, size_t>> ours;
-    for (size_t g = options_.shard; g < ranges.size(); g += options_.shards)
-      ours.push_back(ranges[g]);
+    std::vector<std::vector<size_t>> ours;
+    for (size_t g = options_.shard; g < groups.size(); g += options_.shards)
+      ours.push_back(std::move(groups[g]));
     return ours;
   }
 
   std::vector<BoundedLayout> bound_layouts() {
     std::vector<BoundedLayout> bounds(space_.layouts().size());
-    const auto ranges = groups();
-    std::vector<SearchCounts> counts(ranges.size());
-    if (options_.begin) options_.begin("Bounding", ranges.size());
-    parallel_for(ranges.size(), options_.threads, [&](size_t g) {
+    const auto groups = this->groups();
+    std::vector<SearchCounts> counts(groups.size());
+    if (options_.begin) options_.begin("Bounding", groups.size());
+    parallel_for(groups.size(), options_.threads, [&](size_t g) {
       if (options_.stop() || !is_mine(g)) return;
       workers_.with([&](Worker& worker) {
-        for (size_t i = ranges[g].first; i < ranges[g].second; ++i) {
+        for (const size_t i : groups[g]) {
           bounds[i].layout = i;
           counts[g].out_of_memory +=
               worker.scan.visit(i, [&](const VariantAt&, int64_t, const StepBound& bound) {
@@ -133,15 +132,15 @@ class Search {
       if (options_.advance) options_.advance();
     });
     complete(
-        options_.pool, ranges.size(),
+        options_.pool, groups.size(),
         [&](Packer& to, size_t g) {
           to.add(counts[g]);
-          for (size_t i = ranges[g].first; i < ranges[g].second; ++i)
+          for (const size_t i : groups[g])
             to.add(bounds[i]);
         },
         [&](Unpacker& from, size_t g) {
           counts[g] = from.take<SearchCounts>();
-          for (size_t i = ranges[g].first; i < ranges[g].second; ++i)
+          for (const size_t i : groups[g])
             bounds[i] = from.take<BoundedLayout>();
         });
     for (const SearchCounts& each : counts)
@@ -355,13 +354,31 @@ LayoutScan::LayoutScan(const Space& space, const Limits& limits, Typical typical
 }
 
 void LayoutScan::enter(const Layout& layout) {
-  const Group group{layout.tensor, layout.pipeline, layout.context, layout.expert,
-                    layout.expert_tensor};
-  if (group == group_) return;
-  group_ = group;
-  layers_.clear();
+  const auto group = [](const Layout& of) {
+    return std::tuple(of.tensor, of.context, of.expert, of.expert_tensor);
+  };
+  const bool same_group = group(layout) == group(entered_);
+  if (same_group && layout.pipeline == entered_.pipeline) return;
+  entered_ = layout;
+  sharded_layers_.clear();
   sends_.clear();
   epilogues_.clear();
+  const Shapes shapes = shapes_in_layers(layout);
+  const bool same_ranks = job_.plan.rank_order == spec::RankOrder::tp_cp_ep_dp_pp;
+  if (!same_group || !same_ranks || shapes != shapes_) layers_.clear();
+  shapes_ = shapes;
+}
+
+LayoutScan::Shapes LayoutScan::shapes_in_layers(const Layout& layout) {
+  spec::Plan& plan = job_.plan;
+  plan.tensor_parallel_size = layout.tensor;
+  plan.pipeline_parallel_size = layout.pipeline;
+  plan.context_parallel_size = layout.context;
+  plan.expert_parallel_size = layout.expert;
+  plan.expert_tensor_parallel_size = layout.expert_tensor;
+  const workload::RankGrid grid(job_);
+  using enum spec::GroupKind;
+  return {grid.shape(tensor), grid.shape(context), grid.shape(expert), grid.shape(expert_tensor)};
 }
 
 int64_t LayoutScan::visit(size_t number, const Visit& visit) {
@@ -429,12 +446,14 @@ void LayoutScan::set_overlap(uint32_t overlap) {
 
 const LayerCosts& LayoutScan::layers_of(const Layout& layout, const StateChoice& state,
                                         uint32_t overlap) {
-  const bool fsdp = state.sharding == spec::Sharding::parameters;
-  const auto key = std::tuple(layout.micro, state.sequence_parallel, fsdp, state.reshard,
+  const bool zero_bubble = job_.plan.schedule == spec::Schedule::zero_bubble;
+  const auto key = std::tuple(layout.micro, state.sequence_parallel, zero_bubble, state.reshard,
                               overlap & (overlaps_tensor | overlaps_expert));
-  const auto found = layers_.find(key);
-  if (found != layers_.end()) return found->second;
-  return layers_[key] = estimate_layers(job_, typical_, energy_);
+  const bool fsdp = state.sharding == spec::Sharding::parameters;
+  LayerTable& known = fsdp ? sharded_layers_ : layers_;
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  return known[key] = estimate_layers(job_, typical_, energy_);
 }
 
 const SendCosts& LayoutScan::sends_of(const Layout& layout, const StateChoice& state) {

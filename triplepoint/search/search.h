@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,7 @@
 #include "triplepoint/search/space.h"
 #include "triplepoint/search/step.h"
 #include "triplepoint/search/worker_pool.h"
+#include "triplepoint/workload/rank_grid.h"
 
 namespace triplepoint::search {
 
@@ -88,7 +90,7 @@ Bytes usable_memory(const spec::Job&, const Limits&);
 class LayoutScan {
  public:
   LayoutScan(const Space& space, const Limits& limits, Typical typical,
-             EnergyBound energy = EnergyBound::tight);
+             EnergyBound energy = EnergyBound::lowest_clock);
 
   /// Told of every plan that may fit in memory: its place, index and bound.
   using Visit = std::function<void(const VariantAt&, int64_t index, const StepBound&)>;
@@ -96,10 +98,13 @@ class LayoutScan {
   int64_t visit(size_t number, const Visit& visit);
 
  private:
-  using Group = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>;
+  using Shapes = std::array<workload::GroupShape, 4>;
+  using LayerKey = std::tuple<int64_t, bool, bool, bool, uint32_t>;
+  using LayerTable = std::map<LayerKey, LayerCosts>;
   using ChunkLayout = std::vector<std::vector<workload::ChunkLayers>>;
 
   void enter(const Layout& layout);
+  Shapes shapes_in_layers(const Layout& layout);
   int64_t visit_split(const Layout&, const Variants&, VariantAt at, int64_t index, const Visit&);
   void visit_overlaps(const Layout&, const Variants&, VariantAt at, int64_t index,
                       const PipelineParts&, const Visit&);
@@ -114,8 +119,9 @@ class LayoutScan {
   Bytes usable_;
   double resting_power_ = 0;
   spec::Job job_;
-  Group group_{};
-  std::map<std::tuple<int64_t, bool, bool, bool, uint32_t>, LayerCosts> layers_;
+  Layout entered_{};
+  Shapes shapes_{};                     // of the groups whose collectives stand inside of layers
+  LayerTable layers_, sharded_layers_;  // sharded: under FSDP, which gathers over the data group
   std::map<std::tuple<int64_t, bool, bool>, SendCosts> sends_;
   std::map<std::tuple<int64_t, bool, int, bool, int, uint32_t>, std::vector<EndCost>> epilogues_;
 };

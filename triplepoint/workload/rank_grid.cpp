@@ -35,6 +35,8 @@ RankGrid::RankGrid(const spec::Job& job)
       node_order_(job.plan.node_order) {
   TPT_EXPECT(tensor_ * context_ * data_ * pipeline_ == world_);
   TPT_EXPECT(tensor_ * context_ * data_ % (expert_tensor_ * expert_) == 0);
+  for (size_t kind = 0; kind < shapes_.size(); ++kind)
+    shapes_[kind] = widest_shape(static_cast<GroupKind>(kind));
 }
 
 int64_t shard_group_size(const spec::Job& job) {
@@ -179,7 +181,7 @@ GroupShape RankGrid::shape_around(GroupKind kind, int64_t rank) const {
   return shape;
 }
 
-GroupShape RankGrid::shape(GroupKind kind) const {
+GroupShape RankGrid::widest_shape(GroupKind kind) const {
   // A node holds whole blocks of a regular layout or a whole part of one block, so the first node
   // shows every form a group takes.
   GroupShape widest{.ranks = 0, .nodes = 0};

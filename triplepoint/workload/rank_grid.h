@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -50,7 +51,7 @@ class RankGrid {
   RankCoordinates coordinates(int64_t rank) const;
   int64_t rank_at(const RankCoordinates&) const;
   std::vector<int64_t> members(spec::GroupKind kind, int64_t rank) const;  // in group order
-  GroupShape shape(spec::GroupKind kind) const;
+  const GroupShape& shape(spec::GroupKind kind) const { return shapes_[static_cast<size_t>(kind)]; }
   int64_t device_of(int64_t rank) const;  // global device index: node * gpus_per_node + local
   int64_t node_of(int64_t rank) const { return device_of(rank) / gpus_per_node_; }
 
@@ -69,12 +70,14 @@ class RankGrid {
   Line stages_of(spec::GroupKind kind, int64_t stage) const;  // stages a group runs through
   int64_t leader_of(spec::GroupKind kind, int64_t rank) const;
   GroupShape shape_around(spec::GroupKind kind, int64_t rank) const;
+  GroupShape widest_shape(spec::GroupKind kind) const;
 
   int64_t world_ = 1, gpus_per_node_ = 8;
   int64_t tensor_ = 1, context_ = 1, expert_ = 1, data_ = 1, pipeline_ = 1, expert_tensor_ = 1,
           shard_ = 1;
   spec::RankOrder order_ = spec::RankOrder::tp_cp_ep_dp_pp;
   std::vector<int64_t> device_order_, node_order_;
+  std::array<GroupShape, spec::group_kind_count> shapes_;  // estimates ask for them op by op
 };
 
 /// Ranks that share one copy of sharded states: the hybrid sharding group, or DP x CP.
