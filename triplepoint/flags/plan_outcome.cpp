@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/report/pages/answer_pages.h"
@@ -19,33 +18,9 @@ namespace {
 
 using search::Finalist;
 
-// Above this a second search, without the memory limit, would be felt.
-constexpr int64_t most_plans_for_a_second_search = 1'500'000;
-
 metrics::Bill bill_of(const PlanOutcome& outcome, const Finalist& plan) {
   return outcome.bill.bill(outcome.asked.base, outcome.rates, plan.time * unit::s,
                            plan.power_mean * unit::W);
-}
-
-/// What the best plan would be if memory were no limit.
-std::optional<std::string> memory_line(const PlanOutcome& outcome) {
-  if (outcome.space.size() > most_plans_for_a_second_search) return std::nullopt;
-  if (search::anyone(outcome.asked.pool, interrupted())) return std::nullopt;
-  search::Limits free;
-  free.headroom = -1e6 * unit::GB;
-  const auto best = std::min_element(
-      outcome.ranking.ranked.begin(), outcome.ranking.ranked.end(),
-      [](const Finalist& a, const Finalist& b) { return a.candidate.value < b.candidate.value; });
-  search::SearchOptions options = outcome.asked.search_options();
-  options.keep = 1;
-  options.known = best->candidate.value;  // what is no better need not be looked at
-  const search::Found found = search::search(outcome.space, outcome.asked.objective, free, options);
-  if (found.best.empty() || found.best[0].value >= best->candidate.value) return std::nullopt;
-  const search::Candidate& plan = found.best[0];
-  return fmt::format("Memory costs {:.1f} %: without its limit {} would be best, with {} GiB.",
-                     100 * (best->candidate.value / plan.value - 1),
-                     search::plan_text(plan.plan, plan.layout),
-                     significant(plan.memory / unit::GiB));
 }
 
 std::optional<metrics::Interval> step_time_interval(const PlanOutcome& outcome,
@@ -145,7 +120,6 @@ std::vector<std::string> plan_sentences(const PlanOutcome& outcome) {
         "Plan 1 needs a power limit of {:.0f} W on every GPU (nvidia-smi -pl, amd-smi set "
         "--power-cap); its job.toml has it, Megatron's and NeMo's files cannot.",
         *limit / unit::W));
-  if (auto memory = memory_line(outcome)) sentences.push_back(std::move(*memory));
   if (outcome.bill.given())
     sentences.push_back("Bill of the first: " +
                         metrics::bill_text(bill_of(outcome, ranked[0]), outcome.rates) + ".");

@@ -23,8 +23,8 @@ Arguments SearchFlags::arguments() {
             into(headroom_, search::parse_headroom))
       .flag("--fix", "LIST",
             "fixed dimensions, as in tp=8,mbs=1|2: tp pp vpp ep etp cp dp mbs sharding "
-            "recompute recompute-layers schedule sp overlap-tp overlap-dp overlap-pp overlap-ep "
-            "uneven power-cap",
+            "sharding-group recompute recompute-layers recompute-modules schedule sp overlap-tp "
+            "overlap-dp overlap-pp overlap-ep uneven rank-order power-cap",
             into(fix_))
       .flag("--space", "REACH",
             "launchable: plans that Megatron and NeMo can start; everything: all modelled "

@@ -94,15 +94,25 @@ workload::StageProgram warm_up(const spec::Job& job, int64_t stage) {
   return program;
 }
 
-Bytes largest_end(const spec::Job& job, const ChunkLayout& layout, bool warms_up) {
-  const workload::LayerContext context{job, workload::share_of_rank(job)};
-  const auto of_stage = [&](size_t stage) {
+/// Bytes of one stage of a job.
+class StageBytes {
+ public:
+  StageBytes(const spec::Job& job, const ChunkLayout& layout, MemoryBound bound)
+      : job_(job), layout_(layout), bound_(bound), context_{job, workload::share_of_rank(job)} {}
+
+  Bytes at(size_t stage) const {
+    const bool warms_up = bound_ == MemoryBound::warm_up;
     const auto program =
-        warms_up ? warm_up(job, static_cast<int64_t>(stage)) : workload::StageProgram();
-    return workload::stage_memory(context, layout[stage], program).total();
-  };
-  return std::max(of_stage(0), of_stage(layout.size() - 1));
-}
+        warms_up ? warm_up(job_, static_cast<int64_t>(stage)) : workload::StageProgram();
+    return workload::stage_memory(context_, layout_[stage], program).total();
+  }
+
+ private:
+  const spec::Job& job_;
+  const ChunkLayout& layout_;
+  MemoryBound bound_;
+  workload::LayerContext context_;
+};
 
 }  // namespace
 
@@ -196,12 +206,15 @@ StepBound bound_step(const spec::Job& job, const BoundInputs& in) {
   return bound;
 }
 
-Bytes bound_memory(const spec::Job& job, const ChunkLayout& layout) {
-  return largest_end(job, layout, true);
+Bytes bound_memory(const spec::Job& job, const ChunkLayout& layout, MemoryBound bound) {
+  const StageBytes stage(job, layout, bound);
+  return std::max(stage.at(0), stage.at(layout.size() - 1));
 }
 
-Bytes bound_states(const spec::Job& job, const ChunkLayout& layout) {
-  return largest_end(job, layout, false);
+bool exceeds_memory(const spec::Job& job, const ChunkLayout& layout, MemoryBound bound,
+                    Bytes usable) {
+  const StageBytes stage(job, layout, bound);
+  return stage.at(0) > usable || (layout.size() > 1 && stage.at(layout.size() - 1) > usable);
 }
 
 namespace {
@@ -267,18 +280,29 @@ void append(std::vector<workload::OpGroup>& groups, const PartName& part,
   if (!ops.empty()) groups.push_back({part.name, 1, part.is_layer, ops, part.host_share});
 }
 
+Cost estimate_again(PartEstimator& estimator, const PartName& name,
+                    const std::vector<spec::Op>& ops) {
+  ChunkWork work;
+  append(work.recompute, name, ops);
+  return estimator.estimate(work, ActionKind::backward);
+}
+
+Cost estimate_selected(PartEstimator& estimator, const PartName& name,
+                       const workload::PartWork& part) {
+  if (estimator.job.plan.recompute != Recompute::selective) return {};
+  return estimate_again(estimator, name, part.passes.again);
+}
+
 PartCost estimate_part(PartEstimator& estimator, const PartName& name,
                        const workload::PartWork& part) {
-  ChunkWork work, recomputed, selected;
+  ChunkWork work;
   append(work.forward, name, part.passes.forward);
   append(work.backward_input, name, part.passes.backward_input);
   append(work.backward_weight, name, part.passes.backward_weight);
-  append(recomputed.recompute, name, part.recomputed);
-  append(selected.recompute, name, part.passes.again);
   PartCost cost{.forward = estimator.estimate(work, ActionKind::forward),
                 .backward = {},
-                .recompute = estimator.estimate(recomputed, ActionKind::backward),
-                .selected = estimator.estimate(selected, ActionKind::backward)};
+                .recompute = estimate_again(estimator, name, part.recomputed),
+                .selected = estimate_selected(estimator, name, part)};
   for (const ActionKind kind : estimator.backward_kinds())
     cost.backward += estimator.estimate(work, kind);
   return cost;
@@ -288,8 +312,10 @@ PartCost estimate_part(PartEstimator& estimator, const PartName& name,
 void price(const PartEstimator& estimator, LayerCosts& costs) {
   size_t next = 0;
   const auto price_part = [&](PartCost& part) {
-    for (Cost* cost : {&part.forward, &part.recompute, &part.selected})
-      cost->energy = estimator.least_energy(estimator.loads[next++]);
+    part.forward.energy = estimator.least_energy(estimator.loads[next++]);
+    part.recompute.energy = estimator.least_energy(estimator.loads[next++]);
+    if (estimator.job.plan.recompute == Recompute::selective)
+      part.selected.energy = estimator.least_energy(estimator.loads[next++]);
     for (size_t kind = 0; kind < estimator.backward_kinds().size(); ++kind)
       part.backward.energy += estimator.least_energy(estimator.loads[next++]);
   };
@@ -309,6 +335,15 @@ Typical typical_of(const spec::Job& job) {
           *std::max_element(hardware.host_factor.begin(), hardware.host_factor.end())};
 }
 
+namespace {
+
+PartName name_of(spec::LayerKind kind) {
+  return {workload::name_of_layer(kind), true, workload::transformer_share(kind)};
+}
+constexpr PartName name_of_prediction{"prediction", true};
+
+}  // namespace
+
 LayerCosts estimate_layers(const spec::Job& job, const Typical& typical, EnergyBound bound) {
   const workload::LayerContext context{job, workload::share_of_rank(job)};
   const workload::ModelParts parts = workload::make_parts(context);
@@ -318,16 +353,24 @@ LayerCosts estimate_layers(const spec::Job& job, const Typical& typical, EnergyB
                    .embedding = estimate_part(estimator, {"embedding"}, parts.embedding),
                    .prediction = {},
                    .head = estimate_part(estimator, {"head"}, parts.head)};
-  for (const spec::LayerKind kind : workload::all_layer_kinds) {
-    const workload::PartWork& layer = parts.layer(kind);
-    if (layer.passes.forward.empty()) continue;
-    const PartName name{workload::name_of_layer(kind), true, workload::transformer_share(kind)};
-    costs.layers[static_cast<size_t>(kind)] = estimate_part(estimator, name, layer);
-  }
+  for (const spec::LayerKind kind : workload::all_layer_kinds)
+    if (const workload::PartWork& layer = parts.layer(kind); !layer.passes.forward.empty())
+      costs.layers[static_cast<size_t>(kind)] = estimate_part(estimator, name_of(kind), layer);
   if (!parts.prediction.passes.forward.empty())
-    costs.prediction = estimate_part(estimator, {"prediction", true}, parts.prediction);
+    costs.prediction = estimate_part(estimator, name_of_prediction, parts.prediction);
   if (bound != EnergyBound::none) price(estimator, costs);
   return costs;
+}
+
+void estimate_selected(const spec::Job& job, const Typical& typical, LayerCosts& costs) {
+  const workload::LayerContext context{job, workload::share_of_rank(job)};
+  const workload::ModelParts parts = workload::make_parts(context);
+  const workload::WorkGraph graph{.grid = workload::RankGrid(job)};
+  PartEstimator estimator{job, typical, graph, EnergyBound::none};
+  for (const spec::LayerKind kind : workload::all_layer_kinds)
+    costs.layers[static_cast<size_t>(kind)].selected =
+        estimate_selected(estimator, name_of(kind), parts.layer(kind));
+  costs.prediction.selected = estimate_selected(estimator, name_of_prediction, parts.prediction);
 }
 
 }  // namespace triplepoint::search

@@ -30,7 +30,7 @@ struct Cost {
 struct PartCost {
   Cost forward;
   Cost backward;             // input and weight gradients side by side; zero bubble: one by one
-  Cost recompute, selected;  // what full and selective recompute add
+  Cost recompute, selected;  // what full recompute adds, and selective where the plan has it
 };
 
 /// What does not depend on how many layers stand where: computed once for all plans that share
@@ -53,10 +53,12 @@ Typical typical_of(const spec::Job&);
 /// Whether a search compares joules; estimates without them need no look at the governor.
 enum class EnergyBound { none, lowest_clock };
 
-/// The job's plan decides; its recompute, chunks and stages do not matter, and of the schedule only
-/// whether it is zero bubble.
+/// The job's plan decides; its chunks and stages do not matter, of the schedule only whether it is
+/// zero bubble, and of recompute only the modules of a selective one.
 LayerCosts estimate_layers(const spec::Job&, const Typical&,
                            EnergyBound = EnergyBound::lowest_clock);
+/// What the modules of selective recompute add, without joules, over what other plans found.
+void estimate_selected(const spec::Job&, const Typical&, LayerCosts&);
 
 /// What no plan can beat: of a step, seconds and joules of all devices.
 struct StepBound {
@@ -114,10 +116,16 @@ struct BoundInputs {
 /// rest of the bound time.
 StepBound bound_step(const spec::Job& job, const BoundInputs& inputs);
 
-/// Bytes that some GPU of the job holds at least: the first and the last stage at the end of their
-/// warm-up. The job's plan decides.
-Bytes bound_memory(const spec::Job&, const std::vector<std::vector<workload::ChunkLayers>>& layout);
-/// The same before anything is recomputed or scheduled: states and buffers alone.
-Bytes bound_states(const spec::Job&, const std::vector<std::vector<workload::ChunkLayers>>& layout);
+/// What of a stage's memory a bound counts: states and buffers; activations at the end of the
+/// warm-up, too.
+enum class MemoryBound { states, warm_up };
+
+/// Bytes that some GPU of the job holds at least: the fuller one of the first and the last stage.
+/// The job's plan decides; under `states` its recompute and schedule do not.
+Bytes bound_memory(const spec::Job&, const std::vector<std::vector<workload::ChunkLayers>>& layout,
+                   MemoryBound);
+/// Whether that is more than `usable`, at the cost of one stage where the first decides.
+bool exceeds_memory(const spec::Job&, const std::vector<std::vector<workload::ChunkLayers>>& layout,
+                    MemoryBound, Bytes usable);
 
 }  // namespace triplepoint::search

@@ -31,6 +31,13 @@ std::string overlap_text(const spec::Plan& plan) {
   return text;
 }
 
+std::string fsdp_text(const spec::Plan& plan) {
+  std::string text = ", FSDP";
+  if (plan.sharding_group_size > 0) text += fmt::format(" over {}", plan.sharding_group_size);
+  if (!plan.reshard_after_forward) text += " (kept gathered)";
+  return text;
+}
+
 std::string sharding_text(const spec::Plan& plan) {
   switch (plan.sharding) {
     case spec::Sharding::none:
@@ -40,7 +47,7 @@ std::string sharding_text(const spec::Plan& plan) {
     case spec::Sharding::gradients:
       return ", ZeRO-2";
     case spec::Sharding::parameters:
-      return plan.reshard_after_forward ? ", FSDP" : ", FSDP (kept gathered)";
+      return fsdp_text(plan);
   }
   return "";
 }
@@ -86,6 +93,8 @@ std::string plan_text(const spec::Plan& plan, const search::Layout& layout) {
   if (plan.schedule == spec::Schedule::gpipe) text += ", GPipe";
   if (plan.schedule == spec::Schedule::zero_bubble) text += ", zero bubble";
   if (!plan.layers_per_stage.empty()) text += ", uneven";
+  if (plan.rank_order != spec::RankOrder::tp_cp_ep_dp_pp)
+    text += fmt::format(", ranks {}", spec::enum_name(plan.rank_order));
   const std::string overlap = overlap_text(plan);
   if (!overlap.empty()) text += ", overlap " + overlap;
   return text;

@@ -11,6 +11,8 @@
 
 #include "triplepoint/base/parallel.h"
 
+#include "triplepoint/spec/names.h"
+
 #include "triplepoint/sim/device_phase.h"
 
 namespace triplepoint::search {
@@ -98,10 +100,11 @@ class Search {
   /// Numbers of layouts that share estimates (LayoutScan).
   std::vector<std::vector<size_t>> groups() const {
     std::vector<std::vector<size_t>> groups;
-    std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, size_t> known;
+    std::map<std::tuple<spec::RankOrder, int64_t, int64_t, int64_t, int64_t>, size_t> known;
     for (size_t i = 0; i < space_.layouts().size(); ++i) {
       const Layout& layout = space_.layouts()[i];
-      const std::tuple key(layout.tensor, layout.context, layout.expert, layout.expert_tensor);
+      const std::tuple key(layout.rank_order, layout.tensor, layout.context, layout.expert,
+                           layout.expert_tensor);
       const auto [at, is_new] = known.try_emplace(key, groups.size());
       if (is_new) groups.emplace_back();
       groups[at->second].push_back(i);
@@ -153,8 +156,7 @@ class Search {
   }
 
   double threshold() const {
-    if (found_.best.size() < options_.keep) return options_.known;
-    return std::min(options_.known, found_.best.back().value);
+    return found_.best.size() < options_.keep ? nothing_found : found_.best.back().value;
   }
 
   void simulate_layouts(const std::vector<BoundedLayout>& order) {
@@ -324,7 +326,8 @@ Layout layout_of(const spec::Job& job) {
           .expert_tensor = plan.expert_tensor_parallel_size.value_or(plan.tensor_parallel_size),
           .chunks = plan.virtual_pipeline_size,
           .data = job.data_parallel_size(),
-          .micro = plan.micro_batch_size};
+          .micro = plan.micro_batch_size,
+          .rank_order = plan.rank_order};
 }
 
 }  // namespace
@@ -355,7 +358,7 @@ LayoutScan::LayoutScan(const Space& space, const Limits& limits, Typical typical
 
 void LayoutScan::enter(const Layout& layout) {
   const auto group = [](const Layout& of) {
-    return std::tuple(of.tensor, of.context, of.expert, of.expert_tensor);
+    return std::tuple(of.rank_order, of.tensor, of.context, of.expert, of.expert_tensor);
   };
   const bool same_group = group(layout) == group(entered_);
   if (same_group && layout.pipeline == entered_.pipeline) return;
@@ -364,7 +367,7 @@ void LayoutScan::enter(const Layout& layout) {
   sends_.clear();
   epilogues_.clear();
   const Shapes shapes = shapes_in_layers(layout);
-  const bool same_ranks = job_.plan.rank_order == spec::RankOrder::tp_cp_ep_dp_pp;
+  const bool same_ranks = layout.rank_order == spec::RankOrder::tp_cp_ep_dp_pp;
   if (!same_group || !same_ranks || shapes != shapes_) layers_.clear();
   shapes_ = shapes;
 }
@@ -376,6 +379,7 @@ LayoutScan::Shapes LayoutScan::shapes_in_layers(const Layout& layout) {
   plan.context_parallel_size = layout.context;
   plan.expert_parallel_size = layout.expert;
   plan.expert_tensor_parallel_size = layout.expert_tensor;
+  plan.rank_order = layout.rank_order;
   const workload::RankGrid grid(job_);
   using enum spec::GroupKind;
   return {grid.shape(tensor), grid.shape(context), grid.shape(expert), grid.shape(expert_tensor)};
@@ -403,14 +407,15 @@ int64_t LayoutScan::visit_split(const Layout& layout, const Variants& variants, 
   const ChunkLayout chunks = workload::lay_out_layers(job_);
   job_.plan.recompute = spec::Recompute::none;
   job_.plan.recompute_layers.reset();
-  if (bound_states(job_, chunks) > usable_) return variants.count_of(state);
+  if (exceeds_memory(job_, chunks, MemoryBound::states, usable_)) return variants.count_of(state);
   int64_t dropped = 0;
   for (at.schedule = 0; at.schedule < variants.schedules.size(); ++at.schedule)
     for (at.recompute = 0; at.recompute < variants.recomputes_of(state); ++at.recompute) {
       job_.plan.schedule = variants.schedules[at.schedule];
       job_.plan.recompute = variants.recomputes[at.recompute].kind;
       job_.plan.recompute_layers = variants.recomputes[at.recompute].layers;
-      if (bound_memory(job_, chunks) > usable_)
+      job_.plan.recompute_modules = variants.recomputes[at.recompute].modules;
+      if (exceeds_memory(job_, chunks, MemoryBound::warm_up, usable_))
         dropped += overlaps;
       else
         visit_overlaps(layout, variants, at, index, count_parts(job_, chunks), visit);
@@ -444,16 +449,41 @@ void LayoutScan::set_overlap(uint32_t overlap) {
   job_.plan.overlap_expert = (overlap & overlaps_expert) != 0;
 }
 
+namespace {
+
+/// Modules that selective recompute recomputes, a bit each; 0 without it.
+uint32_t recomputed_modules(const spec::Plan& plan) {
+  uint32_t bits = 0;
+  for (size_t module = 0; module < spec::EnumNames<spec::RecomputeModule>::names.size(); ++module)
+    if (plan.recomputes(static_cast<spec::RecomputeModule>(module))) bits |= 1U << module;
+  return bits;
+}
+
+}  // namespace
+
 const LayerCosts& LayoutScan::layers_of(const Layout& layout, const StateChoice& state,
                                         uint32_t overlap) {
   const bool zero_bubble = job_.plan.schedule == spec::Schedule::zero_bubble;
-  const auto key = std::tuple(layout.micro, state.sequence_parallel, zero_bubble, state.reshard,
-                              overlap & (overlaps_tensor | overlaps_expert));
+  const LayerKey key(layout.micro, state.sequence_parallel, zero_bubble, state.reshard, state.group,
+                     overlap & (overlaps_tensor | overlaps_expert), recomputed_modules(job_.plan));
   const bool fsdp = state.sharding == spec::Sharding::parameters;
   LayerTable& known = fsdp ? sharded_layers_ : layers_;
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
-  return known[key] = estimate_layers(job_, typical_, energy_);
+  LayerCosts costs = estimate(known, key);
+  return known[key] = costs;
+}
+
+/// Without joules, what selective recompute adds is all that sets its plans apart from others.
+LayerCosts LayoutScan::estimate(LayerTable& known, LayerKey key) const {
+  std::get<6>(key) = 0;
+  const auto bare = known.find(key);
+  const bool selective = job_.plan.recompute == spec::Recompute::selective;
+  if (!selective || bare == known.end() || energy_ != EnergyBound::none)
+    return estimate_layers(job_, typical_, energy_);
+  LayerCosts costs = bare->second;
+  estimate_selected(job_, typical_, costs);
+  return costs;
 }
 
 const SendCosts& LayoutScan::sends_of(const Layout& layout, const StateChoice& state) {
@@ -472,7 +502,7 @@ const std::vector<EndCost>& LayoutScan::ends_of(const Layout& layout, const Stat
                                                 Split split, uint32_t overlap) {
   const auto key = std::tuple(
       layout.chunks, state.sequence_parallel, static_cast<int>(state.sharding), state.reshard,
-      static_cast<int>(split), overlap & (overlaps_gradient | overlaps_parameter));
+      state.group, static_cast<int>(split), overlap & (overlaps_gradient | overlaps_parameter));
   const auto found = epilogues_.find(key);
   if (found != epilogues_.end()) return found->second;
   return epilogues_[key] = estimate_epilogues(job_);

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -49,8 +48,6 @@ struct SearchOptions {
   // whose number leaves `shard` when divided by `shards`.
   const WorkerPool* pool = nullptr;
   size_t shard = 0, shards = 1;
-  // Where to begin: nothing above this value is looked for. What is found below it stays the same.
-  double known = std::numeric_limits<double>::infinity();
   // Told, from any thread, how many pieces of work there are and that one is done.
   std::function<void(const char* what, size_t total)> begin = {};
   std::function<void()> advance = {};
@@ -99,7 +96,7 @@ class LayoutScan {
 
  private:
   using Shapes = std::array<workload::GroupShape, 4>;
-  using LayerKey = std::tuple<int64_t, bool, bool, bool, uint32_t>;
+  using LayerKey = std::tuple<int64_t, bool, bool, bool, int64_t, uint32_t, uint32_t>;
   using LayerTable = std::map<LayerKey, LayerCosts>;
   using ChunkLayout = std::vector<std::vector<workload::ChunkLayers>>;
 
@@ -109,6 +106,7 @@ class LayoutScan {
   void visit_overlaps(const Layout&, const Variants&, VariantAt at, int64_t index,
                       const PipelineParts&, const Visit&);
   const LayerCosts& layers_of(const Layout&, const StateChoice&, uint32_t overlap);
+  LayerCosts estimate(LayerTable&, LayerKey) const;
   const SendCosts& sends_of(const Layout&, const StateChoice&);
   const std::vector<EndCost>& ends_of(const Layout&, const StateChoice&, Split, uint32_t overlap);
   void set_overlap(uint32_t overlap);
@@ -123,7 +121,8 @@ class LayoutScan {
   Shapes shapes_{};                     // of the groups whose collectives stand inside of layers
   LayerTable layers_, sharded_layers_;  // sharded: under FSDP, which gathers over the data group
   std::map<std::tuple<int64_t, bool, bool>, SendCosts> sends_;
-  std::map<std::tuple<int64_t, bool, int, bool, int, uint32_t>, std::vector<EndCost>> epilogues_;
+  std::map<std::tuple<int64_t, bool, int, bool, int64_t, int, uint32_t>, std::vector<EndCost>>
+      epilogues_;
 };
 
 }  // namespace triplepoint::search

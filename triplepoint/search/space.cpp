@@ -61,9 +61,14 @@ std::optional<std::vector<int64_t>> layers_of_split(Split split, int64_t layers,
 }
 
 size_t Variants::recomputes_of(const StateChoice& state) const {
-  if (state.full_recompute) return recomputes.size();
-  const auto full = [](const RecomputeChoice& each) { return each.kind == Recompute::full; };
-  return static_cast<size_t>(std::ranges::find_if(recomputes, full) - recomputes.begin());
+  if (state.recomputes_experts) return recomputes.size();
+  const auto first = std::ranges::find_if(recomputes, &RecomputeChoice::has_experts);
+  return static_cast<size_t>(first - recomputes.begin());
+}
+
+bool RecomputeChoice::has_experts() const {
+  return kind == Recompute::full ||
+         std::ranges::find(modules, spec::RecomputeModule::moe) != modules.end();
 }
 
 int64_t Variants::count_of(const StateChoice& state) const {
@@ -86,6 +91,12 @@ Space::Space(spec::Job base, Reach reach, Fixed fixed)
 }
 
 void Space::add_layouts() {
+  if (fixed_.rank_order.empty()) return add_layouts_in(base_.plan.rank_order);
+  for (const spec::RankOrder order : fixed_.rank_order)
+    add_layouts_in(order);
+}
+
+void Space::add_layouts_in(spec::RankOrder order) {
   const int64_t world = base_.world_size();
   for (const int64_t tensor : divisors(base_.model.num_attention_heads))
     for (int64_t pipeline = 1; pipeline <= base_.model.num_layers; ++pipeline)
@@ -94,7 +105,8 @@ void Space::add_layouts() {
           add_experts({.tensor = tensor,
                        .pipeline = pipeline,
                        .context = context,
-                       .data = world / (tensor * pipeline * context)});
+                       .data = world / (tensor * pipeline * context),
+                       .rank_order = order});
 }
 
 void Space::add_experts(Layout layout) {
@@ -158,11 +170,20 @@ std::vector<Split> Space::splits(const Layout& layout) const {
   };
   if (exists(Split::even) && allows(fixed_.uneven, false)) found.push_back(Split::even);
   if (!allows(fixed_.uneven, true)) return found;
-  // Chunks of unequal length only where embedding and head make them whole, as in Megatron.
-  if (exists(Split::ends_count) && (layout.chunks == 1 || (layers + 2) % parts == 0))
+  // Layers that the counted ones lack to be equally many in each part.
+  const auto lacks = [&](int64_t counted) { return (parts - counted % parts) % parts; };
+  const bool ends = exists(Split::ends_count), head = exists(Split::head_counts);
+  if (layout.chunks == 1) {
+    if (ends) found.push_back(Split::ends_count);
+    if (head) found.push_back(Split::head_counts);
+    return found;
+  }
+  // Of chunks of unequal length the more even split, and only where it lacks less than a layer a
+  // stage, as in published layouts: more would only move waits from one stage to another.
+  const bool head_is_nearer = head && (!ends || lacks(layers + 1) < lacks(layers + 2));
+  if (head_is_nearer && lacks(layers + 1) < layout.pipeline) found.push_back(Split::head_counts);
+  if (!head_is_nearer && ends && lacks(layers + 2) < layout.pipeline)
     found.push_back(Split::ends_count);
-  if (exists(Split::head_counts) && (layout.chunks == 1 || (layers + 1) % parts == 0))
-    found.push_back(Split::head_counts);
   return found;
 }
 
@@ -186,17 +207,59 @@ std::vector<Schedule> Space::schedules(const Layout& layout) const {
 
 std::vector<RecomputeChoice> Space::recomputes(const Layout& layout) const {
   std::vector<RecomputeChoice> found;
-  for (const Recompute kind : {Recompute::none, Recompute::selective})
-    if (allows(fixed_.recompute, kind)) found.push_back({kind, std::nullopt});
+  if (allows(fixed_.recompute, Recompute::none)) found.push_back({});
+  if (allows(fixed_.recompute, Recompute::selective))
+    for (const ModuleSet& modules : module_sets())
+      found.push_back({.kind = Recompute::selective, .modules = modules});
+  std::ranges::stable_partition(found, std::not_fn(&RecomputeChoice::has_experts));
   if (!allows(fixed_.recompute, Recompute::full)) return found;
   const int64_t parts = layout.pipeline * layout.chunks;
   const int64_t layers = (base_.model.num_layers + parts - 1) / parts;
   const int64_t steps = std::min(layers, recompute_steps);
   for (int64_t i = 1; i < steps; ++i) {
     const int64_t some = (layers * i + steps - 1) / steps;
-    if (allows(fixed_.recompute_layers, some)) found.push_back({Recompute::full, some});
+    if (allows(fixed_.recompute_layers, some))
+      found.push_back({.kind = Recompute::full, .layers = some});
   }
-  if (allows(fixed_.recompute_layers, layers)) found.push_back({Recompute::full, std::nullopt});
+  if (allows(fixed_.recompute_layers, layers)) found.push_back({.kind = Recompute::full});
+  return found;
+}
+
+/// Core attention; then, where Megatron-Core can, parts that are cheap to run again, one more at a
+/// time, and with the last of them the whole MLP. A job's own modules stay alone.
+std::vector<ModuleSet> Space::module_sets() const {
+  using enum spec::RecomputeModule;
+  if (!fixed_.recompute_modules.empty()) return fixed_.recompute_modules;
+  if (!base_.plan.recompute_modules.empty()) return {base_.plan.recompute_modules};
+  std::vector<ModuleSet> sets = {{}};
+  if (base_.stack.framework != "Megatron-Core") return sets;
+  ModuleSet cheap;
+  const auto add = [&](spec::RecomputeModule module) {
+    cheap.push_back(module);
+    sets.push_back(cheap);
+  };
+  const bool experts = base_.model.moe.has_value();
+  if (base_.model.latent_attention) add(mla_up_proj);
+  if (experts) add(moe_act);
+  add(layernorm);
+  std::erase(cheap, moe_act);
+  add(experts ? moe : mlp);
+  return sets;
+}
+
+/// Of FSDP: all ranks that may share, or those that reach each other over NVLink.
+std::vector<int64_t> Space::sharding_groups(const Layout& layout) const {
+  std::vector<int64_t> wanted = fixed_.sharding_group;
+  if (wanted.empty()) {
+    wanted.push_back(base_.plan.sharding_group_size);
+    const int64_t reached = base_.cluster.scale_up.domain_size / layout.tensor;
+    if (wanted.front() == 0 && reached > 1) wanted.push_back(reached);
+  }
+  std::vector<int64_t> found;
+  for (const int64_t group : wanted)
+    if (group == 0 || (group < layout.data && layout.data % group == 0)) found.push_back(group);
+  // A job's own groups where they divide; elsewhere its plans have none.
+  if (found.empty() && fixed_.sharding_group.empty()) found.push_back(0);
   return found;
 }
 
@@ -218,15 +281,17 @@ std::vector<StateChoice> Space::states(const Layout& layout) const {
     if (sequence_parallel && !split) continue;
     // Megatron requires it of experts beside tensor parallelism.
     if (!sequence_parallel && base_.model.moe && layout.tensor > 1 && !all) continue;
-    const auto add = [&](Sharding sharding, bool reshard) {
-      add_state(layout, {sequence_parallel, sharding, reshard, true, {}}, found);
+    const auto add = [&](Sharding sharding, bool reshard, int64_t group = 0) {
+      add_state(layout, {sequence_parallel, sharding, reshard, group, true, {}}, found);
     };
     add(Sharding::none, true);
     if (!has_replicas(layout)) continue;
     add(Sharding::optimizer, true);
     if (all || base_.stack.gradient_sync_accumulates) add(Sharding::gradients, true);
-    if (all || layout.pipeline == 1) add(Sharding::parameters, true);
-    if (all) add(Sharding::parameters, false);
+    for (const int64_t group : sharding_groups(layout)) {
+      if (all || layout.pipeline == 1) add(Sharding::parameters, true, group);
+      if (all) add(Sharding::parameters, false, group);
+    }
   }
   return found;
 }
@@ -282,9 +347,9 @@ void Space::add_state(const Layout& layout, StateChoice state,
                       std::vector<StateChoice>& found) const {
   if (!allows(fixed_.sharding, state.sharding)) return;
   const uint32_t possible = possible_overlaps(layout, state);
-  // Megatron-Core overlaps the exchange between experts only without full recompute.
+  // Megatron-Core overlaps the exchange between experts only where they are not recomputed.
   StateChoice exchanging = state;
-  exchanging.full_recompute = false;
+  exchanging.recomputes_experts = false;
   for (uint32_t bits = 0; bits < 2 * overlaps_expert; ++bits) {
     if (!allows_overlap(bits, possible)) continue;
     const bool apart = reach_ == Reach::launchable && (bits & overlaps_expert) != 0;
@@ -346,17 +411,16 @@ spec::Plan Space::plan(const Layout& layout, const Variants& variants, const Var
     plan.expert_tensor_parallel_size = layout.expert_tensor;
   plan.virtual_pipeline_size = layout.chunks;
   plan.micro_batch_size = layout.micro;
+  plan.rank_order = layout.rank_order;
   const StateChoice& state = variants.states[at.state];
   plan.sequence_parallel = state.sequence_parallel;
   plan.sharding = state.sharding;
   plan.reshard_after_forward = state.reshard;
-  const int64_t group = base_.plan.sharding_group_size;
-  const bool keeps_groups =
-      state.sharding == Sharding::parameters && group > 0 && layout.data % group == 0;
-  plan.sharding_group_size = keeps_groups ? group : 0;
+  plan.sharding_group_size = state.group;
   const RecomputeChoice& recompute = variants.recomputes[at.recompute];
   plan.recompute = recompute.kind;
   plan.recompute_layers = recompute.layers;
+  plan.recompute_modules = recompute.modules;
   const uint32_t overlap = state.overlaps[at.overlap];
   plan.overlap_tensor = (overlap & overlaps_tensor) != 0;
   plan.overlap_gradient = (overlap & overlaps_gradient) != 0;
@@ -413,6 +477,14 @@ Result<void> add(std::string_view key, std::string_view word, std::vector<E>& va
   return {};
 }
 
+Result<void> add(std::string_view key, std::string_view word, std::vector<ModuleSet>& sets) {
+  ModuleSet set;
+  for (const std::string_view module : split_at(word, '+'))
+    if (const Result<void> added = add(key, module, set); !added) return added;
+  sets.push_back(std::move(set));
+  return {};
+}
+
 struct Key {
   std::string_view name;
   Result<void> (*add)(Fixed&, std::string_view key, std::string_view word);
@@ -436,6 +508,9 @@ constexpr Key keys[] = {key<&Fixed::tensor>("tp"),
                         key<&Fixed::sharding>("sharding"),
                         key<&Fixed::recompute>("recompute"),
                         key<&Fixed::recompute_layers>("recompute-layers"),
+                        key<&Fixed::recompute_modules>("recompute-modules"),
+                        key<&Fixed::sharding_group>("sharding-group"),
+                        key<&Fixed::rank_order>("rank-order"),
                         key<&Fixed::schedule>("schedule"),
                         key<&Fixed::sequence_parallel>("sp"),
                         key<&Fixed::overlap_tensor>("overlap-tp"),

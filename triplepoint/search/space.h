@@ -24,10 +24,15 @@ enum class Reach { launchable, everything };
 ///   head_counts  the head counts as a layer
 enum class Split { even, ends_count, head_counts };
 
+/// Modules that selective recompute recomputes together; empty: core attention.
+using ModuleSet = std::vector<spec::RecomputeModule>;
+
 /// What may not vary; an empty list leaves a choice open. From "tp=8,mbs=1|2,recompute=full".
 struct Fixed {
   std::vector<int64_t> tensor, pipeline, chunks, expert, expert_tensor, context, data, micro;
-  std::vector<int64_t> recompute_layers;
+  std::vector<int64_t> recompute_layers, sharding_group;
+  std::vector<ModuleSet> recompute_modules;
+  std::vector<spec::RankOrder> rank_order;
   std::vector<spec::Sharding> sharding;
   std::vector<spec::Recompute> recompute;
   std::vector<spec::Schedule> schedule;
@@ -41,6 +46,7 @@ struct Layout {
   int64_t tensor = 1, pipeline = 1, context = 1, expert = 1, expert_tensor = 1;
   int64_t chunks = 1;  // of a stage
   int64_t data = 1, micro = 1;
+  spec::RankOrder rank_order = spec::RankOrder::tp_cp_ep_dp_pp;
   friend auto operator<=>(const Layout&, const Layout&) = default;
 };
 
@@ -49,7 +55,8 @@ struct StateChoice {
   bool sequence_parallel = false;
   spec::Sharding sharding = spec::Sharding::none;
   bool reshard = true;
-  bool full_recompute = true;      // among its recomputes
+  int64_t group = 0;               // ranks of a hybrid sharding group; 0: all that may share
+  bool recomputes_experts = true;  // among its recomputes
   std::vector<uint32_t> overlaps;  // sets of the bits below
 };
 enum OverlapBit : uint32_t {
@@ -62,7 +69,9 @@ enum OverlapBit : uint32_t {
 
 struct RecomputeChoice {
   spec::Recompute kind = spec::Recompute::none;
-  std::optional<int64_t> layers;  // of a chunk; absent: all
+  std::optional<int64_t> layers = {};  // of a chunk; absent: all
+  ModuleSet modules = {};
+  bool has_experts() const;
 };
 
 /// The choices within one layout, independent of each other but for a state's overlaps and
@@ -72,7 +81,7 @@ struct Variants {
   std::vector<StateChoice> states;
   std::vector<Split> splits;
   std::vector<spec::Schedule> schedules;
-  std::vector<RecomputeChoice> recomputes;         // full ones last
+  std::vector<RecomputeChoice> recomputes;         // those of whole experts last
   size_t recomputes_of(const StateChoice&) const;  // how many of them, the first ones
   int64_t count_of(const StateChoice&) const;      // variants of one state and one split
   int64_t count() const;
@@ -109,6 +118,7 @@ class Space {
  private:
   size_t layout_number(int64_t index) const;
   void add_layouts();
+  void add_layouts_in(spec::RankOrder);
   void add_experts(Layout);
   void add_microbatches(Layout);
   void add_chunks(Layout);
@@ -121,6 +131,8 @@ class Space {
   std::vector<Split> splits(const Layout&) const;
   std::vector<spec::Schedule> schedules(const Layout&) const;
   std::vector<RecomputeChoice> recomputes(const Layout&) const;
+  std::vector<ModuleSet> module_sets() const;
+  std::vector<int64_t> sharding_groups(const Layout&) const;
 
   spec::Job base_;
   Reach reach_;

@@ -124,6 +124,14 @@ TEST_CASE("everything holds all that is launchable") {
         test::job_on("mixtral-8x7b", "dgx-h100", {.batch = 8, .layers = 4})})
     check_reaches(base);
 }
+/// Whether some plan has it, and how many plans there are.
+template <class Is>
+bool has_plan(const Space& space, const Is& is) {
+  for (int64_t i = 0; i < space.size(); ++i)
+    if (is(space.plan(i))) return true;
+  return false;
+}
+
 TEST_CASE("hybrid sharding groups stay as given, in plans with FSDP whose replicas they divide") {
   spec::Job base = test::job_on("llama3-8b", "dgx-h100", {.nodes = 2, .batch = 16});
   base.plan.sharding_group_size = 8;
@@ -136,6 +144,59 @@ TEST_CASE("hybrid sharding groups stay as given, in plans with FSDP whose replic
     keeps |= fits;
   }
   CHECK(keeps);
+}
+
+TEST_CASE("FSDP shards over all ranks and over those of a node") {
+  const spec::Job base = test::job_on("llama3-8b", "dgx-h100", {.nodes = 4, .batch = 32});
+  const char* fixed = "tp=2,pp=1,cp=1,mbs=1,sharding=parameters";
+  const Space space(base, Reach::launchable, test::must(parse_fixed(fixed)));
+  for (const int64_t group : {0, 4})
+    CHECK(has_plan(space, [&](const spec::Plan& p) { return p.sharding_group_size == group; }));
+  const Space of_eight(base, Reach::launchable,
+                       test::must(parse_fixed(std::string(fixed) + ",sharding-group=8")));
+  CHECK(of_eight.size() > 0);
+  for (int64_t i = 0; i < of_eight.size(); ++i)
+    CHECK(of_eight.plan(i).sharding_group_size == 8);
+}
+
+TEST_CASE("selective recompute takes sets of modules where Megatron-Core can") {
+  using enum spec::RecomputeModule;
+  spec::Job base = test::job_on("deepseek-v3", "dgx-h100", {.nodes = 8, .batch = 64});
+  const Fixed fixed =
+      test::must(parse_fixed("tp=1,pp=4,vpp=1,ep=8,cp=1,mbs=1,recompute=selective"));
+  const auto has = [](const Space& space, const ModuleSet& set) {
+    return has_plan(space, [&](const spec::Plan& plan) { return plan.recompute_modules == set; });
+  };
+  const Space space(base, Reach::launchable, fixed);
+  for (const ModuleSet& set : {ModuleSet{}, ModuleSet{mla_up_proj}, ModuleSet{mla_up_proj, moe_act},
+                               ModuleSet{mla_up_proj, layernorm, moe}})
+    CHECK(has(space, set));
+  base.stack.framework = "torchtitan";
+  CHECK_FALSE(has(Space(base, Reach::launchable, fixed), {mla_up_proj}));
+  const Space chosen(base, Reach::launchable,
+                     test::must(parse_fixed("tp=1,pp=4,vpp=1,ep=8,cp=1,mbs=1,recompute=selective,"
+                                            "recompute-modules=moe_act+layernorm")));
+  for (int64_t i = 0; i < chosen.size(); ++i)
+    CHECK(chosen.plan(i).recompute_modules == ModuleSet{moe_act, layernorm});
+}
+
+TEST_CASE("chunks may hold unequal numbers of layers where less than a layer a stage is over") {
+  const spec::Job base = test::job_on("deepseek-v3", "dgx-h100", {.nodes = 32, .batch = 1024});
+  const auto splits = [&](const char* fixed) {
+    return Space(base, Reach::launchable, test::must(parse_fixed(fixed))).size();
+  };
+  CHECK(splits("tp=2,pp=8,vpp=4,ep=16,mbs=1") > 0);  // 61 layers, embedding and head: 63 of 64
+  CHECK(splits("tp=1,pp=16,vpp=2,ep=8,mbs=1") > 0);
+  CHECK(splits("tp=2,pp=8,vpp=5,ep=16,mbs=1") == 0);  // 63 of 80
+  CHECK(splits("tp=2,pp=8,vpp=4,ep=16,mbs=1,uneven=off") == 0);
+}
+
+TEST_CASE("the order of ranks is searched where it is asked for") {
+  const spec::Job base = test::job_on("llama3-8b", "dgx-h100", {.nodes = 2, .batch = 16});
+  const Space both(base, Reach::launchable,
+                   test::must(parse_fixed("tp=2,pp=2,cp=1,rank-order=tp-cp-ep-dp-pp|tp-pp-dp")));
+  for (const auto order : {spec::RankOrder::tp_cp_ep_dp_pp, spec::RankOrder::tp_pp_dp})
+    CHECK(has_plan(both, [&](const spec::Plan& plan) { return plan.rank_order == order; }));
 }
 
 TEST_CASE("splits hold every layer, and embedding and head are counted where they stand") {
@@ -157,7 +218,8 @@ TEST_CASE("splits hold every layer, and embedding and head are counted where the
 TEST_CASE("what may be fixed is said when a key or a value is wrong") {
   CHECK(test::must(parse_fixed("tp=8|4,recompute=full,uneven=off")).tensor ==
         std::vector<int64_t>{8, 4});
-  for (const char* wrong : {"tp", "tpp=8", "tp=x", "tp=0", "recompute=some", "sp=yes", "tp=8,,"})
+  for (const char* wrong : {"tp", "tpp=8", "tp=x", "tp=0", "recompute=some", "sp=yes", "tp=8,,",
+                            "recompute-modules=mlp+all", "rank-order=pp", "sharding-group=0"})
     CHECK_FALSE(parse_fixed(wrong).has_value());
   CHECK(parse_fixed("tpp=8").error().what.find("\"tp\"") != std::string::npos);
 }

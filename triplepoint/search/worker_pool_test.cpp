@@ -117,16 +117,5 @@ TEST_CASE("the shards of a search, merged, find what the whole search finds") {
   }
 }
 
-TEST_CASE("a known value spares plans above it and loses none below it") {
-  const Space space(test::few_jobs()[0], Reach::launchable, {});
-  const Objective objective{.goal = Goal::throughput};
-  const Found whole = search(space, objective, {}, {.keep = 1});
-  REQUIRE(!whole.best.empty());
-  const Found told = search(space, objective, {}, {.keep = 1, .known = whole.best[0].value * 1.01});
-  REQUIRE(told.best.size() == 1);
-  CHECK(told.best[0].index == whole.best[0].index);
-  CHECK(told.counts.simulated <= whole.counts.simulated);
-}
-
 }  // namespace
 }  // namespace triplepoint::search
