@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs beside each other.
+// Runs beside each other: comparisons, and figures of the paper.
 #include "python/compare.h"
 
 #include <sstream>
@@ -14,6 +14,7 @@
 
 #include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/compare/compare_page.h"
+#include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/result_text.h"
 
@@ -42,6 +43,16 @@ std::string text_of(const Comparison& comparison, bool all) {
   return out.str();
 }
 
+/// A figure of the MICRO'25 paper from these runs, as SVG.
+std::string paper_figure(int64_t number, const std::vector<Run>& runs) {
+  return wait_for<std::string>([number, runs](Work&) -> Result<std::string> {
+    std::vector<report::PaperJob> jobs;
+    for (const Run& run : runs)
+      jobs.push_back(report::paper_job(run.run(), run.metrics(), run.run().manifest.name));
+    return report::paper_figure(number, jobs);
+  });
+}
+
 }  // namespace
 
 void add_compare(py::module_& module) {
@@ -53,6 +64,8 @@ void add_compare(py::module_& module) {
         value_or_raise(write_file_atomically(file, report::compare_page(c)));
       });
   module.def("compare", &compare);
+  module.def("paper_figure", &paper_figure);
+  module.def("paper_figure_numbers", &report::paper_figure_numbers);
 }
 
 }  // namespace triplepoint::python

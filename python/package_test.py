@@ -230,6 +230,9 @@ class Values(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(os.path.join(folder, "spans.csv"), encoding="utf-8") as file:
                 header, *rows = [line.rstrip("\n").split(",") for line, _ in zip(file, range(2000))]
+        self.assertEqual(run.ranks, [0, 32, 64, 96])  # one of each tensor group and stage, and replicas are alike
+        with self.assertRaisesRegex(tp.Error, "no rank 11 .* it has 0, 32, 64, 96"):
+            run.timeline(11)
         timeline = run.timeline()
         self.assertEqual(sorted(timeline), sorted(header))
         for name in ("rank", "begin_ns", "end_ns", "name", "kind"):
@@ -309,6 +312,20 @@ class Notebooks(unittest.TestCase):
             self.assertIn(words, shown)
         self.assertLess(len(shown), 100_000)
         self.assertIn("does not fit in memory", tp.simulate(tp.Job(model="gpt3-175b", cluster="hgx-h100"))._repr_html_())
+
+    def test_a_figure_of_the_paper_is_the_programs(self):
+        jobs = [tp.Job(model="gpt3-175b", cluster="hgx-h200", nodes=4, tp=tensor, pp=32 // tensor, recompute="full") for tensor in (2, 8)]
+        runs = [tp.simulate(job) for job in jobs]
+        with tempfile.TemporaryDirectory() as folder:
+            files = [os.path.join(folder, f"{run.name}.run") for run in runs]
+            for run, file in zip(runs, files):
+                run.save(file)
+            figure = os.path.join(folder, "figure.svg")
+            self.assertEqual(program("report", "--figure", 4, *files, "-o", figure).returncode, 0)
+            with open(figure, encoding="utf-8") as svg:
+                self.assertEqual(tp.paper_figure(4, runs).svg, svg.read())
+        with self.assertRaisesRegex(tp.Error, "choose one of 3, 4"):
+            tp.paper_figure(99, runs)
 
     def test_names_of_others_are_no_markup(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -159,6 +159,7 @@ void add_run(py::module_& module) {
              return py::make_tuple(time->low, time->high);
            })
       .def("timeline", &timeline_of)
+      .def("ranks", &ranks_of)
       .def("series", &series_of)
       .def("list_of_series", &list_of_series)
       .def("save", &save)

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +60,15 @@ py::list types_of(const run::Timeline& timeline) {
 }
 
 }  // namespace
+
+std::vector<int32_t> ranks_of(const Run& run) {
+  std::set<int32_t> ranks;
+  for (const run::Span& span : run.run().timeline.spans)
+    ranks.insert(span.rank);
+  for (const run::PatternInstance& instance : run.run().timeline.instances)
+    ranks.insert(instance.rank);
+  return {ranks.begin(), ranks.end()};
+}
 
 py::dict timeline_of(const Run& run, std::optional<int32_t> rank) {
   const auto columns = wait_for<std::shared_ptr<const SpanColumns>>(

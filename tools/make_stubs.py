@@ -63,6 +63,7 @@ class Run:
     notes: list[str]
     findings: list[str]
     signals: list[tuple[str, int, bool]]
+    ranks: list[int]
     def series(self, signal: str, device: int = 0, of_node: bool = False) -> Series:
         """{Run.series}"""
     def timeline(self, rank: int | None = 0) -> Any:
@@ -137,6 +138,15 @@ class Comparison:
 def compare(*runs: Run | _File, names: Sequence[str] | None = None) -> Comparison:
     """{compare}"""
 
+class Figure:
+    """{Figure}"""
+    svg: str
+    def save(self, file: _File) -> None:
+        """{Figure.save}"""
+
+def paper_figure(number: int, runs: Sequence[Run]) -> Figure:
+    """{paper_figure}"""
+
 class record(AbstractContextManager[record]):
     """{record}"""
     def __init__(self, file: _File | None = None, /, *, {record.flags}) -> None: ...
@@ -199,7 +209,7 @@ def parts(tp):
               "{columns}": of_columns(_columns.COLUMNS, _columns.type_of)}
     for name in ("simulate", "sweep", "plan"):
         values[f"{{{name}.doc}}"] = document(getattr(tp, name), 4)
-    for name in ("Job", "Series", "Run", "read", "names", "version", "Sweep", "Plan", "Plans", "Comparison", "compare", "record",
+    for name in ("Job", "Series", "Run", "read", "names", "version", "Sweep", "Plan", "Plans", "Comparison", "compare", "Figure", "paper_figure", "record",
                  "marking", "now", "step", "region", "span", "value"):
         thing = getattr(tp, name)
         values[f"{{{name}}}"] = document(thing, 4)

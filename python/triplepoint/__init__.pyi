@@ -184,6 +184,7 @@ class Run:
     notes: list[str]
     findings: list[str]
     signals: list[tuple[str, int, bool]]
+    ranks: list[int]
     def series(self, signal: str, device: int = 0, of_node: bool = False) -> Series:
         """A signal over time, as in ``run.series("power_w", device=3)``; of_node: device is the number of a node."""
     def timeline(self, rank: int | None = 0) -> Any:
@@ -385,8 +386,9 @@ def plan(job: Job | _File, /, *, progress: bool | None = None, objective: Litera
         max_power: limits of peak GPU power and of mean node and cluster power: "gpu=700 W,node=8
             kW,cluster=1 MW"; a plain number is in W
         memory_headroom: memory that stays free on each GPU, as in 4GB or 5%
-        fix: fixed dimensions, as in tp=8,mbs=1|2: tp pp vpp ep etp cp dp mbs sharding recompute
-            recompute-layers schedule sp overlap-tp overlap-dp overlap-pp overlap-ep uneven power-cap
+        fix: fixed dimensions, as in tp=8,mbs=1|2: tp pp vpp ep etp cp dp mbs sharding sharding-group
+            recompute recompute-layers recompute-modules schedule sp overlap-tp overlap-dp overlap-pp
+            overlap-ep uneven rank-order power-cap
         space: launchable: plans that Megatron and NeMo can start; everything: all modelled plans
             (default launchable)
 
@@ -420,6 +422,15 @@ class Comparison:
 
 def compare(*runs: Run | _File, names: Sequence[str] | None = None) -> Comparison:
     """Puts runs, or files that ``read`` takes, side by side; the first is the baseline. names: what to call them."""
+
+class Figure:
+    """A drawing as SVG; notebooks show it."""
+    svg: str
+    def save(self, file: _File) -> None:
+        """Writes the SVG file."""
+
+def paper_figure(number: int, runs: Sequence[Run]) -> Figure:
+    """A figure of the MICRO'25 paper (arXiv 2509.10371) drawn from these runs: a ``Figure``. docs/report.md says what each shows."""
 
 class record(AbstractContextManager[record]):
     """Records the node while a block runs: power, temperature, clocks and traffic of its GPUs and CPUs, and the marks of this process.

@@ -234,3 +234,29 @@ def compare(*runs, names=None):
 def _names_of(runs):
     called = [run.name or "run" for run in runs]
     return called if len(set(called)) == len(called) else [f"{name} ({i})" for i, name in enumerate(called, 1)]
+
+
+class Figure:
+    """A drawing as SVG; notebooks show it."""
+
+    def __init__(self, svg):
+        self.svg = svg
+
+    def save(self, file):
+        """Writes the SVG file."""
+        with open(file, "w", encoding="utf-8") as out:
+            out.write(self.svg)
+
+    def _repr_svg_(self):
+        return self.svg
+
+    def __repr__(self):
+        return f"<triplepoint.Figure: {len(self.svg)} characters of SVG>"
+
+
+def paper_figure(number, runs):
+    """A figure of the MICRO'25 paper (arXiv 2509.10371) drawn from these runs: a ``Figure``. docs/report.md says what each shows."""
+    known = _core.paper_figure_numbers()
+    if number not in known:
+        raise Error(f"figure {number} is not one that can be drawn; choose one of {', '.join(map(str, known))}")
+    return Figure(_core.paper_figure(number, [run._core for run in runs]))

@@ -224,12 +224,20 @@ class Run:
                         f"{', '.join(known) or 'none'}); run.signals lists all")
         return Series(signal, device, of_node, *map(_array, found))
 
+    @property
+    def ranks(self):
+        """The ranks that the timeline has. A simulation keeps one of ranks that do the same, such as those of a tensor group."""
+        return self._core.ranks()
+
     def timeline(self, rank=0):
         """The spans of a rank (None: of all) in the detailed step: a DataFrame, or a dictionary of columns without pandas.
 
         Columns as in spans.csv: rank, begin_ns, end_ns, name, kind, stage, microbatch, layer, collective, group, wait_s, bytes,
         flops. An index of -1 does not apply.
         """
+        if rank is not None and rank not in self.ranks:
+            known = ", ".join(map(str, self.ranks[:20])) or "none"
+            raise Error(f"the timeline has no rank {rank} (of ranks that do the same it keeps one; it has {known}); run.ranks lists all")
         columns = self._core.timeline(rank)
         types = columns.pop("types")
         codes = _array(columns.pop("type"))
