@@ -395,31 +395,22 @@ std::string host_file(const spec::Job& job, const std::vector<std::string>& host
   return text;
 }
 
-Result<std::vector<std::string>> write_placements(const std::string& folder,
-                                                  const spec::Library& library,
-                                                  const advise::PlaceResult& result,
-                                                  const spec::Job& original,
-                                                  const std::vector<std::string>& hosts) {
-  if (auto made = make_folder(folder); !made) return tl::unexpected(made.error());
-  std::vector<std::string> written;
-  for (const advise::Placement& placement : result.placements) {
+Result<std::string> write_placements(const Path& folder, const spec::Library& library,
+                                     const PlaceResult& result, const spec::Job& original,
+                                     const std::vector<std::string>& hosts) {
+  TPT_TRY(make_folder(folder));
+  std::string missing;
+  for (const Placement& placement : result.placements) {
     // The machine is the user's own; what it was made to look like is no part of his job.
     spec::Job job = original;
     job.plan = placement.job.plan;
-    job.name = fmt::format("{}-{}", original.name, file_stem(placement));
-    const std::pair<std::string, std::string> files[] = {
-        {"job.toml", spec::write_job(job, library)},
-        {"megatron.sh", formats::export_megatron_args(job).text},
-        {"nemo.yaml", formats::export_nemo_yaml(job).text},
-        {"devices.sh", devices_script(job)},
-        {"hostfile", host_file(job, hosts)}};
-    for (const auto& [name, text] : files) {
-      written.push_back(fmt::format("{}-{}", file_stem(placement), name));
-      if (auto done = write_file_atomically(Path(folder) / written.back(), text); !done)
-        return tl::unexpected(done.error());
-    }
+    const std::string stem = file_stem(placement);
+    job.name = fmt::format("{}-{}", original.name, stem);
+    missing += TPT_TRY(formats::write_job_files(library, job, folder / stem));
+    TPT_TRY(write_file_atomically(folder / (stem + "-devices.sh"), devices_script(job)));
+    TPT_TRY(write_file_atomically(folder / (stem + "-hostfile"), host_file(job, hosts)));
   }
-  return written;
+  return missing;
 }
 
 }  // namespace triplepoint::advise

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "triplepoint/base/data_table.h"
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/json_fwd.h"
 #include "triplepoint/base/result.h"
 
@@ -43,13 +44,12 @@ std::vector<std::string> launch_lines(const spec::Job&);
 Json groups_json(const GroupedMachine&);
 Json place_json(const GroupedMachine&, const advise::PlaceResult&);
 
-/// Per placement: job.toml, megatron.sh, nemo.yaml, devices.sh (CUDA_VISIBLE_DEVICES of each node)
-/// and hostfile. `hosts`: names of the nodes, if known. The files' names.
-Result<std::vector<std::string>> write_placements(const std::string& folder,
-                                                  const spec::Library& library,
-                                                  const advise::PlaceResult&,
-                                                  const spec::Job& original,
-                                                  const std::vector<std::string>& hosts);
+/// Per placement: job.toml, megatron.sh, nemo.yaml where NeMo can start it, devices.sh
+/// (CUDA_VISIBLE_DEVICES of each node) and hostfile. `hosts`: names of the nodes, if known. What
+/// comes back says which files are not there and why.
+Result<std::string> write_placements(const Path& folder, const spec::Library& library,
+                                     const PlaceResult& result, const spec::Job& original,
+                                     const std::vector<std::string>& hosts);
 /// Order of visible devices of a node, as text: "1,2,5,7,0,3,4,6".
 std::string visible_devices(const spec::Job&, int64_t node);
 

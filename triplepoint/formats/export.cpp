@@ -9,7 +9,25 @@
 #include "triplepoint/base/quoting.h"
 #include "triplepoint/base/unit_text.h"
 
+#include "triplepoint/spec/load.h"
+
 namespace triplepoint::formats {
+
+Result<std::string> write_job_files(const spec::Library& library, const spec::Job& job,
+                                    const Path& stem) {
+  const auto file = [&](const char* name) { return Path(stem.string() + name); };
+  TPT_TRY(write_file_atomically(file("-job.toml"), spec::write_job(job, library)));
+  TPT_TRY(write_file_atomically(file("-megatron.sh"), export_megatron_args(job).text));
+  const Path yaml = file("-nemo.yaml");
+  const Exported nemo = export_nemo_yaml(job);
+  if (nemo.refused_by_launcher.empty()) {
+    TPT_TRY(write_file_atomically(yaml, nemo.text));
+    return std::string();
+  }
+  std::error_code ignored;
+  std::filesystem::remove(yaml, ignored);  // of an earlier call
+  return fmt::format("no {}: {}\n", yaml.filename().string(), nemo.refused_by_launcher);
+}
 
 std::vector<std::string> unsupported_by_launch_files(const spec::Job& job) {
   std::vector<std::string> unsupported;

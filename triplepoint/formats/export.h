@@ -4,7 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/result.h"
+
 #include "triplepoint/spec/job.h"
+#include "triplepoint/spec/library.h"
 
 namespace triplepoint::formats {
 
@@ -27,6 +31,11 @@ Exported export_nemo_yaml(const spec::Job& job);
 /// import_megatron_args reads it back as the same job, except for unsupported settings. Cluster,
 /// stack and the model's name are variables in front of the command.
 Exported export_megatron_args(const spec::Job& job);
+
+/// Writes STEM-job.toml, STEM-megatron.sh and STEM-nemo.yaml. Where NeMo cannot start the job it
+/// has no nemo.yaml (one of before is removed), and the line that comes back says why; else it is
+/// empty.
+Result<std::string> write_job_files(const spec::Library&, const spec::Job&, const Path& stem);
 
 /// Settings that no launch file has: the room, the order of devices, experts' imbalance.
 std::vector<std::string> unsupported_by_launch_files(const spec::Job& job);

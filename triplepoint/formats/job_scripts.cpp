@@ -148,6 +148,8 @@ std::vector<LaunchFile> launch_files(const spec::Job& job, const JobFiles& files
       return {megatron_file(job, files, plan), {files.launch("-marked.py"), marked_program, {}}};
     case TrainingStack::nemo: {
       formats::Exported exported = formats::export_nemo_yaml(job);
+      if (!exported.refused_by_launcher.empty())
+        exported.unsupported_settings.push_back(exported.refused_by_launcher);
       exported.unsupported_settings.emplace_back(
           "marks of steps (add MarkSteps of examples/marking/nemo_callback.py to the trainer's "
           "callbacks)");

@@ -272,6 +272,14 @@ bool has_replicas(const Layout& layout) {
 
 }  // namespace
 
+/// Master weights of 16 bits are the remainders that distributed optimizers keep; whole they are
+/// launchable only where the user asks for it.
+bool Space::leaves_states_whole() const {
+  const spec::OptimizerState& state = base_.plan.optimizer;
+  const bool keeps_remainders = state.weight_bytes == 2 && state.master_bytes == 2;
+  return !keeps_remainders || !fixed_.sharding.empty();
+}
+
 std::vector<StateChoice> Space::states(const Layout& layout) const {
   std::vector<StateChoice> found;
   const bool all = reach_ == Reach::everything;
@@ -284,7 +292,7 @@ std::vector<StateChoice> Space::states(const Layout& layout) const {
     const auto add = [&](Sharding sharding, bool reshard, int64_t group = 0) {
       add_state(layout, {sequence_parallel, sharding, reshard, group, true, {}}, found);
     };
-    add(Sharding::none, true);
+    if (all || !has_replicas(layout) || leaves_states_whole()) add(Sharding::none, true);
     if (!has_replicas(layout)) continue;
     add(Sharding::optimizer, true);
     if (all || base_.stack.gradient_sync_accumulates) add(Sharding::gradients, true);

@@ -14,7 +14,7 @@ namespace triplepoint::search {
 
 /// launchable: what Megatron-Core and NeMo start as they are. everything: also GPipe, zero bubble,
 /// overlapped sends without chunks, ZeRO-2, FSDP with pipelines, overlapped expert exchange where
-/// Megatron-Core refuses it.
+/// Megatron-Core refuses it, states of distributed optimizers that no rank shares.
 enum class Reach { launchable, everything };
 
 /// How layers are dealt over the parts (stages x chunks) of the model.
@@ -123,6 +123,7 @@ class Space {
   void add_microbatches(Layout);
   void add_chunks(Layout);
   bool is_legal(const Layout&) const;
+  bool leaves_states_whole() const;
   std::vector<StateChoice> states(const Layout&) const;
   uint32_t possible_overlaps(const Layout&, const StateChoice&) const;
   bool overlaps_experts(const Layout&, const StateChoice&) const;

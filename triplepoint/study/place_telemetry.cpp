@@ -177,9 +177,8 @@ Result<std::string> write_placements(const std::string& folder, const spec::Libr
   const advise::PlaceResult& result = placed.result;
   const bool only_page = folder.ends_with(".html");
   const auto hosts = TPT_TRY(host_names(job, names, telemetry));
-  std::size_t files = 0;
-  if (!only_page)
-    files = TPT_TRY(advise::write_placements(folder, library, result, job, hosts)).size();
+  std::string missing;
+  if (!only_page) missing = TPT_TRY(advise::write_placements(folder, library, result, job, hosts));
   const std::string title =
       fmt::format("{}, {}", report::group_label(job), report::configuration_label(job));
   TPT_TRY(write_file_atomically(
@@ -187,8 +186,11 @@ Result<std::string> write_placements(const std::string& folder, const spec::Libr
       report::place_page(title, placed.seen, result, placed_run(result.placements.front().job),
                          placed_run(result.placements.back().job))));
   if (only_page) return fmt::format("wrote {}\n", folder);
-  return fmt::format("{} placements in {} files, and report.html, in {}\n",
-                     result.placements.size(), files, folder);
+  return fmt::format(
+      "{} placements as job.toml, megatron.sh, nemo.yaml, devices.sh and hostfile, and "
+      "report.html, "
+      "in {}\n{}",
+      result.placements.size(), folder, missing);
 }
 
 }  // namespace triplepoint::study

@@ -2,8 +2,6 @@
 #include "triplepoint/study/plan_search.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 #include <fmt/format.h>
 
@@ -175,27 +173,6 @@ Result<std::pair<Finalist, Finalist>> explained_plans(const spec::Library& libra
   return std::pair(std::move(a), std::move(b));
 }
 
-namespace {
-
-/// Writes one plan's files; where NeMo cannot start it, none for NeMo, and says why.
-Result<std::string> write_plan(const spec::Library& library, const spec::Job& job,
-                               const Path& folder, size_t number) {
-  const auto file = [&](const char* name) { return folder / fmt::format("{}-{}", number, name); };
-  TPT_TRY(write_file_atomically(file("job.toml"), spec::write_job(job, library)));
-  TPT_TRY(write_file_atomically(file("megatron.sh"), formats::export_megatron_args(job).text));
-  const formats::Exported nemo = formats::export_nemo_yaml(job);
-  if (nemo.refused_by_launcher.empty()) {
-    TPT_TRY(write_file_atomically(file("nemo.yaml"), nemo.text));
-    return std::string();
-  }
-  std::error_code ignored;
-  std::filesystem::remove(file("nemo.yaml"), ignored);  // of an earlier search
-  return fmt::format("no {}: {}\n", file("nemo.yaml").filename().string(),
-                     nemo.refused_by_launcher);
-}
-
-}  // namespace
-
 Result<void> write_plans(tui::Console& console, const spec::Library& library,
                          const PlanQuestion& asked, const search::Ranking& ranking,
                          const Path& folder) {
@@ -205,7 +182,7 @@ Result<void> write_plans(tui::Console& console, const spec::Library& library,
   for (size_t i = 0; i < count; ++i) {
     spec::Job job = search::job_of(asked.base, ranking.ranked[i]);
     job.name = report::default_name(job);
-    missing += TPT_TRY(write_plan(library, job, folder, i + 1));
+    missing += TPT_TRY(formats::write_job_files(library, job, folder / std::to_string(i + 1)));
   }
   console.warn(fmt::format("{} plans as job.toml, megatron.sh and nemo.yaml in {}\n{}", count,
                            folder.string(), missing));
