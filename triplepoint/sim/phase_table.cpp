@@ -151,11 +151,10 @@ Seconds host_time(const spec::Job& job, const workload::OpGroup& group, bool for
 Seconds stall_time(const spec::Job& job, const workload::OpGroup& group) {
   const auto dispatches = [](const spec::Op& op) { return op.op_class == OpClass::router; };
   const bool stops = std::any_of(group.ops.begin(), group.ops.end(), dispatches);
-  const int64_t ranks = job.plan.expert_parallel_size;
-  if (!stops || ranks <= 1) return {};
+  if (!stops) return {};
   // The host launches kernels for each local expert after it has read the counts, so it cannot run
-  // ahead.
-  const int64_t experts = job.model.moe->num_experts / ranks;
+  // ahead. Megatron's dispatcher waits for them on a single rank as well ("before_finish").
+  const int64_t experts = job.model.moe->num_experts / job.plan.expert_parallel_size;
   return job.stack.moe_layer_host + static_cast<double>(experts) * job.stack.moe_expert_host;
 }
 

@@ -38,7 +38,8 @@ Seconds stall_of_forward(const spec::Job& job) {
 }
 
 TEST_CASE("an MoE pass stops for its router, and for every expert of its rank") {
-  CHECK(stall_of_forward(mixtral(1)) == Seconds());  // nothing is sent to other ranks
+  // Megatron's dispatcher reads the counts on a single rank as well, for the experts' products.
+  CHECK(stall_of_forward(mixtral(1)) / unit::ms == Approx(1.3));
   CHECK(stall_of_forward(mixtral(8)) / unit::ms == Approx(0.6));
   CHECK(stall_of_forward(mixtral(2)) / unit::ms == Approx(0.9));
 }
