@@ -218,10 +218,12 @@ std::vector<RecomputeChoice> Space::recomputes(const Layout& layout) const {
   const int64_t steps = std::min(layers, recompute_steps);
   for (int64_t i = 1; i < steps; ++i) {
     const int64_t some = (layers * i + steps - 1) / steps;
-    if (allows(fixed_.recompute_layers, some))
+    if (allows(fixed_.recompute_layers, std::optional(some)))
       found.push_back({.kind = Recompute::full, .layers = some});
   }
-  if (allows(fixed_.recompute_layers, layers)) found.push_back({.kind = Recompute::full});
+  if (allows(fixed_.recompute_layers, std::optional<int64_t>()) ||
+      allows(fixed_.recompute_layers, std::optional(layers)))
+    found.push_back({.kind = Recompute::full});
   return found;
 }
 
@@ -462,6 +464,18 @@ Result<void> add(std::string_view key, std::string_view word, std::vector<int64_
     return error(
         fmt::format("--fix {}: \"{}\" is no size (it counts something); try {}=8", key, word, key));
   values.push_back(value);
+  return {};
+}
+
+Result<void> add(std::string_view key, std::string_view word,
+                 std::vector<std::optional<int64_t>>& values) {
+  if (word == "all") {
+    values.emplace_back();
+    return {};
+  }
+  std::vector<int64_t> counts;
+  TPT_TRY(add(key, word, counts));
+  values.insert(values.end(), counts.begin(), counts.end());
   return {};
 }
 

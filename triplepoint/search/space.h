@@ -30,7 +30,8 @@ using ModuleSet = std::vector<spec::RecomputeModule>;
 /// What may not vary; an empty list leaves a choice open. From "tp=8,mbs=1|2,recompute=full".
 struct Fixed {
   std::vector<int64_t> tensor, pipeline, chunks, expert, expert_tensor, context, data, micro;
-  std::vector<int64_t> recompute_layers, sharding_group;
+  std::vector<int64_t> sharding_group;
+  std::vector<std::optional<int64_t>> recompute_layers;  // of a chunk; nothing: all of them
   std::vector<ModuleSet> recompute_modules;
   std::vector<spec::RankOrder> rank_order;
   std::vector<spec::Sharding> sharding;

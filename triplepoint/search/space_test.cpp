@@ -55,6 +55,20 @@ TEST_CASE("a space holds what a user would write down by hand") {
   CHECK(found);
 }
 
+TEST_CASE("full recompute can be fixed to all layers, whatever their number in a chunk") {
+  const spec::Job base = test::job_on("gpt3-5b", "dgx-a100", {.nodes = 2, .batch = 16});
+  const auto choices = [&](const char* fix) {
+    const Space space(base, Reach::launchable, test::must(parse_fixed(fix)));
+    std::set<std::optional<int64_t>> found;
+    for (int64_t i = 0; i < space.size(); ++i)
+      found.insert(space.plan(i).recompute_layers);
+    return found;
+  };
+  using Choices = std::set<std::optional<int64_t>>;
+  CHECK(choices("pp=1|2|4,recompute=full,recompute-layers=all") == Choices{std::nullopt});
+  CHECK(choices("pp=2,vpp=1,recompute=full,recompute-layers=3|all") == Choices{std::nullopt, 3});
+}
+
 TEST_CASE("the ranks of a context group share the optimizer's state, and its traffic hides") {
   const spec::Job base = test::job_on("llama3-8b", "dgx-h100", {.nodes = 1, .batch = 8});
   const Space space(base, Reach::launchable,
@@ -218,8 +232,9 @@ TEST_CASE("splits hold every layer, and embedding and head are counted where the
 TEST_CASE("what may be fixed is said when a key or a value is wrong") {
   CHECK(test::must(parse_fixed("tp=8|4,recompute=full,uneven=off")).tensor ==
         std::vector<int64_t>{8, 4});
-  for (const char* wrong : {"tp", "tpp=8", "tp=x", "tp=0", "recompute=some", "sp=yes", "tp=8,,",
-                            "recompute-modules=mlp+all", "rank-order=pp", "sharding-group=0"})
+  for (const char* wrong :
+       {"tp", "tpp=8", "tp=x", "tp=0", "recompute=some", "sp=yes", "tp=8,,",
+        "recompute-modules=mlp+all", "rank-order=pp", "sharding-group=0", "recompute-layers=most"})
     CHECK_FALSE(parse_fixed(wrong).has_value());
   CHECK(parse_fixed("tpp=8").error().what.find("\"tp\"") != std::string::npos);
 }
