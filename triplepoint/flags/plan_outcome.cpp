@@ -90,7 +90,10 @@ Json plan_json(const PlanOutcome& outcome, const std::optional<DataTable>& compa
 
 std::optional<search::OtherPlan> own_plan(const study::PlanQuestion& asked) {
   const spec::Plan& plan = asked.base.plan;
-  const bool is_told = plan.model_parallel_size() > 1 || plan.micro_batch_size > 1 ||
+  const bool overlaps = plan.overlap_tensor || plan.overlap_gradient || plan.overlap_parameter ||
+                        plan.overlap_pipeline || plan.overlap_expert;
+  const bool is_told = overlaps || plan.model_parallel_size() > 1 ||
+                       plan.expert_parallel_size > 1 || plan.micro_batch_size > 1 ||
                        plan.sharding == spec::Sharding::parameters ||
                        plan.recompute != spec::Recompute::none;
   if (!is_told || spec::has_errors(spec::diagnose(asked.base))) return std::nullopt;
