@@ -26,7 +26,7 @@ PACKAGES_CHECK += chromium=chromium
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help build calibrations report pictures measure test check bench install package try-package docs clean format tidy tidy-all lint packages validation fuzz sanitize threads pages
+.PHONY: help build calibrations report pictures measure test check bench install package try-package docs clean format tidy tidy-all lint packages validation layouts fuzz sanitize threads pages
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -43,6 +43,9 @@ build: packages web  ## the programs, as users get them: build/release/bin
 
 validation: build  ## compare with the published tables beside the tree (../shared): validation/, docs/models/accuracy.md
 	python3 tools/make_validation.py build/release/bin/triplepoint ../shared/data
+
+layouts: build  ## plan the public recipes of validation/layouts: docs/published-layouts.md
+	python3 tools/make_layouts.py build/release/bin/triplepoint
 
 calibrations: build  ## fit data/ to the published tables beside the tree (../shared); needs Debian's python3-scipy
 	/usr/bin/python3 lab/fit_tables.py build/release/bin/triplepoint ../shared/data --write
