@@ -104,6 +104,9 @@ Result<StatedJob> read_stated_job(const ReadScope& scope, const TomlValue& root)
   if (auto finished = reader.finish(); !finished) return tl::unexpected(finished.error());
   if (nodes) read.job.cluster.num_nodes = *nodes;
   if (sequence_length) read.job.model.sequence_length = *sequence_length;
+  Plan& plan = read.job.plan;
+  if (plan.virtual_pipeline_size > 1 && !says(root, "plan", "schedule"))
+    plan.schedule = Schedule::interleaved;  // the only one that runs chunks
   if (read.job.origin.empty()) read.job.origin = scope.file;
   read.stated = settings_in(root);
   return read;

@@ -76,6 +76,14 @@ TEST_CASE("one replica whose ranks form a context group shards its optimizer by 
   CHECK(job_from(job + "tensor_parallel_size = 8\n").plan.sharding == Sharding::none);
 }
 
+TEST_CASE("chunks make a schedule interleaved unless the job names one") {
+  const std::string job =
+      "model = \"llama3-8b\"\ncluster = \"hgx-h200\"\nnodes = 2\n"
+      "[plan]\npipeline_parallel_size = 4\nvirtual_pipeline_size = 2\n";
+  CHECK(job_from(job).plan.schedule == Schedule::interleaved);
+  CHECK(job_from(job + "schedule = \"gpipe\"\n").plan.schedule == Schedule::gpipe);
+}
+
 TEST_CASE("the note of defaults has the length and what was filled in, once") {
   const auto noted = [](const std::string& text) {
     const StatedJob stated = parse_stated_job(library(), text, "job.toml").value();

@@ -13,6 +13,8 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/toml_tree.h"
 
+#include "triplepoint/metrics/run/results_json.h"
+
 // The constants of the wear models, from data/lifetime.toml.
 
 namespace triplepoint::metrics {
@@ -254,10 +256,11 @@ std::optional<RunLifetimeUse> lifetime_use_of(const run::Run& run, const Metrics
 Json lifetime_use_json(const RunLifetimeUse& use) {
   Json json = {{"mean", use.mean},           {"highest", use.highest},
                {"lowest", use.lowest},       {"worst_gpu", use.worst_device},
-               {"reference", use.reference}, {"gpu_hours_per_million_tokens", nullptr},
-               {"per_gpu", Json::array()}};
+               {"reference", use.reference}, {"gpu_hours_per_million_tokens", nullptr}};
   if (use.gpu_hours_per_million_tokens)
     json["gpu_hours_per_million_tokens"] = *use.gpu_hours_per_million_tokens;
+  if (use.devices.size() > most_listed_devices) return json;
+  json["per_gpu"] = Json::array();
   for (const std::optional<LifetimeUse>& device : use.devices) {
     if (!device) {
       json["per_gpu"].push_back(nullptr);

@@ -7,6 +7,8 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/metrics/run/results_json.h"
+
 namespace triplepoint::metrics {
 namespace {
 
@@ -112,6 +114,9 @@ TEST_CASE("of equal GPUs the hottest wears fastest, and tokens cost GPU hours") 
   CHECK(use->lowest < use->mean);
   CHECK(*use->gpu_hours_per_million_tokens == Approx(use->mean * 3 * 1000 / 3600.));
   CHECK(lifetime_use_json(*use)["per_gpu"].size() == 3);
+  RunLifetimeUse many = *use;
+  many.devices.resize(most_listed_devices + 1);
+  CHECK_FALSE(lifetime_use_json(many).contains("per_gpu"));
 }
 
 TEST_CASE("a lower clock at the same heat wears less: its voltage is lower") {

@@ -493,10 +493,6 @@ void add_power_and_heat(Json& json, const Metrics& m) {
   json["throttle_per_gpu"] = m.throttle_per_gpu;
 }
 
-// Numbers of single devices stay in the run where there are more: 100,000 of them are not readable
-// as text, and a study of such jobs would write hundreds of megabytes.
-constexpr size_t most_listed_devices = 4096;
-
 void leave_out_devices(Json& json) {
   for (auto entry = json.begin(); entry != json.end();) {
     const bool of_devices = entry.key().find("per_gpu") != std::string::npos &&

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,10 @@
 #include "triplepoint/metrics/metrics.h"
 
 namespace triplepoint::metrics {
+
+/// Numbers of single devices stay in the run where there are more: 100,000 of them are not readable
+/// as text, and a study of such jobs would write hundreds of megabytes.
+inline constexpr size_t most_listed_devices = 4096;
 
 /// One run as the object that `--format json` prints. Keys, units and meaning:
 /// docs/results-schema.md. What the run does not know is null; a job that does not fit says so and
