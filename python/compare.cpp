@@ -47,6 +47,7 @@ std::string text_of(const Comparison& comparison, bool all) {
 std::string paper_figure(int64_t number, const std::vector<Run>& runs) {
   return wait_for<std::string>([number, runs](Work&) -> Result<std::string> {
     std::vector<report::PaperJob> jobs;
+    jobs.reserve(runs.size());
     for (const Run& run : runs)
       jobs.push_back(report::paper_job(run.run(), run.metrics(), run.run().manifest.name));
     return report::paper_figure(number, jobs);

@@ -40,7 +40,8 @@ Result<Job> make_job(JobRequest request) {
   if (!request.file.empty())
     TPT_TRY(store_all(arguments, {{arguments.front().names, request.file}}));
   TPT_TRY(store_all(arguments, request.flags));
-  spec::Job job = TPT_TRY(told.job(TPT_TRY(spec::require_library())));
+  const spec::Library library = TPT_TRY(spec::require_library());
+  spec::Job job = TPT_TRY(told.job(library));
   return Job{std::move(request), std::make_shared<const spec::Job>(std::move(job))};
 }
 

@@ -26,6 +26,8 @@ namespace {
 
 /// The exception class lives as long as the interpreter, which may outlive this module's globals.
 py::handle error_class() {
+  // Python counts its references.
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
   static PyObject* const held = PyErr_NewExceptionWithDoc(
       "triplepoint.Error",
       "What went wrong, why, and what to try: the sentence that the command line prints.", nullptr,

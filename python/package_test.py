@@ -383,6 +383,18 @@ except KeyboardInterrupt:
         code = "import triplepoint, sys; triplepoint.step(1); assert 'triplepoint._core' not in sys.modules"
         subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.path.join(TREE, "python")}, check=True)
 
+    def test_the_marks_alone_say_what_is_missing(self):
+        code = """
+import triplepoint
+try:
+    triplepoint.simulate
+except ImportError as problem:
+    print(problem)
+"""
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.path.join(TREE, "python")}, cwd="/",
+                              capture_output=True, text=True)
+        self.assertIn("needs the whole package", done.stdout)
+
     def test_names_are_listed(self):
         for name in tp.names("clusters"):
             self.assertIn(name, program("list", "clusters").stdout)

@@ -78,8 +78,8 @@ Result<Plans> find_plans(const Job& job, const FlagTexts& texts, Work& work) {
   TPT_TRY(store_all(plan_arguments(flags), texts));
   const spec::Library library = TPT_TRY(spec::require_library());
   const metrics::BillRates rates = TPT_TRY(flags.billed().rates(library));
-  study::PlanQuestion asked =
-      TPT_TRY(flags.question(library, TPT_TRY(base_of(job, library)), rates));
+  const spec::Job base = TPT_TRY(base_of(job, library));
+  study::PlanQuestion asked = TPT_TRY(flags.question(library, base, rates));
   asked.stopped = [&work] { return work.stopped.load(); };
   const search::Space space = TPT_TRY(flags.searched().space(asked.base));
   const search::Ranking ranking = TPT_TRY(study::find_plans(watch_of(work), space, asked));

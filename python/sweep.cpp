@@ -43,8 +43,8 @@ Result<SweepRow> row_of(const JobRequest& base, const SweepItem& item) {
   const Job job = TPT_TRY(make_job(std::move(request)));
   flags::SimulationFlags asked;
   TPT_TRY(store_all(asked.all(), item.simulation));
-  const study::JobResults results =
-      TPT_TRY(asked.results(TPT_TRY(spec::require_library()), *job.spec));
+  const spec::Library library = TPT_TRY(spec::require_library());
+  const study::JobResults results = TPT_TRY(asked.results(library, *job.spec));
   return SweepRow{metrics::results_row(results.run, results.metrics), results.step_time, {}};
 }
 
@@ -85,6 +85,7 @@ py::list sweep(std::string file, std::string beginning,
                const std::vector<std::pair<FlagTexts, FlagTexts>>& flags, int threads,
                const py::object& progress) {
   std::vector<SweepItem> items;
+  items.reserve(flags.size());
   for (const auto& [job, simulation] : flags)
     items.push_back({job, simulation});
   const JobRequest base{std::move(file), std::move(beginning), {}};

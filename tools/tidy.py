@@ -20,7 +20,7 @@ import sys
 
 from repository import ROOT
 
-INCLUDE = re.compile(rb'^\s*#\s*include\s+"((?:triplepoint|trainer|fuzz|bench|tests)/[^"]+)"', re.M)
+INCLUDE = re.compile(rb'^\s*#\s*include\s+"((?:triplepoint|trainer|python|fuzz|bench|tests)/[^"]+)"', re.M)
 # GCC's own warning options mean nothing to clang, and what it warns about itself is not the matter here.
 COMPILER = ["--extra-arg=-Wno-everything", "--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-error"]
 

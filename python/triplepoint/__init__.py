@@ -30,7 +30,11 @@ def __getattr__(name):
     if name not in _HOME:
         raise AttributeError(f"module 'triplepoint' has no attribute '{name}'")
     import importlib
-    found = getattr(importlib.import_module("." + _HOME[name], __name__), name)
+    try:
+        found = getattr(importlib.import_module("." + _HOME[name], __name__), name)
+    except ModuleNotFoundError as missing:
+        raise ImportError(f"triplepoint.{name} needs the whole package (this installation has the marks only); in a clone of the sources: "
+                          "pip install . --no-build-isolation") from missing
     globals()[name] = found
     return found
 

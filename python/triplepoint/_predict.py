@@ -8,9 +8,11 @@ import time
 
 try:
     from . import _core
-except ImportError as missing:
-    raise ImportError(f"the compiled part of triplepoint cannot be loaded ({missing}), so that only marks work; "
-                      "try: pip install . in the source tree") from missing
+except ImportError as problem:
+    from importlib.util import find_spec
+    if find_spec("triplepoint._core") is None:
+        raise ModuleNotFoundError("triplepoint._core") from None
+    raise ImportError(f"the compiled part of triplepoint cannot be loaded ({problem}); install the package again, with this Python") from problem
 from . import _flags
 from ._columns import COLUMNS, read_cells, unit_of
 from ._tables import numpy_or_none, pandas_or_none

@@ -64,8 +64,8 @@ class PlanCommand : public Command {
     const SearchFlags& searched = plan_.searched();
     TPT_TRY(searched.check_spread(output_.has_value(), pool_ != nullptr));
     const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library));
-    study::PlanQuestion asked =
-        TPT_TRY(plan_.question(library, TPT_TRY(flags_.job(library)), rates));
+    const spec::Job base = TPT_TRY(flags_.job(library));
+    study::PlanQuestion asked = TPT_TRY(plan_.question(library, base, rates));
     asked.pool = pool_;
     const search::Space space = TPT_TRY(searched.space(asked.base));
     if (searched.shard()) {
