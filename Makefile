@@ -139,7 +139,7 @@ clean:  ## removes build/
 packages:
 	@tools/packages.sh $(PACKAGES)
 packages-python:
-	@tools/packages.sh $(PACKAGES) $(PACKAGES_PYTHON) python3-pip
+	@tools/packages.sh $(PACKAGES) $(PACKAGES_PYTHON) python3-pip python3-venv
 packages-test:
 	@tools/packages.sh $(PACKAGES_TEST)
 packages-check:

@@ -2,7 +2,7 @@
 """Builds the wheel of the Python package with CMake: the PEP 517 backend that pyproject.toml names. Standard library only.
 
 The folder `triplepoint` of the wheel is the package and an install prefix at once: bin/triplepoint and lib/ find
-share/triplepoint/data beside them, wherever pip puts them. Setting of pip: `-C build-folder=build/release` takes a tree that
+share/triplepoint/data beside them, wherever pip puts them. Setting of pip: `--config-settings build-folder=build/release` takes a tree that
 is already configured with this Python instead of build/wheel.
 """
 import base64
