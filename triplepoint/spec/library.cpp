@@ -10,6 +10,7 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/installation.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/names.h"
 #include "triplepoint/spec/sources.h"
@@ -91,16 +92,17 @@ std::vector<std::string> list_folder(const Library& library, const char* folder)
 Result<Path> find_in_folder(const Library& library, const LibraryFolder& in,
                             std::string_view name) {
   if (name.ends_with(".toml")) return Path(name);
-  const std::vector<std::string> known = list_folder(library, in.folder);
-  if (std::find(known.begin(), known.end(), name) != known.end()) {
+  const std::string meant = name_in_library(library, in.folder, name);
+  if (!meant.empty()) {
     const Path folder = Path(library.root) / in.folder;
-    const Path file = folder / (std::string(name) + ".toml");
+    const Path file = folder / (meant + ".toml");
     const TomlValue* instead = override_of(library, file);
     if (instead == nullptr || !instead->is(TomlValue::Kind::text)) return file;
     return folder / (instead->text + ".toml");
   }
   return error(fmt::format("no {0} \"{1}\" (there is no {2}/{1}.toml in {3}); {4}", in.thing, name,
-                           in.folder, library.root, did_you_mean(name, known)));
+                           in.folder, library.root,
+                           did_you_mean(name, list_folder(library, in.folder))));
 }
 
 template <class T>
@@ -221,6 +223,22 @@ Result<OptimizerState> load_optimizer(const Library& library, std::string_view n
 
 std::string default_optimizer(const Stack& stack) {
   return stack.optimizer.empty() ? "distributed_fused_adam" : stack.optimizer;
+}
+
+std::string name_in_library(const Library& library, const char* folder, std::string_view name) {
+  const std::vector<std::string> known = list_folder(library, folder);
+  const auto is_known = [&](std::string_view each) {
+    return std::find(known.begin(), known.end(), each) != known.end();
+  };
+  if (is_known(name)) return std::string(name);
+  const std::string lower = lower_case(name.substr(name.rfind('/') + 1));
+  if (is_known(lower)) return lower;
+  const std::string file = library.root + "/aliases.toml";
+  const Result<std::string> text = read_file(file);
+  const Result<TomlValue> root = parse_toml(text.value_or(""), file);
+  const TomlValue* aliases = root ? root->find(folder) : nullptr;
+  const TomlValue* found = aliases == nullptr ? nullptr : aliases->find(lower);
+  return found == nullptr ? std::string() : found->text;
 }
 
 std::vector<std::string> list_models(const Library& library) {

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"
 #include "triplepoint/spec/toml_tree.h"
@@ -170,6 +171,30 @@ TEST_CASE("drivers' and tables' names of a board lead to the library's") {
   CHECK(gpu_named("H200-NVL") == "h200-nvl");
   CHECK(gpu_named("V100-SXM2-32GB") == "v100-32gb");
   CHECK(gpu_named("MI350X") == "mi350x");
+}
+
+TEST_CASE("a model or cluster is found by the names that people use") {
+  const Library library = default_library();
+  for (const char* name : {"llama3-70b", "Llama3-70B", "llama3.1-70b", "meta-llama/Llama-3.1-70B"})
+    CHECK(load_model(library, name).value().name == "llama3-70b");
+  CHECK(load_model(library, "deepseek-ai/DeepSeek-V3").value().name == "deepseek-v3");
+  CHECK(load_cluster(library, "H100").value().name == "dgx-h100");
+  CHECK_FALSE(load_model(library, "llama9").has_value());
+  CHECK_FALSE(load_model(library, "owner/").has_value());
+}
+
+TEST_CASE("every other name means a thing of the library, and is none itself") {
+  const Library library = default_library();
+  const std::string file = library.root + "/aliases.toml";
+  const TomlValue root = parse_toml(read_file(file).value(), file).value();
+  for (const TomlEntry& folder : root.entries)
+    for (const TomlEntry& alias : folder.value.entries) {
+      CAPTURE(alias.key);
+      const char* name = folder.key.c_str();
+      CHECK(lower_case(alias.key) == alias.key);
+      CHECK(name_in_library(library, name, alias.value.text) == alias.value.text);
+      CHECK(name_in_library(library, name, alias.key) == alias.value.text);
+    }
 }
 
 }  // namespace

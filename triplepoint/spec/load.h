@@ -76,6 +76,10 @@ struct StudyPlan {
 Result<StudyPlan> load_study(const Library&, std::string_view name_or_path);
 Result<StudyPlan> parse_study(const Library&, std::string_view text, const std::string& file);
 
+/// What the library calls a model, cluster, ... ("models") that people write in other ways: in any
+/// case, as an id of Hugging Face, as data/aliases.toml has it. Empty where nothing is meant.
+std::string name_in_library(const Library&, const char* folder, std::string_view name);
+
 std::vector<std::string> list_models(const Library&);
 std::vector<std::string> list_gpus(const Library&);
 std::vector<std::string> list_clusters(const Library&);

@@ -109,10 +109,10 @@ class Show : public Command {
     for (const Kind& kind : kinds) {
       const std::vector<std::string> names = kind.list(library);
       known.insert(known.end(), names.begin(), names.end());
-      if (contains(names, name_))
-        TPT_TRY(show_thing(library, kind, fmt::format("{}/{}", kind.folder, name_), console, all));
+      if (contains(names, name_)) TPT_TRY(show_thing(library, kind, name_, console, all));
     }
     if (all.empty() && path_exists(name_)) TPT_TRY(show_file(library, console, all));
+    if (all.empty()) TPT_TRY(show_other_name(library, console, all));
     if (all.empty()) {
       const auto close = closest_word(name_, known);
       return error(fmt::format("nothing is called \"{}\", and there is no such file; {}", name_,
@@ -131,10 +131,18 @@ class Show : public Command {
     return {};
   }
 
+  /// Of what is known under the other name.
+  Result<void> show_other_name(const Library& library, tui::Console& console, Json& all) const {
+    for (const Kind& kind : kinds)
+      if (const auto name = spec::name_in_library(library, kind.folder, name_); !name.empty())
+        TPT_TRY(show_thing(library, kind, name, console, all));
+    return {};
+  }
+
   Result<void> show_file(const Library& library, tui::Console& console, Json& all) const {
     const std::string text = TPT_TRY(read_file(name_));
     if (const Kind* kind = kind_of_file(text, name_))
-      return show_thing(library, *kind, absolute_path(name_).string(), console, all);
+      return show_thing(library, *kind, name_, console, all);
     std::string kind = "job", about;
     if (formats::recognize(text) == formats::FileKind::hf_config) {
       kind = "model";
@@ -149,12 +157,14 @@ class Show : public Command {
     return {};
   }
 
-  Result<void> show_thing(const Library& library, const Kind& kind, const std::string& file,
+  Result<void> show_thing(const Library& library, const Kind& kind, const std::string& name,
                           tui::Console& console, Json& all) const {
-    const study::LibraryEntry shown{kind.word, TPT_TRY(kind.about(library, name_)),
+    const std::string file = name.ends_with(".toml") ? absolute_path(name).string()
+                                                     : fmt::format("{}/{}", kind.folder, name);
+    const study::LibraryEntry shown{kind.word, TPT_TRY(kind.about(library, name)),
                                     TPT_TRY(spec::provenance(library, file))};
     all.push_back(study::shown_json(shown));
-    if (!format_.is_json()) study::print_shown(console, name_, shown);
+    if (!format_.is_json()) study::print_shown(console, name, shown);
     return {};
   }
 
