@@ -97,6 +97,12 @@ class Numbers(unittest.TestCase):
         self.assertEqual(str(tp.simulate(tp.Job(**LLAMA))), program("simulate", *words_of(LLAMA)).stdout)
 
 
+class Version(unittest.TestCase):
+    def test_it_has_the_usual_name(self):
+        self.assertIn(tp.__version__, tp.version())
+        self.assertRegex(tp.__version__, r"^\d+\.\d+")
+
+
 class Many(unittest.TestCase):
     def test_a_sweep_has_a_row_for_every_combination(self):
         job = tp.Job(**LLAMA)

@@ -27,6 +27,8 @@ __all__ = sorted(_MARKS + list(_HOME))
 
 
 def __getattr__(name):
+    if name == "__version__":
+        return __getattr__("version")().split()[1]
     if name not in _HOME:
         raise AttributeError(f"module 'triplepoint' has no attribute '{name}'")
     import importlib
