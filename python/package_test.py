@@ -115,6 +115,8 @@ class Many(unittest.TestCase):
         self.assertEqual({name: sweep[3][name] for name in run.to_dict()}, run.to_dict())
         self.assertEqual(sweep.run(3).results, run.results)
         self.assertIs(sweep.best(), sweep[3])
+        with self.assertRaisesRegex(tp.Error, "no column enrgy_j"):
+            sweep.best("enrgy_j")
         self.assertEqual(len(sweep.to_dict()["mfu"]), 6)
         self.assertIn("<td>invalid</td>", sweep._repr_html_())
 

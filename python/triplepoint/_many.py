@@ -3,6 +3,8 @@
 import inspect
 import itertools
 import json
+import os
+from collections.abc import Iterable
 
 from . import _core, _flags, _tables
 from ._columns import COLUMNS, read_cells
@@ -62,7 +64,9 @@ class Sweep(_Rows):
 
     def best(self, by="step_time_s"):
         """The row with the lowest value of a column; None if no job ran. Of rates and shares use max(sweep, key=...)."""
-        ran = [row for row in self._rows if row.get(by) is not None]
+        if self._rows and by not in self._rows[0]:
+            raise Error(f"a sweep has no column {by}; sweep.to_dict() has all")
+        ran = [row for row in self._rows if row["verdict"] == "ok" and row[by] is not None]
         return min(ran, key=lambda row: row[by]) if ran else None
 
     def __repr__(self):
@@ -71,10 +75,12 @@ class Sweep(_Rows):
 
 
 def _is_list(value):
-    return isinstance(value, (list, tuple, range)) or type(value).__name__ in ("ndarray", "Series", "Index")
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict, os.PathLike))
 
 
 def _values(value):
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
     return list(value) if _is_list(value) else [value]
 
 

@@ -221,9 +221,10 @@ class Run:
         """A signal over time, as in ``run.series("power_w", device=3)``; of_node: device is the number of a node."""
         found = self._core.series(signal, device, of_node)
         if found is None:
-            known = sorted({name for name, _, _ in self.signals})
-            raise Error(f"the run has no series {signal} of {'node' if of_node else 'GPU'} {device} (it has "
-                        f"{', '.join(known) or 'none'}); run.signals lists all")
+            known = sorted({name for name, _, node in self.signals if node == of_node})
+            what = "node" if of_node else "GPU"
+            raise Error(f"the run has no series {signal} of {what} {device} (of {what}s it has {', '.join(known) or 'none'}); "
+                        "run.signals lists all, and of_node=True is for those of nodes")
         return Series(signal, device, of_node, *map(_array, found))
 
     @property

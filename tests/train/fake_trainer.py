@@ -19,11 +19,11 @@ def flag(name, default):
 
 
 def operation(name, group=None, microbatch=-1, **amounts):
-    begin = triplepoint.now()
+    marks, begin = triplepoint.marks, triplepoint.now()
     time.sleep(0.001)
-    if triplepoint._put is not None:
-        triplepoint._put(triplepoint.SPAN, name.encode(), group.encode() if group else None, begin, triplepoint.now(), microbatch,
-                         amounts.get("bytes", -1), amounts.get("flops", -1))
+    if marks._put is not None:
+        marks._put(marks.SPAN, name.encode(), group.encode() if group else None, begin, triplepoint.now(), microbatch,
+                   amounts.get("bytes", -1), amounts.get("flops", -1))
 
 
 def play(rank, ranks, steps, marks_rank):

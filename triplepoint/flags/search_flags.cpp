@@ -25,7 +25,10 @@ Arguments SearchFlags::arguments() {
             "fixed dimensions, as in tp=8,mbs=1|2: tp pp vpp ep etp cp dp mbs sharding "
             "sharding-group recompute recompute-layers recompute-modules schedule sp overlap-tp "
             "overlap-dp overlap-pp overlap-ep uneven rank-order power-cap",
-            into(fix_))
+            [this](std::string_view text) -> Result<void> {
+              fix_ += (fix_.empty() ? "" : ",") + std::string(text);
+              return {};
+            })
       .flag("--space", "REACH",
             "launchable: plans that Megatron and NeMo can start; everything: all modelled "
             "plans (default launchable)",

@@ -13,20 +13,33 @@
 
 namespace triplepoint::formats {
 
+namespace {
+
+/// What a written file leaves out of the job, as a line; empty where it is all there.
+std::string remark_line(const Path& file, const Exported& exported) {
+  if (exported.unsupported_settings.empty()) return {};
+  return fmt::format("{} leaves out: {}\n", file.filename().string(),
+                     fmt::join(exported.unsupported_settings, "; "));
+}
+
+}  // namespace
+
 Result<std::string> write_job_files(const spec::Library& library, const spec::Job& job,
                                     const Path& stem) {
   const auto file = [&](const char* name) { return Path(stem.string() + name); };
   TPT_TRY(write_file_atomically(file("-job.toml"), spec::write_job(job, library)));
-  TPT_TRY(write_file_atomically(file("-megatron.sh"), export_megatron_args(job).text));
+  const Exported megatron = export_megatron_args(job);
+  TPT_TRY(write_file_atomically(file("-megatron.sh"), megatron.text));
+  std::string remarks = remark_line(file("-megatron.sh"), megatron);
   const Path yaml = file("-nemo.yaml");
   const Exported nemo = export_nemo_yaml(job);
   if (nemo.refused_by_launcher.empty()) {
     TPT_TRY(write_file_atomically(yaml, nemo.text));
-    return std::string();
+    return remarks + remark_line(yaml, nemo);
   }
   std::error_code ignored;
   std::filesystem::remove(yaml, ignored);  // of an earlier call
-  return fmt::format("no {}: {}\n", yaml.filename().string(), nemo.refused_by_launcher);
+  return remarks + fmt::format("no {}: {}\n", yaml.filename().string(), nemo.refused_by_launcher);
 }
 
 std::vector<std::string> unsupported_by_launch_files(const spec::Job& job) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -503,6 +504,8 @@ Result<void> add(std::string_view key, std::string_view word, std::vector<Module
   ModuleSet set;
   for (const std::string_view module : split_at(word, '+'))
     if (const Result<void> added = add(key, module, set); !added) return added;
+  if (std::set(set.begin(), set.end()).size() < set.size())
+    return error(fmt::format("--fix {}: \"{}\" names a module twice; name it once", key, word));
   sets.push_back(std::move(set));
   return {};
 }
@@ -547,6 +550,7 @@ constexpr Key keys[] = {key<&Fixed::tensor>("tp"),
 Result<Fixed> parse_fixed(std::string_view text) {
   Fixed fixed;
   if (text.empty()) return fixed;
+  std::set<std::string_view> named;
   for (const std::string_view part : split_at(text, ',')) {
     const size_t equals = part.find('=');
     const std::string_view name = part.substr(0, equals);
@@ -562,6 +566,9 @@ Result<Fixed> parse_fixed(std::string_view text) {
     if (equals == std::string_view::npos)
       return error(
           fmt::format("--fix {}: no value (nothing would be fixed); write {}=VALUE", name, name));
+    if (!named.insert(name).second)
+      return error(fmt::format(
+          "--fix {0}: given twice (one would be lost); write {0}=A|B for either", name));
     for (const std::string_view word : split_at(part.substr(equals + 1), '|')) {
       const Result<void> added = found->add(fixed, name, word);
       if (!added) return tl::unexpected(added.error());

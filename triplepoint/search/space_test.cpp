@@ -232,9 +232,9 @@ TEST_CASE("splits hold every layer, and embedding and head are counted where the
 TEST_CASE("what may be fixed is said when a key or a value is wrong") {
   CHECK(test::must(parse_fixed("tp=8|4,recompute=full,uneven=off")).tensor ==
         std::vector<int64_t>{8, 4});
-  for (const char* wrong :
-       {"tp", "tpp=8", "tp=x", "tp=0", "recompute=some", "sp=yes", "tp=8,,",
-        "recompute-modules=mlp+all", "rank-order=pp", "sharding-group=0", "recompute-layers=most"})
+  for (const char* wrong : {"tp", "tpp=8", "tp=x", "tp=0", "recompute=some", "sp=yes", "tp=8,,",
+                            "recompute-modules=mlp+all", "tp=8,tp=4", "recompute-modules=mlp+mlp",
+                            "rank-order=pp", "sharding-group=0", "recompute-layers=most"})
     CHECK_FALSE(parse_fixed(wrong).has_value());
   CHECK(parse_fixed("tpp=8").error().what.find("\"tp\"") != std::string::npos);
 }

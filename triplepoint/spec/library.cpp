@@ -225,12 +225,24 @@ std::string default_optimizer(const Stack& stack) {
   return stack.optimizer.empty() ? "distributed_fused_adam" : stack.optimizer;
 }
 
+namespace {
+
+/// Whether it means a place on this machine, and not an id as "owner/Name".
+bool is_path(std::string_view name) {
+  const auto slashes = std::count(name.begin(), name.end(), '/');
+  return name.empty() || name.find_first_of("./~") == 0 || name.ends_with('/') || slashes > 1 ||
+         (slashes == 1 && path_exists(std::string(name)));
+}
+
+}  // namespace
+
 std::string name_in_library(const Library& library, const char* folder, std::string_view name) {
   const std::vector<std::string> known = list_folder(library, folder);
   const auto is_known = [&](std::string_view each) {
     return std::find(known.begin(), known.end(), each) != known.end();
   };
   if (is_known(name)) return std::string(name);
+  if (is_path(name)) return {};
   const std::string lower = lower_case(name.substr(name.rfind('/') + 1));
   if (is_known(lower)) return lower;
   const std::string file = library.root + "/aliases.toml";

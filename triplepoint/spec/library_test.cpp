@@ -180,7 +180,8 @@ TEST_CASE("a model or cluster is found by the names that people use") {
   CHECK(load_model(library, "deepseek-ai/DeepSeek-V3").value().name == "deepseek-v3");
   CHECK(load_cluster(library, "H100").value().name == "dgx-h100");
   CHECK_FALSE(load_model(library, "llama9").has_value());
-  CHECK_FALSE(load_model(library, "owner/").has_value());
+  for (const char* path : {"", "/", "owner/", "./llama3-8b", "/tmp/llama3-8b", "../x/llama3-8b"})
+    CHECK_FALSE(load_model(library, path).has_value());
 }
 
 TEST_CASE("every other name means a thing of the library, and is none itself") {

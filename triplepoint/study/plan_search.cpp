@@ -184,8 +184,8 @@ Result<void> write_plans(tui::Console& console, const spec::Library& library,
     job.name = report::default_name(job);
     missing += TPT_TRY(formats::write_job_files(library, job, folder / std::to_string(i + 1)));
   }
-  console.warn(fmt::format("{} plans as job.toml, megatron.sh and nemo.yaml in {}\n{}", count,
-                           folder.string(), missing));
+  console.warn(fmt::format("{} plan{} as job.toml, megatron.sh and nemo.yaml in {}\n{}", count,
+                           count == 1 ? "" : "s", folder.string(), missing));
   return {};
 }
 
