@@ -28,7 +28,8 @@ Arguments SearchFlags::arguments() {
             [this](std::string_view text) -> Result<void> {
               fix_ += (fix_.empty() ? "" : ",") + std::string(text);
               return {};
-            })
+            },
+            {.repeats = true})
       .flag("--space", "REACH",
             "launchable: plans that Megatron and NeMo can start; everything: all modelled "
             "plans (default launchable)",

@@ -117,6 +117,18 @@ TEST_CASE("plan --clocks: a slowdown without clocks, or that is no share, is ref
   CHECK(ask(search_words({"--clocks", "--slowdown", "much"})).code == exit_usage);
 }
 
+TEST_CASE("plan: choices of several --fix hold together, and none is lost") {
+  const ScratchFolder folder;
+  const std::string job = folder.file("job.toml", uneven_job);
+  const Answer both = ask({"plan", job, "--fix", "tp=2,cp=1", "--fix", "mbs=1", "--format", "json"});
+  REQUIRE(both.code == exit_ok);
+  for (const Json& plan : Json::parse(both.out)["plans"])
+    CHECK((plan["tp"] == 2 && plan["cp"] == 1 && plan["micro_batch_size"] == 1));
+  const Answer twice = ask({"plan", job, "--fix", "tp=2", "--fix", "tp=4"});
+  CHECK(twice.code == exit_failed);
+  CHECK(contains(twice.err, "--fix tp: given twice"));
+}
+
 TEST_CASE("simulate: wear of every GPU, and the swing of node, rack and site") {
   const ScratchFolder folder;
   const std::string job = folder.file("job.toml", uneven_job);
