@@ -120,7 +120,8 @@ TEST_CASE("plan --clocks: a slowdown without clocks, or that is no share, is ref
 TEST_CASE("plan: choices of several --fix hold together, and none is lost") {
   const ScratchFolder folder;
   const std::string job = folder.file("job.toml", uneven_job);
-  const Answer both = ask({"plan", job, "--fix", "tp=2,cp=1", "--fix", "mbs=1", "--format", "json"});
+  const Answer both =
+      ask({"plan", job, "--fix", "tp=2,cp=1", "--fix", "mbs=1", "--format", "json"});
   REQUIRE(both.code == exit_ok);
   for (const Json& plan : Json::parse(both.out)["plans"])
     CHECK((plan["tp"] == 2 && plan["cp"] == 1 && plan["micro_batch_size"] == 1));
