@@ -4,8 +4,8 @@
 
 usage: heat_ladders.py TRIPLEPOINT
 
-Grey: the step before the controller of temperature was modelled (commit 4cb9913), where the printed step was whatever
-round an undamped iteration had reached.
+Grey: the step before the temperature controller was modelled (commit dbf04fe): an arbitrary round of an undamped
+iteration.
 """
 import json
 import subprocess

@@ -11,17 +11,14 @@
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/search/search.h"
+#include "triplepoint/search/testing.h"
 
 namespace triplepoint {
 namespace {
 
-constexpr uint64_t plans_per_problem = 200;
+using search::test::must;
 
-template <class T>
-T must(Result<T> result) {
-  if (!result) FAIL(result.error().what);
-  return *std::move(result);
-}
+constexpr uint64_t plans_per_problem = 200;
 
 struct Problem {
   const char *model, *cluster;
@@ -39,15 +36,10 @@ constexpr Problem problems[] = {
 };
 
 spec::Job job_of(const Problem& problem) {
-  const spec::Library library = spec::default_library();
-  spec::Job job;
-  job.name = problem.model;
-  job.model = must(spec::load_model(library, problem.model));
-  job.cluster = must(spec::load_cluster(library, problem.cluster));
-  job.cluster.num_nodes = problem.nodes;
-  job.stack = must(spec::load_stack(library, "megatron-core"));
-  job.plan.optimizer = must(spec::load_optimizer(library, "distributed_fused_adam_bf16"));
-  job.plan.global_batch_size = problem.batch;
+  spec::Job job = search::test::job_on(problem.model, problem.cluster,
+                                       {.nodes = problem.nodes, .batch = problem.batch});
+  job.plan.optimizer =
+      must(spec::load_optimizer(spec::default_library(), "distributed_fused_adam_bf16"));
   return job;
 }
 

@@ -14,6 +14,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/search/search.h"
+#include "triplepoint/search/testing.h"
 
 namespace triplepoint {
 namespace {
@@ -22,11 +23,7 @@ namespace {
 // of them. What lies closer together than this has no order.
 constexpr double readable = 0.03;
 
-template <class T>
-T must(Result<T> result) {
-  if (!result) FAIL(result.error().what);
-  return *std::move(result);
-}
+using search::test::must;
 
 double step_of(int64_t tensor, int64_t pipeline, int64_t micro) {
   const spec::Library library = spec::default_library();

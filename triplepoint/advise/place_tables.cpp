@@ -399,18 +399,18 @@ Result<std::string> write_placements(const Path& folder, const spec::Library& li
                                      const PlaceResult& result, const spec::Job& original,
                                      const std::vector<std::string>& hosts) {
   TPT_TRY(make_folder(folder));
-  std::string missing;
+  std::string remarks;
   for (const Placement& placement : result.placements) {
     // The machine is the user's own; what it was made to look like is no part of his job.
     spec::Job job = original;
     job.plan = placement.job.plan;
     const std::string stem = file_stem(placement);
     job.name = fmt::format("{}-{}", original.name, stem);
-    missing += TPT_TRY(formats::write_job_files(library, job, folder / stem));
+    remarks += TPT_TRY(formats::write_job_files(library, job, folder / stem));
     TPT_TRY(write_file_atomically(folder / (stem + "-devices.sh"), devices_script(job)));
     TPT_TRY(write_file_atomically(folder / (stem + "-hostfile"), host_file(job, hosts)));
   }
-  return missing;
+  return remarks;
 }
 
 }  // namespace triplepoint::advise

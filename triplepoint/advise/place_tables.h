@@ -45,8 +45,8 @@ Json groups_json(const GroupedMachine&);
 Json place_json(const GroupedMachine&, const advise::PlaceResult&);
 
 /// Per placement: job.toml, megatron.sh, nemo.yaml where NeMo can start it, devices.sh
-/// (CUDA_VISIBLE_DEVICES of each node) and hostfile. `hosts`: names of the nodes, if known. What
-/// comes back says which files are not there and why.
+/// (CUDA_VISIBLE_DEVICES of each node) and hostfile. `hosts`: names of the nodes, if known.
+/// Returns the remarks of formats::write_job_files.
 Result<std::string> write_placements(const Path& folder, const spec::Library& library,
                                      const PlaceResult& result, const spec::Job& original,
                                      const std::vector<std::string>& hosts);

@@ -32,9 +32,9 @@ Exported export_nemo_yaml(const spec::Job& job);
 /// stack and the model's name are variables in front of the command.
 Exported export_megatron_args(const spec::Job& job);
 
-/// Writes STEM-job.toml, STEM-megatron.sh and STEM-nemo.yaml. Where NeMo cannot start the job it
-/// has no nemo.yaml (one of before is removed), and the line that comes back says why; else it is
-/// empty.
+/// Writes STEM-job.toml, STEM-megatron.sh and STEM-nemo.yaml. Returns remarks, one a line: what a
+/// file leaves out, and why there is no nemo.yaml where NeMo cannot start the job (an older file of
+/// that name is removed).
 Result<std::string> write_job_files(const spec::Library&, const spec::Job&, const Path& stem);
 
 /// Settings that no launch file has: the room, the order of devices, experts' imbalance.

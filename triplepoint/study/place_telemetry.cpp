@@ -177,8 +177,8 @@ Result<std::string> write_placements(const std::string& folder, const spec::Libr
   const advise::PlaceResult& result = placed.result;
   const bool only_page = folder.ends_with(".html");
   const auto hosts = TPT_TRY(host_names(job, names, telemetry));
-  std::string missing;
-  if (!only_page) missing = TPT_TRY(advise::write_placements(folder, library, result, job, hosts));
+  std::string remarks;
+  if (!only_page) remarks = TPT_TRY(advise::write_placements(folder, library, result, job, hosts));
   const std::string title =
       fmt::format("{}, {}", report::group_label(job), report::configuration_label(job));
   TPT_TRY(write_file_atomically(
@@ -187,10 +187,9 @@ Result<std::string> write_placements(const std::string& folder, const spec::Libr
                          placed_run(result.placements.back().job))));
   if (only_page) return fmt::format("wrote {}\n", folder);
   return fmt::format(
-      "{} placements as job.toml, megatron.sh, nemo.yaml, devices.sh and hostfile, and "
-      "report.html, "
-      "in {}\n{}",
-      result.placements.size(), folder, missing);
+      "{} placements as job.toml, megatron.sh, nemo.yaml, devices.sh and hostfile in {}, with "
+      "report.html\n{}",
+      result.placements.size(), folder, remarks);
 }
 
 }  // namespace triplepoint::study

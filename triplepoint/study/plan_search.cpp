@@ -178,14 +178,14 @@ Result<void> write_plans(tui::Console& console, const spec::Library& library,
                          const Path& folder) {
   TPT_TRY(make_folder(folder));
   const size_t count = std::min(ranking.ranked.size(), asked.top);
-  std::string missing;
+  std::string remarks;
   for (size_t i = 0; i < count; ++i) {
     spec::Job job = search::job_of(asked.base, ranking.ranked[i]);
     job.name = report::default_name(job);
-    missing += TPT_TRY(formats::write_job_files(library, job, folder / std::to_string(i + 1)));
+    remarks += TPT_TRY(formats::write_job_files(library, job, folder / std::to_string(i + 1)));
   }
   console.warn(fmt::format("{} plan{} as job.toml, megatron.sh and nemo.yaml in {}\n{}", count,
-                           count == 1 ? "" : "s", folder.string(), missing));
+                           count == 1 ? "" : "s", folder.string(), remarks));
   return {};
 }
 

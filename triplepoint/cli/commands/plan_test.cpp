@@ -123,8 +123,10 @@ TEST_CASE("plan: choices of several --fix hold together, and none is lost") {
   const Answer both =
       ask({"plan", job, "--fix", "tp=2,cp=1", "--fix", "mbs=1", "--format", "json"});
   REQUIRE(both.code == exit_ok);
-  for (const Json& plan : Json::parse(both.out)["plans"])
-    CHECK((plan["tp"] == 2 && plan["cp"] == 1 && plan["micro_batch_size"] == 1));
+  const Json found = Json::parse(both.out);
+  REQUIRE(!found.at("plans").empty());
+  for (const Json& plan : found.at("plans"))
+    CHECK((plan.at("tp") == 2 && plan.at("cp") == 1 && plan.at("mbs") == 1));
   const Answer twice = ask({"plan", job, "--fix", "tp=2", "--fix", "tp=4"});
   CHECK(twice.code == exit_failed);
   CHECK(contains(twice.err, "--fix tp: given twice"));
