@@ -14,7 +14,7 @@ PACKAGES       := g++ make cmake=cmake ninja-build=ninja ccache pkg-config=pkg-c
                   libsqlite3-dev libzstd-dev zlib1g-dev libisal-dev libsimdjson-dev \
                   nodejs=node npm=npm python3=python3
 PACKAGES_PYTHON := pybind11-dev python3-dev
-PACKAGES_TEST  := $(PACKAGES) $(PACKAGES_PYTHON) doctest-dev python3-numpy python3-pip python3-nbclient python3-ipykernel
+PACKAGES_TEST  := $(PACKAGES) $(PACKAGES_PYTHON) doctest-dev python3-numpy python3-pip python3-nbclient python3-ipykernel python3-jsonschema
 PACKAGES_PACKAGE := dpkg-dev=dpkg-shlibdeps file=file xz-utils=xz mmdebstrap=mmdebstrap
 PACKAGES_DOCS     := mkdocs=mkdocs mkdocs-material
 PACKAGES_BENCH := $(PACKAGES) libbenchmark-dev

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/base/unit_text.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -236,6 +237,25 @@ std::vector<std::string_view> units_of(Dim dim, const std::string& composed) {
   return dimension == nullptr ? std::vector<std::string_view>{composed} : dimension->units;
 }
 
+constexpr std::string_view number_pattern = R"((?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)";
+
+/// "(?:ns|us|ms|s)": the symbols of a dimension, or nothing.
+std::string symbols_of(Dim dim) {
+  std::vector<std::string_view> found;
+  for (const Symbol& symbol : symbols)
+    if (symbol.dim == dim) found.push_back(symbol.text);
+  return found.empty() ? "" : fmt::format("(?:{})", fmt::join(found, "|"));
+}
+
+/// Dimensions that have a symbol; a plain number has none.
+std::vector<Dim> dims_of_symbols() {
+  std::vector<Dim> dims;
+  for (const Symbol& symbol : symbols)
+    if (symbol.dim != Dim{} && std::find(dims.begin(), dims.end(), symbol.dim) == dims.end())
+      dims.push_back(symbol.dim);
+  return dims;
+}
+
 /// The unit of size one; `composed` where the dimension has no name.
 std::string_view base_unit(Dim dim, const std::string& composed) {
   for (const std::string_view unit : units_of(dim, composed))
@@ -265,6 +285,25 @@ std::string dimension_name(Dim dim) {
   const Dimension* dimension = find_dimension(dim);
   return dimension == nullptr ? "a quantity in " + composed_unit(dim)
                               : std::string(dimension->name);
+}
+
+std::string usual_units(Dim dim) {
+  const std::string composed = composed_unit(dim);
+  return fmt::format("{}", fmt::join(units_of(dim, composed), ", "));
+}
+
+std::string quantity_pattern(Dim dim, bool may_be_negative) {
+  std::string unit = symbols_of(dim);
+  for (const Dim above : dims_of_symbols()) {
+    const std::string below = unit.empty() ? symbols_of(above - dim) : "";
+    if (!below.empty()) unit = fmt::format(R"({}\s*/\s*{})", symbols_of(above), below);
+  }
+  return fmt::format(R"(^\s*{}{}\s*{}\s*$)", may_be_negative ? "[-+]?" : "\\+?", number_pattern,
+                     unit);
+}
+
+std::string celsius_pattern() {
+  return fmt::format(R"(^\s*[-+]?{}\s*(?:°|deg)?[CF]\s*$)", number_pattern);
 }
 
 Result<Measured> parse_measured(std::string_view text) {

@@ -70,4 +70,12 @@ std::string to_text(Celsius reading, int decimals);
 /// What a dimension is called: "power", "time"; "a quantity in K/W" where it has no name.
 std::string dimension_name(Dim dim);
 
+/// The units it is printed in, as people list them: "mW, W, kW, MW, GW".
+std::string usual_units(Dim dim);
+
+/// Regular expressions (ECMAScript) of the texts that parse_in_base_units and parse_celsius read.
+/// Units are symbols of the dimension, or where it has none, quotients of two: "3.35 TB/s".
+std::string quantity_pattern(Dim dim, bool may_be_negative);
+std::string celsius_pattern();
+
 }  // namespace triplepoint

@@ -2,6 +2,7 @@
 #include "triplepoint/base/unit_text.h"
 
 #include <cmath>
+#include <regex>
 #include <string>
 #include <type_traits>
 
@@ -123,6 +124,30 @@ TEST_CASE("what is no quantity is an error") {
   for (const char* text : {"", " ", "W", "W 700", "700 W/", "700 /", "700 W//s", "inf W", "nan W",
                            "1e999 W", "--5 W", "1e308 TB", "700 W;", "0x10 W", "- W"})
     CHECK_FALSE(parse_quantity<Watts>(text));
+}
+
+TEST_CASE("the patterns of quantities match what the readers read") {
+  const auto matches = [](const std::string& pattern, const std::string& text) {
+    return std::regex_match(text, std::regex(pattern));
+  };
+  for (const char* text : {"700 W", "0.7kW", " 1e3  mW ", "700", "700 K", "W", "7.5.1 W", "700 w",
+                           "nan W", "700 W s", "3 GB/s", ".5 MW", "+2 GW", ""}) {
+    CAPTURE(text);
+    CHECK(matches(quantity_pattern(Watts::dim, false), text) ==
+          parse_quantity<Watts>(text).has_value());
+    CHECK(matches(quantity_pattern(BytesPerSecond::dim, false), text) ==
+          parse_quantity<BytesPerSecond>(text).has_value());
+    CHECK(matches(quantity_pattern(Kelvins::dim, true), text) ==
+          parse_quantity<Kelvins>(text).has_value());
+  }
+  for (const char* text : {"30 C", "-5.5 °C", "95F", "30 K", "30", "C", "25 degC", "25 degrees"}) {
+    CAPTURE(text);
+    CHECK(matches(celsius_pattern(), text) == parse_celsius(text).has_value());
+  }
+  CHECK(!matches(quantity_pattern(Watts::dim, false), "-1 W"));
+  CHECK(matches(quantity_pattern(Kelvins::dim, true), "-1 K"));
+  CHECK(matches(quantity_pattern(KelvinsPerWatt::dim, false), "0.026 K/W"));
+  CHECK(usual_units(Watts::dim) == "mW, W, kW, MW, GW");
 }
 
 TEST_CASE("a quantity is printed in the shortest exact way") {

@@ -244,6 +244,14 @@ constexpr std::array table = {
     CommandEntry{"show", "Show the parameters of a model, GPU, cluster, stack, optimizer or study.",
                  "  triplepoint show hgx-h200\n", make_show},
     CommandEntry{
+        "schema", "Print the JSON Schema of an input file, by which editors complete and check it.",
+        "Lists all keys with type, unit, allowed values, default and description (draft 07).\n"
+        "Editors with the language server taplo (VS Code: Even Better TOML) take the schema that\n"
+        "the first line of a file names, as #:schema ./job.schema.json; docs/formats.md has other\n"
+        "ways.\n\n"
+        "  triplepoint schema job > job.schema.json\n",
+        make_schema},
+    CommandEntry{
         "completion", "Print the completion script of a shell.",
         "  triplepoint completion bash > ~/.local/share/bash-completion/completions/triplepoint\n"
         "  triplepoint completion zsh > ~/.zfunc/_triplepoint\n"

@@ -60,6 +60,7 @@ std::unique_ptr<Command> make_compare();
 std::unique_ptr<Command> make_serve();
 std::unique_ptr<Command> make_list();
 std::unique_ptr<Command> make_show();
+std::unique_ptr<Command> make_schema();
 std::unique_ptr<Command> make_trace();
 std::unique_ptr<Command> make_completion();
 std::unique_ptr<Command> make_validate();

@@ -222,7 +222,7 @@ const std::vector<VerbGroup>& verb_groups() {
       {"Measure",
        {"record", "train", "merge", "top", "snapshot", "exporter", "doctor", "discover"}},
       {"Look", {"report", "compare", "serve", "trace"}},
-      {"Data", {"import", "export", "list", "show", "validate", "calibrate"}},
+      {"Data", {"import", "export", "list", "show", "schema", "validate", "calibrate"}},
       {"Shell", {"completion"}}};
   return groups;
 }

@@ -25,13 +25,13 @@ enum class FaultKind {
 
 /// One disturbance. Where `gpu` and `node` are absent it holds for the whole cluster.
 struct Fault {
-  FaultKind kind = FaultKind::power;
-  std::optional<int64_t> gpu;   // device of the cluster, node by node
-  std::optional<int64_t> node;  // all devices of this node
-  double share = 1;
-  Kelvins rise;  // inlet
-  Seconds begin;
-  std::optional<Seconds> end;  // absent: to the end
+  FaultKind kind = FaultKind::power;  // what fails
+  std::optional<int64_t> gpu;         // device of the cluster, node by node
+  std::optional<int64_t> node;        // all devices of this node
+  double share = 1;                   // what is left, or the factor of heat_path and host
+  Kelvins rise;                       // of the inlet
+  Seconds begin;                      // after the start of the run
+  std::optional<Seconds> end;         // absent: to the end
   // Flapping: on for the first half of each period. node_lost: time between checkpoints.
   std::optional<Seconds> period;
   Seconds restart;  // node_lost

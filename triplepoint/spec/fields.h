@@ -414,6 +414,46 @@ void visit_fields(Visitor& visit, Diagnosis& diagnosis) {
   visit("what", diagnosis.what, Need::required);
 }
 
+/// Keys of a job file that set one value of its cluster or model.
+struct JobShortcuts {
+  std::optional<int64_t> nodes;  // machines; default: 1, or all of a cluster file of your own
+  std::optional<int64_t> sequence_length;  // tokens; default: the model's
+};
+
+template <class Visitor>
+void visit_fields(Visitor& visit, JobShortcuts& shortcuts) {
+  visit("nodes", shortcuts.nodes);
+  visit("sequence_length", shortcuts.sequence_length);
+}
+
+/// What a study says of itself.
+struct StudyHead {
+  std::string title;
+  std::string about;                 // text of the report
+  std::vector<std::string> include;  // other studies, whose jobs come first
+};
+
+template <class Visitor>
+void visit_fields(Visitor& visit, StudyHead& head) {
+  visit("title", head.title, Need::required);
+  visit("about", head.about);
+  visit("include", head.include);
+}
+
+/// Where numbers of a file come from.
+struct Source {
+  std::vector<std::string> keys;  // dotted: "gpu.tdp"; "gpu.*" is everything below gpu
+  NumberKind kind = NumberKind::assumed;
+  std::string cite;
+};
+
+template <class Visitor>
+void visit_fields(Visitor& visit, Source& source) {
+  visit("keys", source.keys, Need::required);
+  visit("kind", source.kind, Need::required);
+  visit("cite", source.cite, Need::required);
+}
+
 /// Keys of a job file, outermost level.
 template <class Visitor>
 void visit_fields(Visitor& visit, Job& job) {

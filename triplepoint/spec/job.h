@@ -25,24 +25,24 @@ constexpr bool is_inference(Task task) {
 
 /// The room the machines stand in, and what its operator set.
 struct Environment {
-  std::optional<Celsius> ambient;    // absent: the chassis' own inlet
-  std::optional<Cooling> cooling;    // absent: the chassis' own
-  std::optional<Watts> power_limit;  // per device; absent: its TDP
+  std::optional<Celsius> ambient;    // inlet of air or coolant; default: the chassis' own
+  std::optional<Cooling> cooling;    // default: the chassis' own
+  std::optional<Watts> power_limit;  // of each device; default: its TDP
   // One entry per device of the cluster, node by node; empty: no individual limit.
   std::vector<Watts> device_power_limits;
   std::vector<Hertz> device_clock_limits;  // locked SM clocks (nvidia-smi -lgc)
   uint64_t seed = 1;                       // of board and node spread
-  std::vector<Fault> faults;
+  std::vector<Fault> faults;               // disturbances during a run
   friend bool operator==(const Environment&, const Environment&) = default;
 };
 
 /// Everything that decides what happens: the input of `build_work_graph` and `simulate`.
 struct Job {
   std::string name;
-  Task task = Task::pretrain;
-  Model model;
-  Cluster cluster;
-  Stack stack;
+  Task task = Task::pretrain;  // default: lora where the plan has adapters
+  Model model;                 // by name or in full
+  Cluster cluster;             // by name or in full
+  Stack stack;                 // by name or in full; default: megatron-core, or vllm to answer
   Plan plan;
   Environment environment;
   std::string origin;              // file it was read from, or "command line"

@@ -98,12 +98,12 @@ Result<StatedJob> read_stated_job(const ReadScope& scope, const TomlValue& root)
   StatedJob read;
   TableReader reader(root, scope);
   visit_fields(reader, read.job);
-  std::optional<int64_t> nodes, sequence_length;
-  reader("nodes", nodes);
-  reader("sequence_length", sequence_length);
+  JobShortcuts shortcuts;
+  visit_fields(reader, shortcuts);
   if (auto finished = reader.finish(); !finished) return tl::unexpected(finished.error());
-  if (nodes) read.job.cluster.num_nodes = *nodes;
-  if (sequence_length) read.job.model.sequence_length = *sequence_length;
+  read.job.cluster.num_nodes = shortcuts.nodes.value_or(read.job.cluster.num_nodes);
+  read.job.model.sequence_length =
+      shortcuts.sequence_length.value_or(read.job.model.sequence_length);
   Plan& plan = read.job.plan;
   if (plan.virtual_pipeline_size > 1 && !says(root, "plan", "schedule"))
     plan.schedule = Schedule::interleaved;  // the only one that runs chunks

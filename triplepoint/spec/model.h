@@ -16,8 +16,8 @@ enum class PositionEmbedding { learned, rope, none };
 
 /// Mixture of experts. Counts are per MoE layer.
 struct MixtureOfExperts {
-  int64_t num_experts = 8;
-  int64_t router_topk = 2;
+  int64_t num_experts = 8;                    // routed ones of a layer
+  int64_t router_topk = 2;                    // routed experts that a token passes
   int64_t ffn_hidden_size = 0;                // of one expert
   std::optional<double> capacity_factor;      // absent: dropless
   bool pad_to_capacity = false;               // every expert gets exactly its capacity
@@ -32,8 +32,9 @@ struct MixtureOfExperts {
 
 /// Multi-head latent attention (DeepSeek): low-rank queries and keys/values.
 struct LatentAttention {
-  int64_t query_rank = 0, key_value_rank = 0;
-  int64_t rope_head_dim = 0, value_head_dim = 0;
+  int64_t query_rank = 0,
+          key_value_rank = 0;  // widths of the compressed vectors; query_rank 0: queries are not
+  int64_t rope_head_dim = 0, value_head_dim = 0;  // of a head: rotary part of its key; its value
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
 };
 
@@ -47,11 +48,11 @@ struct SlidingWindow {
 /// A state-space layer: Mamba-2, Dao and Gu 2024, arXiv 2405.21060. Its inner width is num_heads x
 /// head_dim.
 struct StateSpace {
-  int64_t state_size = 128;
-  int64_t num_heads = 0;
-  int64_t head_dim = 64;
-  int64_t num_groups = 8;  // heads of a group share what writes to the state and reads it (B, C)
-  int64_t conv_width = 4;
+  int64_t state_size = 128;  // numbers that a channel carries on
+  int64_t num_heads = 0;     // of the state space, not of attention
+  int64_t head_dim = 64;     // channels of a head
+  int64_t num_groups = 8;    // heads of a group share what writes to the state and reads it (B, C)
+  int64_t conv_width = 4;    // tokens of the causal convolution
   int64_t chunk_size = 128;  // tokens that are multiplied as in attention; states pass between
   int64_t inner_width() const { return num_heads * head_dim; }
   friend bool operator==(const StateSpace&, const StateSpace&) = default;
@@ -72,22 +73,22 @@ inline constexpr int layer_kind_count = 8;
 
 /// A decoder-only transformer, or a hybrid of its parts. Names follow Megatron-Core, spelled out.
 struct Model {
-  std::string name;
-  int64_t num_layers = 0;
-  int64_t hidden_size = 0;
-  int64_t ffn_hidden_size = 0;
-  int64_t num_attention_heads = 0;
-  int64_t num_query_groups = 0;  // = num_attention_heads without GQA
-  int64_t kv_channels = 0;       // head dimension
-  int64_t sequence_length = 0;
-  int64_t vocabulary_size = 0;
-  int64_t vocabulary_divisible_by = 128;
-  Activation activation = Activation::gelu;
+  std::string name;                 // default: that of the file
+  int64_t num_layers = 0;           // all, also those of other kinds
+  int64_t hidden_size = 0;          // width of the residual stream
+  int64_t ffn_hidden_size = 0;      // width of the dense MLP; of swiglu, of one half
+  int64_t num_attention_heads = 0;  // of queries
+  int64_t num_query_groups = 0;  // heads of keys and values; default: num_attention_heads (no GQA)
+  int64_t kv_channels = 0;       // width of a head; default: hidden_size / num_attention_heads
+  int64_t sequence_length = 0;   // tokens, where a job sets no other
+  int64_t vocabulary_size = 0;   // tokens, before padding
+  int64_t vocabulary_divisible_by = 128;  // padding: to a multiple of this x tensor_parallel_size
+  Activation activation = Activation::gelu;  // swiglu: with a gate, a third matrix
   Normalization normalization = Normalization::layer_norm;
   PositionEmbedding position_embedding = PositionEmbedding::learned;
   bool tied_embeddings = false;  // LM head shares the embedding weights
   bool biases = false;           // linear layers carry a bias
-  double dropout = 0;
+  double dropout = 0;            // probability
   std::optional<MixtureOfExperts> moe;
   std::optional<LatentAttention> latent_attention;
   std::optional<SlidingWindow> sliding_window;

@@ -37,7 +37,7 @@ enum class ContextExchange { ring, all_gather };  // how keys and values reach t
 /// Bytes per parameter of the optimizer's implementation, before sharding.
 struct OptimizerState {
   std::string name = "distributed_fused_adam";
-  double weight_bytes = 2;
+  double weight_bytes = 2;         // of the copy that computes
   double gradient_bytes = 4;       // accumulation buffer
   double moment_bytes = 8;         // exp_avg + exp_avg_sq
   double master_bytes = 2;         // 4 where a whole fp32 copy is kept instead of 16-bit remainders
@@ -46,7 +46,7 @@ struct OptimizerState {
 };
 
 struct Lora {
-  int64_t rank = 32;
+  int64_t rank = 32;  // of the adapters
   std::vector<std::string> targets = {
       "attention_qkv"};  // attention_qkv, attention_dense, mlp_fc1, mlp_fc2
   friend bool operator==(const Lora&, const Lora&) = default;
@@ -55,28 +55,30 @@ struct Lora {
 /// Layout of a model over ranks, and its schedule. Sizes are ranks per group; data_parallel_size is
 /// derived.
 struct Plan {
-  int64_t tensor_parallel_size = 1;
-  int64_t pipeline_parallel_size = 1;
-  int64_t context_parallel_size = 1;
-  int64_t expert_parallel_size = 1;
+  int64_t tensor_parallel_size = 1;                    // ranks that split each layer's matrices
+  int64_t pipeline_parallel_size = 1;                  // stages of layers
+  int64_t context_parallel_size = 1;                   // ranks that split each sequence
+  int64_t expert_parallel_size = 1;                    // ranks that split the experts of a layer
   std::optional<int64_t> expert_tensor_parallel_size;  // absent: = tensor_parallel_size
-  int64_t virtual_pipeline_size = 1;
-  bool sequence_parallel = false;
+  int64_t virtual_pipeline_size = 1;                   // chunks of layers per stage
+  bool sequence_parallel = false;  // norms and dropout are split over the tensor group as well
   // Trunk of the layers kept in fp32: Megatron's fp32_residual_connection; also NeMo's FSDP with
   // megatron_amp_O2 false, where unsharded fp32 biases or positions promote it
   // (docs/models/memory.md).
   bool fp32_residual = false;
 
-  int64_t micro_batch_size = 1;  // sequences
-  int64_t global_batch_size = 1;
+  int64_t micro_batch_size = 1;  // sequences of one rank at once
+  int64_t global_batch_size =
+      1;  // sequences of a step; default: 128, or the next that ranks can share
 
-  Sharding sharding = Sharding::none;
-  bool reshard_after_forward = true;
+  Sharding sharding =
+      Sharding::none;  // over data-parallel ranks; default: optimizer where there are several
+  bool reshard_after_forward = true;  // parameters are gathered again for backward (FSDP)
   int64_t sharding_group_size = 0;  // hybrid sharding: ranks per shard group; 0: the whole DP group
   int64_t prefetch_depth = 1;       // layers gathered ahead (FSDP)
 
-  Recompute recompute = Recompute::none;
-  std::optional<int64_t> recompute_layers;         // per stage chunk, block method; absent: all
+  Recompute recompute = Recompute::none;    // activations computed again in the backward pass
+  std::optional<int64_t> recompute_layers;  // per stage chunk, block method; absent: all
   std::vector<RecomputeModule> recompute_modules;  // of selective recompute; empty: core_attn
 
   bool overlap_tensor = false;           // userbuffers
@@ -88,9 +90,11 @@ struct Plan {
                                          // stays inside of it; absent: one document a sequence
   std::optional<Bytes> gradient_bucket;
 
-  Schedule schedule = Schedule::one_f_one_b;
-  RankOrder rank_order = RankOrder::tp_cp_ep_dp_pp;
-  ContextExchange context_exchange = ContextExchange::ring;
+  Schedule schedule = Schedule::one_f_one_b;  // default: interleaved where there are virtual stages
+  RankOrder rank_order =
+      RankOrder::tp_cp_ep_dp_pp;  // which groups have neighbouring ranks, closest first
+  ContextExchange context_exchange =
+      ContextExchange::ring;  // of keys and values between context ranks
   std::vector<int64_t>
       layers_per_stage;  // empty: even; else PP (x VPP) counts that sum to num_layers
   // Device that each rank of a node sits on: gpus_per_node entries, alike in every node, or that
@@ -98,11 +102,11 @@ struct Plan {
   std::vector<int64_t> device_order;
   std::vector<int64_t> node_order;  // node of each block of ranks (the host file); empty: 0, 1, ...
 
-  Precision precision = Precision::bf16;
+  Precision precision = Precision::bf16;  // of the matrix products
   bool fp8_attention = false;  // attention's two products in 8 bits, too (Transformer Engine's
                                // fp8_dpa), where linear layers are
-  OptimizerState optimizer;
-  std::optional<Lora> lora;
+  OptimizerState optimizer;    // by name or in full; default: the stack's
+  std::optional<Lora> lora;    // adapters are trained, all else is frozen
   friend bool operator==(const Plan&, const Plan&) = default;
 
   /// Is this part among those that selective recompute recomputes, whether or not it is on?

@@ -9,6 +9,8 @@
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
+#include "triplepoint/spec/table_reader.h"
+
 namespace triplepoint::spec {
 namespace {
 
@@ -19,10 +21,8 @@ struct Leaf {
   int line = 0;
 };
 
-struct Source {
-  std::vector<std::string> keys;
-  NumberKind kind = NumberKind::assumed;
-  std::string cite;
+struct SourceAtLine {
+  Source source;
   int line = 0;
 };
 
@@ -65,60 +65,48 @@ tl::unexpected<Error> problem_at(const std::string& file, int line, const std::s
   return error(fmt::format("{}:{}: {}", file, line, what));
 }
 
-Result<Source> read_source(const TomlValue& table, const std::string& file) {
-  Source source;
-  source.line = table.line;
-  for (const TomlEntry& entry : table.entries)
-    if (entry.key != "keys" && entry.key != "kind" && entry.key != "cite")
-      return problem_at(
-          file, entry.value.line,
-          fmt::format("unknown key '{}' in [[source]] (it would be ignored); known are "
-                      "keys, kind, cite",
-                      entry.key));
-  const TomlValue *keys = table.find("keys"), *kind = table.find("kind"),
-                  *cite = table.find("cite");
-  if (keys == nullptr || kind == nullptr || cite == nullptr || cite->text.empty())
-    return problem_at(file, table.line,
-                      "a [[source]] is incomplete (it links numbers to their origin); give it "
-                      "keys, kind and cite");
-  for (const TomlValue& key : keys->items)
-    source.keys.push_back(key.text);
-  const auto known = enum_from_name<NumberKind>(kind->text);
-  if (!known)
-    return problem_at(
-        file, kind->line,
-        fmt::format(
-            "kind \"{}\" is unknown (it classifies how a number was obtained); known are {}",
-            kind->text, fmt::join(EnumNames<NumberKind>::names, ", ")));
-  source.kind = *known;
-  source.cite = cite->text;
-  return source;
+Result<std::vector<SourceAtLine>> read_sources(const TomlValue& root, const std::string& file) {
+  std::vector<SourceAtLine> sources;
+  const TomlValue* tables = root.find("source");
+  if (tables == nullptr) return sources;
+  ReadScope scope;
+  scope.file = file;
+  scope.key = "source";
+  for (const TomlValue& table : tables->items) {
+    SourceAtLine& read = sources.emplace_back(SourceAtLine{{}, table.line});
+    TPT_TRY(read_value(scope, table, read.source));
+    if (read.source.cite.empty())
+      return problem_at(file, table.line,
+                        "a [[source]] with an empty cite (it says where numbers come from); name "
+                        "the data sheet, measurement or reason");
+  }
+  return sources;
 }
 
-const Source* best_source(const std::vector<Source>& sources, const std::string& key) {
+const Source* best_source(const std::vector<SourceAtLine>& sources, const std::string& key) {
   const Source* best = nullptr;
   std::size_t best_length = 0;
-  for (const Source& source : sources)
-    for (const std::string& pattern : source.keys)
+  for (const SourceAtLine& each : sources)
+    for (const std::string& pattern : each.source.keys)
       if (const auto length = coverage(pattern, key); length && *length > best_length) {
-        best = &source;
+        best = &each.source;
         best_length = *length;
       }
   return best;
 }
 
-Result<void> every_key_is_there(const std::vector<Source>& sources, const std::vector<Leaf>& leaves,
-                                const std::string& file) {
+Result<void> every_key_is_there(const std::vector<SourceAtLine>& sources,
+                                const std::vector<Leaf>& leaves, const std::string& file) {
   std::vector<std::string> known(leaves.size());
   std::transform(leaves.begin(), leaves.end(), known.begin(),
                  [](const Leaf& leaf) { return leaf.key; });
-  for (const Source& source : sources)
-    for (const std::string& key : source.keys) {
+  for (const SourceAtLine& each : sources)
+    for (const std::string& key : each.source.keys) {
       const bool used = std::any_of(leaves.begin(), leaves.end(), [&](const Leaf& leaf) {
         return coverage(key, leaf.key).has_value();
       });
       if (!used)
-        return problem_at(file, source.line,
+        return problem_at(file, each.line,
                           fmt::format("source for '{}' (this file has no such number); {}", key,
                                       did_you_mean(key, known)));
     }
@@ -128,10 +116,7 @@ Result<void> every_key_is_there(const std::vector<Source>& sources, const std::v
 }  // namespace
 
 Result<std::vector<Provenance>> collect_provenance(const TomlValue& root, const std::string& file) {
-  std::vector<Source> sources;
-  if (const TomlValue* tables = root.find("source"))
-    for (const TomlValue& table : tables->items)
-      sources.push_back(TPT_TRY(read_source(table, file)));
+  const std::vector<SourceAtLine> sources = TPT_TRY(read_sources(root, file));
   std::vector<Leaf> leaves;
   collect_leaves(root, "", leaves);
   if (auto checked = every_key_is_there(sources, leaves, file); !checked)
@@ -139,13 +124,8 @@ Result<std::vector<Provenance>> collect_provenance(const TomlValue& root, const 
   std::vector<Provenance> result;
   for (const Leaf& leaf : leaves) {
     const Source* source = best_source(sources, leaf.key);
-    if (source == nullptr)
-      return problem_at(
-          file, leaf.line,
-          fmt::format(
-              "{} = {} has no source (every number needs one); add it to the keys of a [[source]]",
-              leaf.key, leaf.value));
-    result.push_back({leaf.key, leaf.value, source->kind, source->cite, file, leaf.line});
+    result.push_back({leaf.key, leaf.value, source ? source->kind : NumberKind::assumed,
+                      source ? source->cite : "", file, leaf.line});
   }
   return result;
 }

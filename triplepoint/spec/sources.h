@@ -16,18 +16,18 @@ struct Provenance {
   std::string key;    // dotted: "gpu.tdp"
   std::string value;  // as written
   NumberKind kind = NumberKind::assumed;
-  std::string cite;
+  std::string cite;  // empty: the file names no source
   std::string file;
   int line = 0;
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 
-/// Every number and quantity of the tree with its source. A number without one, a source for
-/// nothing, an unknown kind and an empty citation are errors.
+/// Every number and quantity of the tree with its source, where it has one: data/ must name all
+/// (tools/lint_data.py), other files need not. A source for nothing, an unknown kind and an empty
+/// citation are errors.
 ///
-/// `[[source]]` has `keys` (dotted; "gpu.*" is everything below gpu), `kind` and `cite`. Of several
-/// that fit, the longest key wins: an exception may stand beside a rule. The items of a list share
-/// one key. Tables named `fit` hold the record of a fit and need no source.
+/// Of several sources that fit, the longest key wins: an exception may stand beside a rule. The
+/// items of a list share one key. A table named `fit` holds the record of a fit and has none.
 Result<std::vector<Provenance>> collect_provenance(const TomlValue& root, const std::string& file);
 
 }  // namespace triplepoint::spec

@@ -16,13 +16,13 @@ enum class AttentionKernels { unfused, flash_1, flash_2, native };
 struct Stack {
   std::string name;       // "nemo-profiled"
   std::string framework;  // "NeMo"
-  std::string version;
+  std::string version;    // release, or the year
   std::string optimizer;  // data/optimizers/: what its recipes train with, where a job says nothing
-  bool cuda_graphs = false;
-  bool profiled = false;       // profiler and execution-trace observer run in the measured step
-  Seconds kernel_launch;       // host time per kernel
-  Seconds layer_forward_host;  // further host time per layer and forward (or recompute) pass
-  Seconds layer_backward_host;
+  bool cuda_graphs = false;     // kernels of a step are launched as graphs
+  bool profiled = false;        // profiler and execution-trace observer run in the measured step
+  Seconds kernel_launch;        // host time per kernel
+  Seconds layer_forward_host;   // further host time per layer and forward (or recompute) pass
+  Seconds layer_backward_host;  // the same of a backward pass
   // Further host time per tensor-parallel collective and rank of its group: Python that handles a
   // list of pieces, one per peer.
   Seconds tensor_collective_host;
@@ -46,11 +46,12 @@ struct Stack {
   // Gradients are written over the activations they belong to and added where they stay: no
   // autograd hands tensors on.
   bool gradients_in_place = false;
-  AttentionKernels attention_kernels = AttentionKernels::native;
-  Seconds moe_layer_host;   // further host time per MoE layer and pass: the dispatcher waits
-                            // for the device to learn how many tokens go where
+  AttentionKernels attention_kernels =
+      AttentionKernels::native;  // native: written for the chip at hand
+  Seconds moe_layer_host;        // further host time per MoE layer and pass: the dispatcher waits
+                                 // for the device to learn how many tokens go where
   Seconds moe_expert_host;  // and per expert of this rank: kernels that are launched one by one
-  bool fused_norms = true, fused_activations = true;
+  bool fused_norms = true, fused_activations = true;  // one kernel each, not one per operation
   // Casts to 8 and 4 bits are fused with what comes before or among themselves, and those of
   // weights are kept for a step (Transformer Engine).
   bool fused_casts = true;

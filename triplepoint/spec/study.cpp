@@ -182,13 +182,11 @@ class StudyReader {
     if (head == nullptr)
       return error(
           fmt::format("{}:1: no [study] in the file (it has the title); write one", scope_.file));
-    std::vector<std::string> include;
-    TableReader reader(*head, scope_.at("study"));
-    reader("title", study_.title, Need::required);
-    reader("about", study_.about);
-    reader("include", include);
-    if (auto finished = reader.finish(); !finished) return finished;
-    return include_all(include, head->line);
+    StudyHead read;
+    TPT_TRY(read_table(scope_.at("study"), *head, read));
+    study_.title = read.title;
+    study_.about = read.about;
+    return include_all(read.include, head->line);
   }
 
   /// Jobs of other studies, without those that are here already under another name.

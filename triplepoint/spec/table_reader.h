@@ -17,10 +17,11 @@
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/fields.h"
-#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/toml_tree.h"
 
 namespace triplepoint::spec {
+
+struct Library;
 
 /// Where the reader stands, and how strict it is.
 struct ReadScope {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/spec/schema.h"
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/spec/library.h"
+
+#include "triplepoint/cli/command.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/tui/console.h"
+
+namespace triplepoint::cli {
+namespace {
+
+class Schema : public Command {
+ public:
+  Arguments arguments() override {
+    return Arguments().word("KIND", "what the file describes", into(kind_),
+                            {.choices = spec::schema_kinds(), .required = true});
+  }
+
+  Result<int> run(tui::Console& console) override {
+    const spec::Library library = TPT_TRY(spec::require_library());
+    console.print(json_text(spec::file_schema(library, kind_)) + "\n");
+    return exit_ok;
+  }
+
+ private:
+  std::string kind_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_schema() {
+  return std::make_unique<Schema>();
+}
+
+}  // namespace triplepoint::cli
