@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes the sources of the documentation site (mkdocs.yml): README and docs/ with formulas set, a page per command from the program's help,
-and a gallery of pages that the program writes.
+per kind of input file from its schema, of the Python package from its stubs, and a gallery of pages that the program writes.
 
     make_site.py TRIPLEPOINT FOLDER      writes the sources; then: mkdocs build --strict
     make_site.py --check SITE            fails if a link of the built site leads nowhere, or a page loads anything from the network
@@ -18,6 +18,7 @@ import urllib.parse
 import command_help
 import formulas
 import page_pictures
+import reference_pages
 from repository import ROOT, report
 
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
@@ -178,6 +179,8 @@ def main(arguments):
     folder.mkdir(parents=True)
     copy_docs(folder)
     write_commands(program, folder)
+    reference_pages.write_files(program, folder)
+    reference_pages.write_python(folder)
     write_gallery(program, folder)
     (folder / "site.css").write_text((ROOT / "packaging/site.css").read_text())
     return 0

@@ -15,6 +15,7 @@ PROGRAM, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(ROOT / "tools"))
 import formulas  # noqa: E402
 import make_site  # noqa: E402
+import reference_pages  # noqa: E402
 
 FORMULA_PAGES = {"clock", "collectives", "inference", "kernels", "power", "simulation", "thermal"}
 
@@ -54,6 +55,8 @@ class Site(unittest.TestCase):
         cls.pages = pathlib.Path(cls.folder.name)
         make_site.copy_docs(cls.pages)
         make_site.write_commands(PROGRAM, cls.pages)
+        reference_pages.write_files(PROGRAM, cls.pages)
+        reference_pages.write_python(cls.pages)
 
     @classmethod
     def tearDownClass(cls):
@@ -70,6 +73,19 @@ class Site(unittest.TestCase):
                 xml.etree.ElementTree.fromstring(block)
                 found.add(page.stem)
         self.assertEqual(found, FORMULA_PAGES)
+
+    def test_the_keys_of_files_have_a_page_with_type_words_and_need(self):
+        job, model = ((self.pages / "files" / f"{kind}.md").read_text() for kind in ("job", "model"))
+        self.assertIn("| `recompute` | one of `none`, `selective`, `full` | `\"none\"` |", job)
+        self.assertIn("| `power_limit` | number and unit, in quotes |  | of each device; default: its TDP; power in mW, W, kW, MW, GW |", job)
+        self.assertIn("| `kind` | one of `power`,", job.split("## [[environment.faults]]")[1])
+        self.assertIn("| `num_layers` | whole number | **required** |", model)
+        self.assertIn("## [model.moe]", model)
+
+    def test_the_python_package_has_a_page_with_every_public_name(self):
+        page = (self.pages / "python-reference.md").read_text()
+        names = re.findall(r"^(?:class|def) ([a-zA-Z]\w*)", (ROOT / "python/triplepoint/__init__.pyi").read_text(), re.M)
+        self.assertEqual([name for name in names if f"\n## {name}\n" not in page], [])
 
     def test_links_lead_to_pages_and_pictures(self):
         for page in self.pages.rglob("*.md"):
