@@ -12,31 +12,35 @@ PACKAGES       := g++ make cmake=cmake ninja-build=ninja ccache pkg-config=pkg-c
                   libfmt-dev libexpected-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libyaml-cpp-dev \
                   libopenblas-dev libopenmpi-dev openmpi-bin \
                   libsqlite3-dev libzstd-dev zlib1g-dev libisal-dev libsimdjson-dev \
-                  nodejs=node npm=npm python3=python3
+                  esbuild=esbuild python3=python3
 PACKAGES_PYTHON := pybind11-dev python3-dev
-PACKAGES_TEST  := $(PACKAGES) $(PACKAGES_PYTHON) doctest-dev python3-numpy python3-pip python3-nbclient python3-ipykernel python3-jsonschema
+PACKAGES_TEST  := $(PACKAGES) $(PACKAGES_PYTHON) doctest-dev nodejs=node python3-numpy python3-pip python3-nbclient python3-ipykernel python3-jsonschema
 PACKAGES_PACKAGE := dpkg-dev=dpkg-shlibdeps file=file xz-utils=xz mmdebstrap=mmdebstrap
 PACKAGES_DOCS     := mkdocs=mkdocs mkdocs-material
 PACKAGES_BENCH := $(PACKAGES) libbenchmark-dev
-PACKAGES_CHECK := $(PACKAGES_TEST) clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 \
+PACKAGES_CHECK := $(PACKAGES_TEST) npm=npm clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 \
                   slurm-wlm munge tmux=tmux prometheus=prometheus
+# ARM64's libraries are unpacked below build/, not installed.
+PACKAGES_ARM64 := $(PACKAGES_TEST) g++-aarch64-linux-gnu qemu-user-static=qemu-aarch64-static mmdebstrap=mmdebstrap
+SYSROOT_ARM64  := libstdc++-12-dev $(filter-out libopen%,$(filter %-dev,$(PACKAGES))) doctest-dev
+TESTS_ARM64    := base run perf power thermal sim telemetry
 # Ubuntu's package of this name needs snap; there the page checks use a browser that is already installed, or skip.
 ifneq ($(shell grep -s '^ID=debian' /etc/os-release),)
 PACKAGES_CHECK += chromium=chromium
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help build calibrations report pictures measure test check bench install package try-package docs clean format tidy tidy-all lint packages validation layouts fuzz sanitize threads pages
+.PHONY: help build calibrations report pictures measure test check bench install package test-arm64 package-arm64 try-package docs clean format tidy tidy-all lint packages validation layouts fuzz sanitize threads pages
 
 help:  ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 # CPU minutes of a cold build of the programs, and of the tests with their run.
 BUILD_MINUTES := 16
 TEST_MINUTES  := 18
 minutes        = $$(( ($(1)) / $(JOBS) + 1 ))
 
-build: packages web  ## the programs, as users get them: build/release/bin
+build: packages  ## the programs, as users get them: build/release/bin
 	@echo "building the programs: about $(call minutes,$(BUILD_MINUTES)) minutes on $(JOBS) cores where nothing is cached"
 	cmake --preset release -DTPT_TESTS=OFF -DTPT_REVISION="$(REVISION)"
 	cmake --build build/release --target programs -j $(JOBS)
@@ -63,7 +67,7 @@ measure: build  ## train the study laptop for real on this machine (five minutes
 	build/release/bin/triplepoint characterize laptop --measure -o build/measured
 	@echo "the report is build/measured/report.html"
 
-test: packages-test web  ## the quick suite; shares build/release and its objects with `make build`
+test: packages-test  ## the quick suite; shares build/release and its objects with `make build`
 	@echo "building and running the tests: about $(call minutes,$(TEST_MINUTES)) minutes on $(JOBS) cores after make report, $(call minutes,$(TEST_MINUTES)+$(BUILD_MINUTES)) alone"
 	cmake --preset release -DTPT_TESTS=ON
 	cmake --build --preset release -j $(JOBS)
@@ -71,7 +75,7 @@ test: packages-test web  ## the quick suite; shares build/release and its object
 
 check: lint sanitize threads fuzz tidy pages  ## everything else: format, tidy, sanitizers, fuzz targets, slow tests, pages
 
-lint: packages-check  ## what needs no build: format, layers, data, docs
+lint: packages-check web  ## what needs no build: format, layers, data, docs, types of the front end
 	python3 tools/check_format.py
 	python3 tools/check_layers.py
 	python3 tools/check_sources.py
@@ -80,13 +84,14 @@ lint: packages-check  ## what needs no build: format, layers, data, docs
 	python3 tools/check_words.py
 	python3 tools/make_notices.py --check
 	python3 tools/make_dashboard.py --check
+	cd web && npm run --silent check
 
-sanitize: packages-check web  ## the suite under the address and undefined-behaviour sanitizers
+sanitize: packages-check  ## the suite under the address and undefined-behaviour sanitizers
 	cmake --preset asan
 	cmake --build --preset asan -j $(JOBS)
 	ctest --preset asan -j $(JOBS) -LE 'slow|pages|lint'
 
-threads: packages-check web  ## what has threads, under the thread sanitizer
+threads: packages-check  ## what has threads, under the thread sanitizer
 	cmake --preset tsan
 	cmake --build --preset tsan -j $(JOBS) --target threaded_tests
 	ctest --preset tsan -j $(JOBS) -L threads
@@ -96,11 +101,11 @@ fuzz: packages-check  ## every reader on mutated input, FUZZ_SECONDS (30) each
 	cmake --build --preset fuzz -j $(JOBS) --target fuzz_targets
 	TPT_FUZZ_SECONDS=$(FUZZ_SECONDS) ctest --test-dir build/fuzz -L fuzz -j $(JOBS) --output-on-failure
 
-tidy: packages-check web  ## clang-tidy over what users run and has changed since all was clean (tools/tidy_base)
+tidy: packages-check  ## clang-tidy over what users run and has changed since all was clean (tools/tidy_base)
 	cmake --preset ci
 	python3 tools/tidy.py build/ci --changed
 
-tidy-all: packages-check web  ## the same over all files, tests, benches and fuzz targets as well (an hour on two cores)
+tidy-all: packages-check  ## the same over all files, tests, benches and fuzz targets as well (an hour on two cores)
 	cmake --preset ci
 	python3 tools/tidy.py build/ci
 
@@ -109,7 +114,7 @@ pages: packages-check web  ## slow tests, and the report's pages in a browser
 	cmake --build --preset release -j $(JOBS)
 	ctest --preset release -j $(JOBS) -L 'slow|pages' --no-tests=ignore
 
-bench: packages-bench web  ## speed, release build; run it on a machine that does nothing else
+bench: packages-bench  ## speed, release build; run it on a machine that does nothing else
 	cmake --preset bench
 	cmake --build build/bench --target programs benches -j $(JOBS)
 	python3 tools/bench.py build/bench
@@ -119,6 +124,21 @@ format: packages-check  ## clang-format in place
 
 install: build  ## programs, data, shell completion and man pages below PREFIX (/usr/local)
 	cmake --install build/release --prefix $(PREFIX)
+
+test-arm64: packages-arm64 build build/arm64-sysroot  ## on Debian: tests of the models cross-built for ARM64, under qemu; results equal this machine's to 1e-12
+	cmake --preset arm64
+	cmake --build --preset arm64 -j $(JOBS) --target programs $(TESTS_ARM64:%=%_test)
+	ctest --preset arm64 -j $(JOBS) -LE slow -R '^($(shell echo $(TESTS_ARM64) | tr ' ' '|')):'
+	python3 tests/arm64/same_numbers.py build/release/bin/triplepoint build/arm64/emulated/triplepoint
+
+package-arm64: packages-arm64 packages-package build/arm64-sysroot  ## the archive for ARM64, cross-built on Debian, without the trainer: build/package
+	cmake --preset arm64 -DTPT_REVISION="$(REVISION)"
+	cmake --build --preset arm64 -j $(JOBS) --target programs
+	cpack --config build/arm64/CPackConfig.cmake -B build/package
+	@rm -rf build/package/_CPack_Packages
+
+build/arm64-sysroot: | packages-arm64
+	tools/arm64_sysroot.sh $@ $(SYSROOT_ARM64)
 
 package: packages-package build  ## a relocatable archive and Debian packages of what `make install` installs: build/package
 	cpack --config build/release/CPackConfig.cmake -B build/package
@@ -148,12 +168,14 @@ packages-docs:
 	@tools/packages.sh $(PACKAGES_DOCS)
 packages-package:
 	@tools/packages.sh $(PACKAGES_PACKAGE)
+packages-arm64:
+	@tools/packages.sh $(PACKAGES_ARM64)
 packages-bench:
 	@tools/packages.sh $(PACKAGES_BENCH)
-.PHONY: packages-python packages-test packages-check packages-package packages-docs packages-bench web
+.PHONY: packages-python packages-test packages-check packages-package packages-docs packages-arm64 packages-bench web
 
-# The only step that needs the npm registry; afterwards everything works offline.
-web: $(if $(wildcard web/package-lock.json),web/node_modules/.package-lock.json)
-web/node_modules/.package-lock.json: web/package-lock.json | packages
+# The only step that needs the npm registry: what checks the front end.
+web: web/node_modules/.package-lock.json
+web/node_modules/.package-lock.json: web/package-lock.json | packages-check
 	cd web && npm ci --no-audit --no-fund
 	@touch $@

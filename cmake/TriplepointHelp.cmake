@@ -19,9 +19,17 @@ if(TARGET triplepoint)
     install(FILES ${script} DESTINATION ${folder} RENAME ${file})
   endforeach()
 
+  # What a script can start: the program itself, or one that starts it in the emulator.
+  set(program $<TARGET_FILE:triplepoint>)
+  if(CMAKE_CROSSCOMPILING)
+    set(program ${PROJECT_BINARY_DIR}/emulated/triplepoint)
+    string(JOIN " " emulator ${CMAKE_CROSSCOMPILING_EMULATOR})
+    file(GENERATE OUTPUT ${program} CONTENT "#!/bin/sh\nexec ${emulator} $<TARGET_FILE:triplepoint> \"$@\"\n"
+         FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+  endif()
   set(man_pages ${PROJECT_BINARY_DIR}/man)
   add_custom_command(OUTPUT ${man_pages}/triplepoint.1
-    COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tools/make_man.py $<TARGET_FILE:triplepoint> ${man_pages}
+    COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tools/make_man.py ${program} ${man_pages}
     DEPENDS triplepoint ${PROJECT_SOURCE_DIR}/tools/make_man.py ${PROJECT_SOURCE_DIR}/tools/command_help.py
     COMMENT "Man pages" VERBATIM)
   install(DIRECTORY ${man_pages}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

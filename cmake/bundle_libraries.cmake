@@ -12,6 +12,16 @@ endif()
 list(GET programs 0 program)
 get_filename_component(prefix ${program}/../.. ABSOLUTE)
 
+# Of a program for another processor, only its RPATH leads to its libraries.
+set(libraries_folder ${prefix}/lib/triplepoint)
+if(CPACK_LIBRARIES)
+  file(MAKE_DIRECTORY ${prefix}/lib)
+  file(CREATE_LINK ${CPACK_LIBRARIES} ${libraries_folder} SYMBOLIC)
+endif()
 file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${program} RESOLVED_DEPENDENCIES_VAR libraries
   PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|pthread|rt|stdc\\+\\+|gcc_s)\\.so")
-file(INSTALL ${libraries} DESTINATION ${prefix}/lib/triplepoint FOLLOW_SYMLINK_CHAIN)
+if(CPACK_LIBRARIES)
+  list(TRANSFORM libraries REPLACE ".*/" "${CPACK_LIBRARIES}/")
+  file(REMOVE ${libraries_folder})
+endif()
+file(INSTALL ${libraries} DESTINATION ${libraries_folder} FOLLOW_SYMLINK_CHAIN)

@@ -49,7 +49,7 @@ def revision():
 
 
 def require_programs():
-    for program, package in (("cmake", "cmake"), ("ninja", "ninja-build"), ("c++", "g++"), ("node", "nodejs")):
+    for program, package in (("cmake", "cmake"), ("ninja", "ninja-build"), ("c++", "g++"), ("esbuild", "esbuild")):
         if shutil.which(program) is None:
             sys.exit(f"triplepoint: {program} was not found (the wheel is compiled here); try: apt install {package}, or make packages-python")
 

@@ -84,8 +84,8 @@ def wrong_names(root, version):
     for file in re.findall(r"\btriplepoint[\w.-]*(?:\.deb|\.tar\.xz)", text):
         if version not in file:
             yield f"{file} is not of version {version}"
-    targets = set(re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(), re.M))
-    for target in re.findall(r"\bmake ([a-z-]+)", text):
+    targets = set(re.findall(r"^([a-z0-9-]+):", (root / "Makefile").read_text(), re.M))
+    for target in re.findall(r"\bmake ([a-z0-9-]+)", text):
         if target not in targets:
             yield f"the Makefile has no target {target}"
 

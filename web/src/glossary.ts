@@ -2,7 +2,7 @@
 // The words of docs/glossary.md that the page uses, explained at its end.
 import { element } from "./elements";
 
-declare const GLOSSARY: [string, string][]; // term, meaning; put in by build.mjs
+declare const GLOSSARY: [string, string][]; // term, meaning; put in by build.py
 
 /** "mfu, hfu" and "tensor_parallel_size (TP)" as they may stand on a page. */
 function namesOf(term: string): string[] {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <doctest/doctest.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -199,6 +200,18 @@ int run_command(const std::vector<std::string>& words,
     if (const auto code = child->wait_for(10 * unit::s)) return *code;
 }
 
+// qemu-user runs posix_spawn's vfork as fork: it neither waits for the command's start nor hears
+// that it failed.
+bool spawn_waits_for_the_start() {
+  char name[] = "/no/such";
+  char* words[] = {name, nullptr};
+  pid_t id = 0;
+  if (posix_spawn(&id, name, nullptr, nullptr, words, nullptr) != 0) return true;
+  waitpid(id, nullptr, 0);
+  MESSAGE("skipped: posix_spawn does not wait for the command's start here");
+  return false;
+}
+
 TEST_CASE("a command's exit code is passed on, its end by a signal is 128 and the signal") {
   CHECK(run_command({"true"}) == 0);
   CHECK(run_command({"sh", "-c", "exit 42"}) == 42);
@@ -207,6 +220,7 @@ TEST_CASE("a command's exit code is passed on, its end by a signal is 128 and th
 }
 
 TEST_CASE("a command that is not there is told from one that may not run") {
+  if (!spawn_waits_for_the_start()) return;
   const SignalsForCommand signals;
   CHECK_FALSE(ChildProcess::start({"no-such-command-anywhere"}, {}, signals));
   CHECK(start_failed("no-such-command-anywhere") == 127);
@@ -222,6 +236,7 @@ TEST_CASE("signals that we get are the command's") {
 }
 
 TEST_CASE("a command apart is in its own group and hears of the first Ctrl-C as SIGUSR1") {
+  if (!spawn_waits_for_the_start()) return;
   const auto send = [](int signal) {
     return [signal](pid_t id) {
       CHECK(getpgid(id) == id);
