@@ -76,13 +76,13 @@ endfunction()
 add_custom_target(programs)
 
 # triplepoint_program(<name> [COMPONENT trainer] SOURCES main.cpp ... USES <modules> [LIBS <targets>]): an installed program, built into
-# bin/. It looks for libraries in ../lib/triplepoint first, where the archive of `make package` has them, also for what they load.
+# bin/. It looks for libraries in ../lib/triplepoint first, where the archive of `make package` and the wheel have them, also for what they load.
 function(triplepoint_program name)
   cmake_parse_arguments(ARG "" "COMPONENT" "SOURCES;USES;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   triplepoint_link(${name} USES ${ARG_USES} LIBS ${ARG_LIBS})
   add_dependencies(programs ${name})
-  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/triplepoint")
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/triplepoint" BUILD_RPATH "$ORIGIN/../lib/triplepoint")
   target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
   if(NOT ARG_COMPONENT)
     set(ARG_COMPONENT program)

@@ -2,7 +2,8 @@
 """Builds the wheel of the Python package with CMake: the PEP 517 backend that pyproject.toml names. Standard library only.
 
 The folder `triplepoint` of the wheel is the package and an install prefix at once: bin/triplepoint and lib/ find
-share/triplepoint/data beside them, wherever pip puts them. Setting of pip: `--config-settings build-folder=build/release` takes a tree that
+share/triplepoint/data beside them, wherever pip puts them; lib/triplepoint has the libraries that both load, so that neither a compiler
+nor Debian's packages are needed to use it. Setting of pip: `--config-settings build-folder=build/release` takes a tree that
 is already configured with this Python instead of build/wheel.
 """
 import base64
@@ -25,6 +26,8 @@ except ImportError:  # Python 3.10 and older; pip brings it
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGETS = ("triplepoint", "triplepoint_mark_wire", "triplepoint_nvtx", "python_package")
+# Of every system with a C++ program: the C and C++ libraries and the loader.
+SYSTEM = re.compile(r"(?:lib(?:c|m|stdc\+\+|gcc_s|dl|pthread|rt)\.so|ld-linux|linux-vdso)")
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of files in the wheel: equal input gives an equal wheel
 
 
@@ -89,6 +92,15 @@ def stripped(file, scratch):
     return copy
 
 
+def libraries_of(*programs):
+    """What the programs load, also through each other, apart from the system's own."""
+    found = set()
+    for program in programs:
+        said = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+        found |= {pathlib.Path(file) for name, file in re.findall(r"^\s*(\S+) => (/\S+)", said, re.M) if not SYSTEM.match(name)}
+    return sorted(found)
+
+
 def package_files(folder, scratch):
     """(path in the wheel, file) of everything."""
     for file in sorted((ROOT / "python/triplepoint").iterdir()):
@@ -99,6 +111,8 @@ def package_files(folder, scratch):
     yield "triplepoint/bin/triplepoint", stripped(folder / "bin/triplepoint", scratch)
     for name in ("libtriplepoint_mark.so", "libtriplepoint_nvtx.so"):
         yield f"triplepoint/lib/{name}", stripped(folder / "lib" / name, scratch)
+    for file in libraries_of(core, folder / "bin/triplepoint"):
+        yield f"triplepoint/lib/triplepoint/{file.name}", file
     for file in sorted((ROOT / "data").rglob("*")):
         if file.is_file():
             yield f"triplepoint/share/triplepoint/data/{file.relative_to(ROOT / 'data').as_posix()}", file
