@@ -30,7 +30,7 @@ PACKAGES_CHECK += chromium=chromium
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help build calibrations report pictures measure test check bench install package test-arm64 package-arm64 try-package docs clean format tidy tidy-all lint packages validation layouts fuzz sanitize threads pages
+.PHONY: help build calibrations report pictures measure test check bench install package wheel test-arm64 package-arm64 try-package docs clean format tidy tidy-all lint packages validation layouts fuzz sanitize threads pages
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -144,13 +144,17 @@ package: packages-package build  ## a relocatable archive and Debian packages of
 	cpack --config build/release/CPackConfig.cmake -B build/package
 	@rm -rf build/package/_CPack_Packages
 
+wheel: packages-python build  ## the Python package, for this machine's version of Python: build/package
+	@mkdir -p build/package
+	PYTHONPATH=tools python3 -c "import wheel_backend; wheel_backend.build_wheel('build/package', {'build-folder': 'build/release'})"
+
 docs: packages-docs build  ## the documentation as a searchable site: build/site
 	python3 tools/make_site.py build/release/bin/triplepoint build/site-source
 	mkdocs build --strict -q
 	python3 tools/make_site.py --check build/site
 	@echo "the site is in build/site; to search in it, serve it: python3 -m http.server -d build/site"
 
-try-package: package  ## installs the packages into a bare Debian 12 below build/bare and runs README there; as root
+try-package: package wheel  ## installs the packages and the wheel into a bare Debian 12 below build/bare and runs README there; as root
 	tools/try_package.sh build/package build/bare
 
 clean:  ## removes build/

@@ -3,12 +3,16 @@
 
     wheel_test.py SOURCE_TREE BUILD_FOLDER
 """
+import glob
 import os
 import subprocess
 import sys
 import tempfile
 
 TREE, BUILD = map(os.path.abspath, sys.argv[1:3])
+sys.path.insert(0, os.path.join(TREE, "tools"))
+import wheel_backend  # noqa: E402
+
 JOB = ["--model", "llama3-70b", "--cluster", "dgx-h100", "--nodes", "16", "--tp", "8", "--pp", "4", "--gbs", "512"]
 CODE = """
 import triplepoint as tp
@@ -39,6 +43,10 @@ def main():
         assert call(program, "--version", cwd=folder, env=clean).startswith("triplepoint ")
         library = os.path.join(target, "triplepoint/lib/libtriplepoint_mark.so")
         assert os.path.exists(library), f"{library} is missing"
+        installed = os.path.join(target, "triplepoint/bin/triplepoint")
+        core, = glob.glob(os.path.join(target, "triplepoint/_core*.so"))
+        outside = [str(file) for file in wheel_backend.libraries_of(installed, core) if not os.path.realpath(file).startswith(os.path.realpath(target))]
+        assert not outside, f"not in the wheel: {outside}"
 
 
 if __name__ == "__main__":
