@@ -205,6 +205,8 @@ int run_command(const CommandEntry& entry, Command& command, std::span<const std
 }
 
 int run_command_line(std::span<const std::string> words, tui::Console& console) {
+  if (words.size() == 2 && words[0] == "help")
+    return run_command_line(std::vector<std::string>{words[1], "--help"}, console);
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     const std::string help = program_help(console.abilities().width.value_or(100));
     words.empty() ? console.warn(help) : console.print(help);

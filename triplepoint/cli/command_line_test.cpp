@@ -160,6 +160,7 @@ TEST_CASE("every command explains itself, and every flag of it") {
     CAPTURE(entry.name);
     const Outcome outcome = call({std::string(entry.name), "--help"});
     CHECK(outcome.code == exit_ok);
+    CHECK(call({"help", std::string(entry.name)}).out == outcome.out);
     const auto command = entry.make();
     for (const Argument& argument : command->arguments()) {
       CAPTURE(argument.names);

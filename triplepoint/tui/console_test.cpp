@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/tui/machine_text.h"
 #include "triplepoint/tui/progress.h"
 
 namespace triplepoint::tui {
@@ -24,6 +25,21 @@ TEST_CASE("a table that is too wide leaves out what it may, and says so") {
   CHECK(contains(text, "12.3"));
   CHECK(!contains(text, "456"));
   CHECK(contains(text, "no room for: second"));
+}
+
+TEST_CASE("what doctor found is printed in lines of the terminal's width, each in its colour") {
+  std::ostringstream ignored;
+  telemetry::Examination found;
+  found.gaps = {{"power of the whole node", "there is no BMC", "modprobe ipmi_devintf ipmi_si"}};
+  found.findings = {{.weight = telemetry::Finding::Weight::warning,
+                     .what = "the clock of this node is not synchronized",
+                     .remedy = "start chrony"}};
+  const std::string text =
+      examination_text(found, Console(ignored, ignored, {.width = 40, .colour = true}));
+  CHECK(!contains(text, "\\n"));
+  CHECK(contains(text, "\n\033[32m     -> modprobe ipmi_devintf ipmi_si\033[0m\n"));
+  for (const std::string_view line : lines_of(text))
+    CHECK_MESSAGE((contains(std::string(line), "Measuring") || line.size() < 40 + 12), line);
 }
 
 TEST_CASE("control characters of names reach no terminal, and break no table") {

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {
@@ -205,17 +207,21 @@ std::string measurable_table(const std::vector<Measurable>& all, const Console& 
   return table_text(table, console);
 }
 
-std::string indented(const std::string& text, const Console& console, std::string_view indent) {
+std::string indented(const std::string& text, const Console& console, std::string_view indent,
+                     Style style = Style::plain) {
   const std::size_t width = console.abilities().width.value_or(100);
-  return wrap(std::string(indent) + text, width, indent) + "\n";
+  const std::string wrapped = wrap(std::string(indent) + text, width, indent);
+  std::string lines;
+  for (const std::string_view line : lines_of(wrapped))
+    lines += console.styled(line, style) + "\n";
+  return lines;
 }
 
 std::string missing_text(const std::vector<telemetry::Gap>& gaps, const Console& console) {
   std::string text;
   for (const telemetry::Gap& gap : gaps) {
     text += indented(gap.what + ": " + gap.why, console, "  ");
-    if (!gap.remedy.empty())
-      text += console.styled(indented("-> " + gap.remedy, console, "     "), Style::good);
+    if (!gap.remedy.empty()) text += indented("-> " + gap.remedy, console, "     ", Style::good);
   }
   return text;
 }
@@ -224,11 +230,10 @@ std::string findings_text(const std::vector<Finding>& findings, const Console& c
   std::string text;
   for (const Finding& finding : findings) {
     const bool warning = finding.weight == Finding::Weight::warning;
-    text += console.styled(
-        indented(finding.what + (finding.why.empty() ? "" : ": " + finding.why), console, "  "),
-        warning ? Style::warning : Style::plain);
+    text += indented(finding.what + (finding.why.empty() ? "" : ": " + finding.why), console, "  ",
+                     warning ? Style::warning : Style::plain);
     if (!finding.remedy.empty())
-      text += console.styled(indented("-> " + finding.remedy, console, "     "), Style::good);
+      text += indented("-> " + finding.remedy, console, "     ", Style::good);
   }
   return text;
 }
