@@ -15,7 +15,7 @@ PACKAGES       := g++ make cmake=cmake ninja-build=ninja ccache pkg-config=pkg-c
                   esbuild=esbuild python3=python3
 PACKAGES_PYTHON := pybind11-dev python3-dev
 PACKAGES_TEST  := $(PACKAGES) $(PACKAGES_PYTHON) doctest-dev nodejs=node python3-numpy python3-pip python3-nbclient python3-ipykernel python3-jsonschema
-PACKAGES_PACKAGE := dpkg-dev=dpkg-shlibdeps file=file xz-utils=xz mmdebstrap=mmdebstrap
+PACKAGES_PACKAGE := dpkg-dev=dpkg-shlibdeps file=file xz-utils=xz
 PACKAGES_DOCS     := mkdocs=mkdocs mkdocs-material
 PACKAGES_BENCH := $(PACKAGES) libbenchmark-dev
 PACKAGES_CHECK := $(PACKAGES_TEST) npm=npm clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 \
@@ -155,6 +155,7 @@ docs: packages-docs build  ## the documentation as a searchable site: build/site
 	@echo "the site is in build/site; to search in it, serve it: python3 -m http.server -d build/site"
 
 try-package: package wheel  ## installs the packages and the wheel into a bare Debian 12 below build/bare and runs README there; as root
+	@tools/packages.sh mmdebstrap=mmdebstrap
 	tools/try_package.sh build/package build/bare
 
 clean:  ## removes build/

@@ -21,5 +21,6 @@ sudo=
 [ "$(id -u)" = 0 ] || sudo=sudo
 echo "installing:$missing"
 $sudo apt-get update -qq
+# Errors go to standard error; what is unpacked would hide them.
 # shellcheck disable=SC2086  # one word per package
-$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
