@@ -45,4 +45,4 @@ step train 'triplepoint train --tp 2 --pp 2 --steps 3'
 step man-page 'test -s /usr/share/man/man1/triplepoint-plan.1 || test -s /usr/share/man/man1/triplepoint-plan.1.gz'
 STEPS
 # shellcheck disable=SC2016  # the inner shell expands $0
-exec unshare --mount sh -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" sh /try/steps' "$root"
+exec unshare --mount sh -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && mount --rbind /sys "$0/sys" && exec chroot "$0" sh /try/steps' "$root"

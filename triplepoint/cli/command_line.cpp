@@ -115,7 +115,9 @@ std::string value_missing(std::string_view message, const std::vector<Argument>&
 std::optional<std::string> missing_word(CLI::App& app, const std::vector<Argument>& arguments) {
   for (const Argument& argument : arguments) {
     if (!argument.is_flag() && argument.required && app.count("word_" + argument.names) == 0) {
-      return fmt::format("{} is missing", argument.names);
+      return fmt::format("{} is missing{}{}", argument.names,
+                         argument.choices.empty() ? "" : "; known are ",
+                         joined(argument.choices, ", "));
     }
   }
   return std::nullopt;

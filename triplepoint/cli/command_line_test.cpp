@@ -144,6 +144,7 @@ TEST_CASE("a training that fails more often than it starts never ends, and says 
 TEST_CASE("a missing word, a word too many and a flag without its value are wrong use") {
   CHECK(call({"characterize"}).code == exit_usage);
   CHECK(contains(call({"show"}).err, "NAME is missing"));
+  CHECK(contains(call({"list"}).err, "KIND is missing; known are models, gpus"));
   CHECK(call({"list", "models", "gpus"}).code == exit_usage);
   CHECK(call({"simulate", "--model"}).code == exit_usage);
 }
