@@ -8,10 +8,10 @@ RUN git config --global --add safe.directory /source && make package
 
 FROM debian:12-slim
 ARG PACKAGES="triplepoint"
-RUN --mount=type=bind,from=build,source=/source/build/package,target=/packages \
-    apt-get update -qq \
+COPY --from=build /source/build/package/*.deb /packages/
+RUN apt-get update -qq \
     && for package in $PACKAGES; do set -- "$@" /packages/${package}_*.deb; done \
     && apt-get install -y -qq --no-install-recommends "$@" \
-    && rm -rf /var/lib/apt/lists/*
+    && apt-get clean && rm -rf /packages /var/lib/apt/lists/*
 WORKDIR /work
 ENTRYPOINT ["triplepoint"]
