@@ -452,6 +452,14 @@ TEST_CASE("show says where a number comes from") {
     CHECK(!number["source"].get<std::string>().empty());
 }
 
+TEST_CASE("a model that the library does not have is described, one that it has is not") {
+  const std::vector<std::string> job = {"simulate", "--model", "llama3-8b", "--cluster",
+                                        "hgx-h200", "--seq",   "4096"};
+  CHECK(contains(call(plus(job, {"--num-layers", "16"})).out,
+                 "model llama3-8b-custom: 4.54 B parameters, 16 layers, sequence 4096; "));
+  CHECK(!contains(call(job).out, "B parameters"));
+}
+
 TEST_CASE("show reads a file: a model in TOML, a job") {
   const ScratchFolder scratch;
   const Path data = Path(spec::default_library().root);

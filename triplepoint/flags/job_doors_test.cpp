@@ -31,8 +31,8 @@ spec::Job unnamed(spec::Job job) {
   return job;
 }
 
-/// The job of these words: flags with their values, other words as the file.
-spec::Job told(const std::vector<std::string>& words) {
+/// What flags make of these words: flags with their values, other words as the file.
+Result<spec::Job> answer_to(const std::vector<std::string>& words) {
   JobFlags flags;
   const Arguments arguments = flags.arguments();
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -48,9 +48,19 @@ spec::Job told(const std::vector<std::string>& words) {
     if (valued) ++i;
     REQUIRE(argument->store(words[i]));
   }
-  Result<spec::Job> job = flags.job(library());
+  return flags.job(library());
+}
+
+spec::Job told(const std::vector<std::string>& words) {
+  Result<spec::Job> job = answer_to(words);
   REQUIRE_MESSAGE(job, job.error().what);
   return *std::move(job);
+}
+
+std::string refusal_of(const std::vector<std::string>& words) {
+  const Result<spec::Job> job = answer_to(words);
+  REQUIRE(!job);
+  return job.error().what;
 }
 
 std::vector<std::string> plus(std::vector<std::string> words,
@@ -135,6 +145,67 @@ TEST_CASE(
   CHECK_FALSE(told({file.path(), "--overlap", "dp"}).plan.overlap_expert);
   const formats::Exported megatron = formats::export_megatron_args(by_list);
   CHECK(told({Written("job.sh", megatron.text).path()}).plan == by_list.plan);
+}
+
+const std::vector<std::string> llama_sizes = {
+    "--num-layers",          "32",    "--hidden-size",      "4096", "--ffn-hidden-size", "14336",
+    "--num-attention-heads", "32",    "--num-query-groups", "8",    "--seq-length",      "8192",
+    "--vocab-size",          "128256"};
+
+TEST_CASE("eight flags are a model: those of Llama 3 8B are its") {
+  spec::Model model = told(plus({"--cluster", "hgx-h200"}, llama_sizes)).model;
+  CHECK(model.name == "custom");
+  spec::Model known = spec::load_model(library(), "llama3-8b").value();
+  known.name = "custom";
+  known.published_parameters = std::nullopt;
+  CHECK(model == known);
+  CHECK(refusal_of({"--cluster", "hgx-h200", "--num-layers", "32", "--hidden-size", "4096"})
+            .find("give --ffn-hidden-size, --num-attention-heads, --seq-length, --vocab-size as "
+                  "well") != std::string::npos);
+}
+
+TEST_CASE(
+    "sizes given as flags replace those of a named model or a file's, which is then another") {
+  const std::vector<std::string> job = {"--model", "llama3-8b", "--cluster", "hgx-h200"};
+  const spec::Model known = told(job).model;
+  CHECK(told(plus(job, {"--num-layers", "32"})).model == known);
+  const spec::Model deeper = told(plus(job, {"--num-layers", "40"})).model;
+  CHECK(deeper.num_layers == 40);
+  CHECK(deeper.name == "llama3-8b-custom");
+  CHECK(!deeper.published_parameters);
+  const spec::Model wider =
+      told(plus(job, {"--hidden-size", "5120", "--num-attention-heads", "32"})).model;
+  CHECK(wider.kv_channels == 160);
+  CHECK(wider.num_query_groups == 8);
+  CHECK(told({"--model", "gpt3-1.3b", "--cluster", "hgx-h200", "--num-attention-heads", "32"})
+            .model.num_query_groups == 32);
+  const Written file("job.toml", "model = \"llama3-8b\"\ncluster = \"hgx-h200\"\n");
+  CHECK(told({file.path(), "--num-layers", "40"}).model == deeper);
+  const Written model("mine.toml", "[model]\nbase = \"llama3-8b\"\nnum_layers = 40\n");
+  CHECK(told({"--model", model.path(), "--cluster", "hgx-h200"}).model.name == "mine");
+}
+
+TEST_CASE("a size that a model has not as one number is refused") {
+  CHECK(refusal_of({"--model", "nemotron-h-8b", "--cluster", "hgx-h200", "--num-layers", "40"})
+            .find("layer_pattern") != std::string::npos);
+  CHECK(
+      refusal_of({"--model", "mixtral-8x7b", "--cluster", "hgx-h200", "--ffn-hidden-size", "4096"})
+          .find("all have experts") != std::string::npos);
+}
+
+TEST_CASE("of two numbers of nodes the job's note says which is used") {
+  const Written own("own.toml", "[cluster]\nbase = \"hgx-h200\"\nnum_nodes = 4\n");
+  const Written file("job.toml", "model = \"llama3-8b\"\ncluster = \"hgx-h200\"\nnodes = 2\n");
+  const auto note = [&](const std::vector<std::string>& words) {
+    return told(words).notes.front();
+  };
+  CHECK(note({file.path(), "--nodes", "8"})
+            .ends_with("; 8 nodes (--nodes), not the 2 of " + file.path()));
+  CHECK(note({file.path(), "--nodes", "2"}).find("not the") == std::string::npos);
+  CHECK(note({file.path(), "--cluster", own.path()})
+            .ends_with("; 2 nodes (" + file.path() + "), not the 4 of " + own.path()));
+  CHECK(note({"--model", "llama3-8b", "--cluster", own.path(), "--nodes", "1"})
+            .ends_with("; 1 node (--nodes), not the 4 of " + own.path()));
 }
 
 TEST_CASE("a job file runs the job that flags run, over all models") {

@@ -69,7 +69,8 @@ Store into_ratio(std::optional<double>& target) {
 }  // namespace
 
 Result<void> JobFlags::require_no_job_but_cluster() const {
-  if (!file_.empty() || model_ || stack_ || nodes_ || tp_ || pp_ || cp_ || ep_ || mbs_ || gbs_)
+  if (!file_.empty() || model_ || sizes_.given() || stack_ || nodes_ || tp_ || pp_ || cp_ || ep_ ||
+      mbs_ || gbs_)
     return error(
         "a job and --replay were both given (a trace what-if has no job); keep "
         "one of them, and --cluster to name the target cluster");
@@ -83,6 +84,7 @@ bool JobFlags::has_layout() const {
 
 Arguments JobFlags::arguments() {
   return inputs()
+      .add(sizes_.arguments())
       .add(parallelism())
       .add(batch())
       .add(memory())
@@ -93,7 +95,7 @@ Arguments JobFlags::arguments() {
 Arguments JobFlags::arguments_without_layout() {
   using enum spec::JobSetting;
   searched_ = {micro_batch_size, recompute, sharding};
-  Arguments all = inputs().add(batch()).add(environment());
+  Arguments all = inputs().add(sizes_.arguments()).add(batch()).add(environment());
   std::erase_if(all, [](const Argument& each) { return each.names.starts_with("--mbs"); });
   return all;
 }
@@ -107,8 +109,10 @@ Arguments JobFlags::inputs() {
             into(file_), {.words = Words::files})
       .flag("--task", "TASK", "full training (default), adapter training, prefill, or decode",
             into_word(task_), {.choices = words_of<spec::Task>()})
-      .flag("--model", "NAME", "see triplepoint list models", into(model_),
-            {.words = Words::models})
+      .flag("--model", "NAME",
+            "see triplepoint list models; or a file: TOML as in data/models, with base = \"NAME\" "
+            "and what differs, or config.json",
+            into(model_), {.words = Words::models})
       .flag("--cluster", "NAME", "see triplepoint list clusters", into(cluster_),
             {.words = Words::clusters})
       .flag("--nodes,--num-nodes", "N", "machines (default: 1, or all of your own cluster file)",
@@ -233,7 +237,7 @@ Result<spec::Job> JobFlags::job(const spec::Library& library) const {
 
 /// Keys of launch files whose values these flags replace, without the part before the last dot.
 std::set<std::string, std::less<>> JobFlags::keys_set() const {
-  std::set<std::string, std::less<>> keys;
+  std::set<std::string, std::less<>> keys = sizes_.keys();
   const auto replaces = [&](bool given, std::initializer_list<const char*> names) {
     if (given) keys.insert(names.begin(), names.end());
   };
@@ -285,25 +289,34 @@ Result<spec::StatedJob> JobFlags::start(const spec::Library& library) const {
   if (!beginning_.empty()) {
     stated = TPT_TRY(spec::parse_stated_job(library, beginning_, "command line"));
     stated.job.name.clear();
-  } else if (!model_ || !cluster_) {
+  } else if (const bool model = model_ || sizes_.given(); !model || !cluster_) {
     return error(fmt::format(
-        "no {} was named (a job needs a model and a cluster); try --{} {}, or give a job file",
-        model_ ? "cluster" : "model", model_ ? "cluster" : "model",
-        model_ ? "hgx-h200" : "gpt3-175b"));
+        "no {0} was named (a job needs a model and a cluster); try --{0} {1}, or give a job file",
+        model ? "cluster" : "model", model ? "hgx-h200" : "gpt3-175b"));
   }
   stated.job.origin = "command line";
   TPT_TRY(formats::apply_hints(library, named, stated));
   return stated;
 }
 
+/// The model named by flags in place of the file's, with the sizes that flags give.
+Result<void> JobFlags::choose_model(const spec::Library& library, spec::StatedJob& stated) const {
+  spec::Job& job = stated.job;
+  if (model_) {
+    formats::NamedModel named = TPT_TRY(formats::read_model(library, *model_));
+    job.model = std::move(named.model);
+    job.notes.insert(job.notes.end(), named.notes.begin(), named.notes.end());
+    stated.stated.erase(spec::JobSetting::sequence_length);
+    stated.length_from = named.length_from;
+  }
+  if (job.model.name.empty()) job.model = TPT_TRY(sizes_.model(seq_));
+  return sizes_.change(job.model);
+}
+
 Result<void> JobFlags::choose_inputs(const spec::Library& library, spec::StatedJob& stated) const {
   spec::Job& job = stated.job;
   state(stated, spec::JobSetting::task, job.task, task_);
-  if (model_) {
-    job.model = TPT_TRY(spec::load_model(library, *model_));
-    stated.stated.erase(spec::JobSetting::sequence_length);
-    stated.length_from = "the model's";
-  }
+  TPT_TRY(choose_model(library, stated));
   state(stated, spec::JobSetting::sequence_length, job.model.sequence_length, seq_);
   if (job.cluster.name.empty()) {
     return error("no cluster was named (the file gives a model only); try --cluster hgx-h200");

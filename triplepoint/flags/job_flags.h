@@ -11,6 +11,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/flags/arguments.h"
+#include "triplepoint/flags/model_flags.h"
 
 namespace triplepoint::flags {
 
@@ -46,6 +47,7 @@ class JobFlags {
 
   Result<spec::StatedJob> start(const spec::Library& library) const;
   std::set<std::string, std::less<>> keys_set() const;
+  Result<void> choose_model(const spec::Library& library, spec::StatedJob& stated) const;
   Result<void> choose_inputs(const spec::Library& library, spec::StatedJob& stated) const;
   void set_sizes(spec::StatedJob& stated) const;
   Result<void> set_virtual_stages(spec::Job& job) const;
@@ -56,6 +58,7 @@ class JobFlags {
   void set_environment(spec::Job& job) const;
   void set_fabric(spec::ScaleOut& fabric) const;
 
+  ModelFlags sizes_;
   std::string file_, beginning_;
   std::set<spec::JobSetting> searched_;  // what a search will choose
   std::optional<std::string> model_, cluster_, stack_, optimizer_, overlap_, recompute_method_;

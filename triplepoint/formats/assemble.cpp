@@ -133,6 +133,7 @@ Result<Imported> assemble(Settings& settings, const spec::Library& library, spec
   result.stated = std::move(stated.stated);
   result.length_from = std::move(stated.length_from);
   result.of_launcher = std::move(stated.of_launcher);
+  result.contested = std::move(stated.contested);
   return result;
 }
 

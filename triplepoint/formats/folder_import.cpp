@@ -181,12 +181,11 @@ Result<Imported> import_job(const spec::Library& library, const Path& path, Impo
   const FileKind kind = recognize(text);
   if (kind != FileKind::nemo_yaml && kind != FileKind::megatron_args)
     return error(
-        fmt::format("{}: holds no job (it looks like {}); give a NeMo YAML or a Megatron "
-                    "command line",
+        fmt::format("{}: holds no job ({}); give a job.toml, a NeMo YAML, a Megatron "
+                    "command line, or a config.json with \"model_type\"",
                     path.string(),
-                    kind == FileKind::unknown ? "neither a NeMo YAML nor a Megatron "
-                                                "command line"
-                                              : fmt::format("a {}", name_of(kind))));
+                    kind == FileKind::unknown ? "its kind is not recognized"
+                                              : fmt::format("it looks like a {}", name_of(kind))));
   if (!hints.job_script && kind == FileKind::nemo_yaml)
     hints.job_script = TPT_TRY(job_script_beside(path));
   LibraryCache cache(library);

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
@@ -70,10 +71,8 @@ class Config {
     if (const auto value = count(names); value && *value > 0) return *value;
     if (const auto value = found(names))
       return error(sentence(*value, fmt::format("a whole number from 1 to {}", largest_dimension)));
-    return error(
-        fmt::format("{}: \"{}\" is missing or no whole number above 0 (the model's size "
-                    "depends on it); give a decoder's config.json",
-                    path_, *names.begin()));
+    return error(fmt::format("{}: no \"{}\" (the config.json of a decoder has it{}); add it", path_,
+                             *names.begin(), other_names(names)));
   }
 
   void unreadable_text(Names names, std::string_view expected) {
@@ -88,6 +87,11 @@ class Config {
     std::string key;
     const Json* json;
   };
+
+  static std::string other_names(Names names) {
+    if (names.size() == 1) return {};
+    return fmt::format(", also as {}", fmt::join(names.begin() + 1, names.end(), " or "));
+  }
 
   std::optional<Value> found(Names names) {
     for (const char* name : names) {
@@ -222,11 +226,17 @@ class Reader {
   Result<void> read_dimensions() {
     Model& m = model();
     m.name = name();
-    m.num_layers = TPT_TRY(config_.required({"num_hidden_layers", "n_layer", "num_layers"}));
-    m.hidden_size = TPT_TRY(config_.required({"hidden_size", "n_embd", "d_model"}));
-    m.num_attention_heads =
-        TPT_TRY(config_.required({"num_attention_heads", "n_head", "num_heads"}));
-    m.vocabulary_size = TPT_TRY(config_.required({"vocab_size"}));
+    std::vector<std::string> problems;
+    const auto required = [&](Config::Names names) {
+      const Result<int64_t> value = config_.required(names);
+      if (!value) problems.push_back(value.error().what);
+      return value.value_or(0);
+    };
+    m.num_layers = required({"num_hidden_layers", "n_layer", "num_layers"});
+    m.hidden_size = required({"hidden_size", "n_embd", "d_model"});
+    m.num_attention_heads = required({"num_attention_heads", "n_head", "num_heads"});
+    m.vocabulary_size = required({"vocab_size"});
+    if (!problems.empty()) return error(fmt::format("{}", fmt::join(problems, "\n")));
     const auto ffn =
         config_.count({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}, 1);
     m.ffn_hidden_size = ffn.value_or(4 * m.hidden_size);
@@ -446,7 +456,38 @@ Result<Imported> import_hf_job(const spec::Library& library, const std::string& 
                   .stated = std::move(stated.stated),
                   .length_from = std::move(stated.length_from),
                   .of_launcher = {},
+                  .contested = std::move(stated.contested),
                   .keys = std::move(read.keys)};
+}
+
+std::string config_in(const std::string& path) {
+  const Path config = Path(path) / "config.json";
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(config, ignored) ? config.string() : path;
+}
+
+Result<NamedModel> read_model(const spec::Library& library, const std::string& name) {
+  const std::string path = config_in(name);
+  const bool is_file = !name.ends_with(".toml") && (path_exists(path) || path.ends_with(".json")) &&
+                       TPT_TRY(spec::name_in_library(library, "models", name)).empty();
+  if (!is_file) return NamedModel{TPT_TRY(spec::load_model(library, name))};
+  const std::string text = TPT_TRY(read_file(path));
+  if (recognize(text) != FileKind::hf_config)
+    return error(fmt::format(
+        "{}: describes no model (it is no config.json with \"model_type\", and its name "
+        "does not end in .toml); a file that describes a job is given without --model",
+        path));
+  ImportedModel read = TPT_TRY(import_hf_config(text, path));
+  NamedModel named;
+  for (const spec::Diagnosis& diagnosis : read.diagnoses) {
+    if (diagnosis.severity == Severity::error) return error(diagnosis.what);
+    named.notes.push_back(diagnosis.what);
+  }
+  LibraryCache cache(library);
+  named.length_from = settle_model(cache, read);
+  named.model = std::move(read.model);
+  named.notes.insert(named.notes.end(), read.assumed.begin(), read.assumed.end());
+  return named;
 }
 
 Result<ImportedModel> import_hf_config(const std::string& text, const std::string& path) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/scratch_folder.h"
+
 #include "triplepoint/formats/fixtures_testing.h"
 
 namespace triplepoint::formats {
@@ -80,13 +82,35 @@ TEST_CASE("a config.json without a size is refused, one of an unknown family is 
   REQUIRE_FALSE(refused.has_value());
   CHECK(
       refused.error().what ==
-      "config.json: \"num_hidden_layers\" is missing or no whole number above 0 (the model's size "
-      "depends on it); give a decoder's config.json");
+      "config.json: no \"num_hidden_layers\" (the config.json of a decoder has it, also as n_layer "
+      "or num_layers); add it\n"
+      "config.json: no \"hidden_size\" (the config.json of a decoder has it, also as n_embd or "
+      "d_model); add it\n"
+      "config.json: no \"num_attention_heads\" (the config.json of a decoder has it, also as "
+      "n_head or num_heads); add it\n"
+      "config.json: no \"vocab_size\" (the config.json of a decoder has it); add it");
   const std::string other =
       with(fixture("llama.json"), "\"model_type\": \"llama\"", "\"model_type\": \"new\"");
   CHECK(import(other).diagnoses.at(0).what ==
         "models/gpt-small/config.json: model_type 'new' is not known (its layers may differ); it "
         "is imported as a Llama");
+}
+
+TEST_CASE("a model is found by name, by file, by config.json and by the folder of one") {
+  const spec::Library library = spec::default_library();
+  const ScratchFolder folder;
+  REQUIRE(make_folder(folder.folder() / "own/gpt-small"));
+  const std::string config = folder.file("own/gpt-small/config.json", fixture("llama.json"));
+  const auto read = [&](const std::string& name) { return read_model(library, name).value(); };
+  CHECK(read("Llama3.1-8B").model.name == "llama3-8b");
+  CHECK(read(config).model == read(folder.path("own/gpt-small")).model);
+  const std::string toml = folder.file("x.toml", "[model]\nbase = \"llama3-8b\"\n");
+  CHECK(read(toml).model.num_layers == 32);
+  const auto refused = read_model(library, folder.file("job.sh", "torchrun pretrain_gpt.py\n"));
+  CHECK(refused.error().what.find("describes no model") != std::string::npos);
+  CHECK(
+      read_model(library, folder.path("none/config.json")).error().what.find("cannot read") !=
+      std::string::npos);
 }
 
 }  // namespace

@@ -140,8 +140,7 @@ bool has_megatron_arguments(std::string_view text) {
 
 bool is_hf_config(std::string_view text) {
   return trimmed(text).starts_with('{') &&
-         (contains(text, "\"model_type\"") || contains(text, "\"architectures\"")) &&
-         (contains(text, "\"hidden_size\"") || contains(text, "\"n_embd\""));
+         (contains(text, "\"model_type\"") || contains(text, "\"architectures\""));
 }
 
 }  // namespace
@@ -203,7 +202,8 @@ Result<spec::StatedJob> imported_job(Imported imported) {
   return spec::StatedJob{.job = std::move(imported.job),
                          .stated = std::move(imported.stated),
                          .length_from = std::move(imported.length_from),
-                         .of_launcher = std::move(imported.of_launcher)};
+                         .of_launcher = std::move(imported.of_launcher),
+                         .contested = std::move(imported.contested)};
 }
 
 }  // namespace
@@ -212,13 +212,24 @@ Result<void> apply_hints(const spec::Library& library, const ImportHints& hints,
                          spec::StatedJob& stated) {
   using enum spec::JobSetting;
   spec::Job& job = stated.job;
+  std::string nodes_from = job.origin;
   if (hints.cluster) {
     const int64_t before = job.cluster.num_nodes;
+    const bool own = spec::is_own_cluster(*hints.cluster);
     job.cluster = TPT_TRY(spec::load_cluster(library, *hints.cluster));
-    if (stated.states(nodes)) job.cluster.num_nodes = before;
-    if (spec::is_own_cluster(*hints.cluster)) stated.stated.insert(nodes);
+    if (stated.states(nodes)) {
+      if (own && !hints.num_nodes)
+        spec::contest_nodes(stated, {before, job.origin}, {job.cluster.num_nodes, *hints.cluster});
+      job.cluster.num_nodes = before;
+    } else if (own) {
+      stated.stated.insert(nodes);
+      nodes_from = *hints.cluster;
+    }
   }
   if (hints.num_nodes) {
+    if (stated.states(nodes) && nodes_from != "command line")
+      spec::contest_nodes(stated, {*hints.num_nodes, "--nodes"},
+                          {job.cluster.num_nodes, nodes_from});
     job.cluster.num_nodes = *hints.num_nodes;
     stated.stated.insert(nodes);
   }
@@ -243,7 +254,7 @@ Result<spec::StatedJob> read_stated_job(const spec::Library& library, const std:
   } else if (what.ends_with(".run")) {
     stated = spec::fully_stated(TPT_TRY(job_of_run(what)));
   } else {
-    return imported_job(TPT_TRY(import_file(library, what, hints)));
+    return imported_job(TPT_TRY(import_file(library, config_in(what), hints)));
   }
   TPT_TRY(apply_hints(library, hints, stated));
   return stated;

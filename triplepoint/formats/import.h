@@ -43,7 +43,7 @@ struct Imported {
   // As in spec::StatedJob.
   std::set<spec::JobSetting> stated;
   std::string length_from = "the model's";
-  std::vector<std::string> of_launcher;
+  std::vector<std::string> of_launcher, contested;
   std::set<std::string, std::less<>> keys;  // what the reader looked for, present or not
 };
 
@@ -82,6 +82,17 @@ struct ImportedModel {
 /// config.json of a Hugging Face decoder (GPT-2, Llama, Mistral, Mixtral, Qwen, DeepSeek, ...). Its
 /// sequence length is the longest that the model takes.
 Result<ImportedModel> import_hf_config(const std::string& text, const std::string& path);
+
+/// A model by its name in the library, or of a file: TOML, a config.json or the folder of one.
+struct NamedModel {
+  spec::Model model;
+  std::string length_from = "the model's";
+  std::vector<std::string> notes;  // what was assumed
+};
+Result<NamedModel> read_model(const spec::Library& library, const std::string& name);
+
+/// The config.json in it, if this is a folder that has one; else the path itself.
+std::string config_in(const std::string& path);
 
 /// A job of the model of a config.json, the rest by hints and defaults.
 ///
@@ -138,7 +149,8 @@ Result<spec::StatedJob> read_stated_job(const spec::Library& library, const std:
                                         const ImportHints& hints);
 
 /// Puts cluster, nodes and stack of the hints into a job. The number of nodes stays where it was
-/// stated; the optimizer follows the stack where it was that of the stack before.
+/// stated, unless the hints have one; the optimizer follows the stack where it was that of the
+/// stack before.
 Result<void> apply_hints(const spec::Library& library, const ImportHints& hints,
                          spec::StatedJob& stated);
 

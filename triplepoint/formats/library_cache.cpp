@@ -92,6 +92,10 @@ void set_nodes(Settings& settings, const ImportHints& hints, const MachineFacts&
   if (nodes == 0 && !own && hints.job_script)
     for (const std::string& what : hints.job_script->unreadable)
       settings.diagnoses().push_back({DiagnosisCode::inconsistent, Severity::error, what});
+  if (hints.num_nodes && (file > 0 || script > 0))
+    spec::contest_nodes(stated, {nodes, "--nodes"}, {file > 0 ? file : script, "the file"});
+  else if (nodes > 0 && own)
+    spec::contest_nodes(stated, {nodes, "the file"}, {cluster.num_nodes, *hints.cluster});
   if (nodes > 0) {
     cluster.num_nodes = nodes;
   } else if (!own) {

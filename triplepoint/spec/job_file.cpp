@@ -63,11 +63,11 @@ std::vector<std::pair<JobSetting, std::string>> setting_texts(const Job& job) {
   return texts;
 }
 
-/// Whether the job names a file of the user for its cluster, or for its base.
-bool has_own_cluster(const TomlValue& root) {
+/// The file of the user that the job names for its cluster, or for its base; else empty.
+std::string own_cluster(const TomlValue& root) {
   const TomlValue* cluster = root.find("cluster");
   if (cluster != nullptr && cluster->is(TomlValue::Kind::table)) cluster = cluster->find("base");
-  return cluster != nullptr && is_own_cluster(cluster->text);
+  return cluster != nullptr && is_own_cluster(cluster->text) ? cluster->text : std::string();
 }
 
 /// Which settings the file has a key for.
@@ -78,7 +78,7 @@ std::set<JobSetting> settings_in(const TomlValue& root) {
   };
   state(JobSetting::task, root.find("task") != nullptr);
   state(JobSetting::nodes, root.find("nodes") != nullptr || says(root, "cluster", "num_nodes") ||
-                               has_own_cluster(root));
+                               !own_cluster(root).empty());
   state(JobSetting::sequence_length,
         root.find("sequence_length") != nullptr || says(root, "model", "sequence_length"));
   state(JobSetting::stack, root.find("stack") != nullptr);
@@ -94,6 +94,15 @@ std::set<JobSetting> settings_in(const TomlValue& root) {
   return stated;
 }
 
+/// `nodes` goes before cluster.num_nodes, in this file or in one of a cluster.
+void set_nodes(const TomlValue& root, int64_t nodes, StatedJob& read) {
+  Cluster& cluster = read.job.cluster;
+  const bool here = says(root, "cluster", "num_nodes");
+  const std::string other = here ? "cluster.num_nodes" : own_cluster(root);
+  if (!other.empty()) contest_nodes(read, {nodes, "nodes"}, {cluster.num_nodes, other});
+  cluster.num_nodes = nodes;
+}
+
 Result<StatedJob> read_stated_job(const ReadScope& scope, const TomlValue& root) {
   StatedJob read;
   TableReader reader(root, scope);
@@ -101,7 +110,7 @@ Result<StatedJob> read_stated_job(const ReadScope& scope, const TomlValue& root)
   JobShortcuts shortcuts;
   visit_fields(reader, shortcuts);
   if (auto finished = reader.finish(); !finished) return tl::unexpected(finished.error());
-  read.job.cluster.num_nodes = shortcuts.nodes.value_or(read.job.cluster.num_nodes);
+  if (shortcuts.nodes) set_nodes(root, *shortcuts.nodes, read);
   read.job.model.sequence_length =
       shortcuts.sequence_length.value_or(read.job.model.sequence_length);
   Plan& plan = read.job.plan;
@@ -142,12 +151,23 @@ void note_defaults(Job& job, const StatedJob& stated, const std::set<JobSetting>
   for (const auto& [setting, text] : setting_texts(job))
     if (!stated.states(setting) && !searched.contains(setting)) filled.push_back(text);
   filled.insert(filled.end(), stated.of_launcher.begin(), stated.of_launcher.end());
+  std::string contested;
+  for (const std::string& each : stated.contested)
+    contested += "; " + each;
   const bool given = stated.states(JobSetting::sequence_length);
   std::erase_if(job.notes, [](const std::string& note) { return note.starts_with(length_note); });
-  job.notes.insert(job.notes.begin(),
-                   fmt::format("{} {} ({}){}{}", length_note, job.model.sequence_length,
-                               given ? "given" : stated.length_from,
-                               filled.empty() ? "" : "; by default ", fmt::join(filled, ", ")));
+  job.notes.insert(
+      job.notes.begin(),
+      fmt::format("{} {} ({}){}{}{}", length_note, job.model.sequence_length,
+                  given ? "given" : stated.length_from, filled.empty() ? "" : "; by default ",
+                  fmt::join(filled, ", "), contested));
+}
+
+void contest_nodes(StatedJob& stated, const NodesOf& used, const NodesOf& unused) {
+  if (used.nodes != unused.nodes)
+    stated.contested.push_back(fmt::format("{} node{} ({}), not the {} of {}", used.nodes,
+                                           used.nodes == 1 ? "" : "s", used.giver, unused.nodes,
+                                           unused.giver));
 }
 
 StatedJob fully_stated(Job job) {

@@ -7,6 +7,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "triplepoint/base/scratch_folder.h"
+
 #include "triplepoint/spec/fields.h"
 #include "triplepoint/spec/load.h"
 #include "triplepoint/spec/names.h"
@@ -322,9 +324,58 @@ TEST_CASE("a wrong job is refused with file, line, reason and a way out") {
 }
 
 TEST_CASE("an optional part without a base has to be whole") {
-  CHECK(refusal_of("cluster = \"hgx-h200\"\n[model]\nbase = \"gpt3-175b\"\n"
-                   "[model.moe]\nnum_experts = 8\n[plan]\nglobal_batch_size = 8\n") ==
-        "job.toml:4: [model.moe] has no 'router_topk' (it has no default); add it");
+  CHECK(
+      refusal_of("cluster = \"hgx-h200\"\n[model]\nbase = \"gpt3-175b\"\n"
+                 "[model.moe]\nnum_experts = 8\n[plan]\nglobal_batch_size = 8\n") ==
+      "job.toml:4: [model.moe] has no 'router_topk', 'ffn_hidden_size' (they have no default); add "
+      "them");
+}
+
+TEST_CASE("all that is wrong with a file is said at once, in its order") {
+  CHECK(refusal_of("model = \"gpt4\"\nclustr = \"hgx-h200\"\n[plan]\nrecompute = \"ful\"\n"
+                   "layers_per_stage = [1, \"x\", -1]\ntensor_paralel_size = 8\n"
+                   "[environment]\nfaults = [{ gpu = 1 }, { kind = \"fan\", share = true }]\n")
+            .starts_with("job.toml:1: no model \"gpt4\""));
+  const std::string said = refusal_of(
+      "model = \"gpt3-175b\"\nclustr = \"hgx-h200\"\n[plan]\nrecompute = \"ful\"\n"
+      "layers_per_stage = [1, \"x\", -1]\ntensor_paralel_size = 8\n"
+      "[environment]\nfaults = [{ gpu = 1 }, { kind = \"fan\", share = true }]\n");
+  CHECK(said ==
+        "job.toml:2: unknown key 'clustr' (it would be ignored); did you mean \"cluster\"?\n"
+        "job.toml:4: plan.recompute is \"ful\" (an unknown word); did you mean \"full\"?\n"
+        "job.toml:5: plan.layers_per_stage is a text (it counts something); write a whole number, "
+        "as in 8\n"
+        "job.toml:5: plan.layers_per_stage is -1 (counts go from 0 to 1000000000); write a number "
+        "between them\n"
+        "job.toml:6: unknown key 'tensor_paralel_size' in [plan] (it would be ignored); did you "
+        "mean \"tensor_parallel_size\"?\n"
+        "job.toml:8: [environment.faults] has no 'kind' (it has no default); add it\n"
+        "job.toml:8: environment.faults.share is true or false (it is a plain number, its unit is "
+        "in its name); write a number, as in 0.85");
+  std::string many = "model = \"gpt3-175b\"\ncluster = \"hgx-h200\"\n";
+  for (int i = 0; i < 99; ++i)
+    many += "key" + std::to_string(i) + " = 1\n";
+  CHECK(refusal_of(many).ends_with("(99 problems in all)"));
+}
+
+TEST_CASE("the number of nodes says which statement it follows") {
+  const ScratchFolder folder;
+  const std::string own =
+      folder.file("own.toml", "[cluster]\nbase = \"hgx-h200\"\nnum_nodes = 4\n");
+  const auto note = [&](const std::string& head) {
+    const auto stated =
+        parse_stated_job(default_library(), "model = \"gpt3-175b\"\n" + head, "job.toml");
+    REQUIRE_MESSAGE(stated, stated.error().what);
+    Job job = stated->job;
+    note_defaults(job, *stated);
+    return job.notes.front();
+  };
+  CHECK(note("nodes = 2\ncluster = \"" + own + "\"\n")
+            .ends_with("; 2 nodes (nodes), not the 4 of " + own));
+  CHECK(note("nodes = 1\n[cluster]\nbase = \"hgx-h200\"\nnum_nodes = 3\n")
+            .ends_with("; 1 node (nodes), not the 3 of cluster.num_nodes"));
+  CHECK(note("cluster = \"" + own + "\"\n").find("not the") == std::string::npos);
+  CHECK(note("nodes = 4\ncluster = \"" + own + "\"\n").find("not the") == std::string::npos);
 }
 
 TEST_CASE("numbers that no number can be are refused") {

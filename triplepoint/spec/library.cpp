@@ -20,17 +20,19 @@ namespace triplepoint::spec {
 namespace {
 
 /// What a file of the library may hold besides the thing itself.
-Result<const TomlValue*> only_table(const TomlValue& root, const ReadScope& scope,
-                                    const std::string& name) {
+void check_only_table(const TomlValue& root, const ReadScope& scope, const std::string& name,
+                      Problems& problems) {
   const std::vector<std::string> known = {name, "source", "fit"};
   for (const TomlEntry& entry : root.entries)
     if (std::find(known.begin(), known.end(), entry.key) == known.end())
-      return error(fmt::format("{}:{}: unknown key '{}' (this file describes a [{}]); {}",
-                               scope.file, entry.value.line, entry.key, name,
-                               did_you_mean(entry.key, known)));
-  if (const TomlValue* table = root.find(name)) return table;
-  return error(fmt::format("{}:1: no [{}] in the file (it is all this file is for); write one",
-                           scope.file, name));
+      problems.add(
+          entry.value.line,
+          {fmt::format("{}:{}: unknown key '{}' (this file describes a [{}]); {}", scope.file,
+                       entry.value.line, entry.key, name, did_you_mean(entry.key, known))});
+  if (root.find(name) == nullptr)
+    problems.add(1, {fmt::format("{}:1: no [{}] in the file (it is all this file is for); write "
+                                 "one",
+                                 scope.file, name)});
 }
 
 /// Entries of `from` go into `table`, tables into tables.
@@ -55,20 +57,28 @@ const TomlValue* override_of(const Library& library, const Path& file) {
   return found;
 }
 
-/// Reads `path`, checks that every number has a source, and reads its [name] into `out`.
+/// Reads the [name] of `path` into `out`, and checks its sources. Returns that table.
 template <class T>
-Result<void> read_library_file(const ReadScope& outer, const Path& path, const std::string& name,
-                               T& out) {
+Result<TomlValue> read_library_file(const ReadScope& outer, const Path& path,
+                                    const std::string& name, T& out) {
   ReadScope scope = outer;
   scope.file = path.string();
   scope.key.clear();
   const std::string text = TPT_TRY(read_file(path));
   const TomlValue root = TPT_TRY(parse_toml(text, scope.file));
-  TomlValue table = *TPT_TRY(only_table(root, scope, name));
-  if (auto sources = collect_provenance(root, scope.file); !sources)
-    return tl::unexpected(sources.error());
-  if (const TomlValue* instead = override_of(*scope.library, path)) merge(table, *instead);
-  return read_value(scope.at(name), table, out);
+  Problems problems;
+  check_only_table(root, scope, name, problems);
+  if (const auto sources = collect_provenance(root, scope.file); !sources)
+    problems.add(0, sources.error());
+  TomlValue table;
+  if (const TomlValue* found = root.find(name)) {
+    table = *found;
+    if (const TomlValue* instead = override_of(*scope.library, path)) merge(table, *instead);
+    if (const auto read = read_value(scope.at(name), table, out); !read)
+      problems.add(table.line, read.error());
+  }
+  TPT_TRY(problems.result());
+  return table;
 }
 
 struct LibraryFolder {
@@ -89,10 +99,39 @@ std::vector<std::string> list_folder(const Library& library, const char* folder)
   return names;
 }
 
+/// Whether it means a place on this machine, and not an id as "owner/Name".
+bool is_path(std::string_view name) {
+  const auto slashes = std::count(name.begin(), name.end(), '/');
+  return name.empty() || name.find_first_of("./~") == 0 || name.ends_with('/') || slashes > 1 ||
+         (slashes == 1 && path_exists(std::string(name)));
+}
+
+/// The table of a folder in aliases.toml; empty where the file has none.
+Result<TomlValue> other_names(const Library& library, std::string_view folder) {
+  const std::string file = library.root + "/aliases.toml";
+  if (!path_exists(file)) return TomlValue();
+  const TomlValue root = TPT_TRY(parse_toml(TPT_TRY(read_file(file)), file));
+  const TomlValue* names = root.find(folder);
+  return names == nullptr ? TomlValue() : *names;
+}
+
+/// The nearest name, by which other tools call it as well; of many names where to find them.
+Result<std::string> way_to_name(const Library& library, const LibraryFolder& in,
+                                std::string_view name) {
+  constexpr std::size_t most = 30;
+  const std::vector<std::string> known = list_folder(library, in.folder);
+  std::vector<std::string> all = known;
+  for (const TomlEntry& alias : TPT_TRY(other_names(library, in.folder)).entries)
+    all.push_back(alias.key);
+  if (closest_word(name, all)) return did_you_mean(name, all);
+  if (known.size() <= most) return did_you_mean(name, known);
+  return fmt::format("triplepoint list {} prints them; a file ends in .toml", in.folder);
+}
+
 Result<Path> find_in_folder(const Library& library, const LibraryFolder& in,
                             std::string_view name) {
   if (name.ends_with(".toml")) return Path(name);
-  const std::string meant = name_in_library(library, in.folder, name);
+  const std::string meant = TPT_TRY(name_in_library(library, in.folder, name));
   if (!meant.empty()) {
     const Path folder = Path(library.root) / in.folder;
     const Path file = folder / (meant + ".toml");
@@ -100,9 +139,9 @@ Result<Path> find_in_folder(const Library& library, const LibraryFolder& in,
     if (instead == nullptr || !instead->is(TomlValue::Kind::text)) return file;
     return folder / (instead->text + ".toml");
   }
-  return error(fmt::format("no {0} \"{1}\" (there is no {2}/{1}.toml in {3}); {4}", in.thing, name,
-                           in.folder, library.root,
-                           did_you_mean(name, list_folder(library, in.folder))));
+  return error(fmt::format("no {0} \"{1}\" (there is no {2}/{1}.toml in {3}{4}); {5}", in.thing,
+                           name, in.folder, library.root, is_path(name) ? ", and no such file" : "",
+                           TPT_TRY(way_to_name(library, in, name))));
 }
 
 template <class T>
@@ -111,9 +150,8 @@ Result<T> load_from_folder(const ReadScope& scope, const LibraryFolder& in, std:
   ReadScope whole = scope;
   whole.from_scratch = true;
   T thing;
-  if (auto read = read_library_file(whole, path, in.thing, thing); !read)
-    return tl::unexpected(read.error());
-  thing.name = path.stem().string();
+  const TomlValue table = TPT_TRY(read_library_file(whole, path, in.thing, thing));
+  if (table.find("name") == nullptr) thing.name = path.stem().string();
   return thing;
 }
 
@@ -122,8 +160,8 @@ template <class T>
 Result<void> merge_calibration(const ReadScope& scope, const Path& folder, const std::string& block,
                                T& out) {
   const Path path = folder / (block + ".toml");
-  if (!path_exists(path)) return {};
-  return read_library_file(scope, path, block, out);
+  if (path_exists(path)) TPT_TRY(read_library_file(scope, path, block, out));
+  return {};
 }
 
 /// First what holds for every GPU, then the GPU's own, which overrides it.
@@ -225,31 +263,18 @@ std::string default_optimizer(const Stack& stack) {
   return stack.optimizer.empty() ? "distributed_fused_adam" : stack.optimizer;
 }
 
-namespace {
-
-/// Whether it means a place on this machine, and not an id as "owner/Name".
-bool is_path(std::string_view name) {
-  const auto slashes = std::count(name.begin(), name.end(), '/');
-  return name.empty() || name.find_first_of("./~") == 0 || name.ends_with('/') || slashes > 1 ||
-         (slashes == 1 && path_exists(std::string(name)));
-}
-
-}  // namespace
-
-std::string name_in_library(const Library& library, const char* folder, std::string_view name) {
+Result<std::string> name_in_library(const Library& library, const char* folder,
+                                    std::string_view name) {
   const std::vector<std::string> known = list_folder(library, folder);
   const auto is_known = [&](std::string_view each) {
     return std::find(known.begin(), known.end(), each) != known.end();
   };
   if (is_known(name)) return std::string(name);
-  if (is_path(name)) return {};
+  if (is_path(name)) return std::string();
   const std::string lower = lower_case(name.substr(name.rfind('/') + 1));
   if (is_known(lower)) return lower;
-  const std::string file = library.root + "/aliases.toml";
-  const Result<std::string> text = read_file(file);
-  const Result<TomlValue> root = parse_toml(text.value_or(""), file);
-  const TomlValue* aliases = root ? root->find(folder) : nullptr;
-  const TomlValue* found = aliases == nullptr ? nullptr : aliases->find(lower);
+  const TomlValue aliases = TPT_TRY(other_names(library, folder));
+  const TomlValue* found = aliases.find(lower);
   return found == nullptr ? std::string() : found->text;
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/spec/library.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/scratch_folder.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"
@@ -68,7 +70,7 @@ TEST_CASE("a wrong source is refused with the place and a way out") {
        "fitted, "
        "assumed"},
       {"[gpu]\n[[source]]\nkeys = [\"gpu.tdp\"]\n",
-       "x.toml:2: [source] has no 'kind' (it has no default); add it"},
+       "x.toml:2: [source] has no 'kind', 'cite' (they have no default); add them"},
       {"[gpu]\n[[source]]\nkeys = []\nkind = \"assumed\"\ncite = \"\"\n",
        "x.toml:2: a [[source]] with an empty cite (it says where numbers come from); name the data "
        "sheet, measurement or reason"},
@@ -192,6 +194,35 @@ TEST_CASE("a model or cluster is found by the names that people use") {
     CHECK_FALSE(load_model(library, path).has_value());
 }
 
+TEST_CASE("what is close to another name is answered with it, and unreadable ones are an error") {
+  const Library library = default_library();
+  CHECK(
+      load_model(library, "llama3.1-70").error().what.ends_with("did you mean \"llama3.1-70b\"?"));
+  CHECK(load_model(library, "no-such-thing")
+            .error()
+            .what.ends_with("triplepoint list models prints them; a file ends in .toml"));
+  const ScratchFolder folder;
+  folder.file("aliases.toml", "[models\n");
+  const auto refused = load_model(Library{folder.folder().string()}, "llama3.1-70b");
+  CHECK(refused.error().what.starts_with(folder.path("aliases.toml") + ":1: "));
+}
+
+TEST_CASE("a model of one's file has its name, needs no source, and begins with another") {
+  const ScratchFolder folder;
+  const std::string file = folder.file(
+      "x.toml", "[model]\nname = \"my-llama\"\nbase = \"llama3-70b\"\nnum_layers = 40\n");
+  const auto model = load_model(default_library(), file);
+  REQUIRE_MESSAGE(model, model.error().what);
+  CHECK(model->name == "my-llama");
+  CHECK(model->num_layers == 40);
+  CHECK(model->hidden_size == load_model(default_library(), "llama3-70b")->hidden_size);
+  const std::string unnamed = folder.file("own.toml", "[model]\nbase = \"llama3-70b\"\n");
+  CHECK(load_model(default_library(), unnamed)->name == "own");
+  const auto refused = load_model(
+      default_library(), folder.file("y.toml", "[model]\nnum_leyers = 1\n[sources]\nx = 1\n"));
+  CHECK(std::ranges::count(refused.error().what, '\n') == 2);  // unknown keys, missing ones
+}
+
 TEST_CASE("every other name means a thing of the library, and is none itself") {
   const Library library = default_library();
   const std::string file = library.root + "/aliases.toml";
@@ -201,8 +232,8 @@ TEST_CASE("every other name means a thing of the library, and is none itself") {
       CAPTURE(alias.key);
       const char* name = folder.key.c_str();
       CHECK(lower_case(alias.key) == alias.key);
-      CHECK(name_in_library(library, name, alias.value.text) == alias.value.text);
-      CHECK(name_in_library(library, name, alias.key) == alias.value.text);
+      CHECK(name_in_library(library, name, alias.value.text).value() == alias.value.text);
+      CHECK(name_in_library(library, name, alias.key).value() == alias.value.text);
     }
 }
 

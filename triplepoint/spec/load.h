@@ -78,7 +78,7 @@ Result<StudyPlan> parse_study(const Library&, std::string_view text, const std::
 
 /// What the library calls a model, cluster, ... ("models") that people write in other ways: in any
 /// case, as an id of Hugging Face, as data/aliases.toml has it. Empty where nothing is meant.
-std::string name_in_library(const Library&, const char* folder, std::string_view name);
+Result<std::string> name_in_library(const Library&, const char* folder, std::string_view name);
 
 std::vector<std::string> list_models(const Library&);
 std::vector<std::string> list_gpus(const Library&);
@@ -114,9 +114,19 @@ struct StatedJob {
   std::string length_from = "the model's";  // where a sequence length comes from that is not stated
   // Defaults of the launcher that the file is written for, as in "fp32 (Megatron's)".
   std::vector<std::string> of_launcher;
+  std::vector<std::string> contested;  // "8 nodes (--nodes), not the 4 of job.toml"
 
   bool states(JobSetting setting) const { return stated.contains(setting); }
 };
+
+/// A number of nodes, and the file or flag that gives it.
+struct NodesOf {
+  int64_t nodes = 0;
+  std::string giver;
+};
+
+/// Notes which of two numbers of nodes is used, where they differ.
+void contest_nodes(StatedJob&, const NodesOf& used, const NodesOf& unused);
 
 inline constexpr int64_t default_nodes = 1;           // of a cluster of the library
 inline constexpr int64_t default_global_batch = 128;  // sequences; the batch of the MICRO'25 study

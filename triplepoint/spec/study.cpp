@@ -159,24 +159,33 @@ class StudyReader {
 
   Result<void> read(const TomlValue& root) {
     if (auto read = read_head(root); !read) return read;
-    for (const TomlEntry& entry : root.entries) {
-      if (entry.key != "job" && entry.key != "grid") continue;
-      if (!entry.value.is(Kind::array))
-        return wrong_kind(scope_.at(entry.key), entry.value, "there may be several",
-                          fmt::format("write [[{}]]", entry.key));
-      for (const TomlValue& item : entry.value.items)
-        if (auto read = entry.key == "job" ? read_one(item) : read_grid(item); !read) return read;
-    }
-    return names_are_unique();
+    Problems problems;
+    for (const TomlEntry& entry : root.entries)
+      if (entry.key == "job" || entry.key == "grid") read_jobs(entry, problems);
+    return problems.none() ? names_are_unique() : problems.result();
   }
 
  private:
+  void read_jobs(const TomlEntry& entry, Problems& problems) {
+    if (!entry.value.is(Kind::array))
+      problems.add(entry.value.line,
+                   wrong_kind(scope_.at(entry.key), entry.value, "there may be several",
+                              fmt::format("write [[{}]]", entry.key))
+                       .value());
+    for (const TomlValue& item : entry.value.items)
+      if (auto read = entry.key == "job" ? read_one(item) : read_grid(item); !read)
+        problems.add(item.line, read.error());
+  }
+
   Result<void> read_head(const TomlValue& root) {
     static const std::vector<std::string> known = {"study", "defaults", "job", "grid"};
+    Problems problems;
     for (const TomlEntry& entry : root.entries)
       if (std::find(known.begin(), known.end(), entry.key) == known.end())
-        return error(fmt::format("{}:{}: unknown key '{}' (it would be ignored); {}", scope_.file,
-                                 entry.value.line, entry.key, did_you_mean(entry.key, known)));
+        problems.add(entry.value.line,
+                     {fmt::format("{}:{}: unknown key '{}' (it would be ignored); {}", scope_.file,
+                                  entry.value.line, entry.key, did_you_mean(entry.key, known))});
+    TPT_TRY(problems.result());
     if (const TomlValue* defaults = root.find("defaults")) defaults_ = *defaults;
     const TomlValue* head = root.find("study");
     if (head == nullptr)

@@ -173,21 +173,54 @@ Error unknown_word(const ReadScope& scope, const TomlValue& value,
                       did_you_mean(value.text, known))};
 }
 
-Result<void> TableReader::finish() const {
-  for (const TomlEntry& entry : table_.entries) {
-    if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
-    const std::string where = scope_.key.empty() ? "" : fmt::format(" in [{}]", scope_.key);
-    return error(fmt::format("{}:{}: unknown key '{}'{} (it would be ignored); {}", scope_.file,
-                             entry.value.line, entry.key, where, did_you_mean(entry.key, known_)));
-  }
-  if (problem_) return tl::unexpected(*problem_);
-  return {};
+void Problems::add(int line, const Error& problem) {
+  for (const std::string& each : split(problem.what, '\n'))
+    all_.emplace_back(line, each);
 }
 
-void TableReader::note_missing(std::string_view key) {
-  const std::string where = scope_.key.empty() ? "the file" : fmt::format("[{}]", scope_.key);
-  problem_ = Error{fmt::format("{}:{}: {} has no '{}' (it has no default); add it", scope_.file,
-                               table_.line, where, key)};
+Result<void> Problems::result() const {
+  if (none()) return {};
+  constexpr std::size_t most = 20;
+  std::vector<std::pair<int, std::string>> sorted = all_;
+  std::ranges::stable_sort(sorted, {}, &std::pair<int, std::string>::first);
+  std::vector<std::string> lines;
+  for (const auto& [line, text] : sorted)
+    if (lines.size() < most && std::ranges::find(lines, text) == lines.end()) lines.push_back(text);
+  if (sorted.size() > most) lines.push_back(fmt::format("({} problems in all)", sorted.size()));
+  return error(fmt::format("{}", fmt::join(lines, "\n")));
+}
+
+Error at_line(const ReadScope& scope, const TomlValue& value, const Error& problem) {
+  std::vector<std::string> lines;
+  for (const std::string& each : split(problem.what, '\n'))
+    lines.push_back(fmt::format("{}:{}: {}", scope.file, value.line, each));
+  return {fmt::format("{}", fmt::join(lines, "\n"))};
+}
+
+std::string TableReader::where() const {
+  return scope_.key.empty() ? "the file" : fmt::format("[{}]", scope_.key);
+}
+
+Result<void> TableReader::finish() const {
+  Problems problems = problems_;
+  std::vector<std::string> missing = missing_;
+  for (const TomlEntry& entry : table_.entries) {
+    if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
+    problems.add(entry.value.line,
+                 {fmt::format("{}:{}: unknown key '{}'{} (it would be ignored); {}", scope_.file,
+                              entry.value.line, entry.key,
+                              scope_.key.empty() ? "" : fmt::format(" in {}", where()),
+                              did_you_mean(entry.key, known_))});
+    // A misspelled key is not missing as well.
+    if (const auto meant = closest_word(entry.key, known_)) std::erase(missing, *meant);
+  }
+  const bool one = missing.size() == 1;
+  if (!missing.empty())
+    problems.add(table_.line,
+                 {fmt::format("{}:{}: {} has no '{}' ({} no default); add {}", scope_.file,
+                              table_.line, where(), fmt::join(missing, "', '"),
+                              one ? "it has" : "they have", one ? "it" : "them")});
+  return problems.result();
 }
 
 void complete(Model& model) {

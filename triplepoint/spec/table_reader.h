@@ -73,6 +73,19 @@ concept HasName = requires(const ReadScope& scope) {
   NamedThing<T>::load(scope, "");
 };
 
+/// What is wrong with a file, by lines; the reader goes on behind a problem and reports all at
+/// once.
+class Problems {
+ public:
+  void add(int line, const Error& problem);
+  bool none() const { return all_.empty(); }
+  /// One line of text for each, in the order of the file; of many the first few and their number.
+  Result<void> result() const;
+
+ private:
+  std::vector<std::pair<int, std::string>> all_;
+};
+
 inline tl::unexpected<Error> wrong_kind(const ReadScope& scope, const TomlValue& value,
                                         std::string_view why, std::string_view way_out) {
   return error(
@@ -116,7 +129,7 @@ Result<void> read_value(const ReadScope& scope, const TomlValue& value, std::opt
 template <class T>
 Result<void> read_value(const ReadScope& scope, const TomlValue& value, std::vector<T>& out);
 
-/// Walks a list of fields and takes what the table holds; finish() says what was wrong.
+/// Walks a list of fields and takes what the table holds; finish() says all that was wrong.
 class TableReader {
  public:
   TableReader(const TomlValue& table, ReadScope scope) : table_(table), scope_(std::move(scope)) {}
@@ -124,28 +137,27 @@ class TableReader {
   template <class T>
   void operator()(std::string_view key, T& out, Need need = Need::optional) {
     known_.emplace_back(key);
-    if (problem_) return;
     const TomlValue* value = table_.find(key);
     if (value == nullptr) {
-      if (need == Need::required && scope_.from_scratch) note_missing(key);
+      if (need == Need::required && scope_.from_scratch) missing_.emplace_back(key);
       return;
     }
-    if (Result<void> read = read_value(scope_.at(key), *value, out); !read) problem_ = read.error();
+    if (Result<void> read = read_value(scope_.at(key), *value, out); !read)
+      problems_.add(value->line, read.error());
   }
 
   /// Keys that another reader reads.
   void allow(std::string_view key) { known_.emplace_back(key); }
 
-  /// An unknown key first: where a required key is misspelled, that is the cause.
   Result<void> finish() const;
 
  private:
-  void note_missing(std::string_view key);
+  std::string where() const;
 
   const TomlValue& table_;
   ReadScope scope_;
-  std::vector<std::string> known_;
-  std::optional<Error> problem_;
+  std::vector<std::string> known_, missing_;
+  Problems problems_;
 };
 
 /// Keys that follow from others where they are not written.
@@ -166,6 +178,9 @@ Result<void> read_table(const ReadScope& scope, const TomlValue& value, T& out) 
   return {};
 }
 
+/// A problem of what a line names, in front of each of its lines this line's place.
+Error at_line(const ReadScope&, const TomlValue&, const Error&);
+
 template <class T>
 Result<T> load_base(const ReadScope& scope, const TomlValue& value, const TomlValue& name) {
   if (!name.is(TomlValue::Kind::text))
@@ -178,7 +193,7 @@ Result<T> load_base(const ReadScope& scope, const TomlValue& value, const TomlVa
                     "leave `base` out of one of them",
                     scope.place(value), name.text));
   Result<T> loaded = NamedThing<T>::load(inner, name.text);
-  if (!loaded) return error(fmt::format("{}:{}: {}", scope.file, name.line, loaded.error().what));
+  if (!loaded) return tl::unexpected(at_line(scope, name, loaded.error()));
   return loaded;
 }
 
@@ -216,10 +231,12 @@ Result<void> read_value(const ReadScope& scope, const TomlValue& value, std::vec
   if (!value.is(TomlValue::Kind::array))
     return wrong_kind(scope, value, "it is a list", "write it in square brackets");
   std::vector<T> read(value.items.size());
+  Problems problems;
   for (std::size_t i = 0; i < read.size(); ++i)
-    if (Result<void> result = read_value(scope, value.items[i], read[i]); !result) return result;
+    if (Result<void> result = read_value(scope, value.items[i], read[i]); !result)
+      problems.add(value.items[i].line, result.error());
   out = std::move(read);
-  return {};
+  return problems.result();
 }
 
 /// A cell of a table as a TOML value: true or false, a whole number, a decimal, a list in square

@@ -6,11 +6,14 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/unit_text.h"
 
+#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/report/findings/labels.h"
 #include "triplepoint/tui/console.h"
+#include "triplepoint/workload/model_flops.h"
 
 namespace triplepoint::study {
 namespace {
@@ -55,6 +58,37 @@ void print_shown(tui::Console& console, const std::string& name, const LibraryEn
     table.add({number.key, number.value, std::string(spec::enum_name(number.kind)), number.cite});
   }
   console.print(tui::table_text(table, console) + "\n");
+}
+
+std::string model_text(const spec::Job& job) {
+  const spec::OptimizerState& optimizer = job.plan.optimizer;
+  const bool whole = job.task == spec::Task::pretrain;  // else the weights are all that is of size
+  const double bytes = whole ? optimizer.weight_bytes + optimizer.gradient_bytes +
+                                   optimizer.moment_bytes + optimizer.master_bytes
+                             : optimizer.weight_bytes;
+  const Flops work =
+      workload::count_step_flops(job).model / static_cast<double>(workload::tokens_per_step(job));
+  const Bytes memory = bytes * spec::count_parameters(job.model).total() * unit::B;
+  return fmt::format(
+      "{}; {} a token; {} of weights{}", spec::about_model(job.model), to_text(work, 3),
+      to_text(memory, 3),
+      whole ? fmt::format(", gradients and optimizer states ({})", optimizer.name) : "");
+}
+
+Result<std::string> model_text(const spec::Library& library, const spec::Model& model) {
+  const spec::Stack stack = TPT_TRY(spec::load_stack(library, spec::default_stack));
+  spec::Job job;
+  job.model = model;
+  job.cluster.gpus_per_node = 1;
+  job.plan.optimizer = TPT_TRY(spec::load_optimizer(library, spec::default_optimizer(stack)));
+  return model_text(job);
+}
+
+std::string own_model_text(const spec::Library& library, const spec::Job& job) {
+  Result<spec::Model> known = spec::load_model(library, job.model.name);
+  if (known) known->sequence_length = job.model.sequence_length;
+  if (known == job.model) return {};
+  return fmt::format("model {}{}: {}", job.model.name, known ? ", changed" : "", model_text(job));
 }
 
 Json study_json(const spec::StudyPlan& study) {

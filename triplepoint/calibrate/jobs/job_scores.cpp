@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/parallel.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/calibrate/jobs/job_rows.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
@@ -29,10 +30,15 @@ struct PredictedJob {
   std::string fault;
 };
 
-/// A reason without "jobs.csv:7: " before it: the row has a name, and rows of one job share it.
-std::string without_place(std::string reason, const std::string& file) {
-  if (!reason.starts_with(file + ":")) return reason;
-  return reason.substr(reason.find(": ", file.size()) + 2);
+/// Reasons without "jobs.csv:7: " before each: the row has a name, and rows of one job share them.
+std::string without_place(std::string_view reasons, const std::string& file) {
+  std::string all;
+  for (const std::string_view line : lines_of(reasons)) {
+    const bool placed = line.starts_with(file + ":");
+    all += all.empty() ? "" : "; ";
+    all += placed ? line.substr(line.find(": ", file.size()) + 2) : line;
+  }
+  return all;
 }
 
 void predict(PredictedJob& predicted, const std::string& file, const spec::Library& library) {

@@ -21,6 +21,7 @@
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/plan_flags.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/study/library_text.h"
 #include "triplepoint/study/plan_search.h"
 #include "triplepoint/tui/progress.h"
 
@@ -65,6 +66,9 @@ class PlanCommand : public Command {
     TPT_TRY(searched.check_spread(output_.has_value(), pool_ != nullptr));
     const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library));
     const spec::Job base = TPT_TRY(flags_.job(library));
+    if (const std::string own = study::own_model_text(library, base);
+        !own.empty() && !format_.is_json())
+      console.print(own + "\n");
     study::PlanQuestion asked = TPT_TRY(plan_.question(library, base, rates));
     asked.pool = pool_;
     const search::Space space = TPT_TRY(searched.space(asked.base));

@@ -37,7 +37,7 @@ struct Kind {
 constexpr Kind kinds[] = {
     {"model", "models", "model", spec::list_models,
      [](const Library& l, const std::string& n) -> Result<std::string> {
-       return spec::about_model(TPT_TRY(spec::load_model(l, n)));
+       return study::model_text(l, TPT_TRY(spec::load_model(l, n)));
      }},
     {"GPU", "gpus", "gpu", spec::list_gpus,
      [](const Library& l, const std::string& n) -> Result<std::string> {
@@ -82,7 +82,7 @@ std::string about_job(const spec::Job& job) {
   return fmt::format(
       "{}, {}\nmodel: {}\ncluster: {}\nstack: {}\nstep: {:.4g} PFLOP\nmemory: {}, {} of {} GiB on "
       "the fullest GPU (stage {})\n",
-      report::group_label(job), report::configuration_label(job), spec::about_model(job.model),
+      report::group_label(job), report::configuration_label(job), study::model_text(job),
       spec::about_cluster(job.cluster), spec::about_stack(job.stack),
       workload::count_step_flops(job).model / unit::FLOP / 1e15,
       memory.fits() ? "fits" : "does not fit", significant(fullest / unit::GiB),
@@ -111,7 +111,8 @@ class Show : public Command {
       known.insert(known.end(), names.begin(), names.end());
       if (contains(names, name_)) TPT_TRY(show_thing(library, kind, name_, console, all));
     }
-    if (all.empty() && path_exists(name_)) TPT_TRY(show_file(library, console, all));
+    if (all.empty() && path_exists(name_))
+      TPT_TRY(show_file(library, formats::config_in(name_), console, all));
     if (all.empty()) TPT_TRY(show_other_name(library, console, all));
     if (all.empty()) {
       const auto close = closest_word(name_, known);
@@ -134,25 +135,28 @@ class Show : public Command {
   /// Of what is known under the other name.
   Result<void> show_other_name(const Library& library, tui::Console& console, Json& all) const {
     for (const Kind& kind : kinds)
-      if (const auto name = spec::name_in_library(library, kind.folder, name_); !name.empty())
+      if (const auto name = TPT_TRY(spec::name_in_library(library, kind.folder, name_));
+          !name.empty())
         TPT_TRY(show_thing(library, kind, name, console, all));
     return {};
   }
 
-  Result<void> show_file(const Library& library, tui::Console& console, Json& all) const {
-    const std::string text = TPT_TRY(read_file(name_));
-    if (const Kind* kind = kind_of_file(text, name_))
-      return show_thing(library, *kind, name_, console, all);
+  Result<void> show_file(const Library& library, const std::string& file, tui::Console& console,
+                         Json& all) const {
+    const std::string text = TPT_TRY(read_file(file));
+    if (const Kind* kind = kind_of_file(text, file))
+      return show_thing(library, *kind, file, console, all);
     std::string kind = "job", about;
     if (formats::recognize(text) == formats::FileKind::hf_config) {
       kind = "model";
-      about = spec::about_model(TPT_TRY(formats::import_hf_config(text, name_)).model);
+      about =
+          TPT_TRY(study::model_text(library, TPT_TRY(formats::read_model(library, file)).model));
     } else {
-      const spec::Job job = TPT_TRY(formats::read_job(library, name_));
+      const spec::Job job = TPT_TRY(formats::read_job(library, file));
       TPT_TRY(spec::require_valid(job));
       about = about_job(job);
     }
-    if (!format_.is_json()) console.print(fmt::format("{} {}: {}\n", kind, name_, about));
+    if (!format_.is_json()) console.print(fmt::format("{} {}: {}\n", kind, file, about));
     all.push_back({{"kind", kind}, {"about", about}, {"numbers", Json::array()}});
     return {};
   }

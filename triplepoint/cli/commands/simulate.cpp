@@ -20,7 +20,9 @@
 #include "triplepoint/flags/like_flags.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/flags/simulation_flags.h"
+#include "triplepoint/study/library_text.h"
 #include "triplepoint/study/study_output.h"
+#include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -49,6 +51,9 @@ class Simulate : public Command {
     if (like_.given() && !flags_.require_no_job_but_cluster())
       return error("a job and --like were both given (the run contains its job); keep one of them");
     spec::Job job = TPT_TRY(like_.given() ? like_.job(library) : flags_.job(library));
+    if (const std::string own = study::own_model_text(library, job);
+        !own.empty() && !format_.is_json())
+      console.print(own + "\n");
     const study::JobResults results = TPT_TRY(simulation_.results(library, std::move(job)));
     TPT_TRY(write_files(results.run));
     format_.is_json() ? print_json(console, study::results_json(results))
