@@ -103,10 +103,12 @@ fuzz: packages-check  ## every reader on mutated input, FUZZ_SECONDS (30) each
 
 tidy: packages-check  ## clang-tidy over what users run and has changed since all was clean (tools/tidy_base)
 	cmake --preset ci
+	cmake --build --preset ci --target field_comments
 	python3 tools/tidy.py build/ci --changed
 
 tidy-all: packages-check  ## the same over all files, tests, benches and fuzz targets as well (an hour on two cores)
 	cmake --preset ci
+	cmake --build --preset ci --target field_comments
 	python3 tools/tidy.py build/ci
 
 pages: packages-check web  ## slow tests, and the report's pages in a browser

@@ -341,6 +341,7 @@ constexpr std::array kinds{
 
 std::vector<std::string> schema_kinds() {
   std::vector<std::string> names;
+  names.reserve(kinds.size());
   for (const Kind& kind : kinds)
     names.emplace_back(kind.name);
   return names;
