@@ -108,9 +108,8 @@ TEST_CASE("a model is found by name, by file, by config.json and by the folder o
   CHECK(read(toml).model.num_layers == 32);
   const auto refused = read_model(library, folder.file("job.sh", "torchrun pretrain_gpt.py\n"));
   CHECK(refused.error().what.find("describes no model") != std::string::npos);
-  CHECK(
-      read_model(library, folder.path("none/config.json")).error().what.find("cannot read") !=
-      std::string::npos);
+  CHECK(read_model(library, folder.path("none/config.json")).error().what.find("cannot read") !=
+        std::string::npos);
 }
 
 }  // namespace
