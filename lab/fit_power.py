@@ -4,8 +4,9 @@
 
   voltage     A100 80GB PCIe at five locked clocks, two kernels: energy per event against the clock
   products    GEMM tables of H200 and B200 at their power limits: joules per TFLOP
-  cap         B300 under a 500 W limit: the same curve from the clock a limit leaves, and the limit's window
+  cap         B300 under limits of 500 and 700 W: the same curve from the clock a limit leaves, and how fast the limit acts
 """
+import math
 import statistics
 
 from fitting import line, rms, simplex, table
@@ -91,10 +92,32 @@ def cap():
     share = (500 - idle) / (float(free["power_avg_w"]) - idle)
     print(f"cap: B300 at 500 W keeps {ratio:.3f} of its rate, so r v = {share:.3f}, v = {share / ratio:.3f};"
           f" 0.45 + 0.55 r^2.2 is {energy_ratio(0.45, 2.2, ratio):.3f}")
-    for name, row in sorted(rows.items()):
-        if "over-" in name:
-            on = 2 * float(row["power_avg_w"]) - 215
-            print(f"  {name}: limit {float(row['power_cap_w']):.0f} W, mean {float(row['power_avg_w']):.0f} W, {on:.0f} W while on")
+    power = float(free["power_avg_w"])
+    errors = {}
+    for constant in range(10, 45, 5):
+        fits = {name: reaction(row, power, idle, constant) for name, row in rows.items() if "over-" in name}
+        errors[constant] = rms(fit / float(rows[name][column]) - 1 for name, both in fits.items()
+                               for fit, column in zip(both, ("power_avg_w", "power_peak_instant_w")))
+        print(f"  time constant {constant} ms: means and peaks of duty cycles within {100 * errors[constant]:.1f} % (rms); " + ", ".join(
+            f"{name.split('over-')[1]} {mean:.0f} of {float(rows[name]['power_avg_w']):.0f} W, peak {peak:.0f} of {float(rows[name]['power_peak_instant_w']):.0f} W"
+            for name, (mean, peak) in sorted(fits.items())))
+    print(f"  best: {min(errors, key=errors.get)} ms")
+
+
+def reaction(row, power, idle, constant):
+    """Mean power, and the highest mean over 25 ms, of a load that goes on and off under a limit.
+
+    The controller sees power through a first-order filter and lowers the clock once that is at the limit.
+    """
+    limit, on, off = (float(row[c]) for c in ("power_cap_w", "duty_on_ms", "duty_off_ms"))
+    level = idle + (limit - idle) * math.exp(-off / constant)
+    free = min(on, constant * math.log((power - level) / (power - limit)))
+    mean = (free * power + (on - free) * limit + off * idle) / (on + off)
+    step = 0.1
+    times = [step * i for i in range(int(max(2 * (on + off), 60) / step))]
+    samples = [power if t % (on + off) < free else limit if t % (on + off) < on else idle for t in times]
+    window = int(25 / step)
+    return mean, max(statistics.mean(samples[i:i + window]) for i in range(0, len(samples) - window, 5))
 
 
 if __name__ == "__main__":

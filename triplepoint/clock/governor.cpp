@@ -42,6 +42,19 @@ Hertz clock_at(const spec::GovernorCoefficients& governor, Hertz max_clock, int6
   return max_clock - static_cast<double>(steps_down) * governor.clock_step;
 }
 
+Watts filtered_power(const spec::GovernorCoefficients& governor, Watts level, Watts power,
+                     Seconds time) {
+  return power + std::exp(-time / governor.power_time_constant) * (level - power);
+}
+
+Seconds time_to_cap(const spec::GovernorCoefficients& governor, Watts level, Watts power, Watts cap,
+                    Seconds longest) {
+  if (power <= cap) return longest;
+  if (level >= cap) return {};
+  return std::min(longest,
+                  governor.power_time_constant * std::log((power - level) / (power - cap)));
+}
+
 std::optional<Celsius> held_temperature(const spec::GovernorCoefficients& governor) {
   return governor.target_temperature ? governor.target_temperature : governor.slowdown_temperature;
 }

@@ -35,6 +35,17 @@ struct ClockChoice {
 int64_t steps_to_lowest_clock(const spec::GovernorCoefficients&, Hertz max_clock);
 Hertz clock_at(const spec::GovernorCoefficients&, Hertz max_clock, int64_t steps_down);
 
+/// Power as the controller of the power cap sees it, `time` after it saw `level`:
+///
+///   p' = (power - p) / power_time_constant
+///
+/// It lowers the clock once p is at the cap. Source: a B300 under limits of 500 and 700 W, whose
+/// load goes on and off (power_dvfs, lab/fit_power.py): docs/models/clock.md.
+Watts filtered_power(const spec::GovernorCoefficients&, Watts level, Watts power, Seconds time);
+/// How long a device that draws `power` keeps its clock, from `level` on; `longest` at most.
+Seconds time_to_cap(const spec::GovernorCoefficients&, Watts level, Watts power, Watts cap,
+                    Seconds longest);
+
 /// The temperature that a device's controller holds its die at: the target, or where none is stated
 /// the slowdown temperature. A device without either does not know heat.
 std::optional<Celsius> held_temperature(const spec::GovernorCoefficients&);
@@ -75,7 +86,7 @@ double ceiling_for(double first, double last, Watts allowed, const PowerAt& powe
 ///
 /// power_at(clock ratio): mean Watts of the phase at that clock; must not fall with it. About
 /// log2(clock steps) evaluations, one where the cap does not bind.
-/// Holds for phases longer than power_window; shorter ones are averaged by the caller first.
+/// Holds where the power that the controller sees has come to rest (filtered_power).
 /// Source: docs/models/clock.md.
 template <class PowerAt>
 ClockChoice choose_clock(const spec::GovernorCoefficients&, Hertz max_clock, Watts limit,

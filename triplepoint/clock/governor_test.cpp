@@ -17,7 +17,7 @@ constexpr Hertz max_clock = 1980 * unit::MHz;
 spec::GovernorCoefficients h100_like() {
   return {.clock_step = 15 * unit::MHz,
           .min_clock = 345 * unit::MHz,
-          .power_window = 50 * unit::ms,
+          .power_time_constant = 25 * unit::ms,
           .target_temperature = Celsius(87),
           .slowdown_temperature = Celsius(89),
           .thermal_steps_per_kelvin = 2,
@@ -80,6 +80,24 @@ TEST_CASE("clocks are a whole number of steps below the maximum and never below 
   CHECK(clock_at(governor, max_clock, steps_to_lowest_clock(governor, max_clock)) / unit::MHz ==
         Approx(360));
   CHECK(steps_to_lowest_clock(h100_like(), max_clock) == (1980 - 345) / 15);
+}
+
+TEST_CASE("the time to the cap is when the filtered power reaches it") {
+  const spec::GovernorCoefficients governor = h100_like();
+  for (const double watts : {701.0, 800.0, 1100.0, 3000.0})
+    for (const double level : {100.0, 450.0, 699.0}) {
+      const Seconds time =
+          time_to_cap(governor, level * unit::W, watts * unit::W, 700 * unit::W, 10 * unit::s);
+      CHECK(filtered_power(governor, level * unit::W, watts * unit::W, time) / unit::W ==
+            Approx(700));
+    }
+  const auto time = [&](double level, double watts) {
+    return time_to_cap(governor, level * unit::W, watts * unit::W, 700 * unit::W, 1 * unit::s);
+  };
+  CHECK(time(100, 700) == 1 * unit::s);
+  CHECK(time(700, 900) == Seconds());
+  CHECK(time(100, 1100) < time(100, 900));
+  CHECK(time(400, 900) < time(100, 900));
 }
 
 TEST_CASE("a die is held at its target, or where none is known at its slowdown temperature") {

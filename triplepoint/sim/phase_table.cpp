@@ -31,25 +31,6 @@ namespace {
 using spec::OpClass;
 using workload::ActionKind;
 
-spec::GpuLoad times(double repeat, spec::GpuLoad load) {
-  for (Flops& flops : load.flops)
-    flops *= repeat;
-  load.fp8_flops *= repeat;
-  load.fp4_flops *= repeat;
-  load.hbm_bytes *= repeat;
-  load.scale_up_bytes *= repeat;
-  load.scale_out_bytes *= repeat;
-  for (Seconds* time : {&load.duration, &load.computing, &load.communicating,
-                        &load.communicating_scale_out, &load.waiting})
-    *time *= repeat;
-  return load;
-}
-
-bool is_matrix_work(const spec::Op& op) {
-  return op.op_class == OpClass::gemm || op.op_class == OpClass::grouped_gemm ||
-         op.op_class == OpClass::attention;
-}
-
 /// Backward tensor-parallel collectives run beside the other gradient's GEMM in every Megatron-like
 /// stack; the forward ones only with userbuffers.
 bool hides(const spec::Op& op, const spec::Plan& plan) {
@@ -196,7 +177,7 @@ void add_work(spec::GpuLoad& load, const OpEstimate& estimate) {
   load.flops[static_cast<size_t>(op.op_class)] += estimate.energy_flops;
   // Attention draws the same power in 8 bits: softmax and data movement stay what they were.
   const bool narrow = spec::is_quantized(op.precision) && op.op_class != OpClass::attention;
-  if (narrow && is_matrix_work(op))
+  if (narrow && op.is_matrix_work())
     // Counted in `flops` of the class as well: the power model subtracts what few bits save.
     (op.precision == spec::Precision::nvfp4 ? load.fp4_flops : load.fp8_flops) +=
         estimate.energy_flops;
@@ -305,7 +286,7 @@ StreamSums sum_streams(const GroupEstimate& group, double ratio) {
   for (const OpEstimate& estimate : group.ops) {
     const Seconds time = estimate.at(ratio);
     if (!estimate.op->is_communication()) {
-      (is_matrix_work(*estimate.op) ? sums.matrix : sums.other) += time;
+      (estimate.op->is_matrix_work() ? sums.matrix : sums.other) += time;
     } else if (!estimate.hidden) {
       sums.exposed += time;
     } else {
@@ -357,7 +338,7 @@ const std::vector<GroupPoint>& PhaseTable::groups_at(int64_t clock_index) {
   }
   spec::GpuLoad& sum = sums_[static_cast<size_t>(clock_index)];
   for (size_t i = 0; i < points.size(); ++i)
-    sum += times(static_cast<double>(groups_[i].repeat), points[i].load);
+    sum += static_cast<double>(groups_[i].repeat) * points[i].load;
   return points;
 }
 

@@ -28,9 +28,4 @@ StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins
 /// simulates the step twice and keeps the second pass.
 std::vector<std::vector<Celsius>> ripple(ClusterHeat heat, const StepProfile& profile);
 
-/// The highest power of each device over a step, before the governor has reacted: as a phase begins
-/// at full clock after any wait. sensor_peak: the most that a sensor's window can show;
-/// instant_peak: of the kernel with the highest power.
-void add_peaks(StepModel&, std::span<const Celsius> die, std::vector<DeviceStep>&);
-
 }  // namespace triplepoint::sim

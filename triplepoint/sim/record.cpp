@@ -17,6 +17,7 @@
 
 #include "triplepoint/power/power.h"
 #include "triplepoint/sim/pace.h"
+#include "triplepoint/sim/peaks.h"
 #include "triplepoint/sim/power_profile.h"
 
 namespace triplepoint::sim {
@@ -238,7 +239,7 @@ namespace {
 void record_power(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
                   Instant begin, StepSeries keep) {
   std::vector<DeviceStep> devices = step.accounted.devices;
-  add_peaks(model, step.dies, devices);
+  add_peaks(model, step, devices);
   for (size_t d = 0; d < devices.size(); ++d) {
     run.summaries[d].power_peak_w = devices[d].sensor_peak / unit::W;
     run.summaries[d].power_kernel_peak_w = devices[d].instant_peak / unit::W;

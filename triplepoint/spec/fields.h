@@ -154,7 +154,7 @@ template <class Visitor>
 void visit_fields(Visitor& visit, GovernorCoefficients& governor) {
   visit("clock_step", governor.clock_step, Need::required);
   visit("min_clock", governor.min_clock, Need::required);
-  visit("power_window", governor.power_window, Need::required);
+  visit("power_time_constant", governor.power_time_constant, Need::required);
   visit("target_temperature", governor.target_temperature);
   visit("slowdown_temperature", governor.slowdown_temperature);
   visit("thermal_steps_per_kelvin", governor.thermal_steps_per_kelvin);

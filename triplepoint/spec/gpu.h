@@ -84,7 +84,7 @@ struct ThermalLadder {
 struct GovernorCoefficients {
   Hertz clock_step;                             // granularity of the SM clock
   Hertz min_clock;                              // the governor goes no lower
-  Seconds power_window;                         // the cap holds for means over this
+  Seconds power_time_constant;                  // of the filter through which the cap sees power
   std::optional<Celsius> target_temperature;    // software thermal slowdown starts
   std::optional<Celsius> slowdown_temperature;  // hardware thermal slowdown starts
   double thermal_steps_per_kelvin = 4;          // clock steps down per kelvin above the target

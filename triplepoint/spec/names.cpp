@@ -41,6 +41,20 @@ GpuLoad& GpuLoad::operator+=(const GpuLoad& other) {
   return *this;
 }
 
+GpuLoad operator*(double times, GpuLoad load) {
+  for (Flops& flops : load.flops)
+    flops *= times;
+  load.fp8_flops *= times;
+  load.fp4_flops *= times;
+  load.hbm_bytes *= times;
+  load.scale_up_bytes *= times;
+  load.scale_out_bytes *= times;
+  for (Seconds* time : {&load.duration, &load.computing, &load.communicating,
+                        &load.communicating_scale_out, &load.waiting})
+    *time *= times;
+  return load;
+}
+
 std::optional<FlopsPerSecond> Gpu::peak(Precision precision) const {
   switch (precision) {
     case Precision::bf16:

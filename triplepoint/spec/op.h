@@ -100,6 +100,11 @@ struct Op {
   Overlap overlap = Overlap::none;
 
   bool is_communication() const { return op_class == OpClass::communication; }
+  /// Runs on the matrix units.
+  bool is_matrix_work() const {
+    return op_class == OpClass::gemm || op_class == OpClass::grouped_gemm ||
+           op_class == OpClass::attention;
+  }
 };
 
 /// Work of one GPU over a time span, as the power model sees it. Amounts, not rates.
@@ -118,6 +123,7 @@ struct GpuLoad {
 
   GpuLoad& operator+=(const GpuLoad& other);
 };
+GpuLoad operator*(double times, GpuLoad load);
 
 std::string_view name_of(OpClass);
 std::string_view name_of(Collective);

@@ -47,8 +47,8 @@ Result<KernelRow> read_kernel_row(const Cells&);
 ///
 /// host_pace: the host cannot start products faster (a cast of several small kernels before each);
 /// cast: the left operand of a quantized product is converted inside of the timed part.
-/// A benchmark that no power meter waits for launches a kernel some times only: once
-/// launches t_kernel is over power_window, the rest runs at the clock that the power limit allows.
+/// A benchmark that no power meter waits for launches a kernel some times only: once the governor
+/// has reacted, the rest runs at the clock that the power limit allows.
 struct KernelBenchmark {
   std::string gpu, source, dtype;     // empty: any; a source of "*": any that is stated
   std::optional<bool> grouped_heads;  // attention: with fewer key heads than heads, or as many

@@ -78,17 +78,27 @@ void score_latency(const KernelRow& row, Benches& benches, TableScores& scores) 
     scores.scored.push_back(scored(row, predicted_time((*bench)->gpu, row, (*bench)->benchmark)));
 }
 
-/// Of a burst, the share that runs at the clock of the power limit.
-double capped_share(const spec::Gpu& gpu, Seconds kernel, double launches) {
-  if (!gpu.governor) return 0;
-  return std::max(0.0, 1 - gpu.governor->power_window / (launches * kernel));
+Watts power_when_looped(const spec::Gpu& gpu, const spec::Op& op, double clock_ratio) {
+  const Seconds time = perf::kernel_time(gpu, op).at(clock_ratio);
+  return power::gpu_power(*gpu.power, looped_load(gpu, op, time), clock_ratio, benchmark_die, {});
+}
+
+/// Of a burst after a rest, the share that runs at the clock of the power limit.
+double capped_share(const spec::Gpu& gpu, const spec::Op& op, Seconds burst) {
+  if (!gpu.power || !gpu.governor || !gpu.max_clock || !gpu.tdp) return 0;
+  spec::GpuLoad nothing;
+  nothing.duration = burst;
+  const Watts rest = power::gpu_power(*gpu.power, nothing, 1, benchmark_die, {});
+  const Seconds free = clock::time_to_cap(*gpu.governor, rest, power_when_looped(gpu, op, 1),
+                                          gpu.governor->regulation_share * *gpu.tdp, burst);
+  return 1 - free / burst;
 }
 
 Seconds kernel_in_benchmark(const spec::Gpu& gpu, const KernelRow& row, double launches) {
   const perf::KernelTime time = perf::kernel_time(gpu, row.op);
   const Seconds cold = time.at(1);
   const double capped =
-      row.repetition == Repetition::looped ? 1 : capped_share(gpu, cold, launches);
+      row.repetition == Repetition::looped ? 1 : capped_share(gpu, row.op, launches * cold);
   if (capped <= 0) return cold;
   return (1 - capped) * cold + capped * time.at(sustained_clock_ratio(gpu, row.op));
 }
@@ -105,11 +115,7 @@ Seconds cast_time(const spec::Gpu& gpu, const KernelRow& row, const KernelBenchm
 
 double sustained_clock_ratio(const spec::Gpu& gpu, const spec::Op& op) {
   if (!gpu.power || !gpu.governor || !gpu.max_clock || !gpu.tdp) return 1;
-  const perf::KernelTime time = perf::kernel_time(gpu, op);
-  const auto power_at = [&](double ratio) {
-    return power::gpu_power(*gpu.power, looped_load(gpu, op, time.at(ratio)), ratio, benchmark_die,
-                            {});
-  };
+  const auto power_at = [&](double ratio) { return power_when_looped(gpu, op, ratio); };
   const auto choice = clock::choose_clock(*gpu.governor, *gpu.max_clock, *gpu.tdp, power_at);
   return choice.clock / *gpu.max_clock;
 }

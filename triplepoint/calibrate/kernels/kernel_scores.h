@@ -23,7 +23,9 @@ double sustained_clock_ratio(const spec::Gpu&, const spec::Op&);
 /// benchmark times together with it. `gpu` is with_library_of the benchmark.
 ///
 ///   looped:  t_kernel = t(r),   r the sustained clock
-///   burst:   t_kernel = t(1) (1 - s) + t(r) s,   s = max(0, 1 - power_window / (launches t(1)))
+///   burst:   t_kernel = t(1) (1 - s) + t(r) s,   s = 1 - t_cap / (launches t(1))
+///
+/// t_cap: clock::time_to_cap from the power at rest, at most launches t(1).
 Seconds predicted_time(const spec::Gpu&, const KernelRow&, const KernelBenchmark&);
 
 /// The row's family, split by size at 100 us: "family/large" and "family/small".

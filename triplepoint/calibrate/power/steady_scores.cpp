@@ -274,15 +274,11 @@ DutyPoint settle_duty(const spec::Gpu& gpu, const SteadyKernel& kernel, const Bo
   const Watts rest = power::gpu_power(*gpu.power, nothing, 1, setting.die, {});
   const SteadyPoint free = settle(gpu, kernel, without_cap);
   const double share = duty.share();
-  const Seconds window = gpu.governor->power_window;
-  const bool averaged = duty.on + duty.off <= window;
-  BoardSetting held = setting;
-  if (averaged) held.cap = (setting.cap - (1 - share) * rest) / share;
-  const SteadyPoint under = settle(gpu, kernel, held);
-  double at_first = 0;
-  if (!averaged && free.power > setting.cap)
-    at_first =
-        std::clamp(window / duty.on * ((setting.cap - rest) / (free.power - rest)), 0.0, 1.0);
+  const SteadyPoint under = settle(gpu, kernel, setting);
+  // Each time of work ends at the cap, if it reaches it, and the next one begins below it.
+  const Watts level = clock::filtered_power(*gpu.governor, setting.cap, rest, duty.off);
+  const double at_first =
+      clock::time_to_cap(*gpu.governor, level, free.power, setting.cap, duty.on) / duty.on;
   const Watts working = at_first * free.power + (1 - at_first) * under.power;
   return {.power = share * working + (1 - share) * rest,
           .rate = share * (at_first * kernel.rate(free.clock_ratio) +

@@ -65,15 +65,12 @@ struct DutyPoint {
   double rate = 1;  // over the kernel's without a pause at full clock
 };
 
-/// Power and rate of a duty cycle under a cap that holds for means over the governor's window W.
+/// Power and rate of a duty cycle under a cap.
 ///
-///   on + off <= W:  at work as much as the cap leaves: (cap - off/(on + off) rest) (on + off)/on
-///   on + off > W:   free at first, until the mean over W reaches the cap: t = W (cap - rest)/(free
-///                   - rest) of the time at work; then as the cap says
+///   level = filtered_power(cap, rest, off);   free of the cap for time_to_cap(level, free), then
+///   at the clock that the cap leaves
 ///
-/// free: its power without the cap; rest: between the works. Clocks climb back while it rests.
-/// Holds for rests of some tens of milliseconds, in which clocks do climb back; a governor that
-/// reacts late and then too much draws some per cent less.
+/// free: its power without the cap; rest: between the works, in which clocks climb back.
 DutyPoint settle_duty(const spec::Gpu&, const SteadyKernel&, const BoardSetting&, const DutyCycle&);
 
 /// The kernel of this clocked share that draws `power` at a clock ratio: arithmetic takes what

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "triplepoint/sim/energy_account.h"
+#include "triplepoint/sim/steady_state.h"
+
+namespace triplepoint::sim {
+
+/// The highest power of each device over ten steps like this one.
+///
+/// sensor_peak: median of the highest reading of the driver's sensor (power/sensor.h). A phase
+/// whose mean exceeds the cap bursts after a rest, at the highest clock until the governor reacts
+/// (clock/governor.h); a phase within the cap shows its hungriest window. instant_peak: of the
+/// kernel with the highest power at the highest clock.
+/// Model and limits: docs/models/power.md.
+void add_peaks(StepModel&, const CoupledStep&, std::vector<DeviceStep>&);
+
+}  // namespace triplepoint::sim
