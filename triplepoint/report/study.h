@@ -40,6 +40,7 @@ struct Study {
   std::string name, title, about;
   std::string producer;  // "triplepoint 0.1.0"
   std::vector<StudyRow> rows;
+  std::vector<spec::Claim> claims = {};  // what a publication says of the jobs
 };
 
 /// A row of a job that was not simulated because it is invalid.

@@ -440,6 +440,21 @@ void visit_fields(Visitor& visit, StudyHead& head) {
   visit("include", head.include);
 }
 
+template <class Visitor>
+void visit_fields(Visitor& visit, Claim& claim) {
+  visit("text", claim.text, Need::required);
+  visit("place", claim.place, Need::required);
+  visit("jobs", claim.jobs);
+  visit("against", claim.against);
+  visit("number", claim.number);
+  visit("comparison", claim.comparison);
+  visit("pick", claim.pick);
+  visit("least", claim.least);
+  visit("most", claim.most);
+  visit("share", claim.share);
+  visit("remark", claim.remark);
+}
+
 /// Where numbers of a file come from.
 struct Source {
   std::vector<std::string> keys;  // dotted: "gpu.tdp"; "gpu.*" is everything below gpu

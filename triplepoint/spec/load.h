@@ -10,6 +10,7 @@
 
 #include "triplepoint/base/result.h"
 
+#include "triplepoint/spec/claim.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/sources.h"
 
@@ -63,8 +64,9 @@ std::string write_job(const Job&);
 /// The same, shorter: what the library holds under its name is named instead of repeated.
 std::string write_job(const Job&, const Library&);
 
-/// One study: a title, jobs (explicit, or a grid of values), and jobs that are known to be invalid.
-/// A job that cannot run stays in, with its diagnoses.
+/// One study: a title, jobs (explicit, or a grid of values), jobs that are known to be invalid, and
+/// what a publication says of them. A job that cannot run stays in, with its diagnoses. Claims of
+/// included studies are left out: they speak of that study.
 struct StudyJob {
   Job job;
   std::vector<Diagnosis> diagnoses;
@@ -72,9 +74,15 @@ struct StudyJob {
 struct StudyPlan {
   std::string name, title, about;
   std::vector<StudyJob> jobs;
+  std::vector<Claim> claims = {};
 };
 Result<StudyPlan> load_study(const Library&, std::string_view name_or_path);
 Result<StudyPlan> parse_study(const Library&, std::string_view text, const std::string& file);
+
+/// Claims as a study file has them, apart from it; parse_claims(write_claims(claims)) == claims.
+std::string write_claims(const std::vector<Claim>&);
+Result<std::vector<Claim>> parse_claims(const Library&, std::string_view text,
+                                        const std::string& file);
 
 /// What the library calls a model, cluster, ... ("models") that people write in other ways: in any
 /// case, as an id of Hugging Face, as data/aliases.toml has it. Empty where nothing is meant.

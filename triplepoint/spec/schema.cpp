@@ -314,6 +314,7 @@ Json study_file(const Library& library) {
   add(file, "defaults", {object_of(references(job_keys, false))});
   add(file, "job", {list_of(object_of(std::move(job)))});
   add(file, "grid", {list_of(object_of(std::move(grid)))});
+  add(file, "claim", parts.of(Type<std::vector<Claim>>()));
   file.needs["required"].push_back("study");
   Json schema = file_of("Study of Triplepoint", file);
   schema["definitions"] = std::move(all_keys);

@@ -6,6 +6,7 @@
 
 #include "triplepoint/spec/load.h"
 #include "triplepoint/spec/table_reader.h"
+#include "triplepoint/spec/table_writer.h"
 
 namespace triplepoint::spec {
 namespace {
@@ -161,7 +162,10 @@ class StudyReader {
     if (auto read = read_head(root); !read) return read;
     Problems problems;
     for (const TomlEntry& entry : root.entries)
-      if (entry.key == "job" || entry.key == "grid") read_jobs(entry, problems);
+      if (entry.key == "job" || entry.key == "grid")
+        read_jobs(entry, problems);
+      else if (entry.key == "claim")
+        read_claims(entry, problems);
     return problems.none() ? names_are_unique() : problems.result();
   }
 
@@ -177,8 +181,13 @@ class StudyReader {
         problems.add(item.line, read.error());
   }
 
+  void read_claims(const TomlEntry& entry, Problems& problems) {
+    if (const auto read = read_value(scope_.at("claim"), entry.value, study_.claims); !read)
+      problems.add(entry.value.line, read.error());
+  }
+
   Result<void> read_head(const TomlValue& root) {
-    static const std::vector<std::string> known = {"study", "defaults", "job", "grid"};
+    static const std::vector<std::string> known = {"study", "defaults", "job", "grid", "claim"};
     Problems problems;
     for (const TomlEntry& entry : root.entries)
       if (std::find(known.begin(), known.end(), entry.key) == known.end())
@@ -356,7 +365,33 @@ Result<StudyPlan> load_study_at(const Library& library, std::string_view name, i
   return study;
 }
 
+/// Claims alone, as the root of a file.
+struct ClaimFile {
+  std::vector<Claim> claim;
+};
+template <class Visitor>
+void visit_fields(Visitor& visit, ClaimFile& file) {
+  visit("claim", file.claim);
+}
+
 }  // namespace
+
+std::string write_claims(const std::vector<Claim>& claims) {
+  ClaimFile file{claims};
+  TableWriter writer;
+  visit_fields(writer, file);
+  return writer.text();
+}
+
+Result<std::vector<Claim>> parse_claims(const Library& library, std::string_view text,
+                                        const std::string& file) {
+  ReadScope scope;
+  scope.library = &library;
+  scope.file = file;
+  ClaimFile read;
+  TPT_TRY(read_table(scope, TPT_TRY(parse_toml(text, file)), read));
+  return std::move(read.claim);
+}
 
 Result<StudyPlan> load_study(const Library& library, std::string_view name_or_path) {
   return load_study_at(library, name_or_path, 0);

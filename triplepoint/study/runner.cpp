@@ -155,6 +155,7 @@ Json plan_json(const spec::StudyPlan& plan, const std::vector<StudyItem>& items)
   return {{"study", plan.name},
           {"title", plan.title},
           {"about", plan.about},
+          {"claims", spec::write_claims(plan.claims)},
           {"jobs", std::move(jobs)}};
 }
 
@@ -284,7 +285,7 @@ Result<void> first_problem(const std::vector<StudyItem>& items) {
 
 StudyResults collect(std::vector<StudyItem>& items, const spec::StudyPlan& plan) {
   StudyResults results;
-  results.study = {plan.name, plan.title, plan.about, program_version(), {}};
+  results.study = {plan.name, plan.title, plan.about, program_version(), {}, plan.claims};
   Json jobs = Json::array();
   std::vector<std::string> columns = metrics::results_columns();
   for (std::string& column : lifetime_use_columns())

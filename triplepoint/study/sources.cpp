@@ -193,6 +193,7 @@ Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file
   spec::StudyPlan plan;
   try {
     plan = {json.value("study", ""), json.value("title", ""), json.value("about", ""), {}};
+    plan.claims = TPT_TRY(spec::parse_claims(library, json.value("claims", ""), file.string()));
     for (const Json& entry : json.at("jobs")) {
       spec::StudyJob job;
       if (entry.contains("job"))

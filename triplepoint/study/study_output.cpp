@@ -16,6 +16,7 @@
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/metrics/run/results_json.h"
+#include "triplepoint/report/claims.h"
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/pages/run_page.h"
@@ -177,6 +178,8 @@ void print_results(tui::Console& console, const StudyResults& results, const Pat
   console.print(study_table(console, results.study) + "\n");
   for (const report::Finding& finding : report::find_findings(results.study))
     tui::print_wrapped(console, "- " + finding.text());
+  if (const auto claims = report::check_claims(results.study); !claims.empty())
+    console.print(fmt::format("\n{} (table in the report)\n", report::claims_summary(claims)));
   console.print(fmt::format("\n{} jobs ({} from before{}); tables and report in {}\n",
                             results.study.rows.size(), results.reused,
                             results.failed > 0 ? fmt::format(", {} failed", results.failed) : "",
