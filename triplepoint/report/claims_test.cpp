@@ -86,7 +86,7 @@ TEST_CASE("a difference, a quotient, and the best of a pattern") {
   CHECK(checked(claim).median == Approx(0.9));
 }
 
-TEST_CASE("a number of one job is held against the bounds; what no job has cannot be said") {
+TEST_CASE("a number of one job is held against the bounds, and what no job has cannot be said") {
   spec::Claim claim = rises(550, 1);
   claim.against.clear();
   CHECK(checked(claim).verdict == ClaimVerdict::agrees);

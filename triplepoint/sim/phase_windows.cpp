@@ -162,13 +162,12 @@ std::vector<spec::GpuLoad> hungriest_windows(const spec::PowerCoefficients& powe
 std::vector<spec::GpuLoad> hungriest_kernels(const spec::PowerCoefficients& power,
                                              PhaseTable& table, const BoardRange& range,
                                              int64_t clock_index) {
-  // A group's mean and each of its kernels: with two streams the mean over overlapping kernels and
-  // collectives can exceed each of them alone.
+  // Each kernel alone, and with the collectives that hide behind its group.
   std::vector<spec::GpuLoad> all;
   const double clock_ratio = table.ratio(clock_index);
   const std::vector<GroupPoint>& points = table.groups_at(clock_index);
   for (size_t g = 0; g < points.size(); ++g) {
-    if (points[g].load.duration > Seconds()) all.push_back(points[g].load);
+    append_repetition(all, table.groups()[g], points[g], clock_ratio, 0);
     for (const OpEstimate& estimate : table.groups()[g].ops)
       if (estimate.at(clock_ratio) > Seconds()) all.push_back(kernel_load(estimate, clock_ratio));
   }
