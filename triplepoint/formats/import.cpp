@@ -165,8 +165,8 @@ Result<spec::Job> job_of_run(const std::string& path) {
   run::Run run = TPT_TRY(run::load(path));
   if (!run.manifest.job) {
     return error(
-        fmt::format("{}: the run has no job (it was recorded from a command); give the "
-                    "job's own file",
+        fmt::format("{}: the run has no job (it was recorded from a command, or kept the job of "
+                    "another version, as its notes say); give the job's own file",
                     path));
   }
   return *std::move(run.manifest.job);

@@ -10,6 +10,7 @@
 
 namespace triplepoint::power {
 
+/// Constant power for a while.
 struct PowerPiece {
   Seconds duration;
   Watts power;

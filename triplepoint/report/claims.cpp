@@ -8,6 +8,7 @@
 
 #include "triplepoint/base/data_table.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/names.h"
@@ -139,9 +140,7 @@ CheckedClaim check(const Study& study, const spec::Claim& claim) {
   checked.pairs = results.size();
   checked.lowest = results.front();
   checked.highest = results.back();
-  const std::size_t half = results.size() / 2;
-  checked.median =
-      results.size() % 2 == 1 ? results[half] : 0.5 * (results[half - 1] + results[half]);
+  checked.median = median(results);
   std::size_t on_side = 0;
   for (const double result : results) {
     checked.within += within_bounds(claim, result) ? 1 : 0;
@@ -202,17 +201,13 @@ std::vector<CheckedClaim> check_claims(const Study& study) {
   return checked;
 }
 
-std::vector<std::size_t> count_verdicts(const std::vector<CheckedClaim>& claims) {
-  std::vector<std::size_t> counts(static_cast<std::size_t>(ClaimVerdict::unknown) + 1);
-  for (const CheckedClaim& claim : claims)
-    ++counts[static_cast<std::size_t>(claim.verdict)];
-  return counts;
-}
-
 std::string claims_summary(const std::vector<CheckedClaim>& claims) {
-  const std::vector<std::size_t> counts = count_verdicts(claims);
+  const auto count = [&](ClaimVerdict verdict) {
+    return std::ranges::count(claims, verdict, &CheckedClaim::verdict);
+  };
   return fmt::format("{} claims: {} agree, {} weaker, {} opposite, {} cannot be said",
-                     claims.size(), counts[0], counts[1], counts[2], counts[3]);
+                     claims.size(), count(ClaimVerdict::agrees), count(ClaimVerdict::weaker),
+                     count(ClaimVerdict::opposite), count(ClaimVerdict::unknown));
 }
 
 Json claims_json(const std::vector<CheckedClaim>& claims) {

@@ -12,8 +12,8 @@
 
 namespace triplepoint::report {
 
-/// weaker: most pairs differ in the claimed direction, but too few by as much. unknown: no pair of
-/// jobs has the number.
+/// weaker: at least half of the pairs differ in the claimed direction, but too few by as much.
+/// unknown: no pair of jobs has the number.
 enum class ClaimVerdict { agrees, weaker, opposite, unknown };
 std::string_view name_of(ClaimVerdict);
 
@@ -30,9 +30,6 @@ struct CheckedClaim {
 /// weaker if half of them lie on their side of equality (1 of a ratio, 0 of a difference; no number
 /// of one job alone is opposite), else opposite.
 std::vector<CheckedClaim> check_claims(const Study& study);
-
-/// How many claims came to each verdict, in its order.
-std::vector<std::size_t> count_verdicts(const std::vector<CheckedClaim>& claims);
 
 /// "37 claims: 28 agree, 2 weaker, ...".
 std::string claims_summary(const std::vector<CheckedClaim>& claims);

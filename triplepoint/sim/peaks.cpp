@@ -22,6 +22,7 @@
 namespace triplepoint::sim {
 namespace {
 
+// The steps that `triplepoint record` measures unless told otherwise.
 constexpr double measured_steps = 10;
 
 /// One phase at the highest clock, as windows of the sensor see it.
@@ -31,6 +32,7 @@ struct SeenPhase {
   std::vector<spec::GpuLoad> hungriest;  // the windows with the most energy on some board
   Seconds length;
 };
+// A burst is over within some time constants of the governor, about one window each.
 constexpr int opening_windows = 4, parts_of_window = 8;
 
 /// Cuts the first windows of a row into equal parts.
